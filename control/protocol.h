@@ -1,0 +1,294 @@
+#pragma once
+
+// What shim and daemon say to each other over the SOCK_SEQPACKET socket. One request record, one
+// reply record with the same sequence number; descriptors travel by SCM_RIGHTS with the record that
+// names them. Fixed records in C layout; abi::kVersion covers this file. The daemon trusts nothing
+// here: sizes, counts and handles are checked.
+//
+// A session is one connection: one open device context of one program. When the socket closes, all
+// that the session owned is torn down.
+
+#include <cstdint>
+
+#include "dataplane/abi/ring.h"
+
+namespace uroce::control {
+
+inline constexpr std::uint32_t kMagic = 0x75726f63;   // "uroc"
+inline constexpr std::uint32_t kDescriptorsMax = 64;  // in one record
+inline constexpr std::uint32_t kMessageMax = 240;     // bytes of a reply's sentence, with its NUL
+inline constexpr std::uint32_t kRecordMax = 32'768;   // bytes of any record
+inline constexpr std::uint32_t kDeviceNameMax = 64;
+inline constexpr std::uint32_t kPiecesMax = 512;  // of one kRegMr
+inline constexpr std::uint32_t kWorkersMax = 8;
+inline constexpr const char* kSocketDefault = "/run/uroce/uroce.sock";
+inline constexpr const char* kSocketVariable = "UROCE_SOCKET";
+
+enum class Command : std::uint32_t {
+  kListDevices = 1,  // without a session: the devices
+  kOpenDevice,       // makes the connection a session
+  kQueryDevice,
+  kQueryPort,
+  kQueryGid,
+  kAllocPd,
+  kDeallocPd,
+  kShareArena,  // hands the daemon a memfd into which the program converts its private memory
+  kRegMr,
+  kDeregMr,
+  kCreateChannel,
+  kDestroyChannel,
+  kCreateCq,
+  kDestroyCq,
+  kCreateSrq,
+  kModifySrq,
+  kQuerySrq,
+  kDestroySrq,
+  kCreateQp,
+  kModifyQp,
+  kQueryQp,
+  kDestroyQp,
+  kCreateAh,
+  kDestroyAh,
+  kResolveGid,     // the Ethernet address of a GID (ibv_create_ah and friends)
+  kStatus = 1000,  // for the uroce tool: JSON, in one or more replies (kReplyMore)
+};
+
+struct RequestHeader {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = 0;  // abi::kVersion
+  Command command{};
+  std::uint32_t sequence = 0;
+  std::uint32_t length = 0;  // bytes of the whole record
+  std::uint32_t descriptor_count = 0;
+};
+
+enum ReplyFlags : std::uint32_t { kReplyMore = 1U };  // another reply of the same sequence follows
+
+struct ReplyHeader {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = 0;
+  std::uint32_t sequence = 0;
+  std::int32_t error = 0;  // 0, or an errno value; then `message` says why
+  std::uint32_t length = 0;
+  std::uint32_t descriptor_count = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t reserved = 0;
+  char message[kMessageMax] = {};
+};
+
+struct DeviceRecord {
+  char name[kDeviceNameMax];  // uroce0
+  std::uint64_t node_guid;    // big-endian, as verbs hand it out
+  std::uint32_t index;
+  std::uint32_t vendor_id;
+  std::uint32_t vendor_part_id;
+  std::uint32_t hw_ver;
+};
+struct ListDevicesReply {
+  ReplyHeader header;
+  std::uint32_t count;
+  std::uint32_t reserved;
+  DeviceRecord devices[16];
+};
+
+struct OpenDeviceRequest {
+  RequestHeader header;
+  std::uint32_t device;
+  std::uint32_t reserved;
+};
+// Descriptors: the read end of the async event pipe (records AsyncEventRecord), a memfd with
+// workers x abi::Doorbells (each at a multiple of doorbells_stride), a read-only memfd with workers
+// x abi::WorkerStatus (each at a multiple of status_stride), then `workers` eventfds.
+struct OpenDeviceReply {
+  ReplyHeader header;
+  std::uint64_t doorbells_stride;
+  std::uint64_t status_stride;
+  std::uint32_t workers;
+  std::uint32_t ports;
+  std::uint32_t daemon_pid;
+  std::uint32_t reserved;
+};
+struct AsyncEventRecord {
+  std::uint32_t event;   // enum ibv_event_type
+  std::uint32_t handle;  // of the QP, CQ or SRQ in this session, or the port number
+  std::uint64_t cookie;  // that the program gave the object at creation
+};
+
+// Values as ibv_device_attr has them; the shim adds what only it knows.
+struct DeviceAttributes {
+  std::uint64_t max_mr_size, page_size_cap;
+  std::uint32_t vendor_id, vendor_part_id, hw_ver, max_qp, max_qp_wr, max_sge, max_sge_rd,
+      max_inline, max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_qp_init_rd_atom,
+      max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_mw, max_mcast_grp,
+      max_mcast_qp_attach, max_total_mcast_qp_attach, max_pkeys, local_ca_ack_delay, phys_ports;
+  std::uint64_t node_guid, sys_image_guid;  // big-endian
+  char fw_ver[64];
+};
+struct QueryDeviceReply {
+  ReplyHeader header;
+  DeviceAttributes attributes;
+};
+
+struct QueryPortRequest {
+  RequestHeader header;
+  std::uint32_t port;  // 1
+  std::uint32_t reserved;
+};
+struct QueryPortReply {
+  ReplyHeader header;
+  std::uint32_t state, max_mtu, active_mtu;  // enums of ibv_port_attr
+  std::uint32_t gid_count, max_msg_size, pkey_count, active_width, active_speed, phys_state;
+  std::uint32_t netdev_index;  // of the kernel interface that carries the address, or 0
+};
+
+struct QueryGidRequest {
+  RequestHeader header;
+  std::uint32_t port, index;
+};
+struct QueryGidReply {
+  ReplyHeader header;
+  std::uint8_t gid[16];  // zeroes: no entry
+  std::uint32_t type;    // enum ibv_gid_type
+  std::uint32_t netdev_index;
+};
+
+// A reply that carries a handle, and a request that names one object.
+struct HandleReply {
+  ReplyHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+};
+struct HandleRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+};
+
+// Descriptor: a memfd sealed with F_SEAL_SHRINK. Program memory that is converted lies in it, each
+// conversion at a page-aligned offset of its own. Answer: HandleReply, the arena's handle.
+struct ShareArenaRequest {
+  RequestHeader header;
+  std::uint64_t page_size;
+};
+
+enum class PieceKind : std::uint32_t {
+  kArena = 1,   // `source` is an arena's handle, `offset` the place in it
+  kDescriptor,  // `source` is an index into this record's descriptors, `offset` the place in that
+                // file
+  kMapFiles,  // the daemon opens /proc/<pid>/map_files/<map_start>-<map_end>; falls back to kRemote
+              // if refused
+  kRemote,    // by process_vm_readv/writev
+};
+struct MemoryPiece {
+  std::uint64_t address;  // page-aligned, in the program
+  std::uint64_t length;
+  std::uint64_t offset;
+  std::uint64_t map_start, map_end;  // kMapFiles
+  PieceKind kind;
+  std::uint32_t source;
+};
+struct RegMrRequest {
+  RequestHeader header;
+  std::uint64_t address, length, iova;
+  std::uint32_t pd;
+  std::uint32_t access;  // AccessFlags
+  std::uint32_t piece_count;
+  std::uint32_t more_pieces;  // not 0: further records of the same sequence carry more; the reply
+                              // follows the last
+  MemoryPiece pieces[];       // cover [address, address + length), sorted, without gaps
+};
+struct RegMrReply {
+  ReplyHeader header;
+  std::uint32_t handle, lkey, rkey;
+  std::uint32_t remote_pieces;  // how many are reached the slow way
+};
+
+// Answer: HandleReply with one descriptor, the read end of the channel's pipe (abi::CompletionEvent
+// records).
+struct CreateChannelRequest {
+  RequestHeader header;
+};
+
+struct CreateCqRequest {
+  RequestHeader header;
+  std::uint64_t cookie;  // comes back in completion and async events
+  std::uint32_t entries;
+  std::uint32_t channel;  // handle + 1; 0: none
+  std::uint32_t vector;
+  std::uint32_t reserved;
+};
+// Descriptor: the memfd with abi::CqControl at control_offset and the entries.
+struct CreateCqReply {
+  ReplyHeader header;
+  std::uint32_t handle;
+  std::uint32_t entries;
+  std::uint64_t control_offset, entries_offset, memory_length;
+};
+
+struct CreateSrqRequest {
+  RequestHeader header;
+  std::uint64_t cookie;
+  std::uint32_t pd, max_wr, max_sge, limit;
+  std::uint32_t type, xrcd, cq, reserved;
+};
+struct CreateSrqReply {
+  ReplyHeader header;
+  std::uint32_t handle, srqn, max_wr, max_sge;
+  abi::RingLayout ring;
+  std::uint64_t memory_length;
+};
+
+struct CreateQpRequest {
+  RequestHeader header;
+  std::uint64_t cookie;
+  std::uint32_t type;  // enum ibv_qp_type
+  std::uint32_t pd, send_cq, recv_cq;
+  std::uint32_t srq;  // handle + 1; 0: none
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+  std::uint32_t signal_all;
+  std::uint32_t reserved;
+};
+// Descriptor: the memfd with both rings.
+struct CreateQpReply {
+  ReplyHeader header;
+  std::uint32_t handle, qpn, worker, doorbell_slot;
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline, reserved;
+  abi::RingLayout send, recv;  // recv.entries 0 with a shared receive queue
+  std::uint64_t memory_length;
+};
+
+struct AddressRecord {  // struct ibv_ah_attr
+  std::uint8_t dgid[16];
+  std::uint32_t flow_label;
+  std::uint8_t sgid_index, hop_limit, traffic_class, is_global;
+  std::uint8_t sl, port, static_rate, reserved;
+};
+struct QpAttributesRecord {  // struct ibv_qp_attr
+  std::uint32_t state, current_state, path_mtu, path_mig_state, qkey, rq_psn, sq_psn, dest_qpn,
+      access;
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+  std::uint32_t rate_limit;
+  std::uint16_t pkey_index, alt_pkey_index;
+  std::uint8_t sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer,
+      port, timeout, retry_cnt, rnr_retry, alt_port, alt_timeout, reserved;
+  AddressRecord address, alt_address;
+};
+struct ModifyQpRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t mask;  // enum ibv_qp_attr_mask
+  QpAttributesRecord attributes;
+};
+struct QueryQpReply {
+  ReplyHeader header;
+  QpAttributesRecord attributes;
+};
+
+struct CreateAhRequest {
+  RequestHeader header;
+  std::uint32_t pd;
+  std::uint32_t reserved;
+  AddressRecord address;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,79 @@
+#pragma once
+
+// A worker: one lcore's loop. It polls its queues of all ports, steers frames to their owners
+// through the responder and completer rings, serves doorbells through the requester ring, and lets
+// queue pairs send by deficit round robin.
+//
+// Everything here belongs to the worker's thread, except what says otherwise. The simulation and
+// the benches make workers of their own and call poll() with virtual time; nothing here needs the
+// EAL.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dataplane/abi/doorbell.h"
+#include "dataplane/base/time.h"
+#include "dataplane/port/port.h"
+#include "dataplane/qp/qp.h"
+#include "mmu/key_table.h"
+#include "mmu/quiescence.h"
+
+namespace uroce {
+
+// A session's doorbells for this worker, and the queue pairs behind the slots.
+struct SessionBells {
+  abi::Doorbells* bells = nullptr;  // shared with the program
+  int wake_descriptor = -1;         // eventfd that the program writes when the worker sleeps
+  std::vector<Qp*> slots{};         // index: doorbell slot; nullptr: none
+};
+
+struct WorkerCounters {
+  std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
+  std::uint64_t rx_frames = 0, tx_frames = 0;
+  std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
+};
+
+class Worker {
+ public:
+  static constexpr std::uint32_t kQpsMax = 65'536;
+  static constexpr std::uint32_t kRingEntries =
+      2'048;  // of each of the responder, completer and requester rings
+
+  struct Config {
+    std::uint32_t index = 0;
+    std::uint32_t workers = 1;
+    std::vector<Port*> ports{};
+    const KeyTable* keys = nullptr;
+    Quiescence* quiescence = nullptr;
+    EventSink* events = nullptr;
+    abi::WorkerStatus* status = nullptr;  // the page that programs see
+  };
+
+  explicit Worker(const Config& config);
+  ~Worker();
+
+  // One turn. Bounded by the burst sizes; returns whether it did anything.
+  bool poll(Time now);
+
+  // The earliest time at which poll() has something to do though nothing arrives.
+  [[nodiscard]] Time next_deadline() const;
+
+  // Control, in tasks (Engine::call).
+  void add_qp(Qp& qp);
+  void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
+  void schedule(Qp& qp);   // after a modify: it may have work, or another deadline
+  void add_session(SessionBells& session);
+  void remove_session(SessionBells& session);
+  void forget(CompletionQueue& queue);
+  // The addresses that frames on this port may be sent to; others are dropped as kNotOurAddress.
+  void set_addresses(std::uint16_t port, std::vector<Gid> addresses);
+  [[nodiscard]] const WorkerCounters& counters() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,68 @@
+#pragma once
+
+// A port sends and receives bursts of frames. Virtual calls are a burst, never a packet.
+//
+// Implementations: EthdevPort (any rte_ethdev), LoopbackPort (what is sent comes back), LinkPort
+// (two ports joined in memory, for tests and simulation), FaultyPort (wraps one of them and loses,
+// repeats, reorders, corrupts).
+
+#include <cstdint>
+#include <string>
+
+#include "dataplane/base/time.h"
+#include "dataplane/wire/address.h"
+#include "dataplane/wire/frame.h"
+
+namespace uroce {
+
+inline constexpr std::uint32_t kBurstMax = 64;  // frames of one burst
+
+struct PortInfo {
+  std::string name;  // as the user gave it: "loopback", a PCI address, a vdev string
+  EtherAddress mac;
+  std::uint32_t mtu = 1500;  // bytes of an IP packet that the port carries
+  std::uint16_t queues = 1;  // receive and transmit queues; queue q is used by worker q only
+  bool link_up = true;
+  std::uint32_t speed_mbps = 0;  // 0: unknown
+};
+
+struct PortCounters {
+  std::uint64_t rx_frames = 0, rx_bytes = 0, tx_frames = 0, tx_bytes = 0;
+  std::uint64_t rx_missed = 0;   // the port dropped: nobody polled in time, or no buffer
+  std::uint64_t tx_refused = 0;  // tx_burst took fewer than it was given
+};
+
+class Port {
+ public:
+  virtual ~Port() = default;
+
+  // Up to `max` (<= kBurstMax) received frames; the caller owns them. `now` drives delays of ports
+  // that have them.
+  virtual std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
+                                 Time now) = 0;
+
+  // Sends frames[0..count). Takes ownership of the first n, and returns n; the rest stay the
+  // caller's, who tries again later: a full port pushes back and loses nothing.
+  virtual std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                                 Time now) = 0;
+
+  // Empty frames of info().mtu + 18 bytes at least; may give fewer than asked. Any worker.
+  virtual std::uint32_t allocate(Frame** frames, std::uint32_t count) = 0;
+  virtual void release(Frame** frames, std::uint32_t count) = 0;
+
+  // Any thread.
+  [[nodiscard]] virtual PortInfo info() const = 0;
+  [[nodiscard]] virtual PortCounters counters() const = 0;
+
+  // For sleeping workers: a descriptor that becomes readable when a frame has come on this queue,
+  // or -1 where the port can't tell (the worker then naps). arm_wait returns false if frames are
+  // already there; disarm after waking.
+  [[nodiscard]] virtual int wait_descriptor(std::uint16_t /*queue*/) const { return -1; }
+  virtual bool arm_wait(std::uint16_t /*queue*/) { return true; }
+  virtual void disarm_wait(std::uint16_t /*queue*/) {}
+
+  // When a frame held back inside (a delayed one of FaultyPort) becomes due; kNever if none.
+  [[nodiscard]] virtual Time next_due() const { return kNever; }
+};
+
+}  // namespace uroce

@@ -1,0 +1,111 @@
+#pragma once
+
+// A queue pair: the requester (sends what the program posted), the completer (takes what comes
+// back) and the responder (answers the peer's requests). Sans-I/O: time and frames come in, frames
+// and completions go out.
+//
+// Owned by control; used by one worker, its owner, for life, so there are no locks. Control changes
+// it only in tasks that the owner runs between two turns (Engine::call).
+//
+// Nothing is sent from receive(): a role changes its state, and transmit() sends what the state
+// says. So a full port never loses an answer, and one acknowledgement covers a whole burst.
+
+#include <cstdint>
+#include <deque>
+
+#include "dataplane/abi/ring.h"
+#include "dataplane/qp/attributes.h"
+#include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/receive_queue.h"
+#include "dataplane/qp/requester.h"
+#include "dataplane/qp/responder.h"
+#include "dataplane/qp/turn.h"
+#include "dataplane/wire/build.h"
+
+namespace uroce {
+
+struct QpConfig {
+  std::uint32_t qpn = 0;
+  QpType type = QpType::kRc;
+  PdId pd = 0;
+  std::uint16_t port = 0;    // index of the port it sends by
+  std::uint32_t worker = 0;  // its owner
+  std::uint32_t doorbell_slot = 0;
+  bool signal_all = false;  // sq_sig_all
+  std::uint32_t send_sge_max = 1;
+  std::uint32_t inline_max = 0;              // bytes
+  abi::RingControl* send_control = nullptr;  // the send ring, in memory shared with the program
+  const std::byte* send_entries = nullptr;
+  std::uint32_t send_entry_count = 0;  // a power of two
+  std::uint32_t send_stride = 0;
+  ReceiveQueue* receive_queue = nullptr;  // own or shared; nullptr: none
+  bool receive_queue_shared = false;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+};
+
+// What became of a received frame.
+enum class [[nodiscard]] Step : std::uint8_t{
+    kDone,    // the frame may be released
+    kParked,  // memory is not resident: keep the frame, in order, and receive() it again after
+              // resume
+};
+
+struct QpCounters {
+  std::uint64_t requests_sent = 0, requests_resent = 0, responses_sent = 0, acks_sent = 0,
+                naks_sent = 0;
+  std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0, seq_naks_received = 0, timeouts = 0;
+  std::uint64_t duplicates_received = 0, bytes_sent = 0, bytes_received = 0;
+};
+
+class Qp {
+ public:
+  explicit Qp(const QpConfig& config);
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  [[nodiscard]] const QpConfig& config() const { return config_; }
+  [[nodiscard]] const QpAttributes& attributes() const { return attributes_; }
+  [[nodiscard]] QpState state() const { return attributes_.state; }
+  [[nodiscard]] const QpCounters& counters() const { return counters_; }
+
+  // Takes the attributes in `mask` and makes the transition to attributes.state if the mask has it.
+  // To RESET: forgets everything. To ERR: completes everything posted with kWrFlushErr. To SQD:
+  // stops taking new requests. REQUIRES: control has validated the transition.
+  void modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn);
+
+  // A parsed frame that is for this queue pair. Requests go to the responder, the rest to the
+  // completer; packets that don't suit type or state are dropped under *drop.
+  Step receive(const Frame& frame, Turn& turn, Drop* drop);
+
+  // Sends at most about `bytes_max` bytes of frames: answers first, then requests. Returns the
+  // bytes sent. Stops when turn.tx has no room.
+  std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
+
+  // Whether transmit() would send something now (given room in turn.tx).
+  [[nodiscard]] bool has_work() const;
+
+  // The program rang: it may have posted to the send queue. (In ERR, posted work is flushed here.)
+  void on_doorbell(Turn& turn);
+
+  // The earliest time at which on_deadline() must be called (acknowledgement timeout, RNR wait);
+  // kNever if none.
+  [[nodiscard]] Time deadline() const;
+  void on_deadline(Turn& turn);
+
+  // A page fault that parked a role was resolved (or failed): go on.
+  void resume(Turn& turn);
+
+ private:
+  friend class Requester;
+  friend class Responder;
+  QpConfig config_;
+  QpAttributes attributes_;
+  QpCounters counters_;
+  FrameTemplate frame_template_;
+  std::uint16_t ip_id_ = 0;
+  Requester requester_;
+  Responder responder_;
+};
+
+}  // namespace uroce

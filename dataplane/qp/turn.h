@@ -1,0 +1,58 @@
+#pragma once
+
+// What a queue pair is lent for one turn of its worker.
+
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/base/time.h"
+#include "dataplane/qp/tx_batch.h"
+#include "mmu/key_table.h"
+
+namespace uroce {
+
+class CompletionQueue;
+
+// Asynchronous events; values as in enum ibv_event_type.
+enum class AsyncEvent : std::uint8_t {
+  kCqErr = 0,
+  kQpFatal = 1,
+  kQpReqErr = 2,
+  kQpAccessErr = 3,
+  kCommEst = 4,
+  kSqDrained = 5,
+  kPathMig = 6,
+  kPathMigErr = 7,
+  kDeviceFatal = 8,
+  kPortActive = 9,
+  kPortErr = 10,
+  kLidChange = 11,
+  kPkeyChange = 12,
+  kSmChange = 13,
+  kSrqErr = 14,
+  kSrqLimitReached = 15,
+  kQpLastWqeReached = 16,
+  kClientReregister = 17,
+  kGidChange = 18,
+};
+
+// Where queue pairs, completion queues and shared receive queues announce what control must tell
+// the program. Called seldom (a state change, an error), so a virtual call is fine. Bounded:
+// control drops and counts beyond.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  // `object` is the daemon-wide handle of the QP (its number), CQ or SRQ that the event is about.
+  virtual void announce(AsyncEvent event, std::uint32_t object) = 0;
+};
+
+struct Turn {
+  Time now = 0;
+  TxBatch& tx;  // of the queue pair's port
+  const KeyTable& keys;
+  EventSink& events;
+  std::vector<CompletionQueue*>&
+      dirty_queues;  // got a completion: the engine flushes them after the drain
+};
+
+}  // namespace uroce

@@ -1,0 +1,52 @@
+#pragma once
+
+// Where a queue pair puts the frames it sends: empty frames to take, and the finished ones in
+// order. The engine fills it from the port before a turn and gives it to tx_burst after; frames
+// that the port refuses stay in it.
+
+#include <array>
+#include <cstdint>
+
+#include "dataplane/base/check.h"
+#include "dataplane/wire/frame.h"
+
+namespace uroce {
+
+class TxBatch {
+ public:
+  static constexpr std::uint32_t kFramesMax = 256;
+
+  // Empty frames that can still be taken and sent.
+  [[nodiscard]] std::uint32_t room() const { return free_count_; }
+
+  // An empty frame, or nullptr when there is no room. The caller must send() it or put it back.
+  [[nodiscard]] Frame* take() { return free_count_ == 0 ? nullptr : free_[--free_count_]; }
+  void put_back(Frame* frame) { free_[free_count_++] = frame; }
+  void send(Frame* frame) {
+    UROCE_CHECK(ready_count_ < kFramesMax);
+    ready_[ready_count_++] = frame;
+  }
+
+  // For the engine.
+  [[nodiscard]] Frame** ready() { return ready_.data(); }
+  [[nodiscard]] std::uint32_t ready_count() const { return ready_count_; }
+  void sent(std::uint32_t count) {  // the first `count` left; the rest moves up
+    for (std::uint32_t i = count; i < ready_count_; ++i) {
+      ready_[i - count] = ready_[i];
+    }
+    ready_count_ -= count;
+  }
+  // Frames that may be added so that all of them would still find room among the ready ones.
+  [[nodiscard]] std::uint32_t wanted() const { return kFramesMax - ready_count_ - free_count_; }
+  [[nodiscard]] Frame** free_tail() { return free_.data() + free_count_; }
+  void added(std::uint32_t count) { free_count_ += count; }
+  [[nodiscard]] Frame** free_frames() { return free_.data(); }
+
+ private:
+  std::array<Frame*, kFramesMax> free_{};
+  std::array<Frame*, kFramesMax> ready_{};
+  std::uint32_t free_count_ = 0;
+  std::uint32_t ready_count_ = 0;
+};
+
+}  // namespace uroce

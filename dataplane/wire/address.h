@@ -1,0 +1,37 @@
+#pragma once
+
+// Ethernet addresses and GIDs.
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace uroce {
+
+struct EtherAddress {
+  std::array<std::uint8_t, 6> bytes{};
+  auto operator<=>(const EtherAddress&) const = default;
+  [[nodiscard]] bool is_multicast() const { return (bytes[0] & 1U) != 0; }
+};
+static_assert(sizeof(EtherAddress) == 6);
+
+// A RoCEv2 GID is an IPv6 address; an IPv4 address stands as ::ffff:a.b.c.d (annex A17.4.5.1).
+struct Gid {
+  std::array<std::uint8_t, 16> bytes{};
+  auto operator<=>(const Gid&) const = default;
+  [[nodiscard]] bool is_zero() const { return *this == Gid{}; }
+  [[nodiscard]] bool is_ipv4() const;  // IPv4-mapped
+};
+static_assert(sizeof(Gid) == 16);
+
+// "aa:bb:cc:dd:ee:ff"; "10.0.0.1" or "fe80::1". Parsing takes an IPv4 or IPv6 address.
+[[nodiscard]] std::string to_string(const EtherAddress& address);
+[[nodiscard]] std::string to_string(const Gid& gid);
+[[nodiscard]] std::optional<Gid> parse_ip(std::string_view text);
+[[nodiscard]] std::optional<EtherAddress> parse_mac(std::string_view text);
+
+}  // namespace uroce

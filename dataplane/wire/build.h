@@ -1,0 +1,93 @@
+#pragma once
+
+// Building frames: the inverse of parse(). A FrameTemplate is made once a path; a FrameWriter makes
+// one frame from it:
+//
+//   FrameWriter writer(frame, frame_template, headers, payload_length);   // everything in front of
+//   the payload writer.append(bytes, n);                                              // any number
+//   of times: copies and sums writer.finish(); // pad bytes, ICRC, frame.length
+//
+// The ICRC is computed over the payload while it is copied (wire/icrc.h), so the payload is read
+// once.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "dataplane/wire/headers.h"
+#include "dataplane/wire/opcode.h"
+#include "dataplane/wire/path.h"
+
+namespace uroce {
+
+struct Frame;
+
+// The fields of one packet, host order. Which extension headers are written is the opcode's say
+// (opcode_info).
+struct Headers {
+  Opcode opcode = Opcode::kRcSendOnly;
+  bool solicited = false;
+  bool ack_request = false;
+  bool becn = false;
+  bool fecn = false;
+  std::uint16_t pkey = 0xFFFF;
+  std::uint32_t dest_qpn = 0;
+  std::uint32_t psn = 0;
+  Reth reth{};
+  Aeth aeth{};
+  AtomicEth atomic_eth{};
+  std::uint64_t atomic_ack = 0;
+  std::uint32_t immediate = 0;  // as on the wire (big-endian)
+  std::uint32_t invalidate_rkey = 0;
+  Deth deth{};
+  std::uint32_t xrc_srqn = 0;
+  Feth feth{};
+};
+
+// Ethernet, VLAN, IP and UDP headers of a path as bytes, with the sums over what doesn't change.
+class FrameTemplate {
+ public:
+  FrameTemplate() = default;
+  explicit FrameTemplate(const Path& path);
+
+  // Bytes in front of the BTH: 42 (IPv4) to 66 (IPv6 with VLAN).
+  [[nodiscard]] std::uint32_t length() const { return length_; }
+
+ private:
+  friend class FrameWriter;
+  alignas(16) std::array<std::byte, 80> bytes_{};
+  std::uint32_t length_ = 0;
+  std::uint32_t ip_offset_ = 0;
+  std::uint32_t checksum_base_ =
+      0;  // IPv4: one's complement sum without total length and identification
+  bool ipv6_ = false;
+};
+
+class FrameWriter {
+ public:
+  // Writes all headers. `ip_id` is the IPv4 identification (ignored for IPv6).
+  // REQUIRES: frame.capacity holds the headers, payload_length, 3 pad bytes and 4 of ICRC.
+  FrameWriter(Frame& frame, const FrameTemplate& frame_template, const Headers& headers,
+              std::uint32_t payload_length, std::uint16_t ip_id);
+
+  // Copies payload behind what is there and sums it on the way.
+  // REQUIRES: no more in all than payload_length.
+  void append(const std::byte* source, std::size_t length);
+
+  // Where the next `length` payload bytes go, for a source that can't be read with plain loads; the
+  // caller fills them, then calls appended(length).
+  [[nodiscard]] std::byte* cursor() { return cursor_; }
+  void appended(std::size_t length);
+
+  // Pads to 4 bytes, stores the ICRC, sets frame.length. REQUIRES: payload_length bytes were
+  // appended.
+  void finish();
+
+ private:
+  Frame& frame_;
+  std::byte* cursor_ = nullptr;
+  std::byte* payload_end_ = nullptr;
+  std::uint32_t crc_ = 0;
+};
+
+}  // namespace uroce

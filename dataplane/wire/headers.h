@@ -1,0 +1,56 @@
+#pragma once
+
+// The extension headers as values in host order. How they lie on the wire: wire/layout.h.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce {
+
+inline constexpr std::uint32_t kBthLength = 12;
+inline constexpr std::uint32_t kIcrcLength = 4;
+inline constexpr std::uint16_t kRoceUdpPort = 4791;
+
+// RDMA extended transport header, 16 bytes.
+struct Reth {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t length = 0;
+};
+
+// Acknowledgement extended transport header, 4 bytes (IBTA vol. 1, 9.7.5.2).
+struct Aeth {
+  std::uint8_t syndrome = 0;
+  std::uint32_t msn = 0;  // 24 bits
+};
+
+// Syndromes: 000ccccc ACK with a credit code, 001ttttt RNR NAK with a timer code, 011nnnnn NAK.
+inline constexpr std::uint8_t kSyndromeAckUnlimited = 0x1F;
+inline constexpr std::uint8_t kSyndromeRnr = 0x20;
+inline constexpr std::uint8_t kSyndromeNak = 0x60;
+enum class [[nodiscard]] Nak : std::uint8_t{
+    kPsnSequence = 0,       kInvalidRequest = 1,   kRemoteAccess = 2,
+    kRemoteOperational = 3, kInvalidRdRequest = 4,
+};
+
+// Atomic extended transport header, 28 bytes.
+struct AtomicEth {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t swap_add = 0;
+  std::uint64_t compare = 0;
+};
+
+// Datagram extended transport header, 8 bytes.
+struct Deth {
+  std::uint32_t qkey = 0;
+  std::uint32_t source_qpn = 0;  // 24 bits
+};
+
+// Flush extended transport header, 4 bytes (annex A19).
+struct Feth {
+  std::uint8_t placement = 0;    // bit 0: global visibility, bit 1: persistence
+  std::uint8_t selectivity = 0;  // 0: the range of the RETH, 1: the whole region
+};
+
+}  // namespace uroce

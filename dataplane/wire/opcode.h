@@ -1,0 +1,114 @@
+#pragma once
+
+// The opcode table: everything else asks it what a BTH opcode is, which extension headers follow,
+// and what may precede.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace uroce {
+
+// BTH opcodes (IBTA vol. 1, 9.2.1): transport in bits 7:5, operation in bits 4:0.
+enum class Opcode : std::uint8_t {
+  kRcSendFirst = 0x00,
+  kRcSendMiddle = 0x01,
+  kRcSendLast = 0x02,
+  kRcSendLastImm = 0x03,
+  kRcSendOnly = 0x04,
+  kRcSendOnlyImm = 0x05,
+  kRcWriteFirst = 0x06,
+  kRcWriteMiddle = 0x07,
+  kRcWriteLast = 0x08,
+  kRcWriteLastImm = 0x09,
+  kRcWriteOnly = 0x0A,
+  kRcWriteOnlyImm = 0x0B,
+  kRcReadRequest = 0x0C,
+  kRcReadResponseFirst = 0x0D,
+  kRcReadResponseMiddle = 0x0E,
+  kRcReadResponseLast = 0x0F,
+  kRcReadResponseOnly = 0x10,
+  kRcAcknowledge = 0x11,
+  kRcAtomicAcknowledge = 0x12,
+  kRcCompareSwap = 0x13,
+  kRcFetchAdd = 0x14,
+  kRcSendLastInv = 0x16,
+  kRcSendOnlyInv = 0x17,
+  kRcFlush = 0x1C,
+  kRcAtomicWrite = 0x1D,
+  kUcSendFirst = 0x20,
+  kUcSendMiddle = 0x21,
+  kUcSendLast = 0x22,
+  kUcSendLastImm = 0x23,
+  kUcSendOnly = 0x24,
+  kUcSendOnlyImm = 0x25,
+  kUcWriteFirst = 0x26,
+  kUcWriteMiddle = 0x27,
+  kUcWriteLast = 0x28,
+  kUcWriteLastImm = 0x29,
+  kUcWriteOnly = 0x2A,
+  kUcWriteOnlyImm = 0x2B,
+  kUdSendOnly = 0x64,
+  kUdSendOnlyImm = 0x65,
+  kCnp = 0x81,
+  // XRC: the RC operations with 0xA0, e.g. 0xA0 SEND FIRST. Those of requests carry an XRCETH.
+  kXrcSendFirst = 0xA0,
+};
+
+// The transport of an opcode: its bits 7:5.
+enum class Transport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kUd = 3, kCnp = 4, kXrc = 5 };
+
+// What kind of operation, whatever the transport.
+enum class Operation : std::uint8_t {
+  kInvalid = 0,  // no such opcode
+  kSend,
+  kWrite,
+  kReadRequest,
+  kReadResponse,
+  kAcknowledge,
+  kAtomicAcknowledge,
+  kCompareSwap,
+  kFetchAdd,
+  kFlush,
+  kAtomicWrite,
+  kCnp,
+};
+
+// The extension headers that follow the BTH, in this order on the wire.
+enum class Extension : std::uint16_t {
+  kXrcEth = 1U << 0U,
+  kDeth = 1U << 1U,
+  kFeth = 1U << 2U,
+  kReth = 1U << 3U,
+  kAtomicEth = 1U << 4U,
+  kAeth = 1U << 5U,
+  kAtomicAckEth = 1U << 6U,
+  kImmediate = 1U << 7U,
+  kIeth = 1U << 8U,
+};
+
+struct OpcodeInfo {
+  Operation operation = Operation::kInvalid;
+  Transport transport = Transport::kRc;
+  bool first = false;               // starts a message (FIRST and ONLY)
+  bool last = false;                // ends a message (LAST and ONLY)
+  bool request = false;             // to the responder; else to the completer
+  bool payload = false;             // may carry payload
+  std::uint16_t extensions = 0;     // Extension bits
+  std::uint16_t header_length = 0;  // BTH and extension headers, bytes; computed
+  std::string_view name;            // as tshark would say it: "RC SEND FIRST"
+
+  [[nodiscard]] constexpr bool has(Extension extension) const {
+    return (extensions & static_cast<std::uint16_t>(extension)) != 0;
+  }
+};
+
+// All 256 opcodes; unknown ones have Operation::kInvalid.
+extern const std::array<OpcodeInfo, 256> kOpcodeTable;
+
+[[nodiscard]] inline const OpcodeInfo& opcode_info(Opcode opcode) {
+  return kOpcodeTable[static_cast<std::size_t>(opcode)];
+}
+
+}  // namespace uroce

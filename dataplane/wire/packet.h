@@ -1,0 +1,62 @@
+#pragma once
+
+// What parse() finds in a frame: the fields every role needs, decoded, and the place of the
+// extension headers, decoded when asked for. A view: it points into the frame and lives no longer
+// than that.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dataplane/wire/address.h"
+#include "dataplane/wire/drop.h"
+#include "dataplane/wire/headers.h"
+#include "dataplane/wire/opcode.h"
+
+namespace uroce {
+
+struct Packet {
+  const std::byte* ip = nullptr;       // the IPv4 or IPv6 header
+  const std::byte* bth = nullptr;      // the base transport header
+  const std::byte* payload = nullptr;  // behind the last extension header
+  std::uint32_t payload_length = 0;    // without pad bytes and ICRC
+  std::uint32_t psn = 0;
+  std::uint32_t dest_qpn = 0;
+  std::uint16_t pkey = 0;
+  Opcode opcode = Opcode::kRcSendOnly;
+  std::uint8_t ip_version = 4;
+  std::uint8_t tos = 0;  // DSCP and ECN
+  bool solicited = false;
+  bool ack_request = false;
+  bool fecn = false;
+  bool becn = false;
+
+  // The extension headers. REQUIRES: opcode_info(opcode) says that the packet has it.
+  [[nodiscard]] Reth reth() const;
+  [[nodiscard]] Aeth aeth() const;
+  [[nodiscard]] AtomicEth atomic_eth() const;
+  [[nodiscard]] std::uint64_t atomic_ack() const;  // the original value, host order
+  [[nodiscard]] std::uint32_t immediate()
+      const;  // as on the wire (big-endian), as verbs hand it out
+  [[nodiscard]] std::uint32_t invalidate_rkey() const;  // IETH, host order
+  [[nodiscard]] Deth deth() const;
+  [[nodiscard]] std::uint32_t xrc_srqn() const;
+  [[nodiscard]] Feth feth() const;
+
+  [[nodiscard]] Gid source_gid() const;  // IPv4 as ::ffff:a.b.c.d
+  [[nodiscard]] Gid destination_gid() const;
+  [[nodiscard]] EtherAddress source_mac()
+      const;  // of the Ethernet header in front of `ip` or of its VLAN tag
+};
+
+struct Frame;
+
+// Parses a frame of the wire into frame.packet and trusts nothing: lengths come from the IP header,
+// not from the frame. Checks, in this order: Ethernet type, IP header (version, header length,
+// checksum, fragment, total length), UDP port and length, BTH (length, transport version), opcode,
+// extension headers, pad count, ICRC. Says why the packet must be dropped; kNone if it may go on.
+// Frames that aren't RoCEv2 come back as kNotRoce: they belong to control (ARP, neighbour
+// discovery, ICMP). Doesn't look at addresses, queue pairs or keys.
+[[nodiscard]] Drop parse(Frame& frame);
+
+}  // namespace uroce

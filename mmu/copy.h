@@ -1,0 +1,37 @@
+#pragma once
+
+// Copies between spans of registered memory and the daemon's own buffers. A span can vanish at any
+// moment (a file is truncated, a program dies), so every access goes through here: a SIGBUS in the
+// middle becomes `false`.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mmu/region.h"
+
+namespace uroce {
+
+// Installs the SIGBUS handler, once a process, before the first copy.
+void install_copy_guard();
+
+// Calls work() with SIGBUS guarded: false if it faulted. For plain loads and stores to a span's
+// `host` in code that must run in one pass (the fused copy and ICRC). work must hold nothing that
+// needs a destructor.
+template <typename Work>
+[[nodiscard]] bool guarded(Work&& work);
+
+// Copies out of (read) or into (write) the program's memory, whichever way the span is reached.
+[[nodiscard]] bool copy_from(const Region& region, const Span& source, std::byte* destination);
+[[nodiscard]] bool copy_to(const Region& region, const Span& destination, const std::byte* source);
+
+// 64-bit atomics on 8 bytes of a span, host order. Atomic against other queue pairs of this
+// daemon, and where the span is mapped also against the program's processor. *original: the value
+// before. REQUIRES: span.length == 8, remote_address and host 8-aligned.
+[[nodiscard]] bool compare_and_swap(const Region& region, const Span& span, std::uint64_t compare,
+                                    std::uint64_t swap, std::uint64_t* original);
+[[nodiscard]] bool fetch_and_add(const Region& region, const Span& span, std::uint64_t add,
+                                 std::uint64_t* original);
+
+}  // namespace uroce
+
+#include "mmu/copy_guard.h"  // IWYU pragma: keep (guarded's body)
