@@ -39,6 +39,9 @@ class Engine {
   struct Config {
     std::uint32_t workers = 1;
     IdlePolicy idle = IdlePolicy::kAdaptive;
+    // One a worker, in memory that programs map read-only; it outlives the engine. Empty: nobody
+    // looks, and the engine uses memory of its own.
+    std::vector<abi::WorkerStatus*> status{};
   };
 
   // Ports, key table and quiescence outlive the engine.

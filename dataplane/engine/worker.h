@@ -25,7 +25,9 @@ namespace uroce {
 // A session's doorbells for this worker, and the queue pairs behind the slots.
 struct SessionBells {
   abi::Doorbells* bells = nullptr;  // shared with the program
-  int wake_descriptor = -1;         // eventfd that the program writes when the worker sleeps
+  // eventfd that the program writes when the worker sleeps. The program holds the same description
+  // and may read it or make it blocking: wait for it edge-triggered, never read it.
+  int wake_descriptor = -1;
   std::vector<Qp*> slots{};         // index: doorbell slot; nullptr: none
 };
 
@@ -63,7 +65,9 @@ class Worker {
   // Control, in tasks (Engine::call).
   void add_qp(Qp& qp);
   void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
-  void schedule(Qp& qp);   // after a modify: it may have work, or another deadline
+  // Qp::modify in a turn of this worker (flushed completions are published), then schedule.
+  void modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask);
+  void schedule(Qp& qp);  // it may have work, or another deadline
   void add_session(SessionBells& session);
   void remove_session(SessionBells& session);
   void forget(CompletionQueue& queue);
