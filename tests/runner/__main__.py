@@ -1,0 +1,44 @@
+"""Runs all parts of the tests and closes with one line of counts. Started by tests/run.sh."""
+
+import argparse
+import os
+import sys
+import time
+
+from parts import PARTS
+from report import Case, counts, print_case, print_closing
+
+
+def _options():
+    parser = argparse.ArgumentParser(prog="tests/run.sh", description="Runs every test of uroce.")
+    parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part (repeatable)")
+    parser.add_argument("--list", action="store_true", help="say what the parts are")
+    parser.add_argument("--long", action="store_true", help="soaks too; takes hours")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="how much to run at a time")
+    return parser.parse_args()
+
+
+def _run_part(name, options):
+    print(f"== {name}: {PARTS[name].__doc__}", flush=True)
+    start = time.monotonic()
+    try:
+        cases = PARTS[name](options)
+    except Exception as error:  # a part that breaks must not hide the others
+        cases = [Case(f"{name} part", "failed", 0, f"{type(error).__name__}: {error}")]
+    for case in cases:
+        print_case(name, case)
+    print(f"   {counts(cases)} in {time.monotonic() - start:.0f} s", flush=True)
+    return cases
+
+
+def main():
+    options = _options()
+    if options.list:
+        for name, part in PARTS.items():
+            print(f"{name:6} {part.__doc__}")
+        return 0
+    return print_closing([(name, _run_part(name, options)) for name in options.part or PARTS])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

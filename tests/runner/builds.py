@@ -1,0 +1,77 @@
+"""The build folders: made once, brought up to date on every run."""
+
+import json
+import os
+import subprocess
+import time
+
+from report import Case
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+_SANITIZED = ["-Db_lundef=false", "-Dbuildtype=debugoptimized"]
+OPTIONS = {
+    "build": ([], {}),
+    "build-asan": (["-Db_sanitize=address,undefined", *_SANITIZED], {}),
+    "build-tsan": (["-Db_sanitize=thread", *_SANITIZED], {}),
+    "build-fuzz": (["-Db_sanitize=address,undefined", "-Dfuzzers=true", *_SANITIZED],
+                   {"CC": "clang", "CXX": "clang++"}),
+}
+BUILD_SECONDS_MAX = 1500
+
+
+class Build:
+    """One build folder."""
+
+    def __init__(self, name):
+        self.name = name
+        self.folder = os.path.join(ROOT, name)
+        self.logs = os.path.join(self.folder, "test-logs")
+        self._targets = None
+
+    def log_path(self, *parts):
+        path = os.path.join(self.logs, *parts)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def configure(self):
+        """Returns the Case of the configuration; passed when there was nothing to do."""
+        if os.path.exists(os.path.join(self.folder, "build.ninja")):
+            return Case(f"configure {self.name}", "passed")
+        options, variables = OPTIONS[self.name]
+        return self._run("configure", ["meson", "setup", self.folder, ROOT, *options],
+                         {**os.environ, **variables})
+
+    def make(self, targets, jobs):
+        """Builds `targets` (paths below the folder; empty: all)."""
+        return self._run("build", ["ninja", "-C", self.folder, "-j", str(jobs), *targets], os.environ)
+
+    def introspect(self, what):
+        answer = subprocess.run(["meson", "introspect", self.folder, f"--{what}"], check=True,
+                                capture_output=True, text=True)
+        return json.loads(answer.stdout)
+
+    def path_in(self, absolute):
+        return os.path.relpath(absolute, self.folder)
+
+    def _run(self, what, command, environment):
+        log = self.log_path(f"{what}.log")
+        start = time.monotonic()
+        with open(log, "w", encoding="utf-8") as out:
+            try:
+                code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment,
+                                      stdin=subprocess.DEVNULL, timeout=BUILD_SECONDS_MAX,
+                                      check=False).returncode
+                reason = _first_error(log) if code else ""
+            except subprocess.TimeoutExpired:
+                code, reason = -1, f"took longer than {BUILD_SECONDS_MAX} s"
+        return Case(f"{what} {self.name}", "failed" if code else "passed",
+                    time.monotonic() - start, reason, log)
+
+
+def _first_error(log):
+    with open(log, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if "error:" in line or "ERROR:" in line or "FAILED:" in line:
+                return line.strip()[:300]
+    return "failed"
