@@ -17,6 +17,9 @@ namespace uroce {
 
 inline constexpr std::uint32_t kBurstMax = 64;  // frames of one burst
 
+// Bytes of a frame beyond the IP packet: Ethernet header and one VLAN tag.
+inline constexpr std::uint32_t kEthernetOverhead = 18;
+
 struct PortInfo {
   std::string name;  // as the user gave it: "loopback", a PCI address, a vdev string
   EtherAddress mac;
@@ -24,6 +27,7 @@ struct PortInfo {
   std::uint16_t queues = 1;  // receive and transmit queues; queue q is used by worker q only
   bool link_up = true;
   std::uint32_t speed_mbps = 0;  // 0: unknown
+  bool loops_back = false;       // what is sent comes back: frames to its own address need no help
 };
 
 struct PortCounters {
@@ -55,11 +59,13 @@ class Port {
   [[nodiscard]] virtual PortCounters counters() const = 0;
 
   // For sleeping workers: a descriptor that becomes readable when a frame has come on this queue,
-  // or -1 where the port can't tell (the worker then naps). arm_wait returns false if frames are
-  // already there; disarm after waking.
+  // or -1 where the port can't tell: the worker then naps if needs_polling(). arm_wait returns
+  // false if frames are already there; disarm after waking.
   [[nodiscard]] virtual int wait_descriptor(std::uint16_t /*queue*/) const { return -1; }
   virtual bool arm_wait(std::uint16_t /*queue*/) { return true; }
   virtual void disarm_wait(std::uint16_t /*queue*/) {}
+  // Whether frames may come by themselves (not so where only the worker itself sends).
+  [[nodiscard]] virtual bool needs_polling() const { return true; }
 
   // When a frame held back inside (a delayed one of FaultyPort) becomes due; kNever if none.
   [[nodiscard]] virtual Time next_due() const { return kNever; }

@@ -1,0 +1,45 @@
+#pragma once
+
+// The built-in loopback: what a queue sends, the same queue receives. Needs nothing from the
+// machine. Frames aren't copied.
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "dataplane/port/frame_pool.h"
+#include "dataplane/port/port.h"
+#include "dataplane/port/queue_counters.h"
+#include "dataplane/port/ring.h"
+
+namespace uroce {
+
+class LoopbackPort final : public Port {
+ public:
+  static constexpr std::uint32_t kRingEntries = 1'024;     // frames on their way, of each queue
+  static constexpr std::uint32_t kFramesPerQueue = 4'096;  // of the pool
+
+  LoopbackPort(std::uint32_t mtu, std::uint16_t queues);
+
+  std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
+  std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                         Time now) override;
+  std::uint32_t allocate(Frame** frames, std::uint32_t count) override;
+  void release(Frame** frames, std::uint32_t count) override;
+  [[nodiscard]] PortInfo info() const override;
+  [[nodiscard]] PortCounters counters() const override;
+  // Only the queue's own worker sends to it, so there is nothing to sleep for once it was empty.
+  bool arm_wait(std::uint16_t queue) override;
+  [[nodiscard]] bool needs_polling() const override { return false; }
+
+ private:
+  struct Queue {
+    Ring<Frame> ring{kRingEntries, Producers::kOne};
+    QueueCounters counters;
+  };
+  std::uint32_t mtu_;
+  FramePool pool_;
+  std::vector<std::unique_ptr<Queue>> queues_;
+};
+
+}  // namespace uroce

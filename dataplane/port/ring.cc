@@ -1,0 +1,44 @@
+// The variant of rte_ring that is written with C11 atomics: the same instructions on x86, and
+// ThreadSanitizer understands it.
+#define RTE_USE_C11_MEM_MODEL 1
+
+#include "dataplane/port/ring.h"
+
+#include <rte_ring.h>
+
+#include <cstdlib>
+
+#include "dataplane/base/check.h"
+
+namespace uroce {
+
+PointerRing::PointerRing(std::uint32_t entries, Producers producers) {
+  // The ring's own size counts one slot that stays free unless RING_F_EXACT_SZ is given.
+  const unsigned flags =
+      RING_F_SC_DEQ | RING_F_EXACT_SZ | (producers == Producers::kOne ? RING_F_SP_ENQ : 0U);
+  const ssize_t bytes = rte_ring_get_memsize(entries * 2);
+  UROCE_CHECK(bytes > 0);
+  constexpr std::size_t kAlignment = 128;
+  const std::size_t rounded =
+      (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  ring_.reset(static_cast<rte_ring*>(std::aligned_alloc(kAlignment, rounded)));
+  UROCE_CHECK(ring_ != nullptr);
+  UROCE_CHECK(rte_ring_init(ring_.get(), "uroce", entries, flags) == 0);
+}
+
+PointerRing::~PointerRing() = default;
+
+void PointerRing::Deleter::operator()(rte_ring* ring) const { std::free(ring); }
+
+std::uint32_t PointerRing::enqueue(void* const* elements, std::uint32_t count) {
+  return rte_ring_enqueue_burst(ring_.get(), elements, count, nullptr);
+}
+
+std::uint32_t PointerRing::dequeue(void** elements, std::uint32_t count) {
+  return rte_ring_sc_dequeue_burst(ring_.get(), elements, count, nullptr);
+}
+
+std::uint32_t PointerRing::size() const { return rte_ring_count(ring_.get()); }
+std::uint32_t PointerRing::room() const { return rte_ring_free_count(ring_.get()); }
+
+}  // namespace uroce
