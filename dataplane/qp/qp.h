@@ -44,13 +44,6 @@ struct QpConfig {
   CompletionQueue* recv_cq = nullptr;
 };
 
-// What became of a received frame.
-enum class [[nodiscard]] Step : std::uint8_t{
-    kDone,    // the frame may be released
-    kParked,  // memory is not resident: keep the frame, in order, and receive() it again after
-              // resume
-};
-
 struct QpCounters {
   std::uint64_t requests_sent = 0, requests_resent = 0, responses_sent = 0, acks_sent = 0,
                 naks_sent = 0;

@@ -46,6 +46,13 @@ class EventSink {
   virtual void announce(AsyncEvent event, std::uint32_t object) = 0;
 };
 
+// What became of a received frame.
+enum class [[nodiscard]] Step : std::uint8_t{
+    kDone,    // the frame may be released
+    kParked,  // memory is not resident: keep the frame, in order, and receive() it again after
+              // resume
+};
+
 struct Turn {
   Time now = 0;
   TxBatch& tx;  // of the queue pair's port

@@ -1,0 +1,61 @@
+#pragma once
+
+// The only place in qp that reaches a program's memory: local scatter/gather lists by lkey, remote
+// ranges by rkey. Every call looks the key up again, because the region may have gone since the
+// last packet.
+//
+// Anything but kGranted means that the caller must not go on: a frame that was being built has to
+// be put back. After kNotResident the same call is made again once the fault is resolved; copying
+// the same bytes to the same place twice is harmless, atomics are applied only when all else is
+// granted.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dataplane/abi/work_request.h"
+#include "dataplane/wire/build.h"
+#include "mmu/key_table.h"
+
+namespace uroce {
+
+// Whose memory, and the table that says where it is.
+struct MemoryScope {
+  const KeyTable& keys;
+  PdId pd = 0;
+};
+
+// The bytes that a list can hold. SGEs of length 0 hold none, and their keys are never looked at.
+[[nodiscard]] std::uint64_t total_length(std::span<const abi::Sge> sges);
+
+// May the whole list be read (rights 0) or written (kAccessLocalWrite)?
+Access check_local(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint32_t rights);
+
+// Appends `length` bytes of the list, starting `offset` bytes into it, to a frame: one pass of copy
+// and ICRC. REQUIRES: offset + length <= total_length(sges).
+Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
+              std::uint32_t length, FrameWriter& writer);
+
+// Copies received bytes into the list, `offset` bytes into it.
+// REQUIRES: offset + length <= total_length(sges).
+Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
+               const std::byte* source, std::uint32_t length);
+
+// A range that a peer names. A length of 0 is granted whatever the key (IBTA vol. 1, C9-88).
+struct RemoteRange {
+  std::uint32_t rkey = 0;
+  std::uint64_t address = 0;
+  std::uint32_t length = 0;
+};
+Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights);
+Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWriter& writer);
+Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source);
+
+// 64-bit atomics on a range of 8 bytes. *original: the value before, in host order, as the
+// program's processor sees it. REQUIRES: range.length == 8, range.address is 8-aligned.
+Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
+                           std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
+Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t add,
+                        std::uint64_t* original);
+
+}  // namespace uroce

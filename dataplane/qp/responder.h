@@ -1,0 +1,131 @@
+#pragma once
+
+// The responder: executes the peer's requests and answers them. receive() checks and executes and
+// notes what is to be answered; transmit() emits the answers in PSN order.
+//
+// What there is to say is kept as state, not as a queue: the reads and atomics not yet answered,
+// at most one NAK, and the wish for an acknowledgement. An acknowledgement always names the newest
+// PSN, so one covers a burst, and it waits until the reads and atomics before it are answered; a
+// read's answer acknowledges all that came before.
+//
+// The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
+// sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
+// also duplicates), responder_transmit.cc (answers), responder_receive.cc (receive work requests
+// and their completions).
+
+#include <cstdint>
+
+#include "dataplane/abi/completion.h"
+#include "dataplane/qp/failure.h"
+#include "dataplane/qp/receive_queue.h"
+#include "dataplane/qp/responder_resources.h"
+#include "dataplane/qp/turn.h"
+#include "dataplane/wire/frame.h"
+
+namespace uroce {
+
+class Qp;
+struct MemoryScope;
+struct RemoteRange;
+
+class Responder {
+ public:
+  explicit Responder(Qp& qp) : qp_(qp) {}
+
+  // For Qp::modify. reset(): forgets everything, also at RESET. modified(): qp.attributes() has new
+  // values of what `mask` (QpAttributeMask) says.
+  void reset();
+  void modified(std::uint32_t mask);
+
+  // For Qp::modify and Qp::on_doorbell, with the queue pair in ERR: completes the receive work
+  // request in hand and all of its own receive queue with kWrFlushErr. What has been decided before
+  // (answers up to a NAK that brought the queue pair here) is still sent; else nothing is.
+  void flush(Turn& turn);
+
+  // A request packet. REQUIRES: it suits the queue pair's type, state, source and P_Key.
+  Step receive(const Packet& packet, Turn& turn, Drop* drop);
+
+  // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
+  std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
+  [[nodiscard]] bool has_work() const {
+    return (resources_.any_pending() && !answer_parked_) ||
+           (!resources_.any_pending() && (nak_ != PendingNak::kNone || ack_pending_));
+  }
+
+  // The page fault that parked an answer is resolved.
+  void resume() { answer_parked_ = false; }
+
+  [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
+  [[nodiscard]] std::uint32_t msn() const { return msn_; }
+
+ private:
+  enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
+  enum class Message : std::uint8_t { kNone, kSend, kWrite };
+
+  // Requests in sequence.
+  Step execute(const Packet& packet, const OpcodeInfo& info, Turn& turn, Drop* drop);
+  Step send(const Packet& packet, const OpcodeInfo& info, Turn& turn);
+  Step write(const Packet& packet, const OpcodeInfo& info, Turn& turn);
+  Step read(const Packet& packet, Turn& turn);
+  Step atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn);
+  [[nodiscard]] Failure payload_failure(const Packet& packet, const OpcodeInfo& info) const;
+  void advance(const Packet& packet, std::uint32_t psns, bool message_ends);
+  void ahead(const Packet& packet, Drop* drop);
+
+  // Duplicates.
+  void duplicate(const Packet& packet, const OpcodeInfo& info, Drop* drop);
+  [[nodiscard]] bool replay_read(const Packet& packet);
+  [[nodiscard]] bool replay_atomic(const Packet& packet);
+
+  // Receive work requests.
+  enum class Hold : std::uint8_t { kHeld, kNotReady, kFailed };
+  Hold hold_receive(Turn& turn);
+  void complete_receive(const Packet& packet, abi::WcOpcode opcode, std::uint32_t length,
+                        Turn& turn);
+  void complete_failed(abi::WcStatus status, Failure failure, Turn& turn);
+  void push(const abi::Cqe& cqe, bool solicited, Turn& turn);
+
+  // Failures.
+  Step not_ready();
+  Step refuse(Nak nak, Failure failure, Turn& turn);
+  Step refuse_access(Access access, Turn& turn);
+  Step refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn);
+  void fail(Nak nak, std::uint32_t psn, Turn& turn);
+
+  // Answers.
+  std::uint32_t transmit_resource(Resource& resource, Turn& turn);
+  std::uint32_t transmit_acknowledge(std::uint8_t syndrome, std::uint32_t psn, std::uint32_t msn,
+                                     Turn& turn);
+  void acknowledged_up_to(std::uint32_t psn);
+  [[nodiscard]] MemoryScope memory(const Turn& turn) const;
+
+  Qp& qp_;
+  std::uint32_t expected_psn_ = 0;
+  std::uint32_t msn_ = 0;  // messages completed, 24 bits
+
+  // What is to be answered.
+  std::uint32_t ack_psn_ = 0;  // the newest PSN that wants an acknowledgement
+  std::uint32_t nak_psn_ = 0;  // of kFatal; the others name expected_psn_
+  std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead and was dropped
+  bool ack_pending_ = false;
+  bool gap_announced_ = false;  // ahead packets are dropped without another NAK
+  bool answer_parked_ = false;  // memory for the next answer isn't resident
+  bool communication_established_ = false;
+  bool last_wqe_announced_ = false;
+  PendingNak nak_ = PendingNak::kNone;
+  Nak nak_code_ = Nak::kPsnSequence;
+
+  // The message being received.
+  Message message_ = Message::kNone;
+  bool holding_ = false;            // receive_ is a receive work request that was taken
+  std::uint32_t offset_ = 0;        // bytes of the message received so far
+  std::uint32_t write_length_ = 0;  // WRITE: of the whole message
+  std::uint32_t write_rkey_ = 0;
+  std::uint64_t write_address_ = 0;   // of the whole message
+  std::uint64_t receive_length_ = 0;  // SEND: what the receive work request can hold
+
+  ResourceRing resources_;
+  ReceiveEntry receive_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,68 @@
+#pragma once
+
+// The responder's resources for reads and atomics (IBTA vol. 1, 9.4.4.2 and 9.7.5.1): what the peer
+// asked, how much of it is answered, and for atomics the saved result, so that a duplicate gets the
+// same answer again. A ring of the newest max_dest_rd_atomic requests in PSN order.
+
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/wire/psn.h"
+
+namespace uroce {
+
+struct Resource {
+  std::uint64_t address = 0;
+  std::uint64_t original = 0;  // atomics: the value before
+  std::uint32_t rkey = 0;
+  std::uint32_t length = 0;      // bytes of the whole answer
+  std::uint32_t length_end = 0;  // bytes into it where the present answer stops (a partial retry)
+  std::uint32_t psn_first = 0;
+  std::uint32_t packets = 1;      // of the whole answer; as many PSNs
+  std::uint32_t packet_next = 0;  // the next to send
+  std::uint32_t packet_end = 0;   // the one after the last to send
+  std::uint32_t msn = 0;          // of the request
+  bool atomic = false;
+  bool replay = false;  // answered once already
+
+  [[nodiscard]] bool pending() const { return packet_next < packet_end; }
+};
+
+class ResourceRing {
+ public:
+  // Forgets everything. `limit`: max_dest_rd_atomic; 0 refuses every request.
+  void resize(std::uint32_t limit);
+
+  // Whether one more request would exceed the limit: the oldest isn't answered yet. (A replay that
+  // is still going on doesn't count: its first answer arrived, or the peer wouldn't ask more.)
+  [[nodiscard]] bool full() const;
+
+  // REQUIRES: !full()
+  void push(const Resource& resource);
+
+  // The newest request whose answer has this PSN, or nullptr.
+  Resource* find(std::uint32_t psn);
+
+  // `resource`, from find(), is to be answered again.
+  void mark_pending(const Resource& resource);
+
+  // The oldest request with something to send, or nullptr.
+  [[nodiscard]] Resource* next_pending();
+  [[nodiscard]] bool any_pending() const { return pending_count_ != 0; }
+
+  // `resource` has nothing more to send.
+  void answered(Resource& resource);
+
+  // Sends nothing of what is there.
+  void clear_pending();
+
+ private:
+  std::vector<Resource> slots_;  // a power of two
+  std::uint32_t limit_ = 0;
+  std::uint32_t count_ = 0;
+  std::uint32_t head_ = 0;    // free-running: where the next request goes
+  std::uint32_t cursor_ = 0;  // nothing before it is pending
+  std::uint32_t pending_count_ = 0;
+};
+
+}  // namespace uroce
