@@ -89,14 +89,26 @@ class Qp {
   // A page fault that parked a role was resolved (or failed): go on.
   void resume(Turn& turn);
 
+  // For the roles.
+
+  // Something went wrong for good: to ERR, flushes both queues, announces `event` where there is
+  // one. The role that calls it has already completed the work request to blame.
+  void fail(Turn& turn, AsyncEvent event);
+  void fail(Turn& turn);
+  // Pushes a completion and remembers that its queue is to be flushed.
+  static void complete(CompletionQueue& queue, const abi::Cqe& cqe, bool solicited, Turn& turn);
+
  private:
   friend class Requester;
   friend class Responder;
+  void take_attributes(const QpAttributes& from, std::uint32_t mask);
+  Drop admit(const Packet& packet) const;
+
   QpConfig config_;
   QpAttributes attributes_;
   QpCounters counters_;
   FrameTemplate frame_template_;
-  std::uint16_t ip_id_ = 0;
+  std::uint16_t ip_id_ = 0;  // of the next frame
   Requester requester_;
   Responder responder_;
 };

@@ -1,0 +1,166 @@
+#include "dataplane/qp/qp.h"
+
+namespace uroce {
+namespace {
+
+// P_Keys match when the low 15 bits are equal and at least one side is a full member (IBTA vol. 1,
+// 10.9.3). There is one key, 0xFFFF, and with it this side is full.
+constexpr std::uint16_t kPkeyBase = 0x7FFF;
+
+bool receives(QpState state, bool request) {
+  switch (state) {
+    case QpState::kRtr:
+      return request;
+    case QpState::kRts:
+    case QpState::kSqd:
+    case QpState::kSqe:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Qp::Qp(const QpConfig& config) : config_(config), requester_(*this), responder_(*this) {}
+
+void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) {
+  take_attributes(attributes, mask);
+  responder_.modified(mask);
+  requester_.configure();
+  if ((mask & kQpMaskState) == 0) {
+    return;
+  }
+  const QpState from = attributes_.state;
+  attributes_.state = attributes.state;
+  switch (attributes.state) {
+    case QpState::kReset:
+      requester_.reset();
+      responder_.reset();
+      attributes_ = QpAttributes{};
+      break;
+    case QpState::kInit:
+    case QpState::kRtr:
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) {
+        requester_.start(attributes_.sq_psn);
+      } else {
+        requester_.undrain();
+      }
+      break;
+    case QpState::kSqd:
+      requester_.drain(turn);
+      break;
+    case QpState::kSqe:
+      break;
+    case QpState::kErr:
+      requester_.flush(turn);
+      responder_.flush(turn);
+      break;
+  }
+}
+
+void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
+  const auto take = [&](std::uint32_t bit, auto QpAttributes::*member) {
+    if ((mask & bit) != 0) {
+      attributes_.*member = from.*member;
+    }
+  };
+  take(kQpMaskPathMtu, &QpAttributes::path_mtu);
+  take(kQpMaskQkey, &QpAttributes::qkey);
+  take(kQpMaskRqPsn, &QpAttributes::rq_psn);
+  take(kQpMaskSqPsn, &QpAttributes::sq_psn);
+  take(kQpMaskDestQpn, &QpAttributes::dest_qpn);
+  take(kQpMaskAccess, &QpAttributes::access);
+  take(kQpMaskPkeyIndex, &QpAttributes::pkey_index);
+  take(kQpMaskMaxRdAtomic, &QpAttributes::max_rd_atomic);
+  take(kQpMaskMaxDestRdAtomic, &QpAttributes::max_dest_rd_atomic);
+  take(kQpMaskMinRnrTimer, &QpAttributes::min_rnr_timer);
+  take(kQpMaskTimeout, &QpAttributes::timeout);
+  take(kQpMaskRetryCnt, &QpAttributes::retry_cnt);
+  take(kQpMaskRnrRetry, &QpAttributes::rnr_retry);
+  take(kQpMaskState, &QpAttributes::sqd_async_notify);
+  if ((mask & kQpMaskPath) != 0) {
+    attributes_.path = from.path;
+    frame_template_ = FrameTemplate(from.path);
+  }
+}
+
+Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
+  *drop = admit(frame.packet);
+  if (*drop != Drop::kNone) {
+    return Step::kDone;
+  }
+  if (opcode_info(frame.packet.opcode).request) {
+    return responder_.receive(frame.packet, turn, drop);
+  }
+  return requester_.receive(frame.packet, turn, drop);
+}
+
+Drop Qp::admit(const Packet& packet) const {
+  const OpcodeInfo& info = opcode_info(packet.opcode);
+  if (config_.type != QpType::kRc || info.transport != Transport::kRc) {
+    return Drop::kWrongQpType;
+  }
+  if (!receives(attributes_.state, info.request)) {
+    return Drop::kWrongQpState;
+  }
+  if (packet.source_gid() != attributes_.path.destination_gid ||
+      packet.destination_gid() != attributes_.path.source_gid) {
+    return Drop::kWrongSource;
+  }
+  if ((packet.pkey & kPkeyBase) != kPkeyBase) {
+    return Drop::kBadPkey;
+  }
+  return Drop::kNone;
+}
+
+std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
+  std::uint32_t bytes = responder_.has_work() ? responder_.transmit(turn, bytes_max) : 0;
+  if (bytes < bytes_max && requester_.has_work()) {
+    bytes += requester_.transmit(turn, bytes_max - bytes);
+  }
+  counters_.bytes_sent += bytes;
+  return bytes;
+}
+
+bool Qp::has_work() const { return responder_.has_work() || requester_.has_work(); }
+
+void Qp::on_doorbell(Turn& turn) {
+  requester_.on_doorbell(turn);
+  if (attributes_.state == QpState::kErr) {
+    responder_.flush(turn);
+  }
+}
+
+Time Qp::deadline() const { return requester_.deadline(); }
+
+void Qp::on_deadline(Turn& turn) { requester_.on_deadline(turn); }
+
+void Qp::resume(Turn& turn) {
+  requester_.resume(turn);
+  responder_.resume();
+}
+
+void Qp::fail(Turn& turn) {
+  if (attributes_.state == QpState::kErr) {
+    return;
+  }
+  attributes_.state = QpState::kErr;
+  requester_.flush(turn);
+  responder_.flush(turn);
+}
+
+void Qp::fail(Turn& turn, AsyncEvent event) {
+  fail(turn);
+  turn.events.announce(event, config_.qpn);
+}
+
+void Qp::complete(CompletionQueue& queue, const abi::Cqe& cqe, bool solicited, Turn& turn) {
+  if (queue.push(cqe, solicited, turn.events)) {
+    turn.dirty_queues.push_back(&queue);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,114 @@
+#pragma once
+
+// A send queue: the consumer of the ring in which the program posts send work requests, and the
+// daemon's private copy of them.
+//
+// The program's ring is hostile ground: each entry is copied once, only the bytes in use, and the
+// copy is validated. What the program does to the ring afterwards changes nothing. An entry stays
+// in the private array, where retransmission reads it, until it is retired; only then the program
+// learns that the slot is free.
+//
+// Indices run freely, and tail <= head <= posted: [tail, head) is the private array, [head, posted)
+// was seen in the ring and is not copied yet. Belongs to the queue pair's worker.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dataplane/abi/completion.h"
+#include "dataplane/abi/ring.h"
+#include "dataplane/abi/work_request.h"
+#include "dataplane/qp/attributes.h"
+
+namespace uroce {
+
+struct QpConfig;
+
+// Where the requester is with an entry.
+enum class SendStage : std::uint8_t {
+  kWaiting,  // no packet was sent
+  kBegun,    // has its PSNs; some packets may be sent
+  kRefused,  // can't be sent: completes with `status` once all earlier work has completed
+};
+
+// A send work request in the daemon's hands: one cache line. The scatter/gather list or the inline
+// bytes lie elsewhere (SendQueue::sges, SendQueue::inline_bytes).
+struct SendEntry {
+  std::uint64_t wr_id;
+  std::uint64_t remote_address;
+  std::uint64_t compare_add;
+  std::uint64_t swap;
+  std::uint32_t length;        // bytes of the message
+  std::uint32_t first_psn;     // valid from kBegun on
+  std::uint32_t packet_count;  // PSNs that it takes
+  std::uint32_t rkey;
+  std::uint32_t immediate;  // as on the wire, or the rkey to invalidate in host order
+  abi::WrOpcode opcode;
+  std::uint8_t flags;  // abi::SendFlags
+  std::uint8_t sge_count;
+  SendStage stage;
+  abi::WcStatus status;  // kRefused: why
+  std::uint8_t reserved[3];
+  std::uint32_t vendor_err;  // kRefused: which check failed
+
+  // READs and atomics are done when their answer has come; an acknowledgement isn't enough.
+  [[nodiscard]] bool wants_response() const {
+    return opcode == abi::WrOpcode::kRdmaRead || opcode == abi::WrOpcode::kAtomicCmpAndSwp ||
+           opcode == abi::WrOpcode::kAtomicFetchAndAdd;
+  }
+  [[nodiscard]] bool has(abi::SendFlags flag) const { return (flags & flag) != 0; }
+};
+static_assert(sizeof(SendEntry) == 64);
+
+class SendQueue {
+ public:
+  // Allocates all there will ever be. REQUIRES: the ring's memory outlives the queue.
+  explicit SendQueue(const QpConfig& config);
+
+  // Looks at the program's index. False if it is nonsense: the queue is broken.
+  [[nodiscard]] bool refresh();
+
+  // Copies the next posted entry and validates it; an invalid one is kRefused. False when there is
+  // none that refresh() saw.
+  bool pull(const QpAttributes& attributes);
+
+  [[nodiscard]] std::uint32_t tail() const { return tail_; }
+  [[nodiscard]] std::uint32_t head() const { return head_; }
+  [[nodiscard]] bool has_posted() const { return posted_ != head_; }
+
+  // REQUIRES: index in [tail, head).
+  [[nodiscard]] SendEntry& entry(std::uint32_t index) { return entries_[index & mask_]; }
+  [[nodiscard]] std::span<const abi::Sge> sges(std::uint32_t index) const;
+  [[nodiscard]] const std::byte* inline_bytes(std::uint32_t index) const {
+    return tails_.get() + std::size_t{index & mask_} * tail_stride_;
+  }
+
+  // The oldest entry is done with.
+  void retire() { ++tail_; }
+  // Tells the program which slots are free; once a batch.
+  void publish();
+
+  // Forgets what was posted so far, also what wasn't copied.
+  void reset();
+
+ private:
+  void copy(std::uint32_t index);
+
+  abi::RingControl* control_;
+  const std::byte* ring_entries_;
+  std::uint32_t ring_stride_;
+  std::uint32_t mask_;
+  std::uint32_t tail_stride_;
+  std::uint32_t sge_max_;
+  std::uint32_t inline_max_;
+  QpType type_;
+  std::uint32_t tail_ = 0;
+  std::uint32_t head_ = 0;
+  std::uint32_t posted_ = 0;
+  std::uint32_t published_ = 0;
+  std::unique_ptr<SendEntry[]> entries_;
+  std::unique_ptr<std::byte[]> tails_;
+};
+
+}  // namespace uroce
