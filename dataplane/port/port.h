@@ -67,8 +67,9 @@ class Port {
   // Whether frames may come by themselves (not so where only the worker itself sends).
   [[nodiscard]] virtual bool needs_polling() const { return true; }
 
-  // When a frame held back inside (a delayed one of FaultyPort) becomes due; kNever if none.
-  [[nodiscard]] virtual Time next_due() const { return kNever; }
+  // When a frame held back inside (a delayed one of FaultyPort) becomes due; kNever if none. The
+  // queue's worker only.
+  [[nodiscard]] virtual Time next_due(std::uint16_t /*queue*/) const { return kNever; }
 };
 
 }  // namespace uroce

@@ -1,0 +1,64 @@
+#pragma once
+
+// A port with faults: wraps another, and loses, repeats, reorders, corrupts and delays frames in
+// both directions. What happens depends on the seed, the frames' order and `now` alone, so a
+// simulation repeats exactly.
+//
+// A queue is used by its own worker only, as in every port.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dataplane/port/faults.h"
+#include "dataplane/port/port.h"
+
+namespace uroce {
+
+struct FaultCounts {
+  std::uint64_t frames = 0, lost = 0, repeated = 0, reordered = 0, corrupted = 0;
+};
+
+class FaultyPort final : public Port {
+ public:
+  FaultyPort(std::unique_ptr<Port> inner, const Faults& faults);
+  ~FaultyPort() override;
+
+  // From now on without faults (or with them again); frames that are held back still come. Any
+  // thread.
+  void set_enabled(bool enabled) { enabled_.store(enabled, std::memory_order_relaxed); }
+
+  // Of both directions and all queues. Any thread.
+  [[nodiscard]] FaultCounts fault_counts() const;
+
+  std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
+  std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                         Time now) override;
+  std::uint32_t allocate(Frame** frames, std::uint32_t count) override {
+    return inner_->allocate(frames, count);
+  }
+  void release(Frame** frames, std::uint32_t count) override { inner_->release(frames, count); }
+  [[nodiscard]] PortInfo info() const override { return inner_->info(); }
+  [[nodiscard]] PortCounters counters() const override { return inner_->counters(); }
+  [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override {
+    return inner_->wait_descriptor(queue);
+  }
+  bool arm_wait(std::uint16_t queue) override { return inner_->arm_wait(queue); }
+  void disarm_wait(std::uint16_t queue) override { inner_->disarm_wait(queue); }
+  [[nodiscard]] bool needs_polling() const override { return inner_->needs_polling(); }
+  [[nodiscard]] Time next_due(std::uint16_t queue) const override;
+
+ private:
+  class Lane;
+  struct Queue;
+  void pump(Queue& queue, std::uint16_t index, Time now);
+
+  std::unique_ptr<Port> inner_;
+  // Relaxed: which frame is the first without faults doesn't matter.
+  std::atomic<bool> enabled_{true};
+  std::vector<std::unique_ptr<Queue>> queues_;
+};
+
+}  // namespace uroce
