@@ -1,0 +1,59 @@
+"""Who may include whom (docs/architecture.md), read from the #include lines."""
+
+import os
+import re
+
+# folder: the folders (or files) of ours that it may include, besides itself. Longest match wins.
+_MAY_INCLUDE = {
+    "dataplane/base": [],
+    "dataplane/wire": ["dataplane/base"],
+    "dataplane/abi": ["dataplane/base"],
+    "dataplane/qp": ["dataplane/base", "dataplane/wire", "dataplane/abi", "mmu"],
+    "dataplane/port": ["dataplane/base", "dataplane/wire"],
+    "dataplane/engine": ["dataplane/base", "dataplane/wire", "dataplane/abi", "dataplane/qp",
+                         "dataplane/port", "mmu"],
+    "mmu": ["dataplane/base", "dataplane/abi"],
+    "control": ["dataplane", "mmu"],
+    "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h"],
+    "apps": ["dataplane", "mmu", "control", "verbs_shim"],
+    "apps/examples": [],  # they show what any program can do: verbs, and nothing of ours
+    "tests": ["dataplane", "mmu", "control", "verbs_shim", "apps"],
+}
+_OURS = ("dataplane/", "mmu/", "control/", "verbs_shim/", "apps/", "tests/", "dts/")
+
+# Sans-I/O: no clock, thread, lock or DPDK below the engine.
+_PURE = ("dataplane/base", "dataplane/wire", "dataplane/abi", "dataplane/qp")
+_IMPURE_HEADER = re.compile(r"(rte_\w+\.h|thread|mutex|chrono|condition_variable|iostream|future|"
+                            r"pthread\.h|sys/socket\.h|unistd\.h)$")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+
+def _folder(path):
+    matches = [folder for folder in _MAY_INCLUDE if path.startswith(folder + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def include_problems(path, text):
+    folder = _folder(path)
+    if folder is None:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _INCLUDE.match(line)
+        if not match:
+            continue
+        quoted, target = match.group(1) == '"', match.group(2)
+        where = f"{path}:{number}"
+        if target.startswith(_OURS):
+            allowed = [folder, *_MAY_INCLUDE[folder]]
+            if not any(target == item or target.startswith(item + "/") for item in allowed):
+                yield f"{where}: {folder} may not include {target}"
+        elif quoted and not target.startswith("rte_"):
+            yield f"{where}: write the include of {target} from the project's root, or with <> if it isn't ours"
+        if folder in _PURE and _IMPURE_HEADER.match(target):
+            yield f"{where}: {folder} is sans-I/O and may not include <{target}>"
+
+
+def check(files):
+    """`files`: {path: text} of C++ files."""
+    return {"includes": [problem for path, text in files.items()
+                         for problem in include_problems(os.path.normpath(path), text)]}
