@@ -3,12 +3,13 @@
 // Building frames: the inverse of parse(). A FrameTemplate is made once a path; a FrameWriter makes
 // one frame from it:
 //
-//   FrameWriter writer(frame, frame_template, headers, payload_length);   // everything in front of
-//   the payload writer.append(bytes, n);                                              // any number
-//   of times: copies and sums writer.finish(); // pad bytes, ICRC, frame.length
+//   FrameWriter writer(frame, frame_template, headers, payload_length, ip_id);  // all headers
+//   writer.append(bytes, n);  // any number of times: copies and sums
+//   writer.finish();          // pad bytes, ICRC, frame.length
 //
-// The ICRC is computed over the payload while it is copied (wire/icrc.h), so the payload is read
-// once.
+// Payload of some size is summed while it is copied, so it is read once. What is short (headers,
+// small messages, pad bytes) is summed where it lies, in one go, because starting a sum costs more
+// than reading a few bytes of the first-level cache again.
 
 #include <array>
 #include <cstddef>
@@ -28,6 +29,9 @@ struct Headers {
   Opcode opcode = Opcode::kRcSendOnly;
   bool solicited = false;
   bool ack_request = false;
+  // MigReq. Without path migration a connection is always in the migrated state, which is 1 on the
+  // wire (IBTA vol. 1, 17.2.8); some cards handle packets with 0 on a slow path.
+  bool migrated = true;
   bool becn = false;
   bool fecn = false;
   std::uint16_t pkey = 0xFFFF;
@@ -44,7 +48,7 @@ struct Headers {
   Feth feth{};
 };
 
-// Ethernet, VLAN, IP and UDP headers of a path as bytes, with the sums over what doesn't change.
+// Ethernet, VLAN, IP and UDP headers of a path as bytes.
 class FrameTemplate {
  public:
   FrameTemplate() = default;
@@ -58,8 +62,7 @@ class FrameTemplate {
   alignas(16) std::array<std::byte, 80> bytes_{};
   std::uint32_t length_ = 0;
   std::uint32_t ip_offset_ = 0;
-  std::uint32_t checksum_base_ =
-      0;  // IPv4: one's complement sum without total length and identification
+  std::uint32_t checksum_base_ = 0;  // IPv4: sum of the header without total length and id
   bool ipv6_ = false;
 };
 
@@ -74,20 +77,26 @@ class FrameWriter {
   // REQUIRES: no more in all than payload_length.
   void append(const std::byte* source, std::size_t length);
 
-  // Where the next `length` payload bytes go, for a source that can't be read with plain loads; the
-  // caller fills them, then calls appended(length).
+  // Where the next payload bytes go, for a source that can't be read with plain loads; the caller
+  // fills `length` bytes, then calls appended(length).
   [[nodiscard]] std::byte* cursor() { return cursor_; }
-  void appended(std::size_t length);
+  void appended(std::size_t length) { cursor_ += length; }
 
   // Pads to 4 bytes, stores the ICRC, sets frame.length. REQUIRES: payload_length bytes were
   // appended.
   void finish();
 
  private:
+  // Brings crc_ up to the cursor.
+  void catch_up();
+
   Frame& frame_;
+  std::byte* ip_ = nullptr;
   std::byte* cursor_ = nullptr;
   std::byte* payload_end_ = nullptr;
+  const std::byte* summed_ = nullptr;  // up to where crc_ goes; nullptr: nothing yet
   std::uint32_t crc_ = 0;
+  bool ipv6_ = false;
 };
 
 }  // namespace uroce

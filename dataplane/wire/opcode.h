@@ -4,6 +4,7 @@
 // and what may precede.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -52,8 +53,30 @@ enum class Opcode : std::uint8_t {
   kUdSendOnly = 0x64,
   kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
-  // XRC: the RC operations with 0xA0, e.g. 0xA0 SEND FIRST. Those of requests carry an XRCETH.
+  // XRC: the RC operations with 0xA0 added; requests carry an XRCETH.
   kXrcSendFirst = 0xA0,
+  kXrcSendMiddle = 0xA1,
+  kXrcSendLast = 0xA2,
+  kXrcSendLastImm = 0xA3,
+  kXrcSendOnly = 0xA4,
+  kXrcSendOnlyImm = 0xA5,
+  kXrcWriteFirst = 0xA6,
+  kXrcWriteMiddle = 0xA7,
+  kXrcWriteLast = 0xA8,
+  kXrcWriteLastImm = 0xA9,
+  kXrcWriteOnly = 0xAA,
+  kXrcWriteOnlyImm = 0xAB,
+  kXrcReadRequest = 0xAC,
+  kXrcReadResponseFirst = 0xAD,
+  kXrcReadResponseMiddle = 0xAE,
+  kXrcReadResponseLast = 0xAF,
+  kXrcReadResponseOnly = 0xB0,
+  kXrcAcknowledge = 0xB1,
+  kXrcAtomicAcknowledge = 0xB2,
+  kXrcCompareSwap = 0xB3,
+  kXrcFetchAdd = 0xB4,
+  kXrcSendLastInv = 0xB6,
+  kXrcSendOnlyInv = 0xB7,
 };
 
 // The transport of an opcode: its bits 7:5.
@@ -88,19 +111,28 @@ enum class Extension : std::uint16_t {
   kIeth = 1U << 8U,
 };
 
+inline constexpr std::size_t kExtensionCount = 9;
+
 struct OpcodeInfo {
   Operation operation = Operation::kInvalid;
   Transport transport = Transport::kRc;
-  bool first = false;               // starts a message (FIRST and ONLY)
-  bool last = false;                // ends a message (LAST and ONLY)
+  bool first = false;               // starts a message (FIRST, ONLY and all of one packet)
+  bool last = false;                // ends a message (LAST, ONLY and all of one packet)
   bool request = false;             // to the responder; else to the completer
-  bool payload = false;             // may carry payload
+  bool payload = false;             // may carry payload; a CNP's 16 reserved bytes count as such
   std::uint16_t extensions = 0;     // Extension bits
   std::uint16_t header_length = 0;  // BTH and extension headers, bytes; computed
-  std::string_view name;            // as tshark would say it: "RC SEND FIRST"
+  std::array<std::uint8_t, kExtensionCount> offsets{};  // of each extension, from the BTH; computed
+  std::string_view name;                                // "RC SEND FIRST"
 
   [[nodiscard]] constexpr bool has(Extension extension) const {
     return (extensions & static_cast<std::uint16_t>(extension)) != 0;
+  }
+
+  // Where an extension header starts, counted from the BTH. REQUIRES: has(extension).
+  [[nodiscard]] constexpr std::size_t offset(Extension extension) const {
+    return offsets[static_cast<std::size_t>(
+        std::countr_zero(static_cast<std::uint16_t>(extension)))];
   }
 };
 

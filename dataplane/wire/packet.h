@@ -25,11 +25,13 @@ struct Packet {
   std::uint16_t pkey = 0;
   Opcode opcode = Opcode::kRcSendOnly;
   std::uint8_t ip_version = 4;
-  std::uint8_t tos = 0;  // DSCP and ECN
+  std::uint8_t tos = 0;               // DSCP and ECN
+  std::uint8_t ethernet_length = 14;  // bytes in front of `ip`: 14, or 18 with a VLAN tag
   bool solicited = false;
   bool ack_request = false;
   bool fecn = false;
   bool becn = false;
+  bool migrated = true;  // MigReq
 
   // The extension headers. REQUIRES: opcode_info(opcode) says that the packet has it.
   [[nodiscard]] Reth reth() const;
@@ -58,5 +60,11 @@ struct Frame;
 // Frames that aren't RoCEv2 come back as kNotRoce: they belong to control (ARP, neighbour
 // discovery, ICMP). Doesn't look at addresses, queue pairs or keys.
 [[nodiscard]] Drop parse(Frame& frame);
+
+// parse() without the last check, the ICRC. For those who measure, and for frames of our own.
+[[nodiscard]] Drop parse_headers(Frame& frame);
+
+// Whether the ICRC is right. REQUIRES: parse_headers() found nothing wrong with the packet.
+[[nodiscard]] bool icrc_is_right(const Packet& packet);
 
 }  // namespace uroce

@@ -1,0 +1,231 @@
+// From values to a frame.
+
+#include "dataplane/wire/build.h"
+
+#include <cstring>
+
+#include "dataplane/base/check.h"
+#include "dataplane/wire/frame.h"
+#include "dataplane/wire/icrc.h"
+#include "dataplane/wire/layout.h"
+
+namespace uroce {
+namespace {
+
+using namespace layout;
+
+// Payload shorter than this is summed together with the headers when the frame is finished.
+constexpr std::size_t kFusedMin = 256;
+
+template <std::size_t kSize>
+std::array<std::byte, kSize> last_bytes(const Gid& gid) {
+  std::array<std::byte, kSize> bytes;
+  std::memcpy(bytes.data(), gid.bytes.data() + gid.bytes.size() - kSize, kSize);
+  return bytes;
+}
+
+// All headers are multiples of 4 bytes, so counting from the IP header gives the same.
+std::uint32_t pad_count(std::uint32_t payload_length) { return (0U - payload_length) & 3U; }
+
+template <typename Header>
+Header& extension(std::byte* bth, const OpcodeInfo& info, Extension which) {
+  return view<Header>(bth + info.offset(which));
+}
+
+void write_bth(Bth& bth, const Headers& headers, std::uint32_t pad) {
+  bth.opcode.store(static_cast<std::uint8_t>(headers.opcode));
+  bth.flags.store(static_cast<std::uint8_t>((headers.solicited ? kSolicited : 0U) |
+                                            (headers.migrated ? kMigReq : 0U) |
+                                            (pad << kPadShift)));
+  bth.pkey.store(headers.pkey);
+  bth.ecn_qpn.store((headers.fecn ? kFecn : 0U) | (headers.becn ? kBecn : 0U) |
+                    (headers.dest_qpn & kLow24));
+  bth.ack_psn.store((headers.ack_request ? kAckRequest : 0U) | (headers.psn & kLow24));
+}
+
+void write_reth(RethLayout& layout, const Reth& reth) {
+  layout.address.store(reth.address);
+  layout.rkey.store(reth.rkey);
+  layout.length.store(reth.length);
+}
+
+void write_atomic_eth(AtomicEthLayout& layout, const AtomicEth& atomic) {
+  layout.address.store(atomic.address);
+  layout.rkey.store(atomic.rkey);
+  layout.swap_add.store(atomic.swap_add);
+  layout.compare.store(atomic.compare);
+}
+
+void write_extensions(std::byte* bth, const OpcodeInfo& info, const Headers& headers) {
+  if (info.has(Extension::kXrcEth)) {
+    extension<Be32>(bth, info, Extension::kXrcEth).store(headers.xrc_srqn & kLow24);
+  }
+  if (info.has(Extension::kDeth)) {
+    auto& deth = extension<DethLayout>(bth, info, Extension::kDeth);
+    deth.qkey.store(headers.deth.qkey);
+    deth.source_qpn.store(headers.deth.source_qpn & kLow24);
+  }
+  if (info.has(Extension::kFeth)) {
+    extension<FethLayout>(bth, info, Extension::kFeth)
+        .bits.store(((headers.feth.selectivity & kSelectivityMask) << kSelectivityShift) |
+                    (headers.feth.placement & kPlacementMask));
+  }
+  if (info.has(Extension::kReth)) {
+    write_reth(extension<RethLayout>(bth, info, Extension::kReth), headers.reth);
+  }
+  if (info.has(Extension::kAtomicEth)) {
+    write_atomic_eth(extension<AtomicEthLayout>(bth, info, Extension::kAtomicEth),
+                     headers.atomic_eth);
+  }
+  if (info.has(Extension::kAeth)) {
+    extension<AethLayout>(bth, info, Extension::kAeth)
+        .syndrome_msn.store((std::uint32_t{headers.aeth.syndrome} << 24U) |
+                            (headers.aeth.msn & kLow24));
+  }
+  if (info.has(Extension::kAtomicAckEth)) {
+    extension<Be64>(bth, info, Extension::kAtomicAckEth).store(headers.atomic_ack);
+  }
+  if (info.has(Extension::kImmediate)) {
+    extension<Be32>(bth, info, Extension::kImmediate).set_raw(headers.immediate);
+  }
+  if (info.has(Extension::kIeth)) {
+    extension<Be32>(bth, info, Extension::kIeth).store(headers.invalidate_rkey);
+  }
+}
+
+// The sum of a header's 16-bit words, not folded.
+std::uint32_t word_sum(const std::byte* bytes, std::size_t length) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < length; i += sizeof(Be16)) {
+    sum += view<Be16>(bytes + i).load();
+  }
+  return sum;
+}
+
+std::uint16_t checksum_of(std::uint32_t sum) {
+  sum = (sum & 0xFFFFU) + (sum >> 16U);
+  sum = (sum & 0xFFFFU) + (sum >> 16U);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+}  // namespace
+
+FrameTemplate::FrameTemplate(const Path& path) : ipv6_(!path.destination_gid.is_ipv4()) {
+  std::byte* at = bytes_.data();
+  auto& ethernet = view<Ethernet>(at);
+  ethernet.destination = std::bit_cast<std::array<std::byte, 6>>(path.destination_mac);
+  ethernet.source = std::bit_cast<std::array<std::byte, 6>>(path.source_mac);
+  const std::uint16_t type = ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4;
+  ethernet.type.store(path.vlan == 0 ? type : kEtherTypeVlan);
+  at += sizeof(Ethernet);
+  if (path.vlan != 0) {
+    auto& vlan = view<Vlan>(at);
+    vlan.tag.store(path.vlan);
+    vlan.type.store(type);
+    at += sizeof(Vlan);
+  }
+  ip_offset_ = static_cast<std::uint32_t>(at - bytes_.data());
+  if (ipv6_) {
+    auto& ip = view<Ipv6>(at);
+    ip.version_class_flow.store(0x6000'0000U | (std::uint32_t{path.tos} << 20U) |
+                                (path.flow_label & 0xF'FFFFU));
+    ip.next_header.store(kIpProtocolUdp);
+    ip.hop_limit.store(path.hop_limit);
+    ip.source = last_bytes<16>(path.source_gid);
+    ip.destination = last_bytes<16>(path.destination_gid);
+    at += sizeof(Ipv6);
+  } else {
+    auto& ip = view<Ipv4>(at);
+    ip.version_ihl.store(0x45);
+    ip.tos.store(path.tos);
+    ip.fragment.store(kDontFragment);
+    ip.ttl.store(path.hop_limit);
+    ip.protocol.store(kIpProtocolUdp);
+    ip.source = last_bytes<4>(path.source_gid);
+    ip.destination = last_bytes<4>(path.destination_gid);
+    checksum_base_ = word_sum(at, sizeof(Ipv4));
+    at += sizeof(Ipv4);
+  }
+  auto& udp = view<Udp>(at);  // its checksum stays 0: none
+  udp.source_port.store(path.udp_source_port);
+  udp.destination_port.store(kRoceUdpPort);
+  length_ =
+      static_cast<std::uint32_t>(at - bytes_.data()) + static_cast<std::uint32_t>(sizeof(Udp));
+}
+
+FrameWriter::FrameWriter(Frame& frame, const FrameTemplate& frame_template, const Headers& headers,
+                         std::uint32_t payload_length, std::uint16_t ip_id)
+    : frame_(frame), ipv6_(frame_template.ipv6_) {
+  const OpcodeInfo& info = opcode_info(headers.opcode);
+  const std::uint32_t pad = pad_count(payload_length);
+  UROCE_CHECK(frame_template.length_ + info.header_length + payload_length + pad + kIcrcLength <=
+              frame.capacity);
+  // Two sizes known to the compiler instead of a call; what is written too much lies where the BTH
+  // and the ICRC come.
+  std::memcpy(frame.data, frame_template.bytes_.data(), 48);
+  if (frame_template.length_ > 48) {
+    std::memcpy(frame.data + 48, frame_template.bytes_.data() + 48, 24);
+  }
+  ip_ = frame.data + frame_template.ip_offset_;
+  std::byte* bth = frame.data + frame_template.length_;
+  const std::uint32_t udp_length = static_cast<std::uint32_t>(sizeof(Udp)) + info.header_length +
+                                   payload_length + pad + kIcrcLength;
+  if (ipv6_) {
+    view<Ipv6>(ip_).payload_length.store(static_cast<std::uint16_t>(udp_length));
+  } else {
+    auto& ip = view<Ipv4>(ip_);
+    const std::uint32_t total = static_cast<std::uint32_t>(sizeof(Ipv4)) + udp_length;
+    ip.total_length.store(static_cast<std::uint16_t>(total));
+    ip.identification.store(ip_id);
+    ip.checksum.store(checksum_of(frame_template.checksum_base_ + total + ip_id));
+  }
+  view<Udp>(bth - sizeof(Udp)).length.store(static_cast<std::uint16_t>(udp_length));
+  write_bth(view<Bth>(bth), headers, pad);
+  if (info.extensions != 0) {
+    write_extensions(bth, info, headers);
+  }
+  cursor_ = bth + info.header_length;
+  payload_end_ = cursor_ + payload_length;
+}
+
+void FrameWriter::catch_up() {
+  if (summed_ == nullptr) {
+    crc_ = icrc_begin(ip_, ipv6_, static_cast<std::size_t>(cursor_ - ip_));
+  } else {
+    crc_ = crc32_update(crc_, summed_, static_cast<std::size_t>(cursor_ - summed_));
+  }
+  summed_ = cursor_;
+}
+
+void FrameWriter::append(const std::byte* source, std::size_t length) {
+  if (length == 0) {
+    return;  // memcpy wants a source even then
+  }
+  if (length < kFusedMin) {
+    std::memcpy(cursor_, source, length);
+    cursor_ += length;
+    return;
+  }
+  if (summed_ != cursor_) {
+    catch_up();
+  }
+  crc_ = crc32_copy(crc_, cursor_, source, length);
+  cursor_ += length;
+  summed_ = cursor_;
+}
+
+void FrameWriter::finish() {
+  UROCE_CHECK(cursor_ == payload_end_);
+  const std::uint32_t pad = pad_count(static_cast<std::uint32_t>(cursor_ - ip_));
+  std::memset(cursor_, 0, pad);
+  cursor_ += pad;
+  if (summed_ != cursor_) {
+    catch_up();
+  }
+  const std::uint32_t icrc = icrc_end(crc_);
+  std::memcpy(cursor_, &icrc, sizeof(icrc));
+  cursor_ += sizeof(icrc);
+  frame_.length = static_cast<std::uint32_t>(cursor_ - frame_.data);
+}
+
+}  // namespace uroce

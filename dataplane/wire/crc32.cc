@@ -1,0 +1,44 @@
+// Which CRC-32 kernel this processor runs.
+
+#include "dataplane/wire/crc32.h"
+
+namespace uroce {
+namespace {
+
+struct Kernels {
+  std::array<const Crc32Kernel*, 2> list{&kCrc32Portable};
+  std::size_t count = 1;
+
+  Kernels() {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0) {
+      list[count++] = &kCrc32Pclmul;
+    }
+  }
+};
+
+const Kernels& kernels() {
+  static const Kernels found;
+  return found;
+}
+
+// Constant-initialised, so that whoever sums before this file's initialisers ran gets a right
+// (slow) answer.
+constinit const Crc32Kernel* chosen = &kCrc32Portable;
+
+[[maybe_unused]] const bool chosen_at_start = [] {
+  chosen = kernels().list[kernels().count - 1];
+  return true;
+}();
+
+}  // namespace
+
+std::span<const Crc32Kernel* const> crc32_kernels() {
+  return {kernels().list.data(), kernels().count};
+}
+
+const Crc32Kernel& crc32_kernel() { return *chosen; }
+
+void set_crc32_kernel(const Crc32Kernel& kernel) { chosen = &kernel; }
+
+}  // namespace uroce

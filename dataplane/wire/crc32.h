@@ -1,0 +1,53 @@
+#pragma once
+
+// CRC-32 (reflected, polynomial 0xEDB88320) as a bare register: no initial value, no final
+// inversion, so that a sum can be continued over any number of pieces. Each kernel does the same;
+// the fastest that the processor has is chosen when the program starts.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace uroce {
+
+// Bytes that are or-ed into the start of what is summed.
+using CrcMask = std::array<std::byte, 64>;
+
+struct Crc32Kernel {
+  std::string_view name;
+
+  std::uint32_t (*update)(std::uint32_t state, const std::byte* bytes, std::size_t length);
+
+  // Copies and sums in one pass. Every byte of the source is summed as it was copied, even if
+  // somebody changes it meanwhile.
+  std::uint32_t (*copy)(std::uint32_t state, std::byte* destination, const std::byte* source,
+                        std::size_t length);
+
+  // Sums as if the first 64 bytes had been or-ed with the mask. REQUIRES: length >= 16.
+  std::uint32_t (*update_masked)(std::uint32_t state, const std::byte* bytes, std::size_t length,
+                                 const CrcMask& mask);
+};
+
+// The kernels that this processor can run, slowest first.
+[[nodiscard]] std::span<const Crc32Kernel* const> crc32_kernels();
+
+// The one in use. Changing it is for tests and benchmarks, before other threads run.
+[[nodiscard]] const Crc32Kernel& crc32_kernel();
+void set_crc32_kernel(const Crc32Kernel& kernel);
+
+[[nodiscard]] inline std::uint32_t crc32_update(std::uint32_t state, const std::byte* bytes,
+                                                std::size_t length) {
+  return crc32_kernel().update(state, bytes, length);
+}
+[[nodiscard]] inline std::uint32_t crc32_copy(std::uint32_t state, std::byte* destination,
+                                              const std::byte* source, std::size_t length) {
+  return crc32_kernel().copy(state, destination, source, length);
+}
+
+// Each in a file of its own. REQUIRES, except for the portable one: the processor has it.
+extern const Crc32Kernel kCrc32Portable;
+extern const Crc32Kernel kCrc32Pclmul;
+
+}  // namespace uroce

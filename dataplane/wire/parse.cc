@@ -1,0 +1,194 @@
+// From bytes to a Packet. Every length that is used was compared with what is really there before;
+// each step narrows the span that the next one may look at.
+
+#include <cstring>
+#include <span>
+
+#include "dataplane/wire/frame.h"
+#include "dataplane/wire/icrc.h"
+#include "dataplane/wire/layout.h"
+#include "dataplane/wire/packet.h"
+
+namespace uroce {
+namespace {
+
+using namespace layout;
+using Bytes = std::span<const std::byte>;
+
+// The one's complement sum of an IPv4 header, 0xFFFF if its checksum is right (RFC 791).
+// REQUIRES: length is a multiple of 4.
+std::uint32_t ones_complement_sum(const std::byte* header, std::size_t length) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < length; i += sizeof(std::uint32_t)) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, header + i, sizeof(word));
+    sum += word;
+  }
+  sum = (sum & 0xFFFF'FFFF) + (sum >> 32U);
+  sum = (sum & 0xFFFF) + ((sum >> 16U) & 0xFFFF) + (sum >> 32U);
+  sum = (sum & 0xFFFF) + (sum >> 16U);
+  return static_cast<std::uint32_t>((sum & 0xFFFF) + (sum >> 16U));
+}
+
+// Leaves in `bytes` what the IP header says follows it.
+Drop parse_ipv4(Packet& packet, Bytes& bytes) {
+  if (bytes.size() < sizeof(Ipv4)) {
+    return Drop::kTruncated;
+  }
+  const auto& ip = view<Ipv4>(bytes.data());
+  const std::size_t header_length = (ip.version_ihl.load() & 0x0FU) * std::size_t{4};
+  if ((ip.version_ihl.load() >> 4U) != 4 || header_length < sizeof(Ipv4)) {
+    return Drop::kBadIpHeader;
+  }
+  if (bytes.size() < header_length) {
+    return Drop::kTruncated;
+  }
+  if (ones_complement_sum(bytes.data(), header_length) != 0xFFFF ||
+      (ip.fragment.load() & kFragmentMask) != 0 || ip.total_length.load() < header_length) {
+    return Drop::kBadIpHeader;
+  }
+  if (ip.total_length.load() > bytes.size()) {
+    return Drop::kTruncated;
+  }
+  if (ip.protocol.load() != kIpProtocolUdp) {
+    return Drop::kNotRoce;
+  }
+  // Nobody sends RoCEv2 with IP options, and the ICRC's masks have no place for them.
+  if (header_length != sizeof(Ipv4)) {
+    return Drop::kBadIpHeader;
+  }
+  packet.ip_version = 4;
+  packet.tos = ip.tos.load();
+  bytes = bytes.first(ip.total_length.load()).subspan(sizeof(Ipv4));
+  return Drop::kNone;
+}
+
+Drop parse_ipv6(Packet& packet, Bytes& bytes) {
+  if (bytes.size() < sizeof(Ipv6)) {
+    return Drop::kTruncated;
+  }
+  const auto& ip = view<Ipv6>(bytes.data());
+  const std::uint32_t first_word = ip.version_class_flow.load();
+  if ((first_word >> 28U) != 6) {
+    return Drop::kBadIpHeader;
+  }
+  bytes = bytes.subspan(sizeof(Ipv6));
+  if (ip.payload_length.load() > bytes.size()) {
+    return Drop::kTruncated;
+  }
+  // Extension headers and fragments too: whatever they carry isn't RoCEv2.
+  if (ip.next_header.load() != kIpProtocolUdp) {
+    return Drop::kNotRoce;
+  }
+  packet.ip_version = 6;
+  packet.tos = static_cast<std::uint8_t>(first_word >> 20U);
+  bytes = bytes.first(ip.payload_length.load());
+  return Drop::kNone;
+}
+
+// The UDP checksum isn't looked at: senders leave it 0, and the ICRC is the stronger one.
+Drop parse_udp(Bytes& bytes) {
+  if (bytes.size() < sizeof(Udp)) {
+    return Drop::kTruncated;
+  }
+  const auto& udp = view<Udp>(bytes.data());
+  if (udp.destination_port.load() != kRoceUdpPort) {
+    return Drop::kNotRoce;
+  }
+  if (udp.length.load() != bytes.size()) {
+    return Drop::kBadUdpLength;
+  }
+  bytes = bytes.subspan(sizeof(Udp));
+  return Drop::kNone;
+}
+
+Drop parse_transport(Packet& packet, Bytes bytes) {
+  if (bytes.size() < kBthLength + kIcrcLength) {
+    return Drop::kTruncated;
+  }
+  const auto& bth = view<Bth>(bytes.data());
+  const std::uint8_t flags = bth.flags.load();
+  if ((flags & kVersionMask) != 0) {
+    return Drop::kBadTransportVersion;
+  }
+  const auto opcode = static_cast<Opcode>(bth.opcode.load());
+  const OpcodeInfo& info = opcode_info(opcode);
+  if (info.operation == Operation::kInvalid) {
+    return Drop::kUnknownOpcode;
+  }
+  if (bytes.size() < info.header_length + std::size_t{kIcrcLength}) {
+    return Drop::kTruncated;
+  }
+  // All packets are multiples of 4 bytes. Only the last of a message can have pad bytes: the others
+  // are full, and every path MTU is a multiple of 4 (IBTA vol. 1, 9.2.4).
+  const std::size_t padded = bytes.size() - info.header_length - kIcrcLength;
+  const std::size_t pad = (flags >> kPadShift) & kPadMask;
+  const bool may_pad = info.payload && info.last;
+  if (padded % 4 != 0 || pad > padded || (pad != 0 && !may_pad) || (padded != 0 && !info.payload)) {
+    return Drop::kBadPad;
+  }
+  const std::uint32_t ecn_qpn = bth.ecn_qpn.load();
+  const std::uint32_t ack_psn = bth.ack_psn.load();
+  packet.bth = bytes.data();
+  packet.payload = bytes.data() + info.header_length;
+  packet.payload_length = static_cast<std::uint32_t>(padded - pad);
+  packet.psn = ack_psn & kLow24;
+  packet.dest_qpn = ecn_qpn & kLow24;
+  packet.pkey = bth.pkey.load();
+  packet.opcode = opcode;
+  packet.solicited = (flags & kSolicited) != 0;
+  packet.ack_request = (ack_psn & kAckRequest) != 0;
+  packet.fecn = (ecn_qpn & kFecn) != 0;
+  packet.becn = (ecn_qpn & kBecn) != 0;
+  packet.migrated = (flags & kMigReq) != 0;
+  return Drop::kNone;
+}
+
+}  // namespace
+
+Drop parse_headers(Frame& frame) {
+  Packet& packet = frame.packet;
+  Bytes bytes(frame.data, frame.length);
+  if (bytes.size() < sizeof(Ethernet) + sizeof(Vlan)) {
+    return Drop::kTruncated;  // nothing of use is that short, tagged or not
+  }
+  std::uint16_t type = view<Ethernet>(bytes.data()).type.load();
+  std::size_t length = sizeof(Ethernet);
+  if (type == kEtherTypeVlan) {
+    type = view<Vlan>(bytes.data() + length).type.load();
+    length += sizeof(Vlan);
+  }
+  bytes = bytes.subspan(length);
+  packet.ethernet_length = static_cast<std::uint8_t>(length);
+  packet.ip = bytes.data();
+  Drop drop = Drop::kNotRoce;
+  if (type == kEtherTypeIpv4) {
+    drop = parse_ipv4(packet, bytes);
+  } else if (type == kEtherTypeIpv6) {
+    drop = parse_ipv6(packet, bytes);
+  }
+  if (drop != Drop::kNone) {
+    return drop;
+  }
+  drop = parse_udp(bytes);
+  return drop != Drop::kNone ? drop : parse_transport(packet, bytes);
+}
+
+bool icrc_is_right(const Packet& packet) {
+  const std::size_t pad = (view<Bth>(packet.bth).flags.load() >> kPadShift) & kPadMask;
+  const std::byte* end = packet.payload + packet.payload_length + pad;
+  std::uint32_t stored = 0;
+  std::memcpy(&stored, end, sizeof(stored));
+  const auto covered = static_cast<std::size_t>(end - packet.ip);
+  return icrc_end(icrc_begin(packet.ip, packet.ip_version == 6, covered)) == stored;
+}
+
+Drop parse(Frame& frame) {
+  const Drop drop = parse_headers(frame);
+  if (drop != Drop::kNone) {
+    return drop;
+  }
+  return icrc_is_right(frame.packet) ? Drop::kNone : Drop::kBadIcrc;
+}
+
+}  // namespace uroce
