@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "dataplane/abi/memory_piece.h"
 #include "dataplane/abi/ring.h"
 
 namespace uroce::control {
@@ -171,22 +172,8 @@ struct ShareArenaRequest {
   std::uint64_t page_size;
 };
 
-enum class PieceKind : std::uint32_t {
-  kArena = 1,   // `source` is an arena's handle, `offset` the place in it
-  kDescriptor,  // `source` is an index into this record's descriptors, `offset` the place in that
-                // file
-  kMapFiles,  // the daemon opens /proc/<pid>/map_files/<map_start>-<map_end>; falls back to kRemote
-              // if refused
-  kRemote,    // by process_vm_readv/writev
-};
-struct MemoryPiece {
-  std::uint64_t address;  // page-aligned, in the program
-  std::uint64_t length;
-  std::uint64_t offset;
-  std::uint64_t map_start, map_end;  // kMapFiles
-  PieceKind kind;
-  std::uint32_t source;
-};
+using abi::MemoryPiece;
+using abi::PieceKind;
 struct RegMrRequest {
   RequestHeader header;
   std::uint64_t address, length, iova;
@@ -195,7 +182,7 @@ struct RegMrRequest {
   std::uint32_t piece_count;
   std::uint32_t more_pieces;  // not 0: further records of the same sequence carry more; the reply
                               // follows the last
-  MemoryPiece pieces[];       // cover [address, address + length), sorted, without gaps
+  MemoryPiece pieces[];       // whole pages that cover [address, address + length), sorted, no gaps
 };
 struct RegMrReply {
   ReplyHeader header;

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <vector>
 
 #include "mmu/access.h"
@@ -41,6 +41,8 @@ class Region {
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
     int pid = 0;                // of the program, for process_vm_*
+    // What keeps the pieces mapped; given back with the region. The datapath doesn't look at it.
+    std::vector<std::shared_ptr<const void>> mappings;
   };
 
   explicit Region(Config config);
@@ -51,6 +53,7 @@ class Region {
   [[nodiscard]] std::uint64_t iova() const { return config_.iova; }
   [[nodiscard]] std::uint64_t length() const { return config_.length; }
   [[nodiscard]] int pid() const { return config_.pid; }
+  [[nodiscard]] std::uint32_t remote_pieces() const;  // how many are reached by process_vm_*
 
   // The longest contiguous run at `address`, at most `length` bytes; kNotResident where a page must
   // be brought in first (`write` says for what). REQUIRES: [address, address + length) is inside

@@ -1,0 +1,30 @@
+#pragma once
+
+// How the pages of a registered range are handed to the daemon: one record per piece of the range
+// that is reached in one way. The shim finds the pieces out (verbs_shim/memory), the daemon maps
+// them (mmu/program_memory.h).
+
+#include <cstdint>
+
+namespace uroce::abi {
+
+enum class PieceKind : std::uint32_t {
+  kArena = 1,   // `source` is an arena's handle, `offset` the place in it
+  kDescriptor,  // `source` is an index into this record's descriptors, `offset` the place in that
+                // file
+  kMapFiles,  // the daemon opens /proc/<pid>/map_files/<map_start>-<map_end>, `offset` is the place
+              // in that file; falls back to kRemote if refused
+  kRemote,    // by process_vm_readv/writev
+};
+
+struct MemoryPiece {
+  std::uint64_t address;  // page-aligned, in the program
+  std::uint64_t length;   // a multiple of the page size
+  std::uint64_t offset;
+  std::uint64_t map_start, map_end;  // kMapFiles
+  PieceKind kind;
+  std::uint32_t source;
+};
+static_assert(sizeof(MemoryPiece) == 48);
+
+}  // namespace uroce::abi
