@@ -225,6 +225,17 @@ struct CreateSrqReply {
   std::uint64_t memory_length;
 };
 
+struct ModifySrqRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t mask;  // enum ibv_srq_attr_mask; the size can't be changed
+  std::uint32_t max_wr, limit;
+};
+struct QuerySrqReply {
+  ReplyHeader header;
+  std::uint32_t max_wr, max_sge, limit, reserved;
+};
+
 struct CreateQpRequest {
   RequestHeader header;
   std::uint64_t cookie;
@@ -277,5 +288,22 @@ struct CreateAhRequest {
   std::uint32_t reserved;
   AddressRecord address;
 };
+
+// kResolveGid: is answered when the address is known, or with EHOSTUNREACH after a bounded time.
+struct ResolveGidRequest {
+  RequestHeader header;
+  AddressRecord address;
+};
+struct ResolveGidReply {
+  ReplyHeader header;
+  std::uint8_t mac[6];
+  std::uint16_t vlan;
+};
+
+// kStatus: each reply is a ReplyHeader and the next bytes of the JSON text; kReplyMore in all but
+// the last. kListDevices, kQueryDevice, kCreateChannel and kStatus requests are a bare
+// RequestHeader; what has no reply of its own is answered with a ReplyHeader.
+//
+// A connection that the daemon refuses (too many sessions) gets one ReplyHeader with sequence 0.
 
 }  // namespace uroce::control
