@@ -1,0 +1,132 @@
+"""Runs the end-to-end cases, each in a process of its own.
+
+  /usr/bin/python3 tests/e2e                  all cases against build/
+  /usr/bin/python3 tests/e2e pingpong veth    those whose name has both words
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "runner")]
+
+from report import Case, counts, print_case, write_cases  # noqa: E402  (needs the path above)
+
+_SKIPPED, _FAILED = 77, 1
+_CLEANUP_SECONDS_MAX = 20
+
+
+def _options():
+    parser = argparse.ArgumentParser(prog="tests/e2e", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only cases whose name has all these words")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--report", help="write the cases here, for tests/run.sh")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--long", action="store_true", help="more operations where a case can")
+    parser.add_argument("--list", action="store_true", help="only name the cases")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # the process of one case
+    return parser.parse_args()
+
+
+def _flatten(suite):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from _flatten(item)
+        else:
+            yield item
+
+
+def _discover():
+    return list(_flatten(unittest.TestLoader().discover(HERE, pattern="test_*.py", top_level_dir=HERE)))
+
+
+def _run_one(name):
+    """In the case's own process: the exit code says the outcome, the last line of output the reason."""
+    def stop(*_):
+        raise TimeoutError("took too long")
+    signal.signal(signal.SIGTERM, stop)
+    result = unittest.TestResult()
+    unittest.TestLoader().loadTestsFromName(name).run(result)
+    if result.skipped:
+        print(result.skipped[0][1])
+        return _SKIPPED
+    for _, trace in result.errors + result.failures:
+        print(trace)
+    return 0 if result.wasSuccessful() else _FAILED
+
+
+def _run(test, options):
+    name = test.id()
+    logs = os.path.join(options.build, "test-logs", "e2e", name)
+    shutil.rmtree(logs, ignore_errors=True)
+    os.makedirs(logs)
+    environment = {**os.environ, "UROCE_E2E_BUILD": os.path.abspath(options.build), "UROCE_E2E_LOGS": logs,
+                   "UROCE_E2E_LONG": "1" if options.long else ""}
+    output = os.path.join(logs, "case.out")
+    start = time.monotonic()
+    with open(output, "w", encoding="utf-8") as out:
+        process = subprocess.Popen([sys.executable, HERE, "--one", name], stdout=out, stderr=subprocess.STDOUT,
+                                   stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
+        try:
+            code = process.wait(timeout=getattr(test, "seconds_max", 180))
+        except subprocess.TimeoutExpired:
+            code = _stop(process)
+    seconds = time.monotonic() - start
+    with open(output, encoding="utf-8", errors="replace") as text:
+        lines = [line for line in text.read().splitlines() if line.strip()]
+    last = lines[-1] if lines else "no output"
+    if code == 0:
+        return Case(name, "passed", seconds)
+    if code == _SKIPPED:
+        return Case(name, "skipped", seconds, last)
+    return Case(name, "failed", seconds, last[:600], logs)
+
+
+def _stop(process):
+    """SIGTERM lets the case clean up; what it started dies with it in any case."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=_CLEANUP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return _FAILED
+
+
+def main():
+    options = _options()
+    if options.one:
+        return _run_one(options.one)
+    tests = [test for test in _discover() if all(word in test.id() for word in options.words)]
+    if options.list:
+        print("\n".join(test.id() for test in tests))
+        return 0
+
+    def run(test):
+        case = _run(test, options)
+        print_case("e2e", case)
+        if not options.report:
+            print(f"  {case.outcome:7} {case.seconds:6.1f} s  {case.name}"
+                  + (f": {case.reason}" if case.outcome == "skipped" else ""), flush=True)
+        return case
+
+    with ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        cases = list(pool.map(run, tests))
+    if options.report:
+        write_cases(cases, options.report)
+    else:
+        print(counts(cases))
+    return 1 if any(case.outcome == "failed" for case in cases) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

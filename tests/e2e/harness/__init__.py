@@ -1,0 +1,1 @@
+"""What the cases are built from: processes, namespaces, daemons, wires, pairs of programs."""

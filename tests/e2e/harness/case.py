@@ -1,0 +1,68 @@
+"""The base class of all cases: folders, the tree under test, clean-up."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from .wires import WIRES
+
+
+class Tree:
+    """Where the programs under test lie: a build folder, or an installed tree."""
+
+    def __init__(self, build):
+        self.root = build
+        self.uroced = os.path.join(build, "apps", "uroced")
+        self.uroce = os.path.join(build, "apps", "uroce")
+        self.examples = os.path.join(build, "apps", "examples")
+        self.shim = os.path.join(build, "verbs_shim")
+
+    def program_environment(self):
+        return {"LD_LIBRARY_PATH": self.shim}
+
+
+class E2eCase(unittest.TestCase):
+    """Settings come in variables from the runner: UROCE_E2E_BUILD, UROCE_E2E_LOGS."""
+
+    seconds_max = 180  # for one case; the runner ends it then
+    longDescription = None
+
+    def setUp(self):
+        self.tree = Tree(os.environ["UROCE_E2E_BUILD"])
+        self.logs = os.environ["UROCE_E2E_LOGS"]
+        self.folder = tempfile.mkdtemp(prefix="uroce-e2e-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self._number = 0
+
+    def next_number(self):
+        self._number += 1
+        return f"{self._number:02}"
+
+    def wire(self, name, *arguments):
+        return WIRES[name](self, arguments)
+
+    def uroce(self, *arguments, daemon=None, **options):
+        """Runs the command-line tool; returns the finished process."""
+        environment = {**os.environ, **({"UROCE_SOCKET": daemon.socket} if daemon else {})}
+        return subprocess.run([self.tree.uroce, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=60, check=False, stdin=subprocess.DEVNULL,
+                              **{"env": environment, **options})
+
+    def status(self, daemon):
+        answer = self.uroce("status", "--json", daemon=daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return json.loads(answer.stdout)
+
+
+def on_each_wire(case):
+    """Class decorator: a method `check_x(wire)` becomes a test on each wire, test_x_loopback and so on."""
+    for name in [name for name in dir(case) if name.startswith("check_")]:
+        for wire in WIRES:
+            def test(self, _check=name, _wire=wire):
+                getattr(self, _check)(self.wire(_wire))
+            test.__doc__ = getattr(case, name).__doc__
+            setattr(case, f"test_{name.removeprefix('check_')}_{wire}", test)
+    return case

@@ -1,0 +1,61 @@
+"""A running uroced with a socket of its own."""
+
+import os
+import signal
+
+from .process import Process, ProcessFailed, wait_until
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 15
+
+
+class Daemon:
+    """`folder` is a short temporary one (socket paths are limited to 107 bytes), `logs` the case's."""
+
+    def __init__(self, tree, folder, logs, name, port, ip, arguments=(), prefix=(), **popen):
+        self.tree, self.name = tree, name
+        self.socket = os.path.join(folder, f"{name}.sock")
+        ready, ready_write = os.pipe()
+        try:
+            self.process = Process(
+                [*prefix, tree.uroced, "--port", port, *ip_flags(ip), "--socket", self.socket,
+                 "--ready-fd", ready_write, *arguments],
+                name, logs, pass_fds=(ready_write,), **popen)
+        finally:
+            os.close(ready_write)
+        try:
+            wait_until(lambda: self._is_ready(ready), START_SECONDS_MAX, f"{name} ready")
+        finally:
+            os.close(ready)
+
+    def _is_ready(self, ready):
+        os.set_blocking(ready, False)
+        try:
+            if os.read(ready, 1):
+                return True
+        except BlockingIOError:
+            return False
+        code = self.process.wait(STOP_SECONDS_MAX)  # it closed the pipe without a word
+        raise ProcessFailed(f"{self.name} did not start ({code}): {self.process.last_words()}")
+
+    def environment(self):
+        """What makes a program use this daemon."""
+        return {**self.tree.program_environment(), "UROCE_SOCKET": self.socket}
+
+    def expect_running(self):
+        if self.process.ended():
+            raise ProcessFailed(f"{self.name} ended: {self.process.last_words()}")
+
+    def stop(self):
+        """As a user would; it must end cleanly."""
+        self.process.signal(signal.SIGTERM)
+        code = self.process.wait(STOP_SECONDS_MAX)
+        if code != 0:
+            raise ProcessFailed(f"{self.name} ended with {code} after SIGTERM: {self.process.last_words()}")
+
+    def end(self):
+        self.process.end()
+
+
+def ip_flags(ip):
+    return [word for address in ([ip] if isinstance(ip, str) else ip) for word in ("--ip", address)]

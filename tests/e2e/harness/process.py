@@ -1,0 +1,109 @@
+"""A process that a case started. It dies with the case, whatever becomes of either."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+POLL_SECONDS = 0.01
+
+
+def _die_with_parent():
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class ProcessFailed(AssertionError):
+    """The process ended in another way than the case wanted; says how, with its last words."""
+
+
+def wait_until(condition, seconds_max, what):
+    """Looks at the condition until it holds. Returns its value; AssertionError when the time is over."""
+    deadline = time.monotonic() + seconds_max
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds_max} s")
+        time.sleep(POLL_SECONDS)
+
+
+class Process:
+    """Standard output and error go to files named after the process, in the case's log folder."""
+
+    def __init__(self, command, name, logs, environment=None, **popen):
+        self.name, self.command = name, [str(word) for word in command]
+        self.out_path = os.path.join(logs, f"{name}.out")
+        self.err_path = os.path.join(logs, f"{name}.err")
+        with open(os.path.join(logs, "commands"), "a", encoding="utf-8") as commands:
+            commands.write(f"{name}: {' '.join(self.command)}\n")
+        with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
+            popen.setdefault("stdin", subprocess.DEVNULL)
+            self._popen = subprocess.Popen(self.command, stdout=out, stderr=err, start_new_session=True,
+                                           env={**os.environ, **(environment or {})},
+                                           preexec_fn=_die_with_parent, **popen)
+        self.pid = self._popen.pid
+
+    @property
+    def stdin(self):
+        return self._popen.stdin
+
+    def ended(self):
+        return self._popen.poll() is not None
+
+    def out(self):
+        return _text(self.out_path)
+
+    def err(self):
+        return _text(self.err_path)
+
+    def last_words(self):
+        words = [line for line in (self.out() + self.err()).splitlines() if line.strip()]
+        return " | ".join(words[-4:])[-500:] or "no output"
+
+    def wait(self, seconds_max):
+        """The exit code; negative: the signal that ended it."""
+        try:
+            return self._popen.wait(timeout=seconds_max)
+        except subprocess.TimeoutExpired:
+            raise ProcessFailed(f"{self.name} still runs after {seconds_max} s: {self.last_words()}") from None
+
+    def expect_success(self, seconds_max):
+        code = self.wait(seconds_max)
+        if code != 0:
+            raise ProcessFailed(f"{self.name} ended with {code}: {self.last_words()}")
+        return self.out()
+
+    def expect_failure(self, seconds_max):
+        """It must say no by itself: a signal (a crash) isn't that."""
+        code = self.wait(seconds_max)
+        if code <= 0:
+            raise ProcessFailed(f"{self.name} ended with {code}, not with an error: {self.last_words()}")
+        return code
+
+    def signal(self, number):
+        if not self.ended():
+            os.kill(self.pid, number)
+
+    def kill(self):
+        """kill -9 of the program itself, as an unlucky user would."""
+        self.signal(signal.SIGKILL)
+        self._popen.wait()
+
+    def end(self):
+        """For clean-up: its whole group, at once. Also when it has ended and left children."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._popen.wait()
+        if self._popen.stdin:
+            self._popen.stdin.close()
+
+
+def _text(path):
+    with open(path, encoding="utf-8", errors="replace") as text:
+        return text.read()

@@ -1,0 +1,51 @@
+"""Pairs of programs: a server, and a client that starts when the server listens."""
+
+from .process import Process, wait_until
+from .wires import free_tcp_port
+
+_LISTEN = "0A"
+LISTEN_SECONDS_MAX = 30
+PAIR_SECONDS_MAX = 90
+
+
+def listens(pid, port):
+    """Whether somebody listens on this TCP port in the network namespace of `pid` (0: ours)."""
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid or 'self'}/net/{table}", encoding="ascii") as lines:
+            for line in list(lines)[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].split(":")[1], 16) == port:
+                    return True
+    return False
+
+
+def start(setting, endpoint, command, name, environment=None):
+    process = Process([*endpoint.prefix, *command], name, setting.logs,
+                      {**endpoint.environment(), **(environment or {})})
+    setting.addCleanup(process.end)
+    return process
+
+
+def start_pair(setting, wire, program, arguments=(), server_arguments=(), client_arguments=(),
+               port_flag="-p", environment=None):
+    """For programs of the shape `prog -p PORT` and `prog -p PORT HOST`. Returns (server, client)."""
+    port = free_tcp_port()
+    common = [program, port_flag, port, *arguments]
+    label = f"{setting.next_number()}-{program.rsplit('/', 1)[-1]}"
+    server = start(setting, wire.server, [*common, *server_arguments], f"{label}-server", environment)
+    wait_until(lambda: server.ended() or listens(wire.server.pid, port), LISTEN_SECONDS_MAX,
+               f"{program} listening")
+    if server.ended():
+        server.expect_success(0)
+    client = start(setting, wire.client, [*common, *client_arguments, wire.server.tcp_host],
+                   f"{label}-client", environment)
+    return server, client
+
+
+def run_pair(setting, wire, program, *arguments, seconds_max=PAIR_SECONDS_MAX, **options):
+    """Both must succeed. Returns what the client printed."""
+    server, client = start_pair(setting, wire, program, arguments, **options)
+    out = client.expect_success(seconds_max)
+    server.expect_success(seconds_max)
+    wire.expect_running()
+    return out

@@ -1,0 +1,101 @@
+"""The three ways in which two programs are joined. Each wire has a `server` and a `client` Endpoint."""
+
+import os
+import socket
+from dataclasses import dataclass, field
+
+from .daemon import Daemon
+from .namespace import Namespace, NamespacesRefused, veth_pair
+
+VETH_MTU = 4200
+SHARED_MEMORY_MTU = 4200
+
+
+@dataclass
+class Endpoint:
+    """Where a program runs, and what it must be told."""
+    daemon: Daemon
+    address: str  # the card's, as programs of the other side would name it
+    tcp_host: str  # where the other side's program reaches this one by TCP
+    pid: int = 0  # a process in whose /proc/net this endpoint's TCP sockets show; 0: ours
+    prefix: list = field(default_factory=list)
+
+    def environment(self):
+        return self.daemon.environment()
+
+
+class Wire:
+    """`setting` makes folders and cleans up (E2eCase does)."""
+
+    def __init__(self, setting, arguments=()):
+        self.setting, self.arguments = setting, list(arguments)
+        self.daemons = []
+        self._join()
+
+    def _start(self, name, port, ip, prefix=(), arguments=()):
+        daemon = Daemon(self.setting.tree, self.setting.folder, self.setting.logs, name, port, ip,
+                        [*self.arguments, *arguments], prefix=list(prefix))
+        self.setting.addCleanup(daemon.end)
+        self.daemons.append(daemon)
+        return daemon
+
+    def expect_running(self):
+        for daemon in self.daemons:
+            daemon.expect_running()
+
+    def stop(self):
+        for daemon in self.daemons:
+            daemon.stop()
+
+
+class Loopback(Wire):
+    """One daemon whose port hands back what it sends; both programs use it."""
+
+    def _join(self):
+        daemon = self._start("uroced", "loopback", "10.77.0.1/24")
+        self.server = self.client = Endpoint(daemon, "10.77.0.1", "127.0.0.1")
+
+
+class SharedMemory(Wire):
+    """Two daemons of one machine joined by shared memory."""
+
+    def _join(self):
+        path = os.path.join(self.setting.folder, "wire.sock")
+        mtu = ["--mtu", SHARED_MEMORY_MTU]
+        first = self._start("uroced-a", f"net_vhost0,iface={path},queues=1", "10.77.1.1/24", arguments=mtu)
+        second = self._start("uroced-b", f"net_virtio_user0,path={path},queues=1", "10.77.1.2/24", arguments=mtu)
+        self.server = Endpoint(first, "10.77.1.1", "127.0.0.1")
+        self.client = Endpoint(second, "10.77.1.2", "127.0.0.1")
+
+
+class Veth(Wire):
+    """Two namespaces joined by a veth pair, a daemon with an af_packet port in each; the kernel has the addresses too."""
+
+    def _join(self):
+        addresses = ("10.77.2.1", "10.77.2.2")
+        try:
+            namespaces = [self._namespace(name) for name in ("a", "b")]
+            veth_pair(*namespaces, VETH_MTU, [f"{address}/24" for address in addresses])
+        except NamespacesRefused as refusal:
+            self.setting.skipTest(str(refusal))
+        ends = []
+        for namespace, address in zip(namespaces, addresses):
+            port = "net_af_packet0,iface=wire,blocksz=65536,framesz=16384,framecnt=1024,qdisc_bypass=1"
+            daemon = self._start(f"uroced-{namespace.name}", port, f"{address}/24", namespace.prefix(),
+                                 ["--mtu", VETH_MTU])
+            ends.append(Endpoint(daemon, address, address, namespace.pid, namespace.prefix()))
+        self.server, self.client = ends
+
+    def _namespace(self, name):
+        namespace = Namespace(name, self.setting.logs)
+        self.setting.addCleanup(namespace.end)
+        return namespace
+
+
+WIRES = {"loopback": Loopback, "shared_memory": SharedMemory, "veth": Veth}
+
+
+def free_tcp_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,39 @@
+"""apps/examples/integrity: random operations of all kinds and sizes; every byte and completion verified."""
+
+import os
+
+from harness.case import E2eCase, on_each_wire
+from harness.programs import run_pair
+
+_OPERATIONS = 1_000_000 if os.environ.get("UROCE_E2E_LONG") else 100_000
+FAULTS = "loss=0.02,dup=0.01,reorder=0.02,corrupt=0.005,seed=7"
+
+
+class IntegrityCase(E2eCase):
+    seconds_max = 900 if os.environ.get("UROCE_E2E_LONG") else 300
+
+    def run_integrity(self, wire, operations=_OPERATIONS, **options):
+        return run_pair(self, wire, f"{self.tree.examples}/integrity", "-n", operations,
+                        seconds_max=self.seconds_max - 30, **options)
+
+
+@on_each_wire
+class Integrity(IntegrityCase):
+    def check_clean(self, wire):
+        self.run_integrity(wire)
+
+
+class IntegrityUnderFaults(IntegrityCase):
+    def test_faults_loopback(self):
+        self.run_integrity(self.wire("loopback", "--faults", FAULTS))
+
+    def test_faults_shared_memory(self):
+        self.run_integrity(self.wire("shared_memory", "--faults", FAULTS))
+
+    def test_faults_veth(self):
+        self.run_integrity(self.wire("veth", "--faults", FAULTS))
+
+
+class IntegrityByCopy(IntegrityCase):
+    def test_copied_memory(self):
+        self.run_integrity(self.wire("loopback"), operations=20_000, environment={"UROCE_MEMORY": "copy"})

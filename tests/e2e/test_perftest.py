@@ -1,0 +1,92 @@
+"""perftest over all sizes (-a: 2 B to 8 MiB, at least 1 MiB was asked for), and its other ways to drive a card.
+
+Few iterations: two programs and two daemons share what may be two cores. perftest doesn't check data; integrity does.
+"""
+
+from harness.case import E2eCase, on_each_wire
+from harness.programs import run_pair
+
+_BANDWIDTH = ("-F", "-x", 1, "-n", 20)
+_LATENCY = ("-F", "-x", 1, "-n", 10)
+_ATOMICS = ("CMP_AND_SWAP", "FETCH_AND_ADD")
+
+
+def rows(out):
+    """The table's rows as lists of numbers: size, iterations, figures."""
+    found = []
+    for line in out.splitlines():
+        words = line.split()
+        try:
+            found.append([float(word) for word in words])
+        except ValueError:
+            continue
+    return [row for row in found if len(row) >= 4]
+
+
+class PerftestCase(E2eCase):
+    def run_tool(self, wire, tool, *arguments):
+        table = rows(run_pair(self, wire, tool, *arguments))
+        self.assertTrue(table, f"{tool} printed no row")
+        return table
+
+    def expect_all_sizes(self, table):
+        self.assertEqual([int(row[0]) for row in table], [2 << power for power in range(23)])
+
+
+@on_each_wire
+class Bandwidth(PerftestCase):
+    def check_send_all(self, wire):
+        self.expect_all_sizes(self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-a"))
+
+    def check_write_all(self, wire):
+        self.expect_all_sizes(self.run_tool(wire, "ib_write_bw", *_BANDWIDTH, "-a"))
+
+    def check_read_all(self, wire):
+        self.expect_all_sizes(self.run_tool(wire, "ib_read_bw", *_BANDWIDTH, "-a"))
+
+    def check_eight_qps(self, wire):
+        for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+            self.run_tool(wire, tool, *_BANDWIDTH, "-q", 8)
+
+    def check_both_directions(self, wire):
+        for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+            self.run_tool(wire, tool, *_BANDWIDTH, "-b")
+
+    def check_events(self, wire):
+        for tool in ("ib_send_bw", "ib_read_bw"):  # ib_write_bw has no -e
+            self.run_tool(wire, tool, *_BANDWIDTH, "-e")
+
+    def check_inline(self, wire):
+        for tool in ("ib_send_bw", "ib_write_bw"):
+            self.run_tool(wire, tool, *_BANDWIDTH, "-I", 64, "-s", 64)
+
+    def check_atomics(self, wire):
+        for kind in _ATOMICS:
+            self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-A", kind)
+        self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-q", 8)
+        self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-b")
+        self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-e")
+
+
+@on_each_wire
+class Latency(PerftestCase):
+    def check_send_all(self, wire):
+        self.expect_all_sizes(self.run_tool(wire, "ib_send_lat", *_LATENCY, "-a"))
+
+    def check_write_all(self, wire):
+        self.expect_all_sizes(self.run_tool(wire, "ib_write_lat", *_LATENCY, "-a"))
+
+    def check_read_all(self, wire):
+        self.expect_all_sizes(self.run_tool(wire, "ib_read_lat", *_LATENCY, "-a"))
+
+    def check_events(self, wire):
+        for tool in ("ib_send_lat", "ib_read_lat", "ib_atomic_lat"):
+            self.run_tool(wire, tool, *_LATENCY, "-e")
+
+    def check_inline(self, wire):
+        for tool in ("ib_send_lat", "ib_write_lat"):
+            self.run_tool(wire, tool, *_LATENCY, "-I", 64, "-s", 64)
+
+    def check_atomics(self, wire):
+        for kind in _ATOMICS:
+            self.run_tool(wire, "ib_atomic_lat", *_LATENCY, "-A", kind)

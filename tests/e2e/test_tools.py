@@ -1,0 +1,143 @@
+"""uroce, uroced's flags, and programs that find no daemon."""
+
+import os
+import subprocess
+
+from harness.case import E2eCase
+from harness.process import Process
+from harness.wires import free_tcp_port
+
+_NOBODY = 65534
+
+
+class WithoutDaemon(E2eCase):
+    def _devices(self, **variables):
+        environment = {**os.environ, **self.tree.program_environment(),
+                       "UROCE_SOCKET": f"{self.folder}/none.sock", **variables}
+        return subprocess.run(["ibv_devices"], env=environment, capture_output=True, text=True, timeout=30,
+                              check=False)
+
+    def test_empty_list_and_one_line(self):
+        answer = self._devices()
+        self.assertNotIn("uroce0", answer.stdout)
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        self.assertIn(f"{self.folder}/none.sock", answer.stderr)
+
+    def test_silenced(self):
+        self.assertEqual(self._devices(UROCE_QUIET="1").stderr, "")
+
+
+class Devices(E2eCase):
+    def test_devinfo(self):
+        wire = self.wire("loopback")
+        environment = {**os.environ, **wire.server.environment()}
+        answer = subprocess.run(["ibv_devinfo", "-v"], env=environment, capture_output=True, text=True,
+                                timeout=30, check=False)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        for text in ("uroce0", "PORT_ACTIVE", "Ethernet", "10.77.0.1", "RoCE v2"):
+            self.assertIn(text, answer.stdout)
+        wire.stop()
+
+
+class Run(E2eCase):
+    def test_private_daemon_for_an_ordinary_user(self):
+        """No daemon answers: `uroce run` starts a private loopback one, without root or huge pages."""
+        os.chmod(self.folder, 0o777)
+        answer = self.uroce("run", "--", "ibv_devinfo", user=_NOBODY, group=_NOBODY, extra_groups=[],
+                            cwd="/", env={"PATH": os.environ["PATH"], "TMPDIR": self.folder, "HOME": "/nonexistent"})
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("PORT_ACTIVE", answer.stdout)
+
+    def test_private_daemon_carries_data(self):
+        script = ("ibv_rc_pingpong -g 1 -c -n 100 -p $PORT >/dev/null & server=$!; "
+                  "until ibv_rc_pingpong -g 1 -c -n 100 -p $PORT 127.0.0.1; do "
+                  "kill -0 $server || exit 1; done; wait $server")
+        answer = self.uroce("run", "--", "bash", "-c", script,
+                            env={"PATH": os.environ["PATH"], "TMPDIR": self.folder, "PORT": str(free_tcp_port())})
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+
+    def test_exit_code_is_the_commands(self):
+        daemon = self.wire("loopback").server.daemon
+        self.assertEqual(self.uroce("run", "--", "sh", "-c", "exit 42", daemon=daemon).returncode, 42)
+
+    def test_uses_the_daemon_there_is(self):
+        daemon = self.wire("loopback").server.daemon
+        answer = self.uroce("run", "--", "ibv_devinfo", "-v", daemon=daemon)
+        self.assertIn("10.77.0.1", answer.stdout)
+
+
+class Status(E2eCase):
+    def test_json(self):
+        status = self.status(self.wire("loopback").server.daemon)
+        for key in ("ports", "sessions", "workers"):
+            self.assertIn(key, status)
+
+    def test_text(self):
+        answer = self.uroce("status", daemon=self.wire("loopback").server.daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("10.77.0.1", answer.stdout)
+
+    def test_without_daemon(self):
+        answer = self.uroce("status", env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+
+
+class BadInput(E2eCase):
+    """One clear line that says what to do, and a non-zero exit; nothing half-started."""
+
+    def _expect_refusal(self, *arguments, says):
+        socket = f"{self.folder}/refused.sock"
+        daemon = Process([self.tree.uroced, "--socket", socket, *arguments], f"refused-{self.next_number()}",
+                         self.logs)
+        self.addCleanup(daemon.end)
+        self.assertNotEqual(daemon.expect_failure(30), 0)
+        lines = [line for line in daemon.err().splitlines() if line.strip()]
+        self.assertEqual(len(lines), 1, daemon.err())
+        self.assertIn(says, lines[0])
+        self.assertFalse(os.path.exists(socket))
+
+    def test_unknown_flag(self):
+        self._expect_refusal("--frobnicate", says="--frobnicate")
+
+    def test_no_port(self):
+        self._expect_refusal(says="--port")
+
+    def test_bad_address(self):
+        self._expect_refusal("--port", "loopback", "--ip", "10.0.0.300/24", says="10.0.0.300/24")
+
+    def test_bad_mtu(self):
+        self._expect_refusal("--port", "loopback", "--ip", "10.0.0.1/24", "--mtu", 12, says="mtu")
+
+    def test_bad_faults(self):
+        self._expect_refusal("--port", "loopback", "--ip", "10.0.0.1/24", "--faults", "loss=2", says="loss")
+
+    def test_missing_device(self):
+        self._expect_refusal("--port", "0000:ff:1f.7", "--ip", "10.0.0.1/24", says="0000:ff:1f.7")
+
+    def test_missing_interface(self):
+        self._expect_refusal("--port", "net_af_packet0,iface=nosuch0", "--ip", "10.0.0.1/24", says="nosuch0")
+
+    def test_bad_key_names_line(self):
+        path = f"{self.folder}/bad.toml"
+        with open(path, "w", encoding="utf-8") as text:
+            text.write('[[port]]\ndevice = "loopback"\nip = ["10.0.0.1/24"]\nspede = 3\n')
+        self._expect_refusal("--config", path, says="spede")
+
+    def test_missing_config(self):
+        self._expect_refusal("--config", f"{self.folder}/none.toml", says="none.toml")
+
+    def test_socket_in_use(self):
+        daemon = self.wire("loopback").server.daemon
+        second = Process([self.tree.uroced, "--port", "loopback", "--ip", "10.0.0.1/24", "--socket", daemon.socket],
+                         "second", self.logs)
+        self.addCleanup(second.end)
+        second.expect_failure(30)
+        self.assertEqual(len(second.err().splitlines()), 1, second.err())
+        daemon.expect_running()
+        self.status(daemon)
+
+    def test_unwritable_socket(self):
+        self._expect_refusal("--port", "loopback", "--ip", "10.0.0.1/24", "--socket", "/nonexistent/x.sock",
+                             says="/nonexistent/x.sock")
+
