@@ -45,3 +45,5 @@ def veth_pair(first, second, mtu, addresses):
         namespace.run("ip", "link", "set", "wire", "addrgenmode", "none")
         namespace.run("ip", "address", "add", address, "dev", "wire")
         namespace.run("ip", "link", "set", "wire", "up")
+    for namespace in (first, second):
+        wait_until(lambda: "LOWER_UP" in namespace.run("ip", "link", "show", "wire"), 10, "the veth pair's carrier")

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 machine to RDMA traffic: installs what is needed, builds, starts two daemons joined by a wire, and
+# runs unmodified Debian programs through them. Prints what ran, how fast, and whether the data was right.
+#   sudo apps/quickstart.sh
+# Leaves nothing behind but the packages and the build folder (build/), also when it fails; may be run again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d /tmp/uroce-quickstart-XXXXXX)
+children=()
+failed=0
+
+clean_up() {
+  for child in "${children[@]}"; do kill -9 "$child" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+die() { echo "quickstart.sh: $*" >&2; exit 1; }
+
+# quietly WHAT COMMAND...: shows the output only when it fails.
+quietly() {
+  local what=$1; shift
+  echo "$what ..."
+  "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; die "failed: $*"; }
+}
+
+apps/install-packages.sh build run
+[[ -f build/build.ninja ]] || quietly "Configuring" meson setup build
+quietly "Building" ninja -C build apps/uroced apps/uroce apps/examples/integrity verbs_shim/libibverbs.so.1
+
+# start_daemon NAME PORT ADDRESS: returns when the daemon is ready.
+start_daemon() {
+  mkfifo "$work/$1.ready"
+  build/apps/uroced --port "$2" --ip "$3" --mtu 4200 --socket "$work/$1.sock" --ready-fd 3 \
+    3>"$work/$1.ready" >"$work/$1.log" 2>&1 &
+  children+=($!)
+  if [[ -z $(timeout 30 head -c 1 "$work/$1.ready" | tr '\0' 1) ]]; then
+    cat "$work/$1.log" >&2
+    die "daemon $1 did not start"
+  fi
+}
+
+echo "Starting two daemons joined by shared memory ..."
+start_daemon a "net_vhost0,iface=$work/wire.sock,queues=1" 10.77.1.1/24
+start_daemon b "net_virtio_user0,path=$work/wire.sock,queues=1" 10.77.1.2/24
+
+# on DAEMON COMMAND...: runs a program on the card of daemon a or b. This is all that a program needs.
+on() {
+  UROCE_SOCKET=$work/$1.sock LD_LIBRARY_PATH=$PWD/build/verbs_shim timeout 120 "${@:2}"
+}
+
+row() { printf '%-34s %-7s %-30s %s\n' "$1" "$2" "$3" "$4"; }
+
+# pair LABEL DATA FIGURE COMMAND...: server on daemon a, client on daemon b; FIGURE is an awk program over the client's output.
+pair() {
+  local label=$1 data=$2 figure=$3 port server
+  shift 3
+  port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  on a "$@" -p "$port" >"$work/server" 2>&1 &
+  server=$!
+  children+=("$server")
+  until ss -Hltn "sport = :$port" | grep -q . || ! kill -0 "$server" 2>/dev/null; do sleep 0.05; done
+  if on b "$@" -p "$port" 127.0.0.1 >"$work/client" 2>&1 && wait "$server"; then
+    row "$label" ok "$(awk "$figure" "$work/client")" "$data"
+  else
+    row "$label" FAILED "$(grep -v '^ *$' "$work/client" | tail -n 1 | cut -c 1-60)" "-"
+    kill -9 "$server" 2>/dev/null || true
+    failed=1
+  fi
+}
+
+bandwidth='$1 == 65536 { printf "%.1f Gb/s", $4 }'
+echo
+row PROGRAM RESULT FIGURE "DATA"
+if on a ibv_devinfo >"$work/devinfo" 2>&1 && grep -q PORT_ACTIVE "$work/devinfo"; then
+  row ibv_devinfo ok "$(awk '/hca_id/ { name = $2 } /active_mtu/ { print name ", MTU " $2 }' "$work/devinfo")" "-"
+else
+  row ibv_devinfo FAILED "$(tail -n 1 "$work/devinfo")" "-"
+  failed=1
+fi
+pair "ibv_rc_pingpong, 4 KiB" "checked by the program" '/usec\/iter/ { print $(NF - 1), "us there and back" }' \
+  ibv_rc_pingpong -g 1 -c
+pair "ib_send_bw, 64 KiB" "-" "$bandwidth" ib_send_bw -F -x 1 --report_gbits -n 2000
+pair "ib_write_bw, 64 KiB" "-" "$bandwidth" ib_write_bw -F -x 1 --report_gbits -n 2000
+pair "ib_read_bw, 64 KiB" "-" "$bandwidth" ib_read_bw -F -x 1 --report_gbits -n 2000
+pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }' ib_atomic_bw -F -x 1 -n 2000
+pair "ib_send_lat, 2 B" "-" '$1 == 2 { print $5, "us one way (median)" }' ib_send_lat -F -x 1 -n 1000
+pair "integrity, 20,000 random operations" "every byte verified" 'END { print $0 }' \
+  build/apps/examples/integrity -n 20000
+echo
+[[ $failed -eq 0 ]] || die "something failed, see the table"
+echo "All ran. Next: README.md, \"Using it\"."
