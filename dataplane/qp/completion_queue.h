@@ -34,8 +34,11 @@ class CompletionQueue {
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] std::uint64_t pushed() const { return pushed_; }
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
  private:
+  [[nodiscard]] bool disarm();
+
   std::uint32_t handle_;
   abi::CqControl* control_;
   abi::Cqe* entries_;
@@ -47,7 +50,9 @@ class CompletionQueue {
   bool broken_ = false;
   bool flush_pending_ = false;
   bool solicited_pending_ = false;
+  bool event_owed_ = false;  // disarmed, but the event isn't in the pipe yet
   std::uint64_t pushed_ = 0;
+  std::uint64_t lost_ = 0;  // found no room
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
 };
 

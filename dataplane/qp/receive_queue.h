@@ -38,6 +38,10 @@ class ReceiveQueue {
   Take take(ReceiveEntry* entry);
 
   [[nodiscard]] bool empty() const;
+
+  // For a queue pair that goes to RESET: what was posted is forgotten, without completions.
+  void reset();
+
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] std::uint32_t sge_max() const { return sge_max_; }
 
@@ -50,6 +54,7 @@ class ReceiveQueue {
   std::uint32_t sge_max_;
   std::uint32_t consumer_ = 0;  // ours
   bool shared_;
+  bool broken_ = false;
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
 };
 

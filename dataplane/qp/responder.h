@@ -26,11 +26,10 @@ namespace uroce {
 
 class Qp;
 struct MemoryScope;
-struct RemoteRange;
 
 class Responder {
  public:
-  explicit Responder(Qp& qp) : qp_(qp) {}
+  explicit Responder(Qp& qp) : qp_(&qp) {}
 
   // For Qp::modify. reset(): forgets everything, also at RESET. modified(): qp.attributes() has new
   // values of what `mask` (QpAttributeMask) says.
@@ -62,44 +61,48 @@ class Responder {
   enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
-  // Requests in sequence.
-  Step execute(const Packet& packet, const OpcodeInfo& info, Turn& turn, Drop* drop);
+  // Requests in sequence (responder.cc, responder_message.cc, responder_read_atomic.cc).
+  Step execute(const Packet& packet, Turn& turn);
   Step send(const Packet& packet, const OpcodeInfo& info, Turn& turn);
   Step write(const Packet& packet, const OpcodeInfo& info, Turn& turn);
+  Step store(const Packet& packet, const OpcodeInfo& info, Turn& turn);
   Step read(const Packet& packet, Turn& turn);
   Step atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn);
-  [[nodiscard]] Failure payload_failure(const Packet& packet, const OpcodeInfo& info) const;
-  void advance(const Packet& packet, std::uint32_t psns, bool message_ends);
-  void ahead(const Packet& packet, Drop* drop);
+  void advance(std::uint32_t psns, bool message_ends, bool ack_request);
+  void ahead(const Packet& packet);
+  void close_gap();
 
-  // Duplicates.
-  void duplicate(const Packet& packet, const OpcodeInfo& info, Drop* drop);
+  // Duplicates (responder_read_atomic.cc).
+  Drop duplicate(const Packet& packet);
   [[nodiscard]] bool replay_read(const Packet& packet);
   [[nodiscard]] bool replay_atomic(const Packet& packet);
 
-  // Receive work requests.
-  enum class Hold : std::uint8_t { kHeld, kNotReady, kFailed };
-  Hold hold_receive(Turn& turn);
-  void complete_receive(const Packet& packet, abi::WcOpcode opcode, std::uint32_t length,
-                        Turn& turn);
+  // Receive work requests (responder_receive.cc).
+  Step hold_receive(Turn& turn, bool* held);
+  void complete_receive(const Packet& packet, const OpcodeInfo& info, Turn& turn);
   void complete_failed(abi::WcStatus status, Failure failure, Turn& turn);
   void push(const abi::Cqe& cqe, bool solicited, Turn& turn);
+  [[nodiscard]] abi::Cqe blank_cqe(const Turn& turn) const;
+  Step invalidate_failed(Turn& turn);
 
-  // Failures.
+  // Refusals (responder_refuse.cc). All return kDone: the packet isn't needed any more.
   Step not_ready();
   Step refuse(Nak nak, Failure failure, Turn& turn);
-  Step refuse_access(Access access, Turn& turn);
+  Step refuse_remote(Access access, Turn& turn);
+  Step refuse_local(Access access, Turn& turn);
   Step refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn);
+  void refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn);
   void fail(Nak nak, std::uint32_t psn, Turn& turn);
+  void to_error(Turn& turn);
 
-  // Answers.
+  // Answers (responder_transmit.cc).
+  std::uint32_t transmit_next(Turn& turn);
   std::uint32_t transmit_resource(Resource& resource, Turn& turn);
-  std::uint32_t transmit_acknowledge(std::uint8_t syndrome, std::uint32_t psn, std::uint32_t msn,
-                                     Turn& turn);
-  void acknowledged_up_to(std::uint32_t psn);
+  std::uint32_t transmit_nak(Turn& turn);
+  std::uint32_t transmit_aeth(std::uint8_t syndrome, std::uint32_t psn, Turn& turn);
   [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
-  Qp& qp_;
+  Qp* qp_;
   std::uint32_t expected_psn_ = 0;
   std::uint32_t msn_ = 0;  // messages completed, 24 bits
 
@@ -117,12 +120,12 @@ class Responder {
 
   // The message being received.
   Message message_ = Message::kNone;
-  bool holding_ = false;            // receive_ is a receive work request that was taken
-  std::uint32_t offset_ = 0;        // bytes of the message received so far
-  std::uint32_t write_length_ = 0;  // WRITE: of the whole message
-  std::uint32_t write_rkey_ = 0;
-  std::uint64_t write_address_ = 0;   // of the whole message
-  std::uint64_t receive_length_ = 0;  // SEND: what the receive work request can hold
+  bool holding_ = false;              // receive_ is a receive work request that was taken
+  std::uint32_t offset_ = 0;          // bytes of the message received so far
+  std::uint32_t write_length_ = 0;    // WRITE: of the whole message
+  std::uint32_t write_rkey_ = 0;      // WRITE
+  std::uint64_t write_address_ = 0;   // WRITE: of the message's first byte
+  std::uint64_t receive_length_ = 0;  // what the receive work request in hand can hold
 
   ResourceRing resources_;
   ReceiveEntry receive_;

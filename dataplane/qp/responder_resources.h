@@ -43,8 +43,10 @@ class ResourceRing {
   // The newest request whose answer has this PSN, or nullptr.
   Resource* find(std::uint32_t psn);
 
-  // `resource`, from find(), is to be answered again.
-  void mark_pending(const Resource& resource);
+  // `resource`, from find(), is to be answered again: from `packet` on, up to packet_end, which is
+  // where byte length_end of its answer lies.
+  void replay(Resource& resource, std::uint32_t packet, std::uint32_t length_end,
+              std::uint32_t packet_end);
 
   // The oldest request with something to send, or nullptr.
   [[nodiscard]] Resource* next_pending();

@@ -1,0 +1,92 @@
+#include "dataplane/qp/completion_queue.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "dataplane/base/check.h"
+#include "dataplane/base/spin_lock.h"
+#include "dataplane/qp/turn.h"
+
+namespace uroce {
+CompletionQueue::CompletionQueue(std::uint32_t handle, abi::CqControl* control, abi::Cqe* entries,
+                                 std::uint32_t entry_count, int event_descriptor,
+                                 std::uint64_t event_cookie, bool shared)
+    : handle_(handle),
+      control_(control),
+      entries_(entries),
+      mask_(entry_count - 1),
+      event_descriptor_(event_descriptor),
+      event_cookie_(event_cookie),
+      shared_(shared) {
+  UROCE_CHECK(entry_count != 0 && (entry_count & mask_) == 0);
+}
+
+bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& events) {
+  const LockWhen lock(shared_, lock_);
+  if (broken_) {
+    ++lost_;
+    return false;
+  }
+  // The program's index: acquire pairs with its release store after it has read the entries that
+  // are overwritten next. A distance larger than the ring is nonsense and counts as no room.
+  const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
+  if (producer_ - consumer > mask_) {
+    broken_ = true;
+    ++lost_;
+    control_->overrun.store(1, std::memory_order_release);
+    events.announce(AsyncEvent::kCqErr, handle_);
+    return false;
+  }
+  entries_[producer_ & mask_] = cqe;
+  ++producer_;
+  ++pushed_;
+  // Pairs with the program's acquire load before it reads the entry.
+  control_->ring.producer.value.store(producer_, std::memory_order_release);
+  solicited_pending_ = solicited_pending_ || solicited;
+  const bool newly_dirty = !flush_pending_;
+  flush_pending_ = true;
+  return newly_dirty;
+}
+
+bool CompletionQueue::flush() {
+  const LockWhen lock(shared_, lock_);
+  if (flush_pending_ && event_descriptor_ >= 0 && !event_owed_) {
+    event_owed_ = disarm();
+  }
+  flush_pending_ = false;
+  solicited_pending_ = false;
+  if (!event_owed_) {
+    return true;
+  }
+  const abi::CompletionEvent event{.cq_cookie = event_cookie_};
+  // A pipe takes 8 bytes whole or not at all. Only a full one is tried again: a closed one means
+  // that the program went away.
+  if (write(event_descriptor_, &event, sizeof(event)) < 0 && errno == EAGAIN) {
+    flush_pending_ = true;
+    return false;
+  }
+  event_owed_ = false;
+  return true;
+}
+
+// Whether the program waits for what was pushed; if so it doesn't any more. Before the event is
+// written, not after: a program that has read the event may arm again at once, and that must stay.
+bool CompletionQueue::disarm() {
+  // The entries were published above this fence; the program stores `arm` and then polls. So either
+  // it sees the entries or we see the arm.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::uint32_t arm = control_->arm.load(std::memory_order_relaxed);
+  while (arm == static_cast<std::uint32_t>(abi::Arm::kNext) ||
+         (arm == static_cast<std::uint32_t>(abi::Arm::kSolicited) && solicited_pending_)) {
+    // Fails only if the program has just changed its mind; a hostile one can't keep us here longer
+    // than it takes to win every race.
+    if (control_->arm.compare_exchange_strong(arm, static_cast<std::uint32_t>(abi::Arm::kNone),
+                                              std::memory_order_seq_cst)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace uroce

@@ -1,0 +1,186 @@
+#include "dataplane/qp/memory.h"
+
+#include <algorithm>
+
+#include "mmu/copy.h"
+
+namespace uroce {
+namespace {
+
+// Calls copy(region, span, done) for each contiguous run of the range, `done` bytes into it.
+// REQUIRES: [address, address + length) was granted on `region`.
+template <typename Copy>
+Access for_each_span(const Region& region, std::uint64_t address, std::size_t length, bool write,
+                     Copy&& copy) {
+  std::size_t done = 0;
+  while (done < length) {
+    Span span;
+    const Access access = region.translate(address + done, length - done, write, &span);
+    if (access != Access::kGranted) {
+      return access;
+    }
+    if (!copy(span, done)) {
+      return Access::kLost;
+    }
+    done += span.length;
+  }
+  return Access::kGranted;
+}
+
+// Appends a granted range to the frame. The plain case is one fused pass; what the daemon has no
+// mapping of is read straight into the frame and summed there.
+Access append_range(const Region& region, std::uint64_t address, std::size_t length,
+                    FrameWriter& writer) {
+  return for_each_span(region, address, length, false, [&](const Span& span, std::size_t) {
+    if (span.host != nullptr) {
+      return guarded([&] { writer.append(span.host, span.length); });
+    }
+    if (!copy_from(region, span, writer.cursor())) {
+      return false;
+    }
+    writer.appended(span.length);
+    return true;
+  });
+}
+
+Access store_range(const Region& region, std::uint64_t address, std::size_t length,
+                   const std::byte* source) {
+  return for_each_span(region, address, length, true, [&](const Span& span, std::size_t done) {
+    return copy_to(region, span, source + done);
+  });
+}
+
+// Calls use(region, address, length, done) for each part of the list that
+// [offset, offset + length) touches.
+template <typename Use>
+Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
+                    std::uint32_t length, std::uint32_t rights, Use&& use) {
+  std::uint32_t done = 0;
+  for (const abi::Sge& sge : sges) {
+    if (done == length) {
+      break;
+    }
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const auto part =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(length - done, sge.length - offset));
+    const Region* region = nullptr;
+    const std::uint64_t address = sge.address + offset;
+    Access access = scope.keys.check(sge.lkey, scope.pd, address, part, rights, &region);
+    if (access == Access::kGranted) {
+      access = use(*region, address, part, done);
+    }
+    if (access != Access::kGranted) {
+      return access;
+    }
+    done += part;
+    offset = 0;
+  }
+  return Access::kGranted;
+}
+
+// Finds the 8 bytes of an atomic and applies `operation` to them.
+template <typename Operation>
+Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, Operation&& operation) {
+  const Region* region = nullptr;
+  Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
+                                   kAccessRemoteAtomic, &region);
+  if (access != Access::kGranted) {
+    return access;
+  }
+  Span span;
+  access = region->translate(range.address, range.length, true, &span);
+  if (access != Access::kGranted) {
+    return access;
+  }
+  return operation(*region, span) ? Access::kGranted : Access::kLost;
+}
+
+}  // namespace
+
+std::uint64_t total_length(std::span<const abi::Sge> sges) {
+  std::uint64_t total = 0;
+  for (const abi::Sge& sge : sges) {
+    total += sge.length;
+  }
+  return total;
+}
+
+Access check_local(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint32_t rights) {
+  for (const abi::Sge& sge : sges) {
+    const Region* region = nullptr;
+    if (sge.length == 0) {
+      continue;
+    }
+    const Access access =
+        scope.keys.check(sge.lkey, scope.pd, sge.address, sge.length, rights, &region);
+    if (access != Access::kGranted) {
+      return access;
+    }
+  }
+  return Access::kGranted;
+}
+
+Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
+              std::uint32_t length, FrameWriter& writer) {
+  return for_each_sge(scope, sges, offset, length, 0,
+                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                          std::uint32_t) { return append_range(region, address, part, writer); });
+}
+
+Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
+               const std::byte* source, std::uint32_t length) {
+  return for_each_sge(
+      scope, sges, offset, length, kAccessLocalWrite,
+      [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t done) {
+        return store_range(region, address, part, source + done);
+      });
+}
+
+Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights) {
+  const Region* region = nullptr;
+  if (range.length == 0) {
+    return Access::kGranted;
+  }
+  return scope.keys.check(range.rkey, scope.pd, range.address, range.length, rights, &region);
+}
+
+Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWriter& writer) {
+  const Region* region = nullptr;
+  if (range.length == 0) {
+    return Access::kGranted;
+  }
+  const Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
+                                         kAccessRemoteRead, &region);
+  return access != Access::kGranted ? access
+                                    : append_range(*region, range.address, range.length, writer);
+}
+
+Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source) {
+  const Region* region = nullptr;
+  if (range.length == 0) {
+    return Access::kGranted;
+  }
+  const Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
+                                         kAccessRemoteWrite, &region);
+  return access != Access::kGranted ? access
+                                    : store_range(*region, range.address, range.length, source);
+}
+
+Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
+                           std::uint64_t compare, std::uint64_t swap, std::uint64_t* original) {
+  return atomic_remote(scope, range, [&](const Region& region, const Span& span) {
+    return compare_and_swap(region, span, compare, swap, original);
+  });
+}
+
+Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t add,
+                        std::uint64_t* original) {
+  return atomic_remote(scope, range, [&](const Region& region, const Span& span) {
+    return fetch_and_add(region, span, add, original);
+  });
+}
+
+}  // namespace uroce

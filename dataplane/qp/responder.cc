@@ -1,0 +1,121 @@
+// Requests: where they stand in sequence, and the checks that all of them share. IBTA vol. 1, 9.7.4
+// ranks the checks; the first that fails answers.
+
+#include "dataplane/qp/responder.h"
+
+#include "dataplane/qp/qp.h"
+
+namespace uroce {
+
+void Responder::reset() {
+  *this = Responder(*qp_);
+  if (qp_->config_.receive_queue != nullptr && !qp_->config_.receive_queue_shared) {
+    qp_->config_.receive_queue->reset();
+  }
+}
+
+void Responder::modified(std::uint32_t mask) {
+  if ((mask & kQpMaskRqPsn) != 0) {
+    expected_psn_ = qp_->attributes_.rq_psn & kPsnMask;
+  }
+  if ((mask & kQpMaskMaxDestRdAtomic) != 0) {
+    resources_.resize(qp_->attributes_.max_dest_rd_atomic);
+  }
+}
+
+Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
+  *drop = Drop::kNone;
+  if (!communication_established_) [[unlikely]] {
+    // A program that waits in RTR for the peer's word on another channel learns that the peer is
+    // there already (C11-40.1.1?: affiliated event "communication established").
+    communication_established_ = true;
+    if (qp_->state() == QpState::kRtr) {
+      turn.events.announce(AsyncEvent::kCommEst, qp_->config_.qpn);
+    }
+  }
+  switch (place_in_sequence(expected_psn_, packet.psn)) {
+    case Sequence::kExpected:
+      return execute(packet, turn);
+    case Sequence::kAhead:
+      ahead(packet);
+      *drop = Drop::kOutOfSequence;
+      return Step::kDone;
+    case Sequence::kDuplicate:
+      *drop = duplicate(packet);
+      return Step::kDone;
+  }
+  return Step::kDone;
+}
+
+// 9.7.4.1.2: a message is ONLY, or FIRST, any number of MIDDLE, LAST, all of one kind; reads and
+// atomics never come in between.
+Step Responder::execute(const Packet& packet, Turn& turn) {
+  const OpcodeInfo& info = opcode_info(packet.opcode);
+  switch (info.operation) {
+    case Operation::kSend:
+      if (message_ != (info.first ? Message::kNone : Message::kSend)) {
+        return refuse(Nak::kInvalidRequest, Failure::kOpcodeSequence, turn);
+      }
+      return send(packet, info, turn);
+    case Operation::kWrite:
+      if (message_ != (info.first ? Message::kNone : Message::kWrite)) {
+        return refuse(Nak::kInvalidRequest, Failure::kOpcodeSequence, turn);
+      }
+      return write(packet, info, turn);
+    default:
+      break;
+  }
+  if (message_ != Message::kNone) {
+    return refuse(Nak::kInvalidRequest, Failure::kOpcodeSequence, turn);
+  }
+  switch (info.operation) {
+    case Operation::kReadRequest:
+      return read(packet, turn);
+    case Operation::kCompareSwap:
+    case Operation::kFetchAdd:
+      return atomic(packet, info, turn);
+    default:
+      return refuse(Nak::kInvalidRequest, Failure::kUnsupported, turn);
+  }
+}
+
+// A request was executed: the next PSN is expected, and the peer may want to hear of it.
+void Responder::advance(std::uint32_t psns, bool message_ends, bool ack_request) {
+  expected_psn_ = psn_add(expected_psn_, psns);
+  if (message_ends) {
+    msn_ = psn_add(msn_, 1);
+  }
+  if (ack_request) {
+    ack_pending_ = true;
+    ack_psn_ = psn_add(expected_psn_, kPsnMask);  // one back
+  }
+  if (gap_announced_) [[unlikely]] {
+    close_gap();
+  }
+}
+
+// 9.7.4.1.1 and C9-104: one NAK a gap; all that follows is dropped silently until the expected
+// packet comes.
+void Responder::ahead(const Packet& packet) {
+  if (gap_announced_) {
+    if (psn_difference(packet.psn, gap_psn_) > 0) {
+      gap_psn_ = packet.psn;
+    }
+    return;
+  }
+  gap_announced_ = true;
+  gap_psn_ = packet.psn;
+  nak_ = PendingNak::kSequence;
+}
+
+// The packet that was missing came. A NAK that wasn't sent yet is still needed if packets behind
+// the one that is expected now were dropped.
+void Responder::close_gap() {
+  if (nak_ == PendingNak::kSequence && psn_difference(gap_psn_, expected_psn_) >= 0) {
+    return;
+  }
+  nak_ = PendingNak::kNone;
+  gap_announced_ = false;
+}
+
+}  // namespace uroce

@@ -1,0 +1,138 @@
+// READ and atomics, and what duplicates of requests get.
+
+#include <algorithm>
+
+#include "dataplane/qp/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder.h"
+
+namespace uroce {
+namespace {
+
+inline constexpr std::uint32_t kReadLengthMax = 1U << 31U;
+inline constexpr std::uint32_t kAtomicLength = 8;
+
+std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) {
+  return std::max(1U, (length + mtu - 1) / mtu);
+}
+
+}  // namespace
+
+Step Responder::read(const Packet& packet, Turn& turn) {
+  if ((qp_->attributes_.access & kAccessRemoteRead) == 0) {
+    return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
+  }
+  if (resources_.full()) {
+    return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
+  }
+  const Reth reth = packet.reth();
+  if (reth.length > kReadLengthMax) {
+    return refuse(Nak::kInvalidRequest, Failure::kMessageTooLong, turn);
+  }
+  if (packet.payload_length != 0) {
+    return refuse(Nak::kInvalidRequest, Failure::kPacketLength, turn);
+  }
+  const Access access = check_remote(
+      memory(turn), {.rkey = reth.rkey, .address = reth.address, .length = reth.length},
+      kAccessRemoteRead);
+  if (access != Access::kGranted) {
+    return refuse_remote(access, turn);
+  }
+  const std::uint32_t packets = packets_of(reth.length, qp_->attributes_.path_mtu);
+  const std::uint32_t psn = expected_psn_;
+  // The answer acknowledges the request, so AckReq asks for nothing more.
+  advance(packets, true, false);
+  resources_.push({.address = reth.address,
+                   .rkey = reth.rkey,
+                   .length = reth.length,
+                   .length_end = reth.length,
+                   .psn_first = psn,
+                   .packets = packets,
+                   .packet_end = packets,
+                   .msn = msn_});
+  return Step::kDone;
+}
+
+Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
+  if ((qp_->attributes_.access & kAccessRemoteAtomic) == 0) {
+    return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
+  }
+  if (resources_.full()) {
+    return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
+  }
+  if (packet.payload_length != 0) {
+    return refuse(Nak::kInvalidRequest, Failure::kPacketLength, turn);
+  }
+  const AtomicEth eth = packet.atomic_eth();
+  const RemoteRange range{.rkey = eth.rkey, .address = eth.address, .length = kAtomicLength};
+  Access access = check_remote(memory(turn), range, kAccessRemoteAtomic);
+  if (access == Access::kGranted && eth.address % kAtomicLength != 0) {
+    return refuse(Nak::kInvalidRequest, Failure::kMisaligned, turn);  // C9-91
+  }
+  std::uint64_t original = 0;
+  if (access == Access::kGranted) {
+    access = info.operation == Operation::kCompareSwap
+                 ? compare_swap_remote(memory(turn), range, eth.compare, eth.swap_add, &original)
+                 : fetch_add_remote(memory(turn), range, eth.swap_add, &original);
+  }
+  if (access != Access::kGranted) {
+    return refuse_remote(access, turn);
+  }
+  const std::uint32_t psn = expected_psn_;
+  advance(1, true, false);
+  resources_.push(
+      {.original = original, .psn_first = psn, .packet_end = 1, .msn = msn_, .atomic = true});
+  return Step::kDone;
+}
+
+// 9.7.5.1.3 to 9.7.5.1.5. Whatever a duplicate says of memory isn't looked at before it matches a
+// request that was granted.
+Drop Responder::duplicate(const Packet& packet) {
+  ++qp_->counters_.duplicates_received;
+  switch (opcode_info(packet.opcode).operation) {
+    case Operation::kReadRequest:
+      return replay_read(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
+    case Operation::kCompareSwap:
+    case Operation::kFetchAdd:
+      return replay_atomic(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
+    default:
+      // C9-105: not executed again; acknowledged with the newest PSN, asked for or not.
+      ack_pending_ = true;
+      ack_psn_ = psn_add(expected_psn_, kPsnMask);
+      return Drop::kNone;
+  }
+}
+
+// A requester that lost part of an answer asks again from the first missing PSN, with the address
+// advanced and the length reduced to the rest. The answer is then the rest of the original's
+// packets: MIDDLE to LAST without a FIRST. Linux's requester takes nothing else (a FIRST is good
+// only with the original's first PSN).
+bool Responder::replay_read(const Packet& packet) {
+  Resource* resource = resources_.find(packet.psn);
+  if (resource == nullptr || resource->atomic) {
+    return false;
+  }
+  const Reth reth = packet.reth();
+  const std::uint32_t mtu = qp_->attributes_.path_mtu;
+  const std::uint32_t skipped = (packet.psn - resource->psn_first) & kPsnMask;
+  const std::uint32_t offset = skipped * mtu;
+  if (reth.rkey != resource->rkey || reth.address != resource->address + offset ||
+      reth.length > resource->length - offset || (reth.length == 0) != (resource->length == 0)) {
+    return false;
+  }
+  resources_.replay(*resource, skipped, offset + reth.length,
+                    skipped + packets_of(reth.length, mtu));
+  return true;
+}
+
+// The saved result, never a second execution (C9-150).
+bool Responder::replay_atomic(const Packet& packet) {
+  Resource* resource = resources_.find(packet.psn);
+  if (resource == nullptr || !resource->atomic) {
+    return false;
+  }
+  resources_.replay(*resource, 0, 0, 1);
+  return true;
+}
+
+}  // namespace uroce

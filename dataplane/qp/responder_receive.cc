@@ -1,0 +1,105 @@
+// Receive work requests: taken when a SEND starts or when a WRITE with immediate ends, completed
+// with the message, flushed in ERR.
+
+#include <utility>
+
+#include "dataplane/qp/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder.h"
+
+namespace uroce {
+
+// *held: there is one in hand. A packet that was parked finds the one that it took before.
+Step Responder::hold_receive(Turn& turn, bool* held) {
+  if (!holding_) {
+    ReceiveQueue* queue = qp_->config_.receive_queue;
+    const ReceiveQueue::Take take =
+        queue == nullptr ? ReceiveQueue::Take::kEmpty : queue->take(&receive_);
+    if (take == ReceiveQueue::Take::kEmpty) {
+      return not_ready();
+    }
+    if (take == ReceiveQueue::Take::kBroken) {
+      return refuse(Nak::kRemoteOperational, Failure::kReceiveRing, turn);
+    }
+    holding_ = true;
+    receive_length_ = total_length(std::span(receive_.sges.data(), receive_.sge_count));
+  }
+  *held = true;
+  return Step::kDone;
+}
+
+abi::Cqe Responder::blank_cqe(const Turn& turn) const {
+  return {.wr_id = receive_.wr_id,
+          .timestamp_ns = turn.now,
+          .byte_len = 0,
+          .immediate = 0,
+          .qp_num = qp_->config_.qpn,
+          .src_qp = qp_->attributes_.dest_qpn,
+          .vendor_err = 0,
+          .wc_flags = 0,
+          .pkey_index = 0,
+          .status = abi::WcStatus::kSuccess,
+          .opcode = abi::WcOpcode::kRecv,
+          .sl = 0,
+          .reserved = {}};
+}
+
+void Responder::complete_receive(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
+  abi::Cqe cqe = blank_cqe(turn);
+  cqe.byte_len = offset_;
+  if (info.operation == Operation::kWrite) {
+    cqe.opcode = abi::WcOpcode::kRecvRdmaWithImm;
+  }
+  if (info.has(Extension::kImmediate)) {
+    cqe.immediate = packet.immediate();
+    cqe.wc_flags = abi::kWcWithImm;
+  }
+  holding_ = false;
+  push(cqe, packet.solicited, turn);
+}
+
+// The receive work request in hand, or the one just taken to be flushed, fails.
+void Responder::complete_failed(abi::WcStatus status, Failure failure, Turn& turn) {
+  abi::Cqe cqe = blank_cqe(turn);
+  cqe.status = status;
+  cqe.vendor_err = static_cast<std::uint32_t>(failure);
+  holding_ = false;
+  push(cqe, true, turn);  // an error counts as solicited (o11-5?)
+}
+
+void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
+  CompletionQueue* queue = qp_->config_.recv_cq;
+  if (queue != nullptr && queue->push(cqe, solicited, turn.events)) {
+    turn.dirty_queues.push_back(queue);
+  }
+}
+
+void Responder::flush(Turn& turn) {
+  if (nak_ != PendingNak::kFatal) {
+    // The program or the other half of the queue pair brought it here. Messages that were
+    // delivered are still acknowledged, or the peer would take them for lost.
+    nak_ = PendingNak::kNone;
+    ack_pending_ = ack_pending_ && !resources_.any_pending();
+    resources_.clear_pending();
+  }
+  message_ = Message::kNone;
+  if (holding_) {
+    complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
+  }
+  ReceiveQueue* queue = qp_->config_.receive_queue;
+  if (queue == nullptr) {
+    return;
+  }
+  if (qp_->config_.receive_queue_shared) {
+    // 10.2.9.? : what is left in a shared queue belongs to its other users.
+    if (!std::exchange(last_wqe_announced_, true)) {
+      turn.events.announce(AsyncEvent::kQpLastWqeReached, qp_->config_.qpn);
+    }
+    return;
+  }
+  while (queue->take(&receive_) == ReceiveQueue::Take::kTaken) {
+    complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,140 @@
+// Everything that fails: which NAK the peer gets, which completion and event our own program.
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder.h"
+
+namespace uroce {
+namespace {
+
+Failure failure_of(Access access) {
+  switch (access) {
+    case Access::kUnknownKey:
+    case Access::kWrongPd:
+      return Failure::kRemoteKey;
+    case Access::kNoRight:
+      return Failure::kRemoteRight;
+    case Access::kOutOfRange:
+      return Failure::kRemoteRange;
+    default:
+      return Failure::kRemoteLost;
+  }
+}
+
+abi::WcStatus status_of(Nak nak) {
+  switch (nak) {
+    case Nak::kRemoteAccess:
+      return abi::WcStatus::kRemAccessErr;
+    case Nak::kRemoteOperational:
+      return abi::WcStatus::kRemOpErr;
+    default:
+      return abi::WcStatus::kRemInvReqErr;
+  }
+}
+
+AsyncEvent event_of(Nak nak) {
+  switch (nak) {
+    case Nak::kRemoteAccess:
+      return AsyncEvent::kQpAccessErr;
+    case Nak::kRemoteOperational:
+      return AsyncEvent::kQpFatal;
+    default:
+      return AsyncEvent::kQpReqErr;
+  }
+}
+
+}  // namespace
+
+// 9.7.5.2.8: no receive work request. The rest of the message is dropped silently until the peer
+// sends this packet again.
+Step Responder::not_ready() {
+  nak_ = PendingNak::kRnr;
+  gap_announced_ = true;
+  gap_psn_ = expected_psn_;
+  return Step::kDone;
+}
+
+// The peer's mistake. A receive work request in hand fails with it; if there is none, an event
+// tells the program why its queue pair is in error.
+Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
+  if (holding_) {
+    complete_failed(status_of(nak), failure, turn);
+  } else {
+    turn.events.announce(event_of(nak), qp_->config_.qpn);
+  }
+  fail(nak, expected_psn_, turn);
+  return Step::kDone;
+}
+
+Step Responder::refuse_remote(Access access, Turn& turn) {
+  if (access == Access::kNotResident) {
+    return Step::kParked;
+  }
+  return refuse(access == Access::kLost ? Nak::kRemoteOperational : Nak::kRemoteAccess,
+                failure_of(access), turn);
+}
+
+// The receive buffers that our own program posted are at fault.
+Step Responder::refuse_local(Access access, Turn& turn) {
+  if (access == Access::kNotResident) {
+    return Step::kParked;
+  }
+  return refuse_receive(abi::WcStatus::kLocProtErr, Nak::kRemoteOperational,
+                        access == Access::kLost ? Failure::kReceiveLost : Failure::kReceiveKey,
+                        turn);
+}
+
+// REQUIRES: holding_
+Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn) {
+  complete_failed(status, failure, turn);
+  fail(nak, expected_psn_, turn);
+  return Step::kDone;
+}
+
+// A READ was granted, but its memory is gone or not there when the answer is due.
+void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn) {
+  if (access == Access::kNotResident) {
+    answer_parked_ = true;
+    return;
+  }
+  if (resource.replay) {
+    // It was answered once, and perhaps a stray duplicate asks; a peer in need will ask in vain
+    // until its retries end. A NAK would kill a connection that may have nothing wrong.
+    resources_.answered(resource);
+    return;
+  }
+  resources_.clear_pending();
+  if (qp_->state() != QpState::kErr) {
+    turn.events.announce(event_of(Nak::kRemoteAccess), qp_->config_.qpn);
+  }
+  fail(access == Access::kLost ? Nak::kRemoteOperational : Nak::kRemoteAccess, psn, turn);
+}
+
+// 9.9.3.1, class C: the NAK is the last that the peer hears; answers before its PSN still go out.
+void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
+  nak_ = PendingNak::kFatal;
+  nak_code_ = nak;
+  nak_psn_ = psn;
+  ack_pending_ = false;
+  to_error(turn);
+}
+
+void Responder::to_error(Turn& turn) {
+  if (qp_->state() == QpState::kErr) {
+    return;
+  }
+  QpAttributes error = qp_->attributes_;
+  error.state = QpState::kErr;
+  qp_->modify(error, kQpMaskState, turn);
+}
+
+// A SEND asked to invalidate a key that can't be: 9.9.3.1, class J. The message was taken and is
+// acknowledged; the receive fails and the queue pair goes to error without a NAK.
+Step Responder::invalidate_failed(Turn& turn) {
+  complete_failed(abi::WcStatus::kRemInvReqErr, Failure::kInvalidateKey, turn);
+  ack_pending_ = true;
+  ack_psn_ = psn_add(expected_psn_, kPsnMask);
+  to_error(turn);
+  return Step::kDone;
+}
+
+}  // namespace uroce

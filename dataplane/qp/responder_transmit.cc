@@ -1,0 +1,113 @@
+// Answers, in the order of their PSNs: reads and atomics first, then a NAK or an acknowledgement,
+// which both speak for everything before them.
+
+#include <algorithm>
+
+#include "dataplane/qp/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder.h"
+#include "dataplane/wire/build.h"
+
+namespace uroce {
+namespace {
+
+Opcode read_response(bool first, bool last) {
+  if (first) {
+    return last ? Opcode::kRcReadResponseOnly : Opcode::kRcReadResponseFirst;
+  }
+  return last ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle;
+}
+
+}  // namespace
+
+MemoryScope Responder::memory(const Turn& turn) const {
+  return {.keys = turn.keys, .pd = qp_->config_.pd};
+}
+
+std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
+  std::uint32_t sent = 0;
+  while (sent < bytes_max && turn.tx.room() != 0 && has_work()) {
+    sent += transmit_next(turn);
+  }
+  qp_->counters_.bytes_sent += sent;
+  return sent;
+}
+
+// Sends one frame; 0 if it turned out that there is none to send.
+std::uint32_t Responder::transmit_next(Turn& turn) {
+  if (Resource* resource = resources_.next_pending()) {
+    return transmit_resource(*resource, turn);
+  }
+  if (nak_ != PendingNak::kNone) {
+    return transmit_nak(turn);
+  }
+  ack_pending_ = false;
+  ++qp_->counters_.acks_sent;
+  return transmit_aeth(kSyndromeAckUnlimited, psn_add(expected_psn_, kPsnMask), turn);
+}
+
+std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
+  const std::uint32_t psn = psn_add(resource.psn_first, resource.packet_next);
+  const bool last = resource.packet_next + 1 == resource.packet_end;
+  const std::uint32_t mtu = qp_->attributes_.path_mtu;
+  const std::uint32_t offset = resource.packet_next * mtu;
+  const std::uint32_t length = std::min(mtu, resource.length_end - offset);
+  const Headers headers{.opcode = resource.atomic ? Opcode::kRcAtomicAcknowledge
+                                                  : read_response(resource.packet_next == 0, last),
+                        .dest_qpn = qp_->attributes_.dest_qpn,
+                        .psn = psn,
+                        .aeth = {.syndrome = kSyndromeAckUnlimited, .msn = resource.msn},
+                        .atomic_ack = resource.original};
+  Frame* frame = turn.tx.take();
+  FrameWriter writer(*frame, qp_->frame_template_, headers, length, qp_->ip_id_++);
+  const Access access = read_remote(
+      memory(turn), {.rkey = resource.rkey, .address = resource.address + offset, .length = length},
+      writer);
+  if (access != Access::kGranted) {
+    turn.tx.put_back(frame);
+    refuse_answer(access, resource, psn, turn);
+    return 0;
+  }
+  writer.finish();
+  turn.tx.send(frame);
+  ++qp_->counters_.responses_sent;
+  if (ack_pending_ && psn_difference(psn, ack_psn_) >= 0) {
+    ack_pending_ = false;  // 9.7.5.1.2: a response acknowledges all requests before it
+  }
+  if (last) {
+    resources_.answered(resource);
+  } else {
+    ++resource.packet_next;
+  }
+  return frame->length;
+}
+
+std::uint32_t Responder::transmit_nak(Turn& turn) {
+  // Everything before a NAK's PSN is acknowledged by it.
+  ack_pending_ = false;
+  const PendingNak nak = std::exchange(nak_, PendingNak::kNone);
+  if (nak == PendingNak::kRnr) {
+    ++qp_->counters_.rnr_naks_sent;
+    return transmit_aeth(
+        static_cast<std::uint8_t>(kSyndromeRnr | (qp_->attributes_.min_rnr_timer & 0x1FU)),
+        expected_psn_, turn);
+  }
+  ++qp_->counters_.naks_sent;
+  const Nak code = nak == PendingNak::kFatal ? nak_code_ : Nak::kPsnSequence;
+  return transmit_aeth(static_cast<std::uint8_t>(kSyndromeNak | static_cast<std::uint8_t>(code)),
+                       nak == PendingNak::kFatal ? nak_psn_ : expected_psn_, turn);
+}
+
+std::uint32_t Responder::transmit_aeth(std::uint8_t syndrome, std::uint32_t psn, Turn& turn) {
+  const Headers headers{.opcode = Opcode::kRcAcknowledge,
+                        .dest_qpn = qp_->attributes_.dest_qpn,
+                        .psn = psn,
+                        .aeth = {.syndrome = syndrome, .msn = msn_}};
+  Frame* frame = turn.tx.take();
+  FrameWriter writer(*frame, qp_->frame_template_, headers, 0, qp_->ip_id_++);
+  writer.finish();
+  turn.tx.send(frame);
+  return frame->length;
+}
+
+}  // namespace uroce
