@@ -17,6 +17,7 @@ void Responder::reset() {
 void Responder::modified(std::uint32_t mask) {
   if ((mask & kQpMaskRqPsn) != 0) {
     expected_psn_ = qp_->attributes_.rq_psn & kPsnMask;
+    ack_psn_ = psn_add(expected_psn_, kPsnMask);
   }
   if ((mask & kQpMaskMaxDestRdAtomic) != 0) {
     resources_.resize(qp_->attributes_.max_dest_rd_atomic);
@@ -26,8 +27,8 @@ void Responder::modified(std::uint32_t mask) {
 Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
   *drop = Drop::kNone;
   if (!communication_established_) [[unlikely]] {
-    // A program that waits in RTR for the peer's word on another channel learns that the peer is
-    // there already (C11-40.1.1?: affiliated event "communication established").
+    // A program that waits in RTR for the peer's word on another channel learns here that the peer
+    // is there already (IBTA vol. 1, 11.6.3.1).
     communication_established_ = true;
     if (qp_->state() == QpState::kRtr) {
       turn.events.announce(AsyncEvent::kCommEst, qp_->config_.qpn);
@@ -79,23 +80,29 @@ Step Responder::execute(const Packet& packet, Turn& turn) {
   }
 }
 
-// A request was executed: the next PSN is expected, and the peer may want to hear of it.
-void Responder::advance(std::uint32_t psns, bool message_ends, bool ack_request) {
-  expected_psn_ = psn_add(expected_psn_, psns);
-  if (message_ends) {
-    msn_ = psn_add(msn_, 1);
-  }
-  if (ack_request) {
-    ack_pending_ = true;
-    ack_psn_ = psn_add(expected_psn_, kPsnMask);  // one back
-  }
+// A SEND or WRITE packet was executed.
+void Responder::advance(const Packet& packet, bool message_ends) {
+  ack_psn_ = expected_psn_;
+  expected_psn_ = psn_add(expected_psn_, 1);
+  msn_ = psn_add(msn_, message_ends ? 1 : 0);
+  ack_msn_ = msn_;
+  ack_pending_ = ack_pending_ || packet.ack_request;
   if (gap_announced_) [[unlikely]] {
     close_gap();
   }
 }
 
-// 9.7.4.1.1 and C9-104: one NAK a gap; all that follows is dropped silently until the expected
-// packet comes.
+// A READ or an atomic was taken. Its answer acknowledges it, so AckReq asks for nothing more.
+void Responder::advance_read(std::uint32_t psns) {
+  expected_psn_ = psn_add(expected_psn_, psns);
+  msn_ = psn_add(msn_, 1);
+  if (gap_announced_) [[unlikely]] {
+    close_gap();
+  }
+}
+
+// 9.7.5.2.3: one NAK a gap; what follows is dropped silently until the expected packet comes. The
+// same after an RNR NAK.
 void Responder::ahead(const Packet& packet) {
   if (gap_announced_) {
     if (psn_difference(packet.psn, gap_psn_) > 0) {

@@ -4,9 +4,10 @@
 // notes what is to be answered; transmit() emits the answers in PSN order.
 //
 // What there is to say is kept as state, not as a queue: the reads and atomics not yet answered,
-// at most one NAK, and the wish for an acknowledgement. An acknowledgement always names the newest
-// PSN, so one covers a burst, and it waits until the reads and atomics before it are answered; a
-// read's answer acknowledges all that came before.
+// at most one NAK, and the wish for an acknowledgement. An acknowledgement names the newest SEND or
+// WRITE packet, so one covers a burst, and it waits until the reads and atomics before it are
+// answered; a read's answer acknowledges all that came before. (It never names a read's own PSN:
+// Linux's requester takes that for a fatal error.)
 //
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
 // sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
@@ -68,7 +69,8 @@ class Responder {
   Step store(const Packet& packet, const OpcodeInfo& info, Turn& turn);
   Step read(const Packet& packet, Turn& turn);
   Step atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn);
-  void advance(std::uint32_t psns, bool message_ends, bool ack_request);
+  void advance(const Packet& packet, bool message_ends);
+  void advance_read(std::uint32_t psns);
   void ahead(const Packet& packet);
   void close_gap();
 
@@ -93,13 +95,12 @@ class Responder {
   Step refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn);
   void refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn);
   void fail(Nak nak, std::uint32_t psn, Turn& turn);
-  void to_error(Turn& turn);
 
   // Answers (responder_transmit.cc).
   std::uint32_t transmit_next(Turn& turn);
   std::uint32_t transmit_resource(Resource& resource, Turn& turn);
   std::uint32_t transmit_nak(Turn& turn);
-  std::uint32_t transmit_aeth(std::uint8_t syndrome, std::uint32_t psn, Turn& turn);
+  std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
   [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
   Qp* qp_;
@@ -107,7 +108,8 @@ class Responder {
   std::uint32_t msn_ = 0;  // messages completed, 24 bits
 
   // What is to be answered.
-  std::uint32_t ack_psn_ = 0;  // the newest PSN that wants an acknowledgement
+  std::uint32_t ack_psn_ = 0;  // of the newest SEND or WRITE packet executed
+  std::uint32_t ack_msn_ = 0;  // the MSN after it
   std::uint32_t nak_psn_ = 0;  // of kFatal; the others name expected_psn_
   std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead and was dropped
   bool ack_pending_ = false;

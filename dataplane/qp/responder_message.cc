@@ -46,7 +46,7 @@ Step Responder::send(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
   offset_ += packet.payload_length;
   qp_->counters_.bytes_received += packet.payload_length;
   message_ = info.last ? Message::kNone : Message::kSend;
-  advance(1, info.last, packet.ack_request);
+  advance(packet, info.last);
   if (info.last) {
     if (info.has(Extension::kIeth)) {
       return invalidate_failed(turn);
@@ -91,7 +91,7 @@ Step Responder::store(const Packet& packet, const OpcodeInfo& info, Turn& turn) 
   const MemoryScope scope = memory(turn);
   Access access = Access::kGranted;
   if (info.first && !info.last) {
-    // C9-87: the whole range is judged when the message starts; later packets look the key up
+    // The whole range is judged when the message starts; later packets look the key up
     // again, because the region may go meanwhile.
     access = check_remote(scope,
                           {.rkey = write_rkey_, .address = write_address_, .length = write_length_},
@@ -109,7 +109,7 @@ Step Responder::store(const Packet& packet, const OpcodeInfo& info, Turn& turn) 
   offset_ += packet.payload_length;
   qp_->counters_.bytes_received += packet.payload_length;
   message_ = info.last ? Message::kNone : Message::kWrite;
-  advance(1, info.last, packet.ack_request);
+  advance(packet, info.last);
   if (info.has(Extension::kImmediate)) {
     complete_receive(packet, info, turn);
   }

@@ -40,8 +40,7 @@ Step Responder::read(const Packet& packet, Turn& turn) {
   }
   const std::uint32_t packets = packets_of(reth.length, qp_->attributes_.path_mtu);
   const std::uint32_t psn = expected_psn_;
-  // The answer acknowledges the request, so AckReq asks for nothing more.
-  advance(packets, true, false);
+  advance_read(packets);
   resources_.push({.address = reth.address,
                    .rkey = reth.rkey,
                    .length = reth.length,
@@ -67,7 +66,7 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
   const RemoteRange range{.rkey = eth.rkey, .address = eth.address, .length = kAtomicLength};
   Access access = check_remote(memory(turn), range, kAccessRemoteAtomic);
   if (access == Access::kGranted && eth.address % kAtomicLength != 0) {
-    return refuse(Nak::kInvalidRequest, Failure::kMisaligned, turn);  // C9-91
+    return refuse(Nak::kInvalidRequest, Failure::kMisaligned, turn);
   }
   std::uint64_t original = 0;
   if (access == Access::kGranted) {
@@ -79,7 +78,7 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
     return refuse_remote(access, turn);
   }
   const std::uint32_t psn = expected_psn_;
-  advance(1, true, false);
+  advance_read(1);
   resources_.push(
       {.original = original, .psn_first = psn, .packet_end = 1, .msn = msn_, .atomic = true});
   return Step::kDone;
@@ -96,9 +95,8 @@ Drop Responder::duplicate(const Packet& packet) {
     case Operation::kFetchAdd:
       return replay_atomic(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
     default:
-      // C9-105: not executed again; acknowledged with the newest PSN, asked for or not.
+      // Not executed again; acknowledged, asked for or not.
       ack_pending_ = true;
-      ack_psn_ = psn_add(expected_psn_, kPsnMask);
       return Drop::kNone;
   }
 }
@@ -125,7 +123,7 @@ bool Responder::replay_read(const Packet& packet) {
   return true;
 }
 
-// The saved result, never a second execution (C9-150).
+// The saved result, never a second execution.
 bool Responder::replay_atomic(const Packet& packet) {
   Resource* resource = resources_.find(packet.psn);
   if (resource == nullptr || !resource->atomic) {

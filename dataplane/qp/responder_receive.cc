@@ -64,13 +64,13 @@ void Responder::complete_failed(abi::WcStatus status, Failure failure, Turn& tur
   cqe.status = status;
   cqe.vendor_err = static_cast<std::uint32_t>(failure);
   holding_ = false;
-  push(cqe, true, turn);  // an error counts as solicited (o11-5?)
+  push(cqe, true, turn);  // an error counts as solicited
 }
 
 void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
   CompletionQueue* queue = qp_->config_.recv_cq;
-  if (queue != nullptr && queue->push(cqe, solicited, turn.events)) {
-    turn.dirty_queues.push_back(queue);
+  if (queue != nullptr) {
+    Qp::complete(*queue, cqe, solicited, turn);
   }
 }
 
@@ -91,7 +91,7 @@ void Responder::flush(Turn& turn) {
     return;
   }
   if (qp_->config_.receive_queue_shared) {
-    // 10.2.9.? : what is left in a shared queue belongs to its other users.
+    // What is left in a shared queue belongs to its other users.
     if (!std::exchange(last_wqe_announced_, true)) {
       turn.events.announce(AsyncEvent::kQpLastWqeReached, qp_->config_.qpn);
     }

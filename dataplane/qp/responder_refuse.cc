@@ -115,16 +115,7 @@ void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
   nak_code_ = nak;
   nak_psn_ = psn;
   ack_pending_ = false;
-  to_error(turn);
-}
-
-void Responder::to_error(Turn& turn) {
-  if (qp_->state() == QpState::kErr) {
-    return;
-  }
-  QpAttributes error = qp_->attributes_;
-  error.state = QpState::kErr;
-  qp_->modify(error, kQpMaskState, turn);
+  qp_->fail(turn);
 }
 
 // A SEND asked to invalidate a key that can't be: 9.9.3.1, class J. The message was taken and is
@@ -132,8 +123,7 @@ void Responder::to_error(Turn& turn) {
 Step Responder::invalidate_failed(Turn& turn) {
   complete_failed(abi::WcStatus::kRemInvReqErr, Failure::kInvalidateKey, turn);
   ack_pending_ = true;
-  ack_psn_ = psn_add(expected_psn_, kPsnMask);
-  to_error(turn);
+  qp_->fail(turn);
   return Step::kDone;
 }
 

@@ -2,6 +2,7 @@
 // which both speak for everything before them.
 
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/qp.h"
@@ -10,6 +11,8 @@
 
 namespace uroce {
 namespace {
+
+inline constexpr std::uint8_t kRnrTimerMask = 0x1F;
 
 Opcode read_response(bool first, bool last) {
   if (first) {
@@ -29,7 +32,6 @@ std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
   while (sent < bytes_max && turn.tx.room() != 0 && has_work()) {
     sent += transmit_next(turn);
   }
-  qp_->counters_.bytes_sent += sent;
   return sent;
 }
 
@@ -43,7 +45,7 @@ std::uint32_t Responder::transmit_next(Turn& turn) {
   }
   ack_pending_ = false;
   ++qp_->counters_.acks_sent;
-  return transmit_aeth(kSyndromeAckUnlimited, psn_add(expected_psn_, kPsnMask), turn);
+  return transmit_aeth({.syndrome = kSyndromeAckUnlimited, .msn = ack_msn_}, ack_psn_, turn);
 }
 
 std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
@@ -86,23 +88,25 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
   // Everything before a NAK's PSN is acknowledged by it.
   ack_pending_ = false;
   const PendingNak nak = std::exchange(nak_, PendingNak::kNone);
+  Aeth aeth{.syndrome = kSyndromeNak, .msn = msn_};
   if (nak == PendingNak::kRnr) {
     ++qp_->counters_.rnr_naks_sent;
-    return transmit_aeth(
-        static_cast<std::uint8_t>(kSyndromeRnr | (qp_->attributes_.min_rnr_timer & 0x1FU)),
-        expected_psn_, turn);
+    aeth.syndrome = kSyndromeRnr | (qp_->attributes_.min_rnr_timer & kRnrTimerMask);
+    return transmit_aeth(aeth, expected_psn_, turn);
   }
   ++qp_->counters_.naks_sent;
-  const Nak code = nak == PendingNak::kFatal ? nak_code_ : Nak::kPsnSequence;
-  return transmit_aeth(static_cast<std::uint8_t>(kSyndromeNak | static_cast<std::uint8_t>(code)),
-                       nak == PendingNak::kFatal ? nak_psn_ : expected_psn_, turn);
+  if (nak == PendingNak::kSequence) {
+    return transmit_aeth(aeth, expected_psn_, turn);
+  }
+  aeth.syndrome |= static_cast<std::uint8_t>(nak_code_);
+  return transmit_aeth(aeth, nak_psn_, turn);
 }
 
-std::uint32_t Responder::transmit_aeth(std::uint8_t syndrome, std::uint32_t psn, Turn& turn) {
+std::uint32_t Responder::transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn) {
   const Headers headers{.opcode = Opcode::kRcAcknowledge,
                         .dest_qpn = qp_->attributes_.dest_qpn,
                         .psn = psn,
-                        .aeth = {.syndrome = syndrome, .msn = msn_}};
+                        .aeth = aeth};
   Frame* frame = turn.tx.take();
   FrameWriter writer(*frame, qp_->frame_template_, headers, 0, qp_->ip_id_++);
   writer.finish();
