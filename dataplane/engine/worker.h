@@ -11,10 +11,12 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "dataplane/abi/doorbell.h"
 #include "dataplane/base/time.h"
+#include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"
 #include "mmu/key_table.h"
@@ -28,7 +30,7 @@ struct SessionBells {
   // eventfd that the program writes when the worker sleeps. The program holds the same description
   // and may read it or make it blocking: wait for it edge-triggered, never read it.
   int wake_descriptor = -1;
-  std::vector<Qp*> slots{};         // index: doorbell slot; nullptr: none
+  std::vector<Qp*> slots{};  // index: doorbell slot; nullptr: none
 };
 
 struct WorkerCounters {
@@ -37,11 +39,22 @@ struct WorkerCounters {
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 
+// Takes the frames that aren't RoCE (ARP, neighbour discovery, ICMP). Any worker.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  // Copies the frame; false if there is no room.
+  virtual bool take(std::uint16_t port, std::span<const std::byte> frame) = 0;
+};
+
 class Worker {
  public:
   static constexpr std::uint32_t kQpsMax = 65'536;
-  static constexpr std::uint32_t kRingEntries =
-      2'048;  // of each of the responder, completer and requester rings
+  // Of each of the responder, completer and requester rings.
+  static constexpr std::uint32_t kRingEntries = 2'048;
+  // Frames that one role of a queue pair may have waiting for memory, and all of a worker.
+  static constexpr std::uint32_t kParkedMax = 128;
+  static constexpr std::uint32_t kParkedTotalMax = 1'024;
 
   struct Config {
     std::uint32_t index = 0;
@@ -49,18 +62,32 @@ class Worker {
     std::vector<Port*> ports{};
     const KeyTable* keys = nullptr;
     Quiescence* quiescence = nullptr;
-    EventSink* events = nullptr;
-    abi::WorkerStatus* status = nullptr;  // the page that programs see
+    EventSink* events = nullptr;  // nullptr: nobody listens
+    FrameSink* frames = nullptr;  // nullptr: frames that aren't RoCE are dropped
+    Wakeup* wakeup = nullptr;     // for workers that may sleep, and have peers
   };
 
   explicit Worker(const Config& config);
   ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Every worker, itself included, by index: whose rings it steers to. Once, before the first
+  // poll(); a worker alone doesn't need it.
+  void set_peers(std::span<Worker* const> workers);
 
   // One turn. Bounded by the burst sizes; returns whether it did anything.
   bool poll(Time now);
 
-  // The earliest time at which poll() has something to do though nothing arrives.
+  // The earliest time at which poll() has something to do though nothing arrives; 0: at once.
   [[nodiscard]] Time next_deadline() const;
+
+  // Whether there is work that came from elsewhere: doorbells, frames from other workers. For a
+  // worker that has said that it sleeps and looks once more.
+  [[nodiscard]] bool has_arrivals() const;
+
+  // The time that tasks between two turns see. poll() sets it too.
+  void set_time(Time now);
 
   // Control, in tasks (Engine::call).
   void add_qp(Qp& qp);
@@ -68,9 +95,13 @@ class Worker {
   // Qp::modify in a turn of this worker (flushed completions are published), then schedule.
   void modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask);
   void schedule(Qp& qp);  // it may have work, or another deadline
+  void resume(Qp& qp);    // a page fault was resolved or failed: receives what was parked
   void add_session(SessionBells& session);
   void remove_session(SessionBells& session);
+  [[nodiscard]] std::span<SessionBells* const> sessions() const;
   void forget(CompletionQueue& queue);
+  // Sends a frame that control built. False if the port takes no more.
+  bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
   // The addresses that frames on this port may be sent to; others are dropped as kNotOurAddress.
   void set_addresses(std::uint16_t port, std::vector<Gid> addresses);
   [[nodiscard]] const WorkerCounters& counters() const;

@@ -6,6 +6,7 @@
 
 #include <rte_ring.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "dataplane/base/check.h"
@@ -38,7 +39,14 @@ std::uint32_t PointerRing::dequeue(void** elements, std::uint32_t count) {
   return rte_ring_sc_dequeue_burst(ring_.get(), elements, count, nullptr);
 }
 
-std::uint32_t PointerRing::size() const { return rte_ring_count(ring_.get()); }
-std::uint32_t PointerRing::room() const { return rte_ring_free_count(ring_.get()); }
+// rte_ring_count reads the indices as plain integers; these loads pair with the release stores by
+// which enqueue and dequeue publish them.
+std::uint32_t PointerRing::size() const {
+  const std::uint32_t consumer = __atomic_load_n(&ring_->cons.tail, __ATOMIC_ACQUIRE);
+  const std::uint32_t producer = __atomic_load_n(&ring_->prod.tail, __ATOMIC_ACQUIRE);
+  return std::min((producer - consumer) & ring_->mask, ring_->capacity);
+}
+
+std::uint32_t PointerRing::room() const { return ring_->capacity - size(); }
 
 }  // namespace uroce

@@ -36,6 +36,7 @@ class TxBatch {
     }
     ready_count_ -= count;
   }
+  void keep(std::uint32_t count) { ready_count_ = count; }  // the first `count`; the rest is gone
   // Frames that may be added so that all of them would still find room among the ready ones.
   [[nodiscard]] std::uint32_t wanted() const { return kFramesMax - ready_count_ - free_count_; }
   [[nodiscard]] Frame** free_tail() { return free_.data() + free_count_; }

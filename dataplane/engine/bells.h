@@ -1,0 +1,22 @@
+#pragma once
+
+// The worker's side of doorbells: takes the slots that a program rang, a bounded number a turn.
+
+#include <cstdint>
+
+#include "dataplane/abi/doorbell.h"
+
+namespace uroce {
+
+// Takes up to `max` rung slots into slots[] and returns how many. Those beyond stay rung. Every
+// level is cleared before the one below is read, so a ring that comes meanwhile is found by this
+// call or by the next. The program may have set any bit: slots are below kDoorbellSlots, no more.
+std::uint32_t take_bells(abi::Doorbells& bells, std::uint32_t* slots, std::uint32_t max);
+
+// Pairs, sequentially consistent, with the last step of abi::ring: for a worker that has said that
+// it sleeps and looks once more.
+[[nodiscard]] inline bool any_bells(const abi::Doorbells& bells) {
+  return bells.top.load(std::memory_order_seq_cst) != 0;
+}
+
+}  // namespace uroce

@@ -1,0 +1,43 @@
+#pragma once
+
+// What a worker keeps about one of its queue pairs. The run queue, the timers and the table all
+// point here; the entry lives from add_qp to remove_qp.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "dataplane/base/time.h"
+#include "dataplane/qp/qp.h"
+
+namespace uroce {
+
+// The roles that take frames; each parks by itself.
+enum class Role : std::uint8_t { kCompleter = 0, kResponder = 1 };
+
+struct QpEntry {
+  static constexpr std::uint32_t kNoTimer = std::numeric_limits<std::uint32_t>::max();
+
+  explicit QpEntry(Qp& owner) : qp(&owner), qpn(owner.config().qpn), port(owner.config().port) {}
+
+  Qp* qp;
+  std::uint32_t qpn;
+  std::uint16_t port;
+
+  // RunQueue: a place in the list, and what deficit round robin still grants.
+  bool queued = false;
+  bool granted = false;  // got this round's quantum
+  std::int64_t deficit = 0;
+  QpEntry* next = nullptr;
+  QpEntry* previous = nullptr;
+
+  // Timers: the time at which to look at Qp::deadline() again, never later than it.
+  Time timer = kNever;
+  std::uint32_t timer_index = kNoTimer;
+
+  // Frames that wait for memory, oldest first. Index: Role.
+  std::array<std::vector<Frame*>, 2> parked{};
+};
+
+}  // namespace uroce

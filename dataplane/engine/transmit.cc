@@ -1,0 +1,76 @@
+// The sending end of a worker: queue pairs in turn, then the port.
+
+#include <algorithm>
+
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+
+// Lets the queue pairs with work send by deficit round robin until the burst is full.
+bool Worker::State::transmit(PortState& port) {
+  RunQueue& queue = port.run_queue;
+  TxBatch& tx = port.tx;
+  // Frames that the port refused leave first, so that no backlog builds up here.
+  if (queue.empty() || tx.ready_count() >= kTransmitBurst) {
+    return false;
+  }
+  if (tx.room() < kTransmitBurst) {
+    tx.added(
+        port.port->allocate(tx.free_tail(), std::min(kTransmitBurst - tx.room(), tx.wanted())));
+  }
+  bool any = false;
+  // Each visit sends, or counts towards one fruitless round of all.
+  std::uint32_t fruitless = 0;
+  while (!queue.empty() && tx.room() > 0 && fruitless <= queue.size()) {
+    QpEntry& entry = *queue.front();
+    const std::uint32_t granted = RunQueue::grant(entry);
+    std::uint32_t sent = 0;
+    if (granted > 0) {
+      Turn lent = turn(entry);
+      sent = entry.qp->transmit(lent, granted);
+    }
+    queue.settle(entry, sent, entry.qp->has_work(), tx.room() == 0);
+    timers.update(entry, entry.qp->deadline());
+    fruitless = sent > 0 ? 0 : fruitless + 1;
+    any |= sent > 0;
+  }
+  return any;
+}
+
+// Frames for the port's own address never reach a wire: switches don't send them back.
+void Worker::State::take_hairpins(PortState& port) {
+  TxBatch& tx = port.tx;
+  Frame** ready = tx.ready();
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
+    Frame* frame = ready[i];
+    EtherAddress destination;
+    std::copy_n(reinterpret_cast<const std::uint8_t*>(frame->data), destination.bytes.size(),
+                destination.bytes.begin());
+    if (destination == port.mac && port.hairpin.size() < kHairpinMax) {
+      port.hairpin.push_back(frame);
+    } else {
+      ready[kept++] = frame;
+    }
+  }
+  counters.tx_frames += tx.ready_count() - kept;
+  tx.keep(kept);
+}
+
+bool Worker::State::send(PortState& port) {
+  TxBatch& tx = port.tx;
+  if (tx.ready_count() == 0) {
+    return false;
+  }
+  const std::uint32_t before = tx.ready_count();
+  if (!port.loops_back) {
+    take_hairpins(port);
+  }
+  const std::uint32_t sent = port.port->tx_burst(static_cast<std::uint16_t>(config.index),
+                                                 tx.ready(), tx.ready_count(), now);
+  tx.sent(sent);
+  counters.tx_frames += sent;
+  return tx.ready_count() < before;
+}
+
+}  // namespace uroce

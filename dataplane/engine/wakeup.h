@@ -1,0 +1,43 @@
+#pragma once
+
+// How other threads of the daemon (control, other workers) wake a worker that sleeps.
+
+#include <atomic>
+#include <cstdint>
+
+#include "dataplane/abi/doorbell.h"
+
+namespace uroce {
+
+class Wakeup {
+ public:
+  // `status`: the page that programs see too; it outlives this.
+  explicit Wakeup(abi::WorkerStatus* status);
+  ~Wakeup();
+  Wakeup(const Wakeup&) = delete;
+  Wakeup& operator=(const Wakeup&) = delete;
+
+  // Any thread, after it has published work for the worker: a system call only if that one sleeps.
+  // Reads by a modification, as fall_asleep() does: whichever comes first in the flag's order,
+  // either this thread sees the flag, or the worker, which looks for work after setting it, sees
+  // the work.
+  void wake() {
+    if (status_->asleep.fetch_or(0, std::memory_order_acq_rel) != 0) {
+      ring();
+    }
+  }
+  void ring();
+
+  // The worker. After fall_asleep() it looks for work once more before it blocks on descriptor().
+  // Sequentially consistent: pairs also with the doorbell and the look at `asleep` that programs
+  // make (abi/doorbell.h).
+  void fall_asleep() { status_->asleep.exchange(1, std::memory_order_seq_cst); }
+  void wake_up();
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  abi::WorkerStatus* status_;
+  int descriptor_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,195 @@
+// The turn of a worker.
+
+#include "dataplane/engine/worker.h"
+
+#include <algorithm>
+
+#include "dataplane/engine/bells.h"
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+namespace {
+
+class NoEvents final : public EventSink {
+ public:
+  void announce(AsyncEvent /*event*/, std::uint32_t /*object*/) override {}
+};
+NoEvents no_events;
+
+}  // namespace
+
+Worker::State::State(const Config& from) : config(from), steered(from.workers) {
+  UROCE_CHECK(config.keys != nullptr && config.index < config.workers);
+  if (config.events == nullptr) {
+    config.events = &no_events;
+  }
+  for (auto& ring : rings) {
+    ring = std::make_unique<Ring<Frame>>(
+        kRingEntries, config.workers == 1 ? Producers::kOne : Producers::kSeveral);
+  }
+  for (Port* port : config.ports) {
+    const PortInfo info = port->info();
+    auto& state = ports.emplace_back(std::make_unique<PortState>());
+    state->port = port;
+    state->index = static_cast<std::uint16_t>(ports.size() - 1);
+    state->loops_back = info.loops_back;
+    state->mac = info.mac;
+    state->hairpin.reserve(kHairpinMax);
+  }
+}
+
+Worker::Worker(const Config& config) : state_(std::make_unique<State>(config)) {}
+
+Worker::~Worker() {
+  State& self = *state_;
+  self.table.for_each([&self](QpEntry& entry) {
+    for (auto& parked : entry.parked) {
+      self.parked -= static_cast<std::uint32_t>(parked.size());
+      std::for_each(parked.begin(), parked.end(), [&self](Frame* frame) { self.release(frame); });
+    }
+  });
+  for (auto& ring : self.rings) {
+    for (Frame* frame = nullptr; ring->dequeue(&frame, 1) == 1;) {
+      self.release(frame);
+    }
+  }
+  self.flush_releases();
+  for (auto& port : self.ports) {
+    TxBatch& tx = port->tx;
+    port->port->release(tx.ready(), tx.ready_count());
+    port->port->release(tx.free_frames(), tx.room());
+    port->port->release(port->hairpin.data(), static_cast<std::uint32_t>(port->hairpin.size()));
+  }
+}
+
+// Only moves forward; each step is bounded by the constants of worker_state.h.
+bool Worker::poll(Time now) {
+  State& self = *state_;
+  self.now = now;
+  bool busy = self.receive();
+  busy |= self.drain_frames(Role::kCompleter);
+  busy |= self.drain_frames(Role::kResponder);
+  busy |= self.drain_doorbells();
+  busy |= self.expire_timers();
+  self.flush_queues();
+  self.flush_releases();  // before sending takes frames: these are warm
+  for (auto& port : self.ports) {
+    busy |= self.transmit(*port);
+    busy |= self.send(*port);
+  }
+  self.flush_queues();
+  if (self.config.quiescence != nullptr) {
+    self.config.quiescence->quiescent(self.config.index);
+  }
+  ++self.counters.turns;
+  self.counters.idle_turns += busy ? 0 : 1;
+  return busy;
+}
+
+// Doorbells go through the requester ring, so that what a turn serves is bounded however many
+// queue pairs rang; each turn begins with another session.
+bool Worker::State::drain_doorbells() {
+  std::array<std::uint32_t, kBellsMax> slots;
+  for (std::size_t i = 0; i < sessions.size(); ++i) {
+    SessionBells& session = *sessions[(next_session + i) % sessions.size()];
+    const std::uint32_t max = std::min(kBellsMax, requester_ring.room());
+    const std::uint32_t count = take_bells(*session.bells, slots.data(), max);
+    for (std::uint32_t n = 0; n < count; ++n) {
+      // A program may ring for slots that it doesn't have.
+      Qp* qp = slots[n] < session.slots.size() ? session.slots[slots[n]] : nullptr;
+      if (qp != nullptr) {
+        requester_ring.enqueue(&qp, 1);
+      }
+    }
+  }
+  next_session = sessions.empty() ? 0 : (next_session + 1) % sessions.size();
+
+  std::array<Qp*, kBurstMax> burst;
+  std::uint32_t drained = 0;
+  while (drained < kDoorbellDrainMax) {
+    const std::uint32_t count = requester_ring.dequeue(burst.data(), kBurstMax);
+    if (count == 0) {
+      break;
+    }
+    drained += count;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      QpEntry* entry = table.find(burst[i]->config().qpn);
+      if (entry != nullptr) {
+        Turn lent = turn(*entry);
+        entry->qp->on_doorbell(lent);
+        update(*entry);
+      }
+    }
+  }
+  return drained > 0;
+}
+
+bool Worker::State::expire_timers() {
+  std::uint32_t expired = 0;
+  while (expired < kTimersMax) {
+    QpEntry* entry = timers.expire(now);
+    if (entry == nullptr) {
+      break;
+    }
+    ++expired;
+    if (entry->qp->deadline() <= now) {
+      Turn lent = turn(*entry);
+      entry->qp->on_deadline(lent);
+    }
+    update(*entry);
+  }
+  return expired > 0;
+}
+
+// Tells the channels of queues that got completions. A full pipe is tried again later: the program
+// has events to read, so it isn't waiting for this one.
+void Worker::State::flush_queues() {
+  if (!unflushed_queues.empty() && now >= next_flush) {
+    dirty_queues.insert(dirty_queues.end(), unflushed_queues.begin(), unflushed_queues.end());
+    unflushed_queues.clear();
+  }
+  for (CompletionQueue* queue : dirty_queues) {
+    if (!queue->flush()) {
+      unflushed_queues.push_back(queue);
+      next_flush = now + kRetryInterval;
+    }
+  }
+  dirty_queues.clear();
+}
+
+// After anything that may have given a queue pair work or moved its deadline.
+void Worker::State::update(QpEntry& entry) {
+  if (!entry.queued && entry.qp->has_work()) {
+    ports[entry.port]->run_queue.push_back(entry);
+  }
+  timers.update(entry, entry.qp->deadline());
+}
+
+Time Worker::next_deadline() const {
+  const State& self = *state_;
+  Time next = self.timers.next();
+  for (const auto& port : self.ports) {
+    if (!port->hairpin.empty()) {
+      return 0;
+    }
+    if (port->tx.ready_count() > 0) {
+      next = std::min(next, self.now + kRetryInterval);
+    } else if (!port->run_queue.empty()) {
+      return 0;
+    }
+    next = std::min(next, port->port->next_due(static_cast<std::uint16_t>(self.config.index)));
+  }
+  if (!self.unflushed_queues.empty()) {
+    next = std::min(next, self.next_flush);
+  }
+  return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;
+}
+
+bool Worker::has_arrivals() const {
+  const State& self = *state_;
+  return !self.rings[0]->empty() || !self.rings[1]->empty() ||
+         std::any_of(self.sessions.begin(), self.sessions.end(),
+                     [](const SessionBells* session) { return any_bells(*session->bells); });
+}
+
+}  // namespace uroce

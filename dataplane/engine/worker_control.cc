@@ -1,0 +1,117 @@
+// What control does to a worker between two turns.
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+
+void Worker::set_peers(std::span<Worker* const> workers) {
+  UROCE_CHECK(workers.size() == state_->config.workers);
+  state_->peers.assign(workers.begin(), workers.end());
+}
+
+void Worker::set_time(Time now) { state_->now = now; }
+
+void Worker::add_qp(Qp& qp) {
+  QpEntry& entry = state_->table.add(qp);
+  UROCE_CHECK(entry.port < state_->ports.size());
+  state_->update(entry);
+}
+
+void Worker::remove_qp(Qp& qp) {
+  State& self = *state_;
+  QpEntry* entry = self.table.find(qp.config().qpn);
+  if (entry == nullptr || entry->qp != &qp) {
+    return;
+  }
+  if (entry->queued) {
+    self.ports[entry->port]->run_queue.remove(*entry);
+  }
+  self.timers.remove(*entry);
+  for (auto& waiting : entry->parked) {
+    self.parked -= static_cast<std::uint32_t>(waiting.size());
+    std::for_each(waiting.begin(), waiting.end(), [&self](Frame* frame) { self.release(frame); });
+  }
+  self.flush_releases();
+  // Frames in the rings carry numbers, not pointers, and find nobody later. The requester ring
+  // holds pointers: everything in it goes round once, less this one.
+  for (std::uint32_t left = self.requester_ring.size(); left > 0; --left) {
+    Qp* waiting = nullptr;
+    self.requester_ring.dequeue(&waiting, 1);
+    if (waiting != &qp) {
+      self.requester_ring.enqueue(&waiting, 1);
+    }
+  }
+  self.table.remove(qp.config().qpn);
+}
+
+void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask) {
+  State& self = *state_;
+  QpEntry* entry = self.table.find(qp.config().qpn);
+  UROCE_CHECK(entry != nullptr);
+  Turn lent = self.turn(*entry);
+  qp.modify(attributes, mask, lent);
+  self.flush_queues();
+  self.update(*entry);
+}
+
+void Worker::schedule(Qp& qp) {
+  if (QpEntry* entry = state_->table.find(qp.config().qpn); entry != nullptr) {
+    state_->update(*entry);
+  }
+}
+
+void Worker::resume(Qp& qp) {
+  State& self = *state_;
+  QpEntry* entry = self.table.find(qp.config().qpn);
+  if (entry == nullptr) {
+    return;
+  }
+  Turn lent = self.turn(*entry);
+  qp.resume(lent);
+  self.resume(*entry);
+  self.flush_queues();
+  self.flush_releases();
+  self.update(*entry);
+}
+
+void Worker::add_session(SessionBells& session) { state_->sessions.push_back(&session); }
+
+void Worker::remove_session(SessionBells& session) { std::erase(state_->sessions, &session); }
+
+std::span<SessionBells* const> Worker::sessions() const { return state_->sessions; }
+
+void Worker::forget(CompletionQueue& queue) {
+  std::erase(state_->dirty_queues, &queue);
+  std::erase(state_->unflushed_queues, &queue);
+}
+
+void Worker::set_addresses(std::uint16_t port, std::vector<Gid> addresses) {
+  state_->ports[port]->addresses = std::move(addresses);
+  state_->ports[port]->address_hint = 0;
+}
+
+bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
+  PortState& to = *state_->ports[port];
+  if (to.tx.ready_count() >= kTransmitBurst) {
+    return false;
+  }
+  Frame* buffer = to.tx.take();
+  if (buffer == nullptr && to.port->allocate(&buffer, 1) == 0) {
+    return false;
+  }
+  if (frame.size() > buffer->capacity) {
+    to.port->release(&buffer, 1);
+    return false;
+  }
+  std::memcpy(buffer->data, frame.data(), frame.size());
+  buffer->length = static_cast<std::uint32_t>(frame.size());
+  to.tx.send(buffer);
+  return true;
+}
+
+const WorkerCounters& Worker::counters() const { return state_->counters; }
+
+}  // namespace uroce

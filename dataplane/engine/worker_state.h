@@ -1,0 +1,108 @@
+#pragma once
+
+// What a worker has. worker.cc is the turn, receive.cc and transmit.cc its two ends,
+// worker_control.cc what control does to it between turns.
+
+#include <array>
+#include <vector>
+
+#include "dataplane/engine/qp_table.h"
+#include "dataplane/engine/run_queue.h"
+#include "dataplane/engine/timers.h"
+#include "dataplane/engine/worker.h"
+#include "dataplane/port/ring.h"
+#include "dataplane/qp/tx_batch.h"
+
+namespace uroce {
+
+// The bounds of a turn.
+inline constexpr std::uint32_t kReceiveBurst = 32;       // frames from each port
+inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
+inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
+inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
+inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
+inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
+inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
+
+// A port that pushed back, or a channel whose pipe is full, is tried again after this time.
+inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
+
+struct PortState {
+  Port* port = nullptr;
+  std::uint16_t index = 0;
+  bool loops_back = false;
+  EtherAddress mac;
+  std::vector<Gid> addresses;
+  std::size_t address_hint = 0;  // where the last packet's address was found
+
+  TxBatch tx;
+  RunQueue run_queue;
+  std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
+  std::vector<Frame*> releases;  // given back to the port in bursts
+};
+
+// The frames of one burst on their way to one owner's ring.
+struct Steered {
+  std::array<Frame*, kBurstMax> frames;
+  std::uint32_t count = 0;
+};
+
+struct Worker::State {
+  explicit State(const Config& from);
+
+  Config config;
+  std::vector<std::unique_ptr<PortState>> ports;
+  std::vector<Worker*> peers;  // index: worker
+
+  // The owner's rings. Requests go to the responder ring, answers to the completer ring, queue
+  // pairs whose doorbell rang to the requester ring.
+  std::array<std::unique_ptr<Ring<Frame>>, 2> rings;  // index: Role
+  Ring<Qp> requester_ring{kRingEntries, Producers::kOne};
+  std::vector<std::array<Steered, 2>> steered;  // index: worker, Role
+
+  QpTable table;
+  Timers timers;
+  std::vector<SessionBells*> sessions;
+  std::size_t next_session = 0;  // whose doorbells come first in the next turn
+  std::vector<CompletionQueue*> dirty_queues;
+  std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full
+  Time next_flush = 0;
+  std::uint32_t parked = 0;  // frames, of all queue pairs
+  Time now = 0;
+  WorkerCounters counters;
+
+  [[nodiscard]] Turn turn(const QpEntry& entry) {
+    return Turn{.now = now,
+                .tx = ports[entry.port]->tx,
+                .keys = *config.keys,
+                .events = *config.events,
+                .dirty_queues = dirty_queues};
+  }
+
+  // receive.cc
+  bool receive();
+  void steer(PortState& port, Frame** frames, std::uint32_t count);
+  void steer_frame(PortState& port, Frame* frame);
+  [[nodiscard]] bool is_ours(PortState& port, const Packet& packet);
+  void hand_over(std::uint32_t worker, Role role);
+  bool drain_frames(Role role);
+  bool deliver(QpEntry& entry, Role role, Frame* frame);
+  void park(QpEntry& entry, Role role, Frame* frame);
+  void resume(QpEntry& entry);
+  void release(Frame* frame);
+  void drop(Frame* frame, Drop reason);
+  void flush_releases();
+
+  // transmit.cc
+  bool transmit(PortState& port);
+  bool send(PortState& port);
+  void take_hairpins(PortState& port);
+
+  // worker.cc
+  bool drain_doorbells();
+  bool expire_timers();
+  void flush_queues();
+  void update(QpEntry& entry);
+};
+
+}  // namespace uroce
