@@ -26,13 +26,16 @@
 #include <cstdint>
 
 #include "dataplane/base/time.h"
+#include "dataplane/qp/failure.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/packet.h"
+#include "mmu/access.h"
 
 namespace uroce {
 
 class Qp;
+struct Headers;
 
 class Requester {
  public:
@@ -55,31 +58,98 @@ class Requester {
   // RTS -> SQD: begins no new message; kSqDrained is announced when all that was begun is done.
   void drain(Turn& turn);
   // SQD -> RTS.
-  void undrain();
+  void undrain() { draining_ = false; }
   // ERR: completes everything posted with kWrFlushErr, now and at each doorbell.
   void flush(Turn& turn);
   // RESET: forgets everything.
   void reset();
 
   void on_doorbell(Turn& turn);
+  // Whether transmit() would send something, or find out that it can't.
   [[nodiscard]] bool has_work() const;
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
-  // A response or acknowledgement.
+  // A response or acknowledgement. kParked: the memory for it isn't resident; nothing has changed
+  // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
+  // A page fault that parked sending or receiving is resolved.
   void resume(Turn& turn);
 
  private:
+  // requester.cc
+  void forget_outstanding();
+  void announce_drained(Turn& turn);
+
+  // requester_send.cc
+  [[nodiscard]] bool sending() const;
+  [[nodiscard]] bool window_open() const;
+  [[nodiscard]] bool may_begin(const SendEntry& entry) const;
+  bool next_ready(Turn& turn);
+  void prepare(SendEntry& entry) const;
+  void begin(SendEntry& entry);
+  std::uint32_t send_next(Turn& turn);
+  std::uint32_t send_message(const SendEntry& entry, Turn& turn);
+  std::uint32_t not_granted(Access access, Turn& turn);
+  void sent(const SendEntry& entry, std::uint32_t psns);
+
+  // requester_read.cc
+  std::uint32_t send_read(const SendEntry& entry, Turn& turn);
+  std::uint32_t send_atomic(const SendEntry& entry, Turn& turn);
+  std::uint32_t send_request(const SendEntry& entry, const Headers& headers, std::uint32_t psns,
+                             Turn& turn);
+
+  // completer.cc
+  [[nodiscard]] bool outstanding(std::uint32_t psn) const;
+  [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn, Turn& turn);
+  void retire_oldest(Turn& turn);
+  void progressed(std::uint32_t unacked_psn_before, Time now);
+  void complete_oldest(abi::WcStatus status, Failure failure, Turn& turn);
+  void fail_oldest(abi::WcStatus status, Failure failure, Turn& turn);
+  void fail_refused(Turn& turn);
+
+  // completer_ack.cc, completer_nak.cc
+  void on_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
+  void on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& turn);
+  void on_nak(std::uint32_t psn, std::uint8_t code, Turn& turn, Drop* drop);
+  // completer_read.cc
+  Step on_read_response(const Packet& packet, Turn& turn, Drop* drop);
+  Step on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
+  [[nodiscard]] bool response_in_place(std::uint32_t psn, Turn& turn);
+  Step take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length, Turn& turn);
+
+  // retransmit.cc
+  void arm_timer(Time now);
+  void go_back();
+  void retry(Turn& turn);
+  void retry_early(Turn& turn);
+  void wait_for_receiver(Duration duration, Turn& turn);
+
   Qp& qp_;
-  SendQueue queue_;
+
   std::uint32_t unacked_psn_ = 0;
   std::uint32_t cursor_psn_ = 0;
   std::uint32_t high_psn_ = 0;
   std::uint32_t next_psn_ = 0;
+  std::uint32_t cursor_index_ = 0;  // the entry that holds cursor_psn_
+  std::uint32_t begun_index_ = 0;   // entries before it have PSNs
+  std::uint32_t reads_out_ = 0;     // READs and atomics begun and not done
+  std::uint32_t window_packets_ = 0;
+  std::uint32_t mtu_shift_ = 0;
+  std::uint8_t retries_left_ = 0;
+  std::uint8_t rnr_retries_left_ = 0;
+  bool draining_ = false;
+  bool drained_announced_ = false;
+  bool rnr_waiting_ = false;     // until timer_, then from unacked_psn_ on again
+  bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
+  bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
+  bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
+  Time timer_ = kNever;
+  Duration timeout_ = 0;  // 0: none
+  SendQueue queue_;
 };
 
 }  // namespace uroce

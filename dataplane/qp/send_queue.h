@@ -71,7 +71,7 @@ class SendQueue {
 
   // Copies the next posted entry and validates it; an invalid one is kRefused. False when there is
   // none that refresh() saw.
-  bool pull(const QpAttributes& attributes);
+  bool pull();
 
   [[nodiscard]] std::uint32_t tail() const { return tail_; }
   [[nodiscard]] std::uint32_t head() const { return head_; }
@@ -79,7 +79,12 @@ class SendQueue {
 
   // REQUIRES: index in [tail, head).
   [[nodiscard]] SendEntry& entry(std::uint32_t index) { return entries_[index & mask_]; }
-  [[nodiscard]] std::span<const abi::Sge> sges(std::uint32_t index) const;
+  [[nodiscard]] const SendEntry& entry(std::uint32_t index) const {
+    return entries_[index & mask_];
+  }
+  [[nodiscard]] std::span<const abi::Sge> sges(std::uint32_t index) const {
+    return {reinterpret_cast<const abi::Sge*>(inline_bytes(index)), entry(index).sge_count};
+  }
   [[nodiscard]] const std::byte* inline_bytes(std::uint32_t index) const {
     return tails_.get() + std::size_t{index & mask_} * tail_stride_;
   }
@@ -94,6 +99,7 @@ class SendQueue {
 
  private:
   void copy(std::uint32_t index);
+  void measure(std::uint32_t index);
 
   abi::RingControl* control_;
   const std::byte* ring_entries_;

@@ -1,0 +1,85 @@
+// READ responses and atomic acknowledgements: answers that bring data, taken strictly in order.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "dataplane/qp/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester.h"
+
+namespace uroce {
+
+// Whether the answer is the one that is expected next. It acknowledges what came before its own
+// request; when an answer before it is missing, that one is asked for again at once.
+bool Requester::response_in_place(std::uint32_t psn, Turn& turn) {
+  if (acknowledge_before(psn, turn)) {
+    return true;
+  }
+  retry_early(turn);
+  return false;
+}
+
+Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
+  if (!response_in_place(packet.psn, turn)) {
+    *drop = Drop::kOutOfSequence;
+    return Step::kDone;
+  }
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  const std::uint32_t index = (packet.psn - entry.first_psn) & kPsnMask;
+  const std::uint32_t offset = index << mtu_shift_;
+  // Whether a retried READ is answered by FIRST or goes on with MIDDLE differs between peers; only
+  // the end has to be where it belongs.
+  const bool last = index + 1 == entry.packet_count;
+  if (entry.opcode != abi::WrOpcode::kRdmaRead || opcode_info(packet.opcode).last != last ||
+      packet.payload_length != std::min(1U << mtu_shift_, entry.length - offset)) {
+    fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
+    return Step::kDone;
+  }
+  return take_answer(packet.payload, offset, packet.payload_length, turn);
+}
+
+Step Requester::on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
+  if (!response_in_place(packet.psn, turn)) {
+    *drop = Drop::kOutOfSequence;
+    return Step::kDone;
+  }
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  if (!entry.wants_response() || entry.opcode == abi::WrOpcode::kRdmaRead) {
+    fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
+    return Step::kDone;
+  }
+  // The value goes to memory as the program's processor has it.
+  const std::uint64_t original = packet.atomic_ack();
+  std::array<std::byte, sizeof(original)> bytes;
+  std::memcpy(bytes.data(), &original, sizeof(original));
+  return take_answer(bytes.data(), 0, sizeof(original), turn);
+}
+
+// Stores the answer to unacked_psn_ and moves on.
+Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length,
+                            Turn& turn) {
+  const std::uint32_t tail = queue_.tail();
+  const Access access =
+      scatter({.keys = turn.keys, .pd = qp_.config_.pd}, queue_.sges(tail), offset, bytes, length);
+  if (access == Access::kNotResident) {
+    receive_parked_ = true;
+    return Step::kParked;
+  }
+  if (access != Access::kGranted) {
+    fail_oldest(abi::WcStatus::kLocProtErr,
+                access == Access::kLost ? Failure::kSendLost : Failure::kSendKey, turn);
+    return Step::kDone;
+  }
+  qp_.counters_.bytes_received += length;
+  const SendEntry& entry = queue_.entry(tail);
+  const std::uint32_t before = unacked_psn_;
+  unacked_psn_ = psn_add(unacked_psn_, 1);
+  if (unacked_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
+    retire_oldest(turn);
+  }
+  progressed(before, turn.now);
+  return Step::kDone;
+}
+
+}  // namespace uroce

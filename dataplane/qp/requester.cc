@@ -1,0 +1,101 @@
+// The requester's life cycle: what happens to its work when the queue pair changes state.
+
+#include "dataplane/qp/requester.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "dataplane/qp/qp.h"
+
+namespace uroce {
+namespace {
+
+constexpr Duration kTimeoutUnit = 4'096;  // ns; the attribute is a power of two of it (9.9.2.1.1)
+
+}  // namespace
+
+Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(); }
+
+void Requester::configure() {
+  const QpAttributes& attributes = qp_.attributes_;
+  mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
+  window_packets_ = std::min(kWindowPackets, kWindowBytes >> mtu_shift_);
+  timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
+  retries_left_ = attributes.retry_cnt;
+  rnr_retries_left_ = attributes.rnr_retry;
+}
+
+void Requester::start(std::uint32_t psn) {
+  next_psn_ = psn & kPsnMask;
+  forget_outstanding();
+}
+
+void Requester::drain(Turn& turn) {
+  draining_ = true;
+  drained_announced_ = false;
+  announce_drained(turn);
+}
+
+// IBTA vol. 1, 10.3.1.1.6: the event comes when every message that was begun is done.
+void Requester::announce_drained(Turn& turn) {
+  if (!draining_ || drained_announced_ || queue_.tail() != begun_index_) {
+    return;
+  }
+  drained_announced_ = true;
+  if (qp_.attributes_.sqd_async_notify) {
+    turn.events.announce(AsyncEvent::kSqDrained, qp_.config_.qpn);
+  }
+}
+
+void Requester::flush(Turn& turn) {
+  // A ring that is broken has nothing that could be flushed beyond what is here already.
+  const bool sound = queue_.refresh();
+  while (queue_.tail() != queue_.head() || (sound && queue_.pull())) {
+    complete_oldest(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
+    queue_.retire();
+  }
+  forget_outstanding();
+  queue_.publish();
+}
+
+void Requester::reset() {
+  queue_.reset();
+  next_psn_ = 0;
+  draining_ = false;
+  forget_outstanding();
+}
+
+// REQUIRES: no entry is left.
+void Requester::forget_outstanding() {
+  unacked_psn_ = next_psn_;
+  cursor_psn_ = next_psn_;
+  high_psn_ = next_psn_;
+  cursor_index_ = queue_.tail();
+  begun_index_ = queue_.tail();
+  reads_out_ = 0;
+  rnr_waiting_ = false;
+  retried_early_ = false;
+  send_parked_ = false;
+  receive_parked_ = false;
+  timer_ = kNever;
+}
+
+void Requester::on_doorbell(Turn& turn) {
+  if (qp_.attributes_.state == QpState::kErr) {
+    flush(turn);
+    return;
+  }
+  if (sending() && !queue_.refresh()) {
+    qp_.fail(turn, AsyncEvent::kQpFatal);
+  }
+}
+
+void Requester::resume(Turn& turn) {
+  send_parked_ = false;
+  if (receive_parked_) {
+    receive_parked_ = false;
+    arm_timer(turn.now);
+  }
+}
+
+}  // namespace uroce

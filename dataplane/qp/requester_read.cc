@@ -1,0 +1,54 @@
+// READ and atomic requests: one packet each, whatever the answer's length.
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester.h"
+
+namespace uroce {
+
+// The request for what is missing of a READ: all of it at first; after a loss the rest from the
+// cursor on, with the address advanced (IBTA vol. 1, 9.7.5.1.3). The PSNs stay those of the
+// responses.
+std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
+  const std::uint32_t done = (cursor_psn_ - entry.first_psn) & kPsnMask;
+  const std::uint32_t offset = done << mtu_shift_;
+  const Headers headers{
+      .opcode = Opcode::kRcReadRequest,
+      .ack_request = true,
+      .dest_qpn = qp_.attributes_.dest_qpn,
+      .psn = cursor_psn_,
+      .reth = {.address = entry.remote_address + offset,
+               .rkey = entry.rkey,
+               .length = entry.length - offset},
+  };
+  return send_request(entry, headers, entry.packet_count - done, turn);
+}
+
+std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
+  const bool swaps = entry.opcode == abi::WrOpcode::kAtomicCmpAndSwp;
+  const Headers headers{
+      .opcode = swaps ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd,
+      .ack_request = true,
+      .dest_qpn = qp_.attributes_.dest_qpn,
+      .psn = cursor_psn_,
+      .atomic_eth = {.address = entry.remote_address,
+                     .rkey = entry.rkey,
+                     .swap_add = swaps ? entry.swap : entry.compare_add,
+                     .compare = swaps ? entry.compare_add : 0},
+  };
+  return send_request(entry, headers, 1, turn);
+}
+
+std::uint32_t Requester::send_request(const SendEntry& entry, const Headers& headers,
+                                      std::uint32_t psns, Turn& turn) {
+  Frame* frame = turn.tx.take();
+  if (frame == nullptr) {
+    return 0;
+  }
+  FrameWriter writer(*frame, qp_.frame_template_, headers, 0, qp_.ip_id_++);
+  writer.finish();
+  turn.tx.send(frame);
+  sent(entry, psns);
+  return frame->length;
+}
+
+}  // namespace uroce

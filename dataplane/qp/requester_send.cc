@@ -1,0 +1,231 @@
+// What the requester sends next, and the packets of SEND and WRITE messages.
+
+#include <algorithm>
+
+#include "dataplane/qp/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester.h"
+
+namespace uroce {
+namespace {
+
+using abi::WrOpcode;
+
+std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kPsnMask; }
+
+// The BTH opcodes of a message's packets, by their place in it.
+struct MessageOpcodes {
+  Opcode first, middle, last, only;
+};
+
+constexpr MessageOpcodes message_opcodes(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::kSend:
+      return {Opcode::kRcSendFirst, Opcode::kRcSendMiddle, Opcode::kRcSendLast,
+              Opcode::kRcSendOnly};
+    case WrOpcode::kSendWithImm:
+      return {Opcode::kRcSendFirst, Opcode::kRcSendMiddle, Opcode::kRcSendLastImm,
+              Opcode::kRcSendOnlyImm};
+    case WrOpcode::kSendWithInv:
+      return {Opcode::kRcSendFirst, Opcode::kRcSendMiddle, Opcode::kRcSendLastInv,
+              Opcode::kRcSendOnlyInv};
+    case WrOpcode::kRdmaWriteWithImm:
+      return {Opcode::kRcWriteFirst, Opcode::kRcWriteMiddle, Opcode::kRcWriteLastImm,
+              Opcode::kRcWriteOnlyImm};
+    default:
+      return {Opcode::kRcWriteFirst, Opcode::kRcWriteMiddle, Opcode::kRcWriteLast,
+              Opcode::kRcWriteOnly};
+  }
+}
+
+constexpr Opcode pick(const MessageOpcodes& opcodes, bool first, bool last) {
+  if (first) {
+    return last ? opcodes.only : opcodes.first;
+  }
+  return last ? opcodes.last : opcodes.middle;
+}
+
+}  // namespace
+
+bool Requester::sending() const {
+  const QpState state = qp_.attributes_.state;
+  return state == QpState::kRts || state == QpState::kSqd;
+}
+
+bool Requester::window_open() const {
+  return distance(unacked_psn_, cursor_psn_) < window_packets_;
+}
+
+bool Requester::may_begin(const SendEntry& entry) const {
+  if (entry.stage == SendStage::kRefused) {
+    return false;
+  }
+  if (entry.has(abi::kFence) && reads_out_ != 0) {
+    return false;  // IBTA vol. 1, 10.8.3.3: earlier READs and atomics complete first
+  }
+  if (!entry.wants_response()) {
+    return true;
+  }
+  return reads_out_ < qp_.attributes_.max_rd_atomic &&
+         distance(unacked_psn_, next_psn_) + entry.packet_count <= kPsnsOutstandingMax;
+}
+
+bool Requester::has_work() const {
+  if (!sending() || rnr_waiting_ || send_parked_ || !window_open()) {
+    return false;
+  }
+  if (cursor_index_ != begun_index_) {
+    return queue_.entry(cursor_index_).stage != SendStage::kRefused;
+  }
+  if (draining_) {
+    return false;
+  }
+  return cursor_index_ != queue_.head() ? may_begin(queue_.entry(cursor_index_))
+                                        : queue_.has_posted();
+}
+
+std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
+  if (!queue_.has_posted() && sending() && !queue_.refresh()) {
+    qp_.fail(turn, AsyncEvent::kQpFatal);
+    return 0;
+  }
+  std::uint32_t bytes = 0;
+  while (bytes < bytes_max && next_ready(turn)) {
+    const std::uint32_t frame_bytes = send_next(turn);
+    if (frame_bytes == 0) {
+      break;
+    }
+    bytes += frame_bytes;
+  }
+  if (bytes != 0) {
+    arm_timer(turn.now);
+  }
+  return bytes;
+}
+
+// Makes sure that the entry at the cursor has its PSNs. False if nothing can be sent now.
+bool Requester::next_ready(Turn& turn) {
+  if (!has_work()) {
+    return false;
+  }
+  if (cursor_index_ != begun_index_) {
+    return true;
+  }
+  if (cursor_index_ == queue_.head()) {
+    queue_.pull();
+    prepare(queue_.entry(cursor_index_));
+  }
+  SendEntry& entry = queue_.entry(cursor_index_);
+  if (!may_begin(entry)) {
+    if (entry.stage == SendStage::kRefused) {
+      fail_refused(turn);
+    }
+    return false;
+  }
+  begin(entry);
+  return true;
+}
+
+void Requester::prepare(SendEntry& entry) const {
+  if (entry.stage == SendStage::kRefused) {
+    return;
+  }
+  if (entry.wants_response() && qp_.attributes_.max_rd_atomic == 0) {
+    // Would wait for ever: no READ or atomic may be outstanding on this queue pair.
+    entry.stage = SendStage::kRefused;
+    entry.status = abi::WcStatus::kLocQpOpErr;
+    entry.vendor_err = static_cast<std::uint32_t>(Failure::kSendOpcode);
+    return;
+  }
+  const std::uint64_t mtu = std::uint64_t{1} << mtu_shift_;
+  entry.packet_count =
+      std::max(1U, static_cast<std::uint32_t>((entry.length + mtu - 1) >> mtu_shift_));
+}
+
+void Requester::begin(SendEntry& entry) {
+  entry.stage = SendStage::kBegun;
+  entry.first_psn = next_psn_;
+  next_psn_ = psn_add(next_psn_, entry.packet_count);
+  ++begun_index_;
+  if (entry.wants_response()) {
+    ++reads_out_;
+  }
+}
+
+// Sends the packet at the cursor; returns its bytes, 0 if it can't be sent now.
+std::uint32_t Requester::send_next(Turn& turn) {
+  const SendEntry& entry = queue_.entry(cursor_index_);
+  if (!entry.wants_response()) {
+    return send_message(entry, turn);
+  }
+  return entry.opcode == WrOpcode::kRdmaRead ? send_read(entry, turn) : send_atomic(entry, turn);
+}
+
+std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
+  Frame* frame = turn.tx.take();
+  if (frame == nullptr) {
+    return 0;
+  }
+  const std::uint32_t packet = distance(entry.first_psn, cursor_psn_);
+  const std::uint32_t offset = packet << mtu_shift_;
+  const std::uint32_t length = std::min(1U << mtu_shift_, entry.length - offset);
+  const bool last = packet + 1 == entry.packet_count;
+  Headers headers{
+      .opcode = pick(message_opcodes(entry.opcode), packet == 0, last),
+      .solicited = last && entry.has(abi::kSolicited) && entry.opcode != WrOpcode::kRdmaWrite,
+      .ack_request = last || cursor_psn_ % kAckRequestEvery == 0,
+      .dest_qpn = qp_.attributes_.dest_qpn,
+      .psn = cursor_psn_,
+      .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
+      .immediate = entry.immediate,
+      .invalidate_rkey = entry.immediate,
+  };
+  FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
+  if (entry.has(abi::kInline)) {
+    writer.append(queue_.inline_bytes(cursor_index_) + offset, length);
+  } else {
+    const Access access = gather({.keys = turn.keys, .pd = qp_.config_.pd},
+                                 queue_.sges(cursor_index_), offset, length, writer);
+    if (access != Access::kGranted) {
+      turn.tx.put_back(frame);
+      return not_granted(access, turn);
+    }
+  }
+  writer.finish();
+  turn.tx.send(frame);
+  sent(entry, 1);
+  return frame->length;
+}
+
+// The memory of the entry at the cursor can't be read: not yet, or never.
+std::uint32_t Requester::not_granted(Access access, Turn& turn) {
+  if (access == Access::kNotResident) {
+    send_parked_ = true;
+    return 0;
+  }
+  SendEntry& entry = queue_.entry(cursor_index_);
+  entry.stage = SendStage::kRefused;
+  entry.status = abi::WcStatus::kLocProtErr;
+  entry.vendor_err =
+      static_cast<std::uint32_t>(access == Access::kLost ? Failure::kSendLost : Failure::kSendKey);
+  fail_refused(turn);
+  return 0;
+}
+
+// Moves the cursor over what was sent: `psns` of the entry that it is in.
+void Requester::sent(const SendEntry& entry, std::uint32_t psns) {
+  if (cursor_psn_ == high_psn_) {
+    ++qp_.counters_.requests_sent;
+  } else {
+    ++qp_.counters_.requests_resent;
+  }
+  cursor_psn_ = psn_add(cursor_psn_, psns);
+  if (cursor_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
+    ++cursor_index_;
+  }
+  if (distance(unacked_psn_, cursor_psn_) > distance(unacked_psn_, high_psn_)) {
+    high_psn_ = cursor_psn_;
+  }
+}
+
+}  // namespace uroce

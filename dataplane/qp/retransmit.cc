@@ -1,0 +1,77 @@
+// Retransmission: go-back-N (IBTA vol. 1, 9.7.5.1 and 9.9.2). The cursor goes back to the oldest
+// packet that isn't acknowledged, and everything from there is sent again with the same PSNs. That
+// is right whatever was lost, since the responder recognises duplicates; it costs at most a window.
+//
+// What sets it off:
+//   the acknowledgement timer    nothing moved for timeout_ since the last packet was sent
+//   a sequence NAK               the peer misses the packet that it names
+//   an implied NAK               an answer came that passes a READ or atomic without its own
+//   the end of an RNR wait       not a retry of retry_cnt
+//
+// The first three use up retry_cnt, which any progress refills. NAKs can be copied by the network,
+// and many answers follow a lost one, so between two steps of progress only one retry is made
+// early; the timer covers the rest.
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester.h"
+
+namespace uroce {
+
+// Starts the timer afresh: something was sent, or something came.
+void Requester::arm_timer(Time now) {
+  if (rnr_waiting_) {
+    return;
+  }
+  timer_ = timeout_ == 0 || unacked_psn_ == high_psn_ ? kNever : now + timeout_;
+}
+
+// To the oldest packet that isn't acknowledged.
+void Requester::go_back() {
+  cursor_index_ = queue_.tail();
+  cursor_psn_ = unacked_psn_;
+}
+
+void Requester::retry(Turn& turn) {
+  if (retries_left_ == 0) {
+    return fail_oldest(abi::WcStatus::kRetryExcErr, Failure::kRetriesExhausted, turn);
+  }
+  --retries_left_;
+  go_back();
+  arm_timer(turn.now);
+}
+
+// Retries without waiting for the timer, unless that was done already or is under way.
+void Requester::retry_early(Turn& turn) {
+  if (rnr_waiting_ || cursor_psn_ == unacked_psn_ || (retried_early_ && timeout_ != 0)) {
+    return;
+  }
+  retry(turn);
+  retried_early_ = true;
+}
+
+void Requester::wait_for_receiver(Duration duration, Turn& turn) {
+  go_back();
+  rnr_waiting_ = true;
+  timer_ = turn.now + duration;
+}
+
+Time Requester::deadline() const { return receive_parked_ ? kNever : timer_; }
+
+void Requester::on_deadline(Turn& turn) {
+  if (turn.now < deadline()) {
+    return;
+  }
+  if (rnr_waiting_) {
+    rnr_waiting_ = false;
+    timer_ = kNever;  // transmit() starts it
+    return;
+  }
+  if (cursor_psn_ == unacked_psn_) {
+    return arm_timer(turn.now);  // the port is full: nothing was sent that could be answered
+  }
+  ++qp_.counters_.timeouts;
+  retried_early_ = false;
+  retry(turn);
+}
+
+}  // namespace uroce
