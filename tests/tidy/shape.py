@@ -6,8 +6,8 @@ _LINES_MAX = 400
 _LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _BANNER = re.compile(r"^\s*(//|#)\s*[-=*#/]{8,}")
 # The page about a folder's subfolders may stand in the folder itself.
-_NO_README = re.compile(r"^(\.|\.ci|docs|apps/man|tests/(runner|tidy|unit|unit/\w+)|tests/fuzz/corpus.*|"
-                        r"tests/data.*)$")
+_NO_README = re.compile(r"^(\.|\.ci|docs|apps/man|tests/(runner|tidy|unit|unit/\w+|e2e/harness)|"
+                        r"tests/fuzz/corpus.*|tests/data.*)$")
 
 
 def _too_long(files):

@@ -1,0 +1,109 @@
+"""What compare_tcp.sh starts. Uses the daemons, namespaces and program pairs of tests/e2e."""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+
+from harness.case import Tree  # noqa: E402  (needs the path above)
+from harness.namespace import Namespace, NamespacesRefused, veth_pair  # noqa: E402
+from harness.process import Process, ProcessFailed, wait_until  # noqa: E402
+from harness.programs import listens, run_pair  # noqa: E402
+from harness.wires import SharedMemory  # noqa: E402
+
+_TCP_MTU = 9000
+_TCP_ADDRESSES = ("10.77.9.1", "10.77.9.2")
+_TCP_PORT = 5201  # in a namespace of its own
+_SIZE = 65536
+
+
+class Setting:
+    """What the harness wants of a test case: folders, the tree, clean-up."""
+
+    def __init__(self, stack, build):
+        self.tree = Tree(build)
+        self.folder = tempfile.mkdtemp(prefix="uroce-bench-")
+        stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self.logs = self.folder
+        self.addCleanup = stack.callback
+        self._number = 0
+
+    def next_number(self):
+        self._number += 1
+        return f"{self._number:02}"
+
+
+def _write_bw_gbps(setting, wire, seconds):
+    out = run_pair(setting, wire, "ib_write_bw", "-F", "-x", 1, "-s", _SIZE, "-D", seconds, "-f", 0,
+                   "--report_gbits", seconds_max=seconds + 60)
+    row = next(line.split() for line in out.splitlines() if line.split()[:1] == [str(_SIZE)])
+    return float(row[3])
+
+
+def _tcp_gbps(setting, server, client, seconds):
+    number = setting.next_number()
+    listener = Process([*server.prefix(), "iperf3", "-s", "-1", "-p", _TCP_PORT], f"{number}-iperf3-server",
+                       setting.logs)
+    setting.addCleanup(listener.end)
+    wait_until(lambda: listener.ended() or listens(server.pid, _TCP_PORT), 10, "iperf3 listening")
+    sender = Process([*client.prefix(), "iperf3", "-c", _TCP_ADDRESSES[0], "-p", _TCP_PORT, "-t", seconds, "-J"],
+                     f"{number}-iperf3-client", setting.logs)
+    setting.addCleanup(sender.end)
+    report = json.loads(sender.expect_success(seconds + 60))
+    listener.expect_success(10)
+    return report["end"]["sum_received"]["bits_per_second"] / 1e9
+
+
+def _measure(options):
+    """Both by turns, so that a slow minute of the machine hits both alike."""
+    with contextlib.ExitStack() as stack:
+        setting = Setting(stack, options.build)
+        namespaces = [Namespace(name, setting.logs) for name in ("a", "b")]
+        for namespace in namespaces:
+            stack.callback(namespace.end)
+        veth_pair(*namespaces, _TCP_MTU, [f"{address}/24" for address in _TCP_ADDRESSES])
+        ours, tcp = [], []
+        for _ in range(options.runs):
+            tcp.append(_tcp_gbps(setting, *namespaces, options.seconds))
+            with contextlib.ExitStack() as run:  # daemons are gone while TCP runs
+                setting.addCleanup = run.callback
+                ours.append(_write_bw_gbps(setting, SharedMemory(setting), options.seconds))
+            setting.addCleanup = stack.callback
+        return ours, tcp
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="compare_tcp.sh", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3, help="of each measurement")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    options = parser.parse_args()
+    try:
+        ours, tcp = _measure(options)
+    except (NamespacesRefused, ProcessFailed) as error:
+        print(f"compare_tcp.sh: {error}", file=sys.stderr)
+        return 1
+    result = {"ib_write_bw_gbps": statistics.median(ours), "iperf3_gbps": statistics.median(tcp)}
+    result["ratio"] = result["ib_write_bw_gbps"] / result["iperf3_gbps"]
+    if options.json:
+        print(json.dumps({key: round(value, 3) for key, value in result.items()}))
+        return 0
+    print(f"median of {options.runs} runs of {options.seconds} s each, by turns (all runs, Gb/s):")
+    print(f"  ib_write_bw, 64 KiB, two daemons over shared memory: {result['ib_write_bw_gbps']:6.2f} Gb/s"
+          f"  ({', '.join(f'{value:.2f}' for value in ours)})")
+    print(f"  iperf3, TCP over veth, MTU {_TCP_MTU}:                      {result['iperf3_gbps']:6.2f} Gb/s"
+          f"  ({', '.join(f'{value:.2f}' for value in tcp)})")
+    print(f"  ratio: {result['ratio']:.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
