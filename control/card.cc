@@ -1,0 +1,69 @@
+#include "control/card.h"
+
+#include <chrono>
+
+namespace uroce::control {
+namespace {
+
+Time steady_clock() {
+  return static_cast<Time>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                               std::chrono::steady_clock::now().time_since_epoch())
+                               .count());
+}
+
+}  // namespace
+
+Numbers::Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed)
+    : first_(first), count_max_(count_max) {
+  // A daemon that starts again should not be taken for the one before by peers that didn't notice.
+  std::mt19937_64 random(seed);
+  next_ = static_cast<std::uint32_t>(random()) & 0xFF'FFFFU;
+}
+
+std::uint32_t Numbers::take(const Owner& owner) {
+  if (owners_.size() >= count_max_) {
+    return 0;
+  }
+  for (;;) {
+    const std::uint32_t number = next_;
+    next_ = (next_ + 1) & 0xFF'FFFFU;
+    const std::uint32_t slot = number & 0xFFFFU;
+    // 0xFFFFFF is the multicast queue pair.
+    if (slot >= first_ && number != 0xFF'FFFFU && !owners_.contains(slot)) {
+      owners_[slot] = {number, owner};
+      return number;
+    }
+  }
+}
+
+const Owner* Numbers::find(std::uint32_t number) const {
+  const auto found = owners_.find(number & 0xFFFFU);
+  return found != owners_.end() && found->second.number == number ? &found->second.owner : nullptr;
+}
+
+void Numbers::set_owner(std::uint32_t number, const Owner& owner) {
+  owners_[number & 0xFFFFU].owner = owner;
+}
+
+Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint64_t seed)
+    : qpns(kQpnMin, kQpsMax, seed),
+      cqns(1, kCqsMax - 1, seed + 1),
+      srqns(1, kSrqsMax - 1, seed + 2),
+      clock(steady_clock),
+      engine_(engine),
+      keys_(keys),
+      status_(status) {}
+
+void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
+                      const Identity& identity) {
+  Device& device = devices_.emplace_back(port_index, port, std::move(addresses), identity,
+                                         [this, port_index](std::span<const std::byte> frame) {
+                                           engine_.send_frame(port_index, frame);
+                                         });
+  for (std::uint32_t worker = 0; worker < engine_.workers(); ++worker) {
+    engine_.call(worker,
+                 [&](Worker& w) { w.set_addresses(port_index, device.gids().addresses()); });
+  }
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,89 @@
+#pragma once
+
+// What all sessions share: the devices, the engine, the key table, the pages that programs see, and
+// the daemon-wide numbers (queue pairs, completion queues, shared receive queues) by which workers
+// name objects in events. Control thread only.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+#include <unordered_map>
+
+#include "control/device.h"
+#include "control/card_limits.h"
+#include "control/shared_memory.h"
+#include "dataplane/engine/engine.h"
+#include "mmu/key_table.h"
+
+namespace uroce::control {
+
+class Session;
+
+// Whom an event about a numbered object is for.
+struct Owner {
+  Session* session = nullptr;
+  std::uint32_t handle = 0;
+};
+
+// Gives out numbers of one kind of object. Each is unique among the living in its low 16 bits (the
+// engine's table is indexed by them), and isn't reused before 256 others had the same low bits.
+class Numbers {
+ public:
+  // Numbers whose low 16 bits are at least `first`. `count_max` of them at a time.
+  Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed);
+
+  // 0: all are taken.
+  std::uint32_t take(const Owner& owner);
+  void release(std::uint32_t number) { owners_.erase(number & 0xFFFFU); }
+  [[nodiscard]] const Owner* find(std::uint32_t number) const;
+  [[nodiscard]] std::size_t count() const { return owners_.size(); }
+  // REQUIRES: the number is taken.
+  void set_owner(std::uint32_t number, const Owner& owner);
+
+ private:
+  struct Entry {
+    std::uint32_t number = 0;
+    Owner owner{};
+  };
+  std::uint32_t first_;
+  std::uint32_t count_max_;
+  std::uint32_t next_;  // 24 bits
+  std::unordered_map<std::uint32_t, Entry> owners_;
+};
+
+// How many objects live in the whole daemon, of the kinds that no number bounds.
+struct Totals {
+  std::uint32_t pds = 0, channels = 0, address_handles = 0;
+};
+
+class Card {
+ public:
+  // All that is given outlives the card. `status` has a WorkerStatus per page and worker.
+  Card(Engine& engine, KeyTable& keys, const SharedMemory& status,
+       std::uint64_t seed = std::random_device{}());
+
+  void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
+                  const Identity& identity);
+  [[nodiscard]] std::deque<Device>& devices() { return devices_; }
+  [[nodiscard]] Engine& engine() { return engine_; }
+  [[nodiscard]] KeyTable& keys() { return keys_; }
+  [[nodiscard]] const SharedMemory& status() const { return status_; }
+
+  Numbers qpns, cqns, srqns;
+  Totals totals;
+  std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
+  PdId next_pd = 1;
+
+  // Time for everything in control; tests put their own.
+  std::function<Time()> clock;
+
+ private:
+  Engine& engine_;
+  KeyTable& keys_;
+  const SharedMemory& status_;
+  std::deque<Device> devices_;  // never moves: sessions hold pointers
+};
+
+}  // namespace uroce::control

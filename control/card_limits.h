@@ -1,0 +1,52 @@
+#pragma once
+
+// The limits of the card, in one place. Those that programs see (ibv_query_device) are as Linux's
+// rxe advertises or higher; the others keep one program from taking everything.
+
+#include <cstdint>
+
+#include "dataplane/abi/doorbell.h"
+#include "dataplane/qp/receive_queue.h"
+#include "mmu/key_table.h"
+
+namespace uroce::control {
+
+// Of the whole daemon.
+inline constexpr std::uint32_t kSessionsMax = 1024;
+inline constexpr std::uint32_t kDevicesMax = 16;
+inline constexpr std::uint32_t kPdsMax = 65'536;
+inline constexpr std::uint32_t kCqsMax = 65'536;
+inline constexpr std::uint32_t kSrqsMax = 65'536;
+inline constexpr std::uint32_t kAddressHandlesMax = 262'144;
+inline constexpr std::uint32_t kChannelsMax = 65'536;
+inline constexpr std::uint32_t kQpnMin = 17;  // 0 and 1 are special, Linux starts at 17
+inline constexpr std::uint32_t kQpsMax = 65'536 - kQpnMin;
+inline constexpr std::uint32_t kRegionsMax = KeyTable::kKeysDefault;
+
+// Of one session.
+inline constexpr std::uint32_t kSessionQpsMax =
+    kQpsMax < abi::kDoorbellSlots ? kQpsMax : abi::kDoorbellSlots;
+inline constexpr std::uint32_t kRegionPiecesMax = 65'536;  // over all records of one kRegMr
+
+// Bytes from one worker's status to the next: programs map whole pages.
+inline constexpr std::uint64_t kStatusStride = 4096;
+
+// Of one object.
+inline constexpr std::uint32_t kWorkRequestsMax = 16'384;  // of a send or receive queue
+inline constexpr std::uint32_t kInlineMax = 1024;          // bytes
+inline constexpr std::uint32_t kCqesMax = 262'144;
+inline constexpr std::uint32_t kReadsAndAtomicsMax = 128;  // outstanding, either way
+inline constexpr std::uint32_t kMessageBytesMax = 1U << 31U;
+inline constexpr std::uint64_t kRegionBytesMax = 1ULL << 46U;
+static_assert(kSgeMax == 32);
+
+// Of a port.
+inline constexpr std::uint32_t kGidsMax = 128;
+inline constexpr std::uint32_t kPkeysMax = 1;
+inline constexpr std::uint32_t kMtuMin = 336;  // bytes of IP packet: path MTU 256 and all headers
+inline constexpr std::uint32_t kMtuMax = 9600;
+inline constexpr std::uint32_t kHeadersMax =
+    80;  // room Linux leaves in front of and behind a payload
+inline constexpr std::uint32_t kAckDelayCode = 15;
+
+}  // namespace uroce::control

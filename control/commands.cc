@@ -1,0 +1,62 @@
+#include "control/commands.h"
+
+#include <cerrno>
+#include <string>
+
+namespace uroce::control {
+namespace {
+
+constexpr std::size_t kHandle = sizeof(HandleRequest);
+constexpr std::size_t kBare = sizeof(RequestHeader);
+
+constexpr CommandRule kRules[] = {
+    {Command::kListDevices, "list devices", kBare, false, 0, false, list_devices},
+    {Command::kOpenDevice, "open device", sizeof(OpenDeviceRequest), false, 0, false, open_device},
+    {Command::kQueryDevice, "query device", kBare, false, 0, true, query_device},
+    {Command::kQueryPort, "query port", sizeof(QueryPortRequest), false, 0, true, query_port},
+    {Command::kQueryGid, "query GID", sizeof(QueryGidRequest), false, 0, true, query_gid},
+    {Command::kAllocPd, "allocate PD", kBare, false, 0, true, alloc_pd},
+    {Command::kDeallocPd, "deallocate PD", kHandle, false, 0, true, dealloc_pd},
+    {Command::kShareArena, "share arena", sizeof(ShareArenaRequest), false, 1, true, share_arena},
+    {Command::kRegMr, "register MR", sizeof(RegMrRequest), true, kDescriptorsMax, true, reg_mr},
+    {Command::kDeregMr, "deregister MR", kHandle, false, 0, true, dereg_mr},
+    {Command::kCreateChannel, "create channel", kBare, false, 0, true, create_channel},
+    {Command::kDestroyChannel, "destroy channel", kHandle, false, 0, true, destroy_channel},
+    {Command::kCreateCq, "create CQ", sizeof(CreateCqRequest), false, 0, true, create_cq},
+    {Command::kDestroyCq, "destroy CQ", kHandle, false, 0, true, destroy_cq},
+    {Command::kCreateSrq, "create SRQ", sizeof(CreateSrqRequest), false, 0, true, create_srq},
+    {Command::kModifySrq, "modify SRQ", sizeof(ModifySrqRequest), false, 0, true, modify_srq},
+    {Command::kQuerySrq, "query SRQ", kHandle, false, 0, true, query_srq},
+    {Command::kDestroySrq, "destroy SRQ", kHandle, false, 0, true, destroy_srq},
+    {Command::kCreateQp, "create QP", sizeof(CreateQpRequest), false, 0, true, create_qp},
+    {Command::kModifyQp, "modify QP", sizeof(ModifyQpRequest), false, 0, true, modify_qp},
+    {Command::kQueryQp, "query QP", kHandle, false, 0, true, query_qp},
+    {Command::kDestroyQp, "destroy QP", kHandle, false, 0, true, destroy_qp},
+    {Command::kCreateAh, "create AH", sizeof(CreateAhRequest), false, 0, true, create_ah},
+    {Command::kDestroyAh, "destroy AH", kHandle, false, 0, true, destroy_ah},
+    {Command::kResolveGid, "resolve GID", sizeof(ResolveGidRequest), false, 0, true, resolve_gid},
+    {Command::kStatus, "status", kBare, false, 0, false, report_status},
+};
+
+}  // namespace
+
+const CommandRule* command_rule(Command command) {
+  for (const CommandRule& rule : kRules) {
+    if (rule.command == command) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+Error no_such(const char* kind, std::uint32_t handle) {
+  return {EINVAL,
+          "there is no " + std::string(kind) + " with handle " + std::to_string(handle) + " here"};
+}
+
+Error still_used(const char* kind, std::uint32_t handle, std::uint32_t users) {
+  return {EBUSY, std::string(kind) + " " + std::to_string(handle) + " is still used by " +
+                     std::to_string(users) + " objects"};
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,77 @@
+#pragma once
+
+// The commands of control/protocol.h, one handler each, and the table that says what a record of
+// each must look like before its handler sees it.
+
+#include "control/session.h"
+
+namespace uroce::control {
+
+using Handler = Result<Outcome> (*)(Session& session, Request& request, Reply* reply);
+
+struct CommandRule {
+  Command command;
+  const char* name;
+  std::size_t length;  // of the record; with `tail` at least this
+  bool tail;           // more bytes follow, whose number the handler checks
+  std::uint32_t descriptors_max;
+  bool needs_device;  // only in a session
+  Handler handler;
+};
+
+// nullptr: no such command.
+const CommandRule* command_rule(Command command);
+
+// Device and status (commands_device.cc)
+Result<Outcome> list_devices(Session& session, Request& request, Reply* reply);
+Result<Outcome> open_device(Session& session, Request& request, Reply* reply);
+Result<Outcome> query_device(Session& session, Request& request, Reply* reply);
+Result<Outcome> query_port(Session& session, Request& request, Reply* reply);
+Result<Outcome> query_gid(Session& session, Request& request, Reply* reply);
+Result<Outcome> report_status(Session& session, Request& request, Reply* reply);
+
+// Memory (commands_memory.cc)
+Result<Outcome> alloc_pd(Session& session, Request& request, Reply* reply);
+Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* reply);
+Result<Outcome> share_arena(Session& session, Request& request, Reply* reply);
+Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply);
+Result<Outcome> dereg_mr(Session& session, Request& request, Reply* reply);
+
+// Completion queues and channels (commands_cq.cc)
+Result<Outcome> create_channel(Session& session, Request& request, Reply* reply);
+Result<Outcome> destroy_channel(Session& session, Request& request, Reply* reply);
+Result<Outcome> create_cq(Session& session, Request& request, Reply* reply);
+Result<Outcome> destroy_cq(Session& session, Request& request, Reply* reply);
+
+// Shared receive queues (commands_srq.cc)
+Result<Outcome> create_srq(Session& session, Request& request, Reply* reply);
+Result<Outcome> modify_srq(Session& session, Request& request, Reply* reply);
+Result<Outcome> query_srq(Session& session, Request& request, Reply* reply);
+Result<Outcome> destroy_srq(Session& session, Request& request, Reply* reply);
+
+// Queue pairs (commands_qp.cc, modify_qp.cc)
+Result<Outcome> create_qp(Session& session, Request& request, Reply* reply);
+Result<Outcome> modify_qp(Session& session, Request& request, Reply* reply);
+Result<Outcome> query_qp(Session& session, Request& request, Reply* reply);
+Result<Outcome> destroy_qp(Session& session, Request& request, Reply* reply);
+
+// Addresses (commands_address.cc)
+Result<Outcome> create_ah(Session& session, Request& request, Reply* reply);
+Result<Outcome> destroy_ah(Session& session, Request& request, Reply* reply);
+Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply);
+
+// What the destroying commands and the end of a session do. `handle` exists and has no users.
+void remove_qp(Session& session, std::uint32_t handle);
+void remove_srq(Session& session, std::uint32_t handle);
+void remove_cq(Session& session, std::uint32_t handle);
+void remove_channel(Session& session, std::uint32_t handle);
+void remove_region(Session& session, std::uint32_t handle);
+void remove_ah(Session& session, std::uint32_t handle);
+void remove_pd(Session& session, std::uint32_t handle);
+
+// EINVAL: "there is no <kind> with handle N in this session".
+Error no_such(const char* kind, std::uint32_t handle);
+// EBUSY: "<kind> N is still used by M objects".
+Error still_used(const char* kind, std::uint32_t handle, std::uint32_t users);
+
+}  // namespace uroce::control

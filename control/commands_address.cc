@@ -1,0 +1,74 @@
+// Commands about addresses: handles, and the Ethernet address of a GID.
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/addressing.h"
+#include "control/commands.h"
+
+namespace uroce::control {
+
+Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<CreateAhRequest>();
+  Card& card = session.card();
+  ProtectionDomain* pd = session.pds.find(body.pd);
+  if (pd == nullptr) {
+    return no_such("protection domain", body.pd);
+  }
+  if (card.totals.address_handles >= kAddressHandlesMax) {
+    return Error{ENOMEM,
+                 "all " + std::to_string(kAddressHandlesMax) + " address handles are taken"};
+  }
+  if (Status status = check_address(*session.device(), body.address); !status) {
+    return status.error();
+  }
+  const auto path = make_path(*session.device(), body.address, 0, 0, card.clock());
+  if (!path) {
+    return path.error();
+  }
+  if (!*path) {
+    return Outcome::kWait;
+  }
+  ++pd->users;
+  ++card.totals.address_handles;
+  reply->set_handle(
+      session.address_handles.add(std::make_unique<AddressHandle>(AddressHandle{pd, **path})));
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_ah(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  if (session.address_handles.find(handle) == nullptr) {
+    return no_such("address handle", handle);
+  }
+  remove_ah(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_ah(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<AddressHandle> ah = session.address_handles.remove(handle);
+  --ah->pd->users;
+  --session.card().totals.address_handles;
+}
+
+Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<ResolveGidRequest>();
+  if (Status status = check_address(*session.device(), body.address); !status) {
+    return status.error();
+  }
+  const auto path = make_path(*session.device(), body.address, 0, 0, session.card().clock());
+  if (!path) {
+    return path.error();
+  }
+  if (!*path) {
+    return Outcome::kWait;
+  }
+  ResolveGidReply answer{};
+  const auto& mac = (*path)->destination_mac.bytes;
+  std::copy(mac.begin(), mac.end(), std::begin(answer.mac));
+  answer.vlan = (*path)->vlan;
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+}  // namespace uroce::control

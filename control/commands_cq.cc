@@ -1,0 +1,129 @@
+// Commands about completion queues and their channels.
+
+#include <fcntl.h>
+
+#include <bit>
+#include <cerrno>
+
+#include "control/commands.h"
+
+namespace uroce::control {
+
+Result<Outcome> create_channel(Session& session, Request& /*request*/, Reply* reply) {
+  Totals& totals = session.card().totals;
+  if (totals.channels >= kChannelsMax) {
+    return Error{ENOMEM, "all " + std::to_string(kChannelsMax) + " completion channels are taken"};
+  }
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return system_error("the daemon can't make a completion channel");
+  }
+  auto channel = std::make_unique<Channel>();
+  UniqueFd read_end(ends[0]);
+  channel->write_end = UniqueFd(ends[1]);
+  // Each end is an open file of its own: the program's may stay blocking, ours never blocks.
+  if (::fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) {
+    return system_error("the daemon can't make a completion channel");
+  }
+  ++totals.channels;
+  reply->set_handle(session.channels.add(std::move(channel)));
+  reply->descriptors.push_back(std::move(read_end));
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_channel(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  const Channel* channel = session.channels.find(handle);
+  if (channel == nullptr) {
+    return no_such("completion channel", handle);
+  }
+  if (channel->users != 0) {
+    return still_used("completion channel", handle, channel->users);
+  }
+  remove_channel(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_channel(Session& session, std::uint32_t handle) {
+  session.channels.remove(handle);
+  --session.card().totals.channels;
+}
+
+Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<CreateCqRequest>();
+  if (body.entries == 0 || body.entries > kCqesMax) {
+    return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
+                             " entries, not " + std::to_string(body.entries)};
+  }
+  if (body.vector != 0) {
+    return Error{EINVAL, "there is one completion vector, number 0"};
+  }
+  Channel* channel = nullptr;
+  if (body.channel != 0) {
+    channel = session.channels.find(body.channel - 1);
+    if (channel == nullptr) {
+      return no_such("completion channel", body.channel - 1);
+    }
+  }
+  const std::uint32_t entries = std::bit_ceil(body.entries);
+  constexpr std::size_t kEntriesOffset = sizeof(abi::CqControl);
+  auto memory =
+      SharedMemory::create("uroce-cq", kEntriesOffset + std::size_t{entries} * sizeof(abi::Cqe));
+  if (!memory) {
+    return memory.error();
+  }
+  Card& card = session.card();
+  auto cq = std::make_unique<CqObject>();
+  cq->id = card.cqns.take({&session, 0});
+  if (cq->id == 0) {
+    return Error{ENOMEM, "all " + std::to_string(kCqsMax) + " completion queues are taken"};
+  }
+  cq->cookie = body.cookie;
+  cq->channel = channel;
+  cq->memory = std::move(*memory);
+  cq->queue = std::make_unique<CompletionQueue>(
+      cq->id, reinterpret_cast<abi::CqControl*>(cq->memory.data()),
+      reinterpret_cast<abi::Cqe*>(cq->memory.data() + kEntriesOffset), entries,
+      channel != nullptr ? channel->write_end.get() : -1, body.cookie, card.engine().workers() > 1);
+  if (channel != nullptr) {
+    ++channel->users;
+  }
+  CreateCqReply answer{};
+  answer.entries = entries;
+  answer.control_offset = 0;
+  answer.entries_offset = kEntriesOffset;
+  answer.memory_length = cq->memory.length();
+  reply->descriptors.push_back(cq->memory.take_descriptor());
+  const std::uint32_t id = cq->id;
+  answer.handle = session.cqs.add(std::move(cq));
+  card.cqns.set_owner(id, {&session, answer.handle});
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_cq(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  const CqObject* cq = session.cqs.find(handle);
+  if (cq == nullptr) {
+    return no_such("completion queue", handle);
+  }
+  if (cq->users != 0) {
+    return still_used("completion queue", handle, cq->users);
+  }
+  remove_cq(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_cq(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<CqObject> cq = session.cqs.remove(handle);
+  Card& card = session.card();
+  for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
+    card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
+  }
+  card.cqns.release(cq->id);
+  if (cq->channel != nullptr) {
+    --cq->channel->users;
+  }
+}
+
+}  // namespace uroce::control

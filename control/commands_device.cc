@@ -1,0 +1,78 @@
+// Commands about devices, and the status report.
+
+#include <cerrno>
+
+#include "control/commands.h"
+#include "control/status.h"
+
+namespace uroce::control {
+
+Result<Outcome> list_devices(Session& session, Request& /*request*/, Reply* reply) {
+  ListDevicesReply body{};
+  for (const Device& device : session.card().devices()) {
+    body.devices[body.count++] = device.record();
+  }
+  reply->set(body);
+  return Outcome::kReply;
+}
+
+Result<Outcome> open_device(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<OpenDeviceRequest>();
+  if (session.device() != nullptr) {
+    return Error{EBUSY, "this connection has its device open already"};
+  }
+  if (body.device >= session.card().devices().size()) {
+    return Error{ENODEV, "there is no device " + std::to_string(body.device)};
+  }
+  return session.open(session.card().devices()[body.device], reply);
+}
+
+Result<Outcome> query_device(Session& session, Request& /*request*/, Reply* reply) {
+  reply->set(QueryDeviceReply{.header = {}, .attributes = session.device()->attributes()});
+  return Outcome::kReply;
+}
+
+namespace {
+
+Status check_port(std::uint32_t port) {
+  if (port != 1) {
+    return Error{EINVAL, "a device has one port, number 1, and no port " + std::to_string(port)};
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<Outcome> query_port(Session& session, Request& request, Reply* reply) {
+  if (Status status = check_port(request.as<QueryPortRequest>().port); !status) {
+    return status.error();
+  }
+  QueryPortReply body{};
+  session.device()->fill_port(&body);
+  reply->set(body);
+  return Outcome::kReply;
+}
+
+Result<Outcome> query_gid(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<QueryGidRequest>();
+  if (Status status = check_port(body.port); !status) {
+    return status.error();
+  }
+  if (body.index >= kGidsMax) {
+    return Error{EINVAL, "GID index " + std::to_string(body.index) + " is beyond the table's " +
+                             std::to_string(kGidsMax) + " entries"};
+  }
+  QueryGidReply answer{};
+  session.device()->fill_gid(body.index, &answer);
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> report_status(Session& session, Request& /*request*/, Reply* reply) {
+  const std::string text = status_text(session.card());
+  const auto bytes = std::as_bytes(std::span(text));
+  reply->bytes.insert(reply->bytes.end(), bytes.begin(), bytes.end());
+  return Outcome::kReply;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,161 @@
+// Commands about protection domains and memory regions.
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/commands.h"
+
+namespace uroce::control {
+
+Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
+  Card& card = session.card();
+  if (card.totals.pds >= kPdsMax) {
+    return Error{ENOMEM, "all " + std::to_string(kPdsMax) + " protection domains are taken"};
+  }
+  ++card.totals.pds;
+  auto pd = std::make_unique<ProtectionDomain>();
+  pd->id = card.next_pd++;  // 32 bits of them: a daemon doesn't live long enough to wrap
+  reply->set_handle(session.pds.add(std::move(pd)));
+  return Outcome::kReply;
+}
+
+Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  const ProtectionDomain* pd = session.pds.find(handle);
+  if (pd == nullptr) {
+    return no_such("protection domain", handle);
+  }
+  if (pd->users != 0) {
+    return still_used("protection domain", handle, pd->users);
+  }
+  remove_pd(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_pd(Session& session, std::uint32_t handle) {
+  session.pds.remove(handle);
+  --session.card().totals.pds;
+}
+
+Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
+  if (request.descriptors.size() != 1) {
+    return Error{EBADMSG, "share arena: the record carries no descriptor"};
+  }
+  auto handle = session.memory.add_arena(std::move(request.descriptors.front()),
+                                         request.as<ShareArenaRequest>().page_size);
+  if (!handle) {
+    return handle.error();
+  }
+  reply->set_handle(*handle);
+  return Outcome::kReply;
+}
+
+namespace {
+
+// Appends the pieces of one record to those that came before. A piece's descriptor index counts
+// from the first descriptor of its own record.
+Status collect_pieces(Session& session, const RegMrRequest& head, Request& request) {
+  const std::size_t bytes = request.bytes.size() - sizeof(RegMrRequest);
+  if (head.piece_count > kPiecesMax || bytes != head.piece_count * sizeof(abi::MemoryPiece)) {
+    return Error{EBADMSG, "register MR: the number of pieces and the record's length disagree"};
+  }
+  PartialRegistration& partial = *session.registration;
+  if (partial.pieces.size() + head.piece_count > kRegionPiecesMax) {
+    return Error{ENOMEM, "a memory region has at most " + std::to_string(kRegionPiecesMax) +
+                             " pieces; the memory is too fragmented"};
+  }
+  const auto first_descriptor = static_cast<std::uint32_t>(partial.descriptors.size());
+  const std::size_t first_piece = partial.pieces.size();
+  partial.pieces.resize(first_piece + head.piece_count);
+  if (bytes != 0) {
+    std::memcpy(partial.pieces.data() + first_piece, request.bytes.data() + sizeof(RegMrRequest),
+                bytes);
+  }
+  for (std::size_t i = first_piece; i < partial.pieces.size(); ++i) {
+    abi::MemoryPiece& piece = partial.pieces[i];
+    if (piece.kind == abi::PieceKind::kDescriptor) {
+      if (piece.source >= request.descriptors.size()) {
+        return Error{EBADMSG, "register MR: a piece names a descriptor that didn't come with it"};
+      }
+      piece.source += first_descriptor;
+    }
+  }
+  std::move(request.descriptors.begin(), request.descriptors.end(),
+            std::back_inserter(partial.descriptors));
+  return ok();
+}
+
+}  // namespace
+
+Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
+  RegMrRequest head;  // as<> would want a type without a flexible array
+  std::memcpy(&head, request.bytes.data(), sizeof(head));
+  if (!session.registration || session.registration->sequence != head.header.sequence) {
+    session.registration.emplace().sequence = head.header.sequence;
+  }
+  if (Status status = collect_pieces(session, head, request); !status) {
+    return status.error();
+  }
+  if (head.more_pieces != 0) {
+    return Outcome::kMore;
+  }
+  const PartialRegistration partial = std::move(*session.registration);
+  session.registration.reset();
+  ProtectionDomain* pd = session.pds.find(head.pd);
+  if (pd == nullptr) {
+    return no_such("protection domain", head.pd);
+  }
+  constexpr std::uint32_t kRemoteChanges = kAccessRemoteWrite | kAccessRemoteAtomic;
+  if ((head.access & kRemoteChanges) != 0 && (head.access & kAccessLocalWrite) == 0) {
+    return Error{EINVAL, "a region that peers may change needs IBV_ACCESS_LOCAL_WRITE too"};
+  }
+  if ((head.access & kAccessOnDemand) != 0) {
+    return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
+  }
+  if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
+    return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
+  }
+  std::vector<int> descriptors;
+  for (const UniqueFd& descriptor : partial.descriptors) {
+    descriptors.push_back(descriptor.get());
+  }
+  const ProgramMemory::Request wanted{.pd = pd->id,
+                                      .access = head.access,
+                                      .address = head.address,
+                                      .length = head.length,
+                                      .iova = head.iova};
+  auto region = session.memory.make_region(wanted, partial.pieces, descriptors);
+  if (!region) {
+    return region.error();
+  }
+  const std::uint32_t remote_pieces = (*region)->remote_pieces();
+  const auto key = session.card().keys().add(std::move(*region));
+  if (!key) {
+    return key.error();
+  }
+  ++pd->users;
+  RegMrReply answer{};
+  answer.handle = session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, pd}));
+  answer.lkey = *key;
+  answer.rkey = *key;
+  answer.remote_pieces = remote_pieces;
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> dereg_mr(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  if (session.regions.find(handle) == nullptr) {
+    return no_such("memory region", handle);
+  }
+  remove_region(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_region(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
+  session.card().keys().remove(region->key);
+  --region->pd->users;
+}
+
+}  // namespace uroce::control

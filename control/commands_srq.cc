@@ -1,0 +1,132 @@
+// Commands about shared receive queues.
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "control/commands.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint32_t kSrqMaxWr = 1U << 0U;  // values as in enum ibv_srq_attr_mask
+constexpr std::uint32_t kSrqLimit = 1U << 1U;
+constexpr std::uint32_t kTypeBasic = 0;  // as in enum ibv_srq_type
+
+Status check(const CreateSrqRequest& body) {
+  if (body.type != kTypeBasic) {
+    return Error{EOPNOTSUPP, "only basic shared receive queues can be made"};
+  }
+  if (body.max_wr == 0 || body.max_wr > kWorkRequestsMax) {
+    return Error{EINVAL, "a shared receive queue has 1 to " + std::to_string(kWorkRequestsMax) +
+                             " work requests, not " + std::to_string(body.max_wr)};
+  }
+  if (body.max_sge > kSgeMax) {
+    return Error{EINVAL, "a work request has at most " + std::to_string(kSgeMax) + " SGEs, not " +
+                             std::to_string(body.max_sge)};
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<CreateSrqRequest>();
+  if (Status status = check(body); !status) {
+    return status.error();
+  }
+  ProtectionDomain* pd = session.pds.find(body.pd);
+  if (pd == nullptr) {
+    return no_such("protection domain", body.pd);
+  }
+  Card& card = session.card();
+  CreateSrqReply answer{};
+  answer.max_wr = std::bit_ceil(body.max_wr);
+  answer.max_sge = std::max(body.max_sge, 1U);
+  answer.ring = {.control_offset = 0,
+                 .entries_offset = sizeof(abi::RingControl),
+                 .entries = answer.max_wr,
+                 .stride = abi::recv_stride(answer.max_sge)};
+  auto memory = SharedMemory::create(
+      "uroce-srq", sizeof(abi::RingControl) + std::size_t{answer.max_wr} * answer.ring.stride);
+  if (!memory) {
+    return memory.error();
+  }
+  auto srq = std::make_unique<SrqObject>();
+  srq->id = card.srqns.take({&session, 0});
+  if (srq->id == 0) {
+    return Error{ENOMEM, "all " + std::to_string(kSrqsMax) + " shared receive queues are taken"};
+  }
+  srq->cookie = body.cookie;
+  srq->pd = pd;
+  srq->max_wr = answer.max_wr;
+  srq->max_sge = answer.max_sge;
+  srq->limit = body.limit;
+  srq->memory = std::move(*memory);
+  srq->queue = std::make_unique<ReceiveQueue>(
+      srq->id, reinterpret_cast<abi::RingControl*>(srq->memory.data()),
+      srq->memory.data() + answer.ring.entries_offset, answer.ring.entries, answer.ring.stride,
+      answer.max_sge, card.engine().workers() > 1);
+  ++pd->users;
+  answer.srqn = srq->id;
+  answer.memory_length = srq->memory.length();
+  reply->descriptors.push_back(srq->memory.take_descriptor());
+  answer.handle = session.srqs.add(std::move(srq));
+  card.srqns.set_owner(answer.srqn, {&session, answer.handle});
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/) {
+  const auto body = request.as<ModifySrqRequest>();
+  SrqObject* srq = session.srqs.find(body.handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", body.handle);
+  }
+  if ((body.mask & kSrqMaxWr) != 0) {
+    return Error{EOPNOTSUPP, "the size of a shared receive queue can't be changed"};
+  }
+  if ((body.mask & kSrqLimit) != 0) {
+    if (body.limit > srq->max_wr) {
+      return Error{EINVAL, "the limit " + std::to_string(body.limit) + " is beyond the queue's " +
+                               std::to_string(srq->max_wr) + " work requests"};
+    }
+    srq->limit = body.limit;
+  }
+  return Outcome::kReply;
+}
+
+Result<Outcome> query_srq(Session& session, Request& request, Reply* reply) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  const SrqObject* srq = session.srqs.find(handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", handle);
+  }
+  reply->set(QuerySrqReply{.header = {},
+                           .max_wr = srq->max_wr,
+                           .max_sge = srq->max_sge,
+                           .limit = srq->limit,
+                           .reserved = 0});
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_srq(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  const SrqObject* srq = session.srqs.find(handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", handle);
+  }
+  if (srq->users != 0) {
+    return still_used("shared receive queue", handle, srq->users);
+  }
+  remove_srq(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_srq(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
+  session.card().srqns.release(srq->id);
+  --srq->pd->users;
+}
+
+}  // namespace uroce::control

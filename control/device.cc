@@ -1,0 +1,172 @@
+#include "control/device.h"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "control/card_limits.h"
+
+namespace uroce::control {
+namespace {
+
+// Values of enum ibv_port_state, ibv_gid_type, and of ibv_port_attr's plain numbers.
+constexpr std::uint32_t kPortDown = 1;
+constexpr std::uint32_t kPortActive = 4;
+constexpr std::uint32_t kPhysPolling = 2;
+constexpr std::uint32_t kPhysLinkUp = 5;
+constexpr std::uint32_t kGidRoceV2 = 2;
+constexpr std::uint32_t kMtuCodeMax = 5;
+
+struct Rate {
+  std::uint32_t mbps_max, width, speed;  // codes of ibv_port_attr
+};
+// As Linux maps the speed of an Ethernet link (ib_get_eth_speed).
+constexpr Rate kRates[] = {{1'000, 1, 1},   {10'000, 1, 8}, {20'000, 2, 2},
+                           {25'000, 1, 32}, {40'000, 2, 8}, {0xFFFF'FFFF, 2, 32}};
+constexpr std::uint32_t kSpeedUnknown = 10'000;  // taken where a port can't tell, in Mb/s
+
+template <std::size_t kSize>
+void copy_text(char (&target)[kSize], std::string_view text) {
+  const std::size_t length = std::min(text.size(), kSize - 1);
+  std::memcpy(target, text.data(), length);
+  std::memset(target + length, 0, kSize - length);
+}
+
+std::uint64_t guid_of(const EtherAddress& mac) {
+  std::uint64_t guid = 0;
+  std::memcpy(&guid, link_local_gid(mac).bytes.data() + 8, sizeof(guid));
+  return guid;
+}
+
+}  // namespace
+
+std::uint32_t path_mtu_code(std::uint32_t port_mtu) {
+  std::uint32_t code = 0;
+  while (code < kMtuCodeMax && mtu_bytes(code + 1) + kHeadersMax <= port_mtu) {
+    ++code;
+  }
+  return code;
+}
+
+Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
+               const Identity& identity, SendFrame send)
+    : index_(index),
+      name_("uroce" + std::to_string(index)),
+      port_(port),
+      mac_(port.info().mac),
+      loops_back_(port.info().loops_back),
+      identity_(identity),
+      gids_(mac_, std::move(addresses)),
+      send_(std::move(send)) {}
+
+std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
+
+DeviceRecord Device::record() const {
+  DeviceRecord record{};
+  copy_text(record.name, name_);
+  record.node_guid = guid_of(mac_);
+  record.index = index_;
+  record.vendor_id = identity_.vendor_id;
+  record.vendor_part_id = identity_.vendor_part_id;
+  record.hw_ver = identity_.hw_ver;
+  return record;
+}
+
+DeviceAttributes Device::attributes() const {
+  DeviceAttributes attributes{};
+  attributes.max_mr_size = kRegionBytesMax;
+  attributes.page_size_cap = 0xFFFF'F000;  // every power of two from 4 KiB on
+  attributes.vendor_id = identity_.vendor_id;
+  attributes.vendor_part_id = identity_.vendor_part_id;
+  attributes.hw_ver = identity_.hw_ver;
+  attributes.max_qp = kQpsMax;
+  attributes.max_qp_wr = kWorkRequestsMax;
+  attributes.max_sge = kSgeMax;
+  attributes.max_sge_rd = kSgeMax;
+  attributes.max_inline = kInlineMax;
+  attributes.max_cq = kCqsMax;
+  attributes.max_cqe = kCqesMax;
+  attributes.max_mr = kRegionsMax;
+  attributes.max_pd = kPdsMax;
+  attributes.max_qp_rd_atom = kReadsAndAtomicsMax;
+  attributes.max_qp_init_rd_atom = kReadsAndAtomicsMax;
+  attributes.max_res_rd_atom = kReadsAndAtomicsMax * kQpsMax;
+  attributes.max_ah = kAddressHandlesMax;
+  attributes.max_srq = kSrqsMax;
+  attributes.max_srq_wr = kWorkRequestsMax;
+  attributes.max_srq_sge = kSgeMax;
+  attributes.max_pkeys = kPkeysMax;
+  attributes.local_ca_ack_delay = kAckDelayCode;
+  attributes.phys_ports = 1;
+  attributes.node_guid = guid_of(mac_);
+  attributes.sys_image_guid = attributes.node_guid;
+  copy_text(attributes.fw_ver, "0.1.0");
+  return attributes;
+}
+
+void Device::fill_port(QueryPortReply* reply) const {
+  const PortInfo info = port_.info();
+  const std::uint32_t mbps = info.speed_mbps != 0 ? info.speed_mbps : kSpeedUnknown;
+  const Rate* rate = std::find_if(std::begin(kRates), std::end(kRates),
+                                  [&](const Rate& r) { return mbps <= r.mbps_max; });
+  reply->state = info.link_up ? kPortActive : kPortDown;
+  reply->phys_state = info.link_up ? kPhysLinkUp : kPhysPolling;
+  reply->max_mtu = kMtuCodeMax;
+  reply->active_mtu = path_mtu_code(info.mtu);
+  reply->gid_count = kGidsMax;
+  reply->max_msg_size = kMessageBytesMax;
+  reply->pkey_count = kPkeysMax;
+  reply->active_width = rate->width;
+  reply->active_speed = rate->speed;
+  reply->netdev_index = 0;
+}
+
+void Device::fill_gid(std::uint32_t index, QueryGidReply* reply) const {
+  if (const Gid* gid = gids_.find(index); gid != nullptr) {
+    std::memcpy(reply->gid, gid->bytes.data(), sizeof(reply->gid));
+    reply->type = kGidRoceV2;
+  }
+}
+
+Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddress* mac) {
+  if (loops_back_ || gids_.owns(gid)) {
+    *mac = mac_;
+    return Resolution::kDone;
+  }
+  if (is_multicast(gid)) {
+    *mac = multicast_mac(gid);
+    return Resolution::kDone;
+  }
+  if (!gids_.on_link(gid)) {
+    return Error{ENETUNREACH,
+                 to_string(gid) + " isn't in a subnet of " + name_ + "; give it one with --ip"};
+  }
+  switch (neighbours_.resolve(gid, now, mac)) {
+    case Neighbours::Answer::kKnown:
+      return Resolution::kDone;
+    case Neighbours::Answer::kPending:
+      return Resolution::kPending;
+    case Neighbours::Answer::kUnreachable:
+      return Error{EHOSTUNREACH, to_string(gid) + " doesn't answer on the link of " + name_};
+    case Neighbours::Answer::kFull:
+      break;
+  }
+  return Error{ENOMEM, "too many addresses are being asked for on " + name_};
+}
+
+bool Device::on_time(Time now) {
+  bool settled = false;
+  for (const Gid& gid : neighbours_.due(now, &settled)) {
+    ask(gid);
+  }
+  return settled;
+}
+
+bool Device::on_frame(std::span<const std::byte> /*frame*/, Time /*now*/) { return false; }
+void Device::ask(const Gid& /*gid*/) {}
+void Device::announce() {}
+
+}  // namespace uroce::control

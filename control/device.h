@@ -1,0 +1,84 @@
+#pragma once
+
+// A device as programs see it: one port of the engine with its name, addresses and neighbours.
+// Answers what the link asks of an IP host (ARP, neighbour discovery, echo) and finds the Ethernet
+// address of peers. Control thread only.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/gid_table.h"
+#include "control/neighbours.h"
+#include "control/protocol.h"
+#include "dataplane/base/result.h"
+#include "dataplane/base/time.h"
+#include "dataplane/port/port.h"
+
+namespace uroce::control {
+
+struct Identity {
+  std::uint32_t vendor_id = 0x7572;     // nobody's: programs must not take us for a known card
+  std::uint32_t vendor_part_id = 4119;  // turns on inline and ibv_wr_* in perftest
+  std::uint32_t hw_ver = 1;
+};
+
+// Path MTU codes of verbs: 1 is 256 bytes, 5 is 4096.
+constexpr std::uint32_t mtu_bytes(std::uint32_t code) { return 128U << code; }
+// The largest that a port with IP packets of `port_mtu` bytes carries; 0: none.
+std::uint32_t path_mtu_code(std::uint32_t port_mtu);
+
+class Device {
+ public:
+  using SendFrame = std::function<void(std::span<const std::byte>)>;
+
+  // The port outlives the device. `send` hands a frame to the port.
+  Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses, const Identity& identity,
+         SendFrame send);
+
+  [[nodiscard]] std::uint32_t index() const { return index_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const GidTable& gids() const { return gids_; }
+  [[nodiscard]] Port& port() const { return port_; }
+  [[nodiscard]] const EtherAddress& mac() const { return mac_; }
+  [[nodiscard]] std::uint32_t active_mtu_code() const;
+
+  [[nodiscard]] DeviceRecord record() const;
+  [[nodiscard]] DeviceAttributes attributes() const;
+  void fill_port(QueryPortReply* reply) const;
+  // Zeroes where there is no entry.
+  void fill_gid(std::uint32_t index, QueryGidReply* reply) const;
+
+  // The Ethernet address of a peer. kPending: on_frame or on_time will say that somebody must look
+  // again. Errors name the address.
+  enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
+  Result<Resolution> resolve(const Gid& gid, Time now, EtherAddress* mac);
+
+  // A frame that isn't RoCE. True: an address was learned or moved.
+  bool on_frame(std::span<const std::byte> frame, Time now);
+  // Asks again, gives up. True: somebody who waits for an address must look again.
+  bool on_time(Time now);
+  [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }
+
+  // Tells the link our addresses, so that caches of an earlier owner are corrected.
+  void announce();
+
+ private:
+  void ask(const Gid& gid);
+  bool on_arp(std::span<const std::byte> frame, Time now);
+  bool on_neighbour_message(std::span<const std::byte> frame, Time now);
+
+  std::uint32_t index_;
+  std::string name_;
+  Port& port_;
+  EtherAddress mac_;
+  bool loops_back_;
+  Identity identity_;
+  GidTable gids_;
+  Neighbours neighbours_;
+  SendFrame send_;
+};
+
+}  // namespace uroce::control

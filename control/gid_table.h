@@ -1,0 +1,52 @@
+#pragma once
+
+// The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
+// Ethernet address; the IP addresses that the user gave follow from index 1 on and keep their
+// places. All are of type RoCE v2.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/base/result.h"
+#include "dataplane/wire/address.h"
+
+namespace uroce::control {
+
+struct IpPrefix {
+  Gid address;
+  std::uint32_t length = 128;  // bits of the 128; an IPv4 /24 is 120
+
+  [[nodiscard]] bool contains(const Gid& gid) const;
+};
+
+// "10.0.0.1/24" or "2001:db8::1/64"; without a length: the whole address. EINVAL with a sentence.
+Result<IpPrefix> parse_prefix(std::string_view text);
+
+// fe80:: and the modified EUI-64 (RFC 4291, appendix A). The GUID is its lower half.
+Gid link_local_gid(const EtherAddress& mac);
+
+[[nodiscard]] bool is_multicast(const Gid& gid);   // also an IPv4-mapped multicast address
+[[nodiscard]] bool is_link_local(const Gid& gid);  // fe80::/10
+EtherAddress multicast_mac(const Gid& gid);        // RFC 1112, 6.4; RFC 2464, 7
+
+class GidTable {
+ public:
+  GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses);
+
+  // nullptr: no entry.
+  [[nodiscard]] const Gid* find(std::uint32_t index) const {
+    return index < entries_.size() ? &entries_[index].address : nullptr;
+  }
+  [[nodiscard]] bool owns(const Gid& gid) const;
+  // Is `gid` reachable without a router, from any of our subnets?
+  [[nodiscard]] bool on_link(const Gid& gid) const;
+  [[nodiscard]] const std::vector<IpPrefix>& entries() const { return entries_; }
+  [[nodiscard]] std::vector<Gid> addresses() const;
+
+ private:
+  std::vector<IpPrefix> entries_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,72 @@
+#pragma once
+
+// The objects of a session, as control holds them. A count of users keeps one from being destroyed
+// while another needs it: EBUSY, as in Linux.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "control/protocol.h"
+#include "control/shared_memory.h"
+#include "dataplane/base/unique_fd.h"
+#include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/receive_queue.h"
+#include "dataplane/wire/path.h"
+#include "mmu/region.h"
+
+namespace uroce::control {
+
+struct ProtectionDomain {
+  PdId id = 0;
+  std::uint32_t users = 0;
+};
+
+struct MemoryRegion {
+  std::uint32_t key = 0;
+  ProtectionDomain* pd = nullptr;
+};
+
+struct Channel {
+  UniqueFd write_end;  // O_NONBLOCK; the program has the other end
+  std::uint32_t users = 0;
+};
+
+struct CqObject {
+  std::uint32_t id = 0;  // daemon-wide
+  std::uint64_t cookie = 0;
+  SharedMemory memory;
+  std::unique_ptr<CompletionQueue> queue;
+  Channel* channel = nullptr;
+  std::uint32_t users = 0;
+};
+
+struct SrqObject {
+  std::uint32_t id = 0;  // daemon-wide: the SRQ number
+  std::uint64_t cookie = 0;
+  SharedMemory memory;
+  std::unique_ptr<ReceiveQueue> queue;
+  ProtectionDomain* pd = nullptr;
+  std::uint32_t max_wr = 0, max_sge = 0, limit = 0;
+  std::uint32_t users = 0;
+};
+
+struct QpObject {
+  std::uint64_t cookie = 0;
+  SharedMemory memory;
+  std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one
+  std::unique_ptr<Qp> qp;
+  ProtectionDomain* pd = nullptr;
+  CqObject* send_cq = nullptr;
+  CqObject* recv_cq = nullptr;
+  SrqObject* srq = nullptr;
+  QpAttributesRecord attributes{};  // as the program set them last
+};
+
+struct AddressHandle {
+  ProtectionDomain* pd = nullptr;
+  Path path;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,73 @@
+#include "control/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <system_error>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace uroce::control {
+
+Error system_error(const char* what) {
+  const int code = errno;
+  return Error{code, std::string(what) + ": " + std::generic_category().message(code)};
+}
+
+Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length, Writers writers) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  SharedMemory memory;
+  const std::size_t rounded = (length + page - 1) / page * page;
+  memory.descriptor_ = UniqueFd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.descriptor_.valid()) {
+    return system_error("the daemon can't make shared memory");
+  }
+  if (::ftruncate(memory.descriptor_.get(), static_cast<off_t>(rounded)) != 0) {
+    return system_error("the daemon can't size shared memory");
+  }
+  void* mapping =
+      ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor_.get(), 0);
+  if (mapping == MAP_FAILED) {
+    return system_error("the daemon can't map shared memory (vm.max_map_count?)");
+  }
+  memory.data_ = static_cast<std::byte*>(mapping);
+  memory.length_ = rounded;
+  // The write seal comes after our own mapping, which it leaves writable.
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL |
+                    (writers == Writers::kDaemonOnly ? F_SEAL_FUTURE_WRITE : 0);
+  if (::fcntl(memory.descriptor_.get(), F_ADD_SEALS, seals) != 0) {
+    return system_error("the daemon can't seal shared memory");
+  }
+  return Result<SharedMemory>(std::move(memory));
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : descriptor_(std::move(other.descriptor_)),
+      data_(std::exchange(other.data_, nullptr)),
+      length_(std::exchange(other.length_, 0)) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(data_, other.data_);
+  std::swap(length_, other.length_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) {
+    ::munmap(data_, length_);
+  }
+}
+
+Result<UniqueFd> SharedMemory::copy_descriptor() const {
+  UniqueFd copy(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    return system_error("the daemon can't copy a descriptor");
+  }
+  return Result<UniqueFd>(std::move(copy));
+}
+
+}  // namespace uroce::control

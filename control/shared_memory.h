@@ -1,0 +1,44 @@
+#pragma once
+
+// Memory that the daemon makes and shares with a program: a memfd, mapped here and sealed so that
+// the program can neither shrink it under us (which would be a SIGBUS) nor grow it.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dataplane/base/result.h"
+#include "dataplane/base/unique_fd.h"
+
+namespace uroce::control {
+
+class SharedMemory {
+ public:
+  enum class Writers : std::uint8_t { kBoth, kDaemonOnly };
+
+  // Zeroed memory of `length` bytes, rounded up to whole pages. With kDaemonOnly programs can map
+  // it only for reading.
+  static Result<SharedMemory> create(const char* name, std::size_t length,
+                                     Writers writers = Writers::kBoth);
+
+  SharedMemory() = default;
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t length() const { return length_; }
+
+  // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps ours for others to come.
+  UniqueFd take_descriptor() { return std::move(descriptor_); }
+  [[nodiscard]] Result<UniqueFd> copy_descriptor() const;
+
+ private:
+  UniqueFd descriptor_;
+  std::byte* data_ = nullptr;
+  std::size_t length_ = 0;
+};
+
+// An Error of the current errno: "<what>: <strerror>".
+Error system_error(const char* what);
+
+}  // namespace uroce::control

@@ -1,0 +1,128 @@
+#include "control/status.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "control/qp_states.h"
+#include "control/session.h"
+
+namespace uroce::control {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The program's name; empty when it is gone already.
+std::string command_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+Json qp_status(Card& card, const QpObject& object) {
+  const Qp& qp = *object.qp;
+  Json json;
+  card.engine().call(qp.config().worker, [&](Worker&) {
+    const QpCounters& c = qp.counters();
+    json = {{"qpn", qp.config().qpn},
+            {"type", name_of(qp.config().type)},
+            {"state", name_of(qp.state())},
+            {"worker", qp.config().worker},
+            {"remote_qpn", qp.attributes().dest_qpn},
+            {"remote_gid", to_string(qp.attributes().path.destination_gid)},
+            {"requests_sent", c.requests_sent},
+            {"requests_resent", c.requests_resent},
+            {"responses_sent", c.responses_sent},
+            {"acks_sent", c.acks_sent},
+            {"naks_sent", c.naks_sent},
+            {"rnr_naks_sent", c.rnr_naks_sent},
+            {"rnr_naks_received", c.rnr_naks_received},
+            {"seq_naks_received", c.seq_naks_received},
+            {"timeouts", c.timeouts},
+            {"duplicates_received", c.duplicates_received},
+            {"bytes_sent", c.bytes_sent},
+            {"bytes_received", c.bytes_received}};
+  });
+  return json;
+}
+
+Json session_status(Card& card, const Session& session) {
+  Json qps = Json::array();
+  session.qps.for_each(
+      [&](std::uint32_t, const QpObject& object) { qps.push_back(qp_status(card, object)); });
+  return {{"id", session.id()},
+          {"pid", session.peer().pid},
+          {"uid", session.peer().uid},
+          {"command", command_of(session.peer().pid)},
+          {"device", session.device() != nullptr ? session.device()->name() : ""},
+          {"pds", session.pds.count()},
+          {"regions", session.regions.count()},
+          {"channels", session.channels.count()},
+          {"cqs", session.cqs.count()},
+          {"srqs", session.srqs.count()},
+          {"ahs", session.address_handles.count()},
+          {"events_lost", session.events_lost},
+          {"qps", std::move(qps)}};
+}
+
+Json device_status(const Device& device) {
+  const PortInfo info = device.port().info();
+  const PortCounters c = device.port().counters();
+  Json gids = Json::array();
+  for (const Gid& gid : device.gids().addresses()) {
+    gids.push_back(to_string(gid));
+  }
+  return {{"name", device.name()},
+          {"port", info.name},
+          {"mac", to_string(info.mac)},
+          {"link", info.link_up ? "up" : "down"},
+          {"mtu", info.mtu},
+          {"path_mtu", mtu_bytes(device.active_mtu_code())},
+          {"speed_mbps", info.speed_mbps},
+          {"gids", std::move(gids)},
+          {"rx_frames", c.rx_frames},
+          {"rx_bytes", c.rx_bytes},
+          {"tx_frames", c.tx_frames},
+          {"tx_bytes", c.tx_bytes},
+          {"rx_missed", c.rx_missed},
+          {"tx_refused", c.tx_refused}};
+}
+
+Json worker_status(Card& card, std::uint32_t index) {
+  WorkerCounters c;
+  card.engine().call(index, [&](Worker& worker) { c = worker.counters(); });
+  Json drops = Json::object();
+  for (std::size_t reason = 1; reason < kDropCount; ++reason) {
+    if (c.drops[reason] != 0) {
+      drops[std::string(kDropTexts[reason].name)] = c.drops[reason];
+    }
+  }
+  return {{"worker", index},          {"turns", c.turns},         {"idle_turns", c.idle_turns},
+          {"sleeps", c.sleeps},       {"rx_frames", c.rx_frames}, {"tx_frames", c.tx_frames},
+          {"drops", std::move(drops)}};
+}
+
+}  // namespace
+
+std::string status_text(Card& card) {
+  Json devices = Json::array();
+  for (const Device& device : card.devices()) {
+    devices.push_back(device_status(device));
+  }
+  Json workers = Json::array();
+  for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
+    workers.push_back(worker_status(card, worker));
+  }
+  Json sessions = Json::array();
+  for (const auto& [id, session] : card.sessions) {
+    sessions.push_back(session_status(card, *session));
+  }
+  const Json json = {{"version", "0.1.0"},
+                     {"pid", ::getpid()},
+                     {"devices", std::move(devices)},
+                     {"workers", std::move(workers)},
+                     {"sessions", std::move(sessions)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace uroce::control
