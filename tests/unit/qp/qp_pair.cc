@@ -1,0 +1,271 @@
+#include "tests/unit/qp/qp_pair.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace uroce::test {
+namespace {
+
+constexpr PdId kPd = 7;
+
+QpConfig qp_config(const EndpointConfig& config) {
+  QpConfig qp;
+  qp.qpn = config.qpn;
+  qp.pd = kPd;
+  qp.signal_all = config.signal_all;
+  qp.send_sge_max = config.sge_max;
+  qp.inline_max = config.inline_max;
+  qp.send_entry_count = config.send_entries;
+  return qp;
+}
+
+}  // namespace
+
+void HeapFrame::copy(const Frame& other) {
+  std::copy_n(other.data, other.length, bytes.data());
+  frame.length = other.length;
+}
+
+bool EventLog::has(AsyncEvent event) const {
+  return std::any_of(events.begin(), events.end(),
+                     [&](const Entry& entry) { return entry.event == event; });
+}
+
+Endpoint::Endpoint(const EndpointConfig& config)
+    : memory(config.memory_bytes),
+      keys_(quiescence_, 1'024, 1),
+      send_ring_(config.cq_entries),
+      recv_ring_(config.cq_entries),
+      send_cq_(1, send_ring_.control.get(), send_ring_.entries.data(), config.cq_entries, -1, 0,
+               false),
+      recv_cq_(2, recv_ring_.control.get(), recv_ring_.entries.data(), config.cq_entries, -1, 0,
+               false),
+      send_control_(std::make_unique<abi::RingControl>()),
+      recv_control_(std::make_unique<abi::RingControl>()),
+      send_stride_(abi::send_stride(config.sge_max, config.inline_max)),
+      recv_stride_(abi::recv_stride(config.sge_max)),
+      send_entries_(std::size_t{config.send_entries} * send_stride_),
+      recv_entries_(std::size_t{config.recv_entries} * recv_stride_),
+      send_mask_(config.send_entries - 1),
+      recv_mask_(config.recv_entries - 1) {
+  Region::Config region;
+  region.pd = kPd;
+  region.access = config.access;
+  region.iova = address();
+  region.length = memory.size();
+  region.pieces = {
+      {.start = 0, .length = memory.size(), .host = memory.data(), .remote_address = address()}};
+  key_ = keys_.add(std::make_unique<Region>(std::move(region))).value();
+  receive_queue_ =
+      std::make_unique<ReceiveQueue>(3, recv_control_.get(), recv_entries_.data(),
+                                     config.recv_entries, recv_stride_, config.sge_max, false);
+  QpConfig qp = qp_config(config);
+  qp.send_control = send_control_.get();
+  qp.send_entries = send_entries_.data();
+  qp.send_stride = send_stride_;
+  qp.receive_queue = receive_queue_.get();
+  qp.send_cq = &send_cq_;
+  qp.recv_cq = &recv_cq_;
+  qp_ = std::make_unique<Qp>(qp);
+}
+
+void Endpoint::post_send(const abi::SendWr& wr, std::span<const abi::Sge> sges) {
+  const std::uint32_t index = send_control_->producer.value;
+  std::byte* entry = send_entries_.data() + std::size_t{index & send_mask_} * send_stride_;
+  abi::SendWr posted = wr;
+  posted.sge_count = static_cast<std::uint16_t>(sges.size());
+  std::memcpy(entry, &posted, sizeof(posted));
+  std::memcpy(entry + abi::kSendPayloadOffset, sges.data(),
+              std::min(sges.size_bytes(), send_stride_ - abi::kSendPayloadOffset));
+  send_control_->producer.value = index + 1;
+}
+
+void Endpoint::post_inline(abi::SendWr wr, std::span<const std::byte> bytes) {
+  const std::uint32_t index = send_control_->producer.value;
+  std::byte* entry = send_entries_.data() + std::size_t{index & send_mask_} * send_stride_;
+  wr.flags |= abi::kInline;
+  wr.inline_length = static_cast<std::uint32_t>(bytes.size());
+  std::memcpy(entry, &wr, sizeof(wr));
+  std::memcpy(entry + abi::kSendPayloadOffset, bytes.data(),
+              std::min(bytes.size(), send_stride_ - abi::kSendPayloadOffset));
+  send_control_->producer.value = index + 1;
+}
+
+void Endpoint::post_recv(std::uint64_t wr_id, std::span<const abi::Sge> sges) {
+  const std::uint32_t index = recv_control_->producer.value;
+  std::byte* entry = recv_entries_.data() + std::size_t{index & recv_mask_} * recv_stride_;
+  const abi::RecvWr wr{
+      .wr_id = wr_id, .sge_count = static_cast<std::uint32_t>(sges.size()), .reserved = 0};
+  std::memcpy(entry, &wr, sizeof(wr));
+  std::memcpy(entry + abi::kRecvSgeOffset, sges.data(), sges.size_bytes());
+  recv_control_->producer.value = index + 1;
+}
+
+std::optional<abi::Cqe> Endpoint::poll(CqRing& ring) {
+  if (ring.control->ring.producer.value == ring.consumer) {
+    return std::nullopt;
+  }
+  const abi::Cqe cqe = ring.entries[ring.consumer & (ring.entries.size() - 1)];
+  ring.control->ring.consumer.value = ++ring.consumer;
+  return cqe;
+}
+
+void Endpoint::modify(const QpAttributes& attributes, std::uint32_t mask, Time now) {
+  TxBatch tx;
+  Turn lent = turn(now, tx);
+  qp_->modify(attributes, mask, lent);
+}
+
+void Endpoint::to_error(Time now) { modify({.state = QpState::kErr}, kQpMaskState, now); }
+
+void Endpoint::ring(Time now) {
+  TxBatch tx;
+  Turn lent = turn(now, tx);
+  qp_->on_doorbell(lent);
+}
+
+QpPair::QpPair(const PairConfig& config) : a(config.a), b(config.b), config_(config) {
+  connect(a, true);
+  connect(b, false);
+}
+
+QpAttributes QpPair::attributes(bool of_a) const {
+  QpAttributes attributes;
+  attributes.path_mtu = config_.path_mtu;
+  attributes.rq_psn = of_a ? config_.psn_b : config_.psn_a;
+  attributes.sq_psn = of_a ? config_.psn_a : config_.psn_b;
+  attributes.dest_qpn = of_a ? config_.b.qpn : config_.a.qpn;
+  attributes.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  attributes.max_rd_atomic = config_.max_rd_atomic;
+  attributes.max_dest_rd_atomic = config_.max_rd_atomic;
+  attributes.min_rnr_timer = config_.min_rnr_timer;
+  attributes.timeout = config_.timeout;
+  attributes.retry_cnt = config_.retry_cnt;
+  attributes.rnr_retry = config_.rnr_retry;
+  attributes.path.source_mac.bytes[5] = of_a ? 1 : 2;
+  attributes.path.destination_mac.bytes[5] = of_a ? 2 : 1;
+  attributes.path.source_gid = parse_ip(of_a ? "10.0.0.1" : "10.0.0.2").value();
+  attributes.path.destination_gid = parse_ip(of_a ? "10.0.0.2" : "10.0.0.1").value();
+  return attributes;
+}
+
+void QpPair::connect(Endpoint& end, bool is_a) {
+  constexpr std::uint32_t kAll = ~0U;
+  QpAttributes attributes = this->attributes(is_a);
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    attributes.state = state;
+    end.modify(attributes, kAll, now);
+  }
+}
+
+QpPair::Frames QpPair::transmit(Endpoint& from, std::size_t frames_max) {
+  Frames lent;
+  TxBatch tx;
+  for (std::size_t i = 0; i < frames_max; ++i) {
+    lent.push_back(std::make_unique<HeapFrame>());
+    tx.put_back(&lent.back()->frame);
+  }
+  Turn turn = from.turn(now, tx);
+  from.qp().on_doorbell(turn);
+  while (from.qp().has_work() && tx.room() != 0) {
+    from.qp().transmit(turn, 64 * 1'024);
+  }
+  Frames sent;
+  for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
+    const auto found = std::find_if(lent.begin(), lent.end(), [&](const auto& frame) {
+      return frame != nullptr && &frame->frame == tx.ready()[i];
+    });
+    sent.push_back(std::move(*found));
+  }
+  return sent;
+}
+
+Drop QpPair::deliver(Endpoint& to, HeapFrame& frame) {
+  const Drop drop = parse(frame.frame);
+  if (drop != Drop::kNone) {
+    return drop;
+  }
+  TxBatch tx;
+  Turn turn = to.turn(now, tx);
+  Drop dropped = Drop::kNone;
+  UROCE_CHECK(to.qp().receive(frame.frame, turn, &dropped) == Step::kDone);
+  return dropped;
+}
+
+std::unique_ptr<HeapFrame> QpPair::forge(Endpoint& to, const Headers& headers,
+                                         std::span<const std::byte> payload) const {
+  const bool to_a = &to == &a;
+  auto frame = std::make_unique<HeapFrame>();
+  Headers addressed = headers;
+  addressed.dest_qpn = to.qp().config().qpn;
+  FrameWriter writer(frame->frame, FrameTemplate(attributes(!to_a).path), addressed,
+                     static_cast<std::uint32_t>(payload.size()), 1);
+  writer.append(payload.data(), payload.size());
+  writer.finish();
+  return frame;
+}
+
+void QpPair::exchange(const Filter& lost) {
+  bool busy = true;
+  while (busy) {
+    busy = false;
+    for (const bool from_a : {true, false}) {
+      for (const auto& frame : transmit(from_a ? a : b)) {
+        busy = true;
+        UROCE_CHECK(parse(frame->frame) == Drop::kNone);
+        if (!lost || !lost(frame->frame.packet, from_a)) {
+          (void)deliver(from_a ? b : a, *frame);
+        }
+      }
+    }
+  }
+}
+
+bool QpPair::next_deadline() {
+  const Time due = std::min(a.qp().deadline(), b.qp().deadline());
+  if (due == kNever) {
+    return false;
+  }
+  now = std::max(now, due);
+  for (Endpoint* end : {&a, &b}) {
+    TxBatch tx;
+    Turn turn = end->turn(now, tx);
+    if (end->qp().deadline() <= now) {
+      end->qp().on_deadline(turn);
+    }
+  }
+  return true;
+}
+
+void QpPair::run(const Filter& lost, int rounds) {
+  exchange(lost);
+  for (int i = 0; i < rounds && next_deadline(); ++i) {
+    exchange(lost);
+  }
+}
+
+abi::SendWr send_wr(std::uint64_t wr_id, abi::WrOpcode opcode, std::uint8_t flags) {
+  abi::SendWr wr{};
+  wr.wr_id = wr_id;
+  wr.opcode = opcode;
+  wr.flags = flags;
+  return wr;
+}
+
+abi::SendWr rdma_wr(std::uint64_t wr_id, abi::WrOpcode opcode, const Endpoint& remote,
+                    std::size_t offset, std::uint8_t flags) {
+  abi::SendWr wr = send_wr(wr_id, opcode, flags);
+  wr.remote_address = remote.address(offset);
+  wr.rkey = remote.key();
+  return wr;
+}
+
+void fill_pattern(std::span<std::byte> bytes, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(random());
+  }
+}
+
+}  // namespace uroce::test

@@ -1,0 +1,185 @@
+#pragma once
+
+// Two queue pairs connected to each other, each with rings, completion queues and memory of its
+// own, in one thread and in virtual time. Frames go from one to the other by hand, so a test can
+// look at each, lose it or change it.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dataplane/abi/completion.h"
+#include "dataplane/abi/work_request.h"
+#include "dataplane/qp/qp.h"
+#include "mmu/key_table.h"
+#include "mmu/quiescence.h"
+
+namespace uroce::test {
+
+// A frame with its bytes.
+struct HeapFrame {
+  HeapFrame() : bytes(4'300) {
+    frame.data = bytes.data();
+    frame.capacity = static_cast<std::uint32_t>(bytes.size());
+  }
+  HeapFrame(const HeapFrame& other) : HeapFrame() { copy(other.frame); }
+  HeapFrame& operator=(const HeapFrame&) = delete;
+  void copy(const Frame& other);
+
+  std::vector<std::byte> bytes;
+  Frame frame;
+};
+
+struct EventLog final : EventSink {
+  void announce(AsyncEvent event, std::uint32_t object) override {
+    events.push_back({event, object});
+  }
+  [[nodiscard]] bool has(AsyncEvent event) const;
+  struct Entry {
+    AsyncEvent event;
+    std::uint32_t object;
+  };
+  std::vector<Entry> events;
+};
+
+// What differs between tests. Both ends get the same, but for the PSNs.
+struct EndpointConfig {
+  std::uint32_t qpn = 17;
+  std::uint32_t send_entries = 64;
+  std::uint32_t recv_entries = 64;
+  std::uint32_t cq_entries = 256;
+  std::uint32_t sge_max = 4;
+  std::uint32_t inline_max = 64;
+  std::size_t memory_bytes = 1U << 20U;
+  std::uint32_t access =
+      kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  bool signal_all = false;
+};
+
+// One end: everything that a program and its card have for one queue pair.
+class Endpoint {
+ public:
+  explicit Endpoint(const EndpointConfig& config);
+
+  // The program's side.
+  std::vector<std::byte> memory;
+  [[nodiscard]] std::uint64_t address(std::size_t offset = 0) const {
+    return reinterpret_cast<std::uint64_t>(memory.data()) + offset;
+  }
+  [[nodiscard]] std::uint32_t key() const { return key_; }
+  [[nodiscard]] abi::Sge sge(std::size_t offset, std::size_t length) const {
+    return {address(offset), static_cast<std::uint32_t>(length), key_};
+  }
+  void post_send(const abi::SendWr& wr, std::span<const abi::Sge> sges = {});
+  void post_inline(abi::SendWr wr, std::span<const std::byte> bytes);
+  void post_recv(std::uint64_t wr_id, std::span<const abi::Sge> sges);
+  [[nodiscard]] std::optional<abi::Cqe> poll_send() { return poll(send_ring_); }
+  [[nodiscard]] std::optional<abi::Cqe> poll_recv() { return poll(recv_ring_); }
+  // The send queue's index that the program may scribble over, and what the card publishes.
+  [[nodiscard]] std::atomic<std::uint32_t>& send_producer() {
+    return send_control_->producer.value;
+  }
+  [[nodiscard]] std::uint32_t send_consumer() const { return send_control_->consumer.value; }
+
+  // The card's side.
+  [[nodiscard]] Qp& qp() { return *qp_; }
+  [[nodiscard]] KeyTable& keys() { return keys_; }
+  Turn turn(Time now, TxBatch& tx) { return {now, tx, keys_, events, dirty_}; }
+  void modify(const QpAttributes& attributes, std::uint32_t mask, Time now = 0);
+  void to_error(Time now = 0);
+  void ring(Time now);
+
+  EventLog events;
+
+ private:
+  struct CqRing {
+    explicit CqRing(std::uint32_t entry_count)
+        : control(std::make_unique<abi::CqControl>()), entries(entry_count) {}
+    std::unique_ptr<abi::CqControl> control;
+    std::vector<abi::Cqe> entries;
+    std::uint32_t consumer = 0;
+  };
+  static std::optional<abi::Cqe> poll(CqRing& ring);
+
+  Quiescence quiescence_;
+  KeyTable keys_;
+  std::uint32_t key_ = 0;
+  CqRing send_ring_;
+  CqRing recv_ring_;
+  CompletionQueue send_cq_;
+  CompletionQueue recv_cq_;
+  std::unique_ptr<abi::RingControl> send_control_;
+  std::unique_ptr<abi::RingControl> recv_control_;
+  std::uint32_t send_stride_;
+  std::uint32_t recv_stride_;
+  std::vector<std::byte> send_entries_;
+  std::vector<std::byte> recv_entries_;
+  std::uint32_t send_mask_;
+  std::uint32_t recv_mask_;
+  std::unique_ptr<ReceiveQueue> receive_queue_;
+  std::vector<CompletionQueue*> dirty_;
+  std::unique_ptr<Qp> qp_;
+};
+
+// What both ends agree on.
+struct PairConfig {
+  EndpointConfig a{};
+  EndpointConfig b{.qpn = 18};
+  std::uint32_t path_mtu = 1024;
+  std::uint32_t psn_a = 100;  // the first PSN that a sends
+  std::uint32_t psn_b = 200;
+  std::uint8_t max_rd_atomic = 4;
+  std::uint8_t timeout = 14;
+  std::uint8_t retry_cnt = 7;
+  std::uint8_t rnr_retry = 7;
+  std::uint8_t min_rnr_timer = 1;
+};
+
+class QpPair {
+ public:
+  explicit QpPair(const PairConfig& config = {});
+
+  Endpoint a;
+  Endpoint b;
+  Time now = 1'000'000;
+
+  using Frames = std::vector<std::unique_ptr<HeapFrame>>;
+  // What `from` sends now, at most `frames_max` frames.
+  [[nodiscard]] Frames transmit(Endpoint& from, std::size_t frames_max = TxBatch::kFramesMax);
+  // Parses the frame as the wire would have brought it, and gives it to `to`.
+  Drop deliver(Endpoint& to, HeapFrame& frame);
+  // A frame as the other end of `to` would send it: for answers that no honest peer gives.
+  [[nodiscard]] std::unique_ptr<HeapFrame> forge(Endpoint& to, const Headers& headers,
+                                                 std::span<const std::byte> payload = {}) const;
+
+  // Lets both ends send and receive until neither has anything to say. `lost` is asked about each
+  // frame.
+  using Filter = std::function<bool(const Packet& packet, bool to_b)>;
+  void exchange(const Filter& lost = {});
+  // As exchange, and time passes from deadline to deadline while there are any, `rounds` times at
+  // most.
+  void run(const Filter& lost = {}, int rounds = 64);
+  // Time passes to the next deadline, which is served. False if there is none.
+  bool next_deadline();
+
+  [[nodiscard]] QpAttributes attributes(bool of_a) const;
+
+ private:
+  void connect(Endpoint& end, bool is_a);
+  PairConfig config_;
+};
+
+// Work requests.
+[[nodiscard]] abi::SendWr send_wr(std::uint64_t wr_id, abi::WrOpcode opcode,
+                                  std::uint8_t flags = abi::kSignaled);
+[[nodiscard]] abi::SendWr rdma_wr(std::uint64_t wr_id, abi::WrOpcode opcode, const Endpoint& remote,
+                                  std::size_t offset, std::uint8_t flags = abi::kSignaled);
+
+void fill_pattern(std::span<std::byte> bytes, std::uint32_t seed);
+
+}  // namespace uroce::test
