@@ -1,0 +1,124 @@
+// CRC-32: every kernel against libdeflate, at every length up to a frame and beyond, at all
+// alignments that matter, whole and in pieces.
+
+#include "dataplane/wire/crc32.h"
+
+#include <gtest/gtest.h>
+#include <libdeflate.h>
+
+#include <algorithm>
+
+#include "tests/wire/sample.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kLengthMax = 4200;
+
+// libdeflate's sum starts and ends inverted; the kernels' register isn't.
+std::uint32_t reference(std::uint32_t state, const std::byte* bytes, std::size_t length) {
+  return ~libdeflate_crc32(~state, bytes, length);
+}
+
+class Crc32 : public testing::TestWithParam<const Crc32Kernel*> {
+ protected:
+  const Crc32Kernel& kernel_ = *GetParam();
+  Random random_{20'261'121};
+  Bytes bytes_ = random_bytes(random_, kLengthMax + 64);
+
+  std::uint32_t random_state() { return static_cast<std::uint32_t>(random_()); }
+};
+
+TEST_P(Crc32, check_value_of_the_catalogue) {
+  // "123456789" sums to 0xCBF43926 with CRC-32/ISO-HDLC.
+  const auto* text = reinterpret_cast<const std::byte*>("123456789");
+  EXPECT_EQ(~kernel_.update(0xFFFF'FFFF, text, 9), 0xCBF4'3926U);
+}
+
+TEST_P(Crc32, update_equals_libdeflate) {
+  for (const std::size_t alignment : {0, 1, 2, 4, 7, 8, 15, 16, 33}) {
+    const std::byte* start = bytes_.data() + alignment;
+    for (std::size_t length = 0; length <= kLengthMax; ++length) {
+      const std::uint32_t state = random_state();
+      ASSERT_EQ(kernel_.update(state, start, length), reference(state, start, length))
+          << "length " << length << ", alignment " << alignment;
+    }
+  }
+}
+
+TEST_P(Crc32, copy_copies_and_equals_libdeflate) {
+  Bytes copied(bytes_.size() + 64);
+  constexpr std::byte kGuard{0xA5};
+  for (const auto& [from, to] : {std::pair{0, 0}, {1, 2}, {3, 54}, {8, 58}, {15, 15}, {33, 7}}) {
+    const std::byte* source = bytes_.data() + from;
+    std::byte* destination = copied.data() + to;
+    for (std::size_t length = 0; length <= kLengthMax; ++length) {
+      const std::uint32_t state = random_state();
+      std::fill(copied.begin(), copied.end(), kGuard);
+      ASSERT_EQ(kernel_.copy(state, destination, source, length), reference(state, source, length))
+          << "length " << length << ", from " << from << ", to " << to;
+      ASSERT_TRUE(std::equal(source, source + length, destination)) << "length " << length;
+      // Nothing in front or behind was written.
+      ASSERT_EQ(std::count(copied.data(), destination, kGuard), to);
+      ASSERT_EQ(std::count(destination + length, destination + length + 64, kGuard), 64);
+    }
+  }
+}
+
+TEST_P(Crc32, masked_update_sums_the_bytes_ored_with_the_mask) {
+  const Bytes mask_bytes = random_bytes(random_, CrcMask{}.size());
+  CrcMask mask;
+  std::copy(mask_bytes.begin(), mask_bytes.end(), mask.begin());
+  for (const std::size_t alignment : {0, 1, 14, 18}) {
+    Bytes masked(bytes_.begin() + static_cast<std::ptrdiff_t>(alignment), bytes_.end());
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      masked[i] |= mask[i];
+    }
+    for (std::size_t length = 16; length <= kLengthMax; ++length) {
+      const std::uint32_t state = random_state();
+      ASSERT_EQ(kernel_.update_masked(state, bytes_.data() + alignment, length, mask),
+                reference(state, masked.data(), length))
+          << "length " << length << ", alignment " << alignment;
+    }
+  }
+}
+
+TEST_P(Crc32, touches_nothing_outside) {
+  // Allocations of exactly the length: what AddressSanitizer sees.
+  for (std::size_t length = 0; length <= 300; ++length) {
+    const Bytes exact(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(length));
+    Bytes copied(length);
+    const std::uint32_t expected = reference(0, bytes_.data(), length);
+    ASSERT_EQ(kernel_.update(0, exact.data(), length), expected);
+    ASSERT_EQ(kernel_.copy(0, copied.data(), exact.data(), length), expected);
+    ASSERT_EQ(copied, exact);
+  }
+}
+
+TEST_P(Crc32, a_sum_in_pieces_is_the_sum) {
+  for (int round = 0; round < 500; ++round) {
+    const std::size_t length = random_() % kLengthMax;
+    std::uint32_t state = 0;
+    for (std::size_t at = 0; at < length;) {
+      const std::size_t piece = std::min<std::size_t>(length - at, 1 + random_() % 700);
+      state = kernel_.update(state, bytes_.data() + at, piece);
+      at += piece;
+    }
+    ASSERT_EQ(state, reference(0, bytes_.data(), length));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(kernels, Crc32,
+                         testing::ValuesIn(crc32_kernels().begin(), crc32_kernels().end()),
+                         [](const auto& instance) { return std::string(instance.param->name); });
+
+TEST(Crc32Choice, the_fastest_is_in_use_and_another_can_be_chosen) {
+  const Crc32Kernel& chosen = crc32_kernel();
+  EXPECT_EQ(&chosen, crc32_kernels().back());
+  set_crc32_kernel(kCrc32Portable);
+  EXPECT_EQ(&crc32_kernel(), &kCrc32Portable);
+  set_crc32_kernel(chosen);
+}
+
+}  // namespace
+}  // namespace uroce::test
