@@ -59,7 +59,7 @@ class Death(E2eCase):
         if other == "client":
             program_of_other.expect_failure(_ERROR_SECONDS_MAX)
         getattr(wire, other).daemon.expect_running()
-        self.assertTrue(self.status(getattr(wire, other).daemon)["ports"])
+        self.assertTrue(self.status(getattr(wire, other).daemon)["devices"])
         getattr(wire, other).daemon.stop()
 
     def test_killed_daemon_shared_memory_server(self):

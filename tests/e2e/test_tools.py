@@ -69,7 +69,7 @@ class Run(E2eCase):
 class Status(E2eCase):
     def test_json(self):
         status = self.status(self.wire("loopback").server.daemon)
-        for key in ("ports", "sessions", "workers"):
+        for key in ("devices", "sessions", "workers"):
             self.assertIn(key, status)
 
     def test_text(self):
