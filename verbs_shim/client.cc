@@ -1,0 +1,220 @@
+#include "verbs_shim/client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "dataplane/abi/version.h"
+#include "verbs_shim/log.h"
+
+namespace uroce::shim {
+
+Descriptors::~Descriptors() {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (descriptors_[i] >= 0) {
+      close(descriptors_[i]);
+    }
+  }
+}
+
+int Descriptors::take(std::uint32_t index) {
+  if (index >= count_) {
+    return -1;
+  }
+  const int descriptor = descriptors_[index];
+  descriptors_[index] = -1;
+  return descriptor;
+}
+
+void Descriptors::add(int descriptor) {
+  if (count_ < control::kDescriptorsMax) {
+    descriptors_[count_++] = descriptor;
+  } else {
+    close(descriptor);
+  }
+}
+
+Client::~Client() {
+  if (descriptor_ >= 0) {
+    close(descriptor_);
+  }
+}
+
+const char* Client::socket_path() {
+  const char* path = std::getenv(control::kSocketVariable);
+  return path != nullptr && path[0] != '\0' ? path : control::kSocketDefault;
+}
+
+int Client::connect() {
+  const char* path = socket_path();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (std::strlen(path) >= sizeof(address.sun_path)) {
+    return ENAMETOOLONG;
+  }
+  std::strcpy(address.sun_path, path);
+  descriptor_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (descriptor_ < 0) {
+    return errno;
+  }
+  int outcome = 0;
+  do {
+    outcome = ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } while (outcome != 0 && errno == EINTR);
+  if (outcome != 0) {
+    const int error = errno;
+    close(descriptor_);
+    descriptor_ = -1;
+    return error;
+  }
+  alive_.store(true, std::memory_order_relaxed);
+  return 0;
+}
+
+int Client::lost() {
+  alive_.store(false, std::memory_order_relaxed);
+  return ENODEV;
+}
+
+int Client::send_record(const control::RequestHeader& request, std::size_t length,
+                        std::span<const int> passed) const {
+  iovec bytes{const_cast<control::RequestHeader*>(&request), length};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kDescriptorsMax)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  if (!passed.empty()) {
+    message.msg_control = ancillary;
+    message.msg_controllen = CMSG_SPACE(passed.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(passed.size_bytes());
+    std::memcpy(CMSG_DATA(header), passed.data(), passed.size_bytes());
+  }
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(length) ? 0 : ENODEV;
+}
+
+int Client::receive_record(control::ReplyHeader& reply, std::size_t size,
+                           Descriptors* received) const {
+  iovec bytes{&reply, size};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kDescriptorsMax)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary;
+  message.msg_controllen = sizeof(ancillary);
+  ssize_t length = 0;
+  do {
+    length = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC);
+  } while (length < 0 && errno == EINTR);
+  if (length <= 0) {
+    return ENODEV;
+  }
+  Descriptors unwanted;
+  Descriptors& keep = received != nullptr ? *received : unwanted;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      keep.add(descriptor);
+    }
+  }
+  const auto got = static_cast<std::size_t>(length);
+  if (got < sizeof(control::ReplyHeader) || reply.magic != control::kMagic) {
+    return EPROTO;
+  }
+  std::memset(reinterpret_cast<char*>(&reply) + got, 0, size - got);
+  reply.message[control::kMessageMax - 1] = '\0';
+  if (reply.error == 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return EPROTO;
+  }
+  return 0;
+}
+
+int Client::exchange(const char* call_name, control::Command command,
+                     control::RequestHeader& request, std::size_t request_length,
+                     control::ReplyHeader& reply, std::size_t reply_size, Descriptors* received,
+                     std::span<const int> passed, Part part) {
+  const bool answered = part == Part::kOnly || part == Part::kLast;
+  if (part == Part::kOnly || part == Part::kFirst) {
+    pthread_mutex_lock(&mutex_);
+    ++sequence_;
+  }
+  const int error = converse(call_name, command, request, request_length, reply, reply_size,
+                             received, passed, answered);
+  if (answered || error != 0) {
+    pthread_mutex_unlock(&mutex_);
+  }
+  return error;
+}
+
+int Client::converse(const char* call_name, control::Command command,
+                     control::RequestHeader& request, std::size_t request_length,
+                     control::ReplyHeader& reply, std::size_t reply_size, Descriptors* received,
+                     std::span<const int> passed, bool answered) {
+  if (!alive()) {
+    explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");
+    return ENODEV;
+  }
+  request.magic = control::kMagic;
+  request.version = abi::kVersion;
+  request.command = command;
+  request.sequence = sequence_;
+  request.length = static_cast<std::uint32_t>(request_length);
+  request.descriptor_count = static_cast<std::uint32_t>(passed.size());
+  int error = send_record(request, request_length, passed);
+  if (error == 0 && answered) {
+    error = receive_record(reply, reply_size, received);
+    if (error == 0 && reply.sequence != sequence_) {
+      error = EPROTO;
+    }
+  }
+  if (error != 0) {
+    explain(call_name, error, "the daemon closed the connection or sent nonsense");
+    return lost();
+  }
+  if (answered && reply.error != 0) {
+    explain(call_name, reply.error, reply.message);
+    return reply.error;
+  }
+  return 0;
+}
+
+bool Client::check() {
+  if (!alive()) {
+    return false;
+  }
+  pollfd socket{.fd = descriptor_, .events = 0, .revents = 0};
+  if (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
+    lost();
+  }
+  return alive();
+}
+
+void Client::abandon_after_fork() {
+  lost();
+  // Another thread of the parent may have held the mutex; nobody in the child will unlock it.
+  mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  if (descriptor_ >= 0) {
+    close(descriptor_);  // or the daemon wouldn't notice the parent's death while the child lives
+    descriptor_ = -1;
+  }
+}
+
+}  // namespace uroce::shim

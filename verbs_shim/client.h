@@ -1,0 +1,93 @@
+#pragma once
+
+// The conversation with the daemon: one SOCK_SEQPACKET connection, one request and its reply at a
+// time (control/protocol.h).
+//
+// Any thread may call; calls take turns. A connection belongs to the process that made it: after a
+// fork the child's copy is closed and its calls fail, so that a child can't speak for its parent.
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "control/protocol.h"
+
+namespace uroce::shim {
+
+// Received file descriptors; those that nobody takes are closed.
+class Descriptors {
+ public:
+  Descriptors() = default;
+  ~Descriptors();
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+
+  [[nodiscard]] std::uint32_t count() const { return count_; }
+  [[nodiscard]] int peek(std::uint32_t index) const {
+    return index < count_ ? descriptors_[index] : -1;
+  }
+  int take(std::uint32_t index);
+  void add(int descriptor);
+
+ private:
+  int descriptors_[control::kDescriptorsMax];
+  std::uint32_t count_ = 0;
+};
+
+class Client {
+ public:
+  Client() = default;
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Connects to the socket that UROCE_SOCKET names. 0 or an errno value.
+  int connect();
+  static const char* socket_path();
+
+  // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
+  // daemon's refusal, or ENODEV once the connection is gone. `call` names the verb in messages.
+  template <typename Request, typename Reply>
+  int call(const char* call_name, control::Command command, Request& request, Reply& reply,
+           Descriptors* received = nullptr, std::span<const int> passed = {}) {
+    return exchange(call_name, command, request.header, sizeof(request), reply.header,
+                    sizeof(reply), received, passed);
+  }
+
+  // Which record of a request this is. Only the last (or only) one is answered; the connection is
+  // the caller's from the first to the last, or to the first failure.
+  enum class Part : std::uint8_t { kOnly, kFirst, kMiddle, kLast };
+
+  // As call(), for records whose length isn't that of their type. The reply is zeroed behind what
+  // came.
+  int exchange(const char* call_name, control::Command command, control::RequestHeader& request,
+               std::size_t request_length, control::ReplyHeader& reply, std::size_t reply_size,
+               Descriptors* received, std::span<const int> passed, Part part = Part::kOnly);
+
+  // Whether the daemon is gone. alive() is one load; check() asks the socket.
+  [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
+  bool check();
+  void abandon_after_fork();
+
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  int converse(const char* call_name, control::Command command, control::RequestHeader& request,
+               std::size_t request_length, control::ReplyHeader& reply, std::size_t reply_size,
+               Descriptors* received, std::span<const int> passed, bool answered);
+  int send_record(const control::RequestHeader& request, std::size_t length,
+                  std::span<const int> passed) const;
+  int receive_record(control::ReplyHeader& reply, std::size_t size, Descriptors* received) const;
+  int lost();
+
+  int descriptor_ = -1;
+  // Set false once, by whoever notices; guards nothing, so relaxed is enough.
+  std::atomic<bool> alive_{false};
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows and the conversation
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace uroce::shim

@@ -1,0 +1,162 @@
+// Completion queues: making, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc.
+
+#include "verbs_shim/handle.h"
+#include "verbs_shim/log.h"
+#include "verbs_shim/objects.h"
+#include "verbs_shim/operations.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kFlagsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+// Asks the daemon for the queue and maps it. 0 or an errno value.
+int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
+  Context& context = *of(cq.base.context);
+  control::CreateCqRequest request{};
+  request.cookie = cq.cookie;
+  request.entries = attr.cqe;
+  request.channel = attr.channel != nullptr ? of(attr.channel)->handle + 1 : 0;
+  request.vector = attr.comp_vector;
+  control::CreateCqReply reply{};
+  Descriptors received;
+  int error =
+      context.client.call("ibv_create_cq", control::Command::kCreateCq, request, reply, &received);
+  if (error != 0) {
+    return error;
+  }
+  error = cq.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  cq.control = cq.memory.at<abi::CqControl>(reply.control_offset);
+  cq.entries = cq.memory.at<abi::Cqe>(reply.entries_offset, reply.entries);
+  const bool power_of_two =
+      reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0 && error == 0;
+  if (!power_of_two || cq.control == nullptr || cq.entries == nullptr) {
+    destroy_handle("ibv_create_cq", cq.base.context, control::Command::kDestroyCq, reply.handle);
+    return error != 0 ? error : EPROTO;
+  }
+  cq.base.handle = reply.handle;
+  cq.base.cqe = static_cast<int>(reply.entries);
+  cq.mask = reply.entries - 1;
+  return 0;
+}
+
+void count_channel_user(ibv_comp_channel* channel, int difference) {
+  if (channel != nullptr) {
+    pthread_mutex_lock(&channel->context->mutex);
+    channel->refcnt += difference;
+    pthread_mutex_unlock(&channel->context->mutex);
+  }
+}
+
+Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
+  if (attr.comp_vector >= static_cast<unsigned>(context->num_comp_vectors)) {
+    refuse("ibv_create_cq", EINVAL, "no completion vector has this number");
+    return nullptr;
+  }
+  auto* cq = make<Cq>();
+  if (cq == nullptr) {
+    return nullptr;
+  }
+  cq->base.context = context;
+  cq->base.channel = attr.channel;
+  cq->base.cq_context = attr.cq_context;
+  pthread_mutex_init(&cq->base.mutex, nullptr);
+  pthread_cond_init(&cq->base.cond, nullptr);
+  cq->cookie = of(context)->registry.add(cq);
+  const int error = cq->cookie != 0 ? attach(*cq, attr) : ENOMEM;
+  if (error != 0) {
+    of(context)->registry.remove(cq->cookie);
+    delete cq;
+    errno = error;
+    return nullptr;
+  }
+  count_channel_user(attr.channel, 1);
+  return cq;
+}
+
+}  // namespace
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  if ((attr->wc_flags & ~kFlagsKnown) != 0 ||
+      (attr->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0 ||
+      ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+       (attr->flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0)) {
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "a completion field or flag that isn't there yet");
+    return nullptr;
+  }
+  Cq* cq = create(context, *attr);
+  if (cq == nullptr) {
+    return nullptr;
+  }
+  fill_poll_operations(*cq);
+  return &cq->base;
+}
+
+int req_notify_cq(ibv_cq* base, int solicited_only) {
+  Cq& cq = *of(base);
+  if (!of(base->context)->client.alive()) {
+    return ENODEV;
+  }
+  auto& arm = cq.control->arm;
+  // Both pair with the daemon's look at `arm` behind a full fence after it published a completion;
+  // the program polls once more after this call. A wish for the next completion stands until it is
+  // fulfilled: one for solicited completions only doesn't weaken it (IBTA vol. 1, 11.4.2.2).
+  if (solicited_only == 0) {
+    arm.store(static_cast<std::uint32_t>(abi::Arm::kNext), std::memory_order_seq_cst);
+  } else {
+    auto unarmed = static_cast<std::uint32_t>(abi::Arm::kNone);
+    arm.compare_exchange_strong(unarmed, static_cast<std::uint32_t>(abi::Arm::kSolicited),
+                                std::memory_order_seq_cst);
+  }
+  return 0;
+}
+
+}  // namespace uroce::shim
+
+using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using uroce::control::Command;
+
+extern "C" {
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entry_count, void* cq_context,
+                      ibv_comp_channel* channel, int vector) {
+  if (entry_count <= 0 || vector < 0) {
+    refuse("ibv_create_cq", EINVAL, "a queue needs at least one entry and a valid vector");
+    return nullptr;
+  }
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = static_cast<std::uint32_t>(entry_count);
+  attr.cq_context = cq_context;
+  attr.channel = channel;
+  attr.comp_vector = static_cast<std::uint32_t>(vector);
+  Cq* cq = create(context, attr);
+  return cq != nullptr ? &plain(*cq) : nullptr;
+}
+
+int ibv_resize_cq(ibv_cq* cq, int entry_count) {
+  (void)cq;
+  (void)entry_count;
+  return refuse("ibv_resize_cq", EOPNOTSUPP, "resizing isn't there yet");
+}
+
+int ibv_destroy_cq(ibv_cq* base) {
+  Cq* cq = of(base);
+  const int error =
+      destroy_handle("ibv_destroy_cq", base->context, Command::kDestroyCq, base->handle);
+  if (error != 0) {
+    return error;
+  }
+  of(base->context)->registry.remove(cq->cookie);
+  wait_for_acknowledgements(base->mutex, base->cond, base->comp_events_completed,
+                            cq->comp_events_delivered);
+  wait_for_acknowledgements(base->mutex, base->cond, base->async_events_completed,
+                            cq->async_events_delivered);
+  count_channel_user(base->channel, -1);
+  pthread_cond_destroy(&base->cond);
+  pthread_mutex_destroy(&base->mutex);
+  delete cq;
+  return 0;
+}
+}

@@ -1,0 +1,41 @@
+#include "verbs_shim/log.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace uroce::shim {
+namespace {
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
+}
+
+}  // namespace
+
+void explain(const char* call, int error, const char* sentence) {
+  static const bool debug = is_set("UROCE_DEBUG");
+  if (debug) {
+    std::fprintf(stderr, "uroce: %s: %s (%s)\n", call, sentence, strerrorname_np(error));
+  }
+}
+
+int refuse(const char* call, int error, const char* sentence) {
+  explain(call, error, sentence);
+  errno = error;
+  return error;
+}
+
+void complain_once(const char* format, const char* first, const char* second) {
+  static std::atomic<bool> said{false};
+  if (!is_set("UROCE_QUIET") && !said.exchange(true, std::memory_order_relaxed)) {
+    std::fprintf(stderr, "uroce: ");
+    std::fprintf(stderr, format, first, second);  // NOLINT: the callers' formats are literals
+    std::fprintf(stderr, "\n");
+  }
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,17 @@
+#pragma once
+
+// What the shim says on the program's stderr: one line when there is no daemon (UROCE_QUIET=1
+// silences it), and with UROCE_DEBUG=1 the sentence behind every refused call.
+
+namespace uroce::shim {
+
+// REQUIRES: `call` names the verb, `sentence` says why it was refused.
+void explain(const char* call, int error, const char* sentence);
+
+// explain(), then sets errno and returns the error, for verbs that report either way.
+int refuse(const char* call, int error, const char* sentence);
+
+// For the user, once a process.
+void complain_once(const char* format, const char* first, const char* second);
+
+}  // namespace uroce::shim

@@ -1,0 +1,63 @@
+#pragma once
+
+// Memory of the daemon's that this process maps: rings, doorbells, status pages.
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::shim {
+
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping() { reset(); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  // Maps the first `length` bytes of the file. A file that is shorter than the daemon said is
+  // refused, because touching it would be a SIGBUS. 0 or an errno value.
+  int map(int descriptor, std::size_t length, int protection) {
+    struct stat status {};
+    if (fstat(descriptor, &status) != 0) {
+      return errno;
+    }
+    if (length == 0 || static_cast<std::size_t>(status.st_size) < length) {
+      return EPROTO;
+    }
+    void* memory = mmap(nullptr, length, protection, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) {
+      return errno;
+    }
+    reset();
+    memory_ = static_cast<std::byte*>(memory);
+    length_ = length;
+    return 0;
+  }
+
+  void reset() {
+    if (memory_ != nullptr) {
+      munmap(memory_, length_);
+      memory_ = nullptr;
+      length_ = 0;
+    }
+  }
+
+  // The T at this distance, or nullptr if it isn't wholly inside or not aligned.
+  template <typename T>
+  [[nodiscard]] T* at(std::uint64_t offset, std::uint64_t count = 1) const {
+    if (offset > length_ || count > (length_ - offset) / sizeof(T) || offset % alignof(T) != 0) {
+      return nullptr;
+    }
+    return reinterpret_cast<T*>(memory_ + offset);
+  }
+
+ private:
+  std::byte* memory_ = nullptr;
+  std::size_t length_ = 0;
+};
+
+}  // namespace uroce::shim

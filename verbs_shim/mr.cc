@@ -1,0 +1,109 @@
+// Memory regions: what the program may let others reach, and by which key.
+
+#include "verbs_shim/handle.h"
+#include "verbs_shim/log.h"
+#include "verbs_shim/memory/shared_memory.h"
+#include "verbs_shim/mr_records.h"
+#include "verbs_shim/objects.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr unsigned kRemoteStores = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned kMandatory = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+
+// 0, or why these rights can't be had. Optional ones are never a reason (ibv_reg_mr's manual).
+int check_access(unsigned access) {
+  const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+  if ((wanted & IBV_ACCESS_ON_DEMAND) != 0) {
+    return refuse("ibv_reg_mr", EOPNOTSUPP, "on-demand paging isn't there yet");
+  }
+  if ((wanted & ~kMandatory) != 0) {
+    return refuse("ibv_reg_mr", EOPNOTSUPP, "an access flag that this device doesn't know");
+  }
+  if ((wanted & kRemoteStores) != 0 && (wanted & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    return refuse("ibv_reg_mr", EINVAL, "remote write or atomic access needs local write");
+  }
+  return 0;
+}
+
+std::uint64_t address_of(const Mr& mr) { return reinterpret_cast<std::uintptr_t>(mr.base.addr); }
+
+// Makes the pages shared and has the daemon map them. 0 or an errno value.
+int register_range(Mr& mr, std::uint64_t iova) {
+  auto description = describe_memory(address_of(mr), mr.base.length, mr.access);
+  if (!description) {
+    return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
+  }
+  control::RegMrReply reply{};
+  int error = share_arenas(*of(mr.base.context), *description);
+  if (error == 0) {
+    const control::RegMrRequest head{.header = {},
+                                     .address = address_of(mr),
+                                     .length = mr.base.length,
+                                     .iova = iova,
+                                     .pd = mr.base.pd->handle,
+                                     .access = mr.access,
+                                     .piece_count = 0,
+                                     .more_pieces = 0};
+    error = send_registration(of(mr.base.context)->client, head, *description, reply);
+  }
+  if (error != 0) {
+    release_memory(address_of(mr), mr.base.length, mr.access);
+    return error;
+  }
+  mr.base.handle = reply.handle;
+  mr.base.lkey = reply.lkey;
+  mr.base.rkey = reply.rkey;
+  return 0;
+}
+
+}  // namespace
+}  // namespace uroce::shim
+
+using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+
+extern "C" {
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                         unsigned int access) {
+  Mr* mr = check_access(access) == 0 ? make<Mr>() : nullptr;
+  if (mr == nullptr) {
+    return nullptr;
+  }
+  mr->base.context = pd->context;
+  mr->base.pd = pd;
+  mr->base.addr = address;
+  mr->base.length = length;
+  mr->access = access & (kMandatory | static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING));
+  const int error = register_range(*mr, (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova);
+  if (error != 0) {
+    delete mr;
+    errno = error;
+    return nullptr;
+  }
+  return &mr->base;
+}
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+  return ibv_reg_mr_iova2(pd, address, length, reinterpret_cast<std::uintptr_t>(address),
+                          static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
+  return ibv_reg_mr_iova2(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+int ibv_dereg_mr(ibv_mr* base) {
+  auto* mr = reinterpret_cast<Mr*>(base);
+  const int error = destroy_handle("ibv_dereg_mr", base->context, uroce::control::Command::kDeregMr,
+                                   base->handle);
+  if (error == 0) {
+    release_memory(address_of(*mr), base->length, mr->access);
+    delete mr;
+  }
+  return error;
+}
+}

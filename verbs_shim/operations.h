@@ -1,0 +1,34 @@
+#pragma once
+
+// The calls that programs reach through tables of function pointers, and the tables' filling.
+
+#include "verbs_shim/objects.h"
+
+namespace uroce::shim {
+
+// Fills ibv_context.ops and verbs_context. What stays null there answers EOPNOTSUPP by itself, in
+// the headers' inline functions.
+void fill_operations(Context& context);
+void fill_wr_operations(Qp& qp);    // qp_ex.cc
+void fill_poll_operations(Cq& cq);  // cq_ex.cc
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int poll_cq(ibv_cq* cq, int entry_count, ibv_wc* wc);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t length);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attr, size_t length);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
+int get_srq_num(ibv_srq* srq, uint32_t* number);
+
+// Fork handling knows every open context.
+void remember(Context& context);
+void forget(Context& context);
+
+}  // namespace uroce::shim

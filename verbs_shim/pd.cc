@@ -1,0 +1,37 @@
+// Protection domains.
+
+#include "verbs_shim/handle.h"
+#include "verbs_shim/objects.h"
+
+using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using uroce::control::Command;
+
+extern "C" {
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  auto* pd = make<Pd>();
+  if (pd == nullptr) {
+    return nullptr;
+  }
+  PlainRequest request{};
+  uroce::control::HandleReply reply{};
+  const int error = of(context)->client.call("ibv_alloc_pd", Command::kAllocPd, request, reply);
+  if (error != 0) {
+    delete pd;
+    errno = error;
+    return nullptr;
+  }
+  pd->base.context = context;
+  pd->base.handle = reply.handle;
+  return &pd->base;
+}
+
+int ibv_dealloc_pd(ibv_pd* base) {
+  const int error =
+      destroy_handle("ibv_dealloc_pd", base->context, Command::kDeallocPd, base->handle);
+  if (error == 0) {
+    delete reinterpret_cast<Pd*>(base);
+  }
+  return error;
+}
+}

@@ -1,0 +1,52 @@
+#pragma once
+
+// The live objects of a context that events can name: completion queues, queue pairs, shared
+// receive queues. An event carries the cookie that the object was created with; it may arrive when
+// the object is long gone, so a cookie is an index and a generation, never a pointer.
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace uroce::shim {
+
+class Registry {
+ public:
+  Registry() = default;
+  ~Registry();
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  // The object's cookie, never 0; 0 when memory is exhausted.
+  std::uint64_t add(void* object);
+  void remove(std::uint64_t cookie);
+
+  // Calls use(object) if the object is still there, under the registry's lock: whoever counts an
+  // event for an object does so before remove() returns to the object's destroyer.
+  template <typename Object, typename Use>
+  bool with(std::uint64_t cookie, Use&& use) {
+    pthread_mutex_lock(&mutex_);
+    void* object = find(cookie);
+    if (object != nullptr) {
+      use(*static_cast<Object*>(object));
+    }
+    pthread_mutex_unlock(&mutex_);
+    return object != nullptr;
+  }
+
+ private:
+  struct Entry {
+    void* object;  // nullptr: free
+    std::uint32_t generation;
+    std::uint32_t next_free;  // index + 1
+  };
+  [[nodiscard]] void* find(std::uint64_t cookie) const;
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+  Entry* entries_ = nullptr;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = 0;
+  std::uint32_t first_free_ = 0;  // index + 1
+};
+
+}  // namespace uroce::shim

@@ -1,0 +1,145 @@
+// Shared receive queues.
+
+#include "dataplane/abi/work_request.h"
+#include "verbs_shim/handle.h"
+#include "verbs_shim/log.h"
+#include "verbs_shim/objects.h"
+#include "verbs_shim/operations.h"
+
+namespace uroce::shim {
+namespace {
+
+int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
+  Context& context = *of(srq.base.context);
+  control::CreateSrqRequest request{};
+  request.cookie = srq.cookie;
+  request.pd = srq.base.pd->handle;
+  request.max_wr = attr.attr.max_wr;
+  request.max_sge = attr.attr.max_sge;
+  request.limit = attr.attr.srq_limit;
+  request.type = IBV_SRQT_BASIC;
+  control::CreateSrqReply reply{};
+  Descriptors received;
+  int error = context.client.call("ibv_create_srq", control::Command::kCreateSrq, request, reply,
+                                  &received);
+  if (error != 0) {
+    return error;
+  }
+  error = srq.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  if (error == 0) {
+    error = srq.ring.place(srq.memory, reply.ring);
+  }
+  if (error == 0 &&
+      (srq.ring.entry_count == 0 || srq.ring.stride < abi::recv_stride(reply.max_sge))) {
+    error = EPROTO;
+  }
+  if (error != 0) {
+    destroy_handle("ibv_create_srq", srq.base.context, control::Command::kDestroySrq, reply.handle);
+    return error;
+  }
+  srq.base.handle = reply.handle;
+  srq.srqn = reply.srqn;
+  srq.ring.max_sge = reply.max_sge;
+  srq.max_wr = reply.max_wr;
+  return 0;
+}
+
+}  // namespace
+
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  const bool basic =
+      (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
+  if ((attr->comp_mask & ~kKnown) != 0 || !basic) {
+    refuse("ibv_create_srq_ex", EOPNOTSUPP, "only basic shared receive queues are there");
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
+    refuse("ibv_create_srq_ex", EINVAL, "no protection domain is given");
+    return nullptr;
+  }
+  auto* srq = make<Srq>();
+  if (srq == nullptr) {
+    return nullptr;
+  }
+  srq->base.context = context;
+  srq->base.srq_context = attr->srq_context;
+  srq->base.pd = attr->pd;
+  pthread_mutex_init(&srq->base.mutex, nullptr);
+  pthread_cond_init(&srq->base.cond, nullptr);
+  srq->cookie = of(context)->registry.add(srq);
+  const int error = srq->cookie != 0 ? attach(*srq, *attr) : ENOMEM;
+  if (error != 0) {
+    of(context)->registry.remove(srq->cookie);
+    delete srq;
+    errno = error;
+    return nullptr;
+  }
+  attr->attr.max_wr = srq->max_wr;
+  attr->attr.max_sge = srq->ring.max_sge;
+  return &srq->base;
+}
+
+int get_srq_num(ibv_srq* srq, uint32_t* number) {
+  *number = of(srq)->srqn;
+  return 0;
+}
+
+}  // namespace uroce::shim
+
+using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using uroce::control::Command;
+
+extern "C" {
+
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
+  ibv_srq_init_attr_ex full{};
+  full.srq_context = attr->srq_context;
+  full.attr = attr->attr;
+  full.comp_mask = IBV_SRQ_INIT_ATTR_PD;
+  full.pd = pd;
+  ibv_srq* srq = create_srq_ex(pd->context, &full);
+  if (srq != nullptr) {
+    attr->attr = full.attr;
+  }
+  return srq;
+}
+
+int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  uroce::control::ModifySrqRequest request{};
+  request.handle = srq->handle;
+  request.mask = static_cast<std::uint32_t>(mask);
+  request.max_wr = attr->max_wr;
+  request.limit = attr->srq_limit;
+  PlainReply reply{};
+  return of(srq->context)->client.call("ibv_modify_srq", Command::kModifySrq, request, reply);
+}
+
+int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  uroce::control::HandleRequest request{};
+  request.handle = srq->handle;
+  uroce::control::QuerySrqReply reply{};
+  const int error =
+      of(srq->context)->client.call("ibv_query_srq", Command::kQuerySrq, request, reply);
+  if (error == 0) {
+    *attr = {.max_wr = reply.max_wr, .max_sge = reply.max_sge, .srq_limit = reply.limit};
+  }
+  return error;
+}
+
+int ibv_destroy_srq(ibv_srq* base) {
+  Srq* srq = of(base);
+  const int error =
+      destroy_handle("ibv_destroy_srq", base->context, Command::kDestroySrq, base->handle);
+  if (error != 0) {
+    return error;
+  }
+  of(base->context)->registry.remove(srq->cookie);
+  wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,
+                            srq->async_events_delivered);
+  pthread_cond_destroy(&base->cond);
+  pthread_mutex_destroy(&base->mutex);
+  delete srq;
+  return 0;
+}
+}

@@ -1,0 +1,66 @@
+// Verbs that aren't there yet. They are exported all the same: a program that misses one symbol
+// doesn't start, and the real library's would crash on our objects.
+
+#include "verbs_shim/log.h"
+#include "verbs_shim/verbs.h"
+
+using uroce::shim::refuse;
+
+extern "C" {
+
+ibv_context* ibv_import_device(int command_descriptor) {
+  (void)command_descriptor;
+  refuse("ibv_import_device", EOPNOTSUPP, "importing isn't there yet");
+  return nullptr;
+}
+
+ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
+  (void)context;
+  (void)handle;
+  refuse("ibv_import_pd", EOPNOTSUPP, "importing isn't there yet");
+  return nullptr;
+}
+
+void ibv_unimport_pd(ibv_pd* pd) { (void)pd; }
+
+ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
+  (void)pd;
+  (void)handle;
+  refuse("ibv_import_mr", EOPNOTSUPP, "importing isn't there yet");
+  return nullptr;
+}
+
+void ibv_unimport_mr(ibv_mr* mr) { (void)mr; }
+
+ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
+  (void)context;
+  (void)handle;
+  refuse("ibv_import_dm", EOPNOTSUPP, "importing isn't there yet");
+  return nullptr;
+}
+
+void ibv_unimport_dm(ibv_dm* dm) { (void)dm; }
+
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int descriptor,
+                          int access) {
+  (void)pd;
+  (void)offset;
+  (void)length;
+  (void)iova;
+  (void)descriptor;
+  (void)access;
+  refuse("ibv_reg_dmabuf_mr", EOPNOTSUPP, "there is no device whose buffers could be shared");
+  return nullptr;
+}
+
+int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  (void)mr;
+  (void)flags;
+  (void)pd;
+  (void)address;
+  (void)length;
+  (void)access;
+  refuse("ibv_rereg_mr", EOPNOTSUPP, "registering anew isn't there yet");
+  return IBV_REREG_MR_ERR_INPUT;
+}
+}
