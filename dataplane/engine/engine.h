@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "dataplane/base/result.h"
+#include "dataplane/engine/idle_policy.h"
+#include "dataplane/engine/notices.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/turn.h"
@@ -19,23 +21,8 @@
 
 namespace uroce {
 
-enum class IdlePolicy : std::uint8_t { kPoll, kAdaptive };
-
-// What a worker tells control; drained with Engine::next_notice when notice_descriptor() is
-// readable.
-struct Notice {
-  enum class Kind : std::uint8_t { kFrame, kAsyncEvent } kind = Kind::kFrame;
-  std::uint16_t port = 0;                   // kFrame
-  std::vector<std::byte> bytes{};           // kFrame: the whole Ethernet frame
-  AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
-  std::uint32_t object = 0;                 // kAsyncEvent: handle of the QP, CQ or SRQ
-};
-
 class Engine {
  public:
-  static constexpr std::uint32_t kNoticesMax =
-      1024;  // waiting for control; more are dropped and counted
-
   struct Config {
     std::uint32_t workers = 1;
     IdlePolicy idle = IdlePolicy::kAdaptive;
@@ -70,8 +57,13 @@ class Engine {
   // full.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
 
+  // Of all workers together. Any thread but a worker.
+  [[nodiscard]] WorkerCounters counters();
+  // Notices that control was too slow for.
+  [[nodiscard]] std::uint64_t notices_dropped() const;
+
  private:
-  struct State;
+  class State;
   std::unique_ptr<State> state_;
 };
 

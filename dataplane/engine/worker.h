@@ -99,12 +99,14 @@ class Worker {
   void add_session(SessionBells& session);
   void remove_session(SessionBells& session);
   [[nodiscard]] std::span<SessionBells* const> sessions() const;
+  [[nodiscard]] std::uint64_t session_changes() const;  // goes up whenever sessions() changes
   void forget(CompletionQueue& queue);
   // Sends a frame that control built. False if the port takes no more.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
   // The addresses that frames on this port may be sent to; others are dropped as kNotOurAddress.
   void set_addresses(std::uint16_t port, std::vector<Gid> addresses);
   [[nodiscard]] const WorkerCounters& counters() const;
+  void count_sleep();
 
  private:
   struct State;

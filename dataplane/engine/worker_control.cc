@@ -77,9 +77,17 @@ void Worker::resume(Qp& qp) {
   self.update(*entry);
 }
 
-void Worker::add_session(SessionBells& session) { state_->sessions.push_back(&session); }
+void Worker::add_session(SessionBells& session) {
+  state_->sessions.push_back(&session);
+  ++state_->session_changes;
+}
 
-void Worker::remove_session(SessionBells& session) { std::erase(state_->sessions, &session); }
+void Worker::remove_session(SessionBells& session) {
+  std::erase(state_->sessions, &session);
+  ++state_->session_changes;
+}
+
+std::uint64_t Worker::session_changes() const { return state_->session_changes; }
 
 std::span<SessionBells* const> Worker::sessions() const { return state_->sessions; }
 
@@ -113,5 +121,7 @@ bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
 }
 
 const WorkerCounters& Worker::counters() const { return state_->counters; }
+
+void Worker::count_sleep() { ++state_->counters.sleeps; }
 
 }  // namespace uroce

@@ -63,6 +63,7 @@ struct Worker::State {
   QpTable table;
   Timers timers;
   std::vector<SessionBells*> sessions;
+  std::uint64_t session_changes = 0;
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<CompletionQueue*> dirty_queues;
   std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full

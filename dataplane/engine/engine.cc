@@ -1,0 +1,149 @@
+#include "dataplane/engine/engine.h"
+
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "dataplane/engine/runner.h"
+#include "dataplane/port/eal.h"
+
+namespace uroce {
+namespace {
+
+int run_on_lcore(void* runner) {
+  static_cast<Runner*>(runner)->run();
+  return 0;
+}
+
+}  // namespace
+
+class Engine::State {
+ public:
+  Notices notices;
+  std::vector<std::unique_ptr<Runner>> runners;
+  std::vector<std::thread> threads;
+  std::vector<unsigned> lcores;
+  bool running = false;
+
+  Status start_on_lcores() {
+    unsigned lcore = 0;
+    std::vector<unsigned> free;
+    RTE_LCORE_FOREACH_WORKER(lcore) { free.push_back(lcore); }
+    if (free.size() < runners.size()) {
+      return Error{EINVAL, "the EAL has " + std::to_string(free.size()) + " worker lcores but " +
+                               std::to_string(runners.size()) +
+                               " workers are wanted; give more with -- --lcores"};
+    }
+    for (std::size_t i = 0; i < runners.size(); ++i) {
+      if (rte_eal_remote_launch(run_on_lcore, runners[i].get(), free[i]) != 0) {
+        stop();
+        return Error{EBUSY, "lcore " + std::to_string(free[i]) + " is busy"};
+      }
+      lcores.push_back(free[i]);
+    }
+    return ok();
+  }
+
+  void start_on_threads() {
+    for (auto& runner : runners) {
+      threads.emplace_back([&runner = *runner] { runner.run(); });
+    }
+  }
+
+  void stop() {
+    for (std::size_t i = 0; i < lcores.size() + threads.size(); ++i) {
+      runners[i]->stop();
+    }
+    for (const unsigned lcore : lcores) {
+      rte_eal_wait_lcore(lcore);
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    lcores.clear();
+    threads.clear();
+    running = false;
+  }
+};
+
+Engine::Engine(const Config& config, std::vector<Port*> ports, const KeyTable& keys,
+               Quiescence& quiescence)
+    : state_(std::make_unique<State>()) {
+  std::vector<Worker*> workers;
+  for (std::uint32_t i = 0; i < config.workers; ++i) {
+    const Runner::Config runner{.worker = {.index = i,
+                                           .workers = config.workers,
+                                           .ports = ports,
+                                           .keys = &keys,
+                                           .quiescence = &quiescence,
+                                           .events = &state_->notices,
+                                           .frames = &state_->notices},
+                                .idle = config.idle,
+                                .status = i < config.status.size() ? config.status[i] : nullptr};
+    state_->runners.push_back(std::make_unique<Runner>(runner));
+    workers.push_back(&state_->runners.back()->worker());
+  }
+  for (Worker* worker : workers) {
+    worker->set_peers(workers);
+  }
+}
+
+Engine::~Engine() { stop(); }
+
+Status Engine::start() {
+  UROCE_CHECK(!state_->running);
+  if (eal_is_running()) {
+    if (Status started = state_->start_on_lcores(); !started) {
+      return started;
+    }
+  } else {
+    state_->start_on_threads();
+  }
+  state_->running = true;
+  return ok();
+}
+
+void Engine::stop() { state_->stop(); }
+
+std::uint32_t Engine::workers() const { return static_cast<std::uint32_t>(state_->runners.size()); }
+
+void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
+  Runner& runner = *state_->runners[worker];
+  if (state_->running) {
+    runner.mailbox().call(task);
+  } else {
+    runner.run_here(task);
+  }
+}
+
+int Engine::notice_descriptor() const { return state_->notices.descriptor(); }
+
+bool Engine::next_notice(Notice* notice) { return state_->notices.next(notice); }
+
+bool Engine::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
+  return state_->runners[0]->mailbox().send_frame(port, frame);
+}
+
+WorkerCounters Engine::counters() {
+  WorkerCounters sum;
+  for (std::uint32_t i = 0; i < workers(); ++i) {
+    call(i, [&sum](Worker& worker) {
+      const WorkerCounters& from = worker.counters();
+      sum.turns += from.turns;
+      sum.idle_turns += from.idle_turns;
+      sum.sleeps += from.sleeps;
+      sum.rx_frames += from.rx_frames;
+      sum.tx_frames += from.tx_frames;
+      for (std::size_t reason = 0; reason < kDropCount; ++reason) {
+        sum.drops[reason] += from.drops[reason];
+      }
+    });
+  }
+  return sum;
+}
+
+std::uint64_t Engine::notices_dropped() const { return state_->notices.dropped(); }
+
+}  // namespace uroce

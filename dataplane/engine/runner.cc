@@ -1,0 +1,181 @@
+#include "dataplane/engine/runner.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "dataplane/base/check.h"
+
+namespace uroce {
+namespace {
+
+// Turns without progress after which the processor is offered to others: programs share it.
+constexpr std::uint32_t kTurnsBeforeYield = 16;
+// An adaptive worker sleeps when it had nothing to do for this long: about what sleeping and being
+// woken costs.
+constexpr Duration kSpin = 30 * kNanosecondsPerMicrosecond;
+// Naps for ports that can't tell when a frame comes: each longer than the one before.
+constexpr Duration kNapMin = 20 * kNanosecondsPerMicrosecond;
+constexpr Duration kNapMax = 1 * kNanosecondsPerMillisecond;
+// Longest sleep: a port may come up, or a clock step; a wake a second costs nothing.
+constexpr Duration kSleepMax = kNanosecondsPerSecond;
+
+void watch(int epoll, int descriptor, std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.fd = descriptor}};
+  // May fail for what a program did to its own eventfd; then it isn't woken by it, no more.
+  epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+Worker::Config with_wakeup(Worker::Config config, Wakeup* wakeup) {
+  config.wakeup = wakeup;
+  return config;
+}
+
+}  // namespace
+
+Time monotonic_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<Time>(now.tv_sec) * kNanosecondsPerSecond + static_cast<Time>(now.tv_nsec);
+}
+
+Runner::Runner(const Config& config)
+    : wakeup_(config.status != nullptr ? config.status : &own_status_),
+      worker_(with_wakeup(config.worker, &wakeup_)),
+      mailbox_(wakeup_),
+      ports_(config.worker.ports),
+      queue_(static_cast<std::uint16_t>(config.worker.index)),
+      quiescence_(config.worker.quiescence),
+      index_(config.worker.index),
+      policy_(config.idle),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  UROCE_CHECK(epoll_ >= 0 && quiescence_ != nullptr);
+  watch(epoll_, wakeup_.descriptor(), EPOLLIN);
+  for (Port* port : ports_) {
+    if (const int descriptor = port->wait_descriptor(queue_); descriptor >= 0) {
+      watch(epoll_, descriptor, EPOLLIN);
+    }
+  }
+}
+
+Runner::~Runner() { close(epoll_); }
+
+void Runner::run() {
+  prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
+  quiescence_->online(index_);
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const Time now = monotonic_now();
+    if (turn(now)) {
+      idle_turns_ = 0;
+      nap_ = kNapMin;
+    } else {
+      idle(now);
+    }
+  }
+  quiescence_->offline(index_);
+  stopping_.store(false, std::memory_order_relaxed);
+}
+
+bool Runner::turn(Time now) {
+  bool busy = false;
+  if (!mailbox_.empty()) {
+    worker_.set_time(now);
+    busy = mailbox_.run_tasks(worker_, [this] { watch_sessions(); });
+    busy |= mailbox_.send_frames(worker_);
+  }
+  return worker_.poll(now) || busy;
+}
+
+void Runner::run_here(const std::function<void(Worker&)>& task) {
+  worker_.set_time(monotonic_now());
+  task(worker_);
+  watch_sessions();
+}
+
+void Runner::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  wakeup_.ring();
+}
+
+void Runner::idle(Time now) {
+  if (idle_turns_++ == 0) {
+    idle_since_ = now;
+  }
+  if (policy_ == IdlePolicy::kAdaptive && now - idle_since_ >= kSpin) {
+    sleep(now);
+  } else if (idle_turns_ % kTurnsBeforeYield == 0) {
+    sched_yield();
+  }
+}
+
+void Runner::sleep(Time now) {
+  wakeup_.fall_asleep();
+  // From here on whoever brings work rings. Now the last look.
+  const Time deadline = worker_.next_deadline();
+  const Duration limit = nap_limit();
+  if (deadline > now && arm_ports() && !worker_.has_arrivals() && mailbox_.empty() &&
+      !stopping_.load(std::memory_order_relaxed)) {
+    const Duration timeout = std::min(deadline - now, limit);
+    const timespec wait{.tv_sec = static_cast<time_t>(timeout / kNanosecondsPerSecond),
+                        .tv_nsec = static_cast<long>(timeout % kNanosecondsPerSecond)};
+    std::array<epoll_event, 8> events;
+    quiescence_->offline(index_);
+    const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
+    quiescence_->online(index_);
+    worker_.count_sleep();
+    if (woken > 0) {
+      idle_turns_ = 0;  // Somebody is active: spin again before the next sleep.
+    }
+    nap_ = std::min(std::max(nap_, kNapMin) * 2, kNapMax);
+  }
+  disarm_ports();
+  wakeup_.wake_up();
+}
+
+// How long a sleep may last because of ports that frames come to unannounced.
+Duration Runner::nap_limit() const {
+  const bool unannounced = std::any_of(ports_.begin(), ports_.end(), [this](const Port* port) {
+    return port->needs_polling() && port->wait_descriptor(queue_) < 0;
+  });
+  return unannounced ? std::max(nap_, kNapMin) : kSleepMax;
+}
+
+// False if a frame is already there.
+bool Runner::arm_ports() {
+  bool empty = true;
+  for (Port* port : ports_) {
+    empty &= port->arm_wait(queue_);
+  }
+  return empty;
+}
+
+void Runner::disarm_ports() {
+  for (Port* port : ports_) {
+    port->disarm_wait(queue_);
+  }
+}
+
+// Follows the worker's sessions. Runs before control learns that its task is done, because control
+// may close the descriptor then, while the program keeps the same description open in epoll.
+void Runner::watch_sessions() {
+  if (watched_changes_ == worker_.session_changes()) {
+    return;
+  }
+  watched_changes_ = worker_.session_changes();
+  for (const int descriptor : watched_) {
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+  }
+  watched_.clear();
+  for (const SessionBells* session : worker_.sessions()) {
+    // Edge-triggered and never read: a write always wakes, whatever the program does to it.
+    watch(epoll_, session->wake_descriptor, EPOLLIN | EPOLLET);
+    watched_.push_back(session->wake_descriptor);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,78 @@
+#pragma once
+
+// Runs one worker on one thread: turn after turn, tasks in between, and sleep when there is nothing
+// to do.
+//
+// Never sleeps through work. Whoever brings some publishes it first and looks at the `asleep` flag
+// after; the runner sets the flag first and looks for work after. So either the runner sees the
+// work, or the other sees the flag and rings (wakeup.h, abi/doorbell.h). Ports that can tell are
+// armed before the last look; ports that can't are napped on, briefly.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/engine/idle_policy.h"
+#include "dataplane/engine/mailbox.h"
+#include "dataplane/engine/wakeup.h"
+#include "dataplane/engine/worker.h"
+#include "mmu/quiescence.h"
+
+namespace uroce {
+
+class Runner {
+ public:
+  struct Config {
+    Worker::Config worker{};  // without wakeup
+    IdlePolicy idle = IdlePolicy::kAdaptive;
+    abi::WorkerStatus* status = nullptr;  // nullptr: nobody looks
+  };
+
+  explicit Runner(const Config& config);
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  [[nodiscard]] Worker& worker() { return worker_; }
+  [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
+
+  // The worker's thread: returns after stop().
+  void run();
+  // Any thread. run() may be called again after it returned.
+  void stop();
+
+  // Runs a task as run() would, on a worker that isn't running.
+  void run_here(const std::function<void(Worker&)>& task);
+
+ private:
+  bool turn(Time now);
+  void idle(Time now);
+  void sleep(Time now);
+  [[nodiscard]] Duration nap_limit() const;
+  bool arm_ports();
+  void disarm_ports();
+  void watch_sessions();
+
+  abi::WorkerStatus own_status_{};
+  Wakeup wakeup_;
+  Worker worker_;
+  Mailbox mailbox_;
+  std::vector<Port*> ports_;
+  std::uint16_t queue_;
+  Quiescence* quiescence_;
+  std::uint32_t index_;
+  IdlePolicy policy_;
+  int epoll_;
+  std::uint64_t watched_changes_ = 0;  // Worker::session_changes() of the last watch_sessions()
+  std::vector<int> watched_;           // eventfds of sessions, in epoll_
+  std::uint32_t idle_turns_ = 0;
+  Time idle_since_ = 0;
+  Duration nap_ = 0;
+  // Set by stop() before it rings, read by run(): relaxed, the ring orders it.
+  std::atomic<bool> stopping_{false};
+};
+
+// CLOCK_MONOTONIC: what programs compare completion timestamps with.
+[[nodiscard]] Time monotonic_now();
+
+}  // namespace uroce

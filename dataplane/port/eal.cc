@@ -1,0 +1,133 @@
+#include "dataplane/port/eal.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <string_view>
+
+#include "dataplane/port/make_port.h"
+
+namespace uroce {
+namespace {
+
+std::atomic<bool> running{false};
+
+// Memory that the EAL's heap must have for each port: buffers of the largest frames, and rings.
+constexpr std::uint64_t kMegabytesPerPort = 192;
+constexpr std::uint64_t kMegabytesBase = 64;
+
+bool has_option(const std::vector<std::string>& arguments,
+                std::initializer_list<std::string_view> names) {
+  return std::any_of(arguments.begin(), arguments.end(), [&names](const std::string& argument) {
+    return std::any_of(names.begin(), names.end(), [&argument](std::string_view name) {
+      return argument == name || argument.starts_with(std::string(name) + "=") ||
+             (name.size() == 2 && argument.starts_with(name));
+    });
+  });
+}
+
+std::uint64_t free_huge_megabytes() {
+  std::ifstream file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  std::uint64_t pages = 0;
+  file >> pages;
+  return pages * 2;
+}
+
+// "(0-2)@(0,1)": lcores 0 (main) to `workers`, all of them on any processor that this process may
+// use. Nothing is pinned: the machine is shared with the programs.
+std::string floating_lcores(std::uint32_t workers) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::string lcores = "(0-";
+  lcores.append(std::to_string(workers)).append(")@(");
+  std::string_view separator;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) {
+      lcores.append(separator).append(std::to_string(i));
+      separator = ",";
+    }
+  }
+  return lcores.append(")");
+}
+
+}  // namespace
+
+std::vector<std::string> eal_arguments(const EalOptions& options) {
+  std::vector<std::string> arguments{options.name};
+  const auto& extra = options.extra;
+  if (!has_option(extra, {"--lcores", "-l", "-c"})) {
+    arguments.push_back("--lcores=" + floating_lcores(options.workers));
+  }
+  bool pci = has_option(extra, {"-a", "--allow", "-b", "--block"});
+  for (const std::string& port : options.ports) {
+    if (is_pci_address(port)) {
+      pci = true;
+      arguments.insert(arguments.end(), {"-a", port});
+    }
+  }
+  if (!pci && !has_option(extra, {"--no-pci"})) {
+    arguments.emplace_back("--no-pci");
+  }
+  if (!has_option(extra, {"--in-memory", "--huge-dir", "--huge-unlink", "--proc-type"})) {
+    arguments.emplace_back("--in-memory");
+  }
+  const bool memory_given = has_option(extra, {"--no-huge", "-m", "--socket-mem", "--huge-dir"});
+  const std::uint64_t wanted = kMegabytesBase + kMegabytesPerPort * options.ports.size();
+  if (!memory_given && free_huge_megabytes() < wanted) {
+    // Memory of usual pages; reserved, not touched.
+    arguments.insert(arguments.end(), {"--no-huge", "-m", std::to_string(wanted)});
+  }
+  if (!has_option(extra, {"--file-prefix"})) {
+    arguments.push_back("--file-prefix=" + options.name + "-" + std::to_string(getpid()));
+  }
+  if (!options.telemetry && !has_option(extra, {"--telemetry"})) {
+    arguments.emplace_back("--no-telemetry");
+  }
+  if (!has_option(extra, {"--log-level"})) {
+    arguments.emplace_back("--log-level=*:warning");
+  }
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
+  return arguments;
+}
+
+Status start_eal(const EalOptions& options) {
+  if (running.load()) {
+    return Error{EALREADY, "the EAL runs already"};
+  }
+  // The EAL keeps pointers into what it was given.
+  static std::vector<std::string> arguments;
+  static std::vector<char*> pointers;
+  arguments = eal_arguments(options);
+  pointers.clear();
+  std::string line;
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
+    line += (line.empty() ? "" : " ") + argument;
+  }
+  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
+    const int code = rte_errno != 0 ? rte_errno : EINVAL;
+    return Error{code, "DPDK's EAL refused to start (" + std::string(rte_strerror(code)) +
+                           ") with: " + line};
+  }
+  running.store(true);
+  return ok();
+}
+
+bool eal_is_running() { return running.load(); }
+
+void stop_eal() {
+  if (running.exchange(false)) {
+    rte_eal_cleanup();
+  }
+}
+
+}  // namespace uroce
