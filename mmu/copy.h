@@ -26,7 +26,7 @@ template <typename Work>
 
 // 64-bit atomics on 8 bytes of a span, host order. Atomic against other queue pairs of this
 // daemon, and where the span is mapped also against the program's processor. *original: the value
-// before. REQUIRES: span.length == 8, remote_address and host 8-aligned.
+// before. REQUIRES: span.length >= 8, remote_address and host 8-aligned.
 [[nodiscard]] bool compare_and_swap(const Region& region, const Span& span, std::uint64_t compare,
                                     std::uint64_t swap, std::uint64_t* original);
 [[nodiscard]] bool fetch_and_add(const Region& region, const Span& span, std::uint64_t add,

@@ -30,8 +30,8 @@ class KeyTable {
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
 
-  // Publishes the region and returns its key. ENOMEM when the table is full. Any thread but a
-  // worker.
+  // Publishes the region and returns its key. ENOMEM when the table is full, EINVAL when the
+  // region's addresses wrap. Any thread but a worker.
   Result<std::uint32_t> add(std::unique_ptr<Region> region);
 
   // Takes the region out and waits until no worker can hold it, then gives it back for its mappings
@@ -40,17 +40,18 @@ class KeyTable {
 
   // May `pd` do `rights` (AccessFlags; 0: local read) to [address, address + length) by `key`? On
   // kGranted *region is valid until the worker's next quiescent state: look it up again each turn.
-  // Wraps of address + length are out of range. A length of 0 is granted for a known key. Workers
-  // only.
+  // Wraps of address + length are out of range. A length of 0 is never out of range. Workers only.
   Access check(std::uint32_t key, PdId pd, std::uint64_t address, std::uint64_t length,
                std::uint32_t rights, const Region** region) const;
 
  private:
-  struct Slot;
+  std::unique_ptr<Region> unpublish(std::uint32_t key);
+
   Quiescence& quiescence_;
   std::vector<std::atomic<Region*>> slots_;
   std::mutex mutex_;  // guards what follows; workers never take it
   std::vector<std::uint32_t> free_;
+  std::vector<std::uint8_t> tags_;  // the last one of each index
   std::mt19937_64 random_;
 };
 

@@ -20,14 +20,14 @@
 
 namespace uroce {
 
-class MappingCache;
+struct MappingQuota;
 
 class ProgramMemory {
  public:
   static constexpr std::size_t kArenasMax = 16;
 
-  // pid: of the program, as the kernel says it (SO_PEERCRED).
-  explicit ProgramMemory(int pid);
+  // The program, as the kernel says who it is (SO_PEERCRED).
+  ProgramMemory(int pid, std::uint32_t uid);
   ~ProgramMemory();
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
@@ -55,9 +55,20 @@ class ProgramMemory {
 
  private:
   struct Arena;
+  struct Reached;
+
+  Result<Reached> reach(const abi::MemoryPiece& piece, std::span<const int> descriptors,
+                        bool writable);
+  Result<Reached> reach_arena(const abi::MemoryPiece& piece);
+  Result<Reached> reach_file(const abi::MemoryPiece& piece, int descriptor, bool writable);
+  Result<Reached> reach_map_files(const abi::MemoryPiece& piece, bool writable);
+  Status open_remote();
+
   int pid_;
-  std::unique_ptr<MappingCache> mappings_;
+  std::uint32_t uid_;
+  std::shared_ptr<MappingQuota> quota_;
   std::vector<Arena> arenas_;
+  std::shared_ptr<UniqueFd> remote_;  // the program's memory, opened when first needed
 };
 
 }  // namespace uroce

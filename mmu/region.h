@@ -6,6 +6,7 @@
 // Owned by the KeyTable. Immutable after it was published there, so that workers read it without
 // locks; freed only after every worker passed a quiescent state (mmu/quiescence.h).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,8 +20,8 @@ using PdId = std::uint32_t;  // a protection domain, unique in the daemon
 
 // A run of bytes of a region and how to reach it.
 struct Span {
-  std::byte* host = nullptr;  // in the daemon; nullptr: reach it with process_vm_readv/writev
-  std::uint64_t remote_address = 0;  // in the program, for process_vm_*
+  std::byte* host = nullptr;         // in the daemon; nullptr: reach it through Region::remote()
+  std::uint64_t remote_address = 0;  // in the program, for that
   std::size_t length = 0;
 };
 
@@ -30,7 +31,7 @@ class Region {
   struct Piece {
     std::uint64_t start = 0;  // distance from the region's first byte
     std::uint64_t length = 0;
-    std::byte* host = nullptr;         // nullptr: fall-back by process_vm_*
+    std::byte* host = nullptr;         // nullptr: through `remote`
     std::uint64_t remote_address = 0;  // the program's own address of the piece
   };
 
@@ -40,11 +41,13 @@ class Region {
     std::uint64_t iova = 0;     // the address by which work requests and peers name the first byte
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
-    int pid = 0;                // of the program, for process_vm_*
-    // What keeps the pieces mapped; given back with the region. The datapath doesn't look at it.
-    std::vector<std::shared_ptr<const void>> mappings;
+    int remote = -1;            // the program's memory as a file (mmu/remote_memory.h)
+    // What keeps the pieces mapped and `remote` open; given back with the region. The datapath
+    // doesn't look at it.
+    std::vector<std::shared_ptr<const void>> holds;
   };
 
+  // REQUIRES: config.pieces as said there.
   explicit Region(Config config);
 
   [[nodiscard]] std::uint32_t key() const { return key_; }
@@ -52,18 +55,32 @@ class Region {
   [[nodiscard]] std::uint32_t access() const { return config_.access; }
   [[nodiscard]] std::uint64_t iova() const { return config_.iova; }
   [[nodiscard]] std::uint64_t length() const { return config_.length; }
-  [[nodiscard]] int pid() const { return config_.pid; }
-  [[nodiscard]] std::uint32_t remote_pieces() const;  // how many are reached by process_vm_*
+  [[nodiscard]] int remote() const { return config_.remote; }
+  [[nodiscard]] std::uint32_t remote_pieces() const;  // how many aren't mapped
 
   // The longest contiguous run at `address`, at most `length` bytes; kNotResident where a page must
   // be brought in first (`write` says for what). REQUIRES: [address, address + length) is inside
   // the region (KeyTable::check).
-  Access translate(std::uint64_t address, std::size_t length, bool write, Span* span) const;
+  Access translate(std::uint64_t address, std::size_t length, bool write, Span* span) const {
+    const std::uint64_t distance = address - config_.iova;
+    const Piece& piece = distance < first_.length ? first_ : piece_at(distance);
+    const std::uint64_t inside = distance - piece.start;
+    span->host = piece.host == nullptr ? nullptr : piece.host + inside;
+    span->remote_address = piece.remote_address + inside;
+    span->length = std::min<std::uint64_t>(length, piece.length - inside);
+    static_cast<void>(write);  // every page of a region that isn't on demand is there
+    return Access::kGranted;
+  }
 
  private:
   friend class KeyTable;
-  Config config_;
+
+  [[nodiscard]] const Piece& piece_at(std::uint64_t distance) const;
+
+  // What a look-up of a region of one piece needs, on the first cache lines.
   std::uint32_t key_ = 0;
+  Piece first_;
+  Config config_;
 };
 
 }  // namespace uroce

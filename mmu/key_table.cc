@@ -1,0 +1,108 @@
+#include "mmu/key_table.h"
+
+#include <utility>
+
+#include "dataplane/base/check.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint32_t kTagBits = 8;
+constexpr std::uint32_t kTags = 1U << kTagBits;
+
+}  // namespace
+
+KeyTable::KeyTable(Quiescence& quiescence, std::uint32_t keys_max, std::uint64_t seed)
+    : quiescence_(quiescence), slots_(keys_max), tags_(keys_max), random_(seed) {
+  UROCE_CHECK(keys_max > 1 && keys_max <= kKeysMax);
+  // Index 0 stays unused, so that 0, which programs pass by mistake, is never a key.
+  free_.reserve(keys_max - 1);
+  for (std::uint32_t index = 1; index < keys_max; ++index) {
+    free_.push_back(index);
+  }
+  for (std::uint8_t& tag : tags_) {
+    tag = static_cast<std::uint8_t>(random_());
+  }
+}
+
+KeyTable::~KeyTable() {
+  for (std::atomic<Region*>& slot : slots_) {
+    delete slot.load(std::memory_order_relaxed);  // no worker is left
+  }
+}
+
+Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region) {
+  if (region->iova() + (region->length() - 1) < region->iova()) {
+    return Error{EINVAL, "the region's addresses wrap around the end of the address space"};
+  }
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    return Error{ENOMEM, "all " + std::to_string(slots_.size() - 1) +
+                             " memory keys of the daemon are in use"};
+  }
+  std::swap(free_[random_() % free_.size()], free_.back());
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  // Never the tag that the index had before: a key just removed must fail for certain.
+  std::uint8_t& tag = tags_[index];
+  tag = static_cast<std::uint8_t>(tag + 1 + random_() % (kTags - 1));
+  const std::uint32_t key = index << kTagBits | tag;
+  region->key_ = key;
+  // Release: pairs with check()'s acquire, so that a worker that sees the region sees all of it.
+  slots_[index].store(region.release(), std::memory_order_release);
+  return key;
+}
+
+std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t index = key >> kTagBits;
+  if (index >= slots_.size()) {
+    return nullptr;
+  }
+  // Relaxed: all stores happened under the mutex.
+  std::unique_ptr<Region> region(slots_[index].load(std::memory_order_relaxed));
+  if (region == nullptr || region->key() != key) {
+    static_cast<void>(region.release());
+    return nullptr;
+  }
+  // Relaxed: quiescence, not this store, orders what follows after the workers' last look.
+  slots_[index].store(nullptr, std::memory_order_relaxed);
+  free_.push_back(index);
+  return region;
+}
+
+std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
+  std::unique_ptr<Region> region = unpublish(key);
+  if (region != nullptr) {
+    quiescence_.wait();
+  }
+  return region;
+}
+
+Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address, std::uint64_t length,
+                       std::uint32_t rights, const Region** region) const {
+  const std::uint32_t index = key >> kTagBits;
+  if (index >= slots_.size()) {
+    return Access::kUnknownKey;
+  }
+  // Acquire: pairs with the release in add().
+  const Region* found = slots_[index].load(std::memory_order_acquire);
+  if (found == nullptr || found->key() != key) {
+    return Access::kUnknownKey;
+  }
+  if (found->pd() != pd) {
+    return Access::kWrongPd;
+  }
+  if ((rights & ~found->access()) != 0) {
+    return Access::kNoRight;
+  }
+  // An address below the region becomes a distance beyond its end, because regions don't wrap.
+  const std::uint64_t distance = address - found->iova();
+  if (length != 0 && (distance >= found->length() || length > found->length() - distance)) {
+    return Access::kOutOfRange;
+  }
+  *region = found;
+  return Access::kGranted;
+}
+
+}  // namespace uroce

@@ -1,0 +1,41 @@
+#include "mmu/quiescence.h"
+
+#include <rte_rcu_qsbr.h>
+#include <sched.h>
+
+#include <cstdlib>
+
+#include "dataplane/base/check.h"
+
+namespace uroce {
+
+void Quiescence::Deleter::operator()(rte_rcu_qsbr* state) const { std::free(state); }
+
+Quiescence::Quiescence(std::uint32_t workers_max) {
+  const std::size_t bytes = rte_rcu_qsbr_get_memsize(workers_max);
+  state_.reset(static_cast<rte_rcu_qsbr*>(std::aligned_alloc(alignof(rte_rcu_qsbr), bytes)));
+  UROCE_CHECK(state_ != nullptr && rte_rcu_qsbr_init(state_.get(), workers_max) == 0);
+}
+
+Quiescence::~Quiescence() = default;
+
+void Quiescence::online(std::uint32_t worker) {
+  // Does nothing for a worker that is known; one that never came costs wait() nothing.
+  UROCE_CHECK(rte_rcu_qsbr_thread_register(state_.get(), worker) == 0);
+  rte_rcu_qsbr_thread_online(state_.get(), worker);
+}
+
+void Quiescence::quiescent(std::uint32_t worker) { rte_rcu_qsbr_quiescent(state_.get(), worker); }
+
+void Quiescence::offline(std::uint32_t worker) {
+  rte_rcu_qsbr_thread_offline(state_.get(), worker);
+}
+
+void Quiescence::wait() {
+  const std::uint64_t token = rte_rcu_qsbr_start(state_.get());
+  while (rte_rcu_qsbr_check(state_.get(), token, false) == 0) {
+    sched_yield();  // on a small machine the worker may need this very core
+  }
+}
+
+}  // namespace uroce
