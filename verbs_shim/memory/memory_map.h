@@ -1,0 +1,45 @@
+#pragma once
+
+// What is mapped where in this process, as the kernel says. Asked afresh at each registration,
+// because the program maps and unmaps as it likes, past any book that we could keep.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/unique_fd.h"
+
+namespace uroce::shim {
+
+// One mapping: a run of pages of one source with one protection.
+struct MappedArea {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;  // of start in the file
+  std::uint64_t inode = 0;   // 0: no file
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;
+  std::uint64_t page_size = 0;
+  int protection = 0;  // PROT_*
+  bool shared = false;
+  std::string name;  // the file's path, or [heap], [stack], [vdso] ...
+};
+
+// REQUIRES: used within the process that made it (a fork's child makes its own).
+class MemoryMap {
+ public:
+  MemoryMap();
+
+  // The area at `address`, else the next above it; nothing where there is none.
+  [[nodiscard]] std::optional<MappedArea> at_or_above(std::uint64_t address);
+
+  // All areas, ascending. Not a snapshot: an area that moves meanwhile can be missed.
+  [[nodiscard]] static std::vector<MappedArea> all();
+
+ private:
+  UniqueFd file_;                  // /proc/self/maps, for the ioctl
+  std::vector<MappedArea> areas_;  // where the kernel lacks it (before 6.11)
+};
+
+}  // namespace uroce::shim
