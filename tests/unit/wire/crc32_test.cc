@@ -36,7 +36,7 @@ TEST_P(Crc32, check_value_of_the_catalogue) {
 }
 
 TEST_P(Crc32, update_equals_libdeflate) {
-  for (const std::size_t alignment : {0, 1, 2, 4, 7, 8, 15, 16, 33}) {
+  for (const std::size_t alignment : {0U, 1U, 2U, 4U, 7U, 8U, 15U, 16U, 33U}) {
     const std::byte* start = bytes_.data() + alignment;
     for (std::size_t length = 0; length <= kLengthMax; ++length) {
       const std::uint32_t state = random_state();
@@ -69,7 +69,7 @@ TEST_P(Crc32, masked_update_sums_the_bytes_ored_with_the_mask) {
   const Bytes mask_bytes = random_bytes(random_, CrcMask{}.size());
   CrcMask mask;
   std::copy(mask_bytes.begin(), mask_bytes.end(), mask.begin());
-  for (const std::size_t alignment : {0, 1, 14, 18}) {
+  for (const std::size_t alignment : {0U, 1U, 14U, 18U}) {
     Bytes masked(bytes_.begin() + static_cast<std::ptrdiff_t>(alignment), bytes_.end());
     for (std::size_t i = 0; i < mask.size(); ++i) {
       masked[i] |= mask[i];

@@ -286,7 +286,7 @@ TEST_F(Parse, bytes_behind_the_ip_packet_do_not_matter) {
   for (const PathKind kind : kPathKinds) {
     given(Opcode::kRcAcknowledge, 0, kind);
     ASSERT_EQ(parsed(), Drop::kNone);
-    for (const std::size_t more : {1, 2, 18, 40}) {
+    for (const std::size_t more : {1U, 2U, 18U, 40U}) {
       Bytes padded(owned_.bytes().begin(), owned_.bytes().end());
       padded.resize(padded.size() + more, std::byte{0xEE});
       OwnedFrame longer{padded};
