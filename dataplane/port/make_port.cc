@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/loopback_port.h"
 
 namespace uroce {
@@ -44,7 +45,15 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
   if (spec == "loopback") {
     return std::unique_ptr<Port>(std::make_unique<LoopbackPort>(options.mtu, options.queues));
   }
-  return Error{ENOTSUP, "port " + spec + ": only loopback is there yet"};
+  if (!is_pci_address(spec) && spec.find("net_") != 0 && spec.find("virtio_user") != 0) {
+    return Error{EINVAL, "port " + spec +
+                             ": neither loopback, nor a PCI address such as 0000:01:00.0, nor a "
+                             "vdev string such as net_af_packet0,iface=eth0"};
+  }
+  if (!eal_is_running()) {
+    return Error{EINVAL, "port " + spec + ": needs DPDK's EAL, which doesn't run"};
+  }
+  return EthdevPort::open(spec, options);
 }
 
 }  // namespace uroce

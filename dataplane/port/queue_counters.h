@@ -20,6 +20,10 @@ class alignas(64) QueueCounters {
     add(tx_frames_, count);
     add(tx_bytes_, bytes(frames, count));
   }
+  void sent(std::uint32_t count, std::uint64_t length) {
+    add(tx_frames_, count);
+    add(tx_bytes_, length);
+  }
   void refused(std::uint32_t count) { add(tx_refused_, count); }
   void missed(std::uint32_t count) { add(rx_missed_, count); }
 

@@ -1,0 +1,185 @@
+// The datapath of an ethdev: bursts.
+
+#include "dataplane/port/ethdev_port.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace uroce {
+namespace {
+
+Frame* frame_of(rte_mbuf* buffer) { return static_cast<Frame*>(rte_mbuf_to_priv(buffer)); }
+
+// An mbuf out of the pool becomes an empty frame.
+Frame* fresh_frame(rte_mbuf* buffer) {
+  Frame* frame = frame_of(buffer);
+  frame->data = rte_pktmbuf_mtod(buffer, std::byte*);
+  frame->length = 0;
+  frame->capacity = rte_pktmbuf_tailroom(buffer);
+  frame->hairpin = false;
+  frame->buffer = buffer;
+  return frame;
+}
+
+}  // namespace
+
+std::uint32_t EthdevPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
+                                   Time /*now*/) {
+  if (queue >= rx_queues_) {
+    return 0;
+  }
+  Queue& self = *queues_[queue];
+  if (self.early_count > 0) [[unlikely]] {
+    const std::uint32_t count = std::min(max, self.early_count);
+    std::copy_n(self.early.begin(), count, frames);
+    std::copy(self.early.begin() + count, self.early.begin() + self.early_count,
+              self.early.begin());
+    self.early_count -= count;
+    return count;
+  }
+  return receive(self, queue, frames, max);
+}
+
+std::uint32_t EthdevPort::receive(Queue& self, std::uint16_t queue, Frame** frames,
+                                  std::uint32_t max) {
+  std::array<rte_mbuf*, kBurstMax> buffers;
+  const std::uint16_t received = rte_eth_rx_burst(
+      id_, queue, buffers.data(), static_cast<std::uint16_t>(std::min(max, kBurstMax)));
+  std::uint32_t count = 0;
+  for (std::uint16_t i = 0; i < received; ++i) {
+    rte_mbuf* buffer = buffers[i];
+    // One segment holds every frame of the MTU; longer ones may come in several.
+    if (buffer->nb_segs > 1 && rte_pktmbuf_linearize(buffer) != 0) [[unlikely]] {
+      rte_pktmbuf_free(buffer);
+      self.counters.missed(1);
+      continue;
+    }
+    Frame* frame = fresh_frame(buffer);
+    frame->length = buffer->data_len;
+    frame->capacity += buffer->data_len;
+    frames[count++] = frame;
+  }
+  self.counters.received(frames, count);
+  return count;
+}
+
+std::uint32_t EthdevPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                                   Time /*now*/) {
+  std::array<rte_mbuf*, kBurstMax> buffers;
+  const std::uint32_t offered = std::min(count, kBurstMax);
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < offered; ++i) {
+    auto* buffer = static_cast<rte_mbuf*>(frames[i]->buffer);
+    buffer->data_off =
+        static_cast<std::uint16_t>(frames[i]->data - static_cast<std::byte*>(buffer->buf_addr));
+    buffer->data_len = static_cast<std::uint16_t>(frames[i]->length);
+    buffer->pkt_len = frames[i]->length;
+    buffers[i] = buffer;
+    bytes += frames[i]->length;
+  }
+  Queue& self = *queues_[queue];
+  const auto shared = static_cast<std::uint16_t>(queue % tx_queues_);
+  const bool alone = queues_.size() == tx_queues_;
+  std::atomic_flag& lock = queues_[shared]->transmit_lock;
+  while (!alone && lock.test_and_set(std::memory_order_acquire)) {
+    sched_yield();
+  }
+  const std::uint32_t taken =
+      rte_eth_tx_burst(id_, shared, buffers.data(), static_cast<std::uint16_t>(offered));
+  if (!alone) {
+    lock.clear(std::memory_order_release);
+  }
+  for (std::uint32_t i = taken; i < offered; ++i) {
+    bytes -= frames[i]->length;
+  }
+  self.counters.sent(taken, bytes);
+  if (taken < count) {
+    self.counters.refused(count - taken);
+  }
+  return taken;
+}
+
+std::uint32_t EthdevPort::allocate(Frame** frames, std::uint32_t count) {
+  std::array<rte_mbuf*, kBurstMax> buffers;
+  std::uint32_t wanted = std::min(count, kBurstMax);
+  // All or nothing; when the pool runs low, fewer will do.
+  while (wanted > 0 && rte_pktmbuf_alloc_bulk(pool_.get(), buffers.data(), wanted) != 0) {
+    wanted /= 2;
+  }
+  for (std::uint32_t i = 0; i < wanted; ++i) {
+    frames[i] = fresh_frame(buffers[i]);
+  }
+  return wanted;
+}
+
+void EthdevPort::release(Frame** frames, std::uint32_t count) {
+  std::array<rte_mbuf*, kBurstMax> buffers;
+  while (count > 0) {
+    const std::uint32_t some = std::min(count, kBurstMax);
+    std::transform(frames, frames + some, buffers.begin(),
+                   [](Frame* frame) { return static_cast<rte_mbuf*>(frame->buffer); });
+    rte_pktmbuf_free_bulk(buffers.data(), some);
+    frames += some;
+    count -= some;
+  }
+}
+
+PortInfo EthdevPort::info() const {
+  PortInfo info;
+  info.name = spec_;
+  info.mtu = options_.mtu;
+  info.queues = static_cast<std::uint16_t>(queues_.size());
+  rte_ether_addr mac{};
+  if (rte_eth_macaddr_get(id_, &mac) == 0) {
+    std::copy_n(mac.addr_bytes, info.mac.bytes.size(), info.mac.bytes.begin());
+  }
+  rte_eth_link link{};
+  if (rte_eth_link_get_nowait(id_, &link) == 0) {
+    info.link_up = link.link_status == RTE_ETH_LINK_UP;
+    info.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+  }
+  return info;
+}
+
+PortCounters EthdevPort::counters() const {
+  PortCounters sum;
+  for (const auto& queue : queues_) {
+    queue->counters.add_to(&sum);
+  }
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(id_, &stats) == 0) {
+    sum.rx_missed += stats.imissed + stats.ierrors + stats.rx_nombuf;
+  }
+  return sum;
+}
+
+int EthdevPort::wait_descriptor(std::uint16_t queue) const {
+  return queue < rx_queues_ ? queues_[queue]->wait_descriptor : -1;
+}
+
+// A frame may have come between the last receive and the interrupt's arming, so look once more.
+bool EthdevPort::arm_wait(std::uint16_t queue) {
+  if (queue >= rx_queues_) {
+    return true;
+  }
+  Queue& self = *queues_[queue];
+  if (self.interrupts) {
+    rte_eth_dev_rx_intr_enable(id_, queue);
+  }
+  if (self.early_count == 0) {
+    self.early_count = receive(self, queue, self.early.data(), kBurstMax);
+  }
+  return self.early_count == 0;
+}
+
+void EthdevPort::disarm_wait(std::uint16_t queue) {
+  if (queue < rx_queues_ && queues_[queue]->interrupts) {
+    rte_eth_dev_rx_intr_disable(id_, queue);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,85 @@
+#pragma once
+
+// A port on any rte_ethdev. A frame lives in the private area of its mbuf, so that turning one into
+// the other copies nothing.
+//
+// A driver may have fewer queues than there are workers. Workers without a receive queue then
+// receive nothing (steering hands them their frames), and those that share a transmit queue take a
+// lock.
+
+#include <rte_mempool.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/result.h"
+#include "dataplane/port/make_port.h"
+#include "dataplane/port/port.h"
+#include "dataplane/port/queue_counters.h"
+
+struct rte_mbuf;
+
+namespace uroce {
+
+class EthdevPort final : public Port {
+ public:
+  // `spec`: a PCI address or a vdev string. REQUIRES: the EAL runs.
+  static Result<std::unique_ptr<Port>> open(const std::string& spec, const PortOptions& options);
+  ~EthdevPort() override;
+
+  std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
+  std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                         Time now) override;
+  std::uint32_t allocate(Frame** frames, std::uint32_t count) override;
+  void release(Frame** frames, std::uint32_t count) override;
+  [[nodiscard]] PortInfo info() const override;
+  [[nodiscard]] PortCounters counters() const override;
+
+  [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
+  bool arm_wait(std::uint16_t queue) override;
+  void disarm_wait(std::uint16_t queue) override;
+
+ private:
+  // What one worker has of the port.
+  struct Queue {
+    QueueCounters counters;
+    // Frames that arm_wait() found when it looked once more; the next receive hands them out.
+    std::array<Frame*, kBurstMax> early{};
+    std::uint32_t early_count = 0;
+    int wait_descriptor = -1;
+    bool interrupts = false;  // the descriptor speaks only after rte_eth_dev_rx_intr_enable
+    // Taken with acquire, cleared with release, by workers that send by this queue: pairs with
+    // itself.
+    std::atomic_flag transmit_lock = ATOMIC_FLAG_INIT;
+  };
+
+  EthdevPort(std::string spec, const PortOptions& options);
+  Status probe(const struct VdevSpec& vdev);
+  Status configure(const struct VdevSpec& vdev);
+  Status make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
+                   std::uint16_t tx_descriptors);
+  Status start();
+  void find_wait_descriptors(const std::vector<int>& known);
+  std::uint32_t receive(Queue& self, std::uint16_t queue, Frame** frames, std::uint32_t max);
+  [[nodiscard]] Error error(int code, const std::string& what) const;
+
+  struct PoolDeleter {
+    void operator()(rte_mempool* pool) const { rte_mempool_free(pool); }
+  };
+
+  std::string spec_;
+  PortOptions options_;
+  std::string device_name_;  // as the EAL calls it
+  std::uint16_t id_;         // of the ethdev; RTE_MAX_ETHPORTS before there is one
+  bool started_ = false;
+  std::uint16_t rx_queues_ = 1;
+  std::uint16_t tx_queues_ = 1;
+  std::unique_ptr<rte_mempool, PoolDeleter> pool_;
+  std::vector<std::unique_ptr<Queue>> queues_;  // index: worker
+};
+
+}  // namespace uroce

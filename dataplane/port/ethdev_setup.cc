@@ -1,0 +1,225 @@
+// Bringing an ethdev up: probe, buffers, queues, start, and what to sleep on.
+
+#include <rte_bus_vdev.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/vdev_spec.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint16_t kDescriptors = 1'024;  // of each queue, if the driver agrees
+// Buffers beyond those in the queues: in the worker's rings, parked, or being built.
+constexpr std::uint32_t kBuffersSpare = 4'096;
+constexpr std::uint32_t kCacheSize = 256;  // of each lcore
+// In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
+constexpr std::uint32_t kBufferAlignment = 64;
+
+std::vector<int> open_descriptors() {
+  std::vector<int> descriptors;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    descriptors.push_back(std::stoi(entry.path().filename().string()));
+  }
+  std::sort(descriptors.begin(), descriptors.end());
+  return descriptors;
+}
+
+// A socket that frames come in by.
+bool is_packet_socket(int descriptor) {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) {
+    return false;
+  }
+  return domain == AF_PACKET || domain == AF_XDP;
+}
+
+}  // namespace
+
+EthdevPort::EthdevPort(std::string spec, const PortOptions& options)
+    : spec_(std::move(spec)), options_(options), id_(RTE_MAX_ETHPORTS) {
+  for (std::uint16_t i = 0; i < options_.queues; ++i) {
+    queues_.push_back(std::make_unique<Queue>());
+  }
+}
+
+EthdevPort::~EthdevPort() {
+  for (auto& queue : queues_) {
+    release(queue->early.data(), queue->early_count);
+  }
+  if (started_) {
+    rte_eth_dev_stop(id_);
+  }
+  if (id_ != RTE_MAX_ETHPORTS) {
+    rte_eth_dev_close(id_);
+  }
+}
+
+Error EthdevPort::error(int code, const std::string& what) const {
+  const int positive = code < 0 ? -code : code;
+  return Error{positive != 0 ? positive : EIO,
+               "port " + spec_ + ": " + what + " (" + rte_strerror(positive) + ")"};
+}
+
+Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,
+                                               const PortOptions& options) {
+  UROCE_CHECK(eal_is_running());
+  std::unique_ptr<EthdevPort> port(new EthdevPort(spec, options));
+  VdevSpec vdev;
+  if (is_pci_address(spec)) {
+    vdev.name = spec;
+    vdev.buffer_bytes = options.mtu + kEthernetOverhead;
+  } else {
+    vdev = complete_vdev(spec, options.mtu, options.queues);
+  }
+  const std::vector<int> known = open_descriptors();
+  for (Status (*step)(EthdevPort&, const VdevSpec&) :
+       {+[](EthdevPort&self, const VdevSpec&from) { return self.probe(from); },
+        +[](EthdevPort&self, const VdevSpec&from) { return self.configure(from); },
+        +[](EthdevPort&self, const VdevSpec& /*from*/) { return self.start(); }}) {
+    if (Status done = step(*port, vdev); !done) {
+      return done.error();
+    }
+  }
+  port->find_wait_descriptors(known);
+  return std::unique_ptr<Port>(std::move(port));
+}
+
+// A PCI device was probed when the EAL started; a vdev is made now.
+Status EthdevPort::probe(const VdevSpec& vdev) {
+  device_name_ = vdev.name;
+  if (is_pci_address(spec_)) {
+    if (device_name_.size() == 7) {
+      device_name_.insert(0, "0000:");
+    }
+    if (rte_eth_dev_get_port_by_name(device_name_.c_str(), &id_) != 0) {
+      return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py");
+    }
+    return ok();
+  }
+  const int made = rte_vdev_init(vdev.name.c_str(), vdev.arguments.c_str());
+  if (made == -EEXIST) {
+    return error(made, "this device exists already; give each a number, as in net_memif1");
+  }
+  if (made != 0) {
+    return error(
+        made, "the driver refused " + vdev.name + "," + vdev.arguments + "; see its lines above");
+  }
+  if (rte_eth_dev_get_port_by_name(vdev.name.c_str(), &id_) != 0) {
+    return error(ENODEV, "this isn't a network device");
+  }
+  return ok();
+}
+
+Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
+                             std::uint16_t tx_descriptors) {
+  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + (buffer_bytes + kBufferAlignment - 1) /
+                                                        kBufferAlignment * kBufferAlignment;
+  const std::uint32_t buffers = kBuffersSpare + rx_queues_ * std::uint32_t{rx_descriptors} +
+                                tx_queues_ * std::uint32_t{tx_descriptors};
+  constexpr std::uint16_t kPrivate =
+      (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
+  const std::string name = "uroce_port_" + std::to_string(id_);
+  pool_.reset(rte_pktmbuf_pool_create(name.c_str(), buffers, kCacheSize, kPrivate,
+                                      static_cast<std::uint16_t>(room), SOCKET_ID_ANY));
+  if (pool_ == nullptr) {
+    return error(rte_errno, "no memory for " + std::to_string(buffers) + " buffers of " +
+                                std::to_string(room) +
+                                " bytes; reserve huge pages or give -- -m MEGABYTES");
+  }
+  return ok();
+}
+
+Status EthdevPort::configure(const VdevSpec& vdev) {
+  rte_eth_dev_info about{};
+  if (const int failed = rte_eth_dev_info_get(id_, &about); failed != 0) {
+    return error(failed, "the driver doesn't describe the device");
+  }
+  rx_queues_ = std::min(options_.queues, std::max<std::uint16_t>(about.max_rx_queues, 1));
+  tx_queues_ = std::min(options_.queues, std::max<std::uint16_t>(about.max_tx_queues, 1));
+  rte_eth_conf wanted{};
+  if (!vdev.mtu_by_arguments) {
+    wanted.rxmode.mtu = options_.mtu;
+  }
+  wanted.txmode.offloads = about.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+  constexpr std::uint64_t kSpread = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
+  if (rx_queues_ > 1 && (about.flow_type_rss_offloads & kSpread) != 0) {
+    wanted.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    wanted.rx_adv_conf.rss_conf.rss_hf = about.flow_type_rss_offloads & kSpread;
+  }
+  // With interrupts if the driver has them; a sleeping worker is then woken by a frame.
+  wanted.intr_conf.rxq = 1;
+  int failed = rte_eth_dev_configure(id_, rx_queues_, tx_queues_, &wanted);
+  if (failed != 0) {
+    wanted.intr_conf.rxq = 0;
+    failed = rte_eth_dev_configure(id_, rx_queues_, tx_queues_, &wanted);
+  }
+  if (failed != 0) {
+    return error(failed, "the driver refused " + std::to_string(rx_queues_) + " queues and MTU " +
+                             std::to_string(options_.mtu) + "; try a smaller --mtu or --workers");
+  }
+  std::uint16_t rx_descriptors = kDescriptors;
+  std::uint16_t tx_descriptors = kDescriptors;
+  rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors);
+  if (Status made = make_pool(vdev.buffer_bytes, rx_descriptors, tx_descriptors); !made) {
+    return made;
+  }
+  for (std::uint16_t i = 0; i < rx_queues_ && failed == 0; ++i) {
+    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, SOCKET_ID_ANY, nullptr, pool_.get());
+  }
+  for (std::uint16_t i = 0; i < tx_queues_ && failed == 0; ++i) {
+    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, SOCKET_ID_ANY, nullptr);
+  }
+  return failed == 0 ? ok() : error(failed, "the driver refused a queue");
+}
+
+Status EthdevPort::start() {
+  if (const int failed = rte_eth_dev_start(id_); failed != 0) {
+    return error(failed, "the device didn't start");
+  }
+  started_ = true;
+  // IPv6 neighbour discovery comes by multicast. Software devices refuse, and hand over everything.
+  rte_eth_allmulticast_enable(id_);
+  return ok();
+}
+
+// Where the driver has receive interrupts, their descriptors; else the sockets that it opened, one
+// a queue, which poll as readable when frames are there. Otherwise none, and the worker naps.
+void EthdevPort::find_wait_descriptors(const std::vector<int>& known) {
+  const bool guest = device_name_.starts_with("net_virtio_user");
+  for (std::uint16_t i = 0; i < rx_queues_; ++i) {
+    const int descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(id_, i);
+    if (descriptor >= 0 && (guest || is_pci_address(spec_)) &&
+        rte_eth_dev_rx_intr_enable(id_, i) == 0) {
+      rte_eth_dev_rx_intr_disable(id_, i);
+      queues_[i]->wait_descriptor = descriptor;
+      queues_[i]->interrupts = true;
+    }
+  }
+  std::vector<int> sockets;
+  for (const int descriptor : open_descriptors()) {
+    if (!std::binary_search(known.begin(), known.end(), descriptor) &&
+        is_packet_socket(descriptor)) {
+      sockets.push_back(descriptor);
+    }
+  }
+  if (sockets.size() == rx_queues_) {
+    for (std::uint16_t i = 0; i < rx_queues_; ++i) {
+      queues_[i]->wait_descriptor = sockets[i];
+    }
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,78 @@
+#include "dataplane/port/vdev_spec.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "dataplane/port/port.h"
+
+namespace uroce {
+namespace {
+
+// In front of the frame in a slot of an AF_PACKET ring (TPACKET2_HDRLEN and alignment).
+constexpr std::uint32_t kPacketSlotHeader = 80;
+constexpr std::uint32_t kPacketBlock = 65'536;
+constexpr std::uint32_t kMemifLine = 64;
+
+void add_default(VdevSpec* spec, std::string_view key, const std::string& value) {
+  if (!vdev_argument(spec->arguments, key).empty()) {
+    return;
+  }
+  if (!spec->arguments.empty()) {
+    spec->arguments.push_back(',');
+  }
+  spec->arguments.append(key).append("=").append(value);
+}
+
+// The kernel wants slots that divide a block, and the driver wants a buffer for a whole slot.
+void complete_af_packet(VdevSpec* spec, std::uint32_t frame, std::uint16_t queues) {
+  const std::uint32_t slot = std::max(2'048U, std::bit_ceil(frame + kPacketSlotHeader));
+  add_default(spec, "framesz", std::to_string(slot));
+  add_default(spec, "blocksz", std::to_string(std::max(kPacketBlock, slot)));
+  add_default(spec, "framecnt", "1024");
+  add_default(spec, "qpairs", std::to_string(queues));
+  add_default(spec, "qdisc_bypass", "1");
+  const std::string given = vdev_argument(spec->arguments, "framesz");
+  spec->buffer_bytes = static_cast<std::uint32_t>(std::strtoul(given.c_str(), nullptr, 10));
+}
+
+}  // namespace
+
+std::string vdev_argument(std::string_view arguments, std::string_view key) {
+  while (!arguments.empty()) {
+    const std::string_view item = arguments.substr(0, arguments.find(','));
+    arguments.remove_prefix(std::min(arguments.size(), item.size() + 1));
+    if (item.size() > key.size() && item.starts_with(key) && item[key.size()] == '=') {
+      return std::string(item.substr(key.size() + 1));
+    }
+  }
+  return {};
+}
+
+VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t queues) {
+  const std::size_t comma = std::min(text.find(','), text.size());
+  VdevSpec spec;
+  spec.name = text.substr(0, comma);
+  spec.arguments = text.substr(std::min(text.size(), comma + 1));
+  const std::uint32_t frame = mtu + kEthernetOverhead;
+  spec.buffer_bytes = frame;
+  if (spec.name.starts_with("net_memif") || spec.name.starts_with("eth_memif")) {
+    spec.mtu_by_arguments = true;
+    add_default(&spec, "bsize", std::to_string((frame + kMemifLine - 1) / kMemifLine * kMemifLine));
+  } else if (spec.name.starts_with("net_af_packet") || spec.name.starts_with("eth_af_packet")) {
+    spec.mtu_by_arguments = true;
+    complete_af_packet(&spec, frame, queues);
+  } else if (spec.name.starts_with("net_af_xdp")) {
+    spec.mtu_by_arguments = true;  // The kernel interface's own.
+    add_default(&spec, "queue_count", std::to_string(queues));
+  } else if (spec.name.starts_with("net_virtio_user") || spec.name.starts_with("virtio_user")) {
+    add_default(&spec, "queues", std::to_string(queues));
+    add_default(&spec, "queue_size", "1024");
+  } else if (spec.name.starts_with("net_vhost") || spec.name.starts_with("eth_vhost")) {
+    add_default(&spec, "queues", std::to_string(queues));
+  } else if (spec.name.starts_with("net_ring") || spec.name.starts_with("net_pcap")) {
+    spec.mtu_by_arguments = true;  // Any size; there is nothing to set.
+  }
+  return spec;
+}
+
+}  // namespace uroce

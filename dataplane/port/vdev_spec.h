@@ -1,0 +1,27 @@
+#pragma once
+
+// Vdev strings as users give them, completed with what uroce needs of each driver: room for the
+// MTU, one queue a worker, and the drivers' known quirks (port/README.md lists them).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace uroce {
+
+struct VdevSpec {
+  std::string name;       // "net_memif0"
+  std::string arguments;  // "role=server,bsize=4288"; the user's own come first and win
+  // The driver reports no larger frames than 1518 bytes, or none at all, and refuses an MTU: its
+  // own arguments size it.
+  bool mtu_by_arguments = false;
+  std::uint32_t buffer_bytes = 0;  // of frame data in an mbuf, at least
+};
+
+[[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,
+                                     std::uint16_t queues);
+
+// The value of `key` among "key=value,key=value", or an empty string.
+[[nodiscard]] std::string vdev_argument(std::string_view arguments, std::string_view key);
+
+}  // namespace uroce
