@@ -35,7 +35,7 @@ def _tidy_one(root, build, source):
                                 timeout=_TIDY_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return [f"{source}: clang-tidy took longer than {_TIDY_SECONDS_MAX} s"]
-    found = [line.replace(root + "/", "").removeprefix("../") for line in answer.stdout.splitlines()
+    found = [line.replace(root + "/", "").removeprefix("build/").removeprefix("../") for line in answer.stdout.splitlines()
              if " error: " in line or " warning: " in line]
     if answer.returncode and not found:
         found = [f"{source}: clang-tidy failed: {answer.stderr.strip()[:200]}"]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from .daemon import Daemon
 from .namespace import Namespace, NamespacesRefused, veth_pair
 
-VETH_MTU = 4200
-SHARED_MEMORY_MTU = 4200
+MTU = 4200  # carries path MTU 4096
 
 
 @dataclass
@@ -52,7 +51,7 @@ class Loopback(Wire):
     """One daemon whose port hands back what it sends; both programs use it."""
 
     def _join(self):
-        daemon = self._start("uroced", "loopback", "10.77.0.1/24")
+        daemon = self._start("uroced", "loopback", "10.77.0.1/24", arguments=["--mtu", MTU])
         self.server = self.client = Endpoint(daemon, "10.77.0.1", "127.0.0.1")
 
 
@@ -61,7 +60,7 @@ class SharedMemory(Wire):
 
     def _join(self):
         path = os.path.join(self.setting.folder, "wire.sock")
-        mtu = ["--mtu", SHARED_MEMORY_MTU]
+        mtu = ["--mtu", MTU]
         first = self._start("uroced-a", f"net_vhost0,iface={path},queues=1", "10.77.1.1/24", arguments=mtu)
         second = self._start("uroced-b", f"net_virtio_user0,path={path},queues=1", "10.77.1.2/24", arguments=mtu)
         self.server = Endpoint(first, "10.77.1.1", "127.0.0.1")
@@ -75,14 +74,14 @@ class Veth(Wire):
         addresses = ("10.77.2.1", "10.77.2.2")
         try:
             namespaces = [self._namespace(name) for name in ("a", "b")]
-            veth_pair(*namespaces, VETH_MTU, [f"{address}/24" for address in addresses])
+            veth_pair(*namespaces, MTU, [f"{address}/24" for address in addresses])
         except NamespacesRefused as refusal:
             self.setting.skipTest(str(refusal))
         ends = []
         for namespace, address in zip(namespaces, addresses):
             port = "net_af_packet0,iface=wire,blocksz=65536,framesz=16384,framecnt=1024,qdisc_bypass=1"
             daemon = self._start(f"uroced-{namespace.name}", port, f"{address}/24", namespace.prefix(),
-                                 ["--mtu", VETH_MTU])
+                                 ["--mtu", MTU])
             ends.append(Endpoint(daemon, address, address, namespace.pid, namespace.prefix()))
         self.server, self.client = ends
 
