@@ -76,8 +76,9 @@ void Endpoint::post_send(const abi::SendWr& wr, std::span<const abi::Sge> sges) 
   abi::SendWr posted = wr;
   posted.sge_count = static_cast<std::uint16_t>(sges.size());
   std::memcpy(entry, &posted, sizeof(posted));
-  std::memcpy(entry + abi::kSendPayloadOffset, sges.data(),
-              std::min(sges.size_bytes(), send_stride_ - abi::kSendPayloadOffset));
+  const auto* list = reinterpret_cast<const std::byte*>(sges.data());
+  std::copy_n(list, std::min(sges.size_bytes(), send_stride_ - abi::kSendPayloadOffset),
+              entry + abi::kSendPayloadOffset);
   send_control_->producer.value = index + 1;
 }
 
@@ -98,7 +99,8 @@ void Endpoint::post_recv(std::uint64_t wr_id, std::span<const abi::Sge> sges) {
   const abi::RecvWr wr{
       .wr_id = wr_id, .sge_count = static_cast<std::uint32_t>(sges.size()), .reserved = 0};
   std::memcpy(entry, &wr, sizeof(wr));
-  std::memcpy(entry + abi::kRecvSgeOffset, sges.data(), sges.size_bytes());
+  const auto* list = reinterpret_cast<const std::byte*>(sges.data());
+  std::copy_n(list, sges.size_bytes(), entry + abi::kRecvSgeOffset);
   recv_control_->producer.value = index + 1;
 }
 

@@ -1,0 +1,205 @@
+// Losses: what is sent again, when, and when the requester gives up.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/wire/layout.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WcStatus;
+using abi::WrOpcode;
+
+// From the BTH on, without the ICRC (it covers the IP identification, which is new each time).
+std::vector<std::byte> transport_bytes(const HeapFrame& frame) {
+  const std::byte* end = frame.frame.data + frame.frame.length - kIcrcLength;
+  return {frame.frame.packet.bth, end};
+}
+
+QpPair::Frames parsed(QpPair::Frames frames) {
+  for (const auto& frame : frames) {
+    EXPECT_EQ(parse(frame->frame), Drop::kNone);
+  }
+  return frames;
+}
+
+void post_one_of_each(QpPair& pair) {
+  fill_pattern(pair.a.memory, 9);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 2'500)});
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0),
+                   std::array{pair.a.sge(500'000, 2'500)});
+  abi::SendWr add = rdma_wr(3, WrOpcode::kAtomicFetchAndAdd, pair.b, 4'096);
+  add.atomic.compare_add = 1;
+  pair.a.post_send(add, std::array{pair.a.sge(600'000, 8)});
+  abi::SendWr send = send_wr(4, WrOpcode::kSendWithImm, abi::kSignaled | abi::kSolicited);
+  send.immediate = 0xABCD;
+  pair.a.post_send(send, std::array{pair.a.sge(10'000, 700), pair.a.sge(20'000, 900)});
+  pair.b.post_recv(5, std::array{pair.b.sge(10'000, 2'000)});
+}
+
+// 9.9.2.1.2: what is sent again after a timeout is the same, byte by byte, with the same PSNs.
+TEST(Retransmit, IsByteExact) {
+  QpPair pair;
+  post_one_of_each(pair);
+  const auto before = parsed(pair.transmit(pair.a));
+  ASSERT_EQ(before.size(), 3U + 1 + 1 + 2);
+  ASSERT_TRUE(pair.next_deadline());
+  const auto after = parsed(pair.transmit(pair.a));
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(transport_bytes(*after[i]), transport_bytes(*before[i])) << i;
+  }
+  EXPECT_EQ(pair.a.qp().counters().requests_resent, before.size());
+  EXPECT_EQ(pair.a.qp().counters().timeouts, 1U);
+}
+
+TEST(Retransmit, RecoversFromTheLossOfAnyFrame) {
+  for (int lost = 0; lost < 40; ++lost) {
+    SCOPED_TRACE(lost);
+    QpPair pair;
+    post_one_of_each(pair);
+    auto& counter = *reinterpret_cast<std::uint64_t*>(pair.b.memory.data() + 4'096);
+    counter = 41;
+    int frames = 0;
+    pair.run([&](const Packet&, bool) { return frames++ == lost; });
+    for (std::uint64_t id = 1; id <= 4; ++id) {
+      const auto cqe = pair.a.poll_send();
+      ASSERT_TRUE(cqe.has_value());
+      EXPECT_EQ(cqe->wr_id, id);
+      EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+    }
+    EXPECT_FALSE(pair.a.poll_send().has_value());
+    EXPECT_EQ(counter, 42U);
+    std::uint64_t original = 0;
+    std::memcpy(&original, pair.a.memory.data() + 600'000, 8);
+    EXPECT_EQ(original, 41U);
+    EXPECT_TRUE(std::equal(pair.a.memory.begin() + 500'000, pair.a.memory.begin() + 502'500,
+                           pair.a.memory.begin()));
+    EXPECT_TRUE(std::equal(pair.a.memory.begin() + 20'000, pair.a.memory.begin() + 20'900,
+                           pair.b.memory.begin() + 10'700));
+    EXPECT_TRUE(pair.b.poll_recv().has_value());
+    EXPECT_FALSE(pair.b.poll_recv().has_value());
+  }
+}
+
+// C9-138: 4.096 us times a power of two, from the last packet or progress.
+TEST(Retransmit, WaitsForTheAcknowledgementTimeout) {
+  QpPair pair({.timeout = 10});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+  (void)pair.transmit(pair.a);
+  EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4'096 * 1'024);
+  ASSERT_TRUE(pair.next_deadline());
+  pair.exchange();
+  EXPECT_TRUE(pair.a.poll_send().has_value());
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+}
+
+TEST(Retransmit, NeverTimesOutWithATimeoutOfZero) {
+  QpPair pair({.timeout = 0});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  (void)pair.transmit(pair.a);
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+}
+
+// 9.9.2.1.2: retry_cnt 2 means 1 + 2 tries; 7 is 7.
+TEST(Retransmit, GivesUpAfterRetryCnt) {
+  for (const std::uint8_t retry_cnt : std::initializer_list<std::uint8_t>{0, 2, 7}) {
+    QpPair pair({.retry_cnt = retry_cnt});
+    pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0, 0), std::array{pair.a.sge(0, 8)});
+    pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0, 0), std::array{pair.a.sge(0, 8)});
+    pair.b.post_recv(3, {});
+    int tries = 0;
+    pair.run([&](const Packet& packet, bool) {
+      tries += packet.psn == 100 ? 1 : 0;
+      return true;
+    });
+    EXPECT_EQ(tries, 1 + retry_cnt);
+    const auto failed = pair.a.poll_send();
+    ASSERT_TRUE(failed.has_value());
+    EXPECT_EQ(failed->wr_id, 1U);
+    EXPECT_EQ(failed->status, WcStatus::kRetryExcErr);
+    const auto flushed = pair.a.poll_send();
+    ASSERT_TRUE(flushed.has_value());
+    EXPECT_EQ(flushed->wr_id, 2U);
+    EXPECT_EQ(flushed->status, WcStatus::kWrFlushErr);
+    EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
+    EXPECT_EQ(pair.a.qp().deadline(), kNever);
+  }
+}
+
+TEST(Retransmit, ProgressRefillsRetryCnt) {
+  QpPair pair({.retry_cnt = 1});
+  for (std::uint64_t id = 0; id < 20; ++id) {
+    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  }
+  // Each packet is lost once.
+  std::uint32_t got = 0;
+  std::uint32_t tried = 0;
+  pair.run(
+      [&](const Packet& packet, bool to_b) {
+        if (!to_b || packet.psn < 100 + got) {
+          return false;
+        }
+        if (packet.psn == 100 + got && tried == got + 1) {
+          ++got;
+          return false;
+        }
+        tried = got + 1;
+        return true;
+      },
+      100);
+  for (std::uint64_t id = 0; id < 20; ++id) {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe.has_value());
+    EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+  }
+}
+
+// With rnr_retry 7 the requester waits for a receive for ever.
+TEST(Retransmit, WaitsForAReceiveForEverWithSeven) {
+  QpPair pair({.rnr_retry = 7, .min_rnr_timer = 12});
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 3'000)});
+  pair.run({}, 50);
+  EXPECT_GE(pair.a.qp().counters().rnr_naks_received, 50U);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  pair.b.post_recv(2, std::array{pair.b.sge(0, 4'000)});
+  pair.run();
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+}
+
+TEST(Retransmit, GivesUpWaitingForAReceive) {
+  QpPair pair({.rnr_retry = 2});
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
+  pair.run();
+  EXPECT_EQ(pair.a.qp().counters().rnr_naks_received, 3U);
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kRnrRetryExcErr);
+}
+
+// An acknowledgement that was only late overtakes the retransmission: the cursor moves on with it.
+TEST(Retransmit, SkipsWhatIsAcknowledgedMeanwhile) {
+  QpPair pair;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 4'096)});
+  for (const auto& frame : pair.transmit(pair.a)) {
+    EXPECT_EQ(pair.deliver(pair.b, *frame), Drop::kNone);
+  }
+  const auto late = pair.transmit(pair.b);
+  ASSERT_EQ(late.size(), 1U);
+  ASSERT_TRUE(pair.next_deadline());
+  ASSERT_EQ(pair.transmit(pair.a, 1).size(), 1U);
+  EXPECT_EQ(pair.deliver(pair.a, *late[0]), Drop::kNone);
+  EXPECT_TRUE(pair.a.poll_send().has_value());
+  EXPECT_FALSE(pair.a.qp().has_work());
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,172 @@
+// Work requests written by a program that errs or is hostile: each is refused in its turn, and a
+// ring of nonsense breaks its own queue pair only.
+
+#include "dataplane/qp/send_queue.h"
+
+#include <gtest/gtest.h>
+
+#include "dataplane/qp/failure.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WcStatus;
+using abi::WrOpcode;
+
+// Posts good work, then `spoil`s one, then more good work. The good one before must succeed, the
+// bad one fail with `status`, the rest be flushed: in this order.
+void expect_refused(WcStatus status, Failure failure,
+                    const std::function<void(QpPair& pair)>& spoil) {
+  QpPair pair;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0, 0),
+                   std::array{pair.a.sge(0, 2'000)});
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 2'000)});
+  spoil(pair);
+  pair.a.post_send(rdma_wr(4, WrOpcode::kRdmaWrite, pair.b, 0, 0), std::array{pair.a.sge(0, 8)});
+
+  pair.exchange();
+
+  const WcStatus expected[] = {WcStatus::kSuccess, status, WcStatus::kWrFlushErr};
+  const std::uint64_t ids[] = {2, 3, 4};
+  for (int i = 0; i < 3; ++i) {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe.has_value()) << i;
+    EXPECT_EQ(cqe->wr_id, ids[i]);
+    EXPECT_EQ(cqe->status, expected[i]);
+    if (i == 1) {
+      EXPECT_EQ(cqe->vendor_err, static_cast<std::uint32_t>(failure));
+    }
+  }
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
+  EXPECT_EQ(pair.a.send_consumer(), 4U);
+  EXPECT_EQ(pair.b.qp().state(), QpState::kRts);
+}
+
+TEST(SendQueue, RefusesOpcodesThatTheTypeDoesNotHave) {
+  for (const int opcode : {9 + 1, 99, 255}) {
+    expect_refused(WcStatus::kLocQpOpErr, Failure::kSendOpcode, [&](QpPair& pair) {
+      pair.a.post_send(rdma_wr(3, static_cast<WrOpcode>(opcode), pair.b, 0));
+    });
+  }
+}
+
+TEST(SendQueue, RefusesMoreThanItsCapabilities) {
+  expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, [](QpPair& pair) {
+    const std::vector<abi::Sge> list(5, pair.a.sge(0, 1));
+    pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), list);
+  });
+  expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, [](QpPair& pair) {
+    pair.a.post_inline(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::vector<std::byte>(65));
+  });
+  expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, [](QpPair& pair) {
+    pair.a.post_inline(rdma_wr(3, WrOpcode::kRdmaRead, pair.b, 0), std::vector<std::byte>(8));
+  });
+}
+
+TEST(SendQueue, RefusesLengthsThatCanNotBe) {
+  expect_refused(WcStatus::kLocLenErr, Failure::kSendTooLong, [](QpPair& pair) {
+    pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0),
+                     std::array{pair.a.sge(0, 0xFFFF'FFFF), pair.a.sge(0, 0xFFFF'FFFF)});
+  });
+  expect_refused(WcStatus::kLocLenErr, Failure::kSendSges, [](QpPair& pair) {
+    pair.a.post_send(rdma_wr(3, WrOpcode::kAtomicFetchAndAdd, pair.b, 0),
+                     std::array{pair.a.sge(0, 7)});
+  });
+}
+
+TEST(SendQueue, RefusesMemoryThatIsNotTheirs) {
+  expect_refused(WcStatus::kLocProtErr, Failure::kSendKey, [](QpPair& pair) {
+    abi::Sge sge = pair.a.sge(0, 8);
+    sge.lkey ^= 1;
+    pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{sge});
+  });
+  // The bad part comes late: what was sent of the message stands, but it doesn't complete.
+  expect_refused(WcStatus::kLocProtErr, Failure::kSendKey, [](QpPair& pair) {
+    pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0),
+                     std::array{pair.a.sge(0, 5'000), pair.a.sge(pair.a.memory.size(), 1)});
+  });
+  expect_refused(WcStatus::kLocProtErr, Failure::kSendKey, [](QpPair& pair) {
+    abi::Sge sge = pair.a.sge(0, 8);
+    sge.lkey ^= 1;
+    pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaRead, pair.b, 0), std::array{sge});
+  });
+}
+
+TEST(SendQueue, RefusesReadsWhereNoneMayBeOutstanding) {
+  QpPair pair({.max_rd_atomic = 0});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  pair.exchange();
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kLocQpOpErr);
+}
+
+TEST(SendQueue, BreaksOnAnIndexBeyondTheRing) {
+  for (const std::uint32_t step : {65U, 0x8000'0000U, 0xFFFF'FFFFU}) {
+    QpPair pair;
+    pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+    pair.exchange();
+    pair.a.send_producer() = 1 + step;
+    pair.a.ring(pair.now);
+    EXPECT_EQ(pair.a.qp().state(), QpState::kErr) << step;
+    EXPECT_TRUE(pair.a.events.has(AsyncEvent::kQpFatal));
+    pair.a.ring(pair.now);
+    EXPECT_FALSE(pair.a.qp().has_work());
+  }
+}
+
+TEST(SendQueue, LooksAtEachEntryOnce) {
+  QpPair pair;
+  fill_pattern(std::span(pair.a.memory).first(4'000), 1);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 4'000)});
+  const auto first = pair.transmit(pair.a, 1);
+  // The program overwrites the entry while it is being sent.
+  pair.a.send_producer() = 0;
+  pair.a.post_send(rdma_wr(9, static_cast<WrOpcode>(77), pair.b, 8), std::array{pair.a.sge(9, 1)});
+  EXPECT_EQ(pair.deliver(pair.b, *first[0]), Drop::kNone);
+  pair.exchange();
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->wr_id, 1U);
+  EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+  EXPECT_TRUE(
+      std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 4'000, pair.b.memory.begin()));
+}
+
+TEST(SendQueue, UsesTheRingRoundAndRound) {
+  QpPair pair({.a = {.send_entries = 4}});
+  for (std::uint64_t id = 0; id < 21; ++id) {
+    pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+    if (id % 4 == 3) {
+      pair.exchange();
+    }
+  }
+  pair.exchange();
+  for (std::uint64_t id = 0; id < 21; ++id) {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe.has_value());
+    EXPECT_EQ(cqe->wr_id, id);
+  }
+}
+
+TEST(SendQueue, FlushesWhatIsPostedInError) {
+  QpPair pair;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0, 0), std::array{pair.a.sge(0, 8)});
+  (void)pair.transmit(pair.a);
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0, 0), std::array{pair.a.sge(0, 8)});
+  pair.a.to_error(pair.now);
+  pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  pair.a.ring(pair.now);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe.has_value());
+    EXPECT_EQ(cqe->wr_id, id);
+    EXPECT_EQ(cqe->status, WcStatus::kWrFlushErr);
+  }
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+}
+
+}  // namespace
+}  // namespace uroce::test
