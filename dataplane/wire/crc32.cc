@@ -6,13 +6,18 @@ namespace uroce {
 namespace {
 
 struct Kernels {
-  std::array<const Crc32Kernel*, 2> list{&kCrc32Portable};
+  std::array<const Crc32Kernel*, 3> list{&kCrc32Portable};
   std::size_t count = 1;
 
   Kernels() {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0) {
       list[count++] = &kCrc32Pclmul;
+      // The wide kernel hands short sums to the other one.
+      if (__builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+          __builtin_cpu_supports("avx512vl") != 0) {
+        list[count++] = &kCrc32Vpclmul;
+      }
     }
   }
 };

@@ -49,5 +49,6 @@ void set_crc32_kernel(const Crc32Kernel& kernel);
 // Each in a file of its own. REQUIRES, except for the portable one: the processor has it.
 extern const Crc32Kernel kCrc32Portable;
 extern const Crc32Kernel kCrc32Pclmul;
+extern const Crc32Kernel kCrc32Vpclmul;
 
 }  // namespace uroce
