@@ -1,0 +1,30 @@
+#pragma once
+
+// The names that conformance cases use for values of the wire and of verbs.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "dataplane/abi/completion.h"
+#include "dataplane/qp/attributes.h"
+#include "dataplane/qp/turn.h"
+#include "dataplane/wire/opcode.h"
+
+namespace uroce::test {
+
+// "RC_WRITE_ONLY": the opcode table's name with underscores.
+[[nodiscard]] std::optional<Opcode> opcode_by_name(std::string_view name);
+[[nodiscard]] std::string name_of(Opcode opcode);
+
+// As in verbs, without prefix: "REM_ACCESS_ERR", "RECV_RDMA_WITH_IMM", "QP_REQ_ERR", "ERR".
+[[nodiscard]] std::string name_of(abi::WcStatus status);
+[[nodiscard]] std::string name_of(abi::WcOpcode opcode);
+[[nodiscard]] std::string name_of(AsyncEvent event);
+[[nodiscard]] std::string name_of(QpState state);
+[[nodiscard]] std::optional<QpState> state_by_name(std::string_view name);
+
+// "ACK", "RNR:12", "NAK:1".
+[[nodiscard]] std::string syndrome_name(std::uint8_t syndrome);
+
+}  // namespace uroce::test

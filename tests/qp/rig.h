@@ -1,0 +1,150 @@
+#pragma once
+
+// One queue pair on a bench: its rings, memory and key table in the test's own heap, the peer's
+// packets made from headers, and what it sends taken apart. Nothing moves by itself: the test
+// receives, transmits and polls.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/wire/build.h"
+#include "dataplane/wire/frame.h"
+#include "mmu/key_table.h"
+#include "mmu/quiescence.h"
+#include "tests/qp/rings.h"
+
+namespace uroce::test {
+
+using Bytes = std::vector<std::byte>;
+
+// Frames in plain memory for a TxBatch.
+class FramePool {
+ public:
+  explicit FramePool(std::uint32_t count, std::uint32_t capacity = 4608);
+  void fill(TxBatch& batch);
+  // Takes back what the queue pair has sent.
+  void take_back(TxBatch& batch);
+
+ private:
+  std::vector<Bytes> buffers_;
+  std::vector<Frame> frames_;
+  std::vector<Frame*> free_;
+};
+
+struct EventLog : EventSink {
+  struct Entry {
+    AsyncEvent event;
+    std::uint32_t object;
+    bool operator==(const Entry&) const = default;
+  };
+  void announce(AsyncEvent event, std::uint32_t object) override {
+    entries.push_back({event, object});
+  }
+  std::vector<Entry> entries;
+};
+
+// What the queue pair sent, parsed. `packet` points into `bytes`.
+struct SentPacket {
+  Bytes bytes;
+  Frame frame;
+  [[nodiscard]] const Packet& packet() const { return frame.packet; }
+  [[nodiscard]] std::span<const std::byte> payload() const {
+    return {frame.packet.payload, frame.packet.payload_length};
+  }
+};
+
+class QpRig {
+ public:
+  static constexpr std::uint32_t kQpn = 0x11;
+  static constexpr std::uint32_t kPeerQpn = 0x22;
+  static constexpr PdId kPd = 1;
+
+  struct Options {
+    QpAttributes attributes = default_attributes();
+    std::uint32_t receive_entries = 64;
+    std::uint32_t send_entries = 64;
+    std::uint32_t cq_entries = 256;
+    std::uint32_t sge_max = 8;
+    std::uint32_t inline_max = 256;
+    bool shared_receive_queue = false;
+    QpState state = QpState::kRts;  // brought there before the first packet
+  };
+  // MTU 1024, PSNs 100 (to it) and 5000 (from it), everything allowed, 4 reads each way.
+  static QpAttributes default_attributes();
+
+  QpRig();
+  explicit QpRig(const Options& options);
+  QpRig(const QpRig&) = delete;
+  QpRig& operator=(const QpRig&) = delete;
+
+  [[nodiscard]] Qp& qp() { return *qp_; }
+
+  // Registers memory of the test's under an address of the test's choice; the key.
+  std::uint32_t add_region(std::span<std::byte> memory, std::uint64_t iova, std::uint32_t access,
+                           PdId pd = kPd);
+  void remove_region(std::uint32_t key);
+
+  // A packet from the peer. `headers` needs no dest_qpn.
+  Step receive(Headers headers, std::span<const std::byte> payload = {});
+  // The frame as it lies on the wire, whoever sent it; it is parsed first.
+  Step receive_frame(std::span<const std::byte> frame);
+  // The parsed frame as it is.
+  Step receive_parsed(const Frame& frame);
+  [[nodiscard]] Drop last_drop() const { return drop_; }
+
+  // Everything that it has to send, at most about `bytes_max` bytes a call of transmit() and
+  // `frames_max` frames.
+  std::vector<SentPacket> transmit(std::uint32_t bytes_max = UINT32_MAX,
+                                   std::uint32_t frames_max = TxBatch::kFramesMax);
+  // One call of transmit(); what it returned.
+  std::uint32_t transmit_once(std::uint32_t bytes_max);
+
+  void to_state(QpState state);
+  void doorbell();
+
+  // A Turn as the worker would lend it.
+  [[nodiscard]] Turn turn() {
+    return {.now = now, .tx = tx_, .keys = keys, .events = events, .dirty_queues = dirty};
+  }
+
+  Time now = 1'000'000;
+  Quiescence quiescence;
+  KeyTable keys;
+  EventLog events;
+  std::vector<CompletionQueue*> dirty;
+  CompletionRing send_completions;
+  CompletionRing receive_completions;
+  WorkRing receives;
+  WorkRing sends;
+  CompletionQueue send_cq;
+  CompletionQueue receive_cq;
+  ReceiveQueue receive_queue;
+
+ private:
+  FramePool pool_;
+  TxBatch tx_;
+  QpAttributes attributes_;
+  FrameTemplate peer_template_;
+  std::unique_ptr<Qp> qp_;
+  Drop drop_ = Drop::kNone;
+};
+
+// The paths of the two ends.
+[[nodiscard]] Path local_path();
+[[nodiscard]] Path peer_path();
+
+// Bytes that differ from place to place and from seed to seed.
+[[nodiscard]] Bytes pattern(std::uint32_t seed, std::size_t length);
+
+// A Frame over a copy of bytes; parse() it afterwards.
+struct FrameCopy {
+  explicit FrameCopy(std::span<const std::byte> bytes);
+  Bytes bytes;
+  Frame frame;
+};
+
+}  // namespace uroce::test

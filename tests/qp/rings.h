@@ -1,0 +1,57 @@
+#pragma once
+
+// The program's side of the rings that it shares with the daemon, in plain memory: posts work,
+// polls completions. Public members are the shared memory itself, for tests that scribble over it.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dataplane/abi/completion.h"
+#include "dataplane/abi/ring.h"
+#include "dataplane/abi/work_request.h"
+
+namespace uroce::test {
+
+class CompletionRing {
+ public:
+  explicit CompletionRing(std::uint32_t entry_count) : entries(entry_count) {}
+
+  // The next completion, if there is one. Leaves it in the ring's memory.
+  std::optional<abi::Cqe> poll();
+  std::vector<abi::Cqe> poll_all();
+
+  abi::CqControl control{};
+  std::vector<abi::Cqe> entries;
+
+ private:
+  std::uint32_t consumer_ = 0;
+};
+
+// Receive or send entries.
+class WorkRing {
+ public:
+  WorkRing(std::uint32_t entry_count, std::uint32_t stride_bytes);
+
+  void post_receive(std::uint64_t wr_id, std::span<const abi::Sge> sges);
+  void post_send(const abi::SendWr& request, std::span<const abi::Sge> sges);
+  void post_inline(const abi::SendWr& request, std::span<const std::byte> bytes);
+
+  // Entries posted and not consumed.
+  [[nodiscard]] std::uint32_t waiting() const;
+
+  abi::RingControl control{};
+  std::vector<std::byte> entries;
+  std::uint32_t entry_count;
+  std::uint32_t stride;
+
+ private:
+  std::byte* slot();
+  void publish();
+  std::uint32_t producer_ = 0;
+};
+
+}  // namespace uroce::test
