@@ -1,0 +1,186 @@
+// integrity: drives random reliable-connection operations of all kinds and sizes between two
+// processes and verifies every byte and every completion.
+//
+//   integrity                        two processes on this machine, over one device
+//   integrity --server [--port N]    one side; prints the port it listens on
+//   integrity --connect HOST         the other side, which also says how much to do
+//
+// It is an ordinary verbs program: nothing in it knows uroce. Read integrity_plan.h first.
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "apps/examples/integrity_link.h"
+#include "apps/examples/integrity_plan.h"
+#include "apps/examples/integrity_run.h"
+#include "apps/examples/integrity_verbs.h"
+
+namespace {
+
+using integrity::Card;
+using integrity::Limits;
+using integrity::Link;
+using integrity::Runner;
+using integrity::Totals;
+
+struct Options {
+  bool server = false;
+  std::string connect;
+  std::uint16_t port = 18'517;
+  std::string device;
+  int gid_index = 1;
+  std::uint64_t operations = 100'000;
+  std::uint64_t seed = 1;
+  Limits limits;
+};
+
+// What the server has to know of the other side's flags.
+struct Terms {
+  std::uint64_t operations, seed;
+  std::uint32_t queue_pairs, size_max;
+};
+
+[[noreturn]] void usage(int code) {
+  std::fprintf(
+      code == 0 ? stdout : stderr,
+      "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
+      "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n");
+  std::exit(code);
+}
+
+std::uint64_t number(const char* text, std::uint64_t max) {
+  char* end = nullptr;
+  const std::uint64_t value = std::strtoull(text, &end, 0);
+  if (end == text || *end != '\0' || value > max) {
+    std::fprintf(stderr, "integrity: '%s' isn't a number up to %llu\n", text,
+                 static_cast<unsigned long long>(max));
+    std::exit(2);
+  }
+  return value;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--help") {
+      usage(0);
+    }
+    if (flag == "--server") {
+      options.server = true;
+      continue;
+    }
+    if (i + 1 == argc) {
+      usage(2);
+    }
+    const char* value = argv[++i];
+    if (flag == "--connect") {
+      options.connect = value;
+    } else if (flag == "--port") {
+      options.port = static_cast<std::uint16_t>(number(value, 65'535));
+    } else if (flag == "--device") {
+      options.device = value;
+    } else if (flag == "--gid-index") {
+      options.gid_index = static_cast<int>(number(value, 255));
+    } else if (flag == "--ops") {
+      options.operations = number(value, UINT64_MAX);
+    } else if (flag == "--seed") {
+      options.seed = number(value, UINT64_MAX);
+    } else if (flag == "--size-max") {
+      options.limits.size_max = static_cast<std::uint32_t>(number(value, 1U << 28U));
+    } else if (flag == "--qps") {
+      options.limits.queue_pairs = static_cast<std::uint32_t>(number(value, 1'024));
+    } else {
+      usage(2);
+    }
+  }
+  return options;
+}
+
+// Agrees on the terms, connects the queue pairs and runs. The leader is the side that connected.
+Totals play(Options options, Link& link, bool leader) {
+  Terms mine{options.operations, options.seed, options.limits.queue_pairs, options.limits.size_max};
+  Terms theirs{};
+  if (!link.exchange(mine, theirs)) {
+    integrity::die("agreeing with the peer");
+  }
+  const Terms& terms = leader ? mine : theirs;
+  options.limits.queue_pairs = terms.queue_pairs;
+  options.limits.size_max = terms.size_max;
+  Card card(options.device, options.gid_index, options.limits);
+  std::uint32_t inline_theirs = 0;
+  if (!link.exchange(card.inline_max(), inline_theirs)) {
+    integrity::die("agreeing with the peer");
+  }
+  options.limits.inline_max = std::min(card.inline_max(), inline_theirs);
+  for (std::uint32_t qp = 0; qp < options.limits.queue_pairs; ++qp) {
+    integrity::Endpoint& endpoint = card.endpoint(qp);
+    if (!link.exchange(endpoint.mine, endpoint.theirs)) {
+      integrity::die("exchanging addresses with the peer");
+    }
+    card.connect(qp);
+  }
+  const std::uint64_t leads = terms.seed * 2;
+  Runner runner(card, link, options.limits, leader ? leads : leads + 1, leader ? leads + 1 : leads);
+  return runner.run(terms.operations);
+}
+
+int report(const Totals& totals) {
+  std::printf("integrity: %llu operations, %llu errors\n",
+              static_cast<unsigned long long>(totals.operations),
+              static_cast<unsigned long long>(totals.errors));
+  return totals.errors == 0 ? 0 : 1;
+}
+
+// Forks before the first verbs call; the child leads nothing and prints only what is wrong.
+int play_both(const Options& options) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    integrity::die("socketpair");
+  }
+  const pid_t child = fork();
+  if (child < 0) {
+    integrity::die("fork");
+  }
+  if (child == 0) {
+    close(pair[0]);
+    Link link(pair[1]);
+    return play(options, link, false).errors == 0 ? 0 : 1;
+  }
+  close(pair[1]);
+  Totals totals;
+  {
+    Link link(pair[0]);
+    totals = play(options, link, true);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0 && totals.errors == 0) {
+    ++totals.errors;
+  }
+  return report(totals);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  if (!options.server && options.connect.empty()) {
+    return play_both(options);
+  }
+  const int descriptor = options.server ? Link::listen_once(options.port)
+                                        : Link::connect_to(options.connect, options.port);
+  if (descriptor < 0) {
+    return 1;
+  }
+  Link link(descriptor);
+  return report(play(options, link, !options.server));
+}

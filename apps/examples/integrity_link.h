@@ -1,0 +1,39 @@
+#pragma once
+
+// The connection by which the two processes exchange addresses and wait for one another: TCP
+// between machines, a socket pair between parent and child.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace integrity {
+
+class Link {
+ public:
+  explicit Link(int descriptor) : descriptor_(descriptor) {}
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // Waits for a connection; prints the port when 0 asked for any free one. -1 on failure, after
+  // saying why.
+  static int listen_once(std::uint16_t port);
+  static int connect_to(const std::string& host, std::uint16_t port);
+
+  // False when the peer is gone or silent for `timeout_s`.
+  bool send(const void* bytes, std::size_t length) const;
+  bool receive(void* bytes, std::size_t length) const;
+  // Sends `mine` and receives the peer's.
+  template <typename Record>
+  bool exchange(const Record& mine, Record& theirs) const {
+    return send(&mine, sizeof(mine)) && receive(&theirs, sizeof(theirs));
+  }
+  // Whether bytes wait to be received.
+  [[nodiscard]] bool readable() const;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace integrity

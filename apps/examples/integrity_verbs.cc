@@ -1,0 +1,173 @@
+#include "apps/examples/integrity_verbs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace integrity {
+namespace {
+
+constexpr std::uint8_t kPort = 1;
+constexpr std::uint32_t kInlineWanted = 64;
+constexpr std::uint8_t kReadsMax = 16;
+constexpr std::uint8_t kTimeoutCode = 12;   // 4.096 us << 12: 17 ms
+constexpr std::uint8_t kRnrTimerCode = 12;  // 0.64 ms
+constexpr std::uint8_t kForEver = 7;
+constexpr std::uint8_t kHopLimit = 64;
+constexpr int kRemoteAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+ibv_context* open_device(const std::string& name) {
+  int count = 0;
+  ibv_device** list = ibv_get_device_list(&count);
+  ibv_context* context = nullptr;
+  for (int i = 0; i < count && context == nullptr; ++i) {
+    if (name.empty() || name == ibv_get_device_name(list[i])) {
+      context = ibv_open_device(list[i]);
+    }
+  }
+  ibv_free_device_list(list);
+  if (context == nullptr) {
+    std::fprintf(stderr, "integrity: no device%s%s\n", name.empty() ? "" : " named ", name.c_str());
+    std::exit(1);
+  }
+  return context;
+}
+
+}  // namespace
+
+void die(const char* what) {
+  std::fprintf(stderr, "integrity: %s failed: %s\n", what, std::strerror(errno));
+  std::exit(1);
+}
+
+Arena::Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew)
+    : memory_(size + skew), skew_(skew), mr_(ibv_reg_mr(pd, data(), size, access)) {
+  if (mr_ == nullptr) {
+    die("ibv_reg_mr");
+  }
+}
+
+ibv_sge Arena::sge(const Piece& piece, ibv_mr* key) {
+  return {.addr = reinterpret_cast<std::uintptr_t>(data()) + piece.offset,
+          .length = piece.length,
+          .lkey = key->lkey};
+}
+
+Card::Card(const std::string& device, int gid_index, const Limits& limits)
+    : context_(open_device(device)),
+      pd_(ibv_alloc_pd(context_)),
+      gid_index_(gid_index),
+      endpoints_(limits.queue_pairs) {
+  ibv_port_attr port{};
+  if (pd_ == nullptr || ibv_query_port(context_, kPort, &port) != 0 ||
+      ibv_query_gid(context_, kPort, gid_index, &gid_) != 0) {
+    die("asking the device");
+  }
+  mtu_max_ = port.active_mtu;
+  const auto entries =
+      static_cast<int>(limits.queue_pairs * (kSendDepth + limits.operations_max + 1));
+  channel = ibv_create_comp_channel(context_);
+  polled = ibv_create_cq(context_, entries, nullptr, nullptr, 0);
+  event_send = channel != nullptr ? ibv_create_cq(context_, entries, this, channel, 0) : nullptr;
+  event_receive = channel != nullptr ? ibv_create_cq(context_, entries, this, channel, 0) : nullptr;
+  if (polled == nullptr || event_send == nullptr || event_receive == nullptr) {
+    die("ibv_create_cq");
+  }
+  for (std::uint32_t qp = 0; qp < limits.queue_pairs; ++qp) {
+    make_queue_pair(qp, limits);
+  }
+}
+
+Card::~Card() {
+  for (Endpoint& endpoint : endpoints_) {
+    ibv_destroy_qp(endpoint.qp);
+    ibv_dereg_mr(endpoint.second_key);
+  }
+  endpoints_.clear();
+  ibv_destroy_cq(event_receive);
+  ibv_destroy_cq(event_send);
+  ibv_destroy_cq(polled);
+  ibv_destroy_comp_channel(channel);
+  ibv_dealloc_pd(pd_);
+  ibv_close_device(context_);
+}
+
+void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
+  Endpoint& endpoint = endpoints_[qp];
+  ibv_qp_init_attr attr{};
+  attr.send_cq = qp % 2 == 0 ? polled : event_send;
+  attr.recv_cq = qp % 2 == 0 ? polled : event_receive;
+  attr.cap = {.max_send_wr = kSendDepth,
+              .max_recv_wr = limits.operations_max,
+              .max_send_sge = limits.sges_max,
+              .max_recv_sge = limits.sges_max,
+              .max_inline_data = kInlineWanted};
+  attr.qp_type = IBV_QPT_RC;
+  attr.sq_sig_all = Planner::signals_all(qp) ? 1 : 0;
+  endpoint.qp = ibv_create_qp(pd_, &attr);
+  if (endpoint.qp == nullptr) {
+    die("ibv_create_qp");
+  }
+  inline_max_ = std::min(attr.cap.max_inline_data, kInlineWanted);
+  const std::uint32_t size = limits.arena_size();
+  endpoint.source = std::make_unique<Arena>(pd_, size, 0, 8 * qp + 1);
+  endpoint.sink = std::make_unique<Arena>(pd_, size, IBV_ACCESS_LOCAL_WRITE, 8 * qp + 3);
+  endpoint.receive = std::make_unique<Arena>(pd_, size, IBV_ACCESS_LOCAL_WRITE, 8 * qp + 5);
+  endpoint.region = std::make_unique<Arena>(pd_, size, kRemoteAccess, 8 * qp + 8);
+  endpoint.second_key = ibv_reg_mr(pd_, endpoint.source->data(), size, 0);
+  if (endpoint.second_key == nullptr) {
+    die("ibv_reg_mr");
+  }
+  const auto mtu = static_cast<std::uint32_t>(IBV_MTU_256) + qp % 5;
+  endpoint.mine = {.gid = gid_,
+                   .region = reinterpret_cast<std::uintptr_t>(endpoint.region->data()),
+                   .rkey = endpoint.region->mr()->rkey,
+                   .qpn = endpoint.qp->qp_num,
+                   .psn = 0xFFFFF0U + qp,  // so that packet sequence numbers soon wrap
+                   .mtu = std::min(mtu, static_cast<std::uint32_t>(mtu_max_))};
+}
+
+void Card::connect(std::uint32_t qp) {
+  Endpoint& endpoint = endpoints_[qp];
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = kPort;
+  attr.qp_access_flags = kRemoteAccess;
+  if (ibv_modify_qp(endpoint.qp, &attr,
+                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
+    die("ibv_modify_qp to INIT");
+  }
+  const auto reads = static_cast<std::uint8_t>(1U + qp % kReadsMax);
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = static_cast<ibv_mtu>(std::min(endpoint.mine.mtu, endpoint.theirs.mtu));
+  attr.dest_qp_num = endpoint.theirs.qpn;
+  attr.rq_psn = endpoint.theirs.psn;
+  attr.max_dest_rd_atomic = reads;
+  attr.min_rnr_timer = kRnrTimerCode;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = kPort;
+  attr.ah_attr.grh.dgid = endpoint.theirs.gid;
+  attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index_);
+  attr.ah_attr.grh.hop_limit = kHopLimit;
+  if (ibv_modify_qp(endpoint.qp, &attr,
+                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {
+    die("ibv_modify_qp to RTR");
+  }
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = endpoint.mine.psn;
+  attr.max_rd_atomic = reads;
+  attr.timeout = kTimeoutCode;
+  attr.retry_cnt = kForEver;
+  attr.rnr_retry = kForEver;
+  if (ibv_modify_qp(endpoint.qp, &attr,
+                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT |
+                        IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) != 0) {
+    die("ibv_modify_qp to RTS");
+  }
+}
+
+}  // namespace integrity
