@@ -77,14 +77,15 @@ std::vector<std::string> eal_arguments(const EalOptions& options) {
   if (!pci && !has_option(extra, {"--no-pci"})) {
     arguments.emplace_back("--no-pci");
   }
-  if (!has_option(extra, {"--in-memory", "--huge-dir", "--huge-unlink", "--proc-type"})) {
-    arguments.emplace_back("--in-memory");
-  }
-  const bool memory_given = has_option(extra, {"--no-huge", "-m", "--socket-mem", "--huge-dir"});
   const std::uint64_t wanted = kMegabytesBase + kMegabytesPerPort * options.ports.size();
-  if (!memory_given && free_huge_megabytes() < wanted) {
-    // Memory of usual pages; reserved, not touched.
-    arguments.insert(arguments.end(), {"--no-huge", "-m", std::to_string(wanted)});
+  const bool memory_given = has_option(extra, {"--no-huge", "-m", "--socket-mem", "--huge-dir",
+                                               "--in-memory", "--huge-unlink", "--proc-type"});
+  // Nothing of ours is to stay behind in the file system, nor to be shared by accident. Memory of
+  // usual pages is reserved, not touched; the EAL allows no --in-memory with it.
+  if (!memory_given && free_huge_megabytes() >= wanted) {
+    arguments.emplace_back("--in-memory");
+  } else if (!memory_given) {
+    arguments.insert(arguments.end(), {"--no-shconf", "--no-huge", "-m", std::to_string(wanted)});
   }
   if (!has_option(extra, {"--file-prefix"})) {
     arguments.push_back("--file-prefix=" + options.name + "-" + std::to_string(getpid()));

@@ -1,11 +1,12 @@
 // Bringing an ethdev up: probe, buffers, queues, start, and what to sleep on.
 
-#include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +45,25 @@ bool is_packet_socket(int descriptor) {
     return false;
   }
   return domain == AF_PACKET || domain == AF_XDP;
+}
+
+// A daemon that was killed leaves its socket behind, and the driver then can't make it again. One
+// that nobody listens on is removed.
+void remove_stale_socket(const std::string& path) {
+  sockaddr_un address{};
+  struct stat about {};
+  if (path.size() >= sizeof address.sun_path || stat(path.c_str(), &about) != 0 ||
+      !S_ISSOCK(about.st_mode)) {
+    return;
+  }
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno == ECONNREFUSED) {
+    unlink(path.c_str());
+  }
+  close(probe);
 }
 
 }  // namespace
@@ -109,7 +129,10 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
     }
     return ok();
   }
-  const int made = rte_vdev_init(vdev.name.c_str(), vdev.arguments.c_str());
+  if (!vdev.listens_on.empty()) {
+    remove_stale_socket(vdev.listens_on);
+  }
+  const int made = rte_eal_hotplug_add("vdev", vdev.name.c_str(), vdev.arguments.c_str());
   if (made == -EEXIST) {
     return error(made, "this device exists already; give each a number, as in net_memif1");
   }

@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint32_t kPacketSlotHeader = 80;
 constexpr std::uint32_t kPacketBlock = 65'536;
 constexpr std::uint32_t kMemifLine = 64;
+// virtio_user wants room for its own header beside the frame.
+constexpr std::uint32_t kVirtioHeader = 12;
 
 void add_default(VdevSpec* spec, std::string_view key, const std::string& value) {
   if (!vdev_argument(spec->arguments, key).empty()) {
@@ -57,6 +59,10 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
   spec.buffer_bytes = frame;
   if (spec.name.starts_with("net_memif") || spec.name.starts_with("eth_memif")) {
     spec.mtu_by_arguments = true;
+    if (vdev_argument(spec.arguments, "role") == "server" &&
+        vdev_argument(spec.arguments, "socket-abstract") == "no") {
+      spec.listens_on = vdev_argument(spec.arguments, "socket");
+    }
     add_default(&spec, "bsize", std::to_string((frame + kMemifLine - 1) / kMemifLine * kMemifLine));
   } else if (spec.name.starts_with("net_af_packet") || spec.name.starts_with("eth_af_packet")) {
     spec.mtu_by_arguments = true;
@@ -67,8 +73,15 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
   } else if (spec.name.starts_with("net_virtio_user") || spec.name.starts_with("virtio_user")) {
     add_default(&spec, "queues", std::to_string(queues));
     add_default(&spec, "queue_size", "1024");
+    spec.buffer_bytes = frame + kVirtioHeader;
+    if (vdev_argument(spec.arguments, "server") == "1") {
+      spec.listens_on = vdev_argument(spec.arguments, "path");
+    }
   } else if (spec.name.starts_with("net_vhost") || spec.name.starts_with("eth_vhost")) {
     add_default(&spec, "queues", std::to_string(queues));
+    if (vdev_argument(spec.arguments, "client") != "1") {
+      spec.listens_on = vdev_argument(spec.arguments, "iface");
+    }
   } else if (spec.name.starts_with("net_ring") || spec.name.starts_with("net_pcap")) {
     spec.mtu_by_arguments = true;  // Any size; there is nothing to set.
   }

@@ -16,6 +16,7 @@ struct VdevSpec {
   // own arguments size it.
   bool mtu_by_arguments = false;
   std::uint32_t buffer_bytes = 0;  // of frame data in an mbuf, at least
+  std::string listens_on{};        // the socket that the driver makes, or empty
 };
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,
