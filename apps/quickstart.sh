@@ -55,15 +55,16 @@ on() {
 row() { printf '%-34s %-7s %-30s %s\n' "$1" "$2" "$3" "$4"; }
 
 # pair LABEL DATA FIGURE COMMAND...: server on daemon a, client on daemon b; FIGURE is an awk program over the client's output.
+serve=() connect=() port_flag=-p  # how the program is told its role
 pair() {
   local label=$1 data=$2 figure=$3 port server
   shift 3
   port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  on a "$@" -p "$port" >"$work/server" 2>&1 &
+  on a "$@" "$port_flag" "$port" "${serve[@]}" >"$work/server" 2>&1 &
   server=$!
   children+=("$server")
   until ss -Hltn "sport = :$port" | grep -q . || ! kill -0 "$server" 2>/dev/null; do sleep 0.05; done
-  if on b "$@" -p "$port" 127.0.0.1 >"$work/client" 2>&1 && wait "$server"; then
+  if on b "$@" "$port_flag" "$port" "${connect[@]}" 127.0.0.1 >"$work/client" 2>&1 && wait "$server"; then
     row "$label" ok "$(awk "$figure" "$work/client")" "$data"
   else
     row "$label" FAILED "$(grep -v '^ *$' "$work/client" | tail -n 1 | cut -c 1-60)" "-"
@@ -88,8 +89,9 @@ pair "ib_write_bw, 64 KiB" "-" "$bandwidth" ib_write_bw -F -x 1 --report_gbits -
 pair "ib_read_bw, 64 KiB" "-" "$bandwidth" ib_read_bw -F -x 1 --report_gbits -n 2000
 pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }' ib_atomic_bw -F -x 1 -n 2000
 pair "ib_send_lat, 2 B" "-" '$1 == 2 { print $5, "us one way (median)" }' ib_send_lat -F -x 1 -n 1000
-pair "integrity, 20,000 random operations" "every byte verified" 'END { print $0 }' \
-  build/apps/examples/integrity -n 20000
+serve=(--server) connect=(--connect) port_flag=--port
+pair "integrity, random operations" "every byte verified" '/operations/ { print $2, $3 ",", $4, $5 }' \
+  build/apps/examples/integrity --ops 20000
 echo
 [[ $failed -eq 0 ]] || die "something failed, see the table"
 echo "All ran. Next: README.md, \"Using it\"."

@@ -1,11 +1,13 @@
 """apps/examples/integrity: random operations of all kinds and sizes; every byte and completion verified."""
 
 import os
+import re
 
 from harness.case import E2eCase, on_each_wire
-from harness.programs import run_pair
+from harness.programs import Shape, run_pair
 
 _OPERATIONS = 1_000_000 if os.environ.get("UROCE_E2E_LONG") else 100_000
+_SHAPE = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
 FAULTS = "loss=0.02,dup=0.01,reorder=0.02,corrupt=0.005,seed=7"
 
 
@@ -13,8 +15,10 @@ class IntegrityCase(E2eCase):
     seconds_max = 900 if os.environ.get("UROCE_E2E_LONG") else 300
 
     def run_integrity(self, wire, operations=_OPERATIONS, **options):
-        return run_pair(self, wire, f"{self.tree.examples}/integrity", "-n", operations,
-                        seconds_max=self.seconds_max - 30, **options)
+        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, shape=_SHAPE,
+                       seconds_max=self.seconds_max - 30, **options)
+        done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
+        self.assertGreaterEqual(done, operations)
 
 
 @on_each_wire

@@ -1,5 +1,7 @@
 """Pairs of programs: a server, and a client that starts when the server listens."""
 
+from dataclasses import dataclass
+
 from .process import Process, wait_until
 from .wires import free_tcp_port
 
@@ -26,18 +28,25 @@ def start(setting, endpoint, command, name, environment=None):
     return process
 
 
-def start_pair(setting, wire, program, arguments=(), server_arguments=(), client_arguments=(),
-               port_flag="-p", environment=None):
-    """For programs of the shape `prog -p PORT` and `prog -p PORT HOST`. Returns (server, client)."""
+@dataclass(frozen=True)
+class Shape:
+    """How a program is told its role: `prog -p PORT` serves, `prog -p PORT HOST` connects, if not said otherwise."""
+    port: tuple = ("-p",)
+    serve: tuple = ()
+    connect: tuple = ()
+
+
+def start_pair(setting, wire, program, arguments=(), shape=Shape(), environment=None):
+    """Returns (server, client)."""
     port = free_tcp_port()
-    common = [program, port_flag, port, *arguments]
+    common = [program, *shape.port, port, *arguments]
     label = f"{setting.next_number()}-{program.rsplit('/', 1)[-1]}"
-    server = start(setting, wire.server, [*common, *server_arguments], f"{label}-server", environment)
+    server = start(setting, wire.server, [*common, *shape.serve], f"{label}-server", environment)
     wait_until(lambda: server.ended() or listens(wire.server.pid, port), LISTEN_SECONDS_MAX,
                f"{program} listening")
     if server.ended():
         server.expect_success(0)
-    client = start(setting, wire.client, [*common, *client_arguments, wire.server.tcp_host],
+    client = start(setting, wire.client, [*common, *shape.connect, wire.server.tcp_host],
                    f"{label}-client", environment)
     return server, client
 
