@@ -11,8 +11,8 @@
 #include <random>
 #include <unordered_map>
 
-#include "control/device.h"
 #include "control/card_limits.h"
+#include "control/device.h"
 #include "control/shared_memory.h"
 #include "dataplane/engine/engine.h"
 #include "mmu/key_table.h"

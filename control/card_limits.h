@@ -43,8 +43,6 @@ static_assert(kSgeMax == 32);
 // Of a port.
 inline constexpr std::uint32_t kGidsMax = 128;
 inline constexpr std::uint32_t kPkeysMax = 1;
-inline constexpr std::uint32_t kMtuMin = 336;  // bytes of IP packet: path MTU 256 and all headers
-inline constexpr std::uint32_t kMtuMax = 9600;
 inline constexpr std::uint32_t kHeadersMax =
     80;  // room Linux leaves in front of and behind a payload
 inline constexpr std::uint32_t kAckDelayCode = 15;

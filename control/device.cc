@@ -1,13 +1,12 @@
 #include "control/device.h"
 
-#include <net/if.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "control/card_limits.h"
+#include "control/kernel_network.h"
 
 namespace uroce::control {
 namespace {
@@ -60,7 +59,11 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
       loops_back_(port.info().loops_back),
       identity_(identity),
       gids_(mac_, std::move(addresses)),
-      send_(std::move(send)) {}
+      send_(std::move(send)) {
+  for (const IpPrefix& entry : gids_.entries()) {
+    netdev_index_ = netdev_index_ != 0 ? netdev_index_ : interface_with(entry.address);
+  }
+}
 
 std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
 
@@ -121,13 +124,14 @@ void Device::fill_port(QueryPortReply* reply) const {
   reply->pkey_count = kPkeysMax;
   reply->active_width = rate->width;
   reply->active_speed = rate->speed;
-  reply->netdev_index = 0;
+  reply->netdev_index = netdev_index_;
 }
 
 void Device::fill_gid(std::uint32_t index, QueryGidReply* reply) const {
   if (const Gid* gid = gids_.find(index); gid != nullptr) {
     std::memcpy(reply->gid, gid->bytes.data(), sizeof(reply->gid));
     reply->type = kGidRoceV2;
+    reply->netdev_index = netdev_index_;
   }
 }
 
@@ -165,7 +169,7 @@ bool Device::on_time(Time now) {
   return settled;
 }
 
-bool Device::on_frame(std::span<const std::byte> /*frame*/, Time /*now*/) { return false; }
+Device::Heard Device::on_frame(std::span<const std::byte> /*frame*/, Time /*now*/) { return {}; }
 void Device::ask(const Gid& /*gid*/) {}
 void Device::announce() {}
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,8 +57,16 @@ class Device {
   enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
   Result<Resolution> resolve(const Gid& gid, Time now, EtherAddress* mac);
 
-  // A frame that isn't RoCE. True: an address was learned or moved.
-  bool on_frame(std::span<const std::byte> frame, Time now);
+  struct Neighbour {
+    Gid gid;
+    EtherAddress mac;
+  };
+  struct Heard {
+    bool settled = false;             // somebody who waits for an address must look again
+    std::optional<Neighbour> sender;  // who says where it is
+  };
+  // A frame that isn't RoCE: answers it, learns from it.
+  Heard on_frame(std::span<const std::byte> frame, Time now);
   // Asks again, gives up. True: somebody who waits for an address must look again.
   bool on_time(Time now);
   [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }
@@ -67,14 +76,15 @@ class Device {
 
  private:
   void ask(const Gid& gid);
-  bool on_arp(std::span<const std::byte> frame, Time now);
-  bool on_neighbour_message(std::span<const std::byte> frame, Time now);
+  Heard on_arp(std::span<const std::byte> frame, Time now);
+  Heard on_neighbour_message(std::span<const std::byte> frame, Time now);
 
   std::uint32_t index_;
   std::string name_;
   Port& port_;
   EtherAddress mac_;
   bool loops_back_;
+  std::uint32_t netdev_index_ = 0;  // of the kernel interface with one of our addresses
   Identity identity_;
   GidTable gids_;
   Neighbours neighbours_;

@@ -180,6 +180,11 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   engine.call(config.worker,
               [&](Worker& worker) { worker.modify_qp(qp, change.attributes, change.mask); });
   remember(wanted, body.mask, &object->attributes);
+  if ((change.mask & kQpMaskPath) != 0) {
+    object->path = change.attributes.path;
+  } else if (next == QpState::kReset) {
+    object->path.reset();
+  }
   return Outcome::kReply;
 }
 

@@ -62,6 +62,7 @@ struct QpObject {
   CqObject* recv_cq = nullptr;
   SrqObject* srq = nullptr;
   QpAttributesRecord attributes{};  // as the program set them last
+  std::optional<Path> path;         // once it has one
 };
 
 struct AddressHandle {

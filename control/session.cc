@@ -25,7 +25,7 @@ ReplyHeader reply_header(std::uint32_t sequence) {
 }  // namespace
 
 Session::Session(Card& card, std::uint64_t id, const Peer& peer)
-    : memory(peer.pid), card_(card), id_(id), peer_(peer) {
+    : memory(peer.pid, peer.uid), card_(card), id_(id), peer_(peer) {
   card_.sessions[id_] = this;
 }
 

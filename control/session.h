@@ -83,6 +83,7 @@ class Session {
   void receive(Record record);
   // Refuses a record that couldn't be received whole; the connection ends after the reply.
   void refuse(int error, const std::string& message);
+  void end() { finished_ = true; }  // the program closed the connection
 
   // A command waits for an address; resume() when one was learned or given up.
   [[nodiscard]] bool waiting() const { return waiting_.has_value(); }

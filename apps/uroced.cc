@@ -1,0 +1,46 @@
+// The daemon. Reads flags, starts everything (control/daemon.h), serves until it is told to stop.
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+
+#include "control/clean_environment.h"
+#include "control/daemon.h"
+#include "control/notify.h"
+#include "control/options.h"
+
+namespace {
+
+int fail(const uroce::Error& error) {
+  std::fprintf(stderr, "uroced: %s\n", error.message.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace uroce::control;
+  leave_the_shim(argv);
+  const auto line = parse_command_line(argc, argv);
+  if (!line) {
+    return fail(line.error());
+  }
+  if (!line->text.empty()) {
+    std::fputs(line->text.c_str(), stdout);
+    return 0;
+  }
+  auto logger = spdlog::stderr_color_mt("uroced");
+  logger->set_pattern("%n: %v");
+  logger->set_level(spdlog::level::from_str(line->options.log_level));
+  spdlog::set_default_logger(logger);
+
+  Daemon::block_signals();
+  auto daemon = Daemon::start(line->options);
+  if (!daemon) {
+    return fail(daemon.error());
+  }
+  notify_ready(line->options.ready_descriptor);
+  (*daemon)->run();
+  return 0;
+}

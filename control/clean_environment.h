@@ -1,0 +1,11 @@
+#pragma once
+
+// The daemon must not run under its own shim: DPDK's mlx drivers load libibverbs.so.1, and would
+// find the shim where LD_LIBRARY_PATH or LD_PRELOAD of a `uroce run` shell is inherited.
+
+namespace uroce::control {
+
+// Starts this program again without the shim in its environment if it is there; else returns.
+void leave_the_shim(char** argv);
+
+}  // namespace uroce::control

@@ -1,0 +1,196 @@
+#include "control/daemon.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+
+#include "control/card_limits.h"
+#include "control/kernel_network.h"
+#include "control/record_socket.h"
+#include "dataplane/port/eal.h"
+#include "dataplane/port/faulty_port.h"
+#include "dataplane/port/make_port.h"
+#include "mmu/copy.h"
+
+namespace uroce::control {
+namespace {
+
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+// Programs' channels, sockets and events each cost a descriptor.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+}  // namespace
+
+void Daemon::block_signals() {
+  const sigset_t signals = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+Result<std::unique_ptr<Daemon>> Daemon::start(const DaemonOptions& options) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options));
+  if (Status status = daemon->start_all(); !status) {
+    return status.error();
+  }
+  return Result<std::unique_ptr<Daemon>>(std::move(daemon));
+}
+
+Status Daemon::start_all() {
+  const sigset_t signals = stop_signals();
+  signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_.valid()) {
+    return system_error("can't wait for signals");
+  }
+  // Asked before anything is started: the answer must not depend on a port that the other one uses.
+  if (connect_to(options_.socket)) {
+    return Error{EADDRINUSE, "another uroced already listens on " + options_.socket +
+                                 "; stop it, or give this one another --socket"};
+  }
+  raise_descriptor_limit();
+  install_copy_guard();
+  for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
+                          &Daemon::write_pid_file}) {
+    if (Status status = (this->*step)(); !status) {
+      return status;
+    }
+  }
+  auto server = Server::listen(*card_, options_.socket, options_.socket_mode);
+  if (!server) {
+    return server.error();
+  }
+  server_ = std::move(*server);
+  spdlog::info("listening on {}", options_.socket);
+  return ok();
+}
+
+Status Daemon::start_ports() {
+  EalOptions eal;
+  eal.workers = options_.workers;
+  eal.telemetry = options_.telemetry;
+  eal.extra = options_.eal_arguments;
+  for (const DaemonPort& port : options_.ports) {
+    if (port.spec != "loopback") {
+      eal.ports.push_back(port.spec);
+    }
+  }
+  // The built-in loopback needs nothing of DPDK's environment, and starts faster without.
+  if (!eal.ports.empty() || !eal.extra.empty() || eal.telemetry) {
+    if (Status status = start_eal(eal); !status) {
+      return status;
+    }
+    eal_started_ = true;
+  }
+  for (const DaemonPort& wanted : options_.ports) {
+    const PortOptions port_options{.mtu = wanted.mtu,
+                                   .queues = static_cast<std::uint16_t>(options_.workers)};
+    auto port = make_port(wanted.spec, port_options);
+    if (!port) {
+      return port.error();
+    }
+    if (wanted.faults.any()) {
+      ports_.push_back(std::make_unique<FaultyPort>(std::move(*port), wanted.faults));
+    } else {
+      ports_.push_back(std::move(*port));
+    }
+  }
+  return ok();
+}
+
+Status Daemon::start_engine() {
+  auto status = SharedMemory::create("uroce-status", options_.workers * kStatusStride,
+                                     SharedMemory::Writers::kDaemonOnly);
+  if (!status) {
+    return status.error();
+  }
+  status_ = std::move(*status);
+  Engine::Config config;
+  config.workers = options_.workers;
+  config.idle = options_.idle;
+  for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
+    config.status.push_back(
+        reinterpret_cast<abi::WorkerStatus*>(status_.data() + worker * kStatusStride));
+  }
+  std::vector<Port*> ports;
+  for (const auto& port : ports_) {
+    ports.push_back(port.get());
+  }
+  quiescence_ = std::make_unique<Quiescence>();
+  keys_ = std::make_unique<KeyTable>(*quiescence_);
+  engine_ = std::make_unique<Engine>(config, std::move(ports), *keys_, *quiescence_);
+  return engine_->start();
+}
+
+Status Daemon::add_devices() {
+  card_ = std::make_unique<Card>(*engine_, *keys_, status_);
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const DaemonPort& wanted = options_.ports[i];
+    card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,
+                      options_.identity);
+    for (const IpPrefix& entry : wanted.addresses) {
+      if (wanted.spec != "loopback") {
+        held_ports_.push_back(hold_roce_port(entry.address));
+      }
+    }
+    Device& device = card_->devices().back();
+    device.announce();
+    spdlog::info("{} is {}, {}, MTU {}, path MTU {}, GID 1 {}", device.name(), wanted.spec,
+                 to_string(device.mac()), ports_[i]->info().mtu,
+                 mtu_bytes(device.active_mtu_code()), to_string(wanted.addresses[0].address));
+  }
+  return ok();
+}
+
+Status Daemon::write_pid_file() {
+  if (options_.pid_file.empty()) {
+    return ok();
+  }
+  std::ofstream file(options_.pid_file);
+  file << ::getpid() << '\n';
+  file.close();
+  if (!file) {
+    return Error{EIO, "can't write the pid file " + options_.pid_file};
+  }
+  pid_written_ = true;
+  return ok();
+}
+
+void Daemon::run() {
+  server_->run(signals_.get());
+  spdlog::info("stopping");
+}
+
+Daemon::~Daemon() {
+  server_.reset();  // ends the sessions while workers still run
+  card_.reset();
+  if (engine_) {
+    engine_->stop();
+  }
+  engine_.reset();
+  ports_.clear();
+  if (eal_started_) {
+    stop_eal();
+  }
+  if (pid_written_) {
+    ::unlink(options_.pid_file.c_str());
+  }
+}
+
+}  // namespace uroce::control

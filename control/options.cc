@@ -1,0 +1,146 @@
+#include "control/options.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "control/card_limits.h"
+#include "control/protocol.h"
+#include "dataplane/port/make_port.h"
+
+namespace uroce::control {
+namespace {
+
+// Programs know these vendors' cards and would drive us as one of them.
+constexpr std::uint32_t kTakenVendors[] = {0x15B3, 0x1D0F, 0x8086, 0x1425};
+constexpr std::int64_t kVendorIdMax = 0xFF'FFFF;
+
+Error invalid(std::string message) { return Error{EINVAL, std::move(message)}; }
+
+Status check_range(const char* what, std::int64_t number, std::int64_t least, std::int64_t most) {
+  if (number < least || number > most) {
+    return invalid(std::string(what) + " must be from " + std::to_string(least) + " to " +
+                   std::to_string(most) + ", not " + std::to_string(number));
+  }
+  return ok();
+}
+
+}  // namespace
+
+namespace value {
+
+Status add_address(const std::string& text, DaemonPort* port) {
+  const auto prefix = parse_prefix(text);
+  if (!prefix) {
+    return prefix.error();
+  }
+  if (port->addresses.size() + 1 >= kGidsMax) {
+    return invalid("a port has at most " + std::to_string(kGidsMax - 1) + " addresses");
+  }
+  port->addresses.push_back(*prefix);
+  return ok();
+}
+
+Status set_mtu(std::int64_t bytes, DaemonPort* port) {
+  Status status = check_range("the MTU in bytes", bytes, kPortMtuMin, kPortMtuMax);
+  if (status) {
+    port->mtu = static_cast<std::uint32_t>(bytes);
+  }
+  return status;
+}
+
+Status set_faults(const std::string& text, DaemonPort* port) {
+  const auto faults = parse_faults(text);
+  if (!faults) {
+    return faults.error();
+  }
+  port->faults = *faults;
+  return ok();
+}
+
+Status set_workers(std::int64_t count, DaemonOptions* options) {
+  Status status = check_range("the number of workers", count, 1, kWorkersMax);
+  if (status) {
+    options->workers = static_cast<std::uint32_t>(count);
+  }
+  return status;
+}
+
+Status set_idle(const std::string& text, DaemonOptions* options) {
+  if (text != "poll" && text != "adaptive") {
+    return invalid("the idle policy is poll or adaptive, not '" + text + "'");
+  }
+  options->idle = text == "poll" ? IdlePolicy::kPoll : IdlePolicy::kAdaptive;
+  return ok();
+}
+
+Status set_socket_mode(const std::string& octal, DaemonOptions* options) {
+  unsigned mode = 0;
+  const auto [end, failure] = std::from_chars(octal.data(), octal.data() + octal.size(), mode, 8);
+  if (failure != std::errc{} || end != octal.data() + octal.size() || mode > 0777) {
+    return invalid("the socket's mode is an octal number like 0666 or 0660, not '" + octal + "'");
+  }
+  options->socket_mode = mode;
+  return ok();
+}
+
+Status set_log_level(const std::string& text, DaemonOptions* options) {
+  constexpr const char* kLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
+  if (std::find(std::begin(kLevels), std::end(kLevels), text) == std::end(kLevels)) {
+    return invalid("the log level is trace, debug, info, warning, error or off, not '" + text +
+                   "'");
+  }
+  options->log_level = text;
+  return ok();
+}
+
+Status set_vendor_id(std::int64_t id, DaemonOptions* options) {
+  Status status = check_range("the vendor id", id, 1, kVendorIdMax);
+  if (!status) {
+    return status;
+  }
+  if (std::find(std::begin(kTakenVendors), std::end(kTakenVendors), id) !=
+      std::end(kTakenVendors)) {
+    return invalid("this vendor id is a hardware vendor's; programs would take uroce for its card");
+  }
+  options->identity.vendor_id = static_cast<std::uint32_t>(id);
+  return ok();
+}
+
+Status set_vendor_part_id(std::int64_t id, DaemonOptions* options) {
+  Status status = check_range("the vendor part id", id, 0, 0xFFFF'FFFF);
+  if (status) {
+    options->identity.vendor_part_id = static_cast<std::uint32_t>(id);
+  }
+  return status;
+}
+
+}  // namespace value
+
+Status check_options(const DaemonOptions& options) {
+  if (options.ports.empty()) {
+    return invalid("no port is given: say, for instance, --port loopback --ip 10.0.0.1/24");
+  }
+  if (options.ports.size() > kDevicesMax) {
+    return invalid("there are at most " + std::to_string(kDevicesMax) + " ports");
+  }
+  for (const DaemonPort& port : options.ports) {
+    if (port.spec.empty()) {
+      return invalid("a port has no name: use --port before its --ip, --mtu and --faults");
+    }
+    if (port.addresses.empty()) {
+      return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
+    }
+    for (std::size_t i = 0; i < port.addresses.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (port.addresses[i].address == port.addresses[j].address) {
+          return invalid("port " + port.spec + " has the address " +
+                         to_string(port.addresses[i].address) + " twice");
+        }
+      }
+    }
+  }
+  return ok();
+}
+
+}  // namespace uroce::control

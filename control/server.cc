@@ -1,0 +1,288 @@
+#include "control/server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "control/neighbour_changes.h"
+
+namespace uroce::control {
+namespace {
+
+// What an epoll event is about; sessions' ids start behind.
+enum Tag : std::uint64_t { kListener, kStop, kNotices, kFirstSession };
+
+constexpr int kEventsMax = 64;
+constexpr int kRecordsMax = 16;   // of one session in one turn
+constexpr int kNoticesMax = 256;  // in one turn
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& path, unsigned mode) {
+  auto listener = listen_at(path, mode);
+  if (!listener) {
+    return listener.error();
+  }
+  UniqueFd poll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!poll.valid()) {
+    return system_error("can't make an epoll");
+  }
+  std::unique_ptr<Server> server(new Server(card, path, std::move(*listener), std::move(poll)));
+  for (const auto& [descriptor, tag] : {std::pair{server->listener_.get(), kListener},
+                                        std::pair{card.engine().notice_descriptor(), kNotices}}) {
+    if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
+      return status.error();
+    }
+  }
+  return Result<std::unique_ptr<Server>>(std::move(server));
+}
+
+Server::Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll)
+    : card_(card),
+      path_(std::move(path)),
+      listener_(std::move(listener)),
+      poll_(std::move(poll)),
+      next_id_(kFirstSession) {}
+
+Server::~Server() {
+  ::unlink(path_.c_str());
+  connections_.clear();
+}
+
+Status Server::watch(int descriptor, std::uint32_t events, std::uint64_t tag) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = tag;
+  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+    return system_error("can't watch a descriptor");
+  }
+  return ok();
+}
+
+void Server::run(int stop_descriptor) {
+  if (!watch(stop_descriptor, EPOLLIN, kStop)) {
+    return;
+  }
+  std::array<epoll_event, kEventsMax> events;
+  while (!stopping_) {
+    const int count =
+        ::epoll_wait(poll_.get(), events.data(), kEventsMax, milliseconds_to_deadline());
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      on_event(event.data.u64, event.events);
+    }
+    on_time();
+  }
+}
+
+void Server::on_event(std::uint64_t tag, std::uint32_t events) {
+  switch (tag) {
+    case kListener:
+      return accept_all();
+    case kStop:
+      stopping_ = true;
+      return;
+    case kNotices:
+      return on_notices();
+    default:
+      break;
+  }
+  const auto at = connections_.find(tag);
+  if (at == connections_.end()) {
+    return;  // ended by an earlier event of this turn
+  }
+  // The program is gone: nobody reads the answer to what it may still have asked.
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+    connections_.erase(at);
+    return;
+  }
+  serve(at);
+}
+
+void Server::accept_all() {
+  for (;;) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) {
+      return;
+    }
+    const auto peer = peer_of(socket.get());
+    if (!peer) {
+      continue;
+    }
+    const std::uint64_t id = next_id_++;
+    Connection connection{std::move(socket), std::make_unique<Session>(card_, id, *peer), EPOLLIN};
+    if (connections_.size() >= kSessionsMax) {
+      connection.session->refuse(
+          EMFILE, "the daemon serves " + std::to_string(kSessionsMax) + " sessions, no more");
+      (void)flush(connection);
+      continue;
+    }
+    if (watch(connection.socket.get(), EPOLLIN, id)) {
+      connections_.emplace(id, std::move(connection));
+    }
+  }
+}
+
+void Server::serve(Connections::iterator at) {
+  Connection& connection = at->second;
+  Session& session = *connection.session;
+  if (flush(connection)) {
+    receive(connection);
+  }
+  if (!flush(connection) && session.finished()) {
+    // It doesn't read its last answer; nothing more is owed to it.
+    session.outbox().clear();
+  }
+  if (session.finished() && session.outbox().empty()) {
+    connections_.erase(at);
+    return;
+  }
+  // Commands wait in the socket while an answer can't be sent or an address isn't known.
+  std::uint32_t interest = 0;
+  if (!session.outbox().empty()) {
+    interest = EPOLLOUT;
+  } else if (!session.waiting()) {
+    interest = EPOLLIN;
+  }
+  if (interest != connection.interest) {
+    epoll_event event{};
+    event.events = interest;
+    event.data.u64 = at->first;
+    ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+    connection.interest = interest;
+  }
+}
+
+// Sends what it can; true if the outbox is empty.
+bool Server::flush(Connection& connection) {
+  auto& outbox = connection.session->outbox();
+  while (!outbox.empty()) {
+    switch (send_record(connection.socket.get(), outbox.front())) {
+      case Sending::kSent:
+        outbox.pop_front();
+        break;
+      case Sending::kFull:
+        return false;
+      case Sending::kClosed:
+        outbox.clear();
+        connection.session->end();
+        return true;
+    }
+  }
+  return true;
+}
+
+void Server::receive(Connection& connection) {
+  Session& session = *connection.session;
+  for (int i = 0; i < kRecordsMax; ++i) {
+    if (session.finished() || session.waiting() || !flush(connection)) {
+      return;
+    }
+    Record record;
+    switch (receive_record(connection.socket.get(), &record)) {
+      case Receipt::kRecord:
+        session.receive(std::move(record));
+        break;
+      case Receipt::kNothing:
+        return;
+      case Receipt::kClosed:
+        session.end();
+        return;
+      case Receipt::kTooLong:
+        session.refuse(EMSGSIZE, "a record has at most " + std::to_string(kRecordMax) + " bytes");
+        break;
+      case Receipt::kTooManyDescriptors:
+        session.refuse(EMSGSIZE,
+                       "a record has at most " + std::to_string(kDescriptorsMax) + " descriptors");
+        break;
+    }
+  }
+}
+
+void Server::on_notices() {
+  Notice notice;
+  for (int i = 0; i < kNoticesMax && card_.engine().next_notice(&notice); ++i) {
+    if (notice.kind == Notice::Kind::kFrame) {
+      on_frame(notice);
+    } else {
+      on_async_event(notice);
+    }
+  }
+}
+
+void Server::on_frame(const Notice& notice) {
+  if (notice.port >= card_.devices().size()) {
+    return;
+  }
+  Device& device = card_.devices()[notice.port];
+  const Device::Heard heard = device.on_frame(notice.bytes, card_.clock());
+  if (heard.sender) {
+    follow_neighbour(card_, device, heard.sender->gid, heard.sender->mac);
+  }
+  if (heard.settled) {
+    resume_waiting();
+  }
+}
+
+void Server::on_async_event(const Notice& notice) {
+  const auto event = static_cast<std::uint32_t>(notice.event);
+  switch (notice.event) {
+    case AsyncEvent::kCqErr:
+      if (const Owner* owner = card_.cqns.find(notice.object); owner != nullptr) {
+        const CqObject* cq = owner->session->cqs.find(owner->handle);
+        owner->session->announce(event, owner->handle, cq->cookie);
+      }
+      return;
+    case AsyncEvent::kSrqErr:
+    case AsyncEvent::kSrqLimitReached:
+      if (const Owner* owner = card_.srqns.find(notice.object); owner != nullptr) {
+        const SrqObject* srq = owner->session->srqs.find(owner->handle);
+        owner->session->announce(event, owner->handle, srq->cookie);
+      }
+      return;
+    default:
+      if (const Owner* owner = card_.qpns.find(notice.object); owner != nullptr) {
+        const QpObject* qp = owner->session->qps.find(owner->handle);
+        owner->session->announce(event, owner->handle, qp->cookie);
+      }
+  }
+}
+
+void Server::on_time() {
+  const Time now = card_.clock();
+  bool settled = false;
+  for (Device& device : card_.devices()) {
+    settled = (device.next_deadline() <= now && device.on_time(now)) || settled;
+  }
+  if (settled) {
+    resume_waiting();
+  }
+}
+
+void Server::resume_waiting() {
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    const auto next = std::next(at);
+    if (at->second.session->waiting()) {
+      at->second.session->resume();
+      serve(at);
+    }
+    at = next;
+  }
+}
+
+int Server::milliseconds_to_deadline() const {
+  Time deadline = kNever;
+  for (const Device& device : card_.devices()) {
+    deadline = std::min(deadline, device.next_deadline());
+  }
+  if (deadline == kNever) {
+    return -1;
+  }
+  const Time now = card_.clock();
+  return deadline <= now ? 0 : static_cast<int>((deadline - now) / kNanosecondsPerMillisecond) + 1;
+}
+
+}  // namespace uroce::control

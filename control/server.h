@@ -1,0 +1,60 @@
+#pragma once
+
+// The control thread's loop: accepts programs, moves records between their sockets and their
+// sessions, takes what workers tell, and minds the clocks of address resolution. One thread, one
+// epoll; nothing in it waits for a program or for the network.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "control/card.h"
+#include "control/session.h"
+#include "dataplane/base/unique_fd.h"
+
+namespace uroce::control {
+
+class Server {
+ public:
+  // Listens at `path`. The card outlives the server.
+  static Result<std::unique_ptr<Server>> listen(Card& card, const std::string& path, unsigned mode);
+  ~Server();  // ends all sessions and removes the socket
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Serves until `stop_descriptor` is readable.
+  void run(int stop_descriptor);
+
+ private:
+  struct Connection {
+    UniqueFd socket;
+    std::unique_ptr<Session> session;
+    std::uint32_t interest = 0;  // of epoll
+  };
+  using Connections = std::map<std::uint64_t, Connection>;
+
+  Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll);
+  Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
+  void accept_all();
+  void on_event(std::uint64_t tag, std::uint32_t events);
+  void serve(Connections::iterator at);
+  bool flush(Connection& connection);
+  void receive(Connection& connection);
+  void on_notices();
+  void on_frame(const Notice& notice);
+  void on_async_event(const Notice& notice);
+  void on_time();
+  void resume_waiting();
+  [[nodiscard]] int milliseconds_to_deadline() const;
+
+  Card& card_;
+  std::string path_;
+  UniqueFd listener_;
+  UniqueFd poll_;
+  Connections connections_;
+  std::uint64_t next_id_;
+  bool stopping_ = false;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,36 @@
+#pragma once
+
+// Where the daemon listens when nobody says otherwise. Header-only: the shim uses it too.
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "control/protocol.h"
+
+namespace uroce::control {
+
+// An ordinary user's daemon can't make files in /run.
+inline std::string user_socket() {
+  const char* folder = std::getenv("XDG_RUNTIME_DIR");
+  return folder != nullptr && folder[0] == '/'
+             ? std::string(folder) + "/uroce.sock"
+             : "/tmp/uroce-" + std::to_string(::geteuid()) + ".sock";
+}
+
+// Where uroced listens without --socket.
+inline std::string daemon_socket() { return ::geteuid() == 0 ? kSocketDefault : user_socket(); }
+
+// Where programs look: UROCE_SOCKET, else the system's daemon if there is one, else the user's own.
+inline std::string program_socket() {
+  const char* named = std::getenv(kSocketVariable);
+  if (named != nullptr && named[0] != '\0') {
+    return named;
+  }
+  const std::string own = user_socket();
+  return ::access(kSocketDefault, F_OK) != 0 && ::access(own.c_str(), F_OK) == 0 ? own
+                                                                                 : kSocketDefault;
+}
+
+}  // namespace uroce::control
