@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 namespace uroce::shim {
 namespace {
@@ -66,24 +69,33 @@ std::uint64_t huge_page_size_at(std::uint64_t start) {
   return kibibytes * 1024;
 }
 
-bool parse_line(const char* line, MappedArea* area) {
+// *name_at: where the name begins in the line.
+bool parse_line(const char* line, AreaRange* area, int* name_at) {
   char rights[8] = {};
-  int name_at = 0;
   const int fields =
       std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n",
                   &area->start, &area->end, rights, &area->offset, &area->device_major,
-                  &area->device_minor, &area->inode, &name_at);
-  if (fields != 7) {
-    return false;
-  }
+                  &area->device_minor, &area->inode, name_at);
   area->protection = protection_of(rights[0] == 'r', rights[1] == 'w', rights[2] == 'x');
   area->shared = rights[3] == 's';
-  area->name.assign(line + name_at);
-  while (!area->name.empty() && area->name.back() == '\n') {
-    area->name.pop_back();
-  }
-  area->page_size = kPage;
-  return true;
+  return fields == 7;
+}
+
+MappedArea from_query(const ProcmapQuery& query, const char* name) {
+  MappedArea area;
+  area.start = query.vma_start;
+  area.end = query.vma_end;
+  area.offset = query.vma_offset;
+  area.inode = query.inode;
+  area.device_major = query.dev_major;
+  area.device_minor = query.dev_minor;
+  area.protection =
+      protection_of((query.vma_flags & kReadable) != 0, (query.vma_flags & kWritable) != 0,
+                    (query.vma_flags & kExecutable) != 0);
+  area.shared = (query.vma_flags & kShared) != 0;
+  area.page_size = query.vma_page_size;
+  area.name = query.vma_name_size == 0 ? "" : name;
+  return area;
 }
 
 }  // namespace
@@ -100,25 +112,12 @@ std::optional<MappedArea> MemoryMap::at_or_above(std::uint64_t address) {
     query.vma_name_size = sizeof(name);
     query.vma_name_addr = reinterpret_cast<std::uintptr_t>(name);
     if (::ioctl(file_.get(), kProcmapQuery, &query) == 0) {
-      return MappedArea{
-          .start = query.vma_start,
-          .end = query.vma_end,
-          .offset = query.vma_offset,
-          .inode = query.inode,
-          .device_major = query.dev_major,
-          .device_minor = query.dev_minor,
-          .page_size = query.vma_page_size,
-          .protection =
-              protection_of((query.vma_flags & kReadable) != 0, (query.vma_flags & kWritable) != 0,
-                            (query.vma_flags & kExecutable) != 0),
-          .shared = (query.vma_flags & kShared) != 0,
-          .name = query.vma_name_size == 0 ? std::string() : std::string(name),
-      };
+      return from_query(query, name);
     }
     if (errno == ENOENT) {
       return std::nullopt;
     }
-    areas_ = all();
+    areas_ = all();  // an older kernel
   }
   const auto found =
       std::upper_bound(areas_.begin(), areas_.end(), address,
@@ -141,12 +140,41 @@ std::vector<MappedArea> MemoryMap::all() {
   char line[4608];  // a path, and what stands before it
   while (std::fgets(line, sizeof(line), file) != nullptr) {
     MappedArea area;
-    if (parse_line(line, &area)) {
+    int name_at = 0;
+    if (parse_line(line, &area, &name_at)) {
+      area.page_size = kPage;
+      area.name = std::string_view(line + name_at, std::strcspn(line + name_at, "\n"));
       areas.push_back(std::move(area));
     }
   }
   std::fclose(file);
   return areas;
+}
+
+void for_each_area(void (*visit)(const AreaRange&)) {
+  const UniqueFd file(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  char buffer[16'384];  // longer than any line
+  std::size_t held = 0;
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer + held, sizeof(buffer) - 1 - held);
+    if (got <= 0) {
+      return;
+    }
+    held += static_cast<std::size_t>(got);
+    buffer[held] = '\0';
+    char* line = buffer;
+    while (char* const newline = std::strchr(line, '\n')) {
+      *newline = '\0';
+      AreaRange area;
+      int name_at = 0;
+      if (parse_line(line, &area, &name_at)) {
+        visit(area);
+      }
+      line = newline + 1;
+    }
+    held = static_cast<std::size_t>(buffer + held - line);
+    std::memmove(buffer, line, held);
+  }
 }
 
 }  // namespace uroce::shim

@@ -13,18 +13,24 @@
 namespace uroce::shim {
 
 // One mapping: a run of pages of one source with one protection.
-struct MappedArea {
+struct AreaRange {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
   std::uint64_t offset = 0;  // of start in the file
   std::uint64_t inode = 0;   // 0: no file
   std::uint32_t device_major = 0;
   std::uint32_t device_minor = 0;
-  std::uint64_t page_size = 0;
   int protection = 0;  // PROT_*
   bool shared = false;
+};
+
+struct MappedArea : AreaRange {
+  std::uint64_t page_size = 0;
   std::string name;  // the file's path, or [heap], [stack], [vdso] ...
 };
+
+// Visits all mappings, ascending, without touching the heap: for a fork's child.
+void for_each_area(void (*visit)(const AreaRange&));
 
 // REQUIRES: used within the process that made it (a fork's child makes its own).
 class MemoryMap {

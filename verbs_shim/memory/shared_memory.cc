@@ -1,97 +1,39 @@
 #include "verbs_shim/memory/shared_memory.h"
 
-#include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <string>
-#include <utility>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
 
+#include "dataplane/base/check.h"
+#include "verbs_shim/memory/describer.h"
+#include "verbs_shim/memory/fork.h"
 #include "verbs_shim/memory/memory_limit.h"
-#include "verbs_shim/memory/memory_map.h"
 
 namespace uroce::shim {
 namespace {
 
-using abi::MemoryPiece;
-using abi::PieceKind;
-
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
+constexpr const char* kMemoryVariable = "UROCE_MEMORY";
 
-// enum ibv_access_flags.
-constexpr std::uint32_t kLocalWrite = 1U << 0U;
-constexpr std::uint32_t kRemoteWrite = 1U << 1U;
-constexpr std::uint32_t kRemoteAtomic = 1U << 3U;
-constexpr std::uint32_t kMwBind = 1U << 4U;
-constexpr std::uint32_t kOnDemand = 1U << 6U;
-constexpr std::uint32_t kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic | kMwBind;
+std::mutex mutex;  // guards the state, and is held while the process forks
 
-std::string hexadecimal(std::uint64_t address) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(address));
-  return text;
+// Never destroyed: the program may register memory until its very end.
+SharingState& sharing_state() {
+  static SharingState& state = *new SharingState;
+  static const bool once = [] {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, under the mutex
+    const char* const chosen = std::getenv(kMemoryVariable);
+    state.share = chosen == nullptr || std::string_view(chosen) != "copy";
+    keep_forks_apart(mutex, state);
+    return true;
+  }();
+  static_cast<void>(once);
+  return state;
 }
-
-// The rights that a kernel would pin the pages with.
-Status check_rights(const MappedArea& area, std::uint32_t access) {
-  const int needed = (access & kWriting) != 0 ? PROT_WRITE : PROT_READ;
-  if ((area.protection & needed) != 0) {
-    return ok();
-  }
-  return Error{EFAULT, "the memory at " + hexadecimal(area.start) +
-                           (needed == PROT_WRITE
-                                ? " is mapped without PROT_WRITE, which the access flags need"
-                                : " is mapped without PROT_READ")};
-}
-
-class Describer {
- public:
-  Describer(std::uint64_t address, std::uint64_t length, std::uint32_t access)
-      : first_(address / kPage * kPage),
-        end_((address + length + kPage - 1) / kPage * kPage),
-        access_(access) {}
-
-  Result<MemoryDescription> run() {
-    MemoryMap map;
-    for (std::uint64_t at = first_; at < end_;) {
-      const auto area = map.at_or_above(at);
-      if (!area || area->start > at) {
-        return Error{EFAULT, "nothing is mapped at " + hexadecimal(at)};
-      }
-      if (Status allowed = check_rights(*area, access_); !allowed) {
-        return allowed.error();
-      }
-      const std::uint64_t last = std::min(area->end, end_);
-      append(MemoryPiece{.address = at,
-                         .length = last - at,
-                         .offset = 0,
-                         .map_start = 0,
-                         .map_end = 0,
-                         .kind = PieceKind::kRemote,
-                         .source = 0});
-      at = last;
-    }
-    return std::move(description_);
-  }
-
- private:
-  void append(const MemoryPiece& piece) {
-    auto& pieces = description_.pieces;
-    if (!pieces.empty() && pieces.back().kind == PieceKind::kRemote &&
-        piece.kind == PieceKind::kRemote) {
-      pieces.back().length += piece.length;
-      return;
-    }
-    pieces.push_back(piece);
-  }
-
-  std::uint64_t first_;
-  std::uint64_t end_;
-  std::uint32_t access_;
-  MemoryDescription description_;
-};
 
 }  // namespace
 
@@ -106,7 +48,8 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
       return charge.error();
     }
   }
-  auto description = Describer(address, length, access).run();
+  const std::lock_guard lock(mutex);
+  auto description = Describer(sharing_state(), address, length, access).run();
   if (!description && charged) {
     uncharge_locked_memory(address, length);
   }
@@ -119,7 +62,13 @@ void release_memory(std::uint64_t address, std::uint64_t length, std::uint32_t a
   }
 }
 
-Arena arena(std::uint32_t /*index*/) { return {}; }
+Arena arena(std::uint32_t index) {
+  const std::lock_guard lock(mutex);
+  const SharingState& state = sharing_state();
+  UROCE_CHECK(index < state.arenas.size());
+  return {.descriptor = state.arenas[index].descriptor(),
+          .page_size = state.arenas[index].page_size()};
+}
 
 void allow_daemon(int daemon_pid) {
   // Refused where there is no Yama, which is as good.

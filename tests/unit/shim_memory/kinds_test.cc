@@ -1,0 +1,184 @@
+// Every kind of memory that a program can register: both sides see each other's writes, at the
+// program's own addresses, and what was there before is still there.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/unit/shim_memory/stand_in.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHuge = 2 << 20;
+
+alignas(kPage) std::uint64_t in_bss[64 * 1024];
+std::uint64_t in_data[1024] = {1, 2, 3};
+
+void* map(std::size_t length, int flags, int descriptor = -1) {
+  void* const memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  return memory;
+}
+
+class Kinds : public ::testing::Test {
+ protected:
+  // Shares words[0, count) and checks that first and last are seen both ways.
+  void see_both_ways(std::uint64_t* words, std::size_t count, std::uint32_t remote_pieces = 0) {
+    volatile std::uint64_t* const program = words;
+    program[0] = 17;
+    program[count - 1] = 18;
+    const Registered registered = daemon_.share(words, count * sizeof(*words));
+    ASSERT_EQ(registered.error, 0U);
+    EXPECT_EQ(registered.remote_pieces, remote_pieces);
+    for (const std::size_t at : {std::size_t{0}, count - 1}) {
+      EXPECT_EQ(program[at], at == 0 ? 17U : 18U);
+      EXPECT_EQ(daemon_.load(words + at), at == 0 ? 17U : 18U);
+      EXPECT_TRUE(daemon_.store(words + at, 1000 + at));
+      EXPECT_EQ(program[at], 1000 + at);
+      program[at] = 2000 + at;
+      EXPECT_EQ(daemon_.load(words + at), 2000 + at);
+      EXPECT_TRUE(daemon_.add(words + at, 5));
+      EXPECT_EQ(program[at], 2005 + at);
+    }
+  }
+
+  void see_both_ways(void* memory, std::size_t bytes, std::uint32_t remote_pieces = 0) {
+    see_both_ways(static_cast<std::uint64_t*>(memory), bytes / sizeof(std::uint64_t),
+                  remote_pieces);
+  }
+
+  StandIn daemon_;
+};
+
+TEST_F(Kinds, AnonymousUntouched) {
+  void* const memory = map(1 << 20, MAP_PRIVATE | MAP_ANONYMOUS);
+  see_both_ways(memory, 1 << 20);
+  ::munmap(memory, 1 << 20);
+}
+
+TEST_F(Kinds, AnonymousTouched) {
+  auto* const memory = static_cast<std::uint8_t*>(map(1 << 20, MAP_PRIVATE | MAP_ANONYMOUS));
+  for (std::size_t i = 0; i < (1 << 20); ++i) {
+    memory[i] = static_cast<std::uint8_t>(i * 7 + i / kPage);
+  }
+  ASSERT_EQ(daemon_.share(memory, 1 << 20).error, 0U);
+  for (std::size_t i = 0; i < (1 << 20); ++i) {
+    ASSERT_EQ(memory[i], static_cast<std::uint8_t>(i * 7 + i / kPage)) << i;
+  }
+  const auto seen = daemon_.read(memory + 5, 60'000);
+  ASSERT_EQ(seen.size(), 60'000U);
+  EXPECT_EQ(std::memcmp(seen.data(), memory + 5, seen.size()), 0);
+  ::munmap(memory, 1 << 20);
+}
+
+TEST_F(Kinds, TransparentHugePages) {
+  void* const room = map(3 * kHuge, MAP_PRIVATE | MAP_ANONYMOUS);
+  void* const memory =
+      reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(room) + kHuge - 1) / kHuge * kHuge);
+  ::madvise(memory, kHuge, MADV_HUGEPAGE);
+  std::memset(memory, 3, kHuge);
+  see_both_ways(memory, kHuge);
+  EXPECT_EQ(static_cast<std::uint8_t*>(memory)[kHuge / 2], 3);
+  ::munmap(room, 3 * kHuge);
+}
+
+TEST_F(Kinds, Bss) { see_both_ways(in_bss, std::size(in_bss)); }
+
+TEST_F(Kinds, HeapInTheMiddle) {
+  // Small enough for the heap proper, not a mapping of its own.
+  std::vector<void*> chunks;
+  for (int i = 0; i < 64; ++i) {
+    chunks.push_back(std::malloc(20'000));
+    std::memset(chunks.back(), i, 20'000);
+  }
+  auto* const middle = reinterpret_cast<std::uint64_t*>(chunks[32]);
+  see_both_ways(middle, 2500);
+  for (int i = 0; i < 64; ++i) {
+    const auto* bytes = static_cast<std::uint8_t*>(chunks[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(bytes[10'000], i);
+    std::free(chunks[static_cast<std::size_t>(i)]);
+  }
+  for (int i = 0; i < 64; ++i) {
+    chunks[static_cast<std::size_t>(i)] = std::calloc(1, 30'000);
+  }
+  for (void* chunk : chunks) {
+    EXPECT_EQ(static_cast<std::uint8_t*>(chunk)[29'999], 0);
+    std::free(chunk);
+  }
+}
+
+TEST_F(Kinds, Stack) {
+  std::uint64_t on_stack[1024];
+  see_both_ways(on_stack, std::size(on_stack), 1);
+}
+
+TEST_F(Kinds, InitialisedData) { see_both_ways(in_data, std::size(in_data), 1); }
+
+TEST_F(Kinds, SystemVSegment) {
+  const int id = ::shmget(IPC_PRIVATE, 1 << 20, IPC_CREAT | 0600);
+  ASSERT_GE(id, 0);
+  void* const memory = ::shmat(id, nullptr, 0);
+  ::shmctl(id, IPC_RMID, nullptr);
+  see_both_ways(memory, 1 << 20);
+  ::shmdt(memory);
+}
+
+TEST_F(Kinds, SharedAnonymous) {
+  void* const memory = map(1 << 20, MAP_SHARED | MAP_ANONYMOUS);
+  see_both_ways(memory, 1 << 20);
+  ::munmap(memory, 1 << 20);
+}
+
+TEST_F(Kinds, Memfd) {
+  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
+  void* const memory = map(1 << 20, MAP_SHARED, file.get());
+  see_both_ways(memory, 1 << 20);
+  ::munmap(memory, 1 << 20);
+}
+
+TEST_F(Kinds, SharedFile) {
+  char path[] = "/tmp/uroce-kinds-XXXXXX";
+  UniqueFd file(::mkstemp(path));
+  ASSERT_TRUE(file.valid());
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
+  void* const memory = map(1 << 20, MAP_SHARED, file.get());
+  file.reset();
+  see_both_ways(memory, 1 << 20);
+  ::munmap(memory, 1 << 20);
+  ::unlink(path);
+}
+
+TEST_F(Kinds, TruncatedFileIsAFailedCopy) {
+  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
+  auto* const memory = static_cast<std::uint64_t*>(map(1 << 20, MAP_SHARED, file.get()));
+  ASSERT_EQ(daemon_.share(memory, 1 << 20).error, 0U);
+  ASSERT_EQ(::ftruncate(file.get(), kPage), 0);
+  EXPECT_EQ(daemon_.load(memory), 0U);
+  EXPECT_FALSE(daemon_.store(memory + 4096, 1));
+  EXPECT_FALSE(daemon_.add(memory + 4096, 1));
+  EXPECT_TRUE(daemon_.store(memory, 1));
+  ::munmap(memory, 1 << 20);
+}
+
+TEST_F(Kinds, PrivateHugePages) {
+  void* const memory = ::mmap(nullptr, 2 * kHuge, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (memory == MAP_FAILED) {
+    GTEST_SKIP() << "the machine has no free huge pages of 2 MiB (vm.nr_hugepages)";
+  }
+  see_both_ways(memory, 2 * kHuge);
+  ::munmap(memory, 2 * kHuge);
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,203 @@
+#include "verbs_shim/memory/describer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "control/protocol.h"
+#include "verbs_shim/memory/shared_file.h"
+
+namespace uroce::shim {
+namespace {
+
+using abi::MemoryPiece;
+using abi::PieceKind;
+
+constexpr std::uint64_t kPage = 4096;
+
+// enum ibv_access_flags: what a kernel pins pages for writing for.
+constexpr std::uint32_t kLocalWrite = 1U << 0U;
+constexpr std::uint32_t kRemoteWrite = 1U << 1U;
+constexpr std::uint32_t kRemoteAtomic = 1U << 3U;
+constexpr std::uint32_t kMwBind = 1U << 4U;
+constexpr std::uint32_t kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic | kMwBind;
+
+std::string hexadecimal(std::uint64_t address) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(address));
+  return text;
+}
+
+MemoryPiece piece_of(PieceKind kind, std::uint64_t first, std::uint64_t end) {
+  return {.address = first,
+          .length = end - first,
+          .offset = 0,
+          .map_start = 0,
+          .map_end = 0,
+          .kind = kind,
+          .source = 0};
+}
+
+// The calling thread's own stack is left alone: a fork's child would run on it, and write into its
+// parent's, before it had a copy. So is the main stack, for the same reason.
+bool is_stack(const MappedArea& area) {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return area.name == "[stack]" || (here >= area.start && here < area.end);
+}
+
+// Private memory that no file is behind. Special mappings ([vdso]) have a name and no inode.
+bool is_private_memory(const MappedArea& area) {
+  const std::string_view name = area.name;
+  const bool huge = name.starts_with("/anon_hugepage") && area.page_size > kPage;
+  const bool plain = area.inode == 0 && area.page_size == kPage &&
+                     (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
+  return !area.shared && (huge || plain) && !is_stack(area);
+}
+
+}  // namespace
+
+Describer::Describer(SharingState& state, std::uint64_t address, std::uint64_t length,
+                     std::uint32_t access)
+    : state_(state),
+      first_(address / kPage * kPage),
+      end_((address + length + kPage - 1) / kPage * kPage),
+      writing_((access & kWriting) != 0) {}
+
+Result<MemoryDescription> Describer::run() {
+  MemoryMap map;
+  for (std::uint64_t at = first_; at < end_;) {
+    const auto area = map.at_or_above(at);
+    if (!area || area->start > at) {
+      return Error{EFAULT, "nothing is mapped at " + hexadecimal(at)};
+    }
+    // The rights that a kernel would pin the pages with.
+    if ((area->protection & (writing_ ? PROT_WRITE : PROT_READ)) == 0) {
+      return Error{EFAULT, "the memory at " + hexadecimal(at) +
+                               (writing_ ? " is mapped without PROT_WRITE, which the access "
+                                           "flags need"
+                                         : " is mapped without PROT_READ")};
+    }
+    const std::uint64_t end = std::min(area->end, end_);
+    describe(*area, at, end);
+    at = end;
+  }
+  return std::move(description_);
+}
+
+void Describer::describe(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  if (!state_.share) {
+    return append(piece_of(PieceKind::kRemote, first, end));
+  }
+  for (std::uint32_t i = 0; i < state_.arenas.size(); ++i) {
+    if (state_.arenas[i].owns(area)) {
+      MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
+      piece.offset = area.offset + (first - area.start);
+      piece.source = i;
+      return append(piece);
+    }
+  }
+  // A System V segment's inode number is its identifier, which may be 0.
+  if (area.shared && area.name.starts_with('/')) {
+    return describe_file(area, first, end);
+  }
+  if (!is_private_memory(area) || !convert(area, first, end)) {
+    append(piece_of(PieceKind::kRemote, first, end));
+  }
+}
+
+void Describer::describe_file(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  const auto descriptor = descriptor_of(area);
+  MemoryPiece piece =
+      piece_of(descriptor ? PieceKind::kDescriptor : PieceKind::kMapFiles, first, end);
+  piece.offset = area.offset + (first - area.start);
+  piece.source = descriptor.value_or(0);
+  if (!descriptor) {
+    piece.map_start = area.start;
+    piece.map_end = area.end;
+  }
+  append(piece);
+}
+
+std::optional<std::uint32_t> Describer::descriptor_of(const MappedArea& area) {
+  for (std::uint32_t i = 0; i < passed_.size(); ++i) {
+    if (passed_[i].inode == area.inode && passed_[i].device_major == area.device_major &&
+        passed_[i].device_minor == area.device_minor) {
+      return i;
+    }
+  }
+  if (passed_.size() == control::kDescriptorsMax) {
+    return std::nullopt;
+  }
+  UniqueFd file = open_shared_file(area, writing_);
+  if (!file.valid()) {
+    return std::nullopt;
+  }
+  description_.descriptors.push_back(std::move(file));
+  passed_.push_back({area.inode, area.device_major, area.device_minor});
+  return static_cast<std::uint32_t>(passed_.size() - 1);
+}
+
+std::optional<std::uint32_t> Describer::arena_of(std::uint64_t page_size) {
+  for (std::uint32_t i = 0; i < state_.arenas.size(); ++i) {
+    if (state_.arenas[i].page_size() == page_size) {
+      return i;
+    }
+  }
+  auto made = ArenaFile::make(page_size);
+  if (!made) {
+    return std::nullopt;
+  }
+  state_.arenas.push_back(std::move(*made));
+  return static_cast<std::uint32_t>(state_.arenas.size() - 1);
+}
+
+bool Describer::convert(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  const auto index = arena_of(area.page_size);
+  if (!index) {
+    return false;
+  }
+  ArenaFile& arena = state_.arenas[*index];
+  // Huge pages are larger than what registrations are rounded to.
+  const std::uint64_t start = first / area.page_size * area.page_size;
+  const std::uint64_t stop = (end + area.page_size - 1) / area.page_size * area.page_size;
+  auto slot = arena.take_slot(start, stop - start);
+  if (!slot) {
+    return false;
+  }
+  const Conversion conversion{.start = start,
+                              .length = stop - start,
+                              .page_size = area.page_size,
+                              .protection = area.protection,
+                              .arena = arena.descriptor(),
+                              .offset = *slot};
+  if (state_.converter.run(conversion) != 0) {
+    arena.punch(*slot, conversion.length);
+    return false;
+  }
+  MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
+  piece.offset = *slot + (first - start);
+  piece.source = *index;
+  append(piece);
+  return true;
+}
+
+void Describer::append(const MemoryPiece& piece) {
+  auto& pieces = description_.pieces;
+  const bool continues = !pieces.empty() && pieces.back().kind == piece.kind &&
+                         pieces.back().source == piece.source &&
+                         (piece.kind == PieceKind::kRemote ||
+                          (piece.kind != PieceKind::kMapFiles &&
+                           pieces.back().offset + pieces.back().length == piece.offset));
+  if (continues) {
+    pieces.back().length += piece.length;
+  } else {
+    pieces.push_back(piece);
+  }
+}
+
+}  // namespace uroce::shim

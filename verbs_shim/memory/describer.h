@@ -1,0 +1,50 @@
+#pragma once
+
+// Finds out how the daemon reaches each piece of a range, and converts what has to be.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "verbs_shim/memory/arena_file.h"
+#include "verbs_shim/memory/converter.h"
+#include "verbs_shim/memory/memory_map.h"
+#include "verbs_shim/memory/shared_memory.h"
+
+namespace uroce::shim {
+
+// All that is remembered of a process' shared memory. Guarded by the mutex of shared_memory.cc.
+struct SharingState {
+  std::vector<ArenaFile> arenas;
+  Converter converter;
+  bool share = true;  // UROCE_MEMORY is not "copy"
+};
+
+class Describer {
+ public:
+  // REQUIRES: the range isn't empty and doesn't wrap.
+  Describer(SharingState& state, std::uint64_t address, std::uint64_t length, std::uint32_t access);
+
+  Result<MemoryDescription> run();
+
+ private:
+  void describe(const MappedArea& area, std::uint64_t first, std::uint64_t end);
+  void describe_file(const MappedArea& area, std::uint64_t first, std::uint64_t end);
+  bool convert(const MappedArea& area, std::uint64_t first, std::uint64_t end);
+  std::optional<std::uint32_t> arena_of(std::uint64_t page_size);
+  std::optional<std::uint32_t> descriptor_of(const MappedArea& area);
+  void append(const abi::MemoryPiece& piece);
+
+  SharingState& state_;
+  std::uint64_t first_;
+  std::uint64_t end_;
+  bool writing_;
+  MemoryDescription description_;
+  struct PassedFile {
+    std::uint64_t inode;
+    std::uint32_t device_major, device_minor;
+  };
+  std::vector<PassedFile> passed_;  // of each of description_.descriptors
+};
+
+}  // namespace uroce::shim

@@ -1,0 +1,111 @@
+#include "verbs_shim/memory/fork.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/base/check.h"
+#include "verbs_shim/memory/describer.h"
+#include "verbs_shim/memory/memory_limit.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr int kChildPatienceMs = 30'000;  // 1 GiB takes half a second
+constexpr std::uint64_t kPage = 4096;
+
+std::mutex* guard = nullptr;
+SharingState* sharing = nullptr;
+int copied_pipe[2] = {-1, -1};  // the child says when it has its copies; under `guard`
+
+// The child is alone in its copy of the process and must not touch the heap, which may be among
+// what it still shares: hence no containers and no MemoryMap here.
+
+void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t end = offset + length;
+  for (std::uint64_t at = offset; at < end;) {
+    const off_t data = ::lseek(arena, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 || static_cast<std::uint64_t>(data) >= end) {
+      return;
+    }
+    at = static_cast<std::uint64_t>(data);
+    const off_t hole = ::lseek(arena, data, SEEK_HOLE);
+    const std::uint64_t last = hole < 0 ? end : std::min(static_cast<std::uint64_t>(hole), end);
+    while (at < last) {
+      const ssize_t got = ::pread(arena, target + (at - offset), last - at, static_cast<off_t>(at));
+      if (got <= 0) {
+        return;
+      }
+      at += static_cast<std::uint64_t>(got);
+    }
+  }
+}
+
+void make_private(const ArenaFile& arena, const AreaRange& area) {
+  const int huge = arena.page_size() == kPage ? 0 : MAP_HUGETLB;
+  auto* const start = reinterpret_cast<std::byte*>(area.start);
+  const std::uint64_t length = area.end - area.start;
+  // Nobody else runs, so the range may be empty for a moment.
+  if (::mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge,
+             -1, 0) == MAP_FAILED) {
+    ::munmap(start, length);  // a crash of the child is better than a quiet write into the parent
+    return;
+  }
+  copy_extents(arena.descriptor(), start, area.offset, length);
+  ::mprotect(start, length, area.protection);
+}
+
+void before_fork() {
+  guard->lock();
+  if (!sharing->arenas.empty() && ::pipe2(copied_pipe, O_CLOEXEC) != 0) {
+    copied_pipe[0] = copied_pipe[1] = -1;
+  }
+}
+
+void after_fork_in_parent() {
+  if (copied_pipe[0] >= 0) {
+    ::close(copied_pipe[1]);
+    // Until then the program must not change what the child copies. The pipe also ends with the
+    // child.
+    pollfd done = {.fd = copied_pipe[0], .events = POLLIN, .revents = 0};
+    ::poll(&done, 1, kChildPatienceMs);
+    ::close(copied_pipe[0]);
+    copied_pipe[0] = copied_pipe[1] = -1;
+  }
+  guard->unlock();
+}
+
+void after_fork_in_child() {
+  for_each_area([](const AreaRange& area) {
+    for (const ArenaFile& arena : sharing->arenas) {
+      if (arena.owns(area)) {
+        make_private(arena, area);
+      }
+    }
+  });
+  // From here on the heap is the child's own.
+  sharing->arenas.clear();
+  sharing->converter.forget();
+  forget_locked_memory();
+  if (copied_pipe[0] >= 0) {
+    ::close(copied_pipe[0]);
+    ::close(copied_pipe[1]);
+    copied_pipe[0] = copied_pipe[1] = -1;
+  }
+  guard->unlock();
+}
+
+}  // namespace
+
+void keep_forks_apart(std::mutex& mutex, SharingState& state) {
+  guard = &mutex;
+  sharing = &state;
+  UROCE_CHECK(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0);
+}
+
+}  // namespace uroce::shim
