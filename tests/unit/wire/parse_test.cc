@@ -158,6 +158,16 @@ TEST_F(Parse, ipv6_version_and_extension_headers) {
   }
 }
 
+TEST_F(Parse, ipv4_mapped_addresses_have_no_place_in_ipv6) {
+  const auto mapped = std::bit_cast<std::array<std::byte, 16>>(parse_ip("10.0.0.1")->bytes);
+  given(Opcode::kRcSendOnly, 100, {.ipv6 = true});
+  ipv6().source = mapped;
+  EXPECT_EQ(parsed_corrected(), Drop::kBadIpHeader);
+  given(Opcode::kRcSendOnly, 100, {.ipv6 = true});
+  ipv6().destination = mapped;
+  EXPECT_EQ(parsed_corrected(), Drop::kBadIpHeader);
+}
+
 TEST_F(Parse, lengths_that_disagree) {
   given(Opcode::kRcSendOnly, 100);
   ipv4().total_length.store(static_cast<std::uint16_t>(ipv4().total_length.load() + 4));
