@@ -1,0 +1,119 @@
+#include <fcntl.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "tests/unit/shim/verbs_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+class Completion : public VerbsFixture {};
+
+abi::Cqe completion(std::uint64_t id) {
+  abi::Cqe cqe{};
+  cqe.wr_id = id;
+  cqe.byte_len = 100;
+  cqe.qp_num = FakeDaemon::kQpn;
+  cqe.immediate = 0x01020304;
+  cqe.wc_flags = abi::kWcWithImm;
+  cqe.opcode = abi::WcOpcode::kRecv;
+  cqe.status = abi::WcStatus::kSuccess;
+  cqe.timestamp_ns = 5'000;
+  return cqe;
+}
+
+TEST_F(Completion, IsPolledOnceAndInOrder) {
+  ibv_wc wcs[4];
+  EXPECT_EQ(ibv_poll_cq(cq, 4, wcs), 0);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    daemon.complete(completion(id));
+  }
+  ASSERT_EQ(ibv_poll_cq(cq, 2, wcs), 2);
+  EXPECT_EQ(wcs[0].wr_id, 1U);
+  EXPECT_EQ(wcs[0].opcode, IBV_WC_RECV);
+  EXPECT_EQ(wcs[0].byte_len, 100U);
+  EXPECT_EQ(wcs[0].qp_num, FakeDaemon::kQpn);
+  EXPECT_EQ(wcs[0].imm_data, 0x01020304U);
+  EXPECT_EQ(wcs[0].wc_flags, unsigned{IBV_WC_WITH_IMM});
+  EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 2U);
+  ASSERT_EQ(ibv_poll_cq(cq, 4, wcs), 1);
+  EXPECT_EQ(wcs[0].wr_id, 3U);
+  EXPECT_EQ(ibv_poll_cq(cq, 4, wcs), 0);
+}
+
+TEST_F(Completion, KeepsTheStrongerWish) {
+  ASSERT_EQ(ibv_req_notify_cq(cq, 1), 0);
+  EXPECT_EQ(daemon.cq().arm.load(), static_cast<std::uint32_t>(abi::Arm::kSolicited));
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 1), 0);
+  EXPECT_EQ(daemon.cq().arm.load(), static_cast<std::uint32_t>(abi::Arm::kNext));
+}
+
+TEST_F(Completion, ReachesTheChannel) {
+  daemon.announce(abi::CompletionEvent{cq_cookie + (1ULL << 40U)});  // of a queue that is gone
+  daemon.announce(abi::CompletionEvent{cq_cookie});
+  ibv_cq* told = nullptr;
+  void* told_context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel, &told, &told_context), 0);
+  EXPECT_EQ(told, cq);
+  EXPECT_EQ(told_context, this);
+  fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+  EXPECT_EQ(ibv_get_cq_event(channel, &told, &told_context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  ibv_ack_cq_events(cq, 1);
+}
+
+TEST_F(Completion, DestructionWaitsForAcknowledgement) {
+  ibv_cq* second = ibv_create_cq(context, 4, nullptr, channel, 0);
+  daemon.announce(abi::CompletionEvent{daemon.last_cookie()});
+  ibv_cq* told = nullptr;
+  void* told_context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel, &told, &told_context), 0);
+  ASSERT_EQ(told, second);
+  std::thread destroyer([&] { EXPECT_EQ(ibv_destroy_cq(second), 0); });
+  ibv_ack_cq_events(second, 1);
+  destroyer.join();
+}
+
+TEST_F(Completion, AChannelInUseIsBusy) { EXPECT_EQ(ibv_destroy_comp_channel(channel), EBUSY); }
+
+TEST_F(Completion, ABrokenQueueSaysSo) {
+  daemon.complete(completion(1));
+  daemon.cq().overrun.store(1);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
+  EXPECT_LT(ibv_poll_cq(cq, 1, &wc), 0);
+  daemon.cq().overrun.store(0);
+}
+
+TEST_F(Completion, WalksAnExtendedQueueInPlace) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 4;
+  attr.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM;
+  ibv_cq_ex* extended = ibv_create_cq_ex(context, &attr);
+  ASSERT_NE(extended, nullptr);
+  ibv_poll_cq_attr poll{};
+  EXPECT_EQ(ibv_start_poll(extended, &poll), ENOENT);
+  daemon.complete(completion(1));
+  daemon.complete(completion(2));
+  ASSERT_EQ(ibv_start_poll(extended, &poll), 0);
+  EXPECT_EQ(extended->wr_id, 1U);
+  EXPECT_EQ(ibv_wc_read_byte_len(extended), 100U);
+  EXPECT_EQ(ibv_wc_read_completion_ts(extended), 5'000U);
+  ASSERT_EQ(ibv_next_poll(extended), 0);
+  EXPECT_EQ(extended->wr_id, 2U);
+  EXPECT_EQ(ibv_wc_read_imm_data(extended), 0x01020304U);
+  EXPECT_EQ(ibv_next_poll(extended), ENOENT);
+  ibv_end_poll(extended);
+  EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 2U);
+  daemon.complete(completion(3));
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(ibv_cq_ex_to_cq(extended), 1, &wc), 1);  // the plain way works too
+  EXPECT_EQ(wc.wr_id, 3U);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(extended)), 0);
+}
+
+}  // namespace
+}  // namespace uroce::test

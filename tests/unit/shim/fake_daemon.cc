@@ -1,0 +1,273 @@
+#include "tests/unit/shim/fake_daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "dataplane/base/check.h"
+
+namespace uroce::test {
+namespace {
+
+using control::Command;
+
+constexpr std::uint32_t kDoorbellSlot = 70;
+
+void make_pipe(UniqueFd& read_end, UniqueFd& write_end) {
+  int ends[2];
+  UROCE_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+  read_end.reset(ends[0]);
+  write_end.reset(ends[1]);
+}
+
+}  // namespace
+
+SharedFile::SharedFile(std::size_t length) : size(length) {
+  descriptor.reset(memfd_create("fake", MFD_CLOEXEC));
+  UROCE_CHECK(ftruncate(descriptor.get(), static_cast<off_t>(length)) == 0);
+  memory = static_cast<std::byte*>(
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0));
+  UROCE_CHECK(memory != MAP_FAILED);
+}
+
+FakeDaemon::FakeDaemon() {
+  char folder[] = "/tmp/uroce-shim-XXXXXX";
+  UROCE_CHECK(mkdtemp(folder) != nullptr);
+  folder_ = folder;
+  const std::string path = folder_ + "/socket";
+  listener_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  UROCE_CHECK(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  UROCE_CHECK(listen(listener_.get(), 8) == 0);
+  setenv(control::kSocketVariable, path.c_str(), 1);
+  make_pipe(stop_read_, stop_write_);
+  make_pipe(async_read_, async_write_);
+  make_pipe(channel_read_, channel_write_);
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  doorbells_ = SharedFile(sizeof(abi::Doorbells));
+  status_ = SharedFile(sizeof(abi::WorkerStatus));
+  cq_ = SharedFile(kQueueLength);
+  qp_ = SharedFile(kQueueLength);
+  thread_ = std::thread([this] { serve(); });
+}
+
+FakeDaemon::~FakeDaemon() {
+  die();
+  for (const SharedFile* file : {&doorbells_, &status_, &cq_, &qp_}) {
+    munmap(file->memory, file->size);
+  }
+  unlink((folder_ + "/socket").c_str());
+  rmdir(folder_.c_str());
+}
+
+void FakeDaemon::die() {
+  stop_write_.reset();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  async_write_.reset();
+  channel_write_.reset();
+  async_read_.reset();
+  channel_read_.reset();
+}
+
+// One thread serves all connections, by turns, until die() closes the pipe.
+void FakeDaemon::serve() {
+  std::vector<UniqueFd> connections;
+  for (;;) {
+    std::vector<pollfd> waiting{{stop_read_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    for (const UniqueFd& connection : connections) {
+      waiting.push_back({connection.get(), POLLIN, 0});
+    }
+    poll(waiting.data(), waiting.size(), -1);
+    if (waiting[0].revents != 0) {
+      listener_.reset();
+      return;
+    }
+    for (std::size_t i = connections.size(); i-- > 0;) {
+      if (waiting[i + 2].revents != 0) {
+        char peeked = 0;
+        if (recv(connections[i].get(), &peeked, 1, MSG_PEEK) <= 0) {
+          connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(i));
+        } else {
+          converse(connections[i].get());
+        }
+      }
+    }
+    if (waiting[1].revents != 0) {
+      connections.emplace_back(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    }
+  }
+}
+
+void FakeDaemon::converse(int connection) {
+  std::vector<std::byte> record(control::kRecordMax);
+  if (recv(connection, record.data(), record.size(), 0) <= 0) {
+    return;
+  }
+  control::RequestHeader request;
+  std::memcpy(&request, record.data(), sizeof(request));
+  Answer reply = answer_to(request.command, record.data());
+  control::ReplyHeader header;
+  std::memcpy(&header, reply.bytes.data(), sizeof(header));
+  header.sequence = request.sequence;
+  header.length = static_cast<std::uint32_t>(reply.bytes.size());
+  const auto refusal = refusals_.find(request.command);
+  if (refusal != refusals_.end()) {
+    header.error = refusal->second;
+    std::strcpy(header.message, "the test says no");
+    reply.passed.clear();
+  }
+  std::memcpy(reply.bytes.data(), &header, sizeof(header));
+  iovec bytes{reply.bytes.data(), reply.bytes.size()};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(8 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  if (!reply.passed.empty()) {
+    const std::size_t length = reply.passed.size() * sizeof(int);
+    message.msg_control = ancillary;
+    message.msg_controllen = CMSG_SPACE(length);
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(length);
+    std::memcpy(CMSG_DATA(rights), reply.passed.data(), length);
+  }
+  sendmsg(connection, &message, MSG_NOSIGNAL);
+}
+
+template <typename Reply>
+FakeDaemon::Answer FakeDaemon::answer(const Reply& reply, std::vector<int> passed) {
+  Answer out;
+  out.bytes.resize(sizeof(reply));
+  std::memcpy(out.bytes.data(), &reply, sizeof(reply));
+  out.passed = std::move(passed);
+  return out;
+}
+
+FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* record) {
+  switch (command) {
+    case Command::kListDevices: {
+      control::ListDevicesReply reply{};
+      reply.count = 1;
+      std::strcpy(reply.devices[0].name, "uroce0");
+      return answer(reply);
+    }
+    case Command::kOpenDevice:
+      return open_device();
+    case Command::kQueryPort: {
+      control::QueryPortReply reply{};
+      reply.gid_count = 2;
+      reply.pkey_count = 1;
+      return answer(reply);
+    }
+    case Command::kCreateChannel:
+      return create_channel();
+    case Command::kCreateCq:
+      return create_cq(record);
+    case Command::kCreateQp:
+      return create_qp(record);
+    case Command::kRegMr: {
+      control::RegMrReply reply{};
+      reply.lkey = reply.rkey = 0x501;
+      return answer(reply);
+    }
+    case Command::kAllocPd:
+      return answer(control::HandleReply{});
+    default: {
+      struct {
+        control::ReplyHeader header;
+      } reply{};
+      return answer(reply);
+    }
+  }
+}
+
+FakeDaemon::Answer FakeDaemon::open_device() {
+  control::OpenDeviceReply reply{};
+  reply.workers = 1;
+  reply.ports = 1;
+  reply.doorbells_stride = sizeof(abi::Doorbells);
+  reply.status_stride = sizeof(abi::WorkerStatus);
+  reply.daemon_pid = static_cast<std::uint32_t>(getpid());
+  return answer(reply, {async_read_.get(), doorbells_.descriptor.get(), status_.descriptor.get(),
+                        wake_.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::create_channel() {
+  return answer(control::HandleReply{}, {channel_read_.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::create_cq(const std::byte* record) {
+  control::CreateCqRequest request;
+  std::memcpy(&request, record, sizeof(request));
+  last_cookie_ = request.cookie;
+  control::CreateCqReply reply{};
+  reply.entries = kEntries;
+  reply.entries_offset = kEntriesOffset;
+  reply.memory_length = kQueueLength;
+  return answer(reply, {cq_.descriptor.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::create_qp(const std::byte* record) {
+  control::CreateQpRequest request;
+  std::memcpy(&request, record, sizeof(request));
+  last_cookie_ = request.cookie;
+  control::CreateQpReply reply{};
+  reply.qpn = kQpn;
+  reply.doorbell_slot = kDoorbellSlot;
+  reply.max_send_wr = reply.max_recv_wr = kEntries;
+  reply.max_send_sge = reply.max_recv_sge = kSgeMax;
+  reply.max_inline = kInlineMax;
+  reply.send = {.control_offset = 0,
+                .entries_offset = kEntriesOffset,
+                .entries = kEntries,
+                .stride = abi::send_stride(kSgeMax, kInlineMax)};
+  reply.recv = {.control_offset = kRecvOffset,
+                .entries_offset = kRecvOffset + kEntriesOffset,
+                .entries = kEntries,
+                .stride = abi::recv_stride(kSgeMax)};
+  reply.memory_length = kQueueLength;
+  return answer(reply, {qp_.descriptor.get()});
+}
+
+void FakeDaemon::complete(const abi::Cqe& cqe) {
+  auto& producer = cq().ring.producer.value;
+  const std::uint32_t index = producer.load(std::memory_order_relaxed);
+  std::memcpy(cq_.memory + kEntriesOffset + (index % kEntries) * sizeof(cqe), &cqe, sizeof(cqe));
+  producer.store(index + 1, std::memory_order_release);
+}
+
+const abi::SendWr& FakeDaemon::send_entry(std::uint32_t index) {
+  return *reinterpret_cast<const abi::SendWr*>(
+      qp_.memory + kEntriesOffset + (index % kEntries) * abi::send_stride(kSgeMax, kInlineMax));
+}
+
+const abi::RecvWr& FakeDaemon::recv_entry(std::uint32_t index) {
+  return *reinterpret_cast<const abi::RecvWr*>(qp_.memory + kRecvOffset + kEntriesOffset +
+                                               (index % kEntries) * abi::recv_stride(kSgeMax));
+}
+
+std::uint64_t FakeDaemon::wakes() {
+  std::uint64_t count = 0;
+  return read(wake_.get(), &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+void FakeDaemon::announce(const control::AsyncEventRecord& record) {
+  UROCE_CHECK(write(async_write_.get(), &record, sizeof(record)) == sizeof(record));
+}
+
+void FakeDaemon::announce(const abi::CompletionEvent& event) {
+  UROCE_CHECK(write(channel_write_.get(), &event, sizeof(event)) == sizeof(event));
+}
+
+}  // namespace uroce::test

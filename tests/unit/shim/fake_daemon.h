@@ -1,0 +1,94 @@
+#pragma once
+
+// A daemon that answers the shim's commands and lets a test look into the shared memory: it reads
+// the rings and writes completions, but moves no data.
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/protocol.h"
+#include "dataplane/abi/completion.h"
+#include "dataplane/abi/doorbell.h"
+#include "dataplane/abi/work_request.h"
+#include "dataplane/base/unique_fd.h"
+
+namespace uroce::test {
+
+// A memfd and our mapping of it.
+struct SharedFile {
+  SharedFile() = default;
+  explicit SharedFile(std::size_t length);
+  UniqueFd descriptor;
+  std::byte* memory = nullptr;
+  std::size_t size = 0;
+};
+
+class FakeDaemon {
+ public:
+  static constexpr std::uint32_t kEntries = 4;
+  static constexpr std::uint32_t kSgeMax = 2;
+  static constexpr std::uint32_t kInlineMax = 32;
+  static constexpr std::uint32_t kQpn = 0x1234;
+  static constexpr std::size_t kEntriesOffset = 4'096;
+  static constexpr std::size_t kRecvOffset = 8'192;
+  static constexpr std::size_t kQueueLength = 16'384;
+
+  // Listens at a path of its own, to which UROCE_SOCKET is set.
+  FakeDaemon();
+  ~FakeDaemon();
+  FakeDaemon(const FakeDaemon&) = delete;
+  FakeDaemon& operator=(const FakeDaemon&) = delete;
+
+  // As if it were killed: every connection and pipe closes.
+  void die();
+  // The next such commands fail with this errno.
+  void refuse(control::Command command, int error) { refusals_[command] = error; }
+
+  // What programs share with it. REQUIRES: the object was made.
+  abi::CqControl& cq() { return *reinterpret_cast<abi::CqControl*>(cq_.memory); }
+  void complete(const abi::Cqe& cqe);
+  abi::RingControl& send_ring() { return *reinterpret_cast<abi::RingControl*>(qp_.memory); }
+  const abi::SendWr& send_entry(std::uint32_t index);
+  abi::RingControl& recv_ring() {
+    return *reinterpret_cast<abi::RingControl*>(qp_.memory + kRecvOffset);
+  }
+  const abi::RecvWr& recv_entry(std::uint32_t index);
+  abi::Doorbells& doorbells() { return *reinterpret_cast<abi::Doorbells*>(doorbells_.memory); }
+  abi::WorkerStatus& status() { return *reinterpret_cast<abi::WorkerStatus*>(status_.memory); }
+  // How often the program wrote to the eventfd.
+  std::uint64_t wakes();
+  void announce(const control::AsyncEventRecord& record);
+  void announce(const abi::CompletionEvent& event);
+  std::uint64_t last_cookie() const { return last_cookie_; }
+
+ private:
+  struct Answer {
+    std::vector<std::byte> bytes;
+    std::vector<int> passed;
+  };
+  template <typename Reply>
+  static Answer answer(const Reply& reply, std::vector<int> passed = {});
+  void serve();
+  void converse(int connection);
+  Answer answer_to(control::Command command, const std::byte* record);
+  Answer open_device();
+  Answer create_cq(const std::byte* record);
+  Answer create_qp(const std::byte* record);
+  Answer create_channel();
+
+  std::string folder_;
+  UniqueFd listener_, stop_read_, stop_write_;
+  SharedFile cq_, qp_, doorbells_, status_;
+  UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;
+  std::map<control::Command, int> refusals_;
+  std::uint64_t last_cookie_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace uroce::test

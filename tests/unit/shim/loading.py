@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""loading.py SHIM LINKED PLAIN: the shim is loaded by link, LD_LIBRARY_PATH and LD_PRELOAD, and the real library never.
+
+LINKED is a program linked with the shim, PLAIN one linked with Debian's library."""
+
+import os
+import subprocess
+import sys
+
+
+def libraries(program, **environment):
+    """The libibverbs objects that the dynamic linker maps for the program."""
+    environment = {"PATH": os.environ["PATH"], "LD_TRACE_LOADED_OBJECTS": "1", **environment}
+    out = subprocess.run([program], env=environment, check=True, capture_output=True, text=True).stdout
+    return {os.path.realpath(word) for line in out.splitlines() if "libibverbs" in line
+            for word in line.split() if word.startswith("/")}
+
+
+def stderr_of(program, **environment):
+    environment = {"PATH": os.environ["PATH"], "UROCE_SOCKET": "/nowhere/uroce.sock", **environment}
+    return subprocess.run([program], env=environment, capture_output=True, text=True, check=False).stderr
+
+
+def main():
+    shim, linked, plain = map(os.path.abspath, sys.argv[1:])
+    folder = os.path.dirname(shim)
+    failures = 0
+    ways = {
+        "link": (linked, {}),
+        "LD_LIBRARY_PATH": (plain, {"LD_LIBRARY_PATH": folder}),
+        "LD_PRELOAD": (plain, {"LD_PRELOAD": shim}),
+    }
+    for way, (program, environment) in ways.items():
+        preload = os.environ.get("SANITIZER_PRELOAD")
+        if preload:
+            environment["LD_PRELOAD"] = ":".join(filter(None, [preload, environment.get("LD_PRELOAD")]))
+        loaded = libraries(program, **environment)
+        said = stderr_of(program, **environment)
+        quiet = stderr_of(program, UROCE_QUIET="1", **environment)
+        fine = loaded == {shim} and "/nowhere/uroce.sock" in said and "uroce.sock" not in quiet
+        print(f"{way}: {'ok' if fine else f'loaded {loaded}, said {said!r}, then {quiet!r}'}")
+        failures += not fine
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
