@@ -1,0 +1,96 @@
+// Ports by what the user calls them, and what that means for DPDK.
+
+#include "dataplane/port/make_port.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "dataplane/port/eal.h"
+#include "dataplane/port/vdev_spec.h"
+
+namespace uroce {
+namespace {
+
+TEST(MakePort, KnowsPciAddresses) {
+  EXPECT_TRUE(is_pci_address("0000:01:00.0"));
+  EXPECT_TRUE(is_pci_address("af:1f.7"));
+  EXPECT_FALSE(is_pci_address("0000:01:00.8"));
+  EXPECT_FALSE(is_pci_address("0000-01:00.0"));
+  EXPECT_FALSE(is_pci_address("loopback"));
+  EXPECT_FALSE(is_pci_address(""));
+}
+
+TEST(MakePort, MakesTheLoopbackWithoutAnEal) {
+  auto port = make_port("loopback", {.mtu = 4'200, .queues = 2});
+  ASSERT_TRUE(port);
+  EXPECT_EQ((*port)->info().mtu, 4'200U);
+  EXPECT_EQ((*port)->info().queues, 2U);
+}
+
+TEST(MakePort, RefusesWithASentenceThatNamesTheSpec) {
+  for (const char* spec : {"eth0", "", "net_memif0"}) {
+    auto port = make_port(spec, {});
+    ASSERT_FALSE(port) << spec;
+    EXPECT_NE(port.error().message.find("port " + std::string(spec)), std::string::npos);
+  }
+  EXPECT_FALSE(make_port("loopback", {.mtu = 100}));
+  EXPECT_FALSE(make_port("loopback", {.mtu = 100'000}));
+}
+
+TEST(VdevSpec, GivesDriversRoomForTheMtu) {
+  const VdevSpec memif = complete_vdev("net_memif0,role=server", 4'200, 1);
+  EXPECT_EQ(memif.name, "net_memif0");
+  EXPECT_EQ(memif.arguments, "role=server,bsize=4224");
+  EXPECT_TRUE(memif.mtu_by_arguments);
+  const VdevSpec packet = complete_vdev("net_af_packet0,iface=v0", 4'200, 2);
+  EXPECT_EQ(vdev_argument(packet.arguments, "framesz"), "8192");
+  EXPECT_EQ(vdev_argument(packet.arguments, "qpairs"), "2");
+  EXPECT_GE(packet.buffer_bytes, 8'192U);
+}
+
+TEST(VdevSpec, TheUsersOwnArgumentsWin) {
+  const VdevSpec packet = complete_vdev("net_af_packet0,iface=v0,framesz=16384", 1'500, 1);
+  EXPECT_EQ(vdev_argument(packet.arguments, "framesz"), "16384");
+  EXPECT_EQ(packet.buffer_bytes, 16'384U);
+  EXPECT_EQ(packet.arguments.find("framesz"), packet.arguments.rfind("framesz"));
+}
+
+TEST(VdevSpec, KnowsWhichSocketADriverMakes) {
+  EXPECT_EQ(complete_vdev("net_virtio_user0,path=/a,server=1", 1'500, 1).listens_on, "/a");
+  EXPECT_EQ(complete_vdev("net_virtio_user0,path=/a", 1'500, 1).listens_on, "");
+  EXPECT_EQ(complete_vdev("net_vhost0,iface=/b", 1'500, 1).listens_on, "/b");
+  EXPECT_EQ(complete_vdev("net_vhost0,iface=/b,client=1", 1'500, 1).listens_on, "");
+}
+
+bool has(const std::vector<std::string>& arguments, const std::string& wanted) {
+  return std::find(arguments.begin(), arguments.end(), wanted) != arguments.end();
+}
+
+TEST(Eal, LooksForPciDevicesOnlyIfAPortIsOne) {
+  EXPECT_TRUE(has(eal_arguments({.ports = {"loopback"}}), "--no-pci"));
+  const auto arguments = eal_arguments({.ports = {"0000:01:00.0"}});
+  EXPECT_FALSE(has(arguments, "--no-pci"));
+  EXPECT_TRUE(has(arguments, "0000:01:00.0"));
+}
+
+TEST(Eal, TheUsersArgumentsComeLastAndReplaceOurs) {
+  const auto arguments =
+      eal_arguments({.workers = 2, .extra = {"--lcores=0@0,1@1,2@1", "-m", "64"}});
+  EXPECT_EQ(arguments.back(), "64");
+  EXPECT_EQ(std::count_if(arguments.begin(), arguments.end(),
+                          [](const std::string& a) { return a.starts_with("--lcores"); }),
+            1);
+  EXPECT_FALSE(has(arguments, "--no-huge"));
+}
+
+TEST(Eal, GivesOneLcoreMoreThanWorkers) {
+  const auto arguments = eal_arguments({.workers = 3});
+  EXPECT_TRUE(std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument.starts_with("--lcores=(0-3)@(");
+  }));
+}
+
+}  // namespace
+}  // namespace uroce
