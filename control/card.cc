@@ -47,8 +47,8 @@ void Numbers::set_owner(std::uint32_t number, const Owner& owner) {
 
 Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint64_t seed)
     : qpns(kQpnMin, kQpsMax, seed),
-      cqns(1, kCqsMax - 1, seed + 1),
-      srqns(1, kSrqsMax - 1, seed + 2),
+      cqns(1, kCqsMax, seed + 1),
+      srqns(1, kSrqsMax, seed + 2),
       clock(steady_clock),
       engine_(engine),
       keys_(keys),

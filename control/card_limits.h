@@ -15,8 +15,8 @@ namespace uroce::control {
 inline constexpr std::uint32_t kSessionsMax = 1024;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kPdsMax = 65'536;
-inline constexpr std::uint32_t kCqsMax = 65'536;
-inline constexpr std::uint32_t kSrqsMax = 65'536;
+inline constexpr std::uint32_t kCqsMax = 65'535;
+inline constexpr std::uint32_t kSrqsMax = 65'535;
 inline constexpr std::uint32_t kAddressHandlesMax = 262'144;
 inline constexpr std::uint32_t kChannelsMax = 65'536;
 inline constexpr std::uint32_t kQpnMin = 17;  // 0 and 1 are special, Linux starts at 17

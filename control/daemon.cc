@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +20,8 @@
 
 namespace uroce::control {
 namespace {
+
+constexpr const char* kSocketFolder = "/run/uroce";  // of kSocketDefault
 
 sigset_t stop_signals() {
   sigset_t signals;
@@ -64,6 +67,9 @@ Status Daemon::start_all() {
     return Error{EADDRINUSE, "another uroced already listens on " + options_.socket +
                                  "; stop it, or give this one another --socket"};
   }
+  if (options_.socket == kSocketDefault) {
+    ::mkdir(kSocketFolder, 0755);  // a missing folder of the user's choice is the user's mistake
+  }
   raise_descriptor_limit();
   install_copy_guard();
   for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
@@ -77,8 +83,19 @@ Status Daemon::start_all() {
     return server.error();
   }
   server_ = std::move(*server);
-  spdlog::info("listening on {}", options_.socket);
+  log_start();
   return ok();
+}
+
+// After everything else, so that a daemon which doesn't start says one thing: why.
+void Daemon::log_start() const {
+  for (const Device& device : card_->devices()) {
+    const PortInfo info = device.port().info();
+    spdlog::info("{} is {}, {}, MTU {}, path MTU {}, GID 1 {}", device.name(), info.name,
+                 to_string(info.mac), info.mtu, mtu_bytes(device.active_mtu_code()),
+                 to_string(*device.gids().find(1)));
+  }
+  spdlog::info("listening on {}", options_.socket);
 }
 
 Status Daemon::start_ports() {
@@ -149,11 +166,7 @@ Status Daemon::add_devices() {
         held_ports_.push_back(hold_roce_port(entry.address));
       }
     }
-    Device& device = card_->devices().back();
-    device.announce();
-    spdlog::info("{} is {}, {}, MTU {}, path MTU {}, GID 1 {}", device.name(), wanted.spec,
-                 to_string(device.mac()), ports_[i]->info().mtu,
-                 mtu_bytes(device.active_mtu_code()), to_string(wanted.addresses[0].address));
+    card_->devices().back().announce();
   }
   return ok();
 }

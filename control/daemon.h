@@ -37,6 +37,7 @@ class Daemon {
   Status start_engine();
   Status add_devices();
   Status write_pid_file();
+  void log_start() const;
 
   DaemonOptions options_;
   UniqueFd signals_;

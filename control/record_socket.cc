@@ -8,10 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "control/protocol.h"
-#include "control/shared_memory.h"
+#include "control/system_error.h"
 
 namespace uroce::control {
 namespace {
@@ -70,12 +69,6 @@ Result<UniqueFd> listen_at(const std::string& path, mode_t mode) {
   auto address = address_of(path);
   if (!address) {
     return address.error();
-  }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code failure;
-  if (!folder.empty() && !std::filesystem::create_directories(folder, failure) && failure) {
-    return Error{failure.value(), "can't make the folder " + folder.string() + " of the socket: " +
-                                      failure.message() + "; choose another place with --socket"};
   }
   struct stat existing {};
   if (::lstat(path.c_str(), &existing) == 0) {

@@ -27,7 +27,7 @@ struct Peer {
 };
 
 // The listening socket. A dead daemon's socket file is replaced; a live daemon's is EADDRINUSE.
-// `mode` decides who may connect. Missing folders of the path are made.
+// `mode` decides who may connect.
 Result<UniqueFd> listen_at(const std::string& path, mode_t mode);
 Result<UniqueFd> connect_to(const std::string& path);
 

@@ -3,19 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include <cerrno>
-#include <system_error>
-
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 namespace uroce::control {
-
-Error system_error(const char* what) {
-  const int code = errno;
-  return Error{code, std::string(what) + ": " + std::generic_category().message(code)};
-}
 
 Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length, Writers writers) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

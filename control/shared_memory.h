@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "control/system_error.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/unique_fd.h"
 
@@ -37,8 +38,5 @@ class SharedMemory {
   std::byte* data_ = nullptr;
   std::size_t length_ = 0;
 };
-
-// An Error of the current errno: "<what>: <strerror>".
-Error system_error(const char* what);
 
 }  // namespace uroce::control

@@ -1,0 +1,60 @@
+// The command-line tool: runs programs on uroce's card, and shows what the daemon does.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "apps/uroce_run.h"
+#include "apps/uroce_status.h"
+
+namespace {
+
+// The command of `uroce run`: all that follows belongs to it, so CLI11 must not see it. Empty for
+// anything else, also for `uroce run --help`.
+std::vector<std::string> command_to_run(int argc, char** argv) {
+  std::vector<std::string> command(argv + 1, argv + argc);
+  if (command.size() < 2 || command[0] != "run" || command[1] == "--help" || command[1] == "-h") {
+    return {};
+  }
+  command.erase(command.begin(), command.begin() + (command[1] == "--" ? 2 : 1));
+  return command;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (const auto command = command_to_run(argc, argv); !command.empty()) {
+    return uroce::run_command(command);
+  }
+  CLI::App app("uroce: RDMA programs on a network card made of software.");
+  app.name("uroce");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "uroce 0.1.0");
+  app.footer(
+      "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n\n"
+      "Examples:\n"
+      "  uroce run -- ibv_devinfo\n"
+      "  uroce run -- ib_write_bw -x 1\n"
+      "  uroce status");
+
+  app.add_subcommand("run",
+                     "run [--] COMMAND...: run it with uroce's libibverbs. When no daemon answers, "
+                     "a private one with a loopback port is started for the life of the command.");
+  CLI::App* status = app.add_subcommand(
+      "status", "Show ports, addresses, workers, sessions, objects and counters.");
+  bool json = false;
+  status->add_flag("--json", json, "print one JSON object");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (*status) {
+    return uroce::show_status(json);
+  }
+  std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
+             stderr);
+  return 2;
+}

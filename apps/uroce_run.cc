@@ -1,0 +1,187 @@
+#include "apps/uroce_run.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "control/protocol.h"
+#include "control/record_socket.h"
+#include "control/socket_path.h"
+
+namespace uroce {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNotFound = 127;
+constexpr int kNotRunnable = 126;
+volatile std::sig_atomic_t child_to_signal = 0;
+
+// Where this program lies: build/apps, or the installed bin.
+fs::path own_folder() {
+  std::error_code failure;
+  return fs::read_symlink("/proc/self/exe", failure).parent_path();
+}
+
+// The first of the places that exists; empty: none.
+fs::path first_existing(std::initializer_list<fs::path> places) {
+  for (const fs::path& place : places) {
+    std::error_code failure;
+    if (fs::exists(place, failure)) {
+      return place;
+    }
+  }
+  return {};
+}
+
+fs::path find_shim() {
+  const fs::path here = own_folder();
+  return first_existing({here / "../verbs_shim/libibverbs.so.1",
+                         here / ".." / UROCE_LIBDIR / "uroce/libibverbs.so.1"});
+}
+
+fs::path find_daemon() {
+  const fs::path here = own_folder();
+  return first_existing({here / "uroced", here / "../sbin/uroced"});
+}
+
+// A name that nobody can guess and that needs no folder of its own: the daemon removes it.
+std::string private_socket() {
+  const char* folder = std::getenv("TMPDIR");
+  std::random_device random;
+  char name[64];
+  std::snprintf(name, sizeof(name), "/uroce-%d-%08x%08x.sock", ::getpid(), random(), random());
+  return std::string(folder != nullptr && folder[0] == '/' ? folder : "/tmp") + name;
+}
+
+void use_shim(const fs::path& shim, const std::string& socket) {
+  const char* old = std::getenv("LD_LIBRARY_PATH");
+  std::string path = fs::weakly_canonical(shim).parent_path().string();
+  if (old != nullptr && old[0] != '\0') {
+    path.append(":").append(old);
+  }
+  ::setenv("LD_LIBRARY_PATH", path.c_str(), 1);
+  ::setenv(control::kSocketVariable, socket.c_str(), 1);
+}
+
+[[noreturn]] void execute(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int code = errno;
+  std::fprintf(stderr, "uroce run: can't run %s: %s\n", arguments[0], std::strerror(code));
+  ::_exit(code == ENOENT ? kNotFound : kNotRunnable);
+}
+
+struct PrivateDaemon {
+  pid_t pid = -1;
+  std::string socket;
+};
+
+// Starts a daemon that ends with this process, however that ends. False: it said why on stderr.
+bool start_private_daemon(PrivateDaemon* daemon) {
+  const fs::path program = find_daemon();
+  int ready[2];
+  if (program.empty() || ::pipe(ready) != 0) {
+    std::fprintf(stderr, "uroce run: no daemon answers, and uroced isn't beside this program\n");
+    return false;
+  }
+  daemon->socket = private_socket();
+  const pid_t parent = ::getpid();
+  daemon->pid = ::fork();
+  if (daemon->pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::setsid();  // Ctrl-C is for the command; the daemon ends after it
+    ::close(ready[0]);
+    if (::getppid() != parent) {
+      ::_exit(1);
+    }
+    execute({program.string(), "--port", "loopback", "--ip", "10.0.0.1/24", "--mtu", "4200",
+             "--socket", daemon->socket, "--log-level", "error", "--ready-fd",
+             std::to_string(ready[1])});
+  }
+  ::close(ready[1]);
+  char byte = 0;
+  const bool started = daemon->pid > 0 && ::read(ready[0], &byte, 1) == 1;
+  ::close(ready[0]);
+  if (!started && daemon->pid > 0) {
+    ::waitpid(daemon->pid, nullptr, 0);
+  }
+  return started;
+}
+
+void pass_on(int signal) {
+  if (child_to_signal > 0) {
+    ::kill(child_to_signal, signal);
+  }
+}
+
+// What ends us on purpose ends the command; what the terminal sends reaches the command by itself.
+void forward_signals(pid_t child) {
+  child_to_signal = child;
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    std::signal(signal, pass_on);
+  }
+  for (const int signal : {SIGINT, SIGQUIT}) {
+    std::signal(signal, SIG_IGN);
+  }
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int run_with_private_daemon(const std::vector<std::string>& command, const fs::path& shim) {
+  PrivateDaemon daemon;
+  if (!start_private_daemon(&daemon)) {
+    return 1;
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    use_shim(shim, daemon.socket);
+    execute(command);
+  }
+  forward_signals(child);
+  const int status = child > 0 ? wait_for(child) : 1;
+  child_to_signal = 0;
+  ::kill(daemon.pid, SIGTERM);
+  ::waitpid(daemon.pid, nullptr, 0);
+  return status;
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& command) {
+  const fs::path shim = find_shim();
+  if (shim.empty()) {
+    std::fprintf(stderr,
+                 "uroce run: uroce's libibverbs.so.1 isn't where this program expects it\n");
+    return 1;
+  }
+  const std::string socket = control::program_socket();
+  if (control::connect_to(socket)) {
+    use_shim(shim, socket);
+    execute(command);
+  }
+  if (std::getenv(control::kSocketVariable) != nullptr) {
+    std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private loopback one\n",
+                 socket.c_str());
+  }
+  return run_with_private_daemon(command, shim);
+}
+
+}  // namespace uroce

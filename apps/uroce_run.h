@@ -1,0 +1,13 @@
+#pragma once
+
+// `uroce run`: a command with the shim in front of the system's libibverbs, and a daemon.
+
+#include <string>
+#include <vector>
+
+namespace uroce {
+
+// Returns the command's exit status as shells give it: 127 not found, 128 + N ended by signal N.
+int run_command(const std::vector<std::string>& command);
+
+}  // namespace uroce

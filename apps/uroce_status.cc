@@ -1,0 +1,138 @@
+#include "apps/uroce_status.h"
+
+#include <poll.h>
+
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "control/protocol.h"
+#include "control/record_socket.h"
+#include "control/socket_path.h"
+#include "dataplane/abi/version.h"
+
+namespace uroce {
+namespace {
+
+using control::ReplyHeader;
+using Json = nlohmann::ordered_json;
+
+// The report's text, put together from its pieces.
+Result<std::string> fetch(const std::string& socket) {
+  const auto connection = control::connect_to(socket);
+  if (!connection) {
+    return connection.error();
+  }
+  control::RequestHeader request;
+  request.version = abi::kVersion;
+  request.command = control::Command::kStatus;
+  request.length = sizeof(request);
+  control::Record record;
+  record.bytes.resize(sizeof(request));
+  std::memcpy(record.bytes.data(), &request, sizeof(request));
+  if (control::send_record(connection->get(), record) != control::Sending::kSent) {
+    return Error{EIO, "the daemon at " + socket + " closed the connection"};
+  }
+  std::string text;
+  for (;;) {
+    ReplyHeader header;
+    if (control::receive_record(connection->get(), &record) != control::Receipt::kRecord ||
+        record.bytes.size() < sizeof(header)) {
+      return Error{EIO, "the daemon at " + socket + " closed the connection"};
+    }
+    std::memcpy(&header, record.bytes.data(), sizeof(header));
+    if (header.error != 0) {
+      header.message[control::kMessageMax - 1] = '\0';
+      return Error{header.error, header.message};
+    }
+    text.append(reinterpret_cast<const char*>(record.bytes.data()) + sizeof(header),
+                record.bytes.size() - sizeof(header));
+    if ((header.flags & control::kReplyMore) == 0) {
+      return text;
+    }
+  }
+}
+
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// "key value, key value" of the members that aren't 0, without the keys in `shown` before.
+std::string counters(const Json& object, std::initializer_list<const char*> shown) {
+  std::string line;
+  for (const auto& [key, value] : object.items()) {
+    const bool said = std::find(shown.begin(), shown.end(), key) != shown.end();
+    if (!said && value.is_number() && value != 0) {
+      line += (line.empty() ? "" : ", ") + key + " " + value.dump();
+    }
+  }
+  return line.empty() ? "nothing yet" : line;
+}
+
+void print_device(const Json& device) {
+  std::printf("%s: port %s, %s, link %s, MTU %s, path MTU %s\n", text_of(device["name"]).c_str(),
+              text_of(device["port"]).c_str(), text_of(device["mac"]).c_str(),
+              text_of(device["link"]).c_str(), text_of(device["mtu"]).c_str(),
+              text_of(device["path_mtu"]).c_str());
+  std::size_t index = 0;
+  for (const Json& gid : device["gids"]) {
+    std::printf("  GID %zu: %s\n", index++, text_of(gid).c_str());
+  }
+  std::printf("  %s\n", counters(device, {"mtu", "path_mtu", "speed_mbps"}).c_str());
+}
+
+void print_worker(const Json& worker) {
+  std::printf("worker %s: %s\n", text_of(worker["worker"]).c_str(),
+              counters(worker, {"worker"}).c_str());
+  if (!worker["drops"].empty()) {
+    std::printf("  dropped: %s\n", counters(worker["drops"], {}).c_str());
+  }
+}
+
+void print_session(const Json& session) {
+  std::printf("session %s: %s (pid %s) on %s: %s\n", text_of(session["id"]).c_str(),
+              text_of(session["command"]).c_str(), text_of(session["pid"]).c_str(),
+              text_of(session["device"]).c_str(), counters(session, {"id", "pid", "uid"}).c_str());
+  for (const Json& qp : session["qps"]) {
+    std::printf("  QP %s %s %s to %s QP %s: %s\n", text_of(qp["qpn"]).c_str(),
+                text_of(qp["type"]).c_str(), text_of(qp["state"]).c_str(),
+                text_of(qp["remote_gid"]).c_str(), text_of(qp["remote_qpn"]).c_str(),
+                counters(qp, {"qpn", "worker", "remote_qpn"}).c_str());
+  }
+}
+
+}  // namespace
+
+int show_status(bool json) {
+  const auto text = fetch(control::program_socket());
+  if (!text) {
+    std::fprintf(stderr, "uroce status: %s\n", text.error().message.c_str());
+    return 1;
+  }
+  const Json status = Json::parse(*text, nullptr, false);
+  if (!status.is_object()) {
+    std::fprintf(stderr, "uroce status: the daemon's answer makes no sense\n");
+    return 1;
+  }
+  if (json) {
+    std::printf("%s\n", status.dump(2).c_str());
+    return 0;
+  }
+  std::printf("uroced %s, pid %s\n", text_of(status["version"]).c_str(),
+              text_of(status["pid"]).c_str());
+  for (const Json& device : status["devices"]) {
+    print_device(device);
+  }
+  for (const Json& worker : status["workers"]) {
+    print_worker(worker);
+  }
+  for (const Json& session : status["sessions"]) {
+    if (session["device"] != "") {  // not ourselves
+      print_session(session);
+    }
+  }
+  return 0;
+}
+
+}  // namespace uroce
