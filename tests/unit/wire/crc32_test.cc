@@ -7,6 +7,8 @@
 #include <libdeflate.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "tests/wire/sample.h"
 
@@ -106,6 +108,30 @@ TEST_P(Crc32, a_sum_in_pieces_is_the_sum) {
     }
     ASSERT_EQ(state, reference(0, bytes_.data(), length));
   }
+}
+
+// Programs may write to a buffer that is being sent. What goes out then is anything, but it carries
+// the sum of what goes out.
+TEST_P(Crc32, a_source_that_changes_meanwhile_is_summed_as_it_was_copied) {
+  std::atomic<bool> done{false};
+  std::thread program([&] {
+    for (std::uint8_t value = 0; !done.load(std::memory_order_relaxed); ++value) {
+      volatile std::byte* byte = bytes_.data();
+      for (std::size_t i = 0; i < kLengthMax; ++i) {
+        byte[i] = std::byte{value};
+      }
+    }
+  });
+  Bytes copied(kLengthMax);
+  std::size_t wrong = 0;
+  for (std::size_t round = 0; round < 20'000; ++round) {
+    const std::size_t length = round % 4 == 0 ? kLengthMax - round % 64 : round % 400;
+    const std::uint32_t sum = kernel_.copy(0, copied.data(), bytes_.data(), length);
+    wrong += sum == reference(0, copied.data(), length) ? 0U : 1U;
+  }
+  done = true;
+  program.join();
+  EXPECT_EQ(wrong, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(kernels, Crc32,
