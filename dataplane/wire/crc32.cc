@@ -11,11 +11,11 @@ struct Kernels {
 
   Kernels() {
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0) {
+    if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1")) {
       list[count++] = &kCrc32Pclmul;
       // The wide kernel hands short sums to the other one.
-      if (__builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-          __builtin_cpu_supports("avx512vl") != 0) {
+      if (__builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512bw") &&
+          __builtin_cpu_supports("avx512vl")) {
         list[count++] = &kCrc32Vpclmul;
       }
     }
@@ -31,7 +31,7 @@ const Kernels& kernels() {
 // (slow) answer.
 constinit const Crc32Kernel* chosen = &kCrc32Portable;
 
-[[maybe_unused]] const bool chosen_at_start = [] {
+[[maybe_unused]] const bool kChosenAtStart = [] {
   chosen = kernels().list[kernels().count - 1];
   return true;
 }();

@@ -84,8 +84,8 @@ Drop parse_ipv6(Packet& packet, Bytes& bytes) {
   if (ip.next_header.load() != kIpProtocolUdp) {
     return Drop::kNotRoce;
   }
-  // An IPv4-mapped address stands for IPv4 inside a machine and never on the wire. Here it would let
-  // IPv6 packets pass for an IPv4 peer's, whose GID is the same.
+  // An IPv4-mapped address stands for IPv4 inside a machine and never on the wire. Here it would
+  // let IPv6 packets pass for an IPv4 peer's, whose GID is the same.
   if (is_mapped(ip.source) || is_mapped(ip.destination)) {
     return Drop::kBadIpHeader;
   }
