@@ -95,6 +95,13 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, Operati
   if (access != Access::kGranted) {
     return access;
   }
+  // The peer's address is aligned, but a program may have registered memory so that its own isn't,
+  // or so that the 8 bytes lie in two mappings. No atomic can be made of these.
+  const std::uint64_t address =
+      span.host != nullptr ? reinterpret_cast<std::uint64_t>(span.host) : span.remote_address;
+  if (span.length < sizeof(std::uint64_t) || address % alignof(std::uint64_t) != 0) {
+    return Access::kLost;
+  }
   return operation(*region, span) ? Access::kGranted : Access::kLost;
 }
 
