@@ -1,0 +1,159 @@
+#include "mmu/copy.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "mmu/remote_memory.h"
+#include "tests/unit/mmu/local_region.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+// A file of one page, mapped as two: the second page faults.
+class HalfFile {
+ public:
+  HalfFile() : file_(::memfd_create("half", MFD_CLOEXEC)) {
+    EXPECT_EQ(::ftruncate(file_.get(), kPage), 0);
+    memory_ = static_cast<std::byte*>(
+        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0));
+  }
+  ~HalfFile() { ::munmap(memory_, 2 * kPage); }
+  HalfFile(const HalfFile&) = delete;
+  HalfFile& operator=(const HalfFile&) = delete;
+  [[nodiscard]] std::byte* memory() const { return memory_; }
+
+ private:
+  UniqueFd file_;
+  std::byte* memory_;
+};
+
+class Copy : public ::testing::Test {
+ protected:
+  Copy() { install_copy_guard(); }
+  Span span(std::uint64_t offset, std::size_t length) const {
+    Span result;
+    EXPECT_EQ(region_->translate(0x1000 + offset, length, true, &result), Access::kGranted);
+    return result;
+  }
+
+  HalfFile file_;
+  std::unique_ptr<Region> region_ = local_region(file_.memory(), 2 * kPage);
+  std::array<std::byte, 2 * kPage> buffer_{};
+};
+
+TEST_F(Copy, CopiesBothWays) {
+  buffer_.fill(std::byte{5});
+  ASSERT_TRUE(copy_to(*region_, span(100, 1000), buffer_.data()));
+  EXPECT_EQ(file_.memory()[100], std::byte{5});
+  EXPECT_EQ(file_.memory()[99], std::byte{0});
+  file_.memory()[101] = std::byte{6};
+  ASSERT_TRUE(copy_from(*region_, span(100, 1000), buffer_.data()));
+  EXPECT_EQ(buffer_[1], std::byte{6});
+}
+
+TEST_F(Copy, MissingPagesFailTheCopyAndNothingElse) {
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(copy_from(*region_, span(kPage - 8, 16), buffer_.data()));
+    EXPECT_FALSE(copy_to(*region_, span(kPage, 8), buffer_.data()));
+    EXPECT_TRUE(copy_to(*region_, span(0, 8), buffer_.data()));
+  }
+  std::uint64_t original = 0;
+  EXPECT_FALSE(fetch_and_add(*region_, span(kPage, 8), 1, &original));
+  EXPECT_FALSE(compare_and_swap(*region_, span(kPage, 8), 0, 1, &original));
+}
+
+TEST_F(Copy, EveryThreadHasItsOwnGuard) {
+  std::thread other([&] {
+    std::array<std::byte, 16> mine;
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_FALSE(copy_from(*region_, span(kPage, 16), mine.data()));
+    }
+  });
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(copy_from(*region_, span(0, 16), buffer_.data()));
+  }
+  other.join();
+}
+
+TEST_F(Copy, GuardsNest) {
+  bool inner = true;
+  const bool outer = guarded([&] {
+    inner = guarded([&] { file_.memory()[kPage] = std::byte{1}; });
+    file_.memory()[0] = std::byte{1};
+  });
+  EXPECT_FALSE(inner);
+  EXPECT_TRUE(outer);
+}
+
+TEST_F(Copy, AtomicsAnswerWithTheValueBefore) {
+  auto* const word = reinterpret_cast<std::uint64_t*>(file_.memory());
+  *word = 10;
+  std::uint64_t original = 0;
+  ASSERT_TRUE(fetch_and_add(*region_, span(0, 8), 5, &original));
+  EXPECT_EQ(original, 10U);
+  ASSERT_TRUE(compare_and_swap(*region_, span(0, 8), 14, 99, &original));
+  EXPECT_EQ(original, 15U);
+  EXPECT_EQ(*word, 15U);
+  ASSERT_TRUE(compare_and_swap(*region_, span(0, 8), 15, 99, &original));
+  EXPECT_EQ(original, 15U);
+  EXPECT_EQ(*word, 99U);
+}
+
+TEST_F(Copy, TheSlowWayDoesTheSame) {
+  auto memory = open_remote_memory(::getpid(), ::getuid());
+  if (!memory) {
+    GTEST_SKIP() << memory.error().message;
+  }
+  auto* const word = reinterpret_cast<std::uint64_t*>(file_.memory());
+  Region::Config config;
+  config.length = 8;
+  config.remote = memory->get();
+  config.pieces = {{.start = 0,
+                    .length = 8,
+                    .host = nullptr,
+                    .remote_address = reinterpret_cast<std::uintptr_t>(word)}};
+  const Region region(std::move(config));
+  Span remote;
+  ASSERT_EQ(region.translate(0, 8, true, &remote), Access::kGranted);
+  std::uint64_t value = 10;
+  ASSERT_TRUE(copy_to(region, remote, reinterpret_cast<std::byte*>(&value)));
+  EXPECT_EQ(*word, 10U);
+  ASSERT_TRUE(fetch_and_add(region, remote, 5, &value));
+  EXPECT_EQ(value, 10U);
+  ASSERT_TRUE(compare_and_swap(region, remote, 15, 99, &value));
+  EXPECT_EQ(value, 15U);
+  ASSERT_TRUE(copy_from(region, remote, reinterpret_cast<std::byte*>(&value)));
+  EXPECT_EQ(value, 99U);
+  remote.remote_address += kPage;  // beyond the end of the file
+  EXPECT_FALSE(copy_from(region, remote, reinterpret_cast<std::byte*>(&value)));
+  remote.remote_address = 16;
+  EXPECT_FALSE(copy_to(region, remote, reinterpret_cast<std::byte*>(&value)));
+}
+
+// In a process of their own, because they end it.
+TEST_F(Copy, FaultsOutsideOfCopiesEndTheProcess) {
+  EXPECT_EXIT(
+      {
+        install_copy_guard();
+        *const_cast<volatile std::byte*>(file_.memory() + kPage) = std::byte{1};
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
+  EXPECT_EXIT(
+      {
+        install_copy_guard();
+        static_cast<void>(guarded([] { ::raise(SIGBUS); }));
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace uroce::test
