@@ -39,8 +39,8 @@ test::PairConfig pair_config() {
   test::PairConfig config;
   config.path_mtu = kMtu;
   for (test::EndpointConfig* end : {&config.a, &config.b}) {
-    end->send_entries = kSendEntries;
-    end->cq_entries = 2 * kSendEntries;
+    end->queues.send_entries = kSendEntries;
+    end->queues.cq_entries = 2 * kSendEntries;
     end->memory_bytes = kMemoryBytes;
   }
   return config;

@@ -1,24 +1,12 @@
 #include "tests/unit/qp/qp_pair.h"
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 
 namespace uroce::test {
 namespace {
 
 constexpr PdId kPd = 7;
-
-QpConfig qp_config(const EndpointConfig& config) {
-  QpConfig qp;
-  qp.qpn = config.qpn;
-  qp.pd = kPd;
-  qp.signal_all = config.signal_all;
-  qp.send_sge_max = config.sge_max;
-  qp.inline_max = config.inline_max;
-  qp.send_entry_count = config.send_entries;
-  return qp;
-}
 
 }  // namespace
 
@@ -27,28 +15,13 @@ void HeapFrame::copy(const Frame& other) {
   frame.length = other.length;
 }
 
-bool EventLog::has(AsyncEvent event) const {
-  return std::any_of(events.begin(), events.end(),
-                     [&](const Entry& entry) { return entry.event == event; });
+bool Endpoint::announced(AsyncEvent event) const {
+  return std::any_of(events.entries.begin(), events.entries.end(),
+                     [&](const EventLog::Entry& entry) { return entry.event == event; });
 }
 
 Endpoint::Endpoint(const EndpointConfig& config)
-    : memory(config.memory_bytes),
-      keys_(quiescence_, 1'024, 1),
-      send_ring_(config.cq_entries),
-      recv_ring_(config.cq_entries),
-      send_cq_(1, send_ring_.control.get(), send_ring_.entries.data(), config.cq_entries, -1, 0,
-               false),
-      recv_cq_(2, recv_ring_.control.get(), recv_ring_.entries.data(), config.cq_entries, -1, 0,
-               false),
-      send_control_(std::make_unique<abi::RingControl>()),
-      recv_control_(std::make_unique<abi::RingControl>()),
-      send_stride_(abi::send_stride(config.sge_max, config.inline_max)),
-      recv_stride_(abi::recv_stride(config.sge_max)),
-      send_entries_(std::size_t{config.send_entries} * send_stride_),
-      recv_entries_(std::size_t{config.recv_entries} * recv_stride_),
-      send_mask_(config.send_entries - 1),
-      recv_mask_(config.recv_entries - 1) {
+    : Queues(config.queues), memory(config.memory_bytes), keys_(quiescence_, 1'024, 1) {
   Region::Config region;
   region.pd = kPd;
   region.access = config.access;
@@ -57,60 +30,12 @@ Endpoint::Endpoint(const EndpointConfig& config)
   region.pieces = {
       {.start = 0, .length = memory.size(), .host = memory.data(), .remote_address = address()}};
   key_ = keys_.add(std::make_unique<Region>(std::move(region))).value();
-  receive_queue_ =
-      std::make_unique<ReceiveQueue>(3, recv_control_.get(), recv_entries_.data(),
-                                     config.recv_entries, recv_stride_, config.sge_max, false);
-  QpConfig qp = qp_config(config);
-  qp.send_control = send_control_.get();
-  qp.send_entries = send_entries_.data();
-  qp.send_stride = send_stride_;
-  qp.receive_queue = receive_queue_.get();
-  qp.send_cq = &send_cq_;
-  qp.recv_cq = &recv_cq_;
+  QpConfig qp;
+  qp.qpn = config.qpn;
+  qp.pd = kPd;
+  qp.signal_all = config.signal_all;
+  attach(&qp);
   qp_ = std::make_unique<Qp>(qp);
-}
-
-void Endpoint::post_send(const abi::SendWr& wr, std::span<const abi::Sge> sges) {
-  const std::uint32_t index = send_control_->producer.value;
-  std::byte* entry = send_entries_.data() + std::size_t{index & send_mask_} * send_stride_;
-  abi::SendWr posted = wr;
-  posted.sge_count = static_cast<std::uint16_t>(sges.size());
-  std::memcpy(entry, &posted, sizeof(posted));
-  const auto* list = reinterpret_cast<const std::byte*>(sges.data());
-  std::copy_n(list, std::min(sges.size_bytes(), send_stride_ - abi::kSendPayloadOffset),
-              entry + abi::kSendPayloadOffset);
-  send_control_->producer.value = index + 1;
-}
-
-void Endpoint::post_inline(abi::SendWr wr, std::span<const std::byte> bytes) {
-  const std::uint32_t index = send_control_->producer.value;
-  std::byte* entry = send_entries_.data() + std::size_t{index & send_mask_} * send_stride_;
-  wr.flags |= abi::kInline;
-  wr.inline_length = static_cast<std::uint32_t>(bytes.size());
-  std::memcpy(entry, &wr, sizeof(wr));
-  std::memcpy(entry + abi::kSendPayloadOffset, bytes.data(),
-              std::min(bytes.size(), send_stride_ - abi::kSendPayloadOffset));
-  send_control_->producer.value = index + 1;
-}
-
-void Endpoint::post_recv(std::uint64_t wr_id, std::span<const abi::Sge> sges) {
-  const std::uint32_t index = recv_control_->producer.value;
-  std::byte* entry = recv_entries_.data() + std::size_t{index & recv_mask_} * recv_stride_;
-  const abi::RecvWr wr{
-      .wr_id = wr_id, .sge_count = static_cast<std::uint32_t>(sges.size()), .reserved = 0};
-  std::memcpy(entry, &wr, sizeof(wr));
-  const auto* list = reinterpret_cast<const std::byte*>(sges.data());
-  std::copy_n(list, sges.size_bytes(), entry + abi::kRecvSgeOffset);
-  recv_control_->producer.value = index + 1;
-}
-
-std::optional<abi::Cqe> Endpoint::poll(CqRing& ring) {
-  if (ring.control->ring.producer.value == ring.consumer) {
-    return std::nullopt;
-  }
-  const abi::Cqe cqe = ring.entries[ring.consumer & (ring.entries.size() - 1)];
-  ring.control->ring.consumer.value = ++ring.consumer;
-  return cqe;
 }
 
 void Endpoint::modify(const QpAttributes& attributes, std::uint32_t mask, Time now) {

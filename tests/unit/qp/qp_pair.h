@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +17,8 @@
 #include "dataplane/qp/qp.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
+#include "tests/qp/queues.h"
+#include "tests/qp/rig.h"
 
 namespace uroce::test {
 
@@ -35,26 +36,10 @@ struct HeapFrame {
   Frame frame;
 };
 
-struct EventLog final : EventSink {
-  void announce(AsyncEvent event, std::uint32_t object) override {
-    events.push_back({event, object});
-  }
-  [[nodiscard]] bool has(AsyncEvent event) const;
-  struct Entry {
-    AsyncEvent event;
-    std::uint32_t object;
-  };
-  std::vector<Entry> events;
-};
-
-// What differs between tests. Both ends get the same, but for the PSNs.
+// What differs between tests.
 struct EndpointConfig {
   std::uint32_t qpn = 17;
-  std::uint32_t send_entries = 64;
-  std::uint32_t recv_entries = 64;
-  std::uint32_t cq_entries = 256;
-  std::uint32_t sge_max = 4;
-  std::uint32_t inline_max = 64;
+  QueuesConfig queues{};
   std::size_t memory_bytes = 1U << 20U;
   std::uint32_t access =
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
@@ -62,7 +47,7 @@ struct EndpointConfig {
 };
 
 // One end: everything that a program and its card have for one queue pair.
-class Endpoint {
+class Endpoint : public Queues {
  public:
   explicit Endpoint(const EndpointConfig& config);
 
@@ -75,16 +60,6 @@ class Endpoint {
   [[nodiscard]] abi::Sge sge(std::size_t offset, std::size_t length) const {
     return {address(offset), static_cast<std::uint32_t>(length), key_};
   }
-  void post_send(const abi::SendWr& wr, std::span<const abi::Sge> sges = {});
-  void post_inline(abi::SendWr wr, std::span<const std::byte> bytes);
-  void post_recv(std::uint64_t wr_id, std::span<const abi::Sge> sges);
-  [[nodiscard]] std::optional<abi::Cqe> poll_send() { return poll(send_ring_); }
-  [[nodiscard]] std::optional<abi::Cqe> poll_recv() { return poll(recv_ring_); }
-  // The send queue's index that the program may scribble over, and what the card publishes.
-  [[nodiscard]] std::atomic<std::uint32_t>& send_producer() {
-    return send_control_->producer.value;
-  }
-  [[nodiscard]] std::uint32_t send_consumer() const { return send_control_->consumer.value; }
 
   // The card's side.
   [[nodiscard]] Qp& qp() { return *qp_; }
@@ -95,33 +70,12 @@ class Endpoint {
   void ring(Time now);
 
   EventLog events;
+  [[nodiscard]] bool announced(AsyncEvent event) const;
 
  private:
-  struct CqRing {
-    explicit CqRing(std::uint32_t entry_count)
-        : control(std::make_unique<abi::CqControl>()), entries(entry_count) {}
-    std::unique_ptr<abi::CqControl> control;
-    std::vector<abi::Cqe> entries;
-    std::uint32_t consumer = 0;
-  };
-  static std::optional<abi::Cqe> poll(CqRing& ring);
-
   Quiescence quiescence_;
   KeyTable keys_;
   std::uint32_t key_ = 0;
-  CqRing send_ring_;
-  CqRing recv_ring_;
-  CompletionQueue send_cq_;
-  CompletionQueue recv_cq_;
-  std::unique_ptr<abi::RingControl> send_control_;
-  std::unique_ptr<abi::RingControl> recv_control_;
-  std::uint32_t send_stride_;
-  std::uint32_t recv_stride_;
-  std::vector<std::byte> send_entries_;
-  std::vector<std::byte> recv_entries_;
-  std::uint32_t send_mask_;
-  std::uint32_t recv_mask_;
-  std::unique_ptr<ReceiveQueue> receive_queue_;
   std::vector<CompletionQueue*> dirty_;
   std::unique_ptr<Qp> qp_;
 };

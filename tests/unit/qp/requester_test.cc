@@ -298,12 +298,12 @@ TEST(Requester, DrainsAndGoesOn) {
   ASSERT_EQ(begun.size(), 1U);
   pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
   pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
-  EXPECT_FALSE(pair.a.events.has(AsyncEvent::kSqDrained));
+  EXPECT_FALSE(pair.a.announced(AsyncEvent::kSqDrained));
 
   EXPECT_EQ(pair.deliver(pair.b, *begun[0]), Drop::kNone);
   pair.exchange();
 
-  EXPECT_TRUE(pair.a.events.has(AsyncEvent::kSqDrained));
+  EXPECT_TRUE(pair.a.announced(AsyncEvent::kSqDrained));
   expect_success(pair.a, 1);
   EXPECT_FALSE(pair.a.poll_send().has_value());
   pair.a.modify({.state = QpState::kRts}, kQpMaskState, pair.now);
@@ -314,7 +314,7 @@ TEST(Requester, DrainsAndGoesOn) {
 TEST(Requester, AnnouncesADrainedQueueAtOnceWhenNothingIsOutstanding) {
   QpPair pair;
   pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
-  EXPECT_TRUE(pair.a.events.has(AsyncEvent::kSqDrained));
+  EXPECT_TRUE(pair.a.announced(AsyncEvent::kSqDrained));
 }
 
 TEST(Requester, ForgetsEverythingAtReset) {
