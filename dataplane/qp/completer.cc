@@ -127,6 +127,7 @@ void Requester::complete_oldest(abi::WcStatus status, Failure failure, Turn& tur
       .sl = 0,
       .reserved = {},
   };
+  queue_.publish_with_oldest();
   // Errors count as solicited (IBTA vol. 1, 11.4.2.2).
   Qp::complete(*qp_.config_.send_cq, cqe, status != abi::WcStatus::kSuccess, turn);
 }

@@ -159,6 +159,11 @@ void SendQueue::publish() {
   }
 }
 
+void SendQueue::publish_with_oldest() {
+  published_ = tail_ + 1;
+  control_->consumer.value.store(published_, std::memory_order_release);
+}
+
 void SendQueue::reset() {
   if (control_ == nullptr) {
     return;

@@ -93,6 +93,9 @@ class SendQueue {
   void retire() { ++tail_; }
   // Tells the program which slots are free; once a batch.
   void publish();
+  // As publish(), as if the oldest entry were retired already. Before each completion: a program
+  // that has polled it counts on the slots up to there.
+  void publish_with_oldest();
 
   // Forgets what was posted so far, also what wasn't copied.
   void reset();
