@@ -1,0 +1,198 @@
+#include "dataplane/engine/engine.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "dataplane/port/frame_pool.h"
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+// Ports that can't tell when a frame comes are napped on; this one says that none will come, so
+// that only what the test does can wake the worker.
+class SilentPort final : public Port {
+ public:
+  std::uint32_t rx_burst(std::uint16_t, Frame**, std::uint32_t, Time) override { return 0; }
+  std::uint32_t tx_burst(std::uint16_t, Frame** frames, std::uint32_t count, Time) override {
+    release(frames, count);
+    sent.fetch_add(count);
+    return count;
+  }
+  std::uint32_t allocate(Frame** frames, std::uint32_t count) override {
+    return pool_.allocate(frames, count);
+  }
+  void release(Frame** frames, std::uint32_t count) override { pool_.release(frames, count); }
+  [[nodiscard]] PortInfo info() const override { return {}; }
+  [[nodiscard]] PortCounters counters() const override { return {}; }
+  [[nodiscard]] bool needs_polling() const override { return false; }
+  std::atomic<std::uint32_t> sent{0};
+
+ private:
+  FramePool pool_{256, 2'000};
+};
+
+class EngineTest : public testing::TestWithParam<IdlePolicy> {
+ protected:
+  void given(std::uint32_t workers) {
+    statuses_ = std::vector<abi::WorkerStatus>(workers);
+    Engine::Config config{.workers = workers, .idle = GetParam()};
+    for (auto& status : statuses_) {
+      config.status.push_back(&status);
+    }
+    engine_ = std::make_unique<Engine>(config, std::vector<Port*>{&port_}, keys_, quiescence_);
+  }
+  void wait_until_asleep(std::uint32_t worker) {
+    while (GetParam() == IdlePolicy::kAdaptive && statuses_[worker].asleep.load() == 0) {
+      std::this_thread::yield();
+    }
+  }
+
+  SilentPort port_;
+  Quiescence quiescence_;
+  KeyTable keys_{quiescence_, 64, 1};
+  std::vector<abi::WorkerStatus> statuses_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_P(EngineTest, RunsTasksOnTheWorkerAndWakesIt) {
+  given(2);
+  ASSERT_TRUE(engine_->start());
+  const auto self = std::this_thread::get_id();
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    if (i % 10 == 0) {
+      wait_until_asleep(i % 2);
+    }
+    bool ran = false;
+    engine_->call(i % 2, [&](Worker&) { ran = std::this_thread::get_id() != self; });
+    EXPECT_TRUE(ran);
+  }
+}
+
+TEST_P(EngineTest, RunsTasksInTheCallerBeforeStartAndAfterStop) {
+  given(1);
+  const auto self = std::this_thread::get_id();
+  auto runs_here = [&] {
+    bool here = false;
+    engine_->call(0, [&](Worker&) { here = std::this_thread::get_id() == self; });
+    return here;
+  };
+  EXPECT_TRUE(runs_here());
+  ASSERT_TRUE(engine_->start());
+  EXPECT_FALSE(runs_here());
+  engine_->stop();
+  EXPECT_TRUE(runs_here());
+  ASSERT_TRUE(engine_->start());
+  EXPECT_FALSE(runs_here());
+}
+
+TEST_P(EngineTest, SeveralThreadsCallAtOnce) {
+  given(1);
+  ASSERT_TRUE(engine_->start());
+  std::uint32_t count = 0;  // the worker's
+  auto call = [&] {
+    for (int i = 0; i < 500; ++i) {
+      engine_->call(0, [&](Worker&) { ++count; });
+    }
+  };
+  std::thread other(call);
+  call();
+  other.join();
+  EXPECT_EQ(count, 1'000U);
+}
+
+TEST_P(EngineTest, SendsControlsFrames) {
+  given(1);
+  ASSERT_TRUE(engine_->start());
+  wait_until_asleep(0);
+  const std::vector<std::byte> frame(60, std::byte{0xFF});  // broadcast
+  EXPECT_TRUE(engine_->send_frame(0, frame));
+  while (port_.sent.load() == 0) {
+    std::this_thread::yield();
+  }
+}
+
+// The program's half of the protocol: ring, and write the eventfd only if the worker sleeps. The
+// bell must be taken every time, or this test hangs.
+TEST_P(EngineTest, NoDoorbellIsLostToSleep) {
+  given(1);
+  const int descriptor = eventfd(0, EFD_CLOEXEC);
+  auto bells = std::make_unique<abi::Doorbells>();
+  SessionBells session{.bells = bells.get(), .wake_descriptor = descriptor};
+  engine_->call(0, [&](Worker& worker) { worker.add_session(session); });
+  ASSERT_TRUE(engine_->start());
+  std::uint32_t writes = 0;
+  for (std::uint32_t i = 0; i < 2'000; ++i) {
+    if (i % 8 == 0) {
+      wait_until_asleep(0);
+    }
+    abi::ring(*bells, i % 100);
+    if (statuses_[0].asleep.load(std::memory_order_seq_cst) != 0) {
+      const std::uint64_t one = 1;
+      ASSERT_EQ(write(descriptor, &one, sizeof one), 8);
+      ++writes;
+    }
+    while (bells->top.load(std::memory_order_seq_cst) != 0) {
+      std::this_thread::yield();
+    }
+  }
+  EXPECT_EQ(writes > 0, GetParam() == IdlePolicy::kAdaptive);
+  engine_->call(0, [&](Worker& worker) { worker.remove_session(session); });
+  close(descriptor);
+}
+
+TEST_P(EngineTest, CountsOverAllWorkers) {
+  given(2);
+  ASSERT_TRUE(engine_->start());
+  WorkerCounters counters;
+  do {
+    counters = engine_->counters();
+  } while (counters.turns < 100);
+  EXPECT_GE(counters.turns, counters.idle_turns);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EngineTest,
+                         testing::Values(IdlePolicy::kPoll, IdlePolicy::kAdaptive));
+
+TEST(Notices, AreReadableWhileThereAreAny) {
+  Notices notices;
+  pollfd waiting{.fd = notices.descriptor(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&waiting, 1, 0), 0);
+  notices.announce(AsyncEvent::kCommEst, 17);
+  const std::vector<std::byte> frame(60, std::byte{3});
+  EXPECT_TRUE(notices.take(2, frame));
+  EXPECT_EQ(poll(&waiting, 1, 0), 1);
+  Notice notice;
+  ASSERT_TRUE(notices.next(&notice));
+  EXPECT_EQ(notice.kind, Notice::Kind::kAsyncEvent);
+  EXPECT_EQ(notice.object, 17U);
+  ASSERT_TRUE(notices.next(&notice));
+  EXPECT_EQ(notice.kind, Notice::Kind::kFrame);
+  EXPECT_EQ(notice.port, 2U);
+  EXPECT_EQ(notice.bytes, frame);
+  EXPECT_FALSE(notices.next(&notice));
+  EXPECT_EQ(poll(&waiting, 1, 0), 0);
+}
+
+TEST(Notices, AFloodOfFramesLeavesRoomForEvents) {
+  Notices notices;
+  const std::vector<std::byte> frame(60);
+  while (notices.take(0, frame)) {
+  }
+  EXPECT_GE(notices.dropped(), 1U);
+  notices.announce(AsyncEvent::kQpFatal, 5);
+  bool found = false;
+  for (Notice notice; notices.next(&notice);) {
+    found |= notice.kind == Notice::Kind::kAsyncEvent;
+  }
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace uroce::test

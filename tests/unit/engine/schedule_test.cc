@@ -1,0 +1,151 @@
+// The order in which a worker lets queue pairs send, and when it looks at their deadlines.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "dataplane/engine/qp_table.h"
+#include "dataplane/engine/run_queue.h"
+#include "dataplane/engine/timers.h"
+
+namespace uroce {
+namespace {
+
+std::unique_ptr<Qp> make_qp(std::uint32_t qpn) {
+  QpConfig config;
+  config.qpn = qpn;
+  return std::make_unique<Qp>(config);
+}
+
+TEST(QpTable, FindsByNumberAndGrowsForNumbersThatShareLowBits) {
+  QpTable table;
+  std::vector<std::unique_ptr<Qp>> qps;
+  for (const std::uint32_t qpn : {1U, 2U, 1'025U, 2'049U, 0x10'0001U}) {
+    qps.push_back(make_qp(qpn));
+    table.add(*qps.back());
+  }
+  for (const auto& qp : qps) {
+    ASSERT_NE(table.find(qp->config().qpn), nullptr);
+    EXPECT_EQ(table.find(qp->config().qpn)->qp, qp.get());
+  }
+  EXPECT_EQ(table.find(3), nullptr);
+  table.remove(1'025);
+  EXPECT_EQ(table.find(1'025), nullptr);
+  EXPECT_NE(table.find(1), nullptr);
+}
+
+// Sends frames of a size for ever.
+struct Sender {
+  explicit Sender(std::uint32_t qpn, std::uint32_t frame_bytes)
+      : qp(make_qp(qpn)), entry(*qp), frame(frame_bytes) {}
+  std::unique_ptr<Qp> qp;
+  QpEntry entry;
+  std::uint32_t frame;
+  std::uint64_t bytes = 0;
+};
+
+TEST(RunQueue, SharesBytesWhateverTheFrameSize) {
+  Sender bulk(1, 4'150);
+  Sender middle(2, 1'078);
+  Sender small(3, 82);
+  RunQueue queue;
+  for (Sender* sender : {&bulk, &middle, &small}) {
+    queue.push_back(sender->entry);
+  }
+  for (int visit = 0; visit < 3'000; ++visit) {
+    QpEntry& entry = *queue.front();
+    Sender& sender = entry.qpn == 1 ? bulk : entry.qpn == 2 ? middle : small;
+    const std::uint32_t granted = RunQueue::grant(entry);
+    std::uint32_t sent = 0;
+    while (sent < granted) {
+      sent += sender.frame;
+    }
+    sender.bytes += sent;
+    queue.settle(entry, sent, true, false);
+  }
+  const double fair = static_cast<double>(bulk.bytes + middle.bytes + small.bytes) / 3;
+  for (const Sender* sender : {&bulk, &middle, &small}) {
+    EXPECT_NEAR(static_cast<double>(sender->bytes), fair, fair * 0.01);
+  }
+}
+
+TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {
+  Sender first(1, 100);
+  Sender second(2, 100);
+  RunQueue queue;
+  queue.push_back(first.entry);
+  queue.push_back(second.entry);
+  const std::uint32_t granted = RunQueue::grant(first.entry);
+  queue.settle(first.entry, 100, true, true);
+  EXPECT_EQ(queue.front(), &first.entry);
+  EXPECT_EQ(RunQueue::grant(first.entry), granted - 100);
+  queue.settle(first.entry, granted - 100, true, true);
+  EXPECT_EQ(queue.front(), &second.entry);
+}
+
+TEST(RunQueue, WhoeverHasNothingLeftKeepsNoCredit) {
+  Sender idle(1, 100);
+  RunQueue queue;
+  queue.push_back(idle.entry);
+  RunQueue::grant(idle.entry);
+  queue.settle(idle.entry, 100, false, false);
+  EXPECT_TRUE(queue.empty());
+  queue.push_back(idle.entry);
+  EXPECT_EQ(RunQueue::grant(idle.entry), RunQueue::kQuantum);
+}
+
+TEST(RunQueue, RemovesFromTheMiddle) {
+  Sender a(1, 1);
+  Sender b(2, 1);
+  Sender c(3, 1);
+  RunQueue queue;
+  for (Sender* sender : {&a, &b, &c}) {
+    queue.push_back(sender->entry);
+  }
+  queue.remove(b.entry);
+  EXPECT_EQ(queue.size(), 2U);
+  queue.remove(a.entry);
+  EXPECT_EQ(queue.front(), &c.entry);
+  queue.remove(c.entry);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(Timers, ExpireInOrderWhateverTheUpdates) {
+  std::mt19937 random(5);
+  std::vector<std::unique_ptr<Sender>> senders;
+  Timers timers;
+  std::vector<Time> deadlines;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    senders.push_back(std::make_unique<Sender>(i, 1));
+    deadlines.push_back(1 + random() % 10'000);
+    timers.update(senders.back()->entry, deadlines.back());
+  }
+  for (std::uint32_t i = 0; i < 500; i += 3) {  // earlier, later, gone
+    deadlines[i] = 1 + random() % 10'000;
+    timers.update(senders[i]->entry, deadlines[i]);
+  }
+  for (std::uint32_t i = 1; i < 500; i += 7) {
+    timers.remove(senders[i]->entry);
+    deadlines[i] = kNever;
+  }
+  Time last = 0;
+  std::size_t expired = 0;
+  for (Time now = 0; timers.next() != kNever; now = timers.next()) {
+    while (QpEntry* entry = timers.expire(now)) {
+      // Due, or a deadline that moved later: then it goes back in.
+      if (deadlines[entry->qpn] > now) {
+        timers.update(*entry, deadlines[entry->qpn]);
+        continue;
+      }
+      EXPECT_GE(deadlines[entry->qpn], last);
+      last = deadlines[entry->qpn];
+      ++expired;
+    }
+  }
+  EXPECT_EQ(expired, 500U - 72U);
+}
+
+}  // namespace
+}  // namespace uroce

@@ -1,0 +1,79 @@
+// Two workers of one port: frames reach the owner whichever worker received them.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+class SteeringTest : public testing::Test {
+ protected:
+  SteeringTest() {
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      workers_[i] = std::make_unique<Worker>(Worker::Config{
+          .index = i, .workers = 2, .ports = {near_.get()}, .keys = &pair_.b.keys()});
+      workers_[i]->set_addresses(0, {parse_ip("10.0.0.2").value()});
+    }
+    const std::array<Worker*, 2> peers{workers_[0].get(), workers_[1].get()};
+    workers_[0]->set_peers(peers);
+    workers_[1]->set_peers(peers);
+  }
+
+  // Puts a request of a's to the far end of a queue.
+  void arrive(std::uint16_t queue, std::uint32_t count = 1) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Frame* frame = nullptr;
+      ASSERT_EQ(far_->allocate(&frame, 1), 1U);
+      const Headers headers{.opcode = Opcode::kRcWriteOnly,
+                            .ack_request = true,
+                            .dest_qpn = pair_.b.qp().config().qpn,
+                            .psn = 100,
+                            .reth = {.address = pair_.b.address(), .rkey = pair_.b.key()}};
+      FrameWriter writer(*frame, FrameTemplate(pair_.attributes(true).path), headers, 0, 1);
+      writer.finish();
+      ASSERT_EQ(far_->tx_burst(queue, &frame, 1, 0), 1U);
+    }
+  }
+
+  QpPair pair_{{.b = {.qpn = 19}}};  // worker 1's
+  std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_ =
+      make_link({.queues = 2, .wire_entries = 4'096, .frames = 8'192});
+  std::unique_ptr<Port>& near_ = ports_.first;
+  std::unique_ptr<Port>& far_ = ports_.second;
+  std::array<std::unique_ptr<Worker>, 2> workers_;
+};
+
+TEST_F(SteeringTest, AFrameThatTheOtherWorkerReceivedReachesTheOwner) {
+  workers_[1]->add_qp(pair_.b.qp());
+  arrive(0);
+  EXPECT_TRUE(workers_[0]->poll(1));
+  EXPECT_TRUE(workers_[1]->has_arrivals());
+  EXPECT_EQ(workers_[1]->next_deadline(), 0U);
+  EXPECT_TRUE(workers_[1]->poll(1));
+  Frame* answer = nullptr;
+  ASSERT_EQ(far_->rx_burst(1, &answer, 1, 0), 1U);
+  far_->release(&answer, 1);
+}
+
+TEST_F(SteeringTest, WhatTheOwnersRingCantHoldIsDroppedAndCounted) {
+  const std::uint32_t sent = Worker::kRingEntries + 100;
+  arrive(0, sent);
+  while (workers_[0]->poll(1)) {
+  }
+  const auto full = static_cast<std::size_t>(Drop::kRingFull);
+  EXPECT_EQ(workers_[0]->counters().drops[full], 100U);
+  const std::uint64_t before = workers_[1]->counters().turns;
+  while (workers_[1]->poll(1)) {
+  }
+  // Bounded turns: one can't have emptied the ring.
+  EXPECT_GT(workers_[1]->counters().turns - before, 4U);
+  const auto unknown = static_cast<std::size_t>(Drop::kUnknownQp);
+  EXPECT_EQ(workers_[1]->counters().drops[unknown], Worker::kRingEntries);
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,69 @@
+#pragma once
+
+// Two ends, each a queue pair with its program behind a worker, joined in memory; time is the
+// test's.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "dataplane/engine/worker.h"
+#include "dataplane/port/link_port.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+
+// A worker with the doorbells of one program.
+struct Station {
+  Station(const Worker::Config& config, const char* address) : worker(config) {
+    worker.set_addresses(0, {parse_ip(address).value()});
+    session.bells = bells.get();
+    worker.add_session(session);
+  }
+  std::uint32_t add(Qp& qp) {
+    worker.add_qp(qp);
+    session.slots.push_back(&qp);
+    return static_cast<std::uint32_t>(session.slots.size() - 1);
+  }
+  void ring(std::uint32_t slot = 0) { abi::ring(*bells, slot); }
+
+  Worker worker;
+  std::unique_ptr<abi::Doorbells> bells = std::make_unique<abi::Doorbells>();
+  SessionBells session;
+};
+
+struct Stations {
+  explicit Stations(const PairConfig& config = {}, const LinkConfig& link = {})
+      : pair(config),
+        ports(make_link(link)),
+        a({.ports = {ports.first.get()}, .keys = &pair.a.keys()}, "10.0.0.1"),
+        b({.ports = {ports.second.get()}, .keys = &pair.b.keys()}, "10.0.0.2") {
+    a.add(pair.a.qp());
+    b.add(pair.b.qp());
+  }
+
+  // The program closed its session.
+  void session_gone() { a.worker.remove_session(a.session); }
+
+  // Polls both until neither has anything to do.
+  void settle() {
+    for (bool busy = true; busy;) {
+      busy = a.worker.poll(now);
+      busy |= b.worker.poll(now);
+    }
+  }
+
+  void post_write(std::uint64_t id, std::size_t length, std::size_t offset = 0) {
+    const abi::Sge sge = pair.a.sge(offset, length);
+    pair.a.post_send(rdma_wr(id, abi::WrOpcode::kRdmaWrite, pair.b, offset), {&sge, 1});
+    a.ring();
+  }
+
+  QpPair pair;
+  std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports;
+  Station a;
+  Station b;
+  Time now = 1'000'000;
+};
+
+}  // namespace uroce::test

@@ -1,0 +1,191 @@
+#include "dataplane/engine/worker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+std::uint64_t drops(const Worker& worker, Drop reason) {
+  return worker.counters().drops[static_cast<std::size_t>(reason)];
+}
+
+struct KeptFrames final : FrameSink {
+  bool take(std::uint16_t /*port*/, std::span<const std::byte> frame) override {
+    frames.emplace_back(frame.begin(), frame.end());
+    return frames.size() <= room;
+  }
+  std::vector<std::vector<std::byte>> frames;
+  std::size_t room = 100;
+};
+
+TEST(Worker, CarriesAWriteFromProgramToProgram) {
+  Stations stations;
+  fill_pattern(stations.pair.a.memory, 3);
+  stations.post_write(77, 10'000);
+  stations.settle();
+  EXPECT_TRUE(std::equal(stations.pair.a.memory.begin(), stations.pair.a.memory.begin() + 10'000,
+                         stations.pair.b.memory.begin()));
+  const auto cqe = stations.pair.a.poll_send();
+  ASSERT_TRUE(cqe);
+  EXPECT_EQ(cqe->wr_id, 77U);
+  EXPECT_EQ(cqe->status, abi::WcStatus::kSuccess);
+}
+
+TEST(Worker, ATurnIsBoundedAndAFullWireLosesNothing) {
+  Stations stations({}, {.wire_entries = 16, .frames = 512});
+  stations.pair.a.memory.assign(stations.pair.a.memory.size(), std::byte{7});
+  stations.post_write(1, 1'000'000);
+  for (int i = 0; i < 10; ++i) {
+    stations.a.worker.poll(stations.now);
+  }
+  EXPECT_EQ(stations.ports.first->counters().tx_frames, 16U);
+  EXPECT_LE(stations.a.worker.next_deadline(), stations.now + kNanosecondsPerMillisecond);
+  stations.settle();
+  ASSERT_TRUE(stations.pair.a.poll_send());
+  EXPECT_EQ(stations.pair.b.memory[999'999], std::byte{7});
+}
+
+TEST(Worker, DropsWhatIsForAnotherAddress) {
+  Stations stations;
+  stations.b.worker.set_addresses(0, {parse_ip("10.0.0.3").value(), parse_ip("fe80::1").value()});
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_GE(drops(stations.b.worker, Drop::kNotOurAddress), 1U);
+  EXPECT_FALSE(stations.pair.a.poll_send());
+}
+
+TEST(Worker, DropsWhatIsForNoQueuePair) {
+  Stations stations;
+  stations.b.worker.remove_qp(stations.pair.b.qp());
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_GE(drops(stations.b.worker, Drop::kUnknownQp), 1U);
+}
+
+TEST(Worker, HandsOtherFramesToControlAndCountsWhatItRefuses) {
+  auto [near, far] = make_link({});
+  KeptFrames kept;
+  Quiescence quiescence;
+  KeyTable keys(quiescence, 16, 1);
+  Worker worker({.ports = {near.get()}, .keys = &keys, .frames = &kept});
+  kept.room = 1;
+  for (int i = 0; i < 2; ++i) {
+    Frame* frame = nullptr;
+    ASSERT_EQ(far->allocate(&frame, 1), 1U);
+    std::memset(frame->data, 0, 60);
+    frame->data[12] = std::byte{8};  // ARP
+    frame->data[13] = std::byte{6};
+    frame->length = 60;
+    ASSERT_EQ(far->tx_burst(0, &frame, 1, 0), 1U);
+  }
+  EXPECT_TRUE(worker.poll(1));
+  ASSERT_GE(kept.frames.size(), 1U);
+  EXPECT_EQ(kept.frames[0].size(), 60U);
+  EXPECT_EQ(drops(worker, Drop::kNotRoce), 1U);
+  EXPECT_EQ(drops(worker, Drop::kControlFull), 1U);
+}
+
+TEST(Worker, SendsFramesThatControlBuilt) {
+  auto [near, far] = make_link({});
+  Quiescence quiescence;
+  KeyTable keys(quiescence, 16, 1);
+  Worker worker({.ports = {near.get()}, .keys = &keys});
+  const std::vector<std::byte> bytes(60, std::byte{9});
+  EXPECT_TRUE(worker.send_frame(0, bytes));
+  EXPECT_FALSE(worker.send_frame(0, std::vector<std::byte>(100'000)));
+  worker.poll(1);
+  Frame* frame = nullptr;
+  ASSERT_EQ(far->rx_burst(0, &frame, 1, 0), 1U);
+  EXPECT_EQ(frame->length, 60U);
+  EXPECT_EQ(frame->data[59], std::byte{9});
+  far->release(&frame, 1);
+}
+
+// Two queue pairs of one worker, connected to each other: both have the worker's own address.
+TEST(Worker, FramesToItsOwnAddressNeverReachTheWire) {
+  auto [near, far] = make_link({});
+  QpPair pair;
+  Worker worker({.ports = {near.get()}, .keys = &pair.a.keys()});
+  auto reconnect = [&](Endpoint& end, bool of_a) {
+    QpAttributes attributes = pair.attributes(of_a);
+    attributes.path.destination_mac = near->info().mac;
+    attributes.path.destination_gid = attributes.path.source_gid = parse_ip("10.0.0.1").value();
+    end.modify(attributes, kQpMaskPath);
+  };
+  reconnect(pair.a, true);
+  reconnect(pair.b, false);
+  worker.set_addresses(0, {parse_ip("10.0.0.1").value()});
+  worker.add_qp(pair.a.qp());
+  worker.add_qp(pair.b.qp());
+  // b's memory isn't in a's key table, so the answer is a NAK: it travels, and that is the point.
+  const abi::Sge sge = pair.a.sge(0, 8);
+  pair.a.post_send(rdma_wr(5, abi::WrOpcode::kRdmaWrite, pair.b, 0), {&sge, 1});
+  pair.a.ring(0);
+  worker.schedule(pair.a.qp());
+  for (Time now = 1; now < 10; ++now) {
+    worker.poll(now);
+  }
+  EXPECT_TRUE(pair.a.poll_send());
+  EXPECT_EQ(near->counters().tx_frames, 0U);
+  EXPECT_GE(worker.counters().rx_frames, 2U);
+}
+
+TEST(Worker, ALostAcknowledgementsDeadlineIsServed) {
+  Stations stations;
+  stations.post_write(1, 8);
+  stations.a.worker.poll(stations.now);
+  Frame* lost = nullptr;
+  ASSERT_EQ(stations.ports.second->rx_burst(0, &lost, 1, 0), 1U);
+  stations.ports.second->release(&lost, 1);
+  stations.settle();
+  EXPECT_FALSE(stations.pair.a.poll_send());
+  const Time deadline = stations.a.worker.next_deadline();
+  ASSERT_NE(deadline, kNever);
+  ASSERT_GT(deadline, stations.now);
+  stations.now = deadline;
+  stations.settle();
+  EXPECT_TRUE(stations.pair.a.poll_send());
+}
+
+TEST(Worker, ASmallMessageOvertakesABulkTransfer) {
+  // Given a bulk transfer that has the port, a second queue pair beside it,
+  Stations stations;
+  QpPair other({.a = {.qpn = 33}, .b = {.qpn = 34}});
+  stations.a.worker.add_qp(other.a.qp());
+  stations.post_write(1, 1'000'000);
+  stations.a.worker.poll(stations.now);
+  // when that one posts a small message (of a key that this table doesn't have, with inline data),
+  abi::SendWr wr = rdma_wr(2, abi::WrOpcode::kRdmaWrite, other.b, 0);
+  other.a.post_inline(wr, std::array<std::byte, 8>{});
+  other.a.ring(stations.now);
+  stations.a.worker.schedule(other.a.qp());
+  // then it leaves within the next turns, not after the bulk.
+  stations.a.worker.poll(stations.now);
+  stations.a.worker.poll(stations.now);
+  EXPECT_EQ(other.a.qp().counters().requests_sent, 1U);
+  EXPECT_LT(stations.pair.a.qp().counters().requests_sent, 1'000'000U / 1'024);
+  stations.a.worker.remove_qp(other.a.qp());
+}
+
+TEST(Worker, ARemovedQueuePairLeavesNothingBehind) {
+  Stations stations;
+  stations.post_write(1, 100'000);
+  stations.a.worker.poll(stations.now);
+  stations.a.ring();
+  stations.session_gone();
+  stations.a.worker.remove_qp(stations.pair.a.qp());
+  stations.a.worker.remove_qp(stations.pair.a.qp());
+  for (Time step = 0; step < 10; ++step) {
+    stations.now += kNanosecondsPerSecond;
+    stations.settle();
+  }
+  EXPECT_EQ(stations.a.worker.next_deadline(), kNever);
+}
+
+}  // namespace
+}  // namespace uroce::test
