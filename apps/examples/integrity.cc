@@ -128,8 +128,7 @@ Totals play(Options options, Link& link, bool leader) {
     }
     card.connect(qp);
   }
-  const std::uint64_t leads = terms.seed * 2;
-  Runner runner(card, link, options.limits, leader ? leads : leads + 1, leader ? leads + 1 : leads);
+  Runner runner(card, link, options.limits, terms.seed, leader);
   return runner.run(terms.operations);
 }
 

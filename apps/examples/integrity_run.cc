@@ -47,13 +47,13 @@ unsigned flags_of(const Operation& operation) {
 
 }  // namespace
 
-Runner::Runner(Card& card, Link& link, const Limits& limits, std::uint64_t mine,
-               std::uint64_t theirs)
+Runner::Runner(Card& card, Link& link, const Limits& limits, std::uint64_t seed, bool leads)
     : card_(card),
       link_(link),
       limits_(limits),
-      mine_(limits, mine),
-      theirs_(limits, theirs),
+      leads_(leads),
+      mine_(limits, seed * 2 + (leads ? 0 : 1)),
+      theirs_(limits, seed * 2 + (leads ? 1 : 0)),
       progress_(limits.queue_pairs),
       last_progress_(std::chrono::steady_clock::now()) {
   for (std::uint32_t qp = 0; qp < limits.queue_pairs; ++qp) {
@@ -74,10 +74,11 @@ Totals Runner::run(std::uint64_t operations) {
     return totals_;
   }
   while (totals_.operations < operations && !failed_) {
-    // Both sides plan both rounds, with the same shares.
+    // Both sides plan both sides' rounds, with the same shares.
     const std::uint64_t left = operations - totals_.operations;
-    const std::uint64_t share = std::max<std::uint64_t>(1, left / 2);
-    const std::uint64_t planned = mine_.next_round(share) + theirs_.next_round(share);
+    const std::uint64_t smaller = left / 2;
+    const std::uint64_t planned = mine_.next_round(leads_ ? left - smaller : smaller) +
+                                  theirs_.next_round(leads_ ? smaller : left - smaller);
     begin_round();
     if (!drive() || !meet()) {
       break;

@@ -22,8 +22,8 @@ inline constexpr std::uint64_t kReceiveBit = 1ULL << 63U;
 
 class Runner {
  public:
-  // `mine` plans what we do, `theirs` what the peer does to us.
-  Runner(Card& card, Link& link, const Limits& limits, std::uint64_t mine, std::uint64_t theirs);
+  // Both sides give the same seed; one of them leads.
+  Runner(Card& card, Link& link, const Limits& limits, std::uint64_t seed, bool leads);
 
   // Rounds until both sides together have done `operations`.
   Totals run(std::uint64_t operations);
@@ -63,7 +63,8 @@ class Runner {
   Card& card_;
   Link& link_;
   Limits limits_;
-  Planner mine_, theirs_;
+  bool leads_;
+  Planner mine_, theirs_;  // what we do, and what the peer does to us
   std::vector<Progress> progress_;
   std::uint64_t round_ = 0;
   Totals totals_;
