@@ -6,6 +6,7 @@
 #include <string>
 
 #include "control/card_limits.h"
+#include "control/icmp.h"
 #include "control/kernel_network.h"
 
 namespace uroce::control {
@@ -169,8 +170,74 @@ bool Device::on_time(Time now) {
   return settled;
 }
 
-Device::Heard Device::on_frame(std::span<const std::byte> /*frame*/, Time /*now*/) { return {}; }
-void Device::ask(const Gid& /*gid*/) {}
-void Device::announce() {}
+Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
+  const auto frame = parse_ethernet(bytes);
+  if (!frame || loops_back_ || frame->source == mac_) {
+    return {};
+  }
+  if (const auto arp = parse_arp(*frame)) {
+    return on_arp(*frame, *arp, now);
+  }
+  if (const auto message = parse_neighbour_message(*frame)) {
+    return on_neighbour_message(*frame, *message, now);
+  }
+  if (const auto reply =
+          answer_echo(*frame, mac_, [this](const Gid& gid) { return gids_.owns(gid); })) {
+    send_(*reply);
+  }
+  return {};
+}
+
+Device::Heard Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
+  const bool for_us = gids_.owns(arp.target);
+  Heard heard = hear(arp.sender, arp.sender_mac, for_us, now);
+  if (arp.request && for_us) {
+    send_(build_arp_reply(frame, arp, mac_));
+  }
+  return heard;
+}
+
+Device::Heard Device::on_neighbour_message(const EthernetFrame& frame,
+                                           const NeighbourMessage& message, Time now) {
+  if (!message.solicitation) {
+    return hear(message.target, message.link_address.value_or(frame.source), false, now);
+  }
+  if (!gids_.owns(message.target)) {
+    return {};
+  }
+  send_(build_advertisement(frame, message, mac_));
+  return message.link_address ? hear(message.source, *message.link_address, true, now) : Heard{};
+}
+
+// Somebody says that `gid` is at `mac`.
+Device::Heard Device::hear(const Gid& gid, const EtherAddress& mac, bool for_us, Time now) {
+  const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
+  if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || gids_.owns(gid) ||
+      !gids_.on_link(gid)) {
+    return {};
+  }
+  return {.settled = neighbours_.learn(gid, mac, now, for_us), .sender = Neighbour{gid, mac}};
+}
+
+// In the name of the first of our addresses that is in the same subnet.
+void Device::ask(const Gid& gid) {
+  for (const IpPrefix& entry : gids_.entries()) {
+    if (entry.address.is_ipv4() == gid.is_ipv4() && entry.contains(gid)) {
+      send_(gid.is_ipv4() ? build_arp_request(mac_, entry.address, gid)
+                          : build_solicitation(mac_, entry.address, gid));
+      return;
+    }
+  }
+}
+
+void Device::announce() {
+  if (loops_back_) {
+    return;
+  }
+  for (const IpPrefix& entry : gids_.entries()) {
+    send_(entry.address.is_ipv4() ? build_arp_request(mac_, entry.address, entry.address)
+                                  : build_announcement(mac_, entry.address));
+  }
+}
 
 }  // namespace uroce::control

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "control/arp.h"
 #include "control/gid_table.h"
+#include "control/ndp.h"
 #include "control/neighbours.h"
 #include "control/protocol.h"
 #include "dataplane/base/result.h"
@@ -76,8 +78,9 @@ class Device {
 
  private:
   void ask(const Gid& gid);
-  Heard on_arp(std::span<const std::byte> frame, Time now);
-  Heard on_neighbour_message(std::span<const std::byte> frame, Time now);
+  Heard on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
+  Heard on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
+  Heard hear(const Gid& gid, const EtherAddress& mac, bool for_us, Time now);
 
   std::uint32_t index_;
   std::string name_;
