@@ -59,7 +59,8 @@ abi::SendWr* begin(ibv_qp_ex* base, ibv_wr_opcode opcode) {
   request.wr_id = base->wr_id;
   request.opcode = static_cast<abi::WrOpcode>(opcode);
   // Inline is said by the setter that is called, not by a flag.
-  request.flags = static_cast<std::uint8_t>(base->wr_flags & kFlagsKnown & ~IBV_SEND_INLINE);
+  request.flags =
+      static_cast<std::uint8_t>(base->wr_flags & kFlagsKnown & ~unsigned{IBV_SEND_INLINE});
   return &request;
 }
 

@@ -94,7 +94,7 @@ int main() {
   char out[kRoom] = "hello from queue pair to queue pair";
   char in[kRoom] = "";
   ibv_mr* out_mr = ibv_reg_mr(pd, out, sizeof(out), 0);
-  ibv_mr* in_mr = ibv_reg_mr(pd, in, sizeof(in), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* in_mr = ibv_reg_mr(pd, in, sizeof(in), int{IBV_ACCESS_LOCAL_WRITE});
   check(out_mr != nullptr && in_mr != nullptr, "ibv_reg_mr");
 
   ibv_qp* sender = make_queue_pair(pd, cq);

@@ -26,6 +26,7 @@ constexpr std::uint32_t kBuffersSpare = 4'096;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;
+constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
 
 std::vector<int> open_descriptors() {
   std::vector<int> descriptors;
@@ -200,10 +201,10 @@ Status EthdevPort::configure(const VdevSpec& vdev) {
     return made;
   }
   for (std::uint16_t i = 0; i < rx_queues_ && failed == 0; ++i) {
-    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, SOCKET_ID_ANY, nullptr, pool_.get());
+    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, kAnySocket, nullptr, pool_.get());
   }
   for (std::uint16_t i = 0; i < tx_queues_ && failed == 0; ++i) {
-    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, SOCKET_ID_ANY, nullptr);
+    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, kAnySocket, nullptr);
   }
   return failed == 0 ? ok() : error(failed, "the driver refused a queue");
 }

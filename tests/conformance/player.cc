@@ -126,7 +126,6 @@ std::string Player::remove_region(const Line& line) {
 
 std::string Player::post_receive(const Line& line) {
   std::vector<abi::Sge> sges;
-  std::size_t at = 0;
   for (const auto& [name, value] : line.words) {
     if (name != "to") {
       continue;
@@ -135,7 +134,6 @@ std::string Player::post_receive(const Line& line) {
     sges.push_back({.address = to.memory->iova + to.offset,
                     .length = static_cast<std::uint32_t>(to.length),
                     .lkey = to.memory->key});
-    at += to.length;
   }
   rig_->receives.post_receive(to_number(line.subject()), sges);
   return "";
