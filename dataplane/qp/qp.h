@@ -61,6 +61,8 @@ class Qp {
   [[nodiscard]] const QpAttributes& attributes() const { return attributes_; }
   [[nodiscard]] QpState state() const { return attributes_.state; }
   [[nodiscard]] const QpCounters& counters() const { return counters_; }
+  // The PSN that the peer's next request must have.
+  [[nodiscard]] std::uint32_t expected_psn() const { return responder_.expected_psn(); }
 
   // Takes the attributes in `mask` and makes the transition to attributes.state if the mask has it.
   // To RESET: forgets everything. To ERR: completes everything posted with kWrFlushErr. To SQD:

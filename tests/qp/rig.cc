@@ -9,10 +9,11 @@
 
 namespace uroce::test {
 
-FramePool::FramePool(std::uint32_t count, std::uint32_t capacity) : frames_(count) {
-  buffers_.assign(count, Bytes(capacity));
+FramePool::FramePool(std::uint32_t count, std::uint32_t capacity)
+    : buffers_(std::make_unique_for_overwrite<std::byte[]>(std::size_t{count} * capacity)),
+      frames_(count) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    frames_[i].data = buffers_[i].data();
+    frames_[i].data = buffers_.get() + std::size_t{i} * capacity;
     frames_[i].capacity = capacity;
     free_.push_back(&frames_[i]);
   }
@@ -164,8 +165,7 @@ std::uint32_t QpRig::add_region(std::span<std::byte> memory, std::uint64_t iova,
 
 void QpRig::remove_region(std::uint32_t key) { UROCE_CHECK(keys.remove(key) != nullptr); }
 
-Step QpRig::receive(Headers headers, std::span<const std::byte> payload) {
-  headers.dest_qpn = kQpn;
+Bytes QpRig::frame_from_peer(const Headers& headers, std::span<const std::byte> payload) {
   Bytes buffer(4608);
   Frame frame;
   frame.data = buffer.data();
@@ -173,7 +173,20 @@ Step QpRig::receive(Headers headers, std::span<const std::byte> payload) {
   FrameWriter writer(frame, peer_template_, headers, static_cast<std::uint32_t>(payload.size()), 1);
   writer.append(payload.data(), payload.size());
   writer.finish();
-  return receive_frame({frame.data, frame.length});
+  buffer.resize(frame.length);
+  return buffer;
+}
+
+Step QpRig::receive(Headers headers, std::span<const std::byte> payload) {
+  headers.dest_qpn = kQpn;
+  return receive_frame(frame_from_peer(headers, payload));
+}
+
+void QpRig::receive_if_it_parses(const Headers& headers, std::span<const std::byte> payload) {
+  FrameCopy copy(frame_from_peer(headers, payload));
+  if (parse(copy.frame) == Drop::kNone) {
+    UROCE_CHECK(receive_parsed(copy.frame) == Step::kDone);
+  }
 }
 
 Step QpRig::receive_frame(std::span<const std::byte> bytes) {

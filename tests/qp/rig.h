@@ -30,12 +30,12 @@ class FramePool {
   void take_back(TxBatch& batch);
 
  private:
-  std::vector<Bytes> buffers_;
+  std::unique_ptr<std::byte[]> buffers_;
   std::vector<Frame> frames_;
   std::vector<Frame*> free_;
 };
 
-struct EventLog : EventSink {
+struct EventRecorder : EventSink {
   struct Entry {
     AsyncEvent event;
     std::uint32_t object;
@@ -94,6 +94,8 @@ class QpRig {
   Step receive_frame(std::span<const std::byte> frame);
   // The parsed frame as it is.
   Step receive_parsed(const Frame& frame);
+  // For fuzzers: what parse() drops doesn't get any further.
+  void receive_if_it_parses(const Headers& headers, std::span<const std::byte> payload);
   [[nodiscard]] Drop last_drop() const { return drop_; }
 
   // Everything that it has to send, at most about `bytes_max` bytes a call of transmit() and
@@ -114,7 +116,7 @@ class QpRig {
   Time now = 1'000'000;
   Quiescence quiescence;
   KeyTable keys;
-  EventLog events;
+  EventRecorder events;
   std::vector<CompletionQueue*> dirty;
   CompletionRing send_completions;
   CompletionRing receive_completions;
@@ -125,6 +127,8 @@ class QpRig {
   ReceiveQueue receive_queue;
 
  private:
+  Bytes frame_from_peer(const Headers& headers, std::span<const std::byte> payload);
+
   FramePool pool_;
   TxBatch tx_;
   QpAttributes attributes_;

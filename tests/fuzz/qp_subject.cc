@@ -1,0 +1,153 @@
+#include "tests/fuzz/qp_subject.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kAllRights =
+    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+
+QpRig::Options options() {
+  QpRig::Options options;
+  options.attributes.path_mtu = QpSubject::kMtu;
+  options.receive_entries = 16;
+  options.send_entries = 16;
+  options.cq_entries = 64;
+  options.sge_max = 4;
+  options.inline_max = 64;
+  return options;
+}
+
+std::vector<Opcode> rc_opcodes() {
+  std::vector<Opcode> opcodes;
+  for (std::size_t i = 0; i < kOpcodeTable.size(); ++i) {
+    if (kOpcodeTable[i].operation != Operation::kInvalid &&
+        kOpcodeTable[i].transport == Transport::kRc) {
+      opcodes.push_back(static_cast<Opcode>(i));
+    }
+  }
+  return opcodes;
+}
+
+}  // namespace
+
+void require(bool condition, const char* what) {
+  if (!condition) {
+    std::fprintf(stderr, "fuzzer: %s\n", what);
+    std::abort();
+  }
+}
+
+QpSubject::QpSubject()
+    : memory_(pattern(1, kRegionLength)),
+      untouched_(pattern(2, kRegionLength)),
+      rig_(std::make_unique<QpRig>(options())) {
+  keys_ = {rig_->add_region(memory_, kIova, kAllRights),
+           rig_->add_region(untouched_, kIova, kAllRights, QpRig::kPd + 1),
+           rig_->add_region(untouched_, kIova, 0)};
+}
+
+QpSubject::~QpSubject() {
+  require(untouched_ == pattern(2, kRegionLength), "memory was written without a right to it");
+}
+
+std::uint64_t QpSubject::address(ByteSource& source) {
+  return source.below(16) == 0 ? source.take<std::uint64_t>()
+                               : kIova + source.below(kRegionLength + 8);
+}
+
+std::uint32_t QpSubject::key(ByteSource& source) {
+  const std::uint32_t choice = source.below(32);
+  if (choice == 0) {
+    return source.take<std::uint32_t>();
+  }
+  return choice < 3 ? keys_[choice] : keys_[0];
+}
+
+std::uint32_t QpSubject::length(ByteSource& source) {
+  return source.below(16) == 0 ? source.take<std::uint32_t>() : source.below(4 * kMtu);
+}
+
+void QpSubject::receive(ByteSource& source) {
+  static const std::vector<Opcode> kOpcodes = rc_opcodes();
+  Headers headers;
+  headers.opcode = kOpcodes[source.below(static_cast<std::uint32_t>(kOpcodes.size()))];
+  headers.dest_qpn = QpRig::kQpn;
+  headers.solicited = source.flag();
+  headers.ack_request = source.flag();
+  const OpcodeInfo& info = opcode_info(headers.opcode);
+  // Requests around the PSN that is due (what was accepted so far moves it), responses around what
+  // may be outstanding.
+  const std::uint32_t base = info.request ? rig_->qp().expected_psn() : 5'000;
+  headers.psn = source.below(32) == 0
+                    ? source.take<std::uint32_t>() & kPsnMask
+                    : psn_add(base, info.request ? source.take<std::uint8_t>() % 4 + kPsnMask
+                                                 : source.take<std::uint8_t>() % 64U);
+  headers.reth = {.address = address(source), .rkey = key(source), .length = length(source)};
+  headers.atomic_eth = {
+      .address = source.flag() ? kIova + 8ULL * source.below(64) : address(source),
+      .rkey = headers.reth.rkey,
+      .swap_add = source.take<std::uint8_t>(),
+      .compare = source.take<std::uint8_t>()};
+  headers.aeth = {.syndrome = source.take<std::uint8_t>(), .msn = source.take<std::uint8_t>()};
+  headers.immediate = source.take<std::uint8_t>();
+  const std::uint32_t shape = source.below(4);
+  const std::uint32_t payload_length = !info.payload ? 0
+                                       : shape < 2   ? kMtu
+                                                     : source.below(kMtu + 8);
+  if (shape == 1) {
+    headers.reth.length = payload_length;
+  }
+  rig_->receive_if_it_parses(headers, pattern(headers.psn, payload_length));
+}
+
+void QpSubject::transmit(ByteSource& source) {
+  static_cast<void>(rig_->transmit(1U + source.below(4'096), 1U + source.below(64)));
+}
+
+void QpSubject::wait(ByteSource& source) {
+  rig_->now += source.take<std::uint32_t>();
+  const Time deadline = rig_->qp().deadline();
+  if (deadline != kNever && source.flag()) {
+    rig_->now = std::max(rig_->now, deadline);
+  }
+  if (deadline <= rig_->now) {
+    Turn turn = rig_->turn();
+    rig_->qp().on_deadline(turn);
+  }
+}
+
+bool QpSubject::modify(ByteSource& source) {
+  const QpState state = rig_->qp().state();
+  switch (source.below(4)) {
+    case 0:
+      rig_->to_state(QpState::kReset);
+      rig_->to_state(QpState::kInit);
+      rig_->to_state(QpState::kRtr);
+      rig_->to_state(QpState::kRts);
+      return true;
+    case 1:
+      if (state == QpState::kRts) {
+        rig_->to_state(QpState::kSqd);
+      }
+      break;
+    case 2:
+      if (state == QpState::kSqd || state == QpState::kSqe) {
+        rig_->to_state(QpState::kRts);
+      }
+      break;
+    default:
+      rig_->to_state(QpState::kErr);
+  }
+  return false;
+}
+
+void QpSubject::deregister_and_register() {
+  rig_->remove_region(keys_[0]);
+  keys_[0] = rig_->add_region(memory_, kIova, kAllRights);
+}
+
+}  // namespace uroce::test

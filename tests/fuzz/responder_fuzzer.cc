@@ -1,0 +1,118 @@
+// A peer without manners: any sequence of well-formed packets, requests and answers, to a queue
+// pair whose program behaves. Nothing may crash or be written where it mustn't, all that is sent
+// must parse, and each receive work request completes once and in order.
+
+#include <array>
+#include <deque>
+
+#include "tests/fuzz/qp_subject.h"
+
+namespace uroce::test {
+namespace {
+
+class Session {
+ public:
+  void step(ByteSource& source) {
+    switch (source.below(16)) {
+      default:
+        subject_.receive(source);
+        break;
+      case 8:
+      case 9:
+        subject_.transmit(source);
+        break;
+      case 10:
+      case 11:
+        post_receive(source);
+        break;
+      case 12:
+        post_send(source);
+        break;
+      case 13:
+        subject_.wait(source);
+        break;
+      case 14:
+        if (source.below(8) == 0) {
+          subject_.deregister_and_register();
+        }
+        break;
+      case 15:
+        if (source.below(4) == 0 && subject_.modify(source)) {
+          posted_.clear();  // RESET forgets what was posted, without completions
+        }
+        break;
+    }
+    check_receives();
+  }
+
+  // Whatever happened, an error ends everything that was posted.
+  void finish() {
+    subject_.rig().to_state(QpState::kErr);
+    check_receives();
+    require(subject_.rig().receive_cq.broken() || posted_.empty(),
+            "a receive work request never completed");
+  }
+
+ private:
+  void post_receive(ByteSource& source) {
+    WorkRing& ring = subject_.rig().receives;
+    if (ring.waiting() == ring.entry_count) {
+      return;
+    }
+    std::array<abi::Sge, 4> sges{};
+    const std::uint32_t count = source.below(5);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      sges[i] = {.address = subject_.address(source),
+                 .length = subject_.length(source),
+                 .lkey = subject_.key(source)};
+    }
+    posted_.push_back(next_);
+    ring.post_receive(next_++, {sges.data(), count});
+    if (subject_.rig().qp().state() == QpState::kErr) {
+      subject_.rig().doorbell();
+    }
+  }
+
+  void post_send(ByteSource& source) {
+    WorkRing& ring = subject_.rig().sends;
+    if (ring.waiting() == ring.entry_count) {
+      return;
+    }
+    abi::SendWr request{};
+    request.opcode = static_cast<abi::WrOpcode>(source.below(7));
+    request.flags = abi::kSignaled;
+    request.rkey = 1;
+    const abi::Sge sge{
+        .address = QpSubject::kIova,
+        .length = request.opcode >= abi::WrOpcode::kAtomicCmpAndSwp ? 8 : source.below(2'048),
+        .lkey = subject_.key(source)};
+    ring.post_send(request, {&sge, 1});
+    subject_.rig().doorbell();
+  }
+
+  void check_receives() {
+    static_cast<void>(subject_.rig().send_completions.poll_all());
+    for (const abi::Cqe& cqe : subject_.rig().receive_completions.poll_all()) {
+      require(!posted_.empty() && posted_.front() == cqe.wr_id,
+              "a receive work request completed twice or out of order");
+      posted_.pop_front();
+    }
+  }
+
+  QpSubject subject_;
+  std::deque<std::uint64_t> posted_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace
+}  // namespace uroce::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  uroce::test::ByteSource source(data, size);
+  uroce::test::Session session;
+  while (!source.empty()) {
+    session.step(source);
+  }
+  session.finish();
+  return 0;
+}
