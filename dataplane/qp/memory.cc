@@ -28,12 +28,13 @@ Access for_each_span(const Region& region, std::uint64_t address, std::size_t le
 }
 
 // Appends a granted range to the frame. The plain case is one fused pass; what the daemon has no
-// mapping of is read straight into the frame and summed there.
+// mapping of is read straight into the frame and summed there. `following` bytes of the range
+// behind these will be appended to the next frames.
 Access append_range(const Region& region, std::uint64_t address, std::size_t length,
-                    FrameWriter& writer) {
+                    std::size_t following, FrameWriter& writer) {
   return for_each_span(region, address, length, false, [&](const Span& span, std::size_t) {
     if (span.host != nullptr) {
-      return guarded([&] { writer.append(span.host, span.length); });
+      return guarded([&] { writer.append(span.host, span.length, following); });
     }
     if (!copy_from(region, span, writer.cursor())) {
       return false;
@@ -50,8 +51,8 @@ Access store_range(const Region& region, std::uint64_t address, std::size_t leng
   });
 }
 
-// Calls use(region, address, length, done) for each part of the list that
-// [offset, offset + length) touches.
+// Calls use(region, address, length, done, following) for each part of the list that
+// [offset, offset + length) touches; `following`: what the entry holds behind it.
 template <typename Use>
 Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
                     std::uint32_t length, std::uint32_t rights, Use&& use) {
@@ -70,7 +71,7 @@ Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, st
     const std::uint64_t address = sge.address + offset;
     Access access = scope.keys.check(sge.lkey, scope.pd, address, part, rights, &region);
     if (access == Access::kGranted) {
-      access = use(*region, address, part, done);
+      access = use(*region, address, part, done, sge.length - offset - part);
     }
     if (access != Access::kGranted) {
       return access;
@@ -134,16 +135,17 @@ Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uin
               std::uint32_t length, FrameWriter& writer) {
   return for_each_sge(scope, sges, offset, length, 0,
                       [&](const Region& region, std::uint64_t address, std::uint32_t part,
-                          std::uint32_t) { return append_range(region, address, part, writer); });
+                          std::uint32_t, std::size_t following) {
+                        return append_range(region, address, part, following, writer);
+                      });
 }
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
                const std::byte* source, std::uint32_t length) {
   return for_each_sge(
       scope, sges, offset, length, kAccessLocalWrite,
-      [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t done) {
-        return store_range(region, address, part, source + done);
-      });
+      [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t done,
+          std::size_t) { return store_range(region, address, part, source + done); });
 }
 
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights) {
@@ -162,7 +164,7 @@ Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWrit
   const Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
                                          kAccessRemoteRead, &region);
   return access != Access::kGranted ? access
-                                    : append_range(*region, range.address, range.length, writer);
+                                    : append_range(*region, range.address, range.length, 0, writer);
 }
 
 Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source) {

@@ -21,9 +21,11 @@ struct Crc32Kernel {
   std::uint32_t (*update)(std::uint32_t state, const std::byte* bytes, std::size_t length);
 
   // Copies and sums in one pass. Every byte of the source is summed as it was copied, even if
-  // somebody changes it meanwhile.
+  // somebody changes it meanwhile. `ahead`: bytes behind what is being read that are brought into
+  // the cache on the way, because the next call will want them; 0: none. Nothing need be mapped
+  // there.
   std::uint32_t (*copy)(std::uint32_t state, std::byte* destination, const std::byte* source,
-                        std::size_t length);
+                        std::size_t length, std::size_t ahead);
 
   // Sums as if the first 64 bytes had been or-ed with the mask. REQUIRES: length >= 16.
   std::uint32_t (*update_masked)(std::uint32_t state, const std::byte* bytes, std::size_t length,
@@ -42,8 +44,9 @@ void set_crc32_kernel(const Crc32Kernel& kernel);
   return crc32_kernel().update(state, bytes, length);
 }
 [[nodiscard]] inline std::uint32_t crc32_copy(std::uint32_t state, std::byte* destination,
-                                              const std::byte* source, std::size_t length) {
-  return crc32_kernel().copy(state, destination, source, length);
+                                              const std::byte* source, std::size_t length,
+                                              std::size_t ahead = 0) {
+  return crc32_kernel().copy(state, destination, source, length, ahead);
 }
 
 // Each in a file of its own. REQUIRES, except for the portable one: the processor has it.

@@ -104,6 +104,12 @@ struct Input {
   std::byte* destination;
   const std::byte* mask;  // read only in front of the first 64 bytes
   __m128i previous;       // the last block as it was read
+  std::size_t ahead;      // how far behind `source` prefetch() looks
+
+  // Once every cache line. A prefetch of what isn't mapped does nothing.
+  UROCE_PCLMUL void prefetch() const {
+    _mm_prefetch(reinterpret_cast<const char*>(source) + ahead, _MM_HINT_T0);
+  }
 
   template <bool kStart>
   UROCE_PCLMUL __m128i next() {

@@ -24,6 +24,7 @@ UROCE_PCLMUL std::uint32_t sum(std::uint32_t state, Source& input, std::size_t l
   length -= 4 * kBlock;
   const __m128i by512 = load(&kBy512);
   for (; length >= 4 * kBlock; length -= 4 * kBlock) {
+    input.prefetch();
     x0 = fold(x0, by512, input.template next<false>());
     x1 = fold(x1, by512, input.template next<false>());
     x2 = fold(x2, by512, input.template next<false>());
@@ -37,22 +38,23 @@ UROCE_PCLMUL_ENTRY std::uint32_t update(std::uint32_t state, const std::byte* by
   if (length < kBlock) {
     return kCrc32Portable.update(state, bytes, length);
   }
-  Input<false, false> input{bytes, nullptr, nullptr, {}};
+  Input<false, false> input{bytes, nullptr, nullptr, {}, 0};
   return sum(state, input, length);
 }
 
 UROCE_PCLMUL_ENTRY std::uint32_t copy(std::uint32_t state, std::byte* destination,
-                                      const std::byte* source, std::size_t length) {
+                                      const std::byte* source, std::size_t length,
+                                      std::size_t ahead) {
   if (length < kBlock) {
-    return kCrc32Portable.copy(state, destination, source, length);
+    return kCrc32Portable.copy(state, destination, source, length, ahead);
   }
-  Input<true, false> input{source, destination, nullptr, {}};
+  Input<true, false> input{source, destination, nullptr, {}, ahead};
   return sum(state, input, length);
 }
 
 UROCE_PCLMUL_ENTRY std::uint32_t update_masked(std::uint32_t state, const std::byte* bytes,
                                                std::size_t length, const CrcMask& mask) {
-  Input<false, true> input{bytes, nullptr, mask.data(), {}};
+  Input<false, true> input{bytes, nullptr, mask.data(), {}, 0};
   return sum(state, input, length);
 }
 

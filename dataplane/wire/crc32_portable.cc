@@ -51,9 +51,9 @@ std::uint32_t update(std::uint32_t state, const std::byte* bytes, std::size_t le
 }
 
 // The copy is summed, not the source, which somebody may be changing. Piecewise, so that the copy
-// is still in the first-level cache.
+// is still in the first-level cache. Too slow for reading ahead to matter.
 std::uint32_t copy(std::uint32_t state, std::byte* destination, const std::byte* source,
-                   std::size_t length) {
+                   std::size_t length, std::size_t /*ahead*/) {
   constexpr std::size_t kPiece = 4096;
   while (length > 0) {
     const std::size_t piece = std::min(length, kPiece);

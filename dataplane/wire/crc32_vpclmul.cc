@@ -41,6 +41,7 @@ UROCE_VPCLMUL __m512i next_wide(Input<kCopy, kMasked>& input) {
   if constexpr (kCopy) {
     _mm512_storeu_si512(input.destination, block);
     input.destination += kWide;
+    input.prefetch();
     input.previous = quarter<3>(block);
   }
   if constexpr (kMasked && kStart) {
@@ -81,16 +82,17 @@ UROCE_VPCLMUL_ENTRY std::uint32_t update(std::uint32_t state, const std::byte* b
   if (length < kWideMin) {
     return kCrc32Pclmul.update(state, bytes, length);
   }
-  Input<false, false> input{bytes, nullptr, nullptr, {}};
+  Input<false, false> input{bytes, nullptr, nullptr, {}, 0};
   return sum(state, input, length);
 }
 
 UROCE_VPCLMUL_ENTRY std::uint32_t copy(std::uint32_t state, std::byte* destination,
-                                       const std::byte* source, std::size_t length) {
+                                       const std::byte* source, std::size_t length,
+                                       std::size_t ahead) {
   if (length < kWideMin) {
-    return kCrc32Pclmul.copy(state, destination, source, length);
+    return kCrc32Pclmul.copy(state, destination, source, length, ahead);
   }
-  Input<true, false> input{source, destination, nullptr, {}};
+  Input<true, false> input{source, destination, nullptr, {}, ahead};
   return sum(state, input, length);
 }
 
@@ -99,7 +101,7 @@ UROCE_VPCLMUL_ENTRY std::uint32_t update_masked(std::uint32_t state, const std::
   if (length < kWideMin) {
     return kCrc32Pclmul.update_masked(state, bytes, length, mask);
   }
-  Input<false, true> input{bytes, nullptr, mask.data(), {}};
+  Input<false, true> input{bytes, nullptr, mask.data(), {}, 0};
   return sum(state, input, length);
 }
 

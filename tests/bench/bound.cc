@@ -37,8 +37,8 @@ class Walk {
 void send(const BoundBuffers& buffers, Walk& walk) {
   for (std::byte* frame : buffers.frames) {
     std::byte* payload = frame + kBoundHeaderRoom;
-    const std::uint32_t state =
-        crc32_copy(kIcrcStart, payload, buffers.source.data() + walk.next(), kBoundPayload);
+    const std::uint32_t state = crc32_copy(kIcrcStart, payload, buffers.source.data() + walk.next(),
+                                           kBoundPayload, kBoundPayload);
     std::memcpy(payload + kBoundPayload, &state, sizeof(state));
   }
 }

@@ -94,7 +94,7 @@ void crc_copy(benchmark::State& state, const Crc32Kernel* kernel) {
   std::vector<std::byte> to(length);
   std::uint32_t sum = 0;
   for (auto _ : state) {
-    sum = kernel->copy(sum, to.data(), from.data(), length);
+    sum = kernel->copy(sum, to.data(), from.data(), length, 0);
   }
   benchmark::DoNotOptimize(sum);
   state.SetBytesProcessed(state.iterations() * state.range(0));

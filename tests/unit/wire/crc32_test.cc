@@ -57,7 +57,8 @@ TEST_P(Crc32, copy_copies_and_equals_libdeflate) {
     for (std::size_t length = 0; length <= kLengthMax; ++length) {
       const std::uint32_t state = random_state();
       std::fill(copied.begin(), copied.end(), kGuard);
-      ASSERT_EQ(kernel_.copy(state, destination, source, length), reference(state, source, length))
+      ASSERT_EQ(kernel_.copy(state, destination, source, length, length % 3 * 4096),
+                reference(state, source, length))
           << "length " << length << ", from " << from << ", to " << to;
       ASSERT_TRUE(std::equal(source, source + length, destination)) << "length " << length;
       // Nothing in front or behind was written.
@@ -92,7 +93,7 @@ TEST_P(Crc32, touches_nothing_outside) {
     Bytes copied(length);
     const std::uint32_t expected = reference(0, bytes_.data(), length);
     ASSERT_EQ(kernel_.update(0, exact.data(), length), expected);
-    ASSERT_EQ(kernel_.copy(0, copied.data(), exact.data(), length), expected);
+    ASSERT_EQ(kernel_.copy(0, copied.data(), exact.data(), length, 4096), expected);
     ASSERT_EQ(copied, exact);
   }
 }
@@ -126,7 +127,7 @@ TEST_P(Crc32, a_source_that_changes_meanwhile_is_summed_as_it_was_copied) {
   std::size_t wrong = 0;
   for (std::size_t round = 0; round < 20'000; ++round) {
     const std::size_t length = round % 4 == 0 ? kLengthMax - round % 64 : round % 400;
-    const std::uint32_t sum = kernel_.copy(0, copied.data(), bytes_.data(), length);
+    const std::uint32_t sum = kernel_.copy(0, copied.data(), bytes_.data(), length, 0);
     wrong += sum == reference(0, copied.data(), length) ? 0U : 1U;
   }
   done = true;
