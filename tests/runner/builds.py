@@ -35,9 +35,9 @@ class Build:
         return path
 
     def configure(self):
-        """Returns the Case of the configuration; passed when there was nothing to do."""
+        """Returns the Case of the configuration. Brings an old one up to date with the meson.build files."""
         if os.path.exists(os.path.join(self.folder, "build.ninja")):
-            return Case(f"configure {self.name}", "passed")
+            return self._run("configure", ["ninja", "-C", self.folder, "build.ninja"], os.environ)
         options, variables = OPTIONS[self.name]
         return self._run("configure", ["meson", "setup", self.folder, ROOT, *options],
                          {**os.environ, **variables})
