@@ -5,6 +5,7 @@
 #include "dataplane/port/ring.h"
 
 #include <rte_ring.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,10 +14,10 @@
 
 namespace uroce {
 
-PointerRing::PointerRing(std::uint32_t entries, Producers producers) {
+PointerRing::PointerRing(std::uint32_t entries, Producers producers)
+    : shared_(producers == Producers::kSeveral) {
   // The ring's own size counts one slot that stays free unless RING_F_EXACT_SZ is given.
-  const unsigned flags =
-      RING_F_SC_DEQ | RING_F_EXACT_SZ | (producers == Producers::kOne ? RING_F_SP_ENQ : 0U);
+  constexpr unsigned kFlags = RING_F_SC_DEQ | RING_F_SP_ENQ | RING_F_EXACT_SZ;
   const ssize_t bytes = rte_ring_get_memsize(entries * 2);
   UROCE_CHECK(bytes > 0);
   constexpr std::size_t kAlignment = 128;
@@ -24,7 +25,7 @@ PointerRing::PointerRing(std::uint32_t entries, Producers producers) {
       (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   ring_.reset(static_cast<rte_ring*>(std::aligned_alloc(kAlignment, rounded)));
   UROCE_CHECK(ring_ != nullptr);
-  UROCE_CHECK(rte_ring_init(ring_.get(), "uroce", entries, flags) == 0);
+  UROCE_CHECK(rte_ring_init(ring_.get(), "uroce", entries, kFlags) == 0);
 }
 
 PointerRing::~PointerRing() = default;
@@ -32,7 +33,16 @@ PointerRing::~PointerRing() = default;
 void PointerRing::Deleter::operator()(rte_ring* ring) const { std::free(ring); }
 
 std::uint32_t PointerRing::enqueue(void* const* elements, std::uint32_t count) {
-  return rte_ring_enqueue_burst(ring_.get(), elements, count, nullptr);
+  if (!shared_) {
+    return rte_ring_sp_enqueue_burst(ring_.get(), elements, count, nullptr);
+  }
+  // The holder may have been preempted on a machine with few cores, so waiting yields.
+  while (producer_lock_.test_and_set(std::memory_order_acquire)) {
+    sched_yield();
+  }
+  const std::uint32_t taken = rte_ring_sp_enqueue_burst(ring_.get(), elements, count, nullptr);
+  producer_lock_.clear(std::memory_order_release);
+  return taken;
 }
 
 std::uint32_t PointerRing::dequeue(void** elements, std::uint32_t count) {

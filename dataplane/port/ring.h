@@ -2,7 +2,12 @@
 
 // A bounded ring of pointers between threads: rte_ring in memory of its own, so that it works
 // without the EAL. One consumer, one or several producers; the ring doesn't own what it carries.
+//
+// Several producers take a lock for each burst. rte_ring's own mode for that isn't lock-free either
+// (a producer waits for those before it), and in DPDK 22.11 it has no acquire between producers, so
+// that only the processor's order makes it right.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -33,6 +38,10 @@ class PointerRing {
     void operator()(rte_ring* ring) const;
   };
   std::unique_ptr<rte_ring, Deleter> ring_;
+  bool shared_;  // by several producers
+  // Taken with acquire, cleared with release, by producers: pairs with itself, so that whoever sees
+  // one producer's elements sees those of the producers before it.
+  std::atomic_flag producer_lock_ = ATOMIC_FLAG_INIT;
 };
 
 template <typename T>

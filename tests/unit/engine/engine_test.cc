@@ -35,7 +35,7 @@ class SilentPort final : public Port {
   std::atomic<std::uint32_t> sent{0};
 
  private:
-  FramePool pool_{256, 2'000};
+  uroce::FramePool pool_{256, 2'000};
 };
 
 class EngineTest : public testing::TestWithParam<IdlePolicy> {
