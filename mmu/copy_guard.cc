@@ -1,6 +1,8 @@
 #include "mmu/copy_guard.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <ucontext.h>
 
 #include "dataplane/base/check.h"
 #include "mmu/copy.h"
@@ -35,6 +37,8 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
   // not for an access.
   const bool access = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
   if (access && detail::guard_entry != nullptr) {
+    // The jump leaves the mask alone, which blocks this signal while it is handled.
+    pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(*detail::guard_entry, 1);
   }
   pass_on(number, info, context);
@@ -43,8 +47,7 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
 bool install() {
   struct sigaction action = {};
   action.sa_sigaction = on_bus_error;
-  // SA_NODEFER: the handler is left by a jump that doesn't restore the signal mask.
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, nullptr, &previous);
   return sigaction(SIGBUS, &action, nullptr) == 0;
