@@ -1,0 +1,48 @@
+#pragma once
+
+// A node's registered memory, and beside it what it should hold: every operation is applied to the
+// shadow when it is known to have happened. At the end both must be equal byte by byte, except
+// where an operation failed half way (uncertain).
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace uroce::sim {
+
+class Arena {
+ public:
+  explicit Arena(std::size_t bytes);
+
+  // Where the next `bytes` of it are; offsets from the start. REQUIRES: they fit.
+  [[nodiscard]] std::size_t reserve(std::size_t bytes);
+
+  [[nodiscard]] std::uint64_t address(std::size_t offset) const {
+    return reinterpret_cast<std::uint64_t>(memory.data()) + offset;
+  }
+  [[nodiscard]] std::size_t offset(std::uint64_t address) const {
+    return static_cast<std::size_t>(address - this->address(0));
+  }
+
+  // The program writes: to memory and shadow alike.
+  void write(std::size_t offset, std::span<const std::byte> bytes);
+  // The card is known to have written, or to be going to.
+  void expect(std::size_t offset, std::span<const std::byte> bytes);
+  void forget(std::size_t offset, std::size_t length);  // it is uncertain
+
+  [[nodiscard]] bool holds(std::size_t offset, std::span<const std::byte> bytes) const;
+
+  // Empty if memory is as it should be, else where it isn't.
+  [[nodiscard]] std::string compare() const;
+
+  std::vector<std::byte> memory;
+  std::vector<std::byte> shadow;
+
+ private:
+  std::vector<bool> uncertain_;
+  std::size_t reserved_ = 0;
+};
+
+}  // namespace uroce::sim

@@ -1,0 +1,160 @@
+#pragma once
+
+// One direction of a connection: the program at `from` posts random work towards `to`, where
+// another program posts receives. It knows what must come of each request, and checks it:
+//
+//   * each request completes once and in order, with a completion if it is signalled or failed;
+//   * a READ returns what was there, an atomic what was there and is applied once;
+//   * each message arrives once and in order, in the receive posted for it, with its immediate;
+//   * memory holds what it should, everywhere (Arena::compare).
+//
+// Requests are applied to the shadows when they are posted, since the peer executes them in order.
+// A later WRITE may overtake a READ, so one that overlaps a READ that is under way is fenced.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/node.h"
+#include "tests/sim/random.h"
+
+namespace uroce::sim {
+
+// What goes wrong in a connection, once, by intention.
+enum class Mishap : std::uint8_t {
+  kNone,
+  kBadRkey,      // a request names a key that isn't
+  kBadRange,     // a request goes beyond the region
+  kBadLkey,      // its own memory isn't there
+  kBadOpcode,    // an opcode that RC doesn't have
+  kTooLong,      // a message longer than the receive
+  kNoReceive,    // nobody posts receives, and rnr_retry ends
+  kSenderError,  // control puts the sender into ERR
+  kPeerError,    // control puts the peer into ERR: it falls silent
+};
+
+struct FlowConfig {
+  std::uint32_t requests = 0;  // to be posted in all
+  std::uint32_t message_bytes_max = 0;
+  std::uint32_t sge_max = 1;
+  std::uint32_t inline_max = 0;
+  std::uint32_t send_entries = 1;
+  std::uint32_t recv_entries = 1;
+  bool signal_all = false;
+  double signaled = 1;
+  double receives_late = 0;  // how reluctantly receives are posted
+  Mishap mishap = Mishap::kNone;
+  std::uint32_t mishap_at = 0;  // the request that it happens to
+};
+
+// A counter that all flows into a node add to.
+struct SharedCounter {
+  std::size_t offset = 0;
+  std::vector<std::uint64_t> originals;  // of additions that completed
+  bool exact = true;                     // no addition failed half way
+};
+
+class Flow {
+ public:
+  Flow(const FlowConfig& config, Random& random, Node& from, End& from_end, Node& to, End& to_end,
+       SharedCounter& shared);
+
+  // The programs do something, or nothing.
+  void act(Time now);
+  // Takes what completed; empty, or what is wrong.
+  [[nodiscard]] std::string check();
+
+  // Everything was posted; everything has completed.
+  [[nodiscard]] bool posted() const { return next_ == config_.requests || broken(); }
+  [[nodiscard]] bool finished() const;
+  [[nodiscard]] std::string describe() const;
+  // Whether a request has failed.
+  [[nodiscard]] bool broken() const { return failed_; }
+  // The other direction of the connection, or the network, may break this one as well.
+  void may_break() { may_break_ = true; }
+  [[nodiscard]] std::uint32_t requests_posted() const { return next_; }
+  // When all flows have finished.
+  [[nodiscard]] std::string check_end();
+
+  // Memory that it needs at each of its nodes, at most.
+  [[nodiscard]] static std::size_t arena_bytes(const FlowConfig& config);
+
+ private:
+  struct Request {
+    std::uint64_t id = 0;
+    abi::WrOpcode opcode = abi::WrOpcode::kRdmaWrite;
+    bool signaled = false;
+    bool shared = false;  // an addition to the shared counter
+    bool spoilt = false;  // must fail, with one of these:
+    abi::WcStatus status = abi::WcStatus::kSuccess;
+    std::vector<abi::Sge> sges{};
+    std::size_t remote = 0;  // offset in the peer's arena
+    std::uint32_t length = 0;
+    std::vector<std::byte> answer{};  // of READs and atomics
+  };
+  struct Message {
+    std::vector<std::byte> bytes{};  // of SENDs
+    std::uint32_t length = 0;
+    std::uint32_t immediate = 0;
+    bool has_immediate = false;
+    bool writes = false;  // WRITE with immediate
+    bool too_long = false;
+  };
+  struct Receive {
+    std::uint64_t id = 0;
+    std::vector<abi::Sge> sges{};
+  };
+
+  // flow_post.cc
+  void post_send(Time now);
+  void post_receive();
+  void make(Request* request, abi::SendWr* wr);
+  void make_write(Request* request, abi::SendWr* wr);
+  void make_send(Request* request, abi::SendWr* wr);
+  void make_read(Request* request, abi::SendWr* wr);
+  void make_atomic(Request* request, abi::SendWr* wr);
+  void spoil(Request* request, abi::SendWr* wr);
+  void take_local(Request* request, std::uint32_t length);
+  [[nodiscard]] std::vector<std::byte> fill_local(const Request& request);
+  [[nodiscard]] std::vector<abi::Sge> split(std::uint64_t address, std::uint32_t length,
+                                            std::uint32_t key);
+  [[nodiscard]] std::uint32_t random_length();
+  [[nodiscard]] bool read_under_way(std::size_t offset, std::uint32_t length) const;
+  void strike(Time now);
+  [[nodiscard]] bool spoils_requests() const;
+  [[nodiscard]] static bool message_of(const Request& request);
+
+  // flow_check.cc
+  [[nodiscard]] std::string check_send(const Request& request, const std::optional<abi::Cqe>& cqe);
+  [[nodiscard]] std::string check_failure(const Request& request, const abi::Cqe& cqe);
+  [[nodiscard]] std::string check_answer(const Request& request);
+  [[nodiscard]] std::string check_receive(const abi::Cqe& cqe);
+  [[nodiscard]] std::string check_message(const Receive& receive, const abi::Cqe& cqe);
+  void give_up_on(const Request& request);
+
+  FlowConfig config_;
+  Random& random_;
+  Node& from_;
+  End& from_end_;
+  Node& to_;
+  End& to_end_;
+  SharedCounter& shared_;
+
+  std::size_t local_;     // send_entries slots of message_bytes_max at `from`
+  std::size_t receives_;  // recv_entries slots at `to`
+  std::size_t zone_;      // where `from` reads and writes at `to`
+  std::size_t counters_;  // where it does its atomics
+
+  std::uint32_t next_ = 0;  // requests posted
+  std::uint32_t receives_posted_ = 0;
+  bool failed_ = false;
+  bool may_break_ = false;
+  bool peer_failed_ = false;      // the peer's receives are flushed
+  std::deque<Request> requests_;  // posted, not yet completed
+  std::deque<Message> messages_;  // posted, not yet received
+  std::deque<Receive> posted_receives_;
+};
+
+}  // namespace uroce::sim

@@ -1,0 +1,71 @@
+#include "tests/sim/node.h"
+
+namespace uroce::sim {
+
+End::End(const test::QueuesConfig& queues_config, QpConfig qp_config)
+    : queues(queues_config), qp((queues.attach(&qp_config), qp_config)) {}
+
+Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string& address,
+           std::size_t memory_bytes)
+    : arena(memory_bytes),
+      port(std::move(inner), faults),
+      gid_(parse_ip(address).value()),
+      keys_(quiescence_, 64, faults.seed),
+      bells_(std::make_unique<abi::Doorbells>()) {
+  Region::Config region;
+  region.pd = kPd;
+  region.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  region.iova = arena.address(0);
+  region.length = memory_bytes;
+  region.pieces = {{.start = 0,
+                    .length = memory_bytes,
+                    .host = arena.memory.data(),
+                    .remote_address = arena.address(0)}};
+  key = keys_.add(std::make_unique<Region>(std::move(region))).value();
+
+  Worker::Config config;
+  config.ports = {&port};
+  config.keys = &keys_;
+  worker = std::make_unique<Worker>(config);
+  worker->set_addresses(0, {gid_});
+  session_.bells = bells_.get();
+  worker->add_session(session_);
+}
+
+Node::~Node() {
+  worker->remove_session(session_);
+  for (End& end : ends_) {
+    worker->remove_qp(end.qp);
+  }
+  worker.reset();
+}
+
+End& Node::add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all) {
+  QpConfig config;
+  config.qpn = qpn;
+  config.pd = kPd;
+  config.doorbell_slot = static_cast<std::uint32_t>(session_.slots.size());
+  config.signal_all = signal_all;
+  End& end = ends_.emplace_back(queues, config);
+  session_.slots.push_back(&end.qp);
+  worker->add_qp(end.qp);
+  return end;
+}
+
+void Node::modify(End& end, const QpAttributes& attributes, std::uint32_t mask, Time now) {
+  worker->set_time(now);
+  worker->modify_qp(end.qp, attributes, mask);
+}
+
+void Node::ring(End& end) { abi::ring(*bells_, end.qp.config().doorbell_slot); }
+
+Path Node::path_to(const Node& other) const {
+  Path path;
+  path.source_mac = port.info().mac;
+  path.destination_mac = other.port.info().mac;
+  path.source_gid = gid_;
+  path.destination_gid = other.gid_;
+  return path;
+}
+
+}  // namespace uroce::sim

@@ -1,0 +1,57 @@
+#pragma once
+
+// One machine of the simulation: a worker with its port, registered memory, and the program's ends
+// of queue pairs. Everything runs in the simulation's thread and time.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "dataplane/engine/worker.h"
+#include "dataplane/port/faulty_port.h"
+#include "mmu/key_table.h"
+#include "mmu/quiescence.h"
+#include "tests/qp/queues.h"
+#include "tests/sim/arena.h"
+
+namespace uroce::sim {
+
+inline constexpr PdId kPd = 3;
+
+// A queue pair and the program's side of it.
+struct End {
+  End(const test::QueuesConfig& queues_config, QpConfig qp_config);
+  test::Queues queues;
+  Qp qp;
+};
+
+class Node {
+ public:
+  Node(std::unique_ptr<Port> port, const Faults& faults, const std::string& address,
+       std::size_t memory_bytes);
+  ~Node();
+
+  // Makes a queue pair in RESET.
+  End& add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all);
+  void modify(End& end, const QpAttributes& attributes, std::uint32_t mask, Time now);
+  // The program rings for this queue pair.
+  void ring(End& end);
+
+  [[nodiscard]] Path path_to(const Node& other) const;
+
+  Arena arena;
+  std::uint32_t key = 0;
+  FaultyPort port;
+  std::unique_ptr<Worker> worker;
+
+ private:
+  Gid gid_;
+  Quiescence quiescence_;
+  KeyTable keys_;
+  std::unique_ptr<abi::Doorbells> bells_;
+  SessionBells session_;
+  std::deque<End> ends_;
+};
+
+}  // namespace uroce::sim

@@ -1,0 +1,245 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+
+#include "dataplane/port/link_port.h"
+
+namespace uroce::sim {
+namespace {
+
+// A run that takes longer than this has lost something. Virtual time; the longest wait of an honest
+// run is that for a peer that is gone: 8 timeouts of 17 ms for each of two ends.
+constexpr Time kRunMax = 20 * kNanosecondsPerSecond;
+constexpr std::uint64_t kTurnsMax = 20'000'000;
+constexpr Duration kTurnMin = 100;
+constexpr Duration kTurnMax = 3'000;
+constexpr std::uint32_t kPsnWindow = 40;  // how near to the wrap PSNs may start
+
+Faults random_faults(Random& random) {
+  Faults faults;
+  faults.seed = random.next();
+  if (random.chance(0.15)) {
+    return faults;
+  }
+  const auto up_to = [&](double most) {
+    return random.chance(0.3) ? 0 : most * random.range(0, 100) / 100;
+  };
+  faults.loss = up_to(0.05);
+  faults.dup = up_to(0.03);
+  faults.reorder = up_to(0.05);
+  faults.corrupt = up_to(0.02);
+  faults.delay = random.chance(0.5) ? 0 : random.range(0, 20'000);
+  return faults;
+}
+
+std::uint32_t random_psn(Random& random) {
+  return random.chance(0.5) ? (0x100'0000 - random.range(0, kPsnWindow)) & kPsnMask
+                            : static_cast<std::uint32_t>(random.next()) & kPsnMask;
+}
+
+}  // namespace
+
+World::World(std::uint64_t seed) : random_(seed) {
+  static constexpr std::uint32_t kMtus[] = {256, 512, 1'024, 2'048, 4'096};
+  mtu_ = random_.pick(kMtus);
+  faults_ = random_faults(random_);
+  connections_ = random_.range(1, 4);
+  mishaps_ = random_.chance(0.3);
+
+  LinkConfig link;
+  link.wire_entries = 64U << random_.range(0, 3);
+  auto [left, right] = make_link(link);
+  std::vector<FlowConfig> plans;
+  std::size_t bytes = 4'096;
+  for (std::uint32_t i = 0; i < 2 * connections_; ++i) {
+    plans.push_back(random_flow());
+    bytes += Flow::arena_bytes(plans.back());
+  }
+  Faults other = faults_;
+  other.seed = random_.next();
+  a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes);
+  b_ = std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes);
+  for (auto* pair : {&a_, &b_}) {
+    SharedCounter& counter = pair == &a_ ? shared_a_ : shared_b_;
+    counter.offset = (*pair)->arena.reserve(sizeof(std::uint64_t));
+    const std::uint64_t zero = 0;
+    (*pair)->arena.write(counter.offset, std::as_bytes(std::span(&zero, 1)));
+  }
+  for (std::uint32_t i = 0; i < connections_; ++i) {
+    connect(i, plans[2 * i], plans[2 * i + 1]);
+  }
+}
+
+FlowConfig World::random_flow() {
+  FlowConfig flow;
+  flow.requests = random_.range(1, 60);
+  flow.message_bytes_max = random_.range(64, std::min(20'000U, 24 * mtu_));
+  flow.sge_max = random_.range(1, 6);
+  flow.inline_max = random_.range(0, 1) * random_.range(0, 256);
+  flow.send_entries = 1U << random_.range(0, 5);
+  flow.recv_entries = 1U << random_.range(0, 4);
+  flow.signal_all = random_.chance(0.2);
+  flow.signaled = random_.chance(0.5) ? 1 : 0.3;
+  flow.receives_late = random_.chance(0.6) ? 0.1 : 0.97;
+  flow.mishap_at = ~0U;
+  return flow;
+}
+
+void World::connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b) {
+  QpAttributes to_b;
+  if (mishaps_ && random_.chance(0.7)) {
+    FlowConfig& victim = random_.chance(0.5) ? of_a : of_b;
+    victim.mishap = static_cast<Mishap>(random_.range(1, 8));
+    victim.mishap_at = random_.range(0, victim.requests - 1);
+    to_b.rnr_retry =
+        static_cast<std::uint8_t>(victim.mishap == Mishap::kNoReceive ? random_.range(0, 3) : 7);
+  } else {
+    to_b.rnr_retry = 7;
+  }
+  const auto add = [&](Node& node, const FlowConfig& sends, const FlowConfig& receives) -> End& {
+    const test::QueuesConfig queues{.send_entries = sends.send_entries,
+                                    .recv_entries = receives.recv_entries,
+                                    .cq_entries = 128,
+                                    .sge_max = std::max(sends.sge_max, receives.sge_max),
+                                    .inline_max = sends.inline_max};
+    return node.add_end(17 + index + (&node == b_.get() ? 100 : 0), queues, sends.signal_all);
+  };
+  End& a_end = add(*a_, of_a, of_b);
+  End& b_end = add(*b_, of_b, of_a);
+
+  to_b.path_mtu = mtu_;
+  to_b.sq_psn = random_psn(random_);
+  to_b.rq_psn = random_psn(random_);
+  to_b.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  to_b.max_rd_atomic = static_cast<std::uint8_t>(random_.range(1, 8));
+  to_b.max_dest_rd_atomic = static_cast<std::uint8_t>(random_.range(1, 8));
+  to_b.min_rnr_timer = static_cast<std::uint8_t>(random_.range(1, 8));
+  to_b.timeout = static_cast<std::uint8_t>(random_.range(6, 12));
+  to_b.retry_cnt = 7;
+  QpAttributes to_a = to_b;
+  std::swap(to_a.sq_psn, to_a.rq_psn);
+  std::swap(to_a.max_rd_atomic, to_a.max_dest_rd_atomic);
+  const auto rnr_retry = [&](const FlowConfig& flow) {
+    return static_cast<std::uint8_t>(flow.mishap == Mishap::kNoReceive ? random_.range(0, 3) : 7);
+  };
+  to_b.rnr_retry = rnr_retry(of_a);
+  to_a.rnr_retry = rnr_retry(of_b);
+  to_b.dest_qpn = b_end.qp.config().qpn;
+  to_b.path = a_->path_to(*b_);
+  to_a.dest_qpn = a_end.qp.config().qpn;
+  to_a.path = b_->path_to(*a_);
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    to_b.state = state;
+    to_a.state = state;
+    a_->modify(a_end, to_b, ~0U, now_);
+    b_->modify(b_end, to_a, ~0U, now_);
+  }
+  flows_.emplace_back(of_a, random_, *a_, a_end, *b_, b_end, shared_b_);
+  flows_.emplace_back(of_b, random_, *b_, b_end, *a_, a_end, shared_a_);
+  if (of_a.mishap != Mishap::kNone || of_b.mishap != Mishap::kNone) {
+    flows_[flows_.size() - 1].may_break();
+    flows_[flows_.size() - 2].may_break();
+  }
+}
+
+Outcome World::run() {
+  Outcome outcome;
+  std::uint64_t turns = 0;
+  bool healed = false;
+  while (outcome.wrong.empty()) {
+    const bool busy = turn();
+    outcome.wrong = check();
+    const auto all = [&](auto predicate) {
+      return std::all_of(flows_.begin(), flows_.end(), predicate);
+    };
+    if (all([](const Flow& flow) { return flow.finished(); }) && !busy) {
+      break;
+    }
+    if (!healed && all([](const Flow& flow) { return flow.posted(); }) && random_.chance(0.01)) {
+      healed = true;  // from here on everything must finish
+      a_->port.set_enabled(false);
+      b_->port.set_enabled(false);
+    }
+    if (++turns > kTurnsMax || now_ > kRunMax) {
+      outcome.wrong = "never finishes: " + stuck();
+    }
+  }
+  if (outcome.wrong.empty()) {
+    outcome.wrong = check_end();
+  }
+  outcome.frames = a_->worker->counters().rx_frames + b_->worker->counters().rx_frames;
+  for (const Flow& flow : flows_) {
+    outcome.requests += flow.requests_posted();
+    outcome.broken += flow.broken() ? 1 : 0;
+  }
+  return outcome;
+}
+
+// Everybody does something, then time passes: a little while there is work, else to the next thing
+// that will happen.
+bool World::turn() {
+  bool may_post = false;
+  for (Flow& flow : flows_) {
+    flow.act(now_);
+    may_post = may_post || !flow.finished();
+  }
+  bool busy = a_->worker->poll(now_);
+  busy |= b_->worker->poll(now_);
+  const Time next = std::min(a_->worker->next_deadline(), b_->worker->next_deadline());
+  Duration step = random_.range(kTurnMin, kTurnMax);
+  if (!busy && next != kNever && next > now_) {
+    step = std::max<Duration>(1, std::min(next - now_, may_post ? 50 * step : next - now_));
+  }
+  now_ += step;
+  return busy;
+}
+
+std::string World::check() {
+  for (Flow& flow : flows_) {
+    if (std::string wrong = flow.check(); !wrong.empty()) {
+      return wrong;
+    }
+  }
+  return {};
+}
+
+std::string World::check_end() {
+  for (Flow& flow : flows_) {
+    if (std::string wrong = flow.check_end(); !wrong.empty()) {
+      return wrong;
+    }
+  }
+  for (auto* pair : {&a_, &b_}) {
+    Node& node = **pair;
+    SharedCounter& counter = pair == &a_ ? shared_a_ : shared_b_;
+    const std::uint64_t additions = counter.originals.size();
+    std::sort(counter.originals.begin(), counter.originals.end());
+    if (std::adjacent_find(counter.originals.begin(), counter.originals.end()) !=
+        counter.originals.end()) {
+      return "two additions found the same value in the shared counter";
+    }
+    if (counter.exact) {
+      node.arena.expect(counter.offset, std::as_bytes(std::span(&additions, 1)));
+    } else {
+      node.arena.forget(counter.offset, sizeof(additions));
+    }
+    if (std::string wrong = node.arena.compare(); !wrong.empty()) {
+      std::string where;
+      for (const Flow& flow : flows_) {
+        where += "\n  " + flow.describe();
+      }
+      return std::string(pair == &a_ ? "a" : "b") + "'s memory: " + wrong + where;
+    }
+  }
+  return {};
+}
+
+std::string World::stuck() const {
+  std::string list;
+  for (const Flow& flow : flows_) {
+    list += flow.finished() ? "" : flow.describe() + "; ";
+  }
+  return list;
+}
+
+}  // namespace uroce::sim

@@ -1,0 +1,53 @@
+#pragma once
+
+// A simulation: two nodes on a link with faults, several connections, random work in both
+// directions of each, all from one seed and in virtual time.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/flow.h"
+#include "tests/sim/node.h"
+#include "tests/sim/random.h"
+
+namespace uroce::sim {
+
+struct Outcome {
+  std::string wrong{};  // empty: all is well
+  std::uint64_t frames = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t broken = 0;  // directions of connections that failed, as intended
+};
+
+class World {
+ public:
+  explicit World(std::uint64_t seed);
+
+  // Runs to the end: all work done, or something wrong.
+  Outcome run();
+
+ private:
+  void connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b);
+  [[nodiscard]] FlowConfig random_flow();
+  [[nodiscard]] bool turn();
+  [[nodiscard]] std::string check();
+  [[nodiscard]] std::string check_end();
+  [[nodiscard]] std::string stuck() const;
+
+  Random random_;
+  std::uint32_t mtu_;
+  Faults faults_;
+  std::uint32_t connections_;
+  bool mishaps_;
+  Time now_ = 0;
+  std::unique_ptr<Node> a_;
+  std::unique_ptr<Node> b_;
+  SharedCounter shared_a_;  // in a's memory
+  SharedCounter shared_b_;
+  std::deque<Flow> flows_;
+};
+
+}  // namespace uroce::sim
