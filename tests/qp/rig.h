@@ -35,7 +35,7 @@ class FramePool {
   std::vector<Frame*> free_;
 };
 
-struct EventRecorder : EventSink {
+struct EventLog : EventSink {
   struct Entry {
     AsyncEvent event;
     std::uint32_t object;
@@ -116,7 +116,7 @@ class QpRig {
   Time now = 1'000'000;
   Quiescence quiescence;
   KeyTable keys;
-  EventRecorder events;
+  EventLog events;
   std::vector<CompletionQueue*> dirty;
   CompletionRing send_completions;
   CompletionRing receive_completions;

@@ -47,7 +47,7 @@ class CompletionQueueTest : public testing::Test {
   }
 
   Pipe pipe_;
-  EventRecorder events_;
+  EventLog events_;
   CompletionRing ring_{kEntries};
   CompletionQueue queue_{9,       &ring_.control, ring_.entries.data(), kEntries, pipe_.ends[1],
                          kCookie, false};
@@ -78,7 +78,7 @@ TEST_F(CompletionQueueTest, BreaksOnceWhenThereIsNoRoom) {
   EXPECT_TRUE(queue_.broken());
   EXPECT_EQ(queue_.lost(), 2U);
   EXPECT_EQ(ring_.control.overrun.load(), 1U);
-  EXPECT_EQ(events_.entries, (std::vector<EventRecorder::Entry>{{AsyncEvent::kCqErr, 9}}));
+  EXPECT_EQ(events_.entries, (std::vector<EventLog::Entry>{{AsyncEvent::kCqErr, 9}}));
   EXPECT_EQ(ring_.poll_all().size(), kEntries);
   push(100);  // for good, though there is room again
   EXPECT_FALSE(ring_.poll());

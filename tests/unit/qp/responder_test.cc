@@ -154,7 +154,7 @@ TEST(Responder, SpoiltReceiveRingEndsInAnError) {
   EXPECT_EQ(sent[0].packet().aeth().syndrome,
             kSyndromeNak | static_cast<unsigned>(Nak::kRemoteOperational));
   EXPECT_EQ(rig.events.entries,
-            (std::vector<EventRecorder::Entry>{{AsyncEvent::kQpFatal, QpRig::kQpn}}));
+            (std::vector<EventLog::Entry>{{AsyncEvent::kQpFatal, QpRig::kQpn}}));
 }
 
 TEST(Responder, ResetForgetsEverything) {
