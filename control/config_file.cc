@@ -66,6 +66,8 @@ class File {
 
  private:
   // Each key of the table through its taker; `place` is put in front of keys in errors.
+  // (A copy of a table has no line numbers, so what is read elsewhere stays in it, with a taker
+  // that does nothing.)
   Status apply(const toml::table& table, const Keys& keys, const std::string& place);
   Status read_ports(const toml::array& ports);
   static Keys port_keys(DaemonPort* port);
@@ -141,7 +143,8 @@ Status File::read_ports(const toml::array& ports) {
   for (const toml::node& node : ports) {
     const toml::table* table = node.as_table();
     if (table == nullptr) {
-      return wrong_type("a string or [[port]] tables");
+      return Error{EINVAL, path_ + ", line " + std::to_string(node.source().begin.line) +
+                               ": port: must be a string or [[port]] tables"};
     }
     DaemonPort& port = options_.ports.emplace_back();
     if (Status status = apply(*table, port_keys(&port), "port."); !status) {
@@ -158,22 +161,20 @@ Status File::read_ports(const toml::array& ports) {
 Status File::read(const toml::table& table) {
   DaemonPort only;
   Keys keys = daemon_keys();
-  toml::table rest = table;
+  keys.merge(port_keys(&only));
   if (const toml::array* ports = table["port"].as_array(); ports != nullptr) {
     if (Status status = read_ports(*ports); !status) {
       return status;
     }
-    rest.erase("port");
-  } else {
-    keys.merge(port_keys(&only));
+    keys["port"] = [](const toml::node&) { return ok(); };
   }
-  if (Status status = apply(rest, keys, ""); !status) {
+  if (Status status = apply(table, keys, ""); !status) {
     return status;
   }
   if (!only.spec.empty()) {
     options_.ports.push_back(only);
   } else if (!only.addresses.empty()) {
-    return Error{EINVAL, path_ + ": ip is given, but no port"};
+    return Error{EINVAL, path_ + ": ip stands at the top, but there is no port beside it"};
   }
   return ok();
 }

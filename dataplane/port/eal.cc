@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <string_view>
@@ -127,7 +128,11 @@ bool eal_is_running() { return running.load(); }
 
 void stop_eal() {
   if (running.exchange(false)) {
+    // With --in-memory the EAL makes its runtime folder but doesn't remove it.
+    const std::filesystem::path folder = rte_eal_get_runtime_dir();
     rte_eal_cleanup();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
   }
 }
 

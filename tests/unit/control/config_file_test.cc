@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "control/options.h"
+
+namespace uroce::control {
+namespace {
+
+class ConfigFile : public ::testing::Test {
+ protected:
+  ConfigFile() {
+    char name[] = "/tmp/uroce-config-XXXXXX";
+    ::close(::mkstemp(name));
+    path_ = name;
+  }
+  ~ConfigFile() override { std::remove(path_.c_str()); }
+
+  Status read(const std::string& text) {
+    std::ofstream(path_) << text;
+    options = {};
+    return read_config_file(path_, &options);
+  }
+  void expect_refusal(const std::string& text, const std::string& line, const std::string& says) {
+    const Status status = read(text);
+    ASSERT_FALSE(status) << text;
+    const std::string& message = status.error().message;
+    EXPECT_NE(message.find(path_), std::string::npos) << message;
+    EXPECT_NE(message.find(line), std::string::npos) << message;
+    EXPECT_NE(message.find(says), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+
+  std::string path_;
+  DaemonOptions options;
+};
+
+TEST_F(ConfigFile, ReadsEverything) {
+  const Status status = read(R"(
+socket = "/tmp/x.sock"
+socket-mode = "0660"
+workers = 2
+idle = "poll"
+log-level = "error"
+vendor-part-id = 1
+telemetry = true
+eal = ["--no-huge", "-m", "64"]
+
+[[port]]
+port = "loopback"
+ip = ["10.0.0.1/24", "fd00::1/64"]
+mtu = 4200
+
+[[port]]
+port = "net_ring0"
+ip = "10.0.1.1/24"
+faults = "loss=0.01"
+)");
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(options.socket, "/tmp/x.sock");
+  EXPECT_EQ(options.socket_mode, 0660U);
+  EXPECT_EQ(options.workers, 2U);
+  EXPECT_EQ(options.idle, IdlePolicy::kPoll);
+  EXPECT_EQ(options.identity.vendor_part_id, 1U);
+  EXPECT_EQ(options.eal_arguments.size(), 3U);
+  ASSERT_EQ(options.ports.size(), 2U);
+  EXPECT_EQ(options.ports[0].addresses.size(), 2U);
+  EXPECT_EQ(options.ports[0].mtu, 4200U);
+  EXPECT_TRUE(options.ports[1].faults.any());
+}
+
+TEST_F(ConfigFile, OnePortNeedsNoTable) {
+  ASSERT_TRUE(read("port = \"loopback\"\nip = \"10.0.0.1/24\"\nmtu = 4200\n"));
+  ASSERT_EQ(options.ports.size(), 1U);
+  EXPECT_EQ(options.ports[0].spec, "loopback");
+  EXPECT_EQ(options.ports[0].mtu, 4200U);
+}
+
+TEST_F(ConfigFile, FlagsWinOverTheFile) {
+  std::ofstream(path_)
+      << "workers = 2\nidle = \"poll\"\nport = \"loopback\"\nip = \"10.0.0.1/24\"\n";
+  const char* words[] = {"uroced", "--workers", "3", "--config", path_.c_str()};
+  const auto line = parse_command_line(5, words);
+  ASSERT_TRUE(line) << line.error().message;
+  EXPECT_EQ(line->options.workers, 3U);
+  EXPECT_EQ(line->options.idle, IdlePolicy::kPoll);
+  EXPECT_EQ(line->options.ports[0].spec, "loopback");
+}
+
+TEST_F(ConfigFile, RefusalsNameFileLineAndKey) {
+  expect_refusal("workers = 2\nspede = 3\n", "line 2", "spede");
+  expect_refusal("\n\nworkers = \"two\"\n", "line 3", "workers: must be a whole number");
+  expect_refusal("idle = \"lazy\"\n", "line 1", "idle");
+  expect_refusal("[[port]]\nport = \"loopback\"\nmtu = 1\n", "line 3", "port.mtu");
+  expect_refusal("[[port]]\nport = \"loopback\"\nspede = 3\n", "line 3", "port.spede");
+  expect_refusal("[[port]]\nip = [\"10.0.0.1/24\", 7]\n", "line 2", "port.ip: must be a string");
+  expect_refusal("[[port]]\nip = \"10.0.0.1/24\"\n", "line 1", "port.port");
+  expect_refusal("ip = \"10.0.0.1/24\"\n", "", "no port beside it");
+  expect_refusal("workers = \n", "line 1", "");
+  expect_refusal("port = 7\n", "line 1", "port");
+  expect_refusal("port = [7]\n", "line 1", "port");
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,133 @@
+#include "control/device.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr EtherAddress kOurs = SilentPort::kMac;
+constexpr EtherAddress kTheirs{{2, 0, 0, 0, 0, 2}};
+const Gid kPeer = *parse_ip("10.0.0.2");
+
+class DeviceTest : public ::testing::Test {
+ protected:
+  DeviceTest()
+      : device(0, port, {*parse_prefix("10.0.0.1/24"), *parse_prefix("fd00::1/64")}, {},
+               [this](std::span<const std::byte> frame) {
+                 sent.emplace_back(frame.begin(), frame.end());
+               }) {}
+  // The ARP packet that was sent last.
+  Arp last_arp() {
+    const auto frame = parse_ethernet(sent.back());
+    return *parse_arp(*frame);
+  }
+
+  SilentPort port;
+  std::vector<FrameBytes> sent;
+  Device device;
+  Time now = 1000;
+  EtherAddress mac;
+};
+
+TEST_F(DeviceTest, PathMtuIsTheLargestThatFits) {
+  EXPECT_EQ(device.active_mtu_code(), 3U) << "1024 at 1500";
+  EXPECT_EQ(path_mtu_code(4200), 5U);
+  EXPECT_EQ(path_mtu_code(4176), 5U);
+  EXPECT_EQ(path_mtu_code(4175), 4U);
+  EXPECT_EQ(path_mtu_code(9000), 5U);
+  EXPECT_EQ(path_mtu_code(576), 1U);
+  EXPECT_EQ(path_mtu_code(300), 0U);
+}
+
+TEST_F(DeviceTest, OwnAndMulticastAddressesNeedNoQuestion) {
+  EXPECT_EQ(*device.resolve(*parse_ip("10.0.0.1"), now, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(mac, kOurs);
+  EXPECT_EQ(*device.resolve(*parse_ip("ff02::1"), now, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(to_string(mac), "33:33:00:00:00:01");
+  EXPECT_TRUE(sent.empty());
+}
+
+TEST_F(DeviceTest, AsksInTheNameOfTheSubnetsAddressAndLearns) {
+  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kPending);
+  EXPECT_FALSE(device.on_time(now));
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(to_string(last_arp().sender), "10.0.0.1");
+  EXPECT_EQ(last_arp().target, kPeer);
+
+  const auto question = parse_ethernet(sent.back());
+  const auto answer = build_arp_reply(*question, last_arp(), kTheirs);
+  const Device::Heard heard = device.on_frame(answer, now);
+  EXPECT_TRUE(heard.settled);
+  ASSERT_TRUE(heard.sender);
+  EXPECT_EQ(heard.sender->mac, kTheirs);
+  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(mac, kTheirs);
+}
+
+TEST_F(DeviceTest, AsksForIpv6ByNeighbourDiscovery) {
+  const Gid peer = *parse_ip("fd00::2");
+  EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kPending);
+  device.on_time(now);
+  const auto question = parse_ethernet(sent.back());
+  const auto message = parse_neighbour_message(*question);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->target, peer);
+  EXPECT_TRUE(device.on_frame(build_advertisement(*question, *message, kTheirs), now).settled);
+  EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kDone);
+}
+
+TEST_F(DeviceTest, NobodyAnswersBecomesAnErrorThatNamesTheAddress) {
+  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kPending);
+  bool settled = false;
+  while (!settled) {
+    now = std::max(now, device.next_deadline());
+    settled = device.on_time(now);
+  }
+  const auto answer = device.resolve(kPeer, now, &mac);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, EHOSTUNREACH);
+  EXPECT_NE(answer.error().message.find("10.0.0.2"), std::string::npos);
+  EXPECT_EQ(sent.size(), Neighbours::kAttemptsMax);
+}
+
+TEST_F(DeviceTest, OffLinkAddressesAreRefusedAtOnce) {
+  const auto answer = device.resolve(*parse_ip("10.1.0.1"), now, &mac);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ENETUNREACH);
+}
+
+TEST_F(DeviceTest, AnswersForItsOwnAddressesOnly) {
+  device.on_frame(build_arp_request(kTheirs, kPeer, *parse_ip("10.0.0.1")), now);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_FALSE(last_arp().request);
+  EXPECT_EQ(last_arp().sender_mac, kOurs);
+  device.on_frame(build_arp_request(kTheirs, kPeer, *parse_ip("10.0.0.3")), now);
+  EXPECT_EQ(sent.size(), 1U);
+  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kDone) << "it asked for us";
+}
+
+TEST_F(DeviceTest, AnAnnouncementOfAStrangerIsPassedOnForPathsInUse) {
+  const Device::Heard heard = device.on_frame(build_arp_request(kTheirs, kPeer, kPeer), now);
+  EXPECT_FALSE(heard.settled);
+  ASSERT_TRUE(heard.sender);
+  EXPECT_EQ(heard.sender->gid, kPeer);
+}
+
+TEST_F(DeviceTest, NobodyCanClaimOurAddressOrAnotherSubnets) {
+  EXPECT_FALSE(
+      device.on_frame(build_arp_request(kTheirs, *parse_ip("10.0.0.1"), *parse_ip("10.0.0.1")), now)
+          .sender);
+  EXPECT_FALSE(
+      device.on_frame(build_arp_request(kTheirs, *parse_ip("10.9.0.1"), *parse_ip("10.9.0.1")), now)
+          .sender);
+}
+
+TEST_F(DeviceTest, AnnouncesAllItsAddresses) {
+  device.announce();
+  EXPECT_EQ(sent.size(), 3U);
+}
+
+}  // namespace
+}  // namespace uroce::control

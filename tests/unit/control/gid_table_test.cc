@@ -1,0 +1,59 @@
+#include "control/gid_table.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::control {
+namespace {
+
+constexpr EtherAddress kMac{{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}};
+
+Gid ip(const char* text) { return *parse_ip(text); }
+
+TEST(GidTable, LinkLocalFirstThenTheGivenAddressesInOrder) {
+  const GidTable table(kMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("2001:db8::1/64")});
+  EXPECT_EQ(*table.find(0), ip("fe80::11:22ff:fe33:4455"));
+  EXPECT_EQ(*table.find(1), ip("10.0.0.1"));
+  EXPECT_EQ(*table.find(2), ip("2001:db8::1"));
+  EXPECT_EQ(table.find(3), nullptr);
+  EXPECT_TRUE(table.owns(ip("10.0.0.1")));
+  EXPECT_FALSE(table.owns(ip("10.0.0.2")));
+}
+
+TEST(GidTable, OnLinkIsWhatIsInASubnet) {
+  const GidTable table(kMac, {*parse_prefix("10.0.0.1/23"), *parse_prefix("2001:db8::1/64")});
+  EXPECT_TRUE(table.on_link(ip("10.0.1.255")));
+  EXPECT_FALSE(table.on_link(ip("10.0.2.0")));
+  EXPECT_TRUE(table.on_link(ip("2001:db8::ffff")));
+  EXPECT_FALSE(table.on_link(ip("2001:db8:0:1::1")));
+  EXPECT_TRUE(table.on_link(ip("fe80::1")));
+}
+
+TEST(GidTable, AnIpv6PrefixOfLengthZeroDoesNotHoldIpv4) {
+  const GidTable table(kMac, {*parse_prefix("2001:db8::1/0")});
+  EXPECT_FALSE(table.on_link(ip("10.0.0.1")));
+}
+
+TEST(ParsePrefix, TakesAddressesWithAndWithoutLength) {
+  EXPECT_EQ(parse_prefix("10.1.2.3/24")->length, 120U);
+  EXPECT_EQ(parse_prefix("10.1.2.3")->length, 128U);
+  EXPECT_EQ(parse_prefix("fd00::1/64")->length, 64U);
+}
+
+TEST(ParsePrefix, RefusesNonsenseAndNamesIt) {
+  for (const char* text :
+       {"", "10.0.0/24", "10.0.0.300/24", "10.0.0.1/33", "10.0.0.1/", "10.0.0.1/x", "10.0.0.1/-1",
+        "10.0.0.1/24x", "::/64", "224.0.0.1/24", "ff02::1/64"}) {
+    const auto prefix = parse_prefix(text);
+    ASSERT_FALSE(prefix) << text;
+    EXPECT_EQ(prefix.error().code, EINVAL);
+    EXPECT_NE(prefix.error().message.find(text), std::string::npos) << prefix.error().message;
+  }
+}
+
+TEST(MulticastMac, FollowsTheGroup) {
+  EXPECT_EQ(to_string(multicast_mac(ip("ff02::1:ff00:1234"))), "33:33:ff:00:12:34");
+  EXPECT_EQ(to_string(multicast_mac(ip("239.129.2.3"))), "01:00:5e:01:02:03");
+}
+
+}  // namespace
+}  // namespace uroce::control

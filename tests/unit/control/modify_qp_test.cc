@@ -1,0 +1,143 @@
+#include <algorithm>
+
+#include "control/qp_states.h"
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint32_t kToInit = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsAccessFlags;
+constexpr std::uint32_t kToRtr = kVerbsState | kVerbsAv | kVerbsPathMtu | kVerbsDestQpn |
+                                 kVerbsRqPsn | kVerbsMaxDestRdAtomic | kVerbsMinRnrTimer;
+constexpr std::uint32_t kToRts =
+    kVerbsState | kVerbsTimeout | kVerbsRetryCnt | kVerbsRnrRetry | kVerbsSqPsn | kVerbsMaxRdAtomic;
+
+class ModifyQp : public ::testing::Test {
+ protected:
+  ModifyQp() {
+    program.open();
+    const std::uint32_t pd = program.make_pd();
+    const auto qp =
+        program.ask(Command::kCreateQp, program.rc_qp(pd, program.make_cq())).as<CreateQpReply>();
+    request.handle = qp.handle;
+    QpAttributesRecord& a = request.attributes;
+    a.port = 1;
+    a.access = kAccessRemoteWrite;
+    a.path_mtu = 5;
+    a.dest_qpn = 0x1234;
+    a.rq_psn = 1;
+    a.sq_psn = 2;
+    a.max_rd_atomic = a.max_dest_rd_atomic = 16;
+    a.min_rnr_timer = 12;
+    a.timeout = 14;
+    a.retry_cnt = a.rnr_retry = 7;
+    a.address.is_global = 1;
+    a.address.port = 1;
+    a.address.sgid_index = 1;
+    std::copy_n(parse_ip("10.0.0.7")->bytes.begin(), 16, a.address.dgid);
+  }
+  Answer modify(QpState to, std::uint32_t mask) {
+    request.attributes.state = static_cast<std::uint32_t>(to);
+    request.mask = mask;
+    return program.ask(Command::kModifyQp, request);
+  }
+  void go_to(QpState to) {
+    ASSERT_EQ(modify(QpState::kInit, kToInit).header.error, 0);
+    if (to == QpState::kInit) {
+      return;
+    }
+    const Answer answer = modify(QpState::kRtr, kToRtr);
+    ASSERT_EQ(answer.header.error, 0) << answer.message();
+    if (to == QpState::kRts) {
+      ASSERT_EQ(modify(QpState::kRts, kToRts).header.error, 0);
+    }
+  }
+  void expect_refusal(const Answer& answer, const char* says) {
+    EXPECT_EQ(answer.header.error, EINVAL) << answer.message();
+    EXPECT_NE(answer.message().find(says), std::string::npos) << answer.message();
+  }
+  QpAttributesRecord query() {
+    return program.ask_about(Command::kQueryQp, request.handle).as<QueryQpReply>().attributes;
+  }
+
+  Rig rig;
+  Program program{rig.card};
+  ModifyQpRequest request{};
+};
+
+TEST_F(ModifyQp, GoesTheWayOfConnectionsAndTellsWhatWasSet) {
+  go_to(QpState::kRts);
+  const QpAttributesRecord known = query();
+  EXPECT_EQ(known.state, static_cast<std::uint32_t>(QpState::kRts));
+  EXPECT_EQ(known.path_mtu, 5U);
+  EXPECT_EQ(known.dest_qpn, 0x1234U);
+  EXPECT_EQ(known.timeout, 14);
+  EXPECT_EQ(known.max_rd_atomic, 16);
+  EXPECT_EQ(known.address.dgid[15], 7);
+  EXPECT_EQ(known.max_send_wr, 8U);
+  EXPECT_EQ(modify(QpState::kErr, kVerbsState).header.error, 0);
+  EXPECT_EQ(query().state, static_cast<std::uint32_t>(QpState::kErr));
+  EXPECT_EQ(modify(QpState::kReset, kVerbsState).header.error, 0);
+  go_to(QpState::kRts);
+}
+
+TEST_F(ModifyQp, RefusesWhatTheTableDoesNotHave) {
+  expect_refusal(modify(QpState::kRts, kToRts), "from RESET to RTS");
+  expect_refusal(modify(QpState::kInit, kVerbsState), "IBV_QP_ACCESS_FLAGS");
+  EXPECT_EQ(query().state, static_cast<std::uint32_t>(QpState::kReset)) << "nothing changed";
+}
+
+TEST_F(ModifyQp, TheMtuMustFitThePort) {
+  go_to(QpState::kInit);
+  request.attributes.path_mtu = 6;
+  expect_refusal(modify(QpState::kRtr, kToRtr), "path_mtu");
+  request.attributes.path_mtu = 0;
+  expect_refusal(modify(QpState::kRtr, kToRtr), "path_mtu");
+}
+
+TEST_F(ModifyQp, ValuesBeyondTheirLimitsAreNamed) {
+  go_to(QpState::kInit);
+  const auto refuse = [&](auto QpAttributesRecord::*field, auto value, const char* says) {
+    const QpAttributesRecord good = request.attributes;
+    request.attributes.*field = value;
+    expect_refusal(modify(QpState::kRtr, kToRtr), says);
+    request.attributes = good;
+  };
+  refuse(&QpAttributesRecord::max_dest_rd_atomic, std::uint8_t{129}, "max_dest_rd_atomic");
+  refuse(&QpAttributesRecord::min_rnr_timer, std::uint8_t{32}, "min_rnr_timer");
+  refuse(&QpAttributesRecord::dest_qpn, std::uint32_t{0x1'000000}, "dest_qp_num");
+}
+
+TEST_F(ModifyQp, AddressesThatCannotWorkAreNamed) {
+  go_to(QpState::kInit);
+  AddressRecord& address = request.attributes.address;
+  const AddressRecord good = address;
+  address.is_global = 0;
+  expect_refusal(modify(QpState::kRtr, kToRtr), "GRH");
+  address = good;
+  address.sgid_index = 9;
+  expect_refusal(modify(QpState::kRtr, kToRtr), "GID index 9");
+  address = good;
+  address.sgid_index = 2;
+  expect_refusal(modify(QpState::kRtr, kToRtr), "same kind");
+  address = good;
+  std::fill_n(address.dgid, 16, std::uint8_t{0});
+  expect_refusal(modify(QpState::kRtr, kToRtr), "empty");
+}
+
+TEST_F(ModifyQp, CurrentStateMustBeTheOneItIs) {
+  go_to(QpState::kRtr);
+  request.attributes.current_state = static_cast<std::uint32_t>(QpState::kRts);
+  expect_refusal(modify(QpState::kRts, kToRts | kVerbsCurState), "is in RTR");
+  request.attributes.current_state = static_cast<std::uint32_t>(QpState::kRtr);
+  EXPECT_EQ(modify(QpState::kRts, kToRts | kVerbsCurState).header.error, 0);
+}
+
+TEST_F(ModifyQp, NonsenseStatesAreRefused) {
+  request.attributes.state = 4711;
+  request.mask = kVerbsState;
+  expect_refusal(program.ask(Command::kModifyQp, request), "4711");
+}
+
+}  // namespace
+}  // namespace uroce::control

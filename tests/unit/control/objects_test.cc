@@ -1,0 +1,208 @@
+// The lives of objects: limits, references, teardown.
+
+#include "control/objects.h"
+
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+class ObjectsTest : public ::testing::Test {
+ protected:
+  ObjectsTest() {
+    program.open();
+    pd = program.make_pd();
+    cq = program.make_cq();
+  }
+  std::uint32_t make_qp() {
+    const Answer answer = program.ask(Command::kCreateQp, program.rc_qp(pd, cq));
+    EXPECT_EQ(answer.header.error, 0) << answer.message();
+    return answer.as<CreateQpReply>().handle;
+  }
+  void expect_refusal(const Answer& answer, int error, const char* says) {
+    EXPECT_EQ(answer.header.error, error) << answer.message();
+    EXPECT_NE(answer.message().find(says), std::string::npos) << answer.message();
+  }
+
+  Rig rig;
+  Program program{rig.card};
+  std::uint32_t pd = 0, cq = 0;
+};
+
+TEST_F(ObjectsTest, WhatIsUsedIsBusy) {
+  const std::uint32_t qp = make_qp();
+  expect_refusal(program.ask_about(Command::kDeallocPd, pd), EBUSY, "protection domain 0");
+  expect_refusal(program.ask_about(Command::kDestroyCq, cq), EBUSY, "completion queue 0");
+  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp).header.error, 0);
+  EXPECT_EQ(program.ask_about(Command::kDestroyCq, cq).header.error, 0);
+  EXPECT_EQ(program.ask_about(Command::kDeallocPd, pd).header.error, 0);
+}
+
+TEST_F(ObjectsTest, AChannelIsBusyWhileAQueueUsesIt) {
+  const Answer channel = program.ask(Command::kCreateChannel);
+  ASSERT_EQ(channel.record.descriptors.size(), 1U);
+  const std::uint32_t handle = channel.as<HandleReply>().handle;
+  CreateCqRequest request{};
+  request.entries = 1;
+  request.channel = handle + 1;
+  const auto queue = program.ask(Command::kCreateCq, request).as<CreateCqReply>();
+  expect_refusal(program.ask_about(Command::kDestroyChannel, handle), EBUSY, "channel");
+  EXPECT_EQ(program.ask_about(Command::kDestroyCq, queue.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(Command::kDestroyChannel, handle).header.error, 0);
+}
+
+TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
+  for (const Command command : {Command::kDeallocPd, Command::kDeregMr, Command::kDestroyChannel,
+                                Command::kDestroyCq, Command::kQuerySrq, Command::kDestroySrq,
+                                Command::kQueryQp, Command::kDestroyQp, Command::kDestroyAh}) {
+    expect_refusal(program.ask_about(command, 4711), EINVAL, "handle 4711");
+  }
+  CreateQpRequest request = program.rc_qp(pd, cq);
+  request.pd = 9;
+  expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, "protection domain");
+  request = program.rc_qp(pd, cq);
+  request.recv_cq = 9;
+  expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, "completion queue");
+  request = program.rc_qp(pd, cq);
+  request.srq = 10;
+  expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, "shared receive queue");
+}
+
+TEST_F(ObjectsTest, ObjectsOfOthersAreOutOfReach) {
+  Program other(rig.card);
+  other.open();
+  expect_refusal(other.ask_about(Command::kDeallocPd, pd), EINVAL, "there is no");
+}
+
+TEST_F(ObjectsTest, AQueuePairsRingsLieInItsMemory) {
+  CreateQpRequest request = program.rc_qp(pd, cq);
+  request.max_send_wr = 5;
+  request.max_inline = 100;
+  const Answer answer = program.ask(Command::kCreateQp, request);
+  const auto qp = answer.as<CreateQpReply>();
+  ASSERT_EQ(answer.record.descriptors.size(), 1U);
+  EXPECT_EQ(qp.max_send_wr, 8U) << "a power of two";
+  EXPECT_EQ(qp.max_inline, 100U);
+  EXPECT_GE(qp.qpn, kQpnMin);
+  EXPECT_EQ(qp.worker, qp.qpn % 2);
+  EXPECT_EQ(qp.send.entries, qp.max_send_wr);
+  EXPECT_GE(qp.send.stride, abi::kSendPayloadOffset + 100);
+  EXPECT_GE(qp.recv.entries_offset, qp.send.entries_offset + qp.send.entries * qp.send.stride);
+  EXPECT_LE(qp.recv.entries_offset + qp.recv.entries * qp.recv.stride, qp.memory_length);
+  EXPECT_NE(qp.send.control_offset, qp.recv.control_offset);
+}
+
+TEST_F(ObjectsTest, CapsBeyondTheLimitsAreRefused) {
+  const auto refuse = [&](std::uint32_t CreateQpRequest::*field, std::uint32_t value,
+                          const char* says) {
+    CreateQpRequest request = program.rc_qp(pd, cq);
+    request.*field = value;
+    expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, says);
+  };
+  refuse(&CreateQpRequest::max_send_wr, kWorkRequestsMax + 1, "max_send_wr");
+  refuse(&CreateQpRequest::max_recv_wr, 0xFFFFFFFF, "max_recv_wr");
+  refuse(&CreateQpRequest::max_send_sge, kSgeMax + 1, "max_send_sge");
+  refuse(&CreateQpRequest::max_recv_sge, kSgeMax + 1, "max_recv_sge");
+  refuse(&CreateQpRequest::max_inline, kInlineMax + 1, "max_inline");
+  CreateCqRequest request{};
+  request.entries = kCqesMax + 1;
+  expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "entries");
+  request.entries = 0;
+  expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "entries");
+  request.entries = 1;
+  request.vector = 1;
+  expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "vector");
+  CreateQpRequest ud = program.rc_qp(pd, cq);
+  ud.type = 4;
+  EXPECT_EQ(program.ask(Command::kCreateQp, ud).header.error, EOPNOTSUPP);
+}
+
+TEST_F(ObjectsTest, SharedReceiveQueuesAreMadeModifiedAndUsed) {
+  CreateSrqRequest request{};
+  request.pd = pd;
+  request.max_wr = 100;
+  request.max_sge = 3;
+  const Answer made = program.ask(Command::kCreateSrq, request);
+  ASSERT_EQ(made.header.error, 0) << made.message();
+  const auto srq = made.as<CreateSrqReply>();
+  EXPECT_EQ(srq.max_wr, 128U);
+  EXPECT_NE(srq.srqn, 0U);
+  ModifySrqRequest modify{};
+  modify.handle = srq.handle;
+  modify.mask = 2;
+  modify.limit = 129;
+  EXPECT_EQ(program.ask(Command::kModifySrq, modify).header.error, EINVAL);
+  modify.limit = 5;
+  EXPECT_EQ(program.ask(Command::kModifySrq, modify).header.error, 0);
+  EXPECT_EQ(program.ask_about(Command::kQuerySrq, srq.handle).as<QuerySrqReply>().limit, 5U);
+  CreateQpRequest qp = program.rc_qp(pd, cq);
+  qp.srq = srq.handle + 1;
+  const auto made_qp = program.ask(Command::kCreateQp, qp).as<CreateQpReply>();
+  EXPECT_EQ(made_qp.recv.entries, 0U) << "it takes from the shared queue";
+  EXPECT_EQ(program.ask_about(Command::kDestroySrq, srq.handle).header.error, EBUSY);
+  EXPECT_EQ(program.ask_about(Command::kDestroyQp, made_qp.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(Command::kDestroySrq, srq.handle).header.error, 0);
+}
+
+TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
+  {
+    Program other(rig.card);
+    other.open();
+    const std::uint32_t other_pd = other.make_pd();
+    const std::uint32_t other_cq = other.make_cq();
+    other.ask(Command::kCreateChannel);
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(other.ask(Command::kCreateQp, other.rc_qp(other_pd, other_cq)).header.error, 0);
+    }
+    CreateAhRequest ah{};
+    ah.pd = other_pd;
+    ah.address.is_global = 1;
+    ah.address.port = 1;
+    ah.address.sgid_index = 1;
+    std::copy_n(parse_ip("10.0.0.7")->bytes.begin(), 16, ah.address.dgid);
+    EXPECT_EQ(other.ask(Command::kCreateAh, ah).header.error, 0);
+    EXPECT_EQ(rig.card.sessions.size(), 2U);
+    EXPECT_EQ(rig.card.qpns.count(), 10U);
+  }
+  EXPECT_EQ(rig.card.sessions.size(), 1U);
+  EXPECT_EQ(rig.card.qpns.count(), 0U);
+  EXPECT_EQ(rig.card.cqns.count(), 1U);
+  EXPECT_EQ(rig.card.totals.pds, 1U);
+  EXPECT_EQ(rig.card.totals.channels, 0U);
+  EXPECT_EQ(rig.card.totals.address_handles, 0U);
+}
+
+TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {
+  RegMrRequest request{};
+  request.pd = pd;
+  request.length = 4096;
+  request.access = kAccessRemoteWrite;
+  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "LOCAL_WRITE");
+  request.access = kAccessOnDemand;
+  expect_refusal(program.ask(Command::kRegMr, request), EOPNOTSUPP, "on-demand");
+  request.access = 0;
+  request.pd = 8;
+  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "protection domain");
+  request.pd = pd;
+  request.address = ~0ULL - 100;
+  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "wrap");
+  request.address = 0;
+  request.piece_count = 3;
+  expect_refusal(program.ask(Command::kRegMr, request), EBADMSG, "pieces");
+}
+
+TEST_F(ObjectsTest, PiecesMayComeInSeveralRecords) {
+  RegMrRequest request{};
+  request.pd = pd;
+  request.length = 4096;
+  request.more_pieces = 1;
+  Record first = make_record(Command::kRegMr, request, 5);
+  EXPECT_EQ(program.send(std::move(first)).header.error, -1) << "no reply yet";
+  request.more_pieces = 0;
+  const Answer answer = program.send(make_record(Command::kRegMr, request, 5));
+  EXPECT_GT(answer.header.error, 0) << "no pieces at all cover nothing";
+  EXPECT_FALSE(program.session.registration.has_value());
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,193 @@
+// The server with real sockets: programs that behave, and programs that don't.
+
+#include "control/server.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <thread>
+
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    char folder[] = "/tmp/uroce-server-XXXXXX";
+    folder_ = ::mkdtemp(folder);
+    path = folder_ + "/s";
+    auto made = Server::listen(rig.card, path, 0600);
+    EXPECT_TRUE(made) << made.error().message;
+    server = std::move(*made);
+    thread = std::thread([this] { server->run(stop.get()); });
+  }
+  ~ServerTest() override {
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(stop.get(), &one, sizeof(one)), 8);
+    thread.join();
+    server.reset();
+    EXPECT_EQ(::access(path.c_str(), F_OK), -1) << "the socket is removed";
+    ::rmdir(folder_.c_str());
+  }
+
+  UniqueFd connect() {
+    auto connection = connect_to(path);
+    EXPECT_TRUE(connection);
+    const timeval patience{.tv_sec = 10, .tv_usec = 0};
+    ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return std::move(*connection);
+  }
+  static Answer receive(const UniqueFd& connection) {
+    Answer answer;
+    answer.header.error = -1;
+    if (receive_record(connection.get(), &answer.record) == Receipt::kRecord) {
+      std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
+    }
+    return answer;
+  }
+  template <typename Body>
+  static Answer ask(const UniqueFd& connection, Command command, const Body& body) {
+    EXPECT_EQ(send_record(connection.get(), make_record(command, body)), Sending::kSent);
+    return receive(connection);
+  }
+  static Answer ask(const UniqueFd& connection, Command command) {
+    return ask(connection, command, RequestHeader{});
+  }
+
+  Rig rig;
+  std::string folder_, path;
+  UniqueFd stop{::eventfd(0, EFD_CLOEXEC)};
+  std::unique_ptr<Server> server;
+  std::thread thread;
+};
+
+TEST_F(ServerTest, ServesSeveralPrograms) {
+  const UniqueFd a = connect();
+  const UniqueFd b = connect();
+  EXPECT_EQ(ask(a, Command::kOpenDevice, OpenDeviceRequest{}).header.error, 0);
+  EXPECT_EQ(ask(b, Command::kOpenDevice, OpenDeviceRequest{}).header.error, 0);
+  EXPECT_EQ(ask(a, Command::kAllocPd).header.error, 0);
+  EXPECT_EQ(ask(b, Command::kListDevices).as<ListDevicesReply>().count, 1U);
+}
+
+TEST_F(ServerTest, TheSocketHasTheModeThatWasAsked) {
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(ServerTest, ASecondDaemonIsRefusedAndAStaleSocketReplaced) {
+  const auto second = listen_at(path, 0600);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  const std::string stale = folder_ + "/stale";
+  { const auto dead = listen_at(stale, 0600); }
+  EXPECT_TRUE(listen_at(stale, 0600)) << "left by a dead daemon";
+  ::unlink(stale.c_str());
+}
+
+TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
+  const UniqueFd connection = connect();
+  const Answer answer = ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
+  ASSERT_EQ(answer.record.descriptors.size(), answer.header.descriptor_count);
+  for (const UniqueFd& descriptor : answer.record.descriptors) {
+    EXPECT_GE(descriptor.get(), 0);
+  }
+}
+
+TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
+  {
+    const UniqueFd connection = connect();
+    ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
+    ask(connection, Command::kAllocPd);
+    CreateCqRequest request{};
+    request.entries = 4;
+    EXPECT_EQ(ask(connection, Command::kCreateCq, request).header.error, 0);
+  }
+  // Sessions end in the order of events; one that comes later sees an empty report.
+  const UniqueFd other = connect();
+  std::string text;
+  do {
+    const Answer answer = ask(other, Command::kStatus);
+    text.assign(reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(ReplyHeader),
+                answer.record.bytes.size() - sizeof(ReplyHeader));
+  } while (text.find("\"pds\":1") != std::string::npos);
+  EXPECT_NE(text.find("\"sessions\""), std::string::npos);
+}
+
+TEST_F(ServerTest, LongAndEmptyRecordsHarmOnlyTheirSender) {
+  const UniqueFd good = connect();
+  {
+    const UniqueFd bad = connect();
+    const std::vector<char> bytes(kRecordMax + 1);
+    EXPECT_GT(::send(bad.get(), bytes.data(), bytes.size(), 0), 0);
+    EXPECT_EQ(receive(bad).header.error, EMSGSIZE);
+    EXPECT_EQ(receive(bad).header.error, -1) << "closed";
+  }
+  {
+    const UniqueFd bad = connect();
+    EXPECT_GT(::send(bad.get(), "x", 1, 0), 0);
+    EXPECT_EQ(receive(bad).header.error, EBADMSG);
+  }
+  EXPECT_EQ(ask(good, Command::kListDevices).header.error, 0);
+}
+
+TEST_F(ServerTest, ManyDescriptorsAreRefusedAndClosed) {
+  const UniqueFd bad = connect();
+  Record record = make_record(Command::kListDevices, RequestHeader{});
+  constexpr std::size_t kCount = 100;  // more than a record may have, fewer than the kernel's 253
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(kCount * sizeof(int))] = {};
+  iovec part{record.bytes.data(), record.bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary;
+  message.msg_controllen = sizeof(ancillary);
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(kCount * sizeof(int));
+  const UniqueFd pipe_like(::eventfd(0, EFD_CLOEXEC));
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const int number = pipe_like.get();
+    std::memcpy(CMSG_DATA(head) + i * sizeof(int), &number, sizeof(int));
+  }
+  ASSERT_GT(::sendmsg(bad.get(), &message, 0), 0);
+  EXPECT_EQ(receive(bad).header.error, EMSGSIZE);
+}
+
+// It asks and asks and reads nothing: its answers wait, everybody else is served.
+TEST_F(ServerTest, AProgramThatDoesNotReadHoldsUpNobody) {
+  const UniqueFd deaf = connect();
+  const UniqueFd good = connect();
+  const Record question = make_record(Command::kListDevices, RequestHeader{});
+  for (int i = 0; i < 100'000; ++i) {
+    iovec part{const_cast<std::byte*>(question.bytes.data()), question.bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (::sendmsg(deaf.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+      break;
+    }
+  }
+  EXPECT_EQ(ask(good, Command::kListDevices).header.error, 0);
+}
+
+TEST_F(ServerTest, TooManySessionsAreToldSo) {
+  std::vector<UniqueFd> connections;
+  for (std::uint32_t i = 0; i < kSessionsMax; ++i) {
+    connections.push_back(connect());
+  }
+  EXPECT_EQ(ask(connections.back(), Command::kListDevices).header.error, 0);
+  const UniqueFd one_more = connect();
+  const Answer answer = receive(one_more);
+  EXPECT_EQ(answer.header.error, EMFILE);
+  EXPECT_EQ(answer.header.sequence, 0U);
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,231 @@
+// Records as a program, or somebody who means harm, sends them.
+
+#include "control/session.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <random>
+
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+class SessionTest : public ::testing::Test {
+ protected:
+  Rig rig;
+  Program program{rig.card};
+};
+
+bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) != -1; }
+
+TEST_F(SessionTest, ListsDevicesWithoutOpeningOne) {
+  const auto list = program.ask(Command::kListDevices).as<ListDevicesReply>();
+  ASSERT_EQ(list.count, 1U);
+  EXPECT_STREQ(list.devices[0].name, "uroce0");
+  EXPECT_EQ(list.devices[0].vendor_part_id, 4119U);
+  EXPECT_NE(list.devices[0].node_guid, 0U);
+}
+
+TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
+  const Answer answer = program.ask(Command::kOpenDevice, OpenDeviceRequest{});
+  ASSERT_EQ(answer.header.error, 0) << answer.message();
+  const auto body = answer.as<OpenDeviceReply>();
+  EXPECT_EQ(body.workers, 2U);
+  EXPECT_EQ(answer.record.descriptors.size(), 3U + body.workers);
+  EXPECT_EQ(answer.header.descriptor_count, answer.record.descriptors.size());
+  // The status pages can be read by programs, and nothing else.
+  const int status = answer.record.descriptors[2].get();
+  EXPECT_NE(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, status, 0), MAP_FAILED);
+  const int doorbells = answer.record.descriptors[1].get();
+  EXPECT_EQ(::ftruncate(doorbells, 0), -1) << "sealed";
+  EXPECT_EQ(program.ask(Command::kOpenDevice, OpenDeviceRequest{}).header.error, EBUSY);
+}
+
+TEST_F(SessionTest, QueriesAnswerWhatProgramsExpect) {
+  program.open();
+  QueryPortRequest port{};
+  port.port = 1;
+  const auto port_reply = program.ask(Command::kQueryPort, port).as<QueryPortReply>();
+  EXPECT_EQ(port_reply.state, 4U);
+  EXPECT_EQ(port_reply.active_mtu, 5U);
+  EXPECT_EQ(port_reply.gid_count, kGidsMax);
+  port.port = 2;
+  EXPECT_EQ(program.ask(Command::kQueryPort, port).header.error, EINVAL);
+
+  QueryGidRequest gid{};
+  gid.port = 1;
+  gid.index = 1;
+  const auto gid_reply = program.ask(Command::kQueryGid, gid).as<QueryGidReply>();
+  EXPECT_EQ(gid_reply.gid[12], 10);
+  EXPECT_EQ(gid_reply.type, 2U);
+  gid.index = 100;
+  const Answer empty = program.ask(Command::kQueryGid, gid);
+  EXPECT_EQ(empty.header.error, 0);
+  EXPECT_EQ(empty.as<QueryGidReply>().gid[12], 0);
+  gid.index = kGidsMax;
+  EXPECT_EQ(program.ask(Command::kQueryGid, gid).header.error, EINVAL);
+
+  const auto device = program.ask(Command::kQueryDevice).as<QueryDeviceReply>();
+  EXPECT_EQ(device.attributes.max_qp_rd_atom, kReadsAndAtomicsMax);
+}
+
+TEST_F(SessionTest, CommandsOfADeviceNeedOne) {
+  const Answer answer = program.ask(Command::kAllocPd);
+  EXPECT_EQ(answer.header.error, EBADF);
+  EXPECT_NE(answer.message().find("no device is open"), std::string::npos);
+}
+
+TEST_F(SessionTest, WrongMagicEndsTheConnection) {
+  Record record = make_record(Command::kListDevices, RequestHeader{});
+  record.bytes[0] ^= std::byte{1};
+  EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG);
+  EXPECT_TRUE(program.session.finished());
+}
+
+TEST_F(SessionTest, AnotherVersionIsToldBothVersions) {
+  RequestHeader header;
+  header.version = abi::kVersion + 1;
+  header.sequence = 17;
+  header.length = sizeof(header);
+  Record record;
+  record.bytes.resize(sizeof(header));
+  std::memcpy(record.bytes.data(), &header, sizeof(header));
+  const Answer answer = program.send(std::move(record));
+  EXPECT_EQ(answer.header.error, EPROTONOSUPPORT);
+  EXPECT_EQ(answer.header.sequence, 17U);
+  EXPECT_NE(answer.message().find(std::to_string(abi::kVersion + 1)), std::string::npos);
+}
+
+TEST_F(SessionTest, LengthsAndCountsMustAgree) {
+  for (const int change : {-4, 4}) {
+    Record record = make_record(Command::kOpenDevice, OpenDeviceRequest{});
+    record.bytes.resize(static_cast<std::size_t>(static_cast<int>(record.bytes.size()) + change));
+    EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG);
+  }
+  EXPECT_EQ(program.ask(Command::kOpenDevice, RequestHeader{}).header.error, EBADMSG);
+  EXPECT_EQ(program.ask(Command::kListDevices, OpenDeviceRequest{}).header.error, EBADMSG);
+  EXPECT_EQ(program.ask(static_cast<Command>(999)).header.error, EOPNOTSUPP);
+  program.send(Record{});
+  EXPECT_TRUE(program.session.finished());
+}
+
+TEST_F(SessionTest, DescriptorsOfBadRecordsAreClosed) {
+  Record record = make_record(Command::kListDevices, RequestHeader{});
+  const int descriptor = ::memfd_create("test", 0);
+  record.descriptors.emplace_back(descriptor);
+  EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG) << "the count says none";
+  EXPECT_FALSE(is_open(descriptor));
+
+  program.open();
+  Record unwanted = make_record(Command::kAllocPd, RequestHeader{});
+  const int another = ::memfd_create("test", 0);
+  unwanted.descriptors.emplace_back(another);
+  const std::uint32_t one = 1;
+  std::memcpy(unwanted.bytes.data() + offsetof(RequestHeader, descriptor_count), &one, sizeof(one));
+  EXPECT_EQ(program.send(std::move(unwanted)).header.error, EBADMSG) << "the command takes none";
+  EXPECT_FALSE(is_open(another));
+}
+
+ResolveGidRequest resolve_request(const char* peer) {
+  ResolveGidRequest request{};
+  request.address.is_global = 1;
+  request.address.port = 1;
+  request.address.sgid_index = 1;
+  std::copy_n(parse_ip(peer)->bytes.begin(), 16, request.address.dgid);
+  return request;
+}
+
+TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  Program slow(rig.card);
+  Program quick(rig.card);
+  slow.open();
+  quick.open();
+  EXPECT_EQ(slow.ask(Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
+  EXPECT_TRUE(slow.session.waiting());
+  EXPECT_EQ(quick.ask(Command::kAllocPd).header.error, 0);
+  slow.session.resume();
+  EXPECT_TRUE(slow.session.waiting()) << "still unknown";
+
+  const EtherAddress peer{{2, 0, 0, 0, 0, 9}};
+  Device& device = rig.card.devices().front();
+  const auto announcement = build_arp_request(peer, *parse_ip("10.0.0.9"), *parse_ip("10.0.0.1"));
+  EXPECT_TRUE(device.on_frame(announcement, rig.now).settled);
+  slow.session.resume();
+  const Answer answer = slow.take();
+  EXPECT_EQ(answer.header.error, 0) << answer.message();
+  EXPECT_EQ(answer.as<ResolveGidReply>().mac[5], 9);
+}
+
+TEST(SlowAddress, IsRefusedInBoundedTimeWhenNobodyAnswers) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  Program program(rig.card);
+  program.open();
+  EXPECT_EQ(program.ask(Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
+  Device& device = rig.card.devices().front();
+  const Time start = rig.now;
+  while (!device.on_time(rig.now)) {
+    rig.now = device.next_deadline();
+  }
+  EXPECT_LE(rig.now - start, 2 * kNanosecondsPerSecond);
+  program.session.resume();
+  EXPECT_EQ(program.take().header.error, EHOSTUNREACH);
+  EXPECT_FALSE(program.session.waiting());
+}
+
+TEST_F(SessionTest, StatusComesInPiecesAndNamesEveryQp) {
+  program.open();
+  const std::uint32_t pd = program.make_pd();
+  const std::uint32_t cq = program.make_cq();
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(program.ask(Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
+  }
+  Answer answer = program.ask(Command::kStatus);
+  std::string text;
+  int pieces = 1;
+  for (;; ++pieces) {
+    EXPECT_LE(answer.record.bytes.size(), kRecordMax);
+    text.append(reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(ReplyHeader),
+                answer.record.bytes.size() - sizeof(ReplyHeader));
+    if ((answer.header.flags & kReplyMore) == 0) {
+      break;
+    }
+    answer = program.take();
+  }
+  EXPECT_GT(pieces, 1);
+  std::size_t qps = 0;
+  for (std::size_t at = text.find("\"qpn\""); at != std::string::npos;
+       at = text.find("\"qpn\"", at + 1)) {
+    ++qps;
+  }
+  EXPECT_EQ(qps, 300U);
+  EXPECT_EQ(text.back(), '}');
+}
+
+// Every command with bodies of random bytes: refused or served, never more.
+TEST_F(SessionTest, SurvivesRandomBodies) {
+  std::mt19937 random(11);
+  program.open();
+  for (int i = 0; i < 20'000; ++i) {
+    RequestHeader header;
+    header.version = abi::kVersion;
+    header.command = static_cast<Command>(random() % 27);
+    header.sequence = random() % 4;
+    const CommandRule* rule = command_rule(header.command);
+    header.length = static_cast<std::uint32_t>(rule != nullptr ? rule->length : sizeof(header));
+    Record record;
+    record.bytes.resize(header.length);
+    for (std::byte& byte : record.bytes) {
+      byte = static_cast<std::byte>(random() % 3 == 0 ? random() : random() % 3);
+    }
+    std::memcpy(record.bytes.data(), &header, sizeof(header));
+    program.session.receive(std::move(record));
+    program.session.outbox().clear();
+    ASSERT_FALSE(program.session.waiting()) << "a loopback knows every address";
+  }
+}
+
+}  // namespace
+}  // namespace uroce::control
