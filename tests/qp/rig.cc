@@ -9,7 +9,7 @@
 
 namespace uroce::test {
 
-FramePool::FramePool(std::uint32_t count, std::uint32_t capacity)
+BatchFrames::BatchFrames(std::uint32_t count, std::uint32_t capacity)
     : buffers_(std::make_unique_for_overwrite<std::byte[]>(std::size_t{count} * capacity)),
       frames_(count) {
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -19,7 +19,7 @@ FramePool::FramePool(std::uint32_t count, std::uint32_t capacity)
   }
 }
 
-void FramePool::fill(TxBatch& batch) {
+void BatchFrames::fill(TxBatch& batch) {
   while (batch.wanted() != 0 && !free_.empty()) {
     *batch.free_tail() = free_.back();
     free_.pop_back();
@@ -27,7 +27,7 @@ void FramePool::fill(TxBatch& batch) {
   }
 }
 
-void FramePool::take_back(TxBatch& batch) {
+void BatchFrames::take_back(TxBatch& batch) {
   free_.insert(free_.end(), batch.ready(), batch.ready() + batch.ready_count());
   batch.sent(batch.ready_count());
 }

@@ -22,9 +22,9 @@ namespace uroce::test {
 using Bytes = std::vector<std::byte>;
 
 // Frames in plain memory for a TxBatch.
-class FramePool {
+class BatchFrames {
  public:
-  explicit FramePool(std::uint32_t count, std::uint32_t capacity = 4608);
+  explicit BatchFrames(std::uint32_t count, std::uint32_t capacity = 4608);
   void fill(TxBatch& batch);
   // Takes back what the queue pair has sent.
   void take_back(TxBatch& batch);
@@ -129,7 +129,7 @@ class QpRig {
  private:
   Bytes frame_from_peer(const Headers& headers, std::span<const std::byte> payload);
 
-  FramePool pool_;
+  BatchFrames pool_;
   TxBatch tx_;
   QpAttributes attributes_;
   FrameTemplate peer_template_;
