@@ -28,7 +28,7 @@ Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
   *drop = Drop::kNone;
   if (!communication_established_) [[unlikely]] {
     // A program that waits in RTR for the peer's word on another channel learns here that the peer
-    // is there already (IBTA vol. 1, 11.6.3.1).
+    // is there already (IBTA vol. 1, 11.6.3).
     communication_established_ = true;
     if (qp_->state() == QpState::kRtr) {
       turn.events.announce(AsyncEvent::kCommEst, qp_->config_.qpn);
@@ -48,7 +48,7 @@ Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
   return Step::kDone;
 }
 
-// 9.7.4.1.2: a message is ONLY, or FIRST, any number of MIDDLE, LAST, all of one kind; reads and
+// 9.7.4.1: a message is ONLY, or FIRST, any number of MIDDLE, LAST, all of one kind; reads and
 // atomics never come in between.
 Step Responder::execute(const Packet& packet, Turn& turn) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
@@ -101,7 +101,7 @@ void Responder::advance_read(std::uint32_t psns) {
   }
 }
 
-// 9.7.5.2.3: one NAK a gap; what follows is dropped silently until the expected packet comes. The
+// 9.7.5.2: one NAK a gap; what follows is dropped silently until the expected packet comes. The
 // same after an RNR NAK.
 void Responder::ahead(const Packet& packet) {
   if (gap_announced_) {

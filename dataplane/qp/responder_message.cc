@@ -9,7 +9,7 @@ namespace {
 
 inline constexpr std::uint32_t kMessageLengthMax = 1U << 31U;
 
-// 9.7.4.1.6: FIRST and MIDDLE fill the MTU, LAST has 1 byte to the MTU, ONLY none to the MTU.
+// 9.7.4.1: FIRST and MIDDLE fill the MTU, LAST has 1 byte to the MTU, ONLY none to the MTU.
 bool payload_fits_mtu(const Packet& packet, const OpcodeInfo& info, std::uint32_t mtu) {
   if (!info.last) {
     return packet.payload_length == mtu;
@@ -77,7 +77,7 @@ Step Responder::write(const Packet& packet, const OpcodeInfo& info, Turn& turn) 
   if (write_length_ > kMessageLengthMax) {
     return refuse(Nak::kInvalidRequest, Failure::kMessageTooLong, turn);
   }
-  // 9.7.4.1.6: the payloads add up to the length that the first packet announced.
+  // 9.7.4.1: the payloads add up to the length that the first packet announced.
   const std::uint32_t rest = write_length_ - offset_;
   const bool fits_message =
       info.last ? packet.payload_length == rest : packet.payload_length < rest;

@@ -84,7 +84,7 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
   return Step::kDone;
 }
 
-// 9.7.5.1.3 to 9.7.5.1.5. Whatever a duplicate says of memory isn't looked at before it matches a
+// 9.7.5.1. Whatever a duplicate says of memory isn't looked at before it matches a
 // request that was granted.
 Drop Responder::duplicate(const Packet& packet) {
   ++qp_->counters_.duplicates_received;

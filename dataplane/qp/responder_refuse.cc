@@ -44,7 +44,7 @@ AsyncEvent event_of(Nak nak) {
 
 }  // namespace
 
-// 9.7.5.2.8: no receive work request. The rest of the message is dropped silently until the peer
+// 9.7.5.2: no receive work request. The rest of the message is dropped silently until the peer
 // sends this packet again.
 Step Responder::not_ready() {
   nak_ = PendingNak::kRnr;
@@ -109,7 +109,7 @@ void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t p
   fail(access == Access::kLost ? Nak::kRemoteOperational : Nak::kRemoteAccess, psn, turn);
 }
 
-// 9.9.3.1, class C: the NAK is the last that the peer hears; answers before its PSN still go out.
+// 9.9.3, class C: the NAK is the last that the peer hears; answers before its PSN still go out.
 void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
   nak_ = PendingNak::kFatal;
   nak_code_ = nak;
@@ -118,7 +118,7 @@ void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
   qp_->fail(turn);
 }
 
-// A SEND asked to invalidate a key that can't be: 9.9.3.1, class J. The message was taken and is
+// A SEND asked to invalidate a key that can't be: 9.9.3, class J. The message was taken and is
 // acknowledged; the receive fails and the queue pair goes to error without a NAK.
 Step Responder::invalidate_failed(Turn& turn) {
   complete_failed(abi::WcStatus::kRemInvReqErr, Failure::kInvalidateKey, turn);

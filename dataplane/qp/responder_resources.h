@@ -1,6 +1,6 @@
 #pragma once
 
-// The responder's resources for reads and atomics (IBTA vol. 1, 9.4.4.2 and 9.7.5.1): what the peer
+// The responder's resources for reads and atomics (IBTA vol. 1, 9.7.5.1): what the peer
 // asked, how much of it is answered, and for atomics the saved result, so that a duplicate gets the
 // same answer again. A ring of the newest max_dest_rd_atomic requests in PSN order.
 

@@ -74,7 +74,7 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   turn.tx.send(frame);
   ++qp_->counters_.responses_sent;
   if (ack_pending_ && psn_difference(psn, ack_psn_) >= 0) {
-    ack_pending_ = false;  // 9.7.5.1.2: a response acknowledges all requests before it
+    ack_pending_ = false;  // 9.7.5.1: a response acknowledges all requests before it
   }
   if (last) {
     resources_.answered(resource);
