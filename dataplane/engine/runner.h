@@ -48,7 +48,7 @@ class Runner {
   bool turn(Time now);
   void idle(Time now);
   void sleep(Time now);
-  [[nodiscard]] Duration nap_limit() const;
+  [[nodiscard]] Duration sleep_limit(Time now) const;
   bool arm_ports();
   void disarm_ports();
   void watch_sessions();
@@ -67,7 +67,6 @@ class Runner {
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
-  Duration nap_ = 0;
   // Set by stop() before it rings, read by run(): relaxed, the ring orders it.
   std::atomic<bool> stopping_{false};
 };
