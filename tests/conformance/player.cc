@@ -155,6 +155,7 @@ std::string Player::deliver(const Line& line) {
   headers.solicited = line.has("solicited");
   headers.immediate =
       __builtin_bswap32(static_cast<std::uint32_t>(line.number_of("imm").value_or(0)));
+  headers.pkey = static_cast<std::uint16_t>(line.number_of("pkey").value_or(0xFFFF));
   headers.invalidate_rkey = static_cast<std::uint32_t>(line.number_of("invalidate").value_or(0));
   if (line.has("at")) {
     const Place at = place(*line.text("at"));
@@ -171,7 +172,7 @@ std::string Player::deliver(const Line& line) {
   const std::size_t length = line.number_of("payload").value_or(0);
   const Bytes payload =
       pattern(static_cast<std::uint32_t>(line.number_of("seed").value_or(headers.psn)), length);
-  if (rig_->receive(headers, payload) != Step::kDone) {
+  if (rig_->receive(headers, payload, line.has("stranger")) != Step::kDone) {
     return "the packet was parked";
   }
   return compare(line, "drop",

@@ -1,8 +1,8 @@
 #pragma once
 
 // Plays one conformance case against a queue pair on a bench (tests/qp/rig.h). Each line's meaning:
-// tests/conformance/README.md. Everything that the case doesn't ask for is a failure: packets,
-// completions, events.
+// tests/conformance/cases/README.md. Everything that the case doesn't ask for is a failure:
+// packets, completions, events.
 
 #include <deque>
 #include <map>

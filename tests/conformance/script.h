@@ -1,7 +1,8 @@
 #pragma once
 
-// The conformance corpus as text (tests/conformance/README.md): cases of lines, a line of words, a
-// word `name`, `name=value`. No meaning here; that is the drivers' part (in memory: player.h).
+// The conformance corpus as text (tests/conformance/cases/README.md): cases of lines, a line of
+// words, a word `name`, `name=value`. No meaning here; that is the drivers' part (in memory:
+// player.h).
 
 #include <cstdint>
 #include <filesystem>

@@ -165,25 +165,29 @@ std::uint32_t QpRig::add_region(std::span<std::byte> memory, std::uint64_t iova,
 
 void QpRig::remove_region(std::uint32_t key) { UROCE_CHECK(keys.remove(key) != nullptr); }
 
-Bytes QpRig::frame_from_peer(const Headers& headers, std::span<const std::byte> payload) {
+Bytes QpRig::frame_by(const FrameTemplate& sender, const Headers& headers,
+                      std::span<const std::byte> payload) {
   Bytes buffer(4608);
   Frame frame;
   frame.data = buffer.data();
   frame.capacity = static_cast<std::uint32_t>(buffer.size());
-  FrameWriter writer(frame, peer_template_, headers, static_cast<std::uint32_t>(payload.size()), 1);
+  FrameWriter writer(frame, sender, headers, static_cast<std::uint32_t>(payload.size()), 1);
   writer.append(payload.data(), payload.size());
   writer.finish();
   buffer.resize(frame.length);
   return buffer;
 }
 
-Step QpRig::receive(Headers headers, std::span<const std::byte> payload) {
+Step QpRig::receive(Headers headers, std::span<const std::byte> payload, bool stranger) {
   headers.dest_qpn = kQpn;
-  return receive_frame(frame_from_peer(headers, payload));
+  Path path = peer_path();
+  path.source_gid = *parse_ip("10.77.0.99");
+  const FrameTemplate sender = stranger ? FrameTemplate(path) : peer_template_;
+  return receive_frame(frame_by(sender, headers, payload));
 }
 
 void QpRig::receive_if_it_parses(const Headers& headers, std::span<const std::byte> payload) {
-  FrameCopy copy(frame_from_peer(headers, payload));
+  FrameCopy copy(frame_by(peer_template_, headers, payload));
   if (parse(copy.frame) == Drop::kNone) {
     UROCE_CHECK(receive_parsed(copy.frame) == Step::kDone);
   }

@@ -88,8 +88,8 @@ class QpRig {
                            PdId pd = kPd);
   void remove_region(std::uint32_t key);
 
-  // A packet from the peer. `headers` needs no dest_qpn.
-  Step receive(Headers headers, std::span<const std::byte> payload = {});
+  // A packet from the peer, or from another address. `headers` needs no dest_qpn.
+  Step receive(Headers headers, std::span<const std::byte> payload = {}, bool stranger = false);
   // The frame as it lies on the wire, whoever sent it; it is parsed first.
   Step receive_frame(std::span<const std::byte> frame);
   // The parsed frame as it is.
@@ -127,7 +127,8 @@ class QpRig {
   ReceiveQueue receive_queue;
 
  private:
-  Bytes frame_from_peer(const Headers& headers, std::span<const std::byte> payload);
+  static Bytes frame_by(const FrameTemplate& sender, const Headers& headers,
+                        std::span<const std::byte> payload);
 
   BatchFrames pool_;
   TxBatch tx_;

@@ -57,7 +57,7 @@ def _run(options):
     results = {**layering.check(cpp), **shape.check(sources, [] if below else paths),
                **clang_tools.check_format(ROOT, list(cpp))}
     if not below:
-        results.update(reasons.check(_texts(path for path in paths if path.endswith((*_CPP, ".def", ".txt")))))
+        results.update(reasons.check(_texts(path for path in paths if path.endswith((*_CPP, ".def", ".txt", ".case")))))
     if not options.fast:
         results.update(clang_tools.check_tidy(ROOT, options.build, paths, options.jobs,
                                               set(picked) if below else None))
