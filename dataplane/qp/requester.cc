@@ -28,6 +28,7 @@ void Requester::configure() {
 void Requester::start(std::uint32_t psn) {
   next_psn_ = psn & kPsnMask;
   forget_outstanding();
+  (void)queue_.refresh();  // a doorbell may have come too early; nonsense shows at the next look
 }
 
 void Requester::drain(Turn& turn) {

@@ -105,8 +105,10 @@ class QpPair {
   using Frames = std::vector<std::unique_ptr<HeapFrame>>;
   // What `from` sends now, at most `frames_max` frames.
   [[nodiscard]] Frames transmit(Endpoint& from, std::size_t frames_max = TxBatch::kFramesMax);
-  // Parses the frame as the wire would have brought it, and gives it to `to`.
+  // Parses the frame as the wire would have brought it, and gives it to `to`; `step` says whether
+  // it was done with.
   Drop deliver(Endpoint& to, HeapFrame& frame);
+  Step step = Step::kDone;
   // A frame as the other end of `to` would send it: for answers that no honest peer gives.
   [[nodiscard]] std::unique_ptr<HeapFrame> forge(Endpoint& to, const Headers& headers,
                                                  std::span<const std::byte> payload = {}) const;
@@ -123,8 +125,10 @@ class QpPair {
 
   [[nodiscard]] QpAttributes attributes(bool of_a) const;
 
+  // RESET to RTS.
+  void connect(Endpoint& end);
+
  private:
-  void connect(Endpoint& end, bool is_a);
   PairConfig config_;
 };
 

@@ -216,6 +216,36 @@ TEST(Requester, CountsThroughThePsnWrap) {
   EXPECT_TRUE(same(pair.a, 0, pair.a, 100'000, 3'000));
 }
 
+// A READ takes a PSN for each response: 2^31 bytes at MTU 256 take all that may be outstanding.
+TEST(Requester, ReadsTheLongestMessage) {
+  QpPair pair({.path_mtu = 256, .psn_a = 0xFF'FFF0});
+  constexpr std::uint32_t kLength = 1U << 31U;
+  constexpr std::uint32_t kPsns = kLength / 256;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, kLength)});
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(opcodes(frames), std::vector{Opcode::kRcReadRequest});
+  EXPECT_EQ(frames[0]->frame.packet.reth().length, kLength);
+  const std::vector<std::byte> payload(256);
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    const Headers answer{
+        .opcode = i == 0 ? Opcode::kRcReadResponseFirst : Opcode::kRcReadResponseMiddle,
+        .psn = psn_add(0xFF'FFF0, i),
+        .aeth = {.syndrome = kSyndromeAckUnlimited, .msn = 1}};
+    ASSERT_EQ(pair.deliver(pair.a, *pair.forge(pair.a, answer, payload)), Drop::kNone);
+  }
+  // The last answer is far ahead, but outstanding; the one behind it isn't.
+  const Headers last{.opcode = Opcode::kRcReadResponseMiddle, .psn = psn_add(0xFF'FFF0, kPsns - 1)};
+  EXPECT_EQ(pair.deliver(pair.a, *pair.forge(pair.a, last, payload)), Drop::kOutOfSequence);
+  const Headers beyond{.opcode = Opcode::kRcReadResponseMiddle, .psn = psn_add(0xFF'FFF0, kPsns)};
+  EXPECT_EQ(pair.deliver(pair.a, *pair.forge(pair.a, beyond, payload)), Drop::kStaleResponse);
+  frames = pair.transmit(pair.a);
+  ASSERT_EQ(opcodes(frames), std::vector{Opcode::kRcReadRequest});
+  EXPECT_EQ(frames[0]->frame.packet.psn, psn_add(0xFF'FFF0, 1'000));
+  EXPECT_EQ(frames[0]->frame.packet.reth().length, kLength - 256'000);
+  EXPECT_EQ(frames[0]->frame.packet.reth().address, pair.b.address(256'000));
+}
+
 TEST(Requester, KeepsToTheWindow) {
   QpPair pair({.path_mtu = 256});
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0),

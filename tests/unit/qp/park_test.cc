@@ -1,0 +1,136 @@
+// Memory that isn't resident parks one role of one queue pair: nothing is lost, nothing is done
+// twice, nobody gives up, and after resume() it goes on where it was. The page-fault machinery
+// isn't needed for that: memory is a fake that says kNotResident.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/qp/fake_memory.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WcStatus;
+using abi::WrOpcode;
+
+class Park : public testing::Test {
+ protected:
+  ~Park() override { missing = nullptr; }
+
+  // Nothing of this end's memory from `offset` on is resident.
+  static void page_out(const Endpoint& end, std::size_t offset) {
+    const std::uint64_t start = end.address(offset);
+    const std::uint64_t stop = end.address(end.memory.size());
+    missing = [=](std::uint64_t address) { return address >= start && address < stop; };
+  }
+  void page_in(Endpoint& end) {
+    missing = nullptr;
+    TxBatch tx;
+    Turn turn = end.turn(pair.now, tx);
+    end.qp().resume(turn);
+  }
+  void expect_success(std::uint64_t id) {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe.has_value()) << id;
+    EXPECT_EQ(cqe->wr_id, id);
+    EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+  }
+  [[nodiscard]] bool same(std::size_t at_a, std::size_t at_b, std::size_t length) const {
+    const auto* from = pair.a.memory.data() + at_a;
+    return std::equal(from, from + length, pair.b.memory.data() + at_b);
+  }
+
+  QpPair pair;
+};
+
+TEST_F(Park, TheRequesterStopsWhereItsMemoryIsMissing) {
+  fill_pattern(pair.a.memory, 1);
+  page_out(pair.a, 3'000);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 1'000)});
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 5'000)});
+  pair.exchange();
+  expect_success(1);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_FALSE(pair.a.qp().has_work());
+
+  page_in(pair.a);
+  pair.exchange();
+  expect_success(2);
+  EXPECT_TRUE(same(0, 0, 5'000));
+}
+
+TEST_F(Park, TheCompleterKeepsTheAnswerAndTheTimer) {
+  fill_pattern(pair.b.memory, 2);
+  page_out(pair.a, 1'024);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 2'000)});
+  for (const auto& frame : pair.transmit(pair.a)) {
+    EXPECT_EQ(pair.deliver(pair.b, *frame), Drop::kNone);
+  }
+  const auto answers = pair.transmit(pair.b);
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_EQ(pair.deliver(pair.a, *answers[0]), Drop::kNone);
+  EXPECT_EQ(pair.deliver(pair.a, *answers[1]), Drop::kNone);
+  EXPECT_EQ(pair.step, Step::kParked);
+  // The answer is here, only its place isn't: that is no reason to ask again.
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+
+  page_in(pair.a);
+  EXPECT_NE(pair.a.qp().deadline(), kNever);
+  EXPECT_EQ(pair.deliver(pair.a, *answers[1]), Drop::kNone);
+  EXPECT_EQ(pair.step, Step::kDone);
+  expect_success(1);
+  EXPECT_TRUE(same(0, 0, 2'000));
+  EXPECT_EQ(pair.a.qp().counters().requests_resent, 0U);
+}
+
+TEST_F(Park, TheResponderKeepsTheRequest) {
+  fill_pattern(pair.a.memory, 3);
+  pair.b.post_recv(9, std::array{pair.b.sge(8'000, 1'000)});
+  page_out(pair.b, 0);
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 1'000)});
+  const auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(pair.deliver(pair.b, *frames[0]), Drop::kNone);
+  EXPECT_EQ(pair.step, Step::kParked);
+  EXPECT_FALSE(pair.b.poll_recv().has_value());
+
+  page_in(pair.b);
+  EXPECT_EQ(pair.deliver(pair.b, *frames[0]), Drop::kNone);
+  EXPECT_EQ(pair.step, Step::kDone);
+  EXPECT_TRUE(pair.b.poll_recv().has_value());
+  pair.exchange();
+  expect_success(1);
+  EXPECT_TRUE(same(0, 8'000, 1'000));
+}
+
+TEST_F(Park, TheResponderStopsAnsweringWhereItsMemoryIsMissing) {
+  fill_pattern(pair.b.memory, 4);
+  page_out(pair.b, 1'024);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
+  pair.exchange();
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_FALSE(pair.b.qp().has_work());
+  page_in(pair.b);
+  pair.exchange();
+  expect_success(1);
+  EXPECT_TRUE(same(0, 0, 3'000));
+}
+
+TEST_F(Park, AnErrorEndsIt) {
+  page_out(pair.a, 0);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  pair.exchange();
+  pair.a.to_error(pair.now);
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kWrFlushErr);
+  page_in(pair.a);
+  EXPECT_FALSE(pair.a.qp().has_work());
+  EXPECT_EQ(pair.a.qp().deadline(), kNever);
+}
+
+}  // namespace
+}  // namespace uroce::test
