@@ -94,7 +94,7 @@ int find_gid(ibv_context* context, std::uint8_t port, const ibv_gid& gid) {
 }  // namespace
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 using uroce::control::Command;
 
 extern "C" {

@@ -75,7 +75,7 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 }  // namespace
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 
 extern "C" {
 

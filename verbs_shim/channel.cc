@@ -29,7 +29,7 @@ int read_event(int descriptor, abi::CompletionEvent& event) {
 }  // namespace
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 using uroce::control::Command;
 
 extern "C" {

@@ -47,6 +47,7 @@ Client::~Client() {
 }
 
 const char* Client::socket_path() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): as any library does
   const char* path = std::getenv(control::kSocketVariable);
   return path != nullptr && path[0] != '\0' ? path : control::kSocketDefault;
 }
@@ -55,10 +56,11 @@ int Client::connect() {
   const char* path = socket_path();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof(address.sun_path)) {
+  const std::size_t length = std::strlen(path) + 1;
+  if (length > sizeof(address.sun_path)) {
     return ENAMETOOLONG;
   }
-  std::strcpy(address.sun_path, path);
+  std::memcpy(address.sun_path, path, length);
   descriptor_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (descriptor_ < 0) {
     return errno;

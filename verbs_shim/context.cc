@@ -87,7 +87,7 @@ void ring_doorbell(Qp& qp) {
 
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 
 extern "C" {
 

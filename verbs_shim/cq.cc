@@ -115,7 +115,7 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
 
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 using uroce::control::Command;
 
 extern "C" {

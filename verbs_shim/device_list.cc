@@ -3,8 +3,8 @@
 #include <pthread.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "verbs_shim/client.h"
 #include "verbs_shim/log.h"
@@ -55,7 +55,7 @@ int ask(control::ListDevicesReply& reply) {
   int error = client.connect();
   if (error != 0) {
     complain_once("no daemon answers at %s (%s): no devices", Client::socket_path(),
-                  std::strerror(error));
+                  strerrordesc_np(error));
     return error;
   }
   struct {
@@ -64,7 +64,7 @@ int ask(control::ListDevicesReply& reply) {
   error = client.call("ibv_get_device_list", control::Command::kListDevices, request, reply);
   if (error != 0) {
     complain_once("the daemon at %s refused to list its devices: %s", Client::socket_path(),
-                  reply.header.message[0] != '\0' ? reply.header.message : std::strerror(error));
+                  reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
   }
   return error;
 }
@@ -85,7 +85,7 @@ ibv_device** ibv_get_device_list(int* device_count) {
   if (shim::ask(reply) != 0) {
     reply.count = 0;  // an empty list, as on a machine without devices
   }
-  auto** list = static_cast<ibv_device**>(std::calloc(shim::kDevicesMax + 1, sizeof(ibv_device*)));
+  auto** list = new (std::nothrow) ibv_device*[shim::kDevicesMax + 1]();
   if (list == nullptr) {
     errno = ENOMEM;
     return nullptr;
@@ -106,7 +106,7 @@ ibv_device** ibv_get_device_list(int* device_count) {
   return list;
 }
 
-void ibv_free_device_list(ibv_device** list) { std::free(list); }
+void ibv_free_device_list(ibv_device** list) { delete[] list; }
 
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 

@@ -48,7 +48,7 @@ int gid_count(ibv_context* context, std::uint32_t port) {
 }  // namespace
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 
 extern "C" {
 

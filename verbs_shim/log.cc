@@ -10,7 +10,7 @@ namespace uroce::shim {
 namespace {
 
 bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
+  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): as any library does
   return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
 }
 

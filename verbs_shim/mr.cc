@@ -63,7 +63,7 @@ int register_range(Mr& mr, std::uint64_t iova) {
 }  // namespace
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 
 extern "C" {
 

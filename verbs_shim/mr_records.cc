@@ -59,6 +59,31 @@ class PassedDescriptors {
   std::uint32_t count_ = 0;
 };
 
+// Moves pieces of the description, from `next` on, into the record, until it is full.
+void fill(control::RegMrRequest& request, const MemoryDescription& description, std::size_t& next,
+          PassedDescriptors& passed) {
+  request.piece_count = 0;
+  while (next < description.pieces.size() && request.piece_count < control::kPiecesMax) {
+    abi::MemoryPiece piece = description.pieces[next];
+    if (piece.kind == abi::PieceKind::kDescriptor) {
+      piece.source = passed.place(description, piece.source);
+      if (piece.source == control::kDescriptorsMax) {
+        break;  // no room for its descriptor: it opens the next record
+      }
+    }
+    request.pieces[request.piece_count++] = piece;
+    ++next;
+  }
+  request.more_pieces = next < description.pieces.size() ? 1 : 0;
+}
+
+Client::Part part_of(bool first, bool last) {
+  if (first) {
+    return last ? Client::Part::kOnly : Client::Part::kFirst;
+  }
+  return last ? Client::Part::kLast : Client::Part::kMiddle;
+}
+
 }  // namespace
 
 int share_arenas(Context& context, MemoryDescription& description) {
@@ -80,34 +105,20 @@ int send_registration(Client& client, const control::RegMrRequest& head,
     return ENOMEM;
   }
   auto& request = *reinterpret_cast<control::RegMrRequest*>(record->bytes);
-  std::size_t sent = 0;
-  bool first = true;
+  std::size_t next = 0;
   do {
-    request = head;
+    const bool first = next == 0;
     PassedDescriptors passed;
-    std::uint32_t count = 0;
-    for (; sent < description.pieces.size() && count < control::kPiecesMax; ++sent, ++count) {
-      abi::MemoryPiece& piece = request.pieces[count] = description.pieces[sent];
-      if (piece.kind == abi::PieceKind::kDescriptor) {
-        piece.source = passed.place(description, piece.source);
-        if (piece.source == control::kDescriptorsMax) {
-          break;  // this piece opens the next record
-        }
-      }
-    }
-    const bool last = sent == description.pieces.size();
-    request.piece_count = count;
-    request.more_pieces = last ? 0 : 1;
-    const Client::Part part = first ? (last ? Client::Part::kOnly : Client::Part::kFirst)
-                                    : (last ? Client::Part::kLast : Client::Part::kMiddle);
-    const int error = client.exchange("ibv_reg_mr", control::Command::kRegMr, request.header,
-                                      sizeof(request) + count * sizeof(abi::MemoryPiece),
-                                      reply.header, sizeof(reply), nullptr, passed.all(), part);
+    request = head;
+    fill(request, description, next, passed);
+    const int error = client.exchange(
+        "ibv_reg_mr", control::Command::kRegMr, request.header,
+        sizeof(request) + request.piece_count * sizeof(abi::MemoryPiece), reply.header,
+        sizeof(reply), nullptr, passed.all(), part_of(first, request.more_pieces == 0));
     if (error != 0) {
       return error;
     }
-    first = false;
-  } while (sent < description.pieces.size());
+  } while (request.more_pieces != 0);
   return 0;
 }
 

@@ -3,7 +3,7 @@
 #include "verbs_shim/handle.h"
 #include "verbs_shim/objects.h"
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 using uroce::control::Command;
 
 extern "C" {

@@ -79,7 +79,7 @@ ibv_qp_attr attributes_of(const control::QpAttributesRecord& from, const ibv_qp_
 }  // namespace
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 using uroce::control::Command;
 
 extern "C" {

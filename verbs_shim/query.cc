@@ -137,7 +137,7 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) {
 
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 
 extern "C" {
 

@@ -94,6 +94,7 @@ inline int put_inline(const Qp& qp, std::byte* entry, unsigned opcode,
   int error = 0;
   for (const ibv_sge& sge : sges) {
     if (error == 0) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): verbs have addresses as integers
       error = append_inline(qp, entry, reinterpret_cast<const void*>(sge.addr), sge.length);
     }
   }

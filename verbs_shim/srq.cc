@@ -87,7 +87,7 @@ int get_srq_num(ibv_srq* srq, uint32_t* number) {
 
 }  // namespace uroce::shim
 
-using namespace uroce::shim;  // NOLINT(google-build-using-namespace): the C functions below
+using namespace uroce::shim;
 using uroce::control::Command;
 
 extern "C" {

@@ -55,10 +55,8 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
   if (length <= 0) {
     return -1;
   }
-  if (buffer[length - 1] == '\n') {
-    --length;
-  } else if (static_cast<std::size_t>(length) == size) {
-    --length;  // room for the NUL
+  if (buffer[length - 1] == '\n' || static_cast<std::size_t>(length) == size) {
+    --length;  // the line's end, or the room for the NUL
   }
   buffer[length] = '\0';
   return static_cast<int>(length);
