@@ -121,7 +121,7 @@ class BadInput(E2eCase):
     def test_bad_key_names_line(self):
         path = f"{self.folder}/bad.toml"
         with open(path, "w", encoding="utf-8") as text:
-            text.write('[[port]]\ndevice = "loopback"\nip = ["10.0.0.1/24"]\nspede = 3\n')
+            text.write('[[port]]\nport = "loopback"\nip = ["10.0.0.1/24"]\nspede = 3\n')
         self._expect_refusal("--config", path, says="spede")
 
     def test_missing_config(self):

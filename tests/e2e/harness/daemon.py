@@ -1,7 +1,9 @@
 """A running uroced with a socket of its own."""
 
+import contextlib
 import os
 import signal
+import subprocess
 
 from .process import Process, ProcessFailed, wait_until
 
@@ -52,6 +54,15 @@ class Daemon:
         code = self.process.wait(STOP_SECONDS_MAX)
         if code != 0:
             raise ProcessFailed(f"{self.name} ended with {code} after SIGTERM: {self.process.last_words()}")
+
+    def keep_status(self, logs):
+        """Writes its counters beside the logs: what it saw, for whoever looks into a failure."""
+        if self.process.ended():
+            return
+        with open(os.path.join(logs, f"{self.name}.status"), "w", encoding="utf-8") as out:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run([self.tree.uroce, "status", "--json"], stdout=out, timeout=5, check=False,
+                               env={**os.environ, "UROCE_SOCKET": self.socket}, stdin=subprocess.DEVNULL)
 
     def end(self):
         self.process.end()

@@ -35,6 +35,7 @@ class Wire:
         daemon = Daemon(self.setting.tree, self.setting.folder, self.setting.logs, name, port, ip,
                         [*self.arguments, *arguments], prefix=list(prefix))
         self.setting.addCleanup(daemon.end)
+        self.setting.addCleanup(daemon.keep_status, self.setting.logs)
         self.daemons.append(daemon)
         return daemon
 
