@@ -52,7 +52,7 @@ on() {
   UROCE_SOCKET=$work/$1.sock LD_LIBRARY_PATH=$PWD/build/verbs_shim timeout 120 "${@:2}"
 }
 
-row() { printf '%-34s %-7s %-30s %s\n' "$1" "$2" "$3" "$4"; }
+row() { printf '%-32s %-7s %-31s %s\n' "$1" "$2" "$3" "$4"; }
 
 # pair LABEL DATA FIGURE COMMAND...: server on daemon a, client on daemon b; FIGURE is an awk program over the client's output.
 serve=() connect=() port_flag=-p  # how the program is told its role
@@ -90,7 +90,7 @@ pair "ib_read_bw, 64 KiB" "-" "$bandwidth" ib_read_bw -F -x 1 --report_gbits -n 
 pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }' ib_atomic_bw -F -x 1 -n 2000
 pair "ib_send_lat, 2 B" "-" '$1 == 2 { print $5, "us one way (median)" }' ib_send_lat -F -x 1 -n 1000
 serve=(--server) connect=(--connect) port_flag=--port
-pair "integrity, random operations" "every byte verified" '/operations/ { print $2, $3 ",", $4, $5 }' \
+pair "integrity, random operations" "every byte verified" '/operations/ { print $2, $3, $4, $5 }' \
   build/apps/examples/integrity --ops 20000
 echo
 [[ $failed -eq 0 ]] || die "something failed, see the table"

@@ -97,9 +97,9 @@ Json worker_status(Card& card, std::uint32_t index) {
       drops[std::string(kDropTexts[reason].name)] = c.drops[reason];
     }
   }
-  return {{"worker", index},          {"turns", c.turns},         {"idle_turns", c.idle_turns},
-          {"sleeps", c.sleeps},       {"rx_frames", c.rx_frames}, {"tx_frames", c.tx_frames},
-          {"drops", std::move(drops)}};
+  return {{"worker", index},      {"turns", c.turns},         {"idle_turns", c.idle_turns},
+          {"sleeps", c.sleeps},   {"rx_frames", c.rx_frames}, {"tx_frames", c.tx_frames},
+          {"tx_lost", c.tx_lost}, {"drops", std::move(drops)}};
 }
 
 }  // namespace

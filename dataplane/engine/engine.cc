@@ -136,6 +136,7 @@ WorkerCounters Engine::counters() {
       sum.sleeps += from.sleeps;
       sum.rx_frames += from.rx_frames;
       sum.tx_frames += from.tx_frames;
+      sum.tx_lost += from.tx_lost;
       for (std::size_t reason = 0; reason < kDropCount; ++reason) {
         sum.drops[reason] += from.drops[reason];
       }

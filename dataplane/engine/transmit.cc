@@ -70,7 +70,21 @@ bool Worker::State::send(PortState& port) {
                                                  tx.ready(), tx.ready_count(), now);
   tx.sent(sent);
   counters.tx_frames += sent;
+  if (sent > 0 || tx.ready_count() == 0) {
+    port.refused_since = kNever;
+  } else if (port.refused_since == kNever) {
+    port.refused_since = now;
+  } else if (now - port.refused_since >= kStallMax) {
+    lose_ready(port);
+  }
   return tx.ready_count() < before;
+}
+
+void Worker::State::lose_ready(PortState& port) {
+  TxBatch& tx = port.tx;
+  counters.tx_lost += tx.ready_count();
+  port.releases.insert(port.releases.end(), tx.ready(), tx.ready() + tx.ready_count());
+  tx.keep(0);
 }
 
 }  // namespace uroce

@@ -36,6 +36,7 @@ struct SessionBells {
 struct WorkerCounters {
   std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
   std::uint64_t rx_frames = 0, tx_frames = 0;
+  std::uint64_t tx_lost = 0;                      // the port took nothing for too long
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 

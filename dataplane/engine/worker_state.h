@@ -27,6 +27,11 @@ inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itse
 // A port that pushed back, or a channel whose pipe is full, is tried again after this time.
 inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
 
+// A port that has taken nothing for so long is a cable that was pulled (a peer's shared-memory ring
+// that nobody empties any more): what is sent to it is lost, so that retries run out and programs
+// learn of it.
+inline constexpr Duration kStallMax = 100 * kNanosecondsPerMillisecond;
+
 struct PortState {
   Port* port = nullptr;
   std::uint16_t index = 0;
@@ -37,6 +42,7 @@ struct PortState {
 
   TxBatch tx;
   RunQueue run_queue;
+  Time refused_since = kNever;   // when the port began to take nothing
   std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
   std::vector<Frame*> releases;  // given back to the port in bursts
 };
@@ -97,6 +103,7 @@ struct Worker::State {
   // transmit.cc
   bool transmit(PortState& port);
   bool send(PortState& port);
+  void lose_ready(PortState& port);
   void take_hairpins(PortState& port);
 
   // worker.cc

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "tests/unit/engine/worker_fixture.h"
 
@@ -48,6 +49,21 @@ TEST(Worker, ATurnIsBoundedAndAFullWireLosesNothing) {
   stations.settle();
   ASSERT_TRUE(stations.pair.a.poll_send());
   EXPECT_EQ(stations.pair.b.memory[999'999], std::byte{7});
+}
+
+TEST(Worker, APortThatTakesNothingAnyMoreIsABrokenCable) {
+  Stations stations({}, {.wire_entries = 16, .frames = 512});
+  stations.post_write(1, 1'000'000);
+  std::optional<abi::Cqe> cqe;
+  const Time end = stations.now + 60 * kNanosecondsPerSecond;
+  while (!cqe && stations.now < end) {  // nobody polls the other end
+    stations.now += kNanosecondsPerMillisecond;
+    stations.a.worker.poll(stations.now);
+    cqe = stations.pair.a.poll_send();
+  }
+  ASSERT_TRUE(cqe);
+  EXPECT_EQ(cqe->status, abi::WcStatus::kRetryExcErr);
+  EXPECT_GT(stations.a.worker.counters().tx_lost, 0U);
 }
 
 TEST(Worker, DropsWhatIsForAnotherAddress) {
