@@ -1,5 +1,7 @@
 #include "control/server.h"
 
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -18,6 +20,8 @@ enum Tag : std::uint64_t { kListener, kStop, kNotices, kFirstSession };
 constexpr int kEventsMax = 64;
 constexpr int kRecordsMax = 16;   // of one session in one turn
 constexpr int kNoticesMax = 256;  // in one turn
+
+UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
 
@@ -45,6 +49,7 @@ Server::Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll)
       path_(std::move(path)),
       listener_(std::move(listener)),
       poll_(std::move(poll)),
+      spare_(spare_descriptor()),
       next_id_(kFirstSession) {}
 
 Server::~Server() {
@@ -79,6 +84,9 @@ void Server::run(int stop_descriptor) {
 }
 
 void Server::on_event(std::uint64_t tag, std::uint32_t events) {
+  if (!spare_.valid()) {
+    spare_ = spare_descriptor();
+  }
   switch (tag) {
     case kListener:
       return accept_all();
@@ -105,25 +113,41 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
 void Server::accept_all() {
   for (;;) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) {
+    if (socket.valid()) {
+      accept(std::move(socket));
+    } else if (errno == EMFILE || errno == ENFILE) {
+      turn_away();
+      return;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
       return;
     }
-    const auto peer = peer_of(socket.get());
-    if (!peer) {
-      continue;
-    }
-    const std::uint64_t id = next_id_++;
-    Connection connection{std::move(socket), std::make_unique<Session>(card_, id, *peer), EPOLLIN};
-    if (connections_.size() >= kSessionsMax) {
-      connection.session->refuse(
-          EMFILE, "the daemon serves " + std::to_string(kSessionsMax) + " sessions, no more");
-      (void)flush(connection);
-      continue;
-    }
-    if (watch(connection.socket.get(), EPOLLIN, id)) {
-      connections_.emplace(id, std::move(connection));
-    }
   }
+}
+
+void Server::accept(UniqueFd socket) {
+  const auto peer = peer_of(socket.get());
+  if (!peer) {
+    return;
+  }
+  const std::uint64_t id = next_id_++;
+  Connection connection{std::move(socket), std::make_unique<Session>(card_, id, *peer), EPOLLIN};
+  if (connections_.size() >= kSessionsMax) {
+    connection.session->refuse(
+        EMFILE, "the daemon serves " + std::to_string(kSessionsMax) + " sessions, no more");
+    (void)flush(connection);
+    return;
+  }
+  if (watch(connection.socket.get(), EPOLLIN, id)) {
+    connections_.emplace(id, std::move(connection));
+  }
+}
+
+// There is no descriptor left to accept with; without help the listener would stay readable and the
+// loop would spin. The spare one takes a connection for as long as it needs to be closed.
+void Server::turn_away() {
+  spare_.reset();
+  const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  spdlog::warn("a program was turned away: the daemon has no descriptors left (ulimit -n)");
 }
 
 void Server::serve(Connections::iterator at) {

@@ -37,6 +37,8 @@ class Server {
   Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll);
   Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
   void accept_all();
+  void accept(UniqueFd socket);
+  void turn_away();
   void on_event(std::uint64_t tag, std::uint32_t events);
   void serve(Connections::iterator at);
   bool flush(Connection& connection);
@@ -52,6 +54,7 @@ class Server {
   std::string path_;
   UniqueFd listener_;
   UniqueFd poll_;
+  UniqueFd spare_;  // see turn_away()
   Connections connections_;
   std::uint64_t next_id_;
   bool stopping_ = false;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "control/qp_states.h"
-#include "tests/unit/control/rig.h"
+#include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "control/objects.h"
 
-#include "tests/unit/control/rig.h"
+#include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {

@@ -3,13 +3,14 @@
 #include "control/server.h"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <thread>
 
-#include "tests/unit/control/rig.h"
+#include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
+    raise_descriptor_limit();
     char folder[] = "/tmp/uroce-server-XXXXXX";
     folder_ = ::mkdtemp(folder);
     path = folder_ + "/s";
@@ -34,6 +36,12 @@ class ServerTest : public ::testing::Test {
     ::rmdir(folder_.c_str());
   }
 
+  static void raise_descriptor_limit() {
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  }
   UniqueFd connect() {
     auto connection = connect_to(path);
     EXPECT_TRUE(connection);
@@ -187,6 +195,26 @@ TEST_F(ServerTest, TooManySessionsAreToldSo) {
   const Answer answer = receive(one_more);
   EXPECT_EQ(answer.header.error, EMFILE);
   EXPECT_EQ(answer.header.sequence, 0U);
+}
+
+// The client's descriptor is the last that there may be, so the server has none to accept with.
+TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
+  const UniqueFd first = connect();
+  EXPECT_EQ(ask(first, Command::kListDevices).header.error, 0);
+  UniqueFd refused(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit full{.rlim_cur = static_cast<rlim_t>(refused.get()) + 1, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  EXPECT_EQ(::connect(refused.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            0);
+  EXPECT_EQ(receive(refused).header.error, -1) << "closed, not left waiting";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(ask(first, Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(connect(), Command::kListDevices).header.error, 0);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "tests/unit/control/rig.h"
+#include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {

@@ -1,0 +1,109 @@
+// Control records as a hostile program may send them: whatever comes, the session answers or
+// refuses, and when it ends nothing of it is left.
+//
+// The input is a list of records: command, flags, length of the body (2 bytes), body. The header is
+// made right unless the flags ask for a wrong one, so that changes reach the handlers.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::size_t kRecordsMax = 64;
+constexpr std::size_t kPrefix = 4;
+constexpr std::uint8_t kRawHeader = 0x80;        // the body starts with the header's bytes
+constexpr std::uint8_t kSequenceBit = 0x40;      // of two sequences, so that pieces may continue
+constexpr std::uint8_t kDescriptorsMask = 0x03;  // how many come with it
+
+void require(bool condition, const char* what) {
+  if (!condition) {
+    std::fprintf(stderr, "control_fuzzer: %s\n", what);
+    std::abort();
+  }
+}
+
+Command command_of(std::uint8_t byte) {
+  return byte == 0xFF ? Command::kStatus : static_cast<Command>(byte);
+}
+
+// A memfd like those that shims hand over.
+UniqueFd make_descriptor() {
+  UniqueFd memfd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  require(::ftruncate(memfd.get(), 65'536) == 0, "ftruncate");
+  return memfd;
+}
+
+// Takes one record off the input.
+Record next_record(std::span<const std::uint8_t>* input) {
+  const std::uint8_t command = (*input)[0];
+  const std::uint8_t flags = (*input)[1];
+  const std::size_t wanted = (*input)[2] | static_cast<std::size_t>((*input)[3]) << 8U;
+  *input = input->subspan(kPrefix);
+  const auto body = input->first(std::min(wanted, input->size()));
+  *input = input->subspan(body.size());
+  Record record;
+  for (int i = 0; i < (flags & kDescriptorsMask); ++i) {
+    record.descriptors.push_back(make_descriptor());
+  }
+  if ((flags & kRawHeader) == 0) {
+    RequestHeader header;
+    header.version = abi::kVersion;
+    header.command = command_of(command);
+    header.sequence = (flags & kSequenceBit) != 0 ? 2 : 1;
+    header.length = static_cast<std::uint32_t>(sizeof(header) + body.size());
+    header.descriptor_count = static_cast<std::uint32_t>(record.descriptors.size());
+    const auto bytes = std::as_bytes(std::span(&header, 1));
+    record.bytes.assign(bytes.begin(), bytes.end());
+  }
+  const auto bytes = std::as_bytes(body);
+  record.bytes.insert(record.bytes.end(), bytes.begin(), bytes.end());
+  return record;
+}
+
+// Every reply is whole, and names as many descriptors as it has.
+void check_replies(Session& session) {
+  for (const Record& record : session.outbox()) {
+    ReplyHeader header;
+    require(record.bytes.size() >= sizeof(header), "a reply is shorter than its header");
+    std::memcpy(&header, record.bytes.data(), sizeof(header));
+    require(header.length == record.bytes.size(), "a reply's length is wrong");
+    require(record.bytes.size() <= kRecordMax, "a reply is too long");
+    require(header.descriptor_count == record.descriptors.size(), "a reply's count is wrong");
+    require(header.error >= 0, "an error isn't an errno value");
+    require((header.error == 0) == (header.message[0] == '\0'), "an error has no sentence");
+  }
+  session.outbox().clear();
+}
+
+void run(Card& card, std::span<const std::uint8_t> input) {
+  Session session(card, 1, Peer{::getpid(), ::getuid(), ::getgid()});
+  for (std::size_t i = 0; i < kRecordsMax && input.size() >= kPrefix && !session.finished(); ++i) {
+    session.receive(next_record(&input));
+    check_replies(session);
+    require(!session.waiting(), "a loopback knows every address");
+  }
+}
+
+}  // namespace
+}  // namespace uroce::control
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace uroce::control;
+  static Rig rig;
+  run(rig.card, {data, size});
+  require(rig.card.sessions.empty(), "a session is left");
+  require(rig.card.qpns.count() + rig.card.cqns.count() + rig.card.srqns.count() == 0,
+          "a number is still taken");
+  const Totals& totals = rig.card.totals;
+  require(totals.pds + totals.channels + totals.address_handles == 0, "an object is left");
+  return 0;
+}

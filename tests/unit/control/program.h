@@ -1,0 +1,89 @@
+#pragma once
+
+// A program as a session sees it, without a socket between them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "control/commands.h"
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+
+struct Answer {
+  ReplyHeader header{};
+  Record record;
+
+  [[nodiscard]] std::string message() const { return header.message; }
+  template <typename Body>
+  [[nodiscard]] Body as() const {
+    Body body{};
+    EXPECT_GE(record.bytes.size(), sizeof(Body));
+    std::memcpy(static_cast<void*>(&body), record.bytes.data(),
+                std::min(sizeof(Body), record.bytes.size()));
+    return body;
+  }
+};
+
+// A program without a socket.
+class Program {
+ public:
+  explicit Program(Card& card) : session(card, next_id()++, Peer{::getpid(), ::getuid(), 0}) {}
+
+  template <typename Body>
+  Answer ask(Command command, const Body& body) {
+    return send(make_record(command, body, ++sequence_));
+  }
+  Answer ask(Command command) { return ask(command, RequestHeader{}); }
+  Answer ask_about(Command command, std::uint32_t handle) {
+    return ask(command, HandleRequest{{}, handle, 0});
+  }
+  Answer send(Record record) {
+    session.receive(std::move(record));
+    return take();
+  }
+  // The oldest reply; error -1 if there is none.
+  Answer take() {
+    Answer answer;
+    answer.header.error = -1;
+    if (!session.outbox().empty()) {
+      answer.record = std::move(session.outbox().front());
+      session.outbox().pop_front();
+      std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
+    }
+    return answer;
+  }
+
+  void open() { ASSERT_EQ(ask(Command::kOpenDevice, OpenDeviceRequest{}).header.error, 0); }
+  std::uint32_t make_pd() { return ask(Command::kAllocPd).as<HandleReply>().handle; }
+  std::uint32_t make_cq() {
+    CreateCqRequest request{};
+    request.entries = 16;
+    request.cookie = 77;
+    return ask(Command::kCreateCq, request).as<CreateCqReply>().handle;
+  }
+  CreateQpRequest rc_qp(std::uint32_t pd, std::uint32_t cq) {
+    CreateQpRequest request{};
+    request.type = static_cast<std::uint32_t>(QpType::kRc);
+    request.pd = pd;
+    request.send_cq = request.recv_cq = cq;
+    request.max_send_wr = request.max_recv_wr = 8;
+    request.max_send_sge = request.max_recv_sge = 2;
+    request.cookie = 99;
+    return request;
+  }
+
+  Session session;
+
+ private:
+  static std::uint64_t& next_id() {
+    static std::uint64_t id = 1;
+    return id;
+  }
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace uroce::control
