@@ -222,11 +222,10 @@ Status EthdevPort::start() {
 // Where the driver has receive interrupts, their descriptors; else the sockets that it opened, one
 // a queue, which poll as readable when frames are there. Otherwise none, and the worker naps.
 void EthdevPort::find_wait_descriptors(const std::vector<int>& known) {
-  const bool guest = device_name_.starts_with("net_virtio_user");
-  for (std::uint16_t i = 0; i < rx_queues_; ++i) {
+  const bool interrupts = device_name_.starts_with("net_virtio_user") || is_pci_address(spec_);
+  for (std::uint16_t i = 0; i < rx_queues_ && interrupts; ++i) {
     const int descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(id_, i);
-    if (descriptor >= 0 && (guest || is_pci_address(spec_)) &&
-        rte_eth_dev_rx_intr_enable(id_, i) == 0) {
+    if (descriptor >= 0 && rte_eth_dev_rx_intr_enable(id_, i) == 0) {
       rte_eth_dev_rx_intr_disable(id_, i);
       queues_[i]->wait_descriptor = descriptor;
       queues_[i]->interrupts = true;
