@@ -54,16 +54,18 @@ int readiness(const ibv_context* context) {
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   Qp& qp = *of(base);
-  int error = readiness(base->context);
-  if (base->state == IBV_QPS_RESET || base->srq != nullptr) {
-    error = EINVAL;  // there is no receive queue to post to (IBTA vol. 1, 10.3.1)
+  if (base->state == IBV_QPS_RESET || qp.recv.control == nullptr) {
+    *bad_wr = wr;  // there is no receive queue to post to (IBTA vol. 1, 10.3.1)
+    return EINVAL;
   }
   qp.recv.lock.lock();
-  error = post_chain(qp.recv, error, wr, bad_wr);
-  if (base->state == IBV_QPS_ERR) {
-    ring_doorbell(qp);  // no message will come to take it: the worker must flush it
-  }
+  const int error = post_chain(qp.recv, readiness(base->context), wr, bad_wr);
   qp.recv.lock.unlock();
+  // Pairs with the daemon's, between its wish for doorbells and its look at the ring (abi/ring.h).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (qp.recv.control->consumer.bell_wanted.load(std::memory_order_relaxed) != 0) {
+    ring_doorbell(qp);
+  }
   return error;
 }
 

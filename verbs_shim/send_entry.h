@@ -46,7 +46,8 @@ constexpr bool may_post(unsigned type, unsigned opcode) {
 // 10.3.1); in SQD, SQE and ERR requests are taken and wait or are flushed.
 inline int readiness_to_send(const Qp& qp) {
   const ibv_qp_state state = qp.base.qp_base.state;
-  if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
+  if (qp.send.control == nullptr || state == IBV_QPS_RESET || state == IBV_QPS_INIT ||
+      state == IBV_QPS_RTR) {
     return EINVAL;
   }
   return of(qp.base.qp_base.context)->client.alive() ? 0 : EIO;

@@ -20,6 +20,11 @@ namespace uroce::abi {
 // overwrites) them.
 struct alignas(kCacheLine) RingIndex {
   std::atomic<std::uint32_t> value;
+  // Only beside a receive ring's consumer: not 0 when the queue pair is in ERR, where no message
+  // will come to take what is posted. The daemon sets it (sequentially consistent) and then empties
+  // the ring; the program publishes what it posted, and behind a full fence looks here whether to
+  // ring the doorbell. One of the two so sees the other.
+  std::atomic<std::uint32_t> bell_wanted;
 };
 static_assert(sizeof(RingIndex) == kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);

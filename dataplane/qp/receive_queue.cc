@@ -56,7 +56,14 @@ void ReceiveQueue::reset() {
   const LockWhen lock(shared_, lock_);
   consumer_ = control_->producer.value.load(std::memory_order_acquire);
   control_->consumer.value.store(consumer_, std::memory_order_release);
+  control_->consumer.bell_wanted.store(0, std::memory_order_relaxed);
   broken_ = false;
+}
+
+void ReceiveQueue::ask_for_doorbells() {
+  // Pairs with the program's fence between publishing and looking here (abi/ring.h).
+  control_->consumer.bell_wanted.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace uroce

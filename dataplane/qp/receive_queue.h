@@ -42,6 +42,10 @@ class ReceiveQueue {
   // For a queue pair that goes to RESET: what was posted is forgotten, without completions.
   void reset();
 
+  // From now on, until reset(), the program rings for each receive that it posts. REQUIRES: the
+  // queue belongs to one queue pair.
+  void ask_for_doorbells();
+
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] std::uint32_t sge_max() const { return sge_max_; }
 

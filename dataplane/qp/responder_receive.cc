@@ -97,6 +97,7 @@ void Responder::flush(Turn& turn) {
     }
     return;
   }
+  queue->ask_for_doorbells();
   while (queue->take(&receive_) == ReceiveQueue::Take::kTaken) {
     complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
   }

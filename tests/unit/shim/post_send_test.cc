@@ -131,6 +131,16 @@ TEST_F(PostSend, PostsReceives) {
   EXPECT_EQ(bad_receive, &first);
 }
 
+TEST_F(PostSend, RingsForReceivesWhereNobodyWouldTakeThem) {
+  ibv_recv_wr wr{.wr_id = 1, .next = nullptr, .sg_list = sges, .num_sge = 1};
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(qp, &wr, &bad_receive), 0);
+  EXPECT_EQ(daemon.doorbells().top.load(), 0U);
+  daemon.recv_ring().consumer.bell_wanted.store(1);
+  ASSERT_EQ(ibv_post_recv(qp, &wr, &bad_receive), 0);
+  EXPECT_EQ(daemon.doorbells().top.load(), 1U);
+}
+
 TEST_F(PostSend, BuildsBatches) {
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
   ASSERT_NE(extended, nullptr);
