@@ -28,6 +28,9 @@ void Requester::on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& tur
   if (!acknowledge_before(psn, turn)) {
     return retry_early(turn);
   }
+  // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
+  // would use up retry_cnt, loss by loss.
+  retries_left_ = qp_.attributes_.retry_cnt;
   if (rnr_retries_left_ == 0) {
     return fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);
   }

@@ -15,7 +15,7 @@ constexpr std::uint64_t kSeedsDefault = 300;
 
 // 1655 found a receive that is held for a message whose sender has failed (the checker expected it
 // to be untouched).
-constexpr std::uint64_t kRegressions[] = {1655};
+constexpr std::uint64_t kRegressions[] = {1655, 25'442};
 
 bool run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
   World world(seed);

@@ -174,6 +174,17 @@ TEST(Retransmit, WaitsForAReceiveForEverWithSeven) {
   EXPECT_EQ(cqe->status, WcStatus::kSuccess);
 }
 
+// A receiver that isn't ready lives: losses while we wait for it don't add up to retry_cnt.
+TEST(Retransmit, AnRnrNakRefillsRetryCnt) {
+  QpPair pair({.retry_cnt = 1, .rnr_retry = 7});
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
+  int tries = 0;
+  pair.run([&](const Packet&, bool to_b) { return to_b && tries++ % 2 == 0; }, 40);
+  EXPECT_GT(pair.a.qp().counters().timeouts, 10U);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_EQ(pair.a.qp().state(), QpState::kRts);
+}
+
 TEST(Retransmit, GivesUpWaitingForAReceive) {
   QpPair pair({.rnr_retry = 2});
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
