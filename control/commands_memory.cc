@@ -64,6 +64,12 @@ Status collect_pieces(Session& session, const RegMrRequest& head, Request& reque
     return Error{ENOMEM, "a memory region has at most " + std::to_string(kRegionPiecesMax) +
                              " pieces; the memory is too fragmented"};
   }
+  // A descriptor is of use only to a piece, and the daemon has few.
+  if (partial.descriptors.size() + request.descriptors.size() > kRegionDescriptorsMax) {
+    return Error{EMFILE, "a memory region lies in at most " +
+                             std::to_string(kRegionDescriptorsMax) +
+                             " files that are passed by descriptor"};
+  }
   const auto first_descriptor = static_cast<std::uint32_t>(partial.descriptors.size());
   const std::size_t first_piece = partial.pieces.size();
   partial.pieces.resize(first_piece + head.piece_count);
@@ -94,6 +100,7 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
     session.registration.emplace().sequence = head.header.sequence;
   }
   if (Status status = collect_pieces(session, head, request); !status) {
+    session.registration.reset();
     return status.error();
   }
   if (head.more_pieces != 0) {

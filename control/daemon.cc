@@ -46,6 +46,9 @@ void raise_descriptor_limit() {
 void Daemon::block_signals() {
   const sigset_t signals = stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Programs hold the other ends of our pipes. One that closes its end is answered with EPIPE; it
+  // must not take the daemon with it.
+  (void)::signal(SIGPIPE, SIG_IGN);
 }
 
 Result<std::unique_ptr<Daemon>> Daemon::start(const DaemonOptions& options) {

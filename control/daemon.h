@@ -27,7 +27,8 @@ class Daemon {
   // Serves until SIGTERM, SIGINT or SIGHUP. REQUIRES: block_signals() was called before start().
   void run();
 
-  // Blocks the signals that run() waits for, in the calling thread and those it starts later.
+  // Blocks the signals that run() waits for, in the calling thread and those it starts later, and
+  // ignores SIGPIPE.
   static void block_signals();
 
  private:

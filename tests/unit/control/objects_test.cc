@@ -204,5 +204,24 @@ TEST_F(ObjectsTest, PiecesMayComeInSeveralRecords) {
   EXPECT_FALSE(program.session.registration.has_value());
 }
 
+TEST_F(ObjectsTest, DescriptorsWithoutPiecesDontPileUp) {
+  RegMrRequest request{};
+  request.pd = pd;
+  request.more_pieces = 1;
+  Answer answer;
+  for (std::uint32_t sent = 0; sent <= kRegionDescriptorsMax; sent += kDescriptorsMax) {
+    Record record = make_record(Command::kRegMr, request, 5);
+    for (std::uint32_t i = 0; i < kDescriptorsMax; ++i) {
+      record.descriptors.emplace_back(::dup(STDOUT_FILENO));
+    }
+    constexpr std::uint32_t kCount = kDescriptorsMax;
+    std::memcpy(record.bytes.data() + offsetof(RequestHeader, descriptor_count), &kCount,
+                sizeof(kCount));
+    answer = program.send(std::move(record));
+  }
+  EXPECT_EQ(answer.header.error, EMFILE) << answer.message();
+  EXPECT_FALSE(program.session.registration.has_value());
+}
+
 }  // namespace
 }  // namespace uroce::control
