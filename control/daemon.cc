@@ -44,6 +44,9 @@ void raise_descriptor_limit() {
 }  // namespace
 
 void Daemon::block_signals() {
+  // Programs and the peers of shared-memory ports (whose drivers write to sockets) vanish at any
+  // time.
+  std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // Programs hold the other ends of our pipes. One that closes its end is answered with EPIPE; it

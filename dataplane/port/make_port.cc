@@ -1,5 +1,7 @@
 #include "dataplane/port/make_port.h"
 
+#include <net/if.h>
+
 #include <cctype>
 #include <cerrno>
 
@@ -36,6 +38,22 @@ bool is_pci_address(std::string_view spec) {
   return true;
 }
 
+namespace {
+
+// The kernel's interface that a vdev string of these drivers must name; empty for the others.
+std::string kernel_interface(const std::string& spec) {
+  constexpr std::string_view kKey = ",iface=";
+  const std::size_t key = spec.find(kKey);
+  if ((spec.find("net_af_packet") != 0 && spec.find("net_af_xdp") != 0) ||
+      key == std::string::npos) {
+    return {};
+  }
+  const std::size_t start = key + kKey.size();
+  return spec.substr(start, spec.find(',', start) - start);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptions& options) {
   if (options.mtu < kPortMtuMin || options.mtu > kPortMtuMax) {
     return Error{EINVAL, "port " + spec + ": MTU " + std::to_string(options.mtu) +
@@ -49,6 +67,11 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
     return Error{EINVAL, "port " + spec +
                              ": neither loopback, nor a PCI address such as 0000:01:00.0, nor a "
                              "vdev string such as net_af_packet0,iface=eth0"};
+  }
+  const std::string interface = kernel_interface(spec);
+  if (!interface.empty() && ::if_nametoindex(interface.c_str()) == 0) {
+    return Error{ENODEV, "port " + spec + ": there is no network interface " + interface +
+                             " here; `ip link` lists those there are"};
   }
   if (!eal_is_running()) {
     return Error{EINVAL, "port " + spec + ": needs DPDK's EAL, which doesn't run"};

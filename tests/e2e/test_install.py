@@ -1,0 +1,61 @@
+"""What `meson install` puts where, and that it runs from there."""
+
+import os
+import subprocess
+
+from harness.case import E2eCase
+from harness.process import Process, wait_until
+from harness.wires import free_tcp_port
+
+_FILES = ("bin/uroce", "sbin/uroced", "share/man/man8/uroced.8", "share/man/man1/uroce.1", "share/man/man5/uroce.toml.5",
+          "lib/systemd/system/uroced.service")
+
+
+class Install(E2eCase):
+    def setUp(self):
+        super().setUp()
+        answer = subprocess.run(["meson", "install", "-C", self.tree.root, "--no-rebuild", "--destdir", self.folder],
+                                capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.prefix = f"{self.folder}/usr/local"
+
+    def _find(self, name):
+        found = [os.path.join(folder, name) for folder, _, files in os.walk(self.folder) if name in files]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def test_files(self):
+        for path in _FILES:
+            self.assertTrue(os.path.exists(f"{self.prefix}/{path}"), path)
+        self.assertIn("uroce/libibverbs.so.1", self._find("libibverbs.so.1"))
+        self.assertTrue(os.path.exists(self._find("uroce.toml")))
+        with open(f"{self.prefix}/lib/systemd/system/uroced.service", encoding="utf-8") as unit:
+            self.assertIn("ExecStart=/usr/local/sbin/uroced", unit.read())
+
+    def test_pkg_config(self):
+        folder = os.path.dirname(self._find("uroce.pc"))
+        answer = subprocess.run(["pkg-config", "--libs", "uroce"], capture_output=True, text=True, check=False,
+                                env={**os.environ, "PKG_CONFIG_PATH": folder})
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("libibverbs.so.1", answer.stdout)
+
+    def test_runs(self):
+        """`uroce run` of the installed tree finds the installed shim and daemon."""
+        script = ("ibv_rc_pingpong -g 1 -c -n 50 -p $PORT >/dev/null & server=$!; "
+                  "until ibv_rc_pingpong -g 1 -c -n 50 -p $PORT 127.0.0.1; do "
+                  "kill -0 $server || exit 1; done; wait $server; "
+                  "echo $LD_LIBRARY_PATH")
+        answer = subprocess.run([f"{self.prefix}/bin/uroce", "run", "--", "bash", "-c", script],
+                                capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+                                env={"PATH": os.environ["PATH"], "TMPDIR": self.folder, "PORT": str(free_tcp_port())})
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertIn(self.folder, answer.stdout.splitlines()[-1])
+
+    def test_example_configuration(self):
+        """The installed configuration is one that the daemon accepts."""
+        socket = f"{self.folder}/example.sock"
+        daemon = Process([f"{self.prefix}/sbin/uroced", "--config", self._find("uroce.toml"), "--socket", socket],
+                         "uroced", self.logs)
+        self.addCleanup(daemon.end)
+        wait_until(lambda: os.path.exists(socket) or daemon.ended(), 30, "the daemon's socket")
+        self.assertFalse(daemon.ended(), daemon.err())
