@@ -144,6 +144,9 @@ void Requester::fail_refused(Turn& turn) {
   if (queue_.tail() == queue_.head()) {
     return;
   }
+  if (draining_ && queue_.tail() == begun_index_) {
+    return;  // what wasn't begun before SQD waits for RTS, wrong or not
+  }
   const SendEntry& entry = queue_.entry(queue_.tail());
   if (entry.stage == SendStage::kRefused) {
     fail_oldest(entry.status, static_cast<Failure>(entry.vendor_err), turn);

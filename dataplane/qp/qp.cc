@@ -46,7 +46,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       if (from == QpState::kRtr) {
         requester_.start(attributes_.sq_psn);
       } else {
-        requester_.undrain();
+        requester_.undrain(turn);
       }
       break;
     case QpState::kSqd:

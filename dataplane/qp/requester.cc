@@ -37,6 +37,11 @@ void Requester::drain(Turn& turn) {
   announce_drained(turn);
 }
 
+void Requester::undrain(Turn& turn) {
+  draining_ = false;
+  fail_refused(turn);
+}
+
 // IBTA vol. 1, 10.3.1.1.6: the event comes when every message that was begun is done.
 void Requester::announce_drained(Turn& turn) {
   if (!draining_ || drained_announced_ || queue_.tail() != begun_index_) {

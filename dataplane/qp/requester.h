@@ -58,7 +58,7 @@ class Requester {
   // RTS -> SQD: begins no new message; kSqDrained is announced when all that was begun is done.
   void drain(Turn& turn);
   // SQD -> RTS.
-  void undrain() { draining_ = false; }
+  void undrain(Turn& turn);
   // ERR: completes everything posted with kWrFlushErr, now and at each doorbell.
   void flush(Turn& turn);
   // RESET: forgets everything.

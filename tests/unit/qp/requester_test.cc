@@ -341,6 +341,31 @@ TEST(Requester, DrainsAndGoesOn) {
   expect_success(pair.a, 2);
 }
 
+// A request that will be refused hasn't begun either: it fails once the queue pair sends again.
+TEST(Requester, DrainsInFrontOfARequestThatIsWrong) {
+  QpPair pair;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  abi::SendWr wrong = rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0);
+  wrong.opcode = WrOpcode::kTso;
+  pair.a.post_send(wrong, std::array{pair.a.sge(0, 8)});
+  const auto begun = pair.transmit(pair.a);
+  ASSERT_EQ(begun.size(), 1U);
+  pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
+
+  EXPECT_EQ(pair.deliver(pair.b, *begun[0]), Drop::kNone);
+  pair.exchange();
+  EXPECT_TRUE(pair.a.announced(AsyncEvent::kSqDrained));
+  expect_success(pair.a, 1);
+  EXPECT_EQ(pair.a.qp().state(), QpState::kSqd);
+
+  pair.a.modify({.state = QpState::kRts}, kQpMaskState, pair.now);
+  pair.exchange();
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kLocQpOpErr);
+  EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
+}
+
 TEST(Requester, AnnouncesADrainedQueueAtOnceWhenNothingIsOutstanding) {
   QpPair pair;
   pair.a.modify({.state = QpState::kSqd, .sqd_async_notify = true}, kQpMaskState, pair.now);
