@@ -14,7 +14,7 @@ enum class PieceKind : std::uint32_t {
                 // file
   kMapFiles,  // the daemon opens /proc/<pid>/map_files/<map_start>-<map_end>, `offset` is the place
               // in that file; falls back to kRemote if refused
-  kRemote,    // by process_vm_readv/writev
+  kRemote,    // through /proc/<pid>/mem
 };
 
 struct MemoryPiece {

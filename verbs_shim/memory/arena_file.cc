@@ -53,6 +53,12 @@ Result<ArenaFile> ArenaFile::make(std::uint64_t page_size) {
   return arena;
 }
 
+bool ArenaFile::intact() const {
+  struct stat status = {};
+  return ::fstat(memfd_.get(), &status) == 0 && status.st_ino == inode_ &&
+         major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
+}
+
 Result<std::uint64_t> ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
   if (taken_since_reclaim_ >= reclaim_at_) {
     reclaim();

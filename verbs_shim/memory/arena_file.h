@@ -30,6 +30,10 @@ class ArenaFile {
            area.device_minor == device_minor_;
   }
 
+  // Whether the descriptor is still ours. Some programs close all that they don't know; pages that
+  // lie in the arena stay, but nothing new may be put into whatever has the number now.
+  [[nodiscard]] bool intact() const;
+
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo
   // 2 MiB so that the kernel may use huge pages. Gives back first what the program has unmapped, if
   // that may be much.

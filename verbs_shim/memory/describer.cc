@@ -69,9 +69,9 @@ Describer::Describer(SharingState& state, std::uint64_t address, std::uint64_t l
       writing_((access & kWriting) != 0) {}
 
 Result<MemoryDescription> Describer::run() {
-  MemoryMap map;
+  state_.map.refresh();
   for (std::uint64_t at = first_; at < end_;) {
-    const auto area = map.at_or_above(at);
+    const auto area = state_.map.at_or_above(at);
     if (!area || area->start > at) {
       return Error{EFAULT, "nothing is mapped at " + hexadecimal(at)};
     }
@@ -144,7 +144,7 @@ std::optional<std::uint32_t> Describer::descriptor_of(const MappedArea& area) {
 
 std::optional<std::uint32_t> Describer::arena_of(std::uint64_t page_size) {
   for (std::uint32_t i = 0; i < state_.arenas.size(); ++i) {
-    if (state_.arenas[i].page_size() == page_size) {
+    if (state_.arenas[i].page_size() == page_size && state_.arenas[i].intact()) {
       return i;
     }
   }

@@ -17,6 +17,7 @@ namespace uroce::shim {
 struct SharingState {
   std::vector<ArenaFile> arenas;
   Converter converter;
+  MemoryMap map;
   bool share = true;  // UROCE_MEMORY is not "copy"
 };
 

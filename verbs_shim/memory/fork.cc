@@ -93,6 +93,7 @@ void after_fork_in_child() {
   // From here on the heap is the child's own.
   sharing->arenas.clear();
   sharing->converter.forget();
+  sharing->map.forget();
   forget_locked_memory();
   if (copied_pipe[0] >= 0) {
     ::close(copied_pipe[0]);

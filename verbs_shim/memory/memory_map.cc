@@ -100,24 +100,47 @@ MappedArea from_query(const ProcmapQuery& query, const char* name) {
 
 }  // namespace
 
-MemoryMap::MemoryMap() : file_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+namespace {
+
+// 0 and the area, ENOENT, or why the kernel can't say.
+int query_area(int file, std::uint64_t address, MappedArea* area) {
+  char name[4096];
+  ProcmapQuery query = {};
+  query.size = sizeof(query);
+  query.query_flags = kCoveringOrNext;
+  query.query_addr = address;
+  query.vma_name_size = sizeof(name);
+  query.vma_name_addr = reinterpret_cast<std::uintptr_t>(name);
+  if (::ioctl(file, kProcmapQuery, &query) != 0) {
+    return errno;
+  }
+  *area = from_query(query, name);
+  return 0;
+}
+
+}  // namespace
 
 std::optional<MappedArea> MemoryMap::at_or_above(std::uint64_t address) {
-  if (areas_.empty()) {
-    char name[4096];
-    ProcmapQuery query = {};
-    query.size = sizeof(query);
-    query.query_flags = kCoveringOrNext;
-    query.query_addr = address;
-    query.vma_name_size = sizeof(name);
-    query.vma_name_addr = reinterpret_cast<std::uintptr_t>(name);
-    if (::ioctl(file_.get(), kProcmapQuery, &query) == 0) {
-      return from_query(query, name);
+  if (by_query_) {
+    MappedArea area;
+    int failed = query_area(file_.get(), address, &area);
+    if (failed != 0 && failed != ENOENT) {
+      // Not open yet; or the program has closed what it didn't know, so the number isn't ours.
+      static_cast<void>(file_.release());
+      file_.reset(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+      failed = query_area(file_.get(), address, &area);
     }
-    if (errno == ENOENT) {
+    if (failed == 0) {
+      return area;
+    }
+    if (failed == ENOENT) {
       return std::nullopt;
     }
-    areas_ = all();  // an older kernel
+    by_query_ = false;
+    file_.reset();
+  }
+  if (areas_.empty()) {
+    areas_ = all();
   }
   const auto found =
       std::upper_bound(areas_.begin(), areas_.end(), address,

@@ -32,20 +32,28 @@ struct MappedArea : AreaRange {
 // Visits all mappings, ascending, without touching the heap: for a fork's child.
 void for_each_area(void (*visit)(const AreaRange&));
 
-// REQUIRES: used within the process that made it (a fork's child makes its own).
 class MemoryMap {
  public:
-  MemoryMap();
+  // by_query: ask for single areas where the kernel can (6.11); else all are read.
+  explicit MemoryMap(bool by_query = true) : by_query_(by_query) {}
 
   // The area at `address`, else the next above it; nothing where there is none.
   [[nodiscard]] std::optional<MappedArea> at_or_above(std::uint64_t address);
+
+  // Before a new question: what an older kernel was read from isn't true for long.
+  void refresh() { areas_.clear(); }
+
+  // In a fork's child: the file shows the parent's memory.
+  void forget() { file_.reset(); }
 
   // All areas, ascending. Not a snapshot: an area that moves meanwhile can be missed.
   [[nodiscard]] static std::vector<MappedArea> all();
 
  private:
-  UniqueFd file_;                  // /proc/self/maps, for the ioctl
-  std::vector<MappedArea> areas_;  // where the kernel lacks it (before 6.11)
+  // /proc/self/maps, for the ioctl. Kept open, because opening it costs more than all the rest.
+  UniqueFd file_;
+  bool by_query_;
+  std::vector<MappedArea> areas_;  // where not by_query_
 };
 
 }  // namespace uroce::shim

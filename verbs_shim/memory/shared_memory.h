@@ -42,8 +42,8 @@ void release_memory(std::uint64_t address, std::uint64_t length, std::uint32_t a
 // REQUIRES: `index` came in a description of this process.
 Arena arena(std::uint32_t index);
 
-// Lets the daemon use process_vm_readv/writev on us where Yama would forbid it. Once a session;
-// the last daemon wins, because the kernel keeps one.
+// Lets the daemon open our /proc/PID/mem where Yama would forbid it. Once a session, before any
+// kRemote; the last daemon wins, because the kernel keeps one.
 void allow_daemon(int daemon_pid);
 
 }  // namespace uroce::shim

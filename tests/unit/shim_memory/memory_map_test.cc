@@ -1,0 +1,86 @@
+#include "verbs_shim/memory/memory_map.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+namespace uroce::test {
+namespace {
+
+using shim::AreaRange;
+using shim::MemoryMap;
+
+constexpr std::uint64_t kPage = 4096;
+
+std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+class MemoryMapTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    memory_ =
+        ::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ::mprotect(at(1), kPage, PROT_READ);
+    ::munmap(at(2), kPage);
+  }
+  void TearDown() override { ::munmap(memory_, 4 * kPage); }
+  void* at(std::uint64_t page) const { return static_cast<std::byte*>(memory_) + page * kPage; }
+
+  void* memory_ = nullptr;
+  MemoryMap map_{GetParam()};
+};
+
+TEST_P(MemoryMapTest, FindsTheAreaThatCovers) {
+  const auto area = map_.at_or_above(number_of(at(1)) + 5);
+  ASSERT_TRUE(area);
+  EXPECT_EQ(area->start, number_of(at(1)));
+  EXPECT_EQ(area->end, number_of(at(2)));
+  EXPECT_EQ(area->protection, PROT_READ);
+  EXPECT_FALSE(area->shared);
+  EXPECT_EQ(area->inode, 0U);
+  EXPECT_EQ(area->page_size, kPage);
+}
+
+TEST_P(MemoryMapTest, FindsTheNextAboveAHole) {
+  const auto area = map_.at_or_above(number_of(at(2)));
+  ASSERT_TRUE(area);
+  EXPECT_EQ(area->start, number_of(at(3)));
+}
+
+TEST_P(MemoryMapTest, NothingIsAboveEverything) { EXPECT_FALSE(map_.at_or_above(~0ULL - kPage)); }
+
+TEST_P(MemoryMapTest, SeesWhatChanged) {
+  ASSERT_TRUE(map_.at_or_above(number_of(at(0))));
+  ::mprotect(at(0), kPage, PROT_READ);
+  map_.refresh();
+  EXPECT_EQ(map_.at_or_above(number_of(at(0)))->protection, PROT_READ);
+}
+
+TEST_P(MemoryMapTest, KnowsTheStackByName) {
+  // The main thread's, which runs the tests.
+  const auto area = map_.at_or_above(number_of(__builtin_frame_address(0)));
+  ASSERT_TRUE(area);
+  EXPECT_EQ(area->name, "[stack]");
+}
+
+INSTANTIATE_TEST_SUITE_P(BothWays, MemoryMapTest, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "Query" : "Parse"; });
+
+const void* wanted;
+int visits;
+
+TEST(ForEachArea, VisitsEachOnce) {
+  wanted = ::mmap(nullptr, kPage, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  visits = 0;
+  shim::for_each_area([](const AreaRange& area) {
+    if (area.start == number_of(wanted)) {
+      ++visits;
+      EXPECT_EQ(area.end - area.start, kPage);
+      EXPECT_EQ(area.protection, PROT_READ);
+      EXPECT_TRUE(area.shared);
+    }
+  });
+  EXPECT_EQ(visits, 1);
+  ::munmap(const_cast<void*>(wanted), kPage);
+}
+
+}  // namespace
+}  // namespace uroce::test
