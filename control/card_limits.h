@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kRegionsMax = KeyTable::kKeysDefault;
 // Of one session.
 inline constexpr std::uint32_t kSessionQpsMax =
     kQpsMax < abi::kDoorbellSlots ? kQpsMax : abi::kDoorbellSlots;
-inline constexpr std::uint32_t kRegionPiecesMax = 65'536;  // over all records of one kRegMr
+inline constexpr std::uint32_t kRegionPiecesMax = 65'536;    // over all records of one kRegMr
 inline constexpr std::uint32_t kRegionDescriptorsMax = 256;  // over all records of one kRegMr
 
 // Bytes from one worker's status to the next: programs map whole pages.

@@ -26,8 +26,8 @@ def _prepared(name, options, pick):
     if configured.outcome == "failed":
         return build, [], [configured]
     tests = [test for test in build.introspect("tests") if pick(_suites(test))]
-    programs = sorted({build.path_in(test["cmd"][0]) for test in tests
-                       if test["cmd"][0].startswith(build.folder)})
+    programs = sorted({build.path_in(word) for test in tests for word in test["cmd"]
+                       if word.startswith(build.folder + "/")})
     if not programs:
         return build, [], []
     made = build.make(programs, options.jobs)

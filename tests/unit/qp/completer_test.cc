@@ -244,6 +244,7 @@ TEST_F(Completer, C9_7_5_2_FatalNaksFailTheRequestTheyName) {
     Failure failure;
   } rows[] = {
       {Nak::kInvalidRequest, WcStatus::kRemInvReqErr, Failure::kNakInvalidRequest},
+      {Nak::kInvalidRdRequest, WcStatus::kRemInvReqErr, Failure::kNakInvalidRequest},
       {Nak::kRemoteAccess, WcStatus::kRemAccessErr, Failure::kNakRemoteAccess},
       {Nak::kRemoteOperational, WcStatus::kRemOpErr, Failure::kNakRemoteOperation},
   };
