@@ -1,58 +1,16 @@
 #include "apps/uroce_status.h"
 
-#include <poll.h>
-
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "control/protocol.h"
-#include "control/record_socket.h"
 #include "control/socket_path.h"
-#include "dataplane/abi/version.h"
+#include "control/status_client.h"
 
 namespace uroce {
 namespace {
 
-using control::ReplyHeader;
 using Json = nlohmann::ordered_json;
-
-// The report's text, put together from its pieces.
-Result<std::string> fetch(const std::string& socket) {
-  const auto connection = control::connect_to(socket);
-  if (!connection) {
-    return connection.error();
-  }
-  control::RequestHeader request;
-  request.version = abi::kVersion;
-  request.command = control::Command::kStatus;
-  request.length = sizeof(request);
-  control::Record record;
-  record.bytes.resize(sizeof(request));
-  std::memcpy(record.bytes.data(), &request, sizeof(request));
-  if (control::send_record(connection->get(), record) != control::Sending::kSent) {
-    return Error{EIO, "the daemon at " + socket + " closed the connection"};
-  }
-  std::string text;
-  for (;;) {
-    ReplyHeader header;
-    if (control::receive_record(connection->get(), &record) != control::Receipt::kRecord ||
-        record.bytes.size() < sizeof(header)) {
-      return Error{EIO, "the daemon at " + socket + " closed the connection"};
-    }
-    std::memcpy(&header, record.bytes.data(), sizeof(header));
-    if (header.error != 0) {
-      header.message[control::kMessageMax - 1] = '\0';
-      return Error{header.error, header.message};
-    }
-    text.append(reinterpret_cast<const char*>(record.bytes.data()) + sizeof(header),
-                record.bytes.size() - sizeof(header));
-    if ((header.flags & control::kReplyMore) == 0) {
-      return text;
-    }
-  }
-}
 
 std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -105,7 +63,7 @@ void print_session(const Json& session) {
 }  // namespace
 
 int show_status(bool json) {
-  const auto text = fetch(control::program_socket());
+  const auto text = control::fetch_status(control::program_socket());
   if (!text) {
     std::fprintf(stderr, "uroce status: %s\n", text.error().message.c_str());
     return 1;

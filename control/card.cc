@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "control/kernel_network.h"
+
 namespace uroce::control {
 namespace {
 
@@ -60,6 +62,12 @@ void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix
                                          [this, port_index](std::span<const std::byte> frame) {
                                            engine_.send_frame(port_index, frame);
                                          });
+  for (const Gid& gid : device.gids().addresses()) {
+    if (const std::uint32_t netdev = interface_with(gid); netdev != 0) {
+      device.set_netdev_index(netdev);
+      break;
+    }
+  }
   for (std::uint32_t worker = 0; worker < engine_.workers(); ++worker) {
     engine_.call(worker,
                  [&](Worker& w) { w.set_addresses(port_index, device.gids().addresses()); });

@@ -13,6 +13,7 @@
 #include "control/card_limits.h"
 #include "control/kernel_network.h"
 #include "control/record_socket.h"
+#include "control/telemetry.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/faulty_port.h"
 #include "dataplane/port/make_port.h"
@@ -120,6 +121,11 @@ Status Daemon::start_ports() {
       return status;
     }
     eal_started_ = true;
+    if (options_.telemetry) {
+      if (Status status = register_telemetry(options_.socket); !status) {
+        return status;
+      }
+    }
   }
   for (const DaemonPort& wanted : options_.ports) {
     const PortOptions port_options{.mtu = wanted.mtu,

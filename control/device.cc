@@ -7,7 +7,6 @@
 
 #include "control/card_limits.h"
 #include "control/icmp.h"
-#include "control/kernel_network.h"
 
 namespace uroce::control {
 namespace {
@@ -60,11 +59,7 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
       loops_back_(port.info().loops_back),
       identity_(identity),
       gids_(mac_, std::move(addresses)),
-      send_(std::move(send)) {
-  for (const IpPrefix& entry : gids_.entries()) {
-    netdev_index_ = netdev_index_ != 0 ? netdev_index_ : interface_with(entry.address);
-  }
-}
+      send_(std::move(send)) {}
 
 std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
 

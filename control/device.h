@@ -47,6 +47,8 @@ class Device {
   [[nodiscard]] Port& port() const { return port_; }
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;
+  // The kernel interface that carries one of the addresses; 0: none does.
+  void set_netdev_index(std::uint32_t index) { netdev_index_ = index; }
 
   [[nodiscard]] DeviceRecord record() const;
   [[nodiscard]] DeviceAttributes attributes() const;
@@ -87,7 +89,7 @@ class Device {
   Port& port_;
   EtherAddress mac_;
   bool loops_back_;
-  std::uint32_t netdev_index_ = 0;  // of the kernel interface with one of our addresses
+  std::uint32_t netdev_index_ = 0;
   Identity identity_;
   GidTable gids_;
   Neighbours neighbours_;

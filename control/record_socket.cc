@@ -75,9 +75,16 @@ Result<UniqueFd> listen_at(const std::string& path, mode_t mode) {
     if (!S_ISSOCK(existing.st_mode)) {
       return Error{EEXIST, path + " exists and isn't a socket; choose another place with --socket"};
     }
-    if (connect_to(path)) {
+    const auto answer = connect_to(path);
+    if (answer) {
       return Error{EADDRINUSE, "another uroced already listens on " + path +
                                    "; stop it, or give this one another --socket"};
+    }
+    // Only what nobody listens on is left by a dead daemon; the rest is somebody else's.
+    if (answer.error().code != ECONNREFUSED) {
+      return Error{answer.error().code, answer.error().message +
+                                            "; it isn't a dead daemon's, so "
+                                            "choose another place with --socket"};
     }
     ::unlink(path.c_str());
   }

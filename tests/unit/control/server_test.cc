@@ -98,6 +98,19 @@ TEST_F(ServerTest, ASecondDaemonIsRefusedAndAStaleSocketReplaced) {
   ::unlink(stale.c_str());
 }
 
+TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
+  const std::string other = folder_ + "/other";
+  const UniqueFd stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(other.begin(), other.end(), address.sun_path);
+  ASSERT_EQ(::bind(stream.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(stream.get(), 1), 0);
+  EXPECT_FALSE(listen_at(other, 0600));
+  EXPECT_EQ(::access(other.c_str(), F_OK), 0);
+  ::unlink(other.c_str());
+}
+
 TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
   const UniqueFd connection = connect();
   const Answer answer = ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
