@@ -73,6 +73,7 @@ pair() {
   fi
 }
 
+# -D (for so many seconds) and not -n: perftest's clock is wrong on a busy virtual machine when it counts processor cycles.
 bandwidth='$1 == 65536 { printf "%.1f Gb/s", $4 }'
 echo
 row PROGRAM RESULT FIGURE "DATA"
@@ -84,10 +85,10 @@ else
 fi
 pair "ibv_rc_pingpong, 4 KiB" "checked by the program" '/usec\/iter/ { print $(NF - 1), "us there and back" }' \
   ibv_rc_pingpong -g 1 -c
-pair "ib_send_bw, 64 KiB" "-" "$bandwidth" ib_send_bw -F -x 1 --report_gbits -n 2000
-pair "ib_write_bw, 64 KiB" "-" "$bandwidth" ib_write_bw -F -x 1 --report_gbits -n 2000
-pair "ib_read_bw, 64 KiB" "-" "$bandwidth" ib_read_bw -F -x 1 --report_gbits -n 2000
-pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }' ib_atomic_bw -F -x 1 -n 2000
+pair "ib_send_bw, 64 KiB" "-" "$bandwidth" ib_send_bw -F -x 1 --report_gbits -D 2 -f 0
+pair "ib_write_bw, 64 KiB" "-" "$bandwidth" ib_write_bw -F -x 1 --report_gbits -D 2 -f 0
+pair "ib_read_bw, 64 KiB" "-" "$bandwidth" ib_read_bw -F -x 1 --report_gbits -D 2 -f 0
+pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }' ib_atomic_bw -F -x 1 -D 2 -f 0
 pair "ib_send_lat, 2 B" "-" '$1 == 2 { print $5, "us one way (median)" }' ib_send_lat -F -x 1 -n 1000
 serve=(--server) connect=(--connect) port_flag=--port
 pair "integrity, random operations" "every byte verified" '/operations/ { print $2, $3, $4, $5 }' \
