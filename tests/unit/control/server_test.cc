@@ -19,6 +19,7 @@ class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
     raise_descriptor_limit();
+    EXPECT_TRUE(rig.card.engine().start()) << "workers run, as in the daemon";
     char folder[] = "/tmp/uroce-server-XXXXXX";
     folder_ = ::mkdtemp(folder);
     path = folder_ + "/s";
@@ -32,6 +33,7 @@ class ServerTest : public ::testing::Test {
     EXPECT_EQ(::write(stop.get(), &one, sizeof(one)), 8);
     thread.join();
     server.reset();
+    rig.card.engine().stop();
     EXPECT_EQ(::access(path.c_str(), F_OK), -1) << "the socket is removed";
     ::rmdir(folder_.c_str());
   }
@@ -138,6 +140,28 @@ TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
                 answer.record.bytes.size() - sizeof(ReplyHeader));
   } while (text.find("\"pds\":1") != std::string::npos);
   EXPECT_NE(text.find("\"sessions\""), std::string::npos);
+}
+
+TEST_F(ServerTest, QueuePairsComeAndGoWhileWorkersRun) {
+  const UniqueFd connection = connect();
+  ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
+  ask(connection, Command::kAllocPd);
+  CreateCqRequest cq{};
+  cq.entries = 4;
+  ask(connection, Command::kCreateCq, cq);
+  CreateQpRequest qp{};
+  qp.type = static_cast<std::uint32_t>(QpType::kRc);
+  qp.max_send_wr = qp.max_recv_wr = 4;
+  for (int i = 0; i < 50; ++i) {
+    const auto made = ask(connection, Command::kCreateQp, qp).as<CreateQpReply>();
+    EXPECT_EQ(made.header.error, 0) << made.header.message;
+    const HandleRequest handle{{}, made.handle, 0};
+    EXPECT_EQ(ask(connection, Command::kQueryQp, handle).header.error, 0);
+    if (i % 2 == 0) {
+      EXPECT_EQ(ask(connection, Command::kDestroyQp, handle).header.error, 0);
+    }
+  }
+  EXPECT_EQ(ask(connection, Command::kStatus).header.error, 0);
 }
 
 TEST_F(ServerTest, LongAndEmptyRecordsHarmOnlyTheirSender) {
