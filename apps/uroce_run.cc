@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <random>
+#include <system_error>
 
+#include "control/environment.h"
 #include "control/protocol.h"
 #include "control/record_socket.h"
 #include "control/socket_path.h"
@@ -55,32 +55,32 @@ fs::path find_daemon() {
 
 // A name that nobody can guess and that needs no folder of its own: the daemon removes it.
 std::string private_socket() {
-  const char* folder = std::getenv("TMPDIR");
   std::random_device random;
   char name[64];
   std::snprintf(name, sizeof(name), "/uroce-%d-%08x%08x.sock", ::getpid(), random(), random());
-  return std::string(folder != nullptr && folder[0] == '/' ? folder : "/tmp") + name;
+  return control::environment("TMPDIR").value_or("/tmp") + name;
 }
 
 void use_shim(const fs::path& shim, const std::string& socket) {
-  const char* old = std::getenv("LD_LIBRARY_PATH");
   std::string path = fs::weakly_canonical(shim).parent_path().string();
-  if (old != nullptr && old[0] != '\0') {
-    path.append(":").append(old);
+  if (const auto old = control::environment("LD_LIBRARY_PATH")) {
+    path.append(":").append(*old);
   }
-  ::setenv("LD_LIBRARY_PATH", path.c_str(), 1);
-  ::setenv(control::kSocketVariable, socket.c_str(), 1);
+  control::set_environment("LD_LIBRARY_PATH", path);
+  control::set_environment(control::kSocketVariable, socket);
 }
 
 [[noreturn]] void execute(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) {
     arguments.push_back(const_cast<char*>(word.c_str()));
   }
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
   const int code = errno;
-  std::fprintf(stderr, "uroce run: can't run %s: %s\n", arguments[0], std::strerror(code));
+  std::fprintf(stderr, "uroce run: can't run %s: %s\n", arguments[0],
+               std::generic_category().message(code).c_str());
   ::_exit(code == ENOENT ? kNotFound : kNotRunnable);
 }
 
@@ -177,7 +177,7 @@ int run_command(const std::vector<std::string>& command) {
     use_shim(shim, socket);
     execute(command);
   }
-  if (std::getenv(control::kSocketVariable) != nullptr) {
+  if (control::environment(control::kSocketVariable)) {
     std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private loopback one\n",
                  socket.c_str());
   }

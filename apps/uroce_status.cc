@@ -86,7 +86,7 @@ int show_status(bool json) {
     print_worker(worker);
   }
   for (const Json& session : status["sessions"]) {
-    if (session["device"] != "") {  // not ourselves
+    if (!text_of(session["device"]).empty()) {  // not ourselves
       print_session(session);
     }
   }

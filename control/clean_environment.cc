@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "control/environment.h"
 #include "control/protocol.h"
 
 namespace uroce::control {
@@ -21,11 +21,7 @@ bool is_shim(const std::string& file) {
 
 // Removes the entries that lead to the shim from a list like LD_LIBRARY_PATH's; true if there were.
 bool clean(const char* variable, const char* separators, const std::string& suffix) {
-  const char* value = std::getenv(variable);
-  if (value == nullptr) {
-    return false;
-  }
-  const std::string list = value;
+  const std::string list = environment(variable).value_or("");
   std::string rest;
   bool found = false;
   for (std::size_t start = 0; start <= list.size();) {
@@ -39,7 +35,7 @@ bool clean(const char* variable, const char* separators, const std::string& suff
     start = end + 1;
   }
   if (found) {
-    ::setenv(variable, rest.c_str(), 1);
+    set_environment(variable, rest);
   }
   return found;
 }

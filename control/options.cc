@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <set>
 
 #include "control/card_limits.h"
 #include "control/protocol.h"
@@ -21,6 +22,23 @@ Status check_range(const char* what, std::int64_t number, std::int64_t least, st
   if (number < least || number > most) {
     return invalid(std::string(what) + " must be from " + std::to_string(least) + " to " +
                    std::to_string(most) + ", not " + std::to_string(number));
+  }
+  return ok();
+}
+
+Status check_port(const DaemonPort& port) {
+  if (port.spec.empty()) {
+    return invalid("no port is named: --ip, --mtu and --faults need a --port");
+  }
+  if (port.addresses.empty()) {
+    return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
+  }
+  std::set<Gid> seen;
+  for (const IpPrefix& prefix : port.addresses) {
+    if (!seen.insert(prefix.address).second) {
+      return invalid("port " + port.spec + " has the address " + to_string(prefix.address) +
+                     " twice");
+    }
   }
   return ok();
 }
@@ -125,19 +143,8 @@ Status check_options(const DaemonOptions& options) {
     return invalid("there are at most " + std::to_string(kDevicesMax) + " ports");
   }
   for (const DaemonPort& port : options.ports) {
-    if (port.spec.empty()) {
-      return invalid("a port has no name: use --port before its --ip, --mtu and --faults");
-    }
-    if (port.addresses.empty()) {
-      return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
-    }
-    for (std::size_t i = 0; i < port.addresses.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (port.addresses[i].address == port.addresses[j].address) {
-          return invalid("port " + port.spec + " has the address " +
-                         to_string(port.addresses[i].address) + " twice");
-        }
-      }
+    if (Status status = check_port(port); !status) {
+      return status;
     }
   }
   return ok();

@@ -14,8 +14,8 @@
 namespace uroce::control {
 namespace {
 
-// What an epoll event is about; sessions' ids start behind.
-enum Tag : std::uint64_t { kListener, kStop, kNotices, kFirstSession };
+// What an epoll event is about, if not a session.
+enum Tag : std::uint64_t { kListener, kStop, kNotices };
 
 constexpr int kEventsMax = 64;
 constexpr int kRecordsMax = 16;   // of one session in one turn
@@ -49,8 +49,7 @@ Server::Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll)
       path_(std::move(path)),
       listener_(std::move(listener)),
       poll_(std::move(poll)),
-      spare_(spare_descriptor()),
-      next_id_(kFirstSession) {}
+      spare_(spare_descriptor()) {}
 
 Server::~Server() {
   ::unlink(path_.c_str());

@@ -27,6 +27,7 @@ class Server {
   void run(int stop_descriptor);
 
  private:
+  static constexpr std::uint64_t kFirstSession = 16;  // smaller ones tag the other descriptors
   struct Connection {
     UniqueFd socket;
     std::unique_ptr<Session> session;
@@ -56,7 +57,7 @@ class Server {
   UniqueFd poll_;
   UniqueFd spare_;  // see turn_away()
   Connections connections_;
-  std::uint64_t next_id_;
+  std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
 };
 

@@ -137,7 +137,7 @@ void Session::reply(const RequestHeader& request, Reply reply) {
     header.length = static_cast<std::uint32_t>(sizeof(header) + piece.size());
     header.flags = rest.empty() ? 0 : static_cast<std::uint32_t>(kReplyMore);
     if (rest.empty()) {
-      record.descriptors = std::move(reply.descriptors);
+      std::swap(record.descriptors, reply.descriptors);
     }
     header.descriptor_count = static_cast<std::uint32_t>(record.descriptors.size());
     record.bytes.resize(header.length);

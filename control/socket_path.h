@@ -4,19 +4,17 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
+#include "control/environment.h"
 #include "control/protocol.h"
 
 namespace uroce::control {
 
 // An ordinary user's daemon can't make files in /run.
 inline std::string user_socket() {
-  const char* folder = std::getenv("XDG_RUNTIME_DIR");
-  return folder != nullptr && folder[0] == '/'
-             ? std::string(folder) + "/uroce.sock"
-             : "/tmp/uroce-" + std::to_string(::geteuid()) + ".sock";
+  const auto folder = environment("XDG_RUNTIME_DIR");
+  return folder ? *folder + "/uroce.sock" : "/tmp/uroce-" + std::to_string(::geteuid()) + ".sock";
 }
 
 // Where uroced listens without --socket.
@@ -24,9 +22,8 @@ inline std::string daemon_socket() { return ::geteuid() == 0 ? kSocketDefault : 
 
 // Where programs look: UROCE_SOCKET, else the system's daemon if there is one, else the user's own.
 inline std::string program_socket() {
-  const char* named = std::getenv(kSocketVariable);
-  if (named != nullptr && named[0] != '\0') {
-    return named;
+  if (const auto named = environment(kSocketVariable)) {
+    return *named;
   }
   const std::string own = user_socket();
   return ::access(kSocketDefault, F_OK) != 0 && ::access(own.c_str(), F_OK) == 0 ? own
