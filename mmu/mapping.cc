@@ -61,9 +61,9 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(int descriptor, std::uint64
                             MAP_SHARED, descriptor, static_cast<off_t>(first));
   if (host == MAP_FAILED) {
     const int code = errno == EACCES ? EFAULT : errno;
-    return Error{code,
-                 std::string("the daemon can't map the program's memory: ") +
-                     (code == EFAULT ? "its file isn't open for writing" : std::strerror(code))};
+    return Error{
+        code, std::string("the daemon can't map the program's memory: ") +
+                  (code == EFAULT ? "its file isn't open for writing" : ::strerrordesc_np(code))};
   }
   std::shared_ptr<Mapping> mapping(new Mapping);
   mapping->host_ = static_cast<std::byte*>(host);

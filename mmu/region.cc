@@ -18,8 +18,9 @@ Region::Region(Config config) : config_(std::move(config)) {
 }
 
 std::uint32_t Region::remote_pieces() const {
-  return static_cast<std::uint32_t>(std::count_if(config_.pieces.begin(), config_.pieces.end(),
-                                                  [](const Piece& p) { return !p.host; }));
+  return static_cast<std::uint32_t>(
+      std::count_if(config_.pieces.begin(), config_.pieces.end(),
+                    [](const Piece& p) { return p.host == nullptr; }));
 }
 
 const Region::Piece& Region::piece_at(std::uint64_t distance) const {

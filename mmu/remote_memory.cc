@@ -15,7 +15,7 @@ Result<UniqueFd> open_remote_memory(int pid, std::uint32_t uid) {
   UniqueFd memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   if (!memory.valid()) {
     return Error{EPERM, "the daemon may not reach the memory of process " + std::to_string(pid) +
-                            " (" + std::strerror(errno) +
+                            " (" + ::strerrordesc_np(errno) +
                             "): run both as one user, or the daemon as root"};
   }
   // After the open: had the program become another before it, this would show the other's owner.

@@ -68,7 +68,7 @@ class Engine::State {
   }
 };
 
-Engine::Engine(const Config& config, std::vector<Port*> ports, const KeyTable& keys,
+Engine::Engine(const Config& config, const std::vector<Port*>& ports, const KeyTable& keys,
                Quiescence& quiescence)
     : state_(std::make_unique<State>()) {
   std::vector<Worker*> workers;

@@ -32,7 +32,7 @@ class Engine {
   };
 
   // Ports, key table and quiescence outlive the engine.
-  Engine(const Config& config, std::vector<Port*> ports, const KeyTable& keys,
+  Engine(const Config& config, const std::vector<Port*>& ports, const KeyTable& keys,
          Quiescence& quiescence);
   ~Engine();
 

@@ -106,7 +106,7 @@ int Converter::Desk::copy_pages() {
   std::uint64_t run = 0;  // pages before `at` that are there and not yet copied
   for (std::uint64_t at = 0; at < pages;) {
     const std::size_t count = std::min<std::uint64_t>(pages - at, kEntries);
-    const off_t place = static_cast<off_t>((order.start / kPage + at) * sizeof(std::uint64_t));
+    const auto place = static_cast<off_t>((order.start / kPage + at) * sizeof(std::uint64_t));
     const ssize_t got = ::pread(pagemap, entries, count * sizeof(std::uint64_t), place);
     if (got <= 0) {
       return EIO;
@@ -115,12 +115,13 @@ int Converter::Desk::copy_pages() {
     for (std::size_t i = 0; i < known; ++i, ++at) {
       if ((entries[i] & kPresentOrSwapped) != 0) {
         ++run;
-      } else if (run != 0) {
-        if (const int failed = copy_run(order.start + (at - run) * kPage, run * kPage)) {
-          return failed;
-        }
-        run = 0;
+        continue;
       }
+      const int failed = run == 0 ? 0 : copy_run(order.start + (at - run) * kPage, run * kPage);
+      if (failed != 0) {
+        return failed;
+      }
+      run = 0;
     }
   }
   return run == 0 ? 0 : copy_run(order.start + (pages - run) * kPage, run * kPage);
