@@ -7,18 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mmu/copy_guard.h"  // IWYU pragma: export (guarded)
 #include "mmu/region.h"
 
 namespace uroce {
 
 // Installs the SIGBUS handler, once a process, before the first copy.
 void install_copy_guard();
-
-// Calls work() with SIGBUS guarded: false if it faulted. For plain loads and stores to a span's
-// `host` in code that must run in one pass (the fused copy and ICRC). work must hold nothing that
-// needs a destructor.
-template <typename Work>
-[[nodiscard]] bool guarded(Work&& work);
 
 // Copies out of (read) or into (write) the program's memory, whichever way the span is reached.
 [[nodiscard]] bool copy_from(const Region& region, const Span& source, std::byte* destination);
@@ -33,5 +28,3 @@ template <typename Work>
                                  std::uint64_t* original);
 
 }  // namespace uroce
-
-#include "mmu/copy_guard.h"  // IWYU pragma: keep (guarded's body)

@@ -17,6 +17,9 @@ extern constinit thread_local sigjmp_buf* guard_entry;
 
 }  // namespace detail
 
+// Calls work() with SIGBUS guarded: false if it faulted. For plain loads and stores to a span's
+// `host` in code that must run in one pass (the fused copy and ICRC). work must hold nothing that
+// needs a destructor.
 template <typename Work>
 [[nodiscard]] bool guarded(Work&& work) {
   sigjmp_buf entry;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace uroce {
@@ -61,9 +61,9 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(int descriptor, std::uint64
                             MAP_SHARED, descriptor, static_cast<off_t>(first));
   if (host == MAP_FAILED) {
     const int code = errno == EACCES ? EFAULT : errno;
-    return Error{
-        code, std::string("the daemon can't map the program's memory: ") +
-                  (code == EFAULT ? "its file isn't open for writing" : ::strerrordesc_np(code))};
+    return Error{code, std::string("the daemon can't map the program's memory: ") +
+                           (code == EFAULT ? "its file isn't open for writing"
+                                           : std::generic_category().message(code))};
   }
   std::shared_ptr<Mapping> mapping(new Mapping);
   mapping->host_ = static_cast<std::byte*>(host);

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 
 namespace uroce {
 
@@ -15,7 +15,7 @@ Result<UniqueFd> open_remote_memory(int pid, std::uint32_t uid) {
   UniqueFd memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   if (!memory.valid()) {
     return Error{EPERM, "the daemon may not reach the memory of process " + std::to_string(pid) +
-                            " (" + ::strerrordesc_np(errno) +
+                            " (" + std::generic_category().message(errno) +
                             "): run both as one user, or the daemon as root"};
   }
   // After the open: had the program become another before it, this would show the other's owner.

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace uroce::shim {
@@ -45,7 +45,8 @@ Result<ArenaFile> ArenaFile::make(std::uint64_t page_size) {
   if (!arena.memfd_.valid() || ::ftruncate(arena.memfd_.get(), size) != 0 ||
       ::fcntl(arena.memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
       ::fstat(arena.memfd_.get(), &status) != 0) {
-    return Error{errno, std::string("no memfd for registered memory: ") + ::strerrordesc_np(errno)};
+    return Error{errno, std::string("no memfd for registered memory: ") +
+                            std::generic_category().message(errno)};
   }
   arena.inode_ = status.st_ino;
   arena.device_major_ = major(status.st_dev);

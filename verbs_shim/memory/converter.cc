@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <new>
+#include <utility>
 
 #include "dataplane/base/unique_fd.h"
 #include "verbs_shim/memory/user_fault.h"
@@ -67,11 +67,13 @@ struct Converter::Desk {
   int memory = -1;
   std::byte* window = nullptr;  // of the place in the arena, where the file can't be written to
   int error = 0;
+  std::uint64_t run = 0;  // pages that are there, just passed and not yet copied
   std::uint64_t entries[kEntries];
   std::byte bounce[kBounceBytes];
 
   int convert();
   int copy_pages();
+  int end_run(std::uint64_t end);
   int copy_run(std::uint64_t start, std::uint64_t length);
 };
 
@@ -101,10 +103,17 @@ int Converter::Desk::copy_run(std::uint64_t start, std::uint64_t length) {
   return 0;
 }
 
+// The run of present pages ends before page `end` of the range: copies it.
+int Converter::Desk::end_run(std::uint64_t end) {
+  const std::uint64_t pages = std::exchange(run, 0);
+  return pages == 0 ? 0 : copy_run(order.start + (end - pages) * kPage, pages * kPage);
+}
+
 int Converter::Desk::copy_pages() {
   const std::uint64_t pages = order.length / kPage;
-  std::uint64_t run = 0;  // pages before `at` that are there and not yet copied
-  for (std::uint64_t at = 0; at < pages;) {
+  int failed = 0;
+  run = 0;
+  for (std::uint64_t at = 0; failed == 0 && at < pages;) {
     const std::size_t count = std::min<std::uint64_t>(pages - at, kEntries);
     const auto place = static_cast<off_t>((order.start / kPage + at) * sizeof(std::uint64_t));
     const ssize_t got = ::pread(pagemap, entries, count * sizeof(std::uint64_t), place);
@@ -112,19 +121,15 @@ int Converter::Desk::copy_pages() {
       return EIO;
     }
     const std::size_t known = static_cast<std::size_t>(got) / sizeof(std::uint64_t);
-    for (std::size_t i = 0; i < known; ++i, ++at) {
+    for (std::size_t i = 0; failed == 0 && i < known; ++i, ++at) {
       if ((entries[i] & kPresentOrSwapped) != 0) {
         ++run;
-        continue;
+      } else {
+        failed = end_run(at);
       }
-      const int failed = run == 0 ? 0 : copy_run(order.start + (at - run) * kPage, run * kPage);
-      if (failed != 0) {
-        return failed;
-      }
-      run = 0;
     }
   }
-  return run == 0 ? 0 : copy_run(order.start + (pages - run) * kPage, run * kPage);
+  return failed != 0 ? failed : end_run(pages);
 }
 
 int Converter::Desk::convert() {
@@ -134,9 +139,10 @@ int Converter::Desk::convert() {
     }
   }
   int failed = copy_pages();
-  if (failed == 0 &&
-      ::mmap(reinterpret_cast<void*>(order.start), order.length, order.protection,
-             MAP_SHARED | MAP_FIXED, order.arena, static_cast<off_t>(order.offset)) == MAP_FAILED) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the program's, not of an object
+  auto* const place = reinterpret_cast<void*>(order.start);
+  if (failed == 0 && ::mmap(place, order.length, order.protection, MAP_SHARED | MAP_FIXED,
+                            order.arena, static_cast<off_t>(order.offset)) == MAP_FAILED) {
     failed = errno;
   }
   if (user_fault >= 0) {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "dataplane/base/check.h"
 #include "verbs_shim/memory/describer.h"
@@ -50,6 +49,7 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
 
 void make_private(const ArenaFile& arena, const AreaRange& area) {
   const int huge = arena.page_size() == kPage ? 0 : MAP_HUGETLB;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the program's, not of an object
   auto* const start = reinterpret_cast<std::byte*>(area.start);
   const std::uint64_t length = area.end - area.start;
   // Nobody else runs, so the range may be empty for a moment.
