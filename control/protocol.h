@@ -50,8 +50,11 @@ enum class Command : std::uint32_t {
   kDestroyQp,
   kCreateAh,
   kDestroyAh,
-  kResolveGid,     // the Ethernet address of a GID (ibv_create_ah and friends)
-  kStatus = 1000,  // for the uroce tool: JSON, in one or more replies (kReplyMore)
+  kResolveGid,        // the Ethernet address of a GID (ibv_create_ah and friends)
+  kOpenPaging = 100,  // the two sockets of paging_protocol.h, before the first on-demand region
+  kAdviseMr,
+  kOdpStatus = 1001,  // for the uroce tool: JSON, as kStatus
+  kStatus = 1000,     // for the uroce tool: JSON, in one or more replies (kReplyMore)
 };
 
 struct RequestHeader {
@@ -184,6 +187,8 @@ struct RegMrRequest {
                               // follows the last
   MemoryPiece pieces[];       // whole pages that cover [address, address + length), sorted, no gaps
 };
+// IBV_ACCESS_ON_DEMAND in `access`: no pieces come; all memory: address and iova 0, length
+// kImplicitLength.
 struct RegMrReply {
   ReplyHeader header;
   std::uint32_t handle, lkey, rkey;
@@ -298,6 +303,28 @@ struct ResolveGidReply {
   ReplyHeader header;
   std::uint8_t mac[6];
   std::uint16_t vlan;
+};
+
+// kOpenPaging, a bare RequestHeader, is answered by a ReplyHeader with two descriptors: the
+// program's ends of the share channel and of the invalidate channel. Once a session.
+
+// ibv_advise_mr. Answered at once, or when the pages are there (kAdviseFlush). Errors as its manual
+// page says.
+enum class Advice : std::uint32_t { kPrefetch = 0, kPrefetchWrite, kPrefetchNoFault };
+inline constexpr std::uint32_t kAdviseFlush = 1U;
+inline constexpr std::uint32_t kAdviseSgesMax = 256;  // of one record
+struct AdviseSge {                                    // struct ibv_sge
+  std::uint64_t address;
+  std::uint32_t length;
+  std::uint32_t lkey;
+};
+struct AdviseMrRequest {
+  RequestHeader header;
+  std::uint32_t pd;
+  Advice advice;
+  std::uint32_t flags;
+  std::uint32_t sge_count;
+  AdviseSge sges[];
 };
 
 // kStatus: each reply is a ReplyHeader and the next bytes of the JSON text; kReplyMore in all but

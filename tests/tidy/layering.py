@@ -14,7 +14,8 @@ _MAY_INCLUDE = {
                          "dataplane/port", "mmu"],
     "mmu": ["dataplane/base", "dataplane/abi"],
     "control": ["dataplane", "mmu"],
-    "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h", "control/socket_path.h"],
+    "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h",
+                   "control/paging_protocol.h", "control/socket_path.h"],
     "apps": ["dataplane", "mmu", "control", "verbs_shim"],
     "apps/examples": [],  # they show what any program can do: verbs, and nothing of ours
     "tests": ["dataplane", "mmu", "control", "verbs_shim", "apps"],
