@@ -14,6 +14,7 @@ _MAY_INCLUDE = {
                          "dataplane/port", "mmu"],
     "mmu": ["dataplane/base", "dataplane/abi"],
     "control": ["dataplane", "mmu"],
+    "control/cm": ["dataplane/base", "dataplane/wire"],
     "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h",
                    "control/paging_protocol.h", "control/socket_path.h"],
     "apps": ["dataplane", "mmu", "control", "verbs_shim"],
@@ -25,7 +26,7 @@ _OURS = ("dataplane/", "mmu/", "control/", "verbs_shim/", "apps/", "tests/", "dt
 # Sans-I/O: no clock, thread, lock or DPDK below the engine.
 # The two that hold a descriptor: closing one, and waking a completion channel at the end of a drain.
 _PURE_EXCEPT = ("dataplane/base/unique_fd.h", "dataplane/qp/completion_queue.cc")
-_PURE = ("dataplane/base", "dataplane/wire", "dataplane/abi", "dataplane/qp")
+_PURE = ("dataplane/base", "dataplane/wire", "dataplane/abi", "dataplane/qp", "control/cm")
 _IMPURE_HEADER = re.compile(r"(rte_\w+\.h|thread|mutex|chrono|condition_variable|iostream|future|"
                             r"pthread\.h|sys/socket\.h|unistd\.h)$")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')

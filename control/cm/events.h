@@ -1,0 +1,64 @@
+#pragma once
+
+// What the connection manager tells its user.
+
+#include <cstdint>
+#include <optional>
+
+#include "control/cm/messages.h"
+#include "dataplane/wire/address.h"
+
+namespace uroce::control::cm {
+
+// The number of a connection, of a SIDR exchange and, on the wire, the local communication id.
+// Never 0, not reused for as long as possible.
+using ConnectionId = std::uint32_t;
+using ListenerId = std::uint32_t;
+
+// Between which addresses the messages of a connection go.
+struct Route {
+  std::uint32_t device = 0;  // index on the card
+  Gid local, remote;
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  auto operator<=>(const Route&) const = default;
+};
+
+enum class EventKind : std::uint8_t {
+  kRequest,         // passive: a REQ. Answer with accept() or reject(); `request` is set
+  kReply,           // active: the REP. Bring the queue pair to RTS, then ready(); `reply` is set
+  kEstablished,     // passive: the RTU came, or data before it
+  kRejected,        // a REJ before the connection was established; `reason` and `info` are set
+  kUnreachable,     // our REQ, REP or SIDR_REQ wasn't answered; `reason` is kTimeout
+  kDisconnecting,   // the peer's DREQ. Answer with disconnect(). Bring the queue pair to ERR
+  kDisconnected,    // ours was answered or wasn't in time, or the peer said that the connection is
+                    // gone (`reason` then says why, else 0). Bring the queue pair to ERR
+  kTimewaitExit,    // the numbers of the queue pair may be reused; the connection is gone
+  kServiceRequest,  // a SIDR_REQ. Answer with answer_service(); `service` is set
+  kServiceReply,    // the SIDR_REP; `service` is set. The exchange is over
+};
+
+struct ServiceInfo {
+  std::uint64_t service_id = 0;
+  std::uint16_t pkey = 0xFFFF;
+  SidrStatus status = SidrStatus::kValid;  // of a reply
+  std::uint32_t qpn = 0, qkey = 0;         // of a reply
+};
+
+struct Event {
+  EventKind kind{};
+  ConnectionId connection = 0;
+  std::uint64_t cookie = 0;  // of the connection; of the listener in requests
+  ListenerId listener = 0;   // of a request
+  Route route;
+  RejectReason reason{};
+  bool timed_out = false;    // kDisconnected: the peer never answered our DREQ
+  PrivateData info;          // additional reject information
+  PrivateData private_data;  // to the limit of the message, zeroes at the end; with the IP header
+  std::optional<Req> request;
+  std::optional<Rep> reply;
+  std::optional<ServiceInfo> service;
+};
+
+}  // namespace uroce::control::cm

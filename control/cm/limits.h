@@ -1,0 +1,25 @@
+#pragma once
+
+// Every bound of the connection manager. What a peer can make grow is dropped and counted at its
+// bound; what a program can make grow is refused with a sentence that names the bound.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::control::cm {
+
+inline constexpr std::size_t kListenersMax = 65'536;
+inline constexpr std::size_t kConnectionsMax = 65'536;  // those that a program holds
+inline constexpr std::size_t kTimewaitMax = 65'536;     // ended ones; the oldest make room
+inline constexpr std::size_t kBacklogMax = 4'096;       // unanswered requests of one listener
+inline constexpr std::size_t kBacklogDefault = 1'024;   // if a program asks for 0
+inline constexpr std::size_t kUnansweredMax = 16'384;   // unanswered requests of all listeners
+inline constexpr std::uint8_t kTimeoutCodeMax = 31;     // 4.096 us * 2^31: 2.4 hours
+
+// What Linux's RDMA CM puts into its requests.
+inline constexpr std::uint8_t kResponseTimeoutDefault = 20;  // 4.3 s
+inline constexpr std::uint8_t kCmRetriesDefault = 15;
+inline constexpr std::uint8_t kPacketLifetimeDefault = 18;  // 1.07 s, one way
+inline constexpr std::uint8_t kServiceTimeoutDefault = 24;  // of an MRA: 69 s
+
+}  // namespace uroce::control::cm

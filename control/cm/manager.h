@@ -1,0 +1,168 @@
+#pragma once
+
+// The connection manager: state machines of the IB CM protocol (IBTA vol. 1, 12.9), active, passive
+// and SIDR. Sans-I/O: time is an argument, MADs come in by on_mad and go out by next_send, events
+// by next_event. It knows neither queue pairs nor programs: whoever calls brings the queue pair
+// along (qp_attributes says how) and tells what happened to it.
+//
+// One thread. After each call, drain next_send and next_event.
+//
+// A connection lives from connect() or its kRequest event until destroy(). What the protocol owes
+// the peer afterwards (an answer to a repeated DREQ) stays inside as TIMEWAIT.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/cm/events.h"
+#include "control/cm/limits.h"
+#include "control/cm/mad.h"
+#include "control/cm/qp_attributes.h"
+#include "control/cm/state.h"
+#include "dataplane/base/result.h"
+#include "dataplane/base/time.h"
+
+namespace uroce::control::cm {
+
+// Which requests a listener takes. Of several that match, the most specific one gets the request:
+// with an address before without, with a device before without, with a family before without.
+struct Match {
+  std::uint64_t service_id = 0;
+  std::uint64_t service_mask = ~0ULL;
+  std::optional<std::uint32_t> device;
+  std::optional<Gid> address;  // the destination in the IP header (else: of the packet)
+  enum class Family : std::uint8_t { kAny, kIpv4, kIpv6 } family = Family::kAny;
+  auto operator<=>(const Match&) const = default;
+};
+
+struct ConnectParameters {
+  Route route;
+  std::uint64_t cookie = 0;
+  std::uint64_t service_id = 0;
+  std::uint64_t ca_guid = 0;  // host order
+  Transport transport = Transport::kRc;
+  std::uint32_t qpn = 0;
+  // The PSN of the peer's first packet to us; nothing: the manager draws one.
+  std::optional<std::uint32_t> starting_psn;
+  std::uint8_t responder_resources = 1, initiator_depth = 1;
+  bool flow_control = true, srq = false;
+  std::uint8_t retry_count = 7, rnr_retry_count = 7;
+  std::uint16_t pkey = 0xFFFF;
+  std::uint8_t path_mtu = 3;  // code
+  std::uint8_t packet_lifetime = kPacketLifetimeDefault;
+  std::uint8_t ack_timeout = kPacketLifetimeDefault + 1;
+  std::uint8_t response_timeout = kResponseTimeoutDefault;  // ours and the peer's
+  std::uint8_t retries = kCmRetriesDefault;
+  PrivateData private_data;  // at most kReqPrivateMax, IP header included
+};
+
+struct AcceptParameters {
+  std::uint64_t cookie = 0;  // of the connection from now on
+  std::uint64_t ca_guid = 0;
+  std::uint32_t qpn = 0, qkey = 0;
+  std::uint8_t responder_resources = 1, initiator_depth = 1;
+  bool flow_control = true, srq = false;
+  std::uint8_t rnr_retry_count = 7;
+  std::uint8_t target_ack_delay = 15;
+  PrivateData private_data;  // at most kRepPrivateMax
+};
+
+struct ServiceParameters {
+  Route route;
+  std::uint64_t cookie = 0;
+  std::uint64_t service_id = 0;
+  std::uint16_t pkey = 0xFFFF;
+  std::uint8_t response_timeout = kResponseTimeoutDefault;
+  std::uint8_t packet_lifetime = kPacketLifetimeDefault;
+  std::uint8_t retries = kCmRetriesDefault;
+  PrivateData private_data;  // at most kSidrReqPrivateMax, IP header included
+};
+
+struct ServiceAnswer {
+  SidrStatus status = SidrStatus::kValid;
+  std::uint32_t qpn = 0, qkey = 0;
+  PrivateData private_data;  // at most kSidrRepPrivateMax
+};
+
+struct Rejection {
+  RejectReason reason = RejectReason::kConsumerDefined;
+  PrivateData info;          // at most kRejInfoMax
+  PrivateData private_data;  // at most kRejPrivateMax
+};
+
+// A MAD to send from and to QP 1.
+struct Outgoing {
+  Route route;
+  Mad mad;
+};
+
+class Manager {
+ public:
+  explicit Manager(std::uint64_t seed = std::random_device{}());
+  ~Manager();
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  // Listening. EADDRINUSE: another listener has the same match. `backlog`: requests that may wait
+  // for an answer, 0 is the default; further ones are dropped, so that their senders try again.
+  Result<ListenerId> listen(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
+  // Its unanswered requests are rejected and destroyed; no more events of them.
+  void stop_listening(ListenerId listener, Time now);
+
+  // Active side. Errors: EINVAL (private data too long, a number out of range), ENOMEM.
+  Result<ConnectionId> connect(const ConnectParameters& parameters, Time now);
+  // After kReply, with the queue pair in RTS: sends the RTU.
+  Status ready(ConnectionId connection, std::span<const std::byte> private_data, Time now);
+
+  // Passive side, after kRequest. The queue pair must be in RTR at least: the peer's data may come.
+  Status accept(ConnectionId connection, const AcceptParameters& parameters, Time now);
+  // The queue pair received data or IBV_EVENT_COMM_EST came: as good as an RTU (12.9.7.2).
+  Status established(ConnectionId connection, Time now);
+
+  // Either side, after kRequest or kReply: REJ.
+  Status reject(ConnectionId connection, const Rejection& rejection, Time now);
+  // After kRequest or kReply: asks the peer for patience, for 4.096 us * 2^service_timeout. The
+  // manager does this by itself when the peer repeats what a program hasn't answered yet.
+  Status wait_longer(ConnectionId connection, std::uint8_t service_timeout, Time now);
+
+  // DREQ; after kDisconnecting: DREP. While connecting: REJ. EINVAL if it is over already.
+  Status disconnect(ConnectionId connection, std::span<const std::byte> private_data, Time now);
+
+  // SIDR: where is the datagram service? Answer: kServiceReply or kUnreachable.
+  Result<ConnectionId> resolve_service(const ServiceParameters& parameters, Time now);
+  Status answer_service(ConnectionId exchange, const ServiceAnswer& answer, Time now);
+
+  // The program has no more use for it, in any state: the peer is told as the state demands; no
+  // more events of it. Unknown ids are ignored.
+  void destroy(ConnectionId connection, Time now);
+  void set_cookie(ConnectionId connection, std::uint64_t cookie);
+
+  // How the queue pair gets to `state`: from kRequest or connect() on for INIT, from kRequest or
+  // kReply on for RTR and RTS. EINVAL before.
+  [[nodiscard]] Result<QpAttributes> qp_attributes(ConnectionId connection, QpState state) const;
+  // nullopt: unknown.
+  [[nodiscard]] std::optional<State> state(ConnectionId connection) const;
+
+  // A MAD of class CM that came to QP 1. `route.local` is the address it was sent to.
+  void on_mad(const Route& route, std::span<const std::byte> bytes, Time now);
+  void on_time(Time now);
+  [[nodiscard]] Time next_deadline() const;
+
+  std::optional<Outgoing> next_send();
+  std::optional<Event> next_event();
+
+  // For `uroce cm`, tests and the simulation.
+  [[nodiscard]] const Counters& counters() const;
+  [[nodiscard]] std::vector<ConnectionInfo> connections() const;
+  [[nodiscard]] std::vector<ListenerInfo> listeners() const;
+
+ private:
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
+};
+
+}  // namespace uroce::control::cm

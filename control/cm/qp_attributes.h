@@ -1,0 +1,31 @@
+#pragma once
+
+// How the queue pair of a connection gets to INIT, RTR and RTS (IBTA vol. 1, 12.9.7): the values
+// that the messages of the connection agreed on. What isn't listed for a state is 0 there.
+
+#include <cstdint>
+
+#include "control/cm/events.h"
+
+namespace uroce::control::cm {
+
+enum class QpState : std::uint8_t { kInit, kRtr, kRts };
+
+struct QpAttributes {
+  // INIT, and all others
+  Route route;
+  std::uint16_t pkey = 0xFFFF;
+  Transport transport = Transport::kRc;
+  // RTR
+  std::uint8_t path_mtu = 0;  // code
+  std::uint32_t destination_qpn = 0;
+  std::uint32_t receive_psn = 0;
+  std::uint8_t reads_served_max = 0;  // max_dest_rd_atomic
+  // RTS
+  std::uint32_t send_psn = 0;
+  std::uint8_t timeout = 0;  // code
+  std::uint8_t retry_count = 0, rnr_retry_count = 0;
+  std::uint8_t reads_asked_max = 0;  // max_rd_atomic
+};
+
+}  // namespace uroce::control::cm
