@@ -61,11 +61,7 @@ Runner::Runner(const Config& config)
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   UROCE_CHECK(epoll_ >= 0 && quiescence_ != nullptr);
   watch(epoll_, wakeup_.descriptor(), EPOLLIN);
-  for (Port* port : ports_) {
-    if (const int descriptor = port->wait_descriptor(queue_); descriptor >= 0) {
-      watch(epoll_, descriptor, EPOLLIN);
-    }
-  }
+  watched_ports_.assign(ports_.size(), -1);
 }
 
 Runner::~Runner() { close(epoll_); }
@@ -118,6 +114,7 @@ void Runner::idle(Time now) {
 }
 
 void Runner::sleep(Time now) {
+  watch_ports();
   wakeup_.fall_asleep();
   // From here on whoever brings work rings. Now the last look.
   const Time deadline = worker_.next_deadline();
@@ -160,6 +157,18 @@ bool Runner::arm_ports() {
 void Runner::disarm_ports() {
   for (Port* port : ports_) {
     port->disarm_wait(queue_);
+  }
+}
+
+// A port may have its descriptor only once its peer has come. Edge-triggered: frames that are there
+// already are found by arm_ports(), later ones are edges, and nobody has to read an eventfd.
+void Runner::watch_ports() {
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const int descriptor = ports_[i]->wait_descriptor(queue_);
+    if (descriptor >= 0 && watched_ports_[i] != descriptor) {
+      watched_ports_[i] = descriptor;
+      watch(epoll_, descriptor, EPOLLIN | EPOLLET);
+    }
   }
 }
 

@@ -52,6 +52,7 @@ class Runner {
   bool arm_ports();
   void disarm_ports();
   void watch_sessions();
+  void watch_ports();
 
   abi::WorkerStatus own_status_{};
   Wakeup wakeup_;
@@ -65,6 +66,7 @@ class Runner {
   int epoll_;
   std::uint64_t watched_changes_ = 0;  // Worker::session_changes() of the last watch_sessions()
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
+  std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
   // Set by stop() before it rings, read by run(): relaxed, the ring orders it.

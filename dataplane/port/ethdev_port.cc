@@ -29,7 +29,7 @@ Frame* fresh_frame(rte_mbuf* buffer) {
 
 std::uint32_t EthdevPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
                                    Time /*now*/) {
-  if (queue >= rx_queues_) {
+  if (!up_.load(std::memory_order_acquire) || queue >= rx_queues_) {
     return 0;
   }
   Queue& self = *queues_[queue];
@@ -69,6 +69,9 @@ std::uint32_t EthdevPort::receive(Queue& self, std::uint16_t queue, Frame** fram
 
 std::uint32_t EthdevPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
                                    Time /*now*/) {
+  if (!up_.load(std::memory_order_acquire)) {
+    return 0;
+  }
   std::array<rte_mbuf*, kBurstMax> buffers;
   const std::uint32_t offered = std::min(count, kBurstMax);
   std::uint64_t bytes = 0;
@@ -133,6 +136,11 @@ PortInfo EthdevPort::info() const {
   info.name = spec_;
   info.mtu = options_.mtu;
   info.queues = static_cast<std::uint16_t>(queues_.size());
+  info.mac = mac_.value_or(EtherAddress{});
+  if (!up_.load(std::memory_order_acquire)) {
+    info.link_up = false;
+    return info;
+  }
   rte_ether_addr mac{};
   if (rte_eth_macaddr_get(id_, &mac) == 0) {
     std::copy_n(mac.addr_bytes, info.mac.bytes.size(), info.mac.bytes.begin());
@@ -151,19 +159,20 @@ PortCounters EthdevPort::counters() const {
     queue->counters.add_to(&sum);
   }
   rte_eth_stats stats{};
-  if (rte_eth_stats_get(id_, &stats) == 0) {
+  if (up_.load(std::memory_order_acquire) && rte_eth_stats_get(id_, &stats) == 0) {
     sum.rx_missed += stats.imissed + stats.ierrors + stats.rx_nombuf;
   }
   return sum;
 }
 
 int EthdevPort::wait_descriptor(std::uint16_t queue) const {
-  return queue < rx_queues_ ? queues_[queue]->wait_descriptor : -1;
+  const bool has_queue = up_.load(std::memory_order_acquire) && queue < rx_queues_;
+  return has_queue ? queues_[queue]->wait_descriptor : -1;
 }
 
 // A frame may have come between the last receive and the interrupt's arming, so look once more.
 bool EthdevPort::arm_wait(std::uint16_t queue) {
-  if (queue >= rx_queues_) {
+  if (!up_.load(std::memory_order_acquire) || queue >= rx_queues_) {
     return true;
   }
   Queue& self = *queues_[queue];
@@ -177,7 +186,7 @@ bool EthdevPort::arm_wait(std::uint16_t queue) {
 }
 
 void EthdevPort::disarm_wait(std::uint16_t queue) {
-  if (queue < rx_queues_ && queues_[queue]->interrupts) {
+  if (up_.load(std::memory_order_acquire) && queue < rx_queues_ && queues_[queue]->interrupts) {
     rte_eth_dev_rx_intr_disable(id_, queue);
   }
 }

@@ -3,6 +3,9 @@
 // A port on any rte_ethdev. A frame lives in the private area of its mbuf, so that turning one into
 // the other copies nothing.
 //
+// virtio_user as a server blocks in its probe until a peer connects. Such a port is brought up by a
+// thread of its own; until then its link is down, and it neither receives nor sends.
+//
 // A driver may have fewer queues than there are workers. Workers without a receive queue then
 // receive nothing (steering hands them their frames), and those that share a transmit queue take a
 // lock.
@@ -12,8 +15,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dataplane/base/result.h"
@@ -58,6 +64,10 @@ class EthdevPort final : public Port {
   };
 
   EthdevPort(std::string spec, const PortOptions& options);
+  Status bring_up(const struct VdevSpec& vdev);
+  Status bring_up_with_peer(const struct VdevSpec& vdev);
+  void keep_trying(const struct VdevSpec& vdev);
+  void abandon_peer();
   Status probe(const struct VdevSpec& vdev);
   Status configure(const struct VdevSpec& vdev);
   Status make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
@@ -80,6 +90,17 @@ class EthdevPort final : public Port {
   std::uint16_t tx_queues_ = 1;
   std::unique_ptr<rte_mempool, PoolDeleter> pool_;
   std::vector<std::unique_ptr<Queue>> queues_;  // index: worker
+
+  // Set with release when the device runs, loaded with acquire before anything of it is used: all
+  // that bringing up wrote is then visible.
+  std::atomic<bool> up_{false};
+  // Only while a peer is waited for.
+  std::thread waiting_;
+  std::string listens_on_;
+  std::optional<EtherAddress> mac_;     // known before the device is there
+  std::atomic<bool> abandoned_{false};  // set by the destructor, seen by keep_trying
+  std::atomic<bool> trying_{true};      // cleared by keep_trying at its end
+  std::promise<Status> first_try_;
 };
 
 }  // namespace uroce

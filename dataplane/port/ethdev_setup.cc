@@ -1,20 +1,16 @@
-// Bringing an ethdev up: probe, buffers, queues, start, and what to sleep on.
+// Setting an ethdev up: probe, buffers, queues, start, and what to sleep on.
 
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 
-#include "dataplane/port/eal.h"
 #include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/open_descriptors.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -28,16 +24,6 @@ constexpr std::uint32_t kCacheSize = 256;  // of each lcore
 constexpr std::uint32_t kBufferAlignment = 64;
 constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
 
-std::vector<int> open_descriptors() {
-  std::vector<int> descriptors;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    descriptors.push_back(std::stoi(entry.path().filename().string()));
-  }
-  std::sort(descriptors.begin(), descriptors.end());
-  return descriptors;
-}
-
 // A socket that frames come in by.
 bool is_packet_socket(int descriptor) {
   int domain = 0;
@@ -48,75 +34,7 @@ bool is_packet_socket(int descriptor) {
   return domain == AF_PACKET || domain == AF_XDP;
 }
 
-// A daemon that was killed leaves its socket behind, and the driver then can't make it again. One
-// that nobody listens on is removed.
-void remove_stale_socket(const std::string& path) {
-  sockaddr_un address{};
-  struct stat about {};
-  if (path.size() >= sizeof address.sun_path || stat(path.c_str(), &about) != 0 ||
-      !S_ISSOCK(about.st_mode)) {
-    return;
-  }
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, path.size());
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
-      errno == ECONNREFUSED) {
-    unlink(path.c_str());
-  }
-  close(probe);
-}
-
 }  // namespace
-
-EthdevPort::EthdevPort(std::string spec, const PortOptions& options)
-    : spec_(std::move(spec)), options_(options), id_(RTE_MAX_ETHPORTS) {
-  for (std::uint16_t i = 0; i < options_.queues; ++i) {
-    queues_.push_back(std::make_unique<Queue>());
-  }
-}
-
-EthdevPort::~EthdevPort() {
-  for (auto& queue : queues_) {
-    release(queue->early.data(), queue->early_count);
-  }
-  if (started_) {
-    rte_eth_dev_stop(id_);
-  }
-  if (id_ != RTE_MAX_ETHPORTS) {
-    rte_eth_dev_close(id_);
-  }
-}
-
-Error EthdevPort::error(int code, const std::string& what) const {
-  const int positive = code < 0 ? -code : code;
-  return Error{positive != 0 ? positive : EIO,
-               "port " + spec_ + ": " + what + " (" + rte_strerror(positive) + ")"};
-}
-
-Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,
-                                               const PortOptions& options) {
-  UROCE_CHECK(eal_is_running());
-  std::unique_ptr<EthdevPort> port(new EthdevPort(spec, options));
-  VdevSpec vdev;
-  if (is_pci_address(spec)) {
-    vdev.name = spec;
-    vdev.buffer_bytes = options.mtu + kEthernetOverhead;
-  } else {
-    vdev = complete_vdev(spec, options.mtu, options.queues);
-  }
-  const std::vector<int> known = open_descriptors();
-  for (Status (*step)(EthdevPort&, const VdevSpec&) :
-       {+[](EthdevPort&self, const VdevSpec&from) { return self.probe(from); },
-        +[](EthdevPort&self, const VdevSpec&from) { return self.configure(from); },
-        +[](EthdevPort&self, const VdevSpec& /*from*/) { return self.start(); }}) {
-    if (Status done = step(*port, vdev); !done) {
-      return done.error();
-    }
-  }
-  port->find_wait_descriptors(known);
-  return std::unique_ptr<Port>(std::move(port));
-}
 
 // A PCI device was probed when the EAL started; a vdev is made now.
 Status EthdevPort::probe(const VdevSpec& vdev) {
@@ -129,9 +47,6 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
       return error(ENODEV, "no DPDK driver has this device; bind it with dpdk-devbind.py");
     }
     return ok();
-  }
-  if (!vdev.listens_on.empty()) {
-    remove_stale_socket(vdev.listens_on);
   }
   const int made = rte_eal_hotplug_add("vdev", vdev.name.c_str(), vdev.arguments.c_str());
   if (made == -EEXIST) {
@@ -149,13 +64,17 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
 
 Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
                              std::uint16_t tx_descriptors) {
+  if (pool_ != nullptr) {
+    return ok();
+  }
   const std::uint32_t room = RTE_PKTMBUF_HEADROOM + (buffer_bytes + kBufferAlignment - 1) /
                                                         kBufferAlignment * kBufferAlignment;
   const std::uint32_t buffers = kBuffersSpare + rx_queues_ * std::uint32_t{rx_descriptors} +
                                 tx_queues_ * std::uint32_t{tx_descriptors};
   constexpr std::uint16_t kPrivate =
       (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
-  const std::string name = "uroce_port_" + std::to_string(id_);
+  static std::atomic<std::uint32_t> pools{0};
+  const std::string name = "uroce_port_" + std::to_string(pools.fetch_add(1));
   pool_.reset(rte_pktmbuf_pool_create(name.c_str(), buffers, kCacheSize, kPrivate,
                                       static_cast<std::uint16_t>(room), SOCKET_ID_ANY));
   if (pool_ == nullptr) {

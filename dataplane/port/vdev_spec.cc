@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <random>
 
 #include "dataplane/port/port.h"
 
@@ -23,6 +24,17 @@ void add_default(VdevSpec* spec, std::string_view key, const std::string& value)
     spec->arguments.push_back(',');
   }
   spec->arguments.append(key).append("=").append(value);
+}
+
+// A locally administered unicast address.
+EtherAddress random_mac() {
+  std::random_device random;
+  EtherAddress mac;
+  for (std::uint8_t& byte : mac.bytes) {
+    byte = static_cast<std::uint8_t>(random());
+  }
+  mac.bytes[0] = static_cast<std::uint8_t>((mac.bytes[0] & 0xFCU) | 0x02U);
+  return mac;
 }
 
 // The kernel wants slots that divide a block, and the driver wants a buffer for a whole slot.
@@ -76,6 +88,9 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
     spec.buffer_bytes = frame + kVirtioHeader;
     if (vdev_argument(spec.arguments, "server") == "1") {
       spec.listens_on = vdev_argument(spec.arguments, "path");
+      spec.waits_for_peer = true;
+      // Its own choice would be known too late.
+      add_default(&spec, "mac", to_string(random_mac()));
     }
   } else if (spec.name.starts_with("net_vhost") || spec.name.starts_with("eth_vhost")) {
     add_default(&spec, "queues", std::to_string(queues));

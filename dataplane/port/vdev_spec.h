@@ -17,6 +17,7 @@ struct VdevSpec {
   bool mtu_by_arguments = false;
   std::uint32_t buffer_bytes = 0;  // of frame data in an mbuf, at least
   std::string listens_on{};        // the socket that the driver makes, or empty
+  bool waits_for_peer = false;     // the probe returns only when somebody has connected
 };
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,

@@ -1,0 +1,173 @@
+// Opening a port on an ethdev, at once or when its peer has come, and closing it.
+
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "dataplane/port/eal.h"
+#include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/open_descriptors.h"
+#include "dataplane/port/vdev_spec.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{5};
+constexpr std::chrono::milliseconds kRetry{200};
+// Descriptors of each queue of a device that isn't there yet; as ethdev_setup.cc asks for.
+constexpr std::uint16_t kDescriptorsExpected = 1'024;
+
+bool is_socket(const std::string& path) {
+  struct stat about {};
+  return stat(path.c_str(), &about) == 0 && S_ISSOCK(about.st_mode);
+}
+
+// Connects to the socket and hangs up, without waiting. False, with errno, if it wasn't let in.
+bool knock(const std::string& path) {
+  sockaddr_un address{};
+  if (path.size() >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const bool connected =
+      connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const int code = errno;
+  close(probe);
+  errno = code;
+  return connected;
+}
+
+// A daemon that was killed leaves its socket behind, and the driver then can't make it again. One
+// that nobody listens on is removed.
+void remove_stale_socket(const std::string& path) {
+  if (is_socket(path) && !knock(path) && errno == ECONNREFUSED) {
+    unlink(path.c_str());
+  }
+}
+
+}  // namespace
+
+EthdevPort::EthdevPort(std::string spec, const PortOptions& options)
+    : spec_(std::move(spec)), options_(options), id_(RTE_MAX_ETHPORTS) {
+  for (std::uint16_t i = 0; i < options_.queues; ++i) {
+    queues_.push_back(std::make_unique<Queue>());
+  }
+}
+
+EthdevPort::~EthdevPort() {
+  abandon_peer();
+  for (auto& queue : queues_) {
+    release(queue->early.data(), queue->early_count);
+  }
+  if (started_) {
+    rte_eth_dev_stop(id_);
+  }
+  if (id_ != RTE_MAX_ETHPORTS) {
+    rte_eth_dev_close(id_);
+  }
+}
+
+Error EthdevPort::error(int code, const std::string& what) const {
+  const int positive = code < 0 ? -code : code;
+  return Error{positive != 0 ? positive : EIO,
+               "port " + spec_ + ": " + what + " (" + rte_strerror(positive) + ")"};
+}
+
+Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,
+                                               const PortOptions& options) {
+  UROCE_CHECK(eal_is_running());
+  std::unique_ptr<EthdevPort> port(new EthdevPort(spec, options));
+  VdevSpec vdev;
+  if (is_pci_address(spec)) {
+    vdev.name = spec;
+    vdev.buffer_bytes = options.mtu + kEthernetOverhead;
+  } else {
+    vdev = complete_vdev(spec, options.mtu, options.queues);
+  }
+  if (!vdev.listens_on.empty()) {
+    remove_stale_socket(vdev.listens_on);
+  }
+  const Status done = vdev.waits_for_peer ? port->bring_up_with_peer(vdev) : port->bring_up(vdev);
+  if (!done) {
+    return done.error();
+  }
+  return std::unique_ptr<Port>(std::move(port));
+}
+
+Status EthdevPort::bring_up(const VdevSpec& vdev) {
+  const std::vector<int> known = open_descriptors();
+  if (Status done = probe(vdev); !done) {
+    return done;
+  }
+  if (Status done = configure(vdev); !done) {
+    return done;
+  }
+  if (Status done = start(); !done) {
+    return done;
+  }
+  find_wait_descriptors(known);
+  up_.store(true, std::memory_order_release);
+  return ok();
+}
+
+// Returns when the device runs, when it can't, or when its socket waits for the peer.
+Status EthdevPort::bring_up_with_peer(const VdevSpec& vdev) {
+  rx_queues_ = tx_queues_ = options_.queues;
+  listens_on_ = vdev.listens_on;
+  if (!mac_.has_value()) {
+    mac_ = parse_mac(vdev_argument(vdev.arguments, "mac"));
+  }
+  if (Status made = make_pool(vdev.buffer_bytes, kDescriptorsExpected, kDescriptorsExpected);
+      !made) {
+    return made;
+  }
+  std::future<Status> first = first_try_.get_future();
+  waiting_ = std::thread([this, vdev] { keep_trying(vdev); });
+  while (first.wait_for(kLook) != std::future_status::ready) {
+    if (is_socket(listens_on_)) {
+      return ok();
+    }
+  }
+  return first.get();
+}
+
+// A peer may die in the middle of the first exchange: then the next one is waited for. A device
+// that fails before it listened is hopeless.
+void EthdevPort::keep_trying(const VdevSpec& vdev) {
+  Status done = bring_up(vdev);
+  first_try_.set_value(done);
+  while (!done && !abandoned_.load() && is_socket(listens_on_)) {
+    std::this_thread::sleep_for(kRetry);
+    remove_stale_socket(listens_on_);
+    done = bring_up(vdev);
+  }
+  trying_.store(false);
+}
+
+// The driver sits in accept(): knocking makes it go on, and fail. It leaves its socket behind then.
+void EthdevPort::abandon_peer() {
+  if (!waiting_.joinable()) {
+    return;
+  }
+  abandoned_.store(true);
+  while (trying_.load()) {
+    knock(listens_on_);
+    std::this_thread::sleep_for(kLook);
+  }
+  waiting_.join();
+  if (!up_.load() && is_socket(listens_on_)) {
+    unlink(listens_on_.c_str());
+  }
+}
+
+}  // namespace uroce
