@@ -94,6 +94,11 @@ Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,
   } else {
     vdev = complete_vdev(spec, options.mtu, options.queues);
   }
+  if (vdev.buffer_bytes_max != 0 && vdev.buffer_bytes > vdev.buffer_bytes_max) {
+    return port->error(EMSGSIZE, "this driver carries an MTU of at most " +
+                                     std::to_string(vdev.buffer_bytes_max - kEthernetOverhead) +
+                                     "; choose a smaller --mtu");
+  }
   if (!vdev.listens_on.empty()) {
     remove_stale_socket(vdev.listens_on);
   }

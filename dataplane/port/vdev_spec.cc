@@ -15,6 +15,9 @@ constexpr std::uint32_t kPacketBlock = 65'536;
 constexpr std::uint32_t kMemifLine = 64;
 // virtio_user wants room for its own header beside the frame.
 constexpr std::uint32_t kVirtioHeader = 12;
+// AF_XDP wants chunks of 2048 bytes to a page; besides the frame they hold the mbuf's own parts.
+constexpr std::uint32_t kXdpBufferMin = 2'048;
+constexpr std::uint32_t kXdpBufferMax = 3'456;
 
 void add_default(VdevSpec* spec, std::string_view key, const std::string& value) {
   if (!vdev_argument(spec->arguments, key).empty()) {
@@ -82,6 +85,8 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
   } else if (spec.name.starts_with("net_af_xdp")) {
     spec.mtu_by_arguments = true;  // The kernel interface's own.
     add_default(&spec, "queue_count", std::to_string(queues));
+    spec.buffer_bytes = std::max(frame, kXdpBufferMin);
+    spec.buffer_bytes_max = kXdpBufferMax;
   } else if (spec.name.starts_with("net_virtio_user") || spec.name.starts_with("virtio_user")) {
     add_default(&spec, "queues", std::to_string(queues));
     add_default(&spec, "queue_size", "1024");

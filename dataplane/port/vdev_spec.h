@@ -15,9 +15,10 @@ struct VdevSpec {
   // The driver reports no larger frames than 1518 bytes, or none at all, and refuses an MTU: its
   // own arguments size it.
   bool mtu_by_arguments = false;
-  std::uint32_t buffer_bytes = 0;  // of frame data in an mbuf, at least
-  std::string listens_on{};        // the socket that the driver makes, or empty
-  bool waits_for_peer = false;     // the probe returns only when somebody has connected
+  std::uint32_t buffer_bytes = 0;      // of frame data in an mbuf, at least
+  std::uint32_t buffer_bytes_max = 0;  // what the driver can carry; 0: anything
+  std::string listens_on{};            // the socket that the driver makes, or empty
+  bool waits_for_peer = false;         // the probe returns only when somebody has connected
 };
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,

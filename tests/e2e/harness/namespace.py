@@ -37,13 +37,13 @@ class Namespace:
         self._holder.end()
 
 
-def veth_pair(first, second, mtu, addresses):
-    """Joins two namespaces: interface `wire` in each, with the addresses (A.B.C.D/N) given."""
-    first.run("ip", "link", "add", "wire", "mtu", str(mtu), "type", "veth",
-              "peer", "name", "wire", "mtu", str(mtu), "netns", str(second.pid))
+def veth_pair(first, second, mtu, addresses, name="wire"):
+    """Joins two namespaces: interface `name` in each, with the addresses (A.B.C.D/N) given."""
+    first.run("ip", "link", "add", name, "mtu", str(mtu), "type", "veth",
+              "peer", "name", name, "mtu", str(mtu), "netns", str(second.pid))
     for namespace, address in zip((first, second), addresses):
-        namespace.run("ip", "link", "set", "wire", "addrgenmode", "none")
-        namespace.run("ip", "address", "add", address, "dev", "wire")
-        namespace.run("ip", "link", "set", "wire", "up")
+        namespace.run("ip", "link", "set", name, "addrgenmode", "none")
+        namespace.run("ip", "address", "add", address, "dev", name)
+        namespace.run("ip", "link", "set", name, "up")
     for namespace in (first, second):
-        wait_until(lambda: "LOWER_UP" in namespace.run("ip", "link", "show", "wire"), 10, "the veth pair's carrier")
+        wait_until(lambda: "LOWER_UP" in namespace.run("ip", "link", "show", name), 10, "the veth pair's carrier")

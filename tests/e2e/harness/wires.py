@@ -71,18 +71,20 @@ class SharedMemory(Wire):
 class Veth(Wire):
     """Two namespaces joined by a veth pair, a daemon with an af_packet port in each; the kernel has the addresses too."""
 
+    port = "net_af_packet0,iface=wire,blocksz=65536,framesz=16384,framecnt=1024,qdisc_bypass=1"
+    mtu = MTU
+
     def _join(self):
         addresses = ("10.77.2.1", "10.77.2.2")
         try:
-            namespaces = [self._namespace(name) for name in ("a", "b")]
-            veth_pair(*namespaces, MTU, [f"{address}/24" for address in addresses])
+            namespaces = self.namespaces = [self._namespace(name) for name in ("a", "b")]
+            veth_pair(*namespaces, self.mtu, [f"{address}/24" for address in addresses])
         except NamespacesRefused as refusal:
             self.setting.skipTest(str(refusal))
         ends = []
         for namespace, address in zip(namespaces, addresses):
-            port = "net_af_packet0,iface=wire,blocksz=65536,framesz=16384,framecnt=1024,qdisc_bypass=1"
-            daemon = self._start(f"uroced-{namespace.name}", port, f"{address}/24", namespace.prefix(),
-                                 ["--mtu", MTU])
+            daemon = self._start(f"uroced-{namespace.name}", self.port, f"{address}/24", namespace.prefix(),
+                                 ["--mtu", self.mtu])
             ends.append(Endpoint(daemon, address, address, namespace.pid, namespace.prefix()))
         self.server, self.client = ends
 
