@@ -51,6 +51,7 @@ Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint
     : qpns(kQpnMin, kQpsMax, seed),
       cqns(1, kCqsMax, seed + 1),
       srqns(1, kSrqsMax, seed + 2),
+      gsi(engine),
       clock(steady_clock),
       engine_(engine),
       keys_(keys),

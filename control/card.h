@@ -13,6 +13,7 @@
 
 #include "control/card_limits.h"
 #include "control/device.h"
+#include "control/gsi.h"
 #include "control/shared_memory.h"
 #include "dataplane/engine/engine.h"
 #include "mmu/key_table.h"
@@ -72,6 +73,7 @@ class Card {
   [[nodiscard]] const SharedMemory& status() const { return status_; }
 
   Numbers qpns, cqns, srqns;
+  Gsi gsi;  // QP1 of all devices
   Totals totals;
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;

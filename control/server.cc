@@ -228,10 +228,16 @@ void Server::receive(Connection& connection) {
 void Server::on_notices() {
   Notice notice;
   for (int i = 0; i < kNoticesMax && card_.engine().next_notice(&notice); ++i) {
-    if (notice.kind == Notice::Kind::kFrame) {
-      on_frame(notice);
-    } else {
-      on_async_event(notice);
+    switch (notice.kind) {
+      case Notice::Kind::kFrame:
+        on_frame(notice);
+        break;
+      case Notice::Kind::kMad:
+        card_.gsi.on_frame(card_.devices()[notice.port], notice.bytes);
+        break;
+      case Notice::Kind::kAsyncEvent:
+        on_async_event(notice);
+        break;
     }
   }
 }

@@ -26,12 +26,19 @@ void Notices::announce(AsyncEvent event, std::uint32_t object) {
 }
 
 bool Notices::take(std::uint16_t port, std::span<const std::byte> frame) {
+  return put_frame(Notice::Kind::kFrame, port, frame);
+}
+
+bool Notices::take_mad(std::uint16_t port, std::span<const std::byte> frame) {
+  return put_frame(Notice::Kind::kMad, port, frame);
+}
+
+bool Notices::put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame) {
   if (ring_.room() <= kEventsReserve) {
     dropped_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  return put(
-      Notice{.kind = Notice::Kind::kFrame, .port = port, .bytes = {frame.begin(), frame.end()}});
+  return put(Notice{.kind = kind, .port = port, .bytes = {frame.begin(), frame.end()}});
 }
 
 bool Notices::put(Notice notice) {

@@ -15,9 +15,9 @@ namespace uroce {
 // What a worker tells control; drained with Engine::next_notice when notice_descriptor() is
 // readable.
 struct Notice {
-  enum class Kind : std::uint8_t { kFrame, kAsyncEvent } kind = Kind::kFrame;
-  std::uint16_t port = 0;                   // kFrame
-  std::vector<std::byte> bytes{};           // kFrame: the whole Ethernet frame
+  enum class Kind : std::uint8_t { kFrame, kMad, kAsyncEvent } kind = Kind::kFrame;
+  std::uint16_t port = 0;                   // kFrame, kMad
+  std::vector<std::byte> bytes{};           // kFrame, kMad: the whole Ethernet frame
   AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
   std::uint32_t object = 0;                 // kAsyncEvent: handle of the QP, CQ or SRQ
 };
@@ -34,6 +34,7 @@ class Notices final : public EventSink, public FrameSink {
   // Workers.
   void announce(AsyncEvent event, std::uint32_t object) override;
   bool take(std::uint16_t port, std::span<const std::byte> frame) override;
+  bool take_mad(std::uint16_t port, std::span<const std::byte> frame) override;
 
   // Control.
   [[nodiscard]] int descriptor() const { return descriptor_; }
@@ -41,6 +42,7 @@ class Notices final : public EventSink, public FrameSink {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
+  bool put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame);
   bool put(Notice notice);
 
   Ring<Notice> ring_{kNoticesMax, Producers::kSeveral};

@@ -59,6 +59,9 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   if (!is_ours(port, packet)) {
     return drop(frame, Drop::kNotOurAddress);
   }
+  if (packet.dest_qpn == kGsiQpn) [[unlikely]] {
+    return take_mad(port, frame);
+  }
   const std::uint32_t owner = config.workers == 1 ? 0 : packet.dest_qpn % config.workers;
   const Role role = opcode_info(packet.opcode).request ? Role::kResponder : Role::kCompleter;
   table.prefetch(packet.dest_qpn);

@@ -40,12 +40,14 @@ struct WorkerCounters {
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 
-// Takes the frames that aren't RoCE (ARP, neighbour discovery, ICMP). Any worker.
+// Takes the frames that are control's. Copies them; false if there is no room. Any worker.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Copies the frame; false if there is no room.
+  // Not RoCE: ARP, neighbour discovery, ICMP.
   virtual bool take(std::uint16_t port, std::span<const std::byte> frame) = 0;
+  // A management datagram for QP1, checked.
+  virtual bool take_mad(std::uint16_t port, std::span<const std::byte> frame) = 0;
 };
 
 class Worker {
@@ -64,7 +66,7 @@ class Worker {
     const KeyTable* keys = nullptr;
     Quiescence* quiescence = nullptr;
     EventSink* events = nullptr;  // nullptr: nobody listens
-    FrameSink* frames = nullptr;  // nullptr: frames that aren't RoCE are dropped
+    FrameSink* frames = nullptr;  // nullptr: frames that are control's are dropped
     Wakeup* wakeup = nullptr;     // for workers that may sleep, and have peers
   };
 

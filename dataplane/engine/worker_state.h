@@ -100,6 +100,9 @@ struct Worker::State {
   void drop(Frame* frame, Drop reason);
   void flush_releases();
 
+  // management.cc
+  void take_mad(const PortState& port, Frame* frame);
+
   // transmit.cc
   bool transmit(PortState& port);
   bool send(PortState& port);

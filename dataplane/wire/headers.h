@@ -11,6 +11,13 @@ inline constexpr std::uint32_t kBthLength = 12;
 inline constexpr std::uint32_t kIcrcLength = 4;
 inline constexpr std::uint16_t kRoceUdpPort = 4791;
 
+// Queue pairs with a meaning of their own: QP1 takes management datagrams (MADs), and multicast
+// packets are for 0xFFFFFF (IBTA vol. 1, 3.5.10, 9.6.1.4, 13.4.2).
+inline constexpr std::uint32_t kGsiQpn = 1;
+inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;
+inline constexpr std::uint32_t kMadLength = 256;  // bytes
+inline constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;
+
 // RDMA extended transport header, 16 bytes.
 struct Reth {
   std::uint64_t address = 0;

@@ -20,7 +20,11 @@ struct KeptFrames final : FrameSink {
     frames.emplace_back(frame.begin(), frame.end());
     return frames.size() <= room;
   }
-  std::vector<std::vector<std::byte>> frames;
+  bool take_mad(std::uint16_t /*port*/, std::span<const std::byte> frame) override {
+    mads.emplace_back(frame.begin(), frame.end());
+    return mads.size() <= room;
+  }
+  std::vector<std::vector<std::byte>> frames, mads;
   std::size_t room = 100;
 };
 

@@ -1,0 +1,39 @@
+// QP1: management datagrams are control's. What is wrong with one is found here, where drops are
+// counted; what is right goes the way of frames that aren't RoCE.
+
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint16_t kPkeyBase = 0x7FFF;  // the low 15 bits decide (IBTA vol. 1, 10.9.3)
+
+// IBTA vol. 1, 9.6.1.4 and 13.5.3.
+Drop check_mad(const Packet& packet) {
+  if (packet.opcode != Opcode::kUdSendOnly) {
+    return Drop::kWrongQpType;
+  }
+  if ((packet.pkey & kPkeyBase) != kPkeyBase) {
+    return Drop::kBadPkey;
+  }
+  if (packet.deth().qkey != kGsiQkey) {
+    return Drop::kBadQkey;
+  }
+  return packet.payload_length == kMadLength ? Drop::kNone : Drop::kBadMadLength;
+}
+
+}  // namespace
+
+void Worker::State::take_mad(const PortState& port, Frame* frame) {
+  const Drop reason = check_mad(frame->packet);
+  if (reason != Drop::kNone) {
+    return drop(frame, reason);
+  }
+  if (config.frames != nullptr &&
+      !config.frames->take_mad(port.index, {frame->data, frame->length})) {
+    return drop(frame, Drop::kControlFull);
+  }
+  release(frame);
+}
+
+}  // namespace uroce

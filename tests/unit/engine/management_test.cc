@@ -1,0 +1,110 @@
+// Datagrams for QP1, on their way to control.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dataplane/engine/worker.h"
+#include "dataplane/port/link_port.h"
+#include "dataplane/wire/build.h"
+#include "dataplane/wire/frame.h"
+#include "mmu/key_table.h"
+
+namespace uroce::test {
+namespace {
+
+struct KeptMads final : FrameSink {
+  bool take(std::uint16_t, std::span<const std::byte>) override { return false; }
+  bool take_mad(std::uint16_t, std::span<const std::byte> frame) override {
+    if (count == room) {
+      return false;
+    }
+    last.assign(frame.begin(), frame.end());
+    ++count;
+    return true;
+  }
+  std::vector<std::byte> last;
+  std::uint32_t count = 0;
+  std::uint32_t room = 100;
+};
+
+class Management : public testing::Test {
+ protected:
+  Management() {
+    worker_.set_addresses(0, {*parse_ip("10.0.0.2")});
+    path_.source_gid = *parse_ip("10.0.0.1");
+    path_.destination_gid = *parse_ip("10.0.0.2");
+  }
+
+  static Headers mad_headers() {
+    return {.opcode = Opcode::kUdSendOnly,
+            .dest_qpn = kGsiQpn,
+            .deth = {.qkey = kGsiQkey, .source_qpn = kGsiQpn}};
+  }
+
+  void receive(const Headers& headers, std::uint32_t length = kMadLength) {
+    Frame* frame = nullptr;
+    ASSERT_EQ(ports_.first->allocate(&frame, 1), 1U);
+    const std::vector<std::byte> payload(length, std::byte{0x5A});
+    FrameWriter writer(*frame, FrameTemplate(path_), headers, length, 1);
+    writer.append(payload.data(), length);
+    writer.finish();
+    ASSERT_EQ(ports_.first->tx_burst(0, &frame, 1, 0), 1U);
+    worker_.poll(0);
+  }
+  std::uint64_t drops(Drop reason) {
+    return worker_.counters().drops[static_cast<std::size_t>(reason)];
+  }
+
+  Quiescence quiescence_;
+  KeyTable keys_{quiescence_, 16, 1};
+  std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_ = make_link({});
+  KeptMads mads_;
+  Worker worker_{{.ports = {ports_.second.get()}, .keys = &keys_, .frames = &mads_}};
+  Path path_;
+};
+
+TEST_F(Management, AMadForQp1GoesToControlWhole) {
+  receive(mad_headers());
+  EXPECT_EQ(mads_.count, 1U);
+  EXPECT_EQ(mads_.last.size(), 14U + 20 + 8 + 12 + 8 + 256 + 4);
+  EXPECT_EQ(mads_.last[14 + 20 + 8 + 12 + 8], std::byte{0x5A});
+}
+
+TEST_F(Management, OnlyTheRightQkeyOpensQp1) {
+  Headers headers = mad_headers();
+  headers.deth.qkey = 0x1111'1111;
+  receive(headers);
+  EXPECT_EQ(drops(Drop::kBadQkey), 1U);
+  EXPECT_EQ(mads_.count, 0U);
+}
+
+TEST_F(Management, OnlyTheDefaultPartitionReachesQp1) {
+  Headers headers = mad_headers();
+  headers.pkey = 0x8001;
+  receive(headers);
+  EXPECT_EQ(drops(Drop::kBadPkey), 1U);
+}
+
+TEST_F(Management, QP1TakesNothingButDatagrams) {
+  Headers headers = mad_headers();
+  headers.opcode = Opcode::kRcSendOnly;
+  receive(headers);
+  EXPECT_EQ(drops(Drop::kWrongQpType), 1U);
+}
+
+TEST_F(Management, AMadHas256Bytes) {
+  receive(mad_headers(), 252);
+  receive(mad_headers(), 260);
+  EXPECT_EQ(drops(Drop::kBadMadLength), 2U);
+}
+
+TEST_F(Management, WhatControlHasNoRoomForIsCounted) {
+  mads_.room = 1;
+  receive(mad_headers());
+  receive(mad_headers());
+  EXPECT_EQ(drops(Drop::kControlFull), 1U);
+}
+
+}  // namespace
+}  // namespace uroce::test
