@@ -173,7 +173,7 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
         answer.qpn,
         reinterpret_cast<abi::RingControl*>(object->memory.data() + answer.recv.control_offset),
         object->memory.data() + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
-        answer.max_recv_sge, false);
+        answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
   }
   const auto port = static_cast<std::uint16_t>(session.device()->index());
   object->qp = std::make_unique<Qp>(config_of(body, answer, *parts, *object, port));

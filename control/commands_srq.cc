@@ -61,12 +61,13 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   srq->pd = pd;
   srq->max_wr = answer.max_wr;
   srq->max_sge = answer.max_sge;
-  srq->limit = body.limit;
   srq->memory = std::move(*memory);
   srq->queue = std::make_unique<ReceiveQueue>(
       srq->id, reinterpret_cast<abi::RingControl*>(srq->memory.data()),
       srq->memory.data() + answer.ring.entries_offset, answer.ring.entries, answer.ring.stride,
-      answer.max_sge, card.engine().workers() > 1);
+      answer.max_sge,
+      card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
+                                  : ReceiveQueue::Users::kOneWorker);
   ++pd->users;
   answer.srqn = srq->id;
   answer.memory_length = srq->memory.length();
@@ -91,7 +92,13 @@ Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/)
       return Error{EINVAL, "the limit " + std::to_string(body.limit) + " is beyond the queue's " +
                                std::to_string(srq->max_wr) + " work requests"};
     }
-    srq->limit = body.limit;
+    // Between two turns of the only worker; with several the queue's lock keeps the others away.
+    bool reached = false;
+    session.card().engine().call(0, [&](Worker&) { reached = srq->queue->arm(body.limit); });
+    if (reached) {
+      session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqLimitReached), body.handle,
+                       srq->cookie);
+    }
   }
   return Outcome::kReply;
 }
@@ -102,11 +109,10 @@ Result<Outcome> query_srq(Session& session, Request& request, Reply* reply) {
   if (srq == nullptr) {
     return no_such("shared receive queue", handle);
   }
-  reply->set(QuerySrqReply{.header = {},
-                           .max_wr = srq->max_wr,
-                           .max_sge = srq->max_sge,
-                           .limit = srq->limit,
-                           .reserved = 0});
+  QuerySrqReply answer{
+      .header = {}, .max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
+  session.card().engine().call(0, [&](Worker&) { answer.limit = srq->queue->limit(); });
+  reply->set(answer);
   return Outcome::kReply;
 }
 

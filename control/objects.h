@@ -48,7 +48,7 @@ struct SrqObject {
   SharedMemory memory;
   std::unique_ptr<ReceiveQueue> queue;
   ProtectionDomain* pd = nullptr;
-  std::uint32_t max_wr = 0, max_sge = 0, limit = 0;
+  std::uint32_t max_wr = 0, max_sge = 0;
   std::uint32_t users = 0;
 };
 

@@ -81,6 +81,10 @@ extern "C" {
 
 int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
   Context& context = *of(base);
+  if (context.client.abandoned()) {
+    errno = ENODEV;  // the events are the parent's
+    return -1;
+  }
   for (;;) {
     uroce::control::AsyncEventRecord record{};
     const ssize_t length = read(base->async_fd, &record, sizeof(record));

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "verbs_shim/after_death.h"
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"
@@ -11,11 +12,16 @@ namespace uroce::shim {
 namespace {
 
 // The next record. 0, or -1 with errno: EAGAIN if the program made the descriptor non-blocking,
-// ENODEV when the daemon is gone.
-int read_event(int descriptor, abi::CompletionEvent& event) {
+// ENODEV when the daemon is gone, or when this is the child of a fork, which must not take its
+// parent's events.
+int read_event(const ibv_comp_channel& channel, abi::CompletionEvent& event) {
+  if (of(channel.context)->client.abandoned()) {
+    errno = ENODEV;
+    return -1;
+  }
   ssize_t length = 0;
   do {
-    length = read(descriptor, &event, sizeof(event));
+    length = read(channel.fd, &event, sizeof(event));
   } while (length < 0 && errno == EINTR);
   if (length == static_cast<ssize_t>(sizeof(event))) {
     return 0;
@@ -24,6 +30,21 @@ int read_event(int descriptor, abi::CompletionEvent& event) {
     errno = ENODEV;
   }
   return -1;
+}
+
+// The pipe has ended. Whoever waits on the channel learns it from the queues: an event for each
+// that is armed, and nothing more after that.
+int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) {
+  Client& client = of(channel.context)->client;
+  (void)client.check();
+  Cq* woken = client.abandoned() ? nullptr : next_to_wake(channel);
+  if (woken == nullptr) {
+    errno = ENODEV;
+    return -1;
+  }
+  *cq = &plain(*woken);
+  *cq_context = woken->base.cq_context;
+  return 0;
 }
 
 }  // namespace
@@ -77,8 +98,8 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   for (;;) {
     uroce::abi::CompletionEvent event{};
-    if (read_event(channel->fd, event) != 0) {
-      return -1;
+    if (read_event(*channel, event) != 0) {
+      return errno == ENODEV ? wake_after_death(*channel, cq, cq_context) : -1;
     }
     const bool there = of(channel->context)->registry.with<Cq>(event.cq_cookie, [&](Cq& object) {
       ++object.comp_events_delivered;

@@ -71,6 +71,8 @@ class Client {
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
   bool check();
   void abandon_after_fork();
+  // This is the child of a fork, and the context its parent's.
+  [[nodiscard]] bool abandoned() const { return abandoned_; }
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
@@ -86,6 +88,7 @@ class Client {
   int descriptor_ = -1;
   // Set false once, by whoever notices; guards nothing, so relaxed is enough.
   std::atomic<bool> alive_{false};
+  bool abandoned_ = false;  // set before the child of a fork has a second thread
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows and the conversation
   std::uint32_t sequence_ = 0;
 };

@@ -64,7 +64,7 @@ Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
   cq->base.cq_context = attr.cq_context;
   pthread_mutex_init(&cq->base.mutex, nullptr);
   pthread_cond_init(&cq->base.cond, nullptr);
-  cq->cookie = of(context)->registry.add(cq);
+  cq->cookie = of(context)->registry.add(Registry::Kind::kCq, cq);
   const int error = cq->cookie != 0 ? attach(*cq, attr) : ENOMEM;
   if (error != 0) {
     of(context)->registry.remove(cq->cookie);

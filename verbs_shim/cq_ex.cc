@@ -3,6 +3,7 @@
 
 #include <ctime>
 
+#include "verbs_shim/after_death.h"
 #include "verbs_shim/cq_reader.h"
 #include "verbs_shim/operations.h"
 
@@ -11,11 +12,21 @@ namespace {
 
 constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 
+// The next completion after those that were read, wherever it comes from; nullptr: none.
+const abi::Cqe* look(Cq& cq) {
+  const bool dead = daemon_died(cq);
+  const abi::Cqe* cqe = next_completion(cq);
+  return cqe == nullptr && dead && next_flushed(cq) ? &cq.flushed : cqe;
+}
+
 void show(Cq& cq, const abi::Cqe& cqe) {
   cq.current = &cqe;
   cq.base.wr_id = cqe.wr_id;
   cq.base.status = static_cast<ibv_wc_status>(cqe.status);
 }
+
+// How many of the ring's entries the current completion is.
+std::uint32_t in_ring(const Cq& cq) { return cq.current == &cq.flushed ? 0 : 1; }
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (attr->comp_mask != 0) {
@@ -23,10 +34,17 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   }
   Cq& cq = *of(base);
   cq.lock.lock();
-  const abi::Cqe* cqe = next_completion(cq);
+  const abi::Cqe* cqe = look(cq);
+  if (cqe == nullptr) {
+    if (still_working(cq)) {
+      cq.lock.unlock();
+      return ENOENT;
+    }
+    cqe = look(cq);
+  }
   if (cqe == nullptr) {
     cq.lock.unlock();
-    return still_working(cq) ? ENOENT : EIO;
+    return EIO;
   }
   idle_polls.found();
   show(cq, *cqe);
@@ -35,10 +53,11 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
 
 int next_poll(ibv_cq_ex* base) {
   Cq& cq = *of(base);
-  ++cq.consumer;
-  const abi::Cqe* cqe = next_completion(cq);
+  const std::uint32_t step = in_ring(cq);
+  cq.consumer += step;
+  const abi::Cqe* cqe = look(cq);
   if (cqe == nullptr) {
-    --cq.consumer;  // end_poll gives the current one back
+    cq.consumer -= step;  // end_poll gives the current one back
     return ENOENT;
   }
   show(cq, *cqe);
@@ -47,7 +66,7 @@ int next_poll(ibv_cq_ex* base) {
 
 void end_poll(ibv_cq_ex* base) {
   Cq& cq = *of(base);
-  ++cq.consumer;
+  cq.consumer += in_ring(cq);
   release_completions(cq);
   cq.current = nullptr;
   cq.lock.unlock();

@@ -69,6 +69,7 @@ struct Cq {
   std::uint32_t mask;
   std::uint32_t consumer;
   const abi::Cqe* current;  // between start_poll and end_poll
+  abi::Cqe flushed;         // a completion that the shim made itself (after_death.h)
   Mapping memory;
   std::uint64_t cookie;
   // Events handed to the program; destruction waits until as many were acknowledged.
@@ -85,6 +86,10 @@ struct WorkRing {
   std::uint32_t stride = 0;
   std::uint32_t max_sge = 0;
   std::uint32_t producer = 0;  // entries written; published when a chain is complete
+  // Entries up to here were completed by the shim itself, since the daemon died; valid once
+  // `flushing`.
+  std::uint32_t flushed = 0;
+  bool flushing = false;
 
   // 0, or EPROTO if the layout doesn't fit into the memory.
   int place(const Mapping& memory, const abi::RingLayout& layout);

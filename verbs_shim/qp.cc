@@ -127,7 +127,7 @@ Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   qp->signal_all = attr.sq_sig_all != 0;
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
-  qp->cookie = of(context)->registry.add(qp);
+  qp->cookie = of(context)->registry.add(Registry::Kind::kQp, qp);
   const int error = qp->cookie != 0 ? attach(*qp, attr) : ENOMEM;
   if (error != 0) {
     of(context)->registry.remove(qp->cookie);

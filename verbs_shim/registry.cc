@@ -7,7 +7,7 @@ namespace uroce::shim {
 
 Registry::~Registry() { std::free(entries_); }
 
-std::uint64_t Registry::add(void* object) {
+std::uint64_t Registry::add(Kind kind, void* object) {
   std::uint64_t cookie = 0;
   pthread_mutex_lock(&mutex_);
   if (first_free_ == 0 && size_ == capacity_) {
@@ -32,6 +32,7 @@ std::uint64_t Registry::add(void* object) {
   if (found) {
     Entry& entry = entries_[index];
     entry.object = object;
+    entry.kind = kind;
     ++entry.generation;
     cookie = std::uint64_t{entry.generation} << 32U | (index + 1);
   }

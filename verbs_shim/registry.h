@@ -12,13 +12,15 @@ namespace uroce::shim {
 
 class Registry {
  public:
+  enum class Kind : std::uint8_t { kCq, kQp, kSrq };
+
   Registry() = default;
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
   // The object's cookie, never 0; 0 when memory is exhausted.
-  std::uint64_t add(void* object);
+  std::uint64_t add(Kind kind, void* object);
   void remove(std::uint64_t cookie);
 
   // Calls use(object) if the object is still there, under the registry's lock: whoever counts an
@@ -34,11 +36,26 @@ class Registry {
     return object != nullptr;
   }
 
+  // Calls visit(object) for each living object of a kind, under the lock, until it returns true;
+  // whether it did.
+  template <typename Object, typename Visit>
+  bool any_of(Kind kind, Visit&& visit) {
+    pthread_mutex_lock(&mutex_);
+    bool found = false;
+    for (std::uint32_t i = 0; i < size_ && !found; ++i) {
+      found = entries_[i].object != nullptr && entries_[i].kind == kind &&
+              visit(*static_cast<Object*>(entries_[i].object));
+    }
+    pthread_mutex_unlock(&mutex_);
+    return found;
+  }
+
  private:
   struct Entry {
     void* object;  // nullptr: free
     std::uint32_t generation;
     std::uint32_t next_free;  // index + 1
+    Kind kind;
   };
   [[nodiscard]] void* find(std::uint64_t cookie) const;
 

@@ -67,7 +67,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   srq->base.pd = attr->pd;
   pthread_mutex_init(&srq->base.mutex, nullptr);
   pthread_cond_init(&srq->base.cond, nullptr);
-  srq->cookie = of(context)->registry.add(srq);
+  srq->cookie = of(context)->registry.add(Registry::Kind::kSrq, srq);
   const int error = srq->cookie != 0 ? attach(*srq, *attr) : ENOMEM;
   if (error != 0) {
     of(context)->registry.remove(srq->cookie);

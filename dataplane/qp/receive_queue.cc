@@ -4,56 +4,86 @@
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/spin_lock.h"
+#include "dataplane/qp/turn.h"
 
 namespace uroce {
 
 ReceiveQueue::ReceiveQueue(std::uint32_t handle, abi::RingControl* control,
                            const std::byte* entries, std::uint32_t entry_count,
-                           std::uint32_t stride, std::uint32_t sge_max, bool shared)
+                           std::uint32_t stride, std::uint32_t sge_max, Users users)
     : handle_(handle),
       control_(control),
       entries_(entries),
       mask_(entry_count - 1),
       stride_(stride),
       sge_max_(sge_max),
-      shared_(shared) {
+      users_(users) {
   UROCE_CHECK(entry_count != 0 && (entry_count & mask_) == 0);
   UROCE_CHECK(sge_max <= kSgeMax && stride >= abi::recv_stride(sge_max));
 }
 
-ReceiveQueue::Take ReceiveQueue::take(ReceiveEntry* entry) {
-  const LockWhen lock(shared_, lock_);
+ReceiveQueue::Take ReceiveQueue::take(ReceiveEntry* entry, EventSink& events) {
+  const LockWhen lock(locks(), lock_);
   if (broken_) {
     return Take::kBroken;
   }
-  // Pairs with the program's release store after it has written the entry.
-  const std::uint32_t waiting =
-      control_->producer.value.load(std::memory_order_acquire) - consumer_;
-  if (waiting == 0) {
+  const std::uint32_t left = waiting();
+  if (left == 0) {
     return Take::kEmpty;
   }
   const std::byte* source = entries_ + static_cast<std::size_t>(consumer_ & mask_) * stride_;
   abi::RecvWr head;
   std::memcpy(&head, source, sizeof(head));
-  if (waiting > mask_ + 1 || head.sge_count > sge_max_) {
-    broken_ = true;
-    return Take::kBroken;
+  if (left > mask_ + 1 || head.sge_count > sge_max_) {
+    return broken(events);
   }
   entry->wr_id = head.wr_id;
   entry->sge_count = head.sge_count;
   std::memcpy(entry->sges.data(), source + abi::kRecvSgeOffset, head.sge_count * sizeof(abi::Sge));
   ++consumer_;
+  if (users_ == Users::kOneQp) {
+    return Take::kTaken;
+  }
   // Pairs with the program's acquire load before it overwrites the entry.
   control_->consumer.value.store(consumer_, std::memory_order_release);
+  if (left - 1 < limit_) [[unlikely]] {
+    limit_ = 0;
+    events.announce(AsyncEvent::kSrqLimitReached, handle_);
+  }
   return Take::kTaken;
 }
 
-bool ReceiveQueue::empty() const {
-  return control_->producer.value.load(std::memory_order_acquire) == consumer_;
+ReceiveQueue::Take ReceiveQueue::broken(EventSink& events) {
+  broken_ = true;
+  if (users_ != Users::kOneQp) {
+    events.announce(AsyncEvent::kSrqErr, handle_);
+  }
+  return Take::kBroken;
 }
 
+void ReceiveQueue::release() {
+  if (users_ == Users::kOneQp) {
+    // Pairs with the program's acquire load before it overwrites the entry.
+    control_->consumer.value.store(consumer_, std::memory_order_release);
+  }
+}
+
+bool ReceiveQueue::arm(std::uint32_t limit) {
+  const LockWhen lock(locks(), lock_);
+  const bool reached = !broken_ && waiting() < limit;
+  limit_ = reached ? 0 : limit;
+  return reached;
+}
+
+std::uint32_t ReceiveQueue::limit() {
+  const LockWhen lock(locks(), lock_);
+  return limit_;
+}
+
+bool ReceiveQueue::empty() const { return waiting() == 0; }
+
 void ReceiveQueue::reset() {
-  const LockWhen lock(shared_, lock_);
+  const LockWhen lock(locks(), lock_);
   consumer_ = control_->producer.value.load(std::memory_order_acquire);
   control_->consumer.value.store(consumer_, std::memory_order_release);
   control_->consumer.bell_wanted.store(0, std::memory_order_relaxed);

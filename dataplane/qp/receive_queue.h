@@ -28,14 +28,33 @@ class ReceiveQueue {
  public:
   enum class [[nodiscard]] Take : std::uint8_t{kTaken, kEmpty, kBroken};
 
-  // `shared`: queue pairs of several workers take from it (a shared receive queue with more than
-  // one worker).
+  // Who takes from it.
+  enum class Users : std::uint8_t {
+    kOneQp,      // its own queue pair
+    kOneWorker,  // a shared receive queue, and there is one worker
+    kWorkers,    // a shared receive queue: queue pairs of several workers, so taking locks
+  };
+
+  // `handle`: the queue pair's number, or that of the shared receive queue.
   ReceiveQueue(std::uint32_t handle, abi::RingControl* control, const std::byte* entries,
-               std::uint32_t entry_count, std::uint32_t stride, std::uint32_t sge_max, bool shared);
+               std::uint32_t entry_count, std::uint32_t stride, std::uint32_t sge_max, Users users);
 
   // The next work request. kBroken: the program wrote nonsense into its ring (a distance larger
-  // than the ring, more SGEs than it may have). Only the bytes of the SGEs in use are copied.
-  Take take(ReceiveEntry* entry);
+  // than the ring, more SGEs than it may have); a shared queue announces kSrqErr once. Only the
+  // bytes of the SGEs in use are copied. May announce kSrqLimitReached.
+  Take take(ReceiveEntry* entry, EventSink& events);
+
+  // Arms the limit event: kSrqLimitReached is announced, once, when fewer than `limit` work
+  // requests are left (IBTA vol. 1, 10.2.9.3); 0 disarms. Returns true if fewer are there already:
+  // then the caller announces it, and nothing is armed. REQUIRES: with kOneWorker, that worker.
+  [[nodiscard]] bool arm(std::uint32_t limit);
+  // The work request that was taken last has completed: its slot is free. For a queue pair's own
+  // queue, whose consumer index thus counts completions; what lies behind it is outstanding, should
+  // the daemon die. Before the completion is pushed: a program that has polled it counts on the
+  // slot. A shared queue's slots are free as soon as they are taken.
+  void release();
+  // What is armed; 0: nothing. REQUIRES: as arm().
+  [[nodiscard]] std::uint32_t limit();
 
   [[nodiscard]] bool empty() const;
 
@@ -50,6 +69,13 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t sge_max() const { return sge_max_; }
 
  private:
+  [[nodiscard]] bool locks() const { return users_ == Users::kWorkers; }
+  // Pairs with the program's release store after it has written the entry.
+  [[nodiscard]] std::uint32_t waiting() const {
+    return control_->producer.value.load(std::memory_order_acquire) - consumer_;
+  }
+  Take broken(EventSink& events);
+
   std::uint32_t handle_;
   abi::RingControl* control_;
   const std::byte* entries_;
@@ -57,7 +83,8 @@ class ReceiveQueue {
   std::uint32_t stride_;
   std::uint32_t sge_max_;
   std::uint32_t consumer_ = 0;  // ours
-  bool shared_;
+  std::uint32_t limit_ = 0;     // armed; 0: not
+  Users users_;
   bool broken_ = false;
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
 };

@@ -14,7 +14,7 @@ Step Responder::hold_receive(Turn& turn, bool* held) {
   if (!holding_) {
     ReceiveQueue* queue = qp_->config_.receive_queue;
     const ReceiveQueue::Take take =
-        queue == nullptr ? ReceiveQueue::Take::kEmpty : queue->take(&receive_);
+        queue == nullptr ? ReceiveQueue::Take::kEmpty : queue->take(&receive_, turn.events);
     if (take == ReceiveQueue::Take::kEmpty) {
       return not_ready();
     }
@@ -68,6 +68,7 @@ void Responder::complete_failed(abi::WcStatus status, Failure failure, Turn& tur
 }
 
 void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
+  qp_->config_.receive_queue->release();
   CompletionQueue* queue = qp_->config_.recv_cq;
   if (queue != nullptr) {
     Qp::complete(*queue, cqe, solicited, turn);
@@ -98,7 +99,7 @@ void Responder::flush(Turn& turn) {
     return;
   }
   queue->ask_for_doorbells();
-  while (queue->take(&receive_) == ReceiveQueue::Take::kTaken) {
+  while (queue->take(&receive_, turn.events) == ReceiveQueue::Take::kTaken) {
     complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
   }
 }

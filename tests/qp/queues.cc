@@ -13,7 +13,7 @@ Queues::Queues(const QueuesConfig& config)
       receive_cq_(2, &receive_completions.control, receive_completions.entries.data(),
                   config.cq_entries, -1, 0, false),
       receive_queue_(3, &receives.control, receives.entries.data(), config.recv_entries,
-                     receives.stride, config.sge_max, false) {}
+                     receives.stride, config.sge_max, ReceiveQueue::Users::kOneQp) {}
 
 void Queues::attach(QpConfig* config) {
   config->send_sge_max = config_.sge_max;

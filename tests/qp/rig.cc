@@ -92,7 +92,9 @@ QpRig::QpRig(const Options& options)
       receive_cq(2, &receive_completions.control, receive_completions.entries.data(),
                  options.cq_entries, -1, 2, false),
       receive_queue(3, &receives.control, receives.entries.data(), receives.entry_count,
-                    receives.stride, options.sge_max, false),
+                    receives.stride, options.sge_max,
+                    options.shared_receive_queue ? ReceiveQueue::Users::kOneWorker
+                                                 : ReceiveQueue::Users::kOneQp),
       pool_(TxBatch::kFramesMax),
       attributes_(options.attributes),
       peer_template_(peer_path()) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "tests/qp/rig.h"
 #include "tests/qp/rings.h"
 
 namespace uroce::test {
@@ -21,8 +23,41 @@ class ReceiveQueueTest : public testing::Test {
   }
 
   WorkRing ring_{kEntries, abi::recv_stride(kSges)};
-  ReceiveQueue queue_{1,     &ring_.control, ring_.entries.data(), kEntries, ring_.stride,
-                      kSges, false};
+  ReceiveQueue queue_{1,
+                      &ring_.control,
+                      ring_.entries.data(),
+                      kEntries,
+                      ring_.stride,
+                      kSges,
+                      ReceiveQueue::Users::kOneQp};
+  EventLog events_;
+  ReceiveEntry entry_;
+};
+
+class SharedReceiveQueueTest : public testing::Test {
+ protected:
+  void post(int count) {
+    for (int i = 0; i < count; ++i) {
+      ring_.post_receive(static_cast<std::uint64_t>(i), {});
+    }
+  }
+  void take(int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
+    }
+  }
+  [[nodiscard]] std::size_t announced(AsyncEvent event) const {
+    return static_cast<std::size_t>(std::count_if(
+        events_.entries.begin(), events_.entries.end(), [event](const EventLog::Entry& entry) {
+          return entry.event == event && entry.object == kNumber;
+        }));
+  }
+
+  static constexpr std::uint32_t kNumber = 77;
+  WorkRing ring_{kEntries, abi::recv_stride(kSges)};
+  ReceiveQueue queue_{kNumber,      &ring_.control, ring_.entries.data(),           kEntries,
+                      ring_.stride, kSges,          ReceiveQueue::Users::kOneWorker};
+  EventLog events_;
   ReceiveEntry entry_;
 };
 
@@ -33,40 +68,98 @@ TEST_F(ReceiveQueueTest, TakesInOrderAndFreesTheSlots) {
     }
     EXPECT_FALSE(queue_.empty());
     for (std::uint64_t i = 0; i < kEntries; ++i) {
-      ASSERT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kTaken);
+      ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
       EXPECT_EQ(entry_.wr_id, round * 10 + i);
       ASSERT_EQ(entry_.sge_count, i);
       if (i != 0) {
         EXPECT_EQ(entry_.sges[i - 1].address, round * 10 + i);
       }
     }
+    EXPECT_EQ(ring_.waiting(), kEntries) << "none has completed";
+    queue_.release();
     EXPECT_EQ(ring_.waiting(), 0U);
     EXPECT_TRUE(queue_.empty());
-    EXPECT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kEmpty);
+    EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kEmpty);
   }
 }
 
 TEST_F(ReceiveQueueTest, BreaksOnADistanceBeyondTheRing) {
   ring_.control.producer.value.store(kEntries + 1);
-  EXPECT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kBroken);
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
   ring_.control.producer.value.store(1);
-  EXPECT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kBroken) << "for good";
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "for good";
 }
 
 TEST_F(ReceiveQueueTest, BreaksOnTooManySges) {
   post(1, kSges);
   const std::uint32_t many = kSges + 1;
   std::memcpy(ring_.entries.data() + offsetof(abi::RecvWr, sge_count), &many, sizeof(many));
-  EXPECT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kBroken);
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
 }
 
 TEST_F(ReceiveQueueTest, ResetForgetsWhatWasPosted) {
   post(1, 1);
   queue_.reset();
-  EXPECT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kEmpty);
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kEmpty);
   post(2, 1);
-  ASSERT_EQ(queue_.take(&entry_), ReceiveQueue::Take::kTaken);
+  ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
   EXPECT_EQ(entry_.wr_id, 2U);
+}
+
+TEST_F(ReceiveQueueTest, AnnouncesNothingForItsOwnQueuePair) {
+  ring_.control.producer.value.store(kEntries + 1);
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
+  EXPECT_TRUE(events_.entries.empty()) << "the queue pair says it: QP_FATAL";
+}
+
+TEST_F(SharedReceiveQueueTest, TheLimitIsAnnouncedOnceForEachArming) {
+  post(4);
+  EXPECT_FALSE(queue_.arm(3));
+  EXPECT_EQ(queue_.limit(), 3U);
+  take(1);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 0U) << "three are left, not fewer";
+  take(1);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 1U);
+  EXPECT_EQ(queue_.limit(), 0U) << "it has to be armed anew";
+  take(2);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 1U);
+  post(4);
+  EXPECT_FALSE(queue_.arm(1));
+  take(4);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 2U);
+}
+
+TEST_F(SharedReceiveQueueTest, ArmingALimitThatIsReachedAlreadySaysSo) {
+  post(2);
+  EXPECT_TRUE(queue_.arm(3));
+  EXPECT_EQ(queue_.limit(), 0U);
+  take(2);
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 0U) << "the caller has announced it";
+}
+
+TEST_F(SharedReceiveQueueTest, SlotsAreFreeWhenTaken) {
+  post(2);
+  take(1);
+  EXPECT_EQ(ring_.waiting(), 1U);
+  take(1);
+  EXPECT_EQ(ring_.waiting(), 0U);
+}
+
+TEST_F(SharedReceiveQueueTest, ZeroDisarms) {
+  post(2);
+  EXPECT_FALSE(queue_.arm(2));
+  EXPECT_FALSE(queue_.arm(0));
+  take(2);
+  EXPECT_TRUE(events_.entries.empty());
+}
+
+TEST_F(SharedReceiveQueueTest, ABrokenRingIsAnnouncedOnce) {
+  ring_.control.producer.value.store(kEntries + 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
+  }
+  EXPECT_EQ(announced(AsyncEvent::kSrqErr), 1U);
+  EXPECT_EQ(events_.entries.size(), 1U);
 }
 
 }  // namespace

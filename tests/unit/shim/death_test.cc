@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
+#include <vector>
 
 #include "tests/unit/shim/verbs_fixture.h"
 
@@ -29,6 +32,83 @@ TEST_F(DaemonDeath, IsAnAsyncEvent) {
   ibv_ack_async_event(&event);
   EXPECT_EQ(ibv_get_async_event(context, &event), -1);
   EXPECT_EQ(errno, ENODEV);
+}
+
+// What is posted when the daemon dies: two sends and three receives, of which it has completed one
+// each.
+class OutstandingAtDeath : public DaemonDeath {
+ protected:
+  void SetUp() override {
+    DaemonDeath::SetUp();
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      ibv_send_wr wr{};
+      wr.wr_id = 100 + i;
+      ibv_send_wr* bad = nullptr;
+      ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+    }
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      ibv_recv_wr wr{};
+      wr.wr_id = 200 + i;
+      ibv_recv_wr* bad = nullptr;
+      ASSERT_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+    }
+    daemon.send_ring().consumer.value.store(1);
+    daemon.recv_ring().consumer.value.store(1);
+    abi::Cqe cqe{};
+    cqe.wr_id = 100;
+    daemon.complete(cqe);
+  }
+};
+
+TEST_F(OutstandingAtDeath, EachRequestCompletesOnce) {
+  daemon.die();
+  std::vector<std::uint64_t> flushed;
+  ibv_wc wc{};
+  int found = 0;
+  while ((found = ibv_poll_cq(cq, 1, &wc)) >= 0) {
+    if (found == 0) {
+      continue;
+    }
+    if (wc.wr_id == 100) {
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << "the daemon completed it";
+      continue;
+    }
+    EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(wc.qp_num, qp->qp_num);
+    flushed.push_back(wc.wr_id);
+  }
+  EXPECT_EQ(flushed, (std::vector<std::uint64_t>{101, 201, 202}));
+}
+
+TEST_F(OutstandingAtDeath, ASleeperOnAChannelIsWoken) {
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  daemon.die();
+  ibv_cq* told = nullptr;
+  void* told_context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel, &told, &told_context), 0);
+  EXPECT_EQ(told, cq);
+  EXPECT_EQ(told_context, this);
+  ibv_ack_cq_events(cq, 1);
+  std::array<ibv_wc, 8> wc{};
+  EXPECT_EQ(ibv_poll_cq(cq, wc.size(), wc.data()), 4);
+  EXPECT_EQ(ibv_req_notify_cq(cq, 0), ENODEV);
+  EXPECT_EQ(ibv_get_cq_event(channel, &told, &told_context), -1) << "it can't wait again";
+}
+
+TEST_F(OutstandingAtDeath, AChildDoesntCompleteItsParentsRequests) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ibv_wc wc{};
+    const bool first = ibv_poll_cq(cq, 1, &wc) == 1 && wc.wr_id == 100;
+    ibv_cq* told = nullptr;
+    void* told_context = nullptr;
+    const bool none =
+        ibv_poll_cq(cq, 1, &wc) < 0 && ibv_get_cq_event(channel, &told, &told_context) == -1;
+    _exit(first && none ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(DaemonDeath, FailsCommandsAndWork) {

@@ -12,14 +12,14 @@ TEST(Registry, FindsTheLivingOnly) {
   std::vector<int> objects(100);
   std::vector<std::uint64_t> cookies;
   for (int& object : objects) {
-    cookies.push_back(registry.add(&object));
+    cookies.push_back(registry.add(Registry::Kind::kQp, &object));
     EXPECT_NE(cookies.back(), 0U);
   }
   EXPECT_TRUE(
       registry.with<int>(cookies[42], [&](int& found) { EXPECT_EQ(&found, &objects[42]); }));
   registry.remove(cookies[42]);
   EXPECT_FALSE(registry.with<int>(cookies[42], [](int&) {}));
-  const std::uint64_t reused = registry.add(&objects[0]);
+  const std::uint64_t reused = registry.add(Registry::Kind::kQp, &objects[0]);
   EXPECT_NE(reused, cookies[42]);
   EXPECT_FALSE(registry.with<int>(cookies[42], [](int&) {}));
   EXPECT_TRUE(registry.with<int>(reused, [](int&) {}));
