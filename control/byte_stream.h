@@ -17,7 +17,12 @@ class ByteReader {
 
   std::uint8_t u8() { return static_cast<std::uint8_t>(number(1)); }
   std::uint16_t u16() { return static_cast<std::uint16_t>(number(2)); }
+  std::uint32_t u24() { return number(3); }
   std::uint32_t u32() { return number(4); }
+  std::uint64_t u64() {
+    const std::uint64_t upper = number(4);
+    return upper << 32U | number(4);
+  }
   void skip(std::size_t count) { take(count); }
   template <std::size_t kSize>
   void read(std::uint8_t (&target)[kSize]) {
@@ -64,7 +69,12 @@ class ByteWriter {
  public:
   void u8(std::uint32_t value) { number(value, 1); }
   void u16(std::uint32_t value) { number(value, 2); }
+  void u24(std::uint32_t value) { number(value, 3); }
   void u32(std::uint32_t value) { number(value, 4); }
+  void u64(std::uint64_t value) {
+    number(static_cast<std::uint32_t>(value >> 32U), 4);
+    number(static_cast<std::uint32_t>(value), 4);
+  }
   template <typename Array>
   void write(const Array& bytes) {
     for (const auto byte : bytes) {

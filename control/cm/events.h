@@ -11,14 +11,14 @@
 namespace uroce::control::cm {
 
 // The number of a connection, of a SIDR exchange and, on the wire, the local communication id.
-// Never 0, not reused for as long as possible.
+// Never 0; drawn at random, so that a message of an earlier life meets nobody.
 using ConnectionId = std::uint32_t;
 using ListenerId = std::uint32_t;
 
 // Between which addresses the messages of a connection go.
 struct Route {
   std::uint32_t device = 0;  // index on the card
-  Gid local, remote;
+  Gid local = {}, remote = {};
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
@@ -51,14 +51,15 @@ struct Event {
   ConnectionId connection = 0;
   std::uint64_t cookie = 0;  // of the connection; of the listener in requests
   ListenerId listener = 0;   // of a request
-  Route route;
+  Route route = {};
   RejectReason reason{};
-  bool timed_out = false;    // kDisconnected: the peer never answered our DREQ
-  PrivateData info;          // additional reject information
-  PrivateData private_data;  // to the limit of the message, zeroes at the end; with the IP header
-  std::optional<Req> request;
-  std::optional<Rep> reply;
-  std::optional<ServiceInfo> service;
+  bool timed_out = false;  // kDisconnected: the peer never answered our DREQ
+  PrivateData info = {};   // additional reject information
+  PrivateData private_data =
+      {};  // to the limit of the message, zeroes at the end; with the IP header
+  std::optional<Req> request = {};
+  std::optional<Rep> reply = {};
+  std::optional<ServiceInfo> service = {};
 };
 
 }  // namespace uroce::control::cm

@@ -16,6 +16,8 @@ inline constexpr std::size_t kBacklogDefault = 1'024;   // if a program asks for
 inline constexpr std::size_t kUnansweredMax = 16'384;   // unanswered requests of all listeners
 inline constexpr std::uint8_t kTimeoutCodeMax = 31;     // 4.096 us * 2^31: 2.4 hours
 
+inline constexpr std::uint8_t kPathMtuMin = 1, kPathMtuMax = 5;  // codes: 256 to 4096 bytes
+
 // What Linux's RDMA CM puts into its requests.
 inline constexpr std::uint8_t kResponseTimeoutDefault = 20;  // 4.3 s
 inline constexpr std::uint8_t kCmRetriesDefault = 15;

@@ -11,15 +11,17 @@
 // the peer afterwards (an answer to a repeated DREQ) stays inside as TIMEWAIT.
 
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "control/cm/connections.h"
 #include "control/cm/events.h"
 #include "control/cm/limits.h"
+#include "control/cm/listeners.h"
 #include "control/cm/mad.h"
 #include "control/cm/qp_attributes.h"
 #include "control/cm/state.h"
@@ -28,26 +30,15 @@
 
 namespace uroce::control::cm {
 
-// Which requests a listener takes. Of several that match, the most specific one gets the request:
-// with an address before without, with a device before without, with a family before without.
-struct Match {
-  std::uint64_t service_id = 0;
-  std::uint64_t service_mask = ~0ULL;
-  std::optional<std::uint32_t> device;
-  std::optional<Gid> address;  // the destination in the IP header (else: of the packet)
-  enum class Family : std::uint8_t { kAny, kIpv4, kIpv6 } family = Family::kAny;
-  auto operator<=>(const Match&) const = default;
-};
-
 struct ConnectParameters {
-  Route route;
+  Route route = {};
   std::uint64_t cookie = 0;
   std::uint64_t service_id = 0;
   std::uint64_t ca_guid = 0;  // host order
   Transport transport = Transport::kRc;
   std::uint32_t qpn = 0;
   // The PSN of the peer's first packet to us; nothing: the manager draws one.
-  std::optional<std::uint32_t> starting_psn;
+  std::optional<std::uint32_t> starting_psn = {};
   std::uint8_t responder_resources = 1, initiator_depth = 1;
   bool flow_control = true, srq = false;
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
@@ -57,7 +48,7 @@ struct ConnectParameters {
   std::uint8_t ack_timeout = kPacketLifetimeDefault + 1;
   std::uint8_t response_timeout = kResponseTimeoutDefault;  // ours and the peer's
   std::uint8_t retries = kCmRetriesDefault;
-  PrivateData private_data;  // at most kReqPrivateMax, IP header included
+  PrivateData private_data = {};  // at most kReqPrivateMax, IP header included
 };
 
 struct AcceptParameters {
@@ -68,42 +59,41 @@ struct AcceptParameters {
   bool flow_control = true, srq = false;
   std::uint8_t rnr_retry_count = 7;
   std::uint8_t target_ack_delay = 15;
-  PrivateData private_data;  // at most kRepPrivateMax
+  PrivateData private_data = {};  // at most kRepPrivateMax
 };
 
 struct ServiceParameters {
-  Route route;
+  Route route = {};
   std::uint64_t cookie = 0;
   std::uint64_t service_id = 0;
   std::uint16_t pkey = 0xFFFF;
   std::uint8_t response_timeout = kResponseTimeoutDefault;
   std::uint8_t packet_lifetime = kPacketLifetimeDefault;
   std::uint8_t retries = kCmRetriesDefault;
-  PrivateData private_data;  // at most kSidrReqPrivateMax, IP header included
+  PrivateData private_data = {};  // at most kSidrReqPrivateMax, IP header included
 };
 
 struct ServiceAnswer {
   SidrStatus status = SidrStatus::kValid;
   std::uint32_t qpn = 0, qkey = 0;
-  PrivateData private_data;  // at most kSidrRepPrivateMax
+  PrivateData private_data = {};  // at most kSidrRepPrivateMax
 };
 
 struct Rejection {
   RejectReason reason = RejectReason::kConsumerDefined;
-  PrivateData info;          // at most kRejInfoMax
-  PrivateData private_data;  // at most kRejPrivateMax
+  PrivateData info = {};          // at most kRejInfoMax
+  PrivateData private_data = {};  // at most kRejPrivateMax
 };
 
 // A MAD to send from and to QP 1.
 struct Outgoing {
-  Route route;
+  Route route = {};
   Mad mad;
 };
 
 class Manager {
  public:
   explicit Manager(std::uint64_t seed = std::random_device{}());
-  ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
@@ -150,19 +140,67 @@ class Manager {
   // A MAD of class CM that came to QP 1. `route.local` is the address it was sent to.
   void on_mad(const Route& route, std::span<const std::byte> bytes, Time now);
   void on_time(Time now);
-  [[nodiscard]] Time next_deadline() const;
+  [[nodiscard]] Time next_deadline() const { return connections_.next_deadline(); }
 
   std::optional<Outgoing> next_send();
   std::optional<Event> next_event();
 
   // For `uroce cm`, tests and the simulation.
-  [[nodiscard]] const Counters& counters() const;
+  [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::vector<ConnectionInfo> connections() const;
-  [[nodiscard]] std::vector<ListenerInfo> listeners() const;
+  [[nodiscard]] std::vector<ListenerInfo> listeners() const { return listeners_.infos(); }
 
  private:
-  struct Tables;
-  std::unique_ptr<Tables> tables_;
+  // Messages (receive.cc finds the connection; the rest is in the file of the event's name).
+  void on_req(const Route& route, std::uint64_t transaction, Req req, Time now);
+  void on_repeated_req(Connection& connection, const Req& req, std::uint64_t transaction, Time now);
+  bool refuse_req(const Route& route, std::uint64_t transaction, const Req& req, Time now);
+  void add_request(const Route& route, std::uint64_t transaction, Req req, Listener& listener);
+  void on_rep(const Route& route, std::uint64_t transaction, Rep rep, Time now);
+  void take_rep(Connection& connection, std::uint64_t transaction, Rep rep, Time now);
+  void on_rtu(const Route& route, Rtu rtu, Time now);
+  void on_mra(const Route& route, const Mra& mra, Time now);
+  void on_rej(const Route& route, Rej rej, Time now);
+  void on_dreq(const Route& route, std::uint64_t transaction, Dreq dreq, Time now);
+  void on_drep(const Route& route, Drep drep, Time now);
+  void on_lap(const Route& route, std::uint64_t transaction, const Lap& lap);
+  void on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq request, Time now);
+  void on_sidr_rep(const Route& route, SidrRep reply, Time now);
+  void on_deadline(Connection& connection, Time now);
+  void give_up(Connection& connection, Time now);
+
+  // The connection that a message names by our id and, once known, by the peer's. nullptr: counted.
+  Connection* named(const Route& route, std::uint32_t local_id, std::uint32_t remote_id);
+  Connection* rejected_one(const Route& route, const Rej& rej);
+
+  // What several of the above do.
+  void send(const Route& route, std::uint64_t transaction, const Message& message);
+  void repeat(const Connection& connection);
+  void send_until_answered(Connection& connection, State state, const Message& message, Time now);
+  void send_rej(Connection& connection, RejMessage refused, const Rejection& rejection);
+  void send_mra(Connection& connection, std::uint8_t service_timeout);
+  void answer_rej(const Route& route, std::uint64_t transaction, std::uint32_t remote_id,
+                  RejMessage refused, RejectReason reason);
+  void begin_disconnect(Connection& connection, std::span<const std::byte> private_data, Time now);
+  void abandon(Connection& connection, std::span<const std::byte> private_data, Time now);
+  void leave_backlog(Connection& connection);
+  void count(MadFault fault);
+  void make_established(Connection& connection, PrivateData private_data);
+  void enter_timewait(Connection& connection, Time now);
+  void enter_idle(Connection& connection);
+  void end_stale(Connection& connection, Time now);
+  Event& tell(const Connection& connection, EventKind kind);
+  Result<Connection*> held(ConnectionId id);
+
+  std::mt19937_64 random_;
+  std::uint32_t instance_;  // upper half of our transaction ids
+  Connections connections_;
+  Listeners listeners_;
+  std::size_t unanswered_ = 0;  // requests in all backlogs
+  Counters counters_;
+  std::deque<Outgoing> sends_;
+  std::deque<Event> events_;
+  Event unheard_;  // where tell() writes for a connection that nobody holds
 };
 
 }  // namespace uroce::control::cm

@@ -36,8 +36,8 @@ enum class Transport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kXrc = 3 };
 // A path as a REQ names it. LIDs are 0xFFFF on RoCE, as Linux has them.
 struct ReqPath {
   std::uint16_t local_lid = 0xFFFF, remote_lid = 0xFFFF;
-  Gid local_gid, remote_gid;     // of the sender of the REQ, of its receiver
-  std::uint32_t flow_label = 0;  // 20 bits
+  Gid local_gid = {}, remote_gid = {};  // of the sender of the REQ, of its receiver
+  std::uint32_t flow_label = 0;         // 20 bits
   std::uint8_t packet_rate = 0, traffic_class = 0, hop_limit = 64, service_level = 0;
   bool subnet_local = false;
   std::uint8_t ack_timeout = 0;  // 4.096 us * 2^n
@@ -60,9 +60,9 @@ struct Req {
   bool rdc_exists = false;
   std::uint8_t rnr_retry_count = 0, max_cm_retries = 0;
   bool srq = false;
-  std::uint8_t extended_transport = 0;  // 1 with transport 3: XRC
-  ReqPath primary, alternate;           // alternate: all zeroes if there is none
-  PrivateData private_data;
+  std::uint8_t extended_transport = 0;   // 1 with transport 3: XRC
+  ReqPath primary = {}, alternate = {};  // alternate: all zeroes if there is none
+  PrivateData private_data = {};
 };
 
 enum class MraMessage : std::uint8_t { kReq = 0, kRep = 1, kLap = 2 };
@@ -70,7 +70,7 @@ struct Mra {
   std::uint32_t local_id = 0, remote_id = 0;
   MraMessage message = MraMessage::kReq;
   std::uint8_t service_timeout = 0;  // 4.096 us * 2^n
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 // Which message a REJ refuses.
@@ -79,8 +79,8 @@ struct Rej {
   std::uint32_t local_id = 0, remote_id = 0;
   RejMessage message = RejMessage::kNone;
   RejectReason reason{};
-  PrivateData info;  // additional reject information, at most kRejInfoMax bytes
-  PrivateData private_data;
+  PrivateData info = {};  // additional reject information, at most kRejInfoMax bytes
+  PrivateData private_data = {};
 };
 
 struct Rep {
@@ -92,22 +92,22 @@ struct Rep {
   std::uint8_t rnr_retry_count = 0;
   bool srq = false;
   std::uint64_t ca_guid = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 struct Rtu {
   std::uint32_t local_id = 0, remote_id = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 struct Dreq {
   std::uint32_t local_id = 0, remote_id = 0, remote_qpn = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 struct Drep {
   std::uint32_t local_id = 0, remote_id = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 // Alternate paths aren't supported: a LAP is answered with an APR that says so; of the LAP only
@@ -115,18 +115,19 @@ struct Drep {
 struct Lap {
   std::uint32_t local_id = 0, remote_id = 0;
 };
-inline constexpr std::uint8_t kAprRejected = 1;  // "alternate path unsupported" (12.6.9)
+inline constexpr std::uint8_t kAprInvalidId = 1;
+inline constexpr std::uint8_t kAprUnsupported = 2;  // alternate paths (12.6.9)
 struct Apr {
   std::uint32_t local_id = 0, remote_id = 0;
   std::uint8_t status = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 struct SidrReq {
   std::uint32_t request_id = 0;
   std::uint16_t pkey = 0xFFFF;
   std::uint64_t service_id = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 enum class SidrStatus : std::uint8_t {
@@ -142,7 +143,7 @@ struct SidrRep {
   SidrStatus status = SidrStatus::kValid;
   std::uint32_t qpn = 0, qkey = 0;
   std::uint64_t service_id = 0;
-  PrivateData private_data;
+  PrivateData private_data = {};
 };
 
 using Message = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr, SidrReq, SidrRep>;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The states of a connection (IBTA vol. 1, 12.9.5 and 12.9.6), and what is shown of it.
+// The states of a connection (IBTA vol. 1, 12.9.5 to 12.9.7), and what is shown of it.
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +11,7 @@
 namespace uroce::control::cm {
 
 enum class State : std::uint8_t {
+  kIdle,  // it is over and nothing is owed to anybody; the program still holds the id
   kReqSent,
   kMraReqReceived,  // REQ sent, the peer asked for patience
   kReqReceived,

@@ -14,7 +14,7 @@ _MAY_INCLUDE = {
                          "dataplane/port", "mmu"],
     "mmu": ["dataplane/base", "dataplane/abi"],
     "control": ["dataplane", "mmu"],
-    "control/cm": ["dataplane/base", "dataplane/wire"],
+    "control/cm": ["dataplane/base", "dataplane/wire", "control/byte_stream.h"],
     "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h",
                    "control/paging_protocol.h", "control/socket_path.h"],
     "apps": ["dataplane", "mmu", "control", "verbs_shim"],

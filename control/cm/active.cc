@@ -1,0 +1,193 @@
+// The active side: REQ, and what answers it (IBTA vol. 1, 12.9.6).
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "control/cm/manager.h"
+#include "control/cm/refusals.h"
+#include "control/cm/timing.h"
+
+namespace uroce::control::cm {
+namespace {
+
+constexpr std::uint32_t kLow24 = 0xFF'FFFF;
+constexpr std::uint8_t kXrcExtended = 1;
+constexpr std::uint8_t kRetriesMax = 15;  // 4 bits
+
+Status check(const ConnectParameters& wanted) {
+  if (wanted.private_data.size() > kReqPrivateMax) {
+    return too_much_private_data("a REQ", kReqPrivateMax);
+  }
+  if (wanted.qpn == 0 || wanted.qpn > kLow24) {
+    return Error{EINVAL, "no queue pair has number " + std::to_string(wanted.qpn)};
+  }
+  if (wanted.response_timeout > kTimeoutCodeMax || wanted.packet_lifetime > kTimeoutCodeMax ||
+      wanted.ack_timeout > kTimeoutCodeMax || wanted.retries > kRetriesMax) {
+    return Error{EINVAL, "a timeout code has 5 bits and the number of CM retries 4"};
+  }
+  if (wanted.path_mtu < kPathMtuMin || wanted.path_mtu > kPathMtuMax) {
+    return Error{EINVAL, "a path MTU code is 1 to 5"};
+  }
+  if (wanted.transport == Transport::kRd) {
+    return Error{EINVAL, "reliable datagrams aren't supported"};
+  }
+  return ok();
+}
+
+Req request_of(const Connection& connection, const ConnectParameters& wanted) {
+  Req req;
+  req.local_id = connection.id;
+  req.service_id = wanted.service_id;
+  req.ca_guid = wanted.ca_guid;
+  req.qpn = wanted.qpn;
+  req.responder_resources = wanted.responder_resources;
+  req.initiator_depth = wanted.initiator_depth;
+  req.remote_response_timeout = wanted.response_timeout;
+  req.local_response_timeout = wanted.response_timeout;
+  req.transport = wanted.transport;
+  req.extended_transport = wanted.transport == Transport::kXrc ? kXrcExtended : std::uint8_t{0};
+  req.flow_control = wanted.flow_control;
+  req.starting_psn = connection.receive_psn;
+  req.retry_count = wanted.retry_count;
+  req.rnr_retry_count = wanted.rnr_retry_count;
+  req.pkey = wanted.pkey;
+  req.path_mtu = wanted.path_mtu;
+  req.max_cm_retries = wanted.retries;
+  req.srq = wanted.srq;
+  req.primary.local_gid = wanted.route.local;
+  req.primary.remote_gid = wanted.route.remote;
+  req.primary.flow_label = wanted.route.flow_label;
+  req.primary.traffic_class = wanted.route.traffic_class;
+  req.primary.hop_limit = wanted.route.hop_limit;
+  req.primary.ack_timeout = wanted.ack_timeout;
+  req.alternate.local_lid = req.alternate.remote_lid = 0;
+  req.alternate.hop_limit = 0;
+  req.private_data = wanted.private_data;
+  return req;
+}
+
+}  // namespace
+
+Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now) {
+  if (Status status = check(wanted); !status) {
+    return status.error();
+  }
+  if (connections_.held_count() >= kConnectionsMax) {
+    return too_many_connections();
+  }
+  Connection& connection = connections_.add(random_);
+  connection.active = true;
+  connection.cookie = wanted.cookie;
+  connection.route = wanted.route;
+  connection.transaction = static_cast<std::uint64_t>(instance_) << 32U | connection.id;
+  connection.service_id = wanted.service_id;
+  if (has_ip_header(wanted.service_id)) {
+    connection.ip = parse_ip_header(wanted.private_data);
+  }
+  connection.guid = wanted.ca_guid;
+  connection.qpn = wanted.qpn;
+  connection.receive_psn =
+      wanted.starting_psn.value_or(static_cast<std::uint32_t>(random_())) & kLow24;
+  connection.agreement = {.transport = wanted.transport,
+                          .path_mtu = wanted.path_mtu,
+                          .pkey = wanted.pkey,
+                          .ack_timeout = wanted.ack_timeout,
+                          .retry_count = wanted.retry_count,
+                          .rnr_retry_count = 0,
+                          .reads_served_max = wanted.responder_resources,
+                          .reads_asked_max = wanted.initiator_depth};
+  connection.repetition = {.interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
+                           .retries_max = wanted.retries,
+                           .retries = 0};
+  send_until_answered(connection, State::kReqSent, request_of(connection, wanted), now);
+  return connection.id;
+}
+
+void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Time now) {
+  Connection* connection = connections_.find(rep.remote_id);
+  if (connection == nullptr || connection->route.remote != route.remote || !connection->active) {
+    ++counters_.dropped_unknown;
+    answer_rej(route, transaction, rep.local_id, RejMessage::kRep,
+               RejectReason::kInvalidCommunicationId);
+    return;
+  }
+  switch (connection->state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+      take_rep(*connection, transaction, std::move(rep), now);
+      return;
+    case State::kRepReceived:
+    case State::kMraRepSent:
+    case State::kEstablished:
+    case State::kTimewait:
+      break;
+    default:
+      ++counters_.dropped_state;
+      return;
+  }
+  // A repeated one, of the same peer.
+  ++counters_.duplicates;
+  if (connection->remote_id != rep.local_id && connection->state != State::kTimewait) {
+    ++counters_.dropped_unknown;
+  } else if (connection->state == State::kEstablished ||
+             (connection->state == State::kTimewait && connection->rejected)) {
+    repeat(*connection);  // the RTU, or the REJ
+  } else if (connection->state != State::kTimewait) {
+    send_mra(*connection, kServiceTimeoutDefault);
+  }
+}
+
+void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep rep, Time now) {
+  connection.transaction = transaction;
+  connection.remote_id = rep.local_id;
+  if (Connection* stale = connections_.find_remote_qp(connection.route.remote, rep.qpn);
+      stale != nullptr && stale != &connection) {
+    // The peer has lost its memory of that one (12.9.8.3.1).
+    end_stale(*stale, now);
+    const Rejection rejection{.reason = RejectReason::kStaleConnection};
+    send_rej(connection, RejMessage::kRep, rejection);
+    tell(connection, EventKind::kRejected).reason = RejectReason::kStaleConnection;
+    enter_timewait(connection, now);
+    return;
+  }
+  connection.remote_qpn = rep.qpn;
+  connection.remote_guid = rep.ca_guid;
+  connections_.index_remote_qp(connection);
+  connection.send_psn = rep.starting_psn;
+  Agreement& agreement = connection.agreement;
+  agreement.rnr_retry_count = rep.rnr_retry_count;
+  agreement.reads_served_max = std::min(agreement.reads_served_max, rep.initiator_depth);
+  agreement.reads_asked_max = std::min(agreement.reads_asked_max, rep.responder_resources);
+  connection.state = State::kRepReceived;
+  connections_.set_deadline(connection, kNever);
+  Event& event = tell(connection, EventKind::kReply);
+  event.private_data = rep.private_data;
+  event.reply = std::move(rep);
+}
+
+Status Manager::ready(ConnectionId id, std::span<const std::byte> private_data, Time /*now*/) {
+  auto found = held(id);
+  if (!found) {
+    return found.error();
+  }
+  if (private_data.size() > kRtuPrivateMax) {
+    return too_much_private_data("an RTU", kRtuPrivateMax);
+  }
+  Connection& connection = **found;
+  if (connection.state != State::kRepReceived && connection.state != State::kMraRepSent) {
+    return wrong_state("ready", connection.state);
+  }
+  ++counters_.connected;
+  connection.state = State::kEstablished;
+  connection.last =
+      build_mad(connection.transaction,
+                Rtu{.local_id = connection.id,
+                    .remote_id = connection.remote_id,
+                    .private_data = PrivateData(private_data.begin(), private_data.end())});
+  connection.has_last = true;
+  repeat(connection);
+  return ok();
+}
+
+}  // namespace uroce::control::cm

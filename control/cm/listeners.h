@@ -1,0 +1,52 @@
+#pragma once
+
+// Who listens, and which listener a request is for.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "control/cm/events.h"
+#include "control/cm/ip_service.h"
+#include "control/cm/state.h"
+#include "dataplane/base/result.h"
+
+namespace uroce::control::cm {
+
+// Which requests a listener takes. Of several that match, the most specific one gets the request:
+// with an address before without, with a device before without, with a family before without.
+struct Match {
+  std::uint64_t service_id = 0;
+  std::uint64_t service_mask = ~0ULL;
+  std::optional<std::uint32_t> device = {};
+  std::optional<Gid> address = {};  // the destination in the IP header (else: of the packet)
+  enum class Family : std::uint8_t { kAny, kIpv4, kIpv6 } family = Family::kAny;
+  auto operator<=>(const Match&) const = default;
+};
+
+struct Listener {
+  ListenerId id = 0;
+  Match match = {};
+  std::uint64_t cookie = 0;
+  std::uint32_t backlog = 0;
+  std::uint32_t waiting = 0;  // requests that the program hasn't answered
+};
+
+class Listeners {
+ public:
+  // ENOMEM, EADDRINUSE
+  Result<ListenerId> add(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
+  void remove(ListenerId id) { listeners_.erase(id); }
+
+  [[nodiscard]] Listener* find(ListenerId id);
+  // The most specific one that matches. `ip`: of the request, if its service has it.
+  Listener* find(const Route& route, std::uint64_t service_id, const std::optional<IpHeader>& ip);
+  [[nodiscard]] std::vector<ListenerInfo> infos() const;
+
+ private:
+  std::map<ListenerId, Listener> listeners_;
+  ListenerId next_ = 1;
+};
+
+}  // namespace uroce::control::cm

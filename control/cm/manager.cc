@@ -1,0 +1,179 @@
+#include "control/cm/manager.h"
+
+#include <cerrno>
+#include <string>
+
+#include "control/cm/timing.h"
+
+namespace uroce::control::cm {
+
+Manager::Manager(std::uint64_t seed)
+    : random_(seed), instance_(static_cast<std::uint32_t>(random_())) {}
+
+Result<ListenerId> Manager::listen(const Match& match, std::uint32_t backlog,
+                                   std::uint64_t cookie) {
+  return listeners_.add(match, backlog, cookie);
+}
+
+void Manager::stop_listening(ListenerId listener, Time now) {
+  for (const ConnectionId id : connections_.ids()) {
+    const Connection* connection = connections_.find(id);
+    if (connection != nullptr && connection->listener == listener) {
+      destroy(id, now);
+    }
+  }
+  listeners_.remove(listener);
+}
+
+void Manager::set_cookie(ConnectionId id, std::uint64_t cookie) {
+  if (Connection* connection = connections_.find(id); connection != nullptr) {
+    connection->cookie = cookie;
+  }
+}
+
+std::optional<State> Manager::state(ConnectionId id) const {
+  const Connection* connection = connections_.find(id);
+  return connection == nullptr ? std::nullopt : std::optional(connection->state);
+}
+
+std::optional<Outgoing> Manager::next_send() {
+  if (sends_.empty()) {
+    return std::nullopt;
+  }
+  Outgoing outgoing = sends_.front();
+  sends_.pop_front();
+  return outgoing;
+}
+
+std::optional<Event> Manager::next_event() {
+  if (events_.empty()) {
+    return std::nullopt;
+  }
+  // Assigned, not constructed: gcc 12 takes the latter for a read of what optionals don't hold.
+  std::optional<Event> event(std::in_place);
+  *event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+std::vector<ConnectionInfo> Manager::connections() const {
+  std::vector<ConnectionInfo> infos;
+  for (const ConnectionId id : connections_.ids()) {
+    infos.push_back(info_of(*connections_.find(id)));
+  }
+  return infos;
+}
+
+Result<Connection*> Manager::held(ConnectionId id) {
+  Connection* connection = connections_.find(id);
+  if (connection == nullptr || !connection->held) {
+    return Error{EINVAL, "there is no connection " + std::to_string(id)};
+  }
+  return connection;
+}
+
+// Where the caller writes what a program is to hear. Nobody hears of what nobody holds.
+Event& Manager::tell(const Connection& connection, EventKind kind) {
+  Event& event = connection.held ? events_.emplace_back() : (unheard_ = Event{});
+  event.kind = kind;
+  event.connection = connection.id;
+  event.cookie = connection.cookie;
+  event.route = connection.route;
+  return event;
+}
+
+void Manager::send(const Route& route, std::uint64_t transaction, const Message& message) {
+  ++counters_.sent;
+  sends_.push_back({.route = route, .mad = build_mad(transaction, message)});
+}
+
+void Manager::repeat(const Connection& connection) {
+  ++counters_.sent;
+  sends_.push_back({.route = connection.route, .mad = connection.last});
+}
+
+// Sends and keeps repeating by the connection's interval until the state changes.
+void Manager::send_until_answered(Connection& connection, State state, const Message& message,
+                                  Time now) {
+  connection.state = state;
+  connection.last = build_mad(connection.transaction, message);
+  connection.has_last = true;
+  connection.repetition.retries = 0;
+  connections_.set_deadline(connection, now + connection.repetition.interval);
+  repeat(connection);
+}
+
+// From here on only repeated questions of the peer are answered, until the queue pair's packets can
+// no longer be under way (12.9.8.4).
+void Manager::enter_timewait(Connection& connection, Time now) {
+  connection.state = State::kTimewait;
+  connections_.forget_remote_qp(connection);
+  const Duration wait = connection.rejected ? 2 * connection.repetition.interval
+                                            : duration_of(connection.agreement.ack_timeout);
+  connections_.set_deadline(connection, now + wait);
+}
+
+void Manager::enter_idle(Connection& connection) {
+  if (!connection.held) {
+    connections_.remove(connection);
+    return;
+  }
+  connection.state = State::kIdle;
+  connections_.forget_remote_qp(connection);
+  connections_.set_deadline(connection, kNever);
+}
+
+void Manager::on_time(Time now) {
+  while (Connection* connection = connections_.due(now)) {
+    on_deadline(*connection, now);
+  }
+}
+
+void Manager::on_deadline(Connection& connection, Time now) {
+  if (connection.state == State::kTimewait) {
+    if (!connection.rejected) {
+      tell(connection, EventKind::kTimewaitExit);
+    }
+    enter_idle(connection);
+    return;
+  }
+  Repetition& repetition = connection.repetition;
+  if (repetition.retries >= repetition.retries_max) {
+    give_up(connection, now);
+    return;
+  }
+  // The patience that an MRA asked for is over.
+  if (connection.state == State::kMraReqReceived) {
+    connection.state = State::kReqSent;
+  } else if (connection.state == State::kMraRepReceived) {
+    connection.state = State::kRepSent;
+  }
+  ++repetition.retries;
+  ++counters_.repeated;
+  repeat(connection);
+  connections_.set_deadline(connection, now + repetition.interval);
+}
+
+void Manager::give_up(Connection& connection, Time now) {
+  ++counters_.given_up;
+  if (connection.state == State::kDreqSent) {
+    tell(connection, EventKind::kDisconnected).timed_out = true;
+    enter_timewait(connection, now);
+    return;
+  }
+  Event& event = tell(connection, EventKind::kUnreachable);
+  event.reason = RejectReason::kTimeout;
+  event.timed_out = true;
+  if (connection.state == State::kSidrReqSent) {
+    enter_idle(connection);
+    return;
+  }
+  // The peer may have answered, and the answer was lost: it learns that nobody waits any more
+  // (12.9.8.5).
+  const bool active = connection.active;
+  send_rej(connection, active ? RejMessage::kReq : RejMessage::kRep,
+           {.reason = RejectReason::kTimeout});
+  enter_timewait(connection, now);
+}
+
+}  // namespace uroce::control::cm

@@ -1,0 +1,266 @@
+// The passive side: a REQ, its answer, and the RTU (IBTA vol. 1, 12.9.7).
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/cm/manager.h"
+#include "control/cm/refusals.h"
+#include "control/cm/timing.h"
+
+namespace uroce::control::cm {
+namespace {
+
+constexpr std::uint32_t kLow24 = 0xFF'FFFF;
+constexpr std::uint8_t kXrcExtended = 1;
+
+bool transport_known(const Req& req) {
+  switch (req.transport) {
+    case Transport::kRc:
+    case Transport::kUc:
+      return true;
+    case Transport::kXrc:
+      return req.extended_transport == kXrcExtended;
+    case Transport::kRd:
+      break;
+  }
+  return false;
+}
+
+std::optional<IpHeader> ip_of(const Req& req) {
+  return has_ip_header(req.service_id) ? parse_ip_header(req.private_data) : std::nullopt;
+}
+
+bool is_over(State state) {
+  return state == State::kDreqSent || state == State::kDreqReceived || state == State::kTimewait ||
+         state == State::kIdle;
+}
+
+// Is it the REQ that made this connection, sent once more?
+bool same_request(const Connection& connection, const Req& req) {
+  return connection.remote_qpn == req.qpn && connection.send_psn == req.starting_psn;
+}
+
+}  // namespace
+
+void Manager::on_req(const Route& route, std::uint64_t transaction, Req req, Time now) {
+  const PeerKey key{.address = route.remote, .guid = req.ca_guid, .id = req.local_id};
+  if (Connection* known = connections_.find_peer(key); known != nullptr) {
+    if (same_request(*known, req)) {
+      on_repeated_req(*known, req, transaction, now);
+      return;
+    }
+    // The peer uses its number anew, so it has forgotten the connection that had it (12.9.8.3.1).
+    if (!is_over(known->state)) {
+      end_stale(*known, now);
+      answer_rej(route, transaction, req.local_id, RejMessage::kReq,
+                 RejectReason::kStaleConnection);
+      return;
+    }
+    connections_.forget_peer(*known);
+  }
+  if (refuse_req(route, transaction, req, now)) {
+    return;
+  }
+  Listener* listener = listeners_.find(route, req.service_id, ip_of(req));
+  if (listener == nullptr) {
+    answer_rej(route, transaction, req.local_id, RejMessage::kReq, RejectReason::kInvalidServiceId);
+    return;
+  }
+  // Dropped, not refused: the peer asks again, and by then there may be room.
+  if (listener->waiting >= listener->backlog) {
+    ++counters_.dropped_backlog;
+    return;
+  }
+  if (connections_.held_count() >= kConnectionsMax || unanswered_ >= kUnansweredMax) {
+    ++counters_.dropped_full;
+    return;
+  }
+  add_request(route, transaction, std::move(req), *listener);
+}
+
+// What is wrong whoever listens; answered with a REJ that says so.
+bool Manager::refuse_req(const Route& route, std::uint64_t transaction, const Req& req, Time now) {
+  std::optional<RejectReason> reason;
+  if (!transport_known(req)) {
+    reason = RejectReason::kInvalidTransport;
+  } else if (req.path_mtu < kPathMtuMin || req.path_mtu > kPathMtuMax) {
+    reason = RejectReason::kInvalidMtu;
+  } else if (has_ip_header(req.service_id) && !ip_of(req)) {
+    reason = RejectReason::kUnsupportedRequest;
+  } else if (Connection* stale = connections_.find_remote_qp(route.remote, req.qpn);
+             stale != nullptr) {
+    end_stale(*stale, now);
+    reason = RejectReason::kStaleConnection;
+  }
+  if (reason) {
+    answer_rej(route, transaction, req.local_id, RejMessage::kReq, *reason);
+  }
+  return reason.has_value();
+}
+
+void Manager::add_request(const Route& route, std::uint64_t transaction, Req req,
+                          Listener& listener) {
+  Connection& connection = connections_.add(random_);
+  connection.state = State::kReqReceived;
+  connection.remote_id = req.local_id;
+  connection.remote_guid = req.ca_guid;
+  connection.remote_qpn = req.qpn;
+  connection.cookie = listener.cookie;
+  connection.listener = listener.id;
+  connection.route = route;
+  connection.route.flow_label = req.primary.flow_label;
+  connection.route.traffic_class = req.primary.traffic_class;
+  connection.route.hop_limit = req.primary.hop_limit;
+  connection.transaction = transaction;
+  connection.service_id = req.service_id;
+  connection.ip = ip_of(req);
+  connection.receive_psn = static_cast<std::uint32_t>(random_()) & kLow24;
+  connection.send_psn = req.starting_psn;
+  connection.agreement = {.transport = req.transport,
+                          .path_mtu = req.path_mtu,
+                          .pkey = req.pkey,
+                          .ack_timeout = req.primary.ack_timeout,
+                          .retry_count = req.retry_count,
+                          .rnr_retry_count = req.rnr_retry_count,
+                          .reads_served_max = req.initiator_depth,
+                          .reads_asked_max = req.responder_resources};
+  connection.repetition = {
+      .interval = answer_time(req.local_response_timeout, lifetime_of(req.primary.ack_timeout)),
+      .retries_max = req.max_cm_retries,
+      .retries = 0};
+  connections_.index_peer(connection);
+  connections_.index_remote_qp(connection);
+  ++listener.waiting;
+  ++unanswered_;
+  Event& event = tell(connection, EventKind::kRequest);
+  event.listener = listener.id;
+  event.private_data = req.private_data;
+  event.request = std::move(req);
+}
+
+void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint64_t transaction,
+                              Time now) {
+  ++counters_.duplicates;
+  switch (connection.state) {
+    case State::kReqReceived:
+    case State::kMraReqSent:
+      // The program takes its time.
+      send_mra(connection, kServiceTimeoutDefault);
+      return;
+    case State::kRepSent:
+    case State::kMraRepReceived:
+      repeat(connection);
+      return;
+    case State::kDreqSent:
+    case State::kTimewait:
+    case State::kIdle:
+      // The peer hasn't heard that it is over. A REJ that was sent before says why.
+      if (connection.rejected) {
+        repeat(connection);
+        if (connection.state == State::kTimewait) {
+          enter_timewait(connection, now);
+        }
+      } else {
+        answer_rej(connection.route, transaction, req.local_id, RejMessage::kReq,
+                   RejectReason::kStaleConnection);
+      }
+      return;
+    default:
+      ++counters_.dropped_state;
+  }
+}
+
+// A request that the program answers, or that ends, leaves the backlog.
+void Manager::leave_backlog(Connection& connection) {
+  if (connection.listener == 0) {
+    return;
+  }
+  if (Listener* listener = listeners_.find(connection.listener); listener != nullptr) {
+    --listener->waiting;
+  }
+  --unanswered_;
+  connection.listener = 0;
+}
+
+Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now) {
+  auto found = held(id);
+  if (!found) {
+    return found.error();
+  }
+  if (given.private_data.size() > kRepPrivateMax) {
+    return too_much_private_data("a REP", kRepPrivateMax);
+  }
+  if (given.qpn == 0 || given.qpn > kLow24) {
+    return Error{EINVAL, "no queue pair has number " + std::to_string(given.qpn)};
+  }
+  Connection& connection = **found;
+  if (connection.state != State::kReqReceived && connection.state != State::kMraReqSent) {
+    return wrong_state("accept", connection.state);
+  }
+  leave_backlog(connection);
+  connection.cookie = given.cookie;
+  connection.guid = given.ca_guid;
+  connection.qpn = given.qpn;
+  Agreement& agreement = connection.agreement;
+  agreement.reads_served_max = std::min(agreement.reads_served_max, given.responder_resources);
+  agreement.reads_asked_max = std::min(agreement.reads_asked_max, given.initiator_depth);
+  const Rep rep{.local_id = connection.id,
+                .remote_id = connection.remote_id,
+                .qkey = given.qkey,
+                .qpn = given.qpn,
+                .starting_psn = connection.receive_psn,
+                .responder_resources = given.responder_resources,
+                .initiator_depth = given.initiator_depth,
+                .target_ack_delay = given.target_ack_delay,
+                .failover_accepted = 0,
+                .flow_control = given.flow_control,
+                .rnr_retry_count = given.rnr_retry_count,
+                .srq = given.srq,
+                .ca_guid = given.ca_guid,
+                .private_data = given.private_data};
+  send_until_answered(connection, State::kRepSent, rep, now);
+  return ok();
+}
+
+void Manager::on_rtu(const Route& route, Rtu rtu, Time /*now*/) {
+  Connection* connection = named(route, rtu.remote_id, rtu.local_id);
+  if (connection == nullptr) {
+    return;
+  }
+  switch (connection->state) {
+    case State::kRepSent:
+    case State::kMraRepReceived:
+      make_established(*connection, std::move(rtu.private_data));
+      return;
+    case State::kEstablished:
+      ++counters_.duplicates;  // or data came before it
+      return;
+    default:
+      ++counters_.dropped_state;
+  }
+}
+
+Status Manager::established(ConnectionId id, Time /*now*/) {
+  auto found = held(id);
+  if (!found) {
+    return found.error();
+  }
+  Connection& connection = **found;
+  if (connection.state == State::kEstablished) {
+    return ok();
+  }
+  if (connection.state != State::kRepSent && connection.state != State::kMraRepReceived) {
+    return wrong_state("established", connection.state);
+  }
+  make_established(connection, {});
+  return ok();
+}
+
+void Manager::make_established(Connection& connection, PrivateData private_data) {
+  ++counters_.connected;
+  connection.state = State::kEstablished;
+  connections_.set_deadline(connection, kNever);
+  tell(connection, EventKind::kEstablished).private_data = std::move(private_data);
+}
+
+}  // namespace uroce::control::cm

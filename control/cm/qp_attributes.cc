@@ -1,0 +1,41 @@
+#include "control/cm/qp_attributes.h"
+
+#include <cerrno>
+
+#include "control/cm/manager.h"
+#include "control/cm/refusals.h"
+
+namespace uroce::control::cm {
+
+Result<QpAttributes> Manager::qp_attributes(ConnectionId id, QpState state) const {
+  const Connection* connection = connections_.find(id);
+  if (connection == nullptr) {
+    return Error{EINVAL, "there is no connection " + std::to_string(id)};
+  }
+  const Agreement& agreement = connection->agreement;
+  QpAttributes attributes;
+  attributes.route = connection->route;
+  attributes.pkey = agreement.pkey;
+  attributes.transport = agreement.transport;
+  if (state == QpState::kInit) {
+    return attributes;
+  }
+  if (connection->remote_qpn == 0) {
+    return wrong_state("queue pair beyond INIT", connection->state);
+  }
+  attributes.path_mtu = agreement.path_mtu;
+  attributes.destination_qpn = connection->remote_qpn;
+  attributes.receive_psn = connection->receive_psn;
+  attributes.reads_served_max = agreement.reads_served_max;
+  if (state == QpState::kRtr) {
+    return attributes;
+  }
+  attributes.send_psn = connection->send_psn;
+  attributes.timeout = agreement.ack_timeout;
+  attributes.retry_count = agreement.retry_count;
+  attributes.rnr_retry_count = agreement.rnr_retry_count;
+  attributes.reads_asked_max = agreement.reads_asked_max;
+  return attributes;
+}
+
+}  // namespace uroce::control::cm

@@ -1,0 +1,190 @@
+// REJ and MRA, from and to the peer (IBTA vol. 1, 12.6.6, 12.6.7).
+
+#include <cerrno>
+
+#include "control/byte_stream.h"
+#include "control/cm/manager.h"
+#include "control/cm/refusals.h"
+#include "control/cm/timing.h"
+
+namespace uroce::control::cm {
+namespace {
+
+// A REJ for a REQ that wasn't answered in time can't name the peer's number: it names the adapter
+// that asked instead (12.6.7.2, reason 4).
+PrivateData guid_bytes(std::uint64_t guid) {
+  ByteWriter writer;
+  writer.u64(guid);
+  return writer.take();
+}
+
+}  // namespace
+
+// Of a connection that we know; it is repeated to whoever asks again.
+void Manager::send_rej(Connection& connection, RejMessage refused, const Rejection& rejection) {
+  ++counters_.rejects_sent;
+  counters_.last_reject_sent = rejection.reason;
+  Rej rej{.local_id = connection.id,
+          .remote_id = connection.remote_id,
+          .message = refused,
+          .reason = rejection.reason,
+          .info = rejection.info,
+          .private_data = rejection.private_data};
+  if (connection.active && connection.remote_id == 0) {
+    rej.info = guid_bytes(connection.guid);
+  }
+  connection.last = build_mad(connection.transaction, rej);
+  connection.rejected = true;
+  repeat(connection);
+}
+
+// Of a message that belongs to no connection of ours.
+void Manager::answer_rej(const Route& route, std::uint64_t transaction, std::uint32_t remote_id,
+                         RejMessage refused, RejectReason reason) {
+  ++counters_.rejects_sent;
+  counters_.last_reject_sent = reason;
+  Rej rej;
+  rej.remote_id = remote_id;
+  rej.message = refused;
+  rej.reason = reason;
+  send(route, transaction, rej);
+}
+
+Status Manager::reject(ConnectionId id, const Rejection& rejection, Time now) {
+  auto found = held(id);
+  if (!found) {
+    return found.error();
+  }
+  if (rejection.private_data.size() > kRejPrivateMax || rejection.info.size() > kRejInfoMax) {
+    return too_much_private_data("a REJ", kRejPrivateMax);
+  }
+  Connection& connection = **found;
+  switch (connection.state) {
+    case State::kReqReceived:
+    case State::kMraReqSent:
+      leave_backlog(connection);
+      send_rej(connection, RejMessage::kReq, rejection);
+      break;
+    case State::kRepReceived:
+    case State::kMraRepSent:
+      send_rej(connection, RejMessage::kRep, rejection);
+      break;
+    default:
+      return wrong_state("reject", connection.state);
+  }
+  enter_timewait(connection, now);
+  return ok();
+}
+
+// Which connection a REJ ends. One that came too late for its sender names it by its own numbers
+// only.
+Connection* Manager::rejected_one(const Route& route, const Rej& rej) {
+  if (rej.remote_id != 0 || rej.reason != RejectReason::kTimeout) {
+    // Who refuses a REQ has not always a number of its own.
+    return named(route, rej.remote_id, rej.local_id);
+  }
+  ByteReader reader(rej.info);
+  const PeerKey key{.address = route.remote, .guid = reader.u64(), .id = rej.local_id};
+  Connection* connection = connections_.find_peer(key);
+  if (connection == nullptr) {
+    ++counters_.dropped_unknown;
+  }
+  return connection;
+}
+
+void Manager::on_rej(const Route& route, Rej rej, Time now) {
+  Connection* connection = rejected_one(route, rej);
+  if (connection == nullptr) {
+    return;
+  }
+  ++counters_.rejects_received;
+  counters_.last_reject_received = rej.reason;
+  EventKind kind = EventKind::kRejected;
+  switch (connection->state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+    case State::kReqReceived:
+    case State::kMraReqSent:
+    case State::kRepSent:
+    case State::kMraRepReceived:
+    case State::kRepReceived:
+    case State::kMraRepSent:
+      break;
+    case State::kEstablished:
+    case State::kDreqSent:
+      kind = EventKind::kDisconnected;
+      break;
+    case State::kDreqReceived:
+      enter_timewait(*connection, now);  // the program knows already
+      return;
+    default:
+      ++counters_.dropped_state;
+      return;
+  }
+  leave_backlog(*connection);
+  Event& event = tell(*connection, kind);
+  event.reason = rej.reason;
+  event.info = std::move(rej.info);
+  event.private_data = std::move(rej.private_data);
+  // Without a queue pair that sent, nothing can be under way.
+  if (connection->remote_qpn == 0 || connection->qpn == 0) {
+    enter_idle(*connection);
+  } else {
+    enter_timewait(*connection, now);
+  }
+}
+
+Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time /*now*/) {
+  auto found = held(id);
+  if (!found) {
+    return found.error();
+  }
+  if (service_timeout > kTimeoutCodeMax) {
+    return Error{EINVAL, "a timeout code has 5 bits"};
+  }
+  switch ((*found)->state) {
+    case State::kReqReceived:
+    case State::kMraReqSent:
+    case State::kRepReceived:
+    case State::kMraRepSent:
+      send_mra(**found, service_timeout);
+      return ok();
+    default:
+      return wrong_state("wait_longer", (*found)->state);
+  }
+}
+
+// REQUIRES: a REQ or a REP that the program hasn't answered.
+void Manager::send_mra(Connection& connection, std::uint8_t service_timeout) {
+  const bool req =
+      connection.state == State::kReqReceived || connection.state == State::kMraReqSent;
+  connection.state = req ? State::kMraReqSent : State::kMraRepSent;
+  send(connection.route, connection.transaction,
+       Mra{.local_id = connection.id,
+           .remote_id = connection.remote_id,
+           .message = req ? MraMessage::kReq : MraMessage::kRep,
+           .service_timeout = service_timeout});
+}
+
+void Manager::on_mra(const Route& route, const Mra& mra, Time now) {
+  Connection* connection = named(route, mra.remote_id, mra.local_id);
+  if (connection == nullptr) {
+    return;
+  }
+  const bool req_waits =
+      connection->state == State::kReqSent || connection->state == State::kMraReqReceived;
+  const bool rep_waits =
+      connection->state == State::kRepSent || connection->state == State::kMraRepReceived;
+  if (req_waits && mra.message == MraMessage::kReq) {
+    connection->state = State::kMraReqReceived;
+  } else if (rep_waits && mra.message == MraMessage::kRep) {
+    connection->state = State::kMraRepReceived;
+  } else {
+    ++counters_.dropped_state;
+    return;
+  }
+  connections_.set_deadline(
+      *connection, now + duration_of(mra.service_timeout) + connection->repetition.interval);
+}
+
+}  // namespace uroce::control::cm

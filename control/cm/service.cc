@@ -1,0 +1,157 @@
+// SIDR: which queue pair serves a datagram service (IBTA vol. 1, 12.11).
+
+#include <cerrno>
+
+#include "control/cm/manager.h"
+#include "control/cm/refusals.h"
+#include "control/cm/timing.h"
+
+namespace uroce::control::cm {
+namespace {
+
+constexpr std::uint32_t kLow24 = 0xFF'FFFF;
+constexpr std::uint8_t kRetriesMax = 15;
+
+std::optional<IpHeader> ip_of(const SidrReq& request) {
+  return has_ip_header(request.service_id) ? parse_ip_header(request.private_data) : std::nullopt;
+}
+
+SidrRep refusal(const SidrReq& request, SidrStatus status) {
+  SidrRep reply;
+  reply.request_id = request.request_id;
+  reply.status = status;
+  reply.service_id = request.service_id;
+  return reply;
+}
+
+}  // namespace
+
+Result<ConnectionId> Manager::resolve_service(const ServiceParameters& wanted, Time now) {
+  if (wanted.private_data.size() > kSidrReqPrivateMax) {
+    return too_much_private_data("a SIDR_REQ", kSidrReqPrivateMax);
+  }
+  if (wanted.response_timeout > kTimeoutCodeMax || wanted.packet_lifetime > kTimeoutCodeMax ||
+      wanted.retries > kRetriesMax) {
+    return Error{EINVAL, "a timeout code has 5 bits and the number of CM retries 4"};
+  }
+  if (connections_.held_count() >= kConnectionsMax) {
+    return too_many_connections();
+  }
+  Connection& exchange = connections_.add(random_);
+  exchange.active = true;
+  exchange.cookie = wanted.cookie;
+  exchange.route = wanted.route;
+  exchange.transaction = static_cast<std::uint64_t>(instance_) << 32U | exchange.id;
+  exchange.service_id = wanted.service_id;
+  exchange.agreement.pkey = wanted.pkey;
+  if (has_ip_header(wanted.service_id)) {
+    exchange.ip = parse_ip_header(wanted.private_data);
+  }
+  exchange.repetition = {.interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
+                         .retries_max = wanted.retries,
+                         .retries = 0};
+  send_until_answered(exchange, State::kSidrReqSent,
+                      SidrReq{.request_id = exchange.id,
+                              .pkey = wanted.pkey,
+                              .service_id = wanted.service_id,
+                              .private_data = wanted.private_data},
+                      now);
+  return exchange.id;
+}
+
+void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq request,
+                          Time /*now*/) {
+  const PeerKey key{.address = route.remote, .guid = 0, .id = request.request_id, .sidr = true};
+  if (Connection* known = connections_.find_peer(key); known != nullptr) {
+    ++counters_.duplicates;
+    if (known->state == State::kTimewait) {
+      repeat(*known);
+    }
+    return;
+  }
+  const auto ip = ip_of(request);
+  const bool readable = ip || !has_ip_header(request.service_id);
+  Listener* listener = readable ? listeners_.find(route, request.service_id, ip) : nullptr;
+  if (listener == nullptr) {
+    send(route, transaction, refusal(request, SidrStatus::kUnsupported));
+    return;
+  }
+  if (listener->waiting >= listener->backlog) {
+    ++counters_.dropped_backlog;
+    return;
+  }
+  if (connections_.held_count() >= kConnectionsMax || unanswered_ >= kUnansweredMax) {
+    ++counters_.dropped_full;
+    return;
+  }
+  Connection& exchange = connections_.add(random_);
+  exchange.state = State::kSidrReqReceived;
+  exchange.remote_id = request.request_id;
+  exchange.cookie = listener->cookie;
+  exchange.listener = listener->id;
+  exchange.route = route;
+  exchange.transaction = transaction;
+  exchange.service_id = request.service_id;
+  exchange.ip = ip;
+  exchange.agreement.pkey = request.pkey;
+  exchange.repetition.interval =
+      answer_time(kResponseTimeoutDefault, kPacketLifetimeDefault);  // a SIDR_REQ doesn't say
+  connections_.index_peer(exchange);
+  ++listener->waiting;
+  ++unanswered_;
+  Event& event = tell(exchange, EventKind::kServiceRequest);
+  event.listener = listener->id;
+  event.private_data = std::move(request.private_data);
+  event.service = ServiceInfo{.service_id = request.service_id, .pkey = request.pkey};
+}
+
+Status Manager::answer_service(ConnectionId id, const ServiceAnswer& answer, Time now) {
+  auto found = held(id);
+  if (!found) {
+    return found.error();
+  }
+  if (answer.private_data.size() > kSidrRepPrivateMax) {
+    return too_much_private_data("a SIDR_REP", kSidrRepPrivateMax);
+  }
+  if (answer.qpn > kLow24) {
+    return Error{EINVAL, "no queue pair has number " + std::to_string(answer.qpn)};
+  }
+  Connection& exchange = **found;
+  if (exchange.state != State::kSidrReqReceived) {
+    return wrong_state("answer_service", exchange.state);
+  }
+  leave_backlog(exchange);
+  exchange.last = build_mad(exchange.transaction, SidrRep{.request_id = exchange.remote_id,
+                                                          .status = answer.status,
+                                                          .qpn = answer.qpn,
+                                                          .qkey = answer.qkey,
+                                                          .service_id = exchange.service_id,
+                                                          .private_data = answer.private_data});
+  // A lost answer is asked for again: it is kept for as long as that takes.
+  exchange.rejected = true;
+  repeat(exchange);
+  enter_timewait(exchange, now);
+  return ok();
+}
+
+void Manager::on_sidr_rep(const Route& route, SidrRep reply, Time /*now*/) {
+  Connection* exchange = connections_.find(reply.request_id);
+  if (exchange == nullptr || exchange->route.remote != route.remote) {
+    ++counters_.dropped_unknown;
+    return;
+  }
+  if (exchange->state != State::kSidrReqSent || exchange->service_id != reply.service_id) {
+    ++counters_.dropped_state;
+    return;
+  }
+  Event& event = tell(*exchange, EventKind::kServiceReply);
+  event.private_data = std::move(reply.private_data);
+  event.service = ServiceInfo{.service_id = reply.service_id,
+                              .pkey = exchange->agreement.pkey,
+                              .status = reply.status,
+                              .qpn = reply.qpn,
+                              .qkey = reply.qkey};
+  enter_idle(*exchange);
+}
+
+}  // namespace uroce::control::cm

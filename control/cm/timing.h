@@ -1,0 +1,23 @@
+#pragma once
+
+// Times of the CM protocol: codes of 5 bits for 4.096 us * 2^code.
+
+#include <cstdint>
+
+#include "dataplane/base/time.h"
+
+namespace uroce::control::cm {
+
+constexpr Duration duration_of(std::uint8_t code) { return Duration{4096} << (code & 0x1FU); }
+
+// How long to wait for an answer: the other side's time to think, and both ways (12.9.8.5).
+constexpr Duration answer_time(std::uint8_t response_timeout, std::uint8_t packet_lifetime) {
+  return duration_of(response_timeout) + 2 * duration_of(packet_lifetime);
+}
+
+// A local ACK timeout is about two packet lifetimes.
+constexpr std::uint8_t lifetime_of(std::uint8_t ack_timeout) {
+  return ack_timeout == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(ack_timeout - 1);
+}
+
+}  // namespace uroce::control::cm

@@ -1,0 +1,518 @@
+// Connections from the first message to the last, with what can go wrong in between.
+
+#include "control/cm/manager.h"
+
+#include "control/cm/timing.h"
+#include "tests/unit/cm/pair.h"
+
+namespace uroce::control::cm {
+namespace {
+
+class ManagerTest : public Pair {};
+
+TEST_F(ManagerTest, ConnectsAndDisconnects) {
+  listen();
+  const Ends ends = establish();
+  EXPECT_EQ(active.manager.state(ends.active), State::kEstablished);
+  EXPECT_EQ(passive.manager.state(ends.passive), State::kEstablished);
+
+  ASSERT_TRUE(active.manager.disconnect(ends.active, {}, now));
+  exchange();
+  EXPECT_EQ(passive.expect(EventKind::kDisconnecting).cookie, 22U);
+  ASSERT_TRUE(passive.manager.disconnect(ends.passive, {}, now));
+  exchange();
+  EXPECT_EQ(active.expect(EventKind::kDisconnected).cookie, 11U);
+  run(duration_of(19));
+  active.expect(EventKind::kTimewaitExit);
+  passive.expect(EventKind::kTimewaitExit);
+  destroy(ends);
+  expect_nothing_left();
+}
+
+TEST_F(ManagerTest, QueuePairsAgree) {
+  listen();
+  ConnectParameters wanted = request(17);
+  wanted.starting_psn = 0x123456;
+  wanted.responder_resources = 4;
+  wanted.initiator_depth = 9;
+  wanted.retry_count = 5;
+  wanted.rnr_retry_count = 3;
+  Ends ends;
+  ends.active = *active.manager.connect(wanted, now);
+  EXPECT_FALSE(active.manager.qp_attributes(ends.active, QpState::kRtr));
+  exchange();
+  const Event event = passive.expect(EventKind::kRequest);
+  ends.passive = event.connection;
+  EXPECT_EQ(event.request->qpn, 17U);
+  // Before the answer, as librdmacm asks for them.
+  EXPECT_EQ(passive.manager.qp_attributes(ends.passive, QpState::kRtr)->destination_qpn, 17U);
+  AcceptParameters given = answer(18);
+  given.responder_resources = 7;
+  given.initiator_depth = 2;
+  given.rnr_retry_count = 6;
+  ASSERT_TRUE(passive.manager.accept(ends.passive, given, now));
+  exchange();
+  active.expect(EventKind::kReply);
+
+  const auto ours = *active.manager.qp_attributes(ends.active, QpState::kRts);
+  const auto theirs = *passive.manager.qp_attributes(ends.passive, QpState::kRts);
+  EXPECT_EQ(ours.destination_qpn, 18U);
+  EXPECT_EQ(ours.receive_psn, 0x123456U);
+  EXPECT_EQ(theirs.send_psn, 0x123456U);
+  EXPECT_EQ(ours.send_psn, theirs.receive_psn);
+  EXPECT_EQ(ours.reads_served_max, 2);
+  EXPECT_EQ(theirs.reads_asked_max, 2);
+  EXPECT_EQ(ours.reads_asked_max, 7);
+  EXPECT_EQ(theirs.reads_served_max, 7);
+  EXPECT_EQ(ours.rnr_retry_count, 6);
+  EXPECT_EQ(theirs.rnr_retry_count, 3);
+  EXPECT_EQ(theirs.retry_count, 5);
+  EXPECT_EQ(theirs.timeout, 19);
+  EXPECT_EQ(ours.path_mtu, theirs.path_mtu);
+}
+
+TEST_F(ManagerTest, DataBeforeTheRtuEstablishes) {
+  listen();
+  const Ends ends = ask();
+  ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
+  exchange();
+  active.expect(EventKind::kReply);
+  cut = true;  // the RTU is lost
+  ASSERT_TRUE(active.manager.ready(ends.active, {}, now));
+  exchange();
+  cut = false;
+  ASSERT_TRUE(passive.manager.established(ends.passive, now));
+  exchange();
+  passive.expect(EventKind::kEstablished);
+  EXPECT_EQ(passive.manager.next_deadline(), kNever);
+  // Said twice, told once.
+  ASSERT_TRUE(passive.manager.established(ends.passive, now));
+  exchange();
+  EXPECT_TRUE(passive.events.empty());
+}
+
+TEST_F(ManagerTest, EachLostMessageIsMadeUpFor) {
+  // A repetition's time, if something was lost; a program that answers at once otherwise.
+  const auto settle = [this] {
+    const int left = lose_count;
+    exchange();
+    if (lose_count < left) {
+      run(7 * kNanosecondsPerSecond);
+    }
+  };
+  for (const char* message : {"REQ", "REP", "RTU", "DREQ", "DREP"}) {
+    SCOPED_TRACE(message);
+    const ListenerId listener = listen();
+    lose = message;
+    lose_count = 1;
+    Ends ends;
+    ends.active = *active.manager.connect(request(), now);
+    settle();
+    ends.passive = passive.expect(EventKind::kRequest).connection;
+    ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
+    settle();
+    active.expect(EventKind::kReply);
+    ASSERT_TRUE(active.manager.ready(ends.active, {}, now));
+    settle();
+    passive.expect(EventKind::kEstablished);
+    ASSERT_TRUE(active.manager.disconnect(ends.active, {}, now));
+    settle();
+    passive.expect(EventKind::kDisconnecting);
+    ASSERT_TRUE(passive.manager.disconnect(ends.passive, {}, now));
+    settle();
+    EXPECT_FALSE(active.expect(EventKind::kDisconnected).timed_out);
+    EXPECT_EQ(lose_count, 0);
+    destroy(ends);
+    expect_nothing_left();
+    passive.manager.stop_listening(listener, now);
+    active.events.clear();
+    passive.events.clear();
+  }
+}
+
+TEST_F(ManagerTest, NobodyListens) {
+  const auto id = *active.manager.connect(request(), now);
+  exchange();
+  EXPECT_EQ(active.expect(EventKind::kRejected).reason, RejectReason::kInvalidServiceId);
+  EXPECT_EQ(active.manager.state(id), State::kIdle);
+  active.manager.destroy(id, now);
+  expect_nothing_left();
+}
+
+TEST_F(ManagerTest, NobodyThereIsUnreachableWithinTheRequestsOwnTime) {
+  cut = true;
+  ConnectParameters wanted = request();
+  wanted.response_timeout = 16;
+  wanted.packet_lifetime = 14;
+  wanted.retries = 3;
+  const auto id = *active.manager.connect(wanted, now);
+  const Duration patience = 4 * answer_time(16, 14);
+  run(patience - 1);
+  EXPECT_TRUE(active.events.empty());
+  run(2);
+  EXPECT_EQ(active.expect(EventKind::kUnreachable).connection, id);
+  EXPECT_EQ(std::count_if(active.sent.begin(), active.sent.end(),
+                          [](const Outgoing& out) {
+                            return std::string(name_of(message_of(out.mad))) == "REQ";
+                          }),
+            4);
+}
+
+TEST_F(ManagerTest, AnUnansweredRepEndsBothSides) {
+  listen();
+  const Ends ends = ask();
+  ASSERT_TRUE(passive.manager.wait_longer(ends.passive, 26, now));
+  exchange();
+  lose = "REP";
+  lose_count = 1000;
+  ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
+  run(300 * kNanosecondsPerSecond);
+  passive.expect(EventKind::kUnreachable);
+  EXPECT_EQ(active.expect(EventKind::kRejected).reason, RejectReason::kTimeout);
+}
+
+TEST_F(ManagerTest, AnImpatientPeerIsAskedToWait) {
+  listen();
+  const Ends ends = ask();
+  run(10 * kNanosecondsPerSecond);  // the REQ is repeated, the program hasn't answered
+  EXPECT_EQ(last_as<Mra>(passive).message, MraMessage::kReq);
+  EXPECT_EQ(active.manager.state(ends.active), State::kMraReqReceived);
+  EXPECT_TRUE(passive.events.empty());
+  ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
+  run(10 * kNanosecondsPerSecond);  // and so is the REP
+  EXPECT_EQ(last_as<Mra>(active).message, MraMessage::kRep);
+  EXPECT_EQ(passive.manager.state(ends.passive), State::kMraRepReceived);
+  active.expect(EventKind::kReply);
+  ASSERT_TRUE(active.manager.ready(ends.active, {}, now));
+  exchange();
+  passive.expect(EventKind::kEstablished);
+}
+
+TEST_F(ManagerTest, PatienceEnds) {
+  listen();
+  const Ends ends = ask();
+  ASSERT_TRUE(passive.manager.wait_longer(ends.passive, 20, now));
+  exchange();
+  EXPECT_EQ(active.manager.state(ends.active), State::kMraReqReceived);
+  cut = true;
+  run(200 * kNanosecondsPerSecond);
+  active.expect(EventKind::kUnreachable);
+}
+
+TEST_F(ManagerTest, BothDisconnectAtOnce) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(active.manager.disconnect(ends.active, {}, now));
+  ASSERT_TRUE(passive.manager.disconnect(ends.passive, {}, now));
+  exchange();
+  active.expect(EventKind::kDisconnected);
+  passive.expect(EventKind::kDisconnected);
+  destroy(ends);
+  expect_nothing_left();
+}
+
+TEST_F(ManagerTest, AVanishedPeerIsGivenUp) {
+  listen();
+  const Ends ends = establish();
+  cut = true;
+  ASSERT_TRUE(active.manager.disconnect(ends.active, {}, now));
+  run(200 * kNanosecondsPerSecond);
+  EXPECT_TRUE(active.expect(EventKind::kDisconnected).timed_out);
+  active.expect(EventKind::kTimewaitExit);
+  EXPECT_EQ(active.manager.counters().given_up, 1U);
+}
+
+TEST_F(ManagerTest, DestroyTellsThePeerInEveryState) {
+  for (int step = 0; step < 5; ++step) {
+    for (const bool active_goes : {true, false}) {
+      SCOPED_TRACE(step);
+      SCOPED_TRACE(active_goes);
+      active.events.clear();
+      passive.events.clear();
+      const ListenerId listener = listen();
+      Ends ends = ask();
+      if (step >= 1) {
+        ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
+        exchange();
+      }
+      if (step >= 2) {
+        ASSERT_TRUE(active.manager.ready(ends.active, {}, now));
+        exchange();
+      }
+      if (step >= 3) {
+        ASSERT_TRUE(active.manager.disconnect(ends.active, {}, now));
+        exchange();
+      }
+      if (step >= 4) {
+        ASSERT_TRUE(passive.manager.disconnect(ends.passive, {}, now));
+        exchange();
+      }
+      Side& stays = active_goes ? passive : active;
+      stays.events.clear();
+      if (active_goes) {
+        active.manager.destroy(ends.active, now);
+      } else {
+        passive.manager.destroy(ends.passive, now);
+      }
+      exchange();
+      if (step < 3) {
+        ASSERT_FALSE(stays.events.empty());
+        const EventKind told = stays.events.front().kind;
+        EXPECT_TRUE(told == EventKind::kRejected || told == EventKind::kDisconnecting);
+      }
+      destroy(ends);
+      expect_nothing_left();
+      passive.manager.stop_listening(listener, now);
+    }
+  }
+}
+
+TEST_F(ManagerTest, ARestartedPeerEndsTheStaleConnection) {
+  listen();
+  const Ends old = establish();
+  // The active side's daemon starts anew; its queue pair gets the same number again.
+  Side reborn(99, "10.0.0.1", "10.0.0.2");
+  const auto again = *reborn.manager.connect(request(17), now);
+  auto pump = [&] {
+    for (int i = 0; i < 10; ++i) {
+      move(reborn, passive);
+      move(passive, reborn);
+    }
+  };
+  pump();
+  EXPECT_EQ(reborn.expect(EventKind::kRejected).reason, RejectReason::kStaleConnection);
+  EXPECT_EQ(passive.expect(EventKind::kDisconnected).connection, old.passive);
+  EXPECT_EQ(passive.manager.counters().stale, 1U);
+  // Its next try is welcome.
+  reborn.manager.destroy(again, now);
+  ASSERT_TRUE(reborn.manager.connect(request(17), now));
+  pump();
+  passive.expect(EventKind::kRequest);
+}
+
+TEST_F(ManagerTest, AStrangerCantTouchAConnection) {
+  listen();
+  const Ends ends = establish();
+  const auto info = active.manager.connections().front();
+  const Route stranger{.local = passive.route.local, .remote = *parse_ip("10.0.0.9")};
+  const Message forged[] = {
+      Rej{.local_id = info.id,
+          .remote_id = ends.passive,
+          .message = RejMessage::kNone,
+          .reason = RejectReason::kConsumerDefined,
+          .info = {},
+          .private_data = {}},
+      Dreq{.local_id = info.id, .remote_id = ends.passive, .remote_qpn = 18, .private_data = {}},
+      Drep{.local_id = info.id, .remote_id = ends.passive, .private_data = {}},
+      Rtu{.local_id = info.id, .remote_id = ends.passive, .private_data = {}},
+  };
+  for (const Message& message : forged) {
+    passive.manager.on_mad(stranger, build_mad(1, message), now);
+  }
+  EXPECT_EQ(passive.manager.counters().dropped_unknown, 4U);
+  exchange();
+  EXPECT_TRUE(passive.events.empty());
+  EXPECT_EQ(passive.manager.state(ends.passive), State::kEstablished);
+  // Nor can the peer with another's numbers.
+  passive.manager.on_mad(passive.route,
+                         build_mad(1, Dreq{.local_id = info.id,
+                                           .remote_id = ends.passive,
+                                           .remote_qpn = 99,
+                                           .private_data = {}}),
+                         now);
+  EXPECT_EQ(passive.manager.counters().dropped_field, 1U);
+}
+
+TEST_F(ManagerTest, TheBacklogIsBounded) {
+  listen(2);
+  for (std::uint32_t qpn = 100; qpn < 105; ++qpn) {
+    ASSERT_TRUE(active.manager.connect(request(qpn), now));
+  }
+  exchange();
+  EXPECT_EQ(passive.events.size(), 2U);
+  EXPECT_EQ(passive.manager.counters().dropped_backlog, 3U);
+  EXPECT_EQ(passive.manager.listeners().front().waiting, 2U);
+  // An answer makes room: who was dropped asks again.
+  const auto first = passive.expect(EventKind::kRequest).connection;
+  const auto second = passive.expect(EventKind::kRequest).connection;
+  ASSERT_TRUE(passive.manager.accept(first, answer(), now));
+  ASSERT_TRUE(passive.manager.reject(second, {}, now));
+  run(8 * kNanosecondsPerSecond);
+  EXPECT_EQ(passive.events.size(), 2U);
+}
+
+TEST_F(ManagerTest, ARejectionCarriesItsReasonAndData) {
+  listen();
+  const Ends ends = ask();
+  Rejection no{.reason = RejectReason::kConsumerDefined,
+               .info = PrivateData(3, std::byte{7}),
+               .private_data = PrivateData(148, std::byte{9})};
+  ASSERT_TRUE(passive.manager.reject(ends.passive, no, now));
+  exchange();
+  const Event event = active.expect(EventKind::kRejected);
+  EXPECT_EQ(event.reason, RejectReason::kConsumerDefined);
+  EXPECT_EQ(event.info, no.info);
+  EXPECT_EQ(event.private_data, no.private_data);
+  EXPECT_EQ(active.manager.counters().last_reject_received, RejectReason::kConsumerDefined);
+}
+
+TEST_F(ManagerTest, ALostRejectionIsRepeatedToWhoAsksAgain) {
+  listen();
+  const Ends ends = ask();
+  lose = "REJ";
+  lose_count = 1;
+  ASSERT_TRUE(passive.manager.reject(ends.passive, {}, now));
+  passive.manager.destroy(ends.passive, now);
+  run(10 * kNanosecondsPerSecond);
+  active.expect(EventKind::kRejected);
+  EXPECT_TRUE(passive.events.empty());
+}
+
+TEST_F(ManagerTest, PrivateDataHasItsLimits) {
+  listen();
+  ConnectParameters wanted = request();
+  wanted.private_data.resize(kReqPrivateMax + 1);
+  EXPECT_EQ(active.manager.connect(wanted, now).error().code, EINVAL);
+  wanted.private_data.resize(kReqPrivateMax, std::byte{5});
+  const auto id = *active.manager.connect(wanted, now);
+  exchange();
+  const Event asked = passive.expect(EventKind::kRequest);
+  EXPECT_EQ(asked.private_data, wanted.private_data);
+  AcceptParameters given = answer();
+  given.private_data.resize(kRepPrivateMax + 1);
+  EXPECT_FALSE(passive.manager.accept(asked.connection, given, now));
+  given.private_data.assign(kRepPrivateMax, std::byte{6});
+  ASSERT_TRUE(passive.manager.accept(asked.connection, given, now));
+  exchange();
+  EXPECT_EQ(active.expect(EventKind::kReply).private_data, given.private_data);
+  const PrivateData too_much(kRtuPrivateMax + 1);
+  EXPECT_FALSE(active.manager.ready(id, too_much, now));
+  ASSERT_TRUE(active.manager.ready(id, std::span(too_much).first(kRtuPrivateMax), now));
+  exchange();
+  passive.expect(EventKind::kEstablished);
+  EXPECT_FALSE(active.manager.disconnect(id, too_much, now));
+}
+
+TEST_F(ManagerTest, CallsOutOfTurnAreRefused) {
+  listen();
+  const Ends ends = ask();
+  EXPECT_FALSE(active.manager.ready(ends.active, {}, now));
+  EXPECT_FALSE(active.manager.accept(ends.active, answer(), now));
+  EXPECT_FALSE(active.manager.reject(ends.active, {}, now));
+  EXPECT_FALSE(passive.manager.established(ends.passive, now));
+  EXPECT_FALSE(passive.manager.ready(ends.passive, {}, now));
+  EXPECT_FALSE(passive.manager.answer_service(ends.passive, {}, now));
+  EXPECT_FALSE(passive.manager.accept(ends.passive + 1, answer(), now));
+  EXPECT_FALSE(passive.manager.accept(ends.passive, answer(0), now));
+}
+
+TEST_F(ManagerTest, WhatCantBeIsRejectedWithItsReason) {
+  listen();
+  const auto ask_for = [&](auto change) {
+    Req req;
+    req.local_id = 5;
+    req.qpn = 17;
+    req.service_id = kService;
+    req.path_mtu = 3;
+    req.private_data = request().private_data;
+    change(req);
+    passive.manager.on_mad(passive.route, build_mad(1, req), now);
+    exchange();
+    return last_as<Rej>(passive).reason;
+  };
+  EXPECT_EQ(ask_for([](Req& req) { req.transport = Transport::kRd; }),
+            RejectReason::kInvalidTransport);
+  EXPECT_EQ(ask_for([](Req& req) { req.transport = Transport::kXrc; }),
+            RejectReason::kInvalidTransport);
+  EXPECT_EQ(ask_for([](Req& req) { req.path_mtu = 6; }), RejectReason::kInvalidMtu);
+  EXPECT_EQ(ask_for([](Req& req) { req.private_data.clear(); }), RejectReason::kUnsupportedRequest);
+  EXPECT_EQ(ask_for([](Req& req) { req.service_id += 1; }), RejectReason::kInvalidServiceId);
+  EXPECT_TRUE(passive.manager.connections().empty());
+}
+
+TEST_F(ManagerTest, AlternatePathsAreRefused) {
+  listen();
+  const Ends ends = establish();
+  passive.manager.on_mad(passive.route, build_mad(9, Lap{ends.active, ends.passive}), now);
+  exchange();
+  EXPECT_EQ(last_as<Apr>(passive).status, kAprUnsupported);
+  passive.manager.on_mad(passive.route, build_mad(9, Lap{ends.active, 12345}), now);
+  exchange();
+  EXPECT_EQ(last_as<Apr>(passive).status, kAprInvalidId);
+}
+
+TEST_F(ManagerTest, AnUnknownConnectionIsOverForWhoeverAsks) {
+  passive.manager.on_mad(passive.route, build_mad(4, Dreq{1, 2, 3, {}}), now);
+  exchange();
+  EXPECT_EQ(last_as<Drep>(passive).remote_id, 1U);
+  EXPECT_EQ(last_as<Drep>(passive).local_id, 2U);
+  Rep rep;
+  rep.local_id = 1;
+  rep.remote_id = 2;
+  rep.qpn = 3;
+  passive.manager.on_mad(passive.route, build_mad(4, rep), now);
+  exchange();
+  EXPECT_EQ(last_as<Rej>(passive).reason, RejectReason::kInvalidCommunicationId);
+}
+
+TEST_F(ManagerTest, NoiseIsCounted) {
+  Mad mad = build_mad(1, Rtu{1, 2, {}});
+  passive.manager.on_mad(passive.route, std::span(mad).first(255), now);
+  mad[2] = std::byte{1};
+  passive.manager.on_mad(passive.route, mad, now);
+  mad[2] = std::byte{2};
+  mad[17] = std::byte{0x30};
+  passive.manager.on_mad(passive.route, mad, now);
+  passive.manager.on_mad(passive.route, build_mad(1, Req{}), now);
+  passive.manager.on_mad(passive.route, build_mad(1, Apr{}), now);
+  const Counters& counters = passive.manager.counters();
+  EXPECT_EQ(counters.dropped_length, 1U);
+  EXPECT_EQ(counters.dropped_header, 1U);
+  EXPECT_EQ(counters.dropped_attribute, 1U);
+  EXPECT_EQ(counters.dropped_field, 1U);
+  EXPECT_EQ(counters.dropped_state, 1U);
+}
+
+TEST_F(ManagerTest, StopListeningRejectsWhoWaits) {
+  const ListenerId listener = listen();
+  ask();
+  passive.manager.stop_listening(listener, now);
+  exchange();
+  EXPECT_EQ(active.expect(EventKind::kRejected).reason, RejectReason::kConsumerDefined);
+  EXPECT_TRUE(passive.manager.listeners().empty());
+}
+
+TEST_F(ManagerTest, WithinOneManagerToo) {
+  // Both ends in one daemon, as on the loopback.
+  ASSERT_TRUE(active.manager.listen({.service_id = kService}, 0, 1));
+  const auto turn = [&] {
+    while (auto outgoing = active.manager.next_send()) {
+      active.manager.on_mad({.local = outgoing->route.remote, .remote = outgoing->route.local},
+                            outgoing->mad, now);
+    }
+    while (auto event = active.manager.next_event()) {
+      active.events.push_back(*event);
+    }
+  };
+  ConnectParameters wanted = request();
+  wanted.route.remote = wanted.route.local;
+  const auto from = *active.manager.connect(wanted, now);
+  turn();
+  const auto to = active.expect(EventKind::kRequest).connection;
+  ASSERT_TRUE(active.manager.accept(to, answer(), now));
+  turn();
+  active.expect(EventKind::kReply);
+  ASSERT_TRUE(active.manager.ready(from, {}, now));
+  turn();
+  active.expect(EventKind::kEstablished);
+  active.manager.destroy(from, now);
+  turn();
+  active.expect(EventKind::kDisconnecting);
+  active.manager.destroy(to, now);
+  turn();
+  active.manager.on_time(now + 1000 * kNanosecondsPerSecond);
+  EXPECT_TRUE(active.manager.connections().empty());
+}
+
+}  // namespace
+}  // namespace uroce::control::cm
