@@ -35,6 +35,10 @@ constexpr CommandRule kRules[] = {
     {Command::kCreateAh, "create AH", sizeof(CreateAhRequest), false, 0, true, create_ah},
     {Command::kDestroyAh, "destroy AH", kHandle, false, 0, true, destroy_ah},
     {Command::kResolveGid, "resolve GID", sizeof(ResolveGidRequest), false, 0, true, resolve_gid},
+    {Command::kModifyCq, "modify CQ", sizeof(ModifyCqRequest), false, 0, true, modify_cq},
+    {Command::kResizeCq, "resize CQ", sizeof(ResizeCqRequest), false, 0, true, resize_cq},
+    {Command::kImportPd, "import PD", kHandle, false, 0, true, import_pd},
+    {Command::kImportMr, "import MR", sizeof(ImportMrRequest), false, 0, true, import_mr},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };
 

@@ -41,7 +41,13 @@ Result<Outcome> dereg_mr(Session& session, Request& request, Reply* reply);
 Result<Outcome> create_channel(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_channel(Session& session, Request& request, Reply* reply);
 Result<Outcome> create_cq(Session& session, Request& request, Reply* reply);
+Result<Outcome> modify_cq(Session& session, Request& request, Reply* reply);
+Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_cq(Session& session, Request& request, Reply* reply);
+
+// What one session uses of another's (commands_import.cc)
+Result<Outcome> import_pd(Session& session, Request& request, Reply* reply);
+Result<Outcome> import_mr(Session& session, Request& request, Reply* reply);
 
 // Shared receive queues (commands_srq.cc)
 Result<Outcome> create_srq(Session& session, Request& request, Reply* reply);

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "control/commands.h"
 
@@ -55,8 +56,14 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
     return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
                              " entries, not " + std::to_string(body.entries)};
   }
-  if (body.vector != 0) {
-    return Error{EINVAL, "there is one completion vector, number 0"};
+  // A vector names the processor that takes a card's interrupts. We have none, so any will do.
+  const std::uint32_t vectors = session.card().engine().workers();
+  if (body.vector >= vectors) {
+    return Error{EINVAL, "completion vector " + std::to_string(body.vector) + " is beyond the " +
+                             std::to_string(vectors) + " there are"};
+  }
+  if ((body.flags & ~std::uint32_t{kCqIgnoreOverrun}) != 0) {
+    return Error{EOPNOTSUPP, "a completion queue's flag that this uroced doesn't know"};
   }
   Channel* channel = nullptr;
   if (body.channel != 0) {
@@ -85,6 +92,9 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
       cq->id, reinterpret_cast<abi::CqControl*>(cq->memory.data()),
       reinterpret_cast<abi::Cqe*>(cq->memory.data() + kEntriesOffset), entries,
       channel != nullptr ? channel->write_end.get() : -1, body.cookie, card.engine().workers() > 1);
+  if ((body.flags & kCqIgnoreOverrun) != 0) {
+    cq->queue->ignore_overrun();
+  }
   if (channel != nullptr) {
     ++channel->users;
   }
@@ -97,6 +107,70 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   const std::uint32_t id = cq->id;
   answer.handle = session.cqs.add(std::move(cq));
   card.cqns.set_owner(id, {&session, answer.handle});
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> modify_cq(Session& session, Request& request, Reply* /*reply*/) {
+  const auto body = request.as<ModifyCqRequest>();
+  const CqObject* cq = session.cqs.find(body.handle);
+  if (cq == nullptr) {
+    return no_such("completion queue", body.handle);
+  }
+  session.card().engine().call(0, [&](Worker&) {
+    cq->queue->moderate(body.count, body.period_us * kNanosecondsPerMicrosecond);
+  });
+  return Outcome::kReply;
+}
+
+namespace {
+
+Result<Outcome> prepare_resize(CqObject& cq, std::uint32_t wanted, Reply* reply) {
+  if (wanted == 0 || wanted > kCqesMax) {
+    return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
+                             " entries, not " + std::to_string(wanted)};
+  }
+  const std::uint32_t entries = std::bit_ceil(wanted);
+  auto memory = SharedMemory::create("uroce-cq", std::size_t{entries} * sizeof(abi::Cqe));
+  if (!memory) {
+    return memory.error();
+  }
+  cq.next_entries = std::move(*memory);
+  cq.next_entry_count = entries;
+  ResizeCqReply answer{};
+  answer.entries = entries;
+  answer.memory_length = cq.next_entries.length();
+  reply->descriptors.push_back(cq.next_entries.take_descriptor());
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+}  // namespace
+
+Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<ResizeCqRequest>();
+  CqObject* cq = session.cqs.find(body.handle);
+  if (cq == nullptr) {
+    return no_such("completion queue", body.handle);
+  }
+  if (body.commit == 0) {
+    return prepare_resize(*cq, body.entries, reply);
+  }
+  if (cq->next_entry_count == 0) {
+    return Error{EINVAL, "resize CQ: no new ring was prepared"};
+  }
+  const std::uint32_t entries = std::exchange(cq->next_entry_count, 0);
+  SharedMemory memory = std::move(cq->next_entries);
+  Status status = ok();
+  session.card().engine().call(0, [&](Worker&) {
+    status = cq->queue->resize(reinterpret_cast<abi::Cqe*>(memory.data()), entries);
+  });
+  if (!status) {
+    return status.error();
+  }
+  cq->entries = std::move(memory);
+  ResizeCqReply answer{};
+  answer.entries = entries;
   reply->set(answer);
   return Outcome::kReply;
 }

@@ -16,6 +16,24 @@ Result<Outcome> list_devices(Session& session, Request& /*request*/, Reply* repl
   return Outcome::kReply;
 }
 
+namespace {
+
+// Lets the session import from the one that gave the ticket out.
+Status present_ticket(Session& session, const Ticket& ticket) {
+  const auto& sessions = session.card().sessions;
+  const auto found = sessions.find(ticket.session);
+  if (found == sessions.end() || found->second->device() == nullptr) {
+    return Error{ENODEV, "the program whose device is to be imported has closed it"};
+  }
+  if (std::memcmp(&found->second->ticket(), &ticket, sizeof(ticket)) != 0) {
+    return Error{EACCES, "the descriptor to import from isn't one that this uroced gave out"};
+  }
+  session.exporter = ticket.session;
+  return ok();
+}
+
+}  // namespace
+
 Result<Outcome> open_device(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<OpenDeviceRequest>();
   if (session.device() != nullptr) {
@@ -23,6 +41,11 @@ Result<Outcome> open_device(Session& session, Request& request, Reply* reply) {
   }
   if (body.device >= session.card().devices().size()) {
     return Error{ENODEV, "there is no device " + std::to_string(body.device)};
+  }
+  if (body.exporter.magic != 0) {
+    if (Status status = present_ticket(session, body.exporter); !status) {
+      return status.error();
+    }
   }
   return session.open(session.card().devices()[body.device], reply);
 }

@@ -142,7 +142,8 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   }
   ++pd->users;
   RegMrReply answer{};
-  answer.handle = session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, pd}));
+  answer.handle =
+      session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, pd, head.length}));
   answer.lkey = *key;
   answer.rkey = *key;
   answer.remote_pieces = remote_pieces;

@@ -26,6 +26,7 @@ struct ProtectionDomain {
 struct MemoryRegion {
   std::uint32_t key = 0;
   ProtectionDomain* pd = nullptr;
+  std::uint64_t length = 0;
 };
 
 struct Channel {
@@ -36,7 +37,10 @@ struct Channel {
 struct CqObject {
   std::uint32_t id = 0;  // daemon-wide
   std::uint64_t cookie = 0;
-  SharedMemory memory;
+  SharedMemory memory;        // its control; the entries too, until it is resized
+  SharedMemory entries;       // since it was resized
+  SharedMemory next_entries;  // of a resize that isn't committed yet
+  std::uint32_t next_entry_count = 0;
   std::unique_ptr<CompletionQueue> queue;
   Channel* channel = nullptr;
   std::uint32_t users = 0;

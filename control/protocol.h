@@ -54,7 +54,11 @@ enum class Command : std::uint32_t {
   kOpenPaging = 100,  // the two sockets of paging_protocol.h, before the first on-demand region
   kAdviseMr,
   kOdpStatus = 1001,  // for the uroce tool: JSON, as kStatus
-  kStatus = 1000,     // for the uroce tool: JSON, in one or more replies (kReplyMore)
+  kModifyCq = 150,
+  kResizeCq,
+  kImportPd,  // of the session whose ticket came with kOpenDevice
+  kImportMr,
+  kStatus = 1000,  // for the uroce tool: JSON, in one or more replies (kReplyMore)
 };
 
 struct RequestHeader {
@@ -95,14 +99,25 @@ struct ListDevicesReply {
   DeviceRecord devices[16];
 };
 
+// What ibv_import_device takes, and ibv_context.cmd_fd is: a sealed memfd that holds one of these.
+// Whoever has the descriptor may import the session's protection domains and regions.
+struct Ticket {
+  std::uint64_t session;
+  std::uint8_t secret[16];
+  std::uint32_t device;
+  std::uint32_t magic;  // kMagic; 0 in kOpenDevice: nothing is to be imported
+};
+
 struct OpenDeviceRequest {
   RequestHeader header;
   std::uint32_t device;
   std::uint32_t reserved;
+  Ticket exporter;
 };
 // Descriptors: the read end of the async event pipe (records AsyncEventRecord), a memfd with
 // workers x abi::Doorbells (each at a multiple of doorbells_stride), a read-only memfd with workers
-// x abi::WorkerStatus (each at a multiple of status_stride), then `workers` eventfds.
+// x abi::WorkerStatus (each at a multiple of status_stride), a memfd with this session's Ticket,
+// then `workers` eventfds.
 struct OpenDeviceReply {
   ReplyHeader header;
   std::uint64_t doorbells_stride;
@@ -195,19 +210,33 @@ struct RegMrReply {
   std::uint32_t remote_pieces;  // how many are reached the slow way
 };
 
+// kImportPd is a HandleRequest with a handle of the exporter's; its answer a HandleReply.
+struct ImportMrRequest {
+  RequestHeader header;
+  std::uint32_t pd;      // of this session: an imported one
+  std::uint32_t handle;  // of the exporter's
+};
+// The exporter keeps the region; nothing is to be deregistered here.
+struct ImportMrReply {
+  ReplyHeader header;
+  std::uint64_t length;
+  std::uint32_t lkey, rkey;
+};
+
 // Answer: HandleReply with one descriptor, the read end of the channel's pipe (abi::CompletionEvent
 // records).
 struct CreateChannelRequest {
   RequestHeader header;
 };
 
+enum CqFlags : std::uint32_t { kCqIgnoreOverrun = 1U };  // a completion without room is just lost
 struct CreateCqRequest {
   RequestHeader header;
   std::uint64_t cookie;  // comes back in completion and async events
   std::uint32_t entries;
   std::uint32_t channel;  // handle + 1; 0: none
   std::uint32_t vector;
-  std::uint32_t reserved;
+  std::uint32_t flags;  // CqFlags
 };
 // Descriptor: the memfd with abi::CqControl at control_offset and the entries.
 struct CreateCqReply {
@@ -215,6 +244,31 @@ struct CreateCqReply {
   std::uint32_t handle;
   std::uint32_t entries;
   std::uint64_t control_offset, entries_offset, memory_length;
+};
+
+struct ModifyCqRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  // An event may wait for this many completions, but not longer than the period. 0: it doesn't.
+  std::uint16_t count, period_us;
+};
+
+// Two steps, so that either side can still say no. The first makes the new ring: the answer carries
+// a memfd with its entries, and how many they are. The program maps it, stops polling, and with
+// `commit` the daemon goes over to it, taking along what wasn't polled (EINVAL if that is too
+// much). CqControl stays where it is.
+struct ResizeCqRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t entries;
+  std::uint32_t commit;
+  std::uint32_t reserved;
+};
+struct ResizeCqReply {
+  ReplyHeader header;
+  std::uint32_t entries;
+  std::uint32_t reserved;
+  std::uint64_t memory_length;
 };
 
 struct CreateSrqRequest {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -178,6 +179,10 @@ Result<Outcome> Session::open(Device& device, Reply* reply) {
   if (!status) {
     return status.error();
   }
+  auto ticket = make_ticket(device);
+  if (!ticket) {
+    return ticket.error();
+  }
   std::vector<UniqueFd> theirs;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     UniqueFd& ours = wake_descriptors_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -206,8 +211,26 @@ Result<Outcome> Session::open(Device& device, Reply* reply) {
   reply->descriptors.push_back(std::move(read_end));
   reply->descriptors.push_back(doorbells_.take_descriptor());
   reply->descriptors.push_back(std::move(*status));
+  reply->descriptors.push_back(std::move(*ticket));
   std::move(theirs.begin(), theirs.end(), std::back_inserter(reply->descriptors));
   return Outcome::kReply;
+}
+
+// The secret is random, so that only a descriptor that the program passed on leads here.
+Result<UniqueFd> Session::make_ticket(const Device& device) {
+  ticket_.session = id_;
+  ticket_.device = device.record().index;
+  ticket_.magic = kMagic;
+  if (::getrandom(ticket_.secret, sizeof(ticket_.secret), 0) != sizeof(ticket_.secret)) {
+    return system_error("the daemon can't get random bytes");
+  }
+  auto page =
+      SharedMemory::create("uroce-ticket", sizeof(Ticket), SharedMemory::Writers::kDaemonOnly);
+  if (!page) {
+    return page.error();
+  }
+  std::memcpy(page->data(), &ticket_, sizeof(ticket_));
+  return Result<UniqueFd>(page->take_descriptor());
 }
 
 void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie) {

@@ -113,8 +113,11 @@ class Session {
   std::optional<PartialRegistration> registration;
   ProgramMemory memory;
   std::uint64_t events_lost = 0;
+  std::optional<std::uint64_t> exporter;  // the session whose objects this one may import
 
   Result<Outcome> open(Device& device, Reply* reply);
+  // What others must show to import from this session. REQUIRES: open
+  [[nodiscard]] const Ticket& ticket() const { return ticket_; }
   // A doorbell slot for a queue pair; none: ENOMEM.
   std::optional<std::uint32_t> take_slot();
   void free_slot(std::uint32_t slot);
@@ -128,6 +131,7 @@ class Session {
   void run(const RequestHeader& header, Request request);
   void reply(const RequestHeader& header, Reply reply);
   void reply_error(std::uint32_t sequence, const Error& error);
+  Result<UniqueFd> make_ticket(const Device& device);
   Result<Outcome> dispatch(const RequestHeader& header, Request& request, Reply* reply);
 
   Card& card_;
@@ -137,6 +141,7 @@ class Session {
   std::deque<Record> outbox_;
   std::optional<Waiting> waiting_;
   bool finished_ = false;
+  Ticket ticket_{};
 
   UniqueFd event_pipe_;  // write end
   SharedMemory doorbells_;

@@ -11,7 +11,8 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint32_t kFirstWakeDescriptor = 3;
+constexpr std::uint32_t kTicketDescriptor = 3;
+constexpr std::uint32_t kFirstWakeDescriptor = 4;
 
 void release(Context* context) {
   for (int& descriptor : context->wake_descriptors) {
@@ -19,8 +20,10 @@ void release(Context* context) {
       close(descriptor);
     }
   }
-  if (context->base.context.async_fd >= 0) {
-    close(context->base.context.async_fd);
+  for (const int descriptor : {context->base.context.async_fd, context->base.context.cmd_fd}) {
+    if (descriptor >= 0) {
+      close(descriptor);
+    }
   }
   pthread_mutex_destroy(&context->base.context.mutex);
   delete context;
@@ -50,19 +53,22 @@ int attach(Context& context, const control::OpenDeviceReply& reply, Descriptors&
     context.wake_descriptors[i] = received.take(kFirstWakeDescriptor + i);
   }
   context.base.context.async_fd = received.take(0);
+  // Verbs know this one only as what ibv_import_device takes.
+  context.base.context.cmd_fd = received.take(kTicketDescriptor);
   context.workers = workers;
   context.ports = reply.ports;
   allow_daemon(static_cast<int>(reply.daemon_pid));
   return 0;
 }
 
-int open_session(Context& context, const Device& device) {
+int open_session(Context& context, const Device& device, const control::Ticket& exporter) {
   int error = context.client.connect();
   if (error != 0) {
     return refuse("ibv_open_device", error, "no daemon answers at the socket");
   }
   control::OpenDeviceRequest request{};
   request.device = device.record.index;
+  request.exporter = exporter;
   control::OpenDeviceReply reply{};
   Descriptors received;
   error = context.client.call("ibv_open_device", control::Command::kOpenDevice, request, reply,
@@ -71,6 +77,33 @@ int open_session(Context& context, const Device& device) {
 }
 
 }  // namespace
+
+ibv_context* open_context(ibv_device* device, const control::Ticket& exporter) {
+  auto* context = make<Context>();
+  if (context == nullptr) {
+    return nullptr;
+  }
+  for (int& descriptor : context->wake_descriptors) {
+    descriptor = -1;
+  }
+  context->base.sz = sizeof(verbs_context);
+  ibv_context& base = context->base.context;
+  base.device = device;
+  base.async_fd = -1;
+  base.cmd_fd = -1;
+  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&base.mutex, nullptr);
+  const int error = open_session(*context, *of(device), exporter);
+  if (error != 0) {
+    release(context);
+    errno = error;
+    return nullptr;
+  }
+  base.num_comp_vectors = static_cast<int>(context->workers);
+  fill_operations(*context);
+  remember(*context);
+  return &base;
+}
 
 void ring_doorbell(Qp& qp) {
   Context& context = *of(plain(qp).context);
@@ -91,32 +124,7 @@ using namespace uroce::shim;
 
 extern "C" {
 
-ibv_context* ibv_open_device(ibv_device* device) {
-  auto* context = make<Context>();
-  if (context == nullptr) {
-    return nullptr;
-  }
-  for (int& descriptor : context->wake_descriptors) {
-    descriptor = -1;
-  }
-  context->base.sz = sizeof(verbs_context);
-  ibv_context& base = context->base.context;
-  base.device = device;
-  base.async_fd = -1;
-  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  pthread_mutex_init(&base.mutex, nullptr);
-  const int error = open_session(*context, *of(device));
-  if (error != 0) {
-    release(context);
-    errno = error;
-    return nullptr;
-  }
-  base.cmd_fd = context->client.descriptor();
-  base.num_comp_vectors = static_cast<int>(context->workers);
-  fill_operations(*context);
-  remember(*context);
-  return &base;
-}
+ibv_context* ibv_open_device(ibv_device* device) { return open_context(device, {}); }
 
 int ibv_close_device(ibv_context* base) {
   Context* context = of(base);

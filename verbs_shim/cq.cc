@@ -1,4 +1,5 @@
-// Completion queues: making, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc.
+// Completion queues: making, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc,
+// changing in cq_modify.cc.
 
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
@@ -8,9 +9,13 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kFlagsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
-                                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint64_t kFieldsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint32_t kMaskKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+// A queue of one thread is locked all the same: nobody contends for it, so that costs little.
+constexpr std::uint32_t kFlagsKnown =
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 // Asks the daemon for the queue and maps it. 0 or an errno value.
 int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
@@ -20,6 +25,10 @@ int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
   request.entries = attr.cqe;
   request.channel = attr.channel != nullptr ? of(attr.channel)->handle + 1 : 0;
   request.vector = attr.comp_vector;
+  const std::uint32_t flags = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr.flags : 0;
+  if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
+    request.flags = control::kCqIgnoreOverrun;
+  }
   control::CreateCqReply reply{};
   Descriptors received;
   int error =
@@ -79,11 +88,18 @@ Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
 }  // namespace
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
-  if ((attr->wc_flags & ~kFlagsKnown) != 0 ||
-      (attr->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0 ||
-      ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
-       (attr->flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0)) {
-    refuse("ibv_create_cq_ex", EOPNOTSUPP, "a completion field or flag that isn't there yet");
+  if ((attr->wc_flags & ~kFieldsKnown) != 0) {
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "a field that this device's completions don't have");
+    return nullptr;
+  }
+  const bool has_flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+  if ((attr->comp_mask & ~kMaskKnown) != 0 || (has_flags && (attr->flags & ~kFlagsKnown) != 0)) {
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "an attribute or a flag that this device doesn't know");
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
+      (attr->parent_domain == nullptr || of(attr->parent_domain)->domain == nullptr)) {
+    refuse("ibv_create_cq_ex", EINVAL, "parent_domain isn't a parent domain");
     return nullptr;
   }
   Cq* cq = create(context, *attr);
@@ -133,12 +149,6 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entry_count, void* cq_context,
   attr.comp_vector = static_cast<std::uint32_t>(vector);
   Cq* cq = create(context, attr);
   return cq != nullptr ? &plain(*cq) : nullptr;
-}
-
-int ibv_resize_cq(ibv_cq* cq, int entry_count) {
-  (void)cq;
-  (void)entry_count;
-  return refuse("ibv_resize_cq", EOPNOTSUPP, "resizing isn't there yet");
 }
 
 int ibv_destroy_cq(ibv_cq* base) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace uroce::shim {
 
@@ -36,6 +37,11 @@ class Mapping {
     memory_ = static_cast<std::byte*>(memory);
     length_ = length;
     return 0;
+  }
+
+  void swap(Mapping& other) {
+    std::swap(memory_, other.memory_);
+    std::swap(length_, other.length_);
   }
 
   void reset() {

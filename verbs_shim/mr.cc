@@ -97,7 +97,10 @@ ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
 }
 
 int ibv_dereg_mr(ibv_mr* base) {
-  auto* mr = reinterpret_cast<Mr*>(base);
+  Mr* mr = of(base);
+  if (mr->imported) {
+    return refuse("ibv_dereg_mr", EINVAL, "the exporter deregisters an imported region");
+  }
   const int error = destroy_handle("ibv_dereg_mr", base->context, uroce::control::Command::kDeregMr,
                                    base->handle);
   if (error == 0) {

@@ -43,13 +43,24 @@ struct Context {
   Context* next;                      // of all open contexts (fork.cc)
 };
 
+// A thread domain: the program's word that one thread at a time uses what it makes in it.
+struct Td {
+  ibv_td base;
+  std::atomic<std::uint32_t> users;  // parent domains; guards nothing else
+};
+
 struct Pd {
   ibv_pd base;
+  std::atomic<std::uint32_t> users;  // parent domains made of it; guards nothing else
+  // Of a parent domain: what it was made of. To the daemon it is its protection domain.
+  Pd* domain;
+  Td* thread_domain;  // or nullptr
 };
 
 struct Mr {
   ibv_mr base;
   unsigned access;  // enum ibv_access_flags, as registered
+  bool imported;    // the exporter registered it; here it is only known
 };
 
 struct Ah {
@@ -70,7 +81,8 @@ struct Cq {
   std::uint32_t consumer;
   const abi::Cqe* current;  // between start_poll and end_poll
   abi::Cqe flushed;         // a completion that the shim made itself (after_death.h)
-  Mapping memory;
+  Mapping memory;           // the control, and the entries until the queue is resized
+  Mapping entries_memory;   // since then
   std::uint64_t cookie;
   // Events handed to the program; destruction waits until as many were acknowledged.
   std::uint32_t comp_events_delivered;   // registry's lock
@@ -136,6 +148,8 @@ inline Device* of(ibv_device* device) { return reinterpret_cast<Device*>(device)
 inline Context* of(ibv_context* context) {
   return reinterpret_cast<Context*>(verbs_get_ctx(context));
 }
+inline Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
+inline Mr* of(ibv_mr* mr) { return reinterpret_cast<Mr*>(mr); }
 inline Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 inline Cq* of(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Cq* of(ibv_cq_ex* cq) { return reinterpret_cast<Cq*>(cq); }

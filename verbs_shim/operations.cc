@@ -78,6 +78,10 @@ void fill_operations(Context& context) {
   extended.create_srq_ex = create_srq_ex;
   extended.get_srq_num = get_srq_num;
   extended.close_xrcd = close_xrcd;
+  extended.modify_cq = modify_cq;
+  extended.alloc_td = alloc_td;
+  extended.dealloc_td = dealloc_td;
+  extended.alloc_parent_domain = alloc_parent_domain;
 }
 
 }  // namespace uroce::shim

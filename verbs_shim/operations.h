@@ -27,6 +27,15 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
 int get_srq_num(ibv_srq* srq, uint32_t* number);
 
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+int dealloc_parent_domain(Pd& pd);
+
+// Opens the device. An exporter (magic != 0): what its session has can be imported.
+ibv_context* open_context(ibv_device* device, const control::Ticket& exporter);
+
 // Fork handling knows every open context.
 void remember(Context& context);
 void forget(Context& context);

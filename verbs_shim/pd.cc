@@ -1,7 +1,9 @@
 // Protection domains.
 
 #include "verbs_shim/handle.h"
+#include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"
+#include "verbs_shim/operations.h"
 
 using namespace uroce::shim;
 using uroce::control::Command;
@@ -27,10 +29,17 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 int ibv_dealloc_pd(ibv_pd* base) {
+  Pd* pd = of(base);
+  if (pd->domain != nullptr) {
+    return dealloc_parent_domain(*pd);
+  }
+  if (pd->users.load(std::memory_order_relaxed) != 0) {
+    return refuse("ibv_dealloc_pd", EBUSY, "a parent domain still uses the protection domain");
+  }
   const int error =
       destroy_handle("ibv_dealloc_pd", base->context, Command::kDeallocPd, base->handle);
   if (error == 0) {
-    delete reinterpret_cast<Pd*>(base);
+    delete pd;
   }
   return error;
 }

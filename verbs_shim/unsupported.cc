@@ -8,30 +8,6 @@ using uroce::shim::refuse;
 
 extern "C" {
 
-ibv_context* ibv_import_device(int command_descriptor) {
-  (void)command_descriptor;
-  refuse("ibv_import_device", EOPNOTSUPP, "importing isn't there yet");
-  return nullptr;
-}
-
-ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
-  (void)context;
-  (void)handle;
-  refuse("ibv_import_pd", EOPNOTSUPP, "importing isn't there yet");
-  return nullptr;
-}
-
-void ibv_unimport_pd(ibv_pd* pd) { (void)pd; }
-
-ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
-  (void)pd;
-  (void)handle;
-  refuse("ibv_import_mr", EOPNOTSUPP, "importing isn't there yet");
-  return nullptr;
-}
-
-void ibv_unimport_mr(ibv_mr* mr) { (void)mr; }
-
 ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
   (void)context;
   (void)handle;

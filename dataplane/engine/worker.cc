@@ -142,14 +142,14 @@ bool Worker::State::expire_timers() {
 }
 
 // Tells the channels of queues that got completions. A full pipe is tried again later: the program
-// has events to read, so it isn't waiting for this one.
+// has events to read, so it isn't waiting for this one. So is a queue whose event may still wait.
 void Worker::State::flush_queues() {
   if (!unflushed_queues.empty() && now >= next_flush) {
     dirty_queues.insert(dirty_queues.end(), unflushed_queues.begin(), unflushed_queues.end());
     unflushed_queues.clear();
   }
   for (CompletionQueue* queue : dirty_queues) {
-    if (!queue->flush()) {
+    if (!queue->flush(now)) {
       unflushed_queues.push_back(queue);
       next_flush = now + kRetryInterval;
     }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "dataplane/base/check.h"
@@ -32,6 +33,10 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   // are overwritten next. A distance larger than the ring is nonsense and counts as no room.
   const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
   if (producer_ - consumer > mask_) {
+    if (ignore_overrun_) {
+      ++lost_;
+      return false;
+    }
     broken_ = true;
     ++lost_;
     control_->overrun.store(1, std::memory_order_release);
@@ -44,18 +49,25 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   // Pairs with the program's acquire load before it reads the entry.
   control_->ring.producer.value.store(producer_, std::memory_order_release);
   solicited_pending_ = solicited_pending_ || solicited;
+  if (unannounced_++ == 0) {
+    first_unannounced_ = cqe.timestamp_ns;
+  }
   const bool newly_dirty = !flush_pending_;
   flush_pending_ = true;
   return newly_dirty;
 }
 
-bool CompletionQueue::flush() {
+bool CompletionQueue::flush(Time now) {
   const LockWhen lock(shared_, lock_);
   if (flush_pending_ && event_descriptor_ >= 0 && !event_owed_) {
+    if (may_wait(now)) {
+      return false;
+    }
     event_owed_ = disarm();
   }
   flush_pending_ = false;
   solicited_pending_ = false;
+  unannounced_ = 0;
   if (!event_owed_) {
     return true;
   }
@@ -87,6 +99,39 @@ bool CompletionQueue::disarm() {
     }
   }
   return false;
+}
+
+// Whether moderation lets an event wait for more completions. A queue that nobody armed has no
+// event to wait for: its program polls.
+bool CompletionQueue::may_wait(Time now) const {
+  return unannounced_ < moderation_count_ && now - first_unannounced_ < moderation_period_ &&
+         control_->arm.load(std::memory_order_relaxed) !=
+             static_cast<std::uint32_t>(abi::Arm::kNone);
+}
+
+void CompletionQueue::moderate(std::uint32_t count, Duration period) {
+  const LockWhen lock(shared_, lock_);
+  moderation_count_ = count;
+  moderation_period_ = period;
+}
+
+Status CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count) {
+  UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
+  const LockWhen lock(shared_, lock_);
+  // Acquire, as in push(): the program has read what it gave back.
+  const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
+  const std::uint32_t unread = producer_ - consumer;
+  if (unread > mask_ + 1 || unread > entry_count) {
+    return Error{EINVAL, "the completion queue holds " + std::to_string(unread) +
+                             " completions that the program hasn't polled, more than " +
+                             std::to_string(std::min(entry_count, mask_ + 1))};
+  }
+  for (std::uint32_t index = consumer; index != producer_; ++index) {
+    entries[index & (entry_count - 1)] = entries_[index & mask_];
+  }
+  entries_ = entries;
+  mask_ = entry_count - 1;
+  return ok();
 }
 
 }  // namespace uroce

@@ -10,6 +10,8 @@
 #include <cstdint>
 
 #include "dataplane/abi/completion.h"
+#include "dataplane/base/result.h"
+#include "dataplane/base/time.h"
 
 namespace uroce {
 
@@ -28,8 +30,20 @@ class CompletionQueue {
   bool push(const abi::Cqe& cqe, bool solicited, EventSink& events);
 
   // Tells the program's channel if it armed the queue. False if the channel's pipe is full: flush
-  // again later.
-  [[nodiscard]] bool flush();
+  // again later. So it is while the queue's moderation (modify) still wants to wait at `now`.
+  [[nodiscard]] bool flush(Time now = kNever);
+
+  // What the program may change (ibv_create_cq_ex, ibv_modify_cq, ibv_resize_cq). With one worker
+  // these are for a task of that worker; with several the lock suffices.
+
+  // Finding no room then loses the completion, but doesn't break the queue.
+  void ignore_overrun() { ignore_overrun_ = true; }
+  // An event may wait until `count` completions came, but not longer than `period` after the first
+  // of them. 0 or 1, or no period: at once.
+  void moderate(std::uint32_t count, Duration period);
+  // Continues in another ring, with what the program hasn't read yet. EINVAL if that is more than
+  // the new ring holds. The indices and `arm` stay where they are.
+  Status resize(abi::Cqe* entries, std::uint32_t entry_count);
 
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] bool broken() const { return broken_; }
@@ -38,6 +52,7 @@ class CompletionQueue {
 
  private:
   [[nodiscard]] bool disarm();
+  [[nodiscard]] bool may_wait(Time now) const;
 
   std::uint32_t handle_;
   abi::CqControl* control_;
@@ -47,10 +62,15 @@ class CompletionQueue {
   int event_descriptor_;        // write end of the channel's pipe, or -1
   std::uint64_t event_cookie_;
   bool shared_;
+  bool ignore_overrun_ = false;
   bool broken_ = false;
   bool flush_pending_ = false;
   bool solicited_pending_ = false;
   bool event_owed_ = false;  // disarmed, but the event isn't in the pipe yet
+  std::uint32_t moderation_count_ = 0;
+  Duration moderation_period_ = 0;
+  std::uint32_t unannounced_ = 0;  // completions since the last look at `arm`
+  Time first_unannounced_ = 0;
   std::uint64_t pushed_ = 0;
   std::uint64_t lost_ = 0;  // found no room
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;

@@ -31,9 +31,11 @@ class GsiTest : public testing::Test {
   // The next notice, as the server would hand it on.
   void serve_one() {
     pollfd waiting{.fd = rig_.card.engine().notice_descriptor(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(poll(&waiting, 1, 10'000), 1);
     Notice notice;
-    ASSERT_TRUE(rig_.card.engine().next_notice(&notice));
+    // The descriptor stays readable until an empty queue was looked at.
+    while (!rig_.card.engine().next_notice(&notice)) {
+      ASSERT_EQ(poll(&waiting, 1, 10'000), 1);
+    }
     ASSERT_EQ(notice.kind, Notice::Kind::kMad);
     gsi_.on_frame(device_, notice.bytes);
   }

@@ -33,7 +33,7 @@ TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
   ASSERT_EQ(answer.header.error, 0) << answer.message();
   const auto body = answer.as<OpenDeviceReply>();
   EXPECT_EQ(body.workers, 2U);
-  EXPECT_EQ(answer.record.descriptors.size(), 3U + body.workers);
+  EXPECT_EQ(answer.record.descriptors.size(), 4U + body.workers);
   EXPECT_EQ(answer.header.descriptor_count, answer.record.descriptors.size());
   // The status pages can be read by programs, and nothing else.
   const int status = answer.record.descriptors[2].get();

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kCookie = 0xC00C1E;
 constexpr std::uint32_t kEntries = 4;
+constexpr Duration kPeriod = 1'000;
 
 struct Pipe {
   Pipe() { EXPECT_EQ(pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC), 0); }
@@ -152,6 +153,81 @@ TEST_F(CompletionQueueTest, WithoutAChannelNeedsNoArm) {
   arm(abi::Arm::kNext);
   silent.push(abi::Cqe{}, true, events_);
   EXPECT_TRUE(silent.flush());
+}
+
+TEST_F(CompletionQueueTest, MayIgnoreAnOverrun) {
+  queue_.ignore_overrun();
+  for (std::uint64_t i = 0; i < kEntries + 1; ++i) {
+    push(i);
+  }
+  EXPECT_FALSE(queue_.broken());
+  EXPECT_EQ(queue_.lost(), 1U);
+  EXPECT_EQ(ring_.poll_all().size(), kEntries);
+  push(5);
+  EXPECT_EQ(ring_.poll()->wr_id, 5U);
+}
+
+TEST_F(CompletionQueueTest, ModeratedEventsWaitForTheCount) {
+  queue_.moderate(3, kPeriod);
+  arm(abi::Arm::kNext);
+  push(1);
+  push(2);
+  EXPECT_FALSE(queue_.flush(kPeriod - 1)) << "is to be flushed again";
+  EXPECT_EQ(events_in_pipe(), 0);
+  push(3);
+  EXPECT_TRUE(queue_.flush(kPeriod - 1));
+  EXPECT_EQ(events_in_pipe(), 1);
+}
+
+TEST_F(CompletionQueueTest, ModeratedEventsWaitNoLongerThanThePeriod) {
+  queue_.moderate(3, kPeriod);
+  arm(abi::Arm::kNext);
+  push(1);
+  EXPECT_FALSE(queue_.flush(kPeriod - 1));
+  EXPECT_TRUE(queue_.flush(kPeriod));
+  EXPECT_EQ(events_in_pipe(), 1);
+}
+
+TEST_F(CompletionQueueTest, ModerationKeepsNobodyBusyWhoDidNotArm) {
+  queue_.moderate(3, kPeriod);
+  push(1);
+  EXPECT_TRUE(queue_.flush(1));
+}
+
+TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
+  for (std::uint64_t i = 0; i < kEntries; ++i) {
+    push(i);
+  }
+  EXPECT_EQ(ring_.poll()->wr_id, 0U);
+  push(kEntries);
+  std::vector<abi::Cqe> larger(2 * kEntries);
+  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kEntries));
+  for (std::uint64_t i = 0; i < kEntries; ++i) {
+    push(kEntries + 1 + i);
+  }
+  EXPECT_FALSE(queue_.broken());
+  ring_.entries = larger;
+  for (std::uint64_t i = 1; i <= 2 * kEntries; ++i) {
+    EXPECT_EQ(ring_.poll()->wr_id, i);
+  }
+}
+
+TEST_F(CompletionQueueTest, RefusesARingThatIsTooSmallForWhatItHolds) {
+  push(1);
+  push(2);
+  std::vector<abi::Cqe> smaller(1);
+  const Status status = queue_.resize(smaller.data(), 1);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, EINVAL);
+  EXPECT_EQ(ring_.poll()->wr_id, 1U);
+  ASSERT_TRUE(queue_.resize(smaller.data(), 1));
+  EXPECT_EQ(smaller[0].wr_id, 2U);
+}
+
+TEST_F(CompletionQueueTest, RefusesToCopyByANonsenseConsumerIndex) {
+  ring_.control.ring.consumer.value.store(12345);
+  std::vector<abi::Cqe> larger(2 * kEntries);
+  EXPECT_FALSE(queue_.resize(larger.data(), 2 * kEntries));
 }
 
 }  // namespace

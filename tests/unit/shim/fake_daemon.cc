@@ -54,6 +54,7 @@ FakeDaemon::FakeDaemon() {
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   doorbells_ = SharedFile(sizeof(abi::Doorbells));
   status_ = SharedFile(sizeof(abi::WorkerStatus));
+  ticket_ = SharedFile(sizeof(control::Ticket));
   cq_ = SharedFile(kQueueLength);
   qp_ = SharedFile(kQueueLength);
   thread_ = std::thread([this] { serve(); });
@@ -61,7 +62,7 @@ FakeDaemon::FakeDaemon() {
 
 FakeDaemon::~FakeDaemon() {
   die();
-  for (const SharedFile* file : {&doorbells_, &status_, &cq_, &qp_}) {
+  for (const SharedFile* file : {&doorbells_, &status_, &ticket_, &cq_, &qp_}) {
     munmap(file->memory, file->size);
   }
   unlink((folder_ + "/socket").c_str());
@@ -200,7 +201,7 @@ FakeDaemon::Answer FakeDaemon::open_device() {
   reply.status_stride = sizeof(abi::WorkerStatus);
   reply.daemon_pid = static_cast<std::uint32_t>(getpid());
   return answer(reply, {async_read_.get(), doorbells_.descriptor.get(), status_.descriptor.get(),
-                        wake_.get()});
+                        ticket_.descriptor.get(), wake_.get()});
 }
 
 FakeDaemon::Answer FakeDaemon::create_channel() {

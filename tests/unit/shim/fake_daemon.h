@@ -84,7 +84,7 @@ class FakeDaemon {
 
   std::string folder_;
   UniqueFd listener_, stop_read_, stop_write_;
-  SharedFile cq_, qp_, doorbells_, status_;
+  SharedFile cq_, qp_, doorbells_, status_, ticket_;
   UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;
   std::map<control::Command, int> refusals_;
   std::uint64_t last_cookie_ = 0;

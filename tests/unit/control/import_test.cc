@@ -1,0 +1,81 @@
+// Who may import what from another session.
+
+#include "tests/unit/control/program.h"
+
+namespace uroce::control {
+namespace {
+
+class ImportTest : public ::testing::Test {
+ protected:
+  ImportTest() {
+    exporter->open();
+    pd = exporter->make_pd();
+    region = exporter->session.regions.add(std::make_unique<MemoryRegion>());
+    MemoryRegion& object = *exporter->session.regions.find(region);
+    object.key = 0x501;
+    object.length = 4096;
+    object.pd = exporter->session.pds.find(pd);
+    ++object.pd->users;
+  }
+  Answer open_with(const Ticket& ticket) {
+    OpenDeviceRequest request{};
+    request.exporter = ticket;
+    return importer.ask(Command::kOpenDevice, request);
+  }
+  Answer import_mr(std::uint32_t into, std::uint32_t handle) {
+    ImportMrRequest request{};
+    request.pd = into;
+    request.handle = handle;
+    return importer.ask(Command::kImportMr, request);
+  }
+
+  Rig rig;
+  std::optional<Program> exporter{rig.card};
+  Program importer{rig.card};
+  std::uint32_t pd = 0, region = 0;
+};
+
+TEST_F(ImportTest, TheTicketOpensTheWay) {
+  ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
+  const Answer imported = importer.ask_about(Command::kImportPd, pd);
+  ASSERT_EQ(imported.header.error, 0) << imported.message();
+  const std::uint32_t ours = imported.as<HandleReply>().handle;
+  EXPECT_EQ(importer.session.pds.find(ours)->id, exporter->session.pds.find(pd)->id);
+  const Answer answer = import_mr(ours, region);
+  ASSERT_EQ(answer.header.error, 0) << answer.message();
+  EXPECT_EQ(answer.as<ImportMrReply>().lkey, 0x501U);
+  EXPECT_EQ(answer.as<ImportMrReply>().length, 4096U);
+  EXPECT_EQ(importer.ask_about(Command::kDeallocPd, ours).header.error, 0);
+  EXPECT_NE(exporter->session.pds.find(pd), nullptr) << "the exporter keeps its own";
+}
+
+TEST_F(ImportTest, WithoutATicketThereIsNothingToImport) {
+  ASSERT_EQ(open_with({}).header.error, 0);
+  EXPECT_EQ(importer.ask_about(Command::kImportPd, pd).header.error, EINVAL);
+  EXPECT_EQ(import_mr(importer.make_pd(), region).header.error, EINVAL);
+}
+
+TEST_F(ImportTest, AForgedTicketIsRefused) {
+  Ticket forged = exporter->session.ticket();
+  forged.secret[3] = static_cast<std::uint8_t>(forged.secret[3] + 1);
+  EXPECT_EQ(open_with(forged).header.error, EACCES);
+  forged.session = 4711;
+  EXPECT_EQ(open_with(forged).header.error, ENODEV);
+}
+
+TEST_F(ImportTest, ARegionGoesOnlyIntoItsOwnDomain) {
+  ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
+  const Answer answer = import_mr(importer.make_pd(), region);
+  EXPECT_EQ(answer.header.error, EINVAL);
+  EXPECT_NE(answer.message().find("another protection domain"), std::string::npos);
+  EXPECT_EQ(import_mr(0, 4711).header.error, EINVAL);
+}
+
+TEST_F(ImportTest, WhenTheExporterIsGoneNothingCanBeImported) {
+  ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
+  exporter.reset();
+  EXPECT_EQ(importer.ask_about(Command::kImportPd, pd).header.error, ENODEV);
+}
+
+}  // namespace
+}  // namespace uroce::control
