@@ -35,7 +35,7 @@ def _prepared(name, options, pick):
 
 
 def _seeds(options):
-    return {"UROCE_SIM_SEEDS": "10000"} if options.long else {}
+    return {"UROCE_SIM_SEEDS": "10000", "UROCE_CM_SIM_SEEDS": "5000"} if options.long else {}
 
 
 def unit(options):

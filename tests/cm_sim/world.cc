@@ -1,0 +1,221 @@
+#include "tests/cm_sim/world.h"
+
+#include <algorithm>
+
+namespace uroce::sim {
+
+using namespace control::cm;
+
+namespace {
+
+constexpr std::uint32_t kCutMaxSeconds = 200;  // longer than a REQ is repeated
+constexpr Duration kBusyFor = 240 * kNanosecondsPerSecond;
+constexpr Duration kCalmFor = 1'000 * kNanosecondsPerSecond;
+constexpr Duration kEndAfter = 1'000 * kNanosecondsPerSecond;
+constexpr Duration kDataInterval = 500 * kNanosecondsPerMillisecond;
+
+}  // namespace
+
+CmWorld::CmWorld(std::uint64_t seed)
+    : random_(seed),
+      link_(random_),
+      hosts_{Host(0, random_, [this](Duration delay, auto task) { later(0, delay, task); }),
+             Host(1, random_, [this](Duration delay, auto task) { later(1, delay, task); })} {}
+
+void CmWorld::fail(const std::string& what) {
+  if (wrong_.empty()) {
+    wrong_ = what;
+  }
+}
+
+void CmWorld::later(int host, Duration delay, std::function<void()> task) {
+  tasks_.emplace(now_ + delay, std::pair(std::pair(host, lives_[host]), std::move(task)));
+}
+
+void CmWorld::run_tasks() {
+  while (!tasks_.empty() && tasks_.begin()->first <= now_) {
+    auto [host_and_life, task] = std::move(tasks_.begin()->second);
+    tasks_.erase(tasks_.begin());
+    if (lives_[host_and_life.first] == host_and_life.second) {
+      task();
+    }
+  }
+}
+
+// What the managers want to say, to programs and to the peer.
+void CmWorld::pump() {
+  for (int number = 0; number < 2; ++number) {
+    Host& host = hosts_[number];
+    while (const auto event = host.manager().next_event()) {
+      host.on_event(*event, now_);
+    }
+    while (const auto outgoing = host.manager().next_send()) {
+      link_.send(1 - number, *outgoing, now_);
+    }
+  }
+}
+
+void CmWorld::run_until(Time end) {
+  while (wrong_.empty()) {
+    pump();
+    const Time next = std::min({link_.next_arrival(), hosts_[0].manager().next_deadline(),
+                                hosts_[1].manager().next_deadline(),
+                                tasks_.empty() ? kNever : tasks_.begin()->first});
+    if (next > end) {
+      now_ = end;
+      break;
+    }
+    now_ = std::max(now_, next);
+    while (link_.next_arrival() <= now_) {
+      const Link::Arrival arrival = link_.take();
+      Host& host = hosts_[arrival.to];
+      host.manager().on_mad(host.route(), arrival.outgoing.mad, now_);
+    }
+    for (Host& host : hosts_) {
+      host.manager().on_time(now_);
+    }
+    run_tasks();
+    for (const Host& host : hosts_) {
+      if (!host.wrong().empty()) {
+        fail(host.wrong());
+      }
+    }
+  }
+}
+
+// One thing that programs do.
+void CmWorld::act() {
+  const int number = static_cast<int>(random_.range(0, 1));
+  Host& host = hosts_[number];
+  const std::uint32_t dice = random_.range(1, 200);
+  if (dice == 1) {
+    ++lives_[number];
+    host.restart();
+  } else if (dice <= 4) {
+    host.crash_program(now_);
+  } else if (dice <= 6) {
+    link_.cut(now_ + random_.range(1, kCutMaxSeconds) * kNanosecondsPerSecond);
+  } else if (dice <= 40) {
+    host.disconnect_one(now_);
+  } else if (dice <= 55) {
+    host.destroy_one(now_);
+  } else {
+    host.connect(now_);
+  }
+}
+
+// Each queue pair in RTS sends a packet.
+void CmWorld::data_turn() {
+  for (int number = 0; number < 2; ++number) {
+    std::vector<ConnectionId> senders;
+    for (const auto& [id, end] : hosts_[number].ends()) {
+      if (end.sends) {
+        senders.push_back(id);
+      }
+    }
+    Host& peer = hosts_[1 - number];
+    for (const ConnectionId id : senders) {
+      hosts_[number].send_data(
+          id,
+          [this, &peer](const End& end) {
+            return link_.lets_through(now_) &&
+                   peer.on_data(end.attributes.destination_qpn, end, now_) &&
+                   link_.lets_through(now_);
+          },
+          now_);
+    }
+  }
+}
+
+CmOutcome CmWorld::run() {
+  const Time calm = now_ + kBusyFor;
+  std::vector<Time> action_times(random_.range(10, 60));
+  std::generate(action_times.begin(), action_times.end(),
+                [this] { return now_ + random_.next() % kBusyFor; });
+  std::sort(action_times.begin(), action_times.end());
+  std::size_t next_action = 0;
+  for (Time turn = now_; turn < calm + kCalmFor && wrong_.empty(); turn += kDataInterval) {
+    run_until(turn);
+    while (next_action < action_times.size() && action_times[next_action] <= now_) {
+      act();
+      ++next_action;
+    }
+    if (now_ >= calm) {
+      link_.calm();
+    }
+    data_turn();
+  }
+  check_agreement();
+  for (Host& host : hosts_) {
+    host.leave(now_);
+  }
+  run_until(now_ + kEndAfter);
+  check_empty();
+
+  CmOutcome outcome{.wrong = wrong_, .hosts = {}, .link = link_.counts(), .agreed = agreed_};
+  for (Host& host : hosts_) {
+    const HostCounts& counts = host.counts();
+    outcome.hosts.asked += counts.asked;
+    outcome.hosts.established += counts.established;
+    outcome.hosts.by_data += counts.by_data;
+    outcome.hosts.rejected += counts.rejected;
+    outcome.hosts.unreachable += counts.unreachable;
+    outcome.hosts.disconnected += counts.disconnected;
+    outcome.hosts.timed_out += counts.timed_out;
+    outcome.hosts.services += counts.services;
+    outcome.hosts.crashes += counts.crashes;
+    outcome.hosts.restarts += counts.restarts;
+    outcome.repeated += host.manager().counters().repeated;
+    outcome.stale += host.manager().counters().stale;
+  }
+  return outcome;
+}
+
+// In the calm: established means established with each other.
+void CmWorld::check_agreement() {
+  if (!wrong_.empty()) {
+    return;
+  }
+  for (int number = 0; number < 2; ++number) {
+    for (const ConnectionInfo& info : hosts_[number].manager().connections()) {
+      const std::string name = "connection " + std::to_string(info.id) + " of host " +
+                               std::to_string(number) + " in state " + name_of(info.state);
+      if (info.state != State::kEstablished || !info.held) {
+        return fail(name + " is left after the calm");
+      }
+      const auto& peers = hosts_[1 - number].ends();
+      const auto peer = peers.find(info.remote_id);
+      if (peer == peers.end() || !peer->second.established || peer->second.over) {
+        return fail(name + " isn't established at its peer");
+      }
+      const End& end = hosts_[number].ends().at(info.id);
+      if (peer->second.qpn != end.attributes.destination_qpn ||
+          peer->second.attributes.destination_qpn != end.qpn ||
+          peer->second.attributes.receive_psn != end.attributes.send_psn) {
+        return fail(name + ": the queue pairs don't agree");
+      }
+      ++agreed_;
+    }
+  }
+}
+
+void CmWorld::check_empty() {
+  for (int number = 0; number < 2; ++number) {
+    const Manager& manager = hosts_[number].manager();
+    const auto left = manager.connections().size();
+    if (left != 0) {
+      fail("host " + std::to_string(number) + " has " + std::to_string(left) +
+           " connections at the end");
+    }
+    for (const ListenerInfo& listener : manager.listeners()) {
+      if (listener.waiting != 0) {
+        fail("a listener still counts " + std::to_string(listener.waiting) + " requests");
+      }
+    }
+    if (manager.next_deadline() != kNever) {
+      fail("a timer runs for nothing");
+    }
+  }
+}
+
+}  // namespace uroce::sim

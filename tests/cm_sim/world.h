@@ -1,0 +1,53 @@
+#pragma once
+
+// Two hosts and the network between them, from a seed: a time in which everything happens, then one
+// in which nothing new begins and no message is lost, then the end. Checkers:
+//
+//   each request has exactly one outcome, each connection is established at most once (host.cc)
+//   in the calm, what is established at one end is established at the other, with each other's
+//     numbers, queue pairs and PSNs; nothing is left between states
+//   at the end both managers are empty
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "tests/cm_sim/host.h"
+#include "tests/cm_sim/link.h"
+
+namespace uroce::sim {
+
+struct CmOutcome {
+  std::string wrong;  // empty: all is well
+  HostCounts hosts;   // of both
+  LinkCounts link;
+  std::uint64_t repeated = 0, stale = 0, agreed = 0;
+};
+
+class CmWorld {
+ public:
+  explicit CmWorld(std::uint64_t seed);
+  CmOutcome run();
+
+ private:
+  void run_until(Time end);
+  void run_tasks();
+  void pump();
+  void later(int host, Duration delay, std::function<void()> task);
+  void act();
+  void data_turn();
+  void check_agreement();
+  void check_empty();
+  void fail(const std::string& what);
+
+  Random random_;
+  Time now_ = 1'000;
+  Link link_;
+  std::multimap<Time, std::pair<std::pair<int, std::uint64_t>, std::function<void()>>> tasks_;
+  std::uint64_t lives_[2] = {0, 0};  // counted up by a restart
+  Host hosts_[2];
+  std::string wrong_;
+  std::uint64_t agreed_ = 0;
+};
+
+}  // namespace uroce::sim
