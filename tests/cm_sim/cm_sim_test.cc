@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "tests/cm_sim/world.h"
 
@@ -16,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t kSeedsDefault = 300;
 
-// Seeds that found a mistake once.
-const std::vector<std::uint64_t> kRegressions = {};
+// 4822 disconnects a connection that the manager is ending already.
+constexpr std::uint64_t kRegressions[] = {4822};
 
 bool run_seed(std::uint64_t seed, CmOutcome* sum) {
   CmWorld world(seed);
@@ -58,7 +57,7 @@ int run(std::uint64_t first, std::uint64_t count, bool verbose) {
     failed += run_seed(seed, &sum) ? 0 : 1;
   }
   std::printf("%" PRIu64 " seeds from %" PRIu64 " and %zu regressions: %" PRIu64 " failed\n", count,
-              first, kRegressions.size(), failed);
+              first, std::size(kRegressions), failed);
   std::printf("  %" PRIu64 " requests: %" PRIu64 " ends established (%" PRIu64 " by data), %" PRIu64
               " rejected, %" PRIu64 " unreachable, %" PRIu64 " services found\n",
               sum.hosts.asked, sum.hosts.established, sum.hosts.by_data, sum.hosts.rejected,

@@ -4,6 +4,7 @@ namespace uroce::sim {
 namespace {
 
 constexpr double kLosses[] = {0, 0.05, 0.2, 0.5};
+constexpr double kGoodLoss = 0.2;
 constexpr double kRepetitions[] = {0, 0.1, 0.3};
 constexpr double kLatenesses[] = {0, 0.1, 0.3};
 constexpr std::uint32_t kDelayMaxUs = 2'000;
@@ -15,7 +16,8 @@ Link::Link(Random& random)
     : random_(random),
       loss_(random.pick(kLosses)),
       repetition_(random.pick(kRepetitions)),
-      lateness_(random.pick(kLatenesses)) {}
+      lateness_(random.pick(kLatenesses)),
+      good_(loss_ <= kGoodLoss) {}
 
 Time Link::arrival_time(Time now) {
   Time delay = random_.range(20, kDelayMaxUs) * kNanosecondsPerMicrosecond;

@@ -31,7 +31,12 @@ class Link {
   Arrival take();
   // Does one packet get through?
   bool lets_through(Time now) { return now >= cut_until_ && !random_.chance(loss_); }
-  void cut(Time until) { cut_until_ = until; }
+  void cut(Time until) {
+    cut_until_ = until;
+    good_ = false;
+  }
+  // Was it always so good that sixteen tries were enough?
+  [[nodiscard]] bool good() const { return good_; }
   void calm() {
     loss_ = repetition_ = lateness_ = 0;
     cut_until_ = 0;
@@ -44,6 +49,7 @@ class Link {
   Random& random_;
   double loss_, repetition_, lateness_;
   Time cut_until_ = 0;
+  bool good_;
   std::multimap<Time, Arrival> on_the_way_;
   LinkCounts counts_;
 };

@@ -19,6 +19,7 @@ constexpr Duration kDataInterval = 500 * kNanosecondsPerMillisecond;
 CmWorld::CmWorld(std::uint64_t seed)
     : random_(seed),
       link_(random_),
+      talkative_(random_.chance(0.5)),
       hosts_{Host(0, random_, [this](Duration delay, auto task) { later(0, delay, task); }),
              Host(1, random_, [this](Duration delay, auto task) { later(1, delay, task); })} {}
 
@@ -143,7 +144,9 @@ CmOutcome CmWorld::run() {
     if (now_ >= calm) {
       link_.calm();
     }
-    data_turn();
+    if (talkative_ || now_ >= calm) {
+      data_turn();
+    }
   }
   check_agreement();
   for (Host& host : hosts_) {
@@ -167,6 +170,10 @@ CmOutcome CmWorld::run() {
     outcome.hosts.restarts += counts.restarts;
     outcome.repeated += host.manager().counters().repeated;
     outcome.stale += host.manager().counters().stale;
+  }
+  const std::uint64_t unheard = outcome.hosts.unreachable + outcome.hosts.timed_out;
+  if (outcome.wrong.empty() && link_.good() && unheard != 0) {
+    outcome.wrong = "a peer was taken for dead";
   }
   return outcome;
 }

@@ -6,6 +6,7 @@
 //   each request has exactly one outcome, each connection is established at most once (host.cc)
 //   in the calm, what is established at one end is established at the other, with each other's
 //     numbers, queue pairs and PSNs; nothing is left between states
+//   if the network was always good enough, nobody was unreachable or silent
 //   at the end both managers are empty
 
 #include <functional>
@@ -43,6 +44,7 @@ class CmWorld {
   Random random_;
   Time now_ = 1'000;
   Link link_;
+  bool talkative_;  // programs send data from the start, so that it may stand for a lost RTU
   std::multimap<Time, std::pair<std::pair<int, std::uint64_t>, std::function<void()>>> tasks_;
   std::uint64_t lives_[2] = {0, 0};  // counted up by a restart
   Host hosts_[2];
