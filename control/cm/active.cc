@@ -126,14 +126,18 @@ void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Tim
       ++counters_.dropped_state;
       return;
   }
-  // A repeated one, of the same peer.
-  ++counters_.duplicates;
-  if (connection->remote_id != rep.local_id && connection->state != State::kTimewait) {
+  const bool over = connection->state == State::kTimewait;
+  if (connection->remote_id != rep.local_id && !(over && connection->remote_id == 0)) {
+    // The peer answered a late copy of our REQ once more, because it has lost its memory of the
+    // first answer. Without a word from us it would repeat this one in vain.
     ++counters_.dropped_unknown;
-  } else if (connection->state == State::kEstablished ||
-             (connection->state == State::kTimewait && connection->rejected)) {
+    answer_rej(route, transaction, rep.local_id, RejMessage::kRep, RejectReason::kStaleConnection);
+    return;
+  }
+  ++counters_.duplicates;
+  if (connection->state == State::kEstablished || (over && connection->rejected)) {
     repeat(*connection);  // the RTU, or the REJ
-  } else if (connection->state != State::kTimewait) {
+  } else if (!over) {
     send_mra(*connection, kServiceTimeoutDefault);
   }
 }
