@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/uroce_connections.h"
 #include "apps/uroce_run.h"
 #include "apps/uroce_status.h"
 
@@ -46,6 +47,12 @@ int main(int argc, char** argv) {
   bool json = false;
   status->add_flag("--json", json, "print one JSON object");
 
+  CLI::App* connections =
+      app.add_subcommand("cm",
+                         "Show who listens, which connections there are, and why the last "
+                         "one was refused.");
+  connections->add_flag("--json", json, "print one JSON object");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -53,6 +60,9 @@ int main(int argc, char** argv) {
   }
   if (*status) {
     return uroce::show_status(json);
+  }
+  if (*connections) {
+    return uroce::show_connections(json);
   }
   std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
              stderr);

@@ -53,6 +53,7 @@ Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint
       srqns(1, kSrqsMax, seed + 2),
       gsi(engine),
       clock(steady_clock),
+      connections(*this, seed + 3),
       engine_(engine),
       keys_(keys),
       status_(status) {}

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "control/card_limits.h"
+#include "control/cm_user/service.h"
 #include "control/device.h"
 #include "control/gsi.h"
 #include "control/shared_memory.h"
@@ -80,6 +81,8 @@ class Card {
 
   // Time for everything in control; tests put their own.
   std::function<Time()> clock;
+
+  cm_user::Service connections;
 
  private:
   Engine& engine_;

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <string>
 
+#include "control/cm_protocol.h"
+
 namespace uroce::control {
 namespace {
 
@@ -39,6 +41,9 @@ constexpr CommandRule kRules[] = {
     {Command::kResizeCq, "resize CQ", sizeof(ResizeCqRequest), false, 0, true, resize_cq},
     {Command::kImportPd, "import PD", kHandle, false, 0, true, import_pd},
     {Command::kImportMr, "import MR", sizeof(ImportMrRequest), false, 0, true, import_mr},
+    {Command::kCmOpenChannel, "open event channel", kBare, false, 0, false, cm_open_channel},
+    {Command::kCmCloseChannel, "close event channel", kHandle, false, 0, false, cm_close_channel},
+    {Command::kCmCommand, "rdma_cm command", sizeof(CmCommandRequest), true, 0, false, cm_command},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };
 

@@ -66,6 +66,11 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_ah(Session& session, Request& request, Reply* reply);
 Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply);
 
+// The connection manager (commands_cm.cc)
+Result<Outcome> cm_open_channel(Session& session, Request& request, Reply* reply);
+Result<Outcome> cm_close_channel(Session& session, Request& request, Reply* reply);
+Result<Outcome> cm_command(Session& session, Request& request, Reply* reply);
+
 // What the destroying commands and the end of a session do. `handle` exists and has no users.
 void remove_qp(Session& session, std::uint32_t handle);
 void remove_srq(Session& session, std::uint32_t handle);

@@ -44,6 +44,7 @@ class Device {
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const GidTable& gids() const { return gids_; }
+  [[nodiscard]] bool loops_back() const { return loops_back_; }
   [[nodiscard]] Port& port() const { return port_; }
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;

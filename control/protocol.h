@@ -53,6 +53,9 @@ enum class Command : std::uint32_t {
   kResolveGid,        // the Ethernet address of a GID (ibv_create_ah and friends)
   kOpenPaging = 100,  // the two sockets of paging_protocol.h, before the first on-demand region
   kAdviseMr,
+  kCmOpenChannel = 200,  // the connection manager, for librdmacm: cm_protocol.h
+  kCmCloseChannel,
+  kCmCommand,
   kOdpStatus = 1001,  // for the uroce tool: JSON, as kStatus
   kModifyCq = 150,
   kResizeCq,

@@ -253,6 +253,7 @@ void Server::on_frame(const Notice& notice) {
   }
   if (heard.settled) {
     resume_waiting();
+    card_.connections.on_addresses_settled();
   }
 }
 
@@ -273,6 +274,9 @@ void Server::on_async_event(const Notice& notice) {
       }
       return;
     default:
+      if (notice.event == AsyncEvent::kCommEst) {
+        card_.connections.on_communication(notice.object);
+      }
       if (const Owner* owner = card_.qpns.find(notice.object); owner != nullptr) {
         const QpObject* qp = owner->session->qps.find(owner->handle);
         owner->session->announce(event, owner->handle, qp->cookie);
@@ -288,7 +292,9 @@ void Server::on_time() {
   }
   if (settled) {
     resume_waiting();
+    card_.connections.on_addresses_settled();
   }
+  card_.connections.on_time();
 }
 
 void Server::resume_waiting() {
@@ -303,7 +309,7 @@ void Server::resume_waiting() {
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = kNever;
+  Time deadline = card_.connections.next_deadline();
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());
   }

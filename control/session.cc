@@ -32,6 +32,7 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
 
 // Users before what they use: queue pairs, then what they complete into and take from, then memory.
 Session::~Session() {
+  cm_user.reset();  // peers learn of it before its queue pairs are silent
   qps.for_each([&](std::uint32_t handle, QpObject&) { remove_qp(*this, handle); });
   for (std::uint32_t worker = 0; worker < bells_.size(); ++worker) {
     card_.engine().call(worker, [&](Worker& w) { w.remove_session(bells_[worker]); });

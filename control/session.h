@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "control/card.h"
+#include "control/cm_user/user.h"
 #include "control/handle_table.h"
 #include "control/objects.h"
 #include "control/protocol.h"
@@ -111,6 +112,7 @@ class Session {
   HandleTable<QpObject> qps;
   HandleTable<AddressHandle> address_handles;
   std::optional<PartialRegistration> registration;
+  std::unique_ptr<cm_user::User> cm_user;  // once the program used librdmacm
   ProgramMemory memory;
   std::uint64_t events_lost = 0;
   std::optional<std::uint64_t> exporter;  // the session whose objects this one may import

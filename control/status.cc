@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "control/cm_user/report.h"
 #include "control/qp_states.h"
 #include "control/session.h"
 
@@ -121,7 +122,8 @@ std::string status_text(Card& card) {
                      {"pid", ::getpid()},
                      {"devices", std::move(devices)},
                      {"workers", std::move(workers)},
-                     {"sessions", std::move(sessions)}};
+                     {"sessions", std::move(sessions)},
+                     {"connections", cm_user::report(card.connections)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "verbs_shim/client.h"
+#include "verbs_shim/cm_device.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"
 
@@ -81,6 +82,7 @@ ibv_device** ibv_get_device_list(int* device_count) {
   if (device_count != nullptr) {
     *device_count = 0;
   }
+  shim::hook_librdmacm();
   uroce::control::ListDevicesReply reply{};
   if (shim::ask(reply) != 0) {
     reply.count = 0;  // an empty list, as on a machine without devices

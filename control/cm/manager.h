@@ -100,7 +100,8 @@ class Manager {
   // Listening. EADDRINUSE: another listener has the same match. `backlog`: requests that may wait
   // for an answer, 0 is the default; further ones are dropped, so that their senders try again.
   Result<ListenerId> listen(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
-  // Its unanswered requests are rejected and destroyed; no more events of them.
+  // Its unanswered requests are rejected and destroyed; no more events of them. Those that somebody
+  // has made his own (set_cookie) stay.
   void stop_listening(ListenerId listener, Time now);
 
   // Active side. Errors: EINVAL (private data too long, a number out of range), ENOMEM.

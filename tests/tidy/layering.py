@@ -15,7 +15,7 @@ _MAY_INCLUDE = {
     "mmu": ["dataplane/base", "dataplane/abi"],
     "control": ["dataplane", "mmu"],
     "control/cm": ["dataplane/base", "dataplane/wire", "control/byte_stream.h"],
-    "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h",
+    "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h", "control/cm_protocol.h",
                    "control/paging_protocol.h", "control/socket_path.h"],
     "apps": ["dataplane", "mmu", "control", "verbs_shim"],
     "apps/examples": [],  # they show what any program can do: verbs, and nothing of ours

@@ -1,0 +1,72 @@
+#include "control/cm_user/address_vector.h"
+
+#include <arpa/inet.h>
+
+#include <cstring>
+
+#include "control/cm_user/limits.h"
+#include "control/device.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+constexpr std::uint8_t kExactly = 2;  // IB_SA_EQ
+
+// enum ib_rate: what the port's speed is called; 10 Gb/s where a port can't tell.
+std::uint8_t rate_code(std::uint32_t mbps) {
+  struct Rate {
+    std::uint32_t mbps_max;
+    std::uint8_t code;
+  };
+  constexpr Rate kRates[] = {{2'500, 2},  {10'000, 3},  {20'000, 6},   {25'000, 15},
+                             {40'000, 7}, {56'000, 17}, {100'000, 16}, {0xFFFF'FFFF, 18}};
+  for (const Rate& rate : kRates) {
+    if ((mbps != 0 ? mbps : 10'000) <= rate.mbps_max) {
+      return rate.code;
+    }
+  }
+  return 0;
+}
+
+std::uint8_t gid_index(const Id& id) {
+  const auto& entries = id.device->gids().entries();
+  for (std::size_t index = 0; index < entries.size(); ++index) {
+    if (entries[index].address == id.source.address) {
+      return static_cast<std::uint8_t>(index);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+ib_uverbs_ah_attr address_vector(const Id& id, const Gid& remote) {
+  ib_uverbs_ah_attr address{};
+  std::memcpy(address.grh.dgid, remote.bytes.data(), sizeof(address.grh.dgid));
+  address.grh.sgid_index = gid_index(id);
+  address.grh.hop_limit = kHopLimit;
+  address.grh.traffic_class = id.traffic_class;
+  address.is_global = 1;
+  address.port_num = 1;
+  return address;
+}
+
+ib_user_path_rec path_record(const Id& id) {
+  ib_user_path_rec path{};
+  std::memcpy(path.dgid, id.destination.address.bytes.data(), sizeof(path.dgid));
+  std::memcpy(path.sgid, id.source.address.bytes.data(), sizeof(path.sgid));
+  path.hop_limit = kHopLimit;
+  path.traffic_class = id.traffic_class;
+  path.reversible = 1;
+  path.numb_path = 1;
+  path.pkey = htons(kPkeyDefault);
+  path.mtu_selector = kExactly;
+  path.mtu = id.device->active_mtu_code();
+  path.rate_selector = kExactly;
+  path.rate = rate_code(id.device->port().info().speed_mbps);
+  path.packet_life_time_selector = kExactly;
+  path.packet_life_time = kPacketLifetime;
+  return path;
+}
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,21 @@
+#pragma once
+
+// How a queue pair of an id reaches an address, as the records of the kernel's verbs have it.
+
+#include <rdma/ib_user_sa.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "control/cm_user/id.h"
+
+namespace uroce::control::cm_user {
+
+inline constexpr std::uint8_t kHopLimit = 64;
+inline constexpr std::uint16_t kPkeyDefault = 0xFFFF;
+
+// REQUIRES: the id has a device.
+ib_uverbs_ah_attr address_vector(const Id& id, const Gid& remote);
+
+// The path from the id's source to its destination. REQUIRES: the id has a device.
+ib_user_path_rec path_record(const Id& id);
+
+}  // namespace uroce::control::cm_user

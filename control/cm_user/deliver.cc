@@ -1,0 +1,188 @@
+#include "control/cm_user/deliver.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "control/card.h"
+#include "control/cm_user/address_vector.h"
+#include "control/cm_user/service.h"
+#include "control/cm_user/user.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;
+
+rdma_ucm_event_resp record_of(const Id& id, EventNumber event, int status) {
+  rdma_ucm_event_resp record{};
+  record.uid = id.uid;
+  record.id = id.handle;
+  record.event = static_cast<std::uint32_t>(event);
+  record.status = static_cast<std::uint32_t>(status);
+  return record;
+}
+
+// To the limit of the message: its true length isn't on the wire.
+template <typename Parameters>
+void copy_private(std::span<const std::byte> data, Parameters* to) {
+  const std::size_t length = std::min(data.size(), sizeof(to->private_data) - 1);
+  std::memcpy(to->private_data, data.data(), length);
+  to->private_data_len = static_cast<std::uint8_t>(length);
+}
+
+void push(Id& id, const rdma_ucm_event_resp& record) {
+  // Until the program accepts a request it has no name for the id, so it can't be told; accepting
+  // will fail.
+  if (id.uid != 0) {
+    id.channel->push({.id = &id, .membership = nullptr, .fresh = nullptr, .record = record});
+  }
+}
+
+void report_with_data(Id& id, EventNumber event, int status, std::span<const std::byte> data) {
+  rdma_ucm_event_resp record = record_of(id, event, status);
+  if (id.is_datagram()) {
+    copy_private(data, &record.param.ud);
+  } else {
+    copy_private(data, &record.param.conn);
+  }
+  push(id, record);
+}
+
+// A REQ or SIDR_REQ: a new id in the listening id's channel.
+void deliver_request(Service& service, Id& listening, const cm::Event& event) {
+  const auto header = cm::parse_ip_header(event.private_data);
+  Id* fresh = nullptr;
+  if (header && listening.requests_waiting < listening.requests_max) {
+    fresh = listening.user->add_requested(listening, event, *header);
+  }
+  if (fresh == nullptr) {
+    // Nobody can be asked: a REJ goes out.
+    service.manager().destroy(event.connection, service.now());
+    return;
+  }
+  service.manager().set_cookie(event.connection, fresh->serial);
+  rdma_ucm_event_resp record = record_of(listening, EventNumber::kConnectRequest, 0);
+  record.id = fresh->handle;
+  const auto data = std::span<const std::byte>(event.private_data).subspan(cm::kIpHeaderBytes);
+  if (event.request) {
+    const cm::Req& request = *event.request;
+    rdma_ucm_conn_param& to = record.param.conn;
+    copy_private(data, &to);
+    to.qp_num = request.qpn;
+    to.srq = request.srq ? 1 : 0;
+    // What the peer starts we must serve, and the other way round.
+    to.responder_resources = request.initiator_depth;
+    to.initiator_depth = request.responder_resources;
+    to.flow_control = request.flow_control ? 1 : 0;
+    to.retry_count = request.retry_count;
+    to.rnr_retry_count = request.rnr_retry_count;
+  } else {
+    copy_private(data, &record.param.ud);
+  }
+  ++listening.requests_waiting;
+  listening.channel->push(
+      {.id = &listening, .membership = nullptr, .fresh = fresh, .record = record});
+}
+
+void deliver_reply(Id& id, const cm::Event& event) {
+  id.state = IdState::kReplied;
+  rdma_ucm_event_resp record = record_of(id, EventNumber::kConnectResponse, 0);
+  rdma_ucm_conn_param& to = record.param.conn;
+  copy_private(event.private_data, &to);
+  to.qp_num = event.reply->qpn;
+  to.srq = event.reply->srq ? 1 : 0;
+  to.responder_resources = event.reply->initiator_depth;
+  to.initiator_depth = event.reply->responder_resources;
+  to.flow_control = event.reply->flow_control ? 1 : 0;
+  to.rnr_retry_count = event.reply->rnr_retry_count;
+  push(id, record);
+}
+
+void deliver_service_reply(Id& id, const cm::Event& event) {
+  id.connection.reset();
+  if (event.service->status != cm::SidrStatus::kValid) {
+    id.state = IdState::kEnded;
+    report_with_data(id, EventNumber::kUnreachable, static_cast<int>(event.service->status),
+                     event.private_data);
+    return;
+  }
+  id.state = IdState::kConnected;
+  rdma_ucm_event_resp record = record_of(id, EventNumber::kEstablished, 0);
+  copy_private(event.private_data, &record.param.ud);
+  record.param.ud.qp_num = event.service->qpn;
+  record.param.ud.qkey = event.service->qkey;
+  record.param.ud.ah_attr = address_vector(id, id.destination.address);
+  push(id, record);
+}
+
+void end(Id& id, EventNumber event, int status, std::span<const std::byte> data) {
+  id.state = IdState::kEnded;
+  report_with_data(id, event, status, data);
+}
+
+void deliver_to(Id& id, const cm::Event& event) {
+  switch (event.kind) {
+    case cm::EventKind::kRequest:
+    case cm::EventKind::kServiceRequest:
+      return;  // went to the listening id
+    case cm::EventKind::kReply:
+      return deliver_reply(id, event);
+    case cm::EventKind::kEstablished:
+      id.state = IdState::kConnected;
+      return report_with_data(id, EventNumber::kEstablished, 0, event.private_data);
+    case cm::EventKind::kRejected:
+      return end(id, EventNumber::kRejected, static_cast<int>(event.reason), event.private_data);
+    case cm::EventKind::kUnreachable:
+      return end(id, EventNumber::kUnreachable, -ETIMEDOUT, {});
+    case cm::EventKind::kDisconnecting:
+      id.state = IdState::kDisconnecting;
+      return report_with_data(id, EventNumber::kDisconnected, 0, event.private_data);
+    case cm::EventKind::kDisconnected:
+      return end(id, EventNumber::kDisconnected, event.timed_out ? -ETIMEDOUT : 0,
+                 event.private_data);
+    case cm::EventKind::kTimewaitExit:
+      id.connection.reset();
+      return end(id, EventNumber::kTimewaitExit, 0, {});
+    case cm::EventKind::kServiceReply:
+      return deliver_service_reply(id, event);
+  }
+}
+
+}  // namespace
+
+void deliver(Service& service, const cm::Event& event) {
+  Id* id = service.find(event.cookie);
+  const bool request =
+      event.kind == cm::EventKind::kRequest || event.kind == cm::EventKind::kServiceRequest;
+  if (id == nullptr) {
+    service.manager().destroy(event.connection, service.now());
+  } else if (request) {
+    deliver_request(service, *id, event);
+  } else {
+    deliver_to(*id, event);
+  }
+}
+
+void report(Id& id, EventNumber event, int status) { push(id, record_of(id, event, status)); }
+
+void report_resolved(Id& id) {
+  id.state = IdState::kAddressResolved;
+  report(id, EventNumber::kAddrResolved);
+}
+
+void report_unresolved(Id& id, int error) {
+  id.state = IdState::kBound;
+  report(id, EventNumber::kAddrError, -error);
+}
+
+void report_joined(Id& id, Membership& membership) {
+  rdma_ucm_event_resp record = record_of(id, EventNumber::kMulticastJoin, 0);
+  record.uid = membership.uid;
+  record.param.ud.qp_num = kMulticastQpn;
+  record.param.ud.qkey = kUdpQkey;
+  record.param.ud.ah_attr = address_vector(id, membership.group);
+  id.channel->push({.id = &id, .membership = &membership, .fresh = nullptr, .record = record});
+}
+
+}  // namespace uroce::control::cm_user

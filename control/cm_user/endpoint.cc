@@ -1,0 +1,113 @@
+#include "control/cm_user/endpoint.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/base/check.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+constexpr std::size_t kIpv4Offset = 12;  // of the four bytes in an IPv4-mapped address
+
+template <typename Address>
+Address load(std::span<const std::byte> bytes) {
+  Address address{};
+  std::memcpy(&address, bytes.data(), std::min(sizeof(address), bytes.size()));
+  return address;
+}
+
+Gid mapped(const in_addr& address) {
+  Gid gid;
+  gid.bytes[10] = gid.bytes[11] = 0xFF;
+  std::memcpy(gid.bytes.data() + kIpv4Offset, &address, sizeof(address));
+  return gid;
+}
+
+}  // namespace
+
+bool Endpoint::is_any() const {
+  switch (family) {
+    case Family::kNone:
+      return false;
+    case Family::kIpv4:
+      return std::all_of(address.bytes.begin() + kIpv4Offset, address.bytes.end(),
+                         [](std::uint8_t byte) { return byte == 0; });
+    case Family::kIpv6:
+      return address.is_zero();
+  }
+  return false;
+}
+
+std::string to_string(const Endpoint& endpoint) {
+  const std::string address = to_string(endpoint.address);
+  const std::string port = std::to_string(endpoint.port);
+  switch (endpoint.family) {
+    case Family::kNone:
+      return "no address";
+    case Family::kIpv4:
+      return address + ":" + port;
+    case Family::kIpv6:
+      return "[" + address + "]:" + port;
+  }
+  return {};
+}
+
+Endpoint any_endpoint(Family family) {
+  Endpoint any{.family = family, .address = {}, .port = 0};
+  if (family == Family::kIpv4) {
+    any.address = mapped({});
+  }
+  return any;
+}
+
+Endpoint endpoint_of(const Gid& gid, std::uint16_t port) {
+  return {gid.is_ipv4() ? Family::kIpv4 : Family::kIpv6, gid, port};
+}
+
+Result<Endpoint> parse_sockaddr(std::span<const std::byte> bytes) {
+  const sa_family_t family = load<sa_family_t>(bytes);
+  if (family == AF_UNSPEC) {
+    return Endpoint{};
+  }
+  if (family == AF_INET && bytes.size() >= sizeof(sockaddr_in)) {
+    const auto address = load<sockaddr_in>(bytes);
+    return Endpoint{Family::kIpv4, mapped(address.sin_addr), ntohs(address.sin_port)};
+  }
+  if (family == AF_INET6 && bytes.size() >= sizeof(sockaddr_in6)) {
+    const auto address = load<sockaddr_in6>(bytes);
+    Gid gid;
+    std::memcpy(gid.bytes.data(), &address.sin6_addr, sizeof(address.sin6_addr));
+    // An IPv4 address in IPv6's clothes is an IPv4 address: there is one GID for both.
+    return endpoint_of(gid, ntohs(address.sin6_port));
+  }
+  return Error{EAFNOSUPPORT, "addresses are IPv4 or IPv6, not of family " + std::to_string(family)};
+}
+
+std::size_t store_sockaddr(const Endpoint& endpoint, std::span<std::byte> out) {
+  UROCE_CHECK(out.size() >= sizeof(sockaddr_in6));
+  if (endpoint.family == Family::kIpv4) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(endpoint.port);
+    std::memcpy(&address.sin_addr, endpoint.address.bytes.data() + kIpv4Offset,
+                sizeof(address.sin_addr));
+    std::memcpy(out.data(), &address, sizeof(address));
+    return sizeof(address);
+  }
+  if (endpoint.family == Family::kIpv6) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(endpoint.port);
+    std::memcpy(&address.sin6_addr, endpoint.address.bytes.data(), sizeof(address.sin6_addr));
+    std::memcpy(out.data(), &address, sizeof(address));
+    return sizeof(address);
+  }
+  return 0;
+}
+
+}  // namespace uroce::control::cm_user

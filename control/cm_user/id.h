@@ -1,0 +1,82 @@
+#pragma once
+
+// An id (struct rdma_cm_id) as the daemon keeps it, and the states it goes through. The protocol's
+// own states are cm::Manager's; these say which commands the program may give.
+
+#include <cstdint>
+#include <optional>
+
+#include "control/cm/events.h"
+#include "control/cm/ip_service.h"
+#include "control/cm_user/endpoint.h"
+#include "control/cm_user/event_channel.h"
+#include "dataplane/base/time.h"
+
+namespace uroce::control {
+class Device;
+}
+
+namespace uroce::control::cm_user {
+
+class User;
+
+enum class IdState : std::uint8_t {
+  kIdle,
+  kBound,
+  kListening,
+  kResolvingAddress,
+  kAddressResolved,
+  kRouteResolved,
+  kConnecting,  // REQ or SIDR_REQ sent
+  kReplied,     // REP came: the program brings its queue pair up and accepts
+  kRequested,   // REQ or SIDR_REQ came: the program accepts or rejects
+  kAccepted,    // REP sent
+  kConnected,
+  kDisconnecting,  // the peer's DREQ came
+  kEnded,          // nothing can be done with it but destroying it
+};
+
+struct Membership {
+  Id* id = nullptr;
+  std::uint64_t uid = 0;  // of the program, comes back in events
+  Gid group;
+  std::uint32_t events_reported = 0;
+};
+
+struct Id {
+  User* user = nullptr;
+  std::uint32_t handle = 0;
+  std::uint64_t serial = 0;  // the daemon's name for it; the manager's cookie
+  EventChannel* channel = nullptr;
+  std::uint64_t uid = 0;  // of the program; 0 until it accepted a request
+  cm::PortSpace space{};
+  std::uint8_t qp_type = 0;  // enum ibv_qp_type
+  IdState state = IdState::kIdle;
+  std::uint32_t events_reported = 0;
+
+  // Addresses. `device` is known once a specific address is.
+  Endpoint source, destination;
+  bool has_port = false;  // of the port table
+  Device* device = nullptr;
+  Time resolve_deadline = kNever;
+
+  // Options
+  bool reuse_address = false;
+  bool family_only = false;
+  std::uint8_t traffic_class = 0;
+  std::optional<std::uint8_t> ack_timeout;
+
+  // Listening
+  std::optional<cm::ListenerId> listener;
+  std::uint32_t requests_max = 0;      // that wait in the channel
+  std::uint32_t requests_waiting = 0;  // in the channel
+
+  // Connecting
+  std::optional<cm::ConnectionId> connection;  // or SIDR exchange
+  std::uint32_t qpn = 0;                       // ours, once the program named it
+  std::uint32_t memberships = 0;
+
+  [[nodiscard]] bool is_datagram() const;
+};
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,27 @@
+#pragma once
+
+// Every bound of what programs keep with the connection manager.
+
+#include <cstdint>
+
+namespace uroce::control::cm_user {
+
+inline constexpr std::uint32_t kChannelsMax = 16'384;    // of one program
+inline constexpr std::uint32_t kIdsMax = 65'536;         // of one program: librdmacm counts to that
+inline constexpr std::uint32_t kMembershipsMax = 4'096;  // multicast groups of one program
+
+// Connect requests that may wait in a listening id's channel; more are rejected. A program that
+// asks for less gets this much: requests come in bursts that no program can fetch in time, and what
+// waits costs the daemon little.
+inline constexpr std::uint32_t kRequestsMin = 1'024;
+inline constexpr std::uint32_t kRequestsMax = 4'096;
+
+// What we put into requests: 4.096 us * 2^13 is 34 ms for a packet's way, so a lost one is repeated
+// after 67 ms. Linux says 268 ms, which suits networks with many switches.
+inline constexpr std::uint8_t kPacketLifetime = 13;
+inline constexpr std::uint8_t kAckTimeoutMax = 31;
+inline constexpr std::uint8_t kMinRnrTimer = 12;  // 0.64 ms until a peer asks a busy receiver again
+
+inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;  // RDMA_UDP_QKEY of librdmacm
+
+}  // namespace uroce::control::cm_user

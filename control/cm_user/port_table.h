@@ -1,0 +1,50 @@
+#pragma once
+
+// Who has which port of which port space, for the whole daemon: as ports of TCP and UDP, but none
+// of the kernel's. Pure.
+//
+// Two ids share a port if their addresses differ, or if both asked for it
+// (RDMA_OPTION_ID_REUSEADDR) and at most one of those with the same address listens, as in Linux.
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "control/cm/ip_service.h"
+#include "control/cm_user/endpoint.h"
+#include "dataplane/base/result.h"
+
+namespace uroce::control::cm_user {
+
+class PortTable {
+ public:
+  // Ports that are given to whoever asks for none in particular: Linux's ip_local_port_range.
+  static constexpr std::uint16_t kEphemeralMin = 32'768;
+  static constexpr std::uint16_t kEphemeralMax = 60'999;
+
+  using OwnerId = std::uint64_t;
+  struct Claim {
+    Endpoint endpoint;
+    bool reuse = false;        // RDMA_OPTION_ID_REUSEADDR
+    bool family_only = false;  // RDMA_OPTION_ID_AFONLY: an IPv6 wildcard leaves IPv4 alone
+  };
+
+  explicit PortTable(std::uint64_t seed) : random_(seed) {}
+
+  // The claim's port, or a free one for port 0. EADDRINUSE, EADDRNOTAVAIL (all are taken).
+  // REQUIRES: the owner has no port in this space.
+  Result<std::uint16_t> take(cm::PortSpace space, OwnerId owner, const Claim& claim);
+  // Whether an owner may listen: nobody else may have its address and port. EADDRINUSE
+  [[nodiscard]] Status may_listen(cm::PortSpace space, OwnerId owner, std::uint16_t port) const;
+  void release(cm::PortSpace space, OwnerId owner, std::uint16_t port);
+  [[nodiscard]] std::size_t ports_taken(cm::PortSpace space) const;
+
+ private:
+  using Owners = std::map<OwnerId, Claim>;
+  using Ports = std::map<std::uint16_t, Owners>;
+  std::map<cm::PortSpace, Ports> spaces_;
+  std::minstd_rand random_;
+};
+
+}  // namespace uroce::control::cm_user

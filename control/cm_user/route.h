@@ -1,0 +1,27 @@
+#pragma once
+
+// Which of our addresses reaches a destination.
+
+#include "control/cm_user/endpoint.h"
+#include "dataplane/base/result.h"
+
+namespace uroce::control {
+class Card;
+class Device;
+}  // namespace uroce::control
+
+namespace uroce::control::cm_user {
+
+struct Source {
+  Device* device = nullptr;
+  Gid address;
+};
+
+// The device that has this address. EADDRNOTAVAIL
+Result<Source> find_source(Card& card, const Gid& address);
+
+// The longest prefix that contains the destination wins; on a loopback, the first address of its
+// kind. A multicast group leaves by the first address of its kind. ENETUNREACH
+Result<Source> choose_source(Card& card, const Gid& destination);
+
+}  // namespace uroce::control::cm_user

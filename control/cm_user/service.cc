@@ -1,0 +1,156 @@
+#include "control/cm_user/service.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/card.h"
+#include "control/cm_user/deliver.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+// The device that has this address; nullptr: none of ours.
+const Device* owner_of(Card& card, const cm::Route& route) {
+  const Device& sender = card.devices()[route.device];
+  if (sender.loops_back() || sender.gids().owns(route.remote)) {
+    return &sender;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Service::Service(Card& card, std::uint64_t seed)
+    : card_(card),
+      manager_(seed),
+      mads_(card, [this](const cm::Route& route, auto bytes) { on_mad(route, bytes); }),
+      ports_(seed + 1) {
+  card.gsi.set_sink(&mads_);
+}
+
+Time Service::now() const { return card_.clock(); }
+
+void Service::enter(Id* id) {
+  id->serial = next_serial_++;
+  ids_[id->serial] = id;
+}
+
+void Service::leave(const Id& id) {
+  ids_.erase(id.serial);
+  resolving_.erase(id.serial);
+  if (const auto at = queue_pairs_.find(id.qpn);
+      at != queue_pairs_.end() && at->second == id.serial) {
+    queue_pairs_.erase(at);
+  }
+}
+
+Id* Service::find(std::uint64_t serial) const {
+  const auto at = ids_.find(serial);
+  return at == ids_.end() ? nullptr : at->second;
+}
+
+Status Service::start_resolving(Id& id, Time deadline) {
+  EtherAddress mac;
+  const auto resolution = id.device->resolve(id.destination.address, now(), &mac);
+  if (!resolution && resolution.error().code == ENETUNREACH) {
+    return resolution.error();
+  }
+  id.state = IdState::kResolvingAddress;
+  id.resolve_deadline = deadline;
+  resolving_.insert(id.serial);
+  if (look_again(id)) {
+    stop_resolving(id);
+  }
+  return ok();
+}
+
+// True if the question is settled, one way or the other.
+bool Service::look_again(Id& id) {
+  EtherAddress mac;
+  const auto resolution = id.device->resolve(id.destination.address, now(), &mac);
+  if (resolution && *resolution == Device::Resolution::kPending) {
+    if (now() < id.resolve_deadline) {
+      return false;
+    }
+    report_unresolved(id, ETIMEDOUT);
+  } else if (!resolution) {
+    report_unresolved(id, resolution.error().code);
+  } else {
+    report_resolved(id);
+  }
+  return true;
+}
+
+void Service::on_addresses_settled() {
+  mads_.on_addresses_settled();
+  look_again_at_all();
+}
+
+void Service::look_again_at_all() {
+  for (auto at = resolving_.begin(); at != resolving_.end();) {
+    at = look_again(*ids_.at(*at)) ? resolving_.erase(at) : std::next(at);
+  }
+}
+
+void Service::on_communication(std::uint32_t qpn) {
+  const auto at = queue_pairs_.find(qpn);
+  const Id* id = at == queue_pairs_.end() ? nullptr : find(at->second);
+  if (id != nullptr && id->connection) {
+    // It is no news, or too late, in any other state than the one where the RTU is awaited.
+    [[maybe_unused]] const Status status = manager_.established(*id->connection, now());
+    pump();
+  }
+}
+
+void Service::on_mad(const cm::Route& route, std::span<const std::byte> bytes) {
+  manager_.on_mad(route, bytes, now());
+  pump();
+}
+
+void Service::on_time() {
+  if (next_deadline() > now()) {
+    return;
+  }
+  manager_.on_time(now());
+  look_again_at_all();
+  pump();
+}
+
+Time Service::next_deadline() const {
+  Time deadline = manager_.next_deadline();
+  for (const std::uint64_t serial : resolving_) {
+    deadline = std::min(deadline, ids_.at(serial)->resolve_deadline);
+  }
+  return deadline;
+}
+
+void Service::pump() {
+  bool idle = false;
+  while (!idle) {
+    idle = true;
+    while (const auto event = manager_.next_event()) {
+      deliver(*this, *event);
+      idle = false;
+    }
+    while (const auto outgoing = manager_.next_send()) {
+      send(*outgoing);
+      idle = false;
+    }
+  }
+}
+
+// A switch doesn't send a frame back where it came from, and the loopback has no peers: what is for
+// an address of our own stays here.
+void Service::send(const cm::Outgoing& outgoing) {
+  const cm::Route& route = outgoing.route;
+  if (const Device* owner = owner_of(card_, route); owner != nullptr) {
+    cm::Route back = route;
+    back.device = owner->index();
+    std::swap(back.local, back.remote);
+    manager_.on_mad(back, outgoing.mad, now());
+  } else {
+    mads_.send(outgoing);
+  }
+}
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,74 @@
+#pragma once
+
+// The daemon's part of the connection manager that all programs share: the protocol's machine
+// (control/cm), the ports, and who waits for an address. Programs' own parts are Users.
+//
+// Control thread only.
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <unordered_map>
+
+#include "control/cm/manager.h"
+#include "control/cm_user/id.h"
+#include "control/cm_user/mad_port.h"
+#include "control/cm_user/port_table.h"
+
+namespace uroce::control {
+class Card;
+}
+
+namespace uroce::control::cm_user {
+
+class Service {
+ public:
+  Service(Card& card, std::uint64_t seed);
+
+  [[nodiscard]] Card& card() { return card_; }
+  [[nodiscard]] cm::Manager& manager() { return manager_; }
+  [[nodiscard]] const cm::Manager& manager() const { return manager_; }
+  [[nodiscard]] PortTable& ports() { return ports_; }
+  [[nodiscard]] Time now() const;
+
+  // Every id of every program is entered here under its serial number.
+  void enter(Id* id);
+  void leave(const Id& id);
+  [[nodiscard]] Id* find(std::uint64_t serial) const;
+  [[nodiscard]] std::size_t ids() const { return ids_.size(); }
+
+  // Looks for the destination's Ethernet address; the outcome comes as an event. Errors are what
+  // needs no asking: no route.
+  Status start_resolving(Id& id, Time deadline);
+  void stop_resolving(const Id& id) { resolving_.erase(id.serial); }
+
+  // The queue pair that an id named received data before its connection was established.
+  void name_queue_pair(const Id& id) { queue_pairs_[id.qpn] = id.serial; }
+  void on_communication(std::uint32_t qpn);
+
+  // A device says that somebody who waits for an address must look again.
+  void on_addresses_settled();
+  void on_time();
+  [[nodiscard]] Time next_deadline() const;
+
+  // Brings what the machine wants to say to peers and programs. After everything that was asked of
+  // the machine.
+  void pump();
+
+ private:
+  void on_mad(const cm::Route& route, std::span<const std::byte> bytes);
+  void send(const cm::Outgoing& outgoing);
+  bool look_again(Id& id);
+  void look_again_at_all();
+
+  Card& card_;
+  cm::Manager manager_;
+  MadPort mads_;
+  PortTable ports_;
+  std::uint64_t next_serial_ = 1;
+  std::unordered_map<std::uint64_t, Id*> ids_;
+  std::unordered_map<std::uint32_t, std::uint64_t> queue_pairs_;
+  std::set<std::uint64_t> resolving_;
+};
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,141 @@
+#include "control/cm_user/user.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "control/card.h"
+#include "control/cm_user/service.h"
+#include "control/system_error.h"
+
+namespace uroce::control::cm_user {
+
+User::~User() {
+  ids_.for_each([&](std::uint32_t /*handle*/, Id& id) { destroy(id); });
+  service_.pump();
+}
+
+Result<User::OpenedChannel> User::open_channel() {
+  if (channels_.count() >= kChannelsMax) {
+    return Error{EMFILE, "a program has at most " + std::to_string(kChannelsMax) +
+                             " event channels of the connection manager"};
+  }
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return system_error("the daemon can't make an event channel");
+  }
+  OpenedChannel opened;
+  opened.read_end = UniqueFd(ends[0]);
+  UniqueFd write_end(ends[1]);
+  if (::fcntl(write_end.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return system_error("the daemon can't make an event channel");
+  }
+  opened.handle = channels_.add(std::make_unique<EventChannel>(std::move(write_end)));
+  return Result<OpenedChannel>(std::move(opened));
+}
+
+Status User::close_channel(std::uint32_t handle) {
+  EventChannel* channel = channels_.find(handle);
+  if (channel == nullptr) {
+    return Error{EINVAL, "there is no event channel with handle " + std::to_string(handle)};
+  }
+  if (channel->ids != 0) {
+    ids_.for_each([&](std::uint32_t /*handle*/, Id& id) {
+      if (id.channel == channel) {
+        destroy(id);
+      }
+    });
+    service_.pump();
+  }
+  channels_.remove(handle);
+  return ok();
+}
+
+Result<Id*> User::add_id(EventChannel& channel) {
+  if (ids_.count() >= kIdsMax) {
+    return Error{ENOMEM, "a program has at most " + std::to_string(kIdsMax) + " ids"};
+  }
+  auto id = std::make_unique<Id>();
+  Id* added = id.get();
+  added->user = this;
+  added->channel = &channel;
+  added->handle = ids_.add(std::move(id));
+  ++channel.ids;
+  service_.enter(added);
+  return added;
+}
+
+Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header) {
+  const auto added = add_id(*listening.channel);
+  if (!added) {
+    return nullptr;
+  }
+  Id& id = **added;
+  id.space = listening.space;
+  id.qp_type = listening.qp_type;
+  id.traffic_class = listening.traffic_class;
+  id.state = IdState::kRequested;
+  id.source = endpoint_of(header.destination, listening.source.port);
+  id.destination = endpoint_of(header.source, header.source_port);
+  id.device = &service_.card().devices()[event.route.device];
+  id.connection = event.connection;
+  return &id;
+}
+
+void User::destroy(Id& id) {
+  if (id.memberships != 0) {
+    memberships_.for_each([&](std::uint32_t handle, Membership& membership) {
+      if (membership.id == &id) {
+        remove_membership(handle);
+      }
+    });
+  }
+  const auto events = id.channel->take_if(
+      [&](const UserEvent& event) { return event.id == &id || event.fresh == &id; });
+  for (const UserEvent& event : events) {
+    if (event.fresh == &id) {
+      --event.id->requests_waiting;
+    } else if (event.fresh != nullptr) {
+      destroy(*event.fresh);  // nobody has heard of it
+    }
+  }
+  if (id.listener) {
+    service_.manager().stop_listening(*id.listener, service_.now());
+  }
+  if (id.connection) {
+    service_.manager().destroy(*id.connection, service_.now());
+  }
+  if (id.has_port) {
+    service_.ports().release(id.space, id.serial, id.source.port);
+  }
+  service_.leave(id);
+  --id.channel->ids;
+  ids_.remove(id.handle);
+}
+
+Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& group,
+                                         std::uint32_t* handle) {
+  if (memberships_.count() >= kMembershipsMax) {
+    return Error{
+        ENOMEM, "a program joins at most " + std::to_string(kMembershipsMax) + " multicast groups"};
+  }
+  auto membership = std::make_unique<Membership>();
+  Membership* added = membership.get();
+  added->id = &id;
+  added->uid = uid;
+  added->group = group;
+  *handle = memberships_.add(std::move(membership));
+  ++id.memberships;
+  return added;
+}
+
+void User::remove_membership(std::uint32_t handle) {
+  const std::unique_ptr<Membership> membership = memberships_.remove(handle);
+  --membership->id->memberships;
+  membership->id->channel->take_if(
+      [&](const UserEvent& event) { return event.membership == membership.get(); });
+}
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,63 @@
+#pragma once
+
+// What one program keeps with the connection manager: event channels, ids, multicast memberships.
+// Part of a session; its end destroys everything, and the peers learn of it. Control thread only.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "control/cm_user/event_channel.h"
+#include "control/cm_user/id.h"
+#include "control/cm_user/limits.h"
+#include "control/handle_table.h"
+#include "dataplane/base/result.h"
+
+namespace uroce::control::cm_user {
+
+class Service;
+
+class User {
+ public:
+  User(Service& service, pid_t pid) : service_(service), pid_(pid) {}
+  ~User();
+  User(const User&) = delete;
+  User& operator=(const User&) = delete;
+
+  [[nodiscard]] Service& service() { return service_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  struct OpenedChannel {
+    std::uint32_t handle = 0;
+    UniqueFd read_end;
+  };
+  Result<OpenedChannel> open_channel();
+  // Destroys its ids. EINVAL
+  Status close_channel(std::uint32_t handle);
+  [[nodiscard]] EventChannel* channel(std::uint32_t handle) const { return channels_.find(handle); }
+
+  // ENOMEM: the program has all ids that it may have.
+  Result<Id*> add_id(EventChannel& channel);
+  // The id of a request to a listening id; nullptr: there is no room.
+  Id* add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header);
+  [[nodiscard]] Id* id(std::uint32_t handle) const { return ids_.find(handle); }
+  // Everything of the id: its events, memberships, port, connection (the peer is told).
+  void destroy(Id& id);
+
+  Result<Membership*> add_membership(Id& id, std::uint64_t uid, const Gid& group,
+                                     std::uint32_t* handle);
+  [[nodiscard]] Membership* membership(std::uint32_t handle) const {
+    return memberships_.find(handle);
+  }
+  void remove_membership(std::uint32_t handle);
+
+ private:
+  Service& service_;
+  pid_t pid_;
+  HandleTable<EventChannel> channels_;
+  HandleTable<Id> ids_;
+  HandleTable<Membership> memberships_;
+};
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,52 @@
+"""Pairs of programs that find each other by the RDMA connection manager."""
+
+import json
+
+from .process import wait_until
+from .programs import LISTEN_SECONDS_MAX, PAIR_SECONDS_MAX, start
+from .wires import free_tcp_port
+
+
+def connections(setting, daemon):
+    """What the daemon's connection manager shows."""
+    answer = setting.uroce("cm", "--json", daemon=daemon)
+    setting.assertEqual(answer.returncode, 0, answer.stderr)
+    return json.loads(answer.stdout)
+
+
+def listens(setting, endpoint, port):
+    return any(listener["port"] == port for listener in connections(setting, endpoint.daemon)["listeners"])
+
+
+def start_server(setting, wire, command, port, environment=None):
+    """`command` with PORT and HOST put in; returns when it listens there."""
+    label = f"{setting.next_number()}-{command[0].rsplit('/', 1)[-1]}-server"
+    server = start(setting, wire.server, filled(command, wire, port), label, environment)
+    wait_until(lambda: server.ended() or listens(setting, wire.server, port), LISTEN_SECONDS_MAX,
+               f"{command[0]} listening")
+    if server.ended():
+        server.expect_success(0)
+    return server
+
+
+def start_client(setting, wire, command, port, environment=None):
+    label = f"{setting.next_number()}-{command[0].rsplit('/', 1)[-1]}-client"
+    return start(setting, wire.client, filled(command, wire, port), label, environment)
+
+
+def run_cm_pair(setting, wire, server_command, client_command, port=None, seconds_max=PAIR_SECONDS_MAX,
+                environment=None):
+    """Both must succeed. Returns what server and client printed."""
+    port = port or free_tcp_port()
+    server = start_server(setting, wire, server_command, port, environment)
+    client = start_client(setting, wire, client_command, port, environment)
+    out = client.expect_success(seconds_max)
+    server_out = server.expect_success(seconds_max)
+    wire.expect_running()
+    return server_out, out
+
+
+def filled(command, wire, port):
+    """PORT, SERVER and CLIENT stand for the port and the addresses of both cards."""
+    values = {"PORT": str(port), "SERVER": wire.server.address, "CLIENT": wire.client.address}
+    return [values.get(str(word), str(word)) for word in command]

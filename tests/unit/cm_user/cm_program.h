@@ -1,0 +1,193 @@
+#pragma once
+
+// A program's librdmacm as the daemon sees it: commands of rdma/rdma_user_cm.h, and events.
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "control/cm_protocol.h"
+#include "control/cm_user/deliver.h"
+#include "tests/unit/control/program.h"
+
+namespace uroce::control::cm_user {
+
+struct CmAnswer {
+  int error = 0;
+  std::string message;
+  std::vector<std::byte> output;
+
+  template <typename Body>
+  [[nodiscard]] Body as() const {
+    Body body{};
+    EXPECT_EQ(output.size(), sizeof(body));
+    std::memcpy(&body, output.data(), std::min(sizeof(body), output.size()));
+    return body;
+  }
+};
+
+// An event channel as a program holds it.
+struct ProgramChannel {
+  std::uint32_t handle = 0;
+  UniqueFd pipe;
+
+  [[nodiscard]] bool readable() const {
+    pollfd entry{.fd = pipe.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&entry, 1, 0) == 1;
+  }
+};
+
+class CmProgram {
+ public:
+  explicit CmProgram(Card& card) : program(card) {}
+
+  ProgramChannel open_channel() {
+    Answer answer = program.ask(Command::kCmOpenChannel);
+    EXPECT_EQ(answer.header.error, 0);
+    return {answer.as<HandleReply>().handle, std::move(answer.record.descriptors.at(0))};
+  }
+
+  template <typename Body>
+  CmAnswer command(const ProgramChannel& channel, std::uint32_t number, const Body& body,
+                   std::span<const std::byte> option = {}, const ProgramChannel* other = nullptr) {
+    CmCommandRequest request{};
+    request.header.version = abi::kVersion;
+    request.header.command = Command::kCmCommand;
+    request.header.sequence = 1;
+    request.header.length =
+        static_cast<std::uint32_t>(sizeof(request) + sizeof(body) + option.size());
+    request.channel = channel.handle;
+    request.number = number;
+    request.input_length = sizeof(body);
+    request.option_length = static_cast<std::uint32_t>(option.size());
+    request.other_channel = other != nullptr ? other->handle : 0;
+    Record record;
+    record.bytes.resize(request.header.length);
+    std::memcpy(record.bytes.data(), &request, sizeof(request));
+    std::memcpy(record.bytes.data() + sizeof(request), &body, sizeof(body));
+    std::copy(option.begin(), option.end(), record.bytes.begin() + sizeof(request) + sizeof(body));
+    const Answer answer = program.send(std::move(record));
+    CmAnswer result{answer.header.error, answer.message(), {}};
+    if (result.error == 0) {
+      const auto reply = answer.as<CmCommandReply>();
+      const auto output = std::as_bytes(std::span(reply.output)).first(reply.output_length);
+      result.output.assign(output.begin(), output.end());
+      take_bytes(reply.drained, channel, other);
+    }
+    return result;
+  }
+
+  std::uint32_t create_id(const ProgramChannel& channel, std::uint64_t uid,
+                          std::uint16_t space = RDMA_PS_TCP) {
+    rdma_ucm_create_id body{};
+    body.uid = uid;
+    body.ps = space;
+    return command(channel, RDMA_USER_CM_CMD_CREATE_ID, body).as<rdma_ucm_create_id_resp>().id;
+  }
+  CmAnswer destroy_id(const ProgramChannel& channel, std::uint32_t id) {
+    rdma_ucm_destroy_id body{};
+    body.id = id;
+    return command(channel, RDMA_USER_CM_CMD_DESTROY_ID, body);
+  }
+  CmAnswer bind(const ProgramChannel& channel, std::uint32_t id, const char* address,
+                std::uint16_t port) {
+    rdma_ucm_bind_ip body{};
+    body.id = id;
+    body.addr = socket_address(address, port);
+    return command(channel, RDMA_USER_CM_CMD_BIND_IP, body);
+  }
+  CmAnswer resolve(const ProgramChannel& channel, std::uint32_t id, const char* address,
+                   std::uint16_t port, std::uint32_t timeout_ms = 2000) {
+    rdma_ucm_resolve_ip body{};
+    body.id = id;
+    body.dst_addr = socket_address(address, port);
+    body.timeout_ms = timeout_ms;
+    return command(channel, RDMA_USER_CM_CMD_RESOLVE_IP, body);
+  }
+  CmAnswer resolve_route(const ProgramChannel& channel, std::uint32_t id) {
+    return command(channel, RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{id, 2000});
+  }
+  CmAnswer listen(const ProgramChannel& channel, std::uint32_t id) {
+    return command(channel, RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{id, 0});
+  }
+  CmAnswer connect(const ProgramChannel& channel, std::uint32_t id, std::uint32_t qpn,
+                   const char* data = "") {
+    rdma_ucm_connect body{};
+    body.id = id;
+    fill(&body.conn_param, qpn, data);
+    return command(channel, RDMA_USER_CM_CMD_CONNECT, body);
+  }
+  CmAnswer accept(const ProgramChannel& channel, std::uint32_t id, std::uint64_t uid,
+                  std::uint32_t qpn, const char* data = "") {
+    rdma_ucm_accept body{};
+    body.id = id;
+    body.uid = uid;
+    fill(&body.conn_param, qpn, data);
+    return command(channel, RDMA_USER_CM_CMD_ACCEPT, body);
+  }
+  // The active side's second step.
+  CmAnswer establish(const ProgramChannel& channel, std::uint32_t id) {
+    rdma_ucm_accept body{};
+    body.id = id;
+    return command(channel, RDMA_USER_CM_CMD_ACCEPT, body);
+  }
+  CmAnswer disconnect(const ProgramChannel& channel, std::uint32_t id) {
+    return command(channel, RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{id});
+  }
+  rdma_ucm_query_route_resp query_route(const ProgramChannel& channel, std::uint32_t id) {
+    rdma_ucm_query body{};
+    body.id = id;
+    return command(channel, RDMA_USER_CM_CMD_QUERY_ROUTE, body).as<rdma_ucm_query_route_resp>();
+  }
+
+  // Nothing if no event waits.
+  std::optional<rdma_ucm_event_resp> next_event(const ProgramChannel& channel) {
+    const CmAnswer answer = command(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{});
+    return answer.error == 0 ? std::optional(answer.as<rdma_ucm_event_resp>()) : std::nullopt;
+  }
+  // The next event, which must be this one.
+  rdma_ucm_event_resp expect_event(const ProgramChannel& channel, EventNumber number) {
+    EXPECT_TRUE(channel.readable());
+    const auto event = next_event(channel);
+    EXPECT_TRUE(event);
+    EXPECT_EQ(event ? static_cast<EventNumber>(event->event) : EventNumber::kAddrChange, number);
+    return event.value_or(rdma_ucm_event_resp{});
+  }
+
+  static sockaddr_in6 socket_address(const char* text, std::uint16_t port) {
+    sockaddr_in6 address{};
+    const auto bytes = std::as_writable_bytes(std::span(&address, 1));
+    store_sockaddr(endpoint_of(*parse_ip(text), port), bytes);
+    return address;
+  }
+
+  Program program;
+
+ private:
+  static void fill(rdma_ucm_conn_param* to, std::uint32_t qpn, const char* data) {
+    to->qp_num = qpn;
+    to->private_data_len = static_cast<std::uint8_t>(std::strlen(data));
+    std::memcpy(to->private_data, data, to->private_data_len);
+    to->responder_resources = to->initiator_depth = 4;
+    to->retry_count = to->rnr_retry_count = 7;
+    to->valid = 1;
+  }
+  static void take_bytes(std::uint32_t drained, const ProgramChannel& channel,
+                         const ProgramChannel* other) {
+    char byte = 0;
+    if ((drained & kCmDrainedChannel) != 0) {
+      EXPECT_EQ(::read(channel.pipe.get(), &byte, 1), 1);
+    }
+    if ((drained & kCmDrainedOther) != 0) {
+      EXPECT_EQ(::read(other->pipe.get(), &byte, 1), 1);
+    }
+  }
+};
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,321 @@
+#include "control/cm_user/commands.h"
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#include "tests/unit/cm_user/cm_program.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+using enum EventNumber;
+
+constexpr std::uint64_t kListenUid = 11, kActiveUid = 22, kPassiveUid = 33;
+constexpr std::uint16_t kPort = 7471;
+
+// A listening id and one that has a route to it, in one program on the loopback.
+class Connecting : public testing::Test {
+ protected:
+  void SetUp() override {
+    listening = program.create_id(channel, kListenUid);
+    ASSERT_EQ(program.bind(channel, listening, "10.0.0.1", kPort).error, 0);
+    ASSERT_EQ(program.listen(channel, listening).error, 0);
+    active = program.create_id(channel, kActiveUid);
+    ASSERT_EQ(program.resolve(channel, active, "10.0.0.1", kPort).error, 0);
+    program.expect_event(channel, kAddrResolved);
+    ASSERT_EQ(program.resolve_route(channel, active).error, 0);
+    program.expect_event(channel, kRouteResolved);
+  }
+
+  // To the point where both sides know.
+  std::uint32_t connect() {
+    EXPECT_EQ(program.connect(channel, active, 100, "hello").error, 0);
+    const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
+    EXPECT_EQ(program.accept(channel, passive, kPassiveUid, 200).error, 0);
+    program.expect_event(channel, kConnectResponse);
+    EXPECT_EQ(program.establish(channel, active).error, 0);
+    program.expect_event(channel, kEstablished);
+    return passive;
+  }
+
+  Rig rig;
+  CmProgram program{rig.card};
+  ProgramChannel channel = program.open_channel();
+  std::uint32_t listening = 0, active = 0;
+};
+
+TEST_F(Connecting, BothSidesLearnOfEachOther) {
+  ASSERT_EQ(program.connect(channel, active, 100, "hello").error, 0);
+  const auto request = program.expect_event(channel, kConnectRequest);
+  EXPECT_EQ(request.uid, kListenUid);
+  EXPECT_EQ(request.param.conn.qp_num, 100U);
+  EXPECT_EQ(request.param.conn.private_data_len, 56);
+  EXPECT_STREQ(reinterpret_cast<const char*>(request.param.conn.private_data), "hello");
+
+  const auto route = program.query_route(channel, request.id);
+  EXPECT_EQ(route.num_paths, 1U);
+  EXPECT_EQ(route.port_num, 1);
+  EXPECT_EQ(*parse_sockaddr(std::as_bytes(std::span(&route.src_addr, 1))),
+            endpoint_of(*parse_ip("10.0.0.1"), kPort));
+
+  ASSERT_EQ(program.accept(channel, request.id, kPassiveUid, 200, "welcome").error, 0);
+  const auto response = program.expect_event(channel, kConnectResponse);
+  EXPECT_EQ(response.uid, kActiveUid);
+  EXPECT_EQ(response.param.conn.qp_num, 200U);
+  EXPECT_STREQ(reinterpret_cast<const char*>(response.param.conn.private_data), "welcome");
+
+  ASSERT_EQ(program.establish(channel, active).error, 0);
+  EXPECT_EQ(program.expect_event(channel, kEstablished).uid, kPassiveUid);
+  EXPECT_FALSE(channel.readable());
+}
+
+TEST_F(Connecting, QueuePairsGetTheAttributesOfTheirState) {
+  rdma_ucm_init_qp_attr body{};
+  body.id = active;
+  body.qp_state = IBV_QPS_INIT;
+  auto attributes =
+      program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, body).as<ib_uverbs_qp_attr>();
+  EXPECT_EQ(attributes.qp_access_flags, 0U);
+  EXPECT_EQ(attributes.port_num, 1);
+  body.qp_state = IBV_QPS_RTR;
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, body).error, EINVAL);
+
+  connect();
+  attributes =
+      program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, body).as<ib_uverbs_qp_attr>();
+  EXPECT_EQ(attributes.dest_qp_num, 200U);
+  EXPECT_EQ(attributes.path_mtu, 5U);
+  EXPECT_EQ(attributes.max_dest_rd_atomic, 4);
+  EXPECT_EQ(attributes.ah_attr.is_global, 1);
+  EXPECT_EQ(attributes.ah_attr.grh.sgid_index, 1);
+  body.qp_state = IBV_QPS_RTS;
+  attributes =
+      program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, body).as<ib_uverbs_qp_attr>();
+  EXPECT_EQ(attributes.timeout, kPacketLifetime + 1);
+  EXPECT_EQ(attributes.retry_cnt, 7);
+}
+
+TEST_F(Connecting, OneDisconnectsAndBothAreTold) {
+  const std::uint32_t passive = connect();
+  ASSERT_EQ(program.disconnect(channel, active).error, 0);
+  EXPECT_EQ(program.expect_event(channel, kDisconnected).uid, kPassiveUid);
+  EXPECT_EQ(program.disconnect(channel, passive).error, 0);
+  EXPECT_EQ(program.expect_event(channel, kDisconnected).uid, kActiveUid);
+}
+
+TEST_F(Connecting, DestroyingAnIdTellsThePeer) {
+  const std::uint32_t passive = connect();
+  EXPECT_EQ(program.destroy_id(channel, passive).as<rdma_ucm_destroy_id_resp>().events_reported,
+            1U);
+  EXPECT_EQ(program.expect_event(channel, kDisconnected).uid, kActiveUid);
+}
+
+TEST_F(Connecting, ARefusalCarriesItsReasonAndData) {
+  ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+  rdma_ucm_reject body{};
+  body.id = program.expect_event(channel, kConnectRequest).id;
+  body.private_data_len = 3;
+  std::memcpy(body.private_data, "no!", 3);
+  ASSERT_EQ(program.command(channel, RDMA_USER_CM_CMD_REJECT, body).error, 0);
+  const auto rejected = program.expect_event(channel, kRejected);
+  EXPECT_EQ(rejected.uid, kActiveUid);
+  EXPECT_EQ(rejected.status, 28U);  // consumer defined
+  EXPECT_STREQ(reinterpret_cast<const char*>(rejected.param.conn.private_data), "no!");
+}
+
+TEST_F(Connecting, NobodyListens) {
+  ASSERT_EQ(program.destroy_id(channel, listening).error, 0);
+  ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+  EXPECT_EQ(program.expect_event(channel, kRejected).status, 8U);  // invalid service id
+}
+
+TEST_F(Connecting, RequestsThatNobodyFetchedEndWithTheirListener) {
+  ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+  ASSERT_EQ(rig.card.connections.ids(), 3U);
+  ASSERT_EQ(program.destroy_id(channel, listening).error, 0);
+  program.expect_event(channel, kRejected);
+  EXPECT_EQ(rig.card.connections.ids(), 1U);
+}
+
+TEST_F(Connecting, FetchedRequestsOutliveTheirListener) {
+  ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+  const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
+  ASSERT_EQ(program.destroy_id(channel, listening).error, 0);
+  EXPECT_EQ(program.accept(channel, passive, kPassiveUid, 200).error, 0);
+  program.expect_event(channel, kConnectResponse);
+}
+
+TEST_F(Connecting, AProgramThatDiesTakesItsIdsAlong) {
+  auto other = std::make_unique<CmProgram>(rig.card);
+  const ProgramChannel theirs = other->open_channel();
+  const std::uint32_t id = other->create_id(theirs, 1);
+  ASSERT_EQ(other->resolve(theirs, id, "10.0.0.1", kPort).error, 0);
+  other->expect_event(theirs, kAddrResolved);
+  ASSERT_EQ(other->resolve_route(theirs, id).error, 0);
+  other->expect_event(theirs, kRouteResolved);
+  ASSERT_EQ(other->connect(theirs, id, 300).error, 0);
+  const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
+  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, 200).error, 0);
+  other->expect_event(theirs, kConnectResponse);
+  ASSERT_EQ(other->establish(theirs, id).error, 0);
+  program.expect_event(channel, kEstablished);
+
+  other.reset();
+  EXPECT_EQ(program.expect_event(channel, kDisconnected).uid, kPassiveUid);
+  EXPECT_EQ(rig.card.connections.ids(), 3U);
+}
+
+TEST_F(Connecting, MigratedIdsReportInTheirNewChannel) {
+  const ProgramChannel second = program.open_channel();
+  rdma_ucm_migrate_id body{};
+  body.id = listening;
+  ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+  EXPECT_TRUE(channel.readable());
+  ASSERT_EQ(program.command(second, RDMA_USER_CM_CMD_MIGRATE_ID, body, {}, &channel).error, 0);
+  EXPECT_FALSE(channel.readable());
+  const std::uint32_t passive = program.expect_event(second, kConnectRequest).id;
+  EXPECT_EQ(program.accept(second, passive, kPassiveUid, 200).error, 0);
+}
+
+TEST_F(Connecting, DataBeforeTheLastMessageEstablishesToo) {
+  ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+  const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
+  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, 200).error, 0);
+  program.expect_event(channel, kConnectResponse);
+  rig.card.connections.on_communication(200);
+  EXPECT_EQ(program.expect_event(channel, kEstablished).uid, kPassiveUid);
+}
+
+TEST(Commands, ClosingAChannelDestroysItsIds) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1);
+  ASSERT_EQ(program.bind(channel, id, "10.0.0.1", kPort).error, 0);
+  EXPECT_EQ(program.program.ask_about(Command::kCmCloseChannel, channel.handle).header.error, 0);
+  EXPECT_EQ(rig.card.connections.ids(), 0U);
+  EXPECT_EQ(rig.card.connections.ports().ports_taken(cm::PortSpace::kTcp), 0U);
+}
+
+TEST(Commands, BindingSaysWhatIsWrong) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1);
+  EXPECT_EQ(program.bind(channel, id, "10.9.9.9", kPort).error, EADDRNOTAVAIL);
+  EXPECT_EQ(program.bind(channel, id + 1, "10.0.0.1", kPort).error, ENOENT);
+  EXPECT_EQ(program.bind(channel, id, "10.0.0.1", kPort).error, 0);
+  EXPECT_EQ(program.bind(channel, id, "10.0.0.1", kPort).error, EINVAL);
+  const std::uint32_t second = program.create_id(channel, 2);
+  EXPECT_EQ(program.bind(channel, second, "10.0.0.1", kPort).error, EADDRINUSE);
+  rdma_ucm_bind other{};
+  other.id = second;
+  other.addr.ss_family = 27;  // AF_IB: librdmacm asks, and then uses IP addresses
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_BIND, other).error, EAFNOSUPPORT);
+}
+
+TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 1000).error, 0);
+  EXPECT_FALSE(channel.readable());
+  rig.now += 1000 * kNanosecondsPerMillisecond;
+  EXPECT_LE(rig.card.connections.next_deadline(), rig.now);
+  rig.card.connections.on_time();
+  EXPECT_EQ(static_cast<int>(program.expect_event(channel, kAddrError).status), -ETIMEDOUT);
+  const std::uint32_t second = program.create_id(channel, 2);
+  EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
+}
+
+TEST(Commands, AMulticastGroupIsJoinedAndLeft) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1, RDMA_PS_UDP);
+  rdma_ucm_join_ip_mcast body{};
+  body.id = id;
+  body.uid = 77;
+  body.addr = CmProgram::socket_address("239.1.2.3", 0);
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_JOIN_IP_MCAST, body).error, EINVAL);
+  ASSERT_EQ(program.bind(channel, id, "10.0.0.1", 0).error, 0);
+  const auto joined =
+      program.command(channel, RDMA_USER_CM_CMD_JOIN_IP_MCAST, body).as<rdma_ucm_create_id_resp>();
+  const auto event = program.expect_event(channel, kMulticastJoin);
+  EXPECT_EQ(event.uid, 77U);
+  EXPECT_EQ(event.param.ud.qp_num, 0xFFFFFFU);
+  EXPECT_EQ(event.param.ud.qkey, kUdpQkey);
+  EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[15], 3);
+  rdma_ucm_destroy_id leave{};
+  leave.id = joined.id;
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_LEAVE_MCAST, leave)
+                .as<rdma_ucm_destroy_id_resp>()
+                .events_reported,
+            1U);
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_LEAVE_MCAST, leave).error, ENOENT);
+}
+
+TEST(Commands, ADatagramServiceIsFound) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t listening = program.create_id(channel, kListenUid, RDMA_PS_UDP);
+  ASSERT_EQ(program.bind(channel, listening, "10.0.0.1", kPort).error, 0);
+  ASSERT_EQ(program.listen(channel, listening).error, 0);
+  const std::uint32_t active = program.create_id(channel, kActiveUid, RDMA_PS_UDP);
+  ASSERT_EQ(program.resolve(channel, active, "10.0.0.1", kPort).error, 0);
+  program.expect_event(channel, kAddrResolved);
+  ASSERT_EQ(program.resolve_route(channel, active).error, 0);
+  program.expect_event(channel, kRouteResolved);
+  ASSERT_EQ(program.connect(channel, active, 100, "where?").error, 0);
+  const auto request = program.expect_event(channel, kConnectRequest);
+  EXPECT_STREQ(reinterpret_cast<const char*>(request.param.ud.private_data), "where?");
+  ASSERT_EQ(program.accept(channel, request.id, kPassiveUid, 200).error, 0);
+  const auto found = program.expect_event(channel, kEstablished);
+  EXPECT_EQ(found.uid, kActiveUid);
+  EXPECT_EQ(found.param.ud.qp_num, 200U);
+  EXPECT_EQ(found.param.ud.qkey, kUdpQkey);
+  EXPECT_EQ(found.param.ud.ah_attr.is_global, 1);
+}
+
+TEST(Commands, OptionsAreChecked) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  rdma_ucm_set_option body{};
+  body.id = program.create_id(channel, 1);
+  const auto set = [&](std::uint32_t name, auto value) {
+    body.optname = name;
+    return program
+        .command(channel, RDMA_USER_CM_CMD_SET_OPTION, body, std::as_bytes(std::span(&value, 1)))
+        .error;
+  };
+  EXPECT_EQ(set(RDMA_OPTION_ID_REUSEADDR, 1), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID_AFONLY, 1), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID_TOS, std::uint8_t{8}), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID_ACK_TIMEOUT, std::uint8_t{31}), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID_ACK_TIMEOUT, std::uint8_t{32}), EINVAL);
+  EXPECT_EQ(set(RDMA_OPTION_ID_REUSEADDR, std::uint8_t{1}), EINVAL);
+  EXPECT_EQ(set(99, std::uint8_t{1}), ENOSYS);
+  body.level = RDMA_OPTION_IB;
+  EXPECT_EQ(set(RDMA_OPTION_IB_PATH, 1), ENOSYS);
+}
+
+TEST(Commands, NonsenseIsRefused) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  EXPECT_EQ(program.command(channel, 99, 0).error, ENOSYS);
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_CONNECT, 0).error, EINVAL);
+  EXPECT_EQ(program.command({.handle = 9, .pipe = {}}, RDMA_USER_CM_CMD_GET_EVENT, 0).error,
+            EINVAL);
+  EXPECT_FALSE(program.next_event(channel));
+  rdma_ucm_create_id body{};
+  body.ps = 1;
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_CREATE_ID, body).error, EINVAL);
+}
+
+}  // namespace
+}  // namespace uroce::control::cm_user
