@@ -66,6 +66,9 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_ah(Session& session, Request& request, Reply* reply);
 Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply);
 
+// Lets workers see an address handle, or its new path.
+void publish_ah(Session& session, std::uint32_t handle, const AddressHandle& ah);
+
 // The connection manager (commands_cm.cc)
 Result<Outcome> cm_open_channel(Session& session, Request& request, Reply* reply);
 Result<Outcome> cm_close_channel(Session& session, Request& request, Reply* reply);

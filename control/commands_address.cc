@@ -7,6 +7,32 @@
 #include "control/commands.h"
 
 namespace uroce::control {
+namespace {
+
+// Address vectors that wait for the workers to end their turns before they are freed together.
+constexpr std::size_t kRetiredMax = 64;
+
+void retire(Session& session, std::unique_ptr<const AddressVector> address) {
+  if (address == nullptr) {
+    return;
+  }
+  session.retired_addresses.push_back(std::move(address));
+  if (session.retired_addresses.size() < kRetiredMax) {
+    return;
+  }
+  Engine& engine = session.card().engine();
+  for (std::uint32_t worker = 0; worker < engine.workers(); ++worker) {
+    engine.call(worker, [](Worker&) {});  // runs between two turns: nothing looked up is held
+  }
+  session.retired_addresses.clear();
+}
+
+}  // namespace
+
+void publish_ah(Session& session, std::uint32_t handle, const AddressHandle& ah) {
+  retire(session, session.addresses.put(handle, std::make_unique<AddressVector>(AddressVector{
+                                                    ah.pd->id, FrameTemplate(ah.path)})));
+}
 
 Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<CreateAhRequest>();
@@ -31,8 +57,10 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
   }
   ++pd->users;
   ++card.totals.address_handles;
-  reply->set_handle(
-      session.address_handles.add(std::make_unique<AddressHandle>(AddressHandle{pd, **path})));
+  const AddressHandle ah{pd, **path};
+  const std::uint32_t handle = session.address_handles.add(std::make_unique<AddressHandle>(ah));
+  publish_ah(session, handle, ah);
+  reply->set_handle(handle);
   return Outcome::kReply;
 }
 
@@ -47,6 +75,7 @@ Result<Outcome> destroy_ah(Session& session, Request& request, Reply* /*reply*/)
 
 void remove_ah(Session& session, std::uint32_t handle) {
   const std::unique_ptr<AddressHandle> ah = session.address_handles.remove(handle);
+  retire(session, session.addresses.put(handle, nullptr));
   --ah->pd->users;
   --session.card().totals.address_handles;
 }

@@ -27,8 +27,9 @@ Status check_most(const char* what, std::uint32_t value, std::uint32_t limit) {
 }
 
 Status check_caps(const CreateQpRequest& body) {
-  if (static_cast<QpType>(body.type) != QpType::kRc) {
-    return Error{EOPNOTSUPP, "this uroced makes queue pairs of type RC only"};
+  const auto type = static_cast<QpType>(body.type);
+  if (type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) {
+    return Error{EOPNOTSUPP, "this uroced makes queue pairs of types RC, UC and UD only"};
   }
   for (const Status& status : {check_most("max_send_wr", body.max_send_wr, kWorkRequestsMax),
                                check_most("max_recv_wr", body.max_recv_wr, kWorkRequestsMax),
@@ -89,12 +90,12 @@ CreateQpReply lay_out(const CreateQpRequest& body, bool own_receive_queue) {
 }
 
 QpConfig config_of(const CreateQpRequest& body, const CreateQpReply& answer, const Parts& parts,
-                   QpObject& object, std::uint16_t port) {
+                   QpObject& object, const Session& session) {
   QpConfig config;
   config.qpn = answer.qpn;
   config.type = static_cast<QpType>(body.type);
   config.pd = parts.pd->id;
-  config.port = port;
+  config.port = static_cast<std::uint16_t>(session.device()->index());
   config.worker = answer.worker;
   config.doorbell_slot = answer.doorbell_slot;
   config.signal_all = body.signal_all != 0;
@@ -109,6 +110,7 @@ QpConfig config_of(const CreateQpRequest& body, const CreateQpReply& answer, con
   config.receive_queue_shared = parts.srq != nullptr;
   config.send_cq = parts.send_cq->queue.get();
   config.recv_cq = parts.recv_cq->queue.get();
+  config.addresses = &session.addresses;
   return config;
 }
 
@@ -175,8 +177,7 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
         object->memory.data() + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
         answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
   }
-  const auto port = static_cast<std::uint16_t>(session.device()->index());
-  object->qp = std::make_unique<Qp>(config_of(body, answer, *parts, *object, port));
+  object->qp = std::make_unique<Qp>(config_of(body, answer, *parts, *object, session));
   use(*parts, object.get());
   QpAttributesRecord& record = object->attributes;
   record.max_send_wr = answer.max_send_wr;

@@ -48,6 +48,7 @@ class Device {
   [[nodiscard]] Port& port() const { return port_; }
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;
+  [[nodiscard]] std::uint32_t active_mtu_bytes() const { return mtu_bytes(active_mtu_code()); }
   // The kernel interface that carries one of the addresses; 0: none does.
   void set_netdev_index(std::uint32_t index) { netdev_index_ = index; }
 

@@ -7,6 +7,7 @@
 #include "control/addressing.h"
 #include "control/commands.h"
 #include "control/qp_states.h"
+#include "dataplane/wire/headers.h"
 
 namespace uroce::control {
 namespace {
@@ -50,6 +51,9 @@ Status check_attributes(const Device& device, const QpAttributesRecord& a, std::
   if (Status status = check_bounds(a, mask); !status) {
     return status;
   }
+  if ((mask & kVerbsQkey) != 0 && a.qkey == kGsiQkey) {
+    return Error{EPERM, "the Q_Key 0x80010000 is that of QP1, which programs can't speak for"};
+  }
   if ((mask & kVerbsPort) != 0 && a.port != 1) {
     return Error{EINVAL, "a device has one port, number 1, and no port " + std::to_string(a.port)};
   }
@@ -81,7 +85,8 @@ struct Change {
   std::uint32_t mask = 0;
 };
 
-Change change_of(const QpAttributesRecord& a, std::uint32_t mask) {
+Change change_of(QpType type, const Device& device, const QpAttributesRecord& a,
+                 std::uint32_t mask) {
   Change change;
   QpAttributes& to = change.attributes;
   const auto take = [&](std::uint32_t verbs_bit, std::uint32_t our_bit, auto& field, auto value) {
@@ -104,6 +109,10 @@ Change change_of(const QpAttributesRecord& a, std::uint32_t mask) {
   take(kVerbsTimeout, kQpMaskTimeout, to.timeout, a.timeout);
   take(kVerbsRetryCnt, kQpMaskRetryCnt, to.retry_cnt, a.retry_cnt);
   take(kVerbsRnrRetry, kQpMaskRnrRetry, to.rnr_retry, a.rnr_retry);
+  if (type == QpType::kUd && (mask & kVerbsPort) != 0) {
+    to.path_mtu = device.active_mtu_bytes();  // datagrams have no MTU of their own
+    change.mask |= kQpMaskPathMtu;
+  }
   to.sqd_async_notify = (mask & kVerbsSqdAsyncNotify) != 0 && a.sqd_async_notify != 0;
   return change;
 }
@@ -162,7 +171,7 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   if (Status status = check_attributes(*session.device(), wanted, body.mask); !status) {
     return status.error();
   }
-  Change change = change_of(wanted, body.mask);
+  Change change = change_of(config.type, *session.device(), wanted, body.mask);
   if ((body.mask & kVerbsAv) != 0) {
     const std::uint32_t remote_qpn =
         (body.mask & kVerbsDestQpn) != 0 ? wanted.dest_qpn : object->attributes.dest_qpn;

@@ -1,15 +1,17 @@
 #include "control/neighbour_changes.h"
 
+#include "control/commands.h"
 #include "control/session.h"
 
 namespace uroce::control {
 
 void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAddress& mac) {
-  for (const auto& [id, session] : card.sessions) {
-    if (session->device() != &device) {
+  for (const auto& entry : card.sessions) {
+    Session& session = *entry.second;
+    if (session.device() != &device) {
       continue;
     }
-    session->qps.for_each([&](std::uint32_t, QpObject& object) {
+    session.qps.for_each([&](std::uint32_t, QpObject& object) {
       if (!object.path || object.path->destination_gid != gid ||
           object.path->destination_mac == mac) {
         return;
@@ -20,6 +22,12 @@ void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAdd
       card.engine().call(object.qp->config().worker, [&](Worker& worker) {
         worker.modify_qp(*object.qp, change, kQpMaskPath);
       });
+    });
+    session.address_handles.for_each([&](std::uint32_t handle, AddressHandle& ah) {
+      if (ah.path.destination_gid == gid && ah.path.destination_mac != mac) {
+        ah.path.destination_mac = mac;
+        publish_ah(session, handle, ah);
+      }
     });
   }
 }

@@ -111,6 +111,8 @@ class Session {
   HandleTable<SrqObject> srqs;
   HandleTable<QpObject> qps;
   HandleTable<AddressHandle> address_handles;
+  AddressTable addresses;  // the same, as workers see them
+  std::vector<std::unique_ptr<const AddressVector>> retired_addresses;  // workers may look at them
   std::optional<PartialRegistration> registration;
   std::unique_ptr<cm_user::User> cm_user;  // once the program used librdmacm
   ProgramMemory memory;

@@ -136,7 +136,11 @@ void Requester::complete_oldest(abi::WcStatus status, Failure failure, Turn& tur
 void Requester::fail_oldest(abi::WcStatus status, Failure failure, Turn& turn) {
   complete_oldest(status, failure, turn);
   queue_.retire();
-  qp_.fail(turn);
+  if (qp_.config_.reliable()) {
+    qp_.fail(turn);
+  } else {
+    qp_.fail_sending(turn);
+  }
 }
 
 // A work request that can't be sent fails when it has become the oldest one.

@@ -20,6 +20,21 @@ bool receives(QpState state, bool request) {
   }
 }
 
+// The transport of the packets that a queue pair of this type sends and takes.
+Transport transport_of(QpType type) {
+  switch (type) {
+    case QpType::kUc:
+      return Transport::kUc;
+    case QpType::kUd:
+      return Transport::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcRecv:
+      return Transport::kXrc;
+    default:
+      return Transport::kRc;
+  }
+}
+
 }  // namespace
 
 Qp::Qp(const QpConfig& config) : config_(config), requester_(*this), responder_(*this) {}
@@ -100,14 +115,15 @@ Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
 
 Drop Qp::admit(const Packet& packet) const {
   const OpcodeInfo& info = opcode_info(packet.opcode);
-  if (config_.type != QpType::kRc || info.transport != Transport::kRc) {
+  if (info.transport != transport_of(config_.type)) {
     return Drop::kWrongQpType;
   }
   if (!receives(attributes_.state, info.request)) {
     return Drop::kWrongQpState;
   }
-  if (packet.source_gid() != attributes_.path.destination_gid ||
-      packet.destination_gid() != attributes_.path.source_gid) {
+  // Datagrams come from anywhere.
+  if (config_.type != QpType::kUd && (packet.source_gid() != attributes_.path.destination_gid ||
+                                      packet.destination_gid() != attributes_.path.source_gid)) {
     return Drop::kWrongSource;
   }
   if ((packet.pkey & kPkeyBase) != kPkeyBase) {
@@ -150,6 +166,11 @@ void Qp::fail(Turn& turn) {
   attributes_.state = QpState::kErr;
   requester_.flush(turn);
   responder_.flush(turn);
+}
+
+void Qp::fail_sending(Turn& turn) {
+  attributes_.state = QpState::kSqe;
+  requester_.flush(turn);
 }
 
 void Qp::fail(Turn& turn, AsyncEvent event) {

@@ -14,6 +14,7 @@
 #include <deque>
 
 #include "dataplane/abi/ring.h"
+#include "dataplane/qp/address_table.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/completion_queue.h"
 #include "dataplane/qp/receive_queue.h"
@@ -42,6 +43,10 @@ struct QpConfig {
   bool receive_queue_shared = false;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
+  const AddressTable* addresses = nullptr;  // UD: of the session
+
+  // Whether the peer acknowledges. Else messages can get lost (IBTA vol. 1, 9.8).
+  [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
 };
 
 struct QpCounters {
@@ -97,6 +102,9 @@ class Qp {
   // one. The role that calls it has already completed the work request to blame.
   void fail(Turn& turn, AsyncEvent event);
   void fail(Turn& turn);
+  // Unreliable: a work request of the send queue failed. To SQE: the send queue is flushed until
+  // the program goes back to RTS, receiving goes on (IBTA vol. 1, 10.3.1.1.7).
+  void fail_sending(Turn& turn);
   // Pushes a completion and remembers that its queue is to be flushed.
   static void complete(CompletionQueue& queue, const abi::Cqe& cqe, bool solicited, Turn& turn);
 
@@ -104,7 +112,7 @@ class Qp {
   friend class Requester;
   friend class Responder;
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
-  Drop admit(const Packet& packet) const;
+  [[nodiscard]] Drop admit(const Packet& packet) const;
 
   QpConfig config_;
   QpAttributes attributes_;

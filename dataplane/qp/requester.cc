@@ -87,7 +87,7 @@ void Requester::forget_outstanding() {
 }
 
 void Requester::on_doorbell(Turn& turn) {
-  if (qp_.attributes_.state == QpState::kErr) {
+  if (qp_.attributes_.state == QpState::kErr || qp_.attributes_.state == QpState::kSqe) {
     flush(turn);
     return;
   }

@@ -13,6 +13,7 @@
 //   completer_nak.cc     RNR, sequence and fatal NAKs
 //   completer_read.cc    READ responses and atomic acknowledgements
 //   retransmit.cc        timeouts, going back, giving up
+//   unreliable_requester.cc  UC and UD: sent is done
 //
 // PSNs, oldest first (all differences are below 2^23):
 //
@@ -34,6 +35,7 @@
 
 namespace uroce {
 
+class FrameWriter;
 class Qp;
 struct Headers;
 
@@ -93,8 +95,15 @@ class Requester {
   void begin(SendEntry& entry);
   std::uint32_t send_next(Turn& turn);
   std::uint32_t send_message(const SendEntry& entry, Turn& turn);
+  std::uint32_t send_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length,
+                             Frame& frame, FrameWriter& writer, Turn& turn);
   std::uint32_t not_granted(Access access, Turn& turn);
+  std::uint32_t refuse_begun(abi::WcStatus status, Failure failure, Turn& turn);
   void sent(const SendEntry& entry, std::uint32_t psns);
+
+  // unreliable_requester.cc
+  void retire_sent(Turn& turn);
+  std::uint32_t send_datagram(const SendEntry& entry, Turn& turn);
 
   // requester_read.cc
   std::uint32_t send_read(const SendEntry& entry, Turn& turn);

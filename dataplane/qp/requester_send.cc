@@ -45,6 +45,14 @@ constexpr Opcode pick(const MessageOpcodes& opcodes, bool first, bool last) {
   return last ? opcodes.last : opcodes.middle;
 }
 
+// UC has RC's opcodes in a space of its own (IBTA vol. 1, 9.2.1).
+constexpr std::uint8_t kUcOpcodes = static_cast<std::uint8_t>(Opcode::kUcSendFirst);
+
+Opcode opcode_for(QpType type, Opcode reliable) {
+  return type == QpType::kUc ? static_cast<Opcode>(static_cast<std::uint8_t>(reliable) | kUcOpcodes)
+                             : reliable;
+}
+
 }  // namespace
 
 bool Requester::sending() const {
@@ -96,9 +104,15 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
       break;
     }
     bytes += frame_bytes;
+    if (!qp_.config_.reliable()) {
+      retire_sent(turn);
+    }
   }
   if (bytes != 0) {
     arm_timer(turn.now);
+    if (!qp_.config_.reliable()) {
+      queue_.publish();
+    }
   }
   return bytes;
 }
@@ -138,6 +152,12 @@ void Requester::prepare(SendEntry& entry) const {
     return;
   }
   const std::uint64_t mtu = std::uint64_t{1} << mtu_shift_;
+  if (qp_.config_.type == QpType::kUd && entry.length > mtu) {
+    entry.stage = SendStage::kRefused;
+    entry.status = abi::WcStatus::kLocLenErr;
+    entry.vendor_err = static_cast<std::uint32_t>(Failure::kDatagramTooLong);
+    return;
+  }
   entry.packet_count =
       std::max(1U, static_cast<std::uint32_t>((entry.length + mtu - 1) >> mtu_shift_));
 }
@@ -156,7 +176,7 @@ void Requester::begin(SendEntry& entry) {
 std::uint32_t Requester::send_next(Turn& turn) {
   const SendEntry& entry = queue_.entry(cursor_index_);
   if (!entry.wants_response()) {
-    return send_message(entry, turn);
+    return qp_.config_.type == QpType::kUd ? send_datagram(entry, turn) : send_message(entry, turn);
   }
   return entry.opcode == WrOpcode::kRdmaRead ? send_read(entry, turn) : send_atomic(entry, turn);
 }
@@ -171,9 +191,10 @@ std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
   const std::uint32_t length = std::min(1U << mtu_shift_, entry.length - offset);
   const bool last = packet + 1 == entry.packet_count;
   Headers headers{
-      .opcode = pick(message_opcodes(entry.opcode), packet == 0, last),
+      .opcode =
+          opcode_for(qp_.config_.type, pick(message_opcodes(entry.opcode), packet == 0, last)),
       .solicited = last && entry.has(abi::kSolicited) && entry.opcode != WrOpcode::kRdmaWrite,
-      .ack_request = last || cursor_psn_ % kAckRequestEvery == 0,
+      .ack_request = qp_.config_.reliable() && (last || cursor_psn_ % kAckRequestEvery == 0),
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
       .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
@@ -181,20 +202,27 @@ std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
       .invalidate_rkey = entry.immediate,
   };
   FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
+  return send_payload(entry, offset, length, *frame, writer, turn);
+}
+
+// Puts `length` bytes of the entry at the cursor behind the headers, and the frame on its way.
+std::uint32_t Requester::send_payload(const SendEntry& entry, std::uint32_t offset,
+                                      std::uint32_t length, Frame& frame, FrameWriter& writer,
+                                      Turn& turn) {
   if (entry.has(abi::kInline)) {
     writer.append(queue_.inline_bytes(cursor_index_) + offset, length);
   } else {
     const Access access = gather({.keys = turn.keys, .pd = qp_.config_.pd},
                                  queue_.sges(cursor_index_), offset, length, writer);
     if (access != Access::kGranted) {
-      turn.tx.put_back(frame);
+      turn.tx.put_back(&frame);
       return not_granted(access, turn);
     }
   }
   writer.finish();
-  turn.tx.send(frame);
+  turn.tx.send(&frame);
   sent(entry, 1);
-  return frame->length;
+  return frame.length;
 }
 
 // The memory of the entry at the cursor can't be read: not yet, or never.
@@ -203,11 +231,16 @@ std::uint32_t Requester::not_granted(Access access, Turn& turn) {
     send_parked_ = true;
     return 0;
   }
+  return refuse_begun(abi::WcStatus::kLocProtErr,
+                      access == Access::kLost ? Failure::kSendLost : Failure::kSendKey, turn);
+}
+
+// The entry at the cursor turns out to be impossible to send.
+std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Turn& turn) {
   SendEntry& entry = queue_.entry(cursor_index_);
   entry.stage = SendStage::kRefused;
-  entry.status = abi::WcStatus::kLocProtErr;
-  entry.vendor_err =
-      static_cast<std::uint32_t>(access == Access::kLost ? Failure::kSendLost : Failure::kSendKey);
+  entry.status = status;
+  entry.vendor_err = static_cast<std::uint32_t>(failure);
   fail_refused(turn);
   return 0;
 }

@@ -26,6 +26,9 @@ void Responder::modified(std::uint32_t mask) {
 
 Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
   *drop = Drop::kNone;
+  if (qp_->config_.type == QpType::kUd) {
+    return receive_datagram(packet, turn, drop);
+  }
   if (!communication_established_) [[unlikely]] {
     // A program that waits in RTR for the peer's word on another channel learns here that the peer
     // is there already (IBTA vol. 1, 11.6.3).
@@ -33,6 +36,9 @@ Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
     if (qp_->state() == QpState::kRtr) {
       turn.events.announce(AsyncEvent::kCommEst, qp_->config_.qpn);
     }
+  }
+  if (qp_->config_.type == QpType::kUc) {
+    return receive_uc(packet, turn, drop);
   }
   switch (place_in_sequence(expected_psn_, packet.psn)) {
     case Sequence::kExpected:

@@ -12,7 +12,8 @@
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
 // sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
 // also duplicates), responder_transmit.cc (answers), responder_receive.cc (receive work requests
-// and their completions).
+// and their completions), uc_responder.cc and ud_responder.cc (what is different where nothing is
+// answered).
 
 #include <cstdint>
 
@@ -74,6 +75,13 @@ class Responder {
   void ahead(const Packet& packet);
   void close_gap();
 
+  // Unreliable queue pairs (uc_responder.cc, ud_responder.cc).
+  Step receive_uc(const Packet& packet, Turn& turn, Drop* drop);
+  Step receive_datagram(const Packet& packet, Turn& turn, Drop* drop);
+  Step deliver_datagram(const Packet& packet, Turn& turn);
+  Step answer_nothing(Step step);
+  Step abandon(Drop reason);
+
   // Duplicates (responder_read_atomic.cc).
   Drop duplicate(const Packet& packet);
   [[nodiscard]] bool replay_read(const Packet& packet);
@@ -119,6 +127,7 @@ class Responder {
   bool last_wqe_announced_ = false;
   PendingNak nak_ = PendingNak::kNone;
   Nak nak_code_ = Nak::kPsnSequence;
+  Drop abandoned_ = Drop::kNone;  // unreliable: why the packet being executed isn't delivered
 
   // The message being received.
   Message message_ = Message::kNone;

@@ -54,6 +54,10 @@ void Responder::complete_receive(const Packet& packet, const OpcodeInfo& info, T
     cqe.immediate = packet.immediate();
     cqe.wc_flags = abi::kWcWithImm;
   }
+  if (info.transport == Transport::kUd) {
+    cqe.src_qp = packet.deth().source_qpn;
+    cqe.wc_flags |= abi::kWcGrh;
+  }
   holding_ = false;
   push(cqe, packet.solicited, turn);
 }

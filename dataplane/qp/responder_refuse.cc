@@ -47,6 +47,9 @@ AsyncEvent event_of(Nak nak) {
 // 9.7.5.2: no receive work request. The rest of the message is dropped silently until the peer
 // sends this packet again.
 Step Responder::not_ready() {
+  if (!qp_->config_.reliable()) {
+    return abandon(Drop::kNoReceive);
+  }
   nak_ = PendingNak::kRnr;
   gap_announced_ = true;
   gap_psn_ = expected_psn_;
@@ -56,6 +59,9 @@ Step Responder::not_ready() {
 // The peer's mistake. A receive work request in hand fails with it; if there is none, an event
 // tells the program why its queue pair is in error.
 Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
+  if (!qp_->config_.reliable() && nak != Nak::kRemoteOperational) {
+    return abandon(Drop::kRequestRefused);
+  }
   if (holding_) {
     complete_failed(status_of(nak), failure, turn);
   } else {
@@ -68,6 +74,9 @@ Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
 Step Responder::refuse_remote(Access access, Turn& turn) {
   if (access == Access::kNotResident) {
     return Step::kParked;
+  }
+  if (!qp_->config_.reliable()) {
+    return abandon(Drop::kRequestRefused);
   }
   return refuse(access == Access::kLost ? Nak::kRemoteOperational : Nak::kRemoteAccess,
                 failure_of(access), turn);
@@ -85,6 +94,9 @@ Step Responder::refuse_local(Access access, Turn& turn) {
 
 // REQUIRES: holding_
 Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn) {
+  if (!qp_->config_.reliable() && failure == Failure::kReceiveTooShort) {
+    return abandon(Drop::kReceiveTooShort);
+  }
   complete_failed(status, failure, turn);
   fail(nak, expected_psn_, turn);
   return Step::kDone;

@@ -30,9 +30,18 @@ bool is_atomic(WrOpcode opcode) {
   return opcode == WrOpcode::kAtomicCmpAndSwp || opcode == WrOpcode::kAtomicFetchAndAdd;
 }
 
+// IBTA vol. 1, table 49.
 bool allowed(QpType type, WrOpcode opcode) {
-  return type == QpType::kRc &&
-         (is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead);
+  switch (type) {
+    case QpType::kRc:
+      return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead;
+    case QpType::kUc:
+      return is_message(opcode) && opcode != WrOpcode::kSendWithInv;
+    case QpType::kUd:
+      return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm;
+    default:
+      return false;
+  }
 }
 
 void refuse(SendEntry& entry, WcStatus status, Failure failure) {

@@ -11,6 +11,7 @@
 // Indices run freely, and tail <= head <= posted: [tail, head) is the private array, [head, posted)
 // was seen in the ring and is not copied yet. Belongs to the queue pair's worker.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -58,7 +59,18 @@ struct SendEntry {
            opcode == abi::WrOpcode::kAtomicFetchAndAdd;
   }
   [[nodiscard]] bool has(abi::SendFlags flag) const { return (flags & flag) != 0; }
+
+  // Where a datagram goes: it shares the work request's bytes with the operands of atomics.
+  struct Datagram {
+    std::uint32_t ah, qpn, qkey;
+  };
+  [[nodiscard]] Datagram datagram() const {
+    return {.ah = static_cast<std::uint32_t>(compare_add),
+            .qpn = static_cast<std::uint32_t>(compare_add >> 32U),
+            .qkey = static_cast<std::uint32_t>(swap)};
+  }
 };
+static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(SendEntry) == 64);
 
 class SendQueue {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "dataplane/wire/headers.h"
 
@@ -86,6 +87,17 @@ std::optional<QpState> state_by_name(std::string_view name) {
   return found == kStateNames.end()
              ? std::nullopt
              : std::optional(static_cast<QpState>(found - kStateNames.begin()));
+}
+
+std::optional<QpType> type_by_name(std::string_view name) {
+  constexpr std::pair<std::string_view, QpType> kTypes[] = {
+      {"RC", QpType::kRc}, {"UC", QpType::kUc}, {"UD", QpType::kUd}};
+  for (const auto& [known, type] : kTypes) {
+    if (known == name) {
+      return type;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string syndrome_name(std::uint8_t syndrome) {

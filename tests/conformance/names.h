@@ -23,6 +23,7 @@ namespace uroce::test {
 [[nodiscard]] std::string name_of(AsyncEvent event);
 [[nodiscard]] std::string name_of(QpState state);
 [[nodiscard]] std::optional<QpState> state_by_name(std::string_view name);
+[[nodiscard]] std::optional<QpType> type_by_name(std::string_view name);  // "RC", "UC", "UD"
 
 // "ACK", "RNR:12", "NAK:1".
 [[nodiscard]] std::string syndrome_name(std::uint8_t syndrome);

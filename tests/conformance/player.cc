@@ -78,6 +78,14 @@ std::string Player::set_up() {
     if (line.has("access")) {
       attributes.access = rights_of(*line.text("access"));
     }
+    attributes.qkey = static_cast<std::uint32_t>(line.number_of("qkey").value_or(attributes.qkey));
+    if (line.has("type")) {
+      const auto type = type_by_name(*line.text("type"));
+      if (!type) {
+        return "no such type";
+      }
+      options.type = *type;
+    }
     options.shared_receive_queue = line.has("srq");
     if (line.has("state")) {
       const auto state = state_by_name(*line.text("state"));
@@ -157,6 +165,10 @@ std::string Player::deliver(const Line& line) {
       __builtin_bswap32(static_cast<std::uint32_t>(line.number_of("imm").value_or(0)));
   headers.pkey = static_cast<std::uint16_t>(line.number_of("pkey").value_or(0xFFFF));
   headers.invalidate_rkey = static_cast<std::uint32_t>(line.number_of("invalidate").value_or(0));
+  headers.deth = {
+      .qkey =
+          static_cast<std::uint32_t>(line.number_of("qkey").value_or(rig_->qp().attributes().qkey)),
+      .source_qpn = static_cast<std::uint32_t>(line.number_of("src_qp").value_or(QpRig::kPeerQpn))};
   if (line.has("at")) {
     const Place at = place(*line.text("at"));
     const auto rkey = static_cast<std::uint32_t>(line.number_of("rkey").value_or(at.memory->key));
@@ -240,7 +252,9 @@ std::string Player::expect_completion(const Line& line) {
   return first_of(
       {compare(line, "wr", cqe.wr_id), compare(line, "status", name_of(cqe.status)),
        compare(line, "opcode", name_of(cqe.opcode)), compare(line, "length", cqe.byte_len),
-       compare(line, "imm", __builtin_bswap32(cqe.immediate)), compare(line, "qp", cqe.qp_num)});
+       compare(line, "imm", __builtin_bswap32(cqe.immediate)), compare(line, "qp", cqe.qp_num),
+       compare(line, "src_qp", cqe.src_qp),
+       line.has("grh") && (cqe.wc_flags & abi::kWcGrh) == 0 ? "the completion shows no GRH" : ""});
 }
 
 std::string Player::expect_event(const Line& line) {

@@ -60,6 +60,12 @@ class Bandwidth(PerftestCase):
         for tool in ("ib_send_bw", "ib_write_bw"):
             self.run_tool(wire, tool, *_BANDWIDTH, "-I", 64, "-s", 64)
 
+    def check_unreliable(self, wire):
+        for tool in ("ib_send_bw", "ib_write_bw"):
+            self.run_tool(wire, tool, *_BANDWIDTH, "-c", "UC")
+        self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-c", "UD")
+        self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-c", "UD", "-q", 4)
+
     def check_atomics(self, wire):
         for kind in _ATOMICS:
             self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-A", kind)
@@ -86,6 +92,11 @@ class Latency(PerftestCase):
     def check_inline(self, wire):
         for tool in ("ib_send_lat", "ib_write_lat"):
             self.run_tool(wire, tool, *_LATENCY, "-I", 64, "-s", 64)
+
+    def check_unreliable(self, wire):
+        self.run_tool(wire, "ib_send_lat", *_LATENCY, "-c", "UD")
+        for tool in ("ib_send_lat", "ib_write_lat"):
+            self.run_tool(wire, tool, *_LATENCY, "-c", "UC")
 
     def check_atomics(self, wire):
         for kind in _ATOMICS:

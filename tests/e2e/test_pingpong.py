@@ -24,6 +24,12 @@ class Pingpong(E2eCase):
             with self.subTest(mtu=mtu):
                 run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-m", mtu, "-s", 10001, "-n", 50)
 
+    def check_unreliable(self, wire):
+        run_pair(self, wire, "ibv_uc_pingpong", "-g", 1, *_FEW)
+        run_pair(self, wire, "ibv_uc_pingpong", "-g", 1, "-e", "-s", 10001, *_FEW)
+        run_pair(self, wire, "ibv_ud_pingpong", "-g", 1, *_FEW)
+        run_pair(self, wire, "ibv_ud_pingpong", "-g", 1, "-e", "-s", 1, *_FEW)
+
 
 class PingpongByCopy(E2eCase):
     def test_copied_memory(self):

@@ -68,6 +68,7 @@ QpAttributes QpRig::default_attributes() {
   attributes.rq_psn = 100;
   attributes.sq_psn = 5000;
   attributes.dest_qpn = kPeerQpn;
+  attributes.qkey = 0x1111'1111;
   attributes.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
   attributes.max_rd_atomic = 4;
   attributes.max_dest_rd_atomic = 4;
@@ -101,6 +102,8 @@ QpRig::QpRig(const Options& options)
   install_copy_guard();
   QpConfig config;
   config.qpn = kQpn;
+  config.type = options.type;
+  config.addresses = options.addresses;
   config.pd = kPd;
   config.send_sge_max = options.sge_max;
   config.inline_max = options.inline_max;
@@ -127,7 +130,7 @@ void QpRig::to_state(QpState state) {
   std::uint32_t mask = kQpMaskState;
   switch (state) {
     case QpState::kInit:
-      mask |= kQpMaskAccess | kQpMaskPkeyIndex;
+      mask |= kQpMaskAccess | kQpMaskPkeyIndex | kQpMaskQkey;
       break;
     case QpState::kRtr:
       mask |= kQpMaskPath | kQpMaskPathMtu | kQpMaskDestQpn | kQpMaskRqPsn |

@@ -64,7 +64,9 @@ class QpRig {
   static constexpr PdId kPd = 1;
 
   struct Options {
+    QpType type = QpType::kRc;
     QpAttributes attributes = default_attributes();
+    const AddressTable* addresses = nullptr;  // UD
     std::uint32_t receive_entries = 64;
     std::uint32_t send_entries = 64;
     std::uint32_t cq_entries = 256;

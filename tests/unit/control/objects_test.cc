@@ -112,9 +112,11 @@ TEST_F(ObjectsTest, CapsBeyondTheLimitsAreRefused) {
   request.entries = 1;
   request.vector = 2;  // there is one a worker
   expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "vector");
-  CreateQpRequest ud = program.rc_qp(pd, cq);
-  ud.type = 4;
-  EXPECT_EQ(program.ask(Command::kCreateQp, ud).header.error, EOPNOTSUPP);
+  CreateQpRequest raw = program.rc_qp(pd, cq);
+  for (const std::uint32_t type : {0U, 1U, 8U}) {  // QP0, QP1, raw packets: not for programs
+    raw.type = type;
+    EXPECT_EQ(program.ask(Command::kCreateQp, raw).header.error, EOPNOTSUPP);
+  }
 }
 
 TEST_F(ObjectsTest, SharedReceiveQueuesAreMadeModifiedAndUsed) {

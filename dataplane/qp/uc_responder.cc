@@ -1,0 +1,46 @@
+// Unreliable connections (IBTA vol. 1, 9.8): requests are executed as those of a reliable
+// connection, but nothing is answered and nothing is sent again. A message of which a packet is
+// missing, or that can't be executed, is dropped as a whole: up to the next FIRST or ONLY. The
+// receive work request that it had taken serves the next message.
+
+#include <utility>
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder.h"
+
+namespace uroce {
+
+Step Responder::receive_uc(const Packet& packet, Turn& turn, Drop* drop) {
+  const OpcodeInfo& info = opcode_info(packet.opcode);
+  const Message kind = info.operation == Operation::kSend ? Message::kSend : Message::kWrite;
+  if (info.first) {
+    // 9.8.2.2.1: it starts a message whatever its PSN; one that was under way is lost.
+    message_ = Message::kNone;
+    expected_psn_ = packet.psn;
+  } else if (message_ != kind || packet.psn != expected_psn_) {
+    message_ = Message::kNone;
+    *drop = Drop::kOutOfSequence;
+    return Step::kDone;
+  }
+  const Step step = execute(packet, turn);
+  *drop = std::exchange(abandoned_, Drop::kNone);
+  return answer_nothing(step);
+}
+
+// The checks and the execution are those of reliable connections, and note what a peer would have
+// to hear. This one hears nothing.
+Step Responder::answer_nothing(Step step) {
+  ack_pending_ = false;
+  nak_ = PendingNak::kNone;
+  gap_announced_ = false;
+  return step;
+}
+
+// 9.9.3, class D: the message is dropped silently, and what follows of it.
+Step Responder::abandon(Drop reason) {
+  abandoned_ = reason;
+  message_ = Message::kNone;
+  return Step::kDone;
+}
+
+}  // namespace uroce
