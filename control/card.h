@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 #include <unordered_map>
+#include <utility>
 
 #include "control/card_limits.h"
 #include "control/cm_user/service.h"
@@ -55,6 +56,9 @@ class Numbers {
   std::unordered_map<std::uint32_t, Entry> owners_;
 };
 
+// A multicast group of a port.
+using GroupKey = std::pair<std::uint16_t, Gid>;
+
 // How many objects live in the whole daemon, of the kinds that no number bounds.
 struct Totals {
   std::uint32_t pds = 0, channels = 0, address_handles = 0;
@@ -74,7 +78,8 @@ class Card {
   [[nodiscard]] const SharedMemory& status() const { return status_; }
 
   Numbers qpns, cqns, srqns;
-  Gsi gsi;  // QP1 of all devices
+  Gsi gsi;                                   // QP1 of all devices
+  std::map<GroupKey, std::uint32_t> groups;  // and how many queue pairs are in each
   Totals totals;
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;

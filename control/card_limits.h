@@ -21,6 +21,8 @@ inline constexpr std::uint32_t kAddressHandlesMax = 262'144;
 inline constexpr std::uint32_t kChannelsMax = 65'536;
 inline constexpr std::uint32_t kQpnMin = 17;  // 0 and 1 are special, Linux starts at 17
 inline constexpr std::uint32_t kQpsMax = 65'536 - kQpnMin;
+inline constexpr std::uint32_t kGroupsMax = 8'192;      // multicast groups
+inline constexpr std::uint32_t kGroupMembersMax = 240;  // queue pairs in one of them
 inline constexpr std::uint32_t kRegionsMax = KeyTable::kKeysDefault;
 
 // Of one session.
@@ -35,6 +37,7 @@ inline constexpr std::uint64_t kStatusStride = 4096;
 // Of one object.
 inline constexpr std::uint32_t kWorkRequestsMax = 16'384;  // of a send or receive queue
 inline constexpr std::uint32_t kInlineMax = 1024;          // bytes
+inline constexpr std::uint32_t kGroupsOfQpMax = 64;        // multicast groups of a queue pair
 inline constexpr std::uint32_t kCqesMax = 262'144;
 inline constexpr std::uint32_t kReadsAndAtomicsMax = 128;  // outstanding, either way
 inline constexpr std::uint32_t kMessageBytesMax = 1U << 31U;

@@ -61,6 +61,12 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_qp(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_qp(Session& session, Request& request, Reply* reply);
 
+// Multicast (commands_multicast.cc)
+Result<Outcome> attach_multicast(Session& session, Request& request, Reply* reply);
+Result<Outcome> detach_multicast(Session& session, Request& request, Reply* reply);
+// REQUIRES: the queue pair is in the group.
+void leave_group(Card& card, QpObject& object, const Gid& group);
+
 // Addresses (commands_address.cc)
 Result<Outcome> create_ah(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_ah(Session& session, Request& request, Reply* reply);

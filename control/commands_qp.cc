@@ -213,8 +213,13 @@ Result<Outcome> query_qp(Session& session, Request& request, Reply* reply) {
 
 Result<Outcome> destroy_qp(Session& session, Request& request, Reply* /*reply*/) {
   const std::uint32_t handle = request.as<HandleRequest>().handle;
-  if (session.qps.find(handle) == nullptr) {
+  const QpObject* object = session.qps.find(handle);
+  if (object == nullptr) {
     return no_such("queue pair", handle);
+  }
+  if (!object->groups.empty()) {
+    return Error{EBUSY, "queue pair " + std::to_string(handle) + " is still in " +
+                            std::to_string(object->groups.size()) + " multicast groups"};
   }
   remove_qp(session, handle);
   return Outcome::kReply;
@@ -225,6 +230,9 @@ Result<Outcome> destroy_qp(Session& session, Request& request, Reply* /*reply*/)
 void remove_qp(Session& session, std::uint32_t handle) {
   const std::unique_ptr<QpObject> object = session.qps.remove(handle);
   const QpConfig config = object->qp->config();
+  while (!object->groups.empty()) {
+    leave_group(session.card(), *object, Gid(*object->groups.begin()));
+  }
   SessionBells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
     worker.remove_qp(*object->qp);

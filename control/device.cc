@@ -97,6 +97,9 @@ DeviceAttributes Device::attributes() const {
   attributes.max_srq = kSrqsMax;
   attributes.max_srq_wr = kWorkRequestsMax;
   attributes.max_srq_sge = kSgeMax;
+  attributes.max_mcast_grp = kGroupsMax;
+  attributes.max_mcast_qp_attach = kGroupMembersMax;
+  attributes.max_total_mcast_qp_attach = kGroupsMax * kGroupMembersMax;
   attributes.max_pkeys = kPkeysMax;
   attributes.local_ca_ack_delay = kAckDelayCode;
   attributes.phys_ports = 1;

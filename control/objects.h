@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "control/protocol.h"
 #include "control/shared_memory.h"
@@ -67,6 +68,7 @@ struct QpObject {
   SrqObject* srq = nullptr;
   QpAttributesRecord attributes{};  // as the program set them last
   std::optional<Path> path;         // once it has one
+  std::set<Gid> groups{};           // multicast
 };
 
 struct AddressHandle {

@@ -61,6 +61,8 @@ enum class Command : std::uint32_t {
   kResizeCq,
   kImportPd,  // of the session whose ticket came with kOpenDevice
   kImportMr,
+  kAttachMulticast = 160,
+  kDetachMulticast,
   kStatus = 1000,  // for the uroce tool: JSON, in one or more replies (kReplyMore)
 };
 
@@ -382,6 +384,14 @@ struct AdviseMrRequest {
   std::uint32_t flags;
   std::uint32_t sge_count;
   AdviseSge sges[];
+};
+
+// kAttachMulticast, kDetachMulticast: a UD queue pair and a group.
+struct MulticastRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+  std::uint8_t gid[16];
 };
 
 // kStatus: each reply is a ReplyHeader and the next bytes of the JSON text; kReplyMore in all but

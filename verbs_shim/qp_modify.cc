@@ -76,6 +76,15 @@ ibv_qp_attr attributes_of(const control::QpAttributesRecord& from, const ibv_qp_
   return to;
 }
 
+int change_membership(const char* call, control::Command command, const ibv_qp& qp,
+                      const ibv_gid& group) {
+  control::MulticastRequest request{};
+  request.handle = qp.handle;
+  std::memcpy(request.gid, group.raw, sizeof(request.gid));
+  PlainReply reply{};
+  return of(qp.context)->client.call(call, command, request, reply);
+}
+
 }  // namespace
 }  // namespace uroce::shim
 
@@ -143,16 +152,12 @@ int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  (void)qp;
-  (void)gid;
-  (void)lid;
-  return refuse("ibv_attach_mcast", EOPNOTSUPP, "multicast isn't there yet");
+  (void)lid;  // of InfiniBand
+  return change_membership("ibv_attach_mcast", Command::kAttachMulticast, *qp, *gid);
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  (void)qp;
-  (void)gid;
   (void)lid;
-  return refuse("ibv_detach_mcast", EOPNOTSUPP, "multicast isn't there yet");
+  return change_membership("ibv_detach_mcast", Command::kDetachMulticast, *qp, *gid);
 }
 }

@@ -1,5 +1,6 @@
-// integrity: drives random reliable-connection operations of all kinds and sizes between two
-// processes and verifies every byte and every completion.
+// integrity: drives random operations of all kinds and sizes between two processes and verifies
+// every byte and every completion. Over reliable connections nothing may be missing; over UC and as
+// datagrams (--transport) what gets lost is counted.
 //
 //   integrity                        two processes on this machine, over one device
 //   integrity --server [--port N]    one side; prints the port it listens on
@@ -19,6 +20,7 @@
 #include <string>
 
 #include "apps/examples/integrity_link.h"
+#include "apps/examples/integrity_lossy.h"
 #include "apps/examples/integrity_plan.h"
 #include "apps/examples/integrity_run.h"
 #include "apps/examples/integrity_verbs.h"
@@ -28,8 +30,14 @@ namespace {
 using integrity::Card;
 using integrity::Limits;
 using integrity::Link;
+using integrity::LossyCard;
+using integrity::LossyLimits;
+using integrity::LossyRunner;
+using integrity::LossyTotals;
 using integrity::Runner;
 using integrity::Totals;
+
+constexpr std::uint32_t kLossyQpsMax = 16;
 
 struct Options {
   bool server = false;
@@ -40,19 +48,22 @@ struct Options {
   std::uint64_t operations = 100'000;
   std::uint64_t seed = 1;
   Limits limits;
+  bool lossy = false;  // UC or UD
+  LossyLimits lossy_limits;
 };
 
 // What the server has to know of the other side's flags.
 struct Terms {
   std::uint64_t operations, seed;
-  std::uint32_t queue_pairs, size_max;
+  std::uint32_t queue_pairs, size_max, lossy, datagrams;
 };
 
 [[noreturn]] void usage(int code) {
   std::fprintf(
       code == 0 ? stdout : stderr,
       "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
-      "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n");
+      "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n"
+      "                 [--transport rc|uc|ud]\n");
   std::exit(code);
 }
 
@@ -96,6 +107,13 @@ Options parse(int argc, char** argv) {
       options.seed = number(value, UINT64_MAX);
     } else if (flag == "--size-max") {
       options.limits.size_max = static_cast<std::uint32_t>(number(value, 1U << 28U));
+    } else if (flag == "--transport") {
+      const std::string transport = value;
+      options.lossy = transport != "rc";
+      options.lossy_limits.datagrams = transport == "ud";
+      if (options.lossy && transport != "uc" && transport != "ud") {
+        usage(2);
+      }
     } else if (flag == "--qps") {
       options.limits.queue_pairs = static_cast<std::uint32_t>(number(value, 1'024));
     } else {
@@ -105,14 +123,47 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+// Connects the queue pairs over UC or UD and runs.
+Totals play_lossy(const Options& options, Link& link, const Terms& terms, bool leader) {
+  LossyLimits limits{.datagrams = terms.datagrams != 0,
+                     .queue_pairs = std::min(terms.queue_pairs, kLossyQpsMax)};
+  limits.size_max = std::min(limits.size_max, terms.size_max);
+  LossyCard card(options.device, options.gid_index, limits);
+  std::uint32_t size_theirs = 0;
+  if (!link.exchange(card.limits().size_max, size_theirs) ||
+      size_theirs != card.limits().size_max) {
+    integrity::die("agreeing with the peer, whose MTU must be the same");
+  }
+  for (std::uint32_t qp = 0; qp < limits.queue_pairs; ++qp) {
+    integrity::LossyEndpoint& endpoint = card.endpoint(qp);
+    if (!link.exchange(endpoint.mine, endpoint.theirs)) {
+      integrity::die("exchanging addresses with the peer");
+    }
+    card.connect(qp);
+  }
+  const LossyTotals totals = LossyRunner(card, link, terms.seed, leader).run(terms.operations);
+  if (leader || totals.errors != 0) {
+    std::printf("integrity: %llu messages of the peer lost, %llu came twice, %llu too late\n",
+                static_cast<unsigned long long>(totals.lost),
+                static_cast<unsigned long long>(totals.repeated),
+                static_cast<unsigned long long>(totals.late));
+  }
+  return {.operations = totals.operations, .errors = totals.errors};
+}
+
 // Agrees on the terms, connects the queue pairs and runs. The leader is the side that connected.
 Totals play(Options options, Link& link, bool leader) {
-  Terms mine{options.operations, options.seed, options.limits.queue_pairs, options.limits.size_max};
+  Terms mine{options.operations,         options.seed,
+             options.limits.queue_pairs, options.limits.size_max,
+             options.lossy ? 1U : 0U,    options.lossy_limits.datagrams ? 1U : 0U};
   Terms theirs{};
   if (!link.exchange(mine, theirs)) {
     integrity::die("agreeing with the peer");
   }
   const Terms& terms = leader ? mine : theirs;
+  if (terms.lossy != 0) {
+    return play_lossy(options, link, terms, leader);
+  }
   options.limits.queue_pairs = terms.queue_pairs;
   options.limits.size_max = terms.size_max;
   Card card(options.device, options.gid_index, options.limits);

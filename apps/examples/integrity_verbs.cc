@@ -19,6 +19,8 @@ constexpr std::uint8_t kHopLimit = 64;
 constexpr int kRemoteAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                               IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
+}  // namespace
+
 ibv_context* open_device(const std::string& name) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
@@ -35,8 +37,6 @@ ibv_context* open_device(const std::string& name) {
   }
   return context;
 }
-
-}  // namespace
 
 void die(const char* what) {
   std::fprintf(stderr, "integrity: %s failed: %s\n", what, std::strerror(errno));

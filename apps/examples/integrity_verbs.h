@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kSendDepth = 32;
 // Says what failed, with errno, and ends the process: an example needs no recovery.
 [[noreturn]] void die(const char* what);
 
+// The device with this name, or the first one if it is empty. Ends the process if there is none.
+ibv_context* open_device(const std::string& name);
+
 // A registered buffer that begins at an odd address in heap memory.
 class Arena {
  public:

@@ -57,7 +57,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   }
   const Packet& packet = frame->packet;
   if (!is_ours(port, packet)) {
-    return drop(frame, Drop::kNotOurAddress);
+    return steer_group(port, frame);
   }
   if (packet.dest_qpn == kGsiQpn) [[unlikely]] {
     return take_mad(port, frame);
@@ -116,7 +116,11 @@ bool Worker::State::drain_frames(Role role) {
     for (std::uint32_t i = 0; i < count; ++i) {
       QpEntry* entry = table.find(burst[i]->packet.dest_qpn);
       if (entry == nullptr) {
-        drop(burst[i], Drop::kUnknownQp);
+        if (burst[i]->packet.dest_qpn == kMulticastQpn) {
+          deliver_group(burst[i]);
+        } else {
+          drop(burst[i], Drop::kUnknownQp);
+        }
         continue;
       }
       if (entry != last && last != nullptr) {

@@ -50,6 +50,9 @@ void Worker::State::take_hairpins(PortState& port) {
     if (destination == port.mac && port.hairpin.size() < kHairpinMax) {
       port.hairpin.push_back(frame);
     } else {
+      if (destination.is_multicast()) {
+        loop_back_group(port, frame);
+      }
       ready[kept++] = frame;
     }
   }

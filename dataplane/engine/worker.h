@@ -106,6 +106,10 @@ class Worker {
   void forget(CompletionQueue& queue);
   // Sends a frame that control built. False if the port takes no more.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
+  // The queue pair `qpn`, of whichever worker, is in a multicast group, or no more. All workers are
+  // told. REQUIRES: attach() once before each detach().
+  void attach(std::uint16_t port, const Gid& group, std::uint32_t qpn);
+  void detach(std::uint16_t port, const Gid& group, std::uint32_t qpn);
   // The addresses that frames on this port may be sent to; others are dropped as kNotOurAddress.
   void set_addresses(std::uint16_t port, std::vector<Gid> addresses);
   [[nodiscard]] const WorkerCounters& counters() const;

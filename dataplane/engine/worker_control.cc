@@ -116,6 +116,7 @@ bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   }
   std::memcpy(buffer->data, frame.data(), frame.size());
   buffer->length = static_cast<std::uint32_t>(frame.size());
+  buffer->hairpin = false;
   to.tx.send(buffer);
   return true;
 }

@@ -4,6 +4,7 @@
 // worker_control.cc what control does to it between turns.
 
 #include <array>
+#include <map>
 #include <vector>
 
 #include "dataplane/engine/qp_table.h"
@@ -38,7 +39,8 @@ struct PortState {
   bool loops_back = false;
   EtherAddress mac;
   std::vector<Gid> addresses;
-  std::size_t address_hint = 0;  // where the last packet's address was found
+  std::size_t address_hint = 0;                      // where the last packet's address was found
+  std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers
 
   TxBatch tx;
   RunQueue run_queue;
@@ -102,6 +104,12 @@ struct Worker::State {
 
   // management.cc
   void take_mad(const PortState& port, Frame* frame);
+
+  // multicast.cc
+  static Frame* copy_of(PortState& port, const Frame& frame);
+  void steer_group(PortState& port, Frame* frame);
+  void deliver_group(Frame* frame);
+  void loop_back_group(PortState& port, Frame* frame);
 
   // transmit.cc
   bool transmit(PortState& port);

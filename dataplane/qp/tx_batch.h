@@ -20,7 +20,14 @@ class TxBatch {
   [[nodiscard]] std::uint32_t room() const { return free_count_; }
 
   // An empty frame, or nullptr when there is no room. The caller must send() it or put it back.
-  [[nodiscard]] Frame* take() { return free_count_ == 0 ? nullptr : free_[--free_count_]; }
+  [[nodiscard]] Frame* take() {
+    if (free_count_ == 0) {
+      return nullptr;
+    }
+    Frame* frame = free_[--free_count_];
+    frame->hairpin = false;
+    return frame;
+  }
   void put_back(Frame* frame) { free_[free_count_++] = frame; }
   void send(Frame* frame) {
     UROCE_CHECK(ready_count_ < kFramesMax);

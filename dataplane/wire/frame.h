@@ -19,8 +19,7 @@ struct Frame {
   std::uint32_t length = 0;    // bytes, without FCS
   std::uint32_t capacity = 0;  // bytes that may be written from `data`
   std::uint16_t port = 0;      // index of the port whose buffer it is
-  bool hairpin =
-      false;  // goes to a queue pair of the same port: handed back to receive, not to the wire
+  bool hairpin = false;    // being sent: a copy of it went round to the port's own receiving end
   void* buffer = nullptr;  // the port's own handle (an rte_mbuf, for instance)
   Packet packet;           // filled by parse()
 };

@@ -41,3 +41,27 @@ class IntegrityUnderFaults(IntegrityCase):
 class IntegrityByCopy(IntegrityCase):
     def test_copied_memory(self):
         self.run_integrity(self.wire("loopback"), operations=20_000, environment={"UROCE_MEMORY": "copy"})
+
+
+class LossyCase(E2eCase):
+    def run_lossy(self, wire, transport):
+        """Returns how many of the messages that the peer sent got lost, and how many were sent."""
+        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", 8192, "--transport", transport, shape=_SHAPE)
+        done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
+        return int(re.search(r"(\d+) messages of the peer lost", out).group(1)), done // 2
+
+
+@on_each_wire
+class Lossy(LossyCase):
+    def check_unreliable(self, wire):
+        for transport in ("uc", "ud"):
+            lost, sent = self.run_lossy(wire, transport)
+            self.assertLess(lost, sent // 4, "nothing loses packets on purpose")
+
+
+class LossyUnderFaults(LossyCase):
+    def test_unreliable_faults_loopback(self):
+        wire = self.wire("loopback", "--faults", FAULTS)
+        for transport in ("uc", "ud"):
+            lost, _ = self.run_lossy(wire, transport)
+            self.assertGreater(lost, 0, "2 % of the packets were lost")

@@ -8,6 +8,7 @@ from harness.programs import run_pair
 
 _BANDWIDTH = ("-F", "-x", 1, "-n", 20)
 _LATENCY = ("-F", "-x", 1, "-n", 10)
+_IPV4_GROUP = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
 _ATOMICS = ("CMP_AND_SWAP", "FETCH_AND_ADD")
 
 
@@ -65,6 +66,11 @@ class Bandwidth(PerftestCase):
             self.run_tool(wire, tool, *_BANDWIDTH, "-c", "UC")
         self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-c", "UD")
         self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-c", "UD", "-q", 4)
+
+    def check_multicast(self, wire):
+        bandwidth = ("-F", "-n", 20, "-c", "UD", "-g")
+        self.run_tool(wire, "ib_send_bw", *bandwidth, "-x", 0)  # perftest's own group is IPv6
+        self.run_tool(wire, "ib_send_bw", *bandwidth, "-x", 1, "-M", _IPV4_GROUP)
 
     def check_atomics(self, wire):
         for kind in _ATOMICS:

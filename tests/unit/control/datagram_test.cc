@@ -82,5 +82,69 @@ TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
   EXPECT_LT(program.session.retired_addresses.size(), 64U);
 }
 
+class GroupTest : public DatagramTest {
+ protected:
+  Answer change(Command command, const char* group, std::uint32_t handle) {
+    MulticastRequest request{};
+    request.handle = handle;
+    std::copy_n(parse_ip(group)->bytes.begin(), 16, request.gid);
+    return program.ask(command, request);
+  }
+  Answer attach(const char* group) { return change(Command::kAttachMulticast, group, qp); }
+  Answer detach(const char* group) { return change(Command::kDetachMulticast, group, qp); }
+};
+
+TEST_F(GroupTest, QueuePairsComeAndGo) {
+  EXPECT_EQ(attach("239.1.2.3").header.error, 0);
+  EXPECT_EQ(attach("239.1.2.3").header.error, 0) << "again is no mistake, as in Linux";
+  EXPECT_EQ(attach("ff0e::1").header.error, 0);
+  EXPECT_EQ(rig.card.groups.size(), 2U);
+  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp).header.error, EBUSY);
+  EXPECT_EQ(detach("239.1.2.3").header.error, 0);
+  EXPECT_EQ(detach("239.1.2.3").header.error, EINVAL);
+  EXPECT_EQ(detach("ff0e::1").header.error, 0);
+  EXPECT_TRUE(rig.card.groups.empty());
+  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp).header.error, 0);
+}
+
+TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
+  {
+    Program other(rig.card);
+    other.open();
+    const std::uint32_t other_pd = other.make_pd();
+    CreateQpRequest request = other.rc_qp(other_pd, other.make_cq());
+    request.type = static_cast<std::uint32_t>(QpType::kUd);
+    MulticastRequest membership{};
+    membership.handle = other.ask(Command::kCreateQp, request).as<CreateQpReply>().handle;
+    std::copy_n(parse_ip("239.1.2.3")->bytes.begin(), 16, membership.gid);
+    EXPECT_EQ(other.ask(Command::kAttachMulticast, membership).header.error, 0);
+    EXPECT_EQ(rig.card.groups.size(), 1U);
+  }
+  EXPECT_TRUE(rig.card.groups.empty());
+}
+
+TEST_F(GroupTest, OnlyGroupsAndOnlyDatagrams) {
+  EXPECT_EQ(attach("10.0.0.9").header.error, EINVAL);
+  EXPECT_EQ(change(Command::kAttachMulticast, "239.1.2.3", 4711).header.error, EINVAL);
+  const std::uint32_t rc = program.ask(Command::kCreateQp, program.rc_qp(pd, program.make_cq()))
+                               .as<CreateQpReply>()
+                               .handle;
+  EXPECT_EQ(change(Command::kAttachMulticast, "239.1.2.3", rc).header.error, EINVAL);
+}
+
+TEST_F(GroupTest, AQueuePairIsInSoManyGroupsOnly) {
+  for (std::uint32_t i = 0; i < kGroupsOfQpMax; ++i) {
+    ASSERT_EQ(attach(("239.1.2." + std::to_string(i)).c_str()).header.error, 0);
+  }
+  EXPECT_EQ(attach("239.1.3.1").header.error, ENOMEM);
+}
+
+TEST_F(GroupTest, AddressHandlesOfGroupsNeedNoAnswer) {
+  const std::uint32_t ipv6 = create_ah("ff0e::1:2", 2).as<HandleReply>().handle;
+  EXPECT_EQ(program.session.address_handles.find(ipv6)->path.destination_mac,
+            (EtherAddress{{0x33, 0x33, 0, 1, 0, 2}}));
+  EXPECT_EQ(create_ah("ff0e::1", 1).header.error, EINVAL) << "the source is IPv4";
+}
+
 }  // namespace
 }  // namespace uroce::control

@@ -1,0 +1,121 @@
+// Multicast: a datagram for a group goes to every queue pair that is attached to it on its port.
+//
+// Each worker knows all members of all groups. The worker that receives the datagram gives a frame
+// to each worker that owns a member; that one shows it to its members one after the other. What is
+// sent to a group that has members here comes back on the inside, because a switch won't send it
+// back; the queue pair that sent it doesn't get it (IBTA vol. 1, 10.5.2).
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+namespace {
+
+static_assert(Quiescence::kWorkersMax <= 64);  // owners fit into a word
+
+}  // namespace
+
+// nullptr if the port has no buffer. The copy is parsed.
+Frame* Worker::State::copy_of(PortState& port, const Frame& frame) {
+  Frame* copy = nullptr;
+  if (port.port->allocate(&copy, 1) == 0) {
+    return nullptr;
+  }
+  if (frame.length > copy->capacity) {
+    port.port->release(&copy, 1);
+    return nullptr;
+  }
+  std::memcpy(copy->data, frame.data, frame.length);
+  copy->length = frame.length;
+  copy->port = port.index;
+  return copy;
+}
+
+// A packet for none of the port's own addresses.
+void Worker::State::steer_group(PortState& port, Frame* frame) {
+  const Packet& packet = frame->packet;
+  const auto group = port.groups.find(packet.destination_gid());
+  if (group == port.groups.end() || packet.dest_qpn != kMulticastQpn ||
+      opcode_info(packet.opcode).transport != Transport::kUd) {
+    return drop(frame, Drop::kNotOurAddress);
+  }
+  std::uint64_t owners = 0;
+  for (const std::uint32_t member : group->second) {
+    owners |= std::uint64_t{1} << (member % config.workers);
+  }
+  while (owners != 0) {
+    const auto owner = static_cast<std::size_t>(std::countr_zero(owners));
+    owners &= owners - 1;
+    Frame* given = owners == 0 ? frame : copy_of(port, *frame);
+    if (given == nullptr || (given != frame && parse_headers(*given) != Drop::kNone)) {
+      ++counters.drops[static_cast<std::size_t>(Drop::kRingFull)];
+      if (given != nullptr) {
+        release(given);
+      }
+      continue;
+    }
+    Steered& batch = steered[owner][static_cast<std::size_t>(Role::kResponder)];
+    batch.frames[batch.count++] = given;
+  }
+}
+
+// Shows the frame to each member that this worker owns.
+void Worker::State::deliver_group(Frame* frame) {
+  PortState& port = *ports[frame->port];
+  const Packet& packet = frame->packet;
+  const auto group = port.groups.find(packet.destination_gid());
+  if (group == port.groups.end()) {
+    return drop(frame, Drop::kUnknownQp);
+  }
+  const Gid source = packet.source_gid();
+  const bool own =
+      std::find(port.addresses.begin(), port.addresses.end(), source) != port.addresses.end();
+  for (const std::uint32_t member : group->second) {
+    QpEntry* entry = member % config.workers == config.index ? table.find(member) : nullptr;
+    if (entry == nullptr || (own && packet.deth().source_qpn == member)) {
+      continue;
+    }
+    Turn lent = turn(*entry);
+    Drop reason = Drop::kNone;
+    // A frame that several look at can't wait for one of them.
+    if (!entry->parked[static_cast<std::size_t>(Role::kResponder)].empty() ||
+        entry->qp->receive(*frame, lent, &reason) == Step::kParked) {
+      reason = Drop::kParkFull;
+    }
+    if (reason != Drop::kNone) {
+      ++counters.drops[static_cast<std::size_t>(reason)];
+    }
+    update(*entry);
+  }
+  release(frame);
+}
+
+// A frame to a group that leaves by a port which won't bring it back. Once a frame: it may wait
+// here for the port over several turns.
+void Worker::State::loop_back_group(PortState& port, Frame* frame) {
+  if (port.groups.empty() || frame->hairpin || port.hairpin.size() >= kHairpinMax) {
+    return;
+  }
+  frame->hairpin = true;
+  if (Frame* copy = copy_of(port, *frame); copy != nullptr) {
+    port.hairpin.push_back(copy);
+  }
+}
+
+void Worker::attach(std::uint16_t port, const Gid& group, std::uint32_t qpn) {
+  state_->ports[port]->groups[group].push_back(qpn);
+}
+
+void Worker::detach(std::uint16_t port, const Gid& group, std::uint32_t qpn) {
+  auto& groups = state_->ports[port]->groups;
+  const auto found = groups.find(group);
+  UROCE_CHECK(found != groups.end());
+  std::erase(found->second, qpn);
+  if (found->second.empty()) {
+    groups.erase(found);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,220 @@
+// Datagrams for groups: who gets them, through which workers, and what comes back of one's own.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "dataplane/engine/worker.h"
+#include "dataplane/port/link_port.h"
+#include "dataplane/wire/build.h"
+#include "tests/qp/queues.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kQkey = 0x1111'1111;
+const Gid kGroup = *parse_ip("239.1.2.3");
+const Gid kOurs = *parse_ip("10.0.0.2");
+
+// A datagram queue pair with its program.
+class Member : public Queues {
+ public:
+  Member(std::uint32_t qpn, KeyTable& keys, const AddressTable& addresses) : Queues({}) {
+    Region::Config region;
+    region.pd = 1;
+    region.access = kAccessLocalWrite;
+    region.iova = 0x1000;
+    region.length = memory.size();
+    region.pieces = {{.start = 0,
+                      .length = memory.size(),
+                      .host = memory.data(),
+                      .remote_address = reinterpret_cast<std::uint64_t>(memory.data())}};
+    key = keys.add(std::make_unique<Region>(std::move(region))).value();
+    QpConfig config;
+    config.qpn = qpn;
+    config.type = QpType::kUd;
+    config.pd = 1;
+    config.addresses = &addresses;
+    attach(&config);
+    qp = std::make_unique<Qp>(config);
+    for (int i = 0; i < 8; ++i) {
+      post_recv(1, std::array{abi::Sge{0x1000, 256, key}});
+    }
+  }
+  void start(Worker& worker) const {
+    worker.add_qp(*qp);
+    QpAttributes attributes;
+    attributes.qkey = kQkey;
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      attributes.state = state;
+      worker.modify_qp(*qp, attributes, kQpMaskState | kQpMaskQkey | kQpMaskSqPsn);
+    }
+  }
+  std::uint32_t received() {
+    std::uint32_t count = 0;
+    while (poll_recv()) {
+      ++count;
+    }
+    return count;
+  }
+
+  std::vector<std::byte> memory = std::vector<std::byte>(4'096);
+  std::uint32_t key = 0;
+  std::unique_ptr<Qp> qp;
+};
+
+class Multicast : public testing::Test {
+ protected:
+  void given(std::uint32_t workers) {
+    ports_ = make_link({.queues = static_cast<std::uint16_t>(workers)});
+    std::vector<Worker*> peers;
+    for (std::uint32_t i = 0; i < workers; ++i) {
+      workers_.push_back(std::make_unique<Worker>(Worker::Config{
+          .index = i, .workers = workers, .ports = {ports_.second.get()}, .keys = &keys_}));
+      workers_.back()->set_addresses(0, {kOurs});
+      peers.push_back(workers_.back().get());
+    }
+    for (auto& worker : workers_) {
+      worker->set_peers(peers);
+    }
+  }
+  Member& member(std::uint32_t qpn, bool attached = true) {
+    members_.push_back(std::make_unique<Member>(qpn, keys_, addresses_));
+    members_.back()->start(*workers_[qpn % workers_.size()]);
+    if (attached) {
+      for (auto& worker : workers_) {
+        worker->attach(0, kGroup, qpn);
+      }
+    }
+    return *members_.back();
+  }
+  void receive(const char* group, std::uint32_t qpn = kMulticastQpn) {
+    Path path;
+    path.source_gid = *parse_ip("10.0.0.1");
+    path.destination_gid = *parse_ip(group);
+    path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
+    Frame* frame = nullptr;
+    ASSERT_EQ(ports_.first->allocate(&frame, 1), 1U);
+    const Headers headers{.opcode = Opcode::kUdSendOnly,
+                          .dest_qpn = qpn,
+                          .deth = {.qkey = kQkey, .source_qpn = 0x77}};
+    const Bytes payload = pattern(5, 32);
+    FrameWriter writer(*frame, FrameTemplate(path), headers, 32, 1);
+    writer.append(payload.data(), payload.size());
+    writer.finish();
+    ASSERT_EQ(ports_.first->tx_burst(0, &frame, 1, 0), 1U);
+    settle();
+  }
+  void settle() {
+    for (bool busy = true; busy;) {
+      busy = false;
+      for (auto& worker : workers_) {
+        busy |= worker->poll(1);
+      }
+    }
+  }
+  std::uint64_t drops(Drop reason) {
+    std::uint64_t sum = 0;
+    for (auto& worker : workers_) {
+      sum += worker->counters().drops[static_cast<std::size_t>(reason)];
+    }
+    return sum;
+  }
+
+  Quiescence quiescence_;
+  KeyTable keys_{quiescence_, 64, 1};
+  AddressTable addresses_;
+  std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_;
+  std::vector<std::unique_ptr<Member>> members_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+TEST_F(Multicast, EveryMemberGetsADatagramForTheGroup) {
+  given(1);
+  Member& first = member(17);
+  Member& second = member(18);
+  Member& outsider = member(19, false);
+  receive("239.1.2.3");
+  EXPECT_EQ(first.received(), 1U);
+  EXPECT_EQ(second.received(), 1U);
+  EXPECT_EQ(outsider.received(), 0U);
+  const Bytes expected = pattern(5, 32);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), first.memory.begin() + 40));
+}
+
+TEST_F(Multicast, MembersOfAllWorkersGetIt) {
+  given(2);
+  Member& first = member(16);
+  Member& second = member(17);
+  Member& third = member(19);
+  receive("239.1.2.3");
+  EXPECT_EQ(first.received() + second.received() + third.received(), 3U);
+}
+
+TEST_F(Multicast, OtherGroupsAndOtherQueuePairsAreNobodys) {
+  given(1);
+  Member& only = member(17);
+  receive("239.1.2.4");
+  receive("239.1.2.3", 17);
+  EXPECT_EQ(only.received(), 0U);
+  EXPECT_EQ(drops(Drop::kNotOurAddress), 2U);
+  receive("10.0.0.2");
+  EXPECT_EQ(drops(Drop::kUnknownQp), 1U);
+}
+
+TEST_F(Multicast, WhoLeftGetsNothing) {
+  given(1);
+  Member& only = member(17);
+  workers_[0]->detach(0, kGroup, 17);
+  receive("239.1.2.3");
+  EXPECT_EQ(only.received(), 0U);
+  EXPECT_EQ(drops(Drop::kNotOurAddress), 1U);
+}
+
+TEST_F(Multicast, AMemberWithoutReceivesMissesItAlone) {
+  given(1);
+  Member& first = member(17);
+  Member& second = member(18);
+  for (int i = 0; i < 8; ++i) {
+    receive("239.1.2.3");
+  }
+  EXPECT_EQ(first.received(), 8U);
+  first.post_recv(1, std::array{abi::Sge{0x1000, 256, first.key}});
+  receive("239.1.2.3");
+  EXPECT_EQ(first.received(), 1U);
+  EXPECT_EQ(second.received(), 8U);
+  EXPECT_EQ(drops(Drop::kNoReceive), 1U);
+}
+
+// What a queue pair sends to its own group goes to the other members here, and to the wire once.
+TEST_F(Multicast, OnesOwnComesBackToTheOthers) {
+  given(1);
+  Member& sender = member(17);
+  Member& other = member(18);
+  Path path;
+  path.source_gid = kOurs;
+  path.destination_gid = kGroup;
+  path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
+  static_cast<void>(
+      addresses_.put(0, std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)})));
+  abi::SendWr wr = send_wr(5, abi::WrOpcode::kSend);
+  wr.ud = {.ah = 0, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
+  sender.post_send(wr, std::array{abi::Sge{0x1000, 64, sender.key}});
+  const auto bells = std::make_unique<abi::Doorbells>();
+  SessionBells session{.bells = bells.get(), .wake_descriptor = -1, .slots = {sender.qp.get()}};
+  workers_[0]->add_session(session);
+  abi::ring(*bells, 0);
+  settle();
+  workers_[0]->remove_session(session);
+  EXPECT_EQ(sender.received(), 0U);
+  EXPECT_EQ(other.received(), 1U);
+  Frame* frame = nullptr;
+  ASSERT_EQ(ports_.first->rx_burst(0, &frame, 1, 1), 1U);
+  ports_.first->release(&frame, 1);
+  EXPECT_EQ(ports_.first->rx_burst(0, &frame, 1, 1), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::test
