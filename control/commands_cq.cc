@@ -125,6 +125,23 @@ Result<Outcome> modify_cq(Session& session, Request& request, Reply* /*reply*/) 
 
 namespace {
 
+// Lets each worker take a whole turn: what was posted before the call is on its way then, and
+// datagrams have completed. Programs count on that (pyverbs does). Several tasks can run between
+// the same two turns, and none runs turns where the engine isn't started.
+void settle(Engine& engine) {
+  constexpr int kTasksMax = 1'000;
+  for (std::uint32_t worker = 0; worker < engine.workers(); ++worker) {
+    std::uint64_t first = 0;
+    bool turned = false;
+    for (int task = 0; task < kTasksMax && !turned; ++task) {
+      engine.call(worker, [&](Worker& w) {
+        first = task == 0 ? w.counters().turns : first;
+        turned = w.counters().turns > first;
+      });
+    }
+  }
+}
+
 Result<Outcome> prepare_resize(CqObject& cq, std::uint32_t wanted, Reply* reply) {
   if (wanted == 0 || wanted > kCqesMax) {
     return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
@@ -159,6 +176,7 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
   if (cq->next_entry_count == 0) {
     return Error{EINVAL, "resize CQ: no new ring was prepared"};
   }
+  settle(session.card().engine());
   const std::uint32_t entries = std::exchange(cq->next_entry_count, 0);
   SharedMemory memory = std::move(cq->next_entries);
   Status status = ok();
