@@ -16,7 +16,7 @@ namespace uroce::control {
 
 // kCmCommand: one command as librdmacm writes it to its device, raw: `number` and the input of
 // rdma/rdma_user_cm.h, then the bytes of an option for SET_OPTION (the pointers in the input mean
-// nothing here). GET_EVENT is refused with EAGAIN when no event waits. MIGRATE_ID names in
+// nothing here). GET_EVENT has no output when no event waits. MIGRATE_ID names in
 // `other_channel` the channel that the id comes from.
 inline constexpr std::uint32_t kCmInputMax = 512;
 inline constexpr std::uint32_t kCmOptionMax = 512;

@@ -165,6 +165,9 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
   if ((reply.drained & control::kCmDrainedOther) != 0) {
     take_byte(other);
   }
+  if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT && reply.output_length == 0) {
+    return EAGAIN;
+  }
   if (reply.output_length != 0) {
     std::uint64_t address = 0;
     std::memcpy(&address, input + response_offset(header.cmd), sizeof(address));

@@ -100,7 +100,6 @@ void deliver_reply(Id& id, const cm::Event& event) {
 }
 
 void deliver_service_reply(Id& id, const cm::Event& event) {
-  id.connection.reset();
   if (event.service->status != cm::SidrStatus::kValid) {
     id.state = IdState::kEnded;
     report_with_data(id, EventNumber::kUnreachable, static_cast<int>(event.service->status),
@@ -142,7 +141,6 @@ void deliver_to(Id& id, const cm::Event& event) {
       return end(id, EventNumber::kDisconnected, event.timed_out ? -ETIMEDOUT : 0,
                  event.private_data);
     case cm::EventKind::kTimewaitExit:
-      id.connection.reset();
       return end(id, EventNumber::kTimewaitExit, 0, {});
     case cm::EventKind::kServiceReply:
       return deliver_service_reply(id, event);

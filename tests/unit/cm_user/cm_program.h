@@ -149,7 +149,7 @@ class CmProgram {
   // Nothing if no event waits.
   std::optional<rdma_ucm_event_resp> next_event(const ProgramChannel& channel) {
     const CmAnswer answer = command(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{});
-    return answer.error == 0 ? std::optional(answer.as<rdma_ucm_event_resp>()) : std::nullopt;
+    return !answer.output.empty() ? std::optional(answer.as<rdma_ucm_event_resp>()) : std::nullopt;
   }
   // The next event, which must be this one.
   rdma_ucm_event_resp expect_event(const ProgramChannel& channel, EventNumber number) {
