@@ -68,10 +68,12 @@ CreateQpReply lay_out(const CreateQpRequest& body, bool own_receive_queue) {
   CreateQpReply answer{};
   answer.max_send_wr = std::bit_ceil(std::max(body.max_send_wr, 1U));
   answer.max_send_sge = std::max(body.max_send_sge, 1U);
-  // What the stride holds anyway is granted, so that a program which reads the grant can use it.
+  // Inline data that the stride holds anyway is granted: rdma_xclient sends 16 bytes inline without
+  // having asked for any, as real cards let it.
   answer.send.entries = answer.max_send_wr;
   answer.send.stride = abi::send_stride(answer.max_send_sge, body.max_inline);
-  answer.max_inline = body.max_inline;
+  answer.max_inline = std::min(
+      answer.send.stride - static_cast<std::uint32_t>(abi::kSendPayloadOffset), kInlineMax);
   answer.send.control_offset = 0;
   answer.send.entries_offset = 2 * sizeof(abi::RingControl);
   std::uint64_t end =

@@ -19,7 +19,7 @@ def listens(setting, endpoint, port):
 
 
 def start_server(setting, wire, command, port, environment=None):
-    """`command` with PORT and HOST put in; returns when it listens there."""
+    """Returns when it listens. See filled() for what may stand in `command`."""
     label = f"{setting.next_number()}-{command[0].rsplit('/', 1)[-1]}-server"
     server = start(setting, wire.server, filled(command, wire, port), label, environment)
     wait_until(lambda: server.ended() or listens(setting, wire.server, port), LISTEN_SECONDS_MAX,
