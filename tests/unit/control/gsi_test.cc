@@ -80,6 +80,7 @@ TEST_F(GsiTest, AMadIsAnsweredOnTheReplyPath) {
 }
 
 TEST_F(GsiTest, WithoutASinkMadsAreCounted) {
+  gsi_.set_sink(nullptr);
   ASSERT_TRUE(gsi_.send(device_, path(), kGsiQpn, std::array<std::byte, kMadLength>{}));
   serve_one();
   EXPECT_EQ(gsi_.counters().unclaimed, 1U);
