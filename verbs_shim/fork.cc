@@ -27,6 +27,9 @@ void after_fork_in_parent() { pthread_mutex_unlock(&mutex); }
 void after_fork_in_child() {
   for (Context* context = open_contexts; context != nullptr; context = context->next) {
     context->client.abandon_after_fork();
+    if (context->paging != nullptr) {
+      context->paging->abandon_after_fork();
+    }
   }
   mutex = PTHREAD_MUTEX_INITIALIZER;
 }

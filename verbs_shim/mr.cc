@@ -5,6 +5,7 @@
 #include "verbs_shim/memory/shared_memory.h"
 #include "verbs_shim/mr_records.h"
 #include "verbs_shim/objects.h"
+#include "verbs_shim/on_demand.h"
 
 namespace uroce::shim {
 namespace {
@@ -12,14 +13,12 @@ namespace {
 constexpr unsigned kRemoteStores = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr unsigned kMandatory = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
+                                IBV_ACCESS_ON_DEMAND;
 
 // 0, or why these rights can't be had. Optional ones are never a reason (ibv_reg_mr's manual).
 int check_access(unsigned access) {
   const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
-  if ((wanted & IBV_ACCESS_ON_DEMAND) != 0) {
-    return refuse("ibv_reg_mr", EOPNOTSUPP, "on-demand paging isn't there yet");
-  }
   if ((wanted & ~kMandatory) != 0) {
     return refuse("ibv_reg_mr", EOPNOTSUPP, "an access flag that this device doesn't know");
   }
@@ -31,9 +30,34 @@ int check_access(unsigned access) {
 
 std::uint64_t address_of(const Mr& mr) { return reinterpret_cast<std::uintptr_t>(mr.base.addr); }
 
+bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
+
+// What describe() has taken.
+void release(const Mr& mr) {
+  if (!on_demand(mr)) {
+    release_memory(address_of(mr), mr.base.length, mr.access);
+  }
+}
+
+// How the daemon reaches the range: nothing to say where it asks when the time has come.
+Result<MemoryDescription> describe(const Mr& mr) {
+  const std::uint64_t end = address_of(mr) + mr.base.length;
+  if (!on_demand(mr)) {
+    return describe_memory(address_of(mr), mr.base.length, mr.access);
+  }
+  if (!is_implicit(mr.base.addr, mr.base.length) &&
+      (mr.base.length == 0 || end <= address_of(mr) || end > control::kPagingAddressEnd)) {
+    return Error{EINVAL, "the range is empty, or reaches beyond the end of the address space"};
+  }
+  if (const int error = open_paging(*of(mr.base.context))) {
+    return Error{error, "on-demand paging can't be had"};
+  }
+  return MemoryDescription{};
+}
+
 // Makes the pages shared and has the daemon map them. 0 or an errno value.
 int register_range(Mr& mr, std::uint64_t iova) {
-  auto description = describe_memory(address_of(mr), mr.base.length, mr.access);
+  auto description = describe(mr);
   if (!description) {
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
   }
@@ -51,7 +75,7 @@ int register_range(Mr& mr, std::uint64_t iova) {
     error = send_registration(of(mr.base.context)->client, head, *description, reply);
   }
   if (error != 0) {
-    release_memory(address_of(mr), mr.base.length, mr.access);
+    release(mr);
     return error;
   }
   mr.base.handle = reply.handle;
@@ -104,7 +128,7 @@ int ibv_dereg_mr(ibv_mr* base) {
   const int error = destroy_handle("ibv_dereg_mr", base->context, uroce::control::Command::kDeregMr,
                                    base->handle);
   if (error == 0) {
-    release_memory(address_of(*mr), base->length, mr->access);
+    release(*mr);
     delete mr;
   }
   return error;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "dataplane/abi/ring.h"
 #include "verbs_shim/client.h"
 #include "verbs_shim/mapping.h"
+#include "verbs_shim/memory/paging.h"
 #include "verbs_shim/registry.h"
 #include "verbs_shim/spin_lock.h"
 #include "verbs_shim/verbs.h"
@@ -39,8 +41,9 @@ struct Context {
   std::uint32_t workers;
   std::uint32_t ports;
   std::vector<std::uint32_t> arenas;  // handle + 1 of each that the daemon has; base.context.mutex
-  std::atomic<bool> death_announced;  // IBV_EVENT_DEVICE_FATAL was handed out
-  Context* next;                      // of all open contexts (fork.cc)
+  std::unique_ptr<PagingSession> paging;  // from the first region on demand; base.context.mutex
+  std::atomic<bool> death_announced;      // IBV_EVENT_DEVICE_FATAL was handed out
+  Context* next;                          // of all open contexts (fork.cc)
 };
 
 // A thread domain: the program's word that one thread at a time uses what it makes in it.

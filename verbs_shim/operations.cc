@@ -3,6 +3,7 @@
 #include "verbs_shim/operations.h"
 
 #include "verbs_shim/log.h"
+#include "verbs_shim/on_demand.h"
 
 namespace uroce::shim {
 namespace {
@@ -70,6 +71,7 @@ void fill_operations(Context& context) {
   ops.post_recv = post_recv;
 
   verbs_context& extended = context.base;
+  extended.advise_mr = advise_mr;
   extended.query_port = query_port;
   extended.query_device_ex = query_device_ex;
   extended.query_rt_values = query_rt_values;

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <string>
-#include <system_error>
 #include <utility>
 
 namespace uroce::shim {
@@ -36,17 +34,18 @@ struct Run {
 
 }  // namespace
 
-Result<ArenaFile> ArenaFile::make(std::uint64_t page_size) {
+ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   ArenaFile arena;
   arena.page_size_ = page_size;
+  arena.on_demand_ = on_demand;
   arena.memfd_.reset(::memfd_create("uroce-memory", flags_for(page_size)));
   struct stat status = {};
   const auto size = static_cast<off_t>(page_size == kPage ? kFileMax : kFileMax - page_size + 1);
   if (!arena.memfd_.valid() || ::ftruncate(arena.memfd_.get(), size) != 0 ||
       ::fcntl(arena.memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
       ::fstat(arena.memfd_.get(), &status) != 0) {
-    return Error{errno, std::string("no memfd for registered memory: ") +
-                            std::generic_category().message(errno)};
+    arena.memfd_.reset();
+    return arena;
   }
   arena.inode_ = status.st_ino;
   arena.device_major_ = major(status.st_dev);
@@ -77,10 +76,23 @@ Result<std::uint64_t> ArenaFile::take_slot(std::uint64_t address, std::uint64_t 
   return slot.first + shift;
 }
 
-void ArenaFile::punch(std::uint64_t offset, std::uint64_t length) {
-  // Failure costs memory, nothing else.
-  static_cast<void>(::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                static_cast<off_t>(offset), static_cast<off_t>(length)));
+std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length) const {
+  constexpr unsigned kAddressBits = 47;
+  constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
+  const std::uint64_t now = generation.load(std::memory_order_relaxed);
+  const std::uint64_t offset = now << kAddressBits | address;
+  // What an earlier mapping at these addresses has left there.
+  if (now >= kGenerations || punch(offset, length) != 0) {
+    return kNoPlace;
+  }
+  return offset;
+}
+
+int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
+  return ::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(offset), static_cast<off_t>(length)) == 0
+             ? 0
+             : errno;
 }
 
 // Slots that nothing maps any more belong to memory that the program has given back; they can't
@@ -90,11 +102,11 @@ void ArenaFile::punch(std::uint64_t offset, std::uint64_t length) {
 void ArenaFile::reclaim() {
   std::vector<Run> mapped;
   for (int pass = 0; pass < 2; ++pass) {
-    for (const MappedArea& area : MemoryMap::all()) {
+    for_each_area([&](const AreaRange& area) {
       if (owns(area)) {
         mapped.push_back({.first = area.offset, .end = area.offset + (area.end - area.start)});
       }
-    }
+    });
   }
   std::sort(mapped.begin(), mapped.end(),
             [](const Run& a, const Run& b) { return a.first < b.first; });
@@ -107,19 +119,56 @@ void ArenaFile::reclaim() {
                               [](const Run&r, std::uint64_t wanted) { return r.first < wanted; });
          run != mapped.end() && run->first < slot.end; ++run) {
       if (run->first > at) {
-        punch(at, run->first - at);
+        static_cast<void>(punch(at, run->first - at));  // failure costs memory, nothing else
       }
       in_use += run->end > at ? run->end - std::max(at, run->first) : 0;
       at = std::max(at, run->end);
       used = true;
     }
     if (at < slot.end) {
-      punch(at, slot.end - at);
+      static_cast<void>(punch(at, slot.end - at));
     }
     return !used;
   });
   taken_since_reclaim_ = 0;
   reclaim_at_ = std::max(kReclaimMin, in_use);
+}
+
+std::uint32_t ArenaList::find_or_make(std::uint64_t page_size, bool on_demand) {
+  const std::uint32_t count = size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (arenas_[i].page_size() == page_size && arenas_[i].on_demand() == on_demand &&
+        arenas_[i].intact()) {
+      return i;
+    }
+  }
+  if (count == kArenasMax) {
+    return kArenasMax;
+  }
+  arenas_[count] = ArenaFile::make(page_size, on_demand);
+  if (!arenas_[count].valid()) {
+    return kArenasMax;
+  }
+  count_.store(count + 1, std::memory_order_release);
+  return count;
+}
+
+std::uint32_t ArenaList::owner_of(const AreaRange& area) const {
+  const std::uint32_t count = size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (arenas_[i].owns(area)) {
+      return i;
+    }
+  }
+  return kArenasMax;
+}
+
+void ArenaList::clear() {
+  const std::uint32_t count = size();
+  count_.store(0, std::memory_order_release);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    arenas_[i] = ArenaFile();
+  }
 }
 
 }  // namespace uroce::shim

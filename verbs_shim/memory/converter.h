@@ -1,25 +1,11 @@
 #pragma once
 
-// Converts private pages into shared ones at the same addresses while other threads go on using
-// them. docs/memory.md shows the steps.
-//
-// The work is done by a thread of its own: everything else in the process may at that moment be
-// waiting for a page of the range, the heap included. That thread uses nothing but its stack and
-// its orders, which lie in a mapping of their own.
+// The thread that converts memory for whoever registers it.
 
-#include <cstdint>
+#include "verbs_shim/memory/conversion.h"
+#include "verbs_shim/memory/own_thread.h"
 
 namespace uroce::shim {
-
-// What to convert. REQUIRES: one mapping, private, without a file, whole pages of page_size.
-struct Conversion {
-  std::uint64_t start = 0;
-  std::uint64_t length = 0;
-  std::uint64_t page_size = 0;
-  int protection = 0;        // PROT_*, kept
-  int arena = -1;            // the memfd
-  std::uint64_t offset = 0;  // the place in it
-};
 
 class Converter {
  public:
@@ -27,18 +13,18 @@ class Converter {
   Converter(const Converter&) = delete;
   Converter& operator=(const Converter&) = delete;
 
-  // 0, or an errno value and nothing has changed. EPERM where writers can't be held. One caller at
-  // a time.
+  // As ConversionDesk::run. One caller at a time.
   int run(const Conversion& conversion);
 
   // In a fork's child, where the thread doesn't exist.
-  void forget() { desk_ = nullptr; }
+  void forget() { thread_.forget(); }
 
  private:
-  struct Desk;
-  static void* work(void* desk);
+  struct Office;
+  static void* work(void* office);
   bool start();
-  Desk* desk_ = nullptr;  // never unmapped: the thread lives as long as the process
+  OwnThread thread_;  // never joined: it lives as long as the process
+  Office* office_ = nullptr;
 };
 
 }  // namespace uroce::shim

@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "control/protocol.h"
+#include "verbs_shim/memory/memory_kind.h"
 #include "verbs_shim/memory/shared_file.h"
 
 namespace uroce::shim {
@@ -43,22 +43,6 @@ MemoryPiece piece_of(PieceKind kind, std::uint64_t first, std::uint64_t end) {
           .source = 0};
 }
 
-// The calling thread's own stack is left alone: a fork's child would run on it, and write into its
-// parent's, before it had a copy. So is the main stack, for the same reason.
-bool is_stack(const MappedArea& area) {
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  return area.name == "[stack]" || (here >= area.start && here < area.end);
-}
-
-// Private memory that no file is behind. Special mappings ([vdso]) have a name and no inode.
-bool is_private_memory(const MappedArea& area) {
-  const std::string_view name = area.name;
-  const bool huge = name.starts_with("/anon_hugepage") && area.page_size > kPage;
-  const bool plain = area.inode == 0 && area.page_size == kPage &&
-                     (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
-  return !area.shared && (huge || plain) && !is_stack(area);
-}
-
 }  // namespace
 
 Describer::Describer(SharingState& state, std::uint64_t address, std::uint64_t length,
@@ -69,21 +53,20 @@ Describer::Describer(SharingState& state, std::uint64_t address, std::uint64_t l
       writing_((access & kWriting) != 0) {}
 
 Result<MemoryDescription> Describer::run() {
-  state_.map.refresh();
+  MappedArea area;
   for (std::uint64_t at = first_; at < end_;) {
-    const auto area = state_.map.at_or_above(at);
-    if (!area || area->start > at) {
+    if (!state_.map.at_or_above(at, &area) || area.start > at) {
       return Error{EFAULT, "nothing is mapped at " + hexadecimal(at)};
     }
     // The rights that a kernel would pin the pages with.
-    if ((area->protection & (writing_ ? PROT_WRITE : PROT_READ)) == 0) {
+    if ((area.protection & (writing_ ? PROT_WRITE : PROT_READ)) == 0) {
       return Error{EFAULT, "the memory at " + hexadecimal(at) +
                                (writing_ ? " is mapped without PROT_WRITE, which the access "
                                            "flags need"
                                          : " is mapped without PROT_READ")};
     }
-    const std::uint64_t end = std::min(area->end, end_);
-    describe(*area, at, end);
+    const std::uint64_t end = std::min(same_kind_until(area, at), end_);
+    describe(area, at, end);
     at = end;
   }
   return std::move(description_);
@@ -93,19 +76,18 @@ void Describer::describe(const MappedArea& area, std::uint64_t first, std::uint6
   if (!state_.share) {
     return append(piece_of(PieceKind::kRemote, first, end));
   }
-  for (std::uint32_t i = 0; i < state_.arenas.size(); ++i) {
-    if (state_.arenas[i].owns(area)) {
-      MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
-      piece.offset = area.offset + (first - area.start);
-      piece.source = i;
-      return append(piece);
-    }
+  const std::uint32_t owner = state_.arenas.owner_of(area);
+  if (owner != ArenaList::kArenasMax) {
+    MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
+    piece.offset = area.offset + (first - area.start);
+    piece.source = owner;
+    return append(piece);
   }
-  // A System V segment's inode number is its identifier, which may be 0.
-  if (area.shared && area.name.starts_with('/')) {
+  const MemoryKind kind = kind_of(area, first, state_.map);
+  if (kind == MemoryKind::kFile) {
     return describe_file(area, first, end);
   }
-  if (!is_private_memory(area) || !convert(area, first, end)) {
+  if (kind != MemoryKind::kPrivate || !convert(area, first, end)) {
     append(piece_of(PieceKind::kRemote, first, end));
   }
 }
@@ -142,26 +124,12 @@ std::optional<std::uint32_t> Describer::descriptor_of(const MappedArea& area) {
   return static_cast<std::uint32_t>(passed_.size() - 1);
 }
 
-std::optional<std::uint32_t> Describer::arena_of(std::uint64_t page_size) {
-  for (std::uint32_t i = 0; i < state_.arenas.size(); ++i) {
-    if (state_.arenas[i].page_size() == page_size && state_.arenas[i].intact()) {
-      return i;
-    }
-  }
-  auto made = ArenaFile::make(page_size);
-  if (!made) {
-    return std::nullopt;
-  }
-  state_.arenas.push_back(std::move(*made));
-  return static_cast<std::uint32_t>(state_.arenas.size() - 1);
-}
-
 bool Describer::convert(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
-  const auto index = arena_of(area.page_size);
-  if (!index) {
+  const std::uint32_t index = state_.arenas.find_or_make(area.page_size, false);
+  if (index == ArenaList::kArenasMax) {
     return false;
   }
-  ArenaFile& arena = state_.arenas[*index];
+  ArenaFile& arena = state_.arenas[index];
   // Huge pages are larger than what registrations are rounded to.
   const std::uint64_t start = first / area.page_size * area.page_size;
   const std::uint64_t stop = (end + area.page_size - 1) / area.page_size * area.page_size;
@@ -174,14 +142,16 @@ bool Describer::convert(const MappedArea& area, std::uint64_t first, std::uint64
                               .page_size = area.page_size,
                               .protection = area.protection,
                               .arena = arena.descriptor(),
-                              .offset = *slot};
+                              .offset = *slot,
+                              .unwatched = false};  // the converter finds out
   if (state_.converter.run(conversion) != 0) {
-    arena.punch(*slot, conversion.length);
+    static_cast<void>(arena.punch(*slot, conversion.length));  // failure costs memory only
     return false;
   }
   MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
+  state_.watch.mark(start, stop);  // what it is now shows when the program unmaps it
   piece.offset = *slot + (first - start);
-  piece.source = *index;
+  piece.source = index;
   append(piece);
   return true;
 }

@@ -6,24 +6,14 @@
 #include <optional>
 #include <vector>
 
-#include "verbs_shim/memory/arena_file.h"
-#include "verbs_shim/memory/converter.h"
-#include "verbs_shim/memory/memory_map.h"
 #include "verbs_shim/memory/shared_memory.h"
+#include "verbs_shim/memory/sharing_state.h"
 
 namespace uroce::shim {
 
-// All that is remembered of a process' shared memory. Guarded by the mutex of shared_memory.cc.
-struct SharingState {
-  std::vector<ArenaFile> arenas;
-  Converter converter;
-  MemoryMap map;
-  bool share = true;  // UROCE_MEMORY is not "copy"
-};
-
 class Describer {
  public:
-  // REQUIRES: the range isn't empty and doesn't wrap.
+  // REQUIRES: the range isn't empty and doesn't wrap; state.mutex.
   Describer(SharingState& state, std::uint64_t address, std::uint64_t length, std::uint32_t access);
 
   Result<MemoryDescription> run();
@@ -32,7 +22,6 @@ class Describer {
   void describe(const MappedArea& area, std::uint64_t first, std::uint64_t end);
   void describe_file(const MappedArea& area, std::uint64_t first, std::uint64_t end);
   bool convert(const MappedArea& area, std::uint64_t first, std::uint64_t end);
-  std::optional<std::uint32_t> arena_of(std::uint64_t page_size);
   std::optional<std::uint32_t> descriptor_of(const MappedArea& area);
   void append(const abi::MemoryPiece& piece);
 

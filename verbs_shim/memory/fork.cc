@@ -10,8 +10,10 @@
 #include <algorithm>
 
 #include "dataplane/base/check.h"
-#include "verbs_shim/memory/describer.h"
+#include "verbs_shim/memory/kernel_calls.h"
+#include "verbs_shim/memory/memory_calls.h"
 #include "verbs_shim/memory/memory_limit.h"
+#include "verbs_shim/memory/sharing_state.h"
 
 namespace uroce::shim {
 namespace {
@@ -19,12 +21,13 @@ namespace {
 constexpr int kChildPatienceMs = 30'000;  // 1 GiB takes half a second
 constexpr std::uint64_t kPage = 4096;
 
-std::mutex* guard = nullptr;
 SharingState* sharing = nullptr;
-int copied_pipe[2] = {-1, -1};  // the child says when it has its copies; under `guard`
+unsigned fork_place = 0;
+Invalidations::Announced fork_announced;
+int copied_pipe[2] = {-1, -1};  // the child says when it has its copies; under the mutex
 
 // The child is alone in its copy of the process and must not touch the heap, which may be among
-// what it still shares: hence no containers and no MemoryMap here.
+// what it still shares: hence no containers here.
 
 void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t end = offset + length;
@@ -49,22 +52,27 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
 
 void make_private(const ArenaFile& arena, const AreaRange& area) {
   const int huge = arena.page_size() == kPage ? 0 : MAP_HUGETLB;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the program's, not of an object
-  auto* const start = reinterpret_cast<std::byte*>(area.start);
+  auto* const start = static_cast<std::byte*>(kernel::pointer(area.start));
   const std::uint64_t length = area.end - area.start;
   // Nobody else runs, so the range may be empty for a moment.
-  if (::mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge,
-             -1, 0) == MAP_FAILED) {
-    ::munmap(start, length);  // a crash of the child is better than a quiet write into the parent
+  if (kernel::mmap(start, length, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) == MAP_FAILED) {
+    kernel::munmap(start,
+                   length);  // a crash of the child is better than a quiet write into the parent
     return;
   }
   copy_extents(arena.descriptor(), start, area.offset, length);
-  ::mprotect(start, length, area.protection);
+  kernel::mprotect(start, length, area.protection);
 }
 
 void before_fork() {
-  guard->lock();
-  if (!sharing->arenas.empty() && ::pipe2(copied_pipe, O_CLOEXEC) != 0) {
+  sharing->mutex.lock();
+  // The child's copy is what memory was at the fork: nothing comes in on demand until it is made.
+  // There is no region on demand without the book.
+  fork_place = sharing->watch.enter(0, AddressWatch::kAddressEnd);
+  sharing->invalidations.announce(0, AddressWatch::kAddressEnd, control::InvalidateReason::kProtect,
+                                  &fork_announced);
+  if (sharing->arenas.size() != 0 && ::pipe2(copied_pipe, O_CLOEXEC) != 0) {
     copied_pipe[0] = copied_pipe[1] = -1;
   }
 }
@@ -79,34 +87,37 @@ void after_fork_in_parent() {
     ::close(copied_pipe[0]);
     copied_pipe[0] = copied_pipe[1] = -1;
   }
-  guard->unlock();
+  sharing->invalidations.finish(fork_announced);
+  sharing->watch.leave(fork_place);
+  sharing->mutex.unlock();
 }
 
 void after_fork_in_child() {
+  calls::stop_announcing();
   for_each_area([](const AreaRange& area) {
-    for (const ArenaFile& arena : sharing->arenas) {
-      if (arena.owns(area)) {
-        make_private(arena, area);
-      }
+    const std::uint32_t owner = sharing->arenas.owner_of(area);
+    if (owner != ArenaList::kArenasMax) {
+      make_private(sharing->arenas[owner], area);
     }
   });
   // From here on the heap is the child's own.
   sharing->arenas.clear();
   sharing->converter.forget();
   sharing->map.forget();
+  sharing->watch.reset();
+  sharing->invalidations.reset();
   forget_locked_memory();
   if (copied_pipe[0] >= 0) {
     ::close(copied_pipe[0]);
     ::close(copied_pipe[1]);
     copied_pipe[0] = copied_pipe[1] = -1;
   }
-  guard->unlock();
+  sharing->mutex.unlock();
 }
 
 }  // namespace
 
-void keep_forks_apart(std::mutex& mutex, SharingState& state) {
-  guard = &mutex;
+void keep_forks_apart(SharingState& state) {
   sharing = &state;
   UROCE_CHECK(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0);
 }

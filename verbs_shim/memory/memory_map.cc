@@ -4,13 +4,10 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
-#include <utility>
 
 namespace uroce::shim {
 namespace {
@@ -48,7 +45,9 @@ int protection_of(bool readable, bool writable, bool executable) {
   return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
 }
 
-// /proc/self/maps has no page sizes, so private huge pages are looked up where they are told.
+// /proc/self/maps has no page sizes, so private huge pages are looked up where they are told. Only
+// kernels before 6.11 come here; stdio's buffer is the one use of the heap, and no thread that may
+// not use it is started there (paging.cc).
 std::uint64_t huge_page_size_at(std::uint64_t start) {
   std::FILE* const file = std::fopen("/proc/self/smaps", "re");
   if (file == nullptr) {
@@ -81,100 +80,98 @@ bool parse_line(const char* line, AreaRange* area, int* name_at) {
   return fields == 7;
 }
 
-MappedArea from_query(const ProcmapQuery& query, const char* name) {
-  MappedArea area;
-  area.start = query.vma_start;
-  area.end = query.vma_end;
-  area.offset = query.vma_offset;
-  area.inode = query.inode;
-  area.device_major = query.dev_major;
-  area.device_minor = query.dev_minor;
-  area.protection =
-      protection_of((query.vma_flags & kReadable) != 0, (query.vma_flags & kWritable) != 0,
-                    (query.vma_flags & kExecutable) != 0);
-  area.shared = (query.vma_flags & kShared) != 0;
-  area.page_size = query.vma_page_size;
-  area.name = query.vma_name_size == 0 ? "" : name;
-  return area;
+void keep_name(MappedArea* area, const char* name) {
+  const std::size_t length = std::strlen(name);
+  area->name_bytes[0] = '\0';
+  if (length < MappedArea::kNameMax) {
+    std::memcpy(area->name_bytes, name, length + 1);
+  }
 }
-
-}  // namespace
-
-namespace {
 
 // 0 and the area, ENOENT, or why the kernel can't say.
 int query_area(int file, std::uint64_t address, MappedArea* area) {
-  char name[4096];
   ProcmapQuery query = {};
   query.size = sizeof(query);
   query.query_flags = kCoveringOrNext;
   query.query_addr = address;
-  query.vma_name_size = sizeof(name);
-  query.vma_name_addr = reinterpret_cast<std::uintptr_t>(name);
+  query.vma_name_size = MappedArea::kNameMax;
+  query.vma_name_addr = reinterpret_cast<std::uintptr_t>(area->name_bytes);
   if (::ioctl(file, kProcmapQuery, &query) != 0) {
-    return errno;
+    if (errno != ENAMETOOLONG) {
+      return errno;
+    }
+    query.vma_name_size = 0;
+    query.vma_name_addr = 0;
+    if (::ioctl(file, kProcmapQuery, &query) != 0) {
+      return errno;
+    }
   }
-  *area = from_query(query, name);
+  if (query.vma_name_size == 0) {
+    area->name_bytes[0] = '\0';
+  }
+  area->start = query.vma_start;
+  area->end = query.vma_end;
+  area->offset = query.vma_offset;
+  area->inode = query.inode;
+  area->device_major = query.dev_major;
+  area->device_minor = query.dev_minor;
+  area->protection =
+      protection_of((query.vma_flags & kReadable) != 0, (query.vma_flags & kWritable) != 0,
+                    (query.vma_flags & kExecutable) != 0);
+  area->shared = (query.vma_flags & kShared) != 0;
+  area->page_size = query.vma_page_size;
   return 0;
 }
 
 }  // namespace
 
-std::optional<MappedArea> MemoryMap::at_or_above(std::uint64_t address) {
+bool MemoryMap::query(std::uint64_t address, MappedArea* area, bool* found) {
+  int failed = query_area(file_.get(), address, area);
+  if (failed != 0 && failed != ENOENT) {
+    // Not open yet; or the program has closed what it didn't know, so the number isn't ours.
+    static_cast<void>(file_.release());
+    file_.reset(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    failed = query_area(file_.get(), address, area);
+  }
+  *found = failed == 0;
+  return failed == 0 || failed == ENOENT;
+}
+
+bool MemoryMap::at_or_above(std::uint64_t address, MappedArea* area) {
   if (by_query_) {
-    MappedArea area;
-    int failed = query_area(file_.get(), address, &area);
-    if (failed != 0 && failed != ENOENT) {
-      // Not open yet; or the program has closed what it didn't know, so the number isn't ours.
-      static_cast<void>(file_.release());
-      file_.reset(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-      failed = query_area(file_.get(), address, &area);
-    }
-    if (failed == 0) {
-      return area;
-    }
-    if (failed == ENOENT) {
-      return std::nullopt;
+    bool found = false;
+    if (query(address, area, &found)) {
+      return found;
     }
     by_query_ = false;
     file_.reset();
   }
-  if (areas_.empty()) {
-    areas_ = all();
+  struct Search {
+    std::uint64_t address;
+    MappedArea* area;
+    bool found;
+  } search{.address = address, .area = area, .found = false};
+  detail::read_maps(
+      [](void* context, const AreaRange& one, const char* name) {
+        auto& wanted = *static_cast<Search*>(context);
+        if (one.end <= wanted.address) {
+          return true;
+        }
+        static_cast<AreaRange&>(*wanted.area) = one;
+        keep_name(wanted.area, name);
+        wanted.found = true;
+        return false;
+      },
+      &search);
+  if (search.found) {
+    area->page_size =
+        area->name().starts_with(kPrivateHugePages) ? huge_page_size_at(area->start) : kPage;
   }
-  const auto found =
-      std::upper_bound(areas_.begin(), areas_.end(), address,
-                       [](std::uint64_t wanted, const MappedArea& a) { return wanted < a.end; });
-  if (found == areas_.end()) {
-    return std::nullopt;
-  }
-  if (found->name.starts_with(kPrivateHugePages)) {
-    found->page_size = huge_page_size_at(found->start);
-  }
-  return *found;
+  return search.found;
 }
 
-std::vector<MappedArea> MemoryMap::all() {
-  std::vector<MappedArea> areas;
-  std::FILE* const file = std::fopen("/proc/self/maps", "re");
-  if (file == nullptr) {
-    return areas;
-  }
-  char line[4608];  // a path, and what stands before it
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
-    MappedArea area;
-    int name_at = 0;
-    if (parse_line(line, &area, &name_at)) {
-      area.page_size = kPage;
-      area.name = std::string_view(line + name_at, std::strcspn(line + name_at, "\n"));
-      areas.push_back(std::move(area));
-    }
-  }
-  std::fclose(file);
-  return areas;
-}
-
-void for_each_area(void (*visit)(const AreaRange&)) {
+void detail::read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
+                       void* context) {
   const UniqueFd file(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   char buffer[16'384];  // longer than any line
   std::size_t held = 0;
@@ -190,8 +187,8 @@ void for_each_area(void (*visit)(const AreaRange&)) {
       *newline = '\0';
       AreaRange area;
       int name_at = 0;
-      if (parse_line(line, &area, &name_at)) {
-        visit(area);
+      if (parse_line(line, &area, &name_at) && !visit(context, area, line + name_at)) {
+        return;
       }
       line = newline + 1;
     }

@@ -1,12 +1,13 @@
 #pragma once
 
-// What is mapped where in this process, as the kernel says. Asked afresh at each registration,
-// because the program maps and unmaps as it likes, past any book that we could keep.
+// What is mapped where in this process, as the kernel says. Asked afresh each time, because the
+// program maps and unmaps as it likes, past any book that we could keep.
+//
+// Nothing here uses the heap: it is asked by threads that the heap may be waiting for, and by a
+// fork's child.
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "dataplane/base/unique_fd.h"
 
@@ -25,35 +26,52 @@ struct AreaRange {
 };
 
 struct MappedArea : AreaRange {
+  static constexpr std::size_t kNameMax = 1024;
+
   std::uint64_t page_size = 0;
-  std::string name;  // the file's path, or [heap], [stack], [vdso] ...
+  char name_bytes[kNameMax] = {};  // empty where it is longer
+
+  // The file's path, or [heap], [stack], [vdso] ...
+  [[nodiscard]] std::string_view name() const { return name_bytes; }
 };
 
-// Visits all mappings, ascending, without touching the heap: for a fork's child.
-void for_each_area(void (*visit)(const AreaRange&));
+// Visits all mappings, ascending. Not a snapshot: one that moves meanwhile can be missed.
+template <typename Visit>  // void(const AreaRange&)
+void for_each_area(Visit visit);
 
 class MemoryMap {
  public:
-  // by_query: ask for single areas where the kernel can (6.11); else all are read.
+  // by_query: ask for single areas where the kernel can (6.11); else all are read, each time.
   explicit MemoryMap(bool by_query = true) : by_query_(by_query) {}
 
-  // The area at `address`, else the next above it; nothing where there is none.
-  [[nodiscard]] std::optional<MappedArea> at_or_above(std::uint64_t address);
-
-  // Before a new question: what an older kernel was read from isn't true for long.
-  void refresh() { areas_.clear(); }
+  // The area at `address`, else the next above it. False where there is none.
+  bool at_or_above(std::uint64_t address, MappedArea* area);
 
   // In a fork's child: the file shows the parent's memory.
   void forget() { file_.reset(); }
 
-  // All areas, ascending. Not a snapshot: an area that moves meanwhile can be missed.
-  [[nodiscard]] static std::vector<MappedArea> all();
-
  private:
+  bool query(std::uint64_t address, MappedArea* area, bool* found);
+
   // /proc/self/maps, for the ioctl. Kept open, because opening it costs more than all the rest.
   UniqueFd file_;
   bool by_query_;
-  std::vector<MappedArea> areas_;  // where not by_query_
 };
+
+namespace detail {
+// Calls `visit` for each line of /proc/self/maps, until it says false. `name` is nullptr-ended.
+void read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
+               void* context);
+}  // namespace detail
+
+template <typename Visit>
+void for_each_area(Visit visit) {
+  detail::read_maps(
+      [](void* context, const AreaRange& area, const char*) {
+        (*static_cast<Visit*>(context))(area);
+        return true;
+      },
+      &visit);
+}
 
 }  // namespace uroce::shim

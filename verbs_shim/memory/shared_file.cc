@@ -1,9 +1,10 @@
 #include "verbs_shim/memory/shared_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cinttypes>
 #include <cstdio>
@@ -36,27 +37,36 @@ UniqueFd open_map_file(const MappedArea& area, bool writable) {
   return open_if_same(path, area, writable);
 }
 
-// Programs often keep the descriptor that they mapped.
+// Programs often keep the descriptor that they mapped. Read by the system call, because opendir()
+// uses the heap.
 UniqueFd duplicate_own(const MappedArea& area, bool writable) {
-  DIR* const directory = ::opendir("/proc/self/fd");
-  UniqueFd found;
-  if (directory == nullptr) {
-    return found;
-  }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the directory stream is ours alone
-  while (const dirent* entry = ::readdir(directory)) {
-    const int descriptor = std::atoi(entry->d_name);
-    if (entry->d_name[0] == '.' || !is_file_of(descriptor, area)) {
-      continue;
+  struct Entry {  // struct linux_dirent64
+    std::uint64_t inode;
+    std::int64_t offset;
+    std::uint16_t length;
+    std::uint8_t type;
+    char name[];
+  };
+  const UniqueFd directory(::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  alignas(Entry) char buffer[4096];
+  for (;;) {
+    const long got = ::syscall(SYS_getdents64, directory.get(), buffer, sizeof(buffer));
+    if (got <= 0) {
+      return {};
     }
-    const int mode = ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
-    if (mode == O_RDWR || (!writable && mode == O_RDONLY)) {
-      found.reset(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-      break;
+    for (long at = 0; at < got;) {
+      const auto* const entry = reinterpret_cast<const Entry*>(buffer + at);
+      at += entry->length;
+      const int descriptor = std::atoi(entry->name);
+      if (entry->name[0] == '.' || !is_file_of(descriptor, area)) {
+        continue;
+      }
+      const int mode = ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
+      if (mode == O_RDWR || (!writable && mode == O_RDONLY)) {
+        return UniqueFd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+      }
     }
   }
-  ::closedir(directory);
-  return found;
 }
 
 }  // namespace
@@ -66,8 +76,8 @@ UniqueFd open_shared_file(const MappedArea& area, bool writable) {
   if (!file.valid()) {
     file = duplicate_own(area, writable);
   }
-  if (!file.valid() && area.name.starts_with('/')) {
-    file = open_if_same(area.name.c_str(), area, writable);
+  if (!file.valid() && area.name().starts_with('/')) {
+    file = open_if_same(area.name_bytes, area, writable);
   }
   return file;
 }

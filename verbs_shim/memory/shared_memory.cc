@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <string_view>
 
 #include "dataplane/base/check.h"
@@ -19,23 +20,20 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
 constexpr const char* kMemoryVariable = "UROCE_MEMORY";
 
-std::mutex mutex;  // guards the state, and is held while the process forks
+}  // namespace
 
-// Never destroyed: the program may register memory until its very end.
 SharingState& sharing_state() {
   static SharingState& state = *new SharingState;
   static const bool once = [] {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, under the mutex
     const char* const chosen = std::getenv(kMemoryVariable);
     state.share = chosen == nullptr || std::string_view(chosen) != "copy";
-    keep_forks_apart(mutex, state);
+    keep_forks_apart(state);
     return true;
   }();
   static_cast<void>(once);
   return state;
 }
-
-}  // namespace
 
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
                                           std::uint32_t access) {
@@ -48,9 +46,12 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
       return charge.error();
     }
   }
-  const std::lock_guard lock(mutex);
-  auto description = Describer(sharing_state(), address, length, access).run();
-  if (!description && charged) {
+  SharingState& state = sharing_state();
+  const std::lock_guard lock(state.mutex);
+  auto description = Describer(state, address, length, access).run();
+  if (description && charged) {
+    state.pinned_regions.fetch_add(1, std::memory_order_relaxed);
+  } else if (charged) {
     uncharge_locked_memory(address, length);
   }
   return description;
@@ -58,19 +59,23 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
 
 void release_memory(std::uint64_t address, std::uint64_t length, std::uint32_t access) {
   if ((access & kOnDemand) == 0) {
+    sharing_state().pinned_regions.fetch_sub(1, std::memory_order_relaxed);
     uncharge_locked_memory(address, length);
   }
 }
 
 Arena arena(std::uint32_t index) {
-  const std::lock_guard lock(mutex);
-  const SharingState& state = sharing_state();
+  SharingState& state = sharing_state();
+  const std::lock_guard lock(state.mutex);
   UROCE_CHECK(index < state.arenas.size());
   return {.descriptor = state.arenas[index].descriptor(),
           .page_size = state.arenas[index].page_size()};
 }
 
 void allow_daemon(int daemon_pid) {
+  // The handlers for forks have to come before those of the shim's other parts, because in a child
+  // those must find memory of its own.
+  static_cast<void>(sharing_state());
   // Refused where there is no Yama, which is as good.
   static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
 }

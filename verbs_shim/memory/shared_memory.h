@@ -42,8 +42,9 @@ void release_memory(std::uint64_t address, std::uint64_t length, std::uint32_t a
 // REQUIRES: `index` came in a description of this process.
 Arena arena(std::uint32_t index);
 
-// Lets the daemon open our /proc/PID/mem where Yama would forbid it. Once a session, before any
-// kRemote; the last daemon wins, because the kernel keeps one.
+// Before anything else of this header: lets the daemon open our /proc/PID/mem where Yama would
+// forbid it. Once a session, before any kRemote; the last daemon wins, because the kernel keeps
+// one.
 void allow_daemon(int daemon_pid);
 
 }  // namespace uroce::shim

@@ -160,11 +160,11 @@ TEST(Life, ForkedChildHasItsOwn) {
       untouched[i] = 99;
     }
     bool read_only = false;
-    for (const shim::MappedArea& area : shim::MemoryMap::all()) {
+    shim::for_each_area([&](const shim::AreaRange& area) {
       if (number_of(constant) >= area.start && number_of(constant) < area.end) {
         read_only = area.protection == PROT_READ && !area.shared;
       }
-    }
+    });
     return read_only ? 0 : 2;
   });
   EXPECT_EQ(failed, 0);

@@ -1,0 +1,151 @@
+#include "verbs_shim/memory/address_watch.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "verbs_shim/memory/kernel_calls.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr unsigned kBits = 64;
+constexpr std::uint64_t kWords = AddressWatch::kAddressEnd / AddressWatch::kChunk / kBits;
+
+// The bits from `first` to `last` that lie in the word.
+std::uint64_t mask_of(std::uint64_t word, std::uint64_t first, std::uint64_t last) {
+  const std::uint64_t from = std::max(first, word * kBits) % kBits;
+  const std::uint64_t to = std::min(last, word * kBits + kBits - 1) % kBits;
+  return (~std::uint64_t{0} << from) & (~std::uint64_t{0} >> (kBits - 1 - to));
+}
+
+}  // namespace
+
+bool AddressWatch::open() {
+  if (book_ != nullptr) {
+    return true;
+  }
+  void* const book = kernel::mmap(nullptr, kWords * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (book == MAP_FAILED) {
+    return false;
+  }
+  book_ = static_cast<std::atomic<std::uint64_t>*>(book);
+  return true;
+}
+
+bool AddressWatch::claim_overlaps(std::uint64_t start, std::uint64_t end) const {
+  const std::uint64_t claim_end = claim_end_.load(std::memory_order_seq_cst);
+  return claim_end != 0 && claim_start_.load(std::memory_order_seq_cst) < end && start < claim_end;
+}
+
+unsigned AddressWatch::enter(std::uint64_t start, std::uint64_t end) {
+  unsigned place = 0;
+  while (changers_[place].taken.exchange(true, std::memory_order_acquire)) {
+    if (++place == kChangersMax) {
+      place = 0;
+      ::sched_yield();
+    }
+  }
+  changers_[place].start.store(start, std::memory_order_seq_cst);
+  changers_[place].end.store(end, std::memory_order_seq_cst);
+  for (;;) {
+    const std::uint32_t seen = unclaims_.count();
+    if (!claim_overlaps(start, end)) {
+      return place;
+    }
+    unclaims_.wait(seen);
+  }
+}
+
+void AddressWatch::leave(unsigned place) {
+  changers_[place].end.store(0, std::memory_order_seq_cst);
+  changers_[place].taken.store(false, std::memory_order_release);
+  departures_.happened();
+}
+
+bool AddressWatch::described(std::uint64_t start, std::uint64_t end) const {
+  const std::uint64_t stop = std::min(end, kAddressEnd);
+  if (book_ == nullptr || start >= stop) {
+    return false;
+  }
+  const std::uint64_t first = start / kChunk;
+  const std::uint64_t last = (stop - 1) / kChunk;
+  for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
+    if ((book_[word].load(std::memory_order_seq_cst) & mask_of(word, first, last)) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void AddressWatch::mark(std::uint64_t start, std::uint64_t end) {
+  const std::uint64_t stop = std::min(end, kAddressEnd);
+  if (book_ == nullptr || start >= stop) {
+    return;
+  }
+  const std::uint64_t first = start / kChunk;
+  const std::uint64_t last = (stop - 1) / kChunk;
+  for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
+    book_[word].fetch_or(mask_of(word, first, last), std::memory_order_seq_cst);
+  }
+}
+
+void AddressWatch::forget(std::uint64_t start, std::uint64_t end) {
+  const std::uint64_t stop = std::min(end, kAddressEnd);
+  const std::uint64_t first = (start + kChunk - 1) / kChunk;
+  if (book_ == nullptr || stop / kChunk <= first) {
+    return;
+  }
+  const std::uint64_t last = stop / kChunk - 1;
+  for (std::uint64_t word = first / kBits; word <= last / kBits; ++word) {
+    const std::uint64_t mask = mask_of(word, first, last);
+    if ((book_[word].load(std::memory_order_relaxed) & mask) != 0) {  // leave zero pages alone
+      book_[word].fetch_and(~mask, std::memory_order_seq_cst);
+    }
+  }
+}
+
+bool AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
+  mark(start, end);
+  claim_start_.store(start, std::memory_order_seq_cst);
+  claim_end_.store(end, std::memory_order_seq_cst);
+  for (const Changer& changer : changers_) {
+    const std::uint64_t other_end = changer.end.load(std::memory_order_seq_cst);
+    if (other_end != 0 && changer.start.load(std::memory_order_seq_cst) < end &&
+        start < other_end) {
+      unclaim();
+      return false;
+    }
+  }
+  return true;
+}
+
+void AddressWatch::unclaim() {
+  claim_end_.store(0, std::memory_order_seq_cst);
+  unclaims_.happened();
+}
+
+// Any departure is worth a look; changers are quick.
+void AddressWatch::wait_for_changers() {
+  const std::uint32_t seen = departures_.count();
+  for (const Changer& changer : changers_) {
+    if (changer.end.load(std::memory_order_seq_cst) != 0) {
+      return departures_.wait(seen);
+    }
+  }
+}
+
+void AddressWatch::reset() {
+  for (Changer& changer : changers_) {
+    changer.end.store(0, std::memory_order_relaxed);
+    changer.taken.store(false, std::memory_order_relaxed);
+  }
+  claim_end_.store(0, std::memory_order_relaxed);
+  if (book_ != nullptr) {
+    // Empty again: nothing of the child's was described to anybody.
+    kernel::madvise(book_, kWords * sizeof(std::uint64_t), MADV_DONTNEED);
+  }
+}
+
+}  // namespace uroce::shim

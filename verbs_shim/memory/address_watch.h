@@ -1,0 +1,67 @@
+#pragma once
+
+// Who is changing which addresses just now, and which addresses anybody was told about.
+//
+// The program's threads change mappings (memory_calls.cc) while helper threads of ours look at them
+// and convert them (paging_helper.cc). Two rules keep them apart:
+//   a changer enters its range in a list before it looks whether the range was ever described;
+//   a helper marks a range as described before it looks what lies there.
+// So one of the two sees the other. The helper gives way: it withdraws, waits and begins again.
+// Nothing here allocates, and only the kernel's futex is waited on.
+
+#include <atomic>
+#include <cstdint>
+
+#include "verbs_shim/memory/wake_word.h"
+
+namespace uroce::shim {
+
+class AddressWatch {
+ public:
+  static constexpr std::uint64_t kChunk = 2ULL << 20U;
+  static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
+  static constexpr unsigned kChangersMax = 64;
+
+  // Before anything else. False: no memory for the book.
+  bool open();
+
+  // A changer: from enter() to leave() no helper looks at the range. Waits for a helper that is at
+  // it, and for a place in the list. Returns the place.
+  unsigned enter(std::uint64_t start, std::uint64_t end);
+  void leave(unsigned place);
+  // Whether any of it was described. REQUIRES: entered.
+  [[nodiscard]] bool described(std::uint64_t start, std::uint64_t end) const;
+  // The range is unmapped: whole chunks of it were never described. REQUIRES: entered.
+  void forget(std::uint64_t start, std::uint64_t end);
+
+  // A helper, one at a time. False: the range is being changed, or somebody waits for it; wait and
+  // try again, holding nothing that a changer could wait for.
+  bool claim(std::uint64_t start, std::uint64_t end);
+  void unclaim();
+  void wait_for_changers();
+  // Marks a range that is described already.
+  void mark(std::uint64_t start, std::uint64_t end);
+
+  // In a fork's child.
+  void reset();
+
+ private:
+  struct Changer {
+    std::atomic<bool> taken{false};
+    // Sequentially consistent: the changer's store to `end`, then its look at the claim and the
+    // book; the helper's store to the book and the claim, then its look at `end`.
+    std::atomic<std::uint64_t> start{0};
+    std::atomic<std::uint64_t> end{0};  // 0: nobody
+  };
+
+  [[nodiscard]] bool claim_overlaps(std::uint64_t start, std::uint64_t end) const;
+
+  std::atomic<std::uint64_t>* book_ = nullptr;  // a bit for each chunk of the address space
+  Changer changers_[kChangersMax];
+  WakeWord departures_;                        // of changers
+  std::atomic<std::uint64_t> claim_start_{0};  // as Changer::start, end
+  std::atomic<std::uint64_t> claim_end_{0};
+  WakeWord unclaims_;
+};
+
+}  // namespace uroce::shim

@@ -1,0 +1,73 @@
+#pragma once
+
+// One change that the program makes to its mappings, from before its system call until after it:
+// the daemons are told where they were told of the range before, and helpers keep off.
+
+#include <signal.h>
+
+#include <cstdint>
+
+#include "control/paging_protocol.h"
+#include "verbs_shim/memory/invalidations.h"
+#include "verbs_shim/memory/sharing_state.h"
+
+namespace uroce::shim {
+
+// Signals blocked as long as it lives: a handler that frees memory must not find us half-way.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+class Change {
+ public:
+  Change(SharingState& state, const void* address, std::uint64_t length,
+         control::InvalidateReason reason);
+  ~Change();  // leaves errno as it is
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+  // Whether the daemon was ever told of any of it. If not, nothing of it is converted either.
+  [[nodiscard]] bool described() const { return described_; }
+  // The range is unmapped.
+  void forget() { state_.watch.forget(start_, end_); }
+
+  [[nodiscard]] std::uint64_t start() const { return start_; }
+  [[nodiscard]] std::uint64_t end() const { return end_; }
+
+ private:
+  SignalsBlocked signals_;
+  SharingState& state_;
+  std::uint64_t start_;
+  std::uint64_t end_;
+  unsigned place_;
+  bool described_;
+  Invalidations::Announced announced_;
+};
+
+// The places in arenas that a range maps, collected before it is unmapped.
+class ArenaRuns {
+ public:
+  ArenaRuns(SharingState& state, std::uint64_t start, std::uint64_t end);
+  // Gives their pages back. Where there are more runs than fit, the rest stays until its place is
+  // used again.
+  void punch() const;
+
+ private:
+  static constexpr unsigned kRunsMax = 64;
+  struct Run {
+    std::uint32_t arena;
+    std::uint64_t offset, length;
+  };
+  SharingState& state_;
+  Run runs_[kRunsMax];
+  unsigned count_ = 0;
+};
+
+}  // namespace uroce::shim

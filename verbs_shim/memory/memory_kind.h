@@ -1,0 +1,20 @@
+#pragma once
+
+// What a mapping is, as far as sharing it goes. docs/memory.md has the table.
+
+#include "verbs_shim/memory/memory_map.h"
+
+namespace uroce::shim {
+
+enum class MemoryKind : std::uint8_t {
+  kPrivate,  // can be converted
+  kFile,     // shared already, by its file
+  kOther,    // stacks, .data, private files, special mappings: only the slow way
+};
+
+// The kind of the area's memory from `first` to same_kind_until(). `map`, to see what lies below:
+// stacks of threads are known by their guards. REQUIRES: `first` lies in the area.
+MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map);
+std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first);
+
+}  // namespace uroce::shim

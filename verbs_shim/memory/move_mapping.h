@@ -1,0 +1,22 @@
+#pragma once
+
+// mremap for memory of which parts have been converted. The kernel moves only what is one mapping,
+// and would let converted memory grow into its neighbours' places in the arena.
+
+#include "verbs_shim/memory/sharing_state.h"
+
+namespace uroce::shim {
+
+struct Move {
+  std::uint64_t address;
+  std::uint64_t old_length;
+  std::uint64_t new_length;
+  int flags;  // MREMAP_*
+  std::uint64_t wanted;
+};
+
+// As mremap: the new address, or MAP_FAILED and errno. REQUIRES: both ranges are kept from helpers
+// and were announced (change.h).
+void* move_mapping(SharingState& state, const Move& move);
+
+}  // namespace uroce::shim

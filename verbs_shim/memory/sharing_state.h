@@ -1,0 +1,34 @@
+#pragma once
+
+// All that is remembered of a process' shared memory.
+
+#include <atomic>
+#include <mutex>
+
+#include "verbs_shim/memory/address_watch.h"
+#include "verbs_shim/memory/arena_file.h"
+#include "verbs_shim/memory/converter.h"
+#include "verbs_shim/memory/invalidations.h"
+#include "verbs_shim/memory/memory_map.h"
+
+namespace uroce::shim {
+
+struct SharingState {
+  // Guards what stands before `watch`, and is held while the process forks. Whoever holds it may
+  // use the heap, unless he has claimed addresses of the watch.
+  std::mutex mutex;
+  ArenaList arenas;
+  Converter converter;
+  MemoryMap map;
+  bool share = true;  // UROCE_MEMORY is not "copy"
+
+  AddressWatch watch;
+  Invalidations invalidations;
+  // Registrations that aren't on demand. A counter, which orders nothing.
+  std::atomic<std::uint64_t> pinned_regions{0};
+};
+
+// One per process. Never destroyed: the program may register memory until its very end.
+SharingState& sharing_state();
+
+}  // namespace uroce::shim
