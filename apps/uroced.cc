@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "apps/uroced_console.h"
 #include "control/clean_environment.h"
 #include "control/daemon.h"
 #include "control/notify.h"
@@ -41,6 +42,11 @@ int main(int argc, char** argv) {
     return fail(daemon.error());
   }
   notify_ready(line->options.ready_descriptor);
+  if (line->options.console) {
+    if (const auto started = uroce::start_console(line->options.socket); !started) {
+      return fail(started.error());
+    }
+  }
   (*daemon)->run();
   return 0;
 }

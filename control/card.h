@@ -37,8 +37,8 @@ class Numbers {
   // Numbers whose low 16 bits are at least `first`. `count_max` of them at a time.
   Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed);
 
-  // 0: all are taken.
-  std::uint32_t take(const Owner& owner);
+  // 0: all are taken; with `chosen`, that number (or one of its low 16 bits) is.
+  std::uint32_t take(const Owner& owner, std::uint32_t chosen = 0);
   void release(std::uint32_t number) { owners_.erase(number & 0xFFFFU); }
   [[nodiscard]] const Owner* find(std::uint32_t number) const;
   [[nodiscard]] std::size_t count() const { return owners_.size(); }
@@ -83,6 +83,7 @@ class Card {
   Totals totals;
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;
+  bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers
 
   // Time for everything in control; tests put their own.
   std::function<Time()> clock;

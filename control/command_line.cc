@@ -126,6 +126,8 @@ void Parser::add_daemon_flags() {
   add("--vendor-id", "N", "what ibv_query_device reports", numeric(value::set_vendor_id, target));
   add("--vendor-part-id", "N", "what ibv_query_device reports (4119)",
       numeric(value::set_vendor_part_id, target));
+  app_.add_flag("--console", options_.console,
+                "read debugging commands from standard input; ends at its end (uroce-console(1))");
   app_.add_flag("--telemetry", options_.telemetry, "open DPDK's telemetry socket");
   app_.set_version_flag("--version", "uroced 0.1.0");
 }

@@ -48,6 +48,8 @@ constexpr CommandRule kRules[] = {
     {Command::kCmOpenChannel, "open event channel", kBare, false, 0, false, cm_open_channel},
     {Command::kCmCloseChannel, "close event channel", kHandle, false, 0, false, cm_close_channel},
     {Command::kCmCommand, "rdma_cm command", sizeof(CmCommandRequest), true, 0, false, cm_command},
+    {Command::kChooseNumbers, "choose numbers", sizeof(ChooseNumbersRequest), false, 0, true,
+     choose_numbers},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };
 

@@ -29,6 +29,7 @@ Result<Outcome> query_device(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_port(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_gid(Session& session, Request& request, Reply* reply);
 Result<Outcome> report_status(Session& session, Request& request, Reply* reply);
+Result<Outcome> choose_numbers(Session& session, Request& request, Reply* reply);
 
 // Memory (commands_memory.cc)
 Result<Outcome> alloc_pd(Session& session, Request& request, Reply* reply);

@@ -91,6 +91,16 @@ Result<Outcome> query_gid(Session& session, Request& request, Reply* reply) {
   return Outcome::kReply;
 }
 
+Result<Outcome> choose_numbers(Session& session, Request& request, Reply* /*reply*/) {
+  const auto body = request.as<ChooseNumbersRequest>();
+  if (!session.card().numbers_may_be_chosen) {
+    return Error{EPERM, "numbers may be chosen only of a daemon that runs with --console"};
+  }
+  session.chosen_qpn = body.qpn;
+  session.chosen_key = body.key;
+  return Outcome::kReply;
+}
+
 Result<Outcome> report_status(Session& session, Request& /*request*/, Reply* reply) {
   const std::string text = status_text(session.card());
   const auto bytes = std::as_bytes(std::span(text));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "control/commands.h"
 
@@ -136,7 +137,8 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
     return region.error();
   }
   const std::uint32_t remote_pieces = (*region)->remote_pieces();
-  const auto key = session.card().keys().add(std::move(*region));
+  const auto key =
+      session.card().keys().add(std::move(*region), std::exchange(session.chosen_key, 0));
   if (!key) {
     return key.error();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "control/commands.h"
 #include "control/qp_states.h"
@@ -160,10 +161,14 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   }
   const auto slot = session.take_slot();
   Card& card = session.card();
-  answer.qpn = slot ? card.qpns.take({&session, 0}) : 0;
+  const std::uint32_t chosen = std::exchange(session.chosen_qpn, 0);
+  answer.qpn = slot ? card.qpns.take({&session, 0}, chosen) : 0;
   if (answer.qpn == 0) {
     if (slot) {
       session.free_slot(*slot);
+    }
+    if (chosen != 0) {
+      return Error{EBUSY, "queue pair number " + std::to_string(chosen) + " can't be had"};
     }
     return Error{ENOMEM, "all " + std::to_string(kQpsMax) + " queue pairs are taken"};
   }

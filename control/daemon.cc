@@ -169,6 +169,7 @@ Status Daemon::start_engine() {
 
 Status Daemon::add_devices() {
   card_ = std::make_unique<Card>(*engine_, *keys_, status_);
+  card_->numbers_may_be_chosen = options_.console;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DaemonPort& wanted = options_.ports[i];
     card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,

@@ -32,6 +32,7 @@ struct DaemonOptions {
   std::string pid_file;
   int ready_descriptor = -1;
   bool telemetry = false;
+  bool console = false;
   std::vector<std::string> eal_arguments;
 };
 

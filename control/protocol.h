@@ -64,6 +64,7 @@ enum class Command : std::uint32_t {
   kAttachMulticast = 160,
   kDetachMulticast,
   kStatus = 1000,  // for the uroce tool: JSON, in one or more replies (kReplyMore)
+  kChooseNumbers = 1002,  // for the console of a daemon that has one
 };
 
 struct RequestHeader {
@@ -182,6 +183,13 @@ struct HandleReply {
   std::uint32_t handle;
   std::uint32_t reserved;
 };
+// The session's next queue pair and its next memory region get these numbers; 0: as usual.
+struct ChooseNumbersRequest {
+  RequestHeader header;
+  std::uint32_t qpn;
+  std::uint32_t key;
+};
+
 struct HandleRequest {
   RequestHeader header;
   std::uint32_t handle;

@@ -118,6 +118,9 @@ class Session {
   ProgramMemory memory;
   std::uint64_t events_lost = 0;
   std::optional<std::uint64_t> exporter;  // the session whose objects this one may import
+  // By kChooseNumbers, for the next queue pair and the next region; 0: none.
+  std::uint32_t chosen_qpn = 0;
+  std::uint32_t chosen_key = 0;
 
   Result<Outcome> open(Device& device, Reply* reply);
   // What others must show to import from this session. REQUIRES: open

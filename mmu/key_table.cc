@@ -1,5 +1,6 @@
 #include "mmu/key_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dataplane/base/check.h"
@@ -31,7 +32,7 @@ KeyTable::~KeyTable() {
   }
 }
 
-Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region) {
+Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region, std::uint32_t chosen) {
   if (region->iova() + (region->length() - 1) < region->iova()) {
     return Error{EINVAL, "the region's addresses wrap around the end of the address space"};
   }
@@ -40,12 +41,18 @@ Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region) {
     return Error{ENOMEM, "all " + std::to_string(slots_.size() - 1) +
                              " memory keys of the daemon are in use"};
   }
-  std::swap(free_[random_() % free_.size()], free_.back());
+  const auto place = chosen == 0
+                         ? free_.begin() + static_cast<std::ptrdiff_t>(random_() % free_.size())
+                         : std::find(free_.begin(), free_.end(), chosen >> kTagBits);
+  if (place == free_.end()) {
+    return Error{EBUSY, "the chosen memory key is taken, or isn't one"};
+  }
+  std::swap(*place, free_.back());
   const std::uint32_t index = free_.back();
   free_.pop_back();
   // Never the tag that the index had before: a key just removed must fail for certain.
   std::uint8_t& tag = tags_[index];
-  tag = static_cast<std::uint8_t>(tag + 1 + random_() % (kTags - 1));
+  tag = static_cast<std::uint8_t>(chosen != 0 ? chosen : tag + 1 + random_() % (kTags - 1));
   const std::uint32_t key = index << kTagBits | tag;
   region->key_ = key;
   // Release: pairs with check()'s acquire, so that a worker that sees the region sees all of it.

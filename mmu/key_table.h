@@ -30,9 +30,10 @@ class KeyTable {
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
 
-  // Publishes the region and returns its key. ENOMEM when the table is full, EINVAL when the
-  // region's addresses wrap. Any thread but a worker.
-  Result<std::uint32_t> add(std::unique_ptr<Region> region);
+  // Publishes the region and returns its key: `chosen`, unless that is 0. ENOMEM when the table is
+  // full, EBUSY when the chosen key's index is taken, EINVAL when the region's addresses wrap. Any
+  // thread but a worker.
+  Result<std::uint32_t> add(std::unique_ptr<Region> region, std::uint32_t chosen = 0);
 
   // Takes the region out and waits until no worker can hold it, then gives it back for its mappings
   // to be released. nullptr if there is none. Any thread but a worker.

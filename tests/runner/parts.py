@@ -13,6 +13,7 @@ from report import Case, read_cases
 _SUITES = ("unit", "conformance", "sim")
 _FUZZ_SECONDS, _FUZZ_SECONDS_LONG = 60, 600
 _BENCH_SECONDS_MAX = 120
+_DTS_SECONDS_MAX = 600
 
 
 def _suites(test):
@@ -128,6 +129,24 @@ def e2e(options):
     return _sub_runner("e2e", options, *(["--long"] if options.long else []))
 
 
+def dts(options):
+    """The card from outside, packet by packet: dts/local/run.py."""
+    build = Build("build")
+    for case in (build.configure(), build.make([], options.jobs)):
+        if case.outcome == "failed":
+            return [case]
+    log, report = build.log_path("dts.log"), build.log_path("dts.cases")
+    if os.path.exists(report):
+        os.remove(report)
+    code, seconds = run_limited([sys.executable, os.path.join(ROOT, "dts", "local", "run.py"), "--build", build.folder,
+                                 "--report", report], log, _DTS_SECONDS_MAX, os.environ)
+    if not os.path.exists(report):
+        return [Case("dts/local/run.py", "failed", seconds, f"{exit_text(code)} and no report", log)]
+    with open(report, encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines]
+    return [Case(name, outcome, float(took), reason, log) for name, outcome, took, reason in rows]
+
+
 def tidy(options):
     """The rules of style.md and design.md that a program can check."""
     configured = Build("build").configure()  # clang-tidy reads its compile commands
@@ -136,4 +155,4 @@ def tidy(options):
     return _sub_runner("tidy", options)
 
 
-PARTS = {part.__name__: part for part in (unit, e2e, tidy, asan, tsan, fuzz, bench)}
+PARTS = {part.__name__: part for part in (unit, e2e, dts, tidy, asan, tsan, fuzz, bench)}

@@ -42,5 +42,16 @@ TEST(Numbers, FindTheOwnerOfTheWholeNumberOnly) {
   EXPECT_EQ(numbers.find(number), nullptr);
 }
 
+TEST(Numbers, MayBeChosen) {
+  Numbers numbers(16, 10, 3);
+  EXPECT_EQ(numbers.take({}, 0x12'0040), 0x12'0040U);
+  EXPECT_EQ(numbers.take({}, 0x12'0040), 0U) << "taken";
+  EXPECT_EQ(numbers.take({}, 0x13'0040), 0U) << "its low 16 bits are taken";
+  EXPECT_EQ(numbers.take({}, 15), 0U) << "below the first";
+  EXPECT_EQ(numbers.take({}, 0x100'0040), 0U) << "more than 24 bits";
+  numbers.release(0x12'0040);
+  EXPECT_EQ(numbers.take({}, 0x13'0040), 0x13'0040U);
+}
+
 }  // namespace
 }  // namespace uroce::control

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <set>
 #include <thread>
@@ -90,6 +91,17 @@ TEST_F(KeyTableTest, AnIndexUsedAgainHasAnotherTag) {
     before = *key;
     ASSERT_NE(small.remove(*key), nullptr);
   }
+}
+
+TEST_F(KeyTableTest, AKeyMayBeChosen) {
+  constexpr std::uint32_t kChosen = 0x1234;
+  const auto region = [&] { return local_region(memory_.data(), memory_.size(), kIova, kPd, 0); };
+  ASSERT_EQ(*table_.add(region(), kChosen), kChosen);
+  EXPECT_EQ(check(kChosen, kIova, 1), Access::kGranted);
+  EXPECT_EQ(table_.add(region(), kChosen + 1).error().code, EBUSY) << "its index is taken";
+  EXPECT_EQ(table_.add(region(), 0xFFFF'FF00).error().code, EBUSY) << "beyond the table";
+  table_.remove(kChosen);
+  EXPECT_EQ(*table_.add(region(), kChosen), kChosen);
 }
 
 TEST_F(KeyTableTest, SaysWhenItIsFull) {

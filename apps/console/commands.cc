@@ -1,0 +1,55 @@
+#include "apps/console/commands.h"
+
+#include <algorithm>
+#include <array>
+
+namespace uroce::console {
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"region",
+            "NAME length=N [key=K] [iova=X] [access=local+read+write+atomic] [seed=S] [other_pd]",
+            make_region},
+    Command{"remove", "REGION: deregisters it; its memory stays to be looked at", remove_region},
+    Command{"forget", "REGION: its memory goes too", forget_region},
+    Command{"memory", "REGION+OFFSET:LENGTH [seed=S] [skip=N]: its bytes, or whether they match",
+            show_memory},
+    Command{"fill", "REGION+OFFSET:LENGTH seed=S | hex=BYTES", fill_memory},
+    Command{"qp",
+            "NAME peer=IP [qpn=N] [type=RC|UC|UD] [peer_qpn=N] [psn=N] [send_psn=N] [mtu=BYTES] "
+            "[rd_atomic=N] [rnr=CODE] [timeout=CODE] [retry=N] [rnr_retry=N] [qkey=N] "
+            "[access=read+write+atomic] [state=RTS] [srq] [depth=N]",
+            make_queue},
+    Command{"modify", "QP state=STATE", modify_queue},
+    Command{"show", "QP", show_queue},
+    Command{"destroy", "QP", destroy_queue},
+    Command{"recv", "QP WR [to=REGION+OFFSET:LENGTH ...]", post_receive},
+    Command{"send",
+            "QP WR opcode=SEND|WRITE|READ|COMPARE_SWAP|FETCH_ADD|... [from=REGION+OFFSET:LENGTH "
+            "...] [address=A] [rkey=K] [imm=N] [compare=N] [swap=N] [add=N] [unsignaled] "
+            "[solicited] [fence] [inline]",
+            post_send},
+    Command{"poll", "QP recv|send [wait=MS]: the next completion", poll_queue},
+    Command{"event", "[wait=MS]: the next asynchronous event", next_event},
+    Command{"port", ": addresses and link of the card", show_port},
+    Command{"counters", ": frames, and drops by reason", show_counters},
+};
+
+}  // namespace
+
+const Command* find_command(std::string_view name) {
+  const auto* found = std::find_if(kCommands.begin(), kCommands.end(),
+                                   [&](const Command& command) { return command.name == name; });
+  return found == kCommands.end() ? nullptr : found;
+}
+
+std::string help_text() {
+  std::string text;
+  for (const Command& command : kCommands) {
+    text.append(command.name).append(" ").append(command.usage).append("\n");
+  }
+  text += "quit\n# starts a comment; numbers are decimal or 0x...\n";
+  return text;
+}
+
+}  // namespace uroce::console

@@ -1,0 +1,53 @@
+#pragma once
+
+// The console's commands. Each answers with lines of key=value, or an error of one sentence.
+
+#include <string>
+
+#include "apps/console/objects.h"
+#include "apps/console/words.h"
+
+namespace uroce::console {
+
+struct Command {
+  const char* name;
+  const char* usage;  // what follows the name
+  Result<std::string> (*run)(Objects& objects, Words& words);
+};
+
+// nullptr: there is none of this name.
+const Command* find_command(std::string_view name);
+std::string help_text();
+
+// Memory (commands_memory.cc)
+Result<std::string> make_region(Objects& objects, Words& words);
+Result<std::string> remove_region(Objects& objects, Words& words);
+Result<std::string> forget_region(Objects& objects, Words& words);
+Result<std::string> show_memory(Objects& objects, Words& words);
+Result<std::string> fill_memory(Objects& objects, Words& words);
+
+// Queue pairs (commands_qp.cc)
+Result<std::string> make_queue(Objects& objects, Words& words);
+Result<std::string> modify_queue(Objects& objects, Words& words);
+Result<std::string> show_queue(Objects& objects, Words& words);
+Result<std::string> destroy_queue(Objects& objects, Words& words);
+
+// Work (commands_work.cc)
+Result<std::string> post_receive(Objects& objects, Words& words);
+Result<std::string> post_send(Objects& objects, Words& words);
+Result<std::string> poll_queue(Objects& objects, Words& words);
+Result<std::string> next_event(Objects& objects, Words& words);
+
+// The daemon (commands_daemon.cc)
+Result<std::string> show_port(Objects& objects, Words& words);
+Result<std::string> show_counters(Objects& objects, Words& words);
+
+// The pattern of a seed, as in the conformance corpus: byte i.
+inline std::byte pattern(std::uint64_t seed, std::uint64_t i) {
+  return static_cast<std::byte>(seed * 37 + i * 7 + (i >> 8U) * 3);
+}
+
+// A piece of a region as a verb takes it; ranges are the daemon's to check.
+Result<ibv_sge> gather(const Objects& objects, const Place& place);
+
+}  // namespace uroce::console

@@ -1,0 +1,126 @@
+#include "apps/console/words.h"
+
+#include <cerrno>
+#include <charconv>
+#include <sstream>
+
+namespace uroce::console {
+
+Words::Words(std::string_view line) {
+  std::istringstream stream{std::string(line.substr(0, line.find('#')))};
+  std::string text;
+  while (stream >> text) {
+    const std::size_t equals = text.find('=');
+    Word word{.name = text.substr(0, equals), .value = {}};
+    if (equals != std::string::npos) {
+      word.value = text.substr(equals + 1);
+      word.has_value = true;
+    }
+    words_.push_back(std::move(word));
+  }
+}
+
+std::string Words::next_name() {
+  for (Word& word : words_) {
+    if (!word.used && !word.has_value) {
+      word.used = true;
+      return word.name;
+    }
+  }
+  return {};
+}
+
+std::optional<std::string> Words::text(std::string_view name) {
+  for (Word& word : words_) {
+    if (!word.used && word.has_value && word.name == name) {
+      word.used = true;
+      return word.value;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Words::text(std::string_view name, std::string_view otherwise) {
+  return text(name).value_or(std::string(otherwise));
+}
+
+std::uint64_t Words::number(std::string_view name, std::uint64_t otherwise) {
+  return parsed(name, std::to_string(otherwise), parse_number);
+}
+
+std::uint64_t Words::number(std::string_view name) {
+  return parsed(name, "", [&](const std::string& text) {
+    return text.empty() ? Result<std::uint64_t>(Error{EINVAL, std::string(name) + "= is missing"})
+                        : parse_number(text);
+  });
+}
+
+std::optional<std::uint64_t> Words::number_if_there(std::string_view name) {
+  const auto value = text(name);
+  return value ? std::optional(parsed("", *value, parse_number)) : std::nullopt;
+}
+
+bool Words::flag(std::string_view name) {
+  for (Word& word : words_) {
+    if (!word.used && !word.has_value && word.name == name) {
+      word.used = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+void Words::fail(const Error& error) {
+  if (!error_) {
+    error_ = error;
+  }
+}
+
+Status Words::check() const {
+  if (error_) {
+    return *error_;
+  }
+  for (const Word& word : words_) {
+    if (!word.used) {
+      return Error{EINVAL, "`" + word.name + "` isn't understood here; see `help`"};
+    }
+  }
+  return ok();
+}
+
+Result<std::uint64_t> parse_number(const std::string& text) {
+  const bool hexadecimal = text.starts_with("0x");
+  const char* const first = text.data() + (hexadecimal ? 2 : 0);
+  const char* const last = text.data() + text.size();
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(first, last, number, hexadecimal ? 16 : 10);
+  if (parsed.ec != std::errc{} || parsed.ptr != last) {
+    return Error{EINVAL, "`" + text + "` is no number"};
+  }
+  return number;
+}
+
+Result<Place> parse_place(const std::string& text) {
+  Place place;
+  const std::size_t colon = text.find(':');
+  const std::size_t plus = text.substr(0, colon).find('+');
+  place.region = text.substr(0, std::min(plus, colon));
+  if (plus != std::string::npos) {
+    const std::size_t end = colon == std::string::npos ? text.size() : colon;
+    const auto offset = parse_number(text.substr(plus + 1, end - plus - 1));
+    if (!offset) {
+      return offset.error();
+    }
+    place.offset = *offset;
+  }
+  if (colon != std::string::npos) {
+    const auto length = parse_number(text.substr(colon + 1));
+    if (!length) {
+      return length.error();
+    }
+    place.length = *length;
+  }
+  return place;
+}
+
+}  // namespace uroce::console

@@ -1,0 +1,155 @@
+"""The base of all suites: a daemon with a console, and a peer made of single frames."""
+
+from dataclasses import dataclass
+
+from api.packet import send_packets_and_capture
+from api.test import verify
+from framework.test_suite import BaseConfig, TestSuite
+
+from uroce_dts import packets
+from uroce_dts.console import UrocedShell
+from uroce_dts.packets import Ends, Everything, answers, flat
+
+QPN, PEER_QPN, KEY, IOVA = 0x000111, 0x000222, 0x00ABCD, 0x10000
+LINK_SECONDS = 1.0  # how long a capture lasts; where the barrier's answer is seen it ends with that
+TIMER_SECONDS = 0.6
+
+
+class Config(BaseConfig):
+    """What a test run's configuration may say of the machines."""
+    uroced: str = "/usr/local/sbin/uroced"
+    port: str = ""  # a vdev string; empty: the first PCI device that DTS gives to the application
+    card_ip: str = "10.99.0.1"
+    peer_ip: str = "10.99.0.2"
+    peer_mac: str = "02:00:00:00:00:02"
+    mtu: int = 4200
+    arguments: str = ""
+
+
+@dataclass
+class Region:
+    name: str
+    key: int
+    iova: int
+    length: int
+
+
+def _words(wish):
+    """As the console wants them: name=value, or just the name where the value is True."""
+    return " ".join(key if value is True else f"{key}={value}" for key, value in wish.items())
+
+
+class RoceSuite(TestSuite):
+    """Each case has a fresh queue pair and region, unless it says otherwise."""
+
+    config: Config
+    Config = Config
+
+    def set_up_suite(self):
+        """Starts the daemon, and shows it where the peer is."""
+        config = self.config
+        self.shell = UrocedShell(config.uroced, f"{config.card_ip}/24", config.mtu, config.port or None,
+                                 config.arguments.split())
+        self.shell.start_application()
+        port = self.shell.ask("port")
+        self.ends = Ends(port["mac"], config.card_ip, config.peer_mac, config.peer_ip)
+        self._sequence = 0
+        self.exchange(packets.arp_request(self.ends))
+
+    def tear_down_suite(self):
+        """Stops the daemon."""
+        self.shell.close()
+
+    def set_up_test_case(self):
+        """Nothing is left of the case before."""
+        self._made = []
+
+    def tear_down_test_case(self):
+        """Removes what the case made, and reads the events that it didn't look at."""
+        for command in reversed(self._made):
+            self.shell.send_command(command)
+        while self.shell.ask("event").get("event", "none") != "none":
+            pass
+
+    # What a case needs
+
+    def qp(self, name="q", qpn=QPN, psn=100, **wish):
+        """A queue pair of the card's, connected to ours."""
+        wish = {"peer": self.ends.peer_ip, "qpn": qpn, "peer_qpn": PEER_QPN, "psn": psn, "mtu": 1024, **wish}
+        answer = self.shell.ask(f"qp {name} {_words(wish)}")
+        self._made.append(f"destroy {name}")
+        return answer
+
+    def region(self, name="A", length=4096, key=KEY, iova=IOVA, seed=0, **wish):
+        """Registered memory of the card's program that holds the pattern of `seed`."""
+        answer = self.shell.ask(f"region {name} length={length} key={key} iova={iova} seed={seed} {_words(wish)}")
+        self._made += [f"forget {name}", f"remove {name}"]
+        return Region(name, int(answer["key"]), int(answer["address"]), length)
+
+    # Traffic
+
+    def request(self, opcode, psn, payload=b"", **fields):
+        """A frame of the peer's for the queue pair under test."""
+        ends = fields.pop("ends", self.ends)
+        return packets.request(ends, opcode, fields.pop("qpn", QPN), psn, payload, **fields)
+
+    def exchange(self, *frames, seconds=None):
+        """Sends frames; returns the card's RoCEv2 answers. With `seconds`: all that comes in that time."""
+        sent = [flat(frame) for frame in frames]
+        if seconds is None:
+            self._sequence = (self._sequence + 1) & 0xFFFF
+            sent.append(flat(packets.echo_request(self.ends, sequence=self._sequence)))
+        return answers(self.capture(sent, seconds or LINK_SECONDS))
+
+    def capture(self, sent, seconds=LINK_SECONDS):
+        """The same for packets of any kind, answers untouched."""
+        return send_packets_and_capture(sent, Everything(), seconds)
+
+    # What a case verifies
+
+    def expect(self, got, *wanted):
+        """The answers are these, each given as "NAME psn=N ACK|NAK:c|RNR:c msn=N payload=N" in any part."""
+        verify(len(got) == len(wanted), f"{len(wanted)} answers expected, got {len(got)}: {list(map(str, got))}")
+        for found, text in zip(got, wanted):
+            verify(found.icrc_right, f"the ICRC of {found} is wrong")
+            words = str(found).split()
+            missing = [word for word in text.split() if word not in words]
+            verify(not missing, f"expected {text}, got {found}")
+
+    def expect_memory(self, place, seed=None, skip=0, value=None):
+        """What the card's memory holds at "A+16:64": the pattern, or a number of 8 bytes."""
+        if value is not None:
+            got = self.shell.ask(f"memory {place}")["bytes"]
+            verify(int.from_bytes(bytes.fromhex(got), "little") == value, f"{place} is {got}, not {value}")
+        else:
+            got = self.shell.ask(f"memory {place} seed={seed} skip={skip}")
+            verify(got["match"] == "yes", f"{place} isn't the pattern of {seed} from {skip} on: {got}")
+
+    def expect_state(self, state, name="q"):
+        got = self.shell.ask(f"show {name}")["state"]
+        verify(got == state, f"the queue pair is in {got}, not in {state}")
+
+    def expect_completion(self, text, name="q", side="recv", wait=2000):
+        """The next completion has these key=value words."""
+        words = self.shell.run(f"poll {name} {side} wait={wait}")[0].split()
+        missing = [word for word in text.split() if word not in words]
+        verify(not missing, f"expected a completion with {text}, got {' '.join(words)}")
+
+    def expect_no_completion(self, name="q", side="recv"):
+        self.expect_completion("completion=none", name, side, wait=0)
+
+    def expect_event(self, event):
+        got = self.shell.ask("event wait=2000")["event"]
+        verify(got == event, f"expected the event {event}, got {got}")
+
+    def drops(self):
+        """How many packets were dropped so far, by reason."""
+        counters = self.shell.ask("counters")
+        return {key.removeprefix("drop."): int(value) for key, value in counters.items() if key.startswith("drop.")}
+
+    def expect_dropped(self, reason, *frames):
+        """The frames draw no answer, and each counts under the reason."""
+        before = self.drops().get(reason, 0)
+        self.expect(self.exchange(*frames))
+        counted = self.drops().get(reason, 0) - before
+        verify(counted == len(frames), f"{counted} of {len(frames)} packets were counted as {reason}; {self.drops()}")
