@@ -63,7 +63,7 @@ enum class Command : std::uint32_t {
   kImportMr,
   kAttachMulticast = 160,
   kDetachMulticast,
-  kStatus = 1000,  // for the uroce tool: JSON, in one or more replies (kReplyMore)
+  kStatus = 1000,         // for the uroce tool: JSON, in one or more replies (kReplyMore)
   kChooseNumbers = 1002,  // for the console of a daemon that has one
 };
 

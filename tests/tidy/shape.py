@@ -7,7 +7,7 @@ _LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _BANNER = re.compile(r"^\s*(//|#)\s*[-=*#/]{8,}")
 # The page about a folder's subfolders may stand in the folder itself.
 _NO_README = re.compile(r"^(\.|\.ci|docs|apps/man|tests/(runner|tidy|unit|unit/\w+|e2e/harness)|"
-                        r"tests/fuzz/corpus.*|tests/data.*)$")
+                        r"tests/fuzz/corpus.*|dts/\w+|dts/local/.*|tests/data.*)$")
 
 
 def _too_long(files):
