@@ -135,12 +135,12 @@ void Device::fill_gid(std::uint32_t index, QueryGidReply* reply) const {
 }
 
 Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddress* mac) {
-  if (loops_back_ || gids_.owns(gid)) {
-    *mac = mac_;
-    return Resolution::kDone;
-  }
   if (is_multicast(gid)) {
     *mac = multicast_mac(gid);
+    return Resolution::kDone;
+  }
+  if (loops_back_ || gids_.owns(gid)) {
+    *mac = mac_;
     return Resolution::kDone;
   }
   if (!gids_.on_link(gid)) {

@@ -44,6 +44,12 @@ Json qp_status(Card& card, const QpObject& object) {
             {"bytes_sent", c.bytes_sent},
             {"bytes_received", c.bytes_received}};
   });
+  if (!object.groups.empty()) {
+    Json& groups = json["groups"];
+    for (const Gid& group : object.groups) {
+      groups.push_back(to_string(group));
+    }
+  }
   return json;
 }
 

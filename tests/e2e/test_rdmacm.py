@@ -7,7 +7,9 @@ import filecmp
 import os
 
 from harness.case import E2eCase
-from harness.rdmacm import (run_cm_pair, start_client, start_server)
+from harness.process import wait_until
+from harness.programs import start
+from harness.rdmacm import connections, run_cm_pair, start_client, start_server
 from harness.wires import free_tcp_port
 
 _WIRES = ("loopback", "veth")
@@ -107,9 +109,28 @@ class Programs(E2eCase):
 
     def check_perftest(self, wire):
         """-R: the tools connect with the connection manager."""
-        common = ["-R", "-F", "-p", "PORT", "-n", 50, "-s", 4096]
-        for tool in ("ib_write_bw", "ib_read_lat", "ib_send_bw"):
-            run_cm_pair(self, wire, [tool, *common], [tool, *common, "SERVER"])
+        common = ["-R", "-F", "-p", "PORT", "-n", 50, "-s", 1024]
+        for tool in (["ib_write_bw"], ["ib_read_lat"], ["ib_send_bw"], ["ib_send_bw", "-c", "UD"]):
+            run_cm_pair(self, wire, [*tool, *common], [*tool, *common, "SERVER"])
+
+    def check_udaddy(self, wire):
+        """Datagrams: SIDR instead of a connection. Its -p is the port space, its port is always the same."""
+        common = ["-c", 10, "-C", 50]
+        run_cm_pair(self, wire, ["udaddy", "-b", "SERVER", *common],
+                    ["udaddy", "-s", "SERVER", "-b", "CLIENT", *common], port=7174)
+
+    def check_mckey(self, wire):
+        """A multicast group: the receiver has joined when its program has a queue pair in it."""
+        group = ["-m", "239.77.1.2", "-C", 20]
+        receiver = start_client(self, wire, ["mckey", "-b", "CLIENT", *group], 0)
+        wait_until(lambda: receiver.ended() or self._in_group(wire.client, receiver), 30, "the receiver to join")
+        sender = start(self, wire.server, ["mckey", "-b", wire.server.address, *map(str, group), "-s"], "sender")
+        sender.expect_success(_CLIENT_SECONDS_MAX)
+        receiver.expect_success(_CLIENT_SECONDS_MAX)
+
+    def _in_group(self, endpoint, process):
+        return any(session["pid"] == process.pid and any("groups" in qp for qp in session["qps"])
+                   for session in self.status(endpoint.daemon)["sessions"])
 
 
 class Addresses(E2eCase):
@@ -118,3 +139,76 @@ class Addresses(E2eCase):
         wire = self.wire("loopback", "--ip", "fd00:77::1/64")
         common = ["-a", "fd00:77::1", "-p", "PORT", "-C", 5, "-V"]
         run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+
+    def test_dead_address(self):
+        """Nobody has the address: ADDR_ERROR, in bounded time. Nobody listens: REJECTED."""
+        wire = self.wire("veth")
+        for address, event in (("10.77.2.99", "RDMA_CM_EVENT_ADDR_ERROR"), ("SERVER", "RDMA_CM_EVENT_REJECTED")):
+            client = start_client(self, wire, ["rping", "-c", "-a", address, "-p", "PORT", "-C", 1], free_tcp_port())
+            client.expect_failure(10)
+            self.assertIn(event, client.err())
+
+
+class Death(E2eCase):
+    """Who dies takes only its own things along, and its peer learns of it."""
+
+    def _endless_rping(self, wire):
+        port = free_tcp_port()
+        common = ["-a", "SERVER", "-p", "PORT", "-C", 10_000_000]
+        server = start_server(self, wire, ["rping", "-s", *common], port)
+        client = start_client(self, wire, ["rping", "-c", *common], port)
+        wait_until(lambda: client.ended() or self._established(wire.client), 30, "the connection")
+        return server, client
+
+    def _established(self, endpoint):
+        return any(connection["state"] == "established"
+                   for connection in connections(self, endpoint.daemon)["connections"])
+
+    def _check_killed(self, wire_name, doomed_is_server):
+        wire = self.wire(wire_name)
+        server, client = self._endless_rping(wire)
+        doomed, other = (server, client) if doomed_is_server else (client, server)
+        doomed.kill()
+        other.wait(20)
+        self.assertIn("DISCONNECT EVENT", other.err())
+        for endpoint in (wire.server, wire.client):
+            wait_until(lambda end=endpoint: connections(self, end.daemon)["ids"] == 0, 10, "all ids to vanish")
+
+    def test_killed_client_loopback(self):
+        self._check_killed("loopback", False)
+
+    def test_killed_server_loopback(self):
+        self._check_killed("loopback", True)
+
+    def test_killed_client_veth(self):
+        self._check_killed("veth", False)
+
+    def test_killed_server_veth(self):
+        self._check_killed("veth", True)
+
+
+class Leaks(E2eCase):
+    def test_cycles(self):
+        """Connections come and go: neither ids nor queue pairs nor memory stay. 10,000 with --long."""
+        rounds = 34 if os.environ.get("UROCE_E2E_LONG") else 3
+        wire = self.wire("loopback")
+        port = free_tcp_port()
+        server = start_server(self, wire, ["cmtime", "-b", "SERVER", "-p", "PORT", "-c", 300], port)
+        sizes = []
+        for _ in range(rounds):
+            client = start_client(self, wire, ["cmtime", "-s", "SERVER", "-p", "PORT", "-c", 300], port)
+            client.expect_success(_CLIENT_SECONDS_MAX)
+            wait_until(lambda: self._is_idle(wire.server.daemon), 30, "the connections to be gone")
+            sizes.append(self._resident_kib(wire.server.daemon))
+        server.end()
+        wait_until(lambda: connections(self, wire.server.daemon)["ids"] == 0, 10, "the listener to vanish")
+        self.assertLess(sizes[-1], sizes[0] + 8192, sizes)
+
+    def _is_idle(self, daemon):
+        left = connections(self, daemon)
+        qps = sum(len(session["qps"]) for session in self.status(daemon)["sessions"])
+        return left["ids"] == 1 and not left["connections"] and qps == 0
+
+    def _resident_kib(self, daemon):
+        with open(f"/proc/{daemon.process.pid}/status", encoding="ascii") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
