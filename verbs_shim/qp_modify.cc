@@ -148,7 +148,7 @@ int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   *ece = {};
-  return 0;
+  return refuse("ibv_query_ece", EOPNOTSUPP, "this device has no options of its vendor");
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {

@@ -26,7 +26,8 @@ class Pyverbs(E2eCase):
         expectations = Expectations(_PAGE)
         report = os.path.join(self.logs, "outcomes.json")
         left_out = [word for module in expectations.modules_left_out for word in ("--leave-out", module)]
-        suite = Process([sys.executable, os.path.join(_SUITE, "run_suite.py"), "--report", report, *left_out],
+        suite = Process([sys.executable, os.path.join(_SUITE, "run_suite.py"), "--report", report,
+                         "--ip", "10.77.0.1", *left_out],
                         "suite", self.logs, daemon.environment())
         self.addCleanup(suite.end)
         suite.wait(_SECONDS_MAX)

@@ -68,8 +68,15 @@ def _options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leave-out", action="append", default=[], metavar="MODULE")
     parser.add_argument("--only", default="", metavar="PREFIX")
+    parser.add_argument("--ip", help="the device's address: the suite would look in sysfs for its network interface")
     parser.add_argument("--report", help="write the outcomes here, as JSON")
     return parser.parse_args()
+
+
+def _supply_address(address):
+    def add_argument(case, device, port, gid_index):
+        case.args.append([device, port, gid_index, address, None])
+    importlib.import_module("tests.base").RDMATestCase._get_ip_mac = add_argument
 
 
 def _flatten(suite):
@@ -92,6 +99,8 @@ def main():
         sys.argv[1:] = ["--dev", "uroce0", "--port", "1", "--gid", "1"]
         importlib.import_module("args_parser").parser.parse_args()
         package = importlib.import_module("tests")
+        if options.ip:
+            _supply_address(options.ip)
         loaded = unittest.defaultTestLoader.loadTestsFromModule(package)
         chosen = unittest.TestSuite(test for test in _flatten(loaded)
                                     if test.id().split(".", 1)[1].startswith(options.only))
