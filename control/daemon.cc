@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "control/card_limits.h"
+#include "control/device_node.h"
 #include "control/kernel_network.h"
 #include "control/record_socket.h"
 #include "control/telemetry.h"
@@ -180,6 +181,7 @@ Status Daemon::add_devices() {
       }
     }
     card_->devices().back().announce();
+    make_device_node(card_->devices().back().name());
   }
   return ok();
 }

@@ -40,8 +40,16 @@ Node::~Node() {
   worker.reset();
 }
 
-End& Node::add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all) {
+void Node::add_address(std::uint32_t handle, const Path& path) {
+  static_cast<void>(addresses_.put(
+      handle, std::make_unique<AddressVector>(AddressVector{kPd, FrameTemplate(path)})));
+}
+
+End& Node::add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all,
+                   QpType type) {
   QpConfig config;
+  config.type = type;
+  config.addresses = &addresses_;
   config.qpn = qpn;
   config.pd = kPd;
   config.doorbell_slot = static_cast<std::uint32_t>(session_.slots.size());

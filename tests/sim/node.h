@@ -33,7 +33,10 @@ class Node {
   ~Node();
 
   // Makes a queue pair in RESET.
-  End& add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all);
+  End& add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all,
+               QpType type = QpType::kRc);
+  // An address handle for datagrams.
+  void add_address(std::uint32_t handle, const Path& path);
   void modify(End& end, const QpAttributes& attributes, std::uint32_t mask, Time now);
   // The program rings for this queue pair.
   void ring(End& end);
@@ -51,6 +54,7 @@ class Node {
   KeyTable keys_;
   std::unique_ptr<abi::Doorbells> bells_;
   SessionBells session_;
+  AddressTable addresses_;
   std::deque<End> ends_;
 };
 
