@@ -48,7 +48,9 @@ std::string help_text() {
   for (const Command& command : kCommands) {
     text.append(command.name).append(" ").append(command.usage).append("\n");
   }
-  text += "quit\n# starts a comment; numbers are decimal or 0x...\n";
+  text +=
+      "later MS COMMAND: runs it then, silently\nquit\n# starts a comment; numbers are decimal or "
+      "0x...\n";
   return text;
 }
 

@@ -17,8 +17,9 @@ import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(HERE, "stand_ins"), os.path.dirname(HERE)]
+sys.path[:0] = [os.path.join(HERE, "stand_ins"), os.path.dirname(HERE), HERE]
 
+import mangle  # noqa: E402
 from api import packet as wire  # noqa: E402  (the stand-ins are on the path now)
 from api.test import TestFailed, TestSkipped  # noqa: E402
 from framework.remote_session.dpdk_shell import DPDKShell  # noqa: E402
@@ -112,8 +113,12 @@ def main():
     parser.add_argument("words", nargs="*", help="only cases whose name has all these words")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where the programs lie")
     parser.add_argument("--report", help="a file for the results, one tab-separated line a case")
+    parser.add_argument("--mangle", choices=sorted(mangle.KINDS),
+                        help="spoil the card's answers on their way, to see that the suites notice")
     parser.add_argument("--arguments", default="", help="further flags of the daemon")
     options = parser.parse_args()
+    if options.mangle:
+        wire.mangle = mangle.KINDS[options.mangle]
     run = Run(options)
     config = {"uroced": os.path.join(options.build, "apps", "uroced"), "port": _PORT, "mtu": _MTU,
               "peer_mac": _PEER_MAC, "arguments": options.arguments}

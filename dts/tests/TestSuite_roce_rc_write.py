@@ -26,7 +26,9 @@ class TestRoceRcWrite(RoceSuite):
         """
         self.qp()
         self.region()
-        self.expect(self.exchange(self.write(100, pattern(5, 64), address=IOVA + 16)), "RC_ACKNOWLEDGE psn=100 ACK msn=1")
+        self.expect(
+            self.exchange(self.write(100, pattern(5, 64), address=IOVA + 16)), "RC_ACKNOWLEDGE psn=100 ACK msn=1"
+        )
         self.expect_memory("A+0:16", seed=0)
         self.expect_memory("A+16:64", seed=5)
         self.expect_memory("A+80:4016", seed=0, skip=80)
@@ -44,7 +46,9 @@ class TestRoceRcWrite(RoceSuite):
         self.qp()
         self.region()
         for i, length in enumerate((1, 2, 3, 4, 5)):
-            self.expect(self.exchange(self.write(100 + i, pattern(9, length), address=IOVA + 16 * i)),
-                        f"psn={100 + i} ACK msn={i + 1}")
+            self.expect(
+                self.exchange(self.write(100 + i, pattern(9, length), address=IOVA + 16 * i)),
+                f"psn={100 + i} ACK msn={i + 1}",
+            )
             self.expect_memory(f"A+{16 * i}:{length}", seed=9)
             self.expect_memory(f"A+{16 * i + length}:{16 - length}", seed=0, skip=16 * i + length)

@@ -83,8 +83,12 @@ class RoceSuite(TestSuite):
     def region(self, name="A", length=4096, key=KEY, iova=IOVA, seed=0, **wish):
         """Registered memory of the card's program that holds the pattern of `seed`."""
         answer = self.shell.ask(f"region {name} length={length} key={key} iova={iova} seed={seed} {_words(wish)}")
-        self._made += [f"forget {name}", f"remove {name}"]
+        self.remove_later(name)
         return Region(name, int(answer["key"]), int(answer["address"]), length)
+
+    def remove_later(self, name):
+        """With the case's end the region goes."""
+        self._made += [f"forget {name}", f"remove {name}"]
 
     # Traffic
 

@@ -13,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 
 import clang_tools  # noqa: E402  (the path above comes first)
+import dts_suites  # noqa: E402
 import layering  # noqa: E402
 import reasons  # noqa: E402
 import shape  # noqa: E402
@@ -57,6 +58,8 @@ def _run(options):
     results = {**layering.check(cpp), **shape.check(sources, [] if below else paths),
                **clang_tools.check_format(ROOT, list(cpp))}
     if not below:
+        results.update(dts_suites.check({path: text for path, text in sources.items()
+                                  if path.startswith("dts/") and path.endswith(".py")}))
         results.update(reasons.check(_texts(path for path in paths if path.endswith((*_CPP, ".def", ".txt", ".case")))))
     if not options.fast:
         results.update(clang_tools.check_tidy(ROOT, options.build, paths, options.jobs,

@@ -1,0 +1,37 @@
+"""Spoils the card's answers on their way to the suite: tests of the tests. Each kind makes a frame, or None, of a frame."""
+
+from uroce_dts.packets import answer, icrc
+
+_MSN, _ICRC = 57, 4  # where the last byte of an AETH's MSN lies; bytes at the end
+
+
+def _is_answer(data):
+    found = answer(data)
+    return found is not None and found.name.startswith("RC_") and found.name.endswith(("ACKNOWLEDGE", "ONLY", "LAST"))
+
+
+def _msn(data):
+    if not _is_answer(data):
+        return data
+    body = data[:_MSN] + bytes([data[_MSN] ^ 1]) + data[_MSN + 1:-_ICRC]
+    return body + icrc(body)
+
+
+def _icrc(data):
+    return data[:-1] + bytes([data[-1] ^ 1]) if _is_answer(data) else data
+
+
+def _pad(data):
+    """Says that there is no pad where there is."""
+    if not _is_answer(data) or not data[43] & 0x30:
+        return data
+    body = data[:43] + bytes([data[43] & ~0x30]) + data[44:-_ICRC]
+    return body + icrc(body)
+
+
+def _nak(data):
+    found = answer(data)
+    return None if found is not None and found.syndrome_name().startswith("NAK") else data
+
+
+KINDS = {"msn": _msn, "icrc": _icrc, "pad": _pad, "nak": _nak}

@@ -1,0 +1,41 @@
+"""Tests of the suites in dts/: an answer that is wrong in one respect makes the suite about it fail."""
+
+import os
+import subprocess
+
+from harness.case import E2eCase
+
+_RUN = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "dts", "local", "run.py")
+
+
+class DtsBites(E2eCase):
+    def _failed(self, suite, *arguments):
+        """The cases of the suite that failed; the others passed."""
+        report = os.path.join(self.folder, "cases")
+        answer = subprocess.run(["/usr/bin/python3", _RUN, "--build", self.tree.root, "--report", report, *arguments,
+                                 suite + "."], capture_output=True, text=True, timeout=120, check=False)
+        with open(report, encoding="utf-8") as lines:
+            rows = [line.split("\t") for line in lines]
+        self.assertTrue(rows, answer.stdout + answer.stderr)
+        if all(row[1] == "skipped" for row in rows):
+            self.skipTest(rows[0][3].strip())
+        return {row[0].partition(".")[2] for row in rows if row[1] == "failed"}
+
+    def test_wrong_msn(self):
+        self.assertIn("only", self._failed("roce_rc_write", "--mangle", "msn"))
+
+    def test_wrong_icrc(self):
+        self.assertEqual(self._failed("roce_rc_send", "--mangle", "icrc") & {"only", "with_immediate"},
+                         {"only", "with_immediate"})
+
+    def test_missing_pad(self):
+        self.assertEqual(self._failed("roce_rc_read", "--mangle", "pad"), {"odd_lengths"})
+
+    def test_no_nak(self):
+        failed = self._failed("roce_rc_errors", "--mangle", "nak")
+        self.assertIn("unknown_key", failed)
+        self.assertIn("sequence_error", failed)
+        self.assertNotIn("duplicate_write", failed)
+
+    def test_nothing_wrong(self):
+        self.assertEqual(self._failed("roce_rc_errors"), set())
