@@ -10,8 +10,10 @@ namespace {
 constexpr std::uint32_t kAllRights =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
 
-QpRig::Options options() {
+QpRig::Options options(QpType type, const AddressTable* addresses) {
   QpRig::Options options;
+  options.type = type;
+  options.addresses = addresses;
   options.attributes.path_mtu = QpSubject::kMtu;
   options.receive_entries = 16;
   options.send_entries = 16;
@@ -21,11 +23,11 @@ QpRig::Options options() {
   return options;
 }
 
-std::vector<Opcode> rc_opcodes() {
+std::vector<Opcode> opcodes_of(Transport transport) {
   std::vector<Opcode> opcodes;
   for (std::size_t i = 0; i < kOpcodeTable.size(); ++i) {
     if (kOpcodeTable[i].operation != Operation::kInvalid &&
-        kOpcodeTable[i].transport == Transport::kRc) {
+        kOpcodeTable[i].transport == transport) {
       opcodes.push_back(static_cast<Opcode>(i));
     }
   }
@@ -41,13 +43,18 @@ void require(bool condition, const char* what) {
   }
 }
 
-QpSubject::QpSubject()
-    : memory_(pattern(1, kRegionLength)),
+QpSubject::QpSubject(QpType type)
+    : type_(type),
+      memory_(pattern(1, kRegionLength)),
       untouched_(pattern(2, kRegionLength)),
-      rig_(std::make_unique<QpRig>(options())) {
+      rig_(std::make_unique<QpRig>(options(type, &addresses_))) {
   keys_ = {rig_->add_region(memory_, kIova, kAllRights),
            rig_->add_region(untouched_, kIova, kAllRights, QpRig::kPd + 1),
            rig_->add_region(untouched_, kIova, 0)};
+  for (const PdId pd : {QpRig::kPd, QpRig::kPd + 1}) {
+    static_cast<void>(addresses_.put(
+        pd, std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(local_path())})));
+  }
 }
 
 QpSubject::~QpSubject() {
@@ -72,9 +79,12 @@ std::uint32_t QpSubject::length(ByteSource& source) {
 }
 
 void QpSubject::receive(ByteSource& source) {
-  static const std::vector<Opcode> kOpcodes = rc_opcodes();
+  static const std::vector<Opcode> kOpcodes[] = {
+      opcodes_of(Transport::kRc), opcodes_of(Transport::kUc), opcodes_of(Transport::kUd)};
+  const std::vector<Opcode>& opcodes =
+      kOpcodes[type_ == QpType::kUc ? 1 : (type_ == QpType::kUd ? 2 : 0)];
   Headers headers;
-  headers.opcode = kOpcodes[source.below(static_cast<std::uint32_t>(kOpcodes.size()))];
+  headers.opcode = opcodes[source.below(static_cast<std::uint32_t>(opcodes.size()))];
   headers.dest_qpn = QpRig::kQpn;
   headers.solicited = source.flag();
   headers.ack_request = source.flag();
@@ -100,6 +110,11 @@ void QpSubject::receive(ByteSource& source) {
                                                      : source.below(kMtu + 8);
   if (shape == 1) {
     headers.reth.length = payload_length;
+  }
+  if (type_ == QpType::kUd) {
+    const std::uint32_t qkey = rig_->qp().attributes().qkey;
+    headers.deth = {.qkey = source.below(8) == 0 ? source.take<std::uint32_t>() : qkey,
+                    .source_qpn = source.take<std::uint8_t>()};
   }
   rig_->receive_if_it_parses(headers, pattern(headers.psn, payload_length));
 }

@@ -18,14 +18,15 @@ class QpSubject {
   static constexpr std::uint32_t kRegionLength = 8'192;
   static constexpr std::uint32_t kMtu = 256;
 
-  QpSubject();
+  explicit QpSubject(QpType type = QpType::kRc);
   ~QpSubject();
   QpSubject(const QpSubject&) = delete;
   QpSubject& operator=(const QpSubject&) = delete;
 
   QpRig& rig() { return *rig_; }
 
-  // A packet of any RC opcode, near enough to what the queue pair expects to get somewhere.
+  // A packet of any opcode of its transport, near enough to what the queue pair expects to get
+  // somewhere.
   void receive(ByteSource& source);
   // Sends a portion; every frame must parse.
   void transmit(ByteSource& source);
@@ -41,8 +42,10 @@ class QpSubject {
   std::uint32_t length(ByteSource& source);
 
  private:
-  Bytes memory_;     // the region; behind and in front of it the sanitizer watches
-  Bytes untouched_;  // of another domain, and another without rights
+  QpType type_;
+  AddressTable addresses_;  // handle 1: good; 2: of another domain
+  Bytes memory_;            // the region; behind and in front of it the sanitizer watches
+  Bytes untouched_;         // of another domain, and another without rights
   std::vector<std::uint32_t> keys_;
   std::unique_ptr<QpRig> rig_;
 };
