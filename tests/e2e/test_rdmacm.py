@@ -113,6 +113,14 @@ class Programs(E2eCase):
         for tool in (["ib_write_bw"], ["ib_read_lat"], ["ib_send_bw"], ["ib_send_bw", "-c", "UD"]):
             run_cm_pair(self, wire, [*tool, *common], [*tool, *common, "SERVER"])
 
+    def check_message_server(self, wire):
+        """The example with the manners of Lustre's LNet: a refused version, negotiated queues, credits, 1 MiB transfers."""
+        program = os.path.join(self.tree.examples, "message_server")
+        served, sent = run_cm_pair(self, wire, [program, "-b", "SERVER", "-p", "PORT", "-c", 1],
+                                   [program, "-s", "SERVER", "-p", "PORT", "-n", 20])
+        self.assertIn("version 3 was refused, the server speaks 2", sent)
+        self.assertIn("took 20 transfers", served)
+
     def check_udaddy(self, wire):
         """Datagrams: SIDR instead of a connection. Its -p is the port space, its port is always the same."""
         common = ["-c", 10, "-C", 50]
