@@ -13,7 +13,8 @@ constexpr std::uint32_t kPollsBetweenLooks = 1000;         // at the event chann
 constexpr std::uint32_t kWindowMax = kDepth / 4;           // so that an answer always has a credit
 constexpr std::uint32_t kSendsOfTransfer = kFragmentsMax;  // one write a fragment
 constexpr std::uint64_t kWriteTag = 1ULL << 32U;           // a wr_id that is no slot
-constexpr std::uint64_t kReceiveTag = 1ULL << 33U;         // plus the slot
+constexpr int kReceiveAccess = IBV_ACCESS_LOCAL_WRITE;
+constexpr std::uint64_t kReceiveTag = 1ULL << 33U;  // plus the slot
 
 }  // namespace
 
@@ -55,7 +56,7 @@ Peer::Peer(rdma_cm_id* id, std::uint32_t sends_wished) : id_(id), sends_(sends_w
   inbox_ = std::make_unique<Message[]>(kDepth);
   outbox_ = std::make_unique<Message[]>(kDepth);
   constexpr std::size_t kBytes = kDepth * sizeof(Message);
-  inbox_region_ = ibv_reg_mr(id_->pd, inbox_.get(), kBytes, IBV_ACCESS_LOCAL_WRITE);
+  inbox_region_ = ibv_reg_mr(id_->pd, inbox_.get(), kBytes, kReceiveAccess);
   outbox_region_ = ibv_reg_mr(id_->pd, outbox_.get(), kBytes, 0);
   check(inbox_region_ != nullptr && outbox_region_ != nullptr, "ibv_reg_mr");
   for (std::uint32_t slot = 0; slot < kDepth; ++slot) {
