@@ -17,6 +17,7 @@
 #include "control/device.h"
 #include "control/gsi.h"
 #include "control/shared_memory.h"
+#include "control/xrc.h"
 #include "dataplane/engine/engine.h"
 #include "mmu/key_table.h"
 
@@ -81,6 +82,7 @@ class Card {
   Gsi gsi;                                   // QP1 of all devices
   std::map<GroupKey, std::uint32_t> groups;  // and how many queue pairs are in each
   Totals totals;
+  std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> xrc_domains;  // of those that have a file
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;
   bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers

@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kPdsMax = 65'536;
 inline constexpr std::uint32_t kCqsMax = 65'535;
 inline constexpr std::uint32_t kSrqsMax = 65'535;
 inline constexpr std::uint32_t kAddressHandlesMax = 262'144;
+inline constexpr std::uint32_t kXrcDomainsMax = 1024;  // with a file, which stays open
 inline constexpr std::uint32_t kChannelsMax = 65'536;
 inline constexpr std::uint32_t kQpnMin = 17;  // 0 and 1 are special, Linux starts at 17
 inline constexpr std::uint32_t kQpsMax = 65'536 - kQpnMin;

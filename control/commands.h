@@ -56,6 +56,18 @@ Result<Outcome> modify_srq(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_srq(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_srq(Session& session, Request& request, Reply* reply);
 
+// XRC domains and their receiving queue pairs (commands_xrc.cc)
+Result<Outcome> open_xrcd(Session& session, Request& request, Reply* reply);
+Result<Outcome> close_xrcd(Session& session, Request& request, Reply* reply);
+Result<Outcome> open_qp(Session& session, Request& request, Reply* reply);
+Result<Outcome> create_xrc_target(Session& session, const CreateQpRequest& body, Reply* reply);
+void release_xrc_target(Session& session, std::uint32_t handle, QpObject& object);
+// Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target
+void for_each_holder(QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
+// Makes a shared receive queue of type XRC known to all workers, or unknown.
+void enter_xrc_domain(Card& card, const SrqObject& srq);
+void leave_xrc_domain(Card& card, const SrqObject& srq);
+
 // Queue pairs (commands_qp.cc, modify_qp.cc)
 Result<Outcome> create_qp(Session& session, Request& request, Reply* reply);
 Result<Outcome> modify_qp(Session& session, Request& request, Reply* reply);

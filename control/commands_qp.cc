@@ -29,8 +29,9 @@ Status check_most(const char* what, std::uint32_t value, std::uint32_t limit) {
 
 Status check_caps(const CreateQpRequest& body) {
   const auto type = static_cast<QpType>(body.type);
-  if (type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) {
-    return Error{EOPNOTSUPP, "this uroced makes queue pairs of types RC, UC and UD only"};
+  if (type != QpType::kRc && type != QpType::kUc && type != QpType::kUd &&
+      type != QpType::kXrcSend) {
+    return Error{EOPNOTSUPP, "this uroced makes queue pairs of types RC, UC, UD and XRC only"};
   }
   for (const Status& status : {check_most("max_send_wr", body.max_send_wr, kWorkRequestsMax),
                                check_most("max_recv_wr", body.max_recv_wr, kWorkRequestsMax),
@@ -60,6 +61,12 @@ Result<Parts> find_parts(const Session& session, const CreateQpRequest& body) {
   }
   if (body.srq != 0 && parts.srq == nullptr) {
     return no_such("shared receive queue", body.srq - 1);
+  }
+  if (parts.srq != nullptr &&
+      (parts.srq->xrcd != nullptr || static_cast<QpType>(body.type) == QpType::kXrcSend)) {
+    return Error{EINVAL,
+                 "XRC queue pairs find shared receive queues of type XRC by the peer's "
+                 "word; others can't use them"};
   }
   return parts;
 }
@@ -147,6 +154,9 @@ void attach(Session& session, Qp& qp) {
 
 Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<CreateQpRequest>();
+  if (static_cast<QpType>(body.type) == QpType::kXrcRecv) {
+    return create_xrc_target(session, body, reply);
+  }
   if (Status status = check_caps(body); !status) {
     return status.error();
   }
@@ -154,7 +164,9 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   if (!parts) {
     return parts.error();
   }
-  CreateQpReply answer = lay_out(body, parts->srq == nullptr);
+  const bool receives_itself =
+      parts->srq == nullptr && static_cast<QpType>(body.type) != QpType::kXrcSend;
+  CreateQpReply answer = lay_out(body, receives_itself);
   auto memory = SharedMemory::create("uroce-qp", answer.memory_length);
   if (!memory) {
     return memory.error();
@@ -177,14 +189,14 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   auto object = std::make_unique<QpObject>();
   object->cookie = body.cookie;
   object->memory = std::move(*memory);
-  if (parts->srq == nullptr) {
+  if (receives_itself) {
     object->receive_queue = std::make_unique<ReceiveQueue>(
         answer.qpn,
         reinterpret_cast<abi::RingControl*>(object->memory.data() + answer.recv.control_offset),
         object->memory.data() + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
         answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
   }
-  object->qp = std::make_unique<Qp>(config_of(body, answer, *parts, *object, session));
+  object->qp = std::make_shared<Qp>(config_of(body, answer, *parts, *object, session));
   use(*parts, object.get());
   QpAttributesRecord& record = object->attributes;
   record.max_send_wr = answer.max_send_wr;
@@ -236,6 +248,10 @@ Result<Outcome> destroy_qp(Session& session, Request& request, Reply* /*reply*/)
 // retries run out.
 void remove_qp(Session& session, std::uint32_t handle) {
   const std::unique_ptr<QpObject> object = session.qps.remove(handle);
+  if (object->target) {
+    release_xrc_target(session, handle, *object);
+    return;
+  }
   const QpConfig config = object->qp->config();
   while (!object->groups.empty()) {
     leave_group(session.card(), *object, Gid(*object->groups.begin()));

@@ -12,10 +12,11 @@ namespace {
 constexpr std::uint32_t kSrqMaxWr = 1U << 0U;  // values as in enum ibv_srq_attr_mask
 constexpr std::uint32_t kSrqLimit = 1U << 1U;
 constexpr std::uint32_t kTypeBasic = 0;  // as in enum ibv_srq_type
+constexpr std::uint32_t kTypeXrc = 1;
 
 Status check(const CreateSrqRequest& body) {
-  if (body.type != kTypeBasic) {
-    return Error{EOPNOTSUPP, "only basic shared receive queues can be made"};
+  if (body.type != kTypeBasic && body.type != kTypeXrc) {
+    return Error{EOPNOTSUPP, "shared receive queues are of type basic or XRC"};
   }
   if (body.max_wr == 0 || body.max_wr > kWorkRequestsMax) {
     return Error{EINVAL, "a shared receive queue has 1 to " + std::to_string(kWorkRequestsMax) +
@@ -28,6 +29,37 @@ Status check(const CreateSrqRequest& body) {
   return ok();
 }
 
+// What a queue of type XRC needs more.
+struct XrcParts {
+  Xrcd* xrcd = nullptr;
+  CqObject* cq = nullptr;
+};
+
+Result<XrcParts> find_xrc_parts(const Session& session, const CreateSrqRequest& body) {
+  if (body.type != kTypeXrc) {
+    return XrcParts{};
+  }
+  const XrcParts parts{.xrcd = session.xrcds.find(body.xrcd), .cq = session.cqs.find(body.cq)};
+  if (parts.xrcd == nullptr) {
+    return no_such("XRC domain", body.xrcd);
+  }
+  if (parts.cq == nullptr) {
+    return no_such("completion queue", body.cq);
+  }
+  return parts;
+}
+
+void use(Card& card, const XrcParts& parts, SrqObject& srq) {
+  if (parts.xrcd == nullptr) {
+    return;
+  }
+  srq.xrcd = parts.xrcd;
+  srq.cq = parts.cq;
+  ++parts.xrcd->users;
+  ++parts.cq->users;
+  enter_xrc_domain(card, srq);
+}
+
 }  // namespace
 
 Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
@@ -38,6 +70,10 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   ProtectionDomain* pd = session.pds.find(body.pd);
   if (pd == nullptr) {
     return no_such("protection domain", body.pd);
+  }
+  const auto xrc = find_xrc_parts(session, body);
+  if (!xrc) {
+    return xrc.error();
   }
   Card& card = session.card();
   CreateSrqReply answer{};
@@ -69,6 +105,7 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
       card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
                                   : ReceiveQueue::Users::kOneWorker);
   ++pd->users;
+  use(card, *xrc, *srq);
   answer.srqn = srq->id;
   answer.memory_length = srq->memory.length();
   reply->descriptors.push_back(srq->memory.take_descriptor());
@@ -131,6 +168,11 @@ Result<Outcome> destroy_srq(Session& session, Request& request, Reply* /*reply*/
 
 void remove_srq(Session& session, std::uint32_t handle) {
   const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
+  if (srq->xrcd != nullptr) {
+    leave_xrc_domain(session.card(), *srq);
+    --srq->xrcd->users;
+    --srq->cq->users;
+  }
   session.card().srqns.release(srq->id);
   --srq->pd->users;
 }

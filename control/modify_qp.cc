@@ -188,11 +188,18 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   }
   engine.call(config.worker,
               [&](Worker& worker) { worker.modify_qp(qp, change.attributes, change.mask); });
-  remember(wanted, body.mask, &object->attributes);
-  if ((change.mask & kQpMaskPath) != 0) {
-    object->path = change.attributes.path;
-  } else if (next == QpState::kReset) {
-    object->path.reset();
+  const auto know = [&](Session&, QpObject& known) {
+    remember(wanted, body.mask, &known.attributes);
+    if ((change.mask & kQpMaskPath) != 0) {
+      known.path = change.attributes.path;
+    } else if (next == QpState::kReset) {
+      known.path.reset();
+    }
+  };
+  if (object->target) {
+    for_each_holder(*object, know);
+  } else {
+    know(session, *object);
   }
   return Outcome::kReply;
 }

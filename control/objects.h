@@ -10,6 +10,7 @@
 
 #include "control/protocol.h"
 #include "control/shared_memory.h"
+#include "control/xrc.h"
 #include "dataplane/base/unique_fd.h"
 #include "dataplane/qp/completion_queue.h"
 #include "dataplane/qp/qp.h"
@@ -53,6 +54,8 @@ struct SrqObject {
   SharedMemory memory;
   std::unique_ptr<ReceiveQueue> queue;
   ProtectionDomain* pd = nullptr;
+  Xrcd* xrcd = nullptr;    // type XRC
+  CqObject* cq = nullptr;  // type XRC
   std::uint32_t max_wr = 0, max_sge = 0;
   std::uint32_t users = 0;
 };
@@ -61,7 +64,9 @@ struct QpObject {
   std::uint64_t cookie = 0;
   SharedMemory memory;
   std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one
-  std::unique_ptr<Qp> qp;
+  std::shared_ptr<Qp> qp;
+  std::shared_ptr<XrcTarget> target;  // XRC receive: whose handle this is
+  Xrcd* xrcd = nullptr;               // XRC receive
   ProtectionDomain* pd = nullptr;
   CqObject* send_cq = nullptr;
   CqObject* recv_cq = nullptr;

@@ -63,6 +63,9 @@ enum class Command : std::uint32_t {
   kImportMr,
   kAttachMulticast = 160,
   kDetachMulticast,
+  kOpenXrcd = 170,
+  kCloseXrcd,
+  kOpenQp,  // another session's XRC receiving queue pair
   kStatus = 1000,         // for the uroce tool: JSON, in one or more replies (kReplyMore)
   kChooseNumbers = 1002,  // for the console of a daemon that has one
 };
@@ -284,11 +287,29 @@ struct ResizeCqReply {
   std::uint64_t memory_length;
 };
 
+enum XrcdFlags : std::uint32_t { kXrcdCreate = 1U, kXrcdExclusive = 2U };  // O_CREAT, O_EXCL
+
+// Descriptor: the file by which others find the domain; none: nobody else does. Answer:
+// HandleReply.
+struct OpenXrcdRequest {
+  RequestHeader header;
+  std::uint32_t flags;
+  std::uint32_t reserved;
+};
+// Answer: CreateQpReply without rings.
+struct OpenQpRequest {
+  RequestHeader header;
+  std::uint64_t cookie;
+  std::uint32_t xrcd, qpn;
+};
+
 struct CreateSrqRequest {
   RequestHeader header;
   std::uint64_t cookie;
   std::uint32_t pd, max_wr, max_sge, limit;
-  std::uint32_t type, xrcd, cq, reserved;
+  std::uint32_t type;      // enum ibv_srq_type
+  std::uint32_t xrcd, cq;  // of type XRC: handles
+  std::uint32_t reserved;
 };
 struct CreateSrqReply {
   ReplyHeader header;
@@ -316,7 +337,7 @@ struct CreateQpRequest {
   std::uint32_t srq;  // handle + 1; 0: none
   std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
   std::uint32_t signal_all;
-  std::uint32_t reserved;
+  std::uint32_t xrcd;  // XRC receive: handle; then only this and `cookie` count
 };
 // Descriptor: the memfd with both rings.
 struct CreateQpReply {

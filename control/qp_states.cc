@@ -29,7 +29,8 @@ struct Row {
 };
 
 // to RESET and to ERR are allowed from everywhere and take no attributes: not in the table.
-// Columns: RC, UC, UD, XRC send, XRC receive.
+// Columns: RC, UC, UD, XRC send, XRC receive. Both halves of XRC take RC's attributes of the other
+// half as well, without effect: perftest sets them all.
 using enum QpState;
 constexpr Row kRows[] = {
     {kReset,
@@ -51,7 +52,7 @@ constexpr Row kRows[] = {
      {{kConnect | kAnswer, kAltAccessPkey},
       {kConnect, kAltAccessPkey},
       {0, kVerbsPkeyIndex | kVerbsQkey},
-      {kConnect, kAltAccessPkey},
+      {kConnect, kAltAccessPkey | kAnswer},
       {kConnect | kAnswer, kAltAccessPkey}}},
     {kRtr,
      kRts,
@@ -59,7 +60,8 @@ constexpr Row kRows[] = {
       {kVerbsSqPsn, kRun},
       {kVerbsSqPsn, kVerbsCurState | kVerbsQkey},
       {kRetry | kVerbsSqPsn | kVerbsMaxRdAtomic, kRun},
-      {kVerbsTimeout | kVerbsSqPsn, kRun | kVerbsMinRnrTimer}}},
+      {kVerbsTimeout | kVerbsSqPsn,
+       kRun | kVerbsMinRnrTimer | kVerbsRetryCnt | kVerbsRnrRetry | kVerbsMaxRdAtomic}}},
     {kRts,
      kRts,
      {{0, kRun | kVerbsMinRnrTimer},

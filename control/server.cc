@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "control/commands.h"
 #include "control/neighbour_changes.h"
 
 namespace uroce::control {
@@ -278,8 +279,14 @@ void Server::on_async_event(const Notice& notice) {
         card_.connections.on_communication(notice.object);
       }
       if (const Owner* owner = card_.qpns.find(notice.object); owner != nullptr) {
-        const QpObject* qp = owner->session->qps.find(owner->handle);
-        owner->session->announce(event, owner->handle, qp->cookie);
+        QpObject* qp = owner->session->qps.find(owner->handle);
+        if (qp->target) {
+          for_each_holder(*qp, [event](Session& session, const QpObject& held) {
+            session.announce(event, 0, held.cookie);
+          });
+        } else {
+          owner->session->announce(event, owner->handle, qp->cookie);
+        }
       }
   }
 }

@@ -41,6 +41,7 @@ Session::~Session() {
   cqs.for_each([&](std::uint32_t handle, CqObject&) { remove_cq(*this, handle); });
   channels.for_each([&](std::uint32_t handle, Channel&) { remove_channel(*this, handle); });
   regions.for_each([&](std::uint32_t handle, MemoryRegion&) { remove_region(*this, handle); });
+  xrcds.for_each([&](std::uint32_t handle, Xrcd&) { xrcds.remove(handle); });
   address_handles.for_each([&](std::uint32_t handle, AddressHandle&) { remove_ah(*this, handle); });
   pds.for_each([&](std::uint32_t handle, ProtectionDomain&) { remove_pd(*this, handle); });
   card_.sessions.erase(id_);

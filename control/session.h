@@ -108,6 +108,7 @@ class Session {
   HandleTable<MemoryRegion> regions;
   HandleTable<Channel> channels;
   HandleTable<CqObject> cqs;
+  HandleTable<Xrcd> xrcds;
   HandleTable<SrqObject> srqs;
   HandleTable<QpObject> qps;
   HandleTable<AddressHandle> address_handles;

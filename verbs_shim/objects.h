@@ -60,6 +60,11 @@ struct Pd {
   Td* thread_domain;  // or nullptr
 };
 
+struct Xrcd {
+  ibv_xrcd base;
+  std::uint32_t handle;
+};
+
 struct Mr {
   ibv_mr base;
   unsigned access;  // enum ibv_access_flags, as registered
@@ -156,6 +161,7 @@ inline Mr* of(ibv_mr* mr) { return reinterpret_cast<Mr*>(mr); }
 inline Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 inline Cq* of(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Cq* of(ibv_cq_ex* cq) { return reinterpret_cast<Cq*>(cq); }
+inline Xrcd* of(ibv_xrcd* xrcd) { return reinterpret_cast<Xrcd*>(xrcd); }
 inline Srq* of(ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
 inline Qp* of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Qp* of(ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }

@@ -34,12 +34,6 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   return refuse("ibv_bind_mw", EOPNOTSUPP, "memory windows aren't there yet");
 }
 
-// The one extended entry that the headers call without looking.
-int close_xrcd(ibv_xrcd* domain) {
-  (void)domain;
-  return refuse("ibv_close_xrcd", EOPNOTSUPP, "XRC isn't there yet");
-}
-
 int compat_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
   return ibv_query_port(context, port, attr);
 }
@@ -79,11 +73,13 @@ void fill_operations(Context& context) {
   extended.create_qp_ex = create_qp_ex;
   extended.create_srq_ex = create_srq_ex;
   extended.get_srq_num = get_srq_num;
+  extended.open_xrcd = open_xrcd;
   extended.close_xrcd = close_xrcd;
   extended.modify_cq = modify_cq;
   extended.alloc_td = alloc_td;
   extended.dealloc_td = dealloc_td;
   extended.alloc_parent_domain = alloc_parent_domain;
+  extended.open_qp = open_qp;
 }
 
 }  // namespace uroce::shim

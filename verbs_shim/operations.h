@@ -24,6 +24,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
+int close_xrcd(ibv_xrcd* xrcd);
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
 int get_srq_num(ibv_srq* srq, uint32_t* number);
 
@@ -35,6 +38,9 @@ int dealloc_parent_domain(Pd& pd);
 
 // Opens the device. An exporter (magic != 0): what its session has can be imported.
 ibv_context* open_context(ibv_device* device, const control::Ticket& exporter);
+
+// For create_qp_ex: the queue pair at which XRC requests arrive. nullptr with errno.
+Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr);
 
 // Fork handling knows every open context.
 void remember(Context& context);

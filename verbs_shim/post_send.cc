@@ -40,6 +40,9 @@ int write_request(Qp& qp, const ibv_send_wr& wr) {
     out.remote_address = wr.wr.rdma.remote_addr;
     out.rkey = wr.wr.rdma.rkey;
   }
+  if (plain(qp).qp_type == IBV_QPT_XRC_SEND) {
+    out.remote_srqn = wr.qp_type.xrc.remote_srqn;
+  }
   const std::span<const ibv_sge> sges(wr.sg_list, static_cast<std::size_t>(wr.num_sge));
   if (wr.num_sge < 0 || sges.size() > qp.send.max_sge) {
     return EINVAL;

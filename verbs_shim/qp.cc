@@ -72,7 +72,8 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   request.type = attr.qp_type;
   request.pd = attr.pd->handle;
   request.send_cq = attr.send_cq->handle;
-  request.recv_cq = attr.recv_cq->handle;
+  // One that only sends names the same queue twice.
+  request.recv_cq = attr.recv_cq != nullptr ? attr.recv_cq->handle : request.send_cq;
   request.srq = attr.srq != nullptr ? attr.srq->handle + 1 : 0;
   request.max_send_wr = attr.cap.max_send_wr;
   request.max_recv_wr = attr.cap.max_recv_wr;
@@ -98,10 +99,12 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
 
 // What the structure must hold before the daemon is asked. 0 or an errno value.
 int check(const ibv_qp_init_attr_ex& attr) {
-  if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD) {
+  const bool only_sends = attr.qp_type == IBV_QPT_XRC_SEND;
+  if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD &&
+      !only_sends) {
     return refuse("ibv_create_qp", EOPNOTSUPP, "this type of queue pair isn't there");
   }
-  if (attr.pd == nullptr || attr.send_cq == nullptr || attr.recv_cq == nullptr) {
+  if (attr.pd == nullptr || attr.send_cq == nullptr || (attr.recv_cq == nullptr && !only_sends)) {
     return refuse("ibv_create_qp", EINVAL,
                   "a queue pair needs a protection domain and two completion queues");
   }
@@ -109,6 +112,9 @@ int check(const ibv_qp_init_attr_ex& attr) {
 }
 
 Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    return create_xrc_target(context, attr);
+  }
   if (check(attr) != 0) {
     return nullptr;
   }
@@ -142,13 +148,13 @@ Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
 }  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
-  constexpr std::uint32_t kKnown =
-      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr->comp_mask & ~kKnown) != 0) {
     refuse("ibv_create_qp_ex", EOPNOTSUPP, "an attribute that isn't there yet");
     return nullptr;
   }
-  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 && attr->qp_type != IBV_QPT_XRC_RECV) {
     refuse("ibv_create_qp_ex", EINVAL, "no protection domain is given");
     return nullptr;
   }

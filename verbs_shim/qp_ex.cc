@@ -124,7 +124,6 @@ void wr_bind_mw(ibv_qp_ex* base, ibv_mw*, uint32_t, const ibv_mw_bind_info*) { n
 void wr_local_inv(ibv_qp_ex* base, uint32_t) { not_there(base); }
 void wr_send_inv(ibv_qp_ex* base, uint32_t) { not_there(base); }
 void wr_send_tso(ibv_qp_ex* base, void*, uint16_t, uint16_t) { not_there(base); }
-void wr_set_xrc_srqn(ibv_qp_ex* base, uint32_t) { not_there(base); }
 void wr_atomic_write(ibv_qp_ex* base, uint32_t, uint64_t, const void*) { not_there(base); }
 
 // The entry that setters write to; nullptr when the batch is spoilt, or no request was begun.
@@ -140,6 +139,13 @@ void wr_set_ud_addr(ibv_qp_ex* base, ibv_ah* ah, uint32_t remote_qpn, uint32_t r
   if (request != nullptr) {
     request->ud = {
         .ah = ah->handle, .remote_qpn = remote_qpn, .remote_qkey = remote_qkey, .reserved = 0};
+  }
+}
+
+void wr_set_xrc_srqn(ibv_qp_ex* base, uint32_t number) {
+  abi::SendWr* request = opened(*of(base));
+  if (request != nullptr) {
+    request->remote_srqn = number;
   }
 }
 

@@ -34,7 +34,7 @@ ibv_device_attr to_verbs(const control::DeviceAttributes& from) {
   to.max_qp = static_cast<int>(from.max_qp);
   to.max_qp_wr = static_cast<int>(from.max_qp_wr);
   to.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC;
   to.max_sge = static_cast<int>(from.max_sge);
   to.max_sge_rd = static_cast<int>(from.max_sge_rd);
   to.max_cq = static_cast<int>(from.max_cq);

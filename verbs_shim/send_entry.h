@@ -32,6 +32,7 @@ constexpr bool may_post(unsigned type, unsigned opcode) {
   const unsigned bit = 1U << opcode;
   switch (type) {
     case IBV_QPT_RC:
+    case IBV_QPT_XRC_SEND:
       return (bit & (kSends | kWrites | kRoundTrips)) != 0;
     case IBV_QPT_UC:
       return (bit & (kSends | kWrites)) != 0;

@@ -9,6 +9,34 @@
 namespace uroce::shim {
 namespace {
 
+bool is_xrc(const ibv_srq_init_attr_ex& attr) {
+  return (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr.srq_type == IBV_SRQT_XRC;
+}
+
+// 0 or an errno value.
+int check(const ibv_srq_init_attr_ex& attr) {
+  constexpr const char* kCall = "ibv_create_srq_ex";
+  constexpr std::uint32_t kXrcParts = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const bool basic =
+      (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr.srq_type == IBV_SRQT_BASIC;
+  if (!basic && !is_xrc(attr)) {
+    return refuse(kCall, EOPNOTSUPP, "shared receive queues are basic or XRC");
+  }
+  const std::uint32_t known =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (basic ? 0 : kXrcParts);
+  if ((attr.comp_mask & ~known) != 0) {
+    return refuse(kCall, EOPNOTSUPP, "an attribute that isn't there");
+  }
+  if ((attr.comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr.pd == nullptr) {
+    return refuse(kCall, EINVAL, "no protection domain is given");
+  }
+  if (!basic &&
+      ((attr.comp_mask & kXrcParts) != kXrcParts || attr.xrcd == nullptr || attr.cq == nullptr)) {
+    return refuse(kCall, EINVAL, "one of type XRC needs an XRC domain and a completion queue");
+  }
+  return 0;
+}
+
 int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
   Context& context = *of(srq.base.context);
   control::CreateSrqRequest request{};
@@ -17,7 +45,11 @@ int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
   request.max_wr = attr.attr.max_wr;
   request.max_sge = attr.attr.max_sge;
   request.limit = attr.attr.srq_limit;
-  request.type = IBV_SRQT_BASIC;
+  request.type = is_xrc(attr) ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+  if (is_xrc(attr)) {
+    request.xrcd = of(attr.xrcd)->handle;
+    request.cq = attr.cq->handle;
+  }
   control::CreateSrqReply reply{};
   Descriptors received;
   int error = context.client.call("ibv_create_srq", control::Command::kCreateSrq, request, reply,
@@ -47,15 +79,7 @@ int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
 }  // namespace
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
-  constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-  const bool basic =
-      (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
-  if ((attr->comp_mask & ~kKnown) != 0 || !basic) {
-    refuse("ibv_create_srq_ex", EOPNOTSUPP, "only basic shared receive queues are there");
-    return nullptr;
-  }
-  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
-    refuse("ibv_create_srq_ex", EINVAL, "no protection domain is given");
+  if (check(*attr) != 0) {
     return nullptr;
   }
   auto* srq = make<Srq>();

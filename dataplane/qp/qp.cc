@@ -1,5 +1,7 @@
 #include "dataplane/qp/qp.h"
 
+#include "dataplane/qp/opcode_for.h"
+
 namespace uroce {
 namespace {
 
@@ -17,21 +19,6 @@ bool receives(QpState state, bool request) {
       return true;
     default:
       return false;
-  }
-}
-
-// The transport of the packets that a queue pair of this type sends and takes.
-Transport transport_of(QpType type) {
-  switch (type) {
-    case QpType::kUc:
-      return Transport::kUc;
-    case QpType::kUd:
-      return Transport::kUd;
-    case QpType::kXrcSend:
-    case QpType::kXrcRecv:
-      return Transport::kXrc;
-    default:
-      return Transport::kRc;
   }
 }
 
@@ -115,7 +102,8 @@ Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
 
 Drop Qp::admit(const Packet& packet) const {
   const OpcodeInfo& info = opcode_info(packet.opcode);
-  if (info.transport != transport_of(config_.type)) {
+  if (info.transport != transport_of(config_.type) ||
+      config_.type == (info.request ? QpType::kXrcSend : QpType::kXrcRecv)) {
     return Drop::kWrongQpType;
   }
   if (!receives(attributes_.state, info.request)) {
@@ -153,6 +141,8 @@ void Qp::on_doorbell(Turn& turn) {
 Time Qp::deadline() const { return requester_.deadline(); }
 
 void Qp::on_deadline(Turn& turn) { requester_.on_deadline(turn); }
+
+void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }
 
 void Qp::resume(Turn& turn) {
   requester_.resume(turn);

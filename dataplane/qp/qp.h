@@ -21,6 +21,7 @@
 #include "dataplane/qp/requester.h"
 #include "dataplane/qp/responder.h"
 #include "dataplane/qp/turn.h"
+#include "dataplane/qp/xrc_domain.h"
 #include "dataplane/wire/build.h"
 
 namespace uroce {
@@ -44,6 +45,8 @@ struct QpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   const AddressTable* addresses = nullptr;  // UD: of the session
+  // XRC receive: the domain as the owner sees it. Such a queue pair has no queues of its own.
+  const XrcDomain* xrc_domain = nullptr;
 
   // Whether the peer acknowledges. Else messages can get lost (IBTA vol. 1, 9.8).
   [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
@@ -95,6 +98,9 @@ class Qp {
 
   // A page fault that parked a role was resolved (or failed): go on.
   void resume(Turn& turn);
+
+  // XRC receive: the domain's shared receive queue of this number is about to vanish.
+  void forget_srq(std::uint32_t number);
 
   // For the roles.
 

@@ -1,5 +1,6 @@
 // READ and atomic requests: one packet each, whatever the answer's length.
 
+#include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 
@@ -12,13 +13,14 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   const std::uint32_t done = (cursor_psn_ - entry.first_psn) & kPsnMask;
   const std::uint32_t offset = done << mtu_shift_;
   const Headers headers{
-      .opcode = Opcode::kRcReadRequest,
+      .opcode = opcode_for(qp_.config_.type, Opcode::kRcReadRequest),
       .ack_request = true,
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
       .reth = {.address = entry.remote_address + offset,
                .rkey = entry.rkey,
                .length = entry.length - offset},
+      .xrc_srqn = entry.xrc_srqn,
   };
   return send_request(entry, headers, entry.packet_count - done, turn);
 }
@@ -26,7 +28,7 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
   const bool swaps = entry.opcode == abi::WrOpcode::kAtomicCmpAndSwp;
   const Headers headers{
-      .opcode = swaps ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd,
+      .opcode = opcode_for(qp_.config_.type, swaps ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd),
       .ack_request = true,
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
@@ -34,6 +36,7 @@ std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
                      .rkey = entry.rkey,
                      .swap_add = swaps ? entry.swap : entry.compare_add,
                      .compare = swaps ? entry.compare_add : 0},
+      .xrc_srqn = entry.xrc_srqn,
   };
   return send_request(entry, headers, 1, turn);
 }

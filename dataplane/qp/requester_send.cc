@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataplane/qp/memory.h"
+#include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 
@@ -43,14 +44,6 @@ constexpr Opcode pick(const MessageOpcodes& opcodes, bool first, bool last) {
     return last ? opcodes.only : opcodes.first;
   }
   return last ? opcodes.last : opcodes.middle;
-}
-
-// UC has RC's opcodes in a space of its own (IBTA vol. 1, 9.2.1).
-constexpr std::uint8_t kUcOpcodes = static_cast<std::uint8_t>(Opcode::kUcSendFirst);
-
-Opcode opcode_for(QpType type, Opcode reliable) {
-  return type == QpType::kUc ? static_cast<Opcode>(static_cast<std::uint8_t>(reliable) | kUcOpcodes)
-                             : reliable;
 }
 
 }  // namespace
@@ -148,14 +141,14 @@ void Requester::prepare(SendEntry& entry) const {
     // Would wait for ever: no READ or atomic may be outstanding on this queue pair.
     entry.stage = SendStage::kRefused;
     entry.status = abi::WcStatus::kLocQpOpErr;
-    entry.vendor_err = static_cast<std::uint32_t>(Failure::kSendOpcode);
+    entry.vendor_err = static_cast<std::uint16_t>(Failure::kSendOpcode);
     return;
   }
   const std::uint64_t mtu = std::uint64_t{1} << mtu_shift_;
   if (qp_.config_.type == QpType::kUd && entry.length > mtu) {
     entry.stage = SendStage::kRefused;
     entry.status = abi::WcStatus::kLocLenErr;
-    entry.vendor_err = static_cast<std::uint32_t>(Failure::kDatagramTooLong);
+    entry.vendor_err = static_cast<std::uint16_t>(Failure::kDatagramTooLong);
     return;
   }
   entry.packet_count =
@@ -200,6 +193,7 @@ std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
       .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
       .immediate = entry.immediate,
       .invalidate_rkey = entry.immediate,
+      .xrc_srqn = entry.xrc_srqn,
   };
   FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
   return send_payload(entry, offset, length, *frame, writer, turn);
@@ -240,7 +234,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
   SendEntry& entry = queue_.entry(cursor_index_);
   entry.stage = SendStage::kRefused;
   entry.status = status;
-  entry.vendor_err = static_cast<std::uint32_t>(failure);
+  entry.vendor_err = static_cast<std::uint16_t>(failure);
   fail_refused(turn);
   return 0;
 }

@@ -42,7 +42,8 @@ Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
   }
   switch (place_in_sequence(expected_psn_, packet.psn)) {
     case Sequence::kExpected:
-      return execute(packet, turn);
+      return qp_->config_.type == QpType::kXrcRecv ? execute_xrc(packet, turn)
+                                                   : execute(packet, turn);
     case Sequence::kAhead:
       ahead(packet);
       *drop = Drop::kOutOfSequence;

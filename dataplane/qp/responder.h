@@ -12,8 +12,8 @@
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
 // sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
 // also duplicates), responder_transmit.cc (answers), responder_receive.cc (receive work requests
-// and their completions), uc_responder.cc and ud_responder.cc (what is different where nothing is
-// answered).
+// and their completions), xrc_responder.cc (what XRC adds), uc_responder.cc and ud_responder.cc
+// (what is different where nothing is answered).
 
 #include <cstdint>
 
@@ -22,6 +22,7 @@
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/responder_resources.h"
 #include "dataplane/qp/turn.h"
+#include "dataplane/qp/xrc_domain.h"
 #include "dataplane/wire/frame.h"
 
 namespace uroce {
@@ -56,6 +57,9 @@ class Responder {
   // The page fault that parked an answer is resolved.
   void resume() { answer_parked_ = false; }
 
+  // For Qp::forget_srq: a receive work request of this queue isn't held any more.
+  void forget_srq(std::uint32_t number);
+
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
@@ -87,7 +91,11 @@ class Responder {
   [[nodiscard]] bool replay_read(const Packet& packet);
   [[nodiscard]] bool replay_atomic(const Packet& packet);
 
+  // XRC (xrc_responder.cc).
+  Step execute_xrc(const Packet& packet, Turn& turn);
+
   // Receive work requests (responder_receive.cc).
+  [[nodiscard]] ReceiveQueue* receive_queue() const;
   Step hold_receive(Turn& turn, bool* held);
   void complete_receive(const Packet& packet, const OpcodeInfo& info, Turn& turn);
   void complete_failed(abi::WcStatus status, Failure failure, Turn& turn);
@@ -137,6 +145,8 @@ class Responder {
   std::uint32_t write_rkey_ = 0;      // WRITE
   std::uint64_t write_address_ = 0;   // WRITE: of the message's first byte
   std::uint64_t receive_length_ = 0;  // what the receive work request in hand can hold
+
+  XrcSrq xrc_srq_;  // XRC: that the message names
 
   ResourceRing resources_;
   ReceiveEntry receive_;

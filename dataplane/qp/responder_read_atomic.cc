@@ -48,7 +48,8 @@ Step Responder::read(const Packet& packet, Turn& turn) {
                    .psn_first = psn,
                    .packets = packets,
                    .packet_end = packets,
-                   .msn = msn_});
+                   .msn = msn_,
+                   .pd = memory(turn).pd});
   return Step::kDone;
 }
 

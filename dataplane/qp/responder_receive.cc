@@ -12,7 +12,7 @@ namespace uroce {
 // *held: there is one in hand. A packet that was parked finds the one that it took before.
 Step Responder::hold_receive(Turn& turn, bool* held) {
   if (!holding_) {
-    ReceiveQueue* queue = qp_->config_.receive_queue;
+    ReceiveQueue* queue = receive_queue();
     const ReceiveQueue::Take take =
         queue == nullptr ? ReceiveQueue::Take::kEmpty : queue->take(&receive_, turn.events);
     if (take == ReceiveQueue::Take::kEmpty) {
@@ -72,8 +72,11 @@ void Responder::complete_failed(abi::WcStatus status, Failure failure, Turn& tur
 }
 
 void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
-  qp_->config_.receive_queue->release();
+  receive_queue()->release();
   CompletionQueue* queue = qp_->config_.recv_cq;
+  if (qp_->config_.type == QpType::kXrcRecv) {
+    queue = xrc_srq_.completions;
+  }
   if (queue != nullptr) {
     Qp::complete(*queue, cqe, solicited, turn);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dataplane/wire/psn.h"
+#include "mmu/key_table.h"
 
 namespace uroce {
 
@@ -22,6 +23,7 @@ struct Resource {
   std::uint32_t packet_next = 0;  // the next to send
   std::uint32_t packet_end = 0;   // the one after the last to send
   std::uint32_t msn = 0;          // of the request
+  PdId pd = 0;                    // by which the key is judged
   bool atomic = false;
   bool replay = false;  // answered once already
 

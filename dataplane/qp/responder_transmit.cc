@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dataplane/qp/memory.h"
+#include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
 #include "dataplane/wire/build.h"
@@ -22,10 +23,6 @@ Opcode read_response(bool first, bool last) {
 }
 
 }  // namespace
-
-MemoryScope Responder::memory(const Turn& turn) const {
-  return {.keys = turn.keys, .pd = qp_->config_.pd};
-}
 
 std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
   std::uint32_t sent = 0;
@@ -54,8 +51,9 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   const std::uint32_t mtu = qp_->attributes_.path_mtu;
   const std::uint32_t offset = resource.packet_next * mtu;
   const std::uint32_t length = std::min(mtu, resource.length_end - offset);
-  const Headers headers{.opcode = resource.atomic ? Opcode::kRcAtomicAcknowledge
-                                                  : read_response(resource.packet_next == 0, last),
+  const Opcode opcode = resource.atomic ? Opcode::kRcAtomicAcknowledge
+                                        : read_response(resource.packet_next == 0, last);
+  const Headers headers{.opcode = opcode_for(qp_->config_.type, opcode),
                         .dest_qpn = qp_->attributes_.dest_qpn,
                         .psn = psn,
                         .aeth = {.syndrome = kSyndromeAckUnlimited, .msn = resource.msn},
@@ -63,8 +61,8 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   Frame* frame = turn.tx.take();
   FrameWriter writer(*frame, qp_->frame_template_, headers, length, qp_->ip_id_++);
   const Access access = read_remote(
-      memory(turn), {.rkey = resource.rkey, .address = resource.address + offset, .length = length},
-      writer);
+      {.keys = turn.keys, .pd = resource.pd},
+      {.rkey = resource.rkey, .address = resource.address + offset, .length = length}, writer);
   if (access != Access::kGranted) {
     turn.tx.put_back(frame);
     refuse_answer(access, resource, psn, turn);
@@ -103,7 +101,7 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
 }
 
 std::uint32_t Responder::transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn) {
-  const Headers headers{.opcode = Opcode::kRcAcknowledge,
+  const Headers headers{.opcode = opcode_for(qp_->config_.type, Opcode::kRcAcknowledge),
                         .dest_qpn = qp_->attributes_.dest_qpn,
                         .psn = psn,
                         .aeth = aeth};

@@ -34,6 +34,7 @@ bool is_atomic(WrOpcode opcode) {
 bool allowed(QpType type, WrOpcode opcode) {
   switch (type) {
     case QpType::kRc:
+    case QpType::kXrcSend:
       return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead;
     case QpType::kUc:
       return is_message(opcode) && opcode != WrOpcode::kSendWithInv;
@@ -47,7 +48,7 @@ bool allowed(QpType type, WrOpcode opcode) {
 void refuse(SendEntry& entry, WcStatus status, Failure failure) {
   entry.stage = SendStage::kRefused;
   entry.status = status;
-  entry.vendor_err = static_cast<std::uint32_t>(failure);
+  entry.vendor_err = static_cast<std::uint16_t>(failure);
   entry.length = 0;
 }
 
@@ -123,6 +124,7 @@ void SendQueue::copy(std::uint32_t index) {
   entry.stage = SendStage::kWaiting;
   entry.status = WcStatus::kSuccess;
   entry.vendor_err = 0;
+  entry.xrc_srqn = wr.remote_srqn;
   if (!allowed(type_, wr.opcode)) {
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendOpcode);
   }

@@ -50,8 +50,9 @@ struct SendEntry {
   std::uint8_t sge_count;
   SendStage stage;
   abi::WcStatus status;  // kRefused: why
-  std::uint8_t reserved[3];
-  std::uint32_t vendor_err;  // kRefused: which check failed
+  std::uint8_t reserved;
+  std::uint16_t vendor_err;  // kRefused: which check failed
+  std::uint32_t xrc_srqn;    // XRC: the shared receive queue that it is for
 
   // READs and atomics are done when their answer has come; an acknowledgement isn't enough.
   [[nodiscard]] bool wants_response() const {

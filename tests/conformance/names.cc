@@ -90,8 +90,11 @@ std::optional<QpState> state_by_name(std::string_view name) {
 }
 
 std::optional<QpType> type_by_name(std::string_view name) {
-  constexpr std::pair<std::string_view, QpType> kTypes[] = {
-      {"RC", QpType::kRc}, {"UC", QpType::kUc}, {"UD", QpType::kUd}};
+  constexpr std::pair<std::string_view, QpType> kTypes[] = {{"RC", QpType::kRc},
+                                                            {"UC", QpType::kUc},
+                                                            {"UD", QpType::kUd},
+                                                            {"XRC_SEND", QpType::kXrcSend},
+                                                            {"XRC_RECV", QpType::kXrcRecv}};
   for (const auto& [known, type] : kTypes) {
     if (known == name) {
       return type;

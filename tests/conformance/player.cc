@@ -102,11 +102,17 @@ std::string Player::set_up() {
 std::string Player::step(const Line& line) {
   using Step = std::string (Player::*)(const Line&);
   static const std::map<std::string, Step> kSteps = {
-      {"region", &Player::add_region},   {"remove", &Player::remove_region},
-      {"recv", &Player::post_receive},   {">", &Player::deliver},
-      {"<", &Player::expect_packet},     {"silence", &Player::expect_silence},
-      {"=", &Player::expect_completion}, {"event", &Player::expect_event},
-      {"state", &Player::expect_state},  {"memory", &Player::expect_memory},
+      {"region", &Player::add_region},
+      {"remove", &Player::remove_region},
+      {"remove_srq", &Player::remove_srq},
+      {"recv", &Player::post_receive},
+      {">", &Player::deliver},
+      {"<", &Player::expect_packet},
+      {"silence", &Player::expect_silence},
+      {"=", &Player::expect_completion},
+      {"event", &Player::expect_event},
+      {"state", &Player::expect_state},
+      {"memory", &Player::expect_memory},
       {"modify", &Player::move_to},
   };
   const auto found = kSteps.find(line.verb);
@@ -123,6 +129,13 @@ std::string Player::add_region(const Line& line) {
   memory->key = rig_->add_region(memory->bytes, memory->iova, access,
                                  line.has("other_pd") ? QpRig::kPd + 1 : QpRig::kPd);
   regions_[line.subject()] = std::move(memory);
+  return "";
+}
+
+// The shared receive queue that an XRC domain has goes.
+std::string Player::remove_srq(const Line& /*line*/) {
+  rig_->qp().forget_srq(QpRig::kSrqn);
+  rig_->xrc_domain.remove(QpRig::kSrqn);
   return "";
 }
 
@@ -169,6 +182,7 @@ std::string Player::deliver(const Line& line) {
       .qkey =
           static_cast<std::uint32_t>(line.number_of("qkey").value_or(rig_->qp().attributes().qkey)),
       .source_qpn = static_cast<std::uint32_t>(line.number_of("src_qp").value_or(QpRig::kPeerQpn))};
+  headers.xrc_srqn = static_cast<std::uint32_t>(line.number_of("srq").value_or(QpRig::kSrqn));
   if (line.has("at")) {
     const Place at = place(*line.text("at"));
     const auto rkey = static_cast<std::uint32_t>(line.number_of("rkey").value_or(at.memory->key));

@@ -39,6 +39,7 @@ class Player {
   std::string step(const Line& line);
   std::string add_region(const Line& line);
   std::string remove_region(const Line& line);
+  std::string remove_srq(const Line& line);
   std::string post_receive(const Line& line);
   std::string deliver(const Line& line);
   std::string expect_packet(const Line& line);

@@ -94,8 +94,9 @@ QpRig::QpRig(const Options& options)
                  options.cq_entries, -1, 2, false),
       receive_queue(3, &receives.control, receives.entries.data(), receives.entry_count,
                     receives.stride, options.sge_max,
-                    options.shared_receive_queue ? ReceiveQueue::Users::kOneWorker
-                                                 : ReceiveQueue::Users::kOneQp),
+                    options.shared_receive_queue || options.type == QpType::kXrcRecv
+                        ? ReceiveQueue::Users::kOneWorker
+                        : ReceiveQueue::Users::kOneQp),
       pool_(TxBatch::kFramesMax),
       attributes_(options.attributes),
       peer_template_(peer_path()) {
@@ -115,6 +116,17 @@ QpRig::QpRig(const Options& options)
   config.receive_queue_shared = options.shared_receive_queue;
   config.send_cq = &send_cq;
   config.recv_cq = &receive_cq;
+  if (options.type == QpType::kXrcRecv) {
+    config.pd = 0;
+    config.send_control = nullptr;
+    config.send_entry_count = 0;
+    config.receive_queue = nullptr;
+    config.send_cq = nullptr;
+    config.recv_cq = nullptr;
+    config.xrc_domain = &xrc_domain;
+    xrc_domain.add(
+        {.number = kSrqn, .pd = kPd, .queue = &receive_queue, .completions = &receive_cq});
+  }
   qp_ = std::make_unique<Qp>(config);
   for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     if (state <= options.state) {

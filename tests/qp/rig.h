@@ -62,6 +62,7 @@ class QpRig {
   static constexpr std::uint32_t kQpn = 0x11;
   static constexpr std::uint32_t kPeerQpn = 0x22;
   static constexpr PdId kPd = 1;
+  static constexpr std::uint32_t kSrqn = 0x33;  // XRC receive: whose ring is `receives`
 
   struct Options {
     QpType type = QpType::kRc;
@@ -127,6 +128,7 @@ class QpRig {
   CompletionQueue send_cq;
   CompletionQueue receive_cq;
   ReceiveQueue receive_queue;
+  XrcDomain xrc_domain;
 
  private:
   static Bytes frame_by(const FrameTemplate& sender, const Headers& headers,

@@ -1,0 +1,38 @@
+// XRC: every request names a shared receive queue of the domain, with which come the protection
+// domain and the completion queue. The rest is as in RC (IBTA vol. 1, annex A14).
+
+#include "dataplane/qp/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder.h"
+
+namespace uroce {
+
+// A queue that isn't in the domain, be it that of another one or none at all, makes the request
+// invalid: the peer learns nothing about other domains' numbers.
+Step Responder::execute_xrc(const Packet& packet, Turn& turn) {
+  const std::uint32_t number = packet.xrc_srqn();
+  const XrcSrq* srq = qp_->config_.xrc_domain->find(number);
+  const bool other_than_before = message_ != Message::kNone && number != xrc_srq_.number;
+  if (srq == nullptr || other_than_before) {
+    return refuse(Nak::kInvalidRequest, Failure::kXrcSrq, turn);
+  }
+  xrc_srq_ = *srq;
+  return execute(packet, turn);
+}
+
+void Responder::forget_srq(std::uint32_t number) {
+  if (xrc_srq_.number == number) {
+    holding_ = false;
+  }
+}
+
+ReceiveQueue* Responder::receive_queue() const {
+  return qp_->config_.type == QpType::kXrcRecv ? xrc_srq_.queue : qp_->config_.receive_queue;
+}
+
+MemoryScope Responder::memory(const Turn& turn) const {
+  const bool xrc = qp_->config_.type == QpType::kXrcRecv;
+  return {.keys = turn.keys, .pd = xrc ? xrc_srq_.pd : qp_->config_.pd};
+}
+
+}  // namespace uroce
