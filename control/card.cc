@@ -1,5 +1,8 @@
 #include "control/card.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 
 #include "control/kernel_network.h"
@@ -11,6 +14,11 @@ Time steady_clock() {
   return static_cast<Time>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::steady_clock::now().time_since_epoch())
                                .count());
+}
+
+std::size_t physical_memory() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -56,7 +64,9 @@ void Numbers::set_owner(std::uint32_t number, const Owner& owner) {
 }
 
 Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint64_t seed)
-    : qpns(kQpnMin, kQpsMax, seed),
+    : queue_bytes_session_max(std::min(kSessionQueueBytesMax, physical_memory() / 4)),
+      queue_bytes_user_max(std::min(kUserQueueBytesMax, physical_memory() / 2)),
+      qpns(kQpnMin, kQpsMax, seed),
       cqns(1, kCqsMax, seed + 1),
       srqns(1, kSrqsMax, seed + 2),
       gsi(engine),
@@ -65,6 +75,11 @@ Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint
       engine_(engine),
       keys_(keys),
       status_(status) {}
+
+MemoryAccount& Card::account_of(uid_t user) {
+  return users_.try_emplace(user, "user " + std::to_string(user), queue_bytes_user_max)
+      .first->second;
+}
 
 void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
                       const Identity& identity) {

@@ -78,6 +78,10 @@ class Card {
   [[nodiscard]] KeyTable& keys() { return keys_; }
   [[nodiscard]] const SharedMemory& status() const { return status_; }
 
+  // What the queues of all sessions of a user cost.
+  MemoryAccount& account_of(uid_t user);
+  std::size_t queue_bytes_session_max, queue_bytes_user_max;
+
   Numbers qpns, cqns, srqns;
   Gsi gsi;                                   // QP1 of all devices
   std::map<GroupKey, std::uint32_t> groups;  // and how many queue pairs are in each
@@ -93,6 +97,7 @@ class Card {
   cm_user::Service connections;
 
  private:
+  std::map<uid_t, MemoryAccount> users_;
   Engine& engine_;
   KeyTable& keys_;
   const SharedMemory& status_;

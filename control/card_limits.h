@@ -26,6 +26,11 @@ inline constexpr std::uint32_t kGroupsMax = 8'192;      // multicast groups
 inline constexpr std::uint32_t kGroupMembersMax = 240;  // queue pairs in one of them
 inline constexpr std::uint32_t kRegionsMax = KeyTable::kKeysDefault;
 
+// Of one session, and of all sessions of one user: bytes of queues, or a quarter and half of the
+// machine's memory where that is less.
+inline constexpr std::size_t kSessionQueueBytesMax = std::size_t{4} << 30U;
+inline constexpr std::size_t kUserQueueBytesMax = std::size_t{16} << 30U;
+
 // Of one session.
 inline constexpr std::uint32_t kSessionQpsMax =
     kQpsMax < abi::kDoorbellSlots ? kQpsMax : abi::kDoorbellSlots;

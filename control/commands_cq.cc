@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "control/commands.h"
+#include "control/withdraw.h"
 
 namespace uroce::control {
 
@@ -74,8 +75,7 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   }
   const std::uint32_t entries = std::bit_ceil(body.entries);
   constexpr std::size_t kEntriesOffset = sizeof(abi::CqControl);
-  auto memory =
-      SharedMemory::create("uroce-cq", kEntriesOffset + std::size_t{entries} * sizeof(abi::Cqe));
+  auto memory = session.share("uroce-cq", kEntriesOffset + std::size_t{entries} * sizeof(abi::Cqe));
   if (!memory) {
     return memory.error();
   }
@@ -142,13 +142,13 @@ void settle(Engine& engine) {
   }
 }
 
-Result<Outcome> prepare_resize(CqObject& cq, std::uint32_t wanted, Reply* reply) {
+Result<Outcome> prepare_resize(Session& session, CqObject& cq, std::uint32_t wanted, Reply* reply) {
   if (wanted == 0 || wanted > kCqesMax) {
     return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
                              " entries, not " + std::to_string(wanted)};
   }
   const std::uint32_t entries = std::bit_ceil(wanted);
-  auto memory = SharedMemory::create("uroce-cq", std::size_t{entries} * sizeof(abi::Cqe));
+  auto memory = session.share("uroce-cq", std::size_t{entries} * sizeof(abi::Cqe));
   if (!memory) {
     return memory.error();
   }
@@ -171,7 +171,7 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
     return no_such("completion queue", body.handle);
   }
   if (body.commit == 0) {
-    return prepare_resize(*cq, body.entries, reply);
+    return prepare_resize(session, *cq, body.entries, reply);
   }
   if (cq->next_entry_count == 0) {
     return Error{EINVAL, "resize CQ: no new ring was prepared"};
@@ -213,7 +213,11 @@ void remove_cq(Session& session, std::uint32_t handle) {
     card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
   }
   card.cqns.release(cq->id);
+  session.withdraw_events(cq->cookie);
   if (cq->channel != nullptr) {
+    session.events_lost += withdraw<abi::CompletionEvent>(
+        cq->channel->write_end.get(),
+        [&cq](const abi::CompletionEvent& event) { return event.cq_cookie == cq->cookie; });
     --cq->channel->users;
   }
 }

@@ -167,7 +167,9 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   const bool receives_itself =
       parts->srq == nullptr && static_cast<QpType>(body.type) != QpType::kXrcSend;
   CreateQpReply answer = lay_out(body, receives_itself);
-  auto memory = SharedMemory::create("uroce-qp", answer.memory_length);
+  const std::size_t copies = std::size_t{answer.send.entries} *
+                             (sizeof(SendEntry) + answer.send.stride - abi::kSendPayloadOffset);
+  auto memory = session.share("uroce-qp", answer.memory_length, copies);
   if (!memory) {
     return memory.error();
   }
@@ -248,6 +250,7 @@ Result<Outcome> destroy_qp(Session& session, Request& request, Reply* /*reply*/)
 // retries run out.
 void remove_qp(Session& session, std::uint32_t handle) {
   const std::unique_ptr<QpObject> object = session.qps.remove(handle);
+  session.withdraw_events(object->cookie);
   if (object->target) {
     release_xrc_target(session, handle, *object);
     return;

@@ -83,7 +83,7 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
                  .entries_offset = sizeof(abi::RingControl),
                  .entries = answer.max_wr,
                  .stride = abi::recv_stride(answer.max_sge)};
-  auto memory = SharedMemory::create(
+  auto memory = session.share(
       "uroce-srq", sizeof(abi::RingControl) + std::size_t{answer.max_wr} * answer.ring.stride);
   if (!memory) {
     return memory.error();
@@ -168,6 +168,7 @@ Result<Outcome> destroy_srq(Session& session, Request& request, Reply* /*reply*/
 
 void remove_srq(Session& session, std::uint32_t handle) {
   const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
+  session.withdraw_events(srq->cookie);
   if (srq->xrcd != nullptr) {
     leave_xrc_domain(session.card(), *srq);
     --srq->xrcd->users;

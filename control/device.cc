@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "control/card_limits.h"
 #include "control/icmp.h"
@@ -59,7 +60,13 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
       loops_back_(port.info().loops_back),
       identity_(identity),
       gids_(mac_, std::move(addresses)),
-      send_(std::move(send)) {}
+      send_(std::move(send)),
+      link_up_(port.info().link_up) {}
+
+std::optional<bool> Device::link_change() {
+  const bool up = port_.info().link_up;
+  return std::exchange(link_up_, up) == up ? std::nullopt : std::optional(up);
+}
 
 std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
 

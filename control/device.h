@@ -77,6 +77,9 @@ class Device {
   bool on_time(Time now);
   [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }
 
+  // Looks at the port's link. What became of it since the last look; none: nothing.
+  std::optional<bool> link_change();
+
   // Tells the link our addresses, so that caches of an earlier owner are corrected.
   void announce();
 
@@ -96,6 +99,7 @@ class Device {
   GidTable gids_;
   Neighbours neighbours_;
   SendFrame send_;
+  bool link_up_;
 };
 
 }  // namespace uroce::control

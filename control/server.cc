@@ -21,6 +21,9 @@ enum Tag : std::uint64_t { kListener, kStop, kNotices };
 constexpr int kEventsMax = 64;
 constexpr int kRecordsMax = 16;   // of one session in one turn
 constexpr int kNoticesMax = 256;  // in one turn
+// No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
+constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
+constexpr std::uint32_t kPortNumber = 1;
 
 UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
@@ -50,7 +53,13 @@ Server::Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll)
       path_(std::move(path)),
       listener_(std::move(listener)),
       poll_(std::move(poll)),
-      spare_(spare_descriptor()) {}
+      spare_(spare_descriptor()) {
+  const auto& devices = card_.devices();
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](const Device& device) { return !device.port().info().loops_back; })) {
+    next_link_look_ = card_.clock();
+  }
+}
 
 Server::~Server() {
   ::unlink(path_.c_str());
@@ -302,6 +311,28 @@ void Server::on_time() {
     card_.connections.on_addresses_settled();
   }
   card_.connections.on_time();
+  if (next_link_look_ <= now) {
+    next_link_look_ = now + kLinkLookInterval;
+    look_at_links();
+  }
+}
+
+// A link that comes or goes is an event for every program that has the device open.
+void Server::look_at_links() {
+  for (Device& device : card_.devices()) {
+    const std::optional<bool> up = device.link_change();
+    if (!up) {
+      continue;
+    }
+    spdlog::info("{}: the link is {}", device.name(), *up ? "up" : "down");
+    const auto event =
+        static_cast<std::uint32_t>(*up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr);
+    for (const auto& [id, session] : card_.sessions) {
+      if (session->device() == &device) {
+        session->announce(event, kPortNumber, 0);
+      }
+    }
+  }
 }
 
 void Server::resume_waiting() {
@@ -316,7 +347,7 @@ void Server::resume_waiting() {
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = card_.connections.next_deadline();
+  Time deadline = std::min(next_link_look_, card_.connections.next_deadline());
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());
   }

@@ -50,6 +50,7 @@ class Server {
   void on_time();
   void resume_waiting();
   [[nodiscard]] int milliseconds_to_deadline() const;
+  void look_at_links();
 
   Card& card_;
   std::string path_;
@@ -59,6 +60,7 @@ class Server {
   Connections connections_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
+  Time next_link_look_ = kNever;  // kNever: no port has a link that could change
 };
 
 }  // namespace uroce::control

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "control/commands.h"
+#include "control/withdraw.h"
 
 namespace uroce::control {
 namespace {
@@ -26,7 +27,11 @@ ReplyHeader reply_header(std::uint32_t sequence) {
 }  // namespace
 
 Session::Session(Card& card, std::uint64_t id, const Peer& peer)
-    : memory(peer.pid, peer.uid), card_(card), id_(id), peer_(peer) {
+    : account("a session", card.queue_bytes_session_max, &card.account_of(peer.uid)),
+      memory(peer.pid, peer.uid),
+      card_(card),
+      id_(id),
+      peer_(peer) {
   card_.sessions[id_] = this;
 }
 
@@ -240,6 +245,24 @@ void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t 
   if (::write(event_pipe_.get(), &record, sizeof(record)) != sizeof(record)) {
     ++events_lost;  // the program doesn't read its events; it harms only itself
   }
+}
+
+void Session::withdraw_events(std::uint64_t cookie) {
+  events_lost += withdraw<AsyncEventRecord>(
+      event_pipe_.get(),
+      [cookie](const AsyncEventRecord& record) { return record.cookie == cookie; });
+}
+
+Result<SharedMemory> Session::share(const char* name, std::size_t length, std::size_t also) {
+  auto charge = account.charge(length + also);
+  if (!charge) {
+    return charge.error();
+  }
+  auto shared = SharedMemory::create(name, length);
+  if (shared) {
+    shared->set_charge(std::move(*charge));
+  }
+  return shared;
 }
 
 std::optional<std::uint32_t> Session::take_slot() {

@@ -103,6 +103,15 @@ class Session {
   [[nodiscard]] Card& card() const { return card_; }
   [[nodiscard]] Device* device() const { return device_; }
 
+  // An event about an object is of no use any more.
+  void withdraw_events(std::uint64_t cookie);
+
+  // Memory for an object's queues, and `also` bytes of the daemon's own. ENOMEM beyond the limits
+  // of the session or its user.
+  Result<SharedMemory> share(const char* name, std::size_t length, std::size_t also = 0);
+
+  MemoryAccount account;  // before the objects that are charged to it
+
   // For the commands (commands.h) and the status report.
   HandleTable<ProtectionDomain> pds;
   HandleTable<MemoryRegion> regions;

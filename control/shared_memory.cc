@@ -39,12 +39,14 @@ Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length, 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : descriptor_(std::move(other.descriptor_)),
       data_(std::exchange(other.data_, nullptr)),
-      length_(std::exchange(other.length_, 0)) {}
+      length_(std::exchange(other.length_, 0)),
+      charge_(std::move(other.charge_)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(data_, other.data_);
   std::swap(length_, other.length_);
+  charge_ = std::move(other.charge_);
   return *this;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "control/memory_account.h"
 #include "control/system_error.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/unique_fd.h"
@@ -33,10 +34,14 @@ class SharedMemory {
   UniqueFd take_descriptor() { return std::move(descriptor_); }
   [[nodiscard]] Result<UniqueFd> copy_descriptor() const;
 
+  // Somebody's account pays for it as long as it lives.
+  void set_charge(MemoryCharge charge) { charge_ = std::move(charge); }
+
  private:
   UniqueFd descriptor_;
   std::byte* data_ = nullptr;
   std::size_t length_ = 0;
+  MemoryCharge charge_;
 };
 
 }  // namespace uroce::control

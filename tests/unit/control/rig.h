@@ -31,7 +31,7 @@ Record make_record(Command command, Body body, std::uint32_t sequence = 1) {
 }
 
 // A port of a link on which nobody ever says anything.
-class SilentPort final : public Port {
+class SilentPort : public Port {
  public:
   static constexpr EtherAddress kMac{{2, 0, 0, 0, 0, 1}};
   std::uint32_t rx_burst(std::uint16_t, Frame**, std::uint32_t, Time) override { return 0; }

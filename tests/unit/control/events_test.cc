@@ -1,0 +1,206 @@
+// Asynchronous events: to whom they go, and which of them nobody gets.
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "control/server.h"
+#include "tests/unit/control/program.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr auto kQpFatal = static_cast<std::uint32_t>(AsyncEvent::kQpFatal);
+
+// A port whose link a test pulls and plugs in.
+class CablePort final : public SilentPort {
+ public:
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.link_up = up;
+    return info;
+  }
+  std::atomic<bool> up{true};
+};
+
+// A program with the read end of its event pipe.
+class Listener {
+ public:
+  explicit Listener(Card& card) : program(card) {
+    Answer answer = program.ask(Command::kOpenDevice, OpenDeviceRequest{});
+    EXPECT_EQ(answer.header.error, 0);
+    pipe_ = std::move(answer.record.descriptors.front());
+    EXPECT_EQ(::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK), 0);
+    pd = program.make_pd();
+    cq = program.make_cq();
+  }
+
+  CreateQpReply make_qp(std::uint64_t cookie) {
+    CreateQpRequest request = program.rc_qp(pd, cq);
+    request.cookie = cookie;
+    return program.ask(Command::kCreateQp, request).as<CreateQpReply>();
+  }
+  // The next event; none: event 99.
+  AsyncEventRecord next() {
+    AsyncEventRecord record{.event = 99, .handle = 0, .cookie = 0};
+    (void)!::read(pipe_.get(), &record, sizeof(record));
+    return record;
+  }
+  // Waits for the next event.
+  AsyncEventRecord await() {
+    EXPECT_EQ(::fcntl(pipe_.get(), F_SETFL, 0), 0);
+    return next();
+  }
+
+  Program program;
+  std::uint32_t pd = 0, cq = 0;
+
+ private:
+  UniqueFd pipe_;
+};
+
+TEST(Events, GoWithTheirObject) {
+  Rig rig;
+  Listener listener(rig.card);
+  const auto first = listener.make_qp(1);
+  const auto second = listener.make_qp(2);
+  Session& session = listener.program.session;
+  for (int i = 0; i < 100; ++i) {
+    session.announce(kQpFatal, first.handle, 1);
+    session.announce(kQpFatal, second.handle, 2);
+  }
+  EXPECT_EQ(listener.next().cookie, 1U);
+  EXPECT_EQ(listener.program.ask_about(Command::kDestroyQp, first.handle).header.error, 0);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(listener.next().cookie, 2U);
+  }
+  EXPECT_EQ(listener.next().event, 99U) << "nobody is woken for what is gone";
+  EXPECT_EQ(session.events_lost, 0U);
+}
+
+TEST(Events, OfAFullPipeAreCountedAndDontStopTheDaemon) {
+  Rig rig;
+  Listener listener(rig.card);
+  const auto qp = listener.make_qp(1);
+  Session& session = listener.program.session;
+  for (int i = 0; i < 10'000; ++i) {
+    session.announce(kQpFatal, qp.handle, 1);
+  }
+  EXPECT_GT(session.events_lost, 0U);
+  EXPECT_EQ(listener.program.ask_about(Command::kDestroyQp, qp.handle).header.error, 0);
+  EXPECT_EQ(listener.next().event, 99U);
+}
+
+TEST(Events, OfCompletionGoWithTheirQueue) {
+  Rig rig;
+  Listener listener(rig.card);
+  Answer made = listener.program.ask(Command::kCreateChannel);
+  ASSERT_EQ(made.record.descriptors.size(), 1U);
+  const UniqueFd pipe = std::move(made.record.descriptors.front());
+  ASSERT_EQ(::fcntl(pipe.get(), F_SETFL, O_NONBLOCK), 0);
+  const std::uint32_t channel = made.as<HandleReply>().handle;
+  std::array<std::uint32_t, 2> cqs{};
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    CreateCqRequest request{};
+    request.entries = 1;
+    request.cookie = 70 + i;
+    request.channel = channel + 1;
+    cqs[i] = listener.program.ask(Command::kCreateCq, request).as<CreateCqReply>().handle;
+  }
+  const int write_end = listener.program.session.channels.find(channel)->write_end.get();
+  for (const std::uint64_t cookie : {70U, 71U, 70U}) {
+    const abi::CompletionEvent event{.cq_cookie = cookie};
+    ASSERT_EQ(::write(write_end, &event, sizeof(event)), 8);
+  }
+  EXPECT_EQ(listener.program.ask_about(Command::kDestroyCq, cqs[0]).header.error, 0);
+  abi::CompletionEvent event{};
+  EXPECT_EQ(::read(pipe.get(), &event, sizeof(event)), 8);
+  EXPECT_EQ(event.cq_cookie, 71U);
+  EXPECT_EQ(::read(pipe.get(), &event, sizeof(event)), -1);
+}
+
+TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
+  Rig rig;
+  Listener listener(rig.card);
+  CreateSrqRequest request{};
+  request.max_wr = 8;
+  request.cookie = 5;
+  const auto srq = listener.program.ask(Command::kCreateSrq, request).as<CreateSrqReply>();
+  ModifySrqRequest modify{};
+  modify.handle = srq.handle;
+  modify.mask = 2;
+  modify.limit = 3;
+  EXPECT_EQ(listener.program.ask(Command::kModifySrq, modify).header.error, 0);
+  const AsyncEventRecord event = listener.next();
+  EXPECT_EQ(event.event, static_cast<std::uint32_t>(AsyncEvent::kSrqLimitReached));
+  EXPECT_EQ(event.cookie, 5U);
+  EXPECT_EQ(listener.next().event, 99U);
+}
+
+TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
+  auto owned = std::make_unique<CablePort>();
+  CablePort& port = *owned;
+  Rig rig(std::move(owned), 1);
+  std::atomic<Time> now{1};
+  rig.card.clock = [&now] { return now += kNanosecondsPerSecond; };  // each look at a new second
+  Listener one(rig.card);
+  Listener other(rig.card);
+  char folder[] = "/tmp/uroce-events-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  auto server = Server::listen(rig.card, std::string(folder) + "/s", 0600);
+  ASSERT_TRUE(server);
+  const UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  std::thread thread([&] { (*server)->run(stop.get()); });
+  port.up = false;
+  for (Listener* listener : {&one, &other}) {
+    const AsyncEventRecord event = listener->await();
+    EXPECT_EQ(event.event, static_cast<std::uint32_t>(AsyncEvent::kPortErr));
+    EXPECT_EQ(event.handle, 1U);
+  }
+  port.up = true;
+  EXPECT_EQ(one.await().event, static_cast<std::uint32_t>(AsyncEvent::kPortActive));
+  const std::uint64_t done = 1;
+  EXPECT_EQ(::write(stop.get(), &done, sizeof(done)), 8);
+  thread.join();
+  server->reset();
+  ::rmdir(folder);
+}
+
+TEST(QueueMemory, IsBoundedForASessionAndForAUser) {
+  Rig rig;
+  Listener listener(rig.card);
+  CreateQpRequest greedy = listener.program.rc_qp(listener.pd, listener.cq);
+  greedy.max_send_wr = greedy.max_recv_wr = kWorkRequestsMax;
+  greedy.max_send_sge = greedy.max_recv_sge = kSgeMax;
+  Answer answer;
+  std::vector<std::uint32_t> made;
+  do {
+    answer = listener.program.ask(Command::kCreateQp, greedy);
+    if (answer.header.error == 0) {
+      made.push_back(answer.as<CreateQpReply>().handle);
+    }
+  } while (answer.header.error == 0 && made.size() < 1000);
+  EXPECT_EQ(answer.header.error, ENOMEM);
+  EXPECT_NE(answer.message().find("the queues of a session may take"), std::string::npos)
+      << answer.message();
+  CreateCqRequest cq{};
+  cq.entries = kCqesMax;
+  while (listener.program.ask(Command::kCreateCq, cq).header.error == 0) {
+  }
+  EXPECT_EQ(listener.program.ask(Command::kCreateCq, cq).header.error, ENOMEM);
+  // Another session of the same user has what is left for the user; freed memory can be had again.
+  Listener other(rig.card);
+  EXPECT_EQ(
+      other.program.ask(Command::kCreateQp, other.program.rc_qp(other.pd, other.cq)).header.error,
+      0);
+  const std::uint32_t handle = made.front();
+  EXPECT_EQ(listener.program.ask_about(Command::kDestroyQp, handle).header.error, 0);
+  EXPECT_EQ(listener.program.ask(Command::kCreateQp, greedy).header.error, 0);
+}
+
+}  // namespace
+}  // namespace uroce::control
