@@ -1,0 +1,276 @@
+// Every opcode behind every other in every state of an RC queue pair: what must become of it,
+// according to a table of the specification's rules that is written down here and knows nothing of
+// the implementation's own.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/qp/rig.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kMtu = 1024;
+constexpr std::uint32_t kFirstPsn = 100;
+constexpr std::uint32_t kTailBytes = 8;
+constexpr std::uint64_t kIova = 0x10000;
+
+// IBTA vol. 1, table 38: what the low five bits of an opcode mean, a letter each.
+// s m l o: FIRST, MIDDLE, LAST, ONLY of a SEND; W M L O: of a WRITE; q: READ or atomic; a: an
+// answer; e: FLUSH and ATOMIC WRITE (annex A19); a dot: reserved.
+constexpr std::string_view kKinds = "smllooWMLLOOqaaaaaaqq.lo....ee..";
+static_assert(kKinds.size() == 32);
+
+constexpr unsigned kRc = 0, kUc = 1, kUd = 3, kCongestion = 4, kXrc = 5;
+
+bool is_defined(unsigned opcode) {
+  const unsigned low = opcode & 0x1FU;
+  switch (opcode >> 5U) {
+    case kRc:
+      return kKinds[low] != '.';
+    case kUc:
+      return low <= 0x0B;
+    case kUd:
+      return low == 0x04 || low == 0x05;
+    case kCongestion:
+      return low == 0x01;
+    case kXrc:
+      return kKinds[low] != '.' && kKinds[low] != 'e';
+    default:
+      return false;
+  }
+}
+
+enum class Message { kNone, kSend, kWrite };
+
+// What becomes of a packet with the expected PSN.
+enum class Fate { kTaken, kRefused, kTakenOrRefused, kDropped };
+struct Expected {
+  Fate fate;
+  Drop drop = Drop::kNone;
+};
+
+// 9.6 and 9.7.4.1 in the order of their checks.
+Expected expected(unsigned opcode, Message message, QpState state) {
+  if (!is_defined(opcode)) {
+    return {Fate::kDropped, Drop::kUnknownOpcode};
+  }
+  if (opcode >> 5U != kRc) {
+    return {Fate::kDropped, Drop::kWrongQpType};
+  }
+  const char kind = kKinds[opcode];
+  const bool may_receive =
+      state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
+  if (!may_receive || (kind == 'a' && state == QpState::kRtr)) {
+    return {Fate::kDropped, Drop::kWrongQpState};
+  }
+  switch (kind) {
+    case 'a':
+      return {Fate::kDropped, Drop::kStaleResponse};
+    case 'm':
+    case 'l':
+      return {message == Message::kSend ? Fate::kTaken : Fate::kRefused};
+    case 'M':
+    case 'L':
+      return {message == Message::kWrite ? Fate::kTaken : Fate::kRefused};
+    case 'e':
+      // Whether the peer may is another question.
+      return {message == Message::kNone ? Fate::kTakenOrRefused : Fate::kRefused};
+    default:
+      return {message == Message::kNone ? Fate::kTaken : Fate::kRefused};
+  }
+}
+
+std::uint32_t payload_of(unsigned opcode) {
+  const OpcodeInfo& info = opcode_info(static_cast<Opcode>(opcode));
+  if (!info.payload) {
+    return 0;
+  }
+  if (info.operation == Operation::kCnp) {
+    return 16;
+  }
+  return info.last ? kTailBytes : kMtu;
+}
+
+// How a peer comes to send `previous`: the packets up to it.
+std::vector<unsigned> way_to(unsigned previous) {
+  switch (kKinds[previous & 0x1FU]) {
+    case 'm':
+    case 'l':
+      return {0x00, previous};
+    case 'M':
+    case 'L':
+      return {0x06, previous};
+    default:
+      return {previous};
+  }
+}
+
+Message message_after(unsigned previous) {
+  switch (kKinds[previous & 0x1FU]) {
+    case 's':
+    case 'm':
+      return Message::kSend;
+    case 'W':
+    case 'M':
+      return Message::kWrite;
+    default:
+      return Message::kNone;
+  }
+}
+
+// The frame of an opcode that nobody defined: an ordinary one with another opcode byte. Such a
+// frame goes no further than parse(), which looks at the opcode before the ICRC.
+Drop fate_of_undefined(unsigned opcode) {
+  Bytes bytes(256);
+  Frame frame;
+  frame.data = bytes.data();
+  frame.capacity = static_cast<std::uint32_t>(bytes.size());
+  Headers headers;
+  headers.dest_qpn = QpRig::kQpn;
+  const FrameTemplate sender(peer_path());
+  FrameWriter(frame, sender, headers, 0, 1).finish();
+  bytes[sender.length()] = static_cast<std::byte>(opcode);
+  return parse(frame);
+}
+
+class Bench {
+ public:
+  explicit Bench(QpState state) : rig_(options(state)), memory_(64 * 1024) {
+    key_ = rig_.add_region(
+        memory_, kIova,
+        kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      rig_.receives.post_receive(i, std::array{abi::Sge{kIova, 32 * 1024, key_}});
+    }
+  }
+
+  // `then` more bytes of the same WRITE will follow.
+  void send(unsigned opcode, std::uint32_t then) {
+    Headers headers;
+    headers.opcode = static_cast<Opcode>(opcode);
+    headers.psn = psn_;
+    headers.ack_request = true;
+    const std::uint32_t length = payload_of(opcode);
+    const bool read = opcode_info(headers.opcode).operation == Operation::kReadRequest;
+    headers.reth = {.address = kIova, .rkey = key_, .length = read ? kTailBytes : length + then};
+    headers.atomic_eth = {.address = kIova, .rkey = key_, .swap_add = 1, .compare = 0};
+    ASSERT_EQ(rig_.receive(headers, pattern(1, length)), Step::kDone);
+    if (rig_.last_drop() == Drop::kNone) {
+      psn_ = psn_add(psn_, 1);
+    }
+  }
+
+  // Whether it answered with NAK: invalid request, or with an access error.
+  bool refused() {
+    for (const SentPacket& sent : rig_.transmit()) {
+      const OpcodeInfo& info = opcode_info(sent.packet().opcode);
+      if (info.has(Extension::kAeth) && (sent.packet().aeth().syndrome >> 5U) == kNakSyndrome) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  QpRig& rig() { return rig_; }
+
+ private:
+  static constexpr unsigned kNakSyndrome = 3;
+  static QpRig::Options options(QpState state) {
+    QpRig::Options options;
+    options.receive_entries = 8;
+    options.send_entries = 8;
+    options.cq_entries = 16;
+    options.state = state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr
+                        ? state
+                        : QpState::kRts;
+    return options;
+  }
+
+  QpRig rig_;
+  Bytes memory_;
+  std::uint32_t key_ = 0;
+  std::uint32_t psn_ = kFirstPsn;
+};
+
+// Bytes of a WRITE that come behind its FIRST packet.
+std::uint32_t bytes_behind(const std::vector<unsigned>& way, unsigned opcode) {
+  std::uint32_t bytes = 1;  // a MIDDLE isn't the last
+  for (std::size_t i = 1; i < way.size(); ++i) {
+    bytes += payload_of(way[i]);
+  }
+  const char kind = kKinds[opcode & 0x1FU];
+  if (opcode >> 5U == kRc && (kind == 'L' || kind == 'M') &&
+      message_after(way.back()) == Message::kWrite) {
+    bytes += payload_of(opcode) - (kind == 'L' ? 1 : 0);
+  }
+  return kKinds[way.back() & 0x1FU] == 'L' ? bytes - 1 : bytes;
+}
+
+void check(unsigned opcode, unsigned previous, QpState state) {
+  const Expected wanted = expected(opcode, message_after(previous), state);
+  if (wanted.drop == Drop::kUnknownOpcode) {
+    return;  // see UndefinedOpcodesAreDropped: it depends on nothing
+  }
+  Bench bench(state);
+  QpRig& rig = bench.rig();
+  if (state != QpState::kReset && state != QpState::kInit) {
+    const std::vector<unsigned> way = way_to(previous);
+    for (const unsigned before : way) {
+      bench.send(before, kKinds[before & 0x1FU] == 'W' ? bytes_behind(way, opcode) : 0);
+      ASSERT_EQ(rig.last_drop(), Drop::kNone);
+    }
+    ASSERT_FALSE(bench.refused());
+    if (rig.qp().state() != state) {
+      rig.to_state(state);
+    }
+  }
+  bench.send(opcode, kKinds[opcode & 0x1FU] == 'W' ? 1 : 0);
+  EXPECT_EQ(rig.last_drop(), wanted.drop);
+  const bool refused = bench.refused();
+  if (wanted.fate == Fate::kRefused || (wanted.fate == Fate::kTakenOrRefused && refused)) {
+    EXPECT_TRUE(refused);
+    EXPECT_EQ(rig.qp().state(), QpState::kErr);
+  } else {
+    EXPECT_FALSE(refused);
+    const bool invalidates = opcode == 0x16 || opcode == 0x17;  // of a key that can't be: class J
+    EXPECT_EQ(rig.qp().state(), wanted.fate == Fate::kTaken && invalidates ? QpState::kErr : state);
+  }
+}
+
+TEST(Exhaustive, UndefinedOpcodesAreDropped) {
+  for (unsigned opcode = 0; opcode < 256; ++opcode) {
+    if (!is_defined(opcode)) {
+      EXPECT_EQ(fate_of_undefined(opcode), Drop::kUnknownOpcode) << opcode;
+    }
+  }
+}
+
+class ExhaustiveInState : public testing::TestWithParam<QpState> {};
+
+TEST_P(ExhaustiveInState, EachOpcodeBehindEachOther) {
+  constexpr std::string_view kRequestsTaken = "smloWMLOq";
+  for (unsigned previous = 0; previous < 0x16; ++previous) {
+    if (kRequestsTaken.find(kKinds[previous]) == std::string_view::npos) {
+      continue;  // leaves no trace, or the queue pair in error
+    }
+    for (unsigned opcode = 0; opcode < 256; ++opcode) {
+      SCOPED_TRACE("opcode " + std::to_string(opcode) + " behind " + std::to_string(previous));
+      check(opcode, previous, GetParam());
+      if (testing::Test::HasFatalFailure()) {
+        return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rc, ExhaustiveInState,
+                         testing::Values(QpState::kReset, QpState::kInit, QpState::kRtr,
+                                         QpState::kRts, QpState::kSqd, QpState::kErr));
+
+}  // namespace
+}  // namespace uroce::test
