@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/uroce_connections.h"
+#include "apps/uroce_errors.h"
 #include "apps/uroce_run.h"
 #include "apps/uroce_status.h"
 
@@ -37,7 +38,8 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  uroce run -- ibv_devinfo\n"
       "  uroce run -- ib_write_bw -x 1\n"
-      "  uroce status");
+      "  uroce status\n"
+      "  uroce errors --follow");
 
   app.add_subcommand("run",
                      "run [--] COMMAND...: run it with uroce's libibverbs. When no daemon answers, "
@@ -53,6 +55,12 @@ int main(int argc, char** argv) {
                          "one was refused.");
   connections->add_flag("--json", json, "print one JSON object");
 
+  CLI::App* errors = app.add_subcommand(
+      "errors", "Show why completions failed and calls were refused, a line each.");
+  bool follow = false;
+  errors->add_flag("--follow,-f", follow, "go on with new lines until ended");
+  errors->add_flag("--json", json, "print one JSON object a line");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -63,6 +71,9 @@ int main(int argc, char** argv) {
   }
   if (*connections) {
     return uroce::show_connections(json);
+  }
+  if (*errors) {
+    return uroce::show_errors(follow, json);
   }
   std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
              stderr);

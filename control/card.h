@@ -15,6 +15,7 @@
 #include "control/card_limits.h"
 #include "control/cm_user/service.h"
 #include "control/device.h"
+#include "control/error_log.h"
 #include "control/gsi.h"
 #include "control/shared_memory.h"
 #include "control/xrc.h"
@@ -87,6 +88,7 @@ class Card {
   std::map<GroupKey, std::uint32_t> groups;  // and how many queue pairs are in each
   Totals totals;
   std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> xrc_domains;  // of those that have a file
+  ErrorLog errors;
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;
   bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers

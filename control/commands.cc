@@ -4,6 +4,8 @@
 #include <string>
 
 #include "control/cm_protocol.h"
+#include "control/errors_protocol.h"
+#include "control/import_protocol.h"
 
 namespace uroce::control {
 namespace {
@@ -40,6 +42,8 @@ constexpr CommandRule kRules[] = {
     {Command::kCreateAh, "create AH", sizeof(CreateAhRequest), false, 0, true, create_ah},
     {Command::kDestroyAh, "destroy AH", kHandle, false, 0, true, destroy_ah},
     {Command::kResolveGid, "resolve GID", sizeof(ResolveGidRequest), false, 0, true, resolve_gid},
+    {Command::kErrors, "errors", sizeof(ErrorsRequest), false, 0, false, report_errors},
+    {Command::kOwnErrors, "own errors", sizeof(ErrorsRequest), false, 0, true, own_errors},
     {Command::kModifyCq, "modify CQ", sizeof(ModifyCqRequest), false, 0, true, modify_cq},
     {Command::kResizeCq, "resize CQ", sizeof(ResizeCqRequest), false, 0, true, resize_cq},
     {Command::kImportPd, "import PD", kHandle, false, 0, true, import_pd},

@@ -30,6 +30,9 @@ Result<Outcome> query_port(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_gid(Session& session, Request& request, Reply* reply);
 Result<Outcome> report_status(Session& session, Request& request, Reply* reply);
 Result<Outcome> choose_numbers(Session& session, Request& request, Reply* reply);
+// What went wrong (commands_errors.cc)
+Result<Outcome> report_errors(Session& session, Request& request, Reply* reply);
+Result<Outcome> own_errors(Session& session, Request& request, Reply* reply);
 
 // Memory (commands_memory.cc)
 Result<Outcome> alloc_pd(Session& session, Request& request, Reply* reply);

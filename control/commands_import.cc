@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "control/commands.h"
+#include "control/import_protocol.h"
 
 namespace uroce::control {
 namespace {

@@ -108,6 +108,7 @@ QpConfig config_of(const CreateQpRequest& body, const CreateQpReply& answer, con
   config.port = static_cast<std::uint16_t>(session.device()->index());
   config.worker = answer.worker;
   config.doorbell_slot = answer.doorbell_slot;
+  config.owner = session.id();
   config.signal_all = body.signal_all != 0;
   config.send_sge_max = answer.max_send_sge;
   config.inline_max = answer.max_inline;

@@ -61,6 +61,7 @@ enum class Command : std::uint32_t {
   kResizeCq,
   kImportPd,  // of the session whose ticket came with kOpenDevice
   kImportMr,
+  kOwnErrors = 170,  // why this session's completions failed
   kAttachMulticast = 160,
   kDetachMulticast,
   kOpenXrcd = 170,
@@ -68,6 +69,7 @@ enum class Command : std::uint32_t {
   kOpenQp,  // another session's XRC receiving queue pair
   kStatus = 1000,         // for the uroce tool: JSON, in one or more replies (kReplyMore)
   kChooseNumbers = 1002,  // for the console of a daemon that has one
+  kErrors = 1003,         // for the uroce tool: JSON, as kStatus
 };
 
 struct RequestHeader {
@@ -224,19 +226,6 @@ struct RegMrReply {
   ReplyHeader header;
   std::uint32_t handle, lkey, rkey;
   std::uint32_t remote_pieces;  // how many are reached the slow way
-};
-
-// kImportPd is a HandleRequest with a handle of the exporter's; its answer a HandleReply.
-struct ImportMrRequest {
-  RequestHeader header;
-  std::uint32_t pd;      // of this session: an imported one
-  std::uint32_t handle;  // of the exporter's
-};
-// The exporter keeps the region; nothing is to be deregistered here.
-struct ImportMrReply {
-  ReplyHeader header;
-  std::uint64_t length;
-  std::uint32_t lkey, rkey;
 };
 
 // Answer: HandleReply with one descriptor, the read end of the channel's pipe (abi::CompletionEvent

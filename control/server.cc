@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "control/commands.h"
+#include "control/error_text.h"
 #include "control/neighbour_changes.h"
 
 namespace uroce::control {
@@ -84,6 +85,9 @@ void Server::run(int stop_descriptor) {
   while (!stopping_) {
     const int count =
         ::epoll_wait(poll_.get(), events.data(), kEventsMax, milliseconds_to_deadline());
+    // Notices first: a program that asks why its completion failed gets the worker's word on it.
+    std::partition(events.begin(), events.begin() + std::max(count, 0),
+                   [](const epoll_event& event) { return event.data.u64 == kNotices; });
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       on_event(event.data.u64, event.events);
@@ -248,6 +252,9 @@ void Server::on_notices() {
       case Notice::Kind::kAsyncEvent:
         on_async_event(notice);
         break;
+      case Notice::Kind::kFailure:
+        on_failure(notice.failure);
+        break;
     }
   }
 }
@@ -267,6 +274,12 @@ void Server::on_frame(const Notice& notice) {
   }
 }
 
+void Server::on_failure(const FailureReport& report) {
+  if (const auto owner = card_.sessions.find(report.owner); owner != card_.sessions.end()) {
+    card_.errors.add(report.owner, owner->second->peer(), error_text(report));
+  }
+}
+
 void Server::on_async_event(const Notice& notice) {
   const auto event = static_cast<std::uint32_t>(notice.event);
   switch (notice.event) {
@@ -274,6 +287,10 @@ void Server::on_async_event(const Notice& notice) {
       if (const Owner* owner = card_.cqns.find(notice.object); owner != nullptr) {
         const CqObject* cq = owner->session->cqs.find(owner->handle);
         owner->session->announce(event, owner->handle, cq->cookie);
+        card_.errors.add(owner->session->id(), owner->session->peer(),
+                         "completion queue " + std::to_string(owner->handle) +
+                             " broke: a completion found no room, because the program polls too "
+                             "seldom or made the queue too small");
       }
       return;
     case AsyncEvent::kSrqErr:

@@ -47,6 +47,7 @@ class Server {
   void on_notices();
   void on_frame(const Notice& notice);
   void on_async_event(const Notice& notice);
+  void on_failure(const FailureReport& report);
   void on_time();
   void resume_waiting();
   [[nodiscard]] int milliseconds_to_deadline() const;

@@ -98,6 +98,7 @@ void Session::run(const RequestHeader& header, Request request) {
   const Result<Outcome> outcome = dispatch(header, request, &answer);
   if (!outcome) {
     registration.reset();
+    log_refusal(header.command, outcome.error());
     reply_error(header.sequence, outcome.error());
     return;
   }
@@ -111,6 +112,16 @@ void Session::run(const RequestHeader& header, Request request) {
     case Outcome::kMore:
       break;
   }
+}
+
+void Session::log_refusal(Command command, const Error& error) {
+  const CommandRule* rule = command_rule(command);
+  if (device_ == nullptr || rule == nullptr) {
+    return;  // not a program with a device, or not a command
+  }
+  card_.errors.add(id_, peer_,
+                   std::string(rule->name) + " refused with " + strerrorname_np(error.code) + ": " +
+                       error.message);
 }
 
 Result<Outcome> Session::dispatch(const RequestHeader& header, Request& request, Reply* reply) {

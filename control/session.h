@@ -147,6 +147,7 @@ class Session {
   };
   void run(const RequestHeader& header, Request request);
   void reply(const RequestHeader& header, Reply reply);
+  void log_refusal(Command command, const Error& error);
   void reply_error(std::uint32_t sequence, const Error& error);
   Result<UniqueFd> make_ticket(const Device& device);
   Result<Outcome> dispatch(const RequestHeader& header, Request& request, Reply* reply);

@@ -1,9 +1,9 @@
 #include "control/status.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "control/cm_user/report.h"
+#include "control/program_name.h"
 #include "control/qp_states.h"
 #include "control/session.h"
 
@@ -11,14 +11,6 @@ namespace uroce::control {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The program's name; empty when it is gone already.
-std::string command_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-  std::string name;
-  std::getline(file, name);
-  return name;
-}
 
 Json qp_status(Card& card, const QpObject& object) {
   const Qp& qp = *object.qp;
@@ -60,7 +52,7 @@ Json session_status(Card& card, const Session& session) {
   return {{"id", session.id()},
           {"pid", session.peer().pid},
           {"uid", session.peer().uid},
-          {"command", command_of(session.peer().pid)},
+          {"command", program_name(session.peer().pid)},
           {"device", session.device() != nullptr ? session.device()->name() : ""},
           {"pds", session.pds.count()},
           {"regions", session.regions.count()},

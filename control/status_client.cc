@@ -3,21 +3,27 @@
 #include <cerrno>
 #include <cstring>
 
+#include "control/errors_protocol.h"
 #include "control/protocol.h"
 #include "control/record_socket.h"
 #include "dataplane/abi/version.h"
 
 namespace uroce::control {
 
-Result<std::string> fetch_status(const std::string& socket) {
+namespace {
+
+// Sends a request and puts the text of its answer together.
+template <typename Request>
+Result<std::string> fetch(const std::string& socket, Command command, Request request) {
   const auto connection = connect_to(socket);
   if (!connection) {
     return connection.error();
   }
-  RequestHeader request;
-  request.version = abi::kVersion;
-  request.command = Command::kStatus;
-  request.length = sizeof(request);
+  RequestHeader head;
+  head.version = abi::kVersion;
+  head.command = command;
+  head.length = sizeof(request);
+  std::memcpy(static_cast<void*>(&request), &head, sizeof(head));
   Record record;
   record.bytes.resize(sizeof(request));
   std::memcpy(record.bytes.data(), &request, sizeof(request));
@@ -42,6 +48,16 @@ Result<std::string> fetch_status(const std::string& socket) {
       return text;
     }
   }
+}
+
+}  // namespace
+
+Result<std::string> fetch_status(const std::string& socket) {
+  return fetch(socket, Command::kStatus, RequestHeader{});
+}
+
+Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after) {
+  return fetch(socket, Command::kErrors, ErrorsRequest{.header = {}, .after = after});
 }
 
 }  // namespace uroce::control

@@ -1,7 +1,8 @@
 #pragma once
 
-// Asks a daemon for its status report, for the uroce tool and for telemetry.
+// Asks a daemon for its reports, for the uroce tool and for telemetry.
 
+#include <cstdint>
 #include <string>
 
 #include "dataplane/base/result.h"
@@ -10,5 +11,8 @@ namespace uroce::control {
 
 // The report's JSON text, put together from its pieces. Waits for the daemon.
 Result<std::string> fetch_status(const std::string& socket);
+
+// What went wrong since the line with this number (control/error_log.h), as JSON.
+Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after);
 
 }  // namespace uroce::control

@@ -5,6 +5,7 @@
 
 #include "verbs_shim/after_death.h"
 #include "verbs_shim/cq_reader.h"
+#include "verbs_shim/log.h"
 #include "verbs_shim/operations.h"
 
 namespace uroce::shim {
@@ -23,6 +24,9 @@ void show(Cq& cq, const abi::Cqe& cqe) {
   cq.current = &cqe;
   cq.base.wr_id = cqe.wr_id;
   cq.base.status = static_cast<ibv_wc_status>(cqe.status);
+  if (cq.base.status != IBV_WC_SUCCESS && debugging()) [[unlikely]] {
+    explain_errors(*of(cq.base.context));
+  }
 }
 
 // How many of the ring's entries the current completion is.

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "control/import_protocol.h"
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"

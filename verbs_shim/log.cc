@@ -16,9 +16,13 @@ bool is_set(const char* variable) {
 
 }  // namespace
 
-void explain(const char* call, int error, const char* sentence) {
+bool debugging() {
   static const bool debug = is_set("UROCE_DEBUG");
-  if (debug) {
+  return debug;
+}
+
+void explain(const char* call, int error, const char* sentence) {
+  if (debugging()) {
     std::fprintf(stderr, "uroce: %s: %s (%s)\n", call, sentence, strerrorname_np(error));
   }
 }

@@ -5,6 +5,9 @@
 
 namespace uroce::shim {
 
+// Whether UROCE_DEBUG is set.
+bool debugging();
+
 // REQUIRES: `call` names the verb, `sentence` says why it was refused.
 void explain(const char* call, int error, const char* sentence);
 

@@ -41,9 +41,10 @@ struct Context {
   std::uint32_t workers;
   std::uint32_t ports;
   std::vector<std::uint32_t> arenas;  // handle + 1 of each that the daemon has; base.context.mutex
-  std::unique_ptr<PagingSession> paging;  // from the first region on demand; base.context.mutex
-  std::atomic<bool> death_announced;      // IBV_EVENT_DEVICE_FATAL was handed out
-  Context* next;                          // of all open contexts (fork.cc)
+  std::unique_ptr<PagingSession> paging;    // from the first region on demand; base.context.mutex
+  std::atomic<bool> death_announced;        // IBV_EVENT_DEVICE_FATAL was handed out
+  Context* next;                            // of all open contexts (fork.cc)
+  std::atomic<std::uint64_t> errors_shown;  // of the daemon's log; guards nothing
 };
 
 // A thread domain: the program's word that one thread at a time uses what it makes in it.
@@ -182,6 +183,9 @@ Object* make() {
 // Tells the worker that this queue pair has new work, and wakes it if it sleeps. REQUIRES: the
 // ring's producer index was published.
 void ring_doorbell(Qp& qp);
+
+// Prints why completions of this context failed, if the program asked for it (UROCE_DEBUG).
+void explain_errors(Context& context);
 
 // Waits on an object's condition until the program has acknowledged all events it was given, as
 // the destroy calls promise.

@@ -1,7 +1,10 @@
 // ibv_poll_cq: copies completions out of the ring. No system call while completions come.
 
+#include <algorithm>
+
 #include "verbs_shim/after_death.h"
 #include "verbs_shim/cq_reader.h"
+#include "verbs_shim/log.h"
 #include "verbs_shim/operations.h"
 
 namespace uroce::shim {
@@ -49,6 +52,12 @@ int take(Cq& cq, int entry_count, ibv_wc* wc) {
   return found;
 }
 
+void explain_failed(Cq& cq, const ibv_wc* wc, int count) {
+  if (std::any_of(wc, wc + count, [](const ibv_wc& one) { return one.status != IBV_WC_SUCCESS; })) {
+    explain_errors(*of(cq.base.context));
+  }
+}
+
 }  // namespace
 
 int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
@@ -60,6 +69,9 @@ int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
   }
   if (found != 0) {
     idle_polls.found();
+    if (debugging()) {
+      explain_failed(cq, wc, found);
+    }
   }
   return found;
 }

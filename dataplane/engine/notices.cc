@@ -25,6 +25,15 @@ void Notices::announce(AsyncEvent event, std::uint32_t object) {
   put(Notice{.kind = Notice::Kind::kAsyncEvent, .event = event, .object = object});
 }
 
+// Bounded like frames: a program that fails in a loop must not hide another's events.
+void Notices::report(const FailureReport& report) {
+  if (ring_.room() <= kEventsReserve) {
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  put(Notice{.kind = Notice::Kind::kFailure, .failure = report});
+}
+
 bool Notices::take(std::uint16_t port, std::span<const std::byte> frame) {
   return put_frame(Notice::Kind::kFrame, port, frame);
 }

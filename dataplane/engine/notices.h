@@ -8,6 +8,7 @@
 
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
+#include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce {
@@ -15,11 +16,12 @@ namespace uroce {
 // What a worker tells control; drained with Engine::next_notice when notice_descriptor() is
 // readable.
 struct Notice {
-  enum class Kind : std::uint8_t { kFrame, kMad, kAsyncEvent } kind = Kind::kFrame;
+  enum class Kind : std::uint8_t { kFrame, kMad, kAsyncEvent, kFailure } kind = Kind::kFrame;
   std::uint16_t port = 0;                   // kFrame, kMad
   std::vector<std::byte> bytes{};           // kFrame, kMad: the whole Ethernet frame
   AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
   std::uint32_t object = 0;                 // kAsyncEvent: handle of the QP, CQ or SRQ
+  FailureReport failure{};                  // kFailure
 };
 
 class Notices final : public EventSink, public FrameSink {
@@ -33,6 +35,7 @@ class Notices final : public EventSink, public FrameSink {
 
   // Workers.
   void announce(AsyncEvent event, std::uint32_t object) override;
+  void report(const FailureReport& report) override;
   bool take(std::uint16_t port, std::span<const std::byte> frame) override;
   bool take_mad(std::uint16_t port, std::span<const std::byte> frame) override;
 

@@ -134,6 +134,7 @@ void Requester::complete_oldest(abi::WcStatus status, Failure failure, Turn& tur
 
 // The oldest work request failed: says so, then flushes the rest.
 void Requester::fail_oldest(abi::WcStatus status, Failure failure, Turn& turn) {
+  report_oldest(status, failure, turn);
   complete_oldest(status, failure, turn);
   queue_.retire();
   if (qp_.config_.reliable()) {

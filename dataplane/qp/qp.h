@@ -33,6 +33,7 @@ struct QpConfig {
   std::uint16_t port = 0;    // index of the port it sends by
   std::uint32_t worker = 0;  // its owner
   std::uint32_t doorbell_slot = 0;
+  std::uint64_t owner = 0;  // whatever control knows its program by; comes back in reports
   bool signal_all = false;  // sq_sig_all
   std::uint32_t send_sge_max = 1;
   std::uint32_t inline_max = 0;              // bytes

@@ -56,9 +56,14 @@ void Requester::announce_drained(Turn& turn) {
 void Requester::flush(Turn& turn) {
   // A ring that is broken has nothing that could be flushed beyond what is here already.
   const bool sound = queue_.refresh();
+  std::uint32_t flushed = 0;
   while (queue_.tail() != queue_.head() || (sound && queue_.pull())) {
     complete_oldest(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
     queue_.retire();
+    ++flushed;
+  }
+  if (flushed != 0) {
+    report_flushed(flushed, turn);
   }
   forget_outstanding();
   queue_.publish();
@@ -92,6 +97,7 @@ void Requester::on_doorbell(Turn& turn) {
     return;
   }
   if (sending() && !queue_.refresh()) {
+    report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
   }
 }

@@ -120,6 +120,11 @@ class Requester {
   void fail_oldest(abi::WcStatus status, Failure failure, Turn& turn);
   void fail_refused(Turn& turn);
 
+  // report.cc
+  void report_oldest(abi::WcStatus status, Failure failure, Turn& turn) const;
+  void report_ring(Turn& turn) const;
+  void report_flushed(std::uint32_t count, Turn& turn) const;
+
   // completer_ack.cc, completer_nak.cc
   void on_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
   void on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& turn);

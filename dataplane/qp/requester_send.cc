@@ -87,6 +87,7 @@ bool Requester::has_work() const {
 
 std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   if (!queue_.has_posted() && sending() && !queue_.refresh()) {
+    report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
     return 0;
   }

@@ -26,6 +26,7 @@ void Responder::modified(std::uint32_t mask) {
 
 Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
   *drop = Drop::kNone;
+  current_ = &packet;
   if (qp_->config_.type == QpType::kUd) {
     return receive_datagram(packet, turn, drop);
   }

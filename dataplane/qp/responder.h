@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "dataplane/abi/completion.h"
-#include "dataplane/qp/failure.h"
+#include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/responder_resources.h"
 #include "dataplane/qp/turn.h"
@@ -112,6 +112,13 @@ class Responder {
   void refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn);
   void fail(Nak nak, std::uint32_t psn, Turn& turn);
 
+  // What `uroce errors` shows of it (report.cc).
+  [[nodiscard]] FailureReport blank_report(Failure failure, abi::WcStatus status) const;
+  void report(Failure failure, abi::WcStatus status, Turn& turn) const;
+  void report_answer(Failure failure, const Resource& resource, std::uint32_t psn,
+                     Turn& turn) const;
+  void report_flushed(std::uint32_t count, Turn& turn) const;
+
   // Answers (responder_transmit.cc).
   std::uint32_t transmit_next(Turn& turn);
   std::uint32_t transmit_resource(Resource& resource, Turn& turn);
@@ -120,6 +127,7 @@ class Responder {
   [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
   Qp* qp_;
+  const Packet* current_ = nullptr;  // inside receive(): the packet in hand, for reports
   std::uint32_t expected_psn_ = 0;
   std::uint32_t msn_ = 0;  // messages completed, 24 bits
 

@@ -91,8 +91,10 @@ void Responder::flush(Turn& turn) {
     resources_.clear_pending();
   }
   message_ = Message::kNone;
+  std::uint32_t flushed = 0;
   if (holding_) {
     complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
+    ++flushed;
   }
   ReceiveQueue* queue = qp_->config_.receive_queue;
   if (queue == nullptr) {
@@ -103,11 +105,18 @@ void Responder::flush(Turn& turn) {
     if (!std::exchange(last_wqe_announced_, true)) {
       turn.events.announce(AsyncEvent::kQpLastWqeReached, qp_->config_.qpn);
     }
+    if (flushed != 0) {
+      report_flushed(flushed, turn);
+    }
     return;
   }
   queue->ask_for_doorbells();
   while (queue->take(&receive_, turn.events) == ReceiveQueue::Take::kTaken) {
     complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
+    ++flushed;
+  }
+  if (flushed != 0) {
+    report_flushed(flushed, turn);
   }
 }
 

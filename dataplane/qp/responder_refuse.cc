@@ -62,6 +62,7 @@ Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
   if (!qp_->config_.reliable() && nak != Nak::kRemoteOperational) {
     return abandon(Drop::kRequestRefused);
   }
+  report(failure, holding_ ? status_of(nak) : abi::WcStatus::kSuccess, turn);
   if (holding_) {
     complete_failed(status_of(nak), failure, turn);
   } else {
@@ -97,6 +98,7 @@ Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, T
   if (!qp_->config_.reliable() && failure == Failure::kReceiveTooShort) {
     return abandon(Drop::kReceiveTooShort);
   }
+  report(failure, status, turn);
   complete_failed(status, failure, turn);
   fail(nak, expected_psn_, turn);
   return Step::kDone;
@@ -114,6 +116,7 @@ void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t p
     resources_.answered(resource);
     return;
   }
+  report_answer(failure_of(access), resource, psn, turn);
   resources_.clear_pending();
   if (qp_->state() != QpState::kErr) {
     turn.events.announce(event_of(Nak::kRemoteAccess), qp_->config_.qpn);
@@ -133,6 +136,7 @@ void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
 // A SEND asked to invalidate a key that can't be: 9.9.3, class J. The message was taken and is
 // acknowledged; the receive fails and the queue pair goes to error without a NAK.
 Step Responder::invalidate_failed(Turn& turn) {
+  report(Failure::kInvalidateKey, abi::WcStatus::kRemInvReqErr, turn);
   complete_failed(abi::WcStatus::kRemInvReqErr, Failure::kInvalidateKey, turn);
   ack_pending_ = true;
   qp_->fail(turn);

@@ -12,6 +12,7 @@
 namespace uroce {
 
 class CompletionQueue;
+struct FailureReport;
 
 // Asynchronous events; values as in enum ibv_event_type.
 enum class AsyncEvent : std::uint8_t {
@@ -44,6 +45,8 @@ class EventSink {
   virtual ~EventSink() = default;
   // `object` is the daemon-wide handle of the QP (its number), CQ or SRQ that the event is about.
   virtual void announce(AsyncEvent event, std::uint32_t object) = 0;
+  // Why something failed, for a person. Whoever doesn't tell persons ignores it.
+  virtual void report(const FailureReport& /*report*/) {}
 };
 
 // What became of a received frame.

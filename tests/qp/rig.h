@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/wire/build.h"
 #include "dataplane/wire/frame.h"
@@ -44,7 +45,9 @@ struct EventLog : EventSink {
   void announce(AsyncEvent event, std::uint32_t object) override {
     entries.push_back({event, object});
   }
+  void report(const FailureReport& report) override { reports.push_back(report); }
   std::vector<Entry> entries;
+  std::vector<FailureReport> reports;
 };
 
 // What the queue pair sent, parsed. `packet` points into `bytes`.

@@ -1,5 +1,6 @@
 // Who may import what from another session.
 
+#include "control/import_protocol.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {

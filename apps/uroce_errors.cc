@@ -1,0 +1,70 @@
+#include "apps/uroce_errors.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "control/socket_path.h"
+#include "control/status_client.h"
+
+namespace uroce {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr useconds_t kFollowIntervalUs = 200'000;
+
+// "2026-11-21 07:15:02.123", local time.
+std::string time_text(std::uint64_t unix_time_ms) {
+  const auto seconds = static_cast<std::time_t>(unix_time_ms / 1'000);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[64];
+  const std::size_t length = std::strftime(text, sizeof(text), "%F %T", &parts);
+  std::snprintf(text + length, sizeof(text) - length, ".%03u",
+                static_cast<unsigned>(unix_time_ms % 1'000));
+  return text;
+}
+
+void print(const Json& line, bool json) {
+  if (json) {
+    std::printf("%s\n", line.dump().c_str());
+    return;
+  }
+  std::printf("%s %s[%d]: %s\n", time_text(line.value("unix_time_ms", std::uint64_t{0})).c_str(),
+              line.value("program", std::string("?")).c_str(), line.value("pid", 0),
+              line.value("text", std::string()).c_str());
+}
+
+}  // namespace
+
+int show_errors(bool follow, bool json) {
+  const std::string socket = control::program_socket();
+  std::uint64_t after = 0;
+  for (;;) {
+    const auto text = control::fetch_errors(socket, after);
+    if (!text) {
+      std::fprintf(stderr, "uroce errors: %s\n", text.error().message.c_str());
+      return 1;
+    }
+    const Json answer = Json::parse(*text, nullptr, false);
+    if (!answer.is_object() || !answer.contains("errors") || !answer["errors"].is_array()) {
+      std::fprintf(stderr, "uroce errors: the daemon's answer makes no sense\n");
+      return 1;
+    }
+    for (const Json& line : answer["errors"]) {
+      print(line, json);
+    }
+    std::fflush(stdout);
+    if (!follow) {
+      return 0;
+    }
+    after = answer.value("last", after);
+    usleep(kFollowIntervalUs);
+  }
+}
+
+}  // namespace uroce

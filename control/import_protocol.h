@@ -1,0 +1,24 @@
+#pragma once
+
+// The records about what one session uses of another's (protocol.h has the rest, and the ticket).
+
+#include <cstdint>
+
+#include "control/protocol.h"
+
+namespace uroce::control {
+
+// kImportPd is a HandleRequest with a handle of the exporter's; its answer a HandleReply.
+struct ImportMrRequest {
+  RequestHeader header;
+  std::uint32_t pd;      // of this session: an imported one
+  std::uint32_t handle;  // of the exporter's
+};
+// The exporter keeps the region; nothing is to be deregistered here.
+struct ImportMrReply {
+  ReplyHeader header;
+  std::uint64_t length;
+  std::uint32_t lkey, rkey;
+};
+
+}  // namespace uroce::control

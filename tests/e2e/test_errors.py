@@ -1,0 +1,56 @@
+"""Errors explain themselves: `uroce errors`, and UROCE_DEBUG=1 in the program."""
+
+import json
+import os
+import subprocess
+import sys
+
+from harness.case import E2eCase
+
+_RUN_SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "run_suite.py")
+_SUITE = "/usr/share/doc/rdma-core/tests"
+# A test of rdma-core's that makes a mistake on purpose, and what must be said of it.
+_MISTAKE = "test_atomic.AtomicTest.test_atomic_invalid_rkey"
+_EXPLANATION = "the peer's rkey names no region of this protection domain"
+
+
+class Errors(E2eCase):
+    def setUp(self):
+        super().setUp()
+        if not os.path.isdir(_SUITE):
+            self.skipTest("Debian's python3-pyverbs isn't installed, or was installed without its documentation")
+        self.daemon = self.wire("loopback").server.daemon
+
+    def _make_a_mistake(self, **variables):
+        answer = subprocess.run([sys.executable, _RUN_SUITE, "--only", _MISTAKE], capture_output=True, text=True,
+                                timeout=60, env={**os.environ, **self.daemon.environment(), **variables},
+                                stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return answer.stderr
+
+    def test_a_line_for_the_user(self):
+        self._make_a_mistake()
+        answer = self.uroce("errors", daemon=self.daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        line = next(line for line in answer.stdout.splitlines() if _EXPLANATION in line)
+        for word in ("python3[", "QP ", "PSN ", "key 0x", " bytes at 0x"):
+            self.assertIn(word, line)
+
+    def test_an_object_for_scripts(self):
+        self._make_a_mistake()
+        answer = self.uroce("errors", "--json", daemon=self.daemon)
+        lines = [json.loads(line) for line in answer.stdout.splitlines()]
+        self.assertTrue(any(_EXPLANATION in line["text"] for line in lines), answer.stdout)
+
+    def test_said_by_the_program(self):
+        said = self._make_a_mistake(UROCE_DEBUG="1")
+        self.assertIn("the peer answered NAK: remote access error", said)
+
+    def test_silent_otherwise(self):
+        self.assertNotIn("uroce:", self._make_a_mistake())
+
+    def test_a_refused_call(self):
+        environment = {**os.environ, **self.daemon.environment()}
+        subprocess.run(["ibv_rc_pingpong", "-g", "200", "-d", "uroce0"], env=environment, timeout=30, check=False,
+                       capture_output=True, stdin=subprocess.DEVNULL)
+        self.assertIn("query GID refused with EINVAL", self.uroce("errors", daemon=self.daemon).stdout)

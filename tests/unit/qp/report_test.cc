@@ -1,0 +1,96 @@
+// What a failure says about itself, for a person.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dataplane/qp/failure_report.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WcStatus;
+using abi::WrOpcode;
+using Subject = FailureReport::Subject;
+
+// The one report with this reason.
+FailureReport report_of(const Endpoint& end, Failure failure) {
+  const auto& reports = end.events.reports;
+  const auto is_it = [failure](const FailureReport& one) { return one.failure == failure; };
+  EXPECT_EQ(std::count_if(reports.begin(), reports.end(), is_it), 1);
+  const auto found = std::find_if(reports.begin(), reports.end(), is_it);
+  return found != reports.end() ? *found : FailureReport{};
+}
+
+TEST(Report, SaysNothingWhenNothingFails) {
+  QpPair pair;
+  pair.b.post_recv(1, std::array{pair.b.sge(0, 100)});
+  pair.a.post_send(send_wr(2, WrOpcode::kSend), std::array{pair.a.sge(0, 100)});
+  pair.exchange();
+  EXPECT_TRUE(pair.a.events.reports.empty());
+  EXPECT_TRUE(pair.b.events.reports.empty());
+}
+
+TEST(Report, NamesTheKeyThatThePeerMayNotUse) {
+  QpPair pair;
+  abi::SendWr write = rdma_wr(7, WrOpcode::kRdmaWrite, pair.b, 64);
+  write.rkey += 1;
+  pair.a.post_send(write, std::array{pair.a.sge(0, 100)});
+  pair.exchange();
+
+  const FailureReport there = report_of(pair.b, Failure::kRemoteKey);
+  EXPECT_EQ(there.subject, Subject::kPeer);
+  EXPECT_EQ(there.status, WcStatus::kSuccess) << "no completion of ours";
+  EXPECT_EQ(there.key, write.rkey);
+  EXPECT_EQ(there.address, pair.b.address(64));
+  EXPECT_EQ(there.length, 100U);
+  EXPECT_EQ(there.psn, 100U);
+  EXPECT_EQ(there.qpn, 18U);
+
+  const FailureReport here = report_of(pair.a, Failure::kNakRemoteAccess);
+  EXPECT_EQ(here.subject, Subject::kSend);
+  EXPECT_EQ(here.status, WcStatus::kRemAccessErr);
+  EXPECT_EQ(here.wr_id, 7U);
+  EXPECT_EQ(here.key, write.rkey);
+}
+
+TEST(Report, NamesThePieceThatCantBeRead) {
+  QpPair pair;
+  abi::Sge wrong = pair.a.sge(200, 10);
+  wrong.lkey += 1;
+  pair.b.post_recv(1, std::array{pair.b.sge(0, 100)});
+  pair.a.post_send(send_wr(3, WrOpcode::kSend), std::array{pair.a.sge(0, 10), wrong});
+  pair.exchange();
+  const FailureReport report = report_of(pair.a, Failure::kSendKey);
+  EXPECT_EQ(report.status, WcStatus::kLocProtErr);
+  EXPECT_EQ(report.key, wrong.lkey);
+  EXPECT_EQ(report.address, wrong.address);
+  EXPECT_EQ(report.length, 10U);
+}
+
+TEST(Report, SaysHowMuchAReceiveCouldHold) {
+  QpPair pair;
+  pair.b.post_recv(9, std::array{pair.b.sge(0, 50)});
+  pair.a.post_send(send_wr(2, WrOpcode::kSend), std::array{pair.a.sge(0, 60)});
+  pair.exchange();
+  const FailureReport report = report_of(pair.b, Failure::kReceiveTooShort);
+  EXPECT_EQ(report.subject, Subject::kReceive);
+  EXPECT_EQ(report.wr_id, 9U);
+  EXPECT_EQ(report.length, 60U);
+  EXPECT_EQ(report.limit, 50U);
+}
+
+TEST(Report, CountsWhatWasFlushed) {
+  QpPair pair;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    pair.a.post_recv(i, std::array{pair.a.sge(0, 50)});
+  }
+  pair.a.to_error();
+  const FailureReport report = report_of(pair.a, Failure::kFlushed);
+  EXPECT_EQ(report.subject, Subject::kReceive);
+  EXPECT_EQ(report.count, 3U);
+}
+
+}  // namespace
+}  // namespace uroce::test
