@@ -19,6 +19,7 @@
 #include <cstring>
 #include <string>
 
+#include "apps/examples/integrity_disturb.h"
 #include "apps/examples/integrity_link.h"
 #include "apps/examples/integrity_lossy.h"
 #include "apps/examples/integrity_plan.h"
@@ -48,6 +49,7 @@ struct Options {
   std::uint64_t operations = 100'000;
   std::uint64_t seed = 1;
   Limits limits;
+  integrity::Odp odp = integrity::Odp::kNo;
   bool lossy = false;  // UC or UD
   LossyLimits lossy_limits;
 };
@@ -63,7 +65,7 @@ struct Terms {
       code == 0 ? stdout : stderr,
       "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
       "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n"
-      "                 [--transport rc|uc|ud]\n");
+      "                 [--transport rc|uc|ud] [--odp explicit|implicit]\n");
   std::exit(code);
 }
 
@@ -76,6 +78,13 @@ std::uint64_t number(const char* text, std::uint64_t max) {
     std::exit(2);
   }
   return value;
+}
+
+integrity::Odp on_demand(const std::string& kind) {
+  if (kind != "explicit" && kind != "implicit") {
+    usage(2);
+  }
+  return kind == "explicit" ? integrity::Odp::kExplicit : integrity::Odp::kImplicit;
 }
 
 Options parse(int argc, char** argv) {
@@ -114,6 +123,8 @@ Options parse(int argc, char** argv) {
       if (options.lossy && transport != "uc" && transport != "ud") {
         usage(2);
       }
+    } else if (flag == "--odp") {
+      options.odp = on_demand(value);
     } else if (flag == "--qps") {
       options.limits.queue_pairs = static_cast<std::uint32_t>(number(value, 1'024));
     } else {
@@ -166,7 +177,7 @@ Totals play(Options options, Link& link, bool leader) {
   }
   options.limits.queue_pairs = terms.queue_pairs;
   options.limits.size_max = terms.size_max;
-  Card card(options.device, options.gid_index, options.limits);
+  Card card(options.device, options.gid_index, options.limits, options.odp);
   std::uint32_t inline_theirs = 0;
   if (!link.exchange(card.inline_max(), inline_theirs)) {
     integrity::die("agreeing with the peer");
@@ -179,8 +190,16 @@ Totals play(Options options, Link& link, bool leader) {
     }
     card.connect(qp);
   }
+  integrity::Disturber disturber(card.memories());
   Runner runner(card, link, options.limits, terms.seed, leader);
-  return runner.run(terms.operations);
+  Totals totals = runner.run(terms.operations);
+  disturber.stop();
+  if (options.odp != integrity::Odp::kNo && leader) {
+    std::printf("integrity: memory was changed %llu times meanwhile\n",
+                static_cast<unsigned long long>(disturber.changes()));
+  }
+  totals.errors += disturber.errors();
+  return totals;
 }
 
 int report(const Totals& totals) {

@@ -99,6 +99,9 @@ void Runner::begin_round() {
   for (std::uint32_t qp = 0; qp < limits_.queue_pairs; ++qp) {
     Endpoint& endpoint = card_.endpoint(qp);
     const QpPlan& plan = mine_.plan(qp);
+    for (Arena* arena : {endpoint.source.get(), endpoint.sink.get(), endpoint.receive.get()}) {
+      arena->forget();
+    }
     std::copy_n(plan.source.begin(), plan.source_used, endpoint.source->data());
     std::fill_n(endpoint.sink->data(), limits_.arena_size(), kSinkFill);
     std::fill_n(endpoint.receive->data(), limits_.arena_size(), kReceiveFill);

@@ -16,6 +16,7 @@ constexpr std::uint8_t kTimeoutCode = 12;   // 4.096 us << 12: 17 ms
 constexpr std::uint8_t kRnrTimerCode = 12;  // 0.64 ms
 constexpr std::uint8_t kForEver = 7;
 constexpr std::uint8_t kHopLimit = 64;
+constexpr int kOnDemand = IBV_ACCESS_ON_DEMAND;
 constexpr int kRemoteAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                               IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -43,10 +44,20 @@ void die(const char* what) {
   std::exit(1);
 }
 
-Arena::Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew)
-    : memory_(size + skew), skew_(skew), mr_(ibv_reg_mr(pd, data(), size, access)) {
-  if (mr_ == nullptr) {
+Arena::Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew, Odp odp, bool in_file,
+             ibv_mr* all_memory)
+    : memory_(size + skew, odp, in_file), skew_(skew), all_memory_(all_memory) {
+  if (all_memory == nullptr) {
+    mr_.reset(ibv_reg_mr(pd, data(), size, access | (odp == Odp::kNo ? 0 : kOnDemand)));
+  }
+  if (mr() == nullptr) {
     die("ibv_reg_mr");
+  }
+}
+
+void Arena::forget() {
+  if (memory_.spared() && !memory_.in_file()) {
+    memory_.drop(0, memory_.length() - Memory::kSparePages * Memory::kPage);
   }
 }
 
@@ -56,9 +67,10 @@ ibv_sge Arena::sge(const Piece& piece, ibv_mr* key) {
           .lkey = key->lkey};
 }
 
-Card::Card(const std::string& device, int gid_index, const Limits& limits)
+Card::Card(const std::string& device, int gid_index, const Limits& limits, Odp odp)
     : context_(open_device(device)),
       pd_(ibv_alloc_pd(context_)),
+      odp_(odp),
       gid_index_(gid_index),
       endpoints_(limits.queue_pairs) {
   ibv_port_attr port{};
@@ -67,6 +79,12 @@ Card::Card(const std::string& device, int gid_index, const Limits& limits)
     die("asking the device");
   }
   mtu_max_ = port.active_mtu;
+  if (odp == Odp::kImplicit) {
+    all_memory_ = ibv_reg_mr(pd_, nullptr, SIZE_MAX, kRemoteAccess | kOnDemand);
+    if (all_memory_ == nullptr) {
+      die("ibv_reg_mr of all memory");
+    }
+  }
   const auto entries =
       static_cast<int>(limits.queue_pairs * (kSendDepth + limits.operations_max + 1));
   channel = ibv_create_comp_channel(context_);
@@ -84,9 +102,14 @@ Card::Card(const std::string& device, int gid_index, const Limits& limits)
 Card::~Card() {
   for (Endpoint& endpoint : endpoints_) {
     ibv_destroy_qp(endpoint.qp);
-    ibv_dereg_mr(endpoint.second_key);
+    if (endpoint.second_key != all_memory_) {
+      ibv_dereg_mr(endpoint.second_key);
+    }
   }
   endpoints_.clear();
+  if (all_memory_ != nullptr) {
+    ibv_dereg_mr(all_memory_);
+  }
   ibv_destroy_cq(event_receive);
   ibv_destroy_cq(event_send);
   ibv_destroy_cq(polled);
@@ -113,11 +136,17 @@ void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
   }
   inline_max_ = std::min(attr.cap.max_inline_data, kInlineWanted);
   const std::uint32_t size = limits.arena_size();
-  endpoint.source = std::make_unique<Arena>(pd_, size, 0, 8 * qp + 1);
-  endpoint.sink = std::make_unique<Arena>(pd_, size, IBV_ACCESS_LOCAL_WRITE, 8 * qp + 3);
-  endpoint.receive = std::make_unique<Arena>(pd_, size, IBV_ACCESS_LOCAL_WRITE, 8 * qp + 5);
-  endpoint.region = std::make_unique<Arena>(pd_, size, kRemoteAccess, 8 * qp + 8);
-  endpoint.second_key = ibv_reg_mr(pd_, endpoint.source->data(), size, 0);
+  const auto arena = [&](int access, std::uint32_t skew) {
+    const bool in_file = qp % 2 == 0;
+    return std::make_unique<Arena>(pd_, size, access, 8 * qp + skew, odp_, in_file, all_memory_);
+  };
+  endpoint.source = arena(0, 1);
+  endpoint.sink = arena(IBV_ACCESS_LOCAL_WRITE, 3);
+  endpoint.receive = arena(IBV_ACCESS_LOCAL_WRITE, 5);
+  endpoint.region = arena(kRemoteAccess, 8);
+  endpoint.second_key = all_memory_ != nullptr ? all_memory_
+                                               : ibv_reg_mr(pd_, endpoint.source->data(), size,
+                                                            odp_ == Odp::kNo ? 0 : kOnDemand);
   if (endpoint.second_key == nullptr) {
     die("ibv_reg_mr");
   }
@@ -128,6 +157,19 @@ void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
                    .qpn = endpoint.qp->qp_num,
                    .psn = 0xFFFFF0U + qp,  // so that packet sequence numbers soon wrap
                    .mtu = std::min(mtu, static_cast<std::uint32_t>(mtu_max_))};
+}
+
+std::vector<Memory*> Card::memories() {
+  std::vector<Memory*> all;
+  for (Endpoint& endpoint : endpoints_) {
+    for (Arena* arena : {endpoint.source.get(), endpoint.sink.get(), endpoint.receive.get(),
+                         endpoint.region.get()}) {
+      if (arena->memory().spared()) {
+        all.push_back(&arena->memory());
+      }
+    }
+  }
+  return all;
 }
 
 void Card::connect(std::uint32_t qp) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/examples/integrity_memory.h"
 #include "apps/examples/integrity_plan.h"
 
 namespace integrity {
@@ -22,20 +23,26 @@ inline constexpr std::uint32_t kSendDepth = 32;
 // The device with this name, or the first one if it is empty. Ends the process if there is none.
 ibv_context* open_device(const std::string& name);
 
-// A registered buffer that begins at an odd address in heap memory.
+// A registered buffer that begins at an odd address.
 class Arena {
  public:
-  Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew);
+  // `all_memory`: the region that stands for it, or nullptr: it gets one of its own.
+  Arena(ibv_pd* pd, std::uint32_t size, int access, std::uint32_t skew, Odp odp = Odp::kNo,
+        bool in_file = false, ibv_mr* all_memory = nullptr);
   [[nodiscard]] std::uint8_t* data() { return memory_.data() + skew_; }
-  [[nodiscard]] ibv_mr* mr() { return mr_.get(); }
+  [[nodiscard]] ibv_mr* mr() { return mr_ != nullptr ? mr_.get() : all_memory_; }
+  [[nodiscard]] Memory& memory() { return memory_; }
+  // Before it is filled anew, while no peer touches it: throws all bytes away, where it can.
+  void forget();
   ibv_sge sge(const Piece& piece, ibv_mr* key);
 
  private:
   struct Deregister {
     void operator()(ibv_mr* mr) const { ibv_dereg_mr(mr); }
   };
-  std::vector<std::uint8_t> memory_;
+  Memory memory_;
   std::uint32_t skew_;
+  ibv_mr* all_memory_;
   std::unique_ptr<ibv_mr, Deregister> mr_;
 };
 
@@ -57,7 +64,7 @@ class Card {
  public:
   // Opens the device (the first one if the name is empty) and makes the queue pairs. Even ones
   // complete into `polled`; odd ones into the two queues behind `channel`.
-  Card(const std::string& device, int gid_index, const Limits& limits);
+  Card(const std::string& device, int gid_index, const Limits& limits, Odp odp);
   ~Card();
   Card(const Card&) = delete;
   Card& operator=(const Card&) = delete;
@@ -65,6 +72,9 @@ class Card {
   [[nodiscard]] Endpoint& endpoint(std::uint32_t qp) { return endpoints_[qp]; }
   // RESET to RTS, to the peer in endpoint().theirs.
   void connect(std::uint32_t qp);
+
+  // All that may be changed under the traffic; empty without on-demand paging.
+  [[nodiscard]] std::vector<Memory*> memories();
 
   // The most inline bytes that a queue pair of this device took, up to `wanted`.
   [[nodiscard]] std::uint32_t inline_max() const { return inline_max_; }
@@ -79,6 +89,8 @@ class Card {
 
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
+  Odp odp_;
+  ibv_mr* all_memory_ = nullptr;  // Odp::kImplicit
   int gid_index_;
   ibv_gid gid_{};
   ibv_mtu mtu_max_ = IBV_MTU_1024;
