@@ -125,7 +125,7 @@ bool PagingHelper::Desk::serve(const control::ShareRange& question) {
       end <= question.address || end > control::kPagingAddressEnd) {
     return false;
   }
-  sharer.run(*state, question.address, end, question.rights, &answer);
+  sharer.run(*state, question.address, end, &answer);
   const bool sent = number_arenas() && reply(question);
   for (std::uint32_t i = 0; i < answer.descriptor_count; ++i) {
     ::close(answer.descriptors[i]);

@@ -31,8 +31,7 @@ std::uint32_t rights_of(const AreaRange& area) {
 }  // namespace
 
 void RangeSharer::run(SharingState& state, std::uint64_t start, std::uint64_t end,
-                      std::uint32_t rights, SharedAnswer* answer) {
-  wanted_ = rights;
+                      SharedAnswer* answer) {
   answer_ = answer;
   answer->end = end;
   answer->piece_count = 0;
@@ -94,8 +93,8 @@ bool RangeSharer::describe_file(std::uint64_t first, std::uint64_t end, std::uin
   if (answer_->descriptor_count == control::kPagingDescriptorsMax) {
     return false;
   }
-  const bool writable = (rights & wanted_ & control::kPagingWrite) != 0;
-  UniqueFd file = open_shared_file(area_, writable);
+  // For all that the mapping allows, also where the fault only reads: pages are mapped once.
+  UniqueFd file = open_shared_file(area_, (rights & control::kPagingWrite) != 0);
   MemoryPiece piece =
       piece_of(file.valid() ? PieceKind::kDescriptor : PieceKind::kMapFiles, first, end);
   piece.offset = area_.offset + (first - area_.start);

@@ -24,8 +24,7 @@ struct SharedAnswer {
 class RangeSharer {
  public:
   // REQUIRES: start and end are whole chunks below control::kPagingAddressEnd.
-  void run(SharingState& state, std::uint64_t start, std::uint64_t end, std::uint32_t rights,
-           SharedAnswer* answer);
+  void run(SharingState& state, std::uint64_t start, std::uint64_t end, SharedAnswer* answer);
 
  private:
   void look(SharingState& state, std::uint64_t start, std::uint64_t end);
@@ -35,7 +34,6 @@ class RangeSharer {
                abi::MemoryPiece* piece);
   bool append(const abi::MemoryPiece& piece, std::uint32_t rights);
 
-  std::uint32_t wanted_ = 0;  // control::PagingRights
   SharedAnswer* answer_ = nullptr;
   MappedArea area_;
   ConversionDesk desk_;
