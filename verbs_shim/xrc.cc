@@ -59,6 +59,8 @@ Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr) {
   if (qp == nullptr) {
     return nullptr;
   }
+  // The card knows of none, but librdmacm takes the one that it gave back from here.
+  plain(*qp).pd = (attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr.pd : nullptr;
   control::CreateQpRequest request{};
   request.cookie = qp->cookie;
   request.type = IBV_QPT_XRC_RECV;

@@ -65,8 +65,10 @@ class Programs(E2eCase):
         run_cm_pair(self, wire, ["rdma_server", "-p", "PORT"], ["rdma_client", "-s", "SERVER", "-p", "PORT"])
 
     def check_rdma_xclient(self, wire):
-        run_cm_pair(self, wire, ["rdma_xserver", "-p", "PORT", "-c", "r"],
-                    ["rdma_xclient", "-s", "SERVER", "-p", "PORT", "-c", "r"])
+        """-c r: reliable connection; x: XRC."""
+        for kind in ("r", "x"):
+            run_cm_pair(self, wire, ["rdma_xserver", "-p", "PORT", "-c", kind],
+                        ["rdma_xclient", "-s", "SERVER", "-p", "PORT", "-c", kind])
 
     def check_cmtime(self, wire):
         self._run_endless(wire, ["cmtime", "-b", "SERVER", "-p", "PORT", "-c", 1000],
