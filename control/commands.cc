@@ -4,6 +4,7 @@
 #include <string>
 
 #include "control/cm_protocol.h"
+#include "control/cq_protocol.h"
 #include "control/errors_protocol.h"
 #include "control/import_protocol.h"
 
@@ -59,6 +60,21 @@ constexpr CommandRule kRules[] = {
      choose_numbers},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };
+
+// Of two commands with one number the second would never be found.
+consteval bool numbers_differ() {
+  for (const CommandRule& one : kRules) {
+    int same = 0;
+    for (const CommandRule& other : kRules) {
+      same += one.command == other.command ? 1 : 0;
+    }
+    if (same != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(numbers_differ());
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "control/commands.h"
+#include "control/cq_protocol.h"
 #include "control/withdraw.h"
 
 namespace uroce::control {

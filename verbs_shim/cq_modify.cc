@@ -1,6 +1,7 @@
 // What can be changed of a completion queue that is in use: its size, and how long an event may
 // wait.
 
+#include "control/cq_protocol.h"
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"

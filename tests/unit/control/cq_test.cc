@@ -1,5 +1,6 @@
 // What can be changed of a completion queue: its size and its moderation.
 
+#include "control/cq_protocol.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
