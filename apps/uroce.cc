@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/uroce_address.h"
 #include "apps/uroce_connections.h"
 #include "apps/uroce_errors.h"
 #include "apps/uroce_run.h"
@@ -22,6 +23,26 @@ std::vector<std::string> command_to_run(int argc, char** argv) {
   command.erase(command.begin(), command.begin() + (command[1] == "--" ? 2 : 1));
   return command;
 }
+
+// `uroce addr`
+struct AddressCommand {
+  CLI::App *all, *add, *del;
+  std::string prefix, device;
+
+  explicit AddressCommand(CLI::App* app)
+      : all(app->add_subcommand("addr", "Show, add or remove addresses of devices.")),
+        add(all->add_subcommand("add", "add ADDRESS/N: from now on the port has it.")),
+        del(all->add_subcommand("del", "del ADDRESS: the port has it no more.")) {
+    all->add_option("--device", device, "the device (the first one)");
+    all->require_subcommand(0, 1);
+    add->add_option("address", prefix, "like 10.0.0.2/24 or fd00::2/64")->required();
+    del->add_option("address", prefix, "the address")->required();
+  }
+  [[nodiscard]] int run() const {
+    return *add || *del ? uroce::change_address(device, prefix, add->parsed())
+                        : uroce::list_addresses();
+  }
+};
 
 }  // namespace
 
@@ -61,6 +82,7 @@ int main(int argc, char** argv) {
   errors->add_flag("--follow,-f", follow, "go on with new lines until ended");
   errors->add_flag("--json", json, "print one JSON object a line");
 
+  const AddressCommand addresses(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -74,6 +96,9 @@ int main(int argc, char** argv) {
   }
   if (*errors) {
     return uroce::show_errors(follow, json);
+  }
+  if (*addresses.all) {
+    return addresses.run();
   }
   std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
              stderr);

@@ -33,9 +33,9 @@ void print_device(const Json& device) {
               text_of(device["port"]).c_str(), text_of(device["mac"]).c_str(),
               text_of(device["link"]).c_str(), text_of(device["mtu"]).c_str(),
               text_of(device["path_mtu"]).c_str());
-  std::size_t index = 0;
-  for (const Json& gid : device["gids"]) {
-    std::printf("  GID %zu: %s\n", index++, text_of(gid).c_str());
+  for (const Json& address : device["addresses"]) {
+    std::printf("  GID %s: %s\n", text_of(address["index"]).c_str(),
+                text_of(address["address"]).c_str());
   }
   std::printf("  %s\n", counters(device, {"mtu", "path_mtu", "speed_mbps"}).c_str());
 }

@@ -19,6 +19,7 @@
 #include "control/gsi.h"
 #include "control/shared_memory.h"
 #include "control/xrc.h"
+#include "dataplane/base/unique_fd.h"
 #include "dataplane/engine/engine.h"
 #include "mmu/key_table.h"
 
@@ -74,6 +75,8 @@ class Card {
 
   void add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix> addresses,
                   const Identity& identity);
+  // Workers drop what isn't for an address of the device.
+  void tell_workers_addresses(const Device& device);
   [[nodiscard]] std::deque<Device>& devices() { return devices_; }
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] KeyTable& keys() { return keys_; }
@@ -89,6 +92,7 @@ class Card {
   Totals totals;
   std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> xrc_domains;  // of those that have a file
   ErrorLog errors;
+  std::map<Gid, UniqueFd> held_ports;          // kernel_network.h
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;
   bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers

@@ -40,7 +40,8 @@ class Parser {
   explicit Parser(DaemonOptions* options) : options_(*options) {
     app_.name("uroced");
     app_.footer(
-        "--ip, --mtu and --faults belong to the --port before them; devices are uroce0, uroce1 ... "
+        "--ip, --route, --mtu and --faults belong to the --port before them; devices are uroce0, "
+        "uroce1 ... "
         "in the order of ports.\nArguments behind -- go to DPDK's EAL.\n\nExample:\n"
         "  uroced --port loopback --ip 10.0.0.1/24");
     add_port_flags();
@@ -88,6 +89,8 @@ void Parser::add_port_flags() {
       [this](const std::string& text) { return begin_port(text); });
   add("--ip", "ADDRESS/N", "an IPv4 or IPv6 address of the port; repeat for more",
       [this](const std::string& text) { return value::add_address(text, port()); });
+  add("--route", "NET/N=GATEWAY", "send packets for this network to a router; repeat for more",
+      [this](const std::string& text) { return value::add_route(text, port()); });
   add("--mtu", "BYTES", "largest IP packet of the port (1500); 4200 carries path MTU 4096",
       numeric(value::set_mtu, port_target));
   add("--faults", "SPEC", "a bad network: loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,seed=7",

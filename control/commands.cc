@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <string>
 
+#include "control/address_protocol.h"
 #include "control/cm_protocol.h"
 #include "control/cq_protocol.h"
 #include "control/errors_protocol.h"
@@ -58,6 +59,8 @@ constexpr CommandRule kRules[] = {
     {Command::kCmCommand, "rdma_cm command", sizeof(CmCommandRequest), true, 0, false, cm_command},
     {Command::kChooseNumbers, "choose numbers", sizeof(ChooseNumbersRequest), false, 0, true,
      choose_numbers},
+    {kChangeAddress, "change address", sizeof(ChangeAddressRequest), false, 0, false,
+     change_address},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };
 

@@ -86,6 +86,7 @@ void leave_group(Card& card, QpObject& object, const Gid& group);
 // Addresses (commands_address.cc)
 Result<Outcome> create_ah(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_ah(Session& session, Request& request, Reply* reply);
+Result<Outcome> change_address(Session& session, Request& request, Reply* reply);
 Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply);
 
 // Lets workers see an address handle, or its new path.

@@ -1,8 +1,13 @@
-// Commands about addresses: handles, and the Ethernet address of a GID.
+// Commands about addresses: handles, the Ethernet address of a GID, and the port's own.
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include "control/address_protocol.h"
+#include "control/addresses.h"
 #include "control/addressing.h"
 #include "control/commands.h"
 
@@ -97,6 +102,48 @@ Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply) {
   std::copy(mac.begin(), mac.end(), std::begin(answer.mac));
   answer.vlan = (*path)->vlan;
   reply->set(answer);
+  return Outcome::kReply;
+}
+
+namespace {
+
+template <std::size_t kSize>
+std::string text_of(const char (&field)[kSize]) {
+  return {field, ::strnlen(field, kSize)};
+}
+
+// The device of this name, or the first one.
+Device* find_device(Card& card, const std::string& name) {
+  for (Device& device : card.devices()) {
+    if (name.empty() || device.name() == name) {
+      return &device;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<Outcome> change_address(Session& session, Request& request, Reply* /*reply*/) {
+  const auto body = request.as<ChangeAddressRequest>();
+  Card& card = session.card();
+  // An address decides who is taken for whom on the network.
+  if (session.peer().uid != 0 && session.peer().uid != ::geteuid()) {
+    return Error{EPERM, "only root and the daemon's own user may change addresses"};
+  }
+  Device* device = find_device(card, text_of(body.device));
+  if (device == nullptr) {
+    return Error{ENODEV, "there is no device " + text_of(body.device)};
+  }
+  const auto prefix = parse_prefix(text_of(body.prefix));
+  if (!prefix) {
+    return prefix.error();
+  }
+  Status status = body.add != 0 ? add_address(card, *device, *prefix)
+                                : remove_address(card, *device, prefix->address);
+  if (!status) {
+    return status.error();
+  }
   return Outcome::kReply;
 }
 

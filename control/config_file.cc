@@ -100,6 +100,7 @@ Keys File::port_keys(DaemonPort* port) {
          return ok();
        })},
       {"ip", texts([port](const std::string& value) { return value::add_address(value, port); })},
+      {"route", texts([port](const std::string& value) { return value::add_route(value, port); })},
       {"mtu", integer([port](std::int64_t value) { return value::set_mtu(value, port); })},
       {"faults", text([port](const std::string& value) { return value::set_faults(value, port); })},
   };

@@ -177,9 +177,10 @@ Status Daemon::add_devices() {
                       options_.identity);
     for (const IpPrefix& entry : wanted.addresses) {
       if (wanted.spec != "loopback") {
-        held_ports_.push_back(hold_roce_port(entry.address));
+        card_->held_ports[entry.address] = hold_roce_port(entry.address);
       }
     }
+    card_->devices().back().set_gateways(Gateways(wanted.routes));
     card_->devices().back().announce();
     make_device_node(card_->devices().back().name());
   }

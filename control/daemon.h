@@ -45,7 +45,6 @@ class Daemon {
   bool eal_started_ = false;
   bool pid_written_ = false;
   std::vector<std::unique_ptr<Port>> ports_;
-  std::vector<UniqueFd> held_ports_;
   SharedMemory status_;
   std::unique_ptr<Quiescence> quiescence_;
   std::unique_ptr<KeyTable> keys_;

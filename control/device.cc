@@ -150,17 +150,18 @@ Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddres
     *mac = mac_;
     return Resolution::kDone;
   }
-  if (!gids_.on_link(gid)) {
-    return Error{ENETUNREACH,
-                 to_string(gid) + " isn't in a subnet of " + name_ + "; give it one with --ip"};
+  const std::optional<Gid> hop = next_hop(gid);
+  if (!hop) {
+    return Error{ENETUNREACH, to_string(gid) + " isn't in a subnet of " + name_ +
+                                  "; give it one with --ip, or a router with --route"};
   }
-  switch (neighbours_.resolve(gid, now, mac)) {
+  switch (neighbours_.resolve(*hop, now, mac)) {
     case Neighbours::Answer::kKnown:
       return Resolution::kDone;
     case Neighbours::Answer::kPending:
       return Resolution::kPending;
     case Neighbours::Answer::kUnreachable:
-      return Error{EHOSTUNREACH, to_string(gid) + " doesn't answer on the link of " + name_};
+      return Error{EHOSTUNREACH, to_string(*hop) + " doesn't answer on the link of " + name_};
     case Neighbours::Answer::kFull:
       break;
   }
@@ -185,6 +186,12 @@ Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
   }
   if (const auto message = parse_neighbour_message(*frame)) {
     return on_neighbour_message(*frame, *message, now);
+  }
+  if (const auto query = parse_group_query(*frame)) {
+    for (const Gid& group : groups_.asked_for(*query)) {
+      report_group(group, true);
+    }
+    return {};
   }
   if (const auto reply =
           answer_echo(*frame, mac_, [this](const Gid& gid) { return gids_.owns(gid); })) {
@@ -236,12 +243,58 @@ void Device::ask(const Gid& gid) {
 }
 
 void Device::announce() {
+  for (const Gid& address : gids_.addresses()) {
+    announce(address);
+  }
+}
+
+void Device::announce(const Gid& address) {
+  if (!loops_back_) {
+    send_(address.is_ipv4() ? build_arp_request(mac_, address, address)
+                            : build_announcement(mac_, address));
+  }
+}
+
+Result<std::uint32_t> Device::add_address(const IpPrefix& prefix) {
+  auto index = gids_.add(prefix);
+  if (index) {
+    announce(prefix.address);
+  }
+  return index;
+}
+
+std::optional<Gid> Device::next_hop(const Gid& gid) const {
+  return gids_.on_link(gid) ? std::optional(gid) : gateways_.find(gid);
+}
+
+Status Device::join_group(const Gid& group) {
+  const auto first = groups_.join(group);
+  if (!first) {
+    return first.error();
+  }
+  if (*first) {
+    report_group(group, true);
+  }
+  return ok();
+}
+
+void Device::leave_group(const Gid& group) {
+  if (groups_.leave(group)) {
+    report_group(group, false);
+  }
+}
+
+// In the name of our first address of the group's kind; MLD's must be link-local.
+void Device::report_group(const Gid& group, bool joined) {
   if (loops_back_) {
     return;
   }
-  for (const IpPrefix& entry : gids_.entries()) {
-    send_(entry.address.is_ipv4() ? build_arp_request(mac_, entry.address, entry.address)
-                                  : build_announcement(mac_, entry.address));
+  for (const Gid& address : gids_.addresses()) {
+    if (address.is_ipv4() == group.is_ipv4()) {
+      send_(joined ? build_group_report(mac_, address, group)
+                   : build_group_leave(mac_, address, group));
+      return;
+    }
   }
 }
 

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "control/arp.h"
+#include "control/gateways.h"
 #include "control/gid_table.h"
+#include "control/multicast_groups.h"
 #include "control/ndp.h"
 #include "control/neighbours.h"
 #include "control/protocol.h"
@@ -83,8 +85,26 @@ class Device {
   // Tells the link our addresses, so that caches of an earlier owner are corrected.
   void announce();
 
+  // At run time; workers and programs must hear of it (addresses.h).
+  Result<std::uint32_t> add_address(const IpPrefix& prefix);
+  Status remove_address(const Gid& address) { return gids_.remove(address); }
+
+  // Routers for what isn't in a subnet of ours.
+  void set_gateways(Gateways gateways) { gateways_ = std::move(gateways); }
+  [[nodiscard]] const Gateways& gateways() const { return gateways_; }
+  // Whose Ethernet address packets for `gid` go to: its own, or a router's. Nothing: no way.
+  [[nodiscard]] std::optional<Gid> next_hop(const Gid& gid) const;
+
+  // Membership in a multicast group, counted; the first and the last of a group are told to the
+  // network (IGMP, MLD), and its queries are answered. EINVAL, ENOMEM.
+  Status join_group(const Gid& group);
+  void leave_group(const Gid& group);
+  [[nodiscard]] const MulticastGroups& groups() const { return groups_; }
+
  private:
   void ask(const Gid& gid);
+  void announce(const Gid& address);
+  void report_group(const Gid& group, bool joined);
   Heard on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
   Heard on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
   Heard hear(const Gid& gid, const EtherAddress& mac, bool for_us, Time now);
@@ -97,6 +117,8 @@ class Device {
   std::uint32_t netdev_index_ = 0;
   Identity identity_;
   GidTable gids_;
+  Gateways gateways_;
+  MulticastGroups groups_;
   Neighbours neighbours_;
   SendFrame send_;
   bool link_up_;

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <string>
 
+#include "control/card_limits.h"
+
 namespace uroce::control {
 
 bool IpPrefix::contains(const Gid& gid) const {
@@ -18,16 +20,13 @@ bool IpPrefix::contains(const Gid& gid) const {
   return true;
 }
 
-Result<IpPrefix> parse_prefix(std::string_view text) {
+Result<IpPrefix> parse_network(std::string_view text) {
   std::string quoted(1, '\'');
   quoted.append(text).append(1, '\'');
   const std::size_t slash = text.find('/');
   const std::optional<Gid> address = parse_ip(text.substr(0, slash));
   if (!address) {
     return Error{EINVAL, quoted + " isn't an IP address like 10.0.0.1/24 or 2001:db8::1/64"};
-  }
-  if (address->is_zero() || is_multicast(*address)) {
-    return Error{EINVAL, quoted + " can't be the address of a port"};
   }
   const std::uint32_t bits = address->is_ipv4() ? 32 : 128;
   std::uint32_t length = bits;
@@ -41,6 +40,21 @@ Result<IpPrefix> parse_prefix(std::string_view text) {
     }
   }
   return IpPrefix{*address, length + 128 - bits};
+}
+
+std::string to_string(const IpPrefix& prefix) {
+  const std::uint32_t mapped_bits = prefix.address.is_ipv4() ? 96 : 0;
+  return to_string(prefix.address) + "/" + std::to_string(prefix.length - mapped_bits);
+}
+
+Result<IpPrefix> parse_prefix(std::string_view text) {
+  auto prefix = parse_network(text);
+  if (prefix && (prefix->address.is_zero() || is_multicast(prefix->address))) {
+    std::string quoted(1, '\'');
+    quoted.append(text).append(1, '\'');
+    return Error{EINVAL, quoted + " can't be the address of a port"};
+  }
+  return prefix;
 }
 
 Gid link_local_gid(const EtherAddress& mac) {
@@ -70,9 +84,40 @@ GidTable::GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses) {
   entries_.insert(entries_.end(), addresses.begin(), addresses.end());
 }
 
+Result<std::uint32_t> GidTable::add(const IpPrefix& prefix) {
+  if (owns(prefix.address)) {
+    return Error{EEXIST, "the port has the address " + to_string(prefix.address) + " already"};
+  }
+  auto place = std::find_if(entries_.begin(), entries_.end(),
+                            [](const IpPrefix& entry) { return entry.address.is_zero(); });
+  if (place == entries_.end()) {
+    if (entries_.size() >= kGidsMax) {
+      return Error{ENOSPC,
+                   "a port has at most " + std::to_string(kGidsMax - 1) + " addresses (kGidsMax)"};
+    }
+    place = entries_.insert(entries_.end(), prefix);
+  }
+  *place = prefix;
+  return static_cast<std::uint32_t>(place - entries_.begin());
+}
+
+Status GidTable::remove(const Gid& address) {
+  const auto place = std::find_if(entries_.begin(), entries_.end(), [&](const IpPrefix& entry) {
+    return entry.address == address && !address.is_zero();
+  });
+  if (place == entries_.end()) {
+    return Error{ENOENT, "the port doesn't have the address " + to_string(address)};
+  }
+  if (place == entries_.begin()) {
+    return Error{EPERM, to_string(address) + " follows from the Ethernet address and stays"};
+  }
+  *place = IpPrefix{};
+  return ok();
+}
+
 bool GidTable::owns(const Gid& gid) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const IpPrefix& entry) { return entry.address == gid; });
+  return !gid.is_zero() && std::any_of(entries_.begin(), entries_.end(),
+                                       [&](const IpPrefix& entry) { return entry.address == gid; });
 }
 
 bool GidTable::on_link(const Gid& gid) const {
@@ -86,7 +131,9 @@ std::vector<Gid> GidTable::addresses() const {
   std::vector<Gid> all;
   all.reserve(entries_.size());
   for (const IpPrefix& entry : entries_) {
-    all.push_back(entry.address);
+    if (!entry.address.is_zero()) {
+      all.push_back(entry.address);
+    }
   }
   return all;
 }

@@ -2,10 +2,11 @@
 
 // The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
 // Ethernet address; the IP addresses that the user gave follow from index 1 on and keep their
-// places. All are of type RoCE v2.
+// places; one that is taken away leaves its place empty for the next. All are of type RoCE v2.
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct IpPrefix {
 
 // "10.0.0.1/24" or "2001:db8::1/64"; without a length: the whole address. EINVAL with a sentence.
 Result<IpPrefix> parse_prefix(std::string_view text);
+std::string to_string(const IpPrefix& prefix);
+// The same for a network, whose address may be zero.
+Result<IpPrefix> parse_network(std::string_view text);
 
 // fe80:: and the modified EUI-64 (RFC 4291, appendix A). The GUID is its lower half.
 Gid link_local_gid(const EtherAddress& mac);
@@ -37,11 +41,17 @@ class GidTable {
 
   // nullptr: no entry.
   [[nodiscard]] const Gid* find(std::uint32_t index) const {
-    return index < entries_.size() ? &entries_[index].address : nullptr;
+    return index < entries_.size() && !entries_[index].address.is_zero() ? &entries_[index].address
+                                                                         : nullptr;
   }
+  // The index that it got. EEXIST, ENOSPC.
+  Result<std::uint32_t> add(const IpPrefix& prefix);
+  // ENOENT; EPERM for index 0.
+  Status remove(const Gid& address);
   [[nodiscard]] bool owns(const Gid& gid) const;
   // Is `gid` reachable without a router, from any of our subnets?
   [[nodiscard]] bool on_link(const Gid& gid) const;
+  // By index; an empty place has a zero address.
   [[nodiscard]] const std::vector<IpPrefix>& entries() const { return entries_; }
   [[nodiscard]] std::vector<Gid> addresses() const;
 

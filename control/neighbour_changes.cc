@@ -12,8 +12,8 @@ void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAdd
       continue;
     }
     session.qps.for_each([&](std::uint32_t, QpObject& object) {
-      if (!object.path || object.path->destination_gid != gid ||
-          object.path->destination_mac == mac) {
+      if (!object.path || object.path->destination_mac == mac ||
+          device.next_hop(object.path->destination_gid) != gid) {
         return;
       }
       object.path->destination_mac = mac;
@@ -24,7 +24,7 @@ void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAdd
       });
     });
     session.address_handles.for_each([&](std::uint32_t handle, AddressHandle& ah) {
-      if (ah.path.destination_gid == gid && ah.path.destination_mac != mac) {
+      if (ah.path.destination_mac != mac && device.next_hop(ah.path.destination_gid) == gid) {
         ah.path.destination_mac = mac;
         publish_ah(session, handle, ah);
       }

@@ -33,6 +33,17 @@ Status check_port(const DaemonPort& port) {
   if (port.addresses.empty()) {
     return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
   }
+  for (const GatewayRoute& route : port.routes) {
+    const bool near =
+        std::any_of(port.addresses.begin(), port.addresses.end(), [&](const IpPrefix& prefix) {
+          return prefix.address.is_ipv4() == route.gateway.is_ipv4() &&
+                 prefix.contains(route.gateway);
+        });
+    if (!near && !is_link_local(route.gateway)) {
+      return invalid("port " + port.spec + ": the gateway " + to_string(route.gateway) +
+                     " isn't in a subnet of the port");
+    }
+  }
   std::set<Gid> seen;
   for (const IpPrefix& prefix : port.addresses) {
     if (!seen.insert(prefix.address).second) {
@@ -56,6 +67,18 @@ Status add_address(const std::string& text, DaemonPort* port) {
     return invalid("a port has at most " + std::to_string(kGidsMax - 1) + " addresses");
   }
   port->addresses.push_back(*prefix);
+  return ok();
+}
+
+Status add_route(const std::string& text, DaemonPort* port) {
+  const auto route = parse_gateway_route(text);
+  if (!route) {
+    return route.error();
+  }
+  if (port->routes.size() >= Gateways::kRoutesMax) {
+    return invalid("a port has at most " + std::to_string(Gateways::kRoutesMax) + " routes");
+  }
+  port->routes.push_back(*route);
   return ok();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/device.h"
+#include "control/gateways.h"
 #include "control/gid_table.h"
 #include "dataplane/base/result.h"
 #include "dataplane/engine/engine.h"
@@ -17,6 +18,7 @@ namespace uroce::control {
 struct DaemonPort {
   std::string spec;  // "loopback", a PCI address, a vdev string
   std::vector<IpPrefix> addresses;
+  std::vector<GatewayRoute> routes;
   std::uint32_t mtu = 1500;
   Faults faults;
 };
@@ -46,6 +48,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv);
 // Checks of one value, shared by flags and file. EINVAL with a sentence that doesn't name the key.
 namespace value {
 Status add_address(const std::string& text, DaemonPort* port);
+Status add_route(const std::string& text, DaemonPort* port);
 Status set_mtu(std::int64_t bytes, DaemonPort* port);
 Status set_faults(const std::string& text, DaemonPort* port);
 Status set_workers(std::int64_t count, DaemonOptions* options);

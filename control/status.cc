@@ -71,6 +71,13 @@ Json device_status(const Device& device) {
   for (const Gid& gid : device.gids().addresses()) {
     gids.push_back(to_string(gid));
   }
+  Json addresses = Json::array();
+  for (std::uint32_t index = 0; index < device.gids().entries().size(); ++index) {
+    if (device.gids().find(index) != nullptr) {
+      addresses.push_back(
+          {{"index", index}, {"address", to_string(device.gids().entries()[index])}});
+    }
+  }
   return {{"name", device.name()},
           {"port", info.name},
           {"mac", to_string(info.mac)},
@@ -79,6 +86,7 @@ Json device_status(const Device& device) {
           {"path_mtu", mtu_bytes(device.active_mtu_code())},
           {"speed_mbps", info.speed_mbps},
           {"gids", std::move(gids)},
+          {"addresses", std::move(addresses)},
           {"rx_frames", c.rx_frames},
           {"rx_bytes", c.rx_bytes},
           {"tx_frames", c.tx_frames},

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "control/address_protocol.h"
 #include "control/errors_protocol.h"
 #include "control/protocol.h"
 #include "control/record_socket.h"
@@ -50,6 +51,16 @@ Result<std::string> fetch(const std::string& socket, Command command, Request re
   }
 }
 
+template <std::size_t kSize>
+Status put_text(const char* what, const std::string& text, char (&field)[kSize]) {
+  if (text.size() >= kSize) {
+    return Error{EINVAL,
+                 std::string(what) + " has at most " + std::to_string(kSize - 1) + " characters"};
+  }
+  std::memcpy(field, text.c_str(), text.size() + 1);
+  return ok();
+}
+
 }  // namespace
 
 Result<std::string> fetch_status(const std::string& socket) {
@@ -58,6 +69,20 @@ Result<std::string> fetch_status(const std::string& socket) {
 
 Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after) {
   return fetch(socket, Command::kErrors, ErrorsRequest{.header = {}, .after = after});
+}
+
+Status change_address(const std::string& socket, const std::string& device,
+                      const std::string& prefix, bool add) {
+  ChangeAddressRequest request{};
+  for (const Status& status : {put_text("a device's name", device, request.device),
+                               put_text("an address", prefix, request.prefix)}) {
+    if (!status) {
+      return status;
+    }
+  }
+  request.add = add ? 1 : 0;
+  const auto reply = fetch(socket, kChangeAddress, request);
+  return reply ? ok() : Status(reply.error());
 }
 
 }  // namespace uroce::control

@@ -15,4 +15,8 @@ Result<std::string> fetch_status(const std::string& socket);
 // What went wrong since the line with this number (control/error_log.h), as JSON.
 Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after);
 
+// Adds ("10.0.0.2/24") or removes an address of a device; the first one if it has no name.
+Status change_address(const std::string& socket, const std::string& device,
+                      const std::string& prefix, bool add);
+
 }  // namespace uroce::control

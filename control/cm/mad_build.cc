@@ -1,3 +1,5 @@
+// CM messages to the bytes of a MAD.
+
 #include <algorithm>
 
 #include "control/byte_stream.h"

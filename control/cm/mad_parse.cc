@@ -1,3 +1,6 @@
+// The bytes of a MAD to CM messages. Reads with a reader that never leaves the bytes; what it says
+// of a message is checked before anybody acts on it.
+
 #include <algorithm>
 
 #include "control/byte_stream.h"

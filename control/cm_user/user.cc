@@ -121,6 +121,9 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
     return Error{
         ENOMEM, "a program joins at most " + std::to_string(kMembershipsMax) + " multicast groups"};
   }
+  if (Status status = id.device->join_group(group); !status) {
+    return status.error();
+  }
   auto membership = std::make_unique<Membership>();
   Membership* added = membership.get();
   added->id = &id;
@@ -134,6 +137,7 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
 void User::remove_membership(std::uint32_t handle) {
   const std::unique_ptr<Membership> membership = memberships_.remove(handle);
   --membership->id->memberships;
+  membership->id->device->leave_group(membership->group);
   membership->id->channel->take_if(
       [&](const UserEvent& event) { return event.membership == membership.get(); });
 }

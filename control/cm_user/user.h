@@ -45,6 +45,7 @@ class User {
   // Everything of the id: its events, memberships, port, connection (the peer is told).
   void destroy(Id& id);
 
+  // Joins the group on the device, which tells the network. REQUIRES: the id has a device.
   Result<Membership*> add_membership(Id& id, std::uint64_t uid, const Gid& group,
                                      std::uint32_t* handle);
   [[nodiscard]] Membership* membership(std::uint32_t handle) const {

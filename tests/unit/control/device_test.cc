@@ -49,6 +49,44 @@ TEST_F(DeviceTest, OwnAndMulticastAddressesNeedNoQuestion) {
   EXPECT_TRUE(sent.empty());
 }
 
+TEST_F(DeviceTest, ARouterIsAskedForWhatIsBehindIt) {
+  const Gid far = *parse_ip("10.1.2.3");
+  EXPECT_EQ(device.resolve(far, now, &mac).error().code, ENETUNREACH);
+  device.set_gateways(Gateways({*parse_gateway_route("10.1.0.0/16=10.0.0.254")}));
+  EXPECT_EQ(*device.resolve(far, now, &mac), Device::Resolution::kPending);
+  EXPECT_FALSE(device.on_time(now));
+  EXPECT_EQ(to_string(last_arp().target), "10.0.0.254");
+  const auto answer = build_arp_reply(*parse_ethernet(sent.back()), last_arp(), kTheirs);
+  EXPECT_TRUE(device.on_frame(answer, now).settled);
+  EXPECT_EQ(*device.resolve(far, now, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(mac, kTheirs);
+}
+
+TEST_F(DeviceTest, GroupsAreReportedOnceAndWhenAsked) {
+  const Gid group = *parse_ip("239.1.2.3");
+  ASSERT_TRUE(device.join_group(group));
+  ASSERT_TRUE(device.join_group(group));
+  EXPECT_EQ(sent.size(), 1U);
+  const FrameBytes report = sent.front();
+  FrameBytes query = report;  // from a router, with its type and checksum
+  query[11] = std::byte{9};
+  query[38] = std::byte{0x11};
+  query[40] = std::byte{0xFD};
+  device.on_frame(query, now);
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent.back(), report);
+  device.leave_group(group);
+  EXPECT_EQ(sent.size(), 2U);
+  device.leave_group(group);
+  EXPECT_EQ(sent.size(), 3U);
+}
+
+TEST_F(DeviceTest, ANewAddressIsAnnounced) {
+  EXPECT_EQ(*device.add_address(*parse_prefix("10.0.0.5/24")), 3U);
+  EXPECT_EQ(last_arp().sender, *parse_ip("10.0.0.5"));
+  EXPECT_EQ(last_arp().target, *parse_ip("10.0.0.5"));
+}
+
 TEST_F(DeviceTest, AsksInTheNameOfTheSubnetsAddressAndLearns) {
   EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kPending);
   EXPECT_FALSE(device.on_time(now));

@@ -1,0 +1,45 @@
+#include "control/addresses.h"
+
+#include "control/kernel_network.h"
+#include "control/session.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint32_t kGidChange = 18;  // IBV_EVENT_GID_CHANGE
+constexpr std::uint32_t kPortNumber = 1;
+
+void tell_programs(Card& card, const Device& device) {
+  for (const auto& [id, session] : card.sessions) {
+    if (session->device() == &device) {
+      session->announce(kGidChange, kPortNumber, 0);
+    }
+  }
+}
+
+}  // namespace
+
+Status add_address(Card& card, Device& device, const IpPrefix& prefix) {
+  const auto index = device.add_address(prefix);
+  if (!index) {
+    return index.error();
+  }
+  card.tell_workers_addresses(device);
+  if (!device.port().info().loops_back) {
+    card.held_ports[prefix.address] = hold_roce_port(prefix.address);
+  }
+  tell_programs(card, device);
+  return ok();
+}
+
+Status remove_address(Card& card, Device& device, const Gid& address) {
+  if (Status status = device.remove_address(address); !status) {
+    return status;
+  }
+  card.tell_workers_addresses(device);
+  card.held_ports.erase(address);
+  tell_programs(card, device);
+  return ok();
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,69 @@
+// Addresses that come and go at run time, by the command of the uroce tool.
+
+#include "control/addresses.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "control/address_protocol.h"
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+class AddressesTest : public ::testing::Test {
+ protected:
+  int change(const char* prefix, bool add, Peer peer = {1, 0, 0}, const char* device = "") {
+    ChangeAddressRequest request{};
+    std::strcpy(request.prefix, prefix);
+    std::strcpy(request.device, device);
+    request.add = add ? 1 : 0;
+    Session session(rig.card, 99, peer);
+    session.receive(make_record(kChangeAddress, request));
+    ReplyHeader reply;
+    std::memcpy(&reply, session.outbox().front().bytes.data(), sizeof(reply));
+    return reply.error;
+  }
+  Device& device() { return rig.card.devices().front(); }
+
+  Rig rig;
+};
+
+TEST_F(AddressesTest, KeepTheirPlaces) {
+  EXPECT_EQ(change("10.0.0.7/24", true), 0);
+  EXPECT_EQ(*device().gids().find(3), *parse_ip("10.0.0.7"));
+  EXPECT_EQ(change("10.0.0.1", false), 0);
+  EXPECT_EQ(device().gids().find(1), nullptr);
+  EXPECT_EQ(*device().gids().find(3), *parse_ip("10.0.0.7"));
+  EXPECT_FALSE(device().gids().owns(*parse_ip("10.0.0.1")));
+  EXPECT_FALSE(device().gids().owns(Gid{}));
+  EXPECT_EQ(device().gids().addresses().size(), 3U);
+  // The next one gets the empty place.
+  EXPECT_EQ(change("10.0.0.8/24", true), 0);
+  EXPECT_EQ(*device().gids().find(1), *parse_ip("10.0.0.8"));
+}
+
+TEST_F(AddressesTest, WhatCantBeIsRefused) {
+  EXPECT_EQ(change("10.0.0.1/24", true), EEXIST);
+  EXPECT_EQ(change("10.0.0.77", false), ENOENT);
+  EXPECT_EQ(change("nonsense", true), EINVAL);
+  EXPECT_EQ(change("10.0.0.9/24", true, {1, 0, 0}, "uroce9"), ENODEV);
+  const std::string own = to_string(*device().gids().find(0));
+  EXPECT_EQ(change(own.c_str(), false), EPERM);
+}
+
+TEST_F(AddressesTest, OnlyRootAndTheDaemonsUserMayChangeThem) {
+  EXPECT_EQ(change("10.0.0.9/24", true, {1, 12345, 12345}), EPERM);
+  EXPECT_EQ(change("10.0.0.9/24", true, {1, ::geteuid(), 0}), 0);
+}
+
+TEST_F(AddressesTest, AreBounded) {
+  for (int i = 0; i < 200; ++i) {
+    const std::string prefix = "10.9.0." + std::to_string(i) + "/24";
+    const int error = change(prefix.c_str(), true);
+    EXPECT_EQ(error, i < static_cast<int>(kGidsMax) - 3 ? 0 : ENOSPC) << i;
+  }
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,96 @@
+#include "control/group_messages.h"
+
+#include <gtest/gtest.h>
+
+#include "control/gid_table.h"
+#include "control/multicast_groups.h"
+#include "tests/unit/control/hex.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr EtherAddress kMac{{2, 0, 0, 0, 0, 1}};
+const Gid kGroup4 = *parse_ip("239.1.2.3");
+const Gid kGroup6 = *parse_ip("ff0e::1:2");
+
+// Known bytes: tshark 4.0 reads them as 'Membership Report group 239.1.2.3' and 'Multicast Listener
+// Report ff0e::1:2', checksums right.
+TEST(GroupMessages, IgmpReport) {
+  EXPECT_EQ(to_hex(build_group_report(kMac, *parse_ip("10.0.0.1"), kGroup4)),
+            "01005e010203"
+            "020000000001"
+            "0800"
+            "46c00020000040000102e912"
+            "0a000001"
+            "ef010203"
+            "94040000"
+            "1600f8fa"
+            "ef010203");
+}
+
+TEST(GroupMessages, LeaveGoesToTheRouters) {
+  const auto frame = build_group_leave(kMac, *parse_ip("10.0.0.1"), kGroup4);
+  const auto ethernet = parse_ethernet(frame);
+  EXPECT_EQ(to_string(ethernet->destination), "01:00:5e:00:00:02");
+  const auto done = build_group_leave(kMac, link_local_gid(kMac), kGroup6);
+  EXPECT_EQ(to_string(parse_ethernet(done)->destination), "33:33:00:00:00:02");
+}
+
+TEST(GroupMessages, MldReportIsFromTheLink) {
+  const auto frame = build_group_report(kMac, link_local_gid(kMac), kGroup6);
+  const auto packet = parse_ipv6(parse_ethernet(frame)->payload);
+  ASSERT_TRUE(packet);
+  EXPECT_EQ(packet->hop_limit, 1);
+  EXPECT_EQ(packet->destination, kGroup6);
+  EXPECT_EQ(packet->payload.size(), 32U);
+}
+
+// A query is a report with another type, as far as its form goes.
+FrameBytes query_from(FrameBytes report, std::size_t type_offset, std::uint8_t type) {
+  report[type_offset] = static_cast<std::byte>(type);
+  return report;
+}
+
+TEST(GroupMessages, AQueryIsUnderstoodOnlyWithARightChecksum) {
+  // The checksum of the IGMP message: type in the upper byte of its first word.
+  FrameBytes query =
+      query_from(build_group_report(kMac, *parse_ip("10.0.0.254"), kGroup4), 38, 0x11);
+  EXPECT_FALSE(parse_group_query(*parse_ethernet(query)));
+  query[40] = std::byte{0xfd};
+  const auto parsed = parse_group_query(*parse_ethernet(query));
+  ASSERT_TRUE(parsed);
+  EXPECT_TRUE(parsed->ipv4);
+  EXPECT_EQ(parsed->group, kGroup4);
+  // A report isn't a query.
+  EXPECT_FALSE(
+      parse_group_query(*parse_ethernet(build_group_report(kMac, *parse_ip("10.0.0.1"), kGroup4))));
+  EXPECT_FALSE(
+      parse_group_query(*parse_ethernet(build_group_report(kMac, link_local_gid(kMac), kGroup6))));
+}
+
+TEST(MulticastGroups, AreCounted) {
+  MulticastGroups groups;
+  EXPECT_TRUE(*groups.join(kGroup4));
+  EXPECT_FALSE(*groups.join(kGroup4));
+  EXPECT_TRUE(*groups.join(kGroup6));
+  EXPECT_FALSE(groups.join(*parse_ip("10.0.0.1")));
+  EXPECT_EQ(groups.asked_for({.ipv4 = true, .group = std::nullopt}), std::vector{kGroup4});
+  EXPECT_TRUE(groups.asked_for({.ipv4 = false, .group = *parse_ip("ff0e::9")}).empty());
+  EXPECT_FALSE(groups.leave(kGroup4));
+  EXPECT_TRUE(groups.leave(kGroup4));
+  EXPECT_FALSE(groups.leave(kGroup4));
+}
+
+TEST(MulticastGroups, AreBounded) {
+  MulticastGroups groups;
+  Gid group = kGroup6;
+  for (std::size_t i = 0; i < MulticastGroups::kGroupsMax; ++i) {
+    group.bytes[14] = static_cast<std::uint8_t>(i >> 8U);
+    group.bytes[15] = static_cast<std::uint8_t>(i);
+    ASSERT_TRUE(groups.join(group));
+  }
+  EXPECT_EQ(groups.join(kGroup4).error().code, ENOMEM);
+}
+
+}  // namespace
+}  // namespace uroce::control
