@@ -65,6 +65,7 @@ using GroupKey = std::pair<std::uint16_t, Gid>;
 // How many objects live in the whole daemon, of the kinds that no number bounds.
 struct Totals {
   std::uint32_t pds = 0, channels = 0, address_handles = 0;
+  std::uint64_t device_memory = 0;  // bytes
 };
 
 class Card {

@@ -25,6 +25,8 @@ inline constexpr std::uint32_t kQpsMax = 65'536 - kQpnMin;
 inline constexpr std::uint32_t kGroupsMax = 8'192;      // multicast groups
 inline constexpr std::uint32_t kGroupMembersMax = 240;  // queue pairs in one of them
 inline constexpr std::uint32_t kRegionsMax = KeyTable::kKeysDefault;
+inline constexpr std::uint32_t kWindowsMax = KeyTable::kWindowsDefault;
+inline constexpr std::uint64_t kDeviceMemoryMax = 64ULL << 20U;  // bytes
 
 // Of one session, and of all sessions of one user: bytes of queues, or a quarter and half of the
 // machine's memory where that is less.

@@ -8,6 +8,7 @@
 #include "control/cq_protocol.h"
 #include "control/errors_protocol.h"
 #include "control/import_protocol.h"
+#include "control/memory_protocol.h"
 
 namespace uroce::control {
 namespace {
@@ -61,6 +62,13 @@ constexpr CommandRule kRules[] = {
      choose_numbers},
     {kChangeAddress, "change address", sizeof(ChangeAddressRequest), false, 0, false,
      change_address},
+    {Command::kAllocMw, "allocate MW", sizeof(AllocMwRequest), false, 0, true, alloc_mw},
+    {Command::kDeallocMw, "deallocate MW", kHandle, false, 0, true, dealloc_mw},
+    {Command::kAllocNullMr, "allocate null MR", sizeof(AllocNullMrRequest), false, 0, true,
+     alloc_null_mr},
+    {Command::kAllocDm, "allocate DM", sizeof(AllocDmRequest), false, 0, true, alloc_dm},
+    {Command::kFreeDm, "free DM", kHandle, false, 0, true, free_dm},
+    {Command::kRegDmMr, "register DM MR", sizeof(RegDmMrRequest), false, 0, true, reg_dm_mr},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };
 

@@ -41,6 +41,16 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply);
 Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply);
 Result<Outcome> dereg_mr(Session& session, Request& request, Reply* reply);
 
+// Regions of other memory than the program's (commands_device_memory.cc)
+Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply);
+Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply);
+Result<Outcome> free_dm(Session& session, Request& request, Reply* reply);
+Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply);
+
+// Memory windows (commands_window.cc)
+Result<Outcome> alloc_mw(Session& session, Request& request, Reply* reply);
+Result<Outcome> dealloc_mw(Session& session, Request& request, Reply* reply);
+
 // Completion queues and channels (commands_cq.cc)
 Result<Outcome> create_channel(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_channel(Session& session, Request& request, Reply* reply);
@@ -102,9 +112,19 @@ void remove_qp(Session& session, std::uint32_t handle);
 void remove_srq(Session& session, std::uint32_t handle);
 void remove_cq(Session& session, std::uint32_t handle);
 void remove_channel(Session& session, std::uint32_t handle);
+void remove_mw(Session& session, std::uint32_t handle);
 void remove_region(Session& session, std::uint32_t handle);
+void remove_dm(Session& session, std::uint32_t handle);
 void remove_ah(Session& session, std::uint32_t handle);
 void remove_pd(Session& session, std::uint32_t handle);
+
+// Whether a region can have these rights.
+Status check_rights(std::uint32_t access);
+// Publishes a region and answers with its handle and keys.
+Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
+                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply);
+// Unbinds the session's windows of type 2 from a queue pair that is about to go.
+void release_windows(Session& session, std::uint32_t qpn);
 
 // EINVAL: "there is no <kind> with handle N in this session".
 Error no_such(const char* kind, std::uint32_t handle);

@@ -92,7 +92,40 @@ Status collect_pieces(Session& session, const RegMrRequest& head, Request& reque
   return ok();
 }
 
+// ibv_rereg_mr: all of a region's properties at once, under its old keys. The old region stays as
+// it was when this is refused.
+Result<Outcome> replace_region(Session& session, std::uint32_t handle,
+                               std::unique_ptr<Region> region, ProtectionDomain& pd, Reply* reply) {
+  MemoryRegion* old = session.regions.find(handle);
+  if (old == nullptr) {
+    return no_such("memory region", handle);
+  }
+  if (old->dm != nullptr) {
+    return Error{EINVAL, "a region of device memory can't be registered anew"};
+  }
+  const std::uint32_t remote_pieces = region->remote_pieces();
+  const std::uint64_t length = region->length();
+  const auto replaced = session.card().keys().replace(old->key, std::move(region));
+  if (!replaced) {
+    return replaced.error();
+  }
+  --old->pd->users;
+  ++pd.users;
+  old->pd = &pd;
+  old->length = length;
+  reply->set(RegMrReply{{}, handle, old->key, old->key, remote_pieces});
+  return Outcome::kReply;
+}
+
 }  // namespace
+
+Status check_rights(std::uint32_t access) {
+  constexpr std::uint32_t kRemoteChanges = kAccessRemoteWrite | kAccessRemoteAtomic;
+  if ((access & kRemoteChanges) != 0 && (access & kAccessLocalWrite) == 0) {
+    return Error{EINVAL, "a region that peers may change needs IBV_ACCESS_LOCAL_WRITE too"};
+  }
+  return ok();
+}
 
 Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   RegMrRequest head;  // as<> would want a type without a flexible array
@@ -113,9 +146,8 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   if (pd == nullptr) {
     return no_such("protection domain", head.pd);
   }
-  constexpr std::uint32_t kRemoteChanges = kAccessRemoteWrite | kAccessRemoteAtomic;
-  if ((head.access & kRemoteChanges) != 0 && (head.access & kAccessLocalWrite) == 0) {
-    return Error{EINVAL, "a region that peers may change needs IBV_ACCESS_LOCAL_WRITE too"};
+  if (Status rights = check_rights(head.access); !rights) {
+    return rights.error();
   }
   if ((head.access & kAccessOnDemand) != 0) {
     return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
@@ -136,27 +168,38 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   if (!region) {
     return region.error();
   }
-  const std::uint32_t remote_pieces = (*region)->remote_pieces();
+  return head.replaces == 0
+             ? answer_with_region(session, std::move(*region), *pd, nullptr, reply)
+             : replace_region(session, head.replaces - 1, std::move(*region), *pd, reply);
+}
+
+Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
+                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply) {
+  const std::uint32_t remote_pieces = region->remote_pieces();
+  const std::uint64_t length = region->length();
   const auto key =
-      session.card().keys().add(std::move(*region), std::exchange(session.chosen_key, 0));
+      session.card().keys().add(std::move(region), std::exchange(session.chosen_key, 0));
   if (!key) {
     return key.error();
   }
-  ++pd->users;
-  RegMrReply answer{};
-  answer.handle =
-      session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, pd, head.length}));
-  answer.lkey = *key;
-  answer.rkey = *key;
-  answer.remote_pieces = remote_pieces;
-  reply->set(answer);
+  ++pd.users;
+  if (dm != nullptr) {
+    ++dm->users;
+  }
+  const std::uint32_t handle =
+      session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, &pd, length, dm}));
+  reply->set(RegMrReply{{}, handle, *key, *key, remote_pieces});
   return Outcome::kReply;
 }
 
 Result<Outcome> dereg_mr(Session& session, Request& request, Reply* /*reply*/) {
   const std::uint32_t handle = request.as<HandleRequest>().handle;
-  if (session.regions.find(handle) == nullptr) {
+  const MemoryRegion* region = session.regions.find(handle);
+  if (region == nullptr) {
     return no_such("memory region", handle);
+  }
+  if (!session.card().keys().close(region->key)) {
+    return Error{EBUSY, "memory windows are bound to memory region " + std::to_string(handle)};
   }
   remove_region(session, handle);
   return Outcome::kReply;
@@ -166,6 +209,9 @@ void remove_region(Session& session, std::uint32_t handle) {
   const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
   session.card().keys().remove(region->key);
   --region->pd->users;
+  if (region->dm != nullptr) {
+    --region->dm->users;
+  }
 }
 
 }  // namespace uroce::control

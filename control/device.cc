@@ -96,6 +96,8 @@ DeviceAttributes Device::attributes() const {
   attributes.max_cq = kCqsMax;
   attributes.max_cqe = kCqesMax;
   attributes.max_mr = kRegionsMax;
+  attributes.max_mw = kWindowsMax;
+  attributes.max_dm_size = kDeviceMemoryMax;
   attributes.max_pd = kPdsMax;
   attributes.max_qp_rd_atom = kReadsAndAtomicsMax;
   attributes.max_qp_init_rd_atom = kReadsAndAtomicsMax;

@@ -25,10 +25,23 @@ struct ProtectionDomain {
   std::uint32_t users = 0;
 };
 
+// Memory of the daemon's that programs use as memory of the device.
+struct DeviceMemory {
+  std::shared_ptr<SharedMemory> memory;  // regions keep it too
+  std::uint64_t length = 0;
+  std::uint32_t users = 0;
+};
+
 struct MemoryRegion {
   std::uint32_t key = 0;
   ProtectionDomain* pd = nullptr;
   std::uint64_t length = 0;
+  DeviceMemory* dm = nullptr;  // that it lies in, if in any
+};
+
+struct MemoryWindow {
+  std::uint32_t key = 0;  // the first it had: the tag changes with each bind
+  ProtectionDomain* pd = nullptr;
 };
 
 struct Channel {

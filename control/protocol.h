@@ -56,6 +56,12 @@ enum class Command : std::uint32_t {
   kCmOpenChannel = 200,  // the connection manager, for librdmacm: cm_protocol.h
   kCmCloseChannel,
   kCmCommand,
+  kAllocMw = 300,  // records: memory_protocol.h
+  kDeallocMw,
+  kAllocNullMr,
+  kAllocDm,
+  kFreeDm,
+  kRegDmMr,
   kOdpStatus = 1001,  // for the uroce tool: JSON, as kStatus
   kModifyCq = 150,
   kResizeCq,
@@ -151,6 +157,7 @@ struct DeviceAttributes {
       max_inline, max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_qp_init_rd_atom,
       max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_mw, max_mcast_grp,
       max_mcast_qp_attach, max_total_mcast_qp_attach, max_pkeys, local_ca_ack_delay, phys_ports;
+  std::uint64_t max_dm_size;
   std::uint64_t node_guid, sys_image_guid;  // big-endian
   char fw_ver[64];
 };
@@ -218,7 +225,10 @@ struct RegMrRequest {
   std::uint32_t piece_count;
   std::uint32_t more_pieces;  // not 0: further records of the same sequence carry more; the reply
                               // follows the last
-  MemoryPiece pieces[];       // whole pages that cover [address, address + length), sorted, no gaps
+  std::uint32_t replaces;     // handle + 1 of the region whose place and keys it takes
+                              // (ibv_rereg_mr); 0: none
+  std::uint32_t reserved;
+  MemoryPiece pieces[];  // whole pages that cover [address, address + length), sorted, no gaps
 };
 // IBV_ACCESS_ON_DEMAND in `access`: no pieces come; all memory: address and iova 0, length
 // kImplicitLength.

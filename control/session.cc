@@ -45,8 +45,10 @@ Session::~Session() {
   srqs.for_each([&](std::uint32_t handle, SrqObject&) { remove_srq(*this, handle); });
   cqs.for_each([&](std::uint32_t handle, CqObject&) { remove_cq(*this, handle); });
   channels.for_each([&](std::uint32_t handle, Channel&) { remove_channel(*this, handle); });
+  windows.for_each([&](std::uint32_t handle, MemoryWindow&) { remove_mw(*this, handle); });
   regions.for_each([&](std::uint32_t handle, MemoryRegion&) { remove_region(*this, handle); });
   xrcds.for_each([&](std::uint32_t handle, Xrcd&) { xrcds.remove(handle); });
+  device_memories.for_each([&](std::uint32_t handle, DeviceMemory&) { remove_dm(*this, handle); });
   address_handles.for_each([&](std::uint32_t handle, AddressHandle&) { remove_ah(*this, handle); });
   pds.for_each([&](std::uint32_t handle, ProtectionDomain&) { remove_pd(*this, handle); });
   card_.sessions.erase(id_);

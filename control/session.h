@@ -115,6 +115,8 @@ class Session {
   // For the commands (commands.h) and the status report.
   HandleTable<ProtectionDomain> pds;
   HandleTable<MemoryRegion> regions;
+  HandleTable<MemoryWindow> windows;
+  HandleTable<DeviceMemory> device_memories;
   HandleTable<Channel> channels;
   HandleTable<CqObject> cqs;
   HandleTable<Xrcd> xrcds;

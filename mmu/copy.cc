@@ -1,5 +1,7 @@
 #include "mmu/copy.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -23,6 +25,10 @@ std::uint64_t* word(const Span& span) { return reinterpret_cast<std::uint64_t*>(
 
 bool copy_from(const Region& region, const Span& source, std::byte* destination) {
   if (source.host == nullptr) {
+    if (region.null()) {
+      std::memset(destination, 0, source.length);
+      return true;
+    }
     return read_program(region.remote(), source.remote_address, destination, source.length);
   }
   return guarded([&] { std::memcpy(destination, source.host, source.length); });
@@ -30,7 +36,8 @@ bool copy_from(const Region& region, const Span& source, std::byte* destination)
 
 bool copy_to(const Region& region, const Span& destination, const std::byte* source) {
   if (destination.host == nullptr) {
-    return write_program(region.remote(), destination.remote_address, source, destination.length);
+    return region.null() ||
+           write_program(region.remote(), destination.remote_address, source, destination.length);
   }
   return guarded([&] { std::memcpy(destination.host, source, destination.length); });
 }
@@ -67,6 +74,24 @@ bool fetch_and_add(const Region& region, const Span& span, std::uint64_t add,
   }
   const std::uint64_t sum = *original + add;
   return write_program(region.remote(), span.remote_address, &sum, sizeof(sum));
+}
+
+bool store_word(const Region& region, const Span& span, std::uint64_t value) {
+  if (span.host != nullptr) {
+    return guarded([&] { std::atomic_ref<std::uint64_t>(*word(span)).store(value); });
+  }
+  const std::lock_guard lock(remote_lock(span.remote_address));
+  return region.null() ||
+         write_program(region.remote(), span.remote_address, &value, sizeof(value));
+}
+
+bool make_durable(const Span& span) {
+  if (span.host == nullptr) {
+    return false;
+  }
+  constexpr std::uintptr_t kPageMask = 4095;
+  const std::uintptr_t inside = reinterpret_cast<std::uintptr_t>(span.host) & kPageMask;
+  return ::msync(span.host - inside, span.length + inside, MS_SYNC) == 0;
 }
 
 }  // namespace uroce

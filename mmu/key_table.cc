@@ -8,14 +8,22 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint32_t kTagBits = 8;
-constexpr std::uint32_t kTags = 1U << kTagBits;
+constexpr std::uint32_t kTags = 256;
+
+bool wraps(const Region& region) {
+  return region.length() != 0 && region.iova() + (region.length() - 1) < region.iova();
+}
 
 }  // namespace
 
 KeyTable::KeyTable(Quiescence& quiescence, std::uint32_t keys_max, std::uint64_t seed)
-    : quiescence_(quiescence), slots_(keys_max), tags_(keys_max), random_(seed) {
-  UROCE_CHECK(keys_max > 1 && keys_max <= kKeysMax);
+    : quiescence_(quiescence),
+      windows_(quiescence, keys_max, keys_max / kRegionsPerWindow, seed + 1),
+      slots_(keys_max),
+      tags_(keys_max),
+      random_(seed) {
+  static_assert(kTags == 1U << kTagBits);
+  UROCE_CHECK(keys_max > 1 && keys_max + keys_max / kRegionsPerWindow <= kKeysMax);
   // Index 0 stays unused, so that 0, which programs pass by mistake, is never a key.
   free_.reserve(keys_max - 1);
   for (std::uint32_t index = 1; index < keys_max; ++index) {
@@ -33,7 +41,7 @@ KeyTable::~KeyTable() {
 }
 
 Result<std::uint32_t> KeyTable::add(std::unique_ptr<Region> region, std::uint32_t chosen) {
-  if (region->iova() + (region->length() - 1) < region->iova()) {
+  if (wraps(*region)) {
     return Error{EINVAL, "the region's addresses wrap around the end of the address space"};
   }
   const std::lock_guard lock(mutex_);
@@ -80,10 +88,60 @@ std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
 
 std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
   std::unique_ptr<Region> region = unpublish(key);
-  if (region != nullptr) {
-    quiescence_.wait();
+  if (region == nullptr) {
+    return nullptr;
   }
+  // A worker that looked it up before may still bind a window to it, hence in turns.
+  while (!region->close()) {
+    windows_.release_region(*region);
+  }
+  quiescence_.wait();
   return region;
+}
+
+bool KeyTable::close(std::uint32_t key) {
+  const std::lock_guard lock(mutex_);
+  const Region* region = slots_[key >> kTagBits].load(std::memory_order_relaxed);
+  return region == nullptr || region->close();
+}
+
+Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,
+                                                  std::unique_ptr<Region> region) {
+  if (wraps(*region)) {
+    return Error{EINVAL, "the region's addresses wrap around the end of the address space"};
+  }
+  std::unique_ptr<Region> old;
+  {
+    const std::lock_guard lock(mutex_);
+    std::atomic<Region*>& slot = slots_[key >> kTagBits];
+    if (!slot.load(std::memory_order_relaxed)->close()) {
+      return Error{EBUSY, "memory windows are bound to the region"};
+    }
+    region->key_ = key;
+    old.reset(slot.exchange(region.release(), std::memory_order_release));  // pairs with check()
+  }
+  quiescence_.wait();
+  return old;
+}
+
+WindowChange KeyTable::bind_window(std::uint32_t key, const WindowBind& bind,
+                                   const KeyUser& user) const {
+  Window* window = windows_.find(key);
+  if (window == nullptr) {
+    return WindowChange::kNoWindow;
+  }
+  const std::uint32_t index = bind.lkey >> kTagBits;
+  const Region* region =
+      index < slots_.size() ? slots_[index].load(std::memory_order_acquire) : nullptr;
+  if (region != nullptr && region->key() != bind.lkey) {
+    region = nullptr;
+  }
+  return window->bind(bind, region, user);
+}
+
+WindowChange KeyTable::invalidate(std::uint32_t key, const KeyUser& user, bool remote) const {
+  Window* window = windows_.find(key);
+  return window == nullptr ? WindowChange::kNoWindow : window->invalidate(key, user, remote);
 }
 
 Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address, std::uint64_t length,

@@ -1,7 +1,8 @@
 #pragma once
 
 // Keys: index << 8 | tag, with a random tag and a random free index, so that a stale or guessed key
-// fails. One table for the daemon; lkey and rkey of a region are the same number.
+// fails. One table for the daemon; lkey and rkey of a region are the same number. The rkeys of
+// memory windows (window_table.h) have the indices above those of regions.
 //
 // Workers look up without locks. Control adds and removes under a mutex.
 
@@ -16,6 +17,7 @@
 #include "mmu/access.h"
 #include "mmu/quiescence.h"
 #include "mmu/region.h"
+#include "mmu/window_table.h"
 
 namespace uroce {
 
@@ -23,6 +25,8 @@ class KeyTable {
  public:
   static constexpr std::uint32_t kKeysDefault = 262'144;
   static constexpr std::uint32_t kKeysMax = 1U << 24U;
+  static constexpr std::uint32_t kRegionsPerWindow = 4;
+  static constexpr std::uint32_t kWindowsDefault = kKeysDefault / kRegionsPerWindow;
 
   KeyTable(Quiescence& quiescence, std::uint32_t keys_max = kKeysDefault,
            std::uint64_t seed = std::random_device{}());
@@ -35,9 +39,20 @@ class KeyTable {
   // thread but a worker.
   Result<std::uint32_t> add(std::unique_ptr<Region> region, std::uint32_t chosen = 0);
 
-  // Takes the region out and waits until no worker can hold it, then gives it back for its mappings
-  // to be released. nullptr if there is none. Any thread but a worker.
+  // Promises that no window gets bound to the region any more. False if one is bound.
+  bool close(std::uint32_t key);
+
+  // Takes the region out, unbinds windows that are left on it, and waits until no worker can hold
+  // it, then gives it back for its mappings to be released. nullptr if there is none. Any thread
+  // but a worker.
   std::unique_ptr<Region> remove(std::uint32_t key);
+
+  // Puts another region in the place of one, under the same key, and gives the old one back when no
+  // worker can hold it. EBUSY when windows are bound to the old one, EINVAL when the new one's
+  // addresses wrap; then the old one stays. REQUIRES: there is one. Any thread but a worker.
+  Result<std::unique_ptr<Region>> replace(std::uint32_t key, std::unique_ptr<Region> region);
+
+  [[nodiscard]] WindowTable& windows() { return windows_; }
 
   // May `pd` do `rights` (AccessFlags; 0: local read) to [address, address + length) by `key`? On
   // kGranted *region is valid until the worker's next quiescent state: look it up again each turn.
@@ -45,10 +60,32 @@ class KeyTable {
   Access check(std::uint32_t key, PdId pd, std::uint64_t address, std::uint64_t length,
                std::uint32_t rights, const Region** region) const;
 
+  // As check(), for a key that a peer named, which may be a window's. *address becomes that by
+  // which the region has the bytes.
+  Access check_remote(std::uint32_t key, const KeyUser& user, std::uint64_t* address,
+                      std::uint64_t length, std::uint32_t rights, const Region** region) const {
+    return key >> kTagBits < slots_.size()
+               ? check(key, user.pd, *address, length, rights, region)
+               : windows_.check(key, user, address, length, rights, region);
+  }
+
+  // Workers: binds the window that has this key's index, whatever its tag is.
+  WindowChange bind_window(std::uint32_t key, const WindowBind& bind, const KeyUser& user) const;
+  // Workers: `remote`: a peer's SEND asks for it. Keys of regions can't be invalidated.
+  WindowChange invalidate(std::uint32_t key, const KeyUser& user, bool remote) const;
+
+  // Workers: a change of a window is complete once grace_over() of what grace_begin() returned is
+  // true: from then on no worker is in the middle of an access by the old key.
+  [[nodiscard]] std::uint64_t grace_begin() const { return quiescence_.begin(); }
+  [[nodiscard]] bool grace_over(std::uint64_t token) const { return quiescence_.over(token); }
+
  private:
+  static constexpr std::uint32_t kTagBits = 8;
+
   std::unique_ptr<Region> unpublish(std::uint32_t key);
 
   Quiescence& quiescence_;
+  WindowTable windows_;
   std::vector<std::atomic<Region*>> slots_;
   std::mutex mutex_;  // guards what follows; workers never take it
   std::vector<std::uint32_t> free_;

@@ -54,6 +54,7 @@ struct FileFacts {
   std::uint64_t page_size = kPage;
   std::uint64_t size = 0;
   std::uint32_t uid = 0;
+  bool durable = false;  // outlives the machine's memory
 };
 
 // Refuses what a worker could wait for: other machines, and file systems that are programs.
@@ -81,6 +82,9 @@ Result<FileFacts> check_file(int descriptor) {
   if (static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC) {
     facts.page_size = static_cast<std::uint64_t>(system.f_bsize);
   }
+  facts.durable = static_cast<std::uint32_t>(system.f_type) != HUGETLBFS_MAGIC &&
+                  static_cast<std::uint32_t>(system.f_type) != TMPFS_MAGIC &&
+                  static_cast<std::uint32_t>(system.f_type) != RAMFS_MAGIC;
   return facts;
 }
 
@@ -96,6 +100,7 @@ struct ProgramMemory::Arena {
 struct ProgramMemory::Reached {
   std::byte* host = nullptr;  // of the piece's first byte; nullptr: remote
   std::shared_ptr<const Mapping> mapping;
+  bool durable = false;  // of a file that outlives the machine's memory
 };
 
 ProgramMemory::ProgramMemory(int pid, std::uint32_t uid)
@@ -159,7 +164,9 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
   if (!mapping) {
     return mapping.error();
   }
-  return Reached{.host = (*mapping)->at(piece.offset), .mapping = *mapping};
+  return Reached{.host = (*mapping)->at(piece.offset),
+                 .mapping = *mapping,
+                 .durable = facts->durable && writable};
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
@@ -237,6 +244,11 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
     auto reached = reach(piece, descriptors, (request.access & kAccessWriting) != 0);
     if (!reached) {
       return reached.error();
+    }
+    if ((request.access & kAccessFlushPersistent) != 0 && !reached->durable) {
+      return Error{EINVAL,
+                   "IBV_ACCESS_FLUSH_PERSISTENT is for shared mappings of files that are on a "
+                   "disk, and with a right to write"};
     }
     Region::Piece part{.start = first - request.address,
                        .length = last - first,

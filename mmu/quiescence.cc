@@ -32,10 +32,16 @@ void Quiescence::offline(std::uint32_t worker) {
 }
 
 void Quiescence::wait() {
-  const std::uint64_t token = rte_rcu_qsbr_start(state_.get());
-  while (rte_rcu_qsbr_check(state_.get(), token, false) == 0) {
+  const std::uint64_t token = begin();
+  while (!over(token)) {
     sched_yield();  // on a small machine the worker may need this very core
   }
+}
+
+std::uint64_t Quiescence::begin() const { return rte_rcu_qsbr_start(state_.get()); }
+
+bool Quiescence::over(std::uint64_t token) const {
+  return rte_rcu_qsbr_check(state_.get(), token, false) != 0;
 }
 
 }  // namespace uroce

@@ -30,6 +30,11 @@ class Quiescence {
   // Yields.
   void wait();
 
+  // The same in two steps, for whoever can't wait, workers too: over(begin()), asked again and
+  // again, turns true.
+  [[nodiscard]] std::uint64_t begin() const;
+  [[nodiscard]] bool over(std::uint64_t token) const;
+
  private:
   struct Deleter {
     void operator()(rte_rcu_qsbr* state) const;

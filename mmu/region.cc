@@ -10,7 +10,7 @@ Region::Region(Config config) : config_(std::move(config)) {
   UROCE_CHECK(!config_.pieces.empty());
   std::uint64_t end = 0;
   for (const Piece& piece : config_.pieces) {
-    UROCE_CHECK(piece.start == end && piece.length != 0);
+    UROCE_CHECK(piece.start == end && (piece.length != 0 || config_.length == 0));
     end += piece.length;
   }
   UROCE_CHECK(end == config_.length);
@@ -18,9 +18,26 @@ Region::Region(Config config) : config_(std::move(config)) {
 }
 
 std::uint32_t Region::remote_pieces() const {
-  return static_cast<std::uint32_t>(
-      std::count_if(config_.pieces.begin(), config_.pieces.end(),
-                    [](const Piece& p) { return p.host == nullptr; }));
+  return config_.null ? 0
+                      : static_cast<std::uint32_t>(
+                            std::count_if(config_.pieces.begin(), config_.pieces.end(),
+                                          [](const Piece& p) { return p.host == nullptr; }));
+}
+
+bool Region::pin() const {
+  std::uint32_t pins = pins_.load(std::memory_order_relaxed);
+  while (pins != kClosed) {
+    if (pins_.compare_exchange_weak(pins, pins + 1, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Region::close() const {
+  std::uint32_t none = 0;
+  // Acquire: pairs with unpin(), whose window has been rewritten before.
+  return pins_.compare_exchange_strong(none, kClosed, std::memory_order_acquire) || none == kClosed;
 }
 
 const Region::Piece& Region::piece_at(std::uint64_t distance) const {

@@ -7,6 +7,7 @@
 // locks; freed only after every worker passed a quiescent state (mmu/quiescence.h).
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,6 +43,7 @@ class Region {
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
     int remote = -1;            // the program's memory as a file (mmu/remote_memory.h)
+    bool null = false;          // there is no memory behind it; one piece without a host
     // What keeps the pieces mapped and `remote` open; given back with the region. The datapath
     // doesn't look at it.
     std::vector<std::shared_ptr<const void>> holds;
@@ -57,6 +59,14 @@ class Region {
   [[nodiscard]] std::uint64_t length() const { return config_.length; }
   [[nodiscard]] int remote() const { return config_.remote; }
   [[nodiscard]] std::uint32_t remote_pieces() const;  // how many aren't mapped
+  // Without memory: reads as zeroes, and what is written is dropped (ibv_alloc_null_mr).
+  [[nodiscard]] bool null() const { return config_.null; }
+
+  // Windows that are bound to it keep a region from being deregistered. A worker pins it: false
+  // once it is closed, which is for good, and which happens only while nobody has it pinned.
+  [[nodiscard]] bool pin() const;
+  void unpin() const { pins_.fetch_sub(1, std::memory_order_release); }  // pairs with close()
+  [[nodiscard]] bool close() const;
 
   // The longest contiguous run at `address`, at most `length` bytes; kNotResident where a page must
   // be brought in first (`write` says for what). REQUIRES: [address, address + length) is inside
@@ -81,6 +91,8 @@ class Region {
   std::uint32_t key_ = 0;
   Piece first_;
   Config config_;
+  mutable std::atomic<std::uint32_t> pins_{0};  // kClosed: no more
+  static constexpr std::uint32_t kClosed = ~0U;
 };
 
 }  // namespace uroce

@@ -71,6 +71,8 @@ class Client {
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
   bool check();
   void abandon_after_fork();
+  // Whether that happened: this is the child of a fork, and the connection is the parent's.
+  [[nodiscard]] bool forked() const { return forked_; }
   // This is the child of a fork, and the context its parent's.
   [[nodiscard]] bool abandoned() const { return abandoned_; }
 
@@ -86,6 +88,7 @@ class Client {
   int lost();
 
   int descriptor_ = -1;
+  bool forked_ = false;
   // Set false once, by whoever notices; guards nothing, so relaxed is enough.
   std::atomic<bool> alive_{false};
   bool abandoned_ = false;  // set before the child of a fork has a second thread

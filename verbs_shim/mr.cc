@@ -11,10 +11,10 @@ namespace uroce::shim {
 namespace {
 
 constexpr unsigned kRemoteStores = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr unsigned kMandatory = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
-                                IBV_ACCESS_ON_DEMAND;
+constexpr unsigned kMandatory =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
+    IBV_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT;
 
 // 0, or why these rights can't be had. Optional ones are never a reason (ibv_reg_mr's manual).
 int check_access(unsigned access) {
@@ -28,13 +28,17 @@ int check_access(unsigned access) {
   return 0;
 }
 
+unsigned known(unsigned access) {
+  return access & (kMandatory | static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING));
+}
+
 std::uint64_t address_of(const Mr& mr) { return reinterpret_cast<std::uintptr_t>(mr.base.addr); }
 
 bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
 // What describe() has taken.
 void release(const Mr& mr) {
-  if (!on_demand(mr)) {
+  if (!on_demand(mr) && !mr.elsewhere) {
     release_memory(address_of(mr), mr.base.length, mr.access);
   }
 }
@@ -55,8 +59,9 @@ Result<MemoryDescription> describe(const Mr& mr) {
   return MemoryDescription{};
 }
 
-// Makes the pages shared and has the daemon map them. 0 or an errno value.
-int register_range(Mr& mr, std::uint64_t iova) {
+// Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region whose
+// place this one takes; 0: none. 0 or an errno value.
+int register_range(Mr& mr, std::uint32_t replaces) {
   auto description = describe(mr);
   if (!description) {
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
@@ -67,11 +72,13 @@ int register_range(Mr& mr, std::uint64_t iova) {
     const control::RegMrRequest head{.header = {},
                                      .address = address_of(mr),
                                      .length = mr.base.length,
-                                     .iova = iova,
+                                     .iova = mr.iova,
                                      .pd = mr.base.pd->handle,
                                      .access = mr.access,
                                      .piece_count = 0,
-                                     .more_pieces = 0};
+                                     .more_pieces = 0,
+                                     .replaces = replaces,
+                                     .reserved = 0};
     error = send_registration(of(mr.base.context)->client, head, *description, reply);
   }
   if (error != 0) {
@@ -101,8 +108,9 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
   mr->base.pd = pd;
   mr->base.addr = address;
   mr->base.length = length;
-  mr->access = access & (kMandatory | static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING));
-  const int error = register_range(*mr, (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova);
+  mr->access = known(access);
+  mr->iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  const int error = register_range(*mr, 0);
   if (error != 0) {
     delete mr;
     errno = error;
@@ -132,5 +140,51 @@ int ibv_dereg_mr(ibv_mr* base) {
     delete mr;
   }
   return error;
+}
+
+// The daemon swaps the old region for the new one under the same keys, or refuses and keeps the
+// old. (Programs mustn't count on that: a card may have destroyed it then.)
+int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  Mr* mr = of(base);
+  const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  const bool domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  const bool sound = (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) == 0 && flags != 0 &&
+                     (!translation || (address != nullptr && length != 0)) &&
+                     (rights || access == 0) && (!domain || pd != nullptr) && !mr->elsewhere &&
+                     !mr->imported;
+  if (!sound) {
+    errno = refuse("ibv_rereg_mr", EINVAL, "the flags don't fit the arguments or the region");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  if (rights && check_access(static_cast<unsigned>(access)) != 0) {
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  Mr next = *mr;
+  std::uint64_t iova = mr->iova;
+  if (domain) {
+    next.base.pd = pd;
+  }
+  if (rights) {
+    next.access = known(static_cast<unsigned>(access));
+  }
+  if (translation) {
+    next.base.addr = address;
+    next.base.length = length;
+    iova = address_of(next);
+  }
+  if (on_demand(*mr) || on_demand(next)) {
+    errno = refuse("ibv_rereg_mr", EOPNOTSUPP, "regions on demand can't be registered anew");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  next.iova = (next.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  const int error = register_range(next, base->handle + 1);
+  if (error != 0) {
+    errno = error;
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  release(*mr);
+  *mr = next;
+  return 0;
 }
 }

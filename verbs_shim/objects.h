@@ -70,6 +70,8 @@ struct Mr {
   ibv_mr base;
   unsigned access;  // enum ibv_access_flags, as registered
   bool imported;    // the exporter registered it; here it is only known
+  std::uint64_t iova;
+  bool elsewhere;  // in device memory, or nowhere: nothing of the program's is shared for it
 };
 
 struct Ah {
@@ -137,6 +139,9 @@ struct Srq {
 
 struct Qp {
   ibv_qp_ex base;
+  // The last member of newer headers' ibv_qp_ex (include/uroce/verbs_flush.h).
+  void (*wr_flush)(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_address,
+                   std::size_t length, std::uint8_t type, std::uint8_t level);
   WorkRing send;
   WorkRing recv;
   Mapping memory;
@@ -152,6 +157,8 @@ struct Qp {
   int batch_error;
   std::byte* batch_entry;  // the request being built
 };
+
+static_assert(offsetof(Qp, wr_flush) == 352);
 
 inline Device* of(ibv_device* device) { return reinterpret_cast<Device*>(device); }
 inline Context* of(ibv_context* context) {

@@ -15,25 +15,6 @@ void* obsolete() {
   return nullptr;
 }
 
-ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
-  (void)pd;
-  (void)type;
-  refuse("ibv_alloc_mw", EOPNOTSUPP, "memory windows aren't there yet");
-  return nullptr;
-}
-
-int dealloc_mw(ibv_mw* mw) {
-  (void)mw;
-  return refuse("ibv_dealloc_mw", EOPNOTSUPP, "memory windows aren't there yet");
-}
-
-int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-  (void)qp;
-  (void)mw;
-  (void)bind;
-  return refuse("ibv_bind_mw", EOPNOTSUPP, "memory windows aren't there yet");
-}
-
 int compat_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
   return ibv_query_port(context, port, attr);
 }
@@ -80,6 +61,10 @@ void fill_operations(Context& context) {
   extended.dealloc_td = dealloc_td;
   extended.alloc_parent_domain = alloc_parent_domain;
   extended.open_qp = open_qp;
+  extended.alloc_null_mr = alloc_null_mr;
+  extended.alloc_dm = alloc_dm;
+  extended.free_dm = free_dm;
+  extended.reg_dm_mr = reg_dm_mr;
 }
 
 }  // namespace uroce::shim

@@ -16,7 +16,18 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int poll_cq(ibv_cq* cq, int entry_count, ibv_wc* wc);
+// Takes out what wasn't polled yet of this queue pair.
+void drop_completions(Cq& cq, std::uint32_t qpn);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+
+ibv_mr* alloc_null_mr(ibv_pd* pd);
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr);
+int free_dm(ibv_dm* dm);
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access);
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t length);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,

@@ -76,4 +76,24 @@ int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
   return found;
 }
 
+// The entries that stay move up to the newest, so that what goes is a gap in front of the oldest.
+// The daemon only writes behind the producer index.
+void drop_completions(Cq& cq, std::uint32_t qpn) {
+  cq.lock.lock();
+  auto* entries = const_cast<abi::Cqe*>(cq.entries);
+  // Pairs with the daemon's release: the entries were written before.
+  std::uint32_t kept = cq.control->ring.producer.value.load(std::memory_order_acquire);
+  for (std::uint32_t index = kept; index != cq.consumer;) {
+    --index;
+    const abi::Cqe& cqe = entries[index & cq.mask];
+    if (cqe.qp_num != qpn) {
+      --kept;
+      entries[kept & cq.mask] = cqe;
+    }
+  }
+  cq.consumer = kept;
+  release_completions(cq);
+  cq.lock.unlock();
+}
+
 }  // namespace uroce::shim

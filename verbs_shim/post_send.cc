@@ -23,7 +23,20 @@ int write_request(Qp& qp, const ibv_send_wr& wr) {
   out.wr_id = wr.wr_id;
   out.opcode = static_cast<abi::WrOpcode>(opcode);
   out.flags = static_cast<std::uint8_t>(wr.send_flags & kFlagsKnown);
-  out.immediate = wr.imm_data;
+  out.immediate = wr.imm_data;  // or the rkey to invalidate
+  if (opcode == IBV_WR_BIND_MW) {
+    const auto& bind = wr.bind_mw;
+    // Windows of type 1 are bound by ibv_bind_mw only.
+    return bind.mw != nullptr && bind.mw->type == IBV_MW_TYPE_2
+               ? put_bind(entry, *bind.mw, bind.rkey, bind.bind_info)
+               : EINVAL;
+  }
+  if (opcode == UROCE_WR_FLUSH) {
+    return EOPNOTSUPP;  // struct ibv_send_wr has no place for what it says; ibv_wr_flush has
+  }
+  if (opcode == IBV_WR_LOCAL_INV) {
+    return put_sges(entry, {});
+  }
   if (is_atomic(opcode)) {
     out.remote_address = wr.wr.atomic.remote_addr;
     out.rkey = wr.wr.atomic.rkey;

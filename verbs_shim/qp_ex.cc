@@ -114,17 +114,57 @@ void wr_atomic_fetch_add(ibv_qp_ex* base, uint32_t rkey, uint64_t remote_address
   }
 }
 
+void wr_bind_mw(ibv_qp_ex* base, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+  if (begin(base, IBV_WR_BIND_MW) == nullptr) {
+    return;
+  }
+  Qp& qp = *of(base);
+  qp.batch_error = mw->type == IBV_MW_TYPE_2 ? put_bind(qp.batch_entry, *mw, rkey, *info) : EINVAL;
+}
+
+void wr_local_inv(ibv_qp_ex* base, uint32_t rkey) {
+  abi::SendWr* request = begin(base, IBV_WR_LOCAL_INV);
+  if (request != nullptr) {
+    request->immediate = rkey;
+  }
+}
+
+void wr_send_inv(ibv_qp_ex* base, uint32_t rkey) {
+  abi::SendWr* request = begin(base, IBV_WR_SEND_WITH_INV);
+  if (request != nullptr) {
+    request->immediate = rkey;
+  }
+}
+
+// The 8 bytes are taken over at once, as inline data are.
+void wr_atomic_write(ibv_qp_ex* base, uint32_t rkey, uint64_t remote_address, const void* bytes) {
+  begin_remote(base, IBV_WR_ATOMIC_WRITE, rkey, remote_address);
+  Qp& qp = *of(base);
+  if (qp.batch_error == 0) {
+    auto& request = *reinterpret_cast<abi::SendWr*>(qp.batch_entry);
+    request.flags |= abi::kInline;
+    request.inline_length = kAtomicWriteLength;
+    std::memcpy(qp.batch_entry + abi::kSendPayloadOffset, bytes, kAtomicWriteLength);
+  }
+}
+
+void wr_flush(ibv_qp_ex* base, uint32_t rkey, uint64_t remote_address, size_t length, uint8_t type,
+              uint8_t level) {
+  begin_remote(base, static_cast<ibv_wr_opcode>(UROCE_WR_FLUSH), rkey, remote_address);
+  Qp& qp = *of(base);
+  if (qp.batch_error == 0) {
+    reinterpret_cast<abi::SendWr*>(qp.batch_entry)->flush = {
+        .placement = type, .selectivity = level, .length = length};
+  }
+}
+
 // The operations that aren't there yet: programs can't have asked for them at creation.
 void not_there(ibv_qp_ex* base) {
   if (of(base)->batch_error == 0) {
     of(base)->batch_error = EOPNOTSUPP;
   }
 }
-void wr_bind_mw(ibv_qp_ex* base, ibv_mw*, uint32_t, const ibv_mw_bind_info*) { not_there(base); }
-void wr_local_inv(ibv_qp_ex* base, uint32_t) { not_there(base); }
-void wr_send_inv(ibv_qp_ex* base, uint32_t) { not_there(base); }
 void wr_send_tso(ibv_qp_ex* base, void*, uint16_t, uint16_t) { not_there(base); }
-void wr_atomic_write(ibv_qp_ex* base, uint32_t, uint64_t, const void*) { not_there(base); }
 
 // The entry that setters write to; nullptr when the batch is spoilt, or no request was begun.
 abi::SendWr* opened(Qp& qp) {
@@ -198,6 +238,7 @@ void fill_wr_operations(Qp& qp) {
   base.wr_atomic_fetch_add = wr_atomic_fetch_add;
   base.wr_atomic_write = wr_atomic_write;
   base.wr_bind_mw = wr_bind_mw;
+  qp.wr_flush = wr_flush;
   base.wr_local_inv = wr_local_inv;
   base.wr_set_ud_addr = wr_set_ud_addr;
   base.wr_set_xrc_srqn = wr_set_xrc_srqn;

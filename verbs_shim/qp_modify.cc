@@ -6,6 +6,7 @@
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"
+#include "verbs_shim/operations.h"
 
 namespace uroce::shim {
 namespace {
@@ -103,6 +104,15 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
       of(qp->context)->client.call("ibv_modify_qp", Command::kModifyQp, request, reply);
   if (error == 0 && (mask & IBV_QP_STATE) != 0) {
     qp->state = attr->qp_state;
+    if (attr->qp_state == IBV_QPS_RESET) {
+      // What the queue pair did before is forgotten (IBTA vol. 1, 10.3.1): no completion of it may
+      // come up in its next life, which has the same number.
+      for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
+        if (cq != nullptr) {
+          drop_completions(*of(cq), qp->qp_num);
+        }
+      }
+    }
   }
   return error;
 }

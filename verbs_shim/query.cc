@@ -34,7 +34,9 @@ ibv_device_attr to_verbs(const control::DeviceAttributes& from) {
   to.max_qp = static_cast<int>(from.max_qp);
   to.max_qp_wr = static_cast<int>(from.max_qp_wr);
   to.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC;
+                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                        IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                        IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
   to.max_sge = static_cast<int>(from.max_sge);
   to.max_sge_rd = static_cast<int>(from.max_sge_rd);
   to.max_cq = static_cast<int>(from.max_cq);
@@ -58,6 +60,11 @@ ibv_device_attr to_verbs(const control::DeviceAttributes& from) {
   to.local_ca_ack_delay = static_cast<std::uint8_t>(from.local_ca_ack_delay);
   to.phys_port_cnt = static_cast<std::uint8_t>(from.phys_ports);
   return to;
+}
+
+int ask_device(const char* call_name, ibv_context* context, control::QueryDeviceReply& reply) {
+  PlainRequest request{};
+  return of(context)->client.call(call_name, control::Command::kQueryDevice, request, reply);
 }
 
 int ask_port(ibv_context* context, std::uint32_t port, ibv_port_attr& attr) {
@@ -105,13 +112,17 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     return EINVAL;
   }
   ibv_device_attr_ex full{};
-  const int error = ibv_query_device(context, &full.orig_attr);
+  control::QueryDeviceReply reply{};
+  const int error = ask_device("ibv_query_device_ex", context, reply);
   if (error != 0) {
     return error;
   }
+  full.orig_attr = to_verbs(reply.attributes);
+  full.max_dm_size = reply.attributes.max_dm_size;
   full.completion_timestamp_mask = ~0ULL;
   full.hca_core_clock = kNanosecondClockKhz;
-  full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+  full.device_cap_flags_ex = full.orig_attr.device_cap_flags | UROCE_DEVICE_FLUSH_GLOBAL |
+                             UROCE_DEVICE_FLUSH_PERSISTENT | UROCE_DEVICE_ATOMIC_WRITE;
   full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
   std::memset(attr, 0, length);
   std::memcpy(attr, &full, std::min(length, sizeof(full)));
@@ -142,10 +153,8 @@ using namespace uroce::shim;
 extern "C" {
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
-  PlainRequest request{};
   uroce::control::QueryDeviceReply reply{};
-  const int error = of(context)->client.call("ibv_query_device",
-                                             uroce::control::Command::kQueryDevice, request, reply);
+  const int error = ask_device("ibv_query_device", context, reply);
   if (error == 0) {
     *attr = to_verbs(reply.attributes);
   }

@@ -13,6 +13,8 @@
 
 namespace uroce::shim {
 
+inline constexpr std::uint32_t kAtomicWriteLength = 8;
+
 inline constexpr unsigned kFlagsKnown =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
@@ -24,18 +26,23 @@ constexpr bool is_atomic(unsigned opcode) {
 constexpr bool may_post(unsigned type, unsigned opcode) {
   constexpr unsigned kSends = 1U << IBV_WR_SEND | 1U << IBV_WR_SEND_WITH_IMM;
   constexpr unsigned kWrites = 1U << IBV_WR_RDMA_WRITE | 1U << IBV_WR_RDMA_WRITE_WITH_IMM;
+  constexpr unsigned kLocal = 1U << IBV_WR_LOCAL_INV | 1U << IBV_WR_BIND_MW;
   constexpr unsigned kRoundTrips =
       1U << IBV_WR_RDMA_READ | 1U << IBV_WR_ATOMIC_CMP_AND_SWP | 1U << IBV_WR_ATOMIC_FETCH_AND_ADD;
+  constexpr unsigned kExtensions = 1U << IBV_WR_ATOMIC_WRITE | 1U << UROCE_WR_FLUSH;
   if (opcode >= 32) {
     return false;
   }
   const unsigned bit = 1U << opcode;
   switch (type) {
     case IBV_QPT_RC:
+      return (bit & (kSends | kWrites | kRoundTrips | kLocal | kExtensions)) != 0 ||
+             opcode == IBV_WR_SEND_WITH_INV;
     case IBV_QPT_XRC_SEND:
-      return (bit & (kSends | kWrites | kRoundTrips)) != 0;
+      return (bit & (kSends | kWrites | kRoundTrips | kLocal)) != 0 ||
+             opcode == IBV_WR_SEND_WITH_INV;
     case IBV_QPT_UC:
-      return (bit & (kSends | kWrites)) != 0;
+      return (bit & (kSends | kWrites | kLocal)) != 0;
     case IBV_QPT_UD:
       return (bit & kSends) != 0;
     default:
@@ -80,6 +87,33 @@ inline int append_inline(const Qp& qp, std::byte* entry, const void* bytes, std:
     std::memcpy(entry + abi::kSendPayloadOffset + request.inline_length, bytes, length);
   }
   request.inline_length += static_cast<std::uint32_t>(length);
+  return 0;
+}
+
+// A bind takes no payload. 0, or EINVAL for what no region could allow: the daemon judges the rest.
+inline int put_bind(std::byte* entry, const ibv_mw& mw, std::uint32_t new_key,
+                    const ibv_mw_bind_info& info) {
+  constexpr unsigned kWindowAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                     IBV_ACCESS_ZERO_BASED | UROCE_ACCESS_FLUSH_GLOBAL |
+                                     UROCE_ACCESS_FLUSH_PERSISTENT;
+  const unsigned access = info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  if ((access & ~kWindowAccess) != 0 || (zero_based && mw.type == IBV_MW_TYPE_1) ||
+      (info.mr == nullptr && info.length != 0)) {
+    return EINVAL;
+  }
+  auto& request = *reinterpret_cast<abi::SendWr*>(entry);
+  request.opcode = abi::WrOpcode::kBindMw;
+  request.sge_count = 0;
+  request.inline_length = 0;
+  request.rkey = mw.rkey;
+  request.remote_address = info.addr;
+  request.bind = {.lkey = info.mr != nullptr ? info.mr->lkey : 0,
+                  .access = access,
+                  .new_rkey = new_key,
+                  .reserved = 0};
+  request.bind_length = info.length;
   return 0;
 }
 

@@ -28,15 +28,4 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
   refuse("ibv_reg_dmabuf_mr", EOPNOTSUPP, "there is no device whose buffers could be shared");
   return nullptr;
 }
-
-int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
-  (void)mr;
-  (void)flags;
-  (void)pd;
-  (void)address;
-  (void)length;
-  (void)access;
-  refuse("ibv_rereg_mr", EOPNOTSUPP, "registering anew isn't there yet");
-  return IBV_REREG_MR_ERR_INPUT;
-}
 }

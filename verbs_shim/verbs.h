@@ -28,6 +28,9 @@ int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int i
 }
 #pragma GCC visibility pop
 
+// Behind the verbs themselves, which it includes: what newer headers have.
+#include "verbs_shim/include/uroce/verbs_flush.h"
+
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova

@@ -57,7 +57,7 @@ struct Options {
 // What the server has to know of the other side's flags.
 struct Terms {
   std::uint64_t operations, seed;
-  std::uint32_t queue_pairs, size_max, lossy, datagrams;
+  std::uint32_t queue_pairs, size_max, lossy, datagrams, windows;
 };
 
 [[noreturn]] void usage(int code) {
@@ -65,7 +65,7 @@ struct Terms {
       code == 0 ? stdout : stderr,
       "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
       "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n"
-      "                 [--transport rc|uc|ud] [--odp explicit|implicit]\n");
+      "                 [--transport rc|uc|ud] [--odp explicit|implicit] [--windows]\n");
   std::exit(code);
 }
 
@@ -96,6 +96,10 @@ Options parse(int argc, char** argv) {
     }
     if (flag == "--server") {
       options.server = true;
+      continue;
+    }
+    if (flag == "--windows") {
+      options.limits.windows = true;
       continue;
     }
     if (i + 1 == argc) {
@@ -164,9 +168,13 @@ Totals play_lossy(const Options& options, Link& link, const Terms& terms, bool l
 
 // Agrees on the terms, connects the queue pairs and runs. The leader is the side that connected.
 Totals play(Options options, Link& link, bool leader) {
-  Terms mine{options.operations,         options.seed,
-             options.limits.queue_pairs, options.limits.size_max,
-             options.lossy ? 1U : 0U,    options.lossy_limits.datagrams ? 1U : 0U};
+  Terms mine{options.operations,
+             options.seed,
+             options.limits.queue_pairs,
+             options.limits.size_max,
+             options.lossy ? 1U : 0U,
+             options.lossy_limits.datagrams ? 1U : 0U,
+             options.limits.windows ? 1U : 0U};
   Terms theirs{};
   if (!link.exchange(mine, theirs)) {
     integrity::die("agreeing with the peer");
@@ -177,6 +185,7 @@ Totals play(Options options, Link& link, bool leader) {
   }
   options.limits.queue_pairs = terms.queue_pairs;
   options.limits.size_max = terms.size_max;
+  options.limits.windows = terms.windows != 0;
   Card card(options.device, options.gid_index, options.limits, options.odp);
   std::uint32_t inline_theirs = 0;
   if (!link.exchange(card.inline_max(), inline_theirs)) {

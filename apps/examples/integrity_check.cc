@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <uroce/verbs_flush.h>
 #include "apps/examples/integrity_run.h"
 
 namespace integrity {
@@ -13,8 +14,9 @@ namespace {
 constexpr std::uint64_t kErrorsPrinted = 10;
 
 constexpr ibv_wc_opcode kCompletion[kKinds] = {
-    IBV_WC_SEND,      IBV_WC_SEND,      IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE,
-    IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD};
+    IBV_WC_SEND,       IBV_WC_SEND,         IBV_WC_RDMA_WRITE,
+    IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ,    IBV_WC_COMP_SWAP,
+    IBV_WC_FETCH_ADD,  IBV_WC_ATOMIC_WRITE, static_cast<ibv_wc_opcode>(UROCE_WC_FLUSH)};
 
 }  // namespace
 

@@ -104,7 +104,7 @@ bool Planner::add(std::uint32_t qp) {
     return false;
   }
   Operation operation;
-  operation.kind = static_cast<Kind>(random(kKinds));
+  operation.kind = static_cast<Kind>(random(limits_.windows ? kKinds : kKindsPlain));
   operation.solicited = chance(30);
   operation.fence = chance(10);
   switch (operation.kind) {
@@ -114,6 +114,12 @@ bool Planner::add(std::uint32_t qp) {
     case Kind::kCompareSwap:
     case Kind::kFetchAdd:
       plan_atomic(plan, operation);
+      break;
+    case Kind::kAtomicWrite:
+      plan_atomic_write(plan, operation);
+      break;
+    case Kind::kFlush:
+      plan_flush(plan, operation);
       break;
     default:
       plan_outgoing(plan, operation);
@@ -215,6 +221,26 @@ void Planner::plan_atomic(QpPlan& plan, Operation& operation) {
   operation.local = place(kAtomicLength, plan.sink_used, 1);
   scatter(plan.sink, operation.local, reinterpret_cast<const std::uint8_t*>(&before),
           kAtomicLength);
+}
+
+// 8 bytes that the request itself carries.
+void Planner::plan_atomic_write(QpPlan& plan, Operation& operation) {
+  operation.length = kAtomicLength;
+  operation.remote_offset =
+      static_cast<std::uint32_t>(random(plan.region.size() / kAtomicLength) * kAtomicLength);
+  fence_if_read(operation);
+  operation.swap = random_();
+  std::memcpy(plan.region.data() + operation.remote_offset, &operation.swap, kAtomicLength);
+}
+
+// Changes nothing; it may only fail.
+void Planner::plan_flush(QpPlan& plan, Operation& operation) {
+  operation.length = random_length();
+  operation.remote_offset =
+      static_cast<std::uint32_t>(random(plan.region.size() - operation.length));
+  if (operation.fence) {
+    being_read_.clear();
+  }
 }
 
 }  // namespace integrity

@@ -12,8 +12,19 @@
 
 namespace integrity {
 
-enum class Kind { kSend, kSendImm, kWrite, kWriteImm, kRead, kCompareSwap, kFetchAdd };
-inline constexpr unsigned kKinds = 7;
+enum class Kind {
+  kSend,
+  kSendImm,
+  kWrite,
+  kWriteImm,
+  kRead,
+  kCompareSwap,
+  kFetchAdd,
+  kAtomicWrite,  // from here on: only with --windows
+  kFlush,
+};
+inline constexpr unsigned kKinds = 9;
+inline constexpr unsigned kKindsPlain = 7;
 
 // Bytes of an arena: an element of a scatter/gather list.
 struct Piece {
@@ -33,6 +44,7 @@ struct Operation {
   std::uint64_t compare_add = 0, swap = 0;
 
   // Whether bytes come back to the driver's sink.
+  [[nodiscard]] bool extended() const { return kind == Kind::kAtomicWrite || kind == Kind::kFlush; }
   [[nodiscard]] bool comes_back() const {
     return kind == Kind::kRead || kind == Kind::kCompareSwap || kind == Kind::kFetchAdd;
   }
@@ -45,6 +57,7 @@ struct Limits {
   std::uint32_t sges_max = 4;         // of a request
   std::uint32_t inline_max = 0;       // bytes
   std::uint32_t unsignaled_max = 7;   // in a row
+  bool windows = false;  // regions are reached through memory windows; atomic writes and flushes
   [[nodiscard]] std::uint32_t arena_size() const { return 4 * size_max + 65'536; }
 };
 
@@ -81,6 +94,8 @@ class Planner {
   void plan_outgoing(QpPlan& plan, Operation& operation);
   void plan_read(QpPlan& plan, Operation& operation);
   void plan_atomic(QpPlan& plan, Operation& operation);
+  void plan_atomic_write(QpPlan& plan, Operation& operation);
+  void plan_flush(QpPlan& plan, Operation& operation);
   void plan_receive(QpPlan& plan, Operation& operation);
   void fence_if_read(Operation& operation);
 

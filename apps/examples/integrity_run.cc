@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <uroce/verbs_flush.h>
+
 namespace integrity {
 namespace {
 
@@ -21,7 +23,9 @@ constexpr ibv_wr_opcode kRequest[kKinds] = {IBV_WR_SEND,
                                             IBV_WR_RDMA_WRITE_WITH_IMM,
                                             IBV_WR_RDMA_READ,
                                             IBV_WR_ATOMIC_CMP_AND_SWP,
-                                            IBV_WR_ATOMIC_FETCH_AND_ADD};
+                                            IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                            IBV_WR_ATOMIC_WRITE,
+                                            static_cast<ibv_wr_opcode>(UROCE_WR_FLUSH)};
 // The remote part of a request.
 void aim(ibv_send_wr& wr, const Operation& operation, const Address& target) {
   const std::uint64_t remote = target.region + operation.remote_offset;
@@ -80,7 +84,10 @@ Totals Runner::run(std::uint64_t operations) {
     const std::uint64_t planned = mine_.next_round(leads_ ? left - smaller : smaller) +
                                   theirs_.next_round(leads_ ? smaller : left - smaller);
     begin_round();
-    if (!drive() || !meet()) {
+    if (limits_.windows && !open_windows()) {
+      break;
+    }
+    if (!drive() || !meet() || (limits_.windows && !close_windows())) {
       break;
     }
     compare_all();
@@ -150,6 +157,9 @@ void Runner::post_sends(std::uint32_t qp) {
   while (count < 1 + (first + round_) % kChainMax && first + count < operations.size() &&
          first + count - progress.retired < kSendDepth) {
     const Operation& operation = operations[first + count];
+    if (operation.extended()) {
+      break;  // those have calls of their own
+    }
     ibv_send_wr& wr = chain[count];
     Arena& arena = operation.comes_back() ? *endpoint.sink : *endpoint.source;
     wr.wr_id = work_id(qp, first + count, false);
@@ -170,6 +180,7 @@ void Runner::post_sends(std::uint32_t qp) {
     ++count;
   }
   if (count == 0) {
+    progress.posted += post_extended(qp, first);
     return;
   }
   ibv_send_wr* bad = nullptr;
@@ -184,6 +195,32 @@ void Runner::post_sends(std::uint32_t qp) {
       }
     }
   }
+}
+
+// Posts this operation if it is one that only the ibv_wr_* calls have, and there is room. How many
+// it posted.
+std::uint32_t Runner::post_extended(std::uint32_t qp, std::uint32_t index) {
+  const auto& operations = mine_.plan(qp).operations;
+  if (index >= operations.size() || index - progress_[qp].retired >= kSendDepth) {
+    return 0;
+  }
+  const Operation& operation = operations[index];
+  const Address& target = card_.endpoint(qp).theirs;
+  const std::uint64_t remote = target.region + operation.remote_offset;
+  ibv_qp_ex* extended = ibv_qp_to_qp_ex(card_.endpoint(qp).qp);
+  ibv_wr_start(extended);
+  extended->wr_id = work_id(qp, index, false);
+  extended->wr_flags = flags_of(operation);
+  if (operation.kind == Kind::kFlush) {
+    uroce_wr_flush(extended, target.rkey, remote, operation.length, UROCE_FLUSH_GLOBAL,
+                   index % 2 == 0 ? UROCE_FLUSH_RANGE : UROCE_FLUSH_MR);
+  } else {
+    ibv_wr_atomic_write(extended, target.rkey, remote, &operation.swap);
+  }
+  if ((errno = ibv_wr_complete(extended)) != 0) {
+    die("ibv_wr_complete");
+  }
+  return 1;
 }
 
 bool Runner::finished(std::uint32_t qp) const {

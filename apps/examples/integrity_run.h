@@ -43,6 +43,13 @@ class Runner {
   [[nodiscard]] bool all_finished() const;
   [[nodiscard]] int patience_ms() const;
   void post_sends(std::uint32_t qp);
+  std::uint32_t post_extended(std::uint32_t qp, std::uint32_t index);
+  // integrity_windows.cc
+  bool open_windows();
+  bool close_windows();
+  void bind_window(std::uint32_t qp);
+  void close_window(std::uint32_t qp, bool by_peer);
+  void await(std::uint32_t qp, ibv_wc_opcode opcode, bool receives);
   void post_receives(std::uint32_t qp, std::uint32_t count);
   bool poll(ibv_cq* cq);
   bool take_events(int timeout_ms);

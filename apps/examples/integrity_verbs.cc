@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <uroce/verbs_flush.h>
+
 namespace integrity {
 namespace {
 
@@ -19,6 +21,13 @@ constexpr std::uint8_t kHopLimit = 64;
 constexpr int kOnDemand = IBV_ACCESS_ON_DEMAND;
 constexpr int kRemoteAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                               IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int kFlushAccess = UROCE_ACCESS_FLUSH_GLOBAL;
+constexpr std::uint64_t kSendOperations =
+    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+    IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
+    IBV_QP_EX_WITH_SEND_WITH_INV | UROCE_QP_EX_WITH_FLUSH;
 
 }  // namespace
 
@@ -101,6 +110,9 @@ Card::Card(const std::string& device, int gid_index, const Limits& limits, Odp o
 
 Card::~Card() {
   for (Endpoint& endpoint : endpoints_) {
+    if (endpoint.window != nullptr) {
+      ibv_dealloc_mw(endpoint.window);
+    }
     ibv_destroy_qp(endpoint.qp);
     if (endpoint.second_key != all_memory_) {
       ibv_dereg_mr(endpoint.second_key);
@@ -120,7 +132,7 @@ Card::~Card() {
 
 void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
   Endpoint& endpoint = endpoints_[qp];
-  ibv_qp_init_attr attr{};
+  ibv_qp_init_attr_ex attr{};
   attr.send_cq = qp % 2 == 0 ? polled : event_send;
   attr.recv_cq = qp % 2 == 0 ? polled : event_receive;
   attr.cap = {.max_send_wr = kSendDepth,
@@ -130,7 +142,13 @@ void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
               .max_inline_data = kInlineWanted};
   attr.qp_type = IBV_QPT_RC;
   attr.sq_sig_all = Planner::signals_all(qp) ? 1 : 0;
-  endpoint.qp = ibv_create_qp(pd_, &attr);
+  attr.pd = pd_;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+  if (limits.windows) {
+    attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.send_ops_flags = kSendOperations;
+  }
+  endpoint.qp = ibv_create_qp_ex(context_, &attr);
   if (endpoint.qp == nullptr) {
     die("ibv_create_qp");
   }
@@ -143,7 +161,16 @@ void Card::make_queue_pair(std::uint32_t qp, const Limits& limits) {
   endpoint.source = arena(0, 1);
   endpoint.sink = arena(IBV_ACCESS_LOCAL_WRITE, 3);
   endpoint.receive = arena(IBV_ACCESS_LOCAL_WRITE, 5);
-  endpoint.region = arena(kRemoteAccess, 8);
+  // With windows the region itself isn't for the peer.
+  const int region_access =
+      limits.windows ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kFlushAccess : kRemoteAccess;
+  endpoint.region = arena(region_access, 8);
+  if (limits.windows) {
+    endpoint.window = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
+    if (endpoint.window == nullptr) {
+      die("ibv_alloc_mw");
+    }
+  }
   endpoint.second_key = all_memory_ != nullptr ? all_memory_
                                                : ibv_reg_mr(pd_, endpoint.source->data(), size,
                                                             odp_ == Odp::kNo ? 0 : kOnDemand);
@@ -178,6 +205,9 @@ void Card::connect(std::uint32_t qp) {
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = kPort;
   attr.qp_access_flags = kRemoteAccess;
+  if (endpoint.window != nullptr) {
+    attr.qp_access_flags |= unsigned{kFlushAccess};
+  }
   if (ibv_modify_qp(endpoint.qp, &attr,
                     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
     die("ibv_modify_qp to INIT");

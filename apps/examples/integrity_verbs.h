@@ -58,6 +58,7 @@ struct Endpoint {
   std::unique_ptr<Arena> source, sink, receive, region;
   ibv_mr* second_key = nullptr;  // of the source: one message may be gathered by two keys
   Address mine{}, theirs{};
+  ibv_mw* window = nullptr;  // of all of our region, with Limits::windows
 };
 
 class Card {

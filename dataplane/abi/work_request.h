@@ -50,7 +50,7 @@ struct SendWr {
   std::uint16_t sge_count;      // entries that follow; 0 with kInline
   std::uint32_t inline_length;  // bytes that follow with kInline, else 0
   std::uint32_t immediate;  // as on the wire (big-endian), or the rkey to invalidate in host order
-  std::uint32_t rkey;       // host order
+  std::uint32_t rkey;       // host order; kBindMw: any rkey that the window ever had
   std::uint64_t remote_address;
   union {
     struct {
@@ -64,10 +64,10 @@ struct SendWr {
       std::uint32_t reserved;
     } ud;
     struct {
-      std::uint32_t mw;  // handle of the memory window
-      std::uint32_t lkey;
+      std::uint32_t lkey;  // of the region
       std::uint32_t access;
       std::uint32_t new_rkey;
+      std::uint32_t reserved;
     } bind;  // remote_address holds the window's address
     struct {
       std::uint32_t placement;

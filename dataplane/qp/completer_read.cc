@@ -31,8 +31,10 @@ Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
   // Whether a retried READ is answered by FIRST or goes on with MIDDLE differs between peers; only
   // the end has to be where it belongs.
   const bool last = index + 1 == entry.packet_count;
-  if (entry.opcode != abi::WrOpcode::kRdmaRead || opcode_info(packet.opcode).last != last ||
-      packet.payload_length != std::min(1U << mtu_shift_, entry.length - offset)) {
+  const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
+  const std::uint32_t length = reads ? std::min(1U << mtu_shift_, entry.length - offset) : 0;
+  if (!(reads || entry.extension()) || opcode_info(packet.opcode).last != last ||
+      packet.payload_length != length) {
     fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
     return Step::kDone;
   }
@@ -45,7 +47,7 @@ Step Requester::on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* dr
     return Step::kDone;
   }
   const SendEntry& entry = queue_.entry(queue_.tail());
-  if (!entry.wants_response() || entry.opcode == abi::WrOpcode::kRdmaRead) {
+  if (!entry.atomic_result()) {
     fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
     return Step::kDone;
   }

@@ -1,6 +1,7 @@
 #include "dataplane/qp/memory.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "mmu/copy.h"
 
@@ -82,17 +83,30 @@ Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, st
   return Access::kGranted;
 }
 
+// A range that was granted to a peer: where the region has it.
+struct Granted {
+  const Region* region = nullptr;
+  std::uint64_t address = 0;
+};
+
+Access find_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights,
+                   Granted* granted) {
+  granted->address = range.address;
+  return scope.keys.check_remote(range.rkey, scope.user(), &granted->address, range.length, rights,
+                                 &granted->region);
+}
+
 // Finds the 8 bytes of an atomic and applies `operation` to them.
 template <typename Operation>
-Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, Operation&& operation) {
-  const Region* region = nullptr;
-  Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
-                                   kAccessRemoteAtomic, &region);
+Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights,
+                     Operation&& operation) {
+  Granted granted;
+  Access access = find_remote(scope, range, rights, &granted);
   if (access != Access::kGranted) {
     return access;
   }
   Span span;
-  access = region->translate(range.address, range.length, true, &span);
+  access = granted.region->translate(granted.address, range.length, true, &span);
   if (access != Access::kGranted) {
     return access;
   }
@@ -103,7 +117,7 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, Operati
   if (span.length < sizeof(std::uint64_t) || address % alignof(std::uint64_t) != 0) {
     return Access::kLost;
   }
-  return operation(*region, span) ? Access::kGranted : Access::kLost;
+  return operation(*granted.region, span) ? Access::kGranted : Access::kLost;
 }
 
 }  // namespace
@@ -149,47 +163,74 @@ Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::ui
 }
 
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights) {
-  const Region* region = nullptr;
-  if (range.length == 0) {
-    return Access::kGranted;
-  }
-  return scope.keys.check(range.rkey, scope.pd, range.address, range.length, rights, &region);
+  Granted granted;
+  return range.length == 0 ? Access::kGranted : find_remote(scope, range, rights, &granted);
 }
 
 Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWriter& writer) {
-  const Region* region = nullptr;
+  Granted granted;
   if (range.length == 0) {
     return Access::kGranted;
   }
-  const Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
-                                         kAccessRemoteRead, &region);
-  return access != Access::kGranted ? access
-                                    : append_range(*region, range.address, range.length, 0, writer);
+  const Access access = find_remote(scope, range, kAccessRemoteRead, &granted);
+  return access != Access::kGranted
+             ? access
+             : append_range(*granted.region, granted.address, range.length, 0, writer);
 }
 
 Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source) {
-  const Region* region = nullptr;
+  Granted granted;
   if (range.length == 0) {
     return Access::kGranted;
   }
-  const Access access = scope.keys.check(range.rkey, scope.pd, range.address, range.length,
-                                         kAccessRemoteWrite, &region);
-  return access != Access::kGranted ? access
-                                    : store_range(*region, range.address, range.length, source);
+  const Access access = find_remote(scope, range, kAccessRemoteWrite, &granted);
+  return access != Access::kGranted
+             ? access
+             : store_range(*granted.region, granted.address, range.length, source);
 }
 
 Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
                            std::uint64_t compare, std::uint64_t swap, std::uint64_t* original) {
-  return atomic_remote(scope, range, [&](const Region& region, const Span& span) {
-    return compare_and_swap(region, span, compare, swap, original);
-  });
+  return atomic_remote(scope, range, kAccessRemoteAtomic,
+                       [&](const Region& region, const Span& span) {
+                         return compare_and_swap(region, span, compare, swap, original);
+                       });
 }
 
 Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t add,
                         std::uint64_t* original) {
-  return atomic_remote(scope, range, [&](const Region& region, const Span& span) {
-    return fetch_and_add(region, span, add, original);
-  });
+  return atomic_remote(scope, range, kAccessRemoteAtomic,
+                       [&](const Region& region, const Span& span) {
+                         return fetch_and_add(region, span, add, original);
+                       });
+}
+
+Access store_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t value) {
+  return atomic_remote(
+      scope, range, kAccessRemoteWrite,
+      [&](const Region& region, const Span& span) { return store_word(region, span, value); });
+}
+
+Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool whole_region,
+                    std::uint32_t rights) {
+  RemoteRange flushed = range;
+  if (whole_region) {
+    flushed.length = 0;
+  }
+  Granted granted;
+  const Access access = find_remote(scope, flushed, rights, &granted);
+  if (access != Access::kGranted) {
+    return access;
+  }
+  // What this worker has stored, everybody sees from here on.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if ((rights & kAccessFlushPersistent) == 0) {
+    return Access::kGranted;
+  }
+  const Region& region = *granted.region;
+  return for_each_span(region, whole_region ? region.iova() : granted.address,
+                       whole_region ? region.length() : range.length, false,
+                       [](const Span& span, std::size_t) { return make_durable(span); });
 }
 
 }  // namespace uroce

@@ -23,6 +23,9 @@ namespace uroce {
 struct MemoryScope {
   const KeyTable& keys;
   PdId pd = 0;
+  std::uint32_t qpn = 0;  // the queue pair by which a peer asks: some windows are for one only
+
+  [[nodiscard]] KeyUser user() const { return {.pd = pd, .qpn = qpn}; }
 };
 
 // The bytes that a list can hold. SGEs of length 0 hold none, and their keys are never looked at.
@@ -57,5 +60,14 @@ Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
                            std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
 Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t add,
                         std::uint64_t* original);
+
+// Stores 8 bytes at once (annex A19), under the right to write. REQUIRES: as above.
+Access store_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t value);
+
+// A FLUSH (annex A19): everything stored before is visible to everybody, and with
+// kAccessFlushPersistent among `rights` on stable storage too. `whole_region`: of the range only
+// the key counts.
+Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool whole_region,
+                    std::uint32_t rights);
 
 }  // namespace uroce

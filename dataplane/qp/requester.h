@@ -8,6 +8,8 @@
 //   requester.cc         life cycle: start, drain, flush, reset
 //   requester_send.cc    what to send next; SEND and WRITE packets
 //   requester_read.cc    READ and atomic requests
+//   requester_extension.cc  ATOMIC WRITE and FLUSH requests
+//   requester_local.cc   what needs no packet: binding windows, invalidating keys
 //   completer.cc         steers responses; retires work in order
 //   completer_ack.cc     acknowledgements
 //   completer_nak.cc     RNR, sequence and fatal NAKs
@@ -49,6 +51,8 @@ class Requester {
   static constexpr std::uint32_t kAckRequestEvery = 32;
   // PSNs that may be outstanding at all (IBTA vol. 1, 9.7.1): a READ takes one for each response.
   static constexpr std::uint32_t kPsnsOutstandingMax = 1U << 23U;
+  // Local operations in one call of transmit(): they send no bytes that would bound it.
+  static constexpr std::uint32_t kLocalOperationsMax = 32;
   static constexpr std::uint32_t kMessageBytesMax = 1U << 31U;
 
   explicit Requester(Qp& qp);
@@ -111,6 +115,14 @@ class Requester {
   std::uint32_t send_request(const SendEntry& entry, const Headers& headers, std::uint32_t psns,
                              Turn& turn);
 
+  // requester_extension.cc
+  std::uint32_t send_atomic_write(const SendEntry& entry, Turn& turn);
+  std::uint32_t send_flush(const SendEntry& entry, Turn& turn);
+
+  // requester_local.cc
+  bool execute_local(Turn& turn);
+  static WindowChange change_window(const SendEntry& entry, const KeyUser& user, const Turn& turn);
+
   // completer.cc
   [[nodiscard]] bool outstanding(std::uint32_t psn) const;
   [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn, Turn& turn);
@@ -161,6 +173,8 @@ class Requester {
   bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
   bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
   bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
+  static constexpr std::uint64_t kNotExecuted = 0;
+  std::uint64_t local_grace_ = kNotExecuted;  // of the local operation that was executed last
   Time timer_ = kNever;
   Duration timeout_ = 0;  // 0: none
   SendQueue queue_;

@@ -34,8 +34,8 @@ std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
       .psn = cursor_psn_,
       .atomic_eth = {.address = entry.remote_address,
                      .rkey = entry.rkey,
-                     .swap_add = swaps ? entry.swap : entry.compare_add,
-                     .compare = swaps ? entry.compare_add : 0},
+                     .swap_add = swaps ? entry.atomic.swap : entry.atomic.compare_add,
+                     .compare = swaps ? entry.atomic.compare_add : 0},
       .xrc_srqn = entry.xrc_srqn,
   };
   return send_request(entry, headers, 1, turn);

@@ -61,6 +61,11 @@ bool Requester::may_begin(const SendEntry& entry) const {
   if (entry.stage == SendStage::kRefused) {
     return false;
   }
+  if (entry.local()) {
+    // Invalidating needs it (IBTA vol. 1, 10.6.5.1), binding doesn't, but then there is no PSN by
+    // which to tell when it would be complete.
+    return cursor_index_ == queue_.tail();
+  }
   if (entry.has(abi::kFence) && reads_out_ != 0) {
     return false;  // IBTA vol. 1, 10.8.3.3: earlier READs and atomics complete first
   }
@@ -92,7 +97,15 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     return 0;
   }
   std::uint32_t bytes = 0;
-  while (bytes < bytes_max && next_ready(turn)) {
+  std::uint32_t local = 0;
+  while (bytes < bytes_max && local < kLocalOperationsMax && next_ready(turn)) {
+    if (queue_.entry(cursor_index_).local()) {
+      if (!execute_local(turn)) {
+        break;
+      }
+      ++local;
+      continue;
+    }
     const std::uint32_t frame_bytes = send_next(turn);
     if (frame_bytes == 0) {
       break;
@@ -145,6 +158,10 @@ void Requester::prepare(SendEntry& entry) const {
     entry.vendor_err = static_cast<std::uint16_t>(Failure::kSendOpcode);
     return;
   }
+  if (entry.local()) {
+    entry.packet_count = 0;
+    return;
+  }
   const std::uint64_t mtu = std::uint64_t{1} << mtu_shift_;
   if (qp_.config_.type == QpType::kUd && entry.length > mtu) {
     entry.stage = SendStage::kRefused;
@@ -161,6 +178,7 @@ void Requester::begin(SendEntry& entry) {
   entry.first_psn = next_psn_;
   next_psn_ = psn_add(next_psn_, entry.packet_count);
   ++begun_index_;
+  local_grace_ = kNotExecuted;
   if (entry.wants_response()) {
     ++reads_out_;
   }
@@ -172,7 +190,16 @@ std::uint32_t Requester::send_next(Turn& turn) {
   if (!entry.wants_response()) {
     return qp_.config_.type == QpType::kUd ? send_datagram(entry, turn) : send_message(entry, turn);
   }
-  return entry.opcode == WrOpcode::kRdmaRead ? send_read(entry, turn) : send_atomic(entry, turn);
+  switch (entry.opcode) {
+    case WrOpcode::kRdmaRead:
+      return send_read(entry, turn);
+    case WrOpcode::kAtomicWrite:
+      return send_atomic_write(entry, turn);
+    case WrOpcode::kFlush:
+      return send_flush(entry, turn);
+    default:
+      return send_atomic(entry, turn);
+  }
 }
 
 std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {

@@ -83,6 +83,10 @@ Step Responder::execute(const Packet& packet, Turn& turn) {
     case Operation::kCompareSwap:
     case Operation::kFetchAdd:
       return atomic(packet, info, turn);
+    case Operation::kAtomicWrite:
+      return atomic_write(packet, turn);
+    case Operation::kFlush:
+      return flush_memory(packet, turn);
     default:
       return refuse(Nak::kInvalidRequest, Failure::kUnsupported, turn);
   }

@@ -11,9 +11,10 @@
 //
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
 // sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
-// also duplicates), responder_transmit.cc (answers), responder_receive.cc (receive work requests
-// and their completions), xrc_responder.cc (what XRC adds), uc_responder.cc and ud_responder.cc
-// (what is different where nothing is answered).
+// also duplicates), responder_extension.cc (ATOMIC WRITE and FLUSH), responder_transmit.cc
+// (answers), responder_receive.cc (receive work requests and their completions), xrc_responder.cc
+// (what XRC adds), uc_responder.cc and ud_responder.cc (what is different where nothing is
+// answered).
 
 #include <cstdint>
 
@@ -74,6 +75,8 @@ class Responder {
   Step store(const Packet& packet, const OpcodeInfo& info, Turn& turn);
   Step read(const Packet& packet, Turn& turn);
   Step atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn);
+  Step atomic_write(const Packet& packet, Turn& turn);
+  Step flush_memory(const Packet& packet, Turn& turn);
   void advance(const Packet& packet, bool message_ends);
   void advance_read(std::uint32_t psns);
   void ahead(const Packet& packet);

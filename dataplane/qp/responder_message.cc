@@ -48,7 +48,9 @@ Step Responder::send(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
   message_ = info.last ? Message::kNone : Message::kSend;
   advance(packet, info.last);
   if (info.last) {
-    if (info.has(Extension::kIeth)) {
+    if (info.has(Extension::kIeth) &&
+        turn.keys.invalidate(packet.invalidate_rkey(), memory(turn).user(), true) !=
+            WindowChange::kDone) {
       return invalidate_failed(turn);
     }
     complete_receive(packet, info, turn);

@@ -80,8 +80,11 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
   }
   const std::uint32_t psn = expected_psn_;
   advance_read(1);
-  resources_.push(
-      {.original = original, .psn_first = psn, .packet_end = 1, .msn = msn_, .atomic = true});
+  resources_.push({.original = original,
+                   .psn_first = psn,
+                   .packet_end = 1,
+                   .msn = msn_,
+                   .operation = info.operation});
   return Step::kDone;
 }
 
@@ -94,6 +97,8 @@ Drop Responder::duplicate(const Packet& packet) {
       return replay_read(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
     case Operation::kCompareSwap:
     case Operation::kFetchAdd:
+    case Operation::kAtomicWrite:
+    case Operation::kFlush:
       return replay_atomic(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
     default:
       // Not executed again; acknowledged, asked for or not.
@@ -108,7 +113,7 @@ Drop Responder::duplicate(const Packet& packet) {
 // only with the original's first PSN).
 bool Responder::replay_read(const Packet& packet) {
   Resource* resource = resources_.find(packet.psn);
-  if (resource == nullptr || resource->atomic) {
+  if (resource == nullptr || resource->operation != Operation::kReadRequest) {
     return false;
   }
   const Reth reth = packet.reth();
@@ -127,7 +132,7 @@ bool Responder::replay_read(const Packet& packet) {
 // The saved result, never a second execution.
 bool Responder::replay_atomic(const Packet& packet) {
   Resource* resource = resources_.find(packet.psn);
-  if (resource == nullptr || !resource->atomic) {
+  if (resource == nullptr || resource->operation != opcode_info(packet.opcode).operation) {
     return false;
   }
   resources_.replay(*resource, 0, 0, 1);

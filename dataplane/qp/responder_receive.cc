@@ -58,6 +58,10 @@ void Responder::complete_receive(const Packet& packet, const OpcodeInfo& info, T
     cqe.src_qp = packet.deth().source_qpn;
     cqe.wc_flags |= abi::kWcGrh;
   }
+  if (info.has(Extension::kIeth)) {
+    cqe.immediate = packet.invalidate_rkey();
+    cqe.wc_flags = abi::kWcWithInv;
+  }
   holding_ = false;
   push(cqe, packet.solicited, turn);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dataplane/wire/opcode.h"
 #include "dataplane/wire/psn.h"
 #include "mmu/key_table.h"
 
@@ -19,13 +20,13 @@ struct Resource {
   std::uint32_t length = 0;      // bytes of the whole answer
   std::uint32_t length_end = 0;  // bytes into it where the present answer stops (a partial retry)
   std::uint32_t psn_first = 0;
-  std::uint32_t packets = 1;      // of the whole answer; as many PSNs
-  std::uint32_t packet_next = 0;  // the next to send
-  std::uint32_t packet_end = 0;   // the one after the last to send
-  std::uint32_t msn = 0;          // of the request
-  PdId pd = 0;                    // by which the key is judged
-  bool atomic = false;
-  bool replay = false;  // answered once already
+  std::uint32_t packets = 1;                      // of the whole answer; as many PSNs
+  std::uint32_t packet_next = 0;                  // the next to send
+  std::uint32_t packet_end = 0;                   // the one after the last to send
+  std::uint32_t msn = 0;                          // of the request
+  PdId pd = 0;                                    // by which the key is judged
+  Operation operation = Operation::kReadRequest;  // what was asked
+  bool replay = false;                            // answered once already
 
   [[nodiscard]] bool pending() const { return packet_next < packet_end; }
 };

@@ -51,8 +51,10 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   const std::uint32_t mtu = qp_->attributes_.path_mtu;
   const std::uint32_t offset = resource.packet_next * mtu;
   const std::uint32_t length = std::min(mtu, resource.length_end - offset);
-  const Opcode opcode = resource.atomic ? Opcode::kRcAtomicAcknowledge
-                                        : read_response(resource.packet_next == 0, last);
+  const bool atomic =
+      resource.operation == Operation::kCompareSwap || resource.operation == Operation::kFetchAdd;
+  const Opcode opcode =
+      atomic ? Opcode::kRcAtomicAcknowledge : read_response(resource.packet_next == 0, last);
   const Headers headers{.opcode = opcode_for(qp_->config_.type, opcode),
                         .dest_qpn = qp_->attributes_.dest_qpn,
                         .psn = psn,
@@ -61,7 +63,7 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   Frame* frame = turn.tx.take();
   FrameWriter writer(*frame, qp_->frame_template_, headers, length, qp_->ip_id_++);
   const Access access = read_remote(
-      {.keys = turn.keys, .pd = resource.pd},
+      {.keys = turn.keys, .pd = resource.pd, .qpn = qp_->config_.qpn},
       {.rkey = resource.rkey, .address = resource.address + offset, .length = length}, writer);
   if (access != Access::kGranted) {
     turn.tx.put_back(frame);

@@ -32,16 +32,35 @@ bool is_atomic(WrOpcode opcode) {
 
 // IBTA vol. 1, table 49.
 bool allowed(QpType type, WrOpcode opcode) {
+  const bool local = opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw;
   switch (type) {
     case QpType::kRc:
+      return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead || local ||
+             opcode == WrOpcode::kAtomicWrite || opcode == WrOpcode::kFlush;
     case QpType::kXrcSend:
-      return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead;
+      return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead || local;
     case QpType::kUc:
-      return is_message(opcode) && opcode != WrOpcode::kSendWithInv;
+      return local || (is_message(opcode) && opcode != WrOpcode::kSendWithInv);
     case QpType::kUd:
       return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm;
     default:
       return false;
+  }
+}
+
+// The operands that not all operations have.
+void take_operands(QpType type, const abi::SendWr& wr, SendEntry& entry) {
+  if (type == QpType::kUd) {
+    entry.datagram = {.ah = wr.ud.ah, .qpn = wr.ud.remote_qpn, .qkey = wr.ud.remote_qkey};
+  } else if (wr.opcode == WrOpcode::kBindMw) {
+    entry.immediate = wr.bind.new_rkey;
+    entry.bind = {.length = wr.bind_length, .lkey = wr.bind.lkey, .access = wr.bind.access};
+  } else if (wr.opcode == WrOpcode::kFlush) {
+    entry.flush = {.length = wr.flush.length,
+                   .placement = wr.flush.placement,
+                   .selectivity = wr.flush.selectivity};
+  } else {
+    entry.atomic = {.compare_add = wr.atomic.compare_add, .swap = wr.atomic.swap};
   }
 }
 
@@ -50,6 +69,13 @@ void refuse(SendEntry& entry, WcStatus status, Failure failure) {
   entry.status = status;
   entry.vendor_err = static_cast<std::uint16_t>(failure);
   entry.length = 0;
+}
+
+// The range of a FLUSH has 32 bits on the wire.
+void measure_flush(SendEntry& entry) {
+  if (entry.opcode == WrOpcode::kFlush && entry.flush.length > UINT32_MAX) {
+    refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
+  }
 }
 
 }  // namespace
@@ -111,8 +137,6 @@ void SendQueue::copy(std::uint32_t index) {
   SendEntry& entry = entries_[index & mask_];
   entry.wr_id = wr.wr_id;
   entry.remote_address = wr.remote_address;
-  entry.compare_add = wr.atomic.compare_add;
-  entry.swap = wr.atomic.swap;
   entry.length = 0;
   entry.first_psn = 0;
   entry.packet_count = 1;
@@ -125,13 +149,20 @@ void SendQueue::copy(std::uint32_t index) {
   entry.status = WcStatus::kSuccess;
   entry.vendor_err = 0;
   entry.xrc_srqn = wr.remote_srqn;
+  take_operands(type_, wr, entry);
   if (!allowed(type_, wr.opcode)) {
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendOpcode);
+  }
+  if (entry.local() || wr.opcode == WrOpcode::kFlush) {
+    return measure_flush(entry);  // no payload, whatever the program says
   }
   std::byte* tail = tails_.get() + std::size_t{index & mask_} * tail_stride_;
   const std::byte* posted_tail = posted + abi::kSendPayloadOffset;
   if (entry.has(abi::kInline)) {
-    if (wr.inline_length > inline_max_ || !is_message(wr.opcode)) {
+    // The 8 bytes of an ATOMIC WRITE may always be inline: every entry has room for them.
+    const bool word =
+        wr.opcode == WrOpcode::kAtomicWrite && wr.inline_length == sizeof(std::uint64_t);
+    if (!word && (wr.inline_length > inline_max_ || !is_message(wr.opcode))) {
       return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendSges);
     }
     entry.length = wr.inline_length;
@@ -155,6 +186,9 @@ void SendQueue::measure(std::uint32_t index) {
     }
     entry.length = sizeof(std::uint64_t);
     return;
+  }
+  if (entry.opcode == WrOpcode::kAtomicWrite && length != sizeof(std::uint64_t)) {
+    return refuse(entry, WcStatus::kLocLenErr, Failure::kSendSges);
   }
   if (length > Requester::kMessageBytesMax) {
     return refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);

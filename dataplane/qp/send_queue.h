@@ -11,7 +11,6 @@
 // Indices run freely, and tail <= head <= posted: [tail, head) is the private array, [head, posted)
 // was seen in the ring and is not copied yet. Belongs to the queue pair's worker.
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,13 +37,30 @@ enum class SendStage : std::uint8_t {
 struct SendEntry {
   std::uint64_t wr_id;
   std::uint64_t remote_address;
-  std::uint64_t compare_add;
-  std::uint64_t swap;
+  union {
+    struct {
+      std::uint64_t compare_add;
+      std::uint64_t swap;
+    } atomic;
+    struct {
+      std::uint64_t length;
+      std::uint32_t lkey;
+      std::uint32_t access;
+    } bind;
+    struct {
+      std::uint64_t length;
+      std::uint32_t placement;
+      std::uint32_t selectivity;
+    } flush;
+    struct {
+      std::uint32_t ah, qpn, qkey;
+    } datagram;
+  };
   std::uint32_t length;        // bytes of the message
   std::uint32_t first_psn;     // valid from kBegun on
   std::uint32_t packet_count;  // PSNs that it takes
   std::uint32_t rkey;
-  std::uint32_t immediate;  // as on the wire, or the rkey to invalidate in host order
+  std::uint32_t immediate;  // as on the wire, or the rkey to invalidate or to bind in host order
   abi::WrOpcode opcode;
   std::uint8_t flags;  // abi::SendFlags
   std::uint8_t sge_count;
@@ -54,24 +70,24 @@ struct SendEntry {
   std::uint16_t vendor_err;  // kRefused: which check failed
   std::uint32_t xrc_srqn;    // XRC: the shared receive queue that it is for
 
-  // READs and atomics are done when their answer has come; an acknowledgement isn't enough.
+  // READs, atomics and annex A19's operations are done when their answer has come; an
+  // acknowledgement isn't enough.
   [[nodiscard]] bool wants_response() const {
-    return opcode == abi::WrOpcode::kRdmaRead || opcode == abi::WrOpcode::kAtomicCmpAndSwp ||
-           opcode == abi::WrOpcode::kAtomicFetchAndAdd;
+    return opcode == abi::WrOpcode::kRdmaRead || atomic_result() || extension();
+  }
+  [[nodiscard]] bool atomic_result() const {
+    return opcode == abi::WrOpcode::kAtomicCmpAndSwp || opcode == abi::WrOpcode::kAtomicFetchAndAdd;
+  }
+  // Answered by a READ response without data.
+  [[nodiscard]] bool extension() const {
+    return opcode == abi::WrOpcode::kAtomicWrite || opcode == abi::WrOpcode::kFlush;
+  }
+  // What is done right here, without a packet.
+  [[nodiscard]] bool local() const {
+    return opcode == abi::WrOpcode::kLocalInv || opcode == abi::WrOpcode::kBindMw;
   }
   [[nodiscard]] bool has(abi::SendFlags flag) const { return (flags & flag) != 0; }
-
-  // Where a datagram goes: it shares the work request's bytes with the operands of atomics.
-  struct Datagram {
-    std::uint32_t ah, qpn, qkey;
-  };
-  [[nodiscard]] Datagram datagram() const {
-    return {.ah = static_cast<std::uint32_t>(compare_add),
-            .qpn = static_cast<std::uint32_t>(compare_add >> 32U),
-            .qkey = static_cast<std::uint32_t>(swap)};
-  }
 };
-static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(SendEntry) == 64);
 
 class SendQueue {

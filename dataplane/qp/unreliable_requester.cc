@@ -27,7 +27,7 @@ void Requester::retire_sent(Turn& turn) {
 
 // The address handle may be any number, and of another protection domain.
 std::uint32_t Requester::send_datagram(const SendEntry& entry, Turn& turn) {
-  const SendEntry::Datagram to = entry.datagram();
+  const auto& to = entry.datagram;
   const AddressTable* addresses = qp_.config_.addresses;
   const AddressVector* address = addresses == nullptr ? nullptr : addresses->find(to.ah);
   if (address == nullptr || address->pd != qp_.config_.pd) {

@@ -32,7 +32,7 @@ ReceiveQueue* Responder::receive_queue() const {
 
 MemoryScope Responder::memory(const Turn& turn) const {
   const bool xrc = qp_->config_.type == QpType::kXrcRecv;
-  return {.keys = turn.keys, .pd = xrc ? xrc_srq_.pd : qp_->config_.pd};
+  return {.keys = turn.keys, .pd = xrc ? xrc_srq_.pd : qp_->config_.pd, .qpn = qp_->config_.qpn};
 }
 
 }  // namespace uroce

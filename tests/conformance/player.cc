@@ -8,6 +8,8 @@
 namespace uroce::test {
 namespace {
 
+constexpr std::uint32_t kWindowRights =
+    kAccessRemoteRead | kAccessRemoteWrite | kAccessRemoteAtomic;
 constexpr std::uint64_t kRegionDistance = 0x100'0000;
 
 std::uint32_t rights_of(const std::string& text) {
@@ -16,6 +18,9 @@ std::uint32_t rights_of(const std::string& text) {
   rights |= text.find("read") != std::string::npos ? kAccessRemoteRead : 0U;
   rights |= text.find("atomic") != std::string::npos ? kAccessRemoteAtomic : 0U;
   rights |= text.find("local") != std::string::npos ? kAccessLocalWrite : 0U;
+  rights |= text.find("bind") != std::string::npos ? kAccessMwBind : 0U;
+  rights |= text.find("global") != std::string::npos ? kAccessFlushGlobal : 0U;
+  rights |= text.find("persistent") != std::string::npos ? kAccessFlushPersistent : 0U;
   return rights;
 }
 
@@ -114,6 +119,7 @@ std::string Player::step(const Line& line) {
       {"state", &Player::expect_state},
       {"memory", &Player::expect_memory},
       {"modify", &Player::move_to},
+      {"window", &Player::add_window},
   };
   const auto found = kSteps.find(line.verb);
   return found == kSteps.end() ? "no such verb: " + line.verb : (this->*found->second)(line);
@@ -123,9 +129,10 @@ std::string Player::add_region(const Line& line) {
   auto memory = std::make_unique<Memory>();
   memory->bytes = pattern(0, line.number_of("length").value_or(0));
   memory->iova = line.number_of("iova").value_or(kRegionDistance * (regions_.size() + 1));
-  const std::uint32_t access = line.has("access") ? rights_of(*line.text("access"))
-                                                  : kAccessLocalWrite | kAccessRemoteWrite |
-                                                        kAccessRemoteRead | kAccessRemoteAtomic;
+  const std::uint32_t access = line.has("access")
+                                   ? rights_of(*line.text("access"))
+                                   : kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
+                                         kAccessRemoteAtomic | kAccessMwBind;
   memory->key = rig_->add_region(memory->bytes, memory->iova, access,
                                  line.has("other_pd") ? QpRig::kPd + 1 : QpRig::kPd);
   regions_[line.subject()] = std::move(memory);
@@ -136,6 +143,32 @@ std::string Player::add_region(const Line& line) {
 std::string Player::remove_srq(const Line& /*line*/) {
   rig_->qp().forget_srq(QpRig::kSrqn);
   rig_->xrc_domain.remove(QpRig::kSrqn);
+  return "";
+}
+
+// Allocates a window and binds it as a work request of this queue pair would, or of another.
+std::string Player::add_window(const Line& line) {
+  const auto type =
+      line.number_of("type").value_or(2) == 1 ? WindowType::kType1 : WindowType::kType2;
+  const PdId pd = line.has("other_pd") ? QpRig::kPd + 1 : QpRig::kPd;
+  auto window = std::make_unique<Memory>();
+  window->key = *rig_->keys.windows().add(pd, type);
+  if (line.has("of")) {
+    const Place of = place(*line.text("of"));
+    std::uint32_t access = line.has("access") ? rights_of(*line.text("access")) : kWindowRights;
+    access |= line.has("zero_based") ? kAccessZeroBased : 0U;
+    window->iova = line.has("zero_based") ? 0 : of.memory->iova + of.offset;
+    const KeyUser user{.pd = pd, .qpn = line.has("other_qp") ? QpRig::kQpn + 1 : QpRig::kQpn};
+    const WindowBind bind{.new_key = window->key,
+                          .lkey = of.memory->key,
+                          .address = of.memory->iova + of.offset,
+                          .length = of.length,
+                          .access = access};
+    if (rig_->keys.bind_window(window->key, bind, user) != WindowChange::kDone) {
+      return "the window can't be bound";
+    }
+  }
+  regions_[line.subject()] = std::move(window);
   return "";
 }
 
@@ -177,7 +210,10 @@ std::string Player::deliver(const Line& line) {
   headers.immediate =
       __builtin_bswap32(static_cast<std::uint32_t>(line.number_of("imm").value_or(0)));
   headers.pkey = static_cast<std::uint16_t>(line.number_of("pkey").value_or(0xFFFF));
-  headers.invalidate_rkey = static_cast<std::uint32_t>(line.number_of("invalidate").value_or(0));
+  headers.invalidate_rkey = key_of(line, "invalidate").value_or(0);
+  headers.feth = {
+      .placement = static_cast<std::uint8_t>(line.number_of("placement").value_or(1)),
+      .selectivity = static_cast<std::uint8_t>(line.number_of("selectivity").value_or(0))};
   headers.deth = {
       .qkey =
           static_cast<std::uint32_t>(line.number_of("qkey").value_or(rig_->qp().attributes().qkey)),
@@ -268,7 +304,11 @@ std::string Player::expect_completion(const Line& line) {
        compare(line, "opcode", name_of(cqe.opcode)), compare(line, "length", cqe.byte_len),
        compare(line, "imm", __builtin_bswap32(cqe.immediate)), compare(line, "qp", cqe.qp_num),
        compare(line, "src_qp", cqe.src_qp),
-       line.has("grh") && (cqe.wc_flags & abi::kWcGrh) == 0 ? "the completion shows no GRH" : ""});
+       line.has("grh") && (cqe.wc_flags & abi::kWcGrh) == 0 ? "the completion shows no GRH" : "",
+       line.has("invalidated") && ((cqe.wc_flags & abi::kWcWithInv) == 0 ||
+                                   key_of(line, "invalidated") != cqe.immediate)
+           ? "the completion doesn't tell of this invalidation"
+           : ""});
 }
 
 std::string Player::expect_event(const Line& line) {
@@ -324,6 +364,17 @@ std::string Player::finish() {
     return "at the end, the event " + name_of(rig_->events.entries.front().event) + " is left";
   }
   return "";
+}
+
+// A key, by number or as that of a region or window.
+std::optional<std::uint32_t> Player::key_of(const Line& line, const std::string& word) const {
+  const auto text = line.text(word);
+  if (!text) {
+    return std::nullopt;
+  }
+  const auto named = regions_.find(*text);
+  return named != regions_.end() ? named->second->key
+                                 : static_cast<std::uint32_t>(to_number(*text));
 }
 
 Player::Place Player::place(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class Player {
   std::string set_up();
   std::string step(const Line& line);
   std::string add_region(const Line& line);
+  std::string add_window(const Line& line);
   std::string remove_region(const Line& line);
   std::string remove_srq(const Line& line);
   std::string post_receive(const Line& line);
@@ -52,6 +54,8 @@ class Player {
   std::string finish();
   void transmit();
   [[nodiscard]] Place place(const std::string& text);
+  [[nodiscard]] std::optional<std::uint32_t> key_of(const Line& line,
+                                                    const std::string& word) const;
   [[nodiscard]] std::string response_difference(const Line& line, const SentPacket& sent);
 
   const Script& script_;

@@ -38,6 +38,21 @@ class IntegrityUnderFaults(IntegrityCase):
         self.run_integrity(self.wire("veth", "--faults", FAULTS))
 
 
+class IntegrityByWindows(IntegrityCase):
+    """Memory windows, invalidation from both sides, ATOMIC WRITE and FLUSH."""
+
+    def test_windows_loopback(self):
+        self.run_windows(self.wire("loopback"))
+
+    def test_windows_shared_memory_faults(self):
+        self.run_windows(self.wire("shared_memory", "--faults", FAULTS))
+
+    def run_windows(self, wire):
+        # The side that leads says so; the other one follows.
+        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", 20_000, "--windows", shape=_SHAPE)
+        self.assertIn(" operations, 0 errors", out)
+
+
 class IntegrityByCopy(IntegrityCase):
     def test_copied_memory(self):
         self.run_integrity(self.wire("loopback"), operations=20_000, environment={"UROCE_MEMORY": "copy"})

@@ -16,8 +16,8 @@ _MAY_INCLUDE = {
     "control": ["dataplane", "mmu"],
     "control/cm": ["dataplane/base", "dataplane/wire", "control/byte_stream.h"],
     "verbs_shim": ["dataplane/base", "dataplane/abi", "control/protocol.h", "control/cm_protocol.h",
-                   "control/cq_protocol.h", "control/errors_protocol.h",
-                   "control/import_protocol.h", "control/paging_protocol.h",
+                   "control/cq_protocol.h", "control/errors_protocol.h", "control/import_protocol.h",
+                   "control/memory_protocol.h", "control/paging_protocol.h",
                    "control/socket_path.h"],
     "apps": ["dataplane", "mmu", "control", "verbs_shim"],
     "apps/examples": [],  # they show what any program can do: verbs, and nothing of ours

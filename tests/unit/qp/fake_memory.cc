@@ -93,6 +93,19 @@ Access compare_swap_remote(const MemoryScope& /*scope*/, const RemoteRange& rang
   return access == Access::kGranted ? compare_swap(range.address, compare, swap, original) : access;
 }
 
+Access store_remote(const MemoryScope& /*scope*/, const RemoteRange& range, std::uint64_t value) {
+  const Access access = resident(range.address, range.length);
+  if (access == Access::kGranted) {
+    std::memcpy(at(range.address), &value, sizeof(value));
+  }
+  return access;
+}
+
+Access flush_remote(const MemoryScope& /*scope*/, const RemoteRange& range, bool /*whole_region*/,
+                    std::uint32_t /*rights*/) {
+  return resident(range.address, range.length);
+}
+
 Access fetch_add_remote(const MemoryScope& /*scope*/, const RemoteRange& range, std::uint64_t add,
                         std::uint64_t* original) {
   const Access access = resident(range.address, range.length);

@@ -1,0 +1,98 @@
+#include "mmu/window_table.h"
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dataplane/base/check.h"
+
+namespace uroce {
+
+WindowTable::WindowTable(Quiescence& quiescence, std::uint32_t first_index,
+                         std::uint32_t windows_max, std::uint64_t seed)
+    : quiescence_(quiescence), first_index_(first_index), slots_(windows_max), random_(seed) {
+  free_.reserve(windows_max);
+  for (std::uint32_t index = 0; index < windows_max; ++index) {
+    free_.push_back(index);
+  }
+}
+
+WindowTable::~WindowTable() {
+  for (std::atomic<Window*>& slot : slots_) {
+    delete slot.load(std::memory_order_relaxed);  // no worker is left
+  }
+}
+
+Result<std::uint32_t> WindowTable::add(PdId pd, WindowType type) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    return Error{ENOMEM, "all " + std::to_string(slots_.size()) +
+                             " memory windows of the daemon are in use"};
+  }
+  std::swap(free_[random_() % free_.size()], free_.back());
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  // A new window is bound to nothing, so whatever tag an old key of this index has, it fails.
+  const std::uint32_t key = (first_index_ + index) << kTagBits |
+                            (static_cast<std::uint32_t>(random_()) & Window::kTagMask);
+  slots_[index].store(new Window(key, pd, type), std::memory_order_release);  // pairs with find()
+  return key;
+}
+
+void WindowTable::remove(std::uint32_t key) {
+  const std::uint32_t index = (key >> kTagBits) - first_index_;
+  std::unique_ptr<Window> window;
+  {
+    const std::lock_guard lock(mutex_);
+    window.reset(slots_[index].exchange(nullptr, std::memory_order_relaxed));
+    UROCE_CHECK(window != nullptr);
+  }
+  quiescence_.wait();  // no worker uses it, nor binds it any more
+  window->release(nullptr, 0);
+  const std::lock_guard lock(mutex_);
+  free_.push_back(index);
+}
+
+void WindowTable::release_qp(std::uint32_t key, std::uint32_t qpn) {
+  if (Window* window = find(key)) {
+    window->release(nullptr, qpn);
+  }
+}
+
+void WindowTable::release_region(const Region& region) {
+  const std::lock_guard lock(mutex_);
+  for (std::atomic<Window*>& slot : slots_) {
+    if (Window* window = slot.load(std::memory_order_relaxed)) {
+      window->release(&region, 0);
+    }
+  }
+}
+
+Access WindowTable::check(std::uint32_t key, const KeyUser& user, std::uint64_t* address,
+                          std::uint64_t length, std::uint32_t rights, const Region** region) const {
+  const Window* window = find(key);
+  if (window == nullptr) {
+    return Access::kUnknownKey;
+  }
+  const Window::State state = window->state();
+  if (state.key != key || state.region == nullptr) {
+    return Access::kUnknownKey;
+  }
+  if (window->pd() != user.pd || (window->type() == WindowType::kType2 && state.qpn != user.qpn)) {
+    return Access::kWrongPd;
+  }
+  if ((rights & ~state.access) != 0) {
+    return Access::kNoRight;
+  }
+  const std::uint64_t start = (state.access & kAccessZeroBased) != 0 ? 0 : state.address;
+  const std::uint64_t distance = *address - start;
+  if (length != 0 && (distance >= state.length || length > state.length - distance)) {
+    return Access::kOutOfRange;
+  }
+  *address = state.address + distance;
+  *region = state.region;
+  return Access::kGranted;
+}
+
+}  // namespace uroce

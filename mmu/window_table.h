@@ -1,0 +1,61 @@
+#pragma once
+
+// The windows of a key table. Their keys have indices above those of regions, so that one
+// comparison tells which of both a peer's key names. Workers look up, bind and invalidate without
+// locks; control adds and removes under a mutex.
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "dataplane/base/result.h"
+#include "mmu/access.h"
+#include "mmu/quiescence.h"
+#include "mmu/window.h"
+
+namespace uroce {
+
+class WindowTable {
+ public:
+  WindowTable(Quiescence& quiescence, std::uint32_t first_index, std::uint32_t windows_max,
+              std::uint64_t seed);
+  ~WindowTable();
+  WindowTable(const WindowTable&) = delete;
+  WindowTable& operator=(const WindowTable&) = delete;
+
+  // Any thread but a worker. A window that is bound to nothing yet: its key. ENOMEM when all are
+  // taken.
+  Result<std::uint32_t> add(PdId pd, WindowType type);
+  // Unbinds and removes the window, whatever its tag is now, and waits until no worker can hold it.
+  // REQUIRES: there is one.
+  void remove(std::uint32_t key);
+  // Unbinds the window (by any key that it ever had) if it is of type 2 and bound to this queue
+  // pair, which is about to go.
+  void release_qp(std::uint32_t key, std::uint32_t qpn);
+  // Unbinds all that is bound to a region.
+  void release_region(const Region& region);
+
+  // Workers. nullptr: none with this index, whatever the tag.
+  [[nodiscard]] Window* find(std::uint32_t key) const {
+    const std::uint32_t index = (key >> kTagBits) - first_index_;
+    // Acquire: pairs with the release in add().
+    return index < slots_.size() ? slots_[index].load(std::memory_order_acquire) : nullptr;
+  }
+  // As KeyTable::check_remote, for keys of windows.
+  Access check(std::uint32_t key, const KeyUser& user, std::uint64_t* address, std::uint64_t length,
+               std::uint32_t rights, const Region** region) const;
+
+ private:
+  static constexpr std::uint32_t kTagBits = 8;
+
+  Quiescence& quiescence_;
+  std::uint32_t first_index_;
+  std::vector<std::atomic<Window*>> slots_;
+  std::mutex mutex_;  // guards what follows; workers never take it
+  std::vector<std::uint32_t> free_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace uroce
