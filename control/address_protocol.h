@@ -6,10 +6,9 @@
 
 namespace uroce::control {
 
-// Only root and the daemon's own user may.
-inline constexpr Command kChangeAddress = static_cast<Command>(1002);
-
 inline constexpr std::uint32_t kPrefixTextMax = 64;
+
+// kChangeAddress: only root and the daemon's own user may.
 struct ChangeAddressRequest {
   RequestHeader header;
   char device[kDeviceNameMax];  // empty: the first one

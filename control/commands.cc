@@ -60,7 +60,7 @@ constexpr CommandRule kRules[] = {
     {Command::kCmCommand, "rdma_cm command", sizeof(CmCommandRequest), true, 0, false, cm_command},
     {Command::kChooseNumbers, "choose numbers", sizeof(ChooseNumbersRequest), false, 0, true,
      choose_numbers},
-    {kChangeAddress, "change address", sizeof(ChangeAddressRequest), false, 0, false,
+    {Command::kChangeAddress, "change address", sizeof(ChangeAddressRequest), false, 0, false,
      change_address},
     {Command::kAllocMw, "allocate MW", sizeof(AllocMwRequest), false, 0, true, alloc_mw},
     {Command::kDeallocMw, "deallocate MW", kHandle, false, 0, true, dealloc_mw},

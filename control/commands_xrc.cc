@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "control/commands.h"
+#include "control/cq_protocol.h"
 #include "control/xrc.h"
 
 namespace uroce::control {

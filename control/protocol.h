@@ -53,16 +53,6 @@ enum class Command : std::uint32_t {
   kResolveGid,        // the Ethernet address of a GID (ibv_create_ah and friends)
   kOpenPaging = 100,  // the two sockets of paging_protocol.h, before the first on-demand region
   kAdviseMr,
-  kCmOpenChannel = 200,  // the connection manager, for librdmacm: cm_protocol.h
-  kCmCloseChannel,
-  kCmCommand,
-  kAllocMw = 300,  // records: memory_protocol.h
-  kDeallocMw,
-  kAllocNullMr,
-  kAllocDm,
-  kFreeDm,
-  kRegDmMr,
-  kOdpStatus = 1001,  // for the uroce tool: JSON, as kStatus
   kModifyCq = 150,
   kResizeCq,
   kImportPd,  // of the session whose ticket came with kOpenDevice
@@ -72,10 +62,22 @@ enum class Command : std::uint32_t {
   kDetachMulticast,
   kOpenXrcd = 170,
   kCloseXrcd,
-  kOpenQp,                // another session's XRC receiving queue pair
-  kStatus = 1000,         // for the uroce tool: JSON, in one or more replies (kReplyMore)
-  kChooseNumbers = 1002,  // for the console of a daemon that has one
-  kErrors = 1003,         // for the uroce tool: JSON, as kStatus
+  kOpenQp,               // another session's XRC receiving queue pair
+  kCmOpenChannel = 200,  // the connection manager, for librdmacm: cm_protocol.h
+  kCmCloseChannel,
+  kCmCommand,
+  kAllocMw = 300,  // records: memory_protocol.h
+  kDeallocMw,
+  kAllocNullMr,
+  kAllocDm,
+  kFreeDm,
+  kRegDmMr,
+  // For the uroce tool and the console. Reports are JSON, in one or more replies (kReplyMore).
+  kStatus = 1000,
+  kOdpStatus,
+  kChooseNumbers,
+  kErrors,
+  kChangeAddress,  // address_protocol.h
 };
 
 struct RequestHeader {

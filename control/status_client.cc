@@ -81,7 +81,7 @@ Status change_address(const std::string& socket, const std::string& device,
     }
   }
   request.add = add ? 1 : 0;
-  const auto reply = fetch(socket, kChangeAddress, request);
+  const auto reply = fetch(socket, Command::kChangeAddress, request);
   return reply ? ok() : Status(reply.error());
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "control/cq_protocol.h"
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"

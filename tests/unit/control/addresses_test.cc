@@ -19,7 +19,7 @@ class AddressesTest : public ::testing::Test {
     std::strcpy(request.device, device);
     request.add = add ? 1 : 0;
     Session session(rig.card, 99, peer);
-    session.receive(make_record(kChangeAddress, request));
+    session.receive(make_record(Command::kChangeAddress, request));
     ReplyHeader reply;
     std::memcpy(&reply, session.outbox().front().bytes.data(), sizeof(reply));
     return reply.error;

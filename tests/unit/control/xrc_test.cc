@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "control/cq_protocol.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
