@@ -45,6 +45,9 @@ struct Context {
   std::atomic<bool> death_announced;        // IBV_EVENT_DEVICE_FATAL was handed out
   Context* next;                            // of all open contexts (fork.cc)
   std::atomic<std::uint64_t> errors_shown;  // of the daemon's log; guards nothing
+  // As the daemon said it last, for a forked child, which has no session. base.context.mutex
+  control::QueryDeviceReply device;
+  bool device_known;
 };
 
 // A thread domain: the program's word that one thread at a time uses what it makes in it.

@@ -1,6 +1,7 @@
 // Questions about a device and its ports.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <ctime>
 
@@ -63,8 +64,23 @@ ibv_device_attr to_verbs(const control::DeviceAttributes& from) {
 }
 
 int ask_device(const char* call_name, ibv_context* context, control::QueryDeviceReply& reply) {
+  Context& self = *of(context);
   PlainRequest request{};
-  return of(context)->client.call(call_name, control::Command::kQueryDevice, request, reply);
+  // A child may still ask what its parent's device can do: that doesn't change.
+  int error = 0;
+  if (!self.client.forked()) {
+    error = self.client.call(call_name, control::Command::kQueryDevice, request, reply);
+  }
+  pthread_mutex_lock(&context->mutex);
+  if (self.client.forked()) {
+    error = self.device_known ? 0 : ENODEV;
+    reply = self.device;
+  } else if (error == 0) {
+    self.device = reply;
+    self.device_known = true;
+  }
+  pthread_mutex_unlock(&context->mutex);
+  return error;
 }
 
 int ask_port(ibv_context* context, std::uint32_t port, ibv_port_attr& attr) {

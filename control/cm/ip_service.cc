@@ -47,7 +47,7 @@ std::optional<IpHeader> parse_ip_header(std::span<const std::byte> private_data)
 PrivateData with_ip_header(const IpHeader& header, std::span<const std::byte> data) {
   ByteWriter writer;
   writer.u8(0);
-  writer.u8((header.ipv6 ? kIpv6 : kIpv4) << 4U);
+  writer.u8(static_cast<std::uint32_t>(header.ipv6 ? kIpv6 : kIpv4) << 4U);
   writer.u16(header.source_port);
   write_address(writer, header.source, header.ipv6);
   write_address(writer, header.destination, header.ipv6);
