@@ -80,6 +80,8 @@ def not_on_the_wire(script):
     for line in script.lines:
         if line.verb not in _KNOWN:
             return f"the console has nothing for `{line.verb}`"
+        if line.verb == "qp" and line.get("type", "RC") not in ("RC", "UC", "UD"):
+            return f"the console makes no queue pair of type {line.get('type')}"
         names = line.words[1:] if line.verb in ("region", "recv", ">", "<", "memory") else line.words
         for name, _ in names:
             if name not in _KNOWN[line.verb] and line.verb not in ("remove", "event", "state", "modify"):
@@ -151,15 +153,16 @@ class Player:
     def _packet(self, line):
         psn = line.number_of("psn")
         payload = pattern(line.number_of("seed", psn), line.number_of("payload"))
-        fields = {name: line.number_of(name) for name in ("imm", "invalidate", "compare", "swap", "add")}
+        fields = {name: line.number_of(name) for name in ("imm", "compare", "swap", "add")}
         if line.has("at"):
             _, memory, offset, length = self._place(line.get("at"))
             fields.update(address=memory.iova + offset, rkey=memory.key, length=length)
         if line.has("rkey"):
             rkey = line.get("rkey")
             fields["rkey"] = self.regions[rkey].key if rkey in self.regions else int(rkey, 0)
-        if line.has("invalidate") and line.get("invalidate") in self.regions:
-            fields["invalidate"] = self.regions[line.get("invalidate")].key
+        if line.has("invalidate"):
+            invalidate = line.get("invalidate")
+            fields["invalidate"] = self.regions[invalidate].key if invalidate in self.regions else int(invalidate, 0)
         fields["qkey"] = line.number_of("qkey", _QKEY)
         fields["source_qp"] = line.number_of("src_qp", PEER_QPN)
         if line.has("pkey"):

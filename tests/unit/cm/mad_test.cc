@@ -155,7 +155,7 @@ TEST_F(MadTest, WhatIsntAMessageSaysWhy) {
     return fault;
   };
   EXPECT_EQ(fault_of(std::span(right).first(255)), MadFault::kLength);
-  for (const std::size_t offset : {0, 1, 2, 3}) {
+  for (const std::size_t offset : {0U, 1U, 2U, 3U}) {
     Mad wrong = right;
     wrong[offset] = std::byte{0x55};
     EXPECT_EQ(fault_of(wrong), MadFault::kHeader);
