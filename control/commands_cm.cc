@@ -55,7 +55,9 @@ Result<Outcome> cm_command(Session& session, Request& request, Reply* reply) {
   CmCommandReply answer{};
   UROCE_CHECK(call.output.size() <= sizeof(answer.output));
   answer.output_length = static_cast<std::uint32_t>(call.output.size());
-  std::memcpy(answer.output, call.output.data(), call.output.size());
+  if (!call.output.empty()) {
+    std::memcpy(answer.output, call.output.data(), call.output.size());
+  }
   answer.drained |= channel->settle() ? kCmDrainedChannel : 0U;
   if (other != nullptr && other != channel) {
     answer.drained |= other->settle() ? kCmDrainedOther : 0U;

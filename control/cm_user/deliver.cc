@@ -27,7 +27,9 @@ rdma_ucm_event_resp record_of(const Id& id, EventNumber event, int status) {
 template <typename Parameters>
 void copy_private(std::span<const std::byte> data, Parameters* to) {
   const std::size_t length = std::min(data.size(), sizeof(to->private_data) - 1);
-  std::memcpy(to->private_data, data.data(), length);
+  if (length != 0) {
+    std::memcpy(to->private_data, data.data(), length);
+  }
   to->private_data_len = static_cast<std::uint8_t>(length);
 }
 

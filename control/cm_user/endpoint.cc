@@ -17,7 +17,9 @@ constexpr std::size_t kIpv4Offset = 12;  // of the four bytes in an IPv4-mapped 
 template <typename Address>
 Address load(std::span<const std::byte> bytes) {
   Address address{};
-  std::memcpy(&address, bytes.data(), std::min(sizeof(address), bytes.size()));
+  if (!bytes.empty()) {
+    std::memcpy(&address, bytes.data(), std::min(sizeof(address), bytes.size()));
+  }
   return address;
 }
 
