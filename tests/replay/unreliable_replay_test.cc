@@ -102,7 +102,7 @@ class UnreliableReplay : public testing::TestWithParam<std::string> {
     const bool write = info.operation == Operation::kWrite;
     const std::uint32_t front = datagrams_ ? kGrhLength : 0;
     const Bytes& where = write ? written_ : receive_;
-    EXPECT_EQ(std::memcmp(where.data() + front, message_.data(), message_.size()), 0);
+    EXPECT_TRUE(std::equal(message_.begin(), message_.end(), where.begin() + front));
     const auto cqe = rig_->receive_completions.poll();
     if (write && !info.has(Extension::kImmediate)) {
       EXPECT_FALSE(cqe);
