@@ -36,8 +36,9 @@ inline constexpr std::size_t kUserQueueBytesMax = std::size_t{16} << 30U;
 // Of one session.
 inline constexpr std::uint32_t kSessionQpsMax =
     kQpsMax < abi::kDoorbellSlots ? kQpsMax : abi::kDoorbellSlots;
-inline constexpr std::uint32_t kRegionPiecesMax = 65'536;    // over all records of one kRegMr
-inline constexpr std::uint32_t kRegionDescriptorsMax = 256;  // over all records of one kRegMr
+inline constexpr std::uint32_t kSessionDeviceMemoriesMax = 4'096;  // with those it imported
+inline constexpr std::uint32_t kRegionPiecesMax = 65'536;          // over all records of one kRegMr
+inline constexpr std::uint32_t kRegionDescriptorsMax = 256;        // over all records of one kRegMr
 
 // Bytes from one worker's status to the next: programs map whole pages.
 inline constexpr std::uint64_t kStatusStride = 4096;

@@ -68,6 +68,7 @@ constexpr CommandRule kRules[] = {
      alloc_null_mr},
     {Command::kAllocDm, "allocate DM", sizeof(AllocDmRequest), false, 0, true, alloc_dm},
     {Command::kFreeDm, "free DM", kHandle, false, 0, true, free_dm},
+    {Command::kImportDm, "import DM", kHandle, false, 0, true, import_dm},
     {Command::kRegDmMr, "register DM MR", sizeof(RegDmMrRequest), false, 0, true, reg_dm_mr},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
 };

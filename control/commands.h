@@ -44,6 +44,7 @@ Result<Outcome> dereg_mr(Session& session, Request& request, Reply* reply);
 // Regions of other memory than the program's (commands_device_memory.cc)
 Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply);
 Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply);
+Result<Outcome> import_dm(Session& session, Request& request, Reply* reply);
 Result<Outcome> free_dm(Session& session, Request& request, Reply* reply);
 Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply);
 
@@ -120,6 +121,8 @@ void remove_pd(Session& session, std::uint32_t handle);
 
 // Whether a region can have these rights.
 Status check_rights(std::uint32_t access);
+// The session that lent its ticket to this one.
+Result<const Session*> exporter_of(const Session& session);
 // Publishes a region and answers with its handle and keys.
 Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
                                    ProtectionDomain& pd, DeviceMemory* dm, Reply* reply);

@@ -5,12 +5,21 @@
 #include <limits>
 
 #include "control/commands.h"
+#include "control/import_protocol.h"
 #include "control/memory_protocol.h"
 
 namespace uroce::control {
 namespace {
 
 constexpr std::uint32_t kPageBits = 12;  // what a mapping is aligned to
+
+Status room_for_another(const Session& session) {
+  if (session.device_memories.count() >= kSessionDeviceMemoriesMax) {
+    return Error{ENOMEM, "the program has all " + std::to_string(kSessionDeviceMemoriesMax) +
+                             " device memories that it may have"};
+  }
+  return ok();
+}
 
 }  // namespace
 
@@ -36,6 +45,9 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   if (body.length == 0 || body.log_align > kPageBits) {
     return Error{EINVAL, "device memory has at least 1 byte, and an alignment of at most 4096"};
   }
+  if (Status room = room_for_another(session); !room) {
+    return room.error();
+  }
   if (body.length > kDeviceMemoryMax - used) {
     return Error{ENOMEM, std::to_string(used) + " of the " + std::to_string(kDeviceMemoryMax) +
                              " bytes of device memory are taken; there is no room for " +
@@ -49,12 +61,43 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   if (!descriptor) {
     return descriptor.error();
   }
-  used += body.length;
   auto dm = std::make_unique<DeviceMemory>();
   dm->memory = std::make_shared<SharedMemory>(std::move(*memory));
   dm->length = body.length;
+  used += body.length;
+  dm->charge = {&used, [length = body.length](std::uint64_t* total) { *total -= length; }};
   reply->descriptors.push_back(std::move(*descriptor));
   reply->set_handle(session.device_memories.add(std::move(dm)));
+  return Outcome::kReply;
+}
+
+// The same memory under a handle of this session. It lives, and counts, as long as anybody has it.
+Result<Outcome> import_dm(Session& session, Request& request, Reply* reply) {
+  const auto exporter = exporter_of(session);
+  if (!exporter) {
+    return exporter.error();
+  }
+  const std::uint32_t handle = request.as<HandleRequest>().handle;
+  const DeviceMemory* theirs = (*exporter)->device_memories.find(handle);
+  if (theirs == nullptr) {
+    return no_such("device memory", handle);
+  }
+  if (Status room = room_for_another(session); !room) {
+    return room.error();
+  }
+  auto descriptor = theirs->memory->copy_descriptor();
+  if (!descriptor) {
+    return descriptor.error();
+  }
+  auto ours = std::make_unique<DeviceMemory>();
+  ours->memory = theirs->memory;
+  ours->length = theirs->length;
+  ours->charge = theirs->charge;
+  ImportDmReply answer{};
+  answer.length = ours->length;
+  answer.handle = session.device_memories.add(std::move(ours));
+  reply->set(answer);
+  reply->descriptors.push_back(std::move(*descriptor));
   return Outcome::kReply;
 }
 
@@ -71,9 +114,7 @@ Result<Outcome> free_dm(Session& session, Request& request, Reply* /*reply*/) {
   return Outcome::kReply;
 }
 
-void remove_dm(Session& session, std::uint32_t handle) {
-  session.card().totals.device_memory -= session.device_memories.remove(handle)->length;
-}
+void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
 
 Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<RegDmMrRequest>();

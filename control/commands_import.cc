@@ -1,4 +1,5 @@
-// What a program may use of another session: protection domains and memory regions, by way of a
+// What a program may use of another session: protection domains and memory regions (and device
+// memory: commands_device_memory.cc), by way of a
 // ticket (protocol.h) that came with kOpenDevice. The exporter keeps what it lent; when its session
 // ends, its regions are gone, and work that names them fails.
 
@@ -8,7 +9,6 @@
 #include "control/import_protocol.h"
 
 namespace uroce::control {
-namespace {
 
 Result<const Session*> exporter_of(const Session& session) {
   if (!session.exporter) {
@@ -21,8 +21,6 @@ Result<const Session*> exporter_of(const Session& session) {
   }
   return static_cast<const Session*>(found->second);
 }
-
-}  // namespace
 
 // The same protection domain under a handle of this session.
 Result<Outcome> import_pd(Session& session, Request& request, Reply* reply) {

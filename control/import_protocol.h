@@ -21,4 +21,12 @@ struct ImportMrReply {
   std::uint32_t lkey, rkey;
 };
 
+// kImportDm: a HandleRequest with the exporter's handle. Answered as kAllocDm, and by the length.
+struct ImportDmReply {
+  ReplyHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+  std::uint64_t length;
+};
+
 }  // namespace uroce::control

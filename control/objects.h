@@ -30,6 +30,7 @@ struct DeviceMemory {
   std::shared_ptr<SharedMemory> memory;  // regions keep it too
   std::uint64_t length = 0;
   std::uint32_t users = 0;
+  std::shared_ptr<const void> charge;  // gives the card its bytes back with the last handle
 };
 
 struct MemoryRegion {

@@ -72,6 +72,7 @@ enum class Command : std::uint32_t {
   kAllocDm,
   kFreeDm,
   kRegDmMr,
+  kImportDm,  // import_protocol.h
   // For the uroce tool and the console. Reports are JSON, in one or more replies (kReplyMore).
   kStatus = 1000,
   kOdpStatus,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "control/import_protocol.h"
 #include "control/memory_protocol.h"
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
@@ -73,6 +74,22 @@ Client* session_of(Dm& dm, ibv_context* context) {
   return error == 0 ? &dm.session : nullptr;
 }
 
+// Maps what the daemon has handed over. 0 or an errno value; then the daemon has it back.
+int take_over(Dm& dm, ibv_context* context, std::uint32_t handle, std::uint64_t length,
+              const Descriptors& received) {
+  const int error = dm.memory.map(received.peek(0), length, PROT_READ | PROT_WRITE);
+  if (error != 0) {
+    destroy_handle("ibv_alloc_dm", context, control::Command::kFreeDm, handle);
+    return error;
+  }
+  dm.base.context = context;
+  dm.base.memcpy_to_dm = memcpy_to_dm;
+  dm.base.memcpy_from_dm = memcpy_from_dm;
+  dm.base.handle = handle;
+  dm.length = length;
+  return 0;
+}
+
 int allocate(Dm& dm, ibv_context* context, const ibv_alloc_dm_attr& attr) {
   Client* client = session_of(dm, context);
   if (client == nullptr) {
@@ -87,17 +104,7 @@ int allocate(Dm& dm, ibv_context* context, const ibv_alloc_dm_attr& attr) {
   if (error != 0) {
     return error;
   }
-  error = dm.memory.map(received.peek(0), attr.length, PROT_READ | PROT_WRITE);
-  if (error != 0) {
-    destroy_handle("ibv_alloc_dm", context, control::Command::kFreeDm, reply.handle);
-    return error;
-  }
-  dm.base.context = context;
-  dm.base.memcpy_to_dm = memcpy_to_dm;
-  dm.base.memcpy_from_dm = memcpy_from_dm;
-  dm.base.handle = reply.handle;
-  dm.length = attr.length;
-  return 0;
+  return take_over(dm, context, reply.handle, attr.length, received);
 }
 
 // A region that the daemon makes by itself. nullptr with errno.
@@ -180,3 +187,32 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 }
 
 }  // namespace uroce::shim
+
+using namespace uroce::shim;
+
+extern "C" {
+
+ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
+  auto* dm = make<Dm>();
+  if (dm == nullptr) {
+    return nullptr;
+  }
+  uroce::control::HandleRequest request{};
+  request.handle = handle;
+  uroce::control::ImportDmReply reply{};
+  Descriptors received;
+  int error = uroce::shim::of(context)->client.call(
+      "ibv_import_dm", uroce::control::Command::kImportDm, request, reply, &received);
+  if (error == 0) {
+    error = take_over(*dm, context, reply.handle, reply.length, received);
+  }
+  if (error != 0) {
+    delete dm;
+    errno = error;
+    return nullptr;
+  }
+  return &dm->base;
+}
+
+void ibv_unimport_dm(ibv_dm* dm) { free_dm(dm); }
+}

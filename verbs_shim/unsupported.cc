@@ -8,15 +8,6 @@ using uroce::shim::refuse;
 
 extern "C" {
 
-ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
-  (void)context;
-  (void)handle;
-  refuse("ibv_import_dm", EOPNOTSUPP, "importing isn't there yet");
-  return nullptr;
-}
-
-void ibv_unimport_dm(ibv_dm* dm) { (void)dm; }
-
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int descriptor,
                           int access) {
   (void)pd;

@@ -45,11 +45,11 @@ class IntegrityByWindows(IntegrityCase):
         self.run_windows(self.wire("loopback"))
 
     def test_windows_shared_memory_faults(self):
-        self.run_windows(self.wire("shared_memory", "--faults", FAULTS))
+        self.run_windows(self.wire("shared_memory", "--faults", FAULTS), operations=4_000)
 
-    def run_windows(self, wire):
+    def run_windows(self, wire, operations=20_000):
         # The side that leads says so; the other one follows.
-        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", 20_000, "--windows", shape=_SHAPE)
+        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, "--windows", shape=_SHAPE)
         self.assertIn(" operations, 0 errors", out)
 
 

@@ -1,6 +1,7 @@
 // Who may import what from another session.
 
 #include "control/import_protocol.h"
+#include "control/memory_protocol.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -76,6 +77,52 @@ TEST_F(ImportTest, WhenTheExporterIsGoneNothingCanBeImported) {
   ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
   exporter.reset();
   EXPECT_EQ(importer.ask_about(Command::kImportPd, pd).header.error, ENODEV);
+}
+
+class ImportedDeviceMemory : public ImportTest {
+ protected:
+  ImportedDeviceMemory() {
+    AllocDmRequest request{};
+    request.length = kLength;
+    theirs = exporter->ask(Command::kAllocDm, request).as<HandleReply>().handle;
+    EXPECT_EQ(open_with(exporter->session.ticket()).header.error, 0);
+  }
+  static constexpr std::uint64_t kLength = 4096;
+  std::uint32_t theirs = 0;
+};
+
+TEST_F(ImportedDeviceMemory, IsTheSameMemoryUnderAHandleOfOurs) {
+  const Answer answer = importer.ask_about(Command::kImportDm, theirs);
+  ASSERT_EQ(answer.header.error, 0) << answer.message();
+  EXPECT_EQ(answer.as<ImportDmReply>().length, kLength);
+  EXPECT_EQ(answer.record.descriptors.size(), 1U);
+  const DeviceMemory* ours =
+      importer.session.device_memories.find(answer.as<ImportDmReply>().handle);
+  EXPECT_EQ(ours->memory, exporter->session.device_memories.find(theirs)->memory);
+  EXPECT_EQ(rig.card.totals.device_memory, kLength) << "counted once";
+}
+
+TEST_F(ImportedDeviceMemory, OutlivesItsExporter) {
+  const auto ours = importer.ask_about(Command::kImportDm, theirs).as<ImportDmReply>().handle;
+  exporter.reset();
+  EXPECT_NE(importer.session.device_memories.find(ours)->memory->data(), nullptr);
+  EXPECT_EQ(rig.card.totals.device_memory, kLength) << "somebody still has it";
+  EXPECT_EQ(importer.ask_about(Command::kFreeDm, ours).header.error, 0);
+  EXPECT_EQ(rig.card.totals.device_memory, 0U);
+}
+
+TEST_F(ImportedDeviceMemory, CountsAgainstTheProgramsLimit) {
+  std::uint32_t imported = 0;
+  Answer answer = importer.ask_about(Command::kImportDm, theirs);
+  for (; answer.header.error == 0; ++imported) {
+    answer = importer.ask_about(Command::kImportDm, theirs);
+  }
+  EXPECT_EQ(imported, kSessionDeviceMemoriesMax);
+  EXPECT_EQ(answer.header.error, ENOMEM);
+}
+
+TEST_F(ImportedDeviceMemory, UnknownOnesAreRefused) {
+  EXPECT_EQ(importer.ask_about(Command::kImportDm, 4711).header.error, EINVAL);
 }
 
 }  // namespace
