@@ -65,7 +65,7 @@ Result<MemoryDescription> Describer::run() {
                                            "flags need"
                                          : " is mapped without PROT_READ")};
     }
-    const std::uint64_t end = std::min(same_kind_until(area, at), end_);
+    const std::uint64_t end = same_kind_until(area, at, end_);
     describe(area, at, end);
     at = end;
   }

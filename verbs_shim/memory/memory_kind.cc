@@ -1,15 +1,20 @@
 #include "verbs_shim/memory/memory_kind.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
+
+#include "dataplane/base/unique_fd.h"
 
 namespace uroce::shim {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
 
 // The main thread's control block lies somewhere in private memory; those of others lie in their
 // stacks. The kernel writes there when it switches threads, and ends the program where it can't,
@@ -35,7 +40,6 @@ __attribute__((constructor)) void find_main_thread() {
 // stand. Those of other threads have a guard below them; so have the heaps of malloc's threads
 // sometimes, when they lie side by side, but those begin at a multiple of their greatest size.
 bool is_stack(const MappedArea& area, MemoryMap& map) {
-  constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (area.name() == "[stack]" || (here >= area.start && here < area.end)) {
     return true;
@@ -46,15 +50,41 @@ bool is_stack(const MappedArea& area, MemoryMap& map) {
          below.protection == PROT_NONE && below.inode == 0;
 }
 
+// Whether the page is the first of a heap that malloc made for a thread, with the arena's state in
+// it. In a fork's child libc resets all arenas before it calls anybody's handler, so while the page
+// is still the parent's. Such a heap begins with a pointer to the state, which lies right behind.
+// REQUIRES: `page` lies in the area.
+bool has_arena_state(const MappedArea& area, std::uint64_t page) {
+  if (page % kThreadHeap != 0 || area.shared || area.inode != 0) {
+    return false;
+  }
+  // Not by its address, which the program may be unmapping.
+  const UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  std::uint64_t state = page;
+  const bool known = ::pread(memory.get(), &state, sizeof(state), static_cast<off_t>(page)) ==
+                     static_cast<ssize_t>(sizeof(state));
+  return known && state > page && state < page + kPage;
+}
+
 }  // namespace
 
-std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first) {
-  for (const std::uint64_t border : {main_thread_block.start, main_thread_block.end}) {
-    if (border > first && border < area.end) {
-      return border;
+std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  end = std::min(end, area.end);
+  for (const std::uint64_t border : {main_thread_block.end, main_thread_block.start}) {
+    if (border > first && border < end) {
+      end = border;
     }
   }
-  return area.end;
+  if (has_arena_state(area, first)) {
+    return std::min(end, first + kPage);
+  }
+  for (std::uint64_t page = first / kThreadHeap * kThreadHeap + kThreadHeap; page < end;
+       page += kThreadHeap) {
+    if (has_arena_state(area, page)) {
+      return page;
+    }
+  }
+  return end;
 }
 
 MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map) {
@@ -68,8 +98,9 @@ MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map) 
   const bool plain = area.inode == 0 && area.page_size == kPage &&
                      (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
   const bool block = first >= main_thread_block.start && first < main_thread_block.end;
-  return huge || (plain && !block && !is_stack(area, map)) ? MemoryKind::kPrivate
-                                                           : MemoryKind::kOther;
+  return huge || (plain && !block && !is_stack(area, map) && !has_arena_state(area, first))
+             ? MemoryKind::kPrivate
+             : MemoryKind::kOther;
 }
 
 }  // namespace uroce::shim

@@ -55,7 +55,7 @@ void RangeSharer::look(SharingState& state, std::uint64_t start, std::uint64_t e
       return;
     }
     const std::uint64_t first = std::max(at, area_.start);
-    at = std::min(end, same_kind_until(area_, first));
+    at = same_kind_until(area_, first, end);
     if (rights_of(area_) != 0 && !describe(state, first, at)) {
       answer_->end = first;
       return;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "tests/unit/shim_memory/stand_in.h"
@@ -214,6 +215,48 @@ TEST(Life, ForksWhileOthersRegister) {
   }
   stop = true;
   registers.join();
+}
+
+// What malloc keeps at the head of a thread's heap is reset by libc in a fork's child, before any
+// handler is called there.
+TEST(Life, ForksSpareTheMallocOfOtherThreads) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer's malloc has no such heaps";
+#endif
+  constexpr std::uint64_t kThreadHeap = 64 << 20;
+  const int failed = in_child([] {
+    std::promise<void*> allocated;
+    std::promise<void> forked;
+    std::thread other([&] {
+      void* const mine = std::malloc(64);
+      allocated.set_value(mine);
+      forked.get_future().wait();
+      std::free(mine);  // and, as it ends, its part in the arena
+    });
+    const std::uint64_t heap = number_of(allocated.get_future().get()) / kThreadHeap * kThreadHeap;
+    const auto description = shim::describe_memory(heap, 8 * kPage, kWriting);
+    const bool head_only = description && description->pieces.size() == 2 &&
+                           description->pieces[0].kind == abi::PieceKind::kRemote &&
+                           description->pieces[0].length == kPage &&
+                           description->pieces[1].kind == abi::PieceKind::kArena;
+    const int grandchild = in_child([] { return 0; });
+    forked.set_value();
+    other.join();
+    return grandchild != 0 ? 1 : head_only ? 0 : 2;
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+// A program's own memory at such a place is like any other.
+TEST(Life, MemoryAtMultiplesOfAHeapIsConverted) {
+  constexpr std::uint64_t kThreadHeap = 64 << 20;
+  std::uint64_t* const memory = map(3 * kThreadHeap);
+  const auto description = shim::describe_memory(number_of(memory), 3 * kThreadHeap, kWriting);
+  ASSERT_TRUE(description);
+  ASSERT_EQ(description->pieces.size(), 1U);
+  EXPECT_EQ(description->pieces[0].kind, abi::PieceKind::kArena);
+  shim::release_memory(number_of(memory), 3 * kThreadHeap, kWriting);
+  ::munmap(memory, 3 * kThreadHeap);
 }
 
 TEST(Life, RefusesAsAKernelDoes) {
