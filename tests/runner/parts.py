@@ -53,7 +53,7 @@ def unit(options):
 
 
 def asan(options):
-    """The same under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    """The same, built by clang, under AddressSanitizer and UndefinedBehaviorSanitizer."""
     build, tests, cases = _prepared("build-asan", options, lambda suites: suites & set(_SUITES))
     return cases + run_programs(build, tests, options.jobs, sanitized=True)
 
@@ -66,12 +66,14 @@ def tsan(options):
 
 def fuzz(options):
     """Builds all with clang, then runs each fuzzer under ASan and UBSan, two at a time."""
-    build = Build("build-fuzz")
+    build = Build("build-asan")
     for case in (build.configure(), build.make([], options.jobs)):
         if case.outcome == "failed":
             return [case]
     fuzzers = [target["filename"][0] for target in build.introspect("targets")
                if target["name"].endswith("_fuzzer")]
+    if not fuzzers:
+        return [Case("fuzzers", "failed", 0, f"{build.folder} was configured without them: remove it")]
     seconds = _FUZZ_SECONDS_LONG if options.long else _FUZZ_SECONDS
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
         return [case, *pool.map(lambda fuzzer: _fuzz_one(build, fuzzer, seconds), fuzzers)]

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/link_port.h"
@@ -71,11 +72,11 @@ TEST(Ring, HoldsWhatItSaysInOrder) {
 
 TEST(Ring, SeveralProducersLoseNothing) {
   constexpr std::uintptr_t kEach = 20'000;
+  std::vector<char> numbers(1 + 2 * kEach);  // an element's place is its number
   Ring<char> ring(64, Producers::kSeveral);
-  auto produce = [&ring](std::uintptr_t first) {
+  auto produce = [&](std::uintptr_t first) {
     for (std::uintptr_t i = 0; i < kEach; ++i) {
-      char* element = nullptr;
-      element += first + i;
+      char* element = &numbers[first + i];
       while (ring.enqueue(&element, 1) == 0) {
         std::this_thread::yield();
       }
@@ -87,7 +88,7 @@ TEST(Ring, SeveralProducersLoseNothing) {
   for (std::uintptr_t count = 0; count < 2 * kEach;) {
     char* element = nullptr;
     if (ring.dequeue(&element, 1) == 1) {
-      sum += reinterpret_cast<std::uintptr_t>(element);
+      sum += static_cast<std::uintptr_t>(element - numbers.data());
       ++count;
     } else {
       std::this_thread::yield();

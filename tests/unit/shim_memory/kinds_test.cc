@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dataplane/base/unique_fd.h"
 #include "tests/unit/shim_memory/stand_in.h"
 
 namespace uroce::test {
@@ -37,31 +39,29 @@ bool copying() {
   return chosen != nullptr && std::string_view(chosen) == "copy";
 }
 
-// Raises the number of the machine's huge pages as long as it lives, where that is allowed.
+// Raises the number of the machine's huge pages as long as it lives, where that is allowed. Others
+// who do the same wait for it.
 class HugePages {
  public:
-  explicit HugePages(int count) {
-    if (std::FILE* file = std::fopen(kPath, "re")) {
-      if (std::fscanf(file, "%d", &before_) != 1) {
-        before_ = -1;
-      }
-      std::fclose(file);
+  explicit HugePages(int count) : file_(::open("/proc/sys/vm/nr_hugepages", O_RDWR | O_CLOEXEC)) {
+    char text[32] = {};
+    if (file_.valid() && ::flock(file_.get(), LOCK_EX) == 0 &&
+        ::pread(file_.get(), text, sizeof(text) - 1, 0) > 0) {
+      before_ = std::atoi(text);
+      set(before_ + count);
     }
-    set(before_ + count);
   }
-  ~HugePages() { set(before_); }
+  ~HugePages() {
+    if (before_ >= 0) {
+      set(before_);
+    }
+  }
   HugePages(const HugePages&) = delete;
   HugePages& operator=(const HugePages&) = delete;
 
  private:
-  static constexpr const char* kPath = "/proc/sys/vm/nr_hugepages";
-  void set(int count) const {
-    std::FILE* const file = before_ < 0 ? nullptr : std::fopen(kPath, "we");
-    if (file != nullptr) {
-      std::fprintf(file, "%d", count);
-      std::fclose(file);
-    }
-  }
+  void set(int count) const { ::dprintf(file_.get(), "%d", count); }
+  UniqueFd file_;
   int before_ = -1;
 };
 
