@@ -35,7 +35,8 @@ struct AddressCommand {
         del(all->add_subcommand("del", "del ADDRESS: the port has it no more.")) {
     all->add_option("--device", device, "the device (the first one)");
     all->require_subcommand(0, 1);
-    add->add_option("address", prefix, "like 10.0.0.2/24 or fd00::2/64")->required();
+    add->add_option("address", prefix, "like 10.0.0.2/24, fd00::2/64, or 10.0.0.2/24@5 in VLAN 5")
+        ->required();
     del->add_option("address", prefix, "the address")->required();
   }
   [[nodiscard]] int run() const {

@@ -54,7 +54,11 @@ Result<std::optional<Path>> make_path(Device& device, const AddressRecord& addre
   path.tos = address.traffic_class;
   path.hop_limit = address.hop_limit > 1 ? address.hop_limit : kHopLimitDefault;
   path.udp_source_port = udp_source_port(path.flow_label, qpn, remote_qpn);
-  const auto resolution = device.resolve(path.destination_gid, now, &path.destination_mac);
+  const IpPrefix* own = device.gids().entry_of(path.destination_gid);
+  // What we send to ourselves must be found there, whatever it comes from.
+  path.vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
+  const auto resolution =
+      device.resolve({path.destination_gid, path.vlan}, now, &path.destination_mac);
   if (!resolution) {
     return resolution.error();
   }

@@ -53,12 +53,15 @@ std::optional<Arp> parse_arp(const EthernetFrame& frame) {
   return arp;
 }
 
-FrameBytes build_arp_request(const EtherAddress& mac, const Gid& sender, const Gid& target) {
+FrameBytes build_arp_request(const EtherAddress& mac, const LinkAddress& sender,
+                             const Gid& target) {
   ByteWriter writer;
-  write_ethernet(&writer, kBroadcast, mac, 0, kTypeArp);
-  write_arp(
-      &writer,
-      {.request = true, .sender_mac = mac, .sender = sender, .target_mac = {}, .target = target});
+  write_ethernet(&writer, kBroadcast, mac, sender.vlan, kTypeArp);
+  write_arp(&writer, {.request = true,
+                      .sender_mac = mac,
+                      .sender = sender.gid,
+                      .target_mac = {},
+                      .target = target});
   return writer.take();
 }
 

@@ -87,8 +87,8 @@ void Card::add_device(std::uint16_t port_index, Port& port, std::vector<IpPrefix
                                          [this, port_index](std::span<const std::byte> frame) {
                                            engine_.send_frame(port_index, frame);
                                          });
-  for (const Gid& gid : device.gids().addresses()) {
-    if (const std::uint32_t netdev = interface_with(gid); netdev != 0) {
+  for (const LinkAddress& address : device.gids().addresses()) {
+    if (const std::uint32_t netdev = interface_with(address.gid); netdev != 0) {
       device.set_netdev_index(netdev);
       break;
     }

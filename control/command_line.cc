@@ -87,7 +87,7 @@ void Parser::add_port_flags() {
   const auto port_target = [this] { return port(); };
   add("--port", "PORT", "loopback, a PCI address, or a DPDK vdev string; repeat for more ports",
       [this](const std::string& text) { return begin_port(text); });
-  add("--ip", "ADDRESS/N", "an IPv4 or IPv6 address of the port; repeat for more",
+  add("--ip", "ADDRESS/N", "an IPv4 or IPv6 address of the port, @VLAN behind it; repeat for more",
       [this](const std::string& text) { return value::add_address(text, port()); });
   add("--route", "NET/N=GATEWAY", "send packets for this network to a router; repeat for more",
       [this](const std::string& text) { return value::add_route(text, port()); });

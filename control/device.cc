@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -143,7 +144,9 @@ void Device::fill_gid(std::uint32_t index, QueryGidReply* reply) const {
   }
 }
 
-Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddress* mac) {
+Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
+                                           EtherAddress* mac) {
+  const Gid& gid = address.gid;
   if (is_multicast(gid)) {
     *mac = multicast_mac(gid);
     return Resolution::kDone;
@@ -152,9 +155,10 @@ Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddres
     *mac = mac_;
     return Resolution::kDone;
   }
-  const std::optional<Gid> hop = next_hop(gid);
+  const std::optional<LinkAddress> hop = next_hop(address);
   if (!hop) {
-    return Error{ENETUNREACH, to_string(gid) + " isn't in a subnet of " + name_ +
+    const std::string where = address.vlan != 0 ? " in VLAN " + std::to_string(address.vlan) : "";
+    return Error{ENETUNREACH, to_string(gid) + " isn't in a subnet of " + name_ + where +
                                   "; give it one with --ip, or a router with --route"};
   }
   switch (neighbours_.resolve(*hop, now, mac)) {
@@ -163,7 +167,7 @@ Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddres
     case Neighbours::Answer::kPending:
       return Resolution::kPending;
     case Neighbours::Answer::kUnreachable:
-      return Error{EHOSTUNREACH, to_string(*hop) + " doesn't answer on the link of " + name_};
+      return Error{EHOSTUNREACH, to_string(hop->gid) + " doesn't answer on the link of " + name_};
     case Neighbours::Answer::kFull:
       break;
   }
@@ -172,8 +176,8 @@ Result<Device::Resolution> Device::resolve(const Gid& gid, Time now, EtherAddres
 
 bool Device::on_time(Time now) {
   bool settled = false;
-  for (const Gid& gid : neighbours_.due(now, &settled)) {
-    ask(gid);
+  for (const LinkAddress& address : neighbours_.due(now, &settled)) {
+    ask(address);
   }
   return settled;
 }
@@ -191,20 +195,22 @@ Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
   }
   if (const auto query = parse_group_query(*frame)) {
     for (const Gid& group : groups_.asked_for(*query)) {
-      report_group(group, true);
+      report_group(group, true, frame->vlan_id());
     }
     return {};
   }
-  if (const auto reply =
-          answer_echo(*frame, mac_, [this](const Gid& gid) { return gids_.owns(gid); })) {
+  if (const auto reply = answer_echo(*frame, mac_, [this, vlan = frame->vlan_id()](const Gid& gid) {
+        return gids_.owns({gid, vlan});
+      })) {
     send_(*reply);
   }
   return {};
 }
 
 Device::Heard Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
-  const bool for_us = gids_.owns(arp.target);
-  Heard heard = hear(arp.sender, arp.sender_mac, for_us, now);
+  const std::uint16_t vlan = frame.vlan_id();
+  const bool for_us = gids_.owns({arp.target, vlan});
+  Heard heard = hear({arp.sender, vlan}, arp.sender_mac, for_us, now);
   if (arp.request && for_us) {
     send_(build_arp_reply(frame, arp, mac_));
   }
@@ -213,60 +219,83 @@ Device::Heard Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time no
 
 Device::Heard Device::on_neighbour_message(const EthernetFrame& frame,
                                            const NeighbourMessage& message, Time now) {
+  const std::uint16_t vlan = frame.vlan_id();
   if (!message.solicitation) {
-    return hear(message.target, message.link_address.value_or(frame.source), false, now);
+    return hear({message.target, vlan}, message.link_address.value_or(frame.source), false, now);
   }
-  if (!gids_.owns(message.target)) {
+  if (!gids_.owns({message.target, vlan})) {
     return {};
   }
   send_(build_advertisement(frame, message, mac_));
-  return message.link_address ? hear(message.source, *message.link_address, true, now) : Heard{};
+  return message.link_address ? hear({message.source, vlan}, *message.link_address, true, now)
+                              : Heard{};
 }
 
-// Somebody says that `gid` is at `mac`.
-Device::Heard Device::hear(const Gid& gid, const EtherAddress& mac, bool for_us, Time now) {
+// Somebody says that `address` is at `mac`.
+Device::Heard Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us,
+                           Time now) {
+  const Gid& gid = address.gid;
   const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
   if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || gids_.owns(gid) ||
-      !gids_.on_link(gid)) {
+      !gids_.on_link(address)) {
     return {};
   }
-  return {.settled = neighbours_.learn(gid, mac, now, for_us), .sender = Neighbour{gid, mac}};
+  return {.settled = neighbours_.learn(address, mac, now, for_us),
+          .sender = Neighbour{address, mac}};
 }
 
-// In the name of the first of our addresses that is in the same subnet.
-void Device::ask(const Gid& gid) {
+// In the name of the first of our addresses that is in the same subnet, or at least (for link-local
+// addresses in a VLAN) of the same kind.
+void Device::ask(const LinkAddress& address) {
+  const Gid& gid = address.gid;
+  const IpPrefix* ours = nullptr;
   for (const IpPrefix& entry : gids_.entries()) {
-    if (entry.address.is_ipv4() == gid.is_ipv4() && entry.contains(gid)) {
-      send_(gid.is_ipv4() ? build_arp_request(mac_, entry.address, gid)
-                          : build_solicitation(mac_, entry.address, gid));
-      return;
+    if (entry.vlan != address.vlan || entry.address.is_zero() ||
+        entry.address.is_ipv4() != gid.is_ipv4()) {
+      continue;
     }
+    if (entry.contains(gid)) {
+      ours = &entry;
+      break;
+    }
+    ours = ours == nullptr ? &entry : ours;
+  }
+  if (ours != nullptr) {
+    const LinkAddress source(ours->address, ours->vlan);
+    send_(gid.is_ipv4() ? build_arp_request(mac_, source, gid)
+                        : build_solicitation(mac_, source, gid));
   }
 }
 
 void Device::announce() {
-  for (const Gid& address : gids_.addresses()) {
+  for (const LinkAddress& address : gids_.addresses()) {
     announce(address);
   }
 }
 
-void Device::announce(const Gid& address) {
+void Device::announce(const LinkAddress& address) {
   if (!loops_back_) {
-    send_(address.is_ipv4() ? build_arp_request(mac_, address, address)
-                            : build_announcement(mac_, address));
+    send_(address.gid.is_ipv4() ? build_arp_request(mac_, address, address.gid)
+                                : build_announcement(mac_, address));
   }
 }
 
 Result<std::uint32_t> Device::add_address(const IpPrefix& prefix) {
   auto index = gids_.add(prefix);
   if (index) {
-    announce(prefix.address);
+    announce({prefix.address, prefix.vlan});
   }
   return index;
 }
 
-std::optional<Gid> Device::next_hop(const Gid& gid) const {
-  return gids_.on_link(gid) ? std::optional(gid) : gateways_.find(gid);
+std::optional<LinkAddress> Device::next_hop(const LinkAddress& address) const {
+  if (gids_.on_link(address)) {
+    return address;
+  }
+  const auto gateway = gateways_.find(address.gid, [&](const Gid& router) {
+    return gids_.on_link({router, address.vlan});
+  });
+  return gateway ? std::optional(LinkAddress(*gateway, address.vlan)) : std::nullopt;
 }
 
 Status Device::join_group(const Gid& group) {
@@ -275,27 +304,27 @@ Status Device::join_group(const Gid& group) {
     return first.error();
   }
   if (*first) {
-    report_group(group, true);
+    report_group(group, true, std::nullopt);
   }
   return ok();
 }
 
 void Device::leave_group(const Gid& group) {
   if (groups_.leave(group)) {
-    report_group(group, false);
+    report_group(group, false, std::nullopt);
   }
 }
 
-// In the name of our first address of the group's kind; MLD's must be link-local.
-void Device::report_group(const Gid& group, bool joined) {
-  if (loops_back_) {
-    return;
-  }
-  for (const Gid& address : gids_.addresses()) {
-    if (address.is_ipv4() == group.is_ipv4()) {
+// In the name of our first address of the group's kind; MLD's must be link-local. In `vlan`, or
+// else in every VLAN where we have such an address: groups are heard in all of them.
+void Device::report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan) {
+  std::set<std::uint16_t> told;
+  for (const LinkAddress& address : gids_.addresses()) {
+    const bool wanted =
+        address.gid.is_ipv4() == group.is_ipv4() && (!vlan || address.vlan == *vlan);
+    if (!loops_back_ && wanted && told.insert(address.vlan).second) {
       send_(joined ? build_group_report(mac_, address, group)
                    : build_group_leave(mac_, address, group));
-      return;
     }
   }
 }

@@ -63,10 +63,10 @@ class Device {
   // The Ethernet address of a peer. kPending: on_frame or on_time will say that somebody must look
   // again. Errors name the address.
   enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
-  Result<Resolution> resolve(const Gid& gid, Time now, EtherAddress* mac);
+  Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac);
 
   struct Neighbour {
-    Gid gid;
+    LinkAddress address;
     EtherAddress mac;
   };
   struct Heard {
@@ -92,8 +92,9 @@ class Device {
   // Routers for what isn't in a subnet of ours.
   void set_gateways(Gateways gateways) { gateways_ = std::move(gateways); }
   [[nodiscard]] const Gateways& gateways() const { return gateways_; }
-  // Whose Ethernet address packets for `gid` go to: its own, or a router's. Nothing: no way.
-  [[nodiscard]] std::optional<Gid> next_hop(const Gid& gid) const;
+  // Whose Ethernet address packets for `address` go to in its VLAN: its own, or a router's.
+  // Nothing: no way.
+  [[nodiscard]] std::optional<LinkAddress> next_hop(const LinkAddress& address) const;
 
   // Membership in a multicast group, counted; the first and the last of a group are told to the
   // network (IGMP, MLD), and its queries are answered. EINVAL, ENOMEM.
@@ -102,12 +103,12 @@ class Device {
   [[nodiscard]] const MulticastGroups& groups() const { return groups_; }
 
  private:
-  void ask(const Gid& gid);
-  void announce(const Gid& address);
-  void report_group(const Gid& group, bool joined);
+  void ask(const LinkAddress& address);
+  void announce(const LinkAddress& address);
+  void report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan);
   Heard on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
   Heard on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
-  Heard hear(const Gid& gid, const EtherAddress& mac, bool for_us, Time now);
+  Heard hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now);
 
   std::uint32_t index_;
   std::string name_;

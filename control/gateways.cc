@@ -24,12 +24,14 @@ Result<GatewayRoute> parse_gateway_route(std::string_view text) {
   return GatewayRoute{.destination = *network, .gateway = *gateway};
 }
 
-std::optional<Gid> Gateways::find(const Gid& gid) const {
+std::optional<Gid> Gateways::find(const Gid& gid,
+                                  const std::function<bool(const Gid&)>& is_near) const {
   const GatewayRoute* best = nullptr;
   for (const GatewayRoute& route : routes_) {
     const bool fits =
         route.destination.address.is_ipv4() == gid.is_ipv4() && route.destination.contains(gid);
-    if (fits && (best == nullptr || route.destination.length > best->destination.length)) {
+    if (fits && (best == nullptr || route.destination.length > best->destination.length) &&
+        is_near(route.gateway)) {
       best = &route;
     }
   }

@@ -4,6 +4,7 @@
 // link (--route).
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,10 @@ class Gateways {
   Gateways() = default;
   explicit Gateways(std::vector<GatewayRoute> routes) : routes_(std::move(routes)) {}
 
-  // The router for `gid` by the longest prefix; nothing: no route.
-  [[nodiscard]] std::optional<Gid> find(const Gid& gid) const;
+  // The router for `gid` by the longest prefix, of those that `is_near` says can be reached;
+  // nothing: no route.
+  [[nodiscard]] std::optional<Gid> find(const Gid& gid,
+                                        const std::function<bool(const Gid&)>& is_near) const;
   [[nodiscard]] const std::vector<GatewayRoute>& routes() const { return routes_; }
 
  private:

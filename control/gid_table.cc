@@ -44,15 +44,33 @@ Result<IpPrefix> parse_network(std::string_view text) {
 
 std::string to_string(const IpPrefix& prefix) {
   const std::uint32_t mapped_bits = prefix.address.is_ipv4() ? 96 : 0;
-  return to_string(prefix.address) + "/" + std::to_string(prefix.length - mapped_bits);
+  std::string text = to_string(prefix.address) + "/" + std::to_string(prefix.length - mapped_bits);
+  if (prefix.vlan != 0) {
+    text.append(1, '@').append(std::to_string(prefix.vlan));
+  }
+  return text;
 }
 
 Result<IpPrefix> parse_prefix(std::string_view text) {
-  auto prefix = parse_network(text);
-  if (prefix && (prefix->address.is_zero() || is_multicast(prefix->address))) {
-    std::string quoted(1, '\'');
-    quoted.append(text).append(1, '\'');
+  std::string quoted(1, '\'');
+  quoted.append(text).append(1, '\'');
+  const std::size_t at = text.find('@');
+  auto prefix = parse_network(text.substr(0, at));
+  if (!prefix) {
+    return prefix;
+  }
+  if (prefix->address.is_zero() || is_multicast(prefix->address)) {
     return Error{EINVAL, quoted + " can't be the address of a port"};
+  }
+  if (at != std::string_view::npos) {
+    const std::string_view digits = text.substr(at + 1);
+    const auto [end, failure] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), prefix->vlan);
+    if (failure != std::errc{} || end != digits.data() + digits.size() || prefix->vlan == 0 ||
+        prefix->vlan > kVlanIdMax) {
+      return Error{EINVAL, quoted + ": what follows @ is the number of a VLAN, from 1 to " +
+                               std::to_string(kVlanIdMax)};
+    }
   }
   return prefix;
 }
@@ -115,24 +133,37 @@ Status GidTable::remove(const Gid& address) {
   return ok();
 }
 
-bool GidTable::owns(const Gid& gid) const {
-  return !gid.is_zero() && std::any_of(entries_.begin(), entries_.end(),
-                                       [&](const IpPrefix& entry) { return entry.address == gid; });
+const IpPrefix* GidTable::entry_of(const Gid& gid) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const IpPrefix& entry) {
+    return entry.address == gid && !gid.is_zero();
+  });
+  return found == entries_.end() ? nullptr : &*found;
 }
 
-bool GidTable::on_link(const Gid& gid) const {
-  return is_link_local(gid) ||
-         std::any_of(entries_.begin(), entries_.end(), [&](const IpPrefix& entry) {
-           return entry.address.is_ipv4() == gid.is_ipv4() && entry.contains(gid);
-         });
+bool GidTable::owns(const LinkAddress& address) const {
+  const IpPrefix* entry = entry_of(address.gid);
+  return entry != nullptr && entry->vlan == address.vlan;
 }
 
-std::vector<Gid> GidTable::addresses() const {
-  std::vector<Gid> all;
+std::uint16_t GidTable::vlan_of(const Gid& gid) const {
+  const IpPrefix* entry = entry_of(gid);
+  return entry != nullptr ? entry->vlan : std::uint16_t{0};
+}
+
+bool GidTable::on_link(const LinkAddress& address) const {
+  const Gid& gid = address.gid;
+  return std::any_of(entries_.begin(), entries_.end(), [&](const IpPrefix& entry) {
+    return entry.vlan == address.vlan && entry.address.is_ipv4() == gid.is_ipv4() &&
+           (entry.contains(gid) || is_link_local(gid));
+  });
+}
+
+std::vector<LinkAddress> GidTable::addresses() const {
+  std::vector<LinkAddress> all;
   all.reserve(entries_.size());
   for (const IpPrefix& entry : entries_) {
     if (!entry.address.is_zero()) {
-      all.push_back(entry.address);
+      all.emplace_back(entry.address, entry.vlan);
     }
   }
   return all;

@@ -23,10 +23,10 @@ void write_ipv4_address(ByteWriter* writer, const Gid& gid) {
   writer->write(std::span(gid.bytes).subspan(12));
 }
 
-FrameBytes build_igmp(const EtherAddress& mac, const Gid& source, const Gid& destination,
+FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
                       std::uint8_t type, const Gid& group) {
   ByteWriter writer;
-  write_ethernet(&writer, multicast_mac(destination), mac, 0, kTypeIpv4);
+  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv4);
   const std::size_t ip = writer.size();
   writer.u8(0x40 | kIpv4Header / 4);
   writer.u8(kInternetControl);
@@ -36,7 +36,7 @@ FrameBytes build_igmp(const EtherAddress& mac, const Gid& source, const Gid& des
   writer.u8(kHopLimit);
   writer.u8(kProtocolIgmp);
   writer.u16(0);  // checksum
-  write_ipv4_address(&writer, source);
+  write_ipv4_address(&writer, source.gid);
   write_ipv4_address(&writer, destination);
   writer.u32(0x9404'0000);  // router alert (RFC 2113)
   writer.store_u16(ip + 10, checksum_finish(checksum_add(writer.from(ip))));
@@ -49,11 +49,11 @@ FrameBytes build_igmp(const EtherAddress& mac, const Gid& source, const Gid& des
   return writer.take();
 }
 
-FrameBytes build_mld(const EtherAddress& mac, const Gid& source, const Gid& destination,
+FrameBytes build_mld(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
                      std::uint8_t type, const Gid& group) {
   ByteWriter writer;
-  write_ethernet(&writer, multicast_mac(destination), mac, 0, kTypeIpv6);
-  write_ipv6(&writer, source, destination, kProtocolHopByHop, kHopLimit, kHopByHop + kMldBytes);
+  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv6);
+  write_ipv6(&writer, source.gid, destination, kProtocolHopByHop, kHopLimit, kHopByHop + kMldBytes);
   writer.u8(kProtocolIcmpV6);
   writer.u8(0);             // 8 bytes of options
   writer.u32(0x0502'0000);  // router alert: MLD (RFC 2711)
@@ -64,7 +64,7 @@ FrameBytes build_mld(const EtherAddress& mac, const Gid& source, const Gid& dest
   writer.u16(0);  // checksum
   writer.u32(0);  // maximum response delay, reserved
   writer.write(group.bytes);
-  finish_icmpv6(&writer, offset, source, destination);
+  finish_icmpv6(&writer, offset, source.gid, destination);
   return writer.take();
 }
 
@@ -139,12 +139,13 @@ std::optional<GroupQuery> parse_group_query(const EthernetFrame& frame) {
   }
 }
 
-FrameBytes build_group_report(const EtherAddress& mac, const Gid& source, const Gid& group) {
+FrameBytes build_group_report(const EtherAddress& mac, const LinkAddress& source,
+                              const Gid& group) {
   return group.is_ipv4() ? build_igmp(mac, source, group, kIgmpReport, group)
                          : build_mld(mac, source, group, kMldReport, group);
 }
 
-FrameBytes build_group_leave(const EtherAddress& mac, const Gid& source, const Gid& group) {
+FrameBytes build_group_leave(const EtherAddress& mac, const LinkAddress& source, const Gid& group) {
   return group.is_ipv4() ? build_igmp(mac, source, kAllRouters4, kIgmpLeave, group)
                          : build_mld(mac, source, kAllRouters6, kMldDone, group);
 }

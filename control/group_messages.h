@@ -17,10 +17,10 @@ struct GroupQuery {
 // Nothing if it isn't a well-formed query of IGMP or MLD.
 std::optional<GroupQuery> parse_group_query(const EthernetFrame& frame);
 
-// "I am in `group`." `source` is one of our addresses of the group's family; link-local for MLD
-// (RFC 2710, 3.5).
-FrameBytes build_group_report(const EtherAddress& mac, const Gid& source, const Gid& group);
+// "I am in `group`." `source` is one of our addresses of the group's family, in whose VLAN it is
+// said; link-local for MLD (RFC 2710, 3.5).
+FrameBytes build_group_report(const EtherAddress& mac, const LinkAddress& source, const Gid& group);
 // "I leave `group`."
-FrameBytes build_group_leave(const EtherAddress& mac, const Gid& source, const Gid& group);
+FrameBytes build_group_leave(const EtherAddress& mac, const LinkAddress& source, const Gid& group);
 
 }  // namespace uroce::control

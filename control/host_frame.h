@@ -27,6 +27,9 @@ struct EthernetFrame {
   std::uint16_t vlan = 0;  // the whole tag; 0: untagged
   std::uint16_t type = 0;
   std::span<const std::byte> payload;
+
+  // 0: untagged, or a tag that has a priority only.
+  [[nodiscard]] std::uint16_t vlan_id() const { return vlan & kVlanIdMask; }
 };
 std::optional<EthernetFrame> parse_ethernet(std::span<const std::byte> frame);
 void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const EtherAddress& source,

@@ -101,12 +101,14 @@ std::optional<NeighbourMessage> parse_neighbour_message(const EthernetFrame& fra
   return message;
 }
 
-FrameBytes build_solicitation(const EtherAddress& mac, const Gid& source, const Gid& target) {
+FrameBytes build_solicitation(const EtherAddress& mac, const LinkAddress& source,
+                              const Gid& target) {
   const Gid group = solicited_node(target);
   return build({.source_mac = mac,
                 .destination_mac = multicast_mac(group),
-                .source = source,
-                .destination = group},
+                .source = source.gid,
+                .destination = group,
+                .vlan = source.vlan},
                {.type = kSolicitation, .target = target, .option = kSourceLinkAddress});
 }
 
@@ -125,14 +127,15 @@ FrameBytes build_advertisement(const EthernetFrame& frame, const NeighbourMessag
                 .option = kTargetLinkAddress});
 }
 
-FrameBytes build_announcement(const EtherAddress& mac, const Gid& address) {
+FrameBytes build_announcement(const EtherAddress& mac, const LinkAddress& address) {
   return build({.source_mac = mac,
                 .destination_mac = multicast_mac(kAllNodes),
-                .source = address,
-                .destination = kAllNodes},
+                .source = address.gid,
+                .destination = kAllNodes,
+                .vlan = address.vlan},
                {.type = kAdvertisement,
                 .flags = kOverride,
-                .target = address,
+                .target = address.gid,
                 .option = kTargetLinkAddress});
 }
 

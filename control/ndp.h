@@ -20,14 +20,15 @@ struct NeighbourMessage {
 // lengths).
 std::optional<NeighbourMessage> parse_neighbour_message(const EthernetFrame& frame);
 
-// "Who has `target`?" to its solicited-node group.
-FrameBytes build_solicitation(const EtherAddress& mac, const Gid& source, const Gid& target);
+// "Who has `target`?" to its solicited-node group, in the source's VLAN.
+FrameBytes build_solicitation(const EtherAddress& mac, const LinkAddress& source,
+                              const Gid& target);
 
 // The answer to a solicitation for one of our addresses.
 FrameBytes build_advertisement(const EthernetFrame& frame, const NeighbourMessage& solicitation,
                                const EtherAddress& mac);
 
-// Tells all nodes that `address` is at `mac`.
-FrameBytes build_announcement(const EtherAddress& mac, const Gid& address);
+// Tells all nodes of its VLAN that `address` is at `mac`.
+FrameBytes build_announcement(const EtherAddress& mac, const LinkAddress& address);
 
 }  // namespace uroce::control

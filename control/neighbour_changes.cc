@@ -5,15 +5,19 @@
 
 namespace uroce::control {
 
-void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAddress& mac) {
+void follow_neighbour(Card& card, Device& device, const Device::Neighbour& neighbour) {
+  const EtherAddress& mac = neighbour.mac;
+  const auto leads_there = [&](const Path& path) {
+    return path.destination_mac != mac &&
+           device.next_hop({path.destination_gid, path.vlan}) == neighbour.address;
+  };
   for (const auto& entry : card.sessions) {
     Session& session = *entry.second;
     if (session.device() != &device) {
       continue;
     }
     session.qps.for_each([&](std::uint32_t, QpObject& object) {
-      if (!object.path || object.path->destination_mac == mac ||
-          device.next_hop(object.path->destination_gid) != gid) {
+      if (!object.path || !leads_there(*object.path)) {
         return;
       }
       object.path->destination_mac = mac;
@@ -24,7 +28,7 @@ void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAdd
       });
     });
     session.address_handles.for_each([&](std::uint32_t handle, AddressHandle& ah) {
-      if (ah.path.destination_mac != mac && device.next_hop(ah.path.destination_gid) == gid) {
+      if (leads_there(ah.path)) {
         ah.path.destination_mac = mac;
         publish_ah(session, handle, ah);
       }

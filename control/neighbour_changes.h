@@ -7,6 +7,6 @@
 
 namespace uroce::control {
 
-void follow_neighbour(Card& card, Device& device, const Gid& gid, const EtherAddress& mac);
+void follow_neighbour(Card& card, Device& device, const Device::Neighbour& neighbour);
 
 }  // namespace uroce::control

@@ -4,8 +4,8 @@
 
 namespace uroce::control {
 
-Neighbours::Answer Neighbours::resolve(const Gid& gid, Time now, EtherAddress* mac) {
-  auto found = entries_.find(gid);
+Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, EtherAddress* mac) {
+  auto found = entries_.find(address);
   if (found != entries_.end() && found->second.state != State::kAsking &&
       found->second.deadline <= now) {
     entries_.erase(found);
@@ -15,7 +15,7 @@ Neighbours::Answer Neighbours::resolve(const Gid& gid, Time now, EtherAddress* m
     if (!make_room()) {
       return Answer::kFull;
     }
-    entries_[gid] = Entry{.deadline = now};
+    entries_[address] = Entry{.deadline = now};
     return Answer::kPending;
   }
   switch (found->second.state) {
@@ -30,11 +30,12 @@ Neighbours::Answer Neighbours::resolve(const Gid& gid, Time now, EtherAddress* m
   return Answer::kKnown;
 }
 
-bool Neighbours::learn(const Gid& gid, const EtherAddress& mac, Time now, bool addressed_to_us) {
-  const auto found = entries_.find(gid);
+bool Neighbours::learn(const LinkAddress& address, const EtherAddress& mac, Time now,
+                       bool addressed_to_us) {
+  const auto found = entries_.find(address);
   if (found == entries_.end()) {
     if (addressed_to_us && make_room()) {
-      entries_[gid] = Entry{.state = State::kKnown, .mac = mac, .deadline = now + kKnownFor};
+      entries_[address] = Entry{.state = State::kKnown, .mac = mac, .deadline = now + kKnownFor};
     }
     return false;
   }
@@ -44,8 +45,8 @@ bool Neighbours::learn(const Gid& gid, const EtherAddress& mac, Time now, bool a
   return news;
 }
 
-std::vector<Gid> Neighbours::due(Time now, bool* settled) {
-  std::vector<Gid> questions;
+std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
+  std::vector<LinkAddress> questions;
   for (auto at = entries_.begin(); at != entries_.end();) {
     Entry& entry = at->second;
     if (entry.deadline > now) {
@@ -69,7 +70,7 @@ std::vector<Gid> Neighbours::due(Time now, bool* settled) {
 
 Time Neighbours::next_deadline() const {
   Time earliest = kNever;
-  for (const auto& [gid, entry] : entries_) {
+  for (const auto& [address, entry] : entries_) {
     earliest = std::min(earliest, entry.deadline);
   }
   return earliest;

@@ -31,17 +31,17 @@ class Neighbours {
       kFull,         // the cache has no room
   };
 
-  // The Ethernet address of `gid`; starts asking if it isn't known.
-  Answer resolve(const Gid& gid, Time now, EtherAddress* mac);
+  // The Ethernet address of `address`; starts asking if it isn't known.
+  Answer resolve(const LinkAddress& address, Time now, EtherAddress* mac);
 
-  // `gid` has been seen to be at `mac`. An address that isn't in the cache is added only if
+  // `address` has been seen to be at `mac`. An address that isn't in the cache is added only if
   // `addressed_to_us` (RFC 826: the packet asks for one of our own). True if this answers a pending
   // question or moves a known address.
-  bool learn(const Gid& gid, const EtherAddress& mac, Time now, bool addressed_to_us);
+  bool learn(const LinkAddress& address, const EtherAddress& mac, Time now, bool addressed_to_us);
 
   // What has to be asked now. Gives up and forgets what is due; `*settled` is set when somebody who
   // waits must look again.
-  std::vector<Gid> due(Time now, bool* settled);
+  std::vector<LinkAddress> due(Time now, bool* settled);
 
   // When due() has something to do.
   [[nodiscard]] Time next_deadline() const;
@@ -55,7 +55,7 @@ class Neighbours {
     Time deadline = 0;  // next attempt, or when it is forgotten
   };
   bool make_room();
-  std::map<Gid, Entry> entries_;
+  std::map<LinkAddress, Entry> entries_;
 };
 
 }  // namespace uroce::control

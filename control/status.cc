@@ -68,14 +68,14 @@ Json device_status(const Device& device) {
   const PortInfo info = device.port().info();
   const PortCounters c = device.port().counters();
   Json gids = Json::array();
-  for (const Gid& gid : device.gids().addresses()) {
-    gids.push_back(to_string(gid));
+  for (const LinkAddress& address : device.gids().addresses()) {
+    gids.push_back(to_string(address.gid));
   }
   Json addresses = Json::array();
   for (std::uint32_t index = 0; index < device.gids().entries().size(); ++index) {
     if (device.gids().find(index) != nullptr) {
-      addresses.push_back(
-          {{"index", index}, {"address", to_string(device.gids().entries()[index])}});
+      const IpPrefix& entry = device.gids().entries()[index];
+      addresses.push_back({{"index", index}, {"address", to_string(entry)}, {"vlan", entry.vlan}});
     }
   }
   return {{"name", device.name()},

@@ -6,6 +6,27 @@
 #include "control/gid_table.h"
 
 namespace uroce::control::cm_user {
+namespace {
+
+// How well an address of ours suits as the source for a destination; 0: not at all.
+std::uint32_t fitness(const Device& device, const IpPrefix& ours, const Gid& destination) {
+  constexpr std::uint32_t kAnyWillDo = 1;
+  constexpr std::uint32_t kNearRouter = 2;
+  constexpr std::uint32_t kSubnet = 3;  // and the length of the prefix
+  if (ours.address == destination) {
+    return kSubnet + 129;  // it is our own: better than any subnet
+  }
+  if (ours.contains(destination)) {
+    return kSubnet + ours.length;
+  }
+  if (device.loops_back() || is_multicast(destination)) {
+    return kAnyWillDo;
+  }
+  const auto hop = device.next_hop({destination, ours.vlan});
+  return hop && (ours.contains(hop->gid) || is_link_local(hop->gid)) ? kNearRouter : 0;
+}
+
+}  // namespace
 
 Result<Source> find_source(Card& card, const Gid& address) {
   for (Device& device : card.devices()) {
@@ -21,18 +42,11 @@ Result<Source> choose_source(Card& card, const Gid& destination) {
   std::uint32_t best_length = 0;
   for (Device& device : card.devices()) {
     for (const IpPrefix& entry : device.gids().entries()) {
-      if (entry.address.is_ipv4() != destination.is_ipv4() ||
+      if (entry.address.is_zero() || entry.address.is_ipv4() != destination.is_ipv4() ||
           is_link_local(entry.address) != is_link_local(destination)) {
         continue;
       }
-      std::uint32_t length = 0;
-      if (entry.address == destination) {
-        length = 129;  // it is our own: better than any subnet
-      } else if (entry.contains(destination)) {
-        length = entry.length;
-      } else if (device.loops_back() || is_multicast(destination)) {
-        length = 1;
-      }
+      const std::uint32_t length = fitness(device, entry, destination);
       if (length > best_length) {
         best = {&device, entry.address};
         best_length = length;

@@ -20,8 +20,9 @@ struct Source {
 // The device that has this address. EADDRNOTAVAIL
 Result<Source> find_source(Card& card, const Gid& address);
 
-// The longest prefix that contains the destination wins; on a loopback, the first address of its
-// kind. A multicast group leaves by the first address of its kind. ENETUNREACH
+// The longest prefix that contains the destination wins, then an address near a router that leads
+// there; on a loopback, the first address of its kind. A multicast group leaves by the first
+// address of its kind. ENETUNREACH
 Result<Source> choose_source(Card& card, const Gid& destination);
 
 }  // namespace uroce::control::cm_user

@@ -18,6 +18,11 @@ const Device* owner_of(Card& card, const cm::Route& route) {
   return nullptr;
 }
 
+Result<Device::Resolution> resolve(const Id& id, Time now, EtherAddress* mac) {
+  const std::uint16_t vlan = id.device->gids().vlan_of(id.source.address);
+  return id.device->resolve({id.destination.address, vlan}, now, mac);
+}
+
 }  // namespace
 
 Service::Service(Card& card, std::uint64_t seed)
@@ -51,7 +56,7 @@ Id* Service::find(std::uint64_t serial) const {
 
 Status Service::start_resolving(Id& id, Time deadline) {
   EtherAddress mac;
-  const auto resolution = id.device->resolve(id.destination.address, now(), &mac);
+  const auto resolution = resolve(id, now(), &mac);
   if (!resolution && resolution.error().code == ENETUNREACH) {
     return resolution.error();
   }
@@ -67,7 +72,7 @@ Status Service::start_resolving(Id& id, Time deadline) {
 // True if the question is settled, one way or the other.
 bool Service::look_again(Id& id) {
   EtherAddress mac;
-  const auto resolution = id.device->resolve(id.destination.address, now(), &mac);
+  const auto resolution = resolve(id, now(), &mac);
   if (resolution && *resolution == Device::Resolution::kPending) {
     if (now() < id.resolve_deadline) {
       return false;

@@ -33,13 +33,32 @@ Frame* Worker::State::copy_of(PortState& port, const Frame& frame) {
   return copy;
 }
 
+namespace {
+
+bool has_address(const PortState& port, const Gid& gid) {
+  return std::any_of(port.addresses.begin(), port.addresses.end(),
+                     [&](const LinkAddress& address) { return address.gid == gid; });
+}
+
+// Groups have no VLAN of their own: they are heard in those where the port has an address.
+bool is_in_vlan(const PortState& port, std::uint16_t vlan) {
+  return std::any_of(port.addresses.begin(), port.addresses.end(),
+                     [&](const LinkAddress& address) { return address.vlan == vlan; });
+}
+
+}  // namespace
+
 // A packet for none of the port's own addresses.
 void Worker::State::steer_group(PortState& port, Frame* frame) {
   const Packet& packet = frame->packet;
   const auto group = port.groups.find(packet.destination_gid());
   if (group == port.groups.end() || packet.dest_qpn != kMulticastQpn ||
       opcode_info(packet.opcode).transport != Transport::kUd) {
-    return drop(frame, Drop::kNotOurAddress);
+    return drop(frame, has_address(port, packet.destination_gid()) ? Drop::kWrongVlan
+                                                                   : Drop::kNotOurAddress);
+  }
+  if (!is_in_vlan(port, packet.vlan_id())) {
+    return drop(frame, Drop::kWrongVlan);
   }
   std::uint64_t owners = 0;
   for (const std::uint32_t member : group->second) {
@@ -69,9 +88,7 @@ void Worker::State::deliver_group(Frame* frame) {
   if (group == port.groups.end()) {
     return drop(frame, Drop::kUnknownQp);
   }
-  const Gid source = packet.source_gid();
-  const bool own =
-      std::find(port.addresses.begin(), port.addresses.end(), source) != port.addresses.end();
+  const bool own = has_address(port, packet.source_gid());
   for (const std::uint32_t member : group->second) {
     QpEntry* entry = member % config.workers == config.index ? table.find(member) : nullptr;
     if (entry == nullptr || (own && packet.deth().source_qpn == member)) {

@@ -70,7 +70,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
 }
 
 bool Worker::State::is_ours(PortState& port, const Packet& packet) {
-  const Gid destination = packet.destination_gid();
+  const LinkAddress destination(packet.destination_gid(), packet.vlan_id());
   if (port.address_hint < port.addresses.size() && port.addresses[port.address_hint] == destination)
       [[likely]] {
     return true;

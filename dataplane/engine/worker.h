@@ -110,8 +110,9 @@ class Worker {
   // told. REQUIRES: attach() once before each detach().
   void attach(std::uint16_t port, const Gid& group, std::uint32_t qpn);
   void detach(std::uint16_t port, const Gid& group, std::uint32_t qpn);
-  // The addresses that frames on this port may be sent to; others are dropped as kNotOurAddress.
-  void set_addresses(std::uint16_t port, std::vector<Gid> addresses);
+  // The addresses that frames on this port may be sent to, each in its VLAN; others are dropped as
+  // kNotOurAddress or kWrongVlan.
+  void set_addresses(std::uint16_t port, std::vector<LinkAddress> addresses);
   [[nodiscard]] const WorkerCounters& counters() const;
   void count_sleep();
 

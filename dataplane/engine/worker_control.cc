@@ -96,7 +96,7 @@ void Worker::forget(CompletionQueue& queue) {
   std::erase(state_->unflushed_queues, &queue);
 }
 
-void Worker::set_addresses(std::uint16_t port, std::vector<Gid> addresses) {
+void Worker::set_addresses(std::uint16_t port, std::vector<LinkAddress> addresses) {
   state_->ports[port]->addresses = std::move(addresses);
   state_->ports[port]->address_hint = 0;
 }

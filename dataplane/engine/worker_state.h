@@ -38,7 +38,7 @@ struct PortState {
   std::uint16_t index = 0;
   bool loops_back = false;
   EtherAddress mac;
-  std::vector<Gid> addresses;
+  std::vector<LinkAddress> addresses;
   std::size_t address_hint = 0;                      // where the last packet's address was found
   std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers
 

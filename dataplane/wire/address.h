@@ -28,6 +28,21 @@ struct Gid {
 };
 static_assert(sizeof(Gid) == 16);
 
+// The identifier in an 802.1Q tag; the rest is priority. 0 and 4095 name no VLAN.
+inline constexpr std::uint16_t kVlanIdMask = 0xFFF;
+inline constexpr std::uint16_t kVlanIdMax = 4'094;
+
+// An address and the VLAN in which it is found.
+struct LinkAddress {
+  Gid gid;
+  std::uint16_t vlan = 0;  // the id, without priority; 0: untagged
+
+  LinkAddress() = default;
+  // Implicit, because most links have no tags.
+  LinkAddress(const Gid& address, std::uint16_t vlan_id = 0) : gid(address), vlan(vlan_id) {}
+  auto operator<=>(const LinkAddress&) const = default;
+};
+
 // "aa:bb:cc:dd:ee:ff"; "10.0.0.1" or "fe80::1". Parsing takes an IPv4 or IPv6 address.
 [[nodiscard]] std::string to_string(const EtherAddress& address);
 [[nodiscard]] std::string to_string(const Gid& gid);

@@ -86,6 +86,10 @@ Gid Packet::destination_gid() const {
   return ip_version == 4 ? mapped(view<Ipv4>(ip).destination) : plain(view<Ipv6>(ip).destination);
 }
 
+std::uint16_t Packet::tagged_vlan_id() const {
+  return view<Vlan>(ip - sizeof(Vlan)).tag.load() & kVlanIdMask;
+}
+
 EtherAddress Packet::source_mac() const {
   const auto& ethernet = view<Ethernet>(ip - ethernet_length);
   return EtherAddress{std::bit_cast<std::array<std::uint8_t, 6>>(ethernet.source)};

@@ -16,6 +16,8 @@
 namespace uroce {
 
 struct Packet {
+  static constexpr std::uint8_t kUntagged = 14;  // bytes of an Ethernet header without a tag
+
   const std::byte* ip = nullptr;       // the IPv4 or IPv6 header
   const std::byte* bth = nullptr;      // the base transport header
   const std::byte* payload = nullptr;  // behind the last extension header
@@ -25,8 +27,8 @@ struct Packet {
   std::uint16_t pkey = 0;
   Opcode opcode = Opcode::kRcSendOnly;
   std::uint8_t ip_version = 4;
-  std::uint8_t tos = 0;               // DSCP and ECN
-  std::uint8_t ethernet_length = 14;  // bytes in front of `ip`: 14, or 18 with a VLAN tag
+  std::uint8_t tos = 0;                      // DSCP and ECN
+  std::uint8_t ethernet_length = kUntagged;  // bytes in front of `ip`: 14, or 18 with a VLAN tag
   bool solicited = false;
   bool ack_request = false;
   bool fecn = false;
@@ -45,10 +47,17 @@ struct Packet {
   [[nodiscard]] std::uint32_t xrc_srqn() const;
   [[nodiscard]] Feth feth() const;
 
+  // The VLAN that its tag names; 0: untagged, or tagged with a priority only (IEEE 802.1Q, 9.6).
+  [[nodiscard]] std::uint16_t vlan_id() const {
+    return ethernet_length == kUntagged ? std::uint16_t{0} : tagged_vlan_id();
+  }
   [[nodiscard]] Gid source_gid() const;  // IPv4 as ::ffff:a.b.c.d
   [[nodiscard]] Gid destination_gid() const;
   [[nodiscard]] EtherAddress source_mac()
       const;  // of the Ethernet header in front of `ip` or of its VLAN tag
+
+ private:
+  [[nodiscard]] std::uint16_t tagged_vlan_id() const;
 };
 
 struct Frame;

@@ -150,7 +150,7 @@ TEST_F(DeviceTest, AnAnnouncementOfAStrangerIsPassedOnForPathsInUse) {
   const Device::Heard heard = device.on_frame(build_arp_request(kTheirs, kPeer, kPeer), now);
   EXPECT_FALSE(heard.settled);
   ASSERT_TRUE(heard.sender);
-  EXPECT_EQ(heard.sender->gid, kPeer);
+  EXPECT_EQ(heard.sender->address, LinkAddress(kPeer));
 }
 
 TEST_F(DeviceTest, NobodyCanClaimOurAddressOrAnotherSubnets) {
@@ -160,6 +160,82 @@ TEST_F(DeviceTest, NobodyCanClaimOurAddressOrAnotherSubnets) {
   EXPECT_FALSE(
       device.on_frame(build_arp_request(kTheirs, *parse_ip("10.9.0.1"), *parse_ip("10.9.0.1")), now)
           .sender);
+}
+
+// One more address, in VLAN 5.
+class VlanDeviceTest : public DeviceTest {
+ protected:
+  VlanDeviceTest() {
+    EXPECT_TRUE(device.add_address(*parse_prefix("10.5.0.1/24@5")));
+    EXPECT_TRUE(device.add_address(*parse_prefix("fd05::1/64@5")));
+    announced = std::exchange(sent, {});
+  }
+  static FrameBytes ask_for(const char* address, std::uint16_t vlan) {
+    return build_arp_request(kTheirs, {*parse_ip("10.5.0.2"), vlan}, *parse_ip(address));
+  }
+  std::uint16_t last_vlan() { return parse_ethernet(sent.back())->vlan; }
+
+  std::vector<FrameBytes> announced;
+  const LinkAddress peer{*parse_ip("10.5.0.2"), 5};
+};
+
+TEST_F(VlanDeviceTest, AnnouncesAddressesInTheirVlan) {
+  ASSERT_EQ(announced.size(), 2U);
+  EXPECT_EQ(parse_ethernet(announced[0])->vlan, 5U);
+  EXPECT_EQ(parse_ethernet(announced[1])->vlan, 5U);
+}
+
+TEST_F(VlanDeviceTest, AsksThereAndIsAnsweredThere) {
+  EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kPending);
+  device.on_time(now);
+  EXPECT_EQ(last_vlan(), 5U);
+  EXPECT_EQ(to_string(last_arp().sender), "10.5.0.1");
+  const Arp question = last_arp();
+  EthernetFrame frame = *parse_ethernet(sent.back());
+  frame.vlan = 6;
+  EXPECT_FALSE(device.on_frame(build_arp_reply(frame, question, kTheirs), now).settled);
+  frame.vlan = 0x6005;  // with a priority
+  EXPECT_TRUE(device.on_frame(build_arp_reply(frame, question, kTheirs), now).settled);
+  EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kDone);
+}
+
+TEST_F(VlanDeviceTest, AsksForLinkLocalNeighboursInTheNameOfAnyAddressThere) {
+  const LinkAddress neighbour(*parse_ip("fe80::2"), 5);
+  EXPECT_EQ(*device.resolve(neighbour, now, &mac), Device::Resolution::kPending);
+  device.on_time(now);
+  EXPECT_EQ(last_vlan(), 5U);
+  EXPECT_EQ(parse_neighbour_message(*parse_ethernet(sent.back()))->source, *parse_ip("fd05::1"));
+}
+
+TEST_F(VlanDeviceTest, AnswersInTheVlanOfTheAddressOnly) {
+  device.on_frame(ask_for("10.5.0.1", 0), now);
+  device.on_frame(ask_for("10.5.0.1", 6), now);
+  device.on_frame(ask_for("10.0.0.1", 5), now);
+  EXPECT_TRUE(sent.empty());
+  device.on_frame(ask_for("10.5.0.1", 5), now);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(last_vlan(), 5U);
+}
+
+TEST_F(VlanDeviceTest, AnotherVlansNeighboursAreOutOfReach) {
+  EXPECT_EQ(device.resolve({*parse_ip("10.5.0.2"), 0}, now, &mac).error().code, ENETUNREACH);
+  const auto refused = device.resolve({kPeer, 5}, now, &mac);
+  EXPECT_EQ(refused.error().code, ENETUNREACH);
+  EXPECT_NE(refused.error().message.find("VLAN 5"), std::string::npos);
+}
+
+TEST_F(VlanDeviceTest, ARouterIsUsedFromItsOwnVlanOnly) {
+  device.set_gateways(Gateways({*parse_gateway_route("10.9.0.0/16=10.5.0.254")}));
+  const Gid far = *parse_ip("10.9.1.1");
+  EXPECT_EQ(device.next_hop({far, 5}), LinkAddress(*parse_ip("10.5.0.254"), 5));
+  EXPECT_FALSE(device.next_hop({far, 0}));
+}
+
+TEST_F(VlanDeviceTest, GroupsAreReportedInEachVlan) {
+  ASSERT_TRUE(device.join_group(*parse_ip("239.1.2.3")));
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(parse_ethernet(sent[0])->vlan, 0U);
+  EXPECT_EQ(parse_ethernet(sent[1])->vlan, 5U);
 }
 
 TEST_F(DeviceTest, AnnouncesAllItsAddresses) {

@@ -39,10 +39,31 @@ TEST(ParsePrefix, TakesAddressesWithAndWithoutLength) {
   EXPECT_EQ(parse_prefix("fd00::1/64")->length, 64U);
 }
 
+TEST(GidTable, AnAddressIsFoundInItsVlanOnly) {
+  const GidTable table(kMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("10.5.0.1/24@5")});
+  EXPECT_TRUE(table.owns({ip("10.5.0.1"), 5}));
+  EXPECT_FALSE(table.owns({ip("10.5.0.1"), 0}));
+  EXPECT_FALSE(table.owns({ip("10.0.0.1"), 5}));
+  EXPECT_EQ(table.vlan_of(ip("10.5.0.1")), 5U);
+  EXPECT_EQ(table.vlan_of(ip("10.0.0.1")), 0U);
+  EXPECT_TRUE(table.on_link({ip("10.5.0.9"), 5}));
+  EXPECT_FALSE(table.on_link({ip("10.5.0.9"), 0}));
+  EXPECT_FALSE(table.on_link({ip("10.0.0.9"), 5}));
+}
+
+TEST(ParsePrefix, TakesAVlan) {
+  const auto prefix = parse_prefix("10.1.2.3/24@4094");
+  EXPECT_EQ(prefix->vlan, 4'094U);
+  EXPECT_EQ(prefix->length, 120U);
+  EXPECT_EQ(to_string(*prefix), "10.1.2.3/24@4094");
+  EXPECT_EQ(to_string(*parse_prefix("fd00::1@7")), "fd00::1/128@7");
+}
+
 TEST(ParsePrefix, RefusesNonsenseAndNamesIt) {
   for (const char* text :
        {"", "10.0.0/24", "10.0.0.300/24", "10.0.0.1/33", "10.0.0.1/", "10.0.0.1/x", "10.0.0.1/-1",
-        "10.0.0.1/24x", "::/64", "224.0.0.1/24", "ff02::1/64"}) {
+        "10.0.0.1/24x", "10.0.0.1/24@", "10.0.0.1/24@0", "10.0.0.1/24@4095", "10.0.0.1/24@5x",
+        "10.0.0.1@5/24", "::/64", "224.0.0.1/24", "ff02::1/64"}) {
     const auto prefix = parse_prefix(text);
     ASSERT_FALSE(prefix) << text;
     EXPECT_EQ(prefix.error().code, EINVAL);

@@ -29,7 +29,7 @@ TEST_F(NeighboursTest, AsksAtOnceAndKnowsAfterTheAnswer) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_LE(neighbours.next_deadline(), now);
   bool settled = false;
-  EXPECT_EQ(neighbours.due(now, &settled), std::vector{kPeer});
+  EXPECT_EQ(neighbours.due(now, &settled), std::vector<LinkAddress>{kPeer});
   EXPECT_TRUE(neighbours.learn(kPeer, kMac, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
   EXPECT_EQ(mac, kMac);

@@ -90,8 +90,9 @@ class Multicast : public testing::Test {
     }
     return *members_.back();
   }
-  void receive(const char* group, std::uint32_t qpn = kMulticastQpn) {
+  void receive(const char* group, std::uint32_t qpn = kMulticastQpn, std::uint16_t vlan = 0) {
     Path path;
+    path.vlan = vlan;
     path.source_gid = *parse_ip("10.0.0.1");
     path.destination_gid = *parse_ip(group);
     path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
@@ -162,6 +163,17 @@ TEST_F(Multicast, OtherGroupsAndOtherQueuePairsAreNobodys) {
   EXPECT_EQ(drops(Drop::kNotOurAddress), 2U);
   receive("10.0.0.2");
   EXPECT_EQ(drops(Drop::kUnknownQp), 1U);
+}
+
+TEST_F(Multicast, GroupsAreHeardInTheVlansOfThePort) {
+  given(1);
+  Member& only = member(17);
+  receive("239.1.2.3", kMulticastQpn, 5);
+  EXPECT_EQ(only.received(), 0U);
+  EXPECT_EQ(drops(Drop::kWrongVlan), 1U);
+  workers_[0]->set_addresses(0, {kOurs, {*parse_ip("10.5.0.2"), 5}});
+  receive("239.1.2.3", kMulticastQpn, 5);
+  EXPECT_EQ(only.received(), 1U);
 }
 
 TEST_F(Multicast, WhoLeftGetsNothing) {

@@ -79,6 +79,38 @@ TEST(Worker, DropsWhatIsForAnotherAddress) {
   EXPECT_FALSE(stations.pair.a.poll_send());
 }
 
+TEST(Worker, AnAddressCountsInItsVlanOnly) {
+  Stations stations;
+  const Gid ours = parse_ip("10.0.0.2").value();
+  stations.b.worker.set_addresses(0, {{ours, 5}});
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_GE(drops(stations.b.worker, Drop::kWrongVlan), 1U);
+  EXPECT_FALSE(stations.pair.a.poll_send());
+}
+
+TEST(Worker, TaggedFramesArriveInTheirVlanWhateverTheirPriority) {
+  for (const int tag : {0x0005, 0xE005}) {
+    PairConfig config;
+    config.vlan = static_cast<std::uint16_t>(tag);
+    Stations stations(config);
+    stations.a.worker.set_addresses(0, {{parse_ip("10.0.0.1").value(), 5}});
+    stations.b.worker.set_addresses(0, {{parse_ip("10.0.0.2").value(), 5}});
+    stations.post_write(1, 8);
+    stations.settle();
+    ASSERT_TRUE(stations.pair.a.poll_send()) << tag;
+  }
+}
+
+TEST(Worker, ATagWithAPriorityOnlyIsNoVlan) {
+  PairConfig config;
+  config.vlan = 0xE000;
+  Stations stations(config);
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_TRUE(stations.pair.a.poll_send());
+}
+
 TEST(Worker, DropsWhatIsForNoQueuePair) {
   Stations stations;
   stations.b.worker.remove_qp(stations.pair.b.qp());

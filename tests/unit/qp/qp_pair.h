@@ -92,6 +92,7 @@ struct PairConfig {
   std::uint8_t retry_cnt = 7;
   std::uint8_t rnr_retry = 7;
   std::uint8_t min_rnr_timer = 1;
+  std::uint16_t vlan = 0;  // the tag of all frames
 };
 
 class QpPair {

@@ -1,0 +1,60 @@
+"""Addresses of a port beyond its first: in VLANs, added while the daemon runs."""
+
+from harness.case import E2eCase
+from harness.rdmacm import run_cm_pair, start_client
+from harness.wires import free_tcp_port
+
+_SERVER, _CLIENT = "10.77.5.1", "10.77.5.2"
+
+
+class Vlans(E2eCase):
+    """Two daemons, joined by a veth pair, whose addresses 10.77.5.x are in VLANs."""
+
+    def _add(self, end, prefix):
+        answer = self.uroce("addr", "add", prefix, daemon=end.daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
+    def _given_vlan(self):
+        wire = self.wire("veth")
+        self._add(wire.server, f"{_SERVER}/24@5")
+        self._add(wire.client, f"{_CLIENT}/24@5")
+        return wire
+
+    def _gid_index(self, end, address):
+        lines = self.uroce("addr", daemon=end.daemon).stdout.splitlines()
+        return next(line.split("\t")[1] for line in lines if line.split("\t")[2] == address)
+
+    def test_connections(self):
+        """Connections, data and datagrams go in VLAN 5, and in the port's untagged network as before."""
+        wire = self._given_vlan()
+        for address in (_SERVER, wire.server.address):
+            common = ["-a", address, "-p", "PORT", "-C", 5, "-V"]
+            run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+        run_cm_pair(self, wire, ["udaddy", "-b", _SERVER, "-C", 5],
+                    ["udaddy", "-s", _SERVER, "-b", _CLIENT, "-C", 5], port=7174)
+
+    def test_paths_by_gid_index(self):
+        """Programs that exchange GIDs themselves name the VLAN by the index of the address."""
+        wire = self._given_vlan()
+        index = self._gid_index(wire.server, f"{_SERVER}/24@5")
+        self.assertEqual(index, self._gid_index(wire.client, f"{_CLIENT}/24@5"))
+        run_cm_pair(self, wire, ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index],
+                    ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index, _SERVER])
+
+    def test_another_vlan_is_another_network(self):
+        """Nobody answers for an address there, neither tagged otherwise nor without a tag."""
+        wire = self.wire("veth")
+        clients = []
+        for number, (server_vlan, client_vlan) in enumerate((("@5", "@6"), ("@5", ""), ("", "@5"))):
+            server = f"10.77.{5 + number}.1"
+            self._add(wire.server, f"{server}/24{server_vlan}")
+            self._add(wire.client, f"10.77.{5 + number}.2/24{client_vlan}")
+            clients.append(start_client(self, wire, ["rping", "-c", "-a", server, "-p", "PORT"], free_tcp_port()))
+        for client in clients:
+            client.expect_failure(10)
+            self.assertIn("RDMA_CM_EVENT_ADDR_ERROR", client.err())
+
+    def test_loopback(self):
+        wire = self.wire("loopback", "--ip", f"{_SERVER}/24@5")
+        common = ["-a", _SERVER, "-p", "PORT", "-C", 5, "-V"]
+        run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
