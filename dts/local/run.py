@@ -8,6 +8,7 @@ import argparse
 import ctypes
 import importlib
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -108,11 +109,18 @@ class Run:
         return sum(result[1] == outcome for result in self.results)
 
 
+def write_report(results, path):
+    """As tests/runner/report.py reads them: reasons may have any characters."""
+    with open(path, "w", encoding="utf-8") as out:
+        for result in results:
+            print(json.dumps(dict(zip(("name", "outcome", "seconds", "reason"), result))), file=out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", help="only cases whose name has all these words")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where the programs lie")
-    parser.add_argument("--report", help="a file for the results, one tab-separated line a case")
+    parser.add_argument("--report", help="a file for the results, a JSON object a line, a case each")
     parser.add_argument("--mangle", choices=sorted(mangle.KINDS),
                         help="spoil the card's answers on their way, to see that the suites notice")
     parser.add_argument("--arguments", default="", help="further flags of the daemon")
@@ -140,9 +148,7 @@ def main():
             with open(DPDKShell.log_path, encoding="utf-8", errors="replace") as log:
                 print("the daemon said:", *log.readlines()[-20:], sep="\n  ")
     if options.report:
-        with open(options.report, "w", encoding="utf-8") as out:
-            for result in run.results:
-                print(*result, sep="\t", file=out)
+        write_report(run.results, options.report)
     print(f"{run.count('passed')} passed, {run.count('failed')} failed, {run.count('skipped')} skipped")
     return 1 if run.count("failed") else 0
 

@@ -56,12 +56,14 @@ def _run_one(name):
     signal.signal(signal.SIGTERM, stop)
     result = unittest.TestResult()
     unittest.TestLoader().loadTestsFromName(name).run(result)
+    for _, trace in result.errors + result.failures:
+        print(trace)
+    if not result.wasSuccessful():
+        return _FAILED
     if result.skipped:
         print(result.skipped[0][1])
         return _SKIPPED
-    for _, trace in result.errors + result.failures:
-        print(trace)
-    return 0 if result.wasSuccessful() else _FAILED
+    return 0
 
 
 def _run(test, options):

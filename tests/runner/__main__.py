@@ -13,7 +13,7 @@ def _options():
     parser = argparse.ArgumentParser(prog="tests/run.sh", description="Runs every test of uroce.")
     parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part (repeatable)")
     parser.add_argument("--list", action="store_true", help="say what the parts are")
-    parser.add_argument("--long", action="store_true", help="soaks too; takes hours")
+    parser.add_argument("--long", action="store_true", help="soaks too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="how much to run at a time")
     return parser.parse_args()
 

@@ -144,9 +144,10 @@ def dts(options):
                                  "--report", report], log, _DTS_SECONDS_MAX, os.environ)
     if not os.path.exists(report):
         return [Case("dts/local/run.py", "failed", seconds, f"{exit_text(code)} and no report", log)]
-    with open(report, encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in lines]
-    return [Case(name, outcome, float(took), reason, log) for name, outcome, took, reason in rows]
+    cases = read_cases(report)
+    for case in cases:
+        case.log = log
+    return cases
 
 
 def tidy(options):
