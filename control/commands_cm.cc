@@ -9,8 +9,7 @@ namespace {
 
 cm_user::User& user_of(Session& session) {
   if (!session.cm_user) {
-    session.cm_user =
-        std::make_unique<cm_user::User>(session.card().connections, session.peer().pid);
+    session.cm_user = std::make_unique<cm_user::User>(session.card().connections, session.peer());
   }
   return *session.cm_user;
 }

@@ -1,6 +1,7 @@
 // Commands that give an id its addresses: binding, and resolving a destination.
 
 #include <rdma/rdma_user_cm.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,16 @@ namespace {
 template <typename Address>
 Result<Endpoint> endpoint_in(const Address& address) {
   return parse_sockaddr(std::as_bytes(std::span(&address, 1)));
+}
+
+// As with IP sockets: who answers at a well-known port is the administrator's choice.
+Status may_take_port(const Id& id, std::uint16_t port) {
+  const uid_t uid = id.user->peer().uid;
+  if (port == 0 || port >= kPortUnprivilegedMin || uid == 0 || uid == ::geteuid()) {
+    return ok();
+  }
+  return Error{EACCES, "rdma_bind_addr: ports below " + std::to_string(kPortUnprivilegedMin) +
+                           " are for root and the daemon's own user"};
 }
 
 Status take_port(Service& service, Id& id) {
@@ -37,6 +48,9 @@ Status bind(Service& service, Id& id, const Endpoint& endpoint) {
   }
   if (!endpoint.is_set()) {
     return Error{EAFNOSUPPORT, "rdma_bind_addr: the address has no family"};
+  }
+  if (Status status = may_take_port(id, endpoint.port); !status) {
+    return status;
   }
   Device* device = nullptr;
   if (!endpoint.is_any()) {
@@ -93,6 +107,10 @@ Status resolve(User& user, const Call& call, const Resolving& wish) {
   }
   if (id.state != IdState::kIdle && id.state != IdState::kBound) {
     return wrong_state(id, "rdma_resolve_addr");
+  }
+  // Every other event changes what the id can do; this one could be asked for without end.
+  if (id.address_error_waits) {
+    return Error{ENOMEM, "rdma_resolve_addr: the id's last ADDR_ERROR hasn't been fetched yet"};
   }
   Endpoint destination = wish.destination;
   if (destination.is_any()) {

@@ -120,9 +120,12 @@ Status answer_request(User& user, Id& id, const rdma_ucm_conn_param& parameters)
   answer.srq = parameters.srq != 0;
   answer.rnr_retry_count = std::min(parameters.rnr_retry_count, kRetriesMax);
   answer.private_data = copy(private_data_of(parameters));
-  id.qpn = parameters.qp_num;
-  user.service().name_queue_pair(id);
-  return user.service().manager().accept(*id.connection, answer, user.service().now());
+  Status status = user.service().manager().accept(*id.connection, answer, user.service().now());
+  if (status) {
+    id.qpn = parameters.qp_num;
+    user.service().name_queue_pair(id);
+  }
+  return status;
 }
 
 cm::Match match_of(const Id& id) {

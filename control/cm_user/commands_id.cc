@@ -7,6 +7,7 @@
 #include <string>
 
 #include "control/cm_user/commands.h"
+#include "control/cm_user/deliver.h"
 #include "control/cm_user/service.h"
 
 namespace uroce::control::cm_user {
@@ -149,6 +150,10 @@ Status get_event(User& /*user*/, Call& call) {
   }
   if (event.fresh != nullptr) {
     --event.id->requests_waiting;
+    event.fresh->unheard_of = false;
+  }
+  if (event.record.event == static_cast<std::uint32_t>(EventNumber::kAddrError)) {
+    event.id->address_error_waits = false;
   }
   call.answer(event.record);
   return ok();

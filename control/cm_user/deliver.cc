@@ -83,6 +83,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
     copy_private(data, &record.param.ud);
   }
   ++listening.requests_waiting;
+  fresh->unheard_of = true;
   listening.channel->push(
       {.id = &listening, .membership = nullptr, .fresh = fresh, .record = record});
 }
@@ -173,6 +174,7 @@ void report_resolved(Id& id) {
 
 void report_unresolved(Id& id, int error) {
   id.state = IdState::kBound;
+  id.address_error_waits = id.uid != 0;
   report(id, EventNumber::kAddrError, -error);
 }
 

@@ -53,6 +53,8 @@ struct Id {
   std::uint8_t qp_type = 0;  // enum ibv_qp_type
   IdState state = IdState::kIdle;
   std::uint32_t events_reported = 0;
+  bool unheard_of = false;           // its connect request waits: the program can't name it yet
+  bool address_error_waits = false;  // in the channel
 
   // Addresses. `device` is known once a specific address is.
   Endpoint source, destination;

@@ -10,6 +10,9 @@ inline constexpr std::uint32_t kChannelsMax = 16'384;    // of one program
 inline constexpr std::uint32_t kIdsMax = 65'536;         // of one program: librdmacm counts to that
 inline constexpr std::uint32_t kMembershipsMax = 4'096;  // multicast groups of one program
 
+// Linux's ip_unprivileged_port_start, which its rdma_cm obeys too.
+inline constexpr std::uint16_t kPortUnprivilegedMin = 1'024;
+
 // Connect requests that may wait in a listening id's channel; more are rejected. A program that
 // asks for less gets this much: requests come in bursts that no program can fetch in time, and what
 // waits costs the daemon little.

@@ -23,7 +23,7 @@ const char* name_of(cm::PortSpace space) {
 }
 
 Json report_listener(const Id& id) {
-  return {{"pid", id.user->pid()},           {"port_space", name_of(id.space)},
+  return {{"pid", id.user->peer().pid},      {"port_space", name_of(id.space)},
           {"address", to_string(id.source)}, {"port", id.source.port},
           {"backlog", id.requests_max},      {"waiting", id.requests_waiting}};
 }
@@ -33,7 +33,7 @@ Json report_listener(const Id& id) {
 Json report_connection(const cm::ConnectionInfo& info, const Id* id) {
   const Endpoint local = id != nullptr ? id->source : endpoint_of(info.route.local, 0);
   const Endpoint remote = id != nullptr ? id->destination : endpoint_of(info.route.remote, 0);
-  return {{"pid", id != nullptr ? id->user->pid() : 0},
+  return {{"pid", id != nullptr ? id->user->peer().pid : 0},
           {"state", cm::name_of(info.state)},
           {"active", info.active},
           {"local", to_string(local)},

@@ -5,6 +5,7 @@
 
 #include "control/card.h"
 #include "control/cm_user/deliver.h"
+#include "control/session.h"
 
 namespace uroce::control::cm_user {
 namespace {
@@ -46,6 +47,13 @@ void Service::leave(const Id& id) {
   if (const auto at = queue_pairs_.find(id.qpn);
       at != queue_pairs_.end() && at->second == id.serial) {
     queue_pairs_.erase(at);
+  }
+}
+
+void Service::name_queue_pair(const Id& id) {
+  const Owner* owner = card_.qpns.find(id.qpn);
+  if (owner != nullptr && owner->session->peer().uid == id.user->peer().uid) {
+    queue_pairs_[id.qpn] = id.serial;
   }
 }
 

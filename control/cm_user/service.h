@@ -42,8 +42,12 @@ class Service {
   Status start_resolving(Id& id, Time deadline);
   void stop_resolving(const Id& id) { resolving_.erase(id.serial); }
 
-  // The queue pair that an id named received data before its connection was established.
-  void name_queue_pair(const Id& id) { queue_pairs_[id.qpn] = id.serial; }
+  // The id's queue pair may receive data before its connection is established: on_communication()
+  // then finds the id. Another user's queue pair stays what it was.
+  void name_queue_pair(const Id& id);
+  [[nodiscard]] bool names_queue_pair(std::uint32_t qpn) const {
+    return queue_pairs_.contains(qpn);
+  }
   void on_communication(std::uint32_t qpn);
 
   // A device says that somebody who waits for an address must look again.

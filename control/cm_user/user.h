@@ -3,8 +3,6 @@
 // What one program keeps with the connection manager: event channels, ids, multicast memberships.
 // Part of a session; its end destroys everything, and the peers learn of it. Control thread only.
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 
@@ -12,6 +10,7 @@
 #include "control/cm_user/id.h"
 #include "control/cm_user/limits.h"
 #include "control/handle_table.h"
+#include "control/record_socket.h"
 #include "dataplane/base/result.h"
 
 namespace uroce::control::cm_user {
@@ -20,13 +19,13 @@ class Service;
 
 class User {
  public:
-  User(Service& service, pid_t pid) : service_(service), pid_(pid) {}
+  User(Service& service, const Peer& peer) : service_(service), peer_(peer) {}
   ~User();
   User(const User&) = delete;
   User& operator=(const User&) = delete;
 
   [[nodiscard]] Service& service() { return service_; }
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] const Peer& peer() const { return peer_; }
 
   struct OpenedChannel {
     std::uint32_t handle = 0;
@@ -55,7 +54,7 @@ class User {
 
  private:
   Service& service_;
-  pid_t pid_;
+  Peer peer_;
   HandleTable<EventChannel> channels_;
   HandleTable<Id> ids_;
   HandleTable<Membership> memberships_;

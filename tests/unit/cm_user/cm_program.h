@@ -45,7 +45,7 @@ struct ProgramChannel {
 
 class CmProgram {
  public:
-  explicit CmProgram(Card& card) : program(card) {}
+  explicit CmProgram(Card& card, uid_t uid = ::getuid()) : program(card, uid) {}
 
   ProgramChannel open_channel() {
     Answer answer = program.ask(Command::kCmOpenChannel);
@@ -139,6 +139,11 @@ class CmProgram {
   }
   CmAnswer disconnect(const ProgramChannel& channel, std::uint32_t id) {
     return command(channel, RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{id});
+  }
+  CmAnswer migrate(const ProgramChannel& to, std::uint32_t id, const ProgramChannel& from) {
+    rdma_ucm_migrate_id body{};
+    body.id = id;
+    return command(to, RDMA_USER_CM_CMD_MIGRATE_ID, body, {}, &from);
   }
   rdma_ucm_query_route_resp query_route(const ProgramChannel& channel, std::uint32_t id) {
     rdma_ucm_query body{};

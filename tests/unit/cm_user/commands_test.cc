@@ -168,23 +168,76 @@ TEST_F(Connecting, AProgramThatDiesTakesItsIdsAlong) {
 
 TEST_F(Connecting, MigratedIdsReportInTheirNewChannel) {
   const ProgramChannel second = program.open_channel();
-  rdma_ucm_migrate_id body{};
-  body.id = listening;
   ASSERT_EQ(program.connect(channel, active, 100).error, 0);
   EXPECT_TRUE(channel.readable());
-  ASSERT_EQ(program.command(second, RDMA_USER_CM_CMD_MIGRATE_ID, body, {}, &channel).error, 0);
+  ASSERT_EQ(program.migrate(second, listening, channel).error, 0);
   EXPECT_FALSE(channel.readable());
   const std::uint32_t passive = program.expect_event(second, kConnectRequest).id;
   EXPECT_EQ(program.accept(second, passive, kPassiveUid, 200).error, 0);
 }
 
-TEST_F(Connecting, DataBeforeTheLastMessageEstablishesToo) {
+// Handles are small numbers, so a program can guess the one of a request it hasn't fetched.
+TEST_F(Connecting, WhatIsNotFetchedCannotBeNamed) {
   ASSERT_EQ(program.connect(channel, active, 100).error, 0);
-  const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
-  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, 200).error, 0);
+  const ProgramChannel second = program.open_channel();
+  const std::uint32_t fresh = active + 1;
+  EXPECT_EQ(program.migrate(second, fresh, channel).error, ENOENT);
+  EXPECT_EQ(program.accept(channel, fresh, kPassiveUid, 200).error, ENOENT);
+  EXPECT_EQ(program.destroy_id(channel, fresh).error, ENOENT);
+  EXPECT_EQ(program.destroy_id(second, fresh).error, ENOENT);
+  // Its listening id takes it along, to another channel and to its end.
+  ASSERT_EQ(program.migrate(second, listening, channel).error, 0);
+  EXPECT_EQ(program.destroy_id(second, fresh).error, ENOENT);
+  ASSERT_EQ(program.destroy_id(second, listening).error, 0);
+  EXPECT_FALSE(second.readable());
+  program.expect_event(channel, kRejected);
+  EXPECT_EQ(rig.card.connections.ids(), 1U);
+}
+
+class Accepting : public Connecting {
+ protected:
+  void SetUp() override {
+    Connecting::SetUp();
+    ASSERT_EQ(program.connect(channel, active, 100).error, 0);
+    passive = program.expect_event(channel, kConnectRequest).id;
+  }
+  static std::uint32_t make_qp(CmProgram& owner) {
+    owner.program.open();
+    const CreateQpRequest request =
+        owner.program.rc_qp(owner.program.make_pd(), owner.program.make_cq());
+    return owner.program.ask(Command::kCreateQp, request).as<CreateQpReply>().qpn;
+  }
+  std::uint32_t passive = 0;
+};
+
+TEST_F(Accepting, DataBeforeTheLastMessageEstablishesToo) {
+  const std::uint32_t qpn = make_qp(program);
+  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, qpn).error, 0);
   program.expect_event(channel, kConnectResponse);
-  rig.card.connections.on_communication(200);
+  rig.card.connections.on_communication(qpn);
   EXPECT_EQ(program.expect_event(channel, kEstablished).uid, kPassiveUid);
+}
+
+TEST_F(Accepting, ARefusedAcceptNamesNoQueuePair) {
+  const std::uint32_t first = make_qp(program);
+  rdma_ucm_accept body{};
+  body.id = passive;
+  body.conn_param.valid = 1;
+  body.conn_param.qp_num = first;
+  body.conn_param.private_data_len = 255;
+  EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_ACCEPT, body).error, EINVAL);
+  EXPECT_FALSE(rig.card.connections.names_queue_pair(first));
+  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, first).error, 0);
+  EXPECT_TRUE(rig.card.connections.names_queue_pair(first));
+  ASSERT_EQ(program.destroy_id(channel, passive).error, 0);
+  EXPECT_FALSE(rig.card.connections.names_queue_pair(first));
+}
+
+TEST_F(Accepting, AnotherUsersQueuePairIsNotNamed) {
+  CmProgram other(rig.card, ::getuid() + 1);
+  const std::uint32_t theirs = make_qp(other);
+  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, theirs).error, 0);
+  EXPECT_FALSE(rig.card.connections.names_queue_pair(theirs));
 }
 
 TEST(Commands, ClosingAChannelDestroysItsIds) {

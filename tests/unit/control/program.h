@@ -31,7 +31,8 @@ struct Answer {
 // A program without a socket.
 class Program {
  public:
-  explicit Program(Card& card) : session(card, next_id()++, Peer{::getpid(), ::getuid(), 0}) {}
+  explicit Program(Card& card, uid_t uid = ::getuid())
+      : session(card, next_id()++, Peer{::getpid(), uid, 0}) {}
 
   template <typename Body>
   Answer ask(Command command, const Body& body) {
