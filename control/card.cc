@@ -77,7 +77,9 @@ Card::Card(Engine& engine, KeyTable& keys, const SharedMemory& status, std::uint
       status_(status) {}
 
 MemoryAccount& Card::account_of(uid_t user) {
-  return users_.try_emplace(user, "user " + std::to_string(user), queue_bytes_user_max)
+  return users_
+      .try_emplace(user, "user " + std::to_string(user), queue_bytes_user_max,
+                   queue_mappings_user_max)
       .first->second;
 }
 

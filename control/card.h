@@ -64,7 +64,7 @@ using GroupKey = std::pair<std::uint16_t, Gid>;
 
 // How many objects live in the whole daemon, of the kinds that no number bounds.
 struct Totals {
-  std::uint32_t pds = 0, channels = 0, address_handles = 0;
+  std::uint32_t pds = 0, channels = 0, address_handles = 0, xrcds = 0;
   std::uint64_t device_memory = 0;  // bytes
 };
 
@@ -86,6 +86,7 @@ class Card {
   // What the queues of all sessions of a user cost.
   MemoryAccount& account_of(uid_t user);
   std::size_t queue_bytes_session_max, queue_bytes_user_max;
+  std::size_t queue_mappings_user_max = kUserQueueMappingsMax;
 
   Numbers qpns, cqns, srqns;
   Gsi gsi;                                   // QP1 of all devices

@@ -19,6 +19,7 @@ inline constexpr std::uint32_t kCqsMax = 65'535;
 inline constexpr std::uint32_t kSrqsMax = 65'535;
 inline constexpr std::uint32_t kAddressHandlesMax = 262'144;
 inline constexpr std::uint32_t kXrcDomainsMax = 1024;  // with a file, which stays open
+inline constexpr std::uint32_t kXrcdsMax = 65'536;     // sessions' handles of domains
 inline constexpr std::uint32_t kChannelsMax = 65'536;
 inline constexpr std::uint32_t kQpnMin = 17;  // 0 and 1 are special, Linux starts at 17
 inline constexpr std::uint32_t kQpsMax = 65'536 - kQpnMin;
@@ -32,6 +33,9 @@ inline constexpr std::uint64_t kDeviceMemoryMax = 64ULL << 20U;  // bytes
 // machine's memory where that is less.
 inline constexpr std::size_t kSessionQueueBytesMax = std::size_t{4} << 30U;
 inline constexpr std::size_t kUserQueueBytesMax = std::size_t{16} << 30U;
+// Of all sessions of one user: mappings for queues and device memory, half of what Linux gives a
+// process (vm.max_map_count).
+inline constexpr std::size_t kUserQueueMappingsMax = 32'768;
 
 // Of one session.
 inline constexpr std::uint32_t kSessionQpsMax =
@@ -39,6 +43,12 @@ inline constexpr std::uint32_t kSessionQpsMax =
 inline constexpr std::uint32_t kSessionDeviceMemoriesMax = 4'096;  // with those it imported
 inline constexpr std::uint32_t kRegionPiecesMax = 65'536;          // over all records of one kRegMr
 inline constexpr std::uint32_t kRegionDescriptorsMax = 256;        // over all records of one kRegMr
+inline constexpr std::uint32_t kSessionXrcdsMax = 1'024;
+
+// Connections of one user, and of all who are neither root nor the daemon's own user: one user
+// can't keep the others out, nor all of them the administrator.
+inline constexpr std::uint32_t kUserSessionsMax = 768;
+inline constexpr std::uint32_t kOrdinarySessionsMax = kSessionsMax - 16;
 
 // Bytes from one worker's status to the next: programs map whole pages.
 inline constexpr std::uint64_t kStatusStride = 4096;
@@ -47,6 +57,7 @@ inline constexpr std::uint64_t kStatusStride = 4096;
 inline constexpr std::uint32_t kWorkRequestsMax = 16'384;  // of a send or receive queue
 inline constexpr std::uint32_t kInlineMax = 1024;          // bytes
 inline constexpr std::uint32_t kGroupsOfQpMax = 64;        // multicast groups of a queue pair
+inline constexpr std::uint32_t kXrcHandlesMax = 1024;      // of an XRC receiving queue pair
 inline constexpr std::uint32_t kCqesMax = 262'144;
 inline constexpr std::uint32_t kReadsAndAtomicsMax = 128;  // outstanding, either way
 inline constexpr std::uint32_t kMessageBytesMax = 1U << 31U;

@@ -90,6 +90,8 @@ static_assert(numbers_differ());
 
 }  // namespace
 
+std::span<const CommandRule> command_rules() { return kRules; }
+
 const CommandRule* command_rule(Command command) {
   for (const CommandRule& rule : kRules) {
     if (rule.command == command) {

@@ -19,6 +19,7 @@ struct CommandRule {
   Handler handler;
 };
 
+[[nodiscard]] std::span<const CommandRule> command_rules();
 // nullptr: no such command.
 const CommandRule* command_rule(Command command);
 
@@ -118,6 +119,7 @@ void remove_region(Session& session, std::uint32_t handle);
 void remove_dm(Session& session, std::uint32_t handle);
 void remove_ah(Session& session, std::uint32_t handle);
 void remove_pd(Session& session, std::uint32_t handle);
+void remove_xrcd(Session& session, std::uint32_t handle);
 
 // Whether a region can have these rights.
 Status check_rights(std::uint32_t access);

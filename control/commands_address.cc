@@ -128,7 +128,7 @@ Result<Outcome> change_address(Session& session, Request& request, Reply* /*repl
   const auto body = request.as<ChangeAddressRequest>();
   Card& card = session.card();
   // An address decides who is taken for whom on the network.
-  if (session.peer().uid != 0 && session.peer().uid != ::geteuid()) {
+  if (!is_administrator(session.peer())) {
     return Error{EPERM, "only root and the daemon's own user may change addresses"};
   }
   Device* device = find_device(card, text_of(body.device));

@@ -215,10 +215,12 @@ void remove_cq(Session& session, std::uint32_t handle) {
   }
   card.cqns.release(cq->id);
   session.withdraw_events(cq->cookie);
-  if (cq->channel != nullptr) {
+  if (cq->channel != nullptr && !session.ending()) {
     session.events_lost += withdraw<abi::CompletionEvent>(
         cq->channel->write_end.get(),
         [&cq](const abi::CompletionEvent& event) { return event.cq_cookie == cq->cookie; });
+  }
+  if (cq->channel != nullptr) {
     --cq->channel->users;
   }
 }

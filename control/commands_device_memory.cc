@@ -48,12 +48,16 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   if (Status room = room_for_another(session); !room) {
     return room.error();
   }
-  if (body.length > kDeviceMemoryMax - used) {
+  if (body.length > kDeviceMemoryMax ||
+      SharedMemory::whole_pages(body.length) > kDeviceMemoryMax - used) {
     return Error{ENOMEM, std::to_string(used) + " of the " + std::to_string(kDeviceMemoryMax) +
-                             " bytes of device memory are taken; there is no room for " +
+                             " bytes of device memory are taken (whole pages); there is no room "
+                             "for " +
                              std::to_string(body.length)};
   }
-  auto memory = SharedMemory::create("uroce-dm", body.length);
+  // Charged to the user: it may outlive the session.
+  auto memory =
+      SharedMemory::create("uroce-dm", body.length, session.card().account_of(session.peer().uid));
   if (!memory) {
     return memory.error();
   }
@@ -64,8 +68,9 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   auto dm = std::make_unique<DeviceMemory>();
   dm->memory = std::make_shared<SharedMemory>(std::move(*memory));
   dm->length = body.length;
-  used += body.length;
-  dm->charge = {&used, [length = body.length](std::uint64_t* total) { *total -= length; }};
+  const std::size_t length = dm->memory->length();
+  used += length;
+  dm->charge = {&used, [length](std::uint64_t* total) { *total -= length; }};
   reply->descriptors.push_back(std::move(*descriptor));
   reply->set_handle(session.device_memories.add(std::move(dm)));
   return Outcome::kReply;

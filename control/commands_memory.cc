@@ -130,14 +130,25 @@ Status check_rights(std::uint32_t access) {
 Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   RegMrRequest head;  // as<> would want a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
+  const bool last = head.more_pieces == 0;
+  if (session.refused_registration == head.header.sequence) {
+    if (last) {
+      session.refused_registration.reset();
+    }
+    return Outcome::kMore;  // it has had its reply
+  }
+  session.refused_registration.reset();
   if (!session.registration || session.registration->sequence != head.header.sequence) {
     session.registration.emplace().sequence = head.header.sequence;
   }
   if (Status status = collect_pieces(session, head, request); !status) {
     session.registration.reset();
+    if (!last) {
+      session.refused_registration = head.header.sequence;
+    }
     return status.error();
   }
-  if (head.more_pieces != 0) {
+  if (!last) {
     return Outcome::kMore;
   }
   const PartialRegistration partial = std::move(*session.registration);

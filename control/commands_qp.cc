@@ -265,7 +265,9 @@ void remove_qp(Session& session, std::uint32_t handle) {
     worker.remove_qp(*object->qp);
     bells.slots[config.doorbell_slot] = nullptr;
   });
-  release_windows(session, config.qpn);
+  if (!session.ending()) {  // else they go too
+    release_windows(session, config.qpn);
+  }
   session.card().qpns.release(config.qpn);
   session.free_slot(config.doorbell_slot);
   --object->pd->users;

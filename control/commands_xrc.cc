@@ -89,12 +89,18 @@ std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, X
 
 Result<Outcome> open_xrcd(Session& session, Request& request, Reply* reply) {
   const std::uint32_t flags = request.as<OpenXrcdRequest>().flags;
+  Totals& totals = session.card().totals;
+  if (session.xrcds.count() >= kSessionXrcdsMax || totals.xrcds >= kXrcdsMax) {
+    return Error{ENOMEM, "a program opens at most " + std::to_string(kSessionXrcdsMax) +
+                             " XRC domains, all together " + std::to_string(kXrcdsMax)};
+  }
   auto domain = open_domain(session, flags, request);
   if (!domain) {
     return domain.error();
   }
   auto xrcd = std::make_unique<Xrcd>();
   xrcd->domain = std::move(*domain);
+  ++totals.xrcds;
   reply->set_handle(session.xrcds.add(std::move(xrcd)));
   return Outcome::kReply;
 }
@@ -108,8 +114,13 @@ Result<Outcome> close_xrcd(Session& session, Request& request, Reply* /*reply*/)
   if (xrcd->users != 0) {
     return still_used("XRC domain", handle, xrcd->users);
   }
-  session.xrcds.remove(handle);
+  remove_xrcd(session, handle);
   return Outcome::kReply;
+}
+
+void remove_xrcd(Session& session, std::uint32_t handle) {
+  session.xrcds.remove(handle);
+  --session.card().totals.xrcds;
 }
 
 Result<Outcome> create_xrc_target(Session& session, const CreateQpRequest& body, Reply* reply) {
@@ -151,7 +162,12 @@ Result<Outcome> open_qp(Session& session, Request& request, Reply* reply) {
   if (found == xrcd->domain->targets.end()) {
     return Error{EINVAL, "the XRC domain has no receiving queue pair " + std::to_string(body.qpn)};
   }
-  const XrcTarget::Handle& first = found->second->handles.front();
+  const std::vector<XrcTarget::Handle>& handles = found->second->handles;
+  if (handles.size() >= kXrcHandlesMax) {
+    return Error{ENOMEM, "queue pair " + std::to_string(body.qpn) + " has been opened " +
+                             std::to_string(kXrcHandlesMax) + " times, no more"};
+  }
+  const XrcTarget::Handle& first = handles.front();
   CreateQpReply answer{};
   answer.qpn = body.qpn;
   answer.worker = found->second->qp->config().worker;

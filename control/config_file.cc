@@ -174,8 +174,13 @@ Status File::read(const toml::table& table) {
   }
   if (!only.spec.empty()) {
     options_.ports.push_back(only);
-  } else if (!only.addresses.empty()) {
-    return Error{EINVAL, path_ + ": ip stands at the top, but there is no port beside it"};
+    return ok();
+  }
+  for (const auto& [key, node] : table) {
+    if (const std::string name(key.str()); name != "port" && port_keys(&only).contains(name)) {
+      return Error{EINVAL, path_ + ", line " + std::to_string(node.source().begin.line) + ": " +
+                               name + ": stands at the top, but there is no port beside it"};
+    }
   }
   return ok();
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-// What the queues of a session cost the daemon: their rings, and its private copies of work
-// requests. A session's account is charged first, then that of its user, so that neither one
-// hostile program nor many of one user take all memory. Control thread only.
+// What the queues of a session cost the daemon: their rings, its private copies of work requests,
+// and a mapping for each. Device memory counts too. A session's account is charged first, then that
+// of its user, so that neither one hostile program nor many of one user take all memory. Control
+// thread only.
 
 #include <cerrno>
 #include <cstddef>
@@ -39,14 +40,20 @@ class MemoryCharge {
 class MemoryAccount {
  public:
   // `owner` as in "the queues of <owner>". The parent, if there is one, outlives the account.
-  MemoryAccount(std::string owner, std::size_t limit, MemoryAccount* parent = nullptr)
-      : owner_(std::move(owner)), limit_(limit), parent_(parent) {}
+  MemoryAccount(std::string owner, std::size_t limit, std::size_t mappings_max,
+                MemoryAccount* parent = nullptr)
+      : owner_(std::move(owner)), limit_(limit), mappings_max_(mappings_max), parent_(parent) {}
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // ENOMEM with a sentence that names the limit. The account outlives the charge.
+  // For one mapping of so many bytes. ENOMEM with a sentence that names the limit. The account
+  // outlives the charge.
   Result<MemoryCharge> charge(std::size_t bytes) {
     for (MemoryAccount* account = this; account != nullptr; account = account->parent_) {
+      if (account->mappings_ >= account->mappings_max_) {
+        return Error{ENOMEM, account->owner_ + " has " + std::to_string(account->mappings_) +
+                                 " queues and pieces of device memory, no more"};
+      }
       if (bytes > account->limit_ - account->used_) {
         constexpr std::size_t kMebi = 1U << 20U;
         return Error{ENOMEM, "the queues of " + account->owner_ + " may take " +
@@ -57,6 +64,7 @@ class MemoryAccount {
     }
     for (MemoryAccount* account = this; account != nullptr; account = account->parent_) {
       account->used_ += bytes;
+      ++account->mappings_;
     }
     return MemoryCharge(*this, bytes);
   }
@@ -68,12 +76,15 @@ class MemoryAccount {
   std::string owner_;
   std::size_t limit_;
   std::size_t used_ = 0;  // never above limit_
+  std::size_t mappings_max_;
+  std::size_t mappings_ = 0;
   MemoryAccount* parent_;
 };
 
 MemoryCharge::~MemoryCharge() {
   for (MemoryAccount* account = account_; account != nullptr; account = account->parent_) {
     account->used_ -= bytes_;
+    --account->mappings_;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -101,6 +102,8 @@ Result<UniqueFd> listen_at(const std::string& path, mode_t mode) {
   }
   return Result<UniqueFd>(std::move(listener));
 }
+
+bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
 
 Result<Peer> peer_of(int socket) {
   ucred credentials{};

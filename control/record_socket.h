@@ -26,6 +26,9 @@ struct Peer {
   gid_t gid = 0;
 };
 
+// Root and the daemon's own user, who may change what concerns everybody.
+[[nodiscard]] bool is_administrator(const Peer& peer);
+
 // The listening socket. A dead daemon's socket file is replaced; a live daemon's is EADDRINUSE.
 // `mode` decides who may connect.
 Result<UniqueFd> listen_at(const std::string& path, mode_t mode);

@@ -137,16 +137,33 @@ void Server::accept_all() {
   }
 }
 
+Status Server::has_room_for(const Card& card, const Peer& peer) {
+  const auto& sessions = card.sessions;
+  const bool administrator = is_administrator(peer);
+  const std::uint32_t most = administrator ? kSessionsMax : kOrdinarySessionsMax;
+  if (sessions.size() >= most) {
+    return Error{EMFILE, "the daemon serves " + std::to_string(most) + " sessions, no more"};
+  }
+  const auto theirs = std::count_if(sessions.begin(), sessions.end(), [&](const auto& entry) {
+    return entry.second->peer().uid == peer.uid;
+  });
+  if (!administrator && theirs >= kUserSessionsMax) {
+    return Error{EMFILE, "user " + std::to_string(peer.uid) + " has " +
+                             std::to_string(kUserSessionsMax) + " sessions, no more"};
+  }
+  return ok();
+}
+
 void Server::accept(UniqueFd socket) {
   const auto peer = peer_of(socket.get());
   if (!peer) {
     return;
   }
   const std::uint64_t id = next_id_++;
+  const Status room = has_room_for(card_, *peer);
   Connection connection{std::move(socket), std::make_unique<Session>(card_, id, *peer), EPOLLIN};
-  if (connections_.size() >= kSessionsMax) {
-    connection.session->refuse(
-        EMFILE, "the daemon serves " + std::to_string(kSessionsMax) + " sessions, no more");
+  if (!room) {
+    connection.session->refuse(room.error().code, room.error().message);
     (void)flush(connection);
     return;
   }

@@ -17,6 +17,8 @@ namespace uroce::control {
 
 class Server {
  public:
+  // Whether one more connection is served. EMFILE with a sentence.
+  static Status has_room_for(const Card& card, const Peer& peer);
   // Listens at `path`. The card outlives the server.
   static Result<std::unique_ptr<Server>> listen(Card& card, const std::string& path, unsigned mode);
   ~Server();  // ends all sessions and removes the socket

@@ -27,7 +27,8 @@ ReplyHeader reply_header(std::uint32_t sequence) {
 }  // namespace
 
 Session::Session(Card& card, std::uint64_t id, const Peer& peer)
-    : account("a session", card.queue_bytes_session_max, &card.account_of(peer.uid)),
+    : account("a session", card.queue_bytes_session_max, card.queue_mappings_user_max,
+              &card.account_of(peer.uid)),
       memory(peer.pid, peer.uid),
       card_(card),
       id_(id),
@@ -36,7 +37,9 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
 }
 
 // Users before what they use: queue pairs, then what they complete into and take from, then memory.
+// What is done for each of many objects must not depend on how many others there are.
 Session::~Session() {
+  ending_ = true;
   cm_user.reset();  // peers learn of it before its queue pairs are silent
   qps.for_each([&](std::uint32_t handle, QpObject&) { remove_qp(*this, handle); });
   for (std::uint32_t worker = 0; worker < bells_.size(); ++worker) {
@@ -47,7 +50,7 @@ Session::~Session() {
   channels.for_each([&](std::uint32_t handle, Channel&) { remove_channel(*this, handle); });
   windows.for_each([&](std::uint32_t handle, MemoryWindow&) { remove_mw(*this, handle); });
   regions.for_each([&](std::uint32_t handle, MemoryRegion&) { remove_region(*this, handle); });
-  xrcds.for_each([&](std::uint32_t handle, Xrcd&) { xrcds.remove(handle); });
+  xrcds.for_each([&](std::uint32_t handle, Xrcd&) { remove_xrcd(*this, handle); });
   device_memories.for_each([&](std::uint32_t handle, DeviceMemory&) { remove_dm(*this, handle); });
   address_handles.for_each([&](std::uint32_t handle, AddressHandle&) { remove_ah(*this, handle); });
   pds.for_each([&](std::uint32_t handle, ProtectionDomain&) { remove_pd(*this, handle); });
@@ -261,21 +264,12 @@ void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t 
 }
 
 void Session::withdraw_events(std::uint64_t cookie) {
+  if (ending_) {
+    return;
+  }
   events_lost += withdraw<AsyncEventRecord>(
       event_pipe_.get(),
       [cookie](const AsyncEventRecord& record) { return record.cookie == cookie; });
-}
-
-Result<SharedMemory> Session::share(const char* name, std::size_t length, std::size_t also) {
-  auto charge = account.charge(length + also);
-  if (!charge) {
-    return charge.error();
-  }
-  auto shared = SharedMemory::create(name, length);
-  if (shared) {
-    shared->set_charge(std::move(*charge));
-  }
-  return shared;
 }
 
 std::optional<std::uint32_t> Session::take_slot() {

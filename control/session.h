@@ -103,12 +103,16 @@ class Session {
   [[nodiscard]] Card& card() const { return card_; }
   [[nodiscard]] Device* device() const { return device_; }
 
+  // It is being torn down: nobody reads its events, so none are taken back.
+  [[nodiscard]] bool ending() const { return ending_; }
   // An event about an object is of no use any more.
   void withdraw_events(std::uint64_t cookie);
 
   // Memory for an object's queues, and `also` bytes of the daemon's own. ENOMEM beyond the limits
   // of the session or its user.
-  Result<SharedMemory> share(const char* name, std::size_t length, std::size_t also = 0);
+  Result<SharedMemory> share(const char* name, std::size_t length, std::size_t also = 0) {
+    return SharedMemory::create(name, length, account, also);
+  }
 
   MemoryAccount account;  // before the objects that are charged to it
 
@@ -126,7 +130,8 @@ class Session {
   AddressTable addresses;  // the same, as workers see them
   std::vector<std::unique_ptr<const AddressVector>> retired_addresses;  // workers may look at them
   std::optional<PartialRegistration> registration;
-  std::unique_ptr<cm_user::User> cm_user;  // once the program used librdmacm
+  std::optional<std::uint32_t> refused_registration;  // sequence: its other records still come
+  std::unique_ptr<cm_user::User> cm_user;             // once the program used librdmacm
   ProgramMemory memory;
   std::uint64_t events_lost = 0;
   std::optional<std::uint64_t> exporter;  // the session whose objects this one may import
@@ -161,6 +166,7 @@ class Session {
   std::deque<Record> outbox_;
   std::optional<Waiting> waiting_;
   bool finished_ = false;
+  bool ending_ = false;
   Ticket ticket_{};
 
   UniqueFd event_pipe_;  // write end

@@ -9,10 +9,14 @@
 
 namespace uroce::control {
 
-Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length, Writers writers) {
+std::size_t SharedMemory::whole_pages(std::size_t length) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return (length + page - 1) / page * page;
+}
+
+Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length, Writers writers) {
   SharedMemory memory;
-  const std::size_t rounded = (length + page - 1) / page * page;
+  const std::size_t rounded = whole_pages(length);
   memory.descriptor_ = UniqueFd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.descriptor_.valid()) {
     return system_error("the daemon can't make shared memory");
@@ -34,6 +38,19 @@ Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length, 
     return system_error("the daemon can't seal shared memory");
   }
   return Result<SharedMemory>(std::move(memory));
+}
+
+Result<SharedMemory> SharedMemory::create(const char* name, std::size_t length,
+                                          MemoryAccount& account, std::size_t also) {
+  auto charge = account.charge(whole_pages(length) + also);
+  if (!charge) {
+    return charge.error();
+  }
+  auto shared = create(name, length);
+  if (shared) {
+    shared->charge_ = std::move(*charge);
+  }
+  return shared;
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept

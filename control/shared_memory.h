@@ -21,6 +21,13 @@ class SharedMemory {
   // it only for reading.
   static Result<SharedMemory> create(const char* name, std::size_t length,
                                      Writers writers = Writers::kBoth);
+  // The same, and `account` pays for its pages and `also` bytes as long as it lives. ENOMEM: that
+  // can't.
+  static Result<SharedMemory> create(const char* name, std::size_t length, MemoryAccount& account,
+                                     std::size_t also = 0);
+
+  // What a length takes.
+  static std::size_t whole_pages(std::size_t length);
 
   SharedMemory() = default;
   SharedMemory(SharedMemory&& other) noexcept;
@@ -33,9 +40,6 @@ class SharedMemory {
   // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps ours for others to come.
   UniqueFd take_descriptor() { return std::move(descriptor_); }
   [[nodiscard]] Result<UniqueFd> copy_descriptor() const;
-
-  // Somebody's account pays for it as long as it lives.
-  void set_charge(MemoryCharge charge) { charge_ = std::move(charge); }
 
  private:
   UniqueFd descriptor_;

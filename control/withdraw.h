@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,8 +48,13 @@ std::uint32_t withdraw(int write_end, Gone&& gone) {
     left -= std::min(left, std::max<std::size_t>(count, 1));
   }
   std::uint32_t lost = 0;
-  for (const Record& record : kept) {
-    lost += ::write(write_end, &record, sizeof(record)) == sizeof(record) ? 0 : 1;
+  for (std::span<const Record> rest(kept); !rest.empty();) {
+    const auto part = rest.first(std::min(rest.size(), records.size()));
+    static_assert(sizeof(records) <= PIPE_BUF, "a pipe takes a part whole or not at all");
+    const bool written = ::write(write_end, part.data(), part.size_bytes()) ==
+                         static_cast<ssize_t>(part.size_bytes());
+    lost += written ? 0 : static_cast<std::uint32_t>(part.size());
+    rest = rest.subspan(part.size());
   }
   return lost;
 }

@@ -17,11 +17,13 @@ Result<ListenerId> Manager::listen(const Match& match, std::uint32_t backlog,
 
 void Manager::stop_listening(ListenerId listener, Time now) {
   const Listener* known = listeners_.find(listener);
-  for (const ConnectionId id : connections_.ids()) {
-    const Connection* connection = connections_.find(id);
-    if (connection != nullptr && known != nullptr && connection->listener == listener &&
-        connection->cookie == known->cookie) {
-      destroy(id, now);
+  if (known != nullptr && known->waiting != 0) {
+    for (const ConnectionId id : connections_.ids()) {
+      const Connection* connection = connections_.find(id);
+      if (connection != nullptr && connection->listener == listener &&
+          connection->cookie == known->cookie) {
+        destroy(id, now);
+      }
     }
   }
   listeners_.remove(listener);

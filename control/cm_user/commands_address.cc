@@ -1,7 +1,6 @@
 // Commands that give an id its addresses: binding, and resolving a destination.
 
 #include <rdma/rdma_user_cm.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,8 +21,7 @@ Result<Endpoint> endpoint_in(const Address& address) {
 
 // As with IP sockets: who answers at a well-known port is the administrator's choice.
 Status may_take_port(const Id& id, std::uint16_t port) {
-  const uid_t uid = id.user->peer().uid;
-  if (port == 0 || port >= kPortUnprivilegedMin || uid == 0 || uid == ::geteuid()) {
+  if (port == 0 || port >= kPortUnprivilegedMin || is_administrator(id.user->peer())) {
     return ok();
   }
   return Error{EACCES, "rdma_bind_addr: ports below " + std::to_string(kPortUnprivilegedMin) +

@@ -46,6 +46,9 @@ class EventChannel {
     return taken;
   }
 
+  // All its ids are about to go.
+  void forget_events() { events_.clear(); }
+
   // At the end of a command: true if the program must take the byte out of the pipe.
   bool settle();
 

@@ -13,6 +13,8 @@
 namespace uroce::control::cm_user {
 
 User::~User() {
+  channels_.for_each(
+      [](std::uint32_t /*handle*/, EventChannel& channel) { channel.forget_events(); });
   ids_.for_each([&](std::uint32_t /*handle*/, Id& id) { destroy(id); });
   service_.pump();
 }
@@ -41,6 +43,7 @@ Status User::close_channel(std::uint32_t handle) {
   if (channel == nullptr) {
     return Error{EINVAL, "there is no event channel with handle " + std::to_string(handle)};
   }
+  channel->forget_events();
   if (channel->ids != 0) {
     ids_.for_each([&](std::uint32_t /*handle*/, Id& id) {
       if (id.channel == channel) {

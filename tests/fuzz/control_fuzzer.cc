@@ -13,6 +13,7 @@
 #include <cstring>
 #include <span>
 
+#include "control/commands.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -31,8 +32,17 @@ void require(bool condition, const char* what) {
   }
 }
 
+// A byte is the command of its number or, from kFrom300 on, of those from 300 on. What is left
+// draws from the table, so that all are reached.
 Command command_of(std::uint8_t byte) {
-  return byte == 0xFF ? Command::kStatus : static_cast<Command>(byte);
+  constexpr std::uint8_t kFrom300 = 210;
+  for (const int number : {int{byte}, 300 + byte - kFrom300}) {
+    if (command_rule(static_cast<Command>(number)) != nullptr) {
+      return static_cast<Command>(number);
+    }
+  }
+  const auto rules = command_rules();
+  return byte == 0 ? Command{} : rules[byte % rules.size()].command;
 }
 
 // A memfd like those that shims hand over.

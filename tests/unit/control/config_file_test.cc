@@ -97,7 +97,13 @@ TEST_F(ConfigFile, RefusalsNameFileLineAndKey) {
   expect_refusal("[[port]]\nport = \"loopback\"\nspede = 3\n", "line 3", "port.spede");
   expect_refusal("[[port]]\nip = [\"10.0.0.1/24\", 7]\n", "line 2", "port.ip: must be a string");
   expect_refusal("[[port]]\nip = \"10.0.0.1/24\"\n", "line 1", "port.port");
-  expect_refusal("ip = \"10.0.0.1/24\"\n", "", "no port beside it");
+  for (const char* line : {"ip = \"10.0.0.1/24\"", "route = \"0.0.0.0/0=10.0.0.2\"", "mtu = 4200",
+                           "faults = \"loss=0.01\""}) {
+    const std::string key(line, std::string_view(line).find(' '));
+    const std::string says = key + ": stands at the top, but there is no port beside it";
+    expect_refusal(std::string("workers = 1\n") + line + "\n", "line 2", says);
+    expect_refusal(std::string(line) + "\n[[port]]\nport = \"loopback\"\n", "line 1", says);
+  }
   expect_refusal("workers = \n", "line 1", "");
   expect_refusal("port = 7\n", "line 1", "port");
   expect_refusal("port = [7]\n", "line 1", "port");

@@ -82,6 +82,22 @@ TEST(Events, GoWithTheirObject) {
   EXPECT_EQ(session.events_lost, 0U);
 }
 
+// To take back the events of each of many objects would hold up everybody else for minutes.
+TEST(Events, AreLeftAloneWhenTheirProgramEnds) {
+  Rig rig;
+  auto program = std::make_unique<Program>(rig.card);
+  Answer opened = program->ask(Command::kOpenDevice, OpenDeviceRequest{});
+  const UniqueFd pipe = std::move(opened.record.descriptors.front());
+  const auto request = program->rc_qp(program->make_pd(), program->make_cq());
+  const auto qp = program->ask(Command::kCreateQp, request).as<CreateQpReply>();
+  program->session.announce(kQpFatal, qp.handle, request.cookie);
+  program.reset();
+  AsyncEventRecord record{};
+  EXPECT_EQ(::read(pipe.get(), &record, sizeof(record)), ssize_t{sizeof(record)});
+  EXPECT_EQ(record.cookie, request.cookie);
+  EXPECT_EQ(::read(pipe.get(), &record, sizeof(record)), 0);
+}
+
 TEST(Events, OfAFullPipeAreCountedAndDontStopTheDaemon) {
   Rig rig;
   Listener listener(rig.card);

@@ -101,6 +101,15 @@ TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
   EXPECT_EQ(alloc_dm(kDeviceMemoryMax).header.error, 0);
 }
 
+TEST_F(MemoryObjectsTest, DeviceMemoryCountsInWholePages) {
+  const auto dm = alloc_dm(1).as<HandleReply>().handle;
+  EXPECT_EQ(rig.card.totals.device_memory, 4096U);
+  EXPECT_EQ(rig.card.account_of(::getuid()).used(), 4096U);
+  EXPECT_EQ(program.ask_about(Command::kFreeDm, dm).header.error, 0);
+  EXPECT_EQ(rig.card.totals.device_memory, 0U);
+  EXPECT_EQ(rig.card.account_of(::getuid()).used(), 0U);
+}
+
 TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {
   const auto dm = alloc_dm(100).as<HandleReply>().handle;
   expect_refusal(reg_dm(dm, 0, 101), EINVAL, "100 bytes");

@@ -51,6 +51,46 @@ TEST_F(ObjectsTest, AChannelIsBusyWhileAQueueUsesIt) {
   EXPECT_EQ(program.ask_about(Command::kDestroyChannel, handle).header.error, 0);
 }
 
+TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
+  rig.card.queue_mappings_user_max = 2;
+  const uid_t user = ::getuid() + 1;
+  Program one(rig.card, user), two(rig.card, user);
+  one.open();
+  two.open();
+  const std::uint32_t first = one.make_cq();
+  two.make_cq();
+  CreateCqRequest request{};
+  request.entries = 16;
+  for (Program* full : {&one, &two}) {
+    expect_refusal(full->ask(Command::kCreateCq, request), ENOMEM, "has 2 queues");
+  }
+  EXPECT_EQ(one.ask_about(Command::kDestroyCq, first).header.error, 0);
+  EXPECT_EQ(two.ask(Command::kCreateCq, request).header.error, 0);
+}
+
+// A region of many pieces comes in several records, of which the shim sends all before it reads the
+// one reply.
+TEST_F(ObjectsTest, ARegistrationThatIsRefusedHalfwayHasOneReply) {
+  const auto record = [this](std::uint32_t sequence, bool last) {
+    struct alignas(RegMrRequest) Body {
+      std::byte bytes[sizeof(RegMrRequest) + sizeof(abi::MemoryPiece)];
+    };
+    Body body{};
+    auto& request = *reinterpret_cast<RegMrRequest*>(body.bytes);
+    request.pd = pd;
+    request.piece_count = 1;
+    request.more_pieces = last ? 0 : 1;
+    request.pieces[0].kind = abi::PieceKind::kDescriptor;  // which doesn't come with it
+    return make_record(Command::kRegMr, body, sequence);
+  };
+  expect_refusal(program.send(record(100, false)), EBADMSG, "descriptor");
+  EXPECT_EQ(program.send(record(100, false)).header.error, -1) << "no reply";
+  EXPECT_EQ(program.send(record(100, true)).header.error, -1) << "no reply";
+  expect_refusal(program.send(record(101, true)), EBADMSG, "descriptor");
+  expect_refusal(program.send(record(102, false)), EBADMSG, "descriptor");
+  expect_refusal(program.send(record(103, true)), EBADMSG, "descriptor");
+}
+
 TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
   for (const Command command : {Command::kDeallocPd, Command::kDeregMr, Command::kDestroyChannel,
                                 Command::kDestroyCq, Command::kQuerySrq, Command::kDestroySrq,

@@ -234,6 +234,30 @@ TEST_F(ServerTest, TooManySessionsAreToldSo) {
   EXPECT_EQ(answer.header.sequence, 0U);
 }
 
+TEST(Server, NoUserKeepsTheOthersOut) {
+  Rig rig;
+  std::vector<std::unique_ptr<Program>> programs;
+  const uid_t greedy = ::geteuid() + 1, another = ::geteuid() + 2;
+  const auto room_for = [&rig](uid_t user) {
+    return Server::has_room_for(rig.card, Peer{.pid = 1, .uid = user, .gid = 0}) ? 0 : EMFILE;
+  };
+  while (programs.size() < kUserSessionsMax) {
+    ASSERT_EQ(room_for(greedy), 0);
+    programs.push_back(std::make_unique<Program>(rig.card, greedy));
+  }
+  EXPECT_EQ(room_for(greedy), EMFILE);
+  while (programs.size() < kOrdinarySessionsMax) {
+    ASSERT_EQ(room_for(another), 0);
+    programs.push_back(std::make_unique<Program>(rig.card, another));
+  }
+  EXPECT_EQ(room_for(another), EMFILE);
+  EXPECT_EQ(room_for(0), 0) << "uroce status still gets in";
+  while (programs.size() < kSessionsMax) {
+    programs.push_back(std::make_unique<Program>(rig.card, 0));
+  }
+  EXPECT_EQ(room_for(0), EMFILE);
+}
+
 // The client's descriptor is the last that there may be, so the server has none to accept with.
 TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
   const UniqueFd first = connect();

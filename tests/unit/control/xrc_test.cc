@@ -137,6 +137,30 @@ TEST_F(XrcTest, AReceivingQueuePairOutlivesItsMaker) {
   EXPECT_EQ(open_target(b, 0, qpn).header.error, EINVAL);
 }
 
+TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
+  {
+    Program greedy(rig.card);
+    greedy.open();
+    for (std::uint32_t i = 0; i < kSessionXrcdsMax; ++i) {
+      ASSERT_EQ(open(greedy, kXrcdCreate).header.error, 0) << i;
+    }
+    EXPECT_EQ(open(greedy, kXrcdCreate).header.error, ENOMEM);
+    EXPECT_EQ(greedy.ask_about(Command::kCloseXrcd, 0).header.error, 0);
+    EXPECT_EQ(open(greedy, kXrcdCreate).header.error, 0);
+    EXPECT_EQ(rig.card.totals.xrcds, kSessionXrcdsMax);
+  }
+  EXPECT_EQ(rig.card.totals.xrcds, 0U);
+
+  open(a, kXrcdCreate);
+  const auto made = make_target(a, 0).as<CreateQpReply>();
+  for (std::uint32_t i = 1; i < kXrcHandlesMax; ++i) {
+    ASSERT_EQ(open_target(a, 0, made.qpn).header.error, 0) << i;
+  }
+  EXPECT_EQ(open_target(a, 0, made.qpn).header.error, ENOMEM);
+  EXPECT_EQ(a.ask_about(Command::kDestroyQp, made.handle).header.error, 0);
+  EXPECT_EQ(open_target(a, 0, made.qpn).header.error, 0);
+}
+
 TEST_F(XrcTest, QueuesOfOneKindArentTakenForTheOther) {
   const std::uint32_t xrcd = open(a, kXrcdCreate).as<HandleReply>().handle;
   const std::uint32_t srq = make_srq(a, xrcd).as<CreateSrqReply>().handle;
