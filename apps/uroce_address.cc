@@ -1,24 +1,22 @@
 #include "apps/uroce_address.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "apps/uroce_report.h"
 #include "control/socket_path.h"
 #include "control/status_client.h"
 
 namespace uroce {
 
 int list_addresses() {
-  const auto text = control::fetch_status(control::program_socket());
-  if (!text) {
-    std::fprintf(stderr, "uroce addr: %s\n", text.error().message.c_str());
+  const auto report = fetch_report("uroce addr");
+  if (!report) {
     return 1;
   }
-  const auto report = nlohmann::ordered_json::parse(*text, nullptr, false);
-  for (const auto& device : report["devices"]) {
-    for (const auto& address : device["addresses"]) {
-      std::printf("%s\t%d\t%s\n", device["name"].get<std::string>().c_str(),
-                  address["index"].get<int>(), address["address"].get<std::string>().c_str());
+  for (const Json& device : report->at("devices")) {
+    for (const Json& address : device["addresses"]) {
+      std::printf("%s\t%s\t%s\n", text_of(device["name"]).c_str(),
+                  text_of(address["index"]).c_str(), text_of(address["address"]).c_str());
     }
   }
   return 0;

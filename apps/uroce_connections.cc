@@ -1,20 +1,12 @@
 #include "apps/uroce_connections.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "apps/uroce_report.h"
 
 namespace uroce {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
 
 void print_listener(const Json& listener) {
   std::printf("listens at %s %s (pid %s): %s requests wait, at most %s\n",
@@ -35,17 +27,11 @@ void print_connection(const Json& connection) {
 }  // namespace
 
 int show_connections(bool json) {
-  const auto text = control::fetch_status(control::program_socket());
-  if (!text) {
-    std::fprintf(stderr, "uroce cm: %s\n", text.error().message.c_str());
+  const auto report = fetch_report("uroce cm");
+  if (!report) {
     return 1;
   }
-  const Json status = Json::parse(*text, nullptr, false);
-  if (!status.is_object() || !status.contains("connections")) {
-    std::fprintf(stderr, "uroce cm: the daemon's answer makes no sense\n");
-    return 1;
-  }
-  const Json& connections = status["connections"];
+  const Json& connections = report->at("connections");
   if (json) {
     std::printf("%s\n", connections.dump(2).c_str());
     return 0;

@@ -140,12 +140,20 @@ void forward_signals(pid_t child) {
 
 int wait_for(pid_t child) {
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  pid_t ended = -1;
+  do {
+    ended = ::waitpid(child, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  if (ended != child) {
+    std::fprintf(stderr, "uroce run: can't learn how the command ended\n");
+    return 1;
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 int run_with_private_daemon(const std::vector<std::string>& command, const fs::path& shim) {
+  // Whoever started us may ignore it, and then nobody could be waited for.
+  std::signal(SIGCHLD, SIG_DFL);
   PrivateDaemon daemon;
   if (!start_private_daemon(&daemon)) {
     return 1;
@@ -173,9 +181,15 @@ int run_command(const std::vector<std::string>& command) {
     return 1;
   }
   const std::string socket = control::program_socket();
-  if (control::connect_to(socket)) {
+  const auto daemon = control::connect_to(socket);
+  if (daemon) {
     use_shim(shim, socket);
     execute(command);
+  }
+  // A daemon that doesn't let us in isn't to be replaced by another network.
+  if (const int error = daemon.error().code; error != ENOENT && error != ECONNREFUSED) {
+    std::fprintf(stderr, "uroce run: %s\n", daemon.error().message.c_str());
+    return 1;
   }
   if (control::environment(control::kSocketVariable)) {
     std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private loopback one\n",

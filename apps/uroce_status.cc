@@ -1,20 +1,13 @@
 #include "apps/uroce_status.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "apps/uroce_report.h"
 
 namespace uroce {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
 
 // "key value, key value" of the members that aren't 0, without the keys in `shown` before.
 std::string counters(const Json& object, std::initializer_list<const char*> shown) {
@@ -63,16 +56,11 @@ void print_session(const Json& session) {
 }  // namespace
 
 int show_status(bool json) {
-  const auto text = control::fetch_status(control::program_socket());
-  if (!text) {
-    std::fprintf(stderr, "uroce status: %s\n", text.error().message.c_str());
+  const auto report = fetch_report("uroce status");
+  if (!report) {
     return 1;
   }
-  const Json status = Json::parse(*text, nullptr, false);
-  if (!status.is_object()) {
-    std::fprintf(stderr, "uroce status: the daemon's answer makes no sense\n");
-    return 1;
-  }
+  const Json& status = *report;
   if (json) {
     std::printf("%s\n", status.dump(2).c_str());
     return 0;

@@ -39,6 +39,8 @@ using integrity::Runner;
 using integrity::Totals;
 
 constexpr std::uint32_t kLossyQpsMax = 16;
+constexpr std::uint32_t kQpsMax = 1'024;
+constexpr std::uint32_t kSizeMax = 1U << 28U;
 
 struct Options {
   bool server = false;
@@ -119,7 +121,7 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--seed") {
       options.seed = number(value, UINT64_MAX);
     } else if (flag == "--size-max") {
-      options.limits.size_max = static_cast<std::uint32_t>(number(value, 1U << 28U));
+      options.limits.size_max = static_cast<std::uint32_t>(number(value, kSizeMax));
     } else if (flag == "--transport") {
       const std::string transport = value;
       options.lossy = transport != "rc";
@@ -130,7 +132,7 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--odp") {
       options.odp = on_demand(value);
     } else if (flag == "--qps") {
-      options.limits.queue_pairs = static_cast<std::uint32_t>(number(value, 1'024));
+      options.limits.queue_pairs = static_cast<std::uint32_t>(number(value, kQpsMax));
     } else {
       usage(2);
     }
@@ -166,6 +168,17 @@ Totals play_lossy(const Options& options, Link& link, const Terms& terms, bool l
   return {.operations = totals.operations, .errors = totals.errors};
 }
 
+// The user's, or another program's.
+void check(const Terms& terms) {
+  const std::uint32_t size_min = terms.lossy != 0 ? integrity::kLossySizeMin : 1;
+  if (terms.queue_pairs == 0 || terms.queue_pairs > kQpsMax || terms.size_max < size_min ||
+      terms.size_max > kSizeMax) {
+    std::fprintf(stderr, "integrity: 1 to %u queue pairs and messages of %u to %u bytes, please\n",
+                 kQpsMax, size_min, kSizeMax);
+    std::exit(2);
+  }
+}
+
 // Agrees on the terms, connects the queue pairs and runs. The leader is the side that connected.
 Totals play(Options options, Link& link, bool leader) {
   Terms mine{options.operations,
@@ -180,6 +193,7 @@ Totals play(Options options, Link& link, bool leader) {
     integrity::die("agreeing with the peer");
   }
   const Terms& terms = leader ? mine : theirs;
+  check(terms);
   if (terms.lossy != 0) {
     return play_lossy(options, link, terms, leader);
   }

@@ -20,6 +20,7 @@ constexpr std::uint32_t kMtuUnit = 128;  // shifted by an enum ibv_mtu: 256 to 4
 struct Head {
   std::uint32_t round, qp, number, length;
 };
+static_assert(sizeof(Head) <= kLossySizeMin);
 
 std::uint64_t mix(std::uint64_t value) {  // splitmix64
   value += 0x9E37'79B9'7F4A'7C15ULL;

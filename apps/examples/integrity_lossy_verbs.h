@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kLossySends = 32;      // in its send queue at a 
 inline constexpr std::uint32_t kGrhBytes = 40;        // in front of a datagram
 inline constexpr std::uint32_t kLossyQkey = 0x0123'4567;
 
+// What names a message must fit in.
+inline constexpr std::uint32_t kLossySizeMin = 16;
+
 struct LossyLimits {
   bool datagrams = false;  // UD, else UC
   std::uint32_t queue_pairs = 4;

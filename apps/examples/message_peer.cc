@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -118,6 +119,12 @@ void Peer::send(const Message& message) {
 }
 
 void Peer::write(const std::byte* buffer, std::uint32_t lkey, const Message& sink) {
+  bool fits = sink.fragment_count != 0 && sink.fragment_count <= kFragmentsMax;
+  for (std::uint32_t i = 0; fits && i < sink.fragment_count; ++i) {
+    fits = sink.fragments[i].bytes <= kFragmentBytes;
+  }
+  errno = EBADMSG;
+  check(fits, "the peer's fragments");
   std::vector<ibv_sge> sges(sink.fragment_count);
   std::vector<ibv_send_wr> requests(sink.fragment_count);
   for (std::uint32_t i = 0; i < sink.fragment_count; ++i) {

@@ -1,7 +1,11 @@
 """uroce, uroced's flags, and programs that find no daemon."""
 
 import os
+import signal
+import socket
+import struct
 import subprocess
+import threading
 
 from harness.case import E2eCase
 from harness.process import Process
@@ -60,6 +64,26 @@ class Run(E2eCase):
         daemon = self.wire("loopback").server.daemon
         self.assertEqual(self.uroce("run", "--", "sh", "-c", "exit 42", daemon=daemon).returncode, 42)
 
+    def test_a_daemon_that_keeps_us_out_is_not_replaced(self):
+        """Only where no daemon is does a private one stand in: not where this user may not talk to it."""
+        os.chmod(self.folder, 0o777)
+        socket_path = f"{self.folder}/closed.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as closed:
+            closed.bind(socket_path)
+            closed.listen()
+            os.chmod(socket_path, 0o600)
+            answer = self.uroce("run", "--", "true", user=_NOBODY, group=_NOBODY, extra_groups=[], cwd="/",
+                                env={"PATH": os.environ["PATH"], "TMPDIR": self.folder, "UROCE_SOCKET": socket_path})
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn("Permission denied", answer.stderr)
+
+    def test_parent_that_ignores_its_children(self):
+        """An ignored SIGCHLD is inherited; the command's exit code is told all the same."""
+        answer = self.uroce("run", "--", "sh", "-c", "exit 42",
+                            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+                            env={"PATH": os.environ["PATH"], "TMPDIR": self.folder})
+        self.assertEqual(answer.returncode, 42, answer.stderr)
+
     def test_uses_the_daemon_there_is(self):
         daemon = self.wire("loopback").server.daemon
         answer = self.uroce("run", "--", "ibv_devinfo", "-v", daemon=daemon)
@@ -81,6 +105,34 @@ class Status(E2eCase):
         answer = self.uroce("status", env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
         self.assertNotEqual(answer.returncode, 0)
         self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+
+
+class StrangeDaemon(E2eCase):
+    """Something else listens at the socket, or a uroced of another version does."""
+
+    def _answer(self, path, text):
+        """Answers one request with one record."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(path)
+            listener.listen()
+            self._listening.set()
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(65536)
+                peer.send(struct.pack("=IIIiIIII240x", 0x75726F63, 0, 0, 0, 272 + len(text), 0, 0, 0) + text)
+
+    def test_reports_that_make_no_sense(self):
+        for number, command in enumerate(("status", "cm", "addr", "errors")):
+            with self.subTest(command):
+                path = f"{self.folder}/strange{number}.sock"
+                self._listening = threading.Event()
+                daemon = threading.Thread(target=self._answer, args=(path, b'{"devices": 7}'), daemon=True)
+                daemon.start()
+                self.assertTrue(self._listening.wait(10))
+                answer = self.uroce(command, env={"PATH": os.environ["PATH"], "UROCE_SOCKET": path})
+                daemon.join(10)
+                self.assertEqual(answer.returncode, 1, answer.stderr)
+                self.assertIn("makes no sense", answer.stderr)
 
 
 class BadInput(E2eCase):
