@@ -41,12 +41,12 @@ int main(int argc, char** argv) {
   if (!daemon) {
     return fail(daemon.error());
   }
-  notify_ready(line->options.ready_descriptor);
   if (line->options.console) {
     if (const auto started = uroce::start_console(line->options.socket); !started) {
       return fail(started.error());
     }
   }
+  notify_ready(line->options.ready_descriptor);
   (*daemon)->run();
   return 0;
 }

@@ -20,6 +20,11 @@ void tell_programs(Card& card, const Device& device) {
 }  // namespace
 
 Status add_address(Card& card, Device& device, const IpPrefix& prefix) {
+  for (const Device& other : card.devices()) {
+    if (&other != &device && other.gids().owns(prefix.address)) {
+      return Error{EEXIST, to_string(prefix.address) + " is an address of " + other.name()};
+    }
+  }
   const auto index = device.add_address(prefix);
   if (!index) {
     return index.error();

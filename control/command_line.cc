@@ -130,7 +130,7 @@ void Parser::add_daemon_flags() {
   add("--vendor-part-id", "N", "what ibv_query_device reports (4119)",
       numeric(value::set_vendor_part_id, target));
   app_.add_flag("--console", options_.console,
-                "read debugging commands from standard input; ends at its end (uroce-console(1))");
+                "read debugging commands from standard input; ends at its end (uroce-console)");
   app_.add_flag("--telemetry", options_.telemetry, "open DPDK's telemetry socket");
   app_.set_version_flag("--version", "uroced 0.1.0");
 }

@@ -46,13 +46,11 @@ void raise_descriptor_limit() {
 }  // namespace
 
 void Daemon::block_signals() {
-  // Programs and the peers of shared-memory ports (whose drivers write to sockets) vanish at any
-  // time.
-  std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // Programs hold the other ends of our pipes. One that closes its end is answered with EPIPE; it
-  // must not take the daemon with it.
+  // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
+  // drivers write to sockets) vanish at any time. That is EPIPE, and must not take the daemon
+  // along.
   (void)::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -81,16 +79,11 @@ Status Daemon::start_all() {
   raise_descriptor_limit();
   install_copy_guard();
   for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
-                          &Daemon::write_pid_file}) {
+                          &Daemon::start_server, &Daemon::write_pid_file}) {
     if (Status status = (this->*step)(); !status) {
       return status;
     }
   }
-  auto server = Server::listen(*card_, options_.socket, options_.socket_mode);
-  if (!server) {
-    return server.error();
-  }
-  server_ = std::move(*server);
   log_start();
   return ok();
 }
@@ -187,6 +180,16 @@ Status Daemon::add_devices() {
   return ok();
 }
 
+Status Daemon::start_server() {
+  auto server = Server::listen(*card_, options_.socket, options_.socket_mode);
+  if (!server) {
+    return server.error();
+  }
+  server_ = std::move(*server);
+  return ok();
+}
+
+// Once the socket is ours, so that a second daemon doesn't write its number over the first one's.
 Status Daemon::write_pid_file() {
   if (options_.pid_file.empty()) {
     return ok();

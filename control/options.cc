@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <set>
+#include <map>
 
 #include "control/card_limits.h"
 #include "control/protocol.h"
@@ -44,11 +44,21 @@ Status check_port(const DaemonPort& port) {
                      " isn't in a subnet of the port");
     }
   }
-  std::set<Gid> seen;
-  for (const IpPrefix& prefix : port.addresses) {
-    if (!seen.insert(prefix.address).second) {
-      return invalid("port " + port.spec + " has the address " + to_string(prefix.address) +
-                     " twice");
+  return ok();
+}
+
+// Peers find an address on one port only.
+Status check_addresses_differ(const std::vector<DaemonPort>& ports) {
+  std::map<Gid, const DaemonPort*> owners;
+  for (const DaemonPort& port : ports) {
+    for (const IpPrefix& prefix : port.addresses) {
+      const auto [at, added] = owners.emplace(prefix.address, &port);
+      if (!added) {
+        const std::string where =
+            at->second == &port ? " twice" : " of port " + at->second->spec + " too";
+        return invalid("port " + port.spec + " has the address " + to_string(prefix.address) +
+                       where);
+      }
     }
   }
   return ok();
@@ -170,7 +180,7 @@ Status check_options(const DaemonOptions& options) {
       return status;
     }
   }
-  return ok();
+  return check_addresses_differ(options.ports);
 }
 
 }  // namespace uroce::control

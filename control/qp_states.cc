@@ -28,7 +28,8 @@ struct Row {
   TransitionRule rules[kColumns];
 };
 
-// to RESET and to ERR are allowed from everywhere and take no attributes: not in the table.
+// To RESET from everywhere, and to ERR from everywhere but RESET, take no attributes: not in the
+// table.
 // Columns: RC, UC, UD, XRC send, XRC receive. Both halves of XRC take RC's attributes of the other
 // half as well, without effect: perftest sets them all.
 using enum QpState;

@@ -1,8 +1,6 @@
 #include "control/record_socket.h"
 
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,21 +15,6 @@ namespace uroce::control {
 namespace {
 
 constexpr std::size_t kControlBytes = CMSG_SPACE(kDescriptorsMax * sizeof(int));
-
-Result<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return Error{ENAMETOOLONG, "socket path '" + path + "' must have 1 to " +
-                                   std::to_string(sizeof(address.sun_path) - 1) + " characters"};
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
-Error path_error(const std::string& what, const std::string& path) {
-  return system_error((what + " " + path).c_str());
-}
 
 // Takes the descriptors out of the ancillary data, so that each has an owner from here on.
 void take_descriptors(msghdr* message, std::vector<UniqueFd>* descriptors) {
@@ -50,6 +33,17 @@ void take_descriptors(msghdr* message, std::vector<UniqueFd>* descriptors) {
 
 }  // namespace
 
+Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return Error{ENAMETOOLONG, "socket path '" + path + "' must have 1 to " +
+                                   std::to_string(sizeof(address.sun_path) - 1) + " characters"};
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
 Result<UniqueFd> connect_to(const std::string& path) {
   auto address = address_of(path);
   if (!address) {
@@ -61,46 +55,9 @@ Result<UniqueFd> connect_to(const std::string& path) {
   }
   if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&*address),
                 sizeof(sockaddr_un)) != 0) {
-    return path_error("can't connect to the daemon's socket", path);
+    return system_error(("can't connect to the daemon's socket " + path).c_str());
   }
   return Result<UniqueFd>(std::move(connection));
-}
-
-Result<UniqueFd> listen_at(const std::string& path, mode_t mode) {
-  auto address = address_of(path);
-  if (!address) {
-    return address.error();
-  }
-  struct stat existing {};
-  if (::lstat(path.c_str(), &existing) == 0) {
-    if (!S_ISSOCK(existing.st_mode)) {
-      return Error{EEXIST, path + " exists and isn't a socket; choose another place with --socket"};
-    }
-    const auto answer = connect_to(path);
-    if (answer) {
-      return Error{EADDRINUSE, "another uroced already listens on " + path +
-                                   "; stop it, or give this one another --socket"};
-    }
-    // Only what nobody listens on is left by a dead daemon; the rest is somebody else's.
-    if (answer.error().code != ECONNREFUSED) {
-      return Error{answer.error().code, answer.error().message +
-                                            "; it isn't a dead daemon's, so "
-                                            "choose another place with --socket"};
-    }
-    ::unlink(path.c_str());
-  }
-  UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.valid()) {
-    return system_error("can't make a socket");
-  }
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un)) !=
-      0) {
-    return path_error("can't make the socket", path);
-  }
-  if (::chmod(path.c_str(), mode) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
-    return path_error("can't listen on", path);
-  }
-  return Result<UniqueFd>(std::move(listener));
 }
 
 bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }

@@ -4,6 +4,7 @@
 // tool and the tests, the client's.
 
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <cstddef>
 #include <span>
@@ -29,9 +30,8 @@ struct Peer {
 // Root and the daemon's own user, who may change what concerns everybody.
 [[nodiscard]] bool is_administrator(const Peer& peer);
 
-// The listening socket. A dead daemon's socket file is replaced; a live daemon's is EADDRINUSE.
-// `mode` decides who may connect.
-Result<UniqueFd> listen_at(const std::string& path, mode_t mode);
+// ENAMETOOLONG: no socket can be there.
+Result<sockaddr_un> address_of(const std::string& path);
 Result<UniqueFd> connect_to(const std::string& path);
 
 // The kernel's word on who is at the other end.

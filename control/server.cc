@@ -31,7 +31,7 @@ UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_C
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& path, unsigned mode) {
-  auto listener = listen_at(path, mode);
+  auto listener = ListeningSocket::open(path, mode);
   if (!listener) {
     return listener.error();
   }
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& pa
   if (!poll.valid()) {
     return system_error("can't make an epoll");
   }
-  std::unique_ptr<Server> server(new Server(card, path, std::move(*listener), std::move(poll)));
+  std::unique_ptr<Server> server(new Server(card, std::move(*listener), std::move(poll)));
   for (const auto& [descriptor, tag] : {std::pair{server->listener_.get(), kListener},
                                         std::pair{card.engine().notice_descriptor(), kNotices}}) {
     if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
@@ -49,9 +49,8 @@ Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& pa
   return Result<std::unique_ptr<Server>>(std::move(server));
 }
 
-Server::Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll)
+Server::Server(Card& card, ListeningSocket listener, UniqueFd poll)
     : card_(card),
-      path_(std::move(path)),
       listener_(std::move(listener)),
       poll_(std::move(poll)),
       spare_(spare_descriptor()) {
@@ -62,10 +61,7 @@ Server::Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll)
   }
 }
 
-Server::~Server() {
-  ::unlink(path_.c_str());
-  connections_.clear();
-}
+Server::~Server() { connections_.clear(); }
 
 Status Server::watch(int descriptor, std::uint32_t events, std::uint64_t tag) {
   epoll_event event{};

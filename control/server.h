@@ -10,6 +10,7 @@
 #include <string>
 
 #include "control/card.h"
+#include "control/listening_socket.h"
 #include "control/session.h"
 #include "dataplane/base/unique_fd.h"
 
@@ -37,7 +38,7 @@ class Server {
   };
   using Connections = std::map<std::uint64_t, Connection>;
 
-  Server(Card& card, std::string path, UniqueFd listener, UniqueFd poll);
+  Server(Card& card, ListeningSocket listener, UniqueFd poll);
   Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
   void accept_all();
   void accept(UniqueFd socket);
@@ -56,8 +57,7 @@ class Server {
   void look_at_links();
 
   Card& card_;
-  std::string path_;
-  UniqueFd listener_;
+  ListeningSocket listener_;
   UniqueFd poll_;
   UniqueFd spare_;  // see turn_away()
   Connections connections_;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The messages of the IB connection manager (IBTA vol. 1, 12.6) as values in host order. How they
-// lie in a MAD: mad_layout.h; from and to bytes: mad.h.
+// lie in a MAD: mad_format.h; from and to bytes: mad.h.
 
 #include <array>
 #include <cstddef>

@@ -71,6 +71,9 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   expect_refusal({"--ip", "10.0.0.1/24"}, "--port");
   expect_refusal({"--port", "loopback", "--ip", "10.0.0.300/24"}, "--ip: '10.0.0.300/24'");
   expect_refusal({"--port", "loopback", "--ip", "10.0.0.1/24", "--ip", "10.0.0.1/24"}, "twice");
+  expect_refusal(
+      {"--port", "loopback", "--ip", "10.0.0.1/24", "--port", "net_null0", "--ip", "10.0.0.1/16"},
+      "10.0.0.1 of port loopback too");
   const std::vector<const char*> good = {"--port", "loopback", "--ip", "10.0.0.1/24"};
   const auto with = [&](const char* flag, const char* value) {
     auto words = good;

@@ -44,6 +44,13 @@ class ServerTest : public ::testing::Test {
     limit.rlim_cur = limit.rlim_max;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   }
+  static UniqueFd leave_socket(const std::string& path, int type) {
+    UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    const auto address = address_of(path);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)),
+              0);
+    return socket;
+  }
   UniqueFd connect() {
     auto connection = connect_to(path);
     EXPECT_TRUE(connection);
@@ -91,24 +98,32 @@ TEST_F(ServerTest, TheSocketHasTheModeThatWasAsked) {
 }
 
 TEST_F(ServerTest, ASecondDaemonIsRefusedAndAStaleSocketReplaced) {
-  const auto second = listen_at(path, 0600);
+  const auto second = ListeningSocket::open(path, 0600);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, EADDRINUSE);
   const std::string stale = folder_ + "/stale";
-  { const auto dead = listen_at(stale, 0600); }
-  EXPECT_TRUE(listen_at(stale, 0600)) << "left by a dead daemon";
-  ::unlink(stale.c_str());
+  leave_socket(stale, SOCK_SEQPACKET);
+  EXPECT_TRUE(ListeningSocket::open(stale, 0600)) << "left by a dead daemon";
+  EXPECT_EQ(::access(stale.c_str(), F_OK), -1) << "removed at the end";
+}
+
+// Both found a dead daemon's socket; one has replaced it, and the other must not remove that.
+TEST_F(ServerTest, OfTwoDaemonsThatStartOneHasTheSocket) {
+  ::unlink(path.c_str());  // so that only the lock tells
+  const auto second = ListeningSocket::open(path, 0600);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  const std::string other = folder_ + "/two";
+  { EXPECT_TRUE(ListeningSocket::open(other, 0600)); }
+  EXPECT_EQ(::access((other + ".lock").c_str(), F_OK), -1);
+  EXPECT_TRUE(ListeningSocket::open(other, 0600)) << "the lock went with its daemon";
 }
 
 TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
   const std::string other = folder_ + "/other";
-  const UniqueFd stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(other.begin(), other.end(), address.sun_path);
-  ASSERT_EQ(::bind(stream.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const UniqueFd stream = leave_socket(other, SOCK_STREAM);
   ASSERT_EQ(::listen(stream.get(), 1), 0);
-  EXPECT_FALSE(listen_at(other, 0600));
+  EXPECT_FALSE(ListeningSocket::open(other, 0600));
   EXPECT_EQ(::access(other.c_str(), F_OK), 0);
   ::unlink(other.c_str());
 }
