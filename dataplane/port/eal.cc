@@ -84,7 +84,8 @@ std::vector<std::string> eal_arguments(const EalOptions& options) {
   // Nothing of ours is to stay behind in the file system, nor to be shared by accident. Memory of
   // usual pages is reserved, not touched; the EAL allows no --in-memory with it.
   if (!memory_given && free_huge_megabytes() >= wanted) {
-    arguments.emplace_back("--in-memory");
+    // A shared-memory wire can hand over a few segments, which pages of 2 MiB would soon exceed.
+    arguments.insert(arguments.end(), {"--in-memory", "--single-file-segments"});
   } else if (!memory_given) {
     arguments.insert(arguments.end(), {"--no-shconf", "--no-huge", "-m", std::to_string(wanted)});
   }
