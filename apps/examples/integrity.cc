@@ -1,6 +1,6 @@
 // integrity: drives random operations of all kinds and sizes between two processes and verifies
-// every byte and every completion. Over reliable connections nothing may be missing; over UC and as
-// datagrams (--transport) what gets lost is counted.
+// every byte and every completion. Over reliable connections and XRC nothing may be missing; over
+// UC and as datagrams (--transport) what gets lost is counted.
 //
 //   integrity                        two processes on this machine, over one device
 //   integrity --server [--port N]    one side; prints the port it listens on
@@ -17,11 +17,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "apps/examples/integrity_disturb.h"
 #include "apps/examples/integrity_link.h"
-#include "apps/examples/integrity_lossy.h"
+#include "apps/examples/integrity_messages.h"
 #include "apps/examples/integrity_plan.h"
 #include "apps/examples/integrity_run.h"
 #include "apps/examples/integrity_verbs.h"
@@ -31,16 +32,18 @@ namespace {
 using integrity::Card;
 using integrity::Limits;
 using integrity::Link;
-using integrity::LossyCard;
-using integrity::LossyLimits;
-using integrity::LossyRunner;
-using integrity::LossyTotals;
+using integrity::MessageCard;
+using integrity::MessageLimits;
+using integrity::MessageRunner;
+using integrity::MessageTotals;
 using integrity::Runner;
+using integrity::Service;
 using integrity::Totals;
 
-constexpr std::uint32_t kLossyQpsMax = 16;
 constexpr std::uint32_t kQpsMax = 1'024;
 constexpr std::uint32_t kSizeMax = 1U << 28U;
+constexpr std::uint32_t kMessageQpsMax = 16;
+constexpr std::uint32_t kPlanned = UINT32_MAX;  // RC with a plan of what comes where
 
 struct Options {
   bool server = false;
@@ -52,14 +55,14 @@ struct Options {
   std::uint64_t seed = 1;
   Limits limits;
   integrity::Odp odp = integrity::Odp::kNo;
-  bool lossy = false;  // UC or UD
-  LossyLimits lossy_limits;
+  std::optional<Service> service;  // of messages that name themselves
 };
 
 // What the server has to know of the other side's flags.
 struct Terms {
   std::uint64_t operations, seed;
-  std::uint32_t queue_pairs, size_max, lossy, datagrams, windows;
+  std::uint32_t queue_pairs, size_max, windows;
+  std::uint32_t service;  // or kPlanned
 };
 
 [[noreturn]] void usage(int code) {
@@ -67,7 +70,8 @@ struct Terms {
       code == 0 ? stdout : stderr,
       "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
       "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n"
-      "                 [--transport rc|uc|ud] [--odp explicit|implicit] [--windows]\n");
+      "                 [--transport rc|uc|ud|xrc] [--srq] [--odp explicit|implicit] "
+      "[--windows]\n");
   std::exit(code);
 }
 
@@ -89,6 +93,30 @@ integrity::Odp on_demand(const std::string& kind) {
   return kind == "explicit" ? integrity::Odp::kExplicit : integrity::Odp::kImplicit;
 }
 
+std::optional<Service> service_of(const std::string& transport) {
+  if (transport == "rc") {
+    return std::nullopt;
+  }
+  if (transport != "uc" && transport != "ud" && transport != "xrc") {
+    usage(2);
+  }
+  return transport == "uc" ? Service::kUc : transport == "ud" ? Service::kUd : Service::kXrc;
+}
+
+// Takes a flag without a value; false if it isn't one.
+bool take_switch(Options& options, const std::string& flag) {
+  if (flag == "--server") {
+    options.server = true;
+  } else if (flag == "--windows") {
+    options.limits.windows = true;
+  } else if (flag == "--srq") {
+    options.service = Service::kRcSrq;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -96,12 +124,7 @@ Options parse(int argc, char** argv) {
     if (flag == "--help") {
       usage(0);
     }
-    if (flag == "--server") {
-      options.server = true;
-      continue;
-    }
-    if (flag == "--windows") {
-      options.limits.windows = true;
+    if (take_switch(options, flag)) {
       continue;
     }
     if (i + 1 == argc) {
@@ -123,12 +146,7 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--size-max") {
       options.limits.size_max = static_cast<std::uint32_t>(number(value, kSizeMax));
     } else if (flag == "--transport") {
-      const std::string transport = value;
-      options.lossy = transport != "rc";
-      options.lossy_limits.datagrams = transport == "ud";
-      if (options.lossy && transport != "uc" && transport != "ud") {
-        usage(2);
-      }
+      options.service = service_of(value);
     } else if (flag == "--odp") {
       options.odp = on_demand(value);
     } else if (flag == "--qps") {
@@ -140,25 +158,25 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// Connects the queue pairs over UC or UD and runs.
-Totals play_lossy(const Options& options, Link& link, const Terms& terms, bool leader) {
-  LossyLimits limits{.datagrams = terms.datagrams != 0,
-                     .queue_pairs = std::min(terms.queue_pairs, kLossyQpsMax)};
+// Connects queue pairs for messages that name themselves, and runs.
+Totals play_messages(const Options& options, Link& link, const Terms& terms, bool leader) {
+  MessageLimits limits{.service = static_cast<Service>(terms.service),
+                       .queue_pairs = std::min(terms.queue_pairs, kMessageQpsMax)};
   limits.size_max = std::min(limits.size_max, terms.size_max);
-  LossyCard card(options.device, options.gid_index, limits);
+  MessageCard card(options.device, options.gid_index, limits);
   std::uint32_t size_theirs = 0;
   if (!link.exchange(card.limits().size_max, size_theirs) ||
       size_theirs != card.limits().size_max) {
     integrity::die("agreeing with the peer, whose MTU must be the same");
   }
   for (std::uint32_t qp = 0; qp < limits.queue_pairs; ++qp) {
-    integrity::LossyEndpoint& endpoint = card.endpoint(qp);
+    integrity::MessageEndpoint& endpoint = card.endpoint(qp);
     if (!link.exchange(endpoint.mine, endpoint.theirs)) {
       integrity::die("exchanging addresses with the peer");
     }
     card.connect(qp);
   }
-  const LossyTotals totals = LossyRunner(card, link, terms.seed, leader).run(terms.operations);
+  const MessageTotals totals = MessageRunner(card, link, terms.seed, leader).run(terms.operations);
   if (leader || totals.errors != 0) {
     std::printf("integrity: %llu messages of the peer lost, %llu came twice, %llu too late\n",
                 static_cast<unsigned long long>(totals.lost),
@@ -170,7 +188,13 @@ Totals play_lossy(const Options& options, Link& link, const Terms& terms, bool l
 
 // The user's, or another program's.
 void check(const Terms& terms) {
-  const std::uint32_t size_min = terms.lossy != 0 ? integrity::kLossySizeMin : 1;
+  const std::uint32_t size_min = terms.service != kPlanned ? integrity::kMessageSizeMin : 1;
+  const bool known =
+      terms.service == kPlanned || terms.service <= static_cast<std::uint32_t>(Service::kXrc);
+  if (!known) {
+    std::fprintf(stderr, "integrity: the peer asks for something that this one doesn't know\n");
+    std::exit(2);
+  }
   if (terms.queue_pairs == 0 || terms.queue_pairs > kQpsMax || terms.size_max < size_min ||
       terms.size_max > kSizeMax) {
     std::fprintf(stderr, "integrity: 1 to %u queue pairs and messages of %u to %u bytes, please\n",
@@ -185,17 +209,16 @@ Totals play(Options options, Link& link, bool leader) {
              options.seed,
              options.limits.queue_pairs,
              options.limits.size_max,
-             options.lossy ? 1U : 0U,
-             options.lossy_limits.datagrams ? 1U : 0U,
-             options.limits.windows ? 1U : 0U};
+             options.limits.windows ? 1U : 0U,
+             options.service ? static_cast<std::uint32_t>(*options.service) : kPlanned};
   Terms theirs{};
   if (!link.exchange(mine, theirs)) {
     integrity::die("agreeing with the peer");
   }
   const Terms& terms = leader ? mine : theirs;
   check(terms);
-  if (terms.lossy != 0) {
-    return play_lossy(options, link, terms, leader);
+  if (terms.service != kPlanned) {
+    return play_messages(options, link, terms, leader);
   }
   options.limits.queue_pairs = terms.queue_pairs;
   options.limits.size_max = terms.size_max;

@@ -209,8 +209,9 @@ void Card::connect(std::uint32_t qp) {
   if (endpoint.window != nullptr) {
     attr.qp_access_flags |= unsigned{kFlushAccess};
   }
-  if (ibv_modify_qp(endpoint.qp, &attr,
-                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
+  if ((errno = ibv_modify_qp(
+           endpoint.qp, &attr,
+           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) != 0) {
     die("ibv_modify_qp to INIT");
   }
   const auto reads = static_cast<std::uint8_t>(1U + qp % kReadsMax);
@@ -225,9 +226,10 @@ void Card::connect(std::uint32_t qp) {
   attr.ah_attr.grh.dgid = endpoint.theirs.gid;
   attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index_);
   attr.ah_attr.grh.hop_limit = kHopLimit;
-  if (ibv_modify_qp(endpoint.qp, &attr,
-                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {
+  if ((errno = ibv_modify_qp(endpoint.qp, &attr,
+                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                 IBV_QP_MIN_RNR_TIMER)) != 0) {
     die("ibv_modify_qp to RTR");
   }
   attr.qp_state = IBV_QPS_RTS;
@@ -236,9 +238,9 @@ void Card::connect(std::uint32_t qp) {
   attr.timeout = kTimeoutCode;
   attr.retry_cnt = kForEver;
   attr.rnr_retry = kForEver;
-  if (ibv_modify_qp(endpoint.qp, &attr,
-                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT |
-                        IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) != 0) {
+  if ((errno = ibv_modify_qp(endpoint.qp, &attr,
+                             IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
+                                 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)) != 0) {
     die("ibv_modify_qp to RTS");
   }
 }

@@ -80,3 +80,22 @@ class LossyUnderFaults(LossyCase):
         for transport in ("uc", "ud"):
             lost, _ = self.run_lossy(wire, transport)
             self.assertGreater(lost, 0, "2 % of the packets were lost")
+
+
+class SharedReceives(IntegrityCase):
+    """Shared receive queues of RC and of XRC, which run empty now and then: nothing is lost."""
+
+    def test_shared_loopback(self):
+        self.run_shared(self.wire("loopback"))
+
+    def test_shared_memory_faults(self):
+        self.run_shared(self.wire("shared_memory", "--faults", FAULTS))
+
+    def test_shared_veth(self):
+        self.run_shared(self.wire("veth"))
+
+    def run_shared(self, wire):
+        for service in (("--srq",), ("--transport", "xrc")):
+            out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", 4_096, *service, shape=_SHAPE)
+            self.assertIn("0 messages of the peer lost, 0 came twice, 0 too late", out)
+            self.assertIn(" operations, 0 errors", out)

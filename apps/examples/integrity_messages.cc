@@ -1,4 +1,4 @@
-#include "apps/examples/integrity_lossy.h"
+#include "apps/examples/integrity_messages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kErrorsPrinted = 10;
 constexpr std::chrono::milliseconds kSilence{200};  // after which what is missing is lost
+constexpr std::chrono::seconds kStall{30};
 constexpr std::uint64_t kReceive = 1ULL << 63U;
 constexpr std::uint8_t kUntouched = 0xA5;
 constexpr int kPollBatch = 32;
@@ -20,7 +21,7 @@ constexpr std::uint32_t kMtuUnit = 128;  // shifted by an enum ibv_mtu: 256 to 4
 struct Head {
   std::uint32_t round, qp, number, length;
 };
-static_assert(sizeof(Head) <= kLossySizeMin);
+static_assert(sizeof(Head) <= kMessageSizeMin);
 
 std::uint64_t mix(std::uint64_t value) {  // splitmix64
   value += 0x9E37'79B9'7F4A'7C15ULL;
@@ -38,19 +39,19 @@ bool has_immediate(ibv_wr_opcode opcode) {
 
 }  // namespace
 
-LossyRunner::LossyRunner(LossyCard& card, Link& link, std::uint64_t seed, bool leads)
+MessageRunner::MessageRunner(MessageCard& card, Link& link, std::uint64_t seed, bool leads)
     : card_(card), link_(link), seed_(seed), leads_(leads), progress_(card.limits().queue_pairs) {
   for (Progress& progress : progress_) {
-    for (std::uint32_t slot = 0; slot < kLossyMessages; ++slot) {
+    for (std::uint32_t slot = 0; slot < card.limits().receives(); ++slot) {
       progress.free_slots.push_back(slot);
     }
   }
 }
 
 // What this side (or the peer) sends as a message.
-LossyRunner::Message LossyRunner::message(bool mine, std::uint64_t round, std::uint32_t qp,
-                                          std::uint32_t number) const {
-  const LossyLimits& limits = card_.limits();
+MessageRunner::Message MessageRunner::message(bool mine, std::uint64_t round, std::uint32_t qp,
+                                              std::uint32_t number) const {
+  const MessageLimits& limits = card_.limits();
   const std::uint64_t dice =
       mix(seed_ * 4 + (mine == leads_ ? 1 : 0) + mix(round << 32U | qp << 16U | number));
   constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
@@ -58,14 +59,15 @@ LossyRunner::Message LossyRunner::message(bool mine, std::uint64_t round, std::u
   const std::uint32_t span = limits.size_max - static_cast<std::uint32_t>(sizeof(Head)) + 1;
   // Half of them short.
   const std::uint32_t room = (dice & 1U) != 0 ? std::min(span, 512U) : span;
-  return {.opcode = kOpcodes[(dice >> 8U) % (limits.datagrams ? 2 : 4)],
+  return {.opcode = kOpcodes[(dice >> 8U) % (limits.datagrams() ? 2 : 4)],
           .length = static_cast<std::uint32_t>(sizeof(Head) + (dice >> 16U) % room),
-          .target = limits.datagrams ? static_cast<std::uint32_t>((qp + round) % limits.queue_pairs)
-                                     : qp};
+          .target = limits.datagrams() || limits.xrc()
+                        ? static_cast<std::uint32_t>((qp + round) % limits.queue_pairs)
+                        : qp};
 }
 
-void LossyRunner::fill(std::uint8_t* bytes, bool mine, std::uint64_t round, std::uint32_t qp,
-                       std::uint32_t number, std::uint32_t length) const {
+void MessageRunner::fill(std::uint8_t* bytes, bool mine, std::uint64_t round, std::uint32_t qp,
+                         std::uint32_t number, std::uint32_t length) const {
   const Head head{static_cast<std::uint32_t>(round), qp, number, length};
   std::memcpy(bytes, &head, sizeof(head));
   std::uint64_t state =
@@ -76,22 +78,14 @@ void LossyRunner::fill(std::uint8_t* bytes, bool mine, std::uint64_t round, std:
   }
 }
 
-LossyTotals LossyRunner::run(std::uint64_t operations) {
-  const std::uint64_t of_a_round = 2ULL * kLossyMessages * progress_.size();
+MessageTotals MessageRunner::run(std::uint64_t operations) {
+  const std::uint64_t of_a_round = 2ULL * kRoundMessages * progress_.size();
   while (totals_.operations < operations && !failed_) {
     begin_round();
     if (!meet()) {
       break;
     }
-    for (bool all_sent = false; !all_sent && !failed_;) {
-      all_sent = true;
-      for (std::uint32_t qp = 0; qp < progress_.size(); ++qp) {
-        post(qp);
-        all_sent &= progress_[qp].completed == kLossyMessages;
-      }
-      (void)poll();
-    }
-    if (failed_ || !meet()) {
+    if (!send_all() || !meet()) {
       break;
     }
     drain();
@@ -99,43 +93,66 @@ LossyTotals LossyRunner::run(std::uint64_t operations) {
     totals_.operations += of_a_round;
     ++round_;
   }
-  if (totals_.lost * 2 > totals_.operations) {
+  if (card_.limits().reliable() && totals_.lost + totals_.repeated + totals_.late != 0) {
+    wrong("a reliable service lost, repeated or delayed messages");
+  } else if (totals_.lost * 2 > totals_.operations) {
     wrong("more than half of the messages got lost");
   }
   return totals_;
 }
 
-void LossyRunner::begin_round() {
+// Sends what the round has. On a reliable service it also takes all that comes: the peer can't end
+// its round before it was given the receives for it.
+bool MessageRunner::send_all() {
+  auto last = std::chrono::steady_clock::now();
+  for (bool done = false; !done && !failed_;) {
+    done = true;
+    for (std::uint32_t qp = 0; qp < progress_.size(); ++qp) {
+      post(qp);
+      const Progress& progress = progress_[qp];
+      done &= progress.completed == kRoundMessages;
+      done &= !card_.limits().reliable() || progress.told == progress.telling;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (poll()) {
+      last = now;
+    } else if (now - last > kStall) {
+      wrong("nothing happened for 30 s");
+      failed_ = true;
+    }
+  }
+  return !failed_;
+}
+
+void MessageRunner::begin_round() {
   for (std::uint32_t qp = 0; qp < progress_.size(); ++qp) {
     Progress& progress = progress_[qp];
-    LossyEndpoint& endpoint = card_.endpoint(qp);
-    progress.posted = progress.completed = 0;
-    progress.seen.assign(kLossyMessages, false);
-    std::memset(endpoint.region->data(), kUntouched, std::size_t{kLossyMessages} * card_.stride());
+    MessageEndpoint& endpoint = card_.endpoint(qp);
+    progress.posted = progress.completed = progress.told = progress.telling = 0;
+    for (std::uint32_t number = 0; number < kRoundMessages; ++number) {  // but for plain WRITEs
+      progress.telling += message(false, round_, qp, number).opcode != IBV_WR_RDMA_WRITE ? 1U : 0U;
+    }
+    progress.seen.assign(kRoundMessages, false);
+    std::memset(endpoint.region->data(), kUntouched, std::size_t{kRoundMessages} * card_.stride());
     for (const std::uint32_t slot : progress.free_slots) {
-      ibv_sge sge = endpoint.receives->sge(
-          {slot * card_.stride(), card_.limits().size_max + kGrhBytes}, endpoint.receives->mr());
-      ibv_recv_wr wr{.wr_id = kReceive | std::uint64_t{qp} << 32U | slot,
-                     .next = nullptr,
-                     .sg_list = &sge,
-                     .num_sge = 1};
-      ibv_recv_wr* bad = nullptr;
-      if ((errno = ibv_post_recv(endpoint.qp, &wr, &bad)) != 0) {
-        die("ibv_post_recv");
-      }
+      post_receive(qp, slot);
     }
     progress.free_slots.clear();
   }
 }
 
+void MessageRunner::post_receive(std::uint32_t owner, std::uint32_t slot) {
+  card_.post_receive(owner, slot, kReceive | std::uint64_t{owner} << 32U | slot);
+}
+
 // Posts the next messages of a queue pair, as many as there is room for.
-void LossyRunner::post(std::uint32_t qp) {
+void MessageRunner::post(std::uint32_t qp) {
   Progress& progress = progress_[qp];
-  LossyEndpoint& endpoint = card_.endpoint(qp);
-  while (progress.posted < kLossyMessages && progress.posted - progress.completed < kLossySends) {
+  MessageEndpoint& endpoint = card_.endpoint(qp);
+  while (progress.posted < kRoundMessages && progress.posted - progress.completed < kSendsMax) {
     const std::uint32_t number = progress.posted++;
     const Message what = message(true, round_, qp, number);
-    const Piece piece{number % kLossySends * card_.stride(), what.length};
+    const Piece piece{number % kSendsMax * card_.stride(), what.length};
     fill(endpoint.source->data() + piece.offset, true, round_, qp, number, what.length);
     ibv_sge sge = endpoint.source->sge(piece, endpoint.source->mr());
     ibv_send_wr wr{};
@@ -144,13 +161,16 @@ void LossyRunner::post(std::uint32_t qp) {
     wr.num_sge = 1;
     wr.opcode = what.opcode;
     wr.imm_data = number;
-    if (card_.limits().datagrams) {
+    if (card_.limits().datagrams()) {
       wr.wr.ud.ah = endpoint.peer;
       wr.wr.ud.remote_qpn = card_.endpoint(what.target).theirs.qpn;
-      wr.wr.ud.remote_qkey = kLossyQkey;
+      wr.wr.ud.remote_qkey = kQkey;
     } else {
       wr.wr.rdma.remote_addr = endpoint.theirs.region + std::uint64_t{number} * card_.stride();
       wr.wr.rdma.rkey = endpoint.theirs.rkey;
+    }
+    if (card_.limits().xrc()) {
+      wr.qp_type.xrc.remote_srqn = card_.endpoint(what.target).theirs.srqn;
     }
     ibv_send_wr* bad = nullptr;
     if ((errno = ibv_post_send(endpoint.qp, &wr, &bad)) != 0) {
@@ -160,7 +180,7 @@ void LossyRunner::post(std::uint32_t qp) {
 }
 
 // Takes completions; false if there are none.
-bool LossyRunner::poll() {
+bool MessageRunner::poll() {
   ibv_wc wcs[kPollBatch];
   const int count = ibv_poll_cq(card_.cq, kPollBatch, wcs);
   for (int i = 0; i < count; ++i) {
@@ -180,45 +200,64 @@ bool LossyRunner::poll() {
   return count > 0;
 }
 
-void LossyRunner::received(std::uint32_t qp, std::uint32_t slot, const ibv_wc& wc) {
-  LossyEndpoint& endpoint = card_.endpoint(qp);
-  progress_[qp].free_slots.push_back(slot);
-  if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-    const std::uint32_t number = std::min(wc.imm_data, kLossyMessages - 1);
-    check(qp, endpoint.region->data() + std::size_t{number} * card_.stride(), wc, wc.byte_len);
+// Which of our queue pairs receives as this one.
+std::uint32_t MessageRunner::index_of(std::uint32_t qpn) {
+  std::uint32_t qp = 0;
+  while (qp < progress_.size() && card_.endpoint(qp).mine.receiving_qpn != qpn) {
+    ++qp;
+  }
+  return qp;
+}
+
+void MessageRunner::received(std::uint32_t owner, std::uint32_t slot, const ibv_wc& wc) {
+  const std::uint32_t at_qp = index_of(wc.qp_num);
+  if (at_qp >= progress_.size()) {
+    wrong("a receive completed of queue pair %#x, which isn't ours", wc.qp_num);
     return;
   }
-  const std::uint8_t* bytes = endpoint.receives->data() + std::size_t{slot} * card_.stride();
+  const std::uint8_t* bytes =
+      card_.endpoint(owner).receives->data() + std::size_t{slot} * card_.stride();
   std::uint32_t length = wc.byte_len;
-  if (card_.limits().datagrams) {
+  if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    const std::uint32_t number = std::min(wc.imm_data, kRoundMessages - 1);
+    bytes = card_.endpoint(at_qp).region->data() + std::size_t{number} * card_.stride();
+  } else if (card_.limits().datagrams()) {
     if ((wc.wc_flags & IBV_WC_GRH) == 0 || length < kGrhBytes) {
-      wrong("qp %u: a datagram without a GRH", qp);
+      wrong("qp %u: a datagram without a GRH", at_qp);
       return;
     }
     bytes += kGrhBytes;
     length -= kGrhBytes;
   }
-  check(qp, bytes, wc, length);
+  check(at_qp, owner, bytes, wc, length);
+  if (card_.limits().reliable()) {
+    post_receive(owner, slot);
+  } else {
+    progress_[owner].free_slots.push_back(slot);
+  }
 }
 
-void LossyRunner::check(std::uint32_t at_qp, const std::uint8_t* bytes, const ibv_wc& wc,
-                        std::uint32_t length) {
+void MessageRunner::check(std::uint32_t at_qp, std::uint32_t owner, const std::uint8_t* bytes,
+                          const ibv_wc& wc, std::uint32_t length) {
   Head head{};
   std::memcpy(&head, bytes, sizeof(head));
-  if (length < sizeof(head) || head.qp >= progress_.size() || head.number >= kLossyMessages ||
+  if (length < sizeof(head) || head.qp >= progress_.size() || head.number >= kRoundMessages ||
       head.round > round_) {
     wrong("qp %u: %u bytes that are no message", at_qp, length);
     return;
   }
+  const MessageLimits& limits = card_.limits();
   const Message what = message(false, head.round, head.qp, head.number);
   const bool immediate = (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
-  if (what.length != length || what.target != at_qp || immediate != has_immediate(what.opcode) ||
+  const bool any_buffer = limits.service == Service::kRcSrq;
+  if (what.length != length || (limits.datagrams() ? what.target : head.qp) != at_qp ||
+      (!any_buffer && what.target != owner) || immediate != has_immediate(what.opcode) ||
       (immediate && wc.imm_data != head.number) ||
       is_write(what.opcode) != (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM)) {
     wrong("qp %u: message %u of round %u isn't as it was sent", at_qp, head.number, head.round);
     return;
   }
-  if (card_.limits().datagrams && wc.src_qp != card_.endpoint(head.qp).theirs.qpn) {
+  if (limits.datagrams() && wc.src_qp != card_.endpoint(head.qp).theirs.qpn) {
     wrong("qp %u: a datagram of queue pair %#x, not %#x", at_qp, wc.src_qp,
           card_.endpoint(head.qp).theirs.qpn);
   }
@@ -227,22 +266,28 @@ void LossyRunner::check(std::uint32_t at_qp, const std::uint8_t* bytes, const ib
   if (std::memcmp(expected.data(), bytes, length) != 0) {
     wrong("qp %u: message %u of round %u: wrong bytes", at_qp, head.number, head.round);
   }
-  if (head.round != round_) {
+  note(head.round, head.qp, head.number);
+}
+
+// The peer's message came, says a completion.
+void MessageRunner::note(std::uint64_t round, std::uint32_t qp, std::uint32_t number) {
+  if (round != round_) {
     ++totals_.late;  // was counted as lost in its round
-  } else if (progress_[head.qp].seen[head.number]) {
+  } else if (progress_[qp].seen[number]) {
     ++totals_.repeated;
   } else {
-    progress_[head.qp].seen[head.number] = true;
+    progress_[qp].seen[number] = true;
+    ++progress_[qp].told;
   }
 }
 
 // Nobody says that a plain WRITE came: packet by packet its place holds the message, or what was
 // there before. `verdict`: all have come that will; else one may be halfway.
-void LossyRunner::check_region(std::uint32_t qp, bool verdict) {
-  LossyEndpoint& endpoint = card_.endpoint(qp);
+void MessageRunner::check_region(std::uint32_t qp, bool verdict) {
+  MessageEndpoint& endpoint = card_.endpoint(qp);
   const std::uint32_t packet = kMtuUnit
                                << std::min(endpoint.mine.mtu, endpoint.theirs.mtu);  // enum ibv_mtu
-  for (std::uint32_t number = 0; number < kLossyMessages; ++number) {
+  for (std::uint32_t number = 0; number < kRoundMessages; ++number) {
     const Message what = message(false, round_, qp, number);
     if (what.opcode != IBV_WR_RDMA_WRITE || progress_[qp].seen[number]) {
       continue;
@@ -267,13 +312,13 @@ void LossyRunner::check_region(std::uint32_t qp, bool verdict) {
   }
 }
 
-std::vector<std::uint8_t> LossyRunner::place_untouched() const {
+std::vector<std::uint8_t> MessageRunner::place_untouched() const {
   return std::vector<std::uint8_t>(card_.stride(), kUntouched);
 }
 
 // What a message's place in the region holds if the message of that round came, and nothing else.
-std::vector<std::uint8_t> LossyRunner::place_after(std::uint32_t qp, std::uint32_t number,
-                                                   std::uint64_t round) const {
+std::vector<std::uint8_t> MessageRunner::place_after(std::uint32_t qp, std::uint32_t number,
+                                                     std::uint64_t round) const {
   std::vector<std::uint8_t> bytes = place_untouched();
   const Message what = message(false, round, qp, number);
   if (is_write(what.opcode)) {
@@ -282,7 +327,7 @@ std::vector<std::uint8_t> LossyRunner::place_after(std::uint32_t qp, std::uint32
   return bytes;
 }
 
-void LossyRunner::drain() {
+void MessageRunner::drain() {
   auto last = std::chrono::steady_clock::now();
   const auto complete = [this] {
     return std::all_of(progress_.begin(), progress_.end(), [](const Progress& progress) {
@@ -298,13 +343,13 @@ void LossyRunner::drain() {
   check_regions(true);
 }
 
-void LossyRunner::check_regions(bool verdict) {
-  for (std::uint32_t qp = 0; qp < progress_.size() && !card_.limits().datagrams; ++qp) {
+void MessageRunner::check_regions(bool verdict) {
+  for (std::uint32_t qp = 0; qp < progress_.size() && !card_.limits().datagrams(); ++qp) {
     check_region(qp, verdict);
   }
 }
 
-void LossyRunner::account() {
+void MessageRunner::account() {
   for (const Progress& progress : progress_) {
     totals_.lost +=
         static_cast<std::uint64_t>(std::count(progress.seen.begin(), progress.seen.end(), false));
@@ -312,7 +357,7 @@ void LossyRunner::account() {
 }
 
 // Waits until the peer has come as far as we have. False when it is gone.
-bool LossyRunner::meet() {
+bool MessageRunner::meet() {
   std::uint64_t theirs = 0;
   if (!link_.exchange(round_, theirs) || theirs != round_) {
     wrong("the peer gave up in round %llu", static_cast<unsigned long long>(round_));
@@ -321,7 +366,7 @@ bool LossyRunner::meet() {
   return true;
 }
 
-void LossyRunner::wrong(const char* format, ...) {
+void MessageRunner::wrong(const char* format, ...) {
   if (++totals_.errors <= kErrorsPrinted) {
     va_list arguments;
     va_start(arguments, format);
