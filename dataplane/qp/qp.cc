@@ -1,5 +1,7 @@
 #include "dataplane/qp/qp.h"
 
+#include <algorithm>
+
 #include "dataplane/qp/opcode_for.h"
 
 namespace uroce {
@@ -37,6 +39,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
   attributes_.state = attributes.state;
   switch (attributes.state) {
     case QpState::kReset:
+      next_flush_ = kNever;
       requester_.reset();
       responder_.reset();
       attributes_ = QpAttributes{};
@@ -48,6 +51,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       if (from == QpState::kRtr) {
         requester_.start(attributes_.sq_psn);
       } else {
+        finish_sqe(turn);
         requester_.undrain(turn);
       }
       break;
@@ -57,8 +61,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
     case QpState::kSqe:
       break;
     case QpState::kErr:
-      requester_.flush(turn);
-      responder_.flush(turn);
+      flush(turn);
       break;
   }
 }
@@ -132,15 +135,40 @@ std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
 bool Qp::has_work() const { return responder_.has_work() || requester_.has_work(); }
 
 void Qp::on_doorbell(Turn& turn) {
-  requester_.on_doorbell(turn);
-  if (attributes_.state == QpState::kErr) {
-    responder_.flush(turn);
+  if (attributes_.state == QpState::kErr || attributes_.state == QpState::kSqe) {
+    flush(turn);
+    return;
   }
+  requester_.on_doorbell(turn);
 }
 
-Time Qp::deadline() const { return requester_.deadline(); }
+Time Qp::deadline() const { return std::min(requester_.deadline(), next_flush_); }
 
-void Qp::on_deadline(Turn& turn) { requester_.on_deadline(turn); }
+void Qp::on_deadline(Turn& turn) {
+  if (next_flush_ <= turn.now) {
+    flush(turn);
+    return;
+  }
+  requester_.on_deadline(turn);
+}
+
+// In ERR or SQE. What is more than a turn should bear waits for the next one.
+void Qp::flush(Turn& turn) {
+  bool all = requester_.flush(turn, kFlushMax);
+  if (attributes_.state == QpState::kErr) {
+    all = responder_.flush(turn) && all;
+  }
+  next_flush_ = all ? kNever : turn.now + 1;
+}
+
+// SQE -> RTS: what was posted before must not be sent. No more than a ring holds: control looks
+// once.
+void Qp::finish_sqe(Turn& turn) {
+  if (next_flush_ != kNever) {
+    next_flush_ = kNever;
+    (void)requester_.flush(turn, config_.send_entry_count);
+  }
+}
 
 void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }
 
@@ -154,13 +182,12 @@ void Qp::fail(Turn& turn) {
     return;
   }
   attributes_.state = QpState::kErr;
-  requester_.flush(turn);
-  responder_.flush(turn);
+  flush(turn);
 }
 
 void Qp::fail_sending(Turn& turn) {
   attributes_.state = QpState::kSqe;
-  requester_.flush(turn);
+  flush(turn);
 }
 
 void Qp::fail(Turn& turn, AsyncEvent event) {

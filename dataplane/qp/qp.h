@@ -11,7 +11,6 @@
 // says. So a full port never loses an answer, and one acknowledgement covers a whole burst.
 
 #include <cstdint>
-#include <deque>
 
 #include "dataplane/abi/ring.h"
 #include "dataplane/qp/address_table.h"
@@ -62,6 +61,10 @@ struct QpCounters {
 
 class Qp {
  public:
+  // Work requests of each queue that are flushed at a time: a program may bring all of its queue
+  // pairs into ERR at once, and the turn that finds them is everybody's.
+  static constexpr std::uint32_t kFlushMax = 64;
+
   explicit Qp(const QpConfig& config);
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
@@ -74,8 +77,9 @@ class Qp {
   [[nodiscard]] std::uint32_t expected_psn() const { return responder_.expected_psn(); }
 
   // Takes the attributes in `mask` and makes the transition to attributes.state if the mask has it.
-  // To RESET: forgets everything. To ERR: completes everything posted with kWrFlushErr. To SQD:
-  // stops taking new requests. REQUIRES: control has validated the transition.
+  // To RESET: forgets everything. To ERR: completes everything posted with kWrFlushErr, what is
+  // beyond kFlushMax in later turns. To SQD: stops taking new requests. REQUIRES: control has
+  // validated the transition.
   void modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn);
 
   // A parsed frame that is for this queue pair. Requests go to the responder, the rest to the
@@ -92,8 +96,8 @@ class Qp {
   // The program rang: it may have posted to the send queue. (In ERR, posted work is flushed here.)
   void on_doorbell(Turn& turn);
 
-  // The earliest time at which on_deadline() must be called (acknowledgement timeout, RNR wait);
-  // kNever if none.
+  // The earliest time at which on_deadline() must be called (acknowledgement timeout, RNR wait, the
+  // rest of what is to be flushed); kNever if none.
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
@@ -120,12 +124,15 @@ class Qp {
   friend class Responder;
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
+  void flush(Turn& turn);
+  void finish_sqe(Turn& turn);
 
   QpConfig config_;
   QpAttributes attributes_;
   QpCounters counters_;
   FrameTemplate frame_template_;
-  std::uint16_t ip_id_ = 0;  // of the next frame
+  std::uint16_t ip_id_ = 0;   // of the next frame
+  Time next_flush_ = kNever;  // there is more to flush
   Requester requester_;
   Responder responder_;
 };

@@ -34,6 +34,8 @@ ReceiveQueue::Take ReceiveQueue::take(ReceiveEntry* entry, EventSink& events) {
   const std::byte* source = entries_ + static_cast<std::size_t>(consumer_ & mask_) * stride_;
   abi::RecvWr head;
   std::memcpy(&head, source, sizeof(head));
+  // From here on only the copy counts; the compiler must not go back to the ring either.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (left > mask_ + 1 || head.sge_count > sge_max_) {
     return broken(events);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "dataplane/qp/qp.h"
 
@@ -53,30 +54,34 @@ void Requester::announce_drained(Turn& turn) {
   }
 }
 
-void Requester::flush(Turn& turn) {
+bool Requester::flush(Turn& turn, std::uint32_t max) {
   // A ring that is broken has nothing that could be flushed beyond what is here already.
   const bool sound = queue_.refresh();
-  std::uint32_t flushed = 0;
-  while (queue_.tail() != queue_.head() || (sound && queue_.pull())) {
+  std::uint32_t count = 0;
+  while (count < max && (queue_.tail() != queue_.head() || (sound && queue_.pull()))) {
     complete_oldest(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
     queue_.retire();
-    ++flushed;
+    ++count;
   }
-  if (flushed != 0) {
-    report_flushed(flushed, turn);
+  flushed_ += count;
+  const bool all = count < max;
+  if (all && flushed_ != 0) {
+    report_flushed(std::exchange(flushed_, 0), turn);
   }
   forget_outstanding();
   queue_.publish();
+  return all;
 }
 
 void Requester::reset() {
   queue_.reset();
   next_psn_ = 0;
   draining_ = false;
+  flushed_ = 0;
   forget_outstanding();
 }
 
-// REQUIRES: no entry is left.
+// REQUIRES: no entry is left, or what is left is flushed before anything is sent again.
 void Requester::forget_outstanding() {
   unacked_psn_ = next_psn_;
   cursor_psn_ = next_psn_;
@@ -92,10 +97,6 @@ void Requester::forget_outstanding() {
 }
 
 void Requester::on_doorbell(Turn& turn) {
-  if (qp_.attributes_.state == QpState::kErr || qp_.attributes_.state == QpState::kSqe) {
-    flush(turn);
-    return;
-  }
   if (sending() && !queue_.refresh()) {
     report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);

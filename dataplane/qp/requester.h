@@ -65,8 +65,9 @@ class Requester {
   void drain(Turn& turn);
   // SQD -> RTS.
   void undrain(Turn& turn);
-  // ERR: completes everything posted with kWrFlushErr, now and at each doorbell.
-  void flush(Turn& turn);
+  // For Qp::flush, with the queue pair in ERR or SQE: completes what is posted with kWrFlushErr, at
+  // most `max` of it. True if that was all.
+  bool flush(Turn& turn, std::uint32_t max);
   // RESET: forgets everything.
   void reset();
 
@@ -163,6 +164,7 @@ class Requester {
   std::uint32_t cursor_index_ = 0;  // the entry that holds cursor_psn_
   std::uint32_t begun_index_ = 0;   // entries before it have PSNs
   std::uint32_t reads_out_ = 0;     // READs and atomics begun and not done
+  std::uint32_t flushed_ = 0;       // and not reported yet
   std::uint32_t window_packets_ = 0;
   std::uint32_t mtu_shift_ = 0;
   std::uint8_t retries_left_ = 0;

@@ -40,10 +40,11 @@ class Responder {
   void reset();
   void modified(std::uint32_t mask);
 
-  // For Qp::modify and Qp::on_doorbell, with the queue pair in ERR: completes the receive work
-  // request in hand and all of its own receive queue with kWrFlushErr. What has been decided before
-  // (answers up to a NAK that brought the queue pair here) is still sent; else nothing is.
-  void flush(Turn& turn);
+  // For Qp::flush, with the queue pair in ERR: completes the receive work request in hand and its
+  // own receive queue with kWrFlushErr, at most Qp::kFlushMax of it; true if that was all. What has
+  // been decided before (answers up to a NAK that brought the queue pair here) is still sent; else
+  // nothing is.
+  bool flush(Turn& turn);
 
   // A request packet. REQUIRES: it suits the queue pair's type, state, source and P_Key.
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
@@ -138,6 +139,7 @@ class Responder {
   std::uint32_t ack_psn_ = 0;  // of the newest SEND or WRITE packet executed
   std::uint32_t ack_msn_ = 0;  // the MSN after it
   std::uint32_t nak_psn_ = 0;  // of kFatal; the others name expected_psn_
+  std::uint32_t flushed_ = 0;  // receive work requests, and not reported yet
   std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead and was dropped
   bool ack_pending_ = false;
   bool gap_announced_ = false;  // ahead packets are dropped without another NAK

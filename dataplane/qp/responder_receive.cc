@@ -86,7 +86,7 @@ void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
   }
 }
 
-void Responder::flush(Turn& turn) {
+bool Responder::flush(Turn& turn) {
   if (nak_ != PendingNak::kFatal) {
     // The program or the other half of the queue pair brought it here. Messages that were
     // delivered are still acknowledged, or the peer would take them for lost.
@@ -102,7 +102,7 @@ void Responder::flush(Turn& turn) {
   }
   ReceiveQueue* queue = qp_->config_.receive_queue;
   if (queue == nullptr) {
-    return;
+    return true;
   }
   if (qp_->config_.receive_queue_shared) {
     // What is left in a shared queue belongs to its other users.
@@ -112,16 +112,22 @@ void Responder::flush(Turn& turn) {
     if (flushed != 0) {
       report_flushed(flushed, turn);
     }
-    return;
+    return true;
   }
   queue->ask_for_doorbells();
-  while (queue->take(&receive_, turn.events) == ReceiveQueue::Take::kTaken) {
+  // take() looks at the program's index each time, so only the count ends this for sure.
+  std::uint32_t taken = 0;
+  while (taken < Qp::kFlushMax &&
+         queue->take(&receive_, turn.events) == ReceiveQueue::Take::kTaken) {
     complete_failed(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
-    ++flushed;
+    ++taken;
   }
-  if (flushed != 0) {
-    report_flushed(flushed, turn);
+  flushed_ += flushed + taken;
+  const bool all = taken < Qp::kFlushMax;
+  if (all && flushed_ != 0) {
+    report_flushed(std::exchange(flushed_, 0), turn);
   }
+  return all;
 }
 
 }  // namespace uroce

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/qp/rig.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -96,6 +97,53 @@ TEST(Qp, GoesToErrorOnceAndFlushesBothQueues) {
   EXPECT_EQ(sent->status, WcStatus::kWrFlushErr);
   EXPECT_FALSE(pair.a.poll_recv().has_value());
   EXPECT_FALSE(pair.a.poll_send().has_value());
+}
+
+// All that a program has posted may be a lot, and a hostile one goes on posting: a turn bears so
+// much of it.
+TEST(Qp, FlushesALongQueueOverSeveralTurns) {
+  constexpr std::uint32_t kPosted = 3 * Qp::kFlushMax - 5;
+  QpRig rig({.receive_entries = 256, .send_entries = 256});
+  for (std::uint32_t i = 0; i < kPosted; ++i) {
+    rig.sends.post_send(send_wr(i, WrOpcode::kSend), {});
+    rig.receives.post_receive(i, {});
+  }
+  rig.to_state(QpState::kErr);
+  std::uint64_t id = 0;
+  for (const std::uint32_t expected : {Qp::kFlushMax, Qp::kFlushMax, kPosted - 2 * Qp::kFlushMax}) {
+    const auto sent = rig.send_completions.poll_all();
+    const auto received = rig.receive_completions.poll_all();
+    ASSERT_EQ(sent.size(), expected);
+    ASSERT_EQ(received.size(), expected);
+    for (std::uint32_t i = 0; i < expected; ++i, ++id) {
+      EXPECT_EQ(sent[i].wr_id, id);
+      EXPECT_EQ(received[i].wr_id, id);
+      EXPECT_EQ(sent[i].status, WcStatus::kWrFlushErr);
+      EXPECT_EQ(received[i].status, WcStatus::kWrFlushErr);
+    }
+    if (id < kPosted) {
+      EXPECT_TRUE(rig.events.reports.empty()) << "reported once, with all of it";
+      ASSERT_GT(rig.qp().deadline(), rig.now) << "not in the same turn";
+      rig.now = rig.qp().deadline();
+      Turn turn = rig.turn();
+      rig.qp().on_deadline(turn);
+    }
+  }
+  EXPECT_EQ(rig.qp().deadline(), kNever);
+  ASSERT_EQ(rig.events.reports.size(), 2U);
+  EXPECT_EQ(rig.events.reports[0].count, kPosted);
+  EXPECT_EQ(rig.events.reports[1].count, kPosted);
+}
+
+TEST(Qp, ResetEndsAFlush) {
+  QpRig rig({.receive_entries = 256});
+  for (std::uint32_t i = 0; i <= Qp::kFlushMax; ++i) {
+    rig.receives.post_receive(i, {});
+  }
+  rig.to_state(QpState::kErr);
+  EXPECT_NE(rig.qp().deadline(), kNever);
+  rig.to_state(QpState::kReset);
+  EXPECT_EQ(rig.qp().deadline(), kNever);
 }
 
 TEST(Qp, StartsAfreshAfterReset) {

@@ -140,6 +140,27 @@ TEST_F(Unreliable, AFailedRequestStopsTheSendQueueOnly) {
   expect(4, WcStatus::kSuccess);
 }
 
+// However much was posted behind the one that failed, none of it is sent after SQE.
+TEST_F(Unreliable, BackInRtsNothingIsLeftOfWhatWasToBeFlushed) {
+  constexpr std::uint64_t kPosted = 2 * Qp::kFlushMax;
+  rig_ = std::make_unique<QpRig>(QpRig::Options{.type = QpType::kUc, .send_entries = 256});
+  key_ = rig_->add_region(memory_, kIova, kAccessLocalWrite);
+  rig_->sends.post_send(send_wr(0, WrOpcode::kSend), std::array{abi::Sge{kIova, 8, 0xBAD}});
+  for (std::uint64_t id = 1; id <= kPosted; ++id) {
+    rig_->sends.post_send(send_wr(id, WrOpcode::kSend), std::array{sge(8)});
+  }
+  rig_->doorbell();
+  EXPECT_TRUE(rig_->transmit().empty());
+  EXPECT_EQ(rig_->qp().state(), QpState::kSqe);
+  rig_->to_state(QpState::kRts);
+  expect(0, WcStatus::kLocProtErr, Failure::kSendKey);
+  for (std::uint64_t id = 1; id <= kPosted; ++id) {
+    expect(id, WcStatus::kWrFlushErr, Failure::kFlushed);
+  }
+  EXPECT_TRUE(rig_->transmit().empty());
+  EXPECT_EQ(rig_->qp().deadline(), kNever);
+}
+
 TEST_F(Unreliable, DatagramsGoWhereTheirHandlesSay) {
   given(QpType::kUd);
   given_address(3, "10.77.0.30");
