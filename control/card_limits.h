@@ -7,6 +7,8 @@
 
 #include "dataplane/abi/doorbell.h"
 #include "dataplane/qp/receive_queue.h"
+#include "dataplane/wire/headers.h"
+#include "dataplane/wire/opcode.h"
 #include "mmu/key_table.h"
 
 namespace uroce::control {
@@ -67,8 +69,10 @@ static_assert(kSgeMax == 32);
 // Of a port.
 inline constexpr std::uint32_t kGidsMax = 128;
 inline constexpr std::uint32_t kPkeysMax = 1;
+// In front of and behind a payload within the port's MTU: IPv6, UDP, the longest transport headers
+// and the ICRC. (A VLAN tag is part of the Ethernet header, which doesn't count.)
 inline constexpr std::uint32_t kHeadersMax =
-    80;  // room Linux leaves in front of and behind a payload
+    40 + 8 + static_cast<std::uint32_t>(kPayloadHeadersMax) + kIcrcLength;
 inline constexpr std::uint32_t kAckDelayCode = 15;
 
 }  // namespace uroce::control

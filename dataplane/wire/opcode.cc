@@ -2,6 +2,9 @@
 
 #include "dataplane/wire/opcode.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "dataplane/wire/headers.h"
 
 namespace uroce {
@@ -139,6 +142,11 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
 
 constexpr std::array<OpcodeInfo, 256> kOpcodeTable = make_table();
 
+static_assert(std::accumulate(kOpcodeTable.begin(), kOpcodeTable.end(), std::size_t{0},
+                              [](std::size_t max, const OpcodeInfo& info) {
+                                return info.payload ? std::max<std::size_t>(max, info.header_length)
+                                                    : max;
+                              }) == kPayloadHeadersMax);
 static_assert(kOpcodeTable[static_cast<std::size_t>(Opcode::kRcWriteOnlyImm)].header_length == 32);
 static_assert(
     kOpcodeTable[static_cast<std::size_t>(Opcode::kXrcWriteOnly)].offset(Extension::kReth) == 16);

@@ -136,6 +136,9 @@ struct OpcodeInfo {
   }
 };
 
+// In front of a payload, at most: XRC WRITE ONLY IMM, with BTH, XRCETH, RETH and ImmDt.
+inline constexpr std::size_t kPayloadHeadersMax = 12 + 4 + 16 + 4;
+
 // All 256 opcodes; unknown ones have Operation::kInvalid.
 extern const std::array<OpcodeInfo, 256> kOpcodeTable;
 

@@ -34,8 +34,8 @@ class DeviceTest : public ::testing::Test {
 TEST_F(DeviceTest, PathMtuIsTheLargestThatFits) {
   EXPECT_EQ(device.active_mtu_code(), 3U) << "1024 at 1500";
   EXPECT_EQ(path_mtu_code(4200), 5U);
-  EXPECT_EQ(path_mtu_code(4176), 5U);
-  EXPECT_EQ(path_mtu_code(4175), 4U);
+  EXPECT_EQ(path_mtu_code(4184), 5U);
+  EXPECT_EQ(path_mtu_code(4183), 4U);
   EXPECT_EQ(path_mtu_code(9000), 5U);
   EXPECT_EQ(path_mtu_code(576), 1U);
   EXPECT_EQ(path_mtu_code(300), 0U);
