@@ -21,14 +21,41 @@ Notices::~Notices() {
   close(descriptor_);
 }
 
+std::uint32_t Notices::limit(Notice::Kind kind) {
+  static_assert(kFramesMax + kMadsMax + kFailuresMax < kNoticesMax);
+  switch (kind) {
+    case Notice::Kind::kFrame:
+      return kFramesMax;
+    case Notice::Kind::kMad:
+      return kMadsMax;
+    case Notice::Kind::kFailure:
+      return kFailuresMax;
+    case Notice::Kind::kAsyncEvent:
+      break;
+  }
+  return kNoticesMax - kFramesMax - kMadsMax - kFailuresMax;
+}
+
+// A place for a notice of this kind, before anything is allocated for it.
+bool Notices::reserve(Notice::Kind kind) {
+  std::atomic<std::uint32_t>& waiting = waiting_[static_cast<std::size_t>(kind)];
+  if (waiting.fetch_add(1, std::memory_order_relaxed) < limit(kind)) {
+    return true;
+  }
+  waiting.fetch_sub(1, std::memory_order_relaxed);
+  dropped_.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
 void Notices::announce(AsyncEvent event, std::uint32_t object) {
+  if (!reserve(Notice::Kind::kAsyncEvent)) {
+    return;
+  }
   put(Notice{.kind = Notice::Kind::kAsyncEvent, .event = event, .object = object});
 }
 
-// Bounded like frames: a program that fails in a loop must not hide another's events.
 void Notices::report(const FailureReport& report) {
-  if (ring_.room() <= kEventsReserve) {
-    dropped_.fetch_add(1, std::memory_order_relaxed);
+  if (!reserve(Notice::Kind::kFailure)) {
     return;
   }
   put(Notice{.kind = Notice::Kind::kFailure, .failure = report});
@@ -43,25 +70,27 @@ bool Notices::take_mad(std::uint16_t port, std::span<const std::byte> frame) {
 }
 
 bool Notices::put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame) {
-  if (ring_.room() <= kEventsReserve) {
-    dropped_.fetch_add(1, std::memory_order_relaxed);
+  if (!reserve(kind)) {
     return false;
   }
-  return put(Notice{.kind = kind, .port = port, .bytes = {frame.begin(), frame.end()}});
+  put(Notice{.kind = kind, .port = port, .bytes = {frame.begin(), frame.end()}});
+  return true;
 }
 
-bool Notices::put(Notice notice) {
-  auto owned = std::make_unique<Notice>(std::move(notice));
-  Notice* const pointer = owned.get();
-  if (ring_.enqueue(&pointer, 1) == 0) {
-    dropped_.fetch_add(1, std::memory_order_relaxed);
-    return false;
+// REQUIRES: a place was reserved.
+void Notices::put(Notice notice) {
+  Notice* const pointer = std::make_unique<Notice>(std::move(notice)).release();
+  UROCE_CHECK(ring_.enqueue(&pointer, 1) == 1);  // the places of all kinds together fit
+  signal();
+}
+
+void Notices::signal() {
+  if (signalled_.exchange(true, std::memory_order_acq_rel)) {
+    return;
   }
-  static_cast<void>(owned.release());  // The ring's now.
   const std::uint64_t one = 1;
   // Fails only if the counter is about to overflow, and then it is readable anyway.
   [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof one);
-  return true;
 }
 
 bool Notices::next(Notice* notice) {
@@ -70,11 +99,14 @@ bool Notices::next(Notice* notice) {
     // Empty: take the descriptor's readiness back, then look again for what came meanwhile.
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t taken = read(descriptor_, &count, sizeof count);
+    signalled_.exchange(false, std::memory_order_acq_rel);
     if (ring_.dequeue(&pointer, 1) == 0) {
       return false;
     }
+    signal();  // there may be more, and the caller need not ask again at once
   }
   const std::unique_ptr<Notice> owned(pointer);
+  waiting_[static_cast<std::size_t>(owned->kind)].fetch_sub(1, std::memory_order_relaxed);
   *notice = std::move(*owned);
   return true;
 }

@@ -3,6 +3,7 @@
 // The queue from workers to control: bounded, with a descriptor that is readable while it isn't
 // empty.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -16,7 +17,7 @@ namespace uroce {
 // What a worker tells control; drained with Engine::next_notice when notice_descriptor() is
 // readable.
 struct Notice {
-  enum class Kind : std::uint8_t { kFrame, kMad, kAsyncEvent, kFailure } kind = Kind::kFrame;
+  enum class Kind : std::uint8_t { kFrame, kMad, kFailure, kAsyncEvent } kind = Kind::kFrame;
   std::uint16_t port = 0;                   // kFrame, kMad
   std::vector<std::byte> bytes{};           // kFrame, kMad: the whole Ethernet frame
   AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
@@ -26,9 +27,13 @@ struct Notice {
 
 class Notices final : public EventSink, public FrameSink {
  public:
-  static constexpr std::uint32_t kNoticesMax = 1'024;
-  // Frames leave so many places to events: a flood of ARP must not hide that a QP died.
-  static constexpr std::uint32_t kEventsReserve = 256;
+  static constexpr std::uint32_t kNoticesMax = 2'048;
+  // Each kind has places of its own: a flood of ARP must neither hide that a queue pair died nor
+  // keep connections from being made, nor must a program that fails in a loop. Events have what is
+  // left.
+  static constexpr std::uint32_t kFramesMax = 256;
+  static constexpr std::uint32_t kMadsMax = 1'024;
+  static constexpr std::uint32_t kFailuresMax = 256;
 
   Notices();
   ~Notices() override;
@@ -45,12 +50,21 @@ class Notices final : public EventSink, public FrameSink {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr std::size_t kKinds = 4;  // Notice::Kind
+  static std::uint32_t limit(Notice::Kind kind);
   bool put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame);
-  bool put(Notice notice);
+  bool reserve(Notice::Kind kind);
+  void put(Notice notice);
+  void signal();
 
   Ring<Notice> ring_{kNoticesMax, Producers::kSeveral};
-  int descriptor_;                         // eventfd
-  std::atomic<std::uint64_t> dropped_{0};  // relaxed: a counter orders nothing
+  int descriptor_;  // eventfd
+  // Whether the descriptor is readable, or about to be: set by whoever enqueues, after that;
+  // cleared by control, which then looks at the ring again. Both exchange, so one of the two sees
+  // the other.
+  std::atomic<bool> signalled_{false};
+  std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};  // relaxed: counters order nothing
+  std::atomic<std::uint64_t> dropped_{0};                     // relaxed, too
 };
 
 }  // namespace uroce

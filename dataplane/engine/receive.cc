@@ -46,7 +46,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   frame->hairpin = false;
   const Drop reason = parse(*frame);
   if (reason == Drop::kNotRoce) {
-    if (config.frames != nullptr &&
+    if (config.frames != nullptr && is_host_frame(*frame) &&
         !config.frames->take(port.index, {frame->data, frame->length})) {
       return drop(frame, Drop::kControlFull);
     }

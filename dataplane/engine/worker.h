@@ -44,7 +44,7 @@ struct WorkerCounters {
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Not RoCE: ARP, neighbour discovery, ICMP.
+  // Not RoCE: what is_host_frame() says.
   virtual bool take(std::uint16_t port, std::span<const std::byte> frame) = 0;
   // A management datagram for QP1, checked.
   virtual bool take_mad(std::uint16_t port, std::span<const std::byte> frame) = 0;

@@ -66,9 +66,13 @@ struct Frame;
 // not from the frame. Checks, in this order: Ethernet type, IP header (version, header length,
 // checksum, fragment, total length), UDP port and length, BTH (length, transport version), opcode,
 // extension headers, pad count, ICRC. Says why the packet must be dropped; kNone if it may go on.
-// Frames that aren't RoCEv2 come back as kNotRoce: they belong to control (ARP, neighbour
-// discovery, ICMP). Doesn't look at addresses, queue pairs or keys.
+// Frames that aren't RoCEv2 come back as kNotRoce: some belong to control (is_host_frame). Doesn't
+// look at addresses, queue pairs or keys.
 [[nodiscard]] Drop parse(Frame& frame);
+
+// Whether a frame that parse() found to be kNotRoce is one that a host has to look at: ARP, ICMP,
+// IGMP, ICMPv6. Whatever else is on the link is no concern of a RoCE card.
+[[nodiscard]] bool is_host_frame(const Frame& frame);
 
 // parse() without the last check, the ICRC. For those who measure, and for frames of our own.
 [[nodiscard]] Drop parse_headers(Frame& frame);

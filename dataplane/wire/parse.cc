@@ -183,6 +183,26 @@ Drop parse_headers(Frame& frame) {
   return drop != Drop::kNone ? drop : parse_transport(packet, bytes);
 }
 
+// The IP header lies within the frame: parse_headers has looked at that before it said kNotRoce.
+bool is_host_frame(const Frame& frame) {
+  const std::byte* ip = frame.packet.ip;
+  switch (view<Be16>(ip - sizeof(Be16)).load()) {
+    case kEtherTypeArp:
+      return true;
+    case kEtherTypeIpv4: {
+      const std::uint8_t protocol = view<Ipv4>(ip).protocol.load();
+      return protocol == kIpProtocolIcmp || protocol == kIpProtocolIgmp;
+    }
+    case kEtherTypeIpv6: {
+      const auto& header = view<Ipv6>(ip);
+      const std::uint8_t next = header.next_header.load();
+      return next == kIpProtocolIcmpV6 || next == kIpProtocolHopByHop;
+    }
+    default:
+      return false;
+  }
+}
+
 bool icrc_is_right(const Packet& packet) {
   const std::size_t pad = (view<Bth>(packet.bth).flags.load() >> kPadShift) & kPadMask;
   const std::byte* end = packet.payload + packet.payload_length + pad;

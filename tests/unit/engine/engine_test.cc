@@ -180,18 +180,58 @@ TEST(Notices, AreReadableWhileThereAreAny) {
   EXPECT_EQ(poll(&waiting, 1, 0), 0);
 }
 
-TEST(Notices, AFloodOfFramesLeavesRoomForEvents) {
+TEST(Notices, AFloodOfOneKindLeavesRoomForTheOthers) {
   Notices notices;
   const std::vector<std::byte> frame(60);
-  while (notices.take(0, frame)) {
+  for (int round = 0; round < 2; ++round) {
+    std::uint32_t frames = 0;
+    while (notices.take(0, frame)) {
+      ++frames;
+    }
+    EXPECT_EQ(frames, Notices::kFramesMax);
+    EXPECT_EQ(notices.dropped(), static_cast<std::uint64_t>(round) * 101 + 1);
+    EXPECT_TRUE(notices.take_mad(0, frame));
+    for (std::uint32_t i = 0; i < Notices::kFailuresMax + 100; ++i) {
+      notices.report({});
+    }
+    notices.announce(AsyncEvent::kQpFatal, 5);
+    std::array<std::uint32_t, 4> found{};
+    for (Notice notice; notices.next(&notice);) {
+      ++found[static_cast<std::size_t>(notice.kind)];
+    }
+    EXPECT_EQ(found,
+              (std::array<std::uint32_t, 4>{Notices::kFramesMax, 1, Notices::kFailuresMax, 1}));
   }
-  EXPECT_GE(notices.dropped(), 1U);
-  notices.announce(AsyncEvent::kQpFatal, 5);
-  bool found = false;
-  for (Notice notice; notices.next(&notice);) {
-    found |= notice.kind == Notice::Kind::kAsyncEvent;
+}
+
+// Nothing is left lying though the descriptor is written once for many.
+TEST(Notices, ComeFromSeveralThreads) {
+  constexpr std::uint32_t kEach = 20'000;
+  Notices notices;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&notices] {
+      for (std::uint32_t sent = 0; sent < kEach;) {
+        if (notices.take(0, std::vector<std::byte>(60))) {
+          ++sent;
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    });
   }
-  EXPECT_TRUE(found);
+  std::uint32_t received = 0;
+  while (received < 2 * kEach) {
+    pollfd waiting{.fd = notices.descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(poll(&waiting, 1, 10'000), 1) << received << " received, and the rest lies there";
+    Notice notice;
+    for (int i = 0; i < 5 && notices.next(&notice); ++i) {
+      ++received;
+    }
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
 }
 
 }  // namespace

@@ -142,6 +142,23 @@ TEST(Worker, HandsOtherFramesToControlAndCountsWhatItRefuses) {
   EXPECT_EQ(drops(worker, Drop::kControlFull), 1U);
 }
 
+TEST(Worker, ShowsControlNothingThatIsNotItsBusiness) {
+  auto [near, far] = make_link({});
+  KeptFrames kept;
+  Quiescence quiescence;
+  KeyTable keys(quiescence, 16, 1);
+  Worker worker({.ports = {near.get()}, .keys = &keys, .frames = &kept});
+  kept.room = 1;
+  Frame* frame = nullptr;
+  ASSERT_EQ(far->allocate(&frame, 1), 1U);
+  std::memset(frame->data, 0xEE, 60);
+  frame->length = 60;
+  ASSERT_EQ(far->tx_burst(0, &frame, 1, 0), 1U);
+  EXPECT_TRUE(worker.poll(1));
+  EXPECT_TRUE(kept.frames.empty());
+  EXPECT_EQ(drops(worker, Drop::kNotRoce), 1U);
+}
+
 TEST(Worker, SendsFramesThatControlBuilt) {
   auto [near, far] = make_link({});
   Quiescence quiescence;

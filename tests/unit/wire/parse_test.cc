@@ -83,19 +83,30 @@ TEST_F(Parse, other_protocols_are_not_roce) {
   given(Opcode::kRcSendOnly, 100);
   view<Ethernet>(data()).type.store(0x0806);  // ARP
   EXPECT_EQ(parsed(), Drop::kNotRoce);
-
-  given(Opcode::kRcSendOnly, 100);
-  ipv4().protocol.store(1);  // ICMP
-  correct_ip_checksum();
+  EXPECT_TRUE(is_host_frame(owned_.frame));
+  view<Ethernet>(data()).type.store(0x88CC);  // LLDP
   EXPECT_EQ(parsed(), Drop::kNotRoce);
+  EXPECT_FALSE(is_host_frame(owned_.frame));
+
+  for (const int protocol : {1, 2, 6}) {  // ICMP, IGMP, TCP
+    given(Opcode::kRcSendOnly, 100);
+    ipv4().protocol.store(static_cast<std::uint8_t>(protocol));
+    correct_ip_checksum();
+    EXPECT_EQ(parsed(), Drop::kNotRoce);
+    EXPECT_EQ(is_host_frame(owned_.frame), protocol <= 2);
+  }
 
   given(Opcode::kRcSendOnly, 100);
   udp().destination_port.store(53);
   EXPECT_EQ(parsed(), Drop::kNotRoce);
+  EXPECT_FALSE(is_host_frame(owned_.frame));
 
-  given(Opcode::kRcSendOnly, 100, {.ipv6 = true});
-  ipv6().next_header.store(58);  // ICMPv6
-  EXPECT_EQ(parsed(), Drop::kNotRoce);
+  for (const int protocol : {0, 58, 6}) {  // hop-by-hop options, ICMPv6, TCP
+    given(Opcode::kRcSendOnly, 100, {.ipv6 = true});
+    ipv6().next_header.store(static_cast<std::uint8_t>(protocol));
+    EXPECT_EQ(parsed(), Drop::kNotRoce);
+    EXPECT_EQ(is_host_frame(owned_.frame), protocol != 6);
+  }
 }
 
 TEST_F(Parse, ipv4_header) {
