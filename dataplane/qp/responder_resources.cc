@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "dataplane/base/check.h"
 
 namespace uroce {
 
 void ResourceRing::resize(std::uint32_t limit) {
-  slots_.assign(std::bit_ceil(std::max(limit, 1U)), Resource{});
+  if (limit == limit_) {
+    return;
+  }
+  const std::uint32_t unanswered = pending_count_ == 0 ? 0 : head_ - cursor_;
+  const std::uint32_t kept = std::max(std::min(count_, limit), unanswered);
+  std::vector<Resource> slots(std::bit_ceil(std::max({limit, kept, 1U})));
+  for (std::uint32_t back = 1; back <= kept; ++back) {
+    slots[(head_ - back) & (slots.size() - 1)] = slots_[(head_ - back) & (slots_.size() - 1)];
+  }
+  slots_ = std::move(slots);
   limit_ = limit;
-  count_ = 0;
-  head_ = 0;
-  cursor_ = 0;
-  pending_count_ = 0;
+  count_ = kept;
 }
 
 bool ResourceRing::full() const {
@@ -26,17 +33,17 @@ bool ResourceRing::full() const {
 
 void ResourceRing::push(const Resource& resource) {
   UROCE_CHECK(!full());
-  if (count_ == limit_) {
-    Resource& oldest = slots_[(head_ - limit_) & (slots_.size() - 1)];
+  // After resize() there may be more than one too many.
+  for (; count_ >= limit_; --count_) {
+    Resource& oldest = slots_[(head_ - count_) & (slots_.size() - 1)];
     if (oldest.pending()) {
       answered(oldest);
     }
-    if (cursor_ == head_ - limit_) {
+    if (cursor_ == head_ - count_) {
       ++cursor_;  // its slot may be the one that is filled now
     }
-  } else {
-    ++count_;
   }
+  ++count_;
   if (pending_count_ == 0) {
     cursor_ = head_;
   }

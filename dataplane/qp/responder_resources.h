@@ -33,7 +33,8 @@ struct Resource {
 
 class ResourceRing {
  public:
-  // Forgets everything. `limit`: max_dest_rd_atomic; 0 refuses every request.
+  // `limit`: max_dest_rd_atomic; 0 refuses every request. Keeps the newest that fit, which the peer
+  // may ask for again, and all that aren't answered.
   void resize(std::uint32_t limit);
 
   // Whether one more request would exceed the limit: the oldest isn't answered yet. (A replay that

@@ -99,12 +99,36 @@ TEST(ResourceRing, ReplayGivesWayToANewRequest) {
   EXPECT_EQ(ring.next_pending(), nullptr);
 }
 
-// Against the plainest model: a list of at most `limit` requests.
+TEST(ResourceRing, AnotherLimitForgetsNeitherAnswersNorDebts) {
+  ResourceRing ring;
+  ring.resize(4);
+  for (std::uint32_t psn = 0; psn < 4; ++psn) {
+    ring.push(read_at(psn));
+  }
+  ring.answered(*ring.next_pending());
+  ring.answered(*ring.next_pending());
+  ring.resize(4);
+  EXPECT_EQ(ring.next_pending(), ring.find(2)) << "the same limit changes nothing";
+  EXPECT_NE(ring.find(0), nullptr);
+  ring.resize(1);
+  EXPECT_EQ(ring.find(1), nullptr) << "answered, and beyond the limit";
+  EXPECT_TRUE(ring.full());
+  EXPECT_EQ(ring.next_pending(), ring.find(2)) << "still to be answered, though one is the limit";
+  ring.answered(*ring.next_pending());
+  EXPECT_EQ(ring.next_pending(), ring.find(3));
+  ring.resize(8);
+  ring.answered(*ring.next_pending());
+  EXPECT_FALSE(ring.full());
+  EXPECT_NE(ring.find(3), nullptr) << "the answer that the peer may ask for again";
+}
+
+// Against the plainest model: a list of at most `limit` requests, or of more if they aren't
+// answered when the limit changes.
 TEST(ResourceRing, BehavesAsAList) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 engine(seed);
     const auto random = [&engine] { return static_cast<std::uint32_t>(engine()); };
-    const std::uint32_t limit = 1 + random() % 9;
+    std::uint32_t limit = 1 + random() % 9;
     ResourceRing ring;
     ring.resize(limit);
     struct Model {
@@ -115,7 +139,16 @@ TEST(ResourceRing, BehavesAsAList) {
     std::deque<Model> model;
     std::uint32_t psn = random() & kPsnMask;
     for (int step = 0; step < 500; ++step) {
-      const bool full = model.size() == limit && model.front().pending && !model.front().replay;
+      if (random() % 16 == 0) {
+        limit = random() % 10;
+        ring.resize(limit);
+        while (model.size() > limit && !model.front().pending) {
+          model.pop_front();
+        }
+      }
+      const bool full =
+          limit == 0 || (model.size() >= limit && model[model.size() - limit].pending &&
+                         !model[model.size() - limit].replay);
       ASSERT_EQ(ring.full(), full) << "seed " << seed;
       const auto next = std::find_if(model.begin(), model.end(),
                                      [](const Model& entry) { return entry.pending; });
@@ -129,7 +162,7 @@ TEST(ResourceRing, BehavesAsAList) {
         psn = psn_add(psn, 1);
         ring.push(read_at(psn));
         model.push_back({psn, true, false});
-        if (model.size() > limit) {
+        while (model.size() > limit) {
           model.pop_front();
         }
       } else if (choice == 1 && pending != nullptr) {
