@@ -111,6 +111,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
   retries_left_ = qp_.attributes_.retry_cnt;
   rnr_retries_left_ = qp_.attributes_.rnr_retry;
   retried_early_ = false;
+  asked_ = false;
   rnr_waiting_ = false;
   if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile

@@ -89,6 +89,7 @@ void Requester::forget_outstanding() {
   cursor_index_ = queue_.tail();
   begun_index_ = queue_.tail();
   reads_out_ = 0;
+  asked_ = false;
   rnr_waiting_ = false;
   retried_early_ = false;
   send_parked_ = false;

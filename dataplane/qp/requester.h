@@ -104,6 +104,7 @@ class Requester {
                              Frame& frame, FrameWriter& writer, Turn& turn);
   std::uint32_t not_granted(Access access, Turn& turn);
   std::uint32_t refuse_begun(abi::WcStatus status, Failure failure, Turn& turn);
+  [[nodiscard]] bool asks_for_answer(const SendEntry& entry) const;
   void sent(const SendEntry& entry, std::uint32_t psns);
 
   // unreliable_requester.cc
@@ -171,6 +172,7 @@ class Requester {
   std::uint8_t rnr_retries_left_ = 0;
   bool draining_ = false;
   bool drained_announced_ = false;
+  bool asked_ = false;           // for an answer, since the cursor or unacked_psn_ went elsewhere
   bool rnr_waiting_ = false;     // until timer_, then from unacked_psn_ on again
   bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
   bool send_parked_ = false;     // memory of the entry at the cursor isn't resident

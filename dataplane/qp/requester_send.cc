@@ -96,6 +96,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     qp_.fail(turn, AsyncEvent::kQpFatal);
     return 0;
   }
+  const bool asked = asked_;
   std::uint32_t bytes = 0;
   std::uint32_t local = 0;
   while (bytes < bytes_max && local < kLocalOperationsMax && next_ready(turn)) {
@@ -116,7 +117,12 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     }
   }
   if (bytes != 0) {
-    arm_timer(turn.now);
+    // The timer measures how long an answer takes that was asked for (9.9.2.1.1). What is sent
+    // meanwhile doesn't prolong it, or a program that goes on posting would never learn that its
+    // peer is dead.
+    if (!asked || timer_ == kNever) {
+      arm_timer(turn.now);
+    }
     if (!qp_.config_.reliable()) {
       queue_.publish();
     }
@@ -215,7 +221,7 @@ std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
       .opcode =
           opcode_for(qp_.config_.type, pick(message_opcodes(entry.opcode), packet == 0, last)),
       .solicited = last && entry.has(abi::kSolicited) && entry.opcode != WrOpcode::kRdmaWrite,
-      .ack_request = qp_.config_.reliable() && (last || cursor_psn_ % kAckRequestEvery == 0),
+      .ack_request = qp_.config_.reliable() && asks_for_answer(entry),
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
       .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
@@ -267,8 +273,15 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
   return 0;
 }
 
+// Whether the packet at the cursor does: the last of a message, and some before it.
+bool Requester::asks_for_answer(const SendEntry& entry) const {
+  return entry.wants_response() || cursor_psn_ % kAckRequestEvery == 0 ||
+         psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count);
+}
+
 // Moves the cursor over what was sent: `psns` of the entry that it is in.
 void Requester::sent(const SendEntry& entry, std::uint32_t psns) {
+  asked_ = asked_ || asks_for_answer(entry);
   if (cursor_psn_ == high_psn_) {
     ++qp_.counters_.requests_sent;
   } else {

@@ -3,7 +3,7 @@
 // is right whatever was lost, since the responder recognises duplicates; it costs at most a window.
 //
 // What sets it off:
-//   the acknowledgement timer    nothing moved for timeout_ since the last packet was sent
+//   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for
 //   a sequence NAK               the peer misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own
 //   the end of an RNR wait       not a retry of retry_cnt
@@ -17,7 +17,7 @@
 
 namespace uroce {
 
-// Starts the timer afresh: something was sent, or something came.
+// Starts the timer afresh: an answer was asked for, or something came.
 void Requester::arm_timer(Time now) {
   if (rnr_waiting_) {
     return;
@@ -29,6 +29,7 @@ void Requester::arm_timer(Time now) {
 void Requester::go_back() {
   cursor_index_ = queue_.tail();
   cursor_psn_ = unacked_psn_;
+  asked_ = false;
 }
 
 void Requester::retry(Turn& turn) {

@@ -86,7 +86,7 @@ TEST(Retransmit, RecoversFromTheLossOfAnyFrame) {
   }
 }
 
-// C9-138: 4.096 us times a power of two, from the last packet or progress.
+// C9-138: 4.096 us times a power of two, from the packet that asks for an answer or from progress.
 TEST(Retransmit, WaitsForTheAcknowledgementTimeout) {
   QpPair pair({.timeout = 10});
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
@@ -97,6 +97,33 @@ TEST(Retransmit, WaitsForTheAcknowledgementTimeout) {
   pair.exchange();
   EXPECT_TRUE(pair.a.poll_send().has_value());
   EXPECT_EQ(pair.a.qp().deadline(), kNever);
+}
+
+TEST(Retransmit, ADeadPeerIsNoticedThoughTheProgramGoesOnPosting) {
+  QpPair pair({.timeout = 10});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  auto first = pair.transmit(pair.a);
+  const Time deadline = pair.a.qp().deadline();
+  pair.now += 4'096 * 512;
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  EXPECT_EQ(pair.transmit(pair.a).size(), 1U);
+  EXPECT_EQ(pair.a.qp().deadline(), deadline);
+  // Progress is a sign of life, though what was sent last isn't acknowledged by it.
+  EXPECT_EQ(pair.deliver(pair.b, *first.front()), Drop::kNone);
+  auto answer = pair.transmit(pair.b);
+  EXPECT_EQ(pair.deliver(pair.a, *answer.front()), Drop::kNone);
+  EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4'096 * 1'024);
+}
+
+// A slow port takes longer than the timeout for what lies between two packets that ask.
+TEST(Retransmit, WhatWasNotAskedIsNotWaitedFor) {
+  QpPair pair({.path_mtu = 256, .psn_a = 1, .timeout = 10});
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 20'000)});
+  for (int i = 0; i < 31; ++i) {
+    pair.now += 4'096 * 1'000;
+    EXPECT_EQ(pair.transmit(pair.a, 1).size(), 1U);
+    EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4'096 * 1'024);
+  }
 }
 
 TEST(Retransmit, NeverTimesOutWithATimeoutOfZero) {
