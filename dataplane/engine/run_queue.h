@@ -1,9 +1,10 @@
 #pragma once
 
 // The queue pairs of one port that have something to send, in the order of deficit round robin: a
-// visit grants a quantum of bytes, what isn't used up is kept for the next visit while there is
-// work. A queue pair with one small message so waits for at most one quantum of each other one.
+// visit grants a quantum of bytes, what is sent beyond it is taken off the next one. A queue pair
+// with one small message so waits for at most one quantum of each other one.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "dataplane/engine/qp_entry.h"
@@ -36,11 +37,13 @@ class RunQueue {
     --size_;
   }
 
-  // Before the front entry sends: what it may send now, in bytes; 0: nothing this round.
+  // Before the front entry sends: what it may send now, in bytes; 0: nothing this round. What an
+  // earlier visit left over is gone: it wasn't for want of bytes that the entry stopped, and what
+  // it saved up would be sent at one go, however long others waited.
   static std::uint32_t grant(QpEntry& entry) {
     if (!entry.granted) {
       entry.granted = true;
-      entry.deficit += kQuantum;
+      entry.deficit = std::min<std::int64_t>(entry.deficit, 0) + kQuantum;
     }
     return entry.deficit > 0 ? static_cast<std::uint32_t>(entry.deficit) : 0;
   }

@@ -85,6 +85,17 @@ TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {
   EXPECT_EQ(queue.front(), &second.entry);
 }
 
+// A queue pair that waits for memory is visited in vain, for ever so long.
+TEST(RunQueue, VisitsInVainSaveNothingUp) {
+  Sender idle(1, 100);
+  RunQueue queue;
+  queue.push_back(idle.entry);
+  for (int visit = 0; visit < 1'000'000; ++visit) {
+    ASSERT_EQ(RunQueue::grant(idle.entry), RunQueue::kQuantum);
+    queue.settle(idle.entry, 0, true, false);
+  }
+}
+
 TEST(RunQueue, WhoeverHasNothingLeftKeepsNoCredit) {
   Sender idle(1, 100);
   RunQueue queue;
