@@ -1,5 +1,7 @@
 #include "mmu/window.h"
 
+#include "dataplane/base/spin_lock.h"
+
 namespace uroce {
 namespace {
 
@@ -16,15 +18,17 @@ bool inside(const WindowBind& bind, const Region& region) {
 Window::Writing::Writing(std::atomic<std::uint32_t>& version) : version_(version) {
   std::uint32_t even = version_.load(std::memory_order_relaxed) & ~1U;
   // Acquire: pairs with the release of the writer before.
+  SpinWait spin;
   while (!version_.compare_exchange_weak(even, even + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed)) {
     even &= ~1U;
-    __builtin_ia32_pause();
+    spin.wait();
   }
   odd_ = even + 1;
 }
 
 Window::State Window::state() const {
+  SpinWait spin;
   for (;;) {
     const std::uint32_t before = version_.load(std::memory_order_acquire);
     const State state{.key = key_.load(std::memory_order_acquire),
@@ -36,7 +40,7 @@ Window::State Window::state() const {
     if ((before & 1U) == 0 && version_.load(std::memory_order_relaxed) == before) {
       return state;
     }
-    __builtin_ia32_pause();
+    spin.wait();
   }
 }
 

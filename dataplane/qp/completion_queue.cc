@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/spin_lock.h"
@@ -26,7 +27,6 @@ CompletionQueue::CompletionQueue(std::uint32_t handle, abi::CqControl* control, 
 bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& events) {
   const LockWhen lock(shared_, lock_);
   if (broken_) {
-    ++lost_;
     return false;
   }
   // The program's index: acquire pairs with its release store after it has read the entries that
@@ -34,18 +34,15 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
   if (producer_ - consumer > mask_) {
     if (ignore_overrun_) {
-      ++lost_;
       return false;
     }
     broken_ = true;
-    ++lost_;
     control_->overrun.store(1, std::memory_order_release);
     events.announce(AsyncEvent::kCqErr, handle_);
     return false;
   }
   entries_[producer_ & mask_] = cqe;
   ++producer_;
-  ++pushed_;
   // Pairs with the program's acquire load before it reads the entry.
   control_->ring.producer.value.store(producer_, std::memory_order_release);
   solicited_pending_ = solicited_pending_ || solicited;
@@ -58,28 +55,39 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
 }
 
 bool CompletionQueue::flush(Time now) {
+  const std::optional<bool> owed = take_debt(now);
+  if (!owed.has_value()) {
+    return false;
+  }
+  if (!*owed) {
+    return true;
+  }
+  const abi::CompletionEvent event{.cq_cookie = event_cookie_};
+  // Without the lock: a system call takes long, and other workers only want to push. A pipe takes 8
+  // bytes whole or not at all. Only a full one is tried again: a closed one means that the program
+  // went away.
+  if (write(event_descriptor_, &event, sizeof(event)) < 0 && errno == EAGAIN) {
+    const LockWhen lock(shared_, lock_);
+    event_owed_ = true;
+    flush_pending_ = true;
+    return false;
+  }
+  return true;
+}
+
+// Whether the caller has to write an event now; nullopt: not yet.
+std::optional<bool> CompletionQueue::take_debt(Time now) {
   const LockWhen lock(shared_, lock_);
   if (flush_pending_ && event_descriptor_ >= 0 && !event_owed_) {
     if (may_wait(now)) {
-      return false;
+      return std::nullopt;
     }
     event_owed_ = disarm();
   }
   flush_pending_ = false;
   solicited_pending_ = false;
   unannounced_ = 0;
-  if (!event_owed_) {
-    return true;
-  }
-  const abi::CompletionEvent event{.cq_cookie = event_cookie_};
-  // A pipe takes 8 bytes whole or not at all. Only a full one is tried again: a closed one means
-  // that the program went away.
-  if (write(event_descriptor_, &event, sizeof(event)) < 0 && errno == EAGAIN) {
-    flush_pending_ = true;
-    return false;
-  }
-  event_owed_ = false;
-  return true;
+  return std::exchange(event_owed_, false);
 }
 
 // Whether the program waits for what was pushed; if so it doesn't any more. Before the event is

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "dataplane/abi/completion.h"
 #include "dataplane/base/result.h"
@@ -25,7 +26,7 @@ class CompletionQueue {
                   bool shared);
 
   // Publishes a completion. Finding no room breaks the queue for good: kCqErr is announced once,
-  // later ones are lost (and counted), as hardware does. Returns true if this queue has to be
+  // later ones are lost, as hardware does. Returns true if this queue has to be
   // flushed and wasn't waiting for it yet.
   bool push(const abi::Cqe& cqe, bool solicited, EventSink& events);
 
@@ -47,10 +48,9 @@ class CompletionQueue {
 
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] bool broken() const { return broken_; }
-  [[nodiscard]] std::uint64_t pushed() const { return pushed_; }
-  [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
  private:
+  [[nodiscard]] std::optional<bool> take_debt(Time now);
   [[nodiscard]] bool disarm();
   [[nodiscard]] bool may_wait(Time now) const;
 
@@ -66,13 +66,11 @@ class CompletionQueue {
   bool broken_ = false;
   bool flush_pending_ = false;
   bool solicited_pending_ = false;
-  bool event_owed_ = false;  // disarmed, but the event isn't in the pipe yet
+  bool event_owed_ = false;  // disarmed, but the pipe was full
   std::uint32_t moderation_count_ = 0;
   Duration moderation_period_ = 0;
   std::uint32_t unannounced_ = 0;  // completions since the last look at `arm`
   Time first_unannounced_ = 0;
-  std::uint64_t pushed_ = 0;
-  std::uint64_t lost_ = 0;  // found no room
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <thread>
 
 #include "tests/qp/rig.h"
 
@@ -77,7 +78,6 @@ TEST_F(CompletionQueueTest, BreaksOnceWhenThereIsNoRoom) {
   push(99);
   push(99);
   EXPECT_TRUE(queue_.broken());
-  EXPECT_EQ(queue_.lost(), 2U);
   EXPECT_EQ(ring_.control.overrun.load(), 1U);
   EXPECT_EQ(events_.entries, (std::vector<EventLog::Entry>{{AsyncEvent::kCqErr, 9}}));
   EXPECT_EQ(ring_.poll_all().size(), kEntries);
@@ -132,6 +132,28 @@ TEST_F(CompletionQueueTest, KeepsAnEventThatFindsThePipeFull) {
   EXPECT_EQ(events_in_pipe(), 1);
 }
 
+// Here the pipe blocks, so that the writer stays where it is: another worker's push gets through.
+TEST_F(CompletionQueueTest, TheChannelIsWrittenWithoutTheLock) {
+  CompletionRing ring{kEntries};
+  CompletionQueue shared{9,       &ring.control, ring.entries.data(), kEntries, pipe_.ends[1],
+                         kCookie, true};
+  std::array<std::byte, 4096> filler{};
+  while (write(pipe_.ends[1], filler.data(), filler.size()) > 0) {
+  }
+  ASSERT_EQ(fcntl(pipe_.ends[1], F_SETFL, 0), 0);
+  ring.control.arm.store(static_cast<std::uint32_t>(abi::Arm::kNext));
+  EXPECT_TRUE(shared.push({}, false, events_));
+  std::thread writer([&shared] { EXPECT_TRUE(shared.flush()); });
+  while (ring.control.arm.load() != static_cast<std::uint32_t>(abi::Arm::kNone)) {
+    std::this_thread::yield();
+  }
+  shared.push({}, false, events_);
+  EXPECT_EQ(ring.poll_all().size(), 2U);
+  while (read(pipe_.ends[0], filler.data(), filler.size()) == filler.size()) {
+  }
+  writer.join();
+}
+
 // The program arms again as soon as it has read the event, before flush() returns: modelled by
 // arming while an event is owed.
 TEST_F(CompletionQueueTest, NeverClearsAnArmThatCameAfterTheEvent) {
@@ -161,7 +183,6 @@ TEST_F(CompletionQueueTest, MayIgnoreAnOverrun) {
     push(i);
   }
   EXPECT_FALSE(queue_.broken());
-  EXPECT_EQ(queue_.lost(), 1U);
   EXPECT_EQ(ring_.poll_all().size(), kEntries);
   push(5);
   EXPECT_EQ(ring_.poll()->wr_id, 5U);
