@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "dataplane/qp/memory.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 #include "dataplane/qp/responder.h"
@@ -9,13 +10,14 @@
 namespace uroce {
 namespace {
 
-// The piece that couldn't be reached: asks again, one by one.
+// The piece that couldn't be reached: asks again, one by one. Pieces without bytes aren't reached
+// for, so they are never to blame.
 void blame(std::span<const abi::Sge> sges, std::uint32_t rights, PdId pd, const Turn& turn,
            FailureReport* report) {
   for (const abi::Sge& sge : sges) {
     const Region* region = nullptr;
-    if (turn.keys.check(sge.lkey, pd, sge.address, sge.length, rights, &region) !=
-        Access::kGranted) {
+    if (sge.length != 0 && turn.keys.check(sge.lkey, pd, sge.address, sge.length, rights,
+                                           &region) != Access::kGranted) {
       report->key = sge.lkey;
       report->address = sge.address;
       report->length = sge.length;
@@ -140,7 +142,7 @@ void Responder::report(Failure failure, abi::WcStatus status, Turn& turn) const 
       break;
     case Failure::kReceiveKey:
     case Failure::kReceiveLost:
-      blame({receive_.sges.data(), receive_.sge_count}, kAccessLocalWrite, qp_->config_.pd, turn,
+      blame({receive_.sges.data(), receive_.sge_count}, kAccessLocalWrite, memory(turn).pd, turn,
             &report);
       break;
     case Failure::kTooManyReads:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dataplane/qp/failure_report.h"
+#include "tests/qp/rig.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -67,6 +68,32 @@ TEST(Report, NamesThePieceThatCantBeRead) {
   EXPECT_EQ(report.key, wrong.lkey);
   EXPECT_EQ(report.address, wrong.address);
   EXPECT_EQ(report.length, 10U);
+}
+
+TEST(Report, DoesNotBlameAPieceWithoutBytes) {
+  QpPair pair;
+  abi::Sge wrong = pair.a.sge(200, 10);
+  wrong.lkey += 1;
+  const abi::Sge empty{.address = 1, .length = 0, .lkey = 0xBAD};
+  pair.b.post_recv(1, std::array{pair.b.sge(0, 100)});
+  pair.a.post_send(send_wr(3, WrOpcode::kSend), std::array{empty, wrong});
+  pair.exchange();
+  EXPECT_EQ(report_of(pair.a, Failure::kSendKey).key, wrong.lkey);
+}
+
+// The pieces of an XRC receive belong to the domain of the shared queue, not of the queue pair.
+TEST(Report, NamesThePieceOfAnXrcReceive) {
+  constexpr std::uint64_t kIova = 0x10'0000;
+  QpRig rig({.type = QpType::kXrcRecv});
+  Bytes memory(64);
+  const std::uint32_t key = rig.add_region(memory, kIova, kAccessLocalWrite);
+  rig.receives.post_receive(1, std::array{abi::Sge{kIova, 8, key}, abi::Sge{kIova, 8, key + 1}});
+  ASSERT_EQ(rig.receive({.opcode = Opcode::kXrcSendOnly, .psn = 100, .xrc_srqn = QpRig::kSrqn},
+                        pattern(1, 16)),
+            Step::kDone);
+  ASSERT_FALSE(rig.events.reports.empty());
+  EXPECT_EQ(rig.events.reports[0].failure, Failure::kReceiveKey);
+  EXPECT_EQ(rig.events.reports[0].key, key + 1);
 }
 
 TEST(Report, SaysHowMuchAReceiveCouldHold) {
