@@ -17,7 +17,7 @@ static_assert(Quiescence::kWorkersMax <= 64);  // owners fit into a word
 
 }  // namespace
 
-// nullptr if the port has no buffer. The copy is parsed.
+// nullptr if the port has no buffer. The copy isn't parsed.
 Frame* Worker::State::copy_of(PortState& port, const Frame& frame) {
   Frame* copy = nullptr;
   if (port.port->allocate(&copy, 1) == 0) {
@@ -69,7 +69,7 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
     owners &= owners - 1;
     Frame* given = owners == 0 ? frame : copy_of(port, *frame);
     if (given == nullptr || (given != frame && parse_headers(*given) != Drop::kNone)) {
-      ++counters.drops[static_cast<std::size_t>(Drop::kRingFull)];
+      ++counters.drops[static_cast<std::size_t>(Drop::kNoBuffer)];
       if (given != nullptr) {
         release(given);
       }
@@ -109,13 +109,17 @@ void Worker::State::deliver_group(Frame* frame) {
   release(frame);
 }
 
-// A frame to a group that leaves by a port which won't bring it back. Once a frame: it may wait
-// here for the port over several turns.
+// A frame to a group that leaves by a port which won't bring it back: a copy for the members here,
+// if there are any. Once a frame: it may wait here for the port over several turns.
 void Worker::State::loop_back_group(PortState& port, Frame* frame) {
   if (port.groups.empty() || frame->hairpin || port.hairpin.size() >= kHairpinMax) {
     return;
   }
   frame->hairpin = true;
+  if (parse_headers(*frame) != Drop::kNone ||
+      !port.groups.contains(frame->packet.destination_gid())) {
+    return;
+  }
   if (Frame* copy = copy_of(port, *frame); copy != nullptr) {
     port.hairpin.push_back(copy);
   }

@@ -94,12 +94,12 @@ Drop Responder::duplicate(const Packet& packet) {
   ++qp_->counters_.duplicates_received;
   switch (opcode_info(packet.opcode).operation) {
     case Operation::kReadRequest:
-      return replay_read(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
+      return replay_read(packet) ? Drop::kNone : Drop::kForgottenDuplicate;
     case Operation::kCompareSwap:
     case Operation::kFetchAdd:
     case Operation::kAtomicWrite:
     case Operation::kFlush:
-      return replay_atomic(packet) ? Drop::kNone : Drop::kDuplicateAtomic;
+      return replay_atomic(packet) ? Drop::kNone : Drop::kForgottenDuplicate;
     default:
       // Not executed again; acknowledged, asked for or not.
       ack_pending_ = true;

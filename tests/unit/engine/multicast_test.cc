@@ -116,6 +116,29 @@ class Multicast : public testing::Test {
       }
     }
   }
+  void send(Member& sender, const Gid& group) {
+    Path path;
+    path.source_gid = kOurs;
+    path.destination_gid = group;
+    path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
+    static_cast<void>(
+        addresses_.put(0, std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)})));
+    abi::SendWr wr = send_wr(5, abi::WrOpcode::kSend);
+    wr.ud = {.ah = 0, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
+    sender.post_send(wr, std::array{abi::Sge{0x1000, 64, sender.key}});
+    const auto bells = std::make_unique<abi::Doorbells>();
+    SessionBells session{.bells = bells.get(), .wake_descriptor = -1, .slots = {sender.qp.get()}};
+    workers_[0]->add_session(session);
+    abi::ring(*bells, 0);
+    settle();
+    workers_[0]->remove_session(session);
+  }
+  std::uint32_t on_the_wire() {
+    std::array<Frame*, 8> frames{};
+    const std::uint32_t count = ports_.first->rx_burst(0, frames.data(), frames.size(), 1);
+    ports_.first->release(frames.data(), count);
+    return count;
+  }
   std::uint64_t drops(Drop reason) {
     std::uint64_t sum = 0;
     for (auto& worker : workers_) {
@@ -205,27 +228,34 @@ TEST_F(Multicast, OnesOwnComesBackToTheOthers) {
   given(1);
   Member& sender = member(17);
   Member& other = member(18);
-  Path path;
-  path.source_gid = kOurs;
-  path.destination_gid = kGroup;
-  path.destination_mac = {{0x01, 0, 0x5E, 1, 2, 3}};
-  static_cast<void>(
-      addresses_.put(0, std::make_unique<AddressVector>(AddressVector{1, FrameTemplate(path)})));
-  abi::SendWr wr = send_wr(5, abi::WrOpcode::kSend);
-  wr.ud = {.ah = 0, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
-  sender.post_send(wr, std::array{abi::Sge{0x1000, 64, sender.key}});
-  const auto bells = std::make_unique<abi::Doorbells>();
-  SessionBells session{.bells = bells.get(), .wake_descriptor = -1, .slots = {sender.qp.get()}};
-  workers_[0]->add_session(session);
-  abi::ring(*bells, 0);
-  settle();
-  workers_[0]->remove_session(session);
+  send(sender, kGroup);
   EXPECT_EQ(sender.received(), 0U);
   EXPECT_EQ(other.received(), 1U);
-  Frame* frame = nullptr;
-  ASSERT_EQ(ports_.first->rx_burst(0, &frame, 1, 1), 1U);
-  ports_.first->release(&frame, 1);
-  EXPECT_EQ(ports_.first->rx_burst(0, &frame, 1, 1), 0U);
+  EXPECT_EQ(on_the_wire(), 1U);
+}
+
+TEST_F(Multicast, WhatNobodyHereHearsDoesNotComeBack) {
+  given(1);
+  Member& sender = member(17);
+  send(sender, *parse_ip("239.1.2.4"));
+  EXPECT_EQ(on_the_wire(), 1U);
+  EXPECT_EQ(workers_[0]->counters().rx_frames, 0U);
+}
+
+TEST_F(Multicast, WithoutABufferSomeMembersMissIt) {
+  given(2);
+  Member& first = member(16);
+  Member& second = member(17);
+  std::vector<Frame*> taken;
+  for (Frame* frame = nullptr; ports_.first->allocate(&frame, 1) == 1;) {
+    taken.push_back(frame);
+  }
+  ports_.first->release(&taken.back(), 1);
+  taken.pop_back();
+  receive("239.1.2.3");
+  EXPECT_EQ(first.received() + second.received(), 1U);
+  EXPECT_EQ(drops(Drop::kNoBuffer), 1U);
+  ports_.first->release(taken.data(), static_cast<std::uint32_t>(taken.size()));
 }
 
 }  // namespace
