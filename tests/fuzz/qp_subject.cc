@@ -3,18 +3,24 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+
+#include "dataplane/qp/opcode_for.h"
 
 namespace uroce::test {
 namespace {
 
-constexpr std::uint32_t kAllRights =
-    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint32_t kRemoteRights = kAccessRemoteWrite | kAccessRemoteRead |
+                                        kAccessRemoteAtomic | kAccessFlushGlobal |
+                                        kAccessFlushPersistent;
+constexpr std::uint32_t kAllRights = kAccessLocalWrite | kAccessMwBind | kRemoteRights;
 
 QpRig::Options options(QpType type, const AddressTable* addresses) {
   QpRig::Options options;
   options.type = type;
   options.addresses = addresses;
   options.attributes.path_mtu = QpSubject::kMtu;
+  options.attributes.access = kRemoteRights;
   options.receive_entries = 16;
   options.send_entries = 16;
   options.cq_entries = 64;
@@ -23,12 +29,11 @@ QpRig::Options options(QpType type, const AddressTable* addresses) {
   return options;
 }
 
-std::vector<Opcode> opcodes_of(Transport transport) {
-  std::vector<Opcode> opcodes;
+std::map<Transport, std::vector<Opcode>> all_opcodes() {
+  std::map<Transport, std::vector<Opcode>> opcodes;
   for (std::size_t i = 0; i < kOpcodeTable.size(); ++i) {
-    if (kOpcodeTable[i].operation != Operation::kInvalid &&
-        kOpcodeTable[i].transport == transport) {
-      opcodes.push_back(static_cast<Opcode>(i));
+    if (kOpcodeTable[i].operation != Operation::kInvalid) {
+      opcodes[kOpcodeTable[i].transport].push_back(static_cast<Opcode>(i));
     }
   }
   return opcodes;
@@ -51,6 +56,9 @@ QpSubject::QpSubject(QpType type)
   keys_ = {rig_->add_region(memory_, kIova, kAllRights),
            rig_->add_region(untouched_, kIova, kAllRights, QpRig::kPd + 1),
            rig_->add_region(untouched_, kIova, 0)};
+  for (const WindowType window : {WindowType::kType2, WindowType::kType2, WindowType::kType1}) {
+    windows_.push_back(rig_->keys.windows().add(QpRig::kPd, window).value());
+  }
   for (const PdId pd : {QpRig::kPd, QpRig::kPd + 1}) {
     static_cast<void>(addresses_.put(
         pd, std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(local_path())})));
@@ -71,7 +79,28 @@ std::uint32_t QpSubject::key(ByteSource& source) {
   if (choice == 0) {
     return source.take<std::uint32_t>();
   }
-  return choice < 3 ? keys_[choice] : keys_[0];
+  if (choice < 6) {
+    return choice < 3 ? keys_[choice] : windows_[choice - 3];
+  }
+  return keys_[0];
+}
+
+void QpSubject::change_window(ByteSource& source) {
+  std::uint32_t& window = windows_[source.below(static_cast<std::uint32_t>(windows_.size()))];
+  const KeyUser user{.pd = QpRig::kPd, .qpn = source.flag() ? QpRig::kQpn : QpRig::kPeerQpn};
+  if (source.flag()) {
+    static_cast<void>(rig_->keys.invalidate(window, user, false));
+    return;
+  }
+  const WindowBind bind{.new_key = source.take<std::uint8_t>(),
+                        .lkey = key(source),
+                        .address = address(source),
+                        .length = length(source),
+                        .access = source.flag() ? kRemoteRights : source.take<std::uint16_t>()};
+  if (rig_->keys.bind_window(window, bind, user) == WindowChange::kDone) {
+    constexpr std::uint32_t kTag = Window::kTagMask;
+    window = (window & ~kTag) | (bind.new_key & kTag);
+  }
 }
 
 std::uint32_t QpSubject::length(ByteSource& source) {
@@ -79,10 +108,8 @@ std::uint32_t QpSubject::length(ByteSource& source) {
 }
 
 void QpSubject::receive(ByteSource& source) {
-  static const std::vector<Opcode> kOpcodes[] = {
-      opcodes_of(Transport::kRc), opcodes_of(Transport::kUc), opcodes_of(Transport::kUd)};
-  const std::vector<Opcode>& opcodes =
-      kOpcodes[type_ == QpType::kUc ? 1 : (type_ == QpType::kUd ? 2 : 0)];
+  static const std::map<Transport, std::vector<Opcode>> kOpcodes = all_opcodes();
+  const std::vector<Opcode>& opcodes = kOpcodes.at(transport_of(type_));
   Headers headers;
   headers.opcode = opcodes[source.below(static_cast<std::uint32_t>(opcodes.size()))];
   headers.dest_qpn = QpRig::kQpn;
@@ -115,6 +142,16 @@ void QpSubject::receive(ByteSource& source) {
     const std::uint32_t qkey = rig_->qp().attributes().qkey;
     headers.deth = {.qkey = source.below(8) == 0 ? source.take<std::uint32_t>() : qkey,
                     .source_qpn = source.take<std::uint8_t>()};
+  }
+  if (info.has(Extension::kXrcEth)) {
+    headers.xrc_srqn = source.below(16) == 0 ? source.take<std::uint32_t>() : QpRig::kSrqn;
+  }
+  if (info.has(Extension::kIeth)) {
+    headers.invalidate_rkey = key(source);
+  }
+  if (info.has(Extension::kFeth)) {
+    headers.feth = {.placement = source.take<std::uint8_t>(),
+                    .selectivity = static_cast<std::uint8_t>(source.below(4))};
   }
   rig_->receive_if_it_parses(headers, pattern(headers.psn, payload_length));
 }

@@ -35,8 +35,10 @@ class QpSubject {
   // The program moves it: RESET and back to RTS (then true), SQD, RTS, ERR.
   bool modify(ByteSource& source);
   void deregister_and_register();
+  // The program binds a window to anything, or invalidates it.
+  void change_window(ByteSource& source);
 
-  // An address in the region, most times; a key of it, most times.
+  // An address in the region, most times; a key of it or of a window, most times.
   std::uint64_t address(ByteSource& source);
   std::uint32_t key(ByteSource& source);
   std::uint32_t length(ByteSource& source);
@@ -47,6 +49,7 @@ class QpSubject {
   Bytes memory_;            // the region; behind and in front of it the sanitizer watches
   Bytes untouched_;         // of another domain, and another without rights
   std::vector<std::uint32_t> keys_;
+  std::vector<std::uint32_t> windows_;
   std::unique_ptr<QpRig> rig_;
 };
 

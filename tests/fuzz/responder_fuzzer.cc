@@ -1,6 +1,7 @@
 // A peer without manners: any sequence of well-formed packets, requests and answers, to a queue
-// pair whose program behaves. Nothing may crash or be written where it mustn't, all that is sent
-// must parse, and each receive work request completes once and in order.
+// pair (RC, or the receiving end of XRC) whose program behaves. Nothing may crash or be written
+// where it mustn't, all that is sent must parse, and each receive work request completes once and
+// in order.
 
 #include <array>
 #include <deque>
@@ -12,6 +13,8 @@ namespace {
 
 class Session {
  public:
+  explicit Session(QpType type) : type_(type), subject_(type) {}
+
   void step(ByteSource& source) {
     switch (source.below(16)) {
       default:
@@ -32,24 +35,37 @@ class Session {
         subject_.wait(source);
         break;
       case 14:
-        if (source.below(8) == 0) {
-          subject_.deregister_and_register();
+        switch (source.below(8)) {
+          case 0:
+            subject_.deregister_and_register();
+            break;
+          case 1:
+          case 2:
+          case 3:
+            subject_.change_window(source);
+            break;
+          default:
+            break;
         }
         break;
       case 15:
         if (source.below(4) == 0 && subject_.modify(source)) {
-          posted_.clear();  // RESET forgets what was posted, without completions
+          // RESET forgets what was taken, without completions; a queue of its own forgets all.
+          while (posted_.size() > subject_.rig().receives.waiting()) {
+            posted_.pop_front();
+          }
         }
         break;
     }
     check_receives();
   }
 
-  // Whatever happened, an error ends everything that was posted.
+  // Whatever happened, an error ends everything that was posted, but for what others may take.
   void finish() {
     subject_.rig().to_state(QpState::kErr);
     check_receives();
-    require(subject_.rig().receive_cq.broken() || posted_.empty(),
+    const std::size_t left = type_ == QpType::kXrcRecv ? subject_.rig().receives.waiting() : 0;
+    require(subject_.rig().receive_cq.broken() || posted_.size() == left,
             "a receive work request never completed");
   }
 
@@ -99,6 +115,7 @@ class Session {
     }
   }
 
+  QpType type_;
   QpSubject subject_;
   std::deque<std::uint64_t> posted_;
   std::uint64_t next_ = 1;
@@ -109,7 +126,7 @@ class Session {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   uroce::test::ByteSource source(data, size);
-  uroce::test::Session session;
+  uroce::test::Session session(source.flag() ? uroce::QpType::kXrcRecv : uroce::QpType::kRc);
   while (!source.empty()) {
     session.step(source);
   }
