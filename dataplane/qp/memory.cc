@@ -130,21 +130,6 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
   return total;
 }
 
-Access check_local(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint32_t rights) {
-  for (const abi::Sge& sge : sges) {
-    const Region* region = nullptr;
-    if (sge.length == 0) {
-      continue;
-    }
-    const Access access =
-        scope.keys.check(sge.lkey, scope.pd, sge.address, sge.length, rights, &region);
-    if (access != Access::kGranted) {
-      return access;
-    }
-  }
-  return Access::kGranted;
-}
-
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
   return for_each_sge(scope, sges, offset, length, 0,

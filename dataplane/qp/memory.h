@@ -31,9 +31,6 @@ struct MemoryScope {
 // The bytes that a list can hold. SGEs of length 0 hold none, and their keys are never looked at.
 [[nodiscard]] std::uint64_t total_length(std::span<const abi::Sge> sges);
 
-// May the whole list be read (rights 0) or written (kAccessLocalWrite)?
-Access check_local(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint32_t rights);
-
 // Appends `length` bytes of the list, starting `offset` bytes into it, to a frame: one pass of copy
 // and ICRC. REQUIRES: offset + length <= total_length(sges).
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,

@@ -41,11 +41,6 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
   return total;
 }
 
-Access check_local(const MemoryScope& /*scope*/, std::span<const abi::Sge> /*sges*/,
-                   std::uint32_t /*rights*/) {
-  return Access::kGranted;
-}
-
 // One entry is enough for these tests.
 Access gather(const MemoryScope& /*scope*/, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
