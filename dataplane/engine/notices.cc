@@ -39,7 +39,7 @@ std::uint32_t Notices::limit(Notice::Kind kind) {
 // A place for a notice of this kind, before anything is allocated for it.
 bool Notices::reserve(Notice::Kind kind) {
   std::atomic<std::uint32_t>& waiting = waiting_[static_cast<std::size_t>(kind)];
-  if (waiting.fetch_add(1, std::memory_order_relaxed) < limit(kind)) {
+  if (waiting.fetch_add(1, std::memory_order_acquire) < limit(kind)) {
     return true;
   }
   waiting.fetch_sub(1, std::memory_order_relaxed);
@@ -106,7 +106,7 @@ bool Notices::next(Notice* notice) {
     signal();  // there may be more, and the caller need not ask again at once
   }
   const std::unique_ptr<Notice> owned(pointer);
-  waiting_[static_cast<std::size_t>(owned->kind)].fetch_sub(1, std::memory_order_relaxed);
+  waiting_[static_cast<std::size_t>(owned->kind)].fetch_sub(1, std::memory_order_release);
   *notice = std::move(*owned);
   return true;
 }

@@ -27,7 +27,7 @@ struct Notice {
 
 class Notices final : public EventSink, public FrameSink {
  public:
-  static constexpr std::uint32_t kNoticesMax = 2'048;
+  static constexpr std::uint32_t kNoticesMax = 4'096;
   // Each kind has places of its own: a flood of ARP must neither hide that a queue pair died nor
   // keep connections from being made, nor must a program that fails in a loop. Events have what is
   // left.
@@ -63,8 +63,10 @@ class Notices final : public EventSink, public FrameSink {
   // cleared by control, which then looks at the ring again. Both exchange, so one of the two sees
   // the other.
   std::atomic<bool> signalled_{false};
-  std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};  // relaxed: counters order nothing
-  std::atomic<std::uint64_t> dropped_{0};                     // relaxed, too
+  // How many of each kind are in the ring, or about to be. Control gives a place back (release)
+  // after it has taken the notice out; whoever gets the place (acquire) finds room.
+  std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};
+  std::atomic<std::uint64_t> dropped_{0};  // relaxed: a counter orders nothing
 };
 
 }  // namespace uroce
