@@ -20,6 +20,15 @@ class AsyncEvents(E2eCase):
         wait_until(lambda: "IBV_EVENT_DEVICE_FATAL" in watch.out(), _SECONDS_MAX, "IBV_EVENT_DEVICE_FATAL")
         watch.expect_failure(_SECONDS_MAX)
 
+    def test_addresses_come_and_go(self):
+        """`uroce addr add` and `del` change the GID table, and programs hear of both."""
+        wire = self.wire("loopback")
+        watch = self._watch(wire.server)
+        for change, heard in (("add", 1), ("del", 2)):
+            answer = self.uroce("addr", change, "10.88.0.7/24", daemon=wire.server.daemon)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            wait_until(lambda: watch.out().count("IBV_EVENT_GID_CHANGE") == heard, _SECONDS_MAX, "IBV_EVENT_GID_CHANGE")
+
     def test_link_goes(self):
         """The other end of a shared-memory wire dies: the port goes down, and says so."""
         wire = self.wire("shared_memory")
