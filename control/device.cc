@@ -20,6 +20,7 @@ constexpr std::uint32_t kPhysPolling = 2;
 constexpr std::uint32_t kPhysLinkUp = 5;
 constexpr std::uint32_t kGidRoceV2 = 2;
 constexpr std::uint32_t kMtuCodeMax = 5;
+constexpr std::size_t kGivenMax = 65'536;  // beyond it whatever a peer says is passed on
 
 struct Rate {
   std::uint32_t mbps_max, width, speed;  // codes of ibv_port_attr
@@ -163,6 +164,9 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
   }
   switch (neighbours_.resolve(*hop, now, mac)) {
     case Neighbours::Answer::kKnown:
+      if (given_.size() < kGivenMax) {
+        given_[*hop] = *mac;
+      }
       return Resolution::kDone;
     case Neighbours::Answer::kPending:
       return Resolution::kPending;
@@ -240,8 +244,17 @@ Device::Heard Device::hear(const LinkAddress& address, const EtherAddress& mac, 
       !gids_.on_link(address)) {
     return {};
   }
-  return {.settled = neighbours_.learn(address, mac, now, for_us),
-          .sender = Neighbour{address, mac}};
+  Heard heard{.settled = neighbours_.learn(address, mac, now, for_us), .moved = {}};
+  // Looking at all paths takes long, and anybody on the link can say something.
+  const auto given = given_.find(address);
+  const bool in_use = given != given_.end();
+  if (in_use ? given->second != mac : given_.size() >= kGivenMax) {
+    heard.moved = Neighbour{address, mac};
+  }
+  if (in_use) {
+    given->second = mac;
+  }
+  return heard;
 }
 
 // In the name of the first of our addresses that is in the same subnet, or at least (for link-local

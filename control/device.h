@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,8 +71,8 @@ class Device {
     EtherAddress mac;
   };
   struct Heard {
-    bool settled = false;             // somebody who waits for an address must look again
-    std::optional<Neighbour> sender;  // who says where it is
+    bool settled = false;            // somebody who waits for an address must look again
+    std::optional<Neighbour> moved;  // paths made by resolve() lead elsewhere
   };
   // A frame that isn't RoCE: answers it, learns from it.
   Heard on_frame(std::span<const std::byte> frame, Time now);
@@ -121,6 +122,7 @@ class Device {
   Gateways gateways_;
   MulticastGroups groups_;
   Neighbours neighbours_;
+  std::map<LinkAddress, EtherAddress> given_;  // by resolve(); paths have no others
   SendFrame send_;
   bool link_up_;
 };

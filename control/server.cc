@@ -278,8 +278,8 @@ void Server::on_frame(const Notice& notice) {
   }
   Device& device = card_.devices()[notice.port];
   const Device::Heard heard = device.on_frame(notice.bytes, card_.clock());
-  if (heard.sender) {
-    follow_neighbour(card_, device, *heard.sender);
+  if (heard.moved) {
+    follow_neighbour(card_, device, *heard.moved);
   }
   if (heard.settled) {
     resume_waiting();

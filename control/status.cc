@@ -1,6 +1,10 @@
 #include "control/status.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <unordered_map>
+#include <vector>
 
 #include "control/cm_user/report.h"
 #include "control/program_name.h"
@@ -12,30 +16,68 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json qp_status(Card& card, const QpObject& object) {
-  const Qp& qp = *object.qp;
-  Json json;
-  card.engine().call(qp.config().worker, [&](Worker&) {
-    const QpCounters& c = qp.counters();
-    json = {{"qpn", qp.config().qpn},
-            {"type", name_of(qp.config().type)},
-            {"state", name_of(qp.state())},
-            {"worker", qp.config().worker},
-            {"remote_qpn", qp.attributes().dest_qpn},
-            {"remote_gid", to_string(qp.attributes().path.destination_gid)},
-            {"requests_sent", c.requests_sent},
-            {"requests_resent", c.requests_resent},
-            {"responses_sent", c.responses_sent},
-            {"acks_sent", c.acks_sent},
-            {"naks_sent", c.naks_sent},
-            {"rnr_naks_sent", c.rnr_naks_sent},
-            {"rnr_naks_received", c.rnr_naks_received},
-            {"seq_naks_received", c.seq_naks_received},
-            {"timeouts", c.timeouts},
-            {"duplicates_received", c.duplicates_received},
-            {"bytes_sent", c.bytes_sent},
-            {"bytes_received", c.bytes_received}};
-  });
+// What only a queue pair's worker may look at.
+struct QpView {
+  QpState state{};
+  std::uint32_t remote_qpn = 0;
+  Gid remote_gid;
+  QpCounters counters;
+};
+using QpViews = std::unordered_map<const Qp*, QpView>;
+
+constexpr std::size_t kViewsMax = 256;  // in one turn of a worker, whose packets wait meanwhile
+
+// A question costs a turn of the worker, so it is asked for many queue pairs at once.
+QpViews look_at_qps(Card& card) {
+  std::vector<std::vector<const Qp*>> of_worker(card.engine().workers());
+  QpViews views;
+  for (const auto& entry : card.sessions) {
+    entry.second->qps.for_each([&](std::uint32_t, const QpObject& object) {
+      const Qp* qp = object.qp.get();
+      if (views.try_emplace(qp).second) {
+        of_worker[qp->config().worker].push_back(qp);
+      }
+    });
+  }
+  for (std::uint32_t worker = 0; worker < of_worker.size(); ++worker) {
+    for (std::span<const Qp* const> rest(of_worker[worker]); !rest.empty();) {
+      const auto part = rest.first(std::min(rest.size(), kViewsMax));
+      card.engine().call(worker, [&](Worker&) {
+        for (const Qp* qp : part) {
+          views[qp] = {.state = qp->state(),
+                       .remote_qpn = qp->attributes().dest_qpn,
+                       .remote_gid = qp->attributes().path.destination_gid,
+                       .counters = qp->counters()};
+        }
+      });
+      rest = rest.subspan(part.size());
+    }
+  }
+  return views;
+}
+
+Json qp_status(const QpViews& views, const QpObject& object) {
+  const QpConfig& config = object.qp->config();
+  const QpView& view = views.at(object.qp.get());
+  const QpCounters& c = view.counters;
+  Json json = {{"qpn", config.qpn},
+               {"type", name_of(config.type)},
+               {"state", name_of(view.state)},
+               {"worker", config.worker},
+               {"remote_qpn", view.remote_qpn},
+               {"remote_gid", to_string(view.remote_gid)},
+               {"requests_sent", c.requests_sent},
+               {"requests_resent", c.requests_resent},
+               {"responses_sent", c.responses_sent},
+               {"acks_sent", c.acks_sent},
+               {"naks_sent", c.naks_sent},
+               {"rnr_naks_sent", c.rnr_naks_sent},
+               {"rnr_naks_received", c.rnr_naks_received},
+               {"seq_naks_received", c.seq_naks_received},
+               {"timeouts", c.timeouts},
+               {"duplicates_received", c.duplicates_received},
+               {"bytes_sent", c.bytes_sent},
+               {"bytes_received", c.bytes_received}};
   if (!object.groups.empty()) {
     Json& groups = json["groups"];
     for (const Gid& group : object.groups) {
@@ -45,10 +87,10 @@ Json qp_status(Card& card, const QpObject& object) {
   return json;
 }
 
-Json session_status(Card& card, const Session& session) {
+Json session_status(const QpViews& views, const Session& session) {
   Json qps = Json::array();
   session.qps.for_each(
-      [&](std::uint32_t, const QpObject& object) { qps.push_back(qp_status(card, object)); });
+      [&](std::uint32_t, const QpObject& object) { qps.push_back(qp_status(views, object)); });
   return {{"id", session.id()},
           {"pid", session.peer().pid},
           {"uid", session.peer().uid},
@@ -120,9 +162,10 @@ std::string status_text(Card& card) {
   for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
     workers.push_back(worker_status(card, worker));
   }
+  const QpViews views = look_at_qps(card);
   Json sessions = Json::array();
   for (const auto& [id, session] : card.sessions) {
-    sessions.push_back(session_status(card, *session));
+    sessions.push_back(session_status(views, *session));
   }
   const Json json = {{"version", "0.1.0"},
                      {"pid", ::getpid()},
