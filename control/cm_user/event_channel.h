@@ -8,6 +8,7 @@
 
 #include <rdma/rdma_user_cm.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 
@@ -39,6 +40,9 @@ class EventChannel {
   template <typename Select>
   std::deque<UserEvent> take_if(Select&& select) {
     std::deque<UserEvent> taken, rest;
+    if (std::none_of(events_.begin(), events_.end(), select)) {
+      return taken;
+    }
     for (UserEvent& event : events_) {
       (select(event) ? taken : rest).push_back(event);
     }

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 from harness.case import E2eCase, on_each_wire
 from harness.programs import Shape, run_pair
@@ -19,6 +20,16 @@ class IntegrityCase(E2eCase):
                        seconds_max=self.seconds_max - 30, **options)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         self.assertGreaterEqual(done, operations)
+
+
+class IntegrityTerms(E2eCase):
+    def test_numbers_that_make_no_sense(self):
+        """From flags or from the peer: checked before anything is made of them."""
+        for terms in (("--qps", "0"), ("--size-max", "0"), ("--transport", "ud", "--size-max", "8")):
+            answer = subprocess.run([f"{self.tree.examples}/integrity", *terms], capture_output=True, text=True,
+                                    timeout=20, check=False)
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn("queue pairs", answer.stderr)
 
 
 @on_each_wire
