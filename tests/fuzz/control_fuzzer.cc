@@ -2,7 +2,8 @@
 // refuses, and when it ends nothing of it is left.
 //
 // The input is a list of records: command, flags, length of the body (2 bytes), body. The header is
-// made right unless the flags ask for a wrong one, so that changes reach the handlers.
+// made right unless the flags ask for a wrong one, and a body that is too short is filled up with
+// zeros (records grow at their end), so that changes and old inputs reach the handlers.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -62,6 +63,7 @@ Record next_record(std::span<const std::uint8_t>* input) {
   const auto body = input->first(std::min(wanted, input->size()));
   *input = input->subspan(body.size());
   Record record;
+  std::size_t length = 0;  // with its header
   for (int i = 0; i < (flags & kDescriptorsMask); ++i) {
     record.descriptors.push_back(make_descriptor());
   }
@@ -70,13 +72,16 @@ Record next_record(std::span<const std::uint8_t>* input) {
     header.version = abi::kVersion;
     header.command = command_of(command);
     header.sequence = (flags & kSequenceBit) != 0 ? 2 : 1;
-    header.length = static_cast<std::uint32_t>(sizeof(header) + body.size());
+    const CommandRule* rule = command_rule(header.command);
+    length = std::max(sizeof(header) + body.size(), rule != nullptr ? rule->length : 0);
+    header.length = static_cast<std::uint32_t>(length);
     header.descriptor_count = static_cast<std::uint32_t>(record.descriptors.size());
     const auto bytes = std::as_bytes(std::span(&header, 1));
     record.bytes.assign(bytes.begin(), bytes.end());
   }
   const auto bytes = std::as_bytes(body);
   record.bytes.insert(record.bytes.end(), bytes.begin(), bytes.end());
+  record.bytes.resize(std::max(length, record.bytes.size()));
   return record;
 }
 
