@@ -2,6 +2,7 @@
 // pairs.
 
 #include <algorithm>
+#include <cstring>
 
 #include "dataplane/engine/worker_state.h"
 
@@ -44,6 +45,9 @@ void Worker::State::steer(PortState& port, Frame** frames, std::uint32_t count) 
 void Worker::State::steer_frame(PortState& port, Frame* frame) {
   frame->port = port.index;
   frame->hairpin = false;
+  if (is_for_another_station(port, *frame)) [[unlikely]] {
+    return drop(frame, Drop::kNotOurAddress);
+  }
   const Drop reason = parse(*frame);
   if (reason == Drop::kNotRoce) {
     if (config.frames != nullptr && is_host_frame(*frame) &&
@@ -67,6 +71,17 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   table.prefetch(packet.dest_qpn);
   Steered& batch = steered[owner][static_cast<std::size_t>(role)];
   batch.frames[batch.count++] = frame;
+}
+
+// What a card's filter keeps from us, but not a port that hands over all that is on its wire
+// (af_packet on a veth pair). Groups are for is_ours() and steer_group() to judge.
+bool Worker::State::is_for_another_station(const PortState& port, const Frame& frame) {
+  EtherAddress destination;
+  if (port.any_mac || frame.length < sizeof(destination)) {
+    return false;  // parse() knows what to do with short ones
+  }
+  std::memcpy(&destination, frame.data, sizeof(destination));
+  return destination != port.mac && !destination.is_multicast();
 }
 
 bool Worker::State::is_ours(PortState& port, const Packet& packet) {

@@ -37,6 +37,7 @@ struct PortState {
   Port* port = nullptr;
   std::uint16_t index = 0;
   bool loops_back = false;
+  bool any_mac = false;
   EtherAddress mac;
   std::vector<LinkAddress> addresses;
   std::size_t address_hint = 0;                      // where the last packet's address was found
@@ -92,6 +93,7 @@ struct Worker::State {
   bool receive();
   void steer(PortState& port, Frame** frames, std::uint32_t count);
   void steer_frame(PortState& port, Frame* frame);
+  [[nodiscard]] static bool is_for_another_station(const PortState& port, const Frame& frame);
   [[nodiscard]] bool is_ours(PortState& port, const Packet& packet);
   void hand_over(std::uint32_t worker, Role role);
   bool drain_frames(Role role);

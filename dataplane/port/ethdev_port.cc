@@ -137,6 +137,8 @@ PortInfo EthdevPort::info() const {
   info.mtu = options_.mtu;
   info.queues = static_cast<std::uint16_t>(queues_.size());
   info.mac = mac_.value_or(EtherAddress{});
+  // A recorded file is for the station of its day.
+  info.any_mac = spec_.starts_with("net_pcap") && spec_.find("rx_pcap=") != std::string::npos;
   if (!up_.load(std::memory_order_acquire)) {
     info.link_up = false;
     return info;

@@ -27,6 +27,7 @@ struct PortInfo {
   std::uint16_t queues = 1;  // receive and transmit queues; queue q is used by worker q only
   bool link_up = true;
   std::uint32_t speed_mbps = 0;  // 0: unknown
+  bool any_mac = false;          // frames for other stations are to be received, too
   bool loops_back = false;       // what is sent comes back: frames to its own address need no help
 };
 

@@ -32,6 +32,7 @@ class Management : public testing::Test {
  protected:
   Management() {
     worker_.set_addresses(0, {*parse_ip("10.0.0.2")});
+    path_.destination_mac = ports_.second->info().mac;
     path_.source_gid = *parse_ip("10.0.0.1");
     path_.destination_gid = *parse_ip("10.0.0.2");
   }

@@ -42,8 +42,8 @@ class SteeringTest : public testing::Test {
   QpPair pair_{{.b = {.qpn = 19}}};  // worker 1's
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_ =
       make_link({.queues = 2, .wire_entries = 4'096, .frames = 8'192});
-  std::unique_ptr<Port>& near_ = ports_.first;
-  std::unique_ptr<Port>& far_ = ports_.second;
+  std::unique_ptr<Port>& near_ = ports_.second;
+  std::unique_ptr<Port>& far_ = ports_.first;
   std::array<std::unique_ptr<Worker>, 2> workers_;
 };
 

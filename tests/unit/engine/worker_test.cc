@@ -111,6 +111,18 @@ TEST(Worker, ATagWithAPriorityOnlyIsNoVlan) {
   EXPECT_TRUE(stations.pair.a.poll_send());
 }
 
+// A port on a wire with others hands over what is for them.
+TEST(Worker, DropsWhatIsForAnotherStation) {
+  Stations stations;
+  QpAttributes attributes = stations.pair.a.qp().attributes();
+  attributes.path.destination_mac = {{2, 0, 0, 0, 0, 3}};
+  stations.a.worker.modify_qp(stations.pair.a.qp(), attributes, kQpMaskPath);
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_GE(drops(stations.b.worker, Drop::kNotOurAddress), 1U);
+  EXPECT_FALSE(stations.pair.a.poll_send());
+}
+
 TEST(Worker, DropsWhatIsForNoQueuePair) {
   Stations stations;
   stations.b.worker.remove_qp(stations.pair.b.qp());
@@ -130,6 +142,7 @@ TEST(Worker, HandsOtherFramesToControlAndCountsWhatItRefuses) {
     Frame* frame = nullptr;
     ASSERT_EQ(far->allocate(&frame, 1), 1U);
     std::memset(frame->data, 0, 60);
+    std::memset(frame->data, 0xFF, 6);
     frame->data[12] = std::byte{8};  // ARP
     frame->data[13] = std::byte{6};
     frame->length = 60;
@@ -151,7 +164,7 @@ TEST(Worker, ShowsControlNothingThatIsNotItsBusiness) {
   kept.room = 1;
   Frame* frame = nullptr;
   ASSERT_EQ(far->allocate(&frame, 1), 1U);
-  std::memset(frame->data, 0xEE, 60);
+  std::memset(frame->data, 0xEF, 60);  // for a group
   frame->length = 60;
   ASSERT_EQ(far->tx_burst(0, &frame, 1, 0), 1U);
   EXPECT_TRUE(worker.poll(1));

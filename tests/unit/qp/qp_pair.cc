@@ -71,8 +71,8 @@ QpAttributes QpPair::attributes(bool of_a) const {
   attributes.retry_cnt = config_.retry_cnt;
   attributes.rnr_retry = config_.rnr_retry;
   attributes.path.vlan = config_.vlan;
-  attributes.path.source_mac.bytes[5] = of_a ? 1 : 2;
-  attributes.path.destination_mac.bytes[5] = of_a ? 2 : 1;
+  attributes.path.source_mac = {{2, 0, 0, 0, 0, static_cast<std::uint8_t>(of_a ? 1 : 2)}};
+  attributes.path.destination_mac = {{2, 0, 0, 0, 0, static_cast<std::uint8_t>(of_a ? 2 : 1)}};
   attributes.path.source_gid = parse_ip(of_a ? "10.0.0.1" : "10.0.0.2").value();
   attributes.path.destination_gid = parse_ip(of_a ? "10.0.0.2" : "10.0.0.1").value();
   return attributes;
