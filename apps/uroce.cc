@@ -13,6 +13,13 @@
 
 namespace {
 
+// `uroce replay`: a program of its own, which reads its own options.
+std::vector<std::string> replay_arguments(int argc, char** argv) {
+  return argc > 1 && std::string(argv[1]) == "replay"
+             ? std::vector<std::string>(argv + 2, argv + argc)
+             : std::vector<std::string>{};
+}
+
 // The command of `uroce run`: all that follows belongs to it, so CLI11 must not see it. Empty for
 // anything else, also for `uroce run --help`.
 std::vector<std::string> command_to_run(int argc, char** argv) {
@@ -51,6 +58,9 @@ int main(int argc, char** argv) {
   if (const auto command = command_to_run(argc, argv); !command.empty()) {
     return uroce::run_command(command);
   }
+  if (const auto arguments = replay_arguments(argc, argv); !arguments.empty()) {
+    return uroce::run_replay(arguments);
+  }
   CLI::App app("uroce: RDMA programs on a network card made of software.");
   app.name("uroce");
   app.require_subcommand(1);
@@ -71,6 +81,10 @@ int main(int argc, char** argv) {
   bool json = false;
   status->add_flag("--json", json, "print one JSON object");
 
+  CLI::App* replay = app.add_subcommand(
+      "replay",
+      "replay IN.pcap [--out OUT.pcap] [--script FILE]: feed a capture to the responder, and say "
+      "what becomes of each frame.");
   CLI::App* connections =
       app.add_subcommand("cm",
                          "Show who listens, which connections there are, and why the last "
@@ -100,6 +114,9 @@ int main(int argc, char** argv) {
   }
   if (*addresses.all) {
     return addresses.run();
+  }
+  if (*replay) {
+    return uroce::run_replay({});
   }
   std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
              stderr);

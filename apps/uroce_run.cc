@@ -70,7 +70,7 @@ void use_shim(const fs::path& shim, const std::string& socket) {
   control::set_environment(control::kSocketVariable, socket);
 }
 
-[[noreturn]] void execute(const std::vector<std::string>& command) {
+[[noreturn]] void execute(const std::vector<std::string>& command, const char* who = "uroce run") {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& word : command) {
@@ -79,7 +79,7 @@ void use_shim(const fs::path& shim, const std::string& socket) {
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
   const int code = errno;
-  std::fprintf(stderr, "uroce run: can't run %s: %s\n", arguments[0],
+  std::fprintf(stderr, "%s: can't run %s: %s\n", who, arguments[0],
                std::generic_category().message(code).c_str());
   ::_exit(code == ENOENT ? kNotFound : kNotRunnable);
 }
@@ -196,6 +196,19 @@ int run_command(const std::vector<std::string>& command) {
                  socket.c_str());
   }
   return run_with_private_daemon(command, shim);
+}
+
+int run_replay(const std::vector<std::string>& arguments) {
+  const fs::path here = own_folder();
+  const fs::path program = first_existing(
+      {here / "replay/uroce-replay", here / ".." / UROCE_LIBEXECDIR / "uroce/uroce-replay"});
+  if (program.empty()) {
+    std::fprintf(stderr, "uroce replay: uroce-replay isn't where this program expects it\n");
+    return 1;
+  }
+  std::vector<std::string> command = {program.string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  execute(command, "uroce replay");
 }
 
 }  // namespace uroce

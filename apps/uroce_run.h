@@ -10,4 +10,7 @@ namespace uroce {
 // Returns the command's exit status as shells give it: 127 not found, 128 + N ended by signal N.
 int run_command(const std::vector<std::string>& command);
 
+// Becomes uroce-replay with these arguments. Returns only where that fails: the exit code.
+int run_replay(const std::vector<std::string>& arguments);
+
 }  // namespace uroce

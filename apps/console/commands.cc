@@ -16,19 +16,26 @@ constexpr std::array kCommands = {
             show_memory},
     Command{"fill", "REGION+OFFSET:LENGTH seed=S | hex=BYTES", fill_memory},
     Command{"qp",
-            "NAME peer=IP [qpn=N] [type=RC|UC|UD] [peer_qpn=N] [psn=N] [send_psn=N] [mtu=BYTES] "
+            "NAME peer=IP [qpn=N] [type=RC|UC|UD|XRC_RECV] [peer_qpn=N] [psn=N] [send_psn=N] "
+            "[mtu=BYTES] "
             "[rd_atomic=N] [rnr=CODE] [timeout=CODE] [retry=N] [rnr_retry=N] [qkey=N] "
-            "[access=read+write+atomic] [state=RTS] [srq] [depth=N]",
+            "[access=read+write+atomic] [state=RTS] [srq] [depth=N] [other_pd]",
             make_queue},
     Command{"modify", "QP state=STATE", modify_queue},
     Command{"show", "QP", show_queue},
     Command{"destroy", "QP", destroy_queue},
+    Command{"remove_srq", "QP: destroys its shared receive queue", destroy_shared_receive_queue},
     Command{"recv", "QP WR [to=REGION+OFFSET:LENGTH ...]", post_receive},
     Command{"send",
             "QP WR opcode=SEND|WRITE|READ|COMPARE_SWAP|FETCH_ADD|... [from=REGION+OFFSET:LENGTH "
             "...] [address=A] [rkey=K] [imm=N] [compare=N] [swap=N] [add=N] [unsignaled] "
             "[solicited] [fence] [inline]",
             post_send},
+    Command{"window",
+            "NAME [of=REGION+OFFSET:LENGTH qp=QP] [type=2] [access=read+write+atomic] [zero_based] "
+            "[other_pd]: allocated, and bound by the queue pair",
+            make_window},
+    Command{"free", "WINDOW", free_window},
     Command{"poll", "QP recv|send [wait=MS]: the next completion", poll_queue},
     Command{"event", "[wait=MS]: the next asynchronous event", next_event},
     Command{"port", ": addresses and link of the card", show_port},

@@ -2,6 +2,7 @@
 
 // The console's commands. Each answers with lines of key=value, or an error of one sentence.
 
+#include <functional>
 #include <string>
 
 #include "apps/console/objects.h"
@@ -30,6 +31,7 @@ Result<std::string> fill_memory(Objects& objects, Words& words);
 Result<std::string> make_queue(Objects& objects, Words& words);
 Result<std::string> modify_queue(Objects& objects, Words& words);
 Result<std::string> show_queue(Objects& objects, Words& words);
+Result<std::string> destroy_shared_receive_queue(Objects& objects, Words& words);
 Result<std::string> destroy_queue(Objects& objects, Words& words);
 
 // Work (commands_work.cc)
@@ -38,14 +40,16 @@ Result<std::string> post_send(Objects& objects, Words& words);
 Result<std::string> poll_queue(Objects& objects, Words& words);
 Result<std::string> next_event(Objects& objects, Words& words);
 
+// Windows (commands_window.cc)
+Result<std::string> make_window(Objects& objects, Words& words);
+Result<std::string> free_window(Objects& objects, Words& words);
+
 // The daemon (commands_daemon.cc)
 Result<std::string> show_port(Objects& objects, Words& words);
 Result<std::string> show_counters(Objects& objects, Words& words);
 
-// The pattern of a seed, as in the conformance corpus: byte i.
-inline std::byte pattern(std::uint64_t seed, std::uint64_t i) {
-  return static_cast<std::byte>(seed * 37 + i * 7 + (i >> 8U) * 3);
-}
+// Looks until there is something or the time is over. At most a minute.
+bool wait_for(std::uint64_t milliseconds, const std::function<bool()>& look);
 
 // A piece of a region as a verb takes it; ranges are the daemon's to check.
 Result<ibv_sge> gather(const Objects& objects, const Place& place);

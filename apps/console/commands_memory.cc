@@ -12,24 +12,6 @@ namespace uroce::console {
 namespace {
 
 constexpr std::uint64_t kRegionBytesMax = 1ULL << 40U;
-constexpr std::uint64_t kShownBytesMax = 65'536;
-
-std::string hexadecimal(const std::byte* bytes, std::size_t length) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < length; ++i) {
-    const auto byte = static_cast<unsigned>(bytes[i]);
-    text += {kDigits[byte >> 4U], kDigits[byte & 15U]};
-  }
-  return text;
-}
-
-// -1: no digit.
-int digit(char c) {
-  const char* const digits = "0123456789abcdef";
-  const char* const found = std::find(digits, digits + 16, c);
-  return found == digits + 16 ? -1 : static_cast<int>(found - digits);
-}
 
 struct Range {
   std::byte* bytes = nullptr;
@@ -54,17 +36,12 @@ Result<Range> range_of(const Objects& objects, const std::string& text) {
 }
 
 Status write_hexadecimal(const Range& range, const std::string& text) {
-  if (text.size() != range.length * 2) {
-    return Error{EINVAL, "hex= needs two digits for each byte of the place"};
+  const auto bytes = parse_bytes(text);
+  if (!bytes || bytes->size() != range.length) {
+    return !bytes ? bytes.error()
+                  : Error{EINVAL, "hex= needs two digits for each byte of the place"};
   }
-  for (std::size_t i = 0; i < range.length; ++i) {
-    const int high = digit(text[2 * i]);
-    const int low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) {
-      return Error{EINVAL, "hex= takes the digits 0-9 and a-f"};
-    }
-    range.bytes[i] = static_cast<std::byte>(high * 16 + low);
-  }
+  std::copy(bytes->begin(), bytes->end(), range.bytes);
   return ok();
 }
 
@@ -145,17 +122,7 @@ Result<std::string> show_memory(Objects& objects, Words& words) {
   if (Status status = words.check(); !status || !range) {
     return !status ? status.error() : range.error();
   }
-  if (!seed) {
-    const std::uint64_t shown = std::min(range->length, kShownBytesMax);
-    return "length=" + std::to_string(range->length) +
-           " bytes=" + hexadecimal(range->bytes, shown) + "\n";
-  }
-  for (std::uint64_t i = 0; i < range->length; ++i) {
-    if (range->bytes[i] != pattern(*seed, i + skip)) {
-      return "match=no first=" + std::to_string(i) + "\n";
-    }
-  }
-  return std::string("match=yes\n");
+  return memory_text(range->bytes, range->length, seed, skip);
 }
 
 Result<std::string> fill_memory(Objects& objects, Words& words) {

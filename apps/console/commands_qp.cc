@@ -1,6 +1,7 @@
 // Queue pairs: made and brought to a state in one command, because that is what one wants.
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -22,6 +23,7 @@ struct Wish {
   std::uint32_t qpn = 0;
   std::uint32_t depth = kDepthDefault;
   bool shared_receive = false;
+  bool other_pd = false;
   ibv_qp_state state = IBV_QPS_RTS;
   std::string peer;
   unsigned access = 0;
@@ -30,12 +32,14 @@ struct Wish {
 
 Result<ibv_qp_type> parse_type(std::string_view name) {
   for (const auto& [type, its_name] :
-       {std::pair(IBV_QPT_RC, "RC"), std::pair(IBV_QPT_UC, "UC"), std::pair(IBV_QPT_UD, "UD")}) {
+       {std::pair(IBV_QPT_RC, "RC"), std::pair(IBV_QPT_UC, "UC"), std::pair(IBV_QPT_UD, "UD"),
+        std::pair(IBV_QPT_XRC_RECV, "XRC_RECV")}) {
     if (name == its_name) {
       return type;
     }
   }
-  return Error{EINVAL, std::string("`").append(name) + "` is no type; there are RC, UC and UD"};
+  return Error{EINVAL,
+               std::string("`").append(name) + "` is no type; there are RC, UC, UD and XRC_RECV"};
 }
 
 Wish read_wish(Words& words) {
@@ -44,6 +48,7 @@ Wish read_wish(Words& words) {
   wish.qpn = static_cast<std::uint32_t>(words.number("qpn", 0));
   wish.depth = static_cast<std::uint32_t>(words.number("depth", kDepthDefault));
   wish.shared_receive = words.flag("srq");
+  wish.other_pd = words.flag("other_pd");
   wish.state = words.parsed("state", "RTS", parse_state);
   wish.peer = words.text("peer", "");
   wish.access = words.parsed("access", "read+write+atomic", parse_access);
@@ -105,6 +110,37 @@ Result<ibv_ah_attr> path_to(ibv_context* context, const std::string& peer) {
   return Error{EADDRNOTAVAIL, "the card has no address of the family of " + peer};
 }
 
+// A receiving queue pair of a domain of its own, with one shared receive queue.
+Status create_xrc(const Objects& objects, const Wish& wish, Queue* queue) {
+  ibv_xrcd_init_attr domain{
+      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+  queue->xrcd = ibv_open_xrcd(objects.context(), &domain);
+  if (queue->xrcd == nullptr) {
+    return verb_error("ibv_open_xrcd", errno);
+  }
+  ibv_srq_init_attr_ex shared{};
+  shared.attr = {.max_wr = wish.depth, .max_sge = kSgeMax, .srq_limit = 0};
+  shared.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  shared.srq_type = IBV_SRQT_XRC;
+  shared.pd = objects.pd(wish.other_pd);
+  shared.xrcd = queue->xrcd;
+  shared.cq = queue->recv_cq;
+  queue->srq = ibv_create_srq_ex(objects.context(), &shared);
+  if (queue->srq == nullptr) {
+    return verb_error("ibv_create_srq_ex", errno);
+  }
+  if (Status status = objects.choose(wish.qpn, 0); !status) {
+    return status;
+  }
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  init.xrcd = queue->xrcd;
+  queue->qp = ibv_create_qp_ex(objects.context(), &init);
+  return queue->qp != nullptr ? ok() : Status(verb_error("ibv_create_qp_ex", errno));
+}
+
 Status create(const Objects& objects, const Wish& wish, Queue* queue) {
   const int depth = static_cast<int>(wish.depth);
   queue->send_cq = ibv_create_cq(objects.context(), depth, nullptr, nullptr, 0);
@@ -112,11 +148,14 @@ Status create(const Objects& objects, const Wish& wish, Queue* queue) {
   if (queue->send_cq == nullptr || queue->recv_cq == nullptr) {
     return verb_error("ibv_create_cq", errno);
   }
+  if (wish.type == IBV_QPT_XRC_RECV) {
+    return create_xrc(objects, wish, queue);
+  }
   if (wish.shared_receive) {
     ibv_srq_init_attr init{};
     init.attr.max_wr = wish.depth;
     init.attr.max_sge = kSgeMax;
-    queue->srq = ibv_create_srq(objects.pd(false), &init);
+    queue->srq = ibv_create_srq(objects.pd(wish.other_pd), &init);
     if (queue->srq == nullptr) {
       return verb_error("ibv_create_srq", errno);
     }
@@ -134,7 +173,7 @@ Status create(const Objects& objects, const Wish& wish, Queue* queue) {
   if (Status status = objects.choose(wish.qpn, 0); !status) {
     return status;
   }
-  queue->qp = ibv_create_qp(objects.pd(false), &init);
+  queue->qp = ibv_create_qp(objects.pd(wish.other_pd), &init);
   return queue->qp != nullptr ? ok() : Status(verb_error("ibv_create_qp", errno));
 }
 
@@ -168,7 +207,8 @@ Status bring_up(const Wish& wish, ibv_qp* qp) {
                                                 {IBV_QPS_RTR, rtr_mask(wish.type)},
                                                 {IBV_QPS_RTS, rts_mask(wish.type)}};
   for (const auto& [state, mask] : steps) {
-    if (wish.state < state) {
+    // What only receives has no use for RTS.
+    if (wish.state < state || (state == IBV_QPS_RTS && wish.type == IBV_QPT_XRC_RECV)) {
       break;
     }
     attributes.qp_state = state;
@@ -185,8 +225,11 @@ std::string describe(const std::string& name, const Queue& queue) {
   if (const int code = ibv_query_qp(queue.qp, &attributes, IBV_QP_STATE, &init); code != 0) {
     return std::string("error=").append(verb_error("ibv_query_qp", code).message) + "\n";
   }
-  return "qp=" + name + " qpn=" + std::to_string(queue.qp->qp_num) +
-         " state=" + name_of(attributes.qp_state) +
+  std::uint32_t srq = 0;
+  const bool named =
+      queue.xrcd != nullptr && queue.srq != nullptr && ibv_get_srq_num(queue.srq, &srq) == 0;
+  return "qp=" + name + (named ? " srq=" + std::to_string(srq) : "") +
+         " qpn=" + std::to_string(queue.qp->qp_num) + " state=" + name_of(attributes.qp_state) +
          " peer_qpn=" + std::to_string(attributes.dest_qp_num) +
          " psn=" + std::to_string(attributes.rq_psn) +
          " send_psn=" + std::to_string(attributes.sq_psn) + "\n";
@@ -222,7 +265,7 @@ Result<std::string> make_queue(Objects& objects, Words& words) {
     return status.error();
   }
   if (wish.type == IBV_QPT_UD && wish.state >= IBV_QPS_RTR) {
-    queue->ah = ibv_create_ah(objects.pd(false), &wish.attributes.ah_attr);
+    queue->ah = ibv_create_ah(objects.pd(wish.other_pd), &wish.attributes.ah_attr);
     if (queue->ah == nullptr) {
       return verb_error("ibv_create_ah", errno);
     }
@@ -254,6 +297,20 @@ Result<std::string> show_queue(Objects& objects, Words& words) {
     return !status ? status.error() : queue.error();
   }
   return describe(name, **queue);
+}
+
+Result<std::string> destroy_shared_receive_queue(Objects& objects, Words& words) {
+  const auto queue = objects.queue(words.next_name());
+  if (Status status = words.check(); !status || !queue) {
+    return !status ? status.error() : queue.error();
+  }
+  ibv_srq*& srq = (*queue)->srq;
+  const int code = srq == nullptr ? EINVAL : ibv_destroy_srq(srq);
+  if (code != 0) {
+    return verb_error("ibv_destroy_srq", code);
+  }
+  srq = nullptr;
+  return std::string("destroyed=yes\n");
 }
 
 Result<std::string> destroy_queue(Objects& objects, Words& words) {

@@ -41,19 +41,6 @@ std::uint64_t request_number(Words& words) {
   return *number;
 }
 
-// Looks until there is something or the time is over.
-bool wait_for(std::uint64_t milliseconds, const std::function<bool()>& look) {
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::milliseconds(std::min(milliseconds, kWaitMsMax));
-  while (!look()) {
-    if (std::chrono::steady_clock::now() >= end) {
-      return false;
-    }
-    ::nanosleep(&kLook, nullptr);
-  }
-  return true;
-}
-
 std::string describe(const ibv_wc& completion) {
   std::string text = "wr=" + std::to_string(completion.wr_id) +
                      " status=" + name_of(completion.status) +
@@ -70,12 +57,27 @@ std::string describe(const ibv_wc& completion) {
     text += " invalidated=" + std::to_string(completion.invalidated_rkey);
   }
   if ((completion.wc_flags & IBV_WC_GRH) != 0) {
-    text += " grh=yes source_qp=" + std::to_string(completion.src_qp);
+    text += " grh=yes";
+  }
+  if (completion.src_qp != 0) {
+    text += " source_qp=" + std::to_string(completion.src_qp);
   }
   return text + "\n";
 }
 
 }  // namespace
+
+bool wait_for(std::uint64_t milliseconds, const std::function<bool()>& look) {
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::milliseconds(std::min(milliseconds, kWaitMsMax));
+  while (!look()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    ::nanosleep(&kLook, nullptr);
+  }
+  return true;
+}
 
 Result<std::string> post_receive(Objects& objects, Words& words) {
   const auto queue = objects.queue(words.next_name());

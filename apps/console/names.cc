@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "mmu/access.h"
+
 namespace uroce::console {
 namespace {
 
@@ -63,13 +65,16 @@ constexpr std::array<std::pair<ibv_wr_opcode, std::string_view>, 8> kRequestName
     {IBV_WR_SEND_WITH_INV, "SEND_INV"},
 }};
 
-constexpr std::array<std::pair<unsigned, std::string_view>, 6> kAccessNames = {{
+constexpr std::array<std::pair<unsigned, std::string_view>, 8> kAccessNames = {{
     {IBV_ACCESS_LOCAL_WRITE, "local"},
     {IBV_ACCESS_REMOTE_READ, "read"},
     {IBV_ACCESS_REMOTE_WRITE, "write"},
     {IBV_ACCESS_REMOTE_ATOMIC, "atomic"},
     {IBV_ACCESS_MW_BIND, "bind"},
     {IBV_ACCESS_ON_DEMAND, "ondemand"},
+    // rdma-core 44's header doesn't know these two yet.
+    {kAccessFlushGlobal, "global"},
+    {kAccessFlushPersistent, "persistent"},
 }};
 
 template <std::size_t kSize>

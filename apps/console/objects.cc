@@ -29,10 +29,19 @@ Queue::~Queue() {
   if (srq != nullptr) {
     ibv_destroy_srq(srq);
   }
+  if (xrcd != nullptr) {
+    ibv_close_xrcd(xrcd);
+  }
   for (ibv_cq* cq : {send_cq, recv_cq}) {
     if (cq != nullptr) {
       ibv_destroy_cq(cq);
     }
+  }
+}
+
+Window::~Window() {
+  if (mw != nullptr) {
+    ibv_dealloc_mw(mw);
   }
 }
 
@@ -59,6 +68,7 @@ Result<std::unique_ptr<Objects>> Objects::open() {
 }
 
 Objects::~Objects() {
+  windows.clear();
   queues.clear();
   regions.clear();
   for (ibv_pd* pd : {pd_, other_pd_}) {

@@ -28,11 +28,17 @@ struct Queue {
   ibv_cq* send_cq = nullptr;
   ibv_cq* recv_cq = nullptr;
   ibv_srq* srq = nullptr;
+  ibv_xrcd* xrcd = nullptr;  // of an XRC queue pair
   ibv_qp* qp = nullptr;
   ibv_ah* ah = nullptr;  // of a UD queue pair: its peer
   std::uint32_t peer_qpn = 0;
   std::uint32_t qkey = 0;
   unsigned rights = 0;  // of its peer
+};
+
+struct Window {
+  ~Window();
+  ibv_mw* mw = nullptr;
 };
 
 class Objects {
@@ -54,6 +60,7 @@ class Objects {
 
   std::map<std::string, std::unique_ptr<Region>> regions;
   std::map<std::string, std::unique_ptr<Queue>> queues;
+  std::map<std::string, std::unique_ptr<Window>> windows;
 
   // The next queue pair and the next region get these numbers; 0: the daemon's choice.
   Status choose(std::uint32_t qpn, std::uint32_t key) const;

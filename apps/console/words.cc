@@ -1,5 +1,6 @@
 #include "apps/console/words.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <sstream>
@@ -98,6 +99,45 @@ Result<std::uint64_t> parse_number(const std::string& text) {
     return Error{EINVAL, "`" + text + "` is no number"};
   }
   return number;
+}
+
+Result<std::vector<std::byte>> parse_bytes(std::string_view hexadecimal) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i + 1 < hexadecimal.size() + hexadecimal.size() % 2; i += 2) {
+    const std::size_t high = kDigits.find(hexadecimal[i]);
+    const std::size_t low =
+        i + 1 < hexadecimal.size() ? kDigits.find(hexadecimal[i + 1]) : std::string_view::npos;
+    if (high == std::string_view::npos || low == std::string_view::npos) {
+      return Error{EINVAL, "bytes are written with two digits each, 0-9 and a-f"};
+    }
+    bytes.push_back(static_cast<std::byte>(high * 16 + low));
+  }
+  return bytes;
+}
+
+std::string bytes_text(const std::byte* bytes, std::size_t length) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < length; ++i) {
+    const auto byte = static_cast<unsigned>(bytes[i]);
+    text += {kDigits[byte >> 4U], kDigits[byte & 15U]};
+  }
+  return text;
+}
+
+std::string memory_text(const std::byte* bytes, std::uint64_t length,
+                        std::optional<std::uint64_t> seed, std::uint64_t skip) {
+  if (!seed) {
+    return "length=" + std::to_string(length) +
+           " bytes=" + bytes_text(bytes, std::min(length, kShownBytesMax)) + "\n";
+  }
+  for (std::uint64_t i = 0; i < length; ++i) {
+    if (bytes[i] != pattern(*seed, i + skip)) {
+      return "match=no first=" + std::to_string(i) + "\n";
+    }
+  }
+  return "match=yes\n";
 }
 
 Result<Place> parse_place(const std::string& text) {

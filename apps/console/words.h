@@ -2,6 +2,7 @@
 
 // A console command as words: a verb, then names and name=value pairs. Numbers are decimal or 0x...
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,6 +59,22 @@ class Words {
 
 // EINVAL: "`what` is no number".
 Result<std::uint64_t> parse_number(const std::string& text);
+
+// "00ff": two digits a byte, 0-9 and a-f.
+Result<std::vector<std::byte>> parse_bytes(std::string_view hexadecimal);
+
+[[nodiscard]] std::string bytes_text(const std::byte* bytes, std::size_t length);
+
+// What `memory` answers of `length` bytes: whether they are the pattern of a seed from byte `skip`
+// on, or, without a seed, what they are (the first kShownBytesMax of them).
+inline constexpr std::uint64_t kShownBytesMax = 65'536;
+[[nodiscard]] std::string memory_text(const std::byte* bytes, std::uint64_t length,
+                                      std::optional<std::uint64_t> seed, std::uint64_t skip);
+
+// The pattern of a seed, as in the conformance corpus: byte i.
+inline std::byte pattern(std::uint64_t seed, std::uint64_t i) {
+  return static_cast<std::byte>(seed * 37 + i * 7 + (i >> 8U) * 3);
+}
 
 // A place in a region: "A+16:64" is 64 bytes from byte 16 of A on; offset and length may be left
 // out.

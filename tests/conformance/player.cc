@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "dataplane/qp/names.h"
 #include "dataplane/wire/drop.h"
-#include "tests/conformance/names.h"
 
 namespace uroce::test {
 namespace {

@@ -10,13 +10,13 @@
 #include <span>
 #include <vector>
 
+#include "apps/replay/rings.h"
 #include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/wire/build.h"
 #include "dataplane/wire/frame.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
-#include "tests/qp/rings.h"
 
 namespace uroce::test {
 

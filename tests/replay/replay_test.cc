@@ -3,45 +3,36 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
 
-#include "tests/conformance/names.h"
-#include "tests/replay/flow.h"
-#include "tests/replay/replayer.h"
-#include "tests/wire/capture_file.h"
+#include "apps/replay/derive.h"
+#include "apps/replay/describe.h"
+#include "apps/replay/replay.h"
+#include "tests/replay/captures.h"
 
 namespace uroce::test {
 namespace {
 
+using replay::Circumstances;
+using replay::Flow;
+
 // What INDEX.md tells of a capture beyond its packets. Requests that were lost on the way are in
-// the file where it was taken at the requester.
-const std::map<std::string, Circumstances>& known_circumstances() {
+// the file where it was taken at the requester; those that drew a sequence NAK derive() finds.
+Circumstances circumstances_of(const std::string& capture) {
   static const std::map<std::string, Circumstances> kKnown = {
-      // The target of the atomic was cleared by its program after the WRITE.
-      {"dup_req", {.memory_changes = true}},
       {"lost_last", {.lost = {8}}},
       {"lost_read_req", {.lost = {1}}},
-      {"nak_badrkey", {.regions = false}},
-      {"nak_range", {.region_cut = 1}},
-      {"nak_read_perm", {.region_access = kAccessLocalWrite | kAccessRemoteWrite}},
+      {"nak_range", {.region_cut = 1, .refused_regions = true}},
+      {"nak_read_perm",
+       {.region_access = kAccessLocalWrite | kAccessRemoteWrite, .refused_regions = true}},
       {"nak_recv_short", {.receive_length = 1}},
       {"retry_exceeded", {.lost = {1, 2, 3, 4, 5, 6}}},
-      {"seq_nak_send", {.lost = {3}}},
-      {"seq_nak_write", {.lost = {4}}},
-      {"t_rping", {.memory_changes = true}},
   };
-  return kKnown;
-}
-
-bool is_nak(const Packet& packet, std::uint8_t syndrome) {
-  return packet.opcode == Opcode::kRcAcknowledge && packet.aeth().syndrome == syndrome;
-}
-
-bool is_rnr_nak(const Packet& packet) {
-  return packet.opcode == Opcode::kRcAcknowledge &&
-         (packet.aeth().syndrome & 0xE0U) == kSyndromeRnr;
+  const auto found = kKnown.find(capture);
+  Circumstances circumstances = found == kKnown.end() ? Circumstances{} : found->second;
+  // Their programs wrote to their memory between two requests.
+  circumstances.memory_is_stable = capture != "dup_req" && capture != "t_rping";
+  return circumstances;
 }
 
 // What the recorded peer answered, but as the specification has it. All that differs legitimately:
@@ -55,13 +46,13 @@ bool is_rnr_nak(const Packet& packet) {
 std::vector<std::string> recorded_answers(const Flow& flow, const std::string& capture) {
   std::vector<std::string> answers;
   bool after_rnr_nak = false;
-  for (const Record& record : flow.records) {
-    const Packet& packet = record.packet();
-    if (record.request || (after_rnr_nak && is_nak(packet, kSyndromeNak))) {
+  for (const Flow::Record& record : flow.records) {
+    const Packet& packet = *record.packet;
+    if (record.request || (after_rnr_nak && replay::is_nak(packet, Nak::kPsnSequence))) {
       continue;
     }
-    after_rnr_nak = is_rnr_nak(packet);
-    std::string answer = describe(packet);
+    after_rnr_nak = replay::is_rnr_nak(packet);
+    std::string answer = replay::describe(packet);
     const auto replace = [&](std::string_view from, std::string_view to) {
       const std::size_t at = answer.find(from);
       ASSERT_NE(at, std::string::npos) << answer;
@@ -77,33 +68,30 @@ std::vector<std::string> recorded_answers(const Flow& flow, const std::string& c
   return answers;
 }
 
-std::vector<std::string> capture_names() {
-  std::vector<std::string> names;
-  const auto folder = captures_folder();
-  if (folder) {
-    for (const auto& entry : std::filesystem::directory_iterator(*folder)) {
-      if (entry.path().extension() == ".pcap") {
-        names.push_back(entry.path().stem().string());
-      }
+std::vector<std::string> our_answers(const Flow& flow, const replay::Outcome& outcome) {
+  std::vector<std::string> answers;
+  for (const Flow::Record& record : flow.records) {
+    for (const replay::Bytes& bytes : outcome.frames[record.frame].fate.answers) {
+      answers.push_back(replay::describe(replay::ParsedFrame(bytes).packet()));
     }
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  return answers;
 }
 
 class Replay : public testing::TestWithParam<std::string> {};
 
 TEST_P(Replay, GivesTheRecordedAnswers) {
-  const auto frames = read_capture(*captures_folder() / (GetParam() + ".pcap"));
-  ASSERT_TRUE(frames);
-  const auto& known = known_circumstances();
-  const auto found = known.find(GetParam());
-  for (const Flow& flow : flows_of(*frames)) {
-    Replayer replayer(flow, found == known.end() ? Circumstances{} : found->second);
-    std::vector<std::string> ours;
-    for (const SentPacket& sent : replayer.play()) {
-      ours.push_back(describe(sent.packet()));
-    }
+  const auto captured = replay::read_capture(*captures_folder() / (GetParam() + ".pcap"));
+  ASSERT_TRUE(captured) << captured.error().message;
+  const auto frames = replay::parse_all(*captured);
+  const auto flows = replay::flows_of(frames);
+  const auto plan = replay::derive(frames, flows, circumstances_of(GetParam()));
+  EXPECT_TRUE(plan.notes.empty());
+  const auto outcome = replay::replay(*captured, frames, plan);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_TRUE(outcome->notes.empty());
+  for (const Flow& flow : flows) {
+    std::vector<std::string> ours = our_answers(flow, *outcome);
     if (GetParam() == "lost_ack") {
       ours.erase(ours.begin());  // the one that was lost; the file was taken at the requester
     }

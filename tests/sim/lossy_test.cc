@@ -73,8 +73,7 @@ class LossyWorld {
 
  private:
   void connect(std::uint32_t index, const LossyConfig& flow) {
-    const test::QueuesConfig queues{.send_entries = flow.send_entries,
-                                    .recv_entries = flow.recv_entries};
+    const QueuesConfig queues{.send_entries = flow.send_entries, .recv_entries = flow.recv_entries};
     const QpType type = flow.datagrams ? QpType::kUd : QpType::kUc;
     End& a_end = a_->add_end(17 + index, queues, false, type);
     End& b_end = b_->add_end(117 + index, queues, false, type);

@@ -2,7 +2,7 @@
 
 namespace uroce::sim {
 
-End::End(const test::QueuesConfig& queues_config, QpConfig qp_config)
+End::End(const QueuesConfig& queues_config, QpConfig qp_config)
     : queues(queues_config), qp((queues.attach(&qp_config), qp_config)) {}
 
 Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string& address,
@@ -45,8 +45,7 @@ void Node::add_address(std::uint32_t handle, const Path& path) {
       handle, std::make_unique<AddressVector>(AddressVector{kPd, FrameTemplate(path)})));
 }
 
-End& Node::add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all,
-                   QpType type) {
+End& Node::add_end(std::uint32_t qpn, const QueuesConfig& queues, bool signal_all, QpType type) {
   QpConfig config;
   config.type = type;
   config.addresses = &addresses_;

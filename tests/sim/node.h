@@ -8,11 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "apps/replay/queues.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/faulty_port.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
-#include "tests/qp/queues.h"
 #include "tests/sim/arena.h"
 
 namespace uroce::sim {
@@ -21,8 +21,8 @@ inline constexpr PdId kPd = 3;
 
 // A queue pair and the program's side of it.
 struct End {
-  End(const test::QueuesConfig& queues_config, QpConfig qp_config);
-  test::Queues queues;
+  End(const QueuesConfig& queues_config, QpConfig qp_config);
+  Queues queues;
   Qp qp;
 };
 
@@ -33,7 +33,7 @@ class Node {
   ~Node();
 
   // Makes a queue pair in RESET.
-  End& add_end(std::uint32_t qpn, const test::QueuesConfig& queues, bool signal_all,
+  End& add_end(std::uint32_t qpn, const QueuesConfig& queues, bool signal_all,
                QpType type = QpType::kRc);
   // An address handle for datagrams.
   void add_address(std::uint32_t handle, const Path& path);

@@ -97,11 +97,11 @@ void World::connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b) {
     to_b.rnr_retry = 7;
   }
   const auto add = [&](Node& node, const FlowConfig& sends, const FlowConfig& receives) -> End& {
-    const test::QueuesConfig queues{.send_entries = sends.send_entries,
-                                    .recv_entries = receives.recv_entries,
-                                    .cq_entries = 128,
-                                    .sge_max = std::max(sends.sge_max, receives.sge_max),
-                                    .inline_max = sends.inline_max};
+    const QueuesConfig queues{.send_entries = sends.send_entries,
+                              .recv_entries = receives.recv_entries,
+                              .cq_entries = 128,
+                              .sge_max = std::max(sends.sge_max, receives.sge_max),
+                              .inline_max = sends.inline_max};
     return node.add_end(17 + index + (&node == b_.get() ? 100 : 0), queues, sends.signal_all);
   };
   End& a_end = add(*a_, of_a, of_b);

@@ -1,6 +1,7 @@
 #pragma once
 
-// Capture files: the packets of a pcap or pcapng file, and where the captures of a real peer lie.
+// Where the captures of a real peer lie, and capture files (apps/replay/capture_file.h) as tests
+// want them.
 
 #include <cstddef>
 #include <filesystem>
@@ -15,6 +16,7 @@ namespace uroce::test {
 // where it was looked for.
 [[nodiscard]] Result<std::filesystem::path> captures_folder();
 
+// The frames alone.
 using CaptureFrames = std::vector<std::vector<std::byte>>;
 [[nodiscard]] Result<CaptureFrames> read_capture(const std::filesystem::path& file);
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "apps/replay/queues.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/link_port.h"
 #include "dataplane/wire/build.h"
-#include "tests/qp/queues.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {

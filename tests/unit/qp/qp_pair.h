@@ -12,12 +12,12 @@
 #include <span>
 #include <vector>
 
+#include "apps/replay/queues.h"
 #include "dataplane/abi/completion.h"
 #include "dataplane/abi/work_request.h"
 #include "dataplane/qp/qp.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
-#include "tests/qp/queues.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "apps/replay/rings.h"
 #include "tests/qp/rig.h"
-#include "tests/qp/rings.h"
 
 namespace uroce::test {
 namespace {

@@ -1,6 +1,6 @@
-#include "tests/qp/queues.h"
+#include "apps/replay/queues.h"
 
-namespace uroce::test {
+namespace uroce {
 
 Queues::Queues(const QueuesConfig& config)
     : sends(config.send_entries, abi::send_stride(config.sge_max, config.inline_max)),
@@ -27,4 +27,4 @@ void Queues::attach(QpConfig* config) {
   config->recv_cq = &receive_cq_;
 }
 
-}  // namespace uroce::test
+}  // namespace uroce

@@ -14,7 +14,7 @@
 #include "dataplane/abi/ring.h"
 #include "dataplane/abi/work_request.h"
 
-namespace uroce::test {
+namespace uroce {
 
 class CompletionRing {
  public:
@@ -54,4 +54,4 @@ class WorkRing {
   std::uint32_t producer_ = 0;
 };
 
-}  // namespace uroce::test
+}  // namespace uroce

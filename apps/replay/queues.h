@@ -7,12 +7,12 @@
 #include <optional>
 #include <span>
 
+#include "apps/replay/rings.h"
 #include "dataplane/abi/completion.h"
 #include "dataplane/abi/work_request.h"
 #include "dataplane/qp/qp.h"
-#include "tests/qp/rings.h"
 
-namespace uroce::test {
+namespace uroce {
 
 struct QueuesConfig {
   std::uint32_t send_entries = 64;  // powers of two
@@ -57,4 +57,4 @@ class Queues {
   ReceiveQueue receive_queue_;
 };
 
-}  // namespace uroce::test
+}  // namespace uroce

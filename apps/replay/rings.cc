@@ -1,10 +1,10 @@
-#include "tests/qp/rings.h"
+#include "apps/replay/rings.h"
 
 #include <cstring>
 
 #include "dataplane/base/check.h"
 
-namespace uroce::test {
+namespace uroce {
 
 std::optional<abi::Cqe> CompletionRing::poll() {
   // Pairs with the daemon's release store after it has written the entry.
@@ -77,4 +77,4 @@ void WorkRing::post_inline(const abi::SendWr& request, std::span<const std::byte
   publish();
 }
 
-}  // namespace uroce::test
+}  // namespace uroce

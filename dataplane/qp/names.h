@@ -1,6 +1,7 @@
 #pragma once
 
-// The names that conformance cases use for values of the wire and of verbs.
+// Names of values of the wire and of verbs, for reports to persons and for the conformance corpus.
+// Never on the way of a packet.
 
 #include <optional>
 #include <string>
@@ -11,7 +12,7 @@
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/opcode.h"
 
-namespace uroce::test {
+namespace uroce {
 
 // "RC_WRITE_ONLY": the opcode table's name with underscores.
 [[nodiscard]] std::optional<Opcode> opcode_by_name(std::string_view name);
@@ -28,4 +29,4 @@ namespace uroce::test {
 // "ACK", "RNR:12", "NAK:1".
 [[nodiscard]] std::string syndrome_name(std::uint8_t syndrome);
 
-}  // namespace uroce::test
+}  // namespace uroce

@@ -1,4 +1,4 @@
-#include "tests/conformance/names.h"
+#include "dataplane/qp/names.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "dataplane/wire/headers.h"
 
-namespace uroce::test {
+namespace uroce {
 namespace {
 
 constexpr std::array<std::string_view, 22> kStatusNames = {
@@ -117,4 +117,4 @@ std::string syndrome_name(std::uint8_t syndrome) {
   }
 }
 
-}  // namespace uroce::test
+}  // namespace uroce

@@ -1,0 +1,111 @@
+// uroce-replay, which `uroce replay` starts: feeds a capture to the responder in virtual time and
+// says what becomes of each frame.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "apps/replay/derive.h"
+#include "apps/replay/report.h"
+#include "apps/replay/script.h"
+
+namespace uroce::replay {
+namespace {
+
+constexpr std::size_t kScriptBytesMax = 64U << 20U;
+
+struct Wish {
+  std::string in, out, script;
+  std::vector<std::string> addresses;
+};
+
+Result<std::vector<Gid>> parse_addresses(const std::vector<std::string>& texts) {
+  std::vector<Gid> gids;
+  for (const std::string& text : texts) {
+    const auto gid = parse_ip(text);
+    if (!gid) {
+      return Error{EINVAL, "--ip wants an IPv4 or IPv6 address, not `" + text + "`"};
+    }
+    gids.push_back(*gid);
+  }
+  return gids;
+}
+
+Result<Plan> plan_from_script(const std::string& file, const std::vector<Flow>& flows,
+                              const std::vector<Gid>& addresses) {
+  std::ifstream in(file);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf()) || text.view().size() > kScriptBytesMax) {
+    return Error{EINVAL, file + ": can't be read as a script"};
+  }
+  auto plan = read_script(text.str(), flows, addresses);
+  return plan ? std::move(plan) : Error{EINVAL, file + ": " + plan.error().message};
+}
+
+Result<Plan> make_plan(const Wish& wish, const ParsedFrames& frames) {
+  const auto addresses = parse_addresses(wish.addresses);
+  if (!addresses) {
+    return addresses.error();
+  }
+  std::vector<Flow> flows = flows_of(frames);
+  if (!wish.script.empty()) {
+    return plan_from_script(wish.script, flows, *addresses);
+  }
+  std::erase_if(flows, [&](const Flow& flow) {
+    return !addresses->empty() && std::find(addresses->begin(), addresses->end(),
+                                            flow.path.source_gid) == addresses->end();
+  });
+  return derive(frames, flows);
+}
+
+Status run(const Wish& wish) {
+  const auto captured = read_capture(wish.in);
+  if (!captured) {
+    return captured.error();
+  }
+  const ParsedFrames frames = parse_all(*captured);
+  const auto plan = make_plan(wish, frames);
+  if (!plan) {
+    return plan.error();
+  }
+  const auto outcome = replay(*captured, frames, *plan);
+  if (!outcome) {
+    return outcome.error();
+  }
+  print_report(frames, *plan, *outcome, std::cout);
+  if (wish.out.empty()) {
+    return ok();
+  }
+  std::vector<CapturedFrame> answers;
+  for (const FrameOutcome& frame : outcome->frames) {
+    for (const Bytes& answer : frame.fate.answers) {
+      answers.push_back({.time = frame.time, .bytes = answer});
+    }
+  }
+  return write_capture(wish.out, answers);
+}
+
+}  // namespace
+}  // namespace uroce::replay
+
+int main(int argc, char** argv) {
+  uroce::replay::Wish wish;
+  CLI::App app(
+      "Feeds a capture to uroce's responder in virtual time; says what becomes of each frame.");
+  app.name("uroce replay");
+  app.add_option("IN", wish.in, "a capture of Ethernet frames, pcap or pcapng")->required();
+  app.add_option("--out", wish.out, "write the answers to this capture");
+  app.add_option("--script", wish.script,
+                 "queue pairs, regions and receives, as the console takes them (without: what the "
+                 "capture's requests need)");
+  app.add_option("--ip", wish.addresses,
+                 "an address of the card (repeatable; without: all that are asked something)");
+  CLI11_PARSE(app, argc, argv);
+  if (const auto status = uroce::replay::run(wish); !status) {
+    std::fprintf(stderr, "uroce replay: %s\n", status.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}
