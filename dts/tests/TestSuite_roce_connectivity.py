@@ -4,7 +4,8 @@ from api.capabilities import LinkTopology, requires_link_topology
 from api.test import verify
 from framework.test_suite import func_test
 
-from scapy.layers.l2 import ARP, Ether
+from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6NDOptDstLLAddr
+from scapy.layers.l2 import ARP
 
 from uroce_dts import packets
 from uroce_dts.bench import IOVA, KEY, RoceSuite
@@ -68,6 +69,25 @@ class TestRoceConnectivity(RoceSuite):
             verify(replies[0][38 : 42 + length] == sent[38:], "the reply's bytes are others")
 
     @func_test
+    def neighbour_solicitation(self) -> None:
+        """Neighbour discovery.
+
+        Steps:
+            Ask by a solicitation for the card's link-local address, and for another one.
+
+        Verify:
+            One advertisement, solicited, with the card's MAC address.
+        """
+        gids = [line.partition("=")[2] for line in self.shell.run("port") if line.startswith("gid=fe80")]
+        verify(bool(gids), "the card has no link-local address")
+        asked = [flat(packets.neighbour_solicitation(self.ends, target)) for target in (gids[0], "fe80::bad")]
+        got = [packet for packet in self.capture(asked, 0.5) if ICMPv6ND_NA in packet]
+        verify(len(got) == 1, f"{len(got)} advertisements")
+        advertisement = got[0][ICMPv6ND_NA]
+        verify(advertisement.tgt == gids[0] and advertisement.S == 1, f"{advertisement!r}")
+        verify(got[0][ICMPv6NDOptDstLLAddr].lladdr == self.ends.card_mac, f"{got[0]!r}")
+
+    @func_test
     def another_ip_address(self) -> None:
         """Packets for another IP address.
 
@@ -83,6 +103,30 @@ class TestRoceConnectivity(RoceSuite):
         data = packets.request(ends, "RC_WRITE_ONLY", 0x111, 100, pattern(1, 16), address=IOVA, rkey=KEY, ack=True)
         self.expect(self.exchange(data))
         self.expect_memory("A+0:16", seed=0)
+
+    @func_test
+    def another_mac_address(self) -> None:
+        """Frames for another station.
+
+        Steps:
+            Send a good WRITE and an ARP request to the card's IP address, but to another MAC address.
+
+        Verify:
+            No answer; where the port hands such frames over, they count as not addressed to the card.
+        """
+        self.qp()
+        self.region()
+        ends = packets.replace(self.ends, card_mac="02:00:00:00:00:77")
+        data = packets.request(ends, "RC_WRITE_ONLY", 0x111, 100, pattern(1, 16), address=IOVA, rkey=KEY, ack=True)
+        before = self.drops().get("not_our_address", 0)
+        self.expect(self.exchange(data))
+        self.expect_memory("A+0:16", seed=0)
+        if self.config.port:
+            counted = self.drops().get("not_our_address", 0) - before
+            verify(counted == 1, f"{counted} frames were counted as not_our_address")
+        asked = packets.arp_request(self.ends)
+        got = self.capture([flat(bytes.fromhex("020000000077") + bytes(asked)[6:])], 0.3)
+        verify(not [packet for packet in got if ARP in packet], f"it answered: {got}")
 
     @func_test
     def unknown_queue_pair(self) -> None:

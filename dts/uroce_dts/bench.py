@@ -1,8 +1,9 @@
 """The base of all suites: a daemon with a console, and a peer made of single frames."""
 
+import time
 from dataclasses import dataclass
 
-from api.packet import send_packets_and_capture
+from api.packet import send_packets, send_packets_and_capture
 from api.test import verify
 from framework.test_suite import BaseConfig, TestSuite
 
@@ -13,6 +14,7 @@ from uroce_dts.packets import Ends, Everything, answers, flat
 QPN, PEER_QPN, KEY, IOVA = 0x000111, 0x000222, 0x00ABCD, 0x10000
 LINK_SECONDS = 1.0  # how long a capture lasts; where the barrier's answer is seen it ends with that
 TIMER_SECONDS = 0.6
+ANNOUNCE_SECONDS = 20  # the daemon forgets where a neighbour is that it hasn't heard of for longer than that
 
 
 class Config(BaseConfig):
@@ -54,7 +56,7 @@ class RoceSuite(TestSuite):
         port = self.shell.ask("port")
         self.ends = Ends(port["mac"], config.card_ip, config.peer_mac, config.peer_ip)
         self._sequence = 0
-        self.exchange(packets.arp_request(self.ends))
+        self._announce()
 
     def tear_down_suite(self):
         """Stops the daemon."""
@@ -63,6 +65,13 @@ class RoceSuite(TestSuite):
     def set_up_test_case(self):
         """Nothing is left of the case before."""
         self._made = []
+        if time.monotonic() - self._announced > ANNOUNCE_SECONDS:
+            self._announce()
+
+    def _announce(self):
+        self._announced = time.monotonic()
+        send_packets([flat(packets.arp_request(self.ends))])
+        self.exchange()
 
     def tear_down_test_case(self):
         """Removes what the case made, and reads the events that it didn't look at."""
@@ -85,6 +94,12 @@ class RoceSuite(TestSuite):
         answer = self.shell.ask(f"region {name} length={length} key={key} iova={iova} seed={seed} {_words(wish)}")
         self.remove_later(name)
         return Region(name, int(answer["key"]), int(answer["address"]), length)
+
+    def window(self, name, words):
+        """A memory window, bound as the words say. Goes before its region and its queue pair."""
+        answer = self.shell.ask(f"window {name} {words}")
+        self._made.append(f"free {name}")
+        return answer
 
     def remove_later(self, name):
         """With the case's end the region goes."""

@@ -21,6 +21,7 @@ class UrocedShell(DPDKShell):
         super().__init__(name="uroced", privileged=True, app_params=EalParams())
         self._uroced, self._address, self._mtu = uroced, address, mtu
         self._port, self._arguments = port, arguments
+        self.socket = f"/tmp/uroce-dts-{os.getpid()}.sock"
 
     @property
     def path(self):
@@ -30,7 +31,7 @@ class UrocedShell(DPDKShell):
         """Ours come first, the EAL's behind `--`."""
         port = self._port or self._app_params.allowed_ports[0].pci
         command = (f"{self.path} --console --port {port} --ip {self._address} --mtu {self._mtu} "
-                   f"--socket /tmp/uroce-dts-{os.getpid()}.sock {' '.join(self._arguments)}")
+                   f"--socket {self.socket} {' '.join(self._arguments)}")
         if self._port is None:
             command += f" -- {str(self._app_params).removesuffix('--')}"
         return self._node.main_session._get_privileged_command(command) if self._privileged else command

@@ -10,8 +10,9 @@ _SUFFIXES = {0x00: "SEND_FIRST", 0x01: "SEND_MIDDLE", 0x02: "SEND_LAST", 0x03: "
              0x09: "WRITE_LAST_IMM", 0x0A: "WRITE_ONLY", 0x0B: "WRITE_ONLY_IMM", 0x0C: "READ_REQUEST",
              0x0D: "READ_RESPONSE_FIRST", 0x0E: "READ_RESPONSE_MIDDLE", 0x0F: "READ_RESPONSE_LAST",
              0x10: "READ_RESPONSE_ONLY", 0x11: "ACKNOWLEDGE", 0x12: "ATOMIC_ACKNOWLEDGE", 0x13: "COMPARE_SWAP",
-             0x14: "FETCH_ADD", 0x16: "SEND_LAST_INV", 0x17: "SEND_ONLY_INV", 0x1D: "ATOMIC_WRITE"}
-_TRANSPORTS = {"RC": 0x00, "UC": 0x20, "UD": 0x60}
+             0x14: "FETCH_ADD", 0x16: "SEND_LAST_INV", 0x17: "SEND_ONLY_INV", 0x1C: "FLUSH",
+             0x1D: "ATOMIC_WRITE"}
+_TRANSPORTS = {"RC": 0x00, "UC": 0x20, "UD": 0x60, "XRC": 0xA0}
 
 NAMES = {base + code: f"{transport}_{suffix}" for transport, base in _TRANSPORTS.items()
          for code, suffix in _SUFFIXES.items()}
@@ -34,6 +35,17 @@ class AtomicAckETH(Packet):
     fields_desc = [LongField("original", 0)]
 
 
+class FETH(Packet):
+    """Annex A19. Placement: 1 global visibility, 2 persistence; selectivity: 0 a range, 1 the whole region."""
+    name = "FETH"
+    fields_desc = [BitField("reserved", 0, 26), BitField("selectivity", 0, 2), BitField("placement", 1, 4)]
+
+
+class XRCETH(Packet):
+    name = "XRCETH"
+    fields_desc = [ByteField("reserved", 0), BitField("srq", 0, 24)]
+
+
 class DETH(Packet):
     name = "DETH"
     fields_desc = [XIntField("qkey", 0), ByteField("reserved", 0), BitField("source_qp", 0, 24)]
@@ -51,7 +63,7 @@ class IETH(Packet):
 
 def has_reth(name):
     """Whether a request of this name carries an RETH."""
-    return name.endswith(("WRITE_FIRST", "WRITE_ONLY", "WRITE_ONLY_IMM", "READ_REQUEST", "ATOMIC_WRITE"))
+    return name.endswith(("WRITE_FIRST", "WRITE_ONLY", "WRITE_ONLY_IMM", "READ_REQUEST", "ATOMIC_WRITE", "FLUSH"))
 
 
 def is_atomic(name):

@@ -6,13 +6,16 @@ Frames are built here, with their checksums, and sent flat: nothing of ours has 
 import struct
 import zlib
 from dataclasses import dataclass, replace
+from socket import AF_INET6, inet_ntop, inet_pton
 
 from scapy.contrib.roce import BTH
 from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet6 import ICMPv6ND_NS, ICMPv6NDOptSrcLLAddr, IPv6
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
+from scapy.utils6 import in6_getnsma, in6_getnsmac
 
-from uroce_dts.headers import (DETH, IETH, NAMES, OPCODES, RETH, ROCE_PORT, AtomicETH, ImmDt, has_aeth, has_reth,
+from uroce_dts.headers import (DETH, FETH, IETH, NAMES, OPCODES, RETH, ROCE_PORT, XRCETH, AtomicETH, ImmDt, has_aeth, has_reth,
                                is_atomic)
 
 BARRIER = 0x7572  # the ICMP identifier of the frame that shows that all before it was served
@@ -54,14 +57,18 @@ def flat(frame):
 
 
 def request(ends, opcode, qpn, psn, payload=b"", *, ack=False, solicited=False, pkey=0xFFFF, address=0, rkey=0,
-            length=None, imm=0, invalidate=0, compare=0, swap=0, add=0, qkey=0, source_qp=0, source_port=49152,
-            tos=0, **bth):
+            length=None, imm=0, invalidate=0, compare=0, swap=0, add=0, qkey=0, source_qp=0, placement=1, selectivity=0, srq=0,
+            source_port=49152, tos=0, **bth):
     """The bytes of one request frame. `bth`: further fields of Scapy's BTH."""
     pad = -len(payload) % 4
     layers = BTH(**{"opcode": OPCODES[opcode], "solicited": int(solicited), "padcount": pad, "pkey": pkey,
                     "dqpn": qpn, "ackreq": int(ack), "psn": psn & 0xFFFFFF, **bth})
     if opcode.startswith("UD_"):
         layers /= DETH(qkey=qkey, source_qp=source_qp)
+    if opcode.startswith("XRC_"):
+        layers /= XRCETH(srq=srq)
+    if opcode.endswith("_FLUSH"):
+        layers /= FETH(placement=placement, selectivity=selectivity)
     if has_reth(opcode):
         layers /= RETH(address=address, rkey=rkey, length=len(payload) if length is None else length)
     if is_atomic(opcode):
@@ -147,11 +154,11 @@ def answer(packet):
     name = NAMES.get(opcode, f"#{opcode:#x}")
     body = data[54:-_ICRC]
     fields = {}
-    if name.startswith("RC_") and has_aeth(name):
+    if name.startswith(("RC_", "XRC_")) and has_aeth(name):
         word = struct.unpack_from("!I", body)[0]
         fields.update(syndrome=word >> 24, msn=word & 0xFFFFFF)
         body = body[4:]
-    if name == "RC_ATOMIC_ACKNOWLEDGE":
+    if name.endswith("_ATOMIC_ACKNOWLEDGE"):
         fields["original"] = struct.unpack_from("!Q", body)[0]
         body = body[8:]
     size = 8 if name.startswith("UD_") else 0
@@ -169,6 +176,14 @@ def answers(packets):
 def arp_request(ends, target=None):
     return bytes(Ether(src=ends.peer_mac, dst="ff:ff:ff:ff:ff:ff") /
                  ARP(op=1, hwsrc=ends.peer_mac, psrc=ends.peer_ip, pdst=target or ends.card_ip))
+
+
+def neighbour_solicitation(ends, target):
+    """To the group of the target's address, from the peer's link-local one (RFC 4861, 4.3)."""
+    group = in6_getnsma(inet_pton(AF_INET6, target))
+    return bytes(Ether(src=ends.peer_mac, dst=in6_getnsmac(group)) /
+                 IPv6(src="fe80::ff:fe00:2", dst=inet_ntop(AF_INET6, group), hlim=255) /
+                 ICMPv6ND_NS(tgt=target) / ICMPv6NDOptSrcLLAddr(lladdr=ends.peer_mac))
 
 
 def echo_request(ends, identifier=BARRIER, sequence=0, payload=b""):

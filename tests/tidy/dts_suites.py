@@ -13,7 +13,7 @@ _UPSTREAM = {
     "framework.params.eal": {"EalParams"},
 }
 _FREE = ("uroce_dts", "scapy")
-_STANDARD = {"os", "struct", "zlib", "glob", "dataclasses", "pathlib", "subprocess", "tempfile", "json"}
+_STANDARD = {"ipaddress", "os", "socket", "time", "struct", "zlib", "glob", "dataclasses", "pathlib", "subprocess", "tempfile", "json"}
 
 
 def _imports(path, tree):

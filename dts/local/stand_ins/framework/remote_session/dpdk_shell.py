@@ -13,18 +13,23 @@ class DPDKShell:
     _default_prompt = ""
     _command_extra_chars = ""
     log_path = os.devnull  # for the runner: where the application's standard error goes
+    stand_in = None  # for the runner: who answers instead of an application
 
     def __init__(self, name=None, privileged=True, app_params=None):
         self._privileged, self._app_params = False, app_params
         self._process, self._name = None, name
 
     def start_application(self, prompt=None):
+        if DPDKShell.stand_in:
+            return
         with open(DPDKShell.log_path, "ab") as log:
             self._process = subprocess.Popen(shlex.split(self._make_start_command()), stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, stderr=log)
         self._read_to(prompt or self._default_prompt)
 
     def send_command(self, command, prompt=None, skip_first_line=False):
+        if DPDKShell.stand_in:
+            return DPDKShell.stand_in.command(command)
         self._process.stdin.write(f"{command}\n".encode())
         self._process.stdin.flush()
         return self._read_to(prompt or self._default_prompt)
@@ -41,6 +46,8 @@ class DPDKShell:
         return text.decode().rstrip().removesuffix(prompt)
 
     def close(self):
+        if DPDKShell.stand_in:
+            return
         self._process.stdin.close()
         try:
             self._process.wait(_SECONDS_MAX)
