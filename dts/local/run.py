@@ -149,7 +149,7 @@ def main():
         for name, cls in suites():
             DPDKShell.stand_in = None if getattr(cls, "needs_no_wire", False) else run.card
             run.suite(name, cls, config)
-        if run.count("failed"):
+        if run.count("failed") and os.path.exists(DPDKShell.log_path):
             with open(DPDKShell.log_path, encoding="utf-8", errors="replace") as log:
                 print("the daemon said:", *log.readlines()[-20:], sep="\n  ")
     if options.report:

@@ -1,5 +1,6 @@
 """Tests of the suites in dts/: an answer that is wrong in one respect makes the suite about it fail."""
 
+import json
 import os
 import subprocess
 
@@ -15,11 +16,11 @@ class DtsBites(E2eCase):
         answer = subprocess.run(["/usr/bin/python3", _RUN, "--build", self.tree.root, "--report", report, *arguments,
                                  suite + "."], capture_output=True, text=True, timeout=120, check=False)
         with open(report, encoding="utf-8") as lines:
-            rows = [line.split("\t") for line in lines]
+            rows = [json.loads(line) for line in lines]
         self.assertTrue(rows, answer.stdout + answer.stderr)
-        if all(row[1] == "skipped" for row in rows):
-            self.skipTest(rows[0][3].strip())
-        return {row[0].partition(".")[2] for row in rows if row[1] == "failed"}
+        if all(row["outcome"] == "skipped" for row in rows):
+            self.skipTest(rows[0]["reason"])
+        return {row["name"].partition(".")[2] for row in rows if row["outcome"] == "failed"}
 
     def test_wrong_msn(self):
         self.assertIn("only", self._failed("roce_rc_write", "--mangle", "msn"))

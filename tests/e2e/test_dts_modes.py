@@ -44,7 +44,7 @@ class DtsModes(E2eCase):
         return [int(number) for number in found.groups()], answer.stdout
 
     def test_pcap_mode(self):
-        (passed, failed, skipped), output = self._run("--pcap", "roce_rc_write")
+        (passed, failed, skipped), output = self._run("--pcap", "roce_rc_send.")
         self.assertEqual(failed, 0, output)
         self.assertGreaterEqual(passed, 3, output)
         (passed, failed, skipped), output = self._run("--pcap", "roce_connectivity")
@@ -54,14 +54,14 @@ class DtsModes(E2eCase):
         self.assertIn("nobody answers ARP and ICMP", output)
 
     def test_pcap_mode_bites(self):
-        (_, failed, _), output = self._run("--pcap", "--mangle", "icrc", "roce_rc_write")
+        (_, failed, _), output = self._run("--pcap", "--mangle", "icrc", "roce_rc_send.")
         self.assertGreaterEqual(failed, 3, output)
 
     def test_an_ordinary_user_is_refused_a_namespace_and_gets_pcap_mode(self):
         program = os.path.join(self.tree.root, "apps", "uroced")
         if os.getuid() or subprocess.run(["test", "-x", program], user=_NOBODY, check=False).returncode:
             self.skipTest("no other user here can run what was built")
-        (passed, failed, _), output = self._run("roce_rc_write", user=_NOBODY)
+        (passed, failed, _), output = self._run("roce_rc_send.", user=_NOBODY)
         self.assertIn("no network namespace (Operation not permitted): pcap mode", output)
         self.assertEqual(failed, 0, output)
         self.assertGreaterEqual(passed, 3, output)
