@@ -210,7 +210,6 @@ bool Client::check() {
 }
 
 void Client::abandon_after_fork() {
-  forked_ = true;
   abandoned_ = true;
   lost();
   // Another thread of the parent may have held the mutex; nobody in the child will unlock it.

@@ -72,8 +72,6 @@ class Client {
   bool check();
   void abandon_after_fork();
   // Whether that happened: this is the child of a fork, and the connection is the parent's.
-  [[nodiscard]] bool forked() const { return forked_; }
-  // This is the child of a fork, and the context its parent's.
   [[nodiscard]] bool abandoned() const { return abandoned_; }
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
@@ -88,7 +86,6 @@ class Client {
   int lost();
 
   int descriptor_ = -1;
-  bool forked_ = false;
   // Set false once, by whoever notices; guards nothing, so relaxed is enough.
   std::atomic<bool> alive_{false};
   bool abandoned_ = false;  // set before the child of a fork has a second thread

@@ -39,14 +39,6 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows, not 
 Client* client = nullptr;                           // is never deleted: threads may be using it
 std::uint64_t generation = 0;
 Channel* channels = nullptr;  // kDescriptorsMax of them, as soon as there was one
-bool fork_handler_installed = false;
-
-void after_fork_in_child() {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
-  if (client != nullptr) {
-    client->abandon_after_fork();
-  }
-}
 
 class Lock {
  public:
@@ -60,9 +52,6 @@ class Lock {
 int connect_if_needed() {
   if (channels == nullptr) {
     channels = new (std::nothrow) Channel[kDescriptorsMax];
-  }
-  if (!fork_handler_installed) {
-    fork_handler_installed = pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;
   }
   if (channels == nullptr) {
     return ENOMEM;
@@ -311,6 +300,13 @@ int close_cm_channel(int descriptor) {
                              reply);
   }
   return close(descriptor);
+}
+
+void abandon_cm_channels_after_fork() {
+  mutex = PTHREAD_MUTEX_INITIALIZER;
+  if (client != nullptr) {
+    client->abandon_after_fork();
+  }
 }
 
 void disguise_cm_channel(struct stat* status) {

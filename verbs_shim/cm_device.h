@@ -29,6 +29,9 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length);
 // Destroys the channel's ids and closes the descriptor. As close().
 int close_cm_channel(int descriptor);
 
+// In a fork's child: the connection is the parent's.
+void abandon_cm_channels_after_fork();
+
 // Makes the status of a channel look like that of the character device.
 void disguise_cm_channel(struct stat* status);
 

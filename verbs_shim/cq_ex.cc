@@ -37,6 +37,9 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
     return EINVAL;
   }
   Cq& cq = *of(base);
+  if (is_another_process(cq)) {
+    return EIO;
+  }
   cq.lock.lock();
   const abi::Cqe* cqe = look(cq);
   if (cqe == nullptr) {
@@ -71,7 +74,9 @@ int next_poll(ibv_cq_ex* base) {
 void end_poll(ibv_cq_ex* base) {
   Cq& cq = *of(base);
   cq.consumer += in_ring(cq);
-  release_completions(cq);
+  if (!is_another_process(cq)) {
+    release_completions(cq);
+  }
   cq.current = nullptr;
   cq.lock.unlock();
 }

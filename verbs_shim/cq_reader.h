@@ -50,6 +50,10 @@ inline void release_completions(Cq& cq) {
   cq.control->ring.consumer.value.store(cq.consumer, std::memory_order_release);
 }
 
+// Whether this is the child of a fork and the queue its parent's, whose completions it must not
+// take.
+inline bool is_another_process(const Cq& cq) { return of(cq.base.context)->client.abandoned(); }
+
 // After an empty poll: whether completions may still come.
 inline bool still_working(Cq& cq) {
   Client& client = of(cq.base.context)->client;

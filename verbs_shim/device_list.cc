@@ -10,6 +10,7 @@
 #include "verbs_shim/cm_device.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/objects.h"
+#include "verbs_shim/operations.h"
 
 namespace uroce::shim {
 namespace {
@@ -71,6 +72,10 @@ int ask(control::ListDevicesReply& reply) {
 }
 
 }  // namespace
+
+void lock_device_list() { pthread_mutex_lock(&mutex); }
+void unlock_device_list() { pthread_mutex_unlock(&mutex); }
+
 }  // namespace uroce::shim
 
 using uroce::shim::Device;

@@ -60,7 +60,7 @@ int memcpy_from_dm(void* destination, ibv_dm* base, uint64_t offset, size_t leng
 // gets one of its own, for as long as it has the memory. nullptr with errno.
 Client* session_of(Dm& dm, ibv_context* context) {
   Client& client = uroce::shim::of(context)->client;
-  if (!client.forked()) {
+  if (!client.abandoned()) {
     return &client;
   }
   int error = dm.session.connect();

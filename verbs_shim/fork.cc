@@ -3,11 +3,18 @@
 // A session belongs to the process that opened it. The child inherits the mappings of the rings, so
 // it could scribble into its parent's queues; its contexts are therefore marked dead, and every
 // call on them fails as if the daemon were gone. Registered memory is verbs_shim/memory's business.
+//
+// Locks that the parent's other threads hold at that moment stay locked in the child. Those that
+// are never held for long are taken before the fork, so that the child finds what they guard whole;
+// the others are made anew in the child, where nothing that they guard is used.
 
 #include <pthread.h>
 
 #include <atomic>
 
+#include "dataplane/base/check.h"
+#include "verbs_shim/cm_device.h"
+#include "verbs_shim/memory/sharing_state.h"
 #include "verbs_shim/objects.h"
 #include "verbs_shim/operations.h"
 
@@ -16,32 +23,66 @@ namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
 Context* open_contexts = nullptr;
-bool handlers_installed = false;
 
 std::atomic<bool> fork_initialized{false};
 
-void before_fork() { pthread_mutex_lock(&mutex); }
+void before_fork() {
+  pthread_mutex_lock(&mutex);
+  for (Context* context = open_contexts; context != nullptr; context = context->next) {
+    context->registry.lock();
+  }
+  lock_device_list();
+}
 
-void after_fork_in_parent() { pthread_mutex_unlock(&mutex); }
+void unlock() {
+  unlock_device_list();
+  for (Context* context = open_contexts; context != nullptr; context = context->next) {
+    context->registry.unlock();
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+// The locks of the context's queues, which the parent's threads may be posting to or polling.
+void unlock_queues(Context& context) {
+  context.registry.any_of<Cq>(Registry::Kind::kCq, [](Cq& cq) {
+    cq.lock.unlock();
+    return false;
+  });
+  context.registry.any_of<Srq>(Registry::Kind::kSrq, [](Srq& srq) {
+    srq.ring.lock.unlock();
+    return false;
+  });
+  context.registry.any_of<Qp>(Registry::Kind::kQp, [](Qp& qp) {
+    qp.send.lock.unlock();
+    qp.recv.lock.unlock();
+    return false;
+  });
+}
 
 void after_fork_in_child() {
+  unlock();
   for (Context* context = open_contexts; context != nullptr; context = context->next) {
     context->client.abandon_after_fork();
     if (context->paging != nullptr) {
       context->paging->abandon_after_fork();
     }
+    context->base.context.mutex = PTHREAD_MUTEX_INITIALIZER;
+    unlock_queues(*context);
   }
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  abandon_cm_channels_after_fork();
+}
+
+// The handlers of verbs_shim/memory come first, because the others must find memory of the child's
+// own.
+__attribute__((constructor)) void install_handlers() {
+  static_cast<void>(sharing_state());
+  UROCE_CHECK(pthread_atfork(before_fork, unlock, after_fork_in_child) == 0);
 }
 
 }  // namespace
 
 void remember(Context& context) {
   pthread_mutex_lock(&mutex);
-  if (!handlers_installed) {
-    handlers_installed =
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
-  }
   context.next = open_contexts;
   open_contexts = &context;
   pthread_mutex_unlock(&mutex);

@@ -36,9 +36,9 @@ std::uint64_t address_of(const Mr& mr) { return reinterpret_cast<std::uintptr_t>
 
 bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
-// What describe() has taken.
+// What describe() has taken; the child of a fork has taken nothing for its parent's regions.
 void release(const Mr& mr) {
-  if (!on_demand(mr) && !mr.elsewhere) {
+  if (!on_demand(mr) && !mr.elsewhere && !of(mr.base.context)->client.abandoned()) {
     release_memory(address_of(mr), mr.base.length, mr.access);
   }
 }

@@ -53,6 +53,10 @@ ibv_context* open_context(ibv_device* device, const control::Ticket& exporter);
 // For create_qp_ex: the queue pair at which XRC requests arrive. nullptr with errno.
 Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr);
 
+// For fork handling, to keep the list whole.
+void lock_device_list();
+void unlock_device_list();
+
 // Fork handling knows every open context.
 void remember(Context& context);
 void forget(Context& context);

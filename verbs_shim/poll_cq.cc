@@ -62,6 +62,9 @@ void explain_failed(Cq& cq, const ibv_wc* wc, int count) {
 
 int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
   Cq& cq = *of(base);
+  if (is_another_process(cq)) {
+    return -1;
+  }
   int found = take(cq, entry_count, wc);
   if (found == 0 && !still_working(cq)) {
     found = take(cq, entry_count, wc);

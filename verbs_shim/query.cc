@@ -68,11 +68,11 @@ int ask_device(const char* call_name, ibv_context* context, control::QueryDevice
   PlainRequest request{};
   // A child may still ask what its parent's device can do: that doesn't change.
   int error = 0;
-  if (!self.client.forked()) {
+  if (!self.client.abandoned()) {
     error = self.client.call(call_name, control::Command::kQueryDevice, request, reply);
   }
   pthread_mutex_lock(&context->mutex);
-  if (self.client.forked()) {
+  if (self.client.abandoned()) {
     error = self.device_known ? 0 : ENODEV;
     reply = self.device;
   } else if (error == 0) {

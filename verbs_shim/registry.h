@@ -23,6 +23,10 @@ class Registry {
   std::uint64_t add(Kind kind, void* object);
   void remove(std::uint64_t cookie);
 
+  // Around a fork: nobody is half-way through a change.
+  void lock() { pthread_mutex_lock(&mutex_); }
+  void unlock() { pthread_mutex_unlock(&mutex_); }
+
   // Calls use(object) if the object is still there, under the registry's lock: whoever counts an
   // event for an object does so before remove() returns to the object's destroyer.
   template <typename Object, typename Use>

@@ -50,8 +50,9 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
   }
 }
 
-void make_private(const ArenaFile& arena, const AreaRange& area) {
-  const int huge = arena.page_size() == kPage ? 0 : MAP_HUGETLB;
+// What the arena's owner knows of it may lie in the area, so by value.
+void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
+  const int huge = page_size == kPage ? 0 : MAP_HUGETLB;
   auto* const start = static_cast<std::byte*>(kernel::pointer(area.start));
   const std::uint64_t length = area.end - area.start;
   // Nobody else runs, so the range may be empty for a moment.
@@ -61,7 +62,7 @@ void make_private(const ArenaFile& arena, const AreaRange& area) {
                    length);  // a crash of the child is better than a quiet write into the parent
     return;
   }
-  copy_extents(arena.descriptor(), start, area.offset, length);
+  copy_extents(arena, start, area.offset, length);
   kernel::mprotect(start, length, area.protection);
 }
 
@@ -94,18 +95,22 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   calls::stop_announcing();
-  for_each_area([](const AreaRange& area) {
-    const std::uint32_t owner = sharing->arenas.owner_of(area);
-    if (owner != ArenaList::kArenasMax) {
-      make_private(sharing->arenas[owner], area);
-    }
-  });
+  if (sharing->arenas.size() != 0) {
+    for_each_area([](const AreaRange& area) {
+      const std::uint32_t owner = sharing->arenas.owner_of(area);
+      if (owner != ArenaList::kArenasMax) {
+        const ArenaFile& arena = sharing->arenas[owner];
+        make_private(arena.descriptor(), arena.page_size(), area);
+      }
+    });
+  }
   // From here on the heap is the child's own.
   sharing->arenas.clear();
   sharing->converter.forget();
   sharing->map.forget();
   sharing->watch.reset();
   sharing->invalidations.reset();
+  sharing->pinned_regions.store(0, std::memory_order_relaxed);
   forget_locked_memory();
   if (copied_pipe[0] >= 0) {
     ::close(copied_pipe[0]);

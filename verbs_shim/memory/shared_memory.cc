@@ -73,9 +73,6 @@ Arena arena(std::uint32_t index) {
 }
 
 void allow_daemon(int daemon_pid) {
-  // The handlers for forks have to come before those of the shim's other parts, because in a child
-  // those must find memory of its own.
-  static_cast<void>(sharing_state());
   // Refused where there is no Yama, which is as good.
   static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
 }

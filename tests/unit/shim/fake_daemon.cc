@@ -172,6 +172,7 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       return answer(reply);
     }
     case Command::kCreateChannel:
+    case Command::kCmOpenChannel:
       return create_channel();
     case Command::kCreateCq:
       return create_cq(record);

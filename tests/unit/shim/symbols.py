@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""symbols.py SHIM REFERENCE: the shim exports exactly the names, kinds and versions of Debian's library."""
+"""symbols.py SHIM REFERENCE: the shim exports exactly the names, kinds and versions of Debian's library,
+and is never unloaded."""
 
 import os
 import subprocess
@@ -24,7 +25,11 @@ def main():
         print(f"missing: {kind} {name}")
     for kind, name in sorted(ours - theirs):
         print(f"foreign: {kind} {name}")
-    return 0 if ours == theirs else 1
+    stays = "NODELETE" in subprocess.run(["readelf", "-W", "--dynamic", shim], check=True, capture_output=True,
+                                         text=True).stdout
+    if not stays:
+        print("dlclose would unload it under its own threads: -z nodelete is missing")
+    return 0 if ours == theirs and stays else 1
 
 
 if __name__ == "__main__":
