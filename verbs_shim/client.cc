@@ -10,10 +10,37 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "control/import_protocol.h"
 #include "dataplane/abi/version.h"
 #include "verbs_shim/log.h"
+#include "verbs_shim/not_cancelled.h"
 
 namespace uroce::shim {
+namespace {
+
+using control::Command;
+
+// What gives back that which a command with descriptors in its answer has made; all those answers
+// begin as a HandleReply.
+struct Undoing {
+  Command making, undoing;
+};
+constexpr Undoing kUndoings[] = {
+    {Command::kCreateChannel, Command::kDestroyChannel},
+    {Command::kCreateCq, Command::kDestroyCq},
+    {Command::kCreateSrq, Command::kDestroySrq},
+    {Command::kCreateQp, Command::kDestroyQp},
+    {Command::kAllocDm, Command::kFreeDm},
+    {Command::kImportDm, Command::kFreeDm},
+    {Command::kCmOpenChannel, Command::kCmCloseChannel},
+};
+constexpr std::size_t kHandleAt = offsetof(control::HandleReply, handle);
+static_assert(offsetof(control::CreateCqReply, handle) == kHandleAt &&
+              offsetof(control::CreateSrqReply, handle) == kHandleAt &&
+              offsetof(control::CreateQpReply, handle) == kHandleAt &&
+              offsetof(control::ImportDmReply, handle) == kHandleAt);
+
+}  // namespace
 
 Descriptors::~Descriptors() {
   for (std::uint32_t i = 0; i < count_; ++i) {
@@ -79,8 +106,10 @@ int Client::connect() {
   return 0;
 }
 
+// The daemon learns it too, so that it doesn't keep what nobody will use.
 int Client::lost() {
   alive_.store(false, std::memory_order_relaxed);
+  shutdown(descriptor_, SHUT_RDWR);
   return ENODEV;
 }
 
@@ -143,8 +172,41 @@ int Client::receive_record(control::ReplyHeader& reply, std::size_t size,
   }
   std::memset(reinterpret_cast<char*>(&reply) + got, 0, size - got);
   reply.message[control::kMessageMax - 1] = '\0';
-  if (reply.error == 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  if (reply.error == 0 && (message.msg_flags & MSG_TRUNC) != 0) {
     return EPROTO;
+  }
+  return reply.error == 0 && (message.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : 0;
+}
+
+int Client::request_and_reply(Command command, control::RequestHeader& request, std::size_t length,
+                              std::span<const int> passed, control::ReplyHeader* reply,
+                              std::size_t reply_size, Descriptors* received) {
+  request.magic = control::kMagic;
+  request.version = abi::kVersion;
+  request.command = command;
+  request.sequence = sequence_;
+  request.length = static_cast<std::uint32_t>(length);
+  request.descriptor_count = static_cast<std::uint32_t>(passed.size());
+  int error = send_record(request, length, passed);
+  if (error != 0 || reply == nullptr) {
+    return error;
+  }
+  error = receive_record(*reply, reply_size, received);
+  return (error == 0 || error == EMFILE) && reply->sequence != sequence_ ? EPROTO : error;
+}
+
+// 0, or an errno value: then the connection is of no use any more.
+int Client::give_back(Command made, const control::ReplyHeader& made_reply) {
+  for (const Undoing& one : kUndoings) {
+    if (one.making == made) {
+      control::HandleRequest request{};
+      std::memcpy(&request.handle, reinterpret_cast<const std::byte*>(&made_reply) + kHandleAt,
+                  sizeof(request.handle));
+      ++sequence_;
+      control::ReplyHeader reply{};
+      return request_and_reply(one.undoing, request.header, sizeof(request), {}, &reply,
+                               sizeof(reply), nullptr);
+    }
   }
   return 0;
 }
@@ -153,6 +215,7 @@ int Client::exchange(const char* call_name, control::Command command,
                      control::RequestHeader& request, std::size_t request_length,
                      control::ReplyHeader& reply, std::size_t reply_size, Descriptors* received,
                      std::span<const int> passed, Part part) {
+  const NotCancelled whole;
   const bool answered = part == Part::kOnly || part == Part::kLast;
   if (part == Part::kOnly || part == Part::kFirst) {
     pthread_mutex_lock(&mutex_);
@@ -174,18 +237,11 @@ int Client::converse(const char* call_name, control::Command command,
     explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");
     return ENODEV;
   }
-  request.magic = control::kMagic;
-  request.version = abi::kVersion;
-  request.command = command;
-  request.sequence = sequence_;
-  request.length = static_cast<std::uint32_t>(request_length);
-  request.descriptor_count = static_cast<std::uint32_t>(passed.size());
-  int error = send_record(request, request_length, passed);
-  if (error == 0 && answered) {
-    error = receive_record(reply, reply_size, received);
-    if (error == 0 && reply.sequence != sequence_) {
-      error = EPROTO;
-    }
+  int error = request_and_reply(command, request, request_length, passed,
+                                answered ? &reply : nullptr, reply_size, received);
+  if (error == EMFILE && give_back(command, reply) == 0) {
+    explain(call_name, error, "the process may have no more open files (RLIMIT_NOFILE)");
+    return error;
   }
   if (error != 0) {
     explain(call_name, error, "the daemon closed the connection or sent nonsense");
@@ -202,6 +258,7 @@ bool Client::check() {
   if (!alive()) {
     return false;
   }
+  const NotCancelled whole;  // extended polls hold their queue's lock
   pollfd socket{.fd = descriptor_, .events = 0, .revents = 0};
   if (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
     lost();
@@ -211,7 +268,7 @@ bool Client::check() {
 
 void Client::abandon_after_fork() {
   abandoned_ = true;
-  lost();
+  alive_.store(false, std::memory_order_relaxed);  // not lost(): the parent goes on
   // Another thread of the parent may have held the mutex; nobody in the child will unlock it.
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   if (descriptor_ >= 0) {

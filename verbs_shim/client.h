@@ -49,7 +49,9 @@ class Client {
   static const char* socket_path();
 
   // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
-  // daemon's refusal, or ENODEV once the connection is gone. `call` names the verb in messages.
+  // daemon's refusal, ENODEV once the connection is gone, or EMFILE where the process had no room
+  // for the reply's descriptors; then the daemon has back what it made. `call` names the verb in
+  // messages.
   template <typename Request, typename Reply>
   int call(const char* call_name, control::Command command, Request& request, Reply& reply,
            Descriptors* received = nullptr, std::span<const int> passed = {}) {
@@ -80,6 +82,11 @@ class Client {
   int converse(const char* call_name, control::Command command, control::RequestHeader& request,
                std::size_t request_length, control::ReplyHeader& reply, std::size_t reply_size,
                Descriptors* received, std::span<const int> passed, bool answered);
+  // With `reply` null: sends only.
+  int request_and_reply(control::Command command, control::RequestHeader& request,
+                        std::size_t length, std::span<const int> passed,
+                        control::ReplyHeader* reply, std::size_t reply_size, Descriptors* received);
+  int give_back(control::Command made, const control::ReplyHeader& made_reply);
   int send_record(const control::RequestHeader& request, std::size_t length,
                   std::span<const int> passed) const;
   int receive_record(control::ReplyHeader& reply, std::size_t size, Descriptors* received) const;

@@ -1,6 +1,7 @@
 // Opening and closing a device: a session of its own with the daemon, and the memory by which
 // doorbells are rung.
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "verbs_shim/log.h"
@@ -112,9 +113,9 @@ void ring_doorbell(Qp& qp) {
   // Our ring was sequentially consistent, so one of the two sees the other.
   if (context.status[qp.worker]->asleep.load(std::memory_order_seq_cst) != 0) {
     const std::uint64_t one = 1;
-    // A full eventfd is one that the worker will be woken by anyway.
-    [[maybe_unused]] const ssize_t written =
-        write(context.wake_descriptors[qp.worker], &one, sizeof(one));
+    // A full eventfd is one that the worker will be woken by anyway. Not libc's write(), which may
+    // be the end of a thread that was cancelled, and the queue's lock is held.
+    syscall(SYS_write, context.wake_descriptors[qp.worker], &one, sizeof(one));
   }
 }
 

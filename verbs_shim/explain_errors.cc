@@ -4,11 +4,13 @@
 
 #include "control/errors_protocol.h"
 #include "verbs_shim/log.h"
+#include "verbs_shim/not_cancelled.h"
 #include "verbs_shim/objects.h"
 
 namespace uroce::shim {
 
 void explain_errors(Context& context) {
+  const NotCancelled whole;  // extended polls hold their queue's lock
   control::ErrorsRequest request{};
   request.after = context.errors_shown.load(std::memory_order_relaxed);
   control::OwnErrorsReply reply{};

@@ -117,9 +117,11 @@ void FakeDaemon::converse(int connection) {
   control::RequestHeader request;
   std::memcpy(&request, record.data(), sizeof(request));
   Answer reply = answer_to(request.command, record.data());
+  last_command_ = request.command;
+  std::memcpy(&last_handle_, record.data() + sizeof(request), sizeof(last_handle_));
   control::ReplyHeader header;
   std::memcpy(&header, reply.bytes.data(), sizeof(header));
-  header.sequence = request.sequence;
+  header.sequence = request.sequence + (out_of_order_ ? 1 : 0);
   header.length = static_cast<std::uint32_t>(reply.bytes.size());
   const auto refusal = refusals_.find(request.command);
   if (refusal != refusals_.end()) {
@@ -214,6 +216,7 @@ FakeDaemon::Answer FakeDaemon::create_cq(const std::byte* record) {
   std::memcpy(&request, record, sizeof(request));
   last_cookie_ = request.cookie;
   control::CreateCqReply reply{};
+  reply.handle = kCqHandle;
   reply.entries = kEntries;
   reply.entries_offset = kEntriesOffset;
   reply.memory_length = kQueueLength;

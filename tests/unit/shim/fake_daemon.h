@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -35,6 +36,7 @@ class FakeDaemon {
   static constexpr std::uint32_t kSgeMax = 2;
   static constexpr std::uint32_t kInlineMax = 32;
   static constexpr std::uint32_t kQpn = 0x1234;
+  static constexpr std::uint32_t kCqHandle = 77;
   static constexpr std::size_t kEntriesOffset = 4'096;
   static constexpr std::size_t kRecvOffset = 8'192;
   static constexpr std::size_t kQueueLength = 16'384;
@@ -49,6 +51,9 @@ class FakeDaemon {
   void die();
   // The next such commands fail with this errno.
   void refuse(control::Command command, int error) { refusals_[command] = error; }
+
+  // Answers get another request's number from now on.
+  void answer_out_of_order() { out_of_order_ = true; }
 
   // What programs share with it. REQUIRES: the object was made.
   abi::CqControl& cq() { return *reinterpret_cast<abi::CqControl*>(cq_.memory); }
@@ -66,6 +71,9 @@ class FakeDaemon {
   void announce(const control::AsyncEventRecord& record);
   void announce(const abi::CompletionEvent& event);
   std::uint64_t last_cookie() const { return last_cookie_; }
+  // The last request, if it was a HandleRequest. REQUIRES: it was answered.
+  control::Command last_command() const { return last_command_; }
+  std::uint32_t last_handle() const { return last_handle_; }
 
  private:
   struct Answer {
@@ -88,6 +96,9 @@ class FakeDaemon {
   UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;
   std::map<control::Command, int> refusals_;
   std::uint64_t last_cookie_ = 0;
+  std::atomic<bool> out_of_order_{false};
+  control::Command last_command_{};
+  std::uint32_t last_handle_ = 0;
   std::thread thread_;
 };
 
