@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "dataplane/abi/names.h"
+
 namespace uroce::control {
 namespace {
 
@@ -160,9 +162,8 @@ std::string names_of(std::uint32_t mask) {
 }  // namespace
 
 const char* name_of(QpState state) {
-  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
   const auto index = static_cast<std::size_t>(state);
-  return index < std::size(kNames) ? kNames[index] : "an unknown state";
+  return index < abi::kStateNames.size() ? abi::kStateNames[index].data() : "an unknown state";
 }
 
 const char* name_of(QpType type) {

@@ -4,55 +4,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "dataplane/abi/names.h"
 #include "mmu/access.h"
 
 namespace uroce::console {
 namespace {
-
-constexpr std::array<std::string_view, 22> kStatusNames = {
-    "SUCCESS",          "LOC_LEN_ERR",       "LOC_QP_OP_ERR",     "LOC_EEC_OP_ERR",
-    "LOC_PROT_ERR",     "WR_FLUSH_ERR",      "MW_BIND_ERR",       "BAD_RESP_ERR",
-    "LOC_ACCESS_ERR",   "REM_INV_REQ_ERR",   "REM_ACCESS_ERR",    "REM_OP_ERR",
-    "RETRY_EXC_ERR",    "RNR_RETRY_EXC_ERR", "LOC_RDD_VIOL_ERR",  "REM_INV_RD_REQ_ERR",
-    "REM_ABORT_ERR",    "INV_EECN_ERR",      "INV_EEC_STATE_ERR", "FATAL_ERR",
-    "RESP_TIMEOUT_ERR", "GENERAL_ERR"};
-
-constexpr std::array<std::pair<ibv_wc_opcode, std::string_view>, 10> kOpcodeNames = {{
-    {IBV_WC_SEND, "SEND"},
-    {IBV_WC_RDMA_WRITE, "RDMA_WRITE"},
-    {IBV_WC_RDMA_READ, "RDMA_READ"},
-    {IBV_WC_COMP_SWAP, "COMP_SWAP"},
-    {IBV_WC_FETCH_ADD, "FETCH_ADD"},
-    {IBV_WC_BIND_MW, "BIND_MW"},
-    {IBV_WC_LOCAL_INV, "LOCAL_INV"},
-    {IBV_WC_ATOMIC_WRITE, "ATOMIC_WRITE"},
-    {IBV_WC_RECV, "RECV"},
-    {IBV_WC_RECV_RDMA_WITH_IMM, "RECV_RDMA_WITH_IMM"},
-}};
-
-constexpr std::array<std::string_view, 20> kEventNames = {"CQ_ERR",
-                                                          "QP_FATAL",
-                                                          "QP_REQ_ERR",
-                                                          "QP_ACCESS_ERR",
-                                                          "COMM_EST",
-                                                          "SQ_DRAINED",
-                                                          "PATH_MIG",
-                                                          "PATH_MIG_ERR",
-                                                          "DEVICE_FATAL",
-                                                          "PORT_ACTIVE",
-                                                          "PORT_ERR",
-                                                          "LID_CHANGE",
-                                                          "PKEY_CHANGE",
-                                                          "SM_CHANGE",
-                                                          "SRQ_ERR",
-                                                          "SRQ_LIMIT_REACHED",
-                                                          "QP_LAST_WQE_REACHED",
-                                                          "CLIENT_REREGISTER",
-                                                          "GID_CHANGE",
-                                                          "WQ_FATAL"};
-
-constexpr std::array<std::string_view, 7> kStateNames = {"RESET", "INIT", "RTR", "RTS",
-                                                         "SQD",   "SQE",  "ERR"};
 
 constexpr std::array<std::pair<ibv_wr_opcode, std::string_view>, 8> kRequestNames = {{
     {IBV_WR_RDMA_WRITE, "WRITE"},
@@ -97,24 +53,20 @@ auto by_name(const Table& table, std::string_view name, const char* what)
 
 }  // namespace
 
-std::string name_of(ibv_wc_status status) { return at(kStatusNames, status); }
+std::string name_of(ibv_wc_status status) { return at(abi::kStatusNames, status); }
 
 std::string name_of(ibv_wc_opcode opcode) {
-  for (const auto& [value, name] : kOpcodeNames) {
-    if (value == opcode) {
-      return std::string(name);
-    }
-  }
-  return std::to_string(opcode);
+  const std::string_view name = abi::opcode_name(static_cast<abi::WcOpcode>(opcode));
+  return name.empty() ? std::to_string(opcode) : std::string(name);
 }
 
-std::string name_of(ibv_event_type event) { return at(kEventNames, event); }
+std::string name_of(ibv_event_type event) { return at(abi::kEventNames, event); }
 
-std::string name_of(ibv_qp_state state) { return at(kStateNames, state); }
+std::string name_of(ibv_qp_state state) { return at(abi::kStateNames, state); }
 
 Result<ibv_qp_state> parse_state(std::string_view name) {
-  for (std::size_t i = 0; i < kStateNames.size(); ++i) {
-    if (kStateNames[i] == name) {
+  for (std::size_t i = 0; i < abi::kStateNames.size(); ++i) {
+    if (abi::kStateNames[i] == name) {
       return static_cast<ibv_qp_state>(i);
     }
   }
