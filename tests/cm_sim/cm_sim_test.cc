@@ -1,25 +1,23 @@
-// Runs the simulation of connections over many seeds: cm_sim_test [--seeds N] [--first-seed S]
-// [--verbose]. Without --seeds, UROCE_CM_SIM_SEEDS says how many, or 300. Seeds that failed once
-// are always run first. A failure prints its seed: `cm_sim_test --first-seed S --seeds 1` repeats
-// it exactly.
+// The simulation of connections over many seeds (tests/sim/seeds.h). UROCE_CM_SIM_SEEDS says how
+// many.
 
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 #include "tests/cm_sim/world.h"
+#include "tests/sim/seeds.h"
 
 namespace uroce::sim {
 namespace {
-
-constexpr std::uint64_t kSeedsDefault = 300;
 
 // 107: a REP to a late copy of a REQ, by a peer that has restarted, wasn't answered. 4822
 // disconnects a connection that the manager is ending already.
 constexpr std::uint64_t kRegressions[] = {107, 4822};
 
-bool run_seed(std::uint64_t seed, CmOutcome* sum) {
+std::string run_seed(std::uint64_t seed, bool verbose, CmOutcome* sum) {
+  if (verbose) {
+    std::printf("seed %" PRIu64 "\n", seed);
+  }
   CmWorld world(seed);
   const CmOutcome outcome = world.run();
   sum->hosts.asked += outcome.hosts.asked;
@@ -39,26 +37,10 @@ bool run_seed(std::uint64_t seed, CmOutcome* sum) {
   sum->repeated += outcome.repeated;
   sum->stale += outcome.stale;
   sum->agreed += outcome.agreed;
-  if (!outcome.wrong.empty()) {
-    std::printf("seed %" PRIu64 " FAILED: %s\n", seed, outcome.wrong.c_str());
-  }
-  return outcome.wrong.empty();
+  return outcome.wrong;
 }
 
-int run(std::uint64_t first, std::uint64_t count, bool verbose) {
-  CmOutcome sum;
-  std::uint64_t failed = 0;
-  for (const std::uint64_t seed : kRegressions) {
-    failed += run_seed(seed, &sum) ? 0 : 1;
-  }
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    if (verbose) {
-      std::printf("seed %" PRIu64 "\n", seed);
-    }
-    failed += run_seed(seed, &sum) ? 0 : 1;
-  }
-  std::printf("%" PRIu64 " seeds from %" PRIu64 " and %zu regressions: %" PRIu64 " failed\n", count,
-              first, std::size(kRegressions), failed);
+void report(const CmOutcome& sum) {
   std::printf("  %" PRIu64 " requests: %" PRIu64 " ends established (%" PRIu64 " by data), %" PRIu64
               " rejected, %" PRIu64 " unreachable, %" PRIu64 " services found\n",
               sum.hosts.asked, sum.hosts.established, sum.hosts.by_data, sum.hosts.rejected,
@@ -71,29 +53,16 @@ int run(std::uint64_t first, std::uint64_t count, bool verbose) {
   std::printf("  %" PRIu64 " messages: %" PRIu64 " lost, %" PRIu64 " doubled, %" PRIu64
               " late; %" PRIu64 " sent again\n",
               sum.link.sent, sum.link.lost, sum.link.repeated, sum.link.late, sum.repeated);
-  return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace uroce::sim
 
 int main(int argc, char** argv) {
-  const char* wish = std::getenv("UROCE_CM_SIM_SEEDS");
-  std::uint64_t count =
-      wish != nullptr ? std::strtoull(wish, nullptr, 10) : uroce::sim::kSeedsDefault;
-  std::uint64_t first = 1;
-  bool verbose = false;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--seeds") == 0 && i + 1 < argc) {
-      count = std::strtoull(argv[++i], nullptr, 10);
-    } else if (std::strcmp(argv[i], "--first-seed") == 0 && i + 1 < argc) {
-      first = std::strtoull(argv[++i], nullptr, 10);
-    } else if (std::strcmp(argv[i], "--verbose") == 0) {
-      verbose = true;
-    } else {
-      std::fprintf(stderr, "usage: cm_sim_test [--seeds N] [--first-seed S] [--verbose]\n");
-      return 2;
-    }
-  }
-  return uroce::sim::run(first, count, verbose);
+  using namespace uroce::sim;
+  CmOutcome sum;
+  return run_seeds(
+      {argv, static_cast<std::size_t>(argc)}, "UROCE_CM_SIM_SEEDS", kRegressions,
+      [&](std::uint64_t seed, bool verbose) { return run_seed(seed, verbose, &sum); },
+      [&] { report(sum); });
 }

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 
 #include "dataplane/port/link_port.h"
 #include "tests/sim/lossy_flow.h"
+#include "tests/sim/seeds.h"
 
 namespace uroce::sim {
 namespace {
@@ -127,8 +127,7 @@ class LossyWorld {
 };
 
 TEST(LossySim, WhatComesIsRight) {
-  const char* wish = std::getenv("UROCE_SIM_SEEDS");
-  const std::uint64_t count = wish != nullptr ? std::strtoull(wish, nullptr, 10) : kSeedsDefault;
+  const std::uint64_t count = seeds_wished("UROCE_SIM_SEEDS", kSeedsDefault);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     EXPECT_EQ(LossyWorld(seed).run(), "") << "seed " << seed;
   }
