@@ -60,6 +60,11 @@ enum WcFlags : std::uint16_t {
   kWcWithInv = 1U << 3U,
 };
 
+// What `sl` says of a datagram's network header. RoCE has no service levels, and ConnectX tells
+// this in their place (bit 3: UDP, the rest: the kind of header); UCX relies on it.
+inline constexpr std::uint8_t kSlRoceIpv6 = 0x9;
+inline constexpr std::uint8_t kSlRoceIpv4 = 0xA;
+
 struct Cqe {
   std::uint64_t wr_id;
   std::uint64_t timestamp_ns;  // when the daemon wrote it: CLOCK_MONOTONIC

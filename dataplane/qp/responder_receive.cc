@@ -57,6 +57,7 @@ void Responder::complete_receive(const Packet& packet, const OpcodeInfo& info, T
   if (info.transport == Transport::kUd) {
     cqe.src_qp = packet.deth().source_qpn;
     cqe.wc_flags |= abi::kWcGrh;
+    cqe.sl = packet.ip_version == 4 ? abi::kSlRoceIpv4 : abi::kSlRoceIpv6;
   }
   if (info.has(Extension::kIeth)) {
     cqe.immediate = packet.invalidate_rkey();

@@ -54,7 +54,8 @@ class Member : public Queues {
   }
   std::uint32_t received() {
     std::uint32_t count = 0;
-    while (poll_recv()) {
+    while (const auto cqe = poll_recv()) {
+      EXPECT_EQ(cqe->sl, abi::kSlRoceIpv4) << "UCX looks there for the kind of header";
       ++count;
     }
     return count;
