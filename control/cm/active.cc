@@ -63,6 +63,7 @@ Req request_of(const Connection& connection, const ConnectParameters& wanted) {
   req.primary.ack_timeout = wanted.ack_timeout;
   req.alternate.local_lid = req.alternate.remote_lid = 0;
   req.alternate.hop_limit = 0;
+  req.ece = wanted.ece;
   req.private_data = wanted.private_data;
   return req;
 }
@@ -95,6 +96,7 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
                           .ack_timeout = wanted.ack_timeout,
                           .retry_count = wanted.retry_count,
                           .rnr_retry_count = 0,
+                          .rnr_retry_count_peer = wanted.rnr_retry_count,
                           .reads_served_max = wanted.responder_resources,
                           .reads_asked_max = wanted.initiator_depth};
   connection.repetition = {.interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),

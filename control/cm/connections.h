@@ -27,6 +27,8 @@ struct Agreement {
   std::uint8_t ack_timeout = 0;
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry_count = 0;  // that we use: the peer names it
+  // That the peer uses: we name it. Until the passive side's program did, what the peer asks of us.
+  std::uint8_t rnr_retry_count_peer = 0;
   std::uint8_t reads_served_max = 0;
   std::uint8_t reads_asked_max = 0;
 };

@@ -48,7 +48,8 @@ void write_path(ByteWriter& writer, const ReqPath& path) {
 
 Attribute write(ByteWriter& writer, const Req& req) {
   writer.u32(req.local_id);
-  writer.u32(0);
+  writer.u8(0);
+  writer.u24(req.ece.vendor_id);
   writer.u64(req.service_id);
   writer.u64(req.ca_guid);
   writer.u32(0);
@@ -98,10 +99,11 @@ Attribute write(ByteWriter& writer, const Rep& rep) {
   writer.u32(rep.remote_id);
   writer.u32(rep.qkey);
   writer.u24(rep.qpn);
-  writer.u8(0);
-  writer.u32(0);  // end-to-end context
+  writer.u8(bits(rep.ece.vendor_id, 0, 24) >> 16U);
+  writer.u24(0);  // end-to-end context
+  writer.u8(bits(rep.ece.vendor_id >> 8U, 0, 8));
   writer.u24(rep.starting_psn);
-  writer.u8(0);
+  writer.u8(bits(rep.ece.vendor_id, 0, 8));
   writer.u8(rep.responder_resources);
   writer.u8(rep.initiator_depth);
   writer.u8(bits(rep.target_ack_delay, 3, 5) | bits(rep.failover_accepted, 1, 2) |
@@ -174,6 +176,15 @@ Attribute write(ByteWriter& writer, const SidrRep& reply) {
   return Attribute::kSidrRep;
 }
 
+// What stands in the MAD's header beside the message.
+std::uint32_t attribute_modifier(const Message& message) {
+  if (const Req* req = std::get_if<Req>(&message); req != nullptr) {
+    return req->ece.options;
+  }
+  const Rep* rep = std::get_if<Rep>(&message);
+  return rep != nullptr ? rep->ece.options : 0;
+}
+
 }  // namespace
 
 Mad build_mad(std::uint64_t transaction, const Message& message) {
@@ -189,7 +200,7 @@ Mad build_mad(std::uint64_t transaction, const Message& message) {
   header.u64(transaction);
   header.u16(number(attribute));
   header.u16(0);
-  header.u32(0);
+  header.u32(attribute_modifier(message));
   UROCE_CHECK(header.size() == kMadHeaderBytes && header.size() + body.size() <= kMadBytes);
   Mad mad{};
   const auto header_bytes = header.from(0);

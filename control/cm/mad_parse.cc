@@ -43,7 +43,8 @@ ReqPath read_path(ByteReader& reader) {
 Req read_req(ByteReader& reader) {
   Req req;
   req.local_id = reader.u32();
-  reader.skip(4);
+  reader.skip(1);
+  req.ece.vendor_id = reader.u24();
   req.service_id = reader.u64();
   req.ca_guid = reader.u64();
   reader.skip(4);
@@ -105,10 +106,11 @@ Rep read_rep(ByteReader& reader) {
   rep.remote_id = reader.u32();
   rep.qkey = reader.u32();
   rep.qpn = reader.u24();
-  reader.skip(1);
-  reader.skip(4);  // end-to-end context
+  rep.ece.vendor_id = std::uint32_t{reader.u8()} << 16U;
+  reader.skip(3);  // end-to-end context
+  rep.ece.vendor_id |= std::uint32_t{reader.u8()} << 8U;
   rep.starting_psn = reader.u24();
-  reader.skip(1);
+  rep.ece.vendor_id |= reader.u8();
   rep.responder_resources = reader.u8();
   rep.initiator_depth = reader.u8();
   const std::uint8_t delay = reader.u8();
@@ -246,7 +248,8 @@ std::optional<Envelope> parse_mad(std::span<const std::byte> bytes, MadFault* fa
   Envelope envelope;
   envelope.transaction = reader.u64();
   const std::uint16_t attribute = reader.u16();
-  reader.skip(6);  // reserved, attribute modifier
+  reader.skip(2);
+  const std::uint32_t modifier = reader.u32();
   auto message = read_message(attribute, reader);
   if (!message) {
     *fault = MadFault::kAttribute;
@@ -255,6 +258,11 @@ std::optional<Envelope> parse_mad(std::span<const std::byte> bytes, MadFault* fa
   if (!has_numbers(*message)) {
     *fault = MadFault::kField;
     return std::nullopt;
+  }
+  if (Req* req = std::get_if<Req>(&*message); req != nullptr) {
+    req->ece.options = modifier;
+  } else if (Rep* rep = std::get_if<Rep>(&*message); rep != nullptr) {
+    rep->ece.options = modifier;
   }
   envelope.message = std::move(*message);
   *fault = MadFault::kNone;

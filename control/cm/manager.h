@@ -48,6 +48,7 @@ struct ConnectParameters {
   std::uint8_t ack_timeout = kPacketLifetimeDefault + 1;
   std::uint8_t response_timeout = kResponseTimeoutDefault;  // ours and the peer's
   std::uint8_t retries = kCmRetriesDefault;
+  Ece ece = {};
   PrivateData private_data = {};  // at most kReqPrivateMax, IP header included
 };
 
@@ -59,6 +60,7 @@ struct AcceptParameters {
   bool flow_control = true, srq = false;
   std::uint8_t rnr_retry_count = 7;
   std::uint8_t target_ack_delay = 15;
+  Ece ece = {};
   PrivateData private_data = {};  // at most kRepPrivateMax
 };
 

@@ -33,6 +33,15 @@ inline constexpr std::size_t kRejInfoMax = 72;
 
 enum class Transport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kXrc = 3 };
 
+// Enhanced connection establishment: what vendors' programs tell each other about their cards.
+// Carried for them, as Linux does: 24 bits in places that the specification had reserved, and the
+// MAD's attribute modifier.
+struct Ece {
+  std::uint32_t vendor_id = 0;  // 24 bits
+  std::uint32_t options = 0;
+  auto operator<=>(const Ece&) const = default;
+};
+
 // A path as a REQ names it. LIDs are 0xFFFF on RoCE, as Linux has them.
 struct ReqPath {
   std::uint16_t local_lid = 0xFFFF, remote_lid = 0xFFFF;
@@ -62,6 +71,7 @@ struct Req {
   bool srq = false;
   std::uint8_t extended_transport = 0;   // 1 with transport 3: XRC
   ReqPath primary = {}, alternate = {};  // alternate: all zeroes if there is none
+  Ece ece = {};
   PrivateData private_data = {};
 };
 
@@ -92,6 +102,7 @@ struct Rep {
   std::uint8_t rnr_retry_count = 0;
   bool srq = false;
   std::uint64_t ca_guid = 0;
+  Ece ece = {};
   PrivateData private_data = {};
 };
 

@@ -122,6 +122,7 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
                           .ack_timeout = req.primary.ack_timeout,
                           .retry_count = req.retry_count,
                           .rnr_retry_count = req.rnr_retry_count,
+                          .rnr_retry_count_peer = req.rnr_retry_count,
                           .reads_served_max = req.initiator_depth,
                           .reads_asked_max = req.responder_resources};
   connection.repetition = {
@@ -204,6 +205,7 @@ Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now)
   Agreement& agreement = connection.agreement;
   agreement.reads_served_max = std::min(agreement.reads_served_max, given.responder_resources);
   agreement.reads_asked_max = std::min(agreement.reads_asked_max, given.initiator_depth);
+  agreement.rnr_retry_count_peer = given.rnr_retry_count;
   const Rep rep{.local_id = connection.id,
                 .remote_id = connection.remote_id,
                 .qkey = given.qkey,
@@ -217,6 +219,7 @@ Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now)
                 .rnr_retry_count = given.rnr_retry_count,
                 .srq = given.srq,
                 .ca_guid = given.ca_guid,
+                .ece = given.ece,
                 .private_data = given.private_data};
   send_until_answered(connection, State::kRepSent, rep, now);
   return ok();

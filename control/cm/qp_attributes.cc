@@ -27,6 +27,7 @@ Result<QpAttributes> Manager::qp_attributes(ConnectionId id, QpState state) cons
   attributes.destination_qpn = connection->remote_qpn;
   attributes.receive_psn = connection->receive_psn;
   attributes.reads_served_max = agreement.reads_served_max;
+  attributes.rnr_retry_count_peer = agreement.rnr_retry_count_peer;
   if (state == QpState::kRtr) {
     return attributes;
   }

@@ -20,7 +20,8 @@ struct QpAttributes {
   std::uint8_t path_mtu = 0;  // code
   std::uint32_t destination_qpn = 0;
   std::uint32_t receive_psn = 0;
-  std::uint8_t reads_served_max = 0;  // max_dest_rd_atomic
+  std::uint8_t reads_served_max = 0;      // max_dest_rd_atomic
+  std::uint8_t rnr_retry_count_peer = 0;  // how often the peer asks us again when we aren't ready
   // RTS
   std::uint32_t send_psn = 0;
   std::uint8_t timeout = 0;  // code

@@ -2,8 +2,8 @@
 
 #include <rdma/rdma_user_cm.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "control/card.h"
 #include "control/cm_user/commands.h"
@@ -40,7 +40,34 @@ Status take_port(Service& service, Id& id) {
   return ok();
 }
 
-Status bind(Service& service, Id& id, const Endpoint& endpoint) {
+// No device has the address of "this host" (localhost, or any address as a destination): the first
+// device's first address of the kind stands for it. ENETUNREACH
+Result<Endpoint> on_this_host(Service& service, const Endpoint& endpoint) {
+  std::optional<Gid> found;
+  for (const Device& device : service.card().devices()) {
+    for (const LinkAddress& own : device.gids().addresses()) {
+      // Link-local ones, which every port has, only if there is no other.
+      const bool better = !found || (is_link_local(*found) && !is_link_local(own.gid));
+      if (own.gid.is_ipv4() == (endpoint.family == Family::kIpv4) && better) {
+        found = own.gid;
+      }
+    }
+  }
+  if (!found) {
+    return Error{ENETUNREACH, "no device has an address of this kind"};
+  }
+  return endpoint_of(*found, endpoint.port);
+}
+
+Status bind(Service& service, Id& id, const Endpoint& wanted) {
+  Endpoint endpoint = wanted;
+  if (wanted.is_loopback()) {
+    const auto own = on_this_host(service, wanted);
+    if (!own) {
+      return own.error();
+    }
+    endpoint = *own;
+  }
   if (id.state != IdState::kIdle) {
     return wrong_state(id, "rdma_bind_addr");
   }
@@ -111,16 +138,12 @@ Status resolve(User& user, const Call& call, const Resolving& wish) {
     return Error{ENOMEM, "rdma_resolve_addr: the id's last ADDR_ERROR hasn't been fetched yet"};
   }
   Endpoint destination = wish.destination;
-  if (destination.is_any()) {
-    // "This host", as in Linux: the first device's first address.
-    const auto& entries = service.card().devices().front().gids().entries();
-    const auto own = std::find_if(entries.begin(), entries.end(), [&](const IpPrefix& entry) {
-      return entry.address.is_ipv4() == (destination.family == Family::kIpv4);
-    });
-    if (own == entries.end()) {
-      return Error{ENETUNREACH, "no device has an address of this kind"};
+  if (destination.is_any() || destination.is_loopback()) {
+    const auto own = on_this_host(service, destination);
+    if (!own) {
+      return own.error();
     }
-    destination.address = own->address;
+    destination = *own;
   }
   if (id.device == nullptr) {
     if (Status status = take_source(service, id, destination.address); !status) {

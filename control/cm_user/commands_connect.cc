@@ -66,9 +66,15 @@ Result<cm::ConnectionId> ask_for_service(User& user, const Id& id,
   return user.service().manager().resolve_service(wish, user.service().now());
 }
 
+cm::Ece ece_of(const rdma_ucm_ece& ece) {
+  return {.vendor_id = ece.vendor_id, .options = ece.attr_mod};
+}
+
 Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
-                                            const rdma_ucm_conn_param& parameters) {
+                                            const rdma_ucm_connect& body) {
+  const rdma_ucm_conn_param& parameters = body.conn_param;
   cm::ConnectParameters wish;
+  wish.ece = ece_of(body.ece);
   wish.route = route_of(id);
   wish.cookie = id.serial;
   wish.service_id = cm::service_id(id.space, id.destination.port);
@@ -108,8 +114,10 @@ Status answer_service(User& user, Id& id, const rdma_ucm_conn_param& parameters)
   return user.service().manager().answer_service(*id.connection, answer, user.service().now());
 }
 
-Status answer_request(User& user, Id& id, const rdma_ucm_conn_param& parameters) {
+Status answer_request(User& user, Id& id, const rdma_ucm_accept& body) {
+  const rdma_ucm_conn_param& parameters = body.conn_param;
   cm::AcceptParameters answer;
+  answer.ece = ece_of(body.ece);
   answer.cookie = id.serial;
   answer.ca_guid = be64toh(id.device->record().node_guid);
   answer.qpn = parameters.qp_num;
@@ -159,7 +167,7 @@ Status connect(User& user, Call& call) {
   }
   id.qpn = body.conn_param.qp_num;
   const auto connection = id.is_datagram() ? ask_for_service(user, id, body.conn_param)
-                                           : ask_for_connection(user, id, body.conn_param);
+                                           : ask_for_connection(user, id, body);
   if (!connection) {
     return connection.error();
   }
@@ -216,8 +224,8 @@ Status accept(User& user, Call& call) {
   if (id.state != IdState::kRequested) {
     return wrong_state(id, "rdma_accept");
   }
-  Status status = id.is_datagram() ? answer_service(user, id, body.conn_param)
-                                   : answer_request(user, id, body.conn_param);
+  Status status =
+      id.is_datagram() ? answer_service(user, id, body.conn_param) : answer_request(user, id, body);
   if (status) {
     id.uid = body.uid;
     id.state = id.is_datagram() ? IdState::kConnected : IdState::kAccepted;

@@ -120,7 +120,8 @@ void fill(const Id& id, const cm::QpAttributes& from, cm::QpState state, ib_uver
       to->dest_qp_num = from.destination_qpn;
       to->rq_psn = from.receive_psn;
       to->max_dest_rd_atomic = from.reads_served_max;
-      to->min_rnr_timer = kMinRnrTimer;
+      to->min_rnr_timer =
+          from.rnr_retry_count_peer == kRnrRetriesEndless ? kMinRnrTimer : kMinRnrTimerCounted;
       return;
     case cm::QpState::kRts:
       to->qp_attr_mask = kVerbsState | kVerbsSqPsn | kVerbsTimeout | kVerbsRetryCnt |

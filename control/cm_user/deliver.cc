@@ -23,6 +23,10 @@ rdma_ucm_event_resp record_of(const Id& id, EventNumber event, int status) {
   return record;
 }
 
+rdma_ucm_ece record_of(const cm::Ece& ece) {
+  return {.vendor_id = ece.vendor_id, .attr_mod = ece.options};
+}
+
 // To the limit of the message: its true length isn't on the wire.
 template <typename Parameters>
 void copy_private(std::span<const std::byte> data, Parameters* to) {
@@ -79,6 +83,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
     to.flow_control = request.flow_control ? 1 : 0;
     to.retry_count = request.retry_count;
     to.rnr_retry_count = request.rnr_retry_count;
+    record.ece = record_of(request.ece);
   } else {
     copy_private(data, &record.param.ud);
   }
@@ -99,6 +104,7 @@ void deliver_reply(Id& id, const cm::Event& event) {
   to.initiator_depth = event.reply->responder_resources;
   to.flow_control = event.reply->flow_control ? 1 : 0;
   to.rnr_retry_count = event.reply->rnr_retry_count;
+  record.ece = record_of(event.reply->ece);
   push(id, record);
 }
 

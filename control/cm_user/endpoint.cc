@@ -45,6 +45,12 @@ bool Endpoint::is_any() const {
   return false;
 }
 
+bool Endpoint::is_loopback() const {
+  constexpr Gid kIpv6Loopback{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  return (family == Family::kIpv4 && address.bytes[kIpv4Offset] == 127) ||
+         (family == Family::kIpv6 && address == kIpv6Loopback);
+}
+
 std::string to_string(const Endpoint& endpoint) {
   const std::string address = to_string(endpoint.address);
   const std::string port = std::to_string(endpoint.port);

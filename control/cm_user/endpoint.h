@@ -23,6 +23,8 @@ struct Endpoint {
   [[nodiscard]] bool is_set() const { return family != Family::kNone; }
   // 0.0.0.0 or ::, which stand for every address.
   [[nodiscard]] bool is_any() const;
+  // 127.0.0.0/8 or ::1: this host.
+  [[nodiscard]] bool is_loopback() const;
   bool operator==(const Endpoint&) const = default;
 };
 

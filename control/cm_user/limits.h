@@ -23,7 +23,13 @@ inline constexpr std::uint32_t kRequestsMax = 4'096;
 // after 67 ms. Linux says 268 ms, which suits networks with many switches.
 inline constexpr std::uint8_t kPacketLifetime = 13;
 inline constexpr std::uint8_t kAckTimeoutMax = 31;
-inline constexpr std::uint8_t kMinRnrTimer = 12;  // 0.64 ms until a peer asks a busy receiver again
+
+// Until a peer asks a busy receiver again: 0.64 ms if it asks for ever, 82 ms if it counts: else
+// the receiving program would be called dead while it waits for a processor. (Linux: 655 ms for
+// all.)
+inline constexpr std::uint8_t kRnrRetriesEndless = 7;
+inline constexpr std::uint8_t kMinRnrTimer = 12;
+inline constexpr std::uint8_t kMinRnrTimerCounted = 26;
 
 inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;  // RDMA_UDP_QKEY of librdmacm
 

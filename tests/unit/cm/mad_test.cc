@@ -73,6 +73,7 @@ class MadTest : public ::testing::Test {
     value.extended_transport = small(3);
     value.primary = path();
     value.alternate = path();
+    value.ece = {.vendor_id = number(24), .options = number(32)};
     value.private_data = data(kReqPrivateMax);
     return value;
   }
@@ -90,6 +91,7 @@ class MadTest : public ::testing::Test {
             .rnr_retry_count = small(3),
             .srq = number(1) != 0,
             .ca_guid = random(),
+            .ece = {.vendor_id = number(24), .options = number(32)},
             .private_data = data(kRepPrivateMax)};
   }
   Rej rej() {
@@ -144,7 +146,10 @@ TEST_F(MadTest, FieldsKeepTheirValues) {
   EXPECT_EQ(got.starting_psn, sent.starting_psn);
   EXPECT_EQ(got.primary.flow_label, sent.primary.flow_label);
   EXPECT_EQ(got.primary.remote_gid, sent.primary.remote_gid);
+  EXPECT_EQ(got.ece, sent.ece);
   EXPECT_EQ(got.private_data, sent.private_data);
+  const Rep reply = rep();
+  EXPECT_EQ(std::get<Rep>(parse_mad(build_mad(1, reply), &fault)->message).ece, reply.ece);
 }
 
 TEST_F(MadTest, WhatIsntAMessageSaysWhy) {

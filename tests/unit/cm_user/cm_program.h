@@ -117,15 +117,17 @@ class CmProgram {
     return command(channel, RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{id, 0});
   }
   CmAnswer connect(const ProgramChannel& channel, std::uint32_t id, std::uint32_t qpn,
-                   const char* data = "") {
+                   const char* data = "", rdma_ucm_ece ece = {}) {
     rdma_ucm_connect body{};
+    body.ece = ece;
     body.id = id;
     fill(&body.conn_param, qpn, data);
     return command(channel, RDMA_USER_CM_CMD_CONNECT, body);
   }
   CmAnswer accept(const ProgramChannel& channel, std::uint32_t id, std::uint64_t uid,
-                  std::uint32_t qpn, const char* data = "") {
+                  std::uint32_t qpn, const char* data = "", rdma_ucm_ece ece = {}) {
     rdma_ucm_accept body{};
+    body.ece = ece;
     body.id = id;
     body.uid = uid;
     fill(&body.conn_param, qpn, data);

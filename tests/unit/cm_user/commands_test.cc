@@ -70,6 +70,22 @@ TEST_F(Connecting, BothSidesLearnOfEachOther) {
   EXPECT_FALSE(channel.readable());
 }
 
+TEST_F(Connecting, EceOptionsReachTheOtherSide) {
+  ASSERT_EQ(program.connect(channel, active, 100, "", {.vendor_id = 0x2C9, .attr_mod = 7}).error,
+            0);
+  const auto request = program.expect_event(channel, kConnectRequest);
+  EXPECT_EQ(request.ece.vendor_id, 0x2C9U);
+  EXPECT_EQ(request.ece.attr_mod, 7U);
+  ASSERT_EQ(
+      program
+          .accept(channel, request.id, kPassiveUid, 200, "", {.vendor_id = 0x123456, .attr_mod = 5})
+          .error,
+      0);
+  const auto response = program.expect_event(channel, kConnectResponse);
+  EXPECT_EQ(response.ece.vendor_id, 0x123456U);
+  EXPECT_EQ(response.ece.attr_mod, 5U);
+}
+
 TEST_F(Connecting, QueuePairsGetTheAttributesOfTheirState) {
   rdma_ucm_init_qp_attr body{};
   body.id = active;
@@ -87,6 +103,7 @@ TEST_F(Connecting, QueuePairsGetTheAttributesOfTheirState) {
   EXPECT_EQ(attributes.dest_qp_num, 200U);
   EXPECT_EQ(attributes.path_mtu, 5U);
   EXPECT_EQ(attributes.max_dest_rd_atomic, 4);
+  EXPECT_EQ(attributes.min_rnr_timer, kMinRnrTimer);
   EXPECT_EQ(attributes.ah_attr.is_global, 1);
   EXPECT_EQ(attributes.ah_attr.grh.sgid_index, 1);
   body.qp_state = IBV_QPS_RTS;
@@ -94,6 +111,29 @@ TEST_F(Connecting, QueuePairsGetTheAttributesOfTheirState) {
       program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, body).as<ib_uverbs_qp_attr>();
   EXPECT_EQ(attributes.timeout, kPacketLifetime + 1);
   EXPECT_EQ(attributes.retry_cnt, 7);
+}
+
+// Who gives up after some tries must not do so because a program waits for a processor.
+TEST_F(Connecting, APeerThatCountsIsAskedForMorePatience) {
+  rdma_ucm_connect body{};
+  body.id = active;
+  body.conn_param.qp_num = 100;
+  body.conn_param.rnr_retry_count = 5;
+  body.conn_param.valid = 1;
+  ASSERT_EQ(program.command(channel, RDMA_USER_CM_CMD_CONNECT, body).error, 0);
+  const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
+  const auto timer_of = [this](std::uint32_t id) {
+    rdma_ucm_init_qp_attr wish{};
+    wish.id = id;
+    wish.qp_state = IBV_QPS_RTR;
+    return program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, wish)
+        .as<ib_uverbs_qp_attr>()
+        .min_rnr_timer;
+  };
+  EXPECT_EQ(timer_of(passive), kMinRnrTimerCounted);
+  ASSERT_EQ(program.accept(channel, passive, kPassiveUid, 200).error, 0);
+  program.expect_event(channel, kConnectResponse);
+  EXPECT_EQ(timer_of(active), kMinRnrTimerCounted);
 }
 
 TEST_F(Connecting, OneDisconnectsAndBothAreTold) {
@@ -266,21 +306,6 @@ TEST(Commands, BindingSaysWhatIsWrong) {
   other.id = second;
   other.addr.ss_family = 27;  // AF_IB: librdmacm asks, and then uses IP addresses
   EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_BIND, other).error, EAFNOSUPPORT);
-}
-
-TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
-  Rig rig(std::make_unique<SilentPort>(), 1);
-  CmProgram program(rig.card);
-  const ProgramChannel channel = program.open_channel();
-  const std::uint32_t id = program.create_id(channel, 1);
-  ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 1000).error, 0);
-  EXPECT_FALSE(channel.readable());
-  rig.now += 1000 * kNanosecondsPerMillisecond;
-  EXPECT_LE(rig.card.connections.next_deadline(), rig.now);
-  rig.card.connections.on_time();
-  EXPECT_EQ(static_cast<int>(program.expect_event(channel, kAddrError).status), -ETIMEDOUT);
-  const std::uint32_t second = program.create_id(channel, 2);
-  EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
 }
 
 TEST(Commands, AMulticastGroupIsJoinedAndLeft) {

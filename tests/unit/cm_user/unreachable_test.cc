@@ -1,0 +1,82 @@
+// Addresses that nobody has or nobody answers for, and the one that everybody has.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "tests/unit/cm_user/cm_program.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+using enum EventNumber;
+
+constexpr std::uint16_t kPort = 7471;
+
+TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 1000).error, 0);
+  EXPECT_FALSE(channel.readable());
+  rig.now += 1000 * kNanosecondsPerMillisecond;
+  EXPECT_LE(rig.card.connections.next_deadline(), rig.now);
+  rig.card.connections.on_time();
+  EXPECT_EQ(static_cast<int>(program.expect_event(channel, kAddrError).status), -ETIMEDOUT);
+  const std::uint32_t second = program.create_id(channel, 2);
+  EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
+}
+
+// A peer that is there, but whose connection manager never says a word: Linux gives up after 16
+// requests, 4.3 s and the way apart.
+TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::uint32_t id = program.create_id(channel, 1);
+  const Time start = rig.now;
+  Device& device = rig.card.devices().front();
+  device.on_frame(
+      build_arp_request({{2, 0, 0, 0, 0, 2}}, *parse_ip("10.0.0.2"), *parse_ip("10.0.0.1")), start);
+  ASSERT_EQ(program.resolve(channel, id, "10.0.0.2", kPort).error, 0);
+  program.expect_event(channel, kAddrResolved);
+  ASSERT_EQ(program.resolve_route(channel, id).error, 0);
+  program.expect_event(channel, kRouteResolved);
+  ASSERT_EQ(program.connect(channel, id, 100).error, 0);
+  while (!channel.readable()) {
+    ASSERT_NE(rig.card.connections.next_deadline(), kNever);
+    rig.now = rig.card.connections.next_deadline();
+    rig.card.connections.on_time();
+  }
+  EXPECT_EQ(static_cast<int>(program.expect_event(channel, kUnreachable).status), -ETIMEDOUT);
+  const Duration waited = rig.now - start;
+  EXPECT_GE(waited, 68 * kNanosecondsPerSecond);
+  EXPECT_LE(waited, 74 * kNanosecondsPerSecond);
+}
+
+// Localhost is nobody's address on the card, but libfabric binds to it.
+TEST(Commands, LocalhostIsTheFirstAddressOfItsKind) {
+  Rig rig;
+  CmProgram program(rig.card);
+  const ProgramChannel channel = program.open_channel();
+  const std::pair<const char*, const char*> kNames[] = {{"127.0.0.1", "10.0.0.1"},
+                                                        {"::1", "fd00::1"}};
+  for (const auto& [name, address] : kNames) {
+    const std::uint32_t listening = program.create_id(channel, 1);
+    ASSERT_EQ(program.bind(channel, listening, name, kPort).error, 0);
+    const auto bound = program.query_route(channel, listening);
+    EXPECT_EQ(*parse_sockaddr(std::as_bytes(std::span(&bound.src_addr, 1))),
+              endpoint_of(*parse_ip(address), kPort));
+    const std::uint32_t active = program.create_id(channel, 2);
+    ASSERT_EQ(program.resolve(channel, active, name, kPort).error, 0);
+    program.expect_event(channel, kAddrResolved);
+    const auto resolved = program.query_route(channel, active);
+    EXPECT_EQ(*parse_sockaddr(std::as_bytes(std::span(&resolved.dst_addr, 1))),
+              endpoint_of(*parse_ip(address), kPort));
+  }
+}
+
+}  // namespace
+}  // namespace uroce::control::cm_user
