@@ -10,6 +10,8 @@
 namespace uroce::sim {
 namespace {
 
+constexpr std::uint64_t kSeedsDefault = 5'000;
+
 // 107: a REP to a late copy of a REQ, by a peer that has restarted, wasn't answered. 4822
 // disconnects a connection that the manager is ending already.
 constexpr std::uint64_t kRegressions[] = {107, 4822};
@@ -62,7 +64,7 @@ int main(int argc, char** argv) {
   using namespace uroce::sim;
   CmOutcome sum;
   return run_seeds(
-      {argv, static_cast<std::size_t>(argc)}, "UROCE_CM_SIM_SEEDS", kRegressions,
+      {argv, static_cast<std::size_t>(argc)}, {"UROCE_CM_SIM_SEEDS", kSeedsDefault, kRegressions},
       [&](std::uint64_t seed, bool verbose) { return run_seed(seed, verbose, &sum); },
       [&] { report(sum); });
 }

@@ -127,7 +127,7 @@ class LossyWorld {
 };
 
 TEST(LossySim, WhatComesIsRight) {
-  const std::uint64_t count = seeds_wished("UROCE_SIM_SEEDS", kSeedsDefault);
+  const std::uint64_t count = Seeds{"UROCE_SIM_SEEDS", kSeedsDefault, {}}.wished();
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     EXPECT_EQ(LossyWorld(seed).run(), "") << "seed " << seed;
   }

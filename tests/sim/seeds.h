@@ -1,7 +1,7 @@
 #pragma once
 
 // Runs a simulation over many seeds: PROGRAM [--seeds N] [--first-seed S] [--verbose]. Without
-// --seeds, a variable of the environment says how many, or 300. Seeds that failed once are always
+// --seeds, a variable of the environment says how many. Seeds that failed once are always
 // run first. A failure prints its seed: `PROGRAM --first-seed S --seeds 1` repeats it exactly.
 
 #include <cinttypes>
@@ -14,17 +14,22 @@
 
 namespace uroce::sim {
 
-inline std::uint64_t seeds_wished(const char* variable, std::uint64_t otherwise = 300) {
-  const char* wish = std::getenv(variable);
-  return wish != nullptr ? std::strtoull(wish, nullptr, 10) : otherwise;
-}
+struct Seeds {
+  const char* variable;     // of the environment
+  std::uint64_t otherwise;  // how many where it isn't set
+  std::span<const std::uint64_t> regressions;
+
+  [[nodiscard]] std::uint64_t wished() const {
+    const char* wish = std::getenv(variable);
+    return wish != nullptr ? std::strtoull(wish, nullptr, 10) : otherwise;
+  }
+};
 
 // `run_seed`: std::string(std::uint64_t seed, bool verbose), what went wrong. `report`: void(),
 // prints what the seeds amounted to. Returns the program's exit code.
 template <typename RunSeed, typename Report>
-int run_seeds(std::span<char*> arguments, const char* variable,
-              std::span<const std::uint64_t> regressions, RunSeed run_seed, Report report) {
-  std::uint64_t count = seeds_wished(variable);
+int run_seeds(std::span<char*> arguments, const Seeds& seeds, RunSeed run_seed, Report report) {
+  std::uint64_t count = seeds.wished();
   std::uint64_t first = 1;
   bool verbose = false;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
@@ -48,14 +53,14 @@ int run_seeds(std::span<char*> arguments, const char* variable,
       ++failed;
     }
   };
-  for (const std::uint64_t seed : regressions) {
+  for (const std::uint64_t seed : seeds.regressions) {
     run_one(seed);
   }
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     run_one(seed);
   }
   std::printf("%" PRIu64 " seeds from %" PRIu64 " and %zu regressions: %" PRIu64 " failed\n", count,
-              first, regressions.size(), failed);
+              first, seeds.regressions.size(), failed);
   report();
   return failed == 0 ? 0 : 1;
 }

@@ -11,6 +11,7 @@ namespace {
 
 // 1655 found a receive that is held for a message whose sender has failed (the checker expected it
 // to be untouched).
+constexpr std::uint64_t kSeedsDefault = 300;
 constexpr std::uint64_t kRegressions[] = {1655, 25'442};
 
 std::string run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
   using namespace uroce::sim;
   Outcome sum;
   return run_seeds(
-      {argv, static_cast<std::size_t>(argc)}, "UROCE_SIM_SEEDS", kRegressions,
+      {argv, static_cast<std::size_t>(argc)}, {"UROCE_SIM_SEEDS", kSeedsDefault, kRegressions},
       [&](std::uint64_t seed, bool verbose) { return run_seed(seed, verbose, &sum); },
       [&] {
         std::printf("  %" PRIu64 " requests, %" PRIu64 " frames, %" PRIu64
