@@ -2,6 +2,7 @@
 
 #include "control/kernel_network.h"
 #include "control/session.h"
+#include "dataplane/base/check.h"
 
 namespace uroce::control {
 namespace {
@@ -29,6 +30,13 @@ Status add_address(Card& card, Device& device, const IpPrefix& prefix) {
   if (!index) {
     return index.error();
   }
+  if (const auto carrier = card.interfaces.find(device.index()); carrier != card.interfaces.end()) {
+    if (Status status = carrier->second->add(prefix.address); !status) {
+      const Status undone = device.remove_address(prefix.address);
+      UROCE_CHECK(undone);
+      return status;
+    }
+  }
   card.tell_workers_addresses(device);
   if (!device.port().info().loops_back) {
     card.held_ports[prefix.address] = hold_roce_port(prefix.address);
@@ -43,6 +51,10 @@ Status remove_address(Card& card, Device& device, const Gid& address) {
   }
   card.tell_workers_addresses(device);
   card.held_ports.erase(address);
+  if (const auto carrier = card.interfaces.find(device.index()); carrier != card.interfaces.end()) {
+    // Somebody else may have taken it away; the card doesn't have it any more either way.
+    [[maybe_unused]] const Status status = carrier->second->remove(address);
+  }
   tell_programs(card, device);
   return ok();
 }

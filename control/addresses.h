@@ -1,7 +1,8 @@
 #pragma once
 
 // Addresses that come and go while the daemon runs: the device's GID table, what workers accept,
-// the kernel's silence about RoCE (kernel_network.h), and programs, which hear
+// the kernel's silence about RoCE (kernel_network.h), the interface that carries them
+// (kernel_interface.h), and programs, which hear
 // IBV_EVENT_GID_CHANGE.
 
 #include "control/card.h"

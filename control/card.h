@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <unordered_map>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "control/device.h"
 #include "control/error_log.h"
 #include "control/gsi.h"
+#include "control/kernel_interface.h"
 #include "control/shared_memory.h"
 #include "control/xrc.h"
 #include "dataplane/base/unique_fd.h"
@@ -94,7 +96,8 @@ class Card {
   Totals totals;
   std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> xrc_domains;  // of those that have a file
   ErrorLog errors;
-  std::map<Gid, UniqueFd> held_ports;          // kernel_network.h
+  std::map<Gid, UniqueFd> held_ports;                                    // kernel_network.h
+  std::map<std::uint32_t, std::unique_ptr<KernelInterface>> interfaces;  // of devices by index
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;
   bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers

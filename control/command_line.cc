@@ -1,5 +1,5 @@
-// The flags of uroced (CLI11). --ip, --mtu and --faults belong to the --port before them; those in
-// front of the first --port belong to it, so with one port the order doesn't matter.
+// The flags of uroced (CLI11). Those of a port (--ip, --mtu and so on) belong to the --port before
+// them; those in front of the first --port belong to it, so with one port the order doesn't matter.
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -41,7 +41,8 @@ class Parser {
   explicit Parser(DaemonOptions* options) : options_(*options) {
     app_.name("uroced");
     app_.footer(
-        "--ip, --route, --mtu and --faults belong to the --port before them; devices are uroce0, "
+        "--ip, --route, --mtu, --interface and --faults belong to the --port before them; devices "
+        "are uroce0, "
         "uroce1 ... "
         "in the order of ports.\nArguments behind -- go to DPDK's EAL.\n\nExample:\n"
         "  uroced --port loopback --ip 10.0.0.1/24");
@@ -94,6 +95,8 @@ void Parser::add_port_flags() {
       [this](const std::string& text) { return value::add_route(text, port()); });
   add("--mtu", "BYTES", "largest IP packet of the port (1500); 4200 carries path MTU 4096",
       numeric(value::set_mtu, port_target));
+  add("--interface", "NAME", "make a tap interface that carries the addresses, for getifaddrs",
+      [this](const std::string& text) { return value::set_interface(text, port()); });
   add("--faults", "SPEC", "a bad network: loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,seed=7",
       [this](const std::string& text) { return value::set_faults(text, port()); });
 }

@@ -102,6 +102,8 @@ Keys File::port_keys(DaemonPort* port) {
       {"ip", texts([port](const std::string& value) { return value::add_address(value, port); })},
       {"route", texts([port](const std::string& value) { return value::add_route(value, port); })},
       {"mtu", integer([port](std::int64_t value) { return value::set_mtu(value, port); })},
+      {"interface",
+       text([port](const std::string& value) { return value::set_interface(value, port); })},
       {"faults", text([port](const std::string& value) { return value::set_faults(value, port); })},
   };
 }

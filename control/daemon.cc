@@ -12,6 +12,7 @@
 
 #include "control/card_limits.h"
 #include "control/device_node.h"
+#include "control/kernel_interface.h"
 #include "control/kernel_network.h"
 #include "control/record_socket.h"
 #include "control/telemetry.h"
@@ -166,6 +167,9 @@ Status Daemon::add_devices() {
   card_->numbers_may_be_chosen = options_.console;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DaemonPort& wanted = options_.ports[i];
+    if (Status status = add_interface(static_cast<std::uint32_t>(i), wanted); !status) {
+      return status;
+    }
     card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,
                       options_.identity);
     for (const IpPrefix& entry : wanted.addresses) {
@@ -177,6 +181,24 @@ Status Daemon::add_devices() {
     card_->devices().back().announce();
     make_device_node(card_->devices().back().name());
   }
+  return ok();
+}
+
+// Before its device, which looks for the interface that has its addresses.
+Status Daemon::add_interface(std::uint32_t index, const DaemonPort& wanted) {
+  if (wanted.interface.empty()) {
+    return ok();
+  }
+  auto made = KernelInterface::create(wanted.interface, wanted.mtu);
+  if (!made) {
+    return made.error();
+  }
+  for (const IpPrefix& entry : wanted.addresses) {
+    if (Status status = (*made)->add(entry.address); !status) {
+      return status;
+    }
+  }
+  card_->interfaces[index] = std::move(*made);
   return ok();
 }
 

@@ -37,6 +37,7 @@ class Daemon {
   Status start_ports();
   Status start_engine();
   Status add_devices();
+  Status add_interface(std::uint32_t index, const DaemonPort& wanted);
   Status start_server();
   Status write_pid_file();
   void log_start() const;

@@ -100,6 +100,18 @@ Status set_mtu(std::int64_t bytes, DaemonPort* port) {
   return status;
 }
 
+Status set_interface(const std::string& name, DaemonPort* port) {
+  constexpr std::size_t kNameMax = 15;  // IFNAMSIZ
+  const bool printable = std::all_of(name.begin(), name.end(), [](char letter) {
+    return letter > ' ' && letter < 0x7F && letter != '/' && letter != ':' && letter != '%';
+  });
+  if (name.empty() || name.size() > kNameMax || !printable || name == "." || name == "..") {
+    return invalid("'" + name + "' can't be the name of an interface");
+  }
+  port->interface = name;
+  return ok();
+}
+
 Status set_faults(const std::string& text, DaemonPort* port) {
   const auto faults = parse_faults(text);
   if (!faults) {

@@ -20,6 +20,7 @@ struct DaemonPort {
   std::vector<IpPrefix> addresses;
   std::vector<GatewayRoute> routes;
   std::uint32_t mtu = 1500;
+  std::string interface;  // the kernel's, which carries the addresses; empty: none
   Faults faults;
 };
 
@@ -50,6 +51,7 @@ namespace value {
 Status add_address(const std::string& text, DaemonPort* port);
 Status add_route(const std::string& text, DaemonPort* port);
 Status set_mtu(std::int64_t bytes, DaemonPort* port);
+Status set_interface(const std::string& name, DaemonPort* port);
 Status set_faults(const std::string& text, DaemonPort* port);
 Status set_workers(std::int64_t count, DaemonOptions* options);
 Status set_idle(const std::string& text, DaemonOptions* options);

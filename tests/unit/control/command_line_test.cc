@@ -45,9 +45,12 @@ TEST(CommandLine, FlagsBelongToThePortBeforeThem) {
 }
 
 TEST(CommandLine, WithOnePortTheOrderDoesNotMatter) {
-  const auto line = parse({"--mtu", "4200", "--ip", "10.0.0.1/24", "--port", "loopback"});
+  const auto line = parse(
+      {"--mtu", "4200", "--ip", "10.0.0.1/24@5", "--interface", "uroce0", "--port", "loopback"});
   ASSERT_TRUE(line);
   ASSERT_EQ(line->options.ports.size(), 1U);
+  EXPECT_EQ(line->options.ports[0].addresses[0].vlan, 5U);
+  EXPECT_EQ(line->options.ports[0].interface, "uroce0");
   EXPECT_EQ(line->options.ports[0].mtu, 4200U);
 }
 
@@ -82,6 +85,8 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   };
   expect_refusal(with("--mtu", "12"), "--mtu");
   expect_refusal(with("--mtu", "many"), "--mtu: 'many'");
+  expect_refusal(with("--interface", "a/b"), "--interface: 'a/b'");
+  expect_refusal(with("--interface", "sixteen_letters_"), "--interface");
   expect_refusal(with("--faults", "loss=2"), "--faults");
   expect_refusal(with("--workers", "0"), "--workers");
   expect_refusal(with("--workers", "99"), "--workers");

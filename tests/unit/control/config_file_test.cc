@@ -72,10 +72,11 @@ faults = "loss=0.01"
 }
 
 TEST_F(ConfigFile, OnePortNeedsNoTable) {
-  ASSERT_TRUE(read("port = \"loopback\"\nip = \"10.0.0.1/24\"\nmtu = 4200\n"));
+  ASSERT_TRUE(read("port = \"loopback\"\nip = \"10.0.0.1/24\"\nmtu = 4200\ninterface = \"u0\"\n"));
   ASSERT_EQ(options.ports.size(), 1U);
   EXPECT_EQ(options.ports[0].spec, "loopback");
   EXPECT_EQ(options.ports[0].mtu, 4200U);
+  EXPECT_EQ(options.ports[0].interface, "u0");
 }
 
 TEST_F(ConfigFile, FlagsWinOverTheFile) {
