@@ -1,18 +1,40 @@
-"""Addresses of a port beyond its first: in VLANs, added while the daemon runs."""
+"""Addresses of a port beyond its first, added while the daemon runs: IPv6, and in VLANs."""
 
 from harness.case import E2eCase
-from harness.rdmacm import run_cm_pair, start_client
+from harness.rdmacm import run_cm_pair, start_client, start_server
 from harness.wires import free_tcp_port
 
 _SERVER, _CLIENT = "10.77.5.1", "10.77.5.2"
 
 
-class Vlans(E2eCase):
-    """Two daemons, joined by a veth pair, whose addresses 10.77.5.x are in VLANs."""
-
+class AddressCase(E2eCase):
     def _add(self, end, prefix):
         answer = self.uroce("addr", "add", prefix, daemon=end.daemon)
         self.assertEqual(answer.returncode, 0, answer.stderr)
+
+
+class Ipv6(AddressCase):
+    def test_connections(self):
+        """Between two daemons that find each other by neighbour discovery; many clients at once. glibc understands IPv6
+        addresses only where the kernel has one: on --interface."""
+        wire = self.wire("veth", "--interface", "uroce7")
+        self._add(wire.server, "fd00:77::1/64")
+        self._add(wire.client, "fd00:77::2/64")
+        port = free_tcp_port()
+        server = start_server(self, wire, ["rping", "-s", "-P", "-a", "fd00:77::1", "-p", "PORT"], port)
+        clients = [start_client(self, wire, ["rping", "-c", "-a", "fd00:77::1", "-p", "PORT", "-C", 10, "-V"], port)
+                   for _ in range(4)]
+        for client in clients:
+            client.expect_success(30)
+        self.assertFalse(server.ended(), server.last_words())
+        run_cm_pair(self, wire, ["ucmatose", "-b", "fd00:77::1", "-p", "PORT", "-c", 10],
+                    ["ucmatose", "-s", "fd00:77::1", "-b", "fd00:77::2", "-p", "PORT", "-c", 10])
+        run_cm_pair(self, wire, ["udaddy", "-b", "fd00:77::1", "-C", 5],
+                    ["udaddy", "-s", "fd00:77::1", "-b", "fd00:77::2", "-C", 5], port=7174)
+
+
+class Vlans(AddressCase):
+    """Two daemons, joined by a veth pair, whose addresses 10.77.5.x are in VLANs."""
 
     def _given_vlan(self):
         wire = self.wire("veth")
