@@ -9,9 +9,10 @@
 namespace uroce::sim {
 namespace {
 
+constexpr std::uint64_t kSeedsDefault = 300;
+
 // 1655 found a receive that is held for a message whose sender has failed (the checker expected it
 // to be untouched).
-constexpr std::uint64_t kSeedsDefault = 300;
 constexpr std::uint64_t kRegressions[] = {1655, 25'442};
 
 std::string run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
