@@ -113,6 +113,8 @@ Result<Outcome> cm_command(Session& session, Request& request, Reply* reply);
 void remove_qp(Session& session, std::uint32_t handle);
 void remove_srq(Session& session, std::uint32_t handle);
 void remove_cq(Session& session, std::uint32_t handle);
+// Tells the program that its completion queue has overrun.
+void announce_overrun(Session& session, std::uint32_t handle);
 void remove_channel(Session& session, std::uint32_t handle);
 void remove_mw(Session& session, std::uint32_t handle);
 void remove_region(Session& session, std::uint32_t handle);

@@ -225,4 +225,27 @@ void remove_cq(Session& session, std::uint32_t handle) {
   }
 }
 
+// IBTA vol. 1, 11.6.3: what a queue pair would complete can't be told any more, so that those
+// that complete into the queue go to the error state, and the program hears of each.
+void announce_overrun(Session& session, std::uint32_t handle) {
+  const CqObject* cq = session.cqs.find(handle);
+  session.announce(static_cast<std::uint32_t>(AsyncEvent::kCqErr), handle, cq->cookie);
+  session.qps.for_each([&](std::uint32_t qp_handle, const QpObject& object) {
+    if (object.send_cq != cq && object.recv_cq != cq) {
+      return;
+    }
+    Qp& qp = *object.qp;
+    bool failed = false;
+    session.card().engine().call(qp.config().worker, [&](Worker& worker) {
+      failed = qp.state() != QpState::kReset && qp.state() != QpState::kErr;
+      if (failed) {
+        worker.modify_qp(qp, {.state = QpState::kErr}, kQpMaskState);
+      }
+    });
+    if (failed) {
+      session.announce(static_cast<std::uint32_t>(AsyncEvent::kQpFatal), qp_handle, object.cookie);
+    }
+  });
+}
+
 }  // namespace uroce::control

@@ -298,8 +298,7 @@ void Server::on_async_event(const Notice& notice) {
   switch (notice.event) {
     case AsyncEvent::kCqErr:
       if (const Owner* owner = card_.cqns.find(notice.object); owner != nullptr) {
-        const CqObject* cq = owner->session->cqs.find(owner->handle);
-        owner->session->announce(event, owner->handle, cq->cookie);
+        announce_overrun(*owner->session, owner->handle);
         card_.errors.add(owner->session->id(), owner->session->peer(),
                          "completion queue " + std::to_string(owner->handle) +
                              " broke: a completion found no room, because the program polls too "

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "control/qp_states.h"
 #include "control/server.h"
 #include "tests/unit/control/program.h"
 
@@ -155,6 +156,41 @@ TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
   EXPECT_EQ(event.event, static_cast<std::uint32_t>(AsyncEvent::kSrqLimitReached));
   EXPECT_EQ(event.cookie, 5U);
   EXPECT_EQ(listener.next().event, 99U);
+  constexpr std::uint32_t kSize =
+      1;  // IBV_SRQ_MAX_WR: the device doesn't claim IBV_DEVICE_SRQ_RESIZE
+  modify.mask = kSize;
+  EXPECT_EQ(listener.program.ask(Command::kModifySrq, modify).header.error, EOPNOTSUPP);
+}
+
+TEST(Events, OfAnOverrunGoToTheQueueAndItsQueuePairs) {
+  Rig rig;
+  Listener listener(rig.card);
+  const auto used = listener.make_qp(1);
+  const auto idle = listener.make_qp(2);
+  const std::uint32_t other_cq = listener.program.make_cq();
+  const auto elsewhere =
+      listener.program.ask(Command::kCreateQp, listener.program.rc_qp(listener.pd, other_cq))
+          .as<CreateQpReply>();
+  Session& session = listener.program.session;
+  for (const std::uint32_t handle : {used.handle, elsewhere.handle}) {
+    ModifyQpRequest modify{};
+    modify.handle = handle;
+    modify.mask = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsAccessFlags;
+    modify.attributes.state = static_cast<std::uint32_t>(QpState::kInit);
+    modify.attributes.port = 1;
+    ASSERT_EQ(listener.program.ask(Command::kModifyQp, modify).header.error, 0);
+  }
+  announce_overrun(session, listener.cq);
+  const AsyncEventRecord of_queue = listener.next();
+  EXPECT_EQ(of_queue.event, static_cast<std::uint32_t>(AsyncEvent::kCqErr));
+  EXPECT_EQ(of_queue.cookie, 77U);
+  const AsyncEventRecord of_pair = listener.next();
+  EXPECT_EQ(of_pair.event, kQpFatal);
+  EXPECT_EQ(of_pair.cookie, 1U);
+  EXPECT_EQ(listener.next().event, 99U);
+  EXPECT_EQ(session.qps.find(used.handle)->qp->state(), QpState::kErr);
+  EXPECT_EQ(session.qps.find(idle.handle)->qp->state(), QpState::kReset);
+  EXPECT_EQ(session.qps.find(elsewhere.handle)->qp->state(), QpState::kInit);
 }
 
 TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
