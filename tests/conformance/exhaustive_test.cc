@@ -1,12 +1,13 @@
-// Every opcode behind every other in every state of an RC queue pair: what must become of it,
-// according to a table of the specification's rules that is written down here and knows nothing of
-// the implementation's own.
+// Every opcode behind every other in every state of a queue pair of each type: what must become of
+// it, according to a table of the specification's rules that is written down here and knows nothing
+// of the implementation's own.
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "tests/qp/rig.h"
@@ -26,6 +27,20 @@ constexpr std::string_view kKinds = "smllooWMLLOOqaaaaaaqq.lo....ee..";
 static_assert(kKinds.size() == 32);
 
 constexpr unsigned kRc = 0, kUc = 1, kUd = 3, kCongestion = 4, kXrc = 5;
+
+// The upper three bits of the opcodes that a queue pair takes.
+unsigned transport_of(QpType type) {
+  switch (type) {
+    case QpType::kUc:
+      return kUc;
+    case QpType::kUd:
+      return kUd;
+    case QpType::kXrcRecv:
+      return kXrc;
+    default:
+      return kRc;
+  }
+}
 
 bool is_defined(unsigned opcode) {
   const unsigned low = opcode & 0x1FU;
@@ -54,34 +69,39 @@ struct Expected {
   Drop drop = Drop::kNone;
 };
 
-// 9.6 and 9.7.4.1 in the order of their checks.
-Expected expected(unsigned opcode, Message message, QpState state) {
+// 9.6 and 9.7.4.1 in the order of their checks; 9.8.2.2.1 for UC, where a message with a gap is
+// dropped.
+Expected expected(QpType type, unsigned opcode, Message message, QpState state) {
   if (!is_defined(opcode)) {
     return {Fate::kDropped, Drop::kUnknownOpcode};
   }
-  if (opcode >> 5U != kRc) {
+  const char kind = kKinds[opcode & 0x1FU];
+  const bool answers_a_receiver = kind == 'a' && type == QpType::kXrcRecv;
+  if (opcode >> 5U != transport_of(type) || answers_a_receiver) {
     return {Fate::kDropped, Drop::kWrongQpType};
   }
-  const char kind = kKinds[opcode];
-  const bool may_receive =
-      state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
+  const bool may_receive = state == QpState::kRtr || state == QpState::kRts ||
+                           state == QpState::kSqd || state == QpState::kSqe;
   if (!may_receive || (kind == 'a' && state == QpState::kRtr)) {
     return {Fate::kDropped, Drop::kWrongQpState};
   }
+  const bool unreliable = type == QpType::kUc || type == QpType::kUd;
+  const Expected out_of_place =
+      unreliable ? Expected{Fate::kDropped, Drop::kOutOfSequence} : Expected{Fate::kRefused};
   switch (kind) {
     case 'a':
       return {Fate::kDropped, Drop::kStaleResponse};
     case 'm':
     case 'l':
-      return {message == Message::kSend ? Fate::kTaken : Fate::kRefused};
+      return message == Message::kSend ? Expected{Fate::kTaken} : out_of_place;
     case 'M':
     case 'L':
-      return {message == Message::kWrite ? Fate::kTaken : Fate::kRefused};
+      return message == Message::kWrite ? Expected{Fate::kTaken} : out_of_place;
     case 'e':
       // Whether the peer may is another question.
       return {message == Message::kNone ? Fate::kTakenOrRefused : Fate::kRefused};
-    default:
-      return {message == Message::kNone ? Fate::kTaken : Fate::kRefused};
+    default:  // starts a message
+      return message == Message::kNone || unreliable ? Expected{Fate::kTaken} : out_of_place;
   }
 }
 
@@ -98,13 +118,14 @@ std::uint32_t payload_of(unsigned opcode) {
 
 // How a peer comes to send `previous`: the packets up to it.
 std::vector<unsigned> way_to(unsigned previous) {
+  const unsigned transport = previous & 0xE0U;
   switch (kKinds[previous & 0x1FU]) {
     case 'm':
     case 'l':
-      return {0x00, previous};
+      return {transport, previous};
     case 'M':
     case 'L':
-      return {0x06, previous};
+      return {transport | 0x06U, previous};
     default:
       return {previous};
   }
@@ -140,7 +161,7 @@ Drop fate_of_undefined(unsigned opcode) {
 
 class Bench {
  public:
-  explicit Bench(QpState state) : rig_(options(state)), memory_(64 * 1024) {
+  Bench(QpType type, QpState state) : rig_(options(type, state)), memory_(64 * 1024) {
     key_ = rig_.add_region(
         memory_, kIova,
         kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic);
@@ -159,6 +180,8 @@ class Bench {
     const bool read = opcode_info(headers.opcode).operation == Operation::kReadRequest;
     headers.reth = {.address = kIova, .rkey = key_, .length = read ? kTailBytes : length + then};
     headers.atomic_eth = {.address = kIova, .rkey = key_, .swap_add = 1, .compare = 0};
+    headers.deth = {.qkey = rig_.qp().attributes().qkey, .source_qpn = QpRig::kPeerQpn};
+    headers.xrc_srqn = QpRig::kSrqn;
     ASSERT_EQ(rig_.receive(headers, pattern(1, length)), Step::kDone);
     if (rig_.last_drop() == Drop::kNone) {
       psn_ = psn_add(psn_, 1);
@@ -180,8 +203,9 @@ class Bench {
 
  private:
   static constexpr unsigned kNakSyndrome = 3;
-  static QpRig::Options options(QpState state) {
+  static QpRig::Options options(QpType type, QpState state) {
     QpRig::Options options;
+    options.type = type;
     options.receive_entries = 8;
     options.send_entries = 8;
     options.cq_entries = 16;
@@ -204,19 +228,19 @@ std::uint32_t bytes_behind(const std::vector<unsigned>& way, unsigned opcode) {
     bytes += payload_of(way[i]);
   }
   const char kind = kKinds[opcode & 0x1FU];
-  if (opcode >> 5U == kRc && (kind == 'L' || kind == 'M') &&
+  if (opcode >> 5U == way.back() >> 5U && (kind == 'L' || kind == 'M') &&
       message_after(way.back()) == Message::kWrite) {
     bytes += payload_of(opcode) - (kind == 'L' ? 1 : 0);
   }
   return kKinds[way.back() & 0x1FU] == 'L' ? bytes - 1 : bytes;
 }
 
-void check(unsigned opcode, unsigned previous, QpState state) {
-  const Expected wanted = expected(opcode, message_after(previous), state);
+void check(QpType type, unsigned opcode, unsigned previous, QpState state) {
+  const Expected wanted = expected(type, opcode, message_after(previous), state);
   if (wanted.drop == Drop::kUnknownOpcode) {
     return;  // see UndefinedOpcodesAreDropped: it depends on nothing
   }
-  Bench bench(state);
+  Bench bench(type, state);
   QpRig& rig = bench.rig();
   if (state != QpState::kReset && state != QpState::kInit) {
     const std::vector<unsigned> way = way_to(previous);
@@ -237,7 +261,8 @@ void check(unsigned opcode, unsigned previous, QpState state) {
     EXPECT_EQ(rig.qp().state(), QpState::kErr);
   } else {
     EXPECT_FALSE(refused);
-    const bool invalidates = opcode == 0x16 || opcode == 0x17;  // of a key that can't be: class J
+    const unsigned low = opcode & 0x1FU;
+    const bool invalidates = low == 0x16 || low == 0x17;  // of a key that can't be: class J
     EXPECT_EQ(rig.qp().state(), wanted.fate == Fate::kTaken && invalidates ? QpState::kErr : state);
   }
 }
@@ -250,17 +275,19 @@ TEST(Exhaustive, UndefinedOpcodesAreDropped) {
   }
 }
 
-class ExhaustiveInState : public testing::TestWithParam<QpState> {};
+class ExhaustiveInState : public testing::TestWithParam<std::tuple<QpType, QpState>> {};
 
 TEST_P(ExhaustiveInState, EachOpcodeBehindEachOther) {
   constexpr std::string_view kRequestsTaken = "smloWMLOq";
-  for (unsigned previous = 0; previous < 0x16; ++previous) {
-    if (kRequestsTaken.find(kKinds[previous]) == std::string_view::npos) {
+  const auto [type, state] = GetParam();
+  for (unsigned low = 0; low < 0x16; ++low) {
+    const unsigned previous = transport_of(type) << 5U | low;
+    if (!is_defined(previous) || kRequestsTaken.find(kKinds[low]) == std::string_view::npos) {
       continue;  // leaves no trace, or the queue pair in error
     }
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
       SCOPED_TRACE("opcode " + std::to_string(opcode) + " behind " + std::to_string(previous));
-      check(opcode, previous, GetParam());
+      check(type, opcode, previous, state);
       if (testing::Test::HasFatalFailure()) {
         return;
       }
@@ -268,9 +295,18 @@ TEST_P(ExhaustiveInState, EachOpcodeBehindEachOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rc, ExhaustiveInState,
-                         testing::Values(QpState::kReset, QpState::kInit, QpState::kRtr,
-                                         QpState::kRts, QpState::kSqd, QpState::kErr));
+constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr,
+                               QpState::kRts,   QpState::kSqd,  QpState::kErr};
+
+INSTANTIATE_TEST_SUITE_P(Reliable, ExhaustiveInState,
+                         testing::Combine(testing::Values(QpType::kRc, QpType::kXrcRecv),
+                                          testing::ValuesIn(kStates)));
+INSTANTIATE_TEST_SUITE_P(Unreliable, ExhaustiveInState,
+                         testing::Combine(testing::Values(QpType::kUc, QpType::kUd),
+                                          testing::ValuesIn(kStates)));
+INSTANTIATE_TEST_SUITE_P(SendQueueError, ExhaustiveInState,
+                         testing::Combine(testing::Values(QpType::kUc, QpType::kUd),
+                                          testing::Values(QpState::kSqe)));
 
 }  // namespace
 }  // namespace uroce::test
