@@ -4,7 +4,8 @@
 // another program posts receives. It knows what must come of each request, and checks it:
 //
 //   * each request completes once and in order, with a completion if it is signalled or failed;
-//   * a READ returns what was there, an atomic what was there and is applied once;
+//   * a READ returns what was there, an atomic what was there and is applied once, an ATOMIC WRITE
+//     is applied once, a FLUSH succeeds;
 //   * each message arrives once and in order, in the receive posted for it, with its immediate;
 //   * memory holds what it should, everywhere (Arena::compare).
 //
@@ -115,6 +116,8 @@ class Flow {
   void make_send(Request* request, abi::SendWr* wr);
   void make_read(Request* request, abi::SendWr* wr);
   void make_atomic(Request* request, abi::SendWr* wr);
+  void make_atomic_write(Request* request, abi::SendWr* wr);
+  void make_flush(Request* request, abi::SendWr* wr);
   void spoil(Request* request, abi::SendWr* wr);
   void take_local(Request* request, std::uint32_t length);
   [[nodiscard]] std::vector<std::byte> fill_local(const Request& request);

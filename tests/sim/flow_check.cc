@@ -23,6 +23,10 @@ WcOpcode completion_opcode(WrOpcode opcode) {
       return WcOpcode::kCompSwap;
     case WrOpcode::kAtomicFetchAndAdd:
       return WcOpcode::kFetchAdd;
+    case WrOpcode::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
+    case WrOpcode::kFlush:
+      return WcOpcode::kFlush;
     default:
       return WcOpcode::kRdmaWrite;
   }

@@ -102,6 +102,8 @@ void Flow::make(Request* request, abi::SendWr* wr) {
       WrOpcode::kAtomicCmpAndSwp,
       WrOpcode::kRdmaRead,
       WrOpcode::kAtomicFetchAndAdd,
+      WrOpcode::kAtomicWrite,
+      WrOpcode::kFlush,
   };
   wr->opcode = random_.pick(kOpcodes);
   wr->rkey = to_.key;
@@ -116,6 +118,10 @@ void Flow::make(Request* request, abi::SendWr* wr) {
       return make_write(request, wr);
     case WrOpcode::kRdmaRead:
       return make_read(request, wr);
+    case WrOpcode::kAtomicWrite:
+      return make_atomic_write(request, wr);
+    case WrOpcode::kFlush:
+      return make_flush(request, wr);
     default:
       return make_atomic(request, wr);
   }
@@ -186,6 +192,23 @@ void Flow::make_atomic(Request* request, abi::SendWr* wr) {
   if (next_ != config_.mishap_at || !spoils_requests()) {
     to_.arena.expect(request->remote, std::as_bytes(std::span(&value, 1)));
   }
+}
+
+void Flow::make_atomic_write(Request* request, abi::SendWr* wr) {
+  take_local(request, kAtomicBytes);
+  request->remote = counters_ + std::size_t{random_.range(0, kCounters - 1)} * kAtomicBytes;
+  wr->remote_address = to_.arena.address(request->remote);
+  const std::vector<std::byte> bytes = fill_local(*request);
+  if (next_ != config_.mishap_at || !spoils_requests()) {
+    to_.arena.expect(request->remote, bytes);
+  }
+}
+
+// Moves no bytes, so that it has no length but the one on the wire.
+void Flow::make_flush(Request* request, abi::SendWr* wr) {
+  request->remote = zone_;
+  wr->remote_address = to_.arena.address(zone_);
+  wr->flush = {.placement = 1, .selectivity = random_.range(0, 1), .length = random_length()};
 }
 
 bool Flow::spoils_requests() const {

@@ -14,7 +14,8 @@ Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string&
       bells_(std::make_unique<abi::Doorbells>()) {
   Region::Config region;
   region.pd = kPd;
-  region.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  region.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic |
+                  kAccessFlushGlobal;
   region.iova = arena.address(0);
   region.length = memory_bytes;
   region.pieces = {{.start = 0,

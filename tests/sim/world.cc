@@ -110,7 +110,7 @@ void World::connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b) {
   to_b.path_mtu = mtu_;
   to_b.sq_psn = random_psn(random_);
   to_b.rq_psn = random_psn(random_);
-  to_b.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  to_b.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
   to_b.max_rd_atomic = static_cast<std::uint8_t>(random_.range(1, 8));
   to_b.max_dest_rd_atomic = static_cast<std::uint8_t>(random_.range(1, 8));
   to_b.min_rnr_timer = static_cast<std::uint8_t>(random_.range(1, 8));
