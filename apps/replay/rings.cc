@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "dataplane/base/check.h"
+#include "tests/reasons/reasons.h"
 
 namespace uroce {
 
@@ -14,6 +15,7 @@ std::optional<abi::Cqe> CompletionRing::poll() {
   const abi::Cqe cqe = entries[consumer_ & (entries.size() - 1)];
   ++consumer_;
   control.ring.consumer.value.store(consumer_, std::memory_order_release);
+  note(cqe.status);
   return cqe;
 }
 

@@ -6,6 +6,7 @@
 #include "dataplane/base/check.h"
 #include "dataplane/wire/address.h"
 #include "mmu/copy.h"
+#include "tests/reasons/reasons.h"
 
 namespace uroce::test {
 
@@ -219,7 +220,10 @@ Step QpRig::receive_frame(std::span<const std::byte> bytes) {
 
 Step QpRig::receive_parsed(const Frame& frame) {
   Turn now_turn = turn();
-  return qp_->receive(frame, now_turn, &drop_);
+  const Step step = qp_->receive(frame, now_turn, &drop_);
+  note(drop_);
+  note_received(frame.packet);
+  return step;
 }
 
 std::vector<SentPacket> QpRig::transmit(std::uint32_t bytes_max, std::uint32_t frames_max) {
@@ -240,6 +244,7 @@ std::vector<SentPacket> QpRig::transmit(std::uint32_t bytes_max, std::uint32_t f
     packet.frame.data = packet.bytes.data();
     packet.frame.length = static_cast<std::uint32_t>(packet.bytes.size());
     UROCE_CHECK(parse(packet.frame) == Drop::kNone);
+    note_sent(packet.packet());
   }
   return sent;
 }

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from builds import ROOT, Build
 from programs import (error_line, exit_text, fixed_addresses, run_limited, run_programs,
                       sanitizer_environment)
+from reasons import Reasons
 from report import Case, read_cases
 
 _SUITES = ("unit", "conformance", "sim")
@@ -49,7 +50,9 @@ def unit(options):
     if made.outcome == "failed":
         return [made]
     tests = [test for test in build.introspect("tests") if _suites(test) & set(_SUITES)]
-    return [made, *run_programs(build, tests, options.jobs, environment=_seeds(options))]
+    reasons = Reasons(build)
+    cases = run_programs(build, tests, options.jobs, environment={**_seeds(options), **reasons.environment})
+    return [made, *cases, reasons.case()]
 
 
 def asan(options):

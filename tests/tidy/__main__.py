@@ -15,7 +15,6 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 import clang_tools  # noqa: E402  (the path above comes first)
 import dts_suites  # noqa: E402
 import layering  # noqa: E402
-import reasons  # noqa: E402
 import shape  # noqa: E402
 from report import Case, counts, write_cases  # noqa: E402
 
@@ -60,7 +59,6 @@ def _run(options):
     if not below:
         results.update(dts_suites.check({path: text for path, text in sources.items()
                                   if path.startswith("dts/") and path.endswith(".py")}))
-        results.update(reasons.check(_texts(path for path in paths if path.endswith((*_CPP, ".def", ".txt", ".case")))))
     if not options.fast:
         results.update(clang_tools.check_tidy(ROOT, options.build, paths, options.jobs,
                                               set(picked) if below else None))

@@ -9,6 +9,7 @@
 #include "dataplane/wire/build.h"
 #include "dataplane/wire/frame.h"
 #include "mmu/key_table.h"
+#include "tests/reasons/reasons.h"
 
 namespace uroce::test {
 namespace {
@@ -54,6 +55,7 @@ class Management : public testing::Test {
     worker_.poll(0);
   }
   std::uint64_t drops(Drop reason) {
+    note_drops(worker_.counters().drops);
     return worker_.counters().drops[static_cast<std::size_t>(reason)];
   }
 

@@ -9,6 +9,7 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/link_port.h"
 #include "dataplane/wire/build.h"
+#include "tests/reasons/reasons.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -143,6 +144,7 @@ class Multicast : public testing::Test {
   std::uint64_t drops(Drop reason) {
     std::uint64_t sum = 0;
     for (auto& worker : workers_) {
+      note_drops(worker->counters().drops);
       sum += worker->counters().drops[static_cast<std::size_t>(reason)];
     }
     return sum;

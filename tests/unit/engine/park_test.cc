@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 #include "tests/unit/qp/fake_memory.h"
 
@@ -20,6 +21,7 @@ TEST(WorkerPark, KeepsSoManyFramesAndDropsTheRest) {
   stations.post_write(1, 400'000);
   stations.settle();
   EXPECT_FALSE(stations.pair.a.poll_send());
+  note_drops(stations.b.worker.counters().drops);
   EXPECT_GT(stations.b.worker.counters().drops[static_cast<std::size_t>(Drop::kParkFull)], 0U);
 
   missing = nullptr;

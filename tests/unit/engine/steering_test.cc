@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
@@ -65,6 +66,7 @@ TEST_F(SteeringTest, WhatTheOwnersRingCantHoldIsDroppedAndCounted) {
   while (workers_[0]->poll(1)) {
   }
   const auto full = static_cast<std::size_t>(Drop::kRingFull);
+  note_drops(workers_[0]->counters().drops);
   EXPECT_EQ(workers_[0]->counters().drops[full], 100U);
   const std::uint64_t before = workers_[1]->counters().turns;
   while (workers_[1]->poll(1)) {

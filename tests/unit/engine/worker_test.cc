@@ -6,12 +6,14 @@
 #include <cstring>
 #include <optional>
 
+#include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
 namespace {
 
 std::uint64_t drops(const Worker& worker, Drop reason) {
+  note_drops(worker.counters().drops);
   return worker.counters().drops[static_cast<std::size_t>(reason)];
 }
 

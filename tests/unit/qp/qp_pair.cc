@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/reasons/reasons.h"
+
 namespace uroce::test {
 namespace {
 
@@ -117,7 +119,9 @@ Drop QpPair::deliver(Endpoint& to, HeapFrame& frame) {
   TxBatch tx;
   Turn turn = to.turn(now, tx);
   Drop dropped = Drop::kNone;
+  note_received(frame.frame.packet);
   step = to.qp().receive(frame.frame, turn, &dropped);
+  note(dropped);
   return dropped;
 }
 
@@ -142,6 +146,7 @@ void QpPair::exchange(const Filter& lost) {
       for (const auto& frame : transmit(from_a ? a : b)) {
         busy = true;
         UROCE_CHECK(parse(frame->frame) == Drop::kNone);
+        note_sent(frame->frame.packet);
         if (!lost || !lost(frame->frame.packet, from_a)) {
           (void)deliver(from_a ? b : a, *frame);
         }

@@ -9,6 +9,7 @@
 #include "dataplane/wire/icrc.h"
 #include "dataplane/wire/layout.h"
 #include "dataplane/wire/packet.h"
+#include "tests/reasons/reasons.h"
 #include "tests/wire/sample.h"
 
 namespace uroce::test {
@@ -67,10 +68,14 @@ class Parse : public testing::Test {
     correct_icrc();
   }
 
-  Drop parsed() { return parse(owned_.frame); }
+  Drop parsed() {
+    const Drop drop = parse(owned_.frame);
+    note(drop);
+    return drop;
+  }
   Drop parsed_corrected() {
     correct_icrc();
-    return parse(owned_.frame);
+    return parsed();
   }
 
   Random random_{2026};
