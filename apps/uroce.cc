@@ -8,6 +8,7 @@
 #include "apps/uroce_address.h"
 #include "apps/uroce_connections.h"
 #include "apps/uroce_errors.h"
+#include "apps/uroce_odp.h"
 #include "apps/uroce_run.h"
 #include "apps/uroce_status.h"
 
@@ -90,6 +91,11 @@ int main(int argc, char** argv) {
                          "Show who listens, which connections there are, and why the last "
                          "one was refused.");
   connections->add_flag("--json", json, "print one JSON object");
+  CLI::App* odp = app.add_subcommand(
+      "odp", "Show on-demand paging: resident memory, page faults, their times.");
+  bool trace = false;
+  odp->add_flag("--json", json, "print one JSON object");
+  odp->add_flag("--trace", trace, "show the last faults, too");
 
   CLI::App* errors = app.add_subcommand(
       "errors", "Show why completions failed and calls were refused, a line each.");
@@ -105,6 +111,9 @@ int main(int argc, char** argv) {
   }
   if (*status) {
     return uroce::show_status(json);
+  }
+  if (*odp) {
+    return uroce::show_odp(json, trace);
   }
   if (*connections) {
     return uroce::show_connections(json);

@@ -27,6 +27,7 @@
 
 namespace uroce::control {
 
+class PagingService;
 class Session;
 
 // Whom an event about a numbered object is for.
@@ -101,6 +102,7 @@ class Card {
   std::map<std::uint64_t, Session*> sessions;  // each enters and leaves by itself
   PdId next_pd = 1;
   bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers
+  PagingService* paging = nullptr;     // outlives the card; nullptr: no on-demand paging
 
   // Time for everything in control; tests put their own.
   std::function<Time()> clock;

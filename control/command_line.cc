@@ -116,6 +116,11 @@ void Parser::add_daemon_flags() {
   add("--workers", "N", "threads that move packets (1)", numeric(value::set_workers, target));
   add("--idle", "POLICY", "adaptive (default): sleep when nothing happens; poll: never sleep",
       [this](const std::string& text) { return value::set_idle(text, &options_); });
+  add("--odp-resident-limit", "BYTES",
+      "on-demand memory that may be resident at a time (no limit); the coldest is given back",
+      numeric(value::set_resident_limit, target));
+  add("--odp-session-resident-limit", "BYTES", "the same for each program (no limit)",
+      numeric(value::set_session_resident_limit, target));
   add("--config", "FILE", "a TOML file with these flags' names as keys; flags win over it",
       set(&config_file_));
   add("--log-level", "LEVEL", "trace, debug, info (default), warning, error or off",

@@ -70,7 +70,10 @@ constexpr CommandRule kRules[] = {
     {Command::kFreeDm, "free DM", kHandle, false, 0, true, free_dm},
     {Command::kImportDm, "import DM", kHandle, false, 0, true, import_dm},
     {Command::kRegDmMr, "register DM MR", sizeof(RegDmMrRequest), false, 0, true, reg_dm_mr},
+    {Command::kOpenPaging, "open paging", kBare, false, 0, true, open_paging},
+    {Command::kAdviseMr, "advise MR", sizeof(AdviseMrRequest), true, 0, true, advise_mr},
     {Command::kStatus, "status", kBare, false, 0, false, report_status},
+    {Command::kOdpStatus, "ODP status", kBare, false, 0, false, report_paging},
 };
 
 // Of two commands with one number the second would never be found.

@@ -52,6 +52,13 @@ Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply);
 // Memory windows (commands_window.cc)
 Result<Outcome> alloc_mw(Session& session, Request& request, Reply* reply);
 Result<Outcome> dealloc_mw(Session& session, Request& request, Reply* reply);
+// On-demand paging (commands_paging.cc)
+Result<Outcome> open_paging(Session& session, Request& request, Reply* reply);
+Result<Outcome> advise_mr(Session& session, Request& request, Reply* reply);
+Result<Outcome> report_paging(Session& session, Request& request, Reply* reply);
+// The region of a kRegMr with IBV_ACCESS_ON_DEMAND.
+Result<std::unique_ptr<Region>> make_on_demand_region(Session& session, PdId pd,
+                                                      const RegMrRequest& wanted);
 
 // Completion queues and channels (commands_cq.cc)
 Result<Outcome> create_channel(Session& session, Request& request, Reply* reply);

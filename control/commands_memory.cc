@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "control/commands.h"
+#include "mmu/mirror.h"
 
 namespace uroce::control {
 
@@ -117,6 +118,25 @@ Result<Outcome> replace_region(Session& session, std::uint32_t handle,
   return Outcome::kReply;
 }
 
+// All pages are shared now.
+Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
+                                                   const RegMrRequest& head,
+                                                   const PartialRegistration& partial) {
+  if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
+    return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
+  }
+  std::vector<int> descriptors;
+  for (const UniqueFd& descriptor : partial.descriptors) {
+    descriptors.push_back(descriptor.get());
+  }
+  const ProgramMemory::Request wanted{.pd = pd,
+                                      .access = head.access,
+                                      .address = head.address,
+                                      .length = head.length,
+                                      .iova = head.iova};
+  return session.memory.make_region(wanted, partial.pieces, descriptors);
+}
+
 }  // namespace
 
 Status check_rights(std::uint32_t access) {
@@ -160,22 +180,9 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   if (Status rights = check_rights(head.access); !rights) {
     return rights.error();
   }
-  if ((head.access & kAccessOnDemand) != 0) {
-    return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
-  }
-  if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
-    return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
-  }
-  std::vector<int> descriptors;
-  for (const UniqueFd& descriptor : partial.descriptors) {
-    descriptors.push_back(descriptor.get());
-  }
-  const ProgramMemory::Request wanted{.pd = pd->id,
-                                      .access = head.access,
-                                      .address = head.address,
-                                      .length = head.length,
-                                      .iova = head.iova};
-  auto region = session.memory.make_region(wanted, partial.pieces, descriptors);
+  auto region = (head.access & kAccessOnDemand) != 0
+                    ? make_on_demand_region(session, pd->id, head)
+                    : make_pinned_region(session, pd->id, head, partial);
   if (!region) {
     return region.error();
   }
@@ -219,6 +226,9 @@ Result<Outcome> dereg_mr(Session& session, Request& request, Reply* /*reply*/) {
 void remove_region(Session& session, std::uint32_t handle) {
   const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
   session.card().keys().remove(region->key);
+  if (session.mirror != nullptr) {
+    session.mirror->books().forget(region->key);
+  }
   --region->pd->users;
   if (region->dm != nullptr) {
     --region->dm->users;

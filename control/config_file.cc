@@ -123,6 +123,11 @@ Keys File::daemon_keys() {
        text([options](const std::string& v) { return value::set_socket_mode(v, options); })},
       {"workers", integer([options](std::int64_t v) { return value::set_workers(v, options); })},
       {"idle", text([options](const std::string& v) { return value::set_idle(v, options); })},
+      {"odp-resident-limit",
+       integer([options](std::int64_t v) { return value::set_resident_limit(v, options); })},
+      {"odp-session-resident-limit", integer([options](std::int64_t v) {
+         return value::set_session_resident_limit(v, options);
+       })},
       {"log-level",
        text([options](const std::string& v) { return value::set_log_level(v, options); })},
       {"vendor-id",

@@ -158,13 +158,19 @@ Status Daemon::start_engine() {
   }
   quiescence_ = std::make_unique<Quiescence>();
   keys_ = std::make_unique<KeyTable>(*quiescence_);
+  page_faults_ = std::make_unique<FaultQueue>(options_.workers);
+  page_faults_->wake_worker = [this](std::uint32_t worker) { engine_->wake(worker); };
+  config.page_faults = page_faults_.get();
   engine_ = std::make_unique<Engine>(config, std::move(ports), *keys_, *quiescence_);
+  paging_ = std::make_unique<PagingService>(*page_faults_, *quiescence_, options_.paging);
+  paging_->start();
   return engine_->start();
 }
 
 Status Daemon::add_devices() {
   card_ = std::make_unique<Card>(*engine_, *keys_, status_);
   card_->numbers_may_be_chosen = options_.console;
+  card_->paging = paging_.get();
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DaemonPort& wanted = options_.ports[i];
     if (Status status = add_interface(static_cast<std::uint32_t>(i), wanted); !status) {
@@ -237,6 +243,7 @@ Daemon::~Daemon() {
   if (engine_) {
     engine_->stop();
   }
+  paging_.reset();  // it wakes workers
   engine_.reset();
   ports_.clear();
   if (eal_started_) {

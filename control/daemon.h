@@ -8,6 +8,7 @@
 
 #include "control/card.h"
 #include "control/options.h"
+#include "control/paging_service.h"
 #include "control/server.h"
 #include "dataplane/engine/engine.h"
 #include "mmu/key_table.h"
@@ -50,7 +51,9 @@ class Daemon {
   SharedMemory status_;
   std::unique_ptr<Quiescence> quiescence_;
   std::unique_ptr<KeyTable> keys_;
+  std::unique_ptr<FaultQueue> page_faults_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<PagingService> paging_;
   std::unique_ptr<Card> card_;
   std::unique_ptr<Server> server_;
 };

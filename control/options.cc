@@ -26,6 +26,14 @@ Status check_range(const char* what, std::int64_t number, std::int64_t least, st
   return ok();
 }
 
+Status check_resident_limit(std::int64_t bytes) {
+  if (bytes == 0) {
+    return ok();
+  }
+  return check_range("a limit of resident on-demand memory", bytes, PagingLimits::kMin,
+                     std::int64_t{1} << 46);
+}
+
 Status check_port(const DaemonPort& port) {
   if (port.spec.empty()) {
     return invalid("no port is named: --ip, --mtu and --faults need a --port");
@@ -125,6 +133,22 @@ Status set_workers(std::int64_t count, DaemonOptions* options) {
   Status status = check_range("the number of workers", count, 1, kWorkersMax);
   if (status) {
     options->workers = static_cast<std::uint32_t>(count);
+  }
+  return status;
+}
+
+Status set_resident_limit(std::int64_t bytes, DaemonOptions* options) {
+  Status status = check_resident_limit(bytes);
+  if (status) {
+    options->paging.daemon = static_cast<std::uint64_t>(bytes);
+  }
+  return status;
+}
+
+Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options) {
+  Status status = check_resident_limit(bytes);
+  if (status) {
+    options->paging.session = static_cast<std::uint64_t>(bytes);
   }
   return status;
 }

@@ -9,6 +9,7 @@
 #include "control/device.h"
 #include "control/gateways.h"
 #include "control/gid_table.h"
+#include "control/paging_limits.h"
 #include "dataplane/base/result.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/port/faults.h"
@@ -30,6 +31,7 @@ struct DaemonOptions {
   unsigned socket_mode = 0666;  // who may connect: by default every local user
   std::uint32_t workers = 1;
   IdlePolicy idle = IdlePolicy::kAdaptive;
+  PagingLimits paging;
   Identity identity;
   std::string log_level = "info";
   std::string pid_file;
@@ -57,6 +59,8 @@ Status set_workers(std::int64_t count, DaemonOptions* options);
 Status set_idle(const std::string& text, DaemonOptions* options);
 Status set_socket_mode(const std::string& octal, DaemonOptions* options);
 Status set_log_level(const std::string& text, DaemonOptions* options);
+Status set_resident_limit(std::int64_t bytes, DaemonOptions* options);
+Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options);
 Status set_vendor_id(std::int64_t id, DaemonOptions* options);
 Status set_vendor_part_id(std::int64_t id, DaemonOptions* options);
 }  // namespace value

@@ -12,12 +12,13 @@
 #include "control/commands.h"
 #include "control/error_text.h"
 #include "control/neighbour_changes.h"
+#include "control/paging_service.h"
 
 namespace uroce::control {
 namespace {
 
 // What an epoll event is about, if not a session.
-enum Tag : std::uint64_t { kListener, kStop, kNotices };
+enum Tag : std::uint64_t { kListener, kStop, kNotices, kPaging };
 
 constexpr int kEventsMax = 64;
 constexpr int kRecordsMax = 16;   // of one session in one turn
@@ -43,6 +44,12 @@ Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& pa
   for (const auto& [descriptor, tag] : {std::pair{server->listener_.get(), kListener},
                                         std::pair{card.engine().notice_descriptor(), kNotices}}) {
     if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
+      return status.error();
+    }
+  }
+  if (card.paging != nullptr) {
+    if (Status status = server->watch(card.paging->control_descriptor(), EPOLLIN, kPaging);
+        !status) {
       return status.error();
     }
   }
@@ -104,6 +111,9 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
       return;
     case kNotices:
       return on_notices();
+    case kPaging:
+      card_.paging->control_woken();
+      return resume_waiting();
     default:
       break;
   }

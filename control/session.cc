@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "control/commands.h"
+#include "control/paging_service.h"
 #include "control/withdraw.h"
 
 namespace uroce::control {
@@ -54,6 +55,9 @@ Session::~Session() {
   device_memories.for_each([&](std::uint32_t handle, DeviceMemory&) { remove_dm(*this, handle); });
   address_handles.for_each([&](std::uint32_t handle, AddressHandle&) { remove_ah(*this, handle); });
   pds.for_each([&](std::uint32_t handle, ProtectionDomain&) { remove_pd(*this, handle); });
+  if (mirror != nullptr) {
+    card_.paging->close(mirror);
+  }
   card_.sessions.erase(id_);
 }
 

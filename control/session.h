@@ -8,6 +8,7 @@
 // unless its handler takes them. Commands of a session are served one after the other; one that
 // must wait for an address holds up only its own session. Control thread only.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,6 +70,12 @@ struct PartialRegistration {
   std::uint32_t sequence = 0;
   std::vector<abi::MemoryPiece> pieces;
   std::vector<UniqueFd> descriptors;
+};
+
+// Advice (ibv_advise_mr) that is being followed. Shared with the fault thread.
+struct AdviceProgress {
+  std::atomic<std::uint32_t> left{0};  // ranges
+  std::atomic<bool> failed{false};
 };
 
 class Session {
@@ -133,6 +140,8 @@ class Session {
   std::optional<std::uint32_t> refused_registration;  // sequence: its other records still come
   std::unique_ptr<cm_user::User> cm_user;             // once the program used librdmacm
   ProgramMemory memory;
+  std::shared_ptr<Mirror> mirror;          // once paging is open
+  std::shared_ptr<AdviceProgress> advice;  // what a waiting kAdviseMr waits for
   std::uint64_t events_lost = 0;
   std::optional<std::uint64_t> exporter;  // the session whose objects this one may import
   // By kChooseNumbers, for the next queue pair and the next region; 0: none.

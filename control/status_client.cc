@@ -63,8 +63,8 @@ Status put_text(const char* what, const std::string& text, char (&field)[kSize])
 
 }  // namespace
 
-Result<std::string> fetch_status(const std::string& socket) {
-  return fetch(socket, Command::kStatus, RequestHeader{});
+Result<std::string> fetch_status(const std::string& socket, Command command) {
+  return fetch(socket, command, RequestHeader{});
 }
 
 Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after) {

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <string>
 
+#include "control/protocol.h"
 #include "dataplane/base/result.h"
 
 namespace uroce::control {
 
-// The report's JSON text, put together from its pieces. Waits for the daemon.
-Result<std::string> fetch_status(const std::string& socket);
+// The report's JSON text (kStatus, kOdpStatus), put together from its pieces. Waits for the daemon.
+Result<std::string> fetch_status(const std::string& socket, Command command = Command::kStatus);
 
 // What went wrong since the line with this number (control/error_log.h), as JSON.
 Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after);

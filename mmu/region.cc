@@ -3,10 +3,16 @@
 #include <utility>
 
 #include "dataplane/base/check.h"
+#include "mmu/mirror.h"
 
 namespace uroce {
 
 Region::Region(Config config) : config_(std::move(config)) {
+  if (config_.mirror != nullptr) {
+    UROCE_CHECK(config_.pieces.empty());
+    config_.remote = config_.mirror->remote();
+    return;
+  }
   UROCE_CHECK(!config_.pieces.empty());
   std::uint64_t end = 0;
   for (const Piece& piece : config_.pieces) {
@@ -38,6 +44,11 @@ bool Region::close() const {
   std::uint32_t none = 0;
   // Acquire: pairs with unpin(), whose window has been rewritten before.
   return pins_.compare_exchange_strong(none, kClosed, std::memory_order_acquire) || none == kClosed;
+}
+
+Access Region::translate_on_demand(std::uint64_t distance, std::size_t length, bool write,
+                                   Span* span) const {
+  return config_.mirror->find(config_.program_address + distance, length, write, span);
 }
 
 const Region::Piece& Region::piece_at(std::uint64_t distance) const {

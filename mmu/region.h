@@ -19,6 +19,8 @@ namespace uroce {
 
 using PdId = std::uint32_t;  // a protection domain, unique in the daemon
 
+class Mirror;
+
 // A run of bytes of a region and how to reach it.
 struct Span {
   std::byte* host = nullptr;         // in the daemon; nullptr: reach it through Region::remote()
@@ -44,12 +46,15 @@ class Region {
     std::vector<Piece> pieces;  // sorted by start, without gaps
     int remote = -1;            // the program's memory as a file (mmu/remote_memory.h)
     bool null = false;          // there is no memory behind it; one piece without a host
+    // On demand: where the pages are, and the program's address of the first byte; no pieces.
+    std::shared_ptr<Mirror> mirror;
+    std::uint64_t program_address = 0;
     // What keeps the pieces mapped and `remote` open; given back with the region. The datapath
     // doesn't look at it.
     std::vector<std::shared_ptr<const void>> holds;
   };
 
-  // REQUIRES: config.pieces as said there.
+  // REQUIRES: config.pieces as said there, or config.mirror.
   explicit Region(Config config);
 
   [[nodiscard]] std::uint32_t key() const { return key_; }
@@ -73,19 +78,29 @@ class Region {
   // the region (KeyTable::check).
   Access translate(std::uint64_t address, std::size_t length, bool write, Span* span) const {
     const std::uint64_t distance = address - config_.iova;
+    if (config_.mirror != nullptr) {
+      return translate_on_demand(distance, length, write, span);
+    }
     const Piece& piece = distance < first_.length ? first_ : piece_at(distance);
     const std::uint64_t inside = distance - piece.start;
     span->host = piece.host == nullptr ? nullptr : piece.host + inside;
     span->remote_address = piece.remote_address + inside;
     span->length = std::min<std::uint64_t>(length, piece.length - inside);
-    static_cast<void>(write);  // every page of a region that isn't on demand is there
     return Access::kGranted;
+  }
+
+  // On-demand regions: what a fault at `address` is about.
+  [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return config_.mirror; }
+  [[nodiscard]] std::uint64_t program_address(std::uint64_t address) const {
+    return config_.program_address + (address - config_.iova);
   }
 
  private:
   friend class KeyTable;
 
   [[nodiscard]] const Piece& piece_at(std::uint64_t distance) const;
+  Access translate_on_demand(std::uint64_t distance, std::size_t length, bool write,
+                             Span* span) const;
 
   // What a look-up of a region of one piece needs, on the first cache lines.
   std::uint32_t key_ = 0;

@@ -16,6 +16,10 @@ constexpr __be16 kDefaultPkey = 0xFFFF;
 constexpr std::uint32_t kVirtualLanes = 1;
 constexpr std::uint32_t kSubnetTimeout = 18;
 constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
+// What reliable queue pairs do with memory that is paged on demand.
+constexpr std::uint32_t kOdpReliable = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+                                       IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                                       IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
 
 struct PlainRequest {
   control::RequestHeader header;
@@ -135,6 +139,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   }
   full.orig_attr = to_verbs(reply.attributes);
   full.max_dm_size = reply.attributes.max_dm_size;
+  full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  full.odp_caps.per_transport_caps.rc_odp_caps = kOdpReliable;
+  full.xrc_odp_caps = kOdpReliable;
   full.completion_timestamp_mask = ~0ULL;
   full.hca_core_clock = kNanosecondClockKhz;
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | UROCE_DEVICE_FLUSH_GLOBAL |

@@ -79,7 +79,8 @@ Engine::Engine(const Config& config, const std::vector<Port*>& ports, const KeyT
                                            .keys = &keys,
                                            .quiescence = &quiescence,
                                            .events = &state_->notices,
-                                           .frames = &state_->notices},
+                                           .frames = &state_->notices,
+                                           .page_faults = config.page_faults},
                                 .idle = config.idle,
                                 .status = i < config.status.size() ? config.status[i] : nullptr};
     state_->runners.push_back(std::make_unique<Runner>(runner));
@@ -118,6 +119,8 @@ void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task
   }
 }
 
+void Engine::wake(std::uint32_t worker) { state_->runners[worker]->wakeup().wake(); }
+
 int Engine::notice_descriptor() const { return state_->notices.descriptor(); }
 
 bool Engine::next_notice(Notice* notice) { return state_->notices.next(notice); }
@@ -137,6 +140,8 @@ WorkerCounters Engine::counters() {
       sum.rx_frames += from.rx_frames;
       sum.tx_frames += from.tx_frames;
       sum.tx_lost += from.tx_lost;
+      sum.page_faults += from.page_faults;
+      sum.page_faults_starved += from.page_faults_starved;
       for (std::size_t reason = 0; reason < kDropCount; ++reason) {
         sum.drops[reason] += from.drops[reason];
       }

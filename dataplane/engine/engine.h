@@ -29,6 +29,7 @@ class Engine {
     // One a worker, in memory that programs map read-only; it outlives the engine. Empty: nobody
     // looks, and the engine uses memory of its own.
     std::vector<abi::WorkerStatus*> status{};
+    FaultQueue* page_faults = nullptr;  // outlives the engine; nullptr: no on-demand paging
   };
 
   // Ports, key table and quiescence outlive the engine.
@@ -46,6 +47,9 @@ class Engine {
   // Runs `task` on a worker between two turns and returns when it has run; wakes a sleeping one.
   // Before start() and after stop() it runs in the caller. Any thread but a worker.
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
+
+  // After something was put where a worker finds it (FaultQueue): wakes a sleeping one.
+  void wake(std::uint32_t worker);
 
   // The worker that owns a queue pair with this number.
   [[nodiscard]] std::uint32_t owner_of(std::uint32_t qpn) const { return qpn % workers(); }

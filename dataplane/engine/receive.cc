@@ -171,29 +171,6 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
   return true;
 }
 
-void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
-  auto& waiting = entry.parked[static_cast<std::size_t>(role)];
-  if (waiting.size() >= kParkedMax || parked >= kParkedTotalMax) {
-    return drop(frame, Drop::kParkFull);
-  }
-  waiting.push_back(frame);
-  ++parked;
-}
-
-// Receives what was parked, in order, until the queue pair parks again. Answers first, because they
-// free the window.
-void Worker::State::resume(QpEntry& entry) {
-  for (const Role role : {Role::kCompleter, Role::kResponder}) {
-    auto& waiting = entry.parked[static_cast<std::size_t>(role)];
-    std::vector<Frame*> frames;
-    frames.swap(waiting);
-    parked -= static_cast<std::uint32_t>(frames.size());
-    for (Frame* frame : frames) {
-      deliver(entry, role, frame);
-    }
-  }
-}
-
 void Worker::State::release(Frame* frame) {
   auto& releases = ports[frame->port]->releases;
   releases.push_back(frame);

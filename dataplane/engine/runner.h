@@ -35,6 +35,7 @@ class Runner {
 
   [[nodiscard]] Worker& worker() { return worker_; }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
+  [[nodiscard]] Wakeup& wakeup() { return wakeup_; }
 
   // The worker's thread: returns after stop().
   void run();

@@ -68,6 +68,7 @@ bool Worker::poll(Time now) {
   State& self = *state_;
   self.now = now;
   bool busy = self.receive();
+  busy |= self.drain_resumed();
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
   busy |= self.drain_doorbells();
@@ -183,12 +184,17 @@ Time Worker::next_deadline() const {
   if (!self.unflushed_queues.empty()) {
     next = std::min(next, self.next_flush);
   }
+  if (!self.starved.empty()) {
+    next = std::min(next, self.next_starved);
+  }
   return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;
 }
 
 bool Worker::has_arrivals() const {
   const State& self = *state_;
   return !self.rings[0]->empty() || !self.rings[1]->empty() ||
+         (self.config.page_faults != nullptr &&
+          self.config.page_faults->has_resumed(self.config.index)) ||
          std::any_of(self.sessions.begin(), self.sessions.end(),
                      [](const SessionBells* session) { return any_bells(*session->bells); });
 }

@@ -19,6 +19,7 @@
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"
+#include "mmu/fault_queue.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
 
@@ -37,6 +38,8 @@ struct WorkerCounters {
   std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
   std::uint64_t rx_frames = 0, tx_frames = 0;
   std::uint64_t tx_lost = 0;                      // the port took nothing for too long
+  std::uint64_t page_faults = 0;                  // raised
+  std::uint64_t page_faults_starved = 0;          // all records were in use
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 
@@ -65,9 +68,10 @@ class Worker {
     std::vector<Port*> ports{};
     const KeyTable* keys = nullptr;
     Quiescence* quiescence = nullptr;
-    EventSink* events = nullptr;  // nullptr: nobody listens
-    FrameSink* frames = nullptr;  // nullptr: frames that are control's are dropped
-    Wakeup* wakeup = nullptr;     // for workers that may sleep, and have peers
+    EventSink* events = nullptr;        // nullptr: nobody listens
+    FrameSink* frames = nullptr;        // nullptr: frames that are control's are dropped
+    FaultQueue* page_faults = nullptr;  // nullptr: no on-demand paging
+    Wakeup* wakeup = nullptr;           // for workers that may sleep, and have peers
   };
 
   explicit Worker(const Config& config);

@@ -69,12 +69,9 @@ void Worker::resume(Qp& qp) {
   if (entry == nullptr) {
     return;
   }
-  Turn lent = self.turn(*entry);
-  qp.resume(lent);
   self.resume(*entry);
   self.flush_queues();
   self.flush_releases();
-  self.update(*entry);
 }
 
 void Worker::add_session(SessionBells& session) {

@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each r
 inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
+inline constexpr std::uint32_t kResumesMax = 64;         // page faults that are over
 inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
 inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
 
@@ -56,7 +57,7 @@ struct Steered {
   std::uint32_t count = 0;
 };
 
-struct Worker::State {
+struct Worker::State final : FaultSink {
   explicit State(const Config& from);
 
   Config config;
@@ -77,7 +78,9 @@ struct Worker::State {
   std::vector<CompletionQueue*> dirty_queues;
   std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full
   Time next_flush = 0;
-  std::uint32_t parked = 0;  // frames, of all queue pairs
+  std::uint32_t parked = 0;            // frames, of all queue pairs
+  std::vector<std::uint32_t> starved;  // queue pairs whose fault found no record
+  Time next_starved = 0;
   Time now = 0;
   WorkerCounters counters;
 
@@ -86,8 +89,16 @@ struct Worker::State {
                 .tx = ports[entry.port]->tx,
                 .keys = *config.keys,
                 .events = *config.events,
-                .dirty_queues = dirty_queues};
+                .dirty_queues = dirty_queues,
+                .faults = config.page_faults != nullptr ? this : nullptr};
   }
+
+  // paging.cc
+  bool raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror, std::uint32_t qpn,
+             FaultRole role, std::uint32_t ticket) override;
+  bool drain_resumed();
+  void resume(QpEntry& entry);
+  void park(QpEntry& entry, Role role, Frame* frame);
 
   // receive.cc
   bool receive();
@@ -98,8 +109,6 @@ struct Worker::State {
   void hand_over(std::uint32_t worker, Role role);
   bool drain_frames(Role role);
   bool deliver(QpEntry& entry, Role role, Frame* frame);
-  void park(QpEntry& entry, Role role, Frame* frame);
-  void resume(QpEntry& entry);
   void release(Frame* frame);
   void drop(Frame* frame, Drop reason);
   void flush_releases();

@@ -118,7 +118,7 @@ class FaultyPort::Lane {
     }
   }
 
-  void add_to(FaultCounts* sum) const {
+  void add_to(LinkFaultCounts* sum) const {
     sum->frames += frames_.load(std::memory_order_relaxed);
     sum->lost += lost_.load(std::memory_order_relaxed);
     sum->repeated += repeated_.load(std::memory_order_relaxed);
@@ -212,8 +212,8 @@ FaultyPort::~FaultyPort() {
   }
 }
 
-FaultCounts FaultyPort::fault_counts() const {
-  FaultCounts sum;
+LinkFaultCounts FaultyPort::fault_counts() const {
+  LinkFaultCounts sum;
   for (const auto& queue : queues_) {
     queue->receive.add_to(&sum);
     queue->transmit.add_to(&sum);

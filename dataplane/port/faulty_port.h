@@ -17,7 +17,7 @@
 
 namespace uroce {
 
-struct FaultCounts {
+struct LinkFaultCounts {
   std::uint64_t frames = 0, lost = 0, repeated = 0, reordered = 0, corrupted = 0;
 };
 
@@ -31,7 +31,7 @@ class FaultyPort final : public Port {
   void set_enabled(bool enabled) { enabled_.store(enabled, std::memory_order_relaxed); }
 
   // Of both directions and all queues. Any thread.
-  [[nodiscard]] FaultCounts fault_counts() const;
+  [[nodiscard]] LinkFaultCounts fault_counts() const;
 
   std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
   std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,

@@ -1,20 +1,13 @@
 // Negative acknowledgements. Each names the first PSN that wasn't executed, so it acknowledges what
 // came before.
 
-#include <array>
-
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
+#include "dataplane/qp/rnr_timer.h"
 
 namespace uroce {
 namespace {
 
-// RNR NAK timer field, in units of 10 us (IBTA vol. 1, table 45).
-constexpr std::array<std::uint32_t, 32> kRnrTimer{
-    65'536, 1,     2,     3,     4,     6,      8,      12,     16,     24,    32,
-    48,     64,    96,    128,   192,   256,    384,    512,    768,    1'024, 1'536,
-    2'048,  3'072, 4'096, 6'144, 8'192, 12'288, 16'384, 24'576, 32'768, 49'152};
-constexpr Duration kRnrTimerUnit = 10 * kNanosecondsPerMicrosecond;
 constexpr std::uint8_t kRnrRetryForEver = 7;
 
 }  // namespace

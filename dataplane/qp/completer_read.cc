@@ -63,7 +63,7 @@ Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::u
                             Turn& turn) {
   const std::uint32_t tail = queue_.tail();
   const Access access =
-      scatter({.keys = turn.keys, .pd = qp_.config_.pd}, queue_.sges(tail), offset, bytes, length);
+      scatter(qp_.memory(FaultRole::kCompleter, turn), queue_.sges(tail), offset, bytes, length);
   if (access == Access::kNotResident) {
     receive_parked_ = true;
     return Step::kParked;

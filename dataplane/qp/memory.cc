@@ -2,21 +2,59 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "mmu/copy.h"
 
 namespace uroce {
 namespace {
 
-// Calls copy(region, span, done) for each contiguous run of the range, `done` bytes into it.
-// REQUIRES: [address, address + length) was granted on `region`.
+// Part of a region, as one call touches it.
+struct Part {
+  const Region& region;
+  std::uint64_t address = 0;
+  std::size_t length = 0;
+  std::uint64_t ahead = 0;  // bytes behind it that the same message will touch
+};
+
+// The memory at `address` isn't resident: raises the role's fault, unless it is under way or has
+// failed just now.
+Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, bool write) {
+  constexpr std::uint64_t kPage = 4096;
+  if (scope.faults == nullptr || scope.slot == nullptr) {
+    return Access::kLost;
+  }
+  FaultSlot& slot = *scope.slot;
+  const std::uint64_t program_address = part.region.program_address(address);
+  if (slot.failed != Access::kGranted && slot.failed_page == program_address / kPage * kPage) {
+    return std::exchange(slot.failed, Access::kGranted);
+  }
+  if (!slot.waiting) {
+    slot.failed = Access::kGranted;
+    ++slot.ticket;
+    const FaultRequest request{.key = part.region.key(),
+                               .address = program_address,
+                               .length = part.length - (address - part.address),
+                               .ahead = part.ahead,
+                               .write = write};
+    slot.waiting =
+        scope.faults->raise(request, part.region.mirror(), scope.qpn, scope.role, slot.ticket);
+  }
+  return Access::kNotResident;
+}
+
+// Calls copy(region, span, done) for each contiguous run of the part, `done` bytes into it.
+// REQUIRES: the part was granted.
 template <typename Copy>
-Access for_each_span(const Region& region, std::uint64_t address, std::size_t length, bool write,
-                     Copy&& copy) {
+Access for_each_span(const MemoryScope& scope, const Part& part, bool write, Copy&& copy) {
   std::size_t done = 0;
-  while (done < length) {
+  while (done < part.length) {
     Span span;
-    const Access access = region.translate(address + done, length - done, write, &span);
+    const Access access =
+        part.region.translate(part.address + done, part.length - done, write, &span);
+    if (access == Access::kNotResident) {
+      return fault(scope, part, part.address + done, write);
+    }
     if (access != Access::kGranted) {
       return access;
     }
@@ -28,16 +66,15 @@ Access for_each_span(const Region& region, std::uint64_t address, std::size_t le
   return Access::kGranted;
 }
 
-// Appends a granted range to the frame. The plain case is one fused pass; what the daemon has no
-// mapping of is read straight into the frame and summed there. `following` bytes of the range
-// behind these will be appended to the next frames.
-Access append_range(const Region& region, std::uint64_t address, std::size_t length,
-                    std::size_t following, FrameWriter& writer) {
-  return for_each_span(region, address, length, false, [&](const Span& span, std::size_t) {
+// Appends a granted part to the frame. The plain case is one fused pass; what the daemon has no
+// mapping of is read straight into the frame and summed there.
+Access append_range(const MemoryScope& scope, const Part& part, std::size_t following,
+                    FrameWriter& writer) {
+  return for_each_span(scope, part, false, [&](const Span& span, std::size_t) {
     if (span.host != nullptr) {
       return guarded([&] { writer.append(span.host, span.length, following); });
     }
-    if (!copy_from(region, span, writer.cursor())) {
+    if (!copy_from(part.region, span, writer.cursor())) {
       return false;
     }
     writer.appended(span.length);
@@ -45,10 +82,9 @@ Access append_range(const Region& region, std::uint64_t address, std::size_t len
   });
 }
 
-Access store_range(const Region& region, std::uint64_t address, std::size_t length,
-                   const std::byte* source) {
-  return for_each_span(region, address, length, true, [&](const Span& span, std::size_t done) {
-    return copy_to(region, span, source + done);
+Access store_range(const MemoryScope& scope, const Part& part, const std::byte* source) {
+  return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
+    return copy_to(part.region, span, source + done);
   });
 }
 
@@ -107,6 +143,12 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, std::ui
   }
   Span span;
   access = granted.region->translate(granted.address, range.length, true, &span);
+  if (access == Access::kNotResident) {
+    return fault(
+        scope,
+        {.region = *granted.region, .address = granted.address, .length = range.length},
+        granted.address, true);
+  }
   if (access != Access::kGranted) {
     return access;
   }
@@ -132,11 +174,12 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
 
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
-  return for_each_sge(scope, sges, offset, length, 0,
-                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
-                          std::uint32_t, std::size_t following) {
-                        return append_range(region, address, part, following, writer);
-                      });
+  return for_each_sge(
+      scope, sges, offset, length, 0,
+      [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t,
+          std::size_t following) {
+        return append_range(scope, {region, address, part, following}, following, writer);
+      });
 }
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
@@ -144,7 +187,9 @@ Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::ui
   return for_each_sge(
       scope, sges, offset, length, kAccessLocalWrite,
       [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t done,
-          std::size_t) { return store_range(region, address, part, source + done); });
+          std::size_t following) {
+        return store_range(scope, {region, address, part, following}, source + done);
+      });
 }
 
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights) {
@@ -160,7 +205,8 @@ Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWrit
   const Access access = find_remote(scope, range, kAccessRemoteRead, &granted);
   return access != Access::kGranted
              ? access
-             : append_range(*granted.region, granted.address, range.length, 0, writer);
+             : append_range(scope, {*granted.region, granted.address, range.length, range.ahead}, 0,
+                            writer);
 }
 
 Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source) {
@@ -171,7 +217,8 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
   const Access access = find_remote(scope, range, kAccessRemoteWrite, &granted);
   return access != Access::kGranted
              ? access
-             : store_range(*granted.region, granted.address, range.length, source);
+             : store_range(scope, {*granted.region, granted.address, range.length, range.ahead},
+                           source);
 }
 
 Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
@@ -213,8 +260,10 @@ Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool who
     return Access::kGranted;
   }
   const Region& region = *granted.region;
-  return for_each_span(region, whole_region ? region.iova() : granted.address,
-                       whole_region ? region.length() : range.length, false,
+  const Part part{.region = region,
+                  .address = whole_region ? region.iova() : granted.address,
+                  .length = whole_region ? region.length() : range.length};
+  return for_each_span(scope, part, false,
                        [](const Span& span, std::size_t) { return make_durable(span); });
 }
 

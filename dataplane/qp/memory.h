@@ -5,9 +5,9 @@
 // last packet.
 //
 // Anything but kGranted means that the caller must not go on: a frame that was being built has to
-// be put back. After kNotResident the same call is made again once the fault is resolved; copying
-// the same bytes to the same place twice is harmless, atomics are applied only when all else is
-// granted.
+// be put back. kNotResident means that a fault was raised: the same call is made again once that is
+// resolved; copying the same bytes to the same place twice is harmless, atomics are applied only
+// when all else is granted. A fault that can't be resolved makes that next call fail.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +16,20 @@
 #include "dataplane/abi/work_request.h"
 #include "dataplane/wire/build.h"
 #include "mmu/key_table.h"
+#include "mmu/page_fault.h"
 
 namespace uroce {
 
 // Whose memory, and the table that says where it is.
+// The last three are for memory that is paged on demand; without them, memory that isn't resident
+// is lost.
 struct MemoryScope {
   const KeyTable& keys;
   PdId pd = 0;
-  std::uint32_t qpn = 0;  // the queue pair by which a peer asks: some windows are for one only
+  std::uint32_t qpn = 0;  // the queue pair: some windows are for one only
+  FaultSink* faults = nullptr;
+  FaultSlot* slot = nullptr;  // of the role that asks
+  FaultRole role = FaultRole::kRequester;
 
   [[nodiscard]] KeyUser user() const { return {.pd = pd, .qpn = qpn}; }
 };
@@ -46,6 +52,7 @@ struct RemoteRange {
   std::uint32_t rkey = 0;
   std::uint64_t address = 0;
   std::uint32_t length = 0;
+  std::uint64_t ahead = 0;  // bytes behind it that the same message will touch
 };
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights);
 Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWriter& writer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dataplane/qp/memory.h"
 #include "dataplane/qp/opcode_for.h"
 
 namespace uroce {
@@ -40,6 +41,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
   switch (attributes.state) {
     case QpState::kReset:
       next_flush_ = kNever;
+      forget_faults();
       requester_.reset();
       responder_.reset();
       attributes_ = QpAttributes{};
@@ -61,6 +63,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
     case QpState::kSqe:
       break;
     case QpState::kErr:
+      forget_faults();
       flush(turn);
       break;
   }
@@ -177,17 +180,44 @@ void Qp::resume(Turn& turn) {
   responder_.resume();
 }
 
+void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page) {
+  FaultSlot& slot = fault_slots_[static_cast<std::size_t>(role)];
+  if (!slot.waiting || slot.ticket != ticket) {
+    return;  // the role has been reset since
+  }
+  slot.waiting = false;
+  slot.failed = outcome;
+  slot.failed_page = failed_page;
+}
+
+MemoryScope Qp::memory(FaultRole role, const Turn& turn) {
+  return {.keys = turn.keys,
+          .pd = config_.pd,
+          .qpn = config_.qpn,
+          .faults = turn.faults,
+          .slot = &fault_slots_[static_cast<std::size_t>(role)],
+          .role = role};
+}
+
 void Qp::fail(Turn& turn) {
   if (attributes_.state == QpState::kErr) {
     return;
   }
   attributes_.state = QpState::kErr;
+  forget_faults();
   flush(turn);
 }
 
 void Qp::fail_sending(Turn& turn) {
   attributes_.state = QpState::kSqe;
+  fault_slots_[static_cast<std::size_t>(FaultRole::kRequester)].reset();
   flush(turn);
+}
+
+void Qp::forget_faults() {
+  for (FaultSlot& slot : fault_slots_) {
+    slot.reset();
+  }
 }
 
 void Qp::fail(Turn& turn, AsyncEvent event) {

@@ -59,6 +59,8 @@ struct QpCounters {
   std::uint64_t duplicates_received = 0, bytes_sent = 0, bytes_received = 0;
 };
 
+struct MemoryScope;
+
 class Qp {
  public:
   // Work requests of each queue that are flushed at a time: a program may bring all of its queue
@@ -107,7 +109,17 @@ class Qp {
   // XRC receive: the domain's shared receive queue of this number is about to vanish.
   void forget_srq(std::uint32_t number);
 
+  // The outcome of the fault that a role raised with this ticket; resume() follows. An outcome
+  // that isn't kGranted makes the role's next look at `failed_page` fail with it.
+  void settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page);
+
+  // More requests wait for memory than may: asks the peer to come again after `wait`.
+  void busy(Duration wait) { responder_.busy(wait); }
+
   // For the roles.
+
+  // The memory that a role may reach; its faults come back to it.
+  [[nodiscard]] MemoryScope memory(FaultRole role, const Turn& turn);
 
   // Something went wrong for good: to ERR, flushes both queues, announces `event` where there is
   // one. The role that calls it has already completed the work request to blame.
@@ -126,10 +138,12 @@ class Qp {
   [[nodiscard]] Drop admit(const Packet& packet) const;
   void flush(Turn& turn);
   void finish_sqe(Turn& turn);
+  void forget_faults();
 
   QpConfig config_;
   QpAttributes attributes_;
   QpCounters counters_;
+  FaultSlots fault_slots_{};
   FrameTemplate frame_template_;
   std::uint16_t ip_id_ = 0;   // of the next frame
   Time next_flush_ = kNever;  // there is more to flush

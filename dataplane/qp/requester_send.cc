@@ -240,7 +240,7 @@ std::uint32_t Requester::send_payload(const SendEntry& entry, std::uint32_t offs
   if (entry.has(abi::kInline)) {
     writer.append(queue_.inline_bytes(cursor_index_) + offset, length);
   } else {
-    const Access access = gather({.keys = turn.keys, .pd = qp_.config_.pd},
+    const Access access = gather(qp_.memory(FaultRole::kRequester, turn),
                                  queue_.sges(cursor_index_), offset, length, writer);
     if (access != Access::kGranted) {
       turn.tx.put_back(&frame);

@@ -56,6 +56,10 @@ class Responder {
            (!resources_.any_pending() && (nak_ != PendingNak::kNone || ack_pending_));
   }
 
+  // Requests wait for memory, and one more came than may wait: the peer is asked to come again
+  // after `wait`.
+  void busy(Duration wait);
+
   // The page fault that parked an answer is resolved.
   void resume() { answer_parked_ = false; }
 
@@ -66,7 +70,7 @@ class Responder {
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
  private:
-  enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
+  enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kBusy, kFatal };
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
   // Requests in sequence (responder.cc, responder_message.cc, responder_read_atomic.cc).
@@ -148,7 +152,8 @@ class Responder {
   bool last_wqe_announced_ = false;
   PendingNak nak_ = PendingNak::kNone;
   Nak nak_code_ = Nak::kPsnSequence;
-  Drop abandoned_ = Drop::kNone;  // unreliable: why the packet being executed isn't delivered
+  Drop abandoned_ = Drop::kNone;      // unreliable: why the packet being executed isn't delivered
+  std::uint8_t busy_timer_code_ = 0;  // of kBusy
 
   // The message being received.
   Message message_ = Message::kNone;

@@ -100,10 +100,12 @@ Step Responder::store(const Packet& packet, const OpcodeInfo& info, Turn& turn) 
                           kAccessRemoteWrite);
   }
   if (access == Access::kGranted) {
-    access = write_remote(
-        scope,
-        {.rkey = write_rkey_, .address = write_address_ + offset_, .length = packet.payload_length},
-        packet.payload);
+    access = write_remote(scope,
+                          {.rkey = write_rkey_,
+                           .address = write_address_ + offset_,
+                           .length = packet.payload_length,
+                           .ahead = write_length_ - offset_ - packet.payload_length},
+                          packet.payload);
   }
   if (access != Access::kGranted) {
     return refuse_remote(access, turn);

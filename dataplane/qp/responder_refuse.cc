@@ -2,6 +2,7 @@
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
+#include "dataplane/qp/rnr_timer.h"
 
 namespace uroce {
 namespace {
@@ -54,6 +55,18 @@ Step Responder::not_ready() {
   gap_announced_ = true;
   gap_psn_ = expected_psn_;
   return Step::kDone;
+}
+
+// 9.7.5.2 again, for memory that is on its way: what is sent again from the expected PSN on will
+// mostly be duplicates by then.
+void Responder::busy(Duration wait) {
+  if (qp_->config_.type != QpType::kRc || nak_ != PendingNak::kNone) {
+    return;
+  }
+  nak_ = PendingNak::kBusy;
+  busy_timer_code_ = rnr_timer_code(wait);
+  gap_announced_ = true;
+  gap_psn_ = expected_psn_;
 }
 
 // The peer's mistake. A receive work request in hand fails with it; if there is none, an event

@@ -8,12 +8,11 @@
 #include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
+#include "dataplane/qp/rnr_timer.h"
 #include "dataplane/wire/build.h"
 
 namespace uroce {
 namespace {
-
-inline constexpr std::uint8_t kRnrTimerMask = 0x1F;
 
 Opcode read_response(bool first, bool last) {
   if (first) {
@@ -62,9 +61,14 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
                         .atomic_ack = resource.original};
   Frame* frame = turn.tx.take();
   FrameWriter writer(*frame, qp_->frame_template_, headers, length, qp_->ip_id_++);
-  const Access access = read_remote(
-      {.keys = turn.keys, .pd = resource.pd, .qpn = qp_->config_.qpn},
-      {.rkey = resource.rkey, .address = resource.address + offset, .length = length}, writer);
+  MemoryScope scope = qp_->memory(FaultRole::kAnswer, turn);
+  scope.pd = resource.pd;
+  const Access access = read_remote(scope,
+                                    {.rkey = resource.rkey,
+                                     .address = resource.address + offset,
+                                     .length = length,
+                                     .ahead = resource.length_end - offset - length},
+                                    writer);
   if (access != Access::kGranted) {
     turn.tx.put_back(frame);
     refuse_answer(access, resource, psn, turn);
@@ -89,9 +93,11 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
   ack_pending_ = false;
   const PendingNak nak = std::exchange(nak_, PendingNak::kNone);
   Aeth aeth{.syndrome = kSyndromeNak, .msn = msn_};
-  if (nak == PendingNak::kRnr) {
+  if (nak == PendingNak::kRnr || nak == PendingNak::kBusy) {
     ++qp_->counters_.rnr_naks_sent;
-    aeth.syndrome = kSyndromeRnr | (qp_->attributes_.min_rnr_timer & kRnrTimerMask);
+    const std::uint8_t code =
+        nak == PendingNak::kRnr ? qp_->attributes_.min_rnr_timer : busy_timer_code_;
+    aeth.syndrome = kSyndromeRnr | (code & kRnrTimerMask);
     return transmit_aeth(aeth, expected_psn_, turn);
   }
   ++qp_->counters_.naks_sent;

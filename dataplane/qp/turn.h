@@ -8,6 +8,7 @@
 #include "dataplane/base/time.h"
 #include "dataplane/qp/tx_batch.h"
 #include "mmu/key_table.h"
+#include "mmu/page_fault.h"
 
 namespace uroce {
 
@@ -62,7 +63,8 @@ struct Turn {
   const KeyTable& keys;
   EventSink& events;
   std::vector<CompletionQueue*>&
-      dirty_queues;  // got a completion: the engine flushes them after the drain
+      dirty_queues;             // got a completion: the engine flushes them after the drain
+  FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
 };
 
 }  // namespace uroce

@@ -31,8 +31,11 @@ ReceiveQueue* Responder::receive_queue() const {
 }
 
 MemoryScope Responder::memory(const Turn& turn) const {
-  const bool xrc = qp_->config_.type == QpType::kXrcRecv;
-  return {.keys = turn.keys, .pd = xrc ? xrc_srq_.pd : qp_->config_.pd, .qpn = qp_->config_.qpn};
+  MemoryScope scope = qp_->memory(FaultRole::kResponder, turn);
+  if (qp_->config_.type == QpType::kXrcRecv) {
+    scope.pd = xrc_srq_.pd;
+  }
+  return scope;
 }
 
 }  // namespace uroce

@@ -1,0 +1,189 @@
+// Life of the paging threads, and what the control thread asks of them.
+
+#include "control/paging_service.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/system_error.h"
+#include "dataplane/base/check.h"
+#include "dataplane/engine/runner.h"
+#include "mmu/remote_memory.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr int kFifoPriority = 1;  // the lowest of the real-time ones: above all ordinary threads
+constexpr int kNice = -20;
+
+// Threads inherit the one processor that the EAL pins the main thread to.
+void use_all_processors() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    CPU_SET(cpu, &all);
+  }
+  // The kernel takes those that this process may use.
+  static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
+}
+
+void raise_priority() {
+  const sched_param wanted{.sched_priority = kFifoPriority};
+  if (::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &wanted) == 0) {
+    spdlog::info("page faults are served with real-time priority (SCHED_FIFO {})", kFifoPriority);
+  } else if (::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice) == 0) {
+    spdlog::info("page faults are served with nice {}: SCHED_FIFO is refused", kNice);
+  } else {
+    spdlog::info(
+        "page faults are served with ordinary priority: SCHED_FIFO and nice {} are refused", kNice);
+  }
+}
+
+void ring(int event_descriptor) {
+  const std::uint64_t one = 1;
+  // Fails only if the counter is about to overflow, and then it is readable anyway.
+  [[maybe_unused]] const ssize_t written = ::write(event_descriptor, &one, sizeof(one));
+}
+
+void quieten(int event_descriptor) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t taken = ::read(event_descriptor, &count, sizeof(count));
+}
+
+void watch(int poll, int descriptor, Mirror* mirror) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = mirror;  // nullptr: not a program's
+  UROCE_CHECK(::epoll_ctl(poll, EPOLL_CTL_ADD, descriptor, &event) == 0);
+}
+
+Result<std::pair<UniqueFd, UniqueFd>> make_channel() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return system_error("the daemon can't make a paging channel");
+  }
+  std::pair<UniqueFd, UniqueFd> channel{ends[0], ends[1]};
+  UROCE_CHECK(::fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  return Result<std::pair<UniqueFd, UniqueFd>>(std::move(channel));
+}
+
+}  // namespace
+
+Orders::Orders() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  UROCE_CHECK(descriptor_.valid());
+}
+
+void Orders::put(std::function<void()> order) {
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back(std::move(order));
+  }
+  ring(descriptor_.get());
+}
+
+void Orders::run() {
+  quieten(descriptor_.get());
+  std::vector<std::function<void()>> orders;
+  {
+    const std::lock_guard lock(mutex_);
+    orders.swap(orders_);
+  }
+  for (const auto& order : orders) {
+    order();
+  }
+}
+
+PagingService::PagingService(FaultQueue& queue, Quiescence& quiescence, const PagingLimits& limits)
+    : queue_(queue),
+      quiescence_(quiescence),
+      limits_(limits),
+      pager_(queue, *this),
+      control_descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      fault_poll_(::epoll_create1(EPOLL_CLOEXEC)),
+      program_poll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  UROCE_CHECK(control_descriptor_.valid() && fault_poll_.valid() && program_poll_.valid());
+  watch(fault_poll_.get(), queue_.descriptor(), nullptr);
+  watch(fault_poll_.get(), fault_orders_.descriptor(), nullptr);
+  watch(program_poll_.get(), program_orders_.descriptor(), nullptr);
+  watch_pressure();
+}
+
+void PagingService::start() {
+  fault_thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), "uroce-fault");
+    use_all_processors();
+    raise_priority();
+    serve_faults();
+  });
+  program_thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), "uroce-paging");
+    use_all_processors();
+    serve_programs();
+  });
+}
+
+PagingService::~PagingService() {
+  fault_orders_.put([this] { stopping_faults_ = true; });
+  program_orders_.put([this] { stopping_programs_ = true; });
+  if (fault_thread_.joinable()) {
+    fault_thread_.join();
+    program_thread_.join();
+  }
+}
+
+std::shared_ptr<Mirror> PagingService::make_mirror(const Peer& peer, std::uint64_t session) {
+  // Without it, what can't be mapped can't be had; the fault says so.
+  auto remote = open_remote_memory(peer.pid, peer.uid);
+  return std::make_shared<Mirror>(quiescence_, remote ? std::move(*remote) : UniqueFd{}, session);
+}
+
+Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror>& mirror,
+                                                    const Peer& peer) {
+  auto share = make_channel();
+  auto invalidate = make_channel();
+  if (!share || !invalidate) {
+    return share ? invalidate.error() : share.error();
+  }
+  // Orders are copied, descriptors aren't.
+  auto shared = std::make_shared<ShareChannel>(
+      ShareChannel{mirror, std::move(share->first), MirrorFiles(peer.pid, peer.uid)});
+  auto invalidating = std::make_shared<InvalidateChannel>(
+      InvalidateChannel{mirror, std::move(invalidate->first), {}});
+  fault_orders_.put([this, shared] {
+    watch(fault_poll_.get(), shared->socket.get(), shared->mirror.get());
+    shares_.emplace(shared->mirror.get(), std::move(*shared));
+  });
+  program_orders_.put([this, invalidating] {
+    watch(program_poll_.get(), invalidating->socket.get(), invalidating->mirror.get());
+    invalidates_.emplace(invalidating->mirror.get(), std::move(*invalidating));
+  });
+  return Result<Channels>(
+      Channels{.share = std::move(share->second), .invalidate = std::move(invalidate->second)});
+}
+
+void PagingService::close(const std::shared_ptr<Mirror>& mirror) {
+  mirror->close();
+  fault_orders_.put([this, mirror] {
+    shares_.erase(mirror.get());
+    pager_.changed(mirror, monotonic_now());
+  });
+  program_orders_.put([this, mirror] { invalidates_.erase(mirror.get()); });
+}
+
+void PagingService::prefetch(Prefetch wanted) {
+  fault_orders_.put(
+      [this, wanted = std::move(wanted)] { pager_.prefetch(wanted, monotonic_now()); });
+}
+
+void PagingService::notify_control() { ring(control_descriptor_.get()); }
+
+void PagingService::control_woken() { quieten(control_descriptor_.get()); }
+
+}  // namespace uroce::control

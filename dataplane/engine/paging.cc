@@ -1,0 +1,103 @@
+// Queue pairs that wait for memory: their faults on the way to the fault thread and back, and the
+// frames that wait with them.
+
+#include "dataplane/engine/worker_state.h"
+#include "dataplane/wire/psn.h"
+
+namespace uroce {
+namespace {
+
+constexpr Duration kStarvedInterval = kNanosecondsPerMillisecond;
+constexpr Duration kBusyFactor = 4;  // a peer comes again after so many usual fault times
+
+}  // namespace
+
+bool Worker::State::raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror,
+                          std::uint32_t qpn, FaultRole role, std::uint32_t ticket) {
+  PageFault* fault = config.page_faults->take();
+  if (fault == nullptr) {
+    ++counters.page_faults_starved;
+    starved.push_back(qpn);
+    next_starved = now + kStarvedInterval;
+    return false;
+  }
+  ++counters.page_faults;
+  fault->request = request;
+  fault->mirror = std::move(mirror);
+  fault->worker = config.index;
+  fault->qpn = qpn;
+  fault->role = role;
+  fault->ticket = ticket;
+  fault->times.raised = now;
+  config.page_faults->raise(fault);
+  return true;
+}
+
+// Faults that are over: their queue pairs go on. Those that found no record try again.
+bool Worker::State::drain_resumed() {
+  if (config.page_faults == nullptr) {
+    return false;
+  }
+  std::uint32_t count = 0;
+  PageFault* fault = nullptr;
+  while (count < kResumesMax &&
+         (fault = config.page_faults->next_resumed(config.index)) != nullptr) {
+    ++count;
+    QpEntry* entry = table.find(fault->qpn);
+    if (entry != nullptr) {
+      entry->qp->settle(fault->role, fault->ticket, fault->outcome, fault->failed_page);
+    }
+    config.page_faults->journal.count(FaultStep::kResuming, now - fault->times.populated);
+    config.page_faults->give_back(fault);
+    if (entry != nullptr) {
+      resume(*entry);
+    }
+  }
+  if (!starved.empty() && (count > 0 || now >= next_starved)) {
+    std::vector<std::uint32_t> again;
+    again.swap(starved);
+    for (const std::uint32_t qpn : again) {
+      if (QpEntry* entry = table.find(qpn); entry != nullptr) {
+        resume(*entry);
+      }
+    }
+  }
+  return count > 0;
+}
+
+// Receives what was parked, in order, until the queue pair parks again. Answers first, because they
+// free the window.
+void Worker::State::resume(QpEntry& entry) {
+  Turn lent = turn(entry);
+  entry.qp->resume(lent);
+  for (const Role role : {Role::kCompleter, Role::kResponder}) {
+    auto& waiting = entry.parked[static_cast<std::size_t>(role)];
+    std::vector<Frame*> frames;
+    frames.swap(waiting);
+    parked -= static_cast<std::uint32_t>(frames.size());
+    for (Frame* frame : frames) {
+      deliver(entry, role, frame);
+    }
+  }
+  update(entry);
+}
+
+// Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
+// loses patience and sends again, is told when to come again.
+void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
+  auto& waiting = entry.parked[static_cast<std::size_t>(role)];
+  const bool again = !waiting.empty() && entry.qp->config().type == QpType::kRc &&
+                     psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
+  if (!again && waiting.size() < kParkedMax && parked < kParkedTotalMax) {
+    waiting.push_back(frame);
+    ++parked;
+    return;
+  }
+  if (role == Role::kResponder && config.page_faults != nullptr) {
+    entry.qp->busy(kBusyFactor * config.page_faults->usual_time());
+    update(entry);
+  }
+  drop(frame, Drop::kParkFull);
+}
+
+}  // namespace uroce

@@ -1,0 +1,30 @@
+#pragma once
+
+// Files that a program says its memory lies in, looked at before they are mapped.
+
+#include <cstdint>
+
+#include "dataplane/abi/memory_piece.h"
+#include "dataplane/base/result.h"
+#include "dataplane/base/unique_fd.h"
+
+namespace uroce {
+
+struct FileFacts {
+  std::uint64_t page_size = 4096;
+  std::uint64_t size = 0;
+  std::uint32_t uid = 0;
+  bool durable = false;  // outlives the machine's memory
+};
+
+// Refuses what a worker could wait for: other machines, and file systems that are programs.
+Result<FileFacts> check_file(int descriptor);
+
+// The same for a memfd that is to be an arena: sealed against shrinking, of the pages that the
+// program says.
+Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size);
+
+// The file behind a kMapFiles piece; not valid where the daemon can't or mustn't open it.
+UniqueFd open_map_file(int pid, std::uint32_t uid, const abi::MemoryPiece& piece, bool writable);
+
+}  // namespace uroce

@@ -1,0 +1,221 @@
+#pragma once
+
+// The mirror of a program's address space: what of its memory the daemon can reach on demand. One a
+// session; every on-demand region of the session is a range of it.
+//
+// A segment is 1 GiB of addresses of the daemon's own, reserved when something in it is first
+// wanted; its pages are mapped over with the program's, each at the place that its address in the
+// program says. A chunk, 2 MiB of it, has three bits a page for the workers.
+//
+// Workers read bits and pages without locks. Everything else is under the mutex: the fault thread
+// (Pager) describes and populates, the paging thread invalidates and evicts. The rule between them:
+// a page's mapping changes only while its bits are clear and every worker has passed a quiescent
+// state since they were cleared.
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "dataplane/abi/memory_piece.h"
+#include "dataplane/base/unique_fd.h"
+#include "mmu/access.h"
+#include "mmu/fault_books.h"
+#include "mmu/region.h"
+
+namespace uroce {
+
+class Quiescence;
+
+// A piece of memory that the program described, with its file open.
+struct MirrorPiece {
+  std::uint64_t address = 0;  // whole pages
+  std::uint64_t length = 0;
+  int descriptor = -1;  // -1: reached the slow way
+  std::uint64_t offset = 0;
+  std::uint64_t page_size = 4096;
+  bool write = false;      // may be written
+  bool anonymous = false;  // an arena: pages that aren't there are zeroes, writing costs no disk
+};
+
+class Mirror {
+ public:
+  static constexpr std::uint64_t kPage = 4096;
+  static constexpr std::uint64_t kChunk = 2ULL << 20U;
+  static constexpr std::uint64_t kSegment = 1ULL << 30U;
+  static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
+  static constexpr std::size_t kPagesInChunk = kChunk / kPage;
+  static constexpr std::size_t kWords = kPagesInChunk / 64;
+
+  // `remote`: the program's memory as a file, for what can't be mapped; may be invalid.
+  // `session`: its number, for reports.
+  Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0);
+  ~Mirror();  // no worker and no thread of the daemon knows of it any more
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  [[nodiscard]] int remote() const { return remote_.get(); }
+  [[nodiscard]] std::uint64_t session() const { return session_; }
+  [[nodiscard]] FaultBooks& books() { return books_; }
+
+  // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
+  // bytes; kNotResident if there is none. REQUIRES: length != 0.
+  Access find(std::uint64_t address, std::uint64_t length, bool write, Span* span) const;
+
+  // The fault thread.
+
+  enum class State : std::uint8_t {
+    kUnknown,  // the program must say what lies there
+    kNoWrite,  // known, but not to be written
+    kAbsent,   // known, bits not set: populate
+    kResident,
+    kBlocked,  // about to change: wait
+    kClosed,   // the session has ended
+    kOutside,  // no address of a program
+  };
+  struct Look {
+    State state = State::kUnknown;
+    std::uint64_t end = 0;       // of the run that is in this state; within one chunk
+    std::uint64_t sequence = 0;  // of the chunk
+  };
+  // What is to be done for the pages at `first`.
+  Look look(std::uint64_t first, std::uint64_t end, bool write);
+
+  // Sequence counts of the chunks in a range, to be given to describe() with what the program said
+  // later.
+  std::vector<std::uint64_t> sequences(std::uint64_t first, std::uint64_t end);
+  // The program's description of [first, end), whole chunks. Chunks that were invalidated since
+  // `asked` are left as they are. ENOMEM-like failures make pages remote.
+  void describe(std::uint64_t first, std::uint64_t end, std::span<const MirrorPiece> pieces,
+                std::span<const std::uint64_t> asked);
+
+  enum class Populated : std::uint8_t {
+    kDone,
+    kChanged,  // invalidated meanwhile: look again
+    kFailed,   // the memory can't be had (file truncated, no memory)
+  };
+  // Brings in pages that look() called kAbsent. REQUIRES: one run of look().
+  Populated populate(std::uint64_t first, std::uint64_t end, bool write);
+  // Sets the bits of pages that are in memory already; for PREFETCH_NO_FAULT.
+  void adopt_present(std::uint64_t first, std::uint64_t end);
+
+  // The paging thread.
+
+  // Clears the bits of a range and returns when no worker holds anything of it. `forget`: what lies
+  // there must be asked for again. Until unblock(id), faults there find kBlocked.
+  void invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget);
+  void unblock(std::uint32_t id);
+  // Gives back at least `bytes` of the coldest resident pages, if there are as many; returns how
+  // many. The program keeps what it has there.
+  std::uint64_t evict(std::uint64_t bytes);
+  void close();  // everything that waits fails
+
+  [[nodiscard]] std::uint64_t resident_bytes() const {
+    return resident_pages_.load(std::memory_order_relaxed) * kPage;
+  }
+  [[nodiscard]] std::uint64_t evicted_bytes() const {
+    return evicted_.load(std::memory_order_relaxed);
+  }
+  // Starts a new period for telling cold from hot.
+  void tick() { epoch_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  using Bits = std::array<std::atomic<std::uint64_t>, kWords>;
+  using PlainBits = std::array<std::uint64_t, kWords>;
+
+  struct Chunk {
+    // Set with release by the fault thread when the page may be touched; read with acquire by
+    // workers, who then see the mapping. `remote` changes only while both others are clear.
+    Bits readable{};
+    Bits writable{};
+    Bits remote{};
+    std::byte* host = nullptr;              // of the chunk's first byte
+    std::atomic<std::uint32_t> touched{0};  // the epoch of the last use; orders nothing
+
+    // Under the mutex.
+    std::uint64_t address = 0;
+    std::uint64_t sequence = 0;  // of invalidations
+    PlainBits known{};           // the mapping is the program's
+    PlainBits may_write{};
+    PlainBits anonymous{};
+    std::uint32_t resident = 0;  // pages with bits, remote ones aside
+  };
+  struct Segment {
+    std::array<std::atomic<Chunk*>, kSegment / kChunk> chunks{};
+    std::byte* host = nullptr;
+    void* reservation = nullptr;
+    std::vector<std::unique_ptr<Chunk>> owned;
+  };
+  struct Block {
+    std::uint32_t id;
+    std::uint64_t first, end;
+  };
+
+  Segment* segment_of(std::uint64_t address);
+  Chunk* chunk_of(std::uint64_t address, bool make);
+  [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
+  void map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
+  bool clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget);
+  template <typename Visit>
+  void for_each_chunk(std::uint64_t first, std::uint64_t end, Visit&& visit);
+
+  Quiescence& quiescence_;
+  UniqueFd remote_;
+  std::uint64_t session_;
+  FaultBooks books_;
+  // Published with release, under the mutex; workers read with acquire. In a mapping of its own:
+  // most of it is never touched.
+  std::atomic<Segment*>* segments_;
+  std::atomic<std::uint32_t> epoch_{1};
+  std::atomic<std::uint64_t> resident_pages_{0};  // counts; order nothing
+  std::atomic<std::uint64_t> evicted_{0};
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Segment>> owned_;
+  std::vector<Block> blocks_;
+  bool closed_ = false;
+};
+
+inline Access Mirror::find(std::uint64_t address, std::uint64_t length, bool write,
+                           Span* span) const {
+  if (address >= kAddressEnd) {
+    return Access::kNotResident;  // the fault says that it is no address
+  }
+  const Segment* segment = segments_[address / kSegment].load(std::memory_order_acquire);
+  Chunk* chunk = segment == nullptr
+                     ? nullptr
+                     : segment->chunks[address % kSegment / kChunk].load(std::memory_order_acquire);
+  if (chunk == nullptr) {
+    return Access::kNotResident;
+  }
+  const std::uint64_t inside = address % kChunk;
+  const std::uint64_t wanted = std::min(length, kChunk - inside);
+  const Bits& bits = write ? chunk->writable : chunk->readable;
+  const std::size_t last = (inside + wanted - 1) / kPage;
+  std::size_t page = inside / kPage;
+  const auto is_set = [](const Bits& of, std::size_t at) {
+    return (of[at / 64].load(std::memory_order_acquire) >> (at % 64) & 1U) != 0;
+  };
+  if (!is_set(bits, page)) {
+    return Access::kNotResident;
+  }
+  const bool slow = is_set(chunk->remote, page);
+  while (page < last && is_set(bits, page + 1) && is_set(chunk->remote, page + 1) == slow) {
+    ++page;
+  }
+  if (const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+      chunk->touched.load(std::memory_order_relaxed) != epoch) {
+    chunk->touched.store(epoch, std::memory_order_relaxed);
+  }
+  span->host = slow ? nullptr : chunk->host + inside;
+  span->remote_address = address;
+  span->length = std::min(wanted, (page + 1) * kPage - inside);
+  return Access::kGranted;
+}
+
+}  // namespace uroce

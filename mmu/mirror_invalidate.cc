@@ -1,0 +1,136 @@
+// What the paging thread does to a mirror: takes pages away.
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "mmu/mirror.h"
+#include "mmu/quiescence.h"
+
+namespace uroce {
+namespace {
+
+constexpr int kPageOut = 21;  // MADV_PAGEOUT, Linux 5.4
+
+// The bits of one word for pages [first, end) of a chunk.
+std::uint64_t mask_of(std::size_t word, std::size_t first, std::size_t end) {
+  const std::size_t low = std::max(first, word * 64);
+  const std::size_t high = std::min(end, (word + 1) * 64);
+  if (low >= high) {
+    return 0;
+  }
+  const std::uint64_t ones =
+      high - low == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << (high - low)) - 1;
+  return ones << (low % 64);
+}
+
+}  // namespace
+
+// Visits the chunks that exist and touch [first, end), with the pages of each that lie in it.
+template <typename Visit>
+void Mirror::for_each_chunk(std::uint64_t first, std::uint64_t end, Visit&& visit) {
+  end = std::min(end, kAddressEnd);
+  while (first < end) {
+    const Segment* const segment = segments_[first / kSegment].load(std::memory_order_relaxed);
+    if (segment == nullptr) {
+      first = (first / kSegment + 1) * kSegment;
+      continue;
+    }
+    const std::uint64_t stop = std::min((first / kChunk + 1) * kChunk, end);
+    Chunk* const chunk = segment->chunks[first % kSegment / kChunk].load(std::memory_order_relaxed);
+    if (chunk != nullptr) {
+      visit(*chunk, (first - chunk->address) / kPage, (stop - chunk->address + kPage - 1) / kPage);
+    }
+    first = stop;
+  }
+}
+
+// True if a worker may hold something of these pages.
+bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget) {
+  bool held = false;
+  for (std::size_t word = first_page / 64; word * 64 < end_page; ++word) {
+    const std::uint64_t mask = mask_of(word, first_page, end_page);
+    // Relaxed: quiescence, not these, orders what follows after the workers' last look.
+    const std::uint64_t was = chunk.readable[word].fetch_and(~mask, std::memory_order_relaxed);
+    chunk.writable[word].fetch_and(~mask, std::memory_order_relaxed);
+    const std::uint64_t pages = was & mask & ~chunk.remote[word].load(std::memory_order_relaxed);
+    chunk.resident -= static_cast<std::uint32_t>(std::popcount(pages));
+    resident_pages_.fetch_sub(static_cast<std::uint64_t>(std::popcount(pages)),
+                              std::memory_order_relaxed);
+    held = held || (was & mask) != 0;
+    if (forget) {
+      chunk.known[word] &= ~mask;
+    }
+  }
+  return held;
+}
+
+void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
+  bool held = false;
+  {
+    const std::lock_guard lock(mutex_);
+    blocks_.push_back({id, first, end});
+    for_each_chunk(first, end, [&](Chunk& chunk, std::size_t from, std::size_t to) {
+      held = clear(chunk, from, to, forget) || held;
+      ++chunk.sequence;
+    });
+  }
+  if (held) {
+    quiescence_.wait();
+  }
+}
+
+void Mirror::unblock(std::uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(blocks_, [id](const Block& block) { return block.id == id; });
+}
+
+std::uint64_t Mirror::evict(std::uint64_t bytes) {
+  struct Victim {
+    std::uint32_t age;
+    Chunk* chunk;
+    std::uint32_t pages;
+  };
+  std::vector<Victim> victims;
+  std::uint64_t pages = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t now = epoch_.load(std::memory_order_relaxed);
+    for (const auto& segment : owned_) {
+      for (const auto& chunk : segment->owned) {
+        if (chunk->resident != 0) {
+          const std::uint32_t age = now - chunk->touched.load(std::memory_order_relaxed);
+          victims.push_back({age, chunk.get(), chunk->resident});
+        }
+      }
+    }
+    std::sort(victims.begin(), victims.end(),
+              [](const Victim& a, const Victim& b) { return a.age > b.age; });
+    std::size_t count = 0;
+    while (count < victims.size() && pages * kPage < bytes) {
+      pages += victims[count].pages;
+      clear(*victims[count].chunk, 0, kPagesInChunk, false);
+      ++count;
+    }
+    victims.resize(count);
+  }
+  if (victims.empty()) {
+    return 0;
+  }
+  quiescence_.wait();
+  for (const Victim& victim : victims) {
+    // Whatever the fault thread brings in again meanwhile merely faults in the worker. Both may
+    // fail: then the kernel reclaims the pages when it needs to.
+    static_cast<void>(::madvise(victim.chunk->host, kChunk, kPageOut));
+    static_cast<void>(::madvise(victim.chunk->host, kChunk, MADV_DONTNEED));
+  }
+  evicted_.fetch_add(pages * kPage, std::memory_order_relaxed);
+  return pages * kPage;
+}
+
+void Mirror::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+}  // namespace uroce

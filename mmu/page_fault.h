@@ -1,0 +1,89 @@
+#pragma once
+
+// A page fault of the card: memory that is paged on demand was wanted and isn't there. The role
+// that met it parks; the record travels to the fault thread (FaultQueue), which brings the pages in
+// (Pager) and sends it back to the worker that raised it.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "dataplane/base/time.h"
+#include "mmu/access.h"
+
+namespace uroce {
+
+class Mirror;
+
+// The roles of a queue pair that touch memory; each parks by itself.
+enum class FaultRole : std::uint8_t {
+  kRequester,  // reads what is sent
+  kCompleter,  // writes answers to READs and atomics
+  kResponder,  // executes requests
+  kAnswer,     // reads what READ requests asked for
+};
+inline constexpr std::size_t kFaultRoles = 4;
+
+// What a role needs.
+struct FaultRequest {
+  std::uint32_t key = 0;      // of the region, for the books
+  std::uint64_t address = 0;  // in the program
+  std::uint64_t length = 0;   // needed now
+  std::uint64_t ahead = 0;    // bytes behind it that the same message will touch
+  bool write = false;
+};
+
+// When each step of a fault was over.
+struct FaultTimes {
+  Time raised = 0;
+  Time taken = 0;      // by the fault thread
+  Time shared = 0;     // the program has answered, if it was asked
+  Time populated = 0;  // the pages are there
+};
+
+struct PageFault {
+  FaultRequest request{};
+  std::shared_ptr<Mirror> mirror{};  // only while it is on its way to the fault thread and there
+
+  // Whom to tell.
+  std::uint32_t worker = 0;
+  std::uint32_t qpn = 0;
+  std::uint32_t ticket = 0;  // FaultSlot::ticket when it was raised
+  FaultRole role = FaultRole::kRequester;
+
+  // What came of it: kGranted, or why page `failed_page` can't be had.
+  Access outcome = Access::kGranted;
+  std::uint64_t failed_page = 0;
+  FaultTimes times{};
+
+  // The Pager's notes. Chunk `answered_chunk` was described by the program when the sequence count
+  // was `answered_sequence`: what isn't there then doesn't exist.
+  std::uint64_t answered_chunk = 0;
+  std::uint64_t answered_sequence = 0;
+  std::uint32_t retries = 0;
+  bool asked = false;
+  bool refreshed = false;  // its rights were asked for anew
+};
+
+// A role's memory of its fault, in the queue pair.
+struct FaultSlot {
+  std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
+  bool waiting = false;
+  Access failed = Access::kGranted;  // what the next look at failed_page answers
+  std::uint64_t failed_page = 0;
+
+  void reset() { *this = {.ticket = ticket + 1}; }
+};
+using FaultSlots = std::array<FaultSlot, kFaultRoles>;
+
+// Where roles raise faults. Called once a fault.
+class FaultSink {
+ public:
+  virtual ~FaultSink() = default;
+  // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
+  // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
+  virtual bool raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror, std::uint32_t qpn,
+                     FaultRole role, std::uint32_t ticket) = 0;
+};
+
+}  // namespace uroce

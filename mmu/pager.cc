@@ -1,0 +1,324 @@
+#include "mmu/pager.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace uroce {
+namespace {
+
+std::uint64_t page_down(std::uint64_t address) { return address / Mirror::kPage * Mirror::kPage; }
+std::uint64_t chunk_down(std::uint64_t address) {
+  return address / Mirror::kChunk * Mirror::kChunk;
+}
+std::uint64_t first_page(const FaultRequest& request) { return page_down(request.address); }
+// Beyond the last page needed. Requests don't wrap: regions don't.
+std::uint64_t end_page(const FaultRequest& request) {
+  return page_down(request.address + request.length - 1) + Mirror::kPage;
+}
+
+}  // namespace
+
+bool Pager::serve(Time now) {
+  std::array<PageFault*, kBatch> batch;
+  std::size_t count = 0;
+  while (count < kBatch && (batch[count] = queue_.next()) != nullptr) {
+    batch[count++]->times.taken = now;
+  }
+  if (count == 0) {
+    return serve_ahead(now) || serve_jobs(now);
+  }
+  const std::span taken(batch.data(), count);
+  if (count > 1) {
+    bring_neighbours(taken);
+  }
+  for (PageFault* fault : taken) {
+    resolve(fault, now);
+  }
+  ask_wanted();
+  return true;
+}
+
+// Faults whose pages touch are brought in by one call for all of them.
+void Pager::bring_neighbours(std::span<PageFault*> batch) {
+  std::sort(batch.begin(), batch.end(), [](const PageFault* a, const PageFault* b) {
+    return std::tuple(a->mirror.get(), a->request.write, a->request.address) <
+           std::tuple(b->mirror.get(), b->request.write, b->request.address);
+  });
+  for (std::size_t i = 0; i < batch.size();) {
+    const PageFault& head = *batch[i];
+    std::uint64_t end = end_page(head.request);
+    std::size_t next = i + 1;
+    while (next < batch.size() && batch[next]->mirror == head.mirror &&
+           batch[next]->request.write == head.request.write &&
+           first_page(batch[next]->request) <= end) {
+      end = std::max(end, end_page(batch[next]->request));
+      ++next;
+    }
+    if (next - i > 1) {
+      bring(*head.mirror, first_page(head.request), end, head.request.write);
+    }
+    i = next;
+  }
+}
+
+// What can be had without anybody's help.
+void Pager::bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write) {
+  while (first < end) {
+    const Mirror::Look look = mirror.look(first, end, write);
+    if (look.state == Mirror::State::kOutside || look.end <= first) {
+      return;
+    }
+    if (look.state == Mirror::State::kAbsent) {
+      // Whatever the outcome: each fault looks for itself.
+      static_cast<void>(mirror.populate(first, look.end, write));
+    }
+    first = look.end;
+  }
+}
+
+void Pager::resolve(PageFault* fault, Time now) {
+  Work& work = work_of(fault->mirror);
+  if (step(work, *fault, now) == Step::kWaiting) {
+    work.waiting.push_back(fault);
+    return;
+  }
+  finish(fault);
+}
+
+Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
+  Mirror& mirror = *work.mirror;
+  const std::uint64_t end = end_page(fault.request);
+  for (std::uint64_t page = first_page(fault.request); page < end;) {
+    const Mirror::Look look = mirror.look(page, end, fault.request.write);
+    Step step = Step::kDone;
+    switch (look.state) {
+      case Mirror::State::kResident:
+        page = look.end;
+        continue;
+      case Mirror::State::kAbsent:
+        switch (mirror.populate(page, look.end, fault.request.write)) {
+          case Mirror::Populated::kDone:
+            page = look.end;
+            continue;
+          case Mirror::Populated::kChanged:
+            ++fault.retries;
+            continue;
+          case Mirror::Populated::kFailed:
+            return fail(fault, page, Access::kLost);
+        }
+        break;
+      case Mirror::State::kUnknown:
+        step = on_unknown(work, fault, look, page);
+        break;
+      case Mirror::State::kNoWrite:
+        step = on_no_write(work, fault, look, page);
+        break;
+      case Mirror::State::kBlocked:
+        step = Step::kWaiting;
+        break;
+      case Mirror::State::kClosed:
+      case Mirror::State::kOutside:
+        step = fail(fault, page, Access::kLost);
+        break;
+    }
+    if (step == Step::kWaiting && now - fault.times.taken >= patience_) {
+      return fail(fault, page, Access::kLost);
+    }
+    return step;
+  }
+  return Step::kDone;
+}
+
+Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
+  fault.outcome = outcome;
+  fault.failed_page = page;
+  return Step::kFailed;
+}
+
+// What the program described without this page isn't mapped, unless that has changed since.
+Pager::Step Pager::on_unknown(Work& work, PageFault& fault, const Mirror::Look& look,
+                              std::uint64_t page) {
+  const bool told = fault.asked && fault.answered_chunk == chunk_down(page) &&
+                    fault.answered_sequence == look.sequence;
+  if (told || !want(work, chunk_down(page), fault.request.write)) {
+    return fail(fault, page, Access::kLost);
+  }
+  return Step::kWaiting;
+}
+
+// Rights can have grown since the program told us of the page: mprotect to more isn't announced.
+Pager::Step Pager::on_no_write(Work& work, PageFault& fault, const Mirror::Look& look,
+                               std::uint64_t page) {
+  const bool told = fault.asked && fault.answered_chunk == chunk_down(page) &&
+                    fault.answered_sequence == look.sequence;
+  if (told || fault.refreshed) {
+    return fail(fault, page, Access::kNoRight);
+  }
+  fault.refreshed = true;
+  peer_.forget(work.mirror, chunk_down(page), chunk_down(page) + Mirror::kChunk);
+  return Step::kWaiting;
+}
+
+// Sees to it that the chunk is asked for. False if the program can't be asked.
+bool Pager::want(Work& work, std::uint64_t chunk, bool write) {
+  const bool under_way = std::any_of(
+      work.questions.begin(), work.questions.end(),
+      [&](const Question& question) { return chunk >= question.first && chunk < question.end; });
+  if (!under_way) {
+    wanted_[work.mirror.get()].push_back({chunk, write});
+  }
+  return true;
+}
+
+// Chunks side by side become one question.
+void Pager::ask_wanted() {
+  for (auto& [mirror, wanted] : std::exchange(wanted_, {})) {
+    const auto at = works_.find(mirror);
+    if (at == works_.end()) {
+      continue;
+    }
+    const std::shared_ptr<Mirror> owner = at->second.mirror;
+    std::sort(wanted.begin(), wanted.end(),
+              [](const Wanted& a, const Wanted& b) { return a.chunk < b.chunk; });
+    for (std::size_t i = 0; i < wanted.size();) {
+      const std::uint64_t first = wanted[i].chunk;
+      std::uint64_t end = first + Mirror::kChunk;
+      bool write = wanted[i].write;
+      for (++i; i < wanted.size() && wanted[i].chunk <= end && end - first < kAskMax; ++i) {
+        write = write || wanted[i].write;
+        end = wanted[i].chunk + Mirror::kChunk;
+      }
+      ask(owner, first, end, write);
+    }
+  }
+}
+
+void Pager::ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std::uint64_t end,
+                bool write) {
+  Question question{.sequence = next_sequence_++,
+                    .first = first,
+                    .end = end,
+                    .write = write,
+                    .counts = mirror->sequences(first, end)};
+  const std::uint32_t sequence = question.sequence;
+  work_of(mirror).questions.push_back(std::move(question));
+  if (!peer_.ask(*mirror, first, end, write, sequence)) {
+    // Its program is gone; what waits fails now rather than later.
+    mirror->close();
+    work_of(mirror).questions.clear();
+    peer_.look_again(mirror);
+  }
+}
+
+void Pager::answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequence,
+                     std::uint64_t end, std::span<const MirrorPiece> pieces, Time now) {
+  Work& work = work_of(mirror);
+  const auto asked =
+      std::find_if(work.questions.begin(), work.questions.end(),
+                   [&](const Question& question) { return question.sequence == sequence; });
+  if (asked == work.questions.end()) {
+    drop_if_empty(mirror.get());
+    return;
+  }
+  const Question question = std::move(*asked);
+  work.questions.erase(asked);
+  end = std::min(chunk_down(end), question.end);
+  if (end > question.first) {
+    mirror->describe(question.first, end, pieces, question.counts);
+  } else {
+    end = question.first + Mirror::kChunk;  // it can't say: then there is nothing
+  }
+  const auto told = [&](PageFault& fault) {
+    for (std::uint64_t chunk = chunk_down(first_page(fault.request));
+         chunk < end_page(fault.request); chunk += Mirror::kChunk) {
+      if (chunk >= question.first && chunk < end) {
+        fault.asked = true;
+        fault.times.shared = now;
+        fault.answered_chunk = chunk;
+        fault.answered_sequence = question.counts[(chunk - question.first) / Mirror::kChunk];
+        return;
+      }
+    }
+  };
+  for (PageFault* fault : work.waiting) {
+    told(*fault);
+  }
+  for (const auto& job : work.jobs) {
+    told(job->fault);
+  }
+  changed(mirror, now);
+}
+
+void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
+  const auto at = works_.find(mirror.get());
+  if (at == works_.end()) {
+    return;
+  }
+  std::vector<PageFault*> waiting = std::exchange(at->second.waiting, {});
+  for (auto& job : std::exchange(at->second.jobs, {})) {
+    jobs_.push_back(std::move(job));
+  }
+  for (PageFault* fault : waiting) {
+    resolve(fault, now);
+  }
+  ask_wanted();
+  drop_if_empty(mirror.get());
+}
+
+Time Pager::deadline() const {
+  Time first = kNever;
+  for (const auto& [mirror, work] : works_) {
+    for (const PageFault* fault : work.waiting) {
+      first = std::min(first, fault->times.taken + patience_);
+    }
+    for (const auto& job : work.jobs) {
+      first = std::min(first, job->fault.times.taken + patience_);
+    }
+  }
+  return first;
+}
+
+void Pager::expire(Time now) {
+  std::vector<std::shared_ptr<Mirror>> mirrors;
+  for (const auto& [mirror, work] : works_) {
+    mirrors.push_back(work.mirror);
+  }
+  for (const auto& mirror : mirrors) {
+    changed(mirror, now);
+    Work& work = work_of(mirror);
+    if (work.waiting.empty() && work.jobs.empty()) {
+      work.questions.clear();  // nobody waits for the answers any more
+    }
+    drop_if_empty(mirror.get());
+  }
+}
+
+Pager::Work& Pager::work_of(const std::shared_ptr<Mirror>& mirror) {
+  Work& work = works_[mirror.get()];
+  work.mirror = mirror;
+  return work;
+}
+
+void Pager::drop_if_empty(Mirror* mirror) {
+  const auto at = works_.find(mirror);
+  if (at != works_.end() && at->second.empty()) {
+    works_.erase(at);
+  }
+}
+
+void Pager::finish(PageFault* fault) {
+  fault->times.populated = peer_.clock();
+  fault->mirror->books().enter(*fault);
+  queue_.journal.enter(*fault, fault->mirror->session());
+  if (fault->outcome == Access::kGranted) {
+    note_ahead(*fault);
+    queue_.took(fault->times.populated - fault->times.raised);
+  }
+  Mirror* const mirror = fault->mirror.get();
+  const std::shared_ptr<Mirror> hold = fault->mirror;
+  queue_.resume(fault);
+  drop_if_empty(mirror);
+}
+
+}  // namespace uroce

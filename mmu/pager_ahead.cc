@@ -1,0 +1,126 @@
+// What the pager does while no fault waits: the rest of messages that faulted, and prefetching that
+// programs ask for.
+
+#include <algorithm>
+#include <utility>
+
+#include "mmu/pager.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
+
+}  // namespace
+
+void Pager::note_ahead(const PageFault& fault) {
+  const std::uint64_t ahead = std::min(fault.request.ahead, kAheadMax);
+  if (ahead == 0 || ahead_.size() >= kAheadEntries) {
+    return;
+  }
+  const std::uint64_t first =
+      (fault.request.address + fault.request.length - 1) / Mirror::kPage * Mirror::kPage +
+      Mirror::kPage;
+  const std::uint64_t end =
+      (fault.request.address + fault.request.length + ahead - 1) / Mirror::kPage * Mirror::kPage +
+      Mirror::kPage;
+  if (first < end) {
+    ahead_.push_back(
+        {.mirror = fault.mirror, .first = first, .end = end, .write = fault.request.write});
+  }
+}
+
+// A slice of the oldest. Memory that nobody has asked for yet isn't worth an error: what can't be
+// had now is left to a fault.
+bool Pager::serve_ahead(Time /*now*/) {
+  if (ahead_.empty()) {
+    return false;
+  }
+  Ahead ahead = std::move(ahead_.front());
+  ahead_.pop_front();
+  const Mirror::Look look =
+      ahead.mirror->look(ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
+  switch (look.state) {
+    case Mirror::State::kAbsent:
+      if (ahead.mirror->populate(ahead.first, look.end, ahead.write) ==
+          Mirror::Populated::kFailed) {
+        return true;
+      }
+      break;
+    case Mirror::State::kUnknown:
+      want(work_of(ahead.mirror), ahead.first / Mirror::kChunk * Mirror::kChunk, ahead.write);
+      ask_wanted();
+      drop_if_empty(ahead.mirror.get());
+      return true;
+    case Mirror::State::kResident:
+      break;
+    default:
+      return true;
+  }
+  ahead.first = look.end;
+  if (ahead.first < ahead.end) {
+    ahead_.push_front(std::move(ahead));
+  }
+  return true;
+}
+
+void Pager::prefetch(Prefetch wanted, Time now) {
+  auto job = std::make_unique<Job>();
+  job->fault.request = {.address = wanted.address, .length = 0, .write = wanted.write};
+  job->fault.mirror = wanted.mirror;
+  job->fault.times.taken = now;
+  job->wanted = std::move(wanted);
+  jobs_.push_back(std::move(job));
+}
+
+bool Pager::serve_jobs(Time now) {
+  if (jobs_.empty()) {
+    return false;
+  }
+  std::unique_ptr<Job> job = std::move(jobs_.front());
+  jobs_.pop_front();
+  const std::shared_ptr<Mirror> mirror = job->wanted.mirror;
+  Work& work = work_of(mirror);
+  if (go_on(*job, now)) {
+    jobs_.push_back(std::move(job));
+  } else if (job->fault.outcome == Access::kNotResident) {
+    job->fault.outcome = Access::kGranted;
+    work.jobs.push_back(std::move(job));
+  } else if (job->wanted.done) {
+    job->wanted.done(job->fault.outcome);
+  }
+  ask_wanted();
+  drop_if_empty(mirror.get());
+  return true;
+}
+
+// One slice. True if there is more to do now; else the job is done, has failed, or waits
+// (kNotResident).
+bool Pager::go_on(Job& job, Time now) {
+  FaultRequest& slice = job.fault.request;
+  const std::uint64_t end = job.wanted.address + job.wanted.length;
+  slice.length =
+      std::min(end, slice.address / kSliceBytes * kSliceBytes + kSliceBytes) - slice.address;
+  if (!job.wanted.faulting) {
+    job.wanted.mirror->adopt_present(
+        slice.address / Mirror::kPage * Mirror::kPage,
+        (slice.address + slice.length + Mirror::kPage - 1) / Mirror::kPage * Mirror::kPage);
+  } else {
+    switch (step(work_of(job.wanted.mirror), job.fault, now)) {
+      case Step::kFailed:
+        return false;
+      case Step::kWaiting:
+        job.fault.outcome = Access::kNotResident;
+        return false;
+      case Step::kDone:
+        break;
+    }
+  }
+  slice.address += slice.length;
+  job.fault.times.taken = now;
+  job.fault.asked = false;
+  job.fault.refreshed = false;
+  return slice.address < end;
+}
+
+}  // namespace uroce

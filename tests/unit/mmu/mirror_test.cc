@@ -1,0 +1,128 @@
+#include "mmu/mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/mmu/paged_program.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint64_t kBase = PagedProgram::kBase;
+constexpr std::uint64_t kPage = Mirror::kPage;
+
+class MirrorTest : public testing::Test {
+ protected:
+  Access find(std::uint64_t address, std::uint64_t length = 8, bool write = false) {
+    return program_.mirror->find(address, length, write, &span_);
+  }
+  void describe(std::uint64_t first = kBase, std::uint64_t end = kBase + Mirror::kChunk) {
+    const auto counts = program_.mirror->sequences(first, end);
+    const MirrorPiece piece = program_.everything();
+    program_.mirror->describe(first, end, {&piece, 1}, counts);
+  }
+  void populate(std::uint64_t first, std::uint64_t end, bool write = true) {
+    ASSERT_EQ(program_.mirror->populate(first, end, write), Mirror::Populated::kDone);
+  }
+  Mirror::State state(std::uint64_t page, bool write = false) {
+    return program_.mirror->look(page, page + kPage, write).state;
+  }
+
+  Quiescence quiescence_;
+  PagedProgram program_{quiescence_};
+  Span span_;
+};
+
+TEST_F(MirrorTest, NothingIsResidentAtFirst) {
+  EXPECT_EQ(find(kBase), Access::kNotResident);
+  EXPECT_EQ(find(~std::uint64_t{0} - 100), Access::kNotResident);
+  EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
+}
+
+TEST_F(MirrorTest, ShowsTheProgramsPages) {
+  std::memcpy(program_.memory + 5 * kPage + 10, "hello", 5);
+  describe();
+  EXPECT_EQ(state(kBase + 5 * kPage), Mirror::State::kAbsent);
+  EXPECT_EQ(find(kBase + 5 * kPage + 10), Access::kNotResident);
+  populate(kBase + 5 * kPage, kBase + 7 * kPage);
+  ASSERT_EQ(find(kBase + 5 * kPage + 10, 3 * kPage), Access::kGranted);
+  EXPECT_EQ(std::memcmp(span_.host, "hello", 5), 0);
+  EXPECT_EQ(span_.length, 2 * kPage - 10) << "the third page isn't resident";
+  ASSERT_EQ(find(kBase + 5 * kPage, 8, true), Access::kGranted);
+  std::memcpy(span_.host, "world", 5);
+  EXPECT_EQ(std::memcmp(program_.memory + 5 * kPage, "world", 5), 0);
+  EXPECT_EQ(program_.mirror->resident_bytes(), 2 * kPage);
+}
+
+TEST_F(MirrorTest, ReadOnlyPagesAreReadOnly) {
+  program_.read_only = true;
+  describe();
+  populate(kBase, kBase + kPage, false);
+  EXPECT_EQ(find(kBase), Access::kGranted);
+  EXPECT_EQ(find(kBase, 8, true), Access::kNotResident);
+  EXPECT_EQ(state(kBase, true), Mirror::State::kNoWrite);
+}
+
+TEST_F(MirrorTest, WhatIsInvalidatedIsGoneAndAskedForAgain) {
+  describe();
+  populate(kBase, kBase + 4 * kPage);
+  program_.mirror->invalidate(1, kBase + kPage, kBase + 2 * kPage, true);
+  EXPECT_EQ(find(kBase), Access::kGranted);
+  EXPECT_EQ(find(kBase + kPage), Access::kNotResident);
+  EXPECT_EQ(state(kBase + kPage), Mirror::State::kBlocked);
+  program_.mirror->unblock(1);
+  EXPECT_EQ(state(kBase + kPage), Mirror::State::kUnknown);
+  EXPECT_EQ(find(kBase + 2 * kPage), Access::kGranted);
+  EXPECT_EQ(program_.mirror->resident_bytes(), 3 * kPage);
+}
+
+TEST_F(MirrorTest, WhatIsDroppedKeepsItsPlace) {
+  describe();
+  populate(kBase, kBase + kPage);
+  program_.mirror->invalidate(1, kBase, kBase + kPage, false);
+  program_.mirror->unblock(1);
+  EXPECT_EQ(state(kBase), Mirror::State::kAbsent);
+}
+
+TEST_F(MirrorTest, AnOldDescriptionIsIgnored) {
+  const auto counts = program_.mirror->sequences(kBase, kBase + Mirror::kChunk);
+  program_.mirror->invalidate(1, kBase, kBase + kPage, true);
+  program_.mirror->unblock(1);
+  const MirrorPiece piece = program_.everything();
+  program_.mirror->describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, counts);
+  EXPECT_EQ(state(kBase + 3 * kPage), Mirror::State::kUnknown);
+}
+
+TEST_F(MirrorTest, EvictionTakesTheColdestAndKeepsTheContent) {
+  describe(kBase, kBase + 2 * Mirror::kChunk);
+  std::memcpy(program_.memory, "cold", 4);
+  populate(kBase, kBase + 2 * kPage);
+  populate(kBase + Mirror::kChunk, kBase + Mirror::kChunk + kPage);
+  program_.mirror->tick();
+  ASSERT_EQ(find(kBase + Mirror::kChunk), Access::kGranted);
+  EXPECT_EQ(program_.mirror->evict(kPage), 2 * kPage);
+  EXPECT_EQ(find(kBase), Access::kNotResident);
+  EXPECT_EQ(find(kBase + Mirror::kChunk), Access::kGranted);
+  EXPECT_EQ(program_.mirror->resident_bytes(), kPage);
+  populate(kBase, kBase + kPage);
+  ASSERT_EQ(find(kBase), Access::kGranted);
+  EXPECT_EQ(std::memcmp(span_.host, "cold", 4), 0);
+}
+
+TEST_F(MirrorTest, MemoryBehindTheEndOfItsFileFails) {
+  describe();
+  ASSERT_EQ(::ftruncate(program_.memfd.get(), 0), 0);
+  EXPECT_EQ(program_.mirror->populate(kBase, kBase + kPage, true), Mirror::Populated::kFailed);
+}
+
+TEST_F(MirrorTest, AdoptsWhatIsInMemoryAndNothingElse) {
+  describe();
+  program_.memory[2 * kPage] = std::byte{1};
+  program_.mirror->adopt_present(kBase, kBase + 8 * kPage);
+  EXPECT_EQ(find(kBase + 2 * kPage), Access::kGranted);
+  EXPECT_EQ(find(kBase + 3 * kPage), Access::kNotResident);
+}
+
+}  // namespace
+}  // namespace uroce::test

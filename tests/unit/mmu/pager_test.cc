@@ -1,0 +1,186 @@
+#include "mmu/pager.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/unit/mmu/paged_program.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint64_t kBase = PagedProgram::kBase;
+constexpr std::uint64_t kPage = Mirror::kPage;
+
+class PagerTest : public testing::Test {
+ protected:
+  PagerTest() { program_.pager = &pager_; }
+
+  void raise(std::uint64_t address, bool write = true, std::uint64_t length = 8,
+             std::uint64_t ahead = 0) {
+    PageFault* fault = queue_.take();
+    ASSERT_NE(fault, nullptr);
+    fault->request = {.address = address, .length = length, .ahead = ahead, .write = write};
+    fault->mirror = program_.mirror;
+    fault->times.raised = program_.now;
+    queue_.raise(fault);
+  }
+  // The outcome of the next fault that is over, if one is.
+  std::optional<Access> outcome() {
+    PageFault* fault = queue_.next_resumed(0);
+    if (fault == nullptr) {
+      return std::nullopt;
+    }
+    const Access answer = fault->outcome;
+    failed_page_ = fault->failed_page;
+    queue_.give_back(fault);
+    return answer;
+  }
+  bool resident(std::uint64_t address, bool write = true) {
+    Span span;
+    return program_.mirror->find(address, 1, write, &span) == Access::kGranted;
+  }
+
+  Quiescence quiescence_;
+  PagedProgram program_{quiescence_};
+  FaultQueue queue_{1};
+  Pager pager_{queue_, program_};
+  std::uint64_t failed_page_ = 0;
+};
+
+TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {
+  raise(kBase + 100);
+  raise(kBase + 3 * kPage);
+  EXPECT_TRUE(pager_.serve(program_.now));
+  ASSERT_EQ(program_.questions.size(), 1U);
+  EXPECT_EQ(program_.questions[0].first, kBase);
+  EXPECT_EQ(program_.questions[0].end, kBase + Mirror::kChunk);
+  EXPECT_FALSE(outcome());
+  program_.answer();
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_TRUE(resident(kBase));
+  EXPECT_FALSE(resident(kBase + kPage));
+  EXPECT_TRUE(resident(kBase + 3 * kPage));
+  raise(kBase + 9 * kPage);
+  pager_.serve(program_.now);
+  EXPECT_EQ(outcome(), Access::kGranted) << "the chunk is known, nobody need be asked";
+}
+
+TEST_F(PagerTest, NeighbouringChunksAreOneQuestion) {
+  raise(kBase + Mirror::kChunk);
+  raise(kBase);
+  pager_.serve(program_.now);
+  ASSERT_EQ(program_.questions.size(), 1U);
+  EXPECT_EQ(program_.questions[0].end - program_.questions[0].first, 2 * Mirror::kChunk);
+}
+
+TEST_F(PagerTest, MemoryThatIsNotMappedIsLost) {
+  program_.mapped = false;
+  raise(kBase + 5 * kPage + 8);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kLost);
+  EXPECT_EQ(failed_page_, kBase + 5 * kPage);
+  program_.mapped = true;
+  raise(kBase + 5 * kPage + 8);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted) << "it has appeared";
+}
+
+TEST_F(PagerTest, WritingToReadOnlyMemoryIsRefusedUntilItMayBeWritten) {
+  program_.read_only = true;
+  raise(kBase, false);
+  raise(kBase, true);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_EQ(outcome(), Access::kNoRight);
+  program_.read_only = false;  // mprotect to more, which nobody announces
+  raise(kBase, true);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+}
+
+TEST_F(PagerTest, AnAnswerThatAnInvalidationOvertookIsAskedForAgain) {
+  raise(kBase);
+  pager_.serve(program_.now);
+  program_.mirror->invalidate(7, kBase, kBase + kPage, true);
+  program_.answer();
+  EXPECT_FALSE(outcome()) << "it waits for the end of the invalidation";
+  program_.mirror->unblock(7);
+  pager_.changed(program_.mirror, program_.now);
+  ASSERT_EQ(program_.questions.size(), 1U);
+  program_.answer();
+  EXPECT_EQ(outcome(), Access::kGranted);
+}
+
+TEST_F(PagerTest, AProgramThatDoesNotAnswerLosesItsMemoryAfterAWhile) {
+  raise(kBase);
+  pager_.serve(program_.now);
+  EXPECT_EQ(pager_.deadline(), program_.now + Pager::kPatience);
+  program_.now = pager_.deadline();
+  pager_.expire(program_.now);
+  EXPECT_EQ(outcome(), Access::kLost);
+  EXPECT_EQ(pager_.deadline(), kNever);
+  program_.answer();  // too late, and harmless
+  raise(kBase);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+}
+
+TEST_F(PagerTest, ADeadProgramFailsAtOnce) {
+  program_.dead = true;
+  raise(kBase);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kLost);
+}
+
+TEST_F(PagerTest, ReadsAheadInTheMessage) {
+  raise(kBase, true, 1'024, 10 * kPage);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_TRUE(resident(kBase + 10 * kPage));
+  EXPECT_FALSE(resident(kBase + 12 * kPage));
+}
+
+TEST_F(PagerTest, AddressesThatAreNoneFail) {
+  raise(Mirror::kAddressEnd + kPage);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kLost);
+}
+
+TEST_F(PagerTest, PrefetchesAndSaysWhenItIsDone) {
+  std::optional<Access> done;
+  pager_.prefetch({.mirror = program_.mirror,
+                   .address = kBase + 10,
+                   .length = 3 * Mirror::kChunk,
+                   .write = true,
+                   .faulting = true,
+                   .done = [&](Access outcome) { done = outcome; }},
+                  program_.now);
+  program_.settle();
+  EXPECT_EQ(done, Access::kGranted);
+  EXPECT_TRUE(resident(kBase + 3 * Mirror::kChunk));
+  program_.mapped = false;
+  pager_.prefetch({.mirror = program_.mirror,
+                   .address = kBase + 16 * Mirror::kChunk,
+                   .length = 1,
+                   .write = false,
+                   .faulting = true,
+                   .done = [&](Access outcome) { done = outcome; }},
+                  program_.now);
+  program_.settle();
+  EXPECT_EQ(done, Access::kLost);
+}
+
+TEST_F(PagerTest, RecordsRunOutAndComeBack) {
+  std::vector<PageFault*> taken;
+  while (PageFault* fault = queue_.take()) {
+    taken.push_back(fault);
+  }
+  EXPECT_EQ(taken.size(), FaultQueue::kRecords);
+  queue_.give_back(taken.back());
+  EXPECT_NE(queue_.take(), nullptr);
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,127 @@
+// Faults against invalidations against teardown, with real threads: whoever invalidated a page may
+// rely on nobody touching it before the invalidation is over. Workers say so when they do.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tests/unit/mmu/paged_program.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint64_t kBase = PagedProgram::kBase;
+constexpr std::uint64_t kPage = Mirror::kPage;
+constexpr std::uint64_t kPages = 64;  // few, so that they meet
+constexpr std::uint32_t kWorkers = 2;
+
+// A program that answers in the pager's own thread, a turn later.
+class Scene {
+ public:
+  Scene() { program_.pager = &pager_; }
+
+  // A worker: uses pages at random; those that aren't there it faults on and tries again.
+  void work(std::uint32_t index) {
+    std::mt19937 random(index);
+    quiescence_.online(index);
+    std::array<bool, kPages> waiting{};
+    while (!stopping_.load(std::memory_order_relaxed)) {
+      for (int i = 0; i < 32; ++i) {
+        use(random() % kPages, index, &waiting);
+      }
+      while (PageFault* fault = queue_.next_resumed(index)) {
+        waiting[(fault->request.address - kBase) / kPage] = false;
+        failures_ += fault->outcome == Access::kGranted ? 0 : 1;
+        queue_.give_back(fault);
+      }
+      quiescence_.quiescent(index);
+      std::this_thread::yield();
+    }
+    quiescence_.offline(index);
+  }
+
+  void serve() {
+    while (!stopping_.load(std::memory_order_relaxed)) {
+      const std::lock_guard lock(pager_mutex_);
+      program_.settle();
+      std::this_thread::yield();
+    }
+  }
+
+  // The program: takes pages away, looks at what nobody may touch now, gives them back.
+  void invalidate(std::uint64_t rounds) {
+    std::mt19937 random(99);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      const std::uint64_t page = random() % kPages;
+      const bool forget = random() % 2 == 0;
+      program_.mirror->invalidate(1, kBase + page * kPage, kBase + (page + 1) * kPage, forget);
+      gone_[page].store(true, std::memory_order_relaxed);
+      std::this_thread::yield();
+      gone_[page].store(false, std::memory_order_relaxed);
+      program_.mirror->unblock(1);
+      if (round % 16 == 0) {
+        program_.mirror->evict(kPage);
+      }
+      const std::lock_guard lock(pager_mutex_);
+      pager_.changed(program_.mirror, program_.now);
+    }
+  }
+  void stop() { stopping_ = true; }
+
+  [[nodiscard]] std::uint64_t touched_gone() const { return touched_gone_; }
+  [[nodiscard]] std::uint64_t used() const { return used_; }
+  [[nodiscard]] std::uint64_t failures() const { return failures_; }
+
+ private:
+  void use(std::uint64_t page, std::uint32_t index, std::array<bool, kPages>* waiting) {
+    Span span;
+    if (program_.mirror->find(kBase + page * kPage, 8, true, &span) == Access::kGranted) {
+      touched_gone_ += gone_[page].load(std::memory_order_relaxed) ? 1 : 0;
+      std::atomic_ref(*reinterpret_cast<std::uint64_t*>(span.host)).fetch_add(1);
+      ++used_;
+      return;
+    }
+    PageFault* fault = (*waiting)[page] ? nullptr : queue_.take();
+    if (fault != nullptr) {
+      (*waiting)[page] = true;
+      fault->request = {.address = kBase + page * kPage, .length = 8, .write = true};
+      fault->mirror = program_.mirror;
+      fault->worker = index;
+      queue_.raise(fault);
+    }
+  }
+
+  Quiescence quiescence_;
+  PagedProgram program_{quiescence_, 1};
+  FaultQueue queue_{kWorkers};
+  Pager pager_{queue_, program_};
+  std::mutex pager_mutex_;  // the tests' program has one mind for both threads
+  std::array<std::atomic<bool>, kPages> gone_{};
+  std::atomic<std::uint64_t> touched_gone_{0}, used_{0}, failures_{0};
+  std::atomic<bool> stopping_{false};
+};
+
+TEST(PagingStress, NobodyTouchesWhatWasTakenAway) {
+  const char* const rounds = std::getenv("UROCE_PAGING_ROUNDS");
+  Scene scene;
+  std::vector<std::thread> threads;
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    threads.emplace_back([&scene, worker] { scene.work(worker); });
+  }
+  threads.emplace_back([&scene] { scene.serve(); });
+  scene.invalidate(rounds == nullptr ? 300 : std::strtoull(rounds, nullptr, 10));
+  scene.stop();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(scene.touched_gone(), 0U);
+  EXPECT_EQ(scene.failures(), 0U);
+  EXPECT_GT(scene.used(), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::test
