@@ -1,7 +1,9 @@
 // The fault thread, and its conversation with the programs on the share channels.
 
+#include <poll.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -97,6 +99,24 @@ void PagingService::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t 
     mirror->unblock(kOurs);
     look_again(mirror);
   });
+}
+
+// Disks are slow: neither the fault thread nor the one that serves invalidations waits for them.
+void PagingService::flush(PageFault* fault) {
+  flush_orders_.put([this, fault] {
+    const std::uint64_t first = std::min(fault->request.address, Mirror::kAddressEnd);
+    const std::uint64_t end = first + std::min(fault->request.length, Mirror::kAddressEnd - first);
+    const Access outcome = fault->mirror->sync(first, end);
+    fault_orders_.put([this, fault, outcome] { pager_.flushed(fault, outcome); });
+  });
+}
+
+void PagingService::serve_flushes() {
+  pollfd wanted{.fd = flush_orders_.descriptor(), .events = POLLIN, .revents = 0};
+  while (!stopping_flushes_) {
+    ::poll(&wanted, 1, -1);
+    flush_orders_.run();
+  }
 }
 
 void PagingService::look_again(const std::shared_ptr<Mirror>& mirror) {

@@ -127,14 +127,21 @@ void PagingService::start() {
     use_all_processors();
     serve_programs();
   });
+  flush_thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), "uroce-flush");
+    use_all_processors();
+    serve_flushes();
+  });
 }
 
 PagingService::~PagingService() {
   fault_orders_.put([this] { stopping_faults_ = true; });
   program_orders_.put([this] { stopping_programs_ = true; });
+  flush_orders_.put([this] { stopping_flushes_ = true; });
   if (fault_thread_.joinable()) {
     fault_thread_.join();
     program_thread_.join();
+    flush_thread_.join();
   }
 }
 

@@ -92,11 +92,14 @@ class PagingService final : private PagingPeer {
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
               std::uint64_t end) override;
   void look_again(const std::shared_ptr<Mirror>& mirror) override;
+  void flush(PageFault* fault) override;
   Time clock() override;
   void on_share(Mirror* mirror);
   bool on_share_record(ShareChannel& channel, Record record);
   bool on_answer(ShareChannel& channel, const Record& record);
   void keep_limits();
+
+  void serve_flushes();  // the flush thread, which waits for disks
 
   // The paging thread (paging_programs.cc, paging_reclaim.cc).
   void serve_programs();
@@ -117,13 +120,16 @@ class PagingService final : private PagingPeer {
   UniqueFd pressure_;  // /proc/pressure/memory with our trigger; not valid where there is none
   Orders fault_orders_;
   Orders program_orders_;
+  Orders flush_orders_;
   std::map<Mirror*, ShareChannel> shares_;            // the fault thread's
   std::map<Mirror*, InvalidateChannel> invalidates_;  // the paging thread's
   std::atomic<bool> reclaiming_{false};  // an order for it is on its way; orders nothing
   bool stopping_faults_ = false;         // each its thread's
   bool stopping_programs_ = false;
+  bool stopping_flushes_ = false;
   std::thread fault_thread_;
   std::thread program_thread_;
+  std::thread flush_thread_;
 };
 
 }  // namespace uroce::control

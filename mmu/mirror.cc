@@ -160,34 +160,41 @@ Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
   while (page < end_page && state_of(page) == state && kind_of(page) == kind) {
     ++page;
   }
-  return {.state = state, .end = chunk->address + page * kPage, .sequence = chunk->sequence};
-}
-
-std::vector<std::uint64_t> Mirror::sequences(std::uint64_t first, std::uint64_t end) {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::uint64_t> counts;
-  for (std::uint64_t at = first; at < end; at += kChunk) {
-    Chunk* const chunk = chunk_of(at, true);
-    counts.push_back(chunk == nullptr ? 0 : chunk->sequence);
-  }
-  return counts;
+  return {.state = state, .end = chunk->address + page * kPage};
 }
 
 void Mirror::describe(std::uint64_t first, std::uint64_t end, std::span<const MirrorPiece> pieces,
-                      std::span<const std::uint64_t> asked) {
+                      std::uint64_t asked) {
   auto piece = pieces.begin();
-  for (std::size_t i = 0; first < end; ++i, first += kChunk) {
+  for (; first < end; first += kChunk) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t stop = std::min(first + kChunk, end);
-    Chunk* const chunk = chunk_of(first, false);
-    const bool current =
-        chunk != nullptr && chunk->sequence == asked[i] && !blocked(first, stop) && !closed_;
+    Chunk* const chunk = chunk_of(first, true);
     while (piece != pieces.end() && piece->address + piece->length <= first) {
       ++piece;
     }
-    for (auto part = piece; current && part != pieces.end() && part->address < stop; ++part) {
-      map(*chunk, *part, std::max(part->address, first),
-          std::min(part->address + part->length, stop));
+    if (chunk == nullptr || closed_) {
+      continue;
+    }
+    for (auto part = piece; part != pieces.end() && part->address < stop; ++part) {
+      describe_chunk(*chunk, *part, std::max(part->address, first),
+                     std::min(part->address + part->length, stop), asked);
+    }
+  }
+}
+
+// The part of a piece that lies in the chunk, without what has changed since.
+void Mirror::describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first,
+                            std::uint64_t end, std::uint64_t asked) {
+  if (!differs(asked, first, end)) {
+    return map(chunk, piece, first, end);
+  }
+  if (piece.page_size > kPage) {
+    return;  // part of a huge page can't be mapped
+  }
+  for (std::uint64_t page = first; page < end; page += kPage) {
+    if (!differs(asked, page, page + kPage)) {
+      map(chunk, piece, page, page + kPage);
     }
   }
 }
@@ -216,6 +223,8 @@ void Mirror::map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, st
     set_all(chunk.known, page, stop);
     piece.write ? set_all(chunk.may_write, page, stop) : clear_all(chunk.may_write, page, stop);
     piece.anonymous ? set_all(chunk.anonymous, page, stop) : clear_all(chunk.anonymous, page, stop);
+    mapped&& piece.durable ? set_all(chunk.durable, page, stop)
+                           : clear_all(chunk.durable, page, stop);
     mapped ? clear_all(chunk.remote, page, stop) : set_all(chunk.remote, page, stop);
     page = stop;
   }
@@ -223,7 +232,7 @@ void Mirror::map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, st
 
 Mirror::Populated Mirror::populate(std::uint64_t first, std::uint64_t end, bool write) {
   Chunk* chunk = nullptr;
-  std::uint64_t sequence = 0;
+  std::uint64_t before = 0;
   const std::size_t page = first % kChunk / kPage;
   const std::size_t end_page = page + (end - first) / kPage;
   bool slow = false;
@@ -232,17 +241,19 @@ Mirror::Populated Mirror::populate(std::uint64_t first, std::uint64_t end, bool 
     const std::lock_guard lock(mutex_);
     chunk = chunk_of(first, false);
     UROCE_CHECK(chunk != nullptr);
-    sequence = chunk->sequence;
+    before = change_count_;
     slow = is_set(chunk->remote, page);
     // A page of an arena is made by reading it too; then it may as well be written.
     both = write || (is_set(chunk->may_write, page) && (slow || is_set(chunk->anonymous, page)));
   }
-  if (slow ? !remote_.valid() : !bring_in(chunk->host + page * kPage, end - first, both)) {
-    return Populated::kFailed;
-  }
+  const bool there =
+      slow ? remote_.valid() : bring_in(chunk->host + page * kPage, end - first, both);
   const std::lock_guard lock(mutex_);
-  if (chunk->sequence != sequence || closed_) {
+  if (differs(before, first, end) || closed_) {
     return Populated::kChanged;
+  }
+  if (!there) {
+    return Populated::kFailed;
   }
   for (std::size_t i = page; i < end_page; ++i) {
     if (!slow && !is_set(chunk->readable, i)) {

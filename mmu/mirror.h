@@ -41,6 +41,7 @@ struct MirrorPiece {
   std::uint64_t page_size = 4096;
   bool write = false;      // may be written
   bool anonymous = false;  // an arena: pages that aren't there are zeroes, writing costs no disk
+  bool durable = false;    // a file that outlives the machine's memory
 };
 
 class Mirror {
@@ -80,19 +81,20 @@ class Mirror {
   };
   struct Look {
     State state = State::kUnknown;
-    std::uint64_t end = 0;       // of the run that is in this state; within one chunk
-    std::uint64_t sequence = 0;  // of the chunk
+    std::uint64_t end = 0;  // of the run that is in this state; within one chunk
   };
   // What is to be done for the pages at `first`.
   Look look(std::uint64_t first, std::uint64_t end, bool write);
 
-  // Sequence counts of the chunks in a range, to be given to describe() with what the program said
-  // later.
-  std::vector<std::uint64_t> sequences(std::uint64_t first, std::uint64_t end);
-  // The program's description of [first, end), whole chunks. Chunks that were invalidated since
-  // `asked` are left as they are. ENOMEM-like failures make pages remote.
+  // How many changes there have been: to be given to describe() with what the program said later.
+  std::uint64_t changes();
+  // Was a page of the range invalidated, or an invalidation of it over, since changes() said
+  // `since`? Also true when that is too long ago to know.
+  bool changed(std::uint64_t since, std::uint64_t first, std::uint64_t end);
+  // The program's description of [first, end), whole chunks. Pages that have changed since `asked`
+  // are left as they are. ENOMEM-like failures make pages remote.
   void describe(std::uint64_t first, std::uint64_t end, std::span<const MirrorPiece> pieces,
-                std::span<const std::uint64_t> asked);
+                std::uint64_t asked);
 
   enum class Populated : std::uint8_t {
     kDone,
@@ -114,6 +116,12 @@ class Mirror {
   // many. The program keeps what it has there.
   std::uint64_t evict(std::uint64_t bytes);
   void close();  // everything that waits fails
+
+  // Any thread that may wait for a disk.
+
+  // Returns when what was written to [first, end) so far is on disk; kNoRight if part of it is
+  // memory that can't be.
+  Access sync(std::uint64_t first, std::uint64_t end);
 
   [[nodiscard]] std::uint64_t resident_bytes() const {
     return resident_pages_.load(std::memory_order_relaxed) * kPage;
@@ -139,10 +147,10 @@ class Mirror {
 
     // Under the mutex.
     std::uint64_t address = 0;
-    std::uint64_t sequence = 0;  // of invalidations
-    PlainBits known{};           // the mapping is the program's
+    PlainBits known{};  // the mapping is the program's
     PlainBits may_write{};
     PlainBits anonymous{};
+    PlainBits durable{};
     std::uint32_t resident = 0;  // pages with bits, remote ones aside
   };
   struct Segment {
@@ -155,10 +163,19 @@ class Mirror {
     std::uint32_t id;
     std::uint64_t first, end;
   };
+  // Enough for those that happen while a program answers a question.
+  static constexpr std::size_t kChangesKept = 1'024;
+  struct Change {
+    std::uint64_t first, end;
+  };
 
   Segment* segment_of(std::uint64_t address);
   Chunk* chunk_of(std::uint64_t address, bool make);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
+  void note_change(std::uint64_t first, std::uint64_t end);
+  [[nodiscard]] bool differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const;
+  void describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first,
+                      std::uint64_t end, std::uint64_t asked);
   void map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
   bool clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget);
   template <typename Visit>
@@ -178,6 +195,8 @@ class Mirror {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Segment>> owned_;
   std::vector<Block> blocks_;
+  std::uint64_t change_count_ = 0;
+  std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept
   bool closed_ = false;
 };
 

@@ -71,6 +71,7 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
     auto facts = check_file(made.descriptor);
     made.descriptor = facts ? made.descriptor : -1;
     made.page_size = facts ? facts->page_size : Mirror::kPage;
+    made.durable = facts && facts->durable && write;
   }
   return made;
 }

@@ -1,4 +1,4 @@
-// What the paging thread does to a mirror: takes pages away.
+// What is done to a mirror by threads that may wait: pages are taken away, and written to disk.
 
 #include <sys/mman.h>
 
@@ -70,9 +70,9 @@ void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end
   {
     const std::lock_guard lock(mutex_);
     blocks_.push_back({id, first, end});
+    note_change(first, end);
     for_each_chunk(first, end, [&](Chunk& chunk, std::size_t from, std::size_t to) {
       held = clear(chunk, from, to, forget) || held;
-      ++chunk.sequence;
     });
   }
   if (held) {
@@ -82,7 +82,41 @@ void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end
 
 void Mirror::unblock(std::uint32_t id) {
   const std::lock_guard lock(mutex_);
+  for (const Block& block : blocks_) {
+    if (block.id == id) {
+      note_change(block.first, block.end);
+    }
+  }
   std::erase_if(blocks_, [id](const Block& block) { return block.id == id; });
+}
+
+void Mirror::note_change(std::uint64_t first, std::uint64_t end) {
+  changes_[change_count_ % kChangesKept] = {first, end};
+  ++change_count_;
+}
+
+// Changed since, or about to be.
+bool Mirror::differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const {
+  if (change_count_ - since > kChangesKept || blocked(first, end)) {
+    return true;
+  }
+  for (std::uint64_t number = since; number < change_count_; ++number) {
+    const Change& change = changes_[number % kChangesKept];
+    if (first < change.end && change.first < end) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::uint64_t Mirror::changes() {
+  const std::lock_guard lock(mutex_);
+  return change_count_;
+}
+
+bool Mirror::changed(std::uint64_t since, std::uint64_t first, std::uint64_t end) {
+  const std::lock_guard lock(mutex_);
+  return differs(since, first, end);
 }
 
 std::uint64_t Mirror::evict(std::uint64_t bytes) {
@@ -126,6 +160,39 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
   }
   evicted_.fetch_add(pages * kPage, std::memory_order_relaxed);
   return pages * kPage;
+}
+
+// Pages that were evicted, or are forgotten but mapped here still, are among what is written back;
+// what was never described has never been written to from here.
+Access Mirror::sync(std::uint64_t first, std::uint64_t end) {
+  struct Run {
+    std::byte* host;
+    std::size_t length;
+  };
+  std::vector<Run> runs;
+  bool durable = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) {
+      return Access::kLost;
+    }
+    for_each_chunk(first, end, [&](const Chunk& chunk, std::size_t from, std::size_t to) {
+      for (std::size_t word = from / 64; word * 64 < to; ++word) {
+        durable =
+            durable && (chunk.known[word] & ~chunk.durable[word] & mask_of(word, from, to)) == 0;
+      }
+      runs.push_back({chunk.host + from * kPage, (to - from) * kPage});
+    });
+  }
+  if (!durable) {
+    return Access::kNoRight;
+  }
+  for (const Run& run : runs) {
+    if (::msync(run.host, run.length, MS_SYNC) != 0) {
+      return Access::kLost;
+    }
+  }
+  return Access::kGranted;
 }
 
 void Mirror::close() {

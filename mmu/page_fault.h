@@ -31,6 +31,7 @@ struct FaultRequest {
   std::uint64_t length = 0;   // needed now
   std::uint64_t ahead = 0;    // bytes behind it that the same message will touch
   bool write = false;
+  bool flush = false;  // not for pages: what was written to `length` bytes is to be on disk
 };
 
 // When each step of a fault was over.
@@ -56,10 +57,10 @@ struct PageFault {
   std::uint64_t failed_page = 0;
   FaultTimes times{};
 
-  // The Pager's notes. Chunk `answered_chunk` was described by the program when the sequence count
-  // was `answered_sequence`: what isn't there then doesn't exist.
+  // The Pager's notes. Chunk `answered_chunk` was described by the program as it was after
+  // `answered_changes` (Mirror::changes): what isn't there then doesn't exist.
   std::uint64_t answered_chunk = 0;
-  std::uint64_t answered_sequence = 0;
+  std::uint64_t answered_changes = 0;
   std::uint32_t retries = 0;
   bool asked = false;
   bool refreshed = false;  // its rights were asked for anew
@@ -69,6 +70,7 @@ struct PageFault {
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
+  bool flushing = false;             // the fault is a flush, under way or over
   Access failed = Access::kGranted;  // what the next look at failed_page answers
   std::uint64_t failed_page = 0;
 

@@ -17,6 +17,12 @@ std::uint64_t end_page(const FaultRequest& request) {
   return page_down(request.address + request.length - 1) + Mirror::kPage;
 }
 
+// Has the program said what lies at the page, and is that still true?
+bool told(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
+  return fault.asked && fault.answered_chunk == chunk_down(page) &&
+         !mirror.changed(fault.answered_changes, page, page + Mirror::kPage);
+}
+
 }  // namespace
 
 bool Pager::serve(Time now) {
@@ -28,8 +34,13 @@ bool Pager::serve(Time now) {
   if (count == 0) {
     return serve_ahead(now) || serve_jobs(now);
   }
-  const std::span taken(batch.data(), count);
-  if (count > 1) {
+  const auto flushes =
+      std::partition(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(count),
+                     [](const PageFault* fault) { return !fault->request.flush; });
+  std::for_each(flushes, batch.begin() + static_cast<std::ptrdiff_t>(count),
+                [this](PageFault* fault) { peer_.flush(fault); });
+  const std::span taken(batch.begin(), flushes);
+  if (taken.size() > 1) {
     bring_neighbours(taken);
   }
   for (PageFault* fault : taken) {
@@ -109,10 +120,10 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         }
         break;
       case Mirror::State::kUnknown:
-        step = on_unknown(work, fault, look, page);
+        step = on_unknown(work, fault, page);
         break;
       case Mirror::State::kNoWrite:
-        step = on_no_write(work, fault, look, page);
+        step = on_no_write(work, fault, page);
         break;
       case Mirror::State::kBlocked:
         step = Step::kWaiting;
@@ -137,22 +148,16 @@ Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
 }
 
 // What the program described without this page isn't mapped, unless that has changed since.
-Pager::Step Pager::on_unknown(Work& work, PageFault& fault, const Mirror::Look& look,
-                              std::uint64_t page) {
-  const bool told = fault.asked && fault.answered_chunk == chunk_down(page) &&
-                    fault.answered_sequence == look.sequence;
-  if (told || !want(work, chunk_down(page), fault.request.write)) {
+Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) {
+  if (told(*work.mirror, fault, page) || !want(work, chunk_down(page), fault.request.write)) {
     return fail(fault, page, Access::kLost);
   }
   return Step::kWaiting;
 }
 
 // Rights can have grown since the program told us of the page: mprotect to more isn't announced.
-Pager::Step Pager::on_no_write(Work& work, PageFault& fault, const Mirror::Look& look,
-                               std::uint64_t page) {
-  const bool told = fault.asked && fault.answered_chunk == chunk_down(page) &&
-                    fault.answered_sequence == look.sequence;
-  if (told || fault.refreshed) {
+Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page) {
+  if (told(*work.mirror, fault, page) || fault.refreshed) {
     return fail(fault, page, Access::kNoRight);
   }
   fault.refreshed = true;
@@ -196,13 +201,12 @@ void Pager::ask_wanted() {
 
 void Pager::ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std::uint64_t end,
                 bool write) {
-  Question question{.sequence = next_sequence_++,
-                    .first = first,
-                    .end = end,
-                    .write = write,
-                    .counts = mirror->sequences(first, end)};
-  const std::uint32_t sequence = question.sequence;
-  work_of(mirror).questions.push_back(std::move(question));
+  const std::uint32_t sequence = next_sequence_++;
+  work_of(mirror).questions.push_back({.sequence = sequence,
+                                       .first = first,
+                                       .end = end,
+                                       .write = write,
+                                       .changes = mirror->changes()});
   if (!peer_.ask(*mirror, first, end, write, sequence)) {
     // Its program is gone; what waits fails now rather than later.
     mirror->close();
@@ -221,31 +225,31 @@ void Pager::answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequen
     drop_if_empty(mirror.get());
     return;
   }
-  const Question question = std::move(*asked);
+  const Question question = *asked;
   work.questions.erase(asked);
   end = std::min(chunk_down(end), question.end);
   if (end > question.first) {
-    mirror->describe(question.first, end, pieces, question.counts);
+    mirror->describe(question.first, end, pieces, question.changes);
   } else {
     end = question.first + Mirror::kChunk;  // it can't say: then there is nothing
   }
-  const auto told = [&](PageFault& fault) {
+  const auto note = [&](PageFault& fault) {
     for (std::uint64_t chunk = chunk_down(first_page(fault.request));
          chunk < end_page(fault.request); chunk += Mirror::kChunk) {
       if (chunk >= question.first && chunk < end) {
         fault.asked = true;
         fault.times.shared = now;
         fault.answered_chunk = chunk;
-        fault.answered_sequence = question.counts[(chunk - question.first) / Mirror::kChunk];
+        fault.answered_changes = question.changes;
         return;
       }
     }
   };
   for (PageFault* fault : work.waiting) {
-    told(*fault);
+    note(*fault);
   }
   for (const auto& job : work.jobs) {
-    told(job->fault);
+    note(job->fault);
   }
   changed(mirror, now);
 }
@@ -307,11 +311,16 @@ void Pager::drop_if_empty(Mirror* mirror) {
   }
 }
 
+void Pager::flushed(PageFault* fault, Access outcome) {
+  fault->outcome = outcome;
+  finish(fault);
+}
+
 void Pager::finish(PageFault* fault) {
   fault->times.populated = peer_.clock();
   fault->mirror->books().enter(*fault);
   queue_.journal.enter(*fault, fault->mirror->session());
-  if (fault->outcome == Access::kGranted) {
+  if (fault->outcome == Access::kGranted && !fault->request.flush) {
     note_ahead(*fault);
     queue_.took(fault->times.populated - fault->times.raised);
   }

@@ -3,7 +3,7 @@
 // Resolves page faults: finds out what is missing, asks the program for what it doesn't know,
 // brings pages in, and sends the faults back. What the fault thread runs; it owns all of this. The
 // mirror is shared with the paging thread, which may invalidate at any moment: every step is
-// checked against the mirror's sequence counts and made again where they moved.
+// checked against the mirror's count of changes and made again where the pages were among them.
 //
 // Faults that wait (for the program's answer, for the end of an invalidation) are looked at again
 // when something of their mirror changes, and fail when they have waited too long: a program that
@@ -34,6 +34,8 @@ class PagingPeer {
   // Has the chunks forgotten (Mirror::invalidate), then calls Pager::changed.
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
+  // Has the fault's range written to disk (Mirror::sync), then calls Pager::flushed.
+  virtual void flush(PageFault* fault) = 0;
   // Calls Pager::changed soon, not from within.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
   virtual Time clock() = 0;
@@ -74,6 +76,8 @@ class Pager {
   // An invalidation is over, or the session has ended: faults that waited look again.
   void changed(const std::shared_ptr<Mirror>& mirror, Time now);
   void prefetch(Prefetch wanted, Time now);
+  // A fault that was given to PagingPeer::flush is over.
+  void flushed(PageFault* fault, Access outcome);
 
   // When expire() has something to do; kNever if nothing waits.
   [[nodiscard]] Time deadline() const;
@@ -85,7 +89,7 @@ class Pager {
     std::uint32_t sequence = 0;
     std::uint64_t first = 0, end = 0;
     bool write = false;
-    std::vector<std::uint64_t> counts;  // Mirror::sequences when it was asked
+    std::uint64_t changes = 0;  // Mirror::changes when it was asked
   };
   struct Job {
     Prefetch wanted;
@@ -114,8 +118,8 @@ class Pager {
   void resolve(PageFault* fault, Time now);
   Step step(Work& work, PageFault& fault, Time now);
   Step fail(PageFault& fault, std::uint64_t page, Access outcome);
-  Step on_unknown(Work& work, PageFault& fault, const Mirror::Look& look, std::uint64_t page);
-  Step on_no_write(Work& work, PageFault& fault, const Mirror::Look& look, std::uint64_t page);
+  Step on_unknown(Work& work, PageFault& fault, std::uint64_t page);
+  Step on_no_write(Work& work, PageFault& fault, std::uint64_t page);
   bool want(Work& work, std::uint64_t chunk, bool write);
   void ask_wanted();
   void ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std::uint64_t end,

@@ -16,10 +16,13 @@ constexpr __be16 kDefaultPkey = 0xFFFF;
 constexpr std::uint32_t kVirtualLanes = 1;
 constexpr std::uint32_t kSubnetTimeout = 18;
 constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
-// What reliable queue pairs do with memory that is paged on demand.
-constexpr std::uint32_t kOdpReliable = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
-                                       IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-                                       IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+// What queue pairs do with memory that is paged on demand: all that they do with other memory. What
+// unreliable ones receive for it waits too; beyond what may wait it is lost, as datagrams may be.
+constexpr std::uint32_t kOdpUd =
+    IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+constexpr std::uint32_t kOdpUc = kOdpUd | IBV_ODP_SUPPORT_WRITE;
+constexpr std::uint32_t kOdpReliable = kOdpUc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                                       UROCE_ODP_SUPPORT_FLUSH | UROCE_ODP_SUPPORT_ATOMIC_WRITE;
 
 struct PlainRequest {
   control::RequestHeader header;
@@ -140,7 +143,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.orig_attr = to_verbs(reply.attributes);
   full.max_dm_size = reply.attributes.max_dm_size;
   full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-  full.odp_caps.per_transport_caps.rc_odp_caps = kOdpReliable;
+  full.odp_caps.per_transport_caps = {
+      .rc_odp_caps = kOdpReliable, .uc_odp_caps = kOdpUc, .ud_odp_caps = kOdpUd};
   full.xrc_odp_caps = kOdpReliable;
   full.completion_timestamp_mask = ~0ULL;
   full.hca_core_clock = kNanosecondClockKhz;

@@ -43,6 +43,30 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
   return Access::kNotResident;
 }
 
+// Persistence takes as long as the disk does, so it is asked for as a fault is: the role parks.
+Access flush_on_demand(const MemoryScope& scope, const Part& part) {
+  if (scope.faults == nullptr || scope.slot == nullptr) {
+    return Access::kLost;
+  }
+  FaultSlot& slot = *scope.slot;
+  if (slot.waiting) {
+    return Access::kNotResident;
+  }
+  if (std::exchange(slot.flushing, false)) {
+    return std::exchange(slot.failed, Access::kGranted);
+  }
+  slot.failed = Access::kGranted;
+  ++slot.ticket;
+  const FaultRequest request{.key = part.region.key(),
+                             .address = part.region.program_address(part.address),
+                             .length = part.length,
+                             .flush = true};
+  slot.waiting =
+      scope.faults->raise(request, part.region.mirror(), scope.qpn, scope.role, slot.ticket);
+  slot.flushing = slot.waiting;
+  return Access::kNotResident;
+}
+
 // Calls copy(region, span, done) for each contiguous run of the part, `done` bytes into it.
 // REQUIRES: the part was granted.
 template <typename Copy>
@@ -144,10 +168,9 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, std::ui
   Span span;
   access = granted.region->translate(granted.address, range.length, true, &span);
   if (access == Access::kNotResident) {
-    return fault(
-        scope,
-        {.region = *granted.region, .address = granted.address, .length = range.length},
-        granted.address, true);
+    return fault(scope,
+                 {.region = *granted.region, .address = granted.address, .length = range.length},
+                 granted.address, true);
   }
   if (access != Access::kGranted) {
     return access;
@@ -263,6 +286,9 @@ Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool who
   const Part part{.region = region,
                   .address = whole_region ? region.iova() : granted.address,
                   .length = whole_region ? region.length() : range.length};
+  if (region.mirror() != nullptr) {
+    return flush_on_demand(scope, part);
+  }
   return for_each_span(scope, part, false,
                        [](const Span& span, std::size_t) { return make_durable(span); });
 }

@@ -15,8 +15,9 @@ FAULTS = "loss=0.02,dup=0.01,reorder=0.02,corrupt=0.005,seed=7"
 class IntegrityCase(E2eCase):
     seconds_max = 900 if os.environ.get("UROCE_E2E_LONG") else 300
 
-    def run_integrity(self, wire, operations=_OPERATIONS, **options):
-        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, shape=_SHAPE,
+    def run_integrity(self, wire, operations=_OPERATIONS, odp=None, **options):
+        on_demand = ("--odp", odp) if odp else ()
+        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, *on_demand, shape=_SHAPE,
                        seconds_max=self.seconds_max - 30, **options)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         self.assertGreaterEqual(done, operations)
@@ -62,6 +63,22 @@ class IntegrityByWindows(IntegrityCase):
         # The side that leads says so; the other one follows.
         out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, "--windows", shape=_SHAPE)
         self.assertIn(" operations, 0 errors", out)
+
+
+class IntegrityOnDemand(IntegrityCase):
+    """Memory that is paged on demand, and a thread that keeps unmapping, remapping, dropping and refilling it."""
+
+    def test_explicit_loopback(self):
+        self.run_integrity(self.wire("loopback"), odp="explicit")
+
+    def test_explicit_shared_memory_faults(self):
+        self.run_integrity(self.wire("shared_memory", "--faults", FAULTS), _OPERATIONS // 10, odp="explicit")
+
+    def test_implicit_loopback_faults(self):
+        self.run_integrity(self.wire("loopback", "--faults", FAULTS), _OPERATIONS // 10, odp="implicit")
+
+    def test_implicit_veth(self):
+        self.run_integrity(self.wire("veth"), _OPERATIONS // 10, odp="implicit")
 
 
 class IntegrityByCopy(IntegrityCase):

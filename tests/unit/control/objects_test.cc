@@ -221,7 +221,7 @@ TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {
   request.access = kAccessRemoteWrite;
   expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "LOCAL_WRITE");
   request.access = kAccessOnDemand;
-  expect_refusal(program.ask(Command::kRegMr, request), EOPNOTSUPP, "on-demand");
+  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "on demand");
   request.access = 0;
   request.pd = 8;
   expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "protection domain");

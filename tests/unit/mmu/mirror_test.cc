@@ -1,7 +1,11 @@
 #include "mmu/mirror.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/unit/mmu/paged_program.h"
@@ -18,7 +22,7 @@ class MirrorTest : public testing::Test {
     return program_.mirror->find(address, length, write, &span_);
   }
   void describe(std::uint64_t first = kBase, std::uint64_t end = kBase + Mirror::kChunk) {
-    const auto counts = program_.mirror->sequences(first, end);
+    const auto counts = program_.mirror->changes();
     const MirrorPiece piece = program_.everything();
     program_.mirror->describe(first, end, {&piece, 1}, counts);
   }
@@ -86,12 +90,33 @@ TEST_F(MirrorTest, WhatIsDroppedKeepsItsPlace) {
 }
 
 TEST_F(MirrorTest, AnOldDescriptionIsIgnored) {
-  const auto counts = program_.mirror->sequences(kBase, kBase + Mirror::kChunk);
+  const auto counts = program_.mirror->changes();
   program_.mirror->invalidate(1, kBase, kBase + kPage, true);
   program_.mirror->unblock(1);
   const MirrorPiece piece = program_.everything();
   program_.mirror->describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, counts);
-  EXPECT_EQ(state(kBase + 3 * kPage), Mirror::State::kUnknown);
+  EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
+  EXPECT_EQ(state(kBase + 3 * kPage), Mirror::State::kAbsent) << "it is true of other pages";
+}
+
+TEST_F(MirrorTest, WhatIsBeingChangedIsNotDescribed) {
+  program_.mirror->invalidate(1, kBase, kBase + kPage, true);
+  const auto counts = program_.mirror->changes();
+  const MirrorPiece piece = program_.everything();
+  program_.mirror->describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, counts);
+  EXPECT_EQ(state(kBase + kPage), Mirror::State::kAbsent);
+  program_.mirror->unblock(1);
+  EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
+  EXPECT_TRUE(program_.mirror->changed(counts, kBase, kBase + kPage)) << "so it is asked for again";
+}
+
+TEST_F(MirrorTest, WhatIsTooOldIsIgnored) {
+  const auto counts = program_.mirror->changes();
+  for (int i = 0; i < 2'000; ++i) {
+    program_.mirror->invalidate(1, kBase + Mirror::kChunk, kBase + 2 * Mirror::kChunk, true);
+    program_.mirror->unblock(1);
+  }
+  EXPECT_TRUE(program_.mirror->changed(counts, kBase, kBase + kPage));
 }
 
 TEST_F(MirrorTest, EvictionTakesTheColdestAndKeepsTheContent) {
@@ -114,6 +139,41 @@ TEST_F(MirrorTest, MemoryBehindTheEndOfItsFileFails) {
   describe();
   ASSERT_EQ(::ftruncate(program_.memfd.get(), 0), 0);
   EXPECT_EQ(program_.mirror->populate(kBase, kBase + kPage, true), Mirror::Populated::kFailed);
+}
+
+TEST_F(MirrorTest, WhatIsSyncedIsOnDisk) {
+  char name[] = "/var/tmp/uroce-mirror-XXXXXX";
+  const UniqueFd file(::mkstemp(name));
+  ASSERT_TRUE(file.valid());
+  const UniqueFd direct(::open(name, O_RDONLY | O_DIRECT | O_CLOEXEC));
+  ::unlink(name);
+  ASSERT_EQ(::ftruncate(file.get(), Mirror::kChunk), 0);
+  const MirrorPiece piece{.address = kBase,
+                          .length = Mirror::kChunk,
+                          .descriptor = file.get(),
+                          .write = true,
+                          .durable = true};
+  Mirror& mirror = *program_.mirror;
+  mirror.describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, mirror.changes());
+  populate(kBase, kBase + kPage);
+  ASSERT_EQ(find(kBase, kPage, true), Access::kGranted);
+  std::memset(span_.host, 0x5A, kPage);
+  mirror.evict(kPage);
+  EXPECT_EQ(mirror.sync(kBase + 100, kBase + 200), Access::kGranted);
+  if (!direct.valid()) {
+    GTEST_SKIP() << "this file system has no O_DIRECT";
+  }
+  alignas(kPage) std::array<std::byte, kPage> on_disk{};
+  ASSERT_EQ(::pread(direct.get(), on_disk.data(), kPage, 0), static_cast<ssize_t>(kPage));
+  EXPECT_TRUE(std::all_of(on_disk.begin(), on_disk.end(),
+                          [](std::byte byte) { return byte == std::byte{0x5A}; }));
+}
+
+TEST_F(MirrorTest, AnonymousMemoryCannotBeSynced) {
+  EXPECT_EQ(program_.mirror->sync(kBase, kBase + kPage), Access::kGranted) << "nothing was written";
+  describe();
+  EXPECT_EQ(program_.mirror->sync(kBase, kBase + kPage), Access::kNoRight);
+  EXPECT_EQ(program_.mirror->sync(0, Mirror::kAddressEnd), Access::kNoRight);
 }
 
 TEST_F(MirrorTest, AdoptsWhatIsInMemoryAndNothingElse) {

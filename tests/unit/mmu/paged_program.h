@@ -58,6 +58,12 @@ class PagedProgram final : public PagingPeer {
       pager->changed(of, now);
     });
   }
+  void flush(PageFault* fault) override {
+    orders.push_back([=, this] {
+      const FaultRequest& range = fault->request;
+      pager->flushed(fault, fault->mirror->sync(range.address, range.address + range.length));
+    });
+  }
   void look_again(const std::shared_ptr<Mirror>& of) override {
     orders.push_back([=, this] { pager->changed(of, now); });
   }

@@ -48,6 +48,20 @@ class PagerTest : public testing::Test {
   std::uint64_t failed_page_ = 0;
 };
 
+TEST_F(PagerTest, LeavesFlushesToItsPeer) {
+  PageFault* fault = queue_.take();
+  fault->request = {.address = kBase, .length = kPage, .flush = true};
+  fault->mirror = program_.mirror;
+  queue_.raise(fault);
+  raise(kBase);
+  EXPECT_TRUE(pager_.serve(program_.now));
+  EXPECT_FALSE(outcome());
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_EQ(outcome(), Access::kNoRight) << "the page lies in an arena";
+  EXPECT_EQ(outcome(), std::nullopt);
+}
+
 TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {
   raise(kBase + 100);
   raise(kBase + 3 * kPage);

@@ -20,15 +20,21 @@ TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
   Quiescence quiescence(4);
   quiescence.online(2);
   std::atomic<bool> turn_over{false};
+  std::atomic<bool> waited{false};
   std::thread waiter([&] {
     quiescence.wait();
     EXPECT_TRUE(turn_over.load());
+    waited = true;
   });
   for (int i = 0; i < 1000; ++i) {
     std::this_thread::yield();
   }
   turn_over = true;
-  quiescence.quiescent(2);
+  // Again and again: the waiter may only begin now, and waits for the next.
+  while (!waited) {
+    quiescence.quiescent(2);
+    std::this_thread::yield();
+  }
   waiter.join();
   quiescence.offline(2);
 }

@@ -32,6 +32,9 @@ enum {
 #define UROCE_DEVICE_FLUSH_PERSISTENT (1ULL << 39)
 #define UROCE_DEVICE_ATOMIC_WRITE (1ULL << 40)
 
+/* Bits of ibv_odp_caps (enum ibv_odp_transport_cap_bits; IB_ODP_SUPPORT_... in the kernel). */
+enum { UROCE_ODP_SUPPORT_FLUSH = 1 << 6, UROCE_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7 };
+
 /* enum ibv_placement_type: what a flush waits for, one or both. */
 enum uroce_placement_type { UROCE_FLUSH_GLOBAL = 1 << 0, UROCE_FLUSH_PERSISTENT = 1 << 1 };
 
