@@ -81,11 +81,12 @@ void print_report(const Json& report, bool trace) {
                 quantile(buckets, 0.5), quantile(buckets, 0.99));
   }
   for (const Json& session : report["sessions"]) {
-    std::printf("session %llu (pid %llu): %s resident, %s evicted, ",
+    std::printf("session %llu (pid %llu): %s resident, %s evicted, %llu pages at once, ",
                 static_cast<unsigned long long>(number(session, "id")),
                 static_cast<unsigned long long>(number(session, "pid")),
                 size_of(number(session, "resident_bytes")).c_str(),
-                size_of(number(session, "evicted_bytes")).c_str());
+                size_of(number(session, "evicted_bytes")).c_str(),
+                static_cast<unsigned long long>(number(session, "at_once")));
     print_counts(session);
     std::printf("\n");
     for (const Json& region : session["regions"]) {

@@ -148,7 +148,12 @@ PagingService::~PagingService() {
 std::shared_ptr<Mirror> PagingService::make_mirror(const Peer& peer, std::uint64_t session) {
   // Without it, what can't be mapped can't be had; the fault says so.
   auto remote = open_remote_memory(peer.pid, peer.uid);
-  return std::make_shared<Mirror>(quiescence_, remote ? std::move(*remote) : UniqueFd{}, session);
+  auto mirror =
+      std::make_shared<Mirror>(quiescence_, remote ? std::move(*remote) : UniqueFd{}, session);
+  if (limits_.daemon != 0 || limits_.session != 0) {
+    mirror->faults_only();
+  }
+  return mirror;
 }
 
 Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror>& mirror,

@@ -1,6 +1,7 @@
 // The report on on-demand paging: `uroce odp`.
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "control/commands.h"
 #include "control/paging_service.h"
@@ -51,6 +52,7 @@ Json session_of(const Session& session) {
   Json json = counts_of(mirror.books().all());
   json["id"] = session.id();
   json["pid"] = session.peer().pid;
+  json["at_once"] = mirror.brought_at_once();
   json["resident_bytes"] = mirror.resident_bytes();
   json["evicted_bytes"] = mirror.evicted_bytes();
   json["regions"] = std::move(regions);
@@ -84,10 +86,17 @@ Result<Outcome> report_paging(Session& session, Request& /*request*/, Reply* rep
   }
   std::uint64_t resident = 0;
   Json sessions = Json::array();
+  // Where a program's memory lies is its own user's business, and administrators'.
+  const bool all = is_administrator(session.peer());
+  std::set<std::uint64_t> shown;
   for (const auto& [id, other] : card.sessions) {
-    if (other->mirror != nullptr) {
-      resident += other->mirror->resident_bytes();
+    if (other->mirror == nullptr) {
+      continue;
+    }
+    resident += other->mirror->resident_bytes();
+    if (all || other->peer().uid == session.peer().uid) {
       sessions.push_back(session_of(*other));
+      shown.insert(other->id());
     }
   }
   Json histogram = Json::object();
@@ -96,7 +105,9 @@ Result<Outcome> report_paging(Session& session, Request& /*request*/, Reply* rep
   }
   Json trace = Json::array();
   for (const FaultTrace& fault : card.paging->journal().traces()) {
-    trace.push_back(trace_of(fault));
+    if (all || shown.contains(fault.session)) {
+      trace.push_back(trace_of(fault));
+    }
   }
   const Json json = {{"resident_bytes", resident},
                      {"resident_limit", card.paging->limits().daemon},

@@ -3,6 +3,7 @@
 #include "mmu/mirror.h"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -60,10 +61,19 @@ bool bring_in(std::byte* host, std::size_t length, bool write) {
   return result == 0 || (errno == EINVAL && touch(host, length, write));
 }
 
+// Unknown counts as yes.
+bool has_swap_space() {
+  struct sysinfo facts = {};
+  return ::sysinfo(&facts) != 0 || facts.totalswap != 0;
+}
+
 }  // namespace
 
 Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session)
-    : quiescence_(quiescence), remote_(std::move(remote)), session_(session) {
+    : quiescence_(quiescence),
+      remote_(std::move(remote)),
+      session_(session),
+      at_once_allowed_(!has_swap_space()) {
   void* const table = ::mmap(nullptr, kSegmentsBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   UROCE_CHECK(table != MAP_FAILED);
@@ -203,6 +213,7 @@ void Mirror::describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_
 // workers may be using them.
 void Mirror::map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end) {
   const std::size_t end_page = (end - chunk.address) / kPage;
+  chunk.huge = chunk.huge || piece.page_size > kPage;
   for (std::size_t page = (first - chunk.address) / kPage; page < end_page;) {
     std::size_t stop = page;
     while (stop < end_page && !is_set(chunk.known, stop)) {
@@ -255,19 +266,46 @@ Mirror::Populated Mirror::populate(std::uint64_t first, std::uint64_t end, bool 
   if (!there) {
     return Populated::kFailed;
   }
-  for (std::size_t i = page; i < end_page; ++i) {
-    if (!slow && !is_set(chunk->readable, i)) {
-      ++chunk->resident;
+  set_resident(*chunk, page, end_page, slow, both);
+  return Populated::kDone;
+}
+
+// REQUIRES: the mutex; the pages are there.
+void Mirror::set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool slow, bool write) {
+  for (std::size_t page = first; page < end; ++page) {
+    if (!slow && !is_set(chunk.readable, page)) {
+      ++chunk.resident;
       resident_pages_.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  chunk->touched.store(epoch_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  chunk.touched.store(epoch_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   // Read-modify-writes with sequential consistency, hence with release for find().
-  set_all(chunk->readable, page, end_page);
-  if (both) {
-    set_all(chunk->writable, page, end_page);
+  set_all(chunk.readable, first, end);
+  if (write) {
+    set_all(chunk.writable, first, end);
   }
-  return Populated::kDone;
+}
+
+bool Mirror::bring_at_once(std::uint64_t address, bool write) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!at_once_allowed_ || !lock.owns_lock() || closed_ || address >= kAddressEnd) {
+    return false;
+  }
+  const std::uint64_t first = address / kPage * kPage;
+  Chunk* const chunk = chunk_of(first, false);
+  const std::size_t page = first % kChunk / kPage;
+  if (chunk == nullptr || chunk->huge || !is_set(chunk->known, page) ||
+      !is_set(chunk->anonymous, page) || is_set(chunk->remote, page) ||
+      blocked(first, first + kPage)) {
+    return false;
+  }
+  const bool writable = is_set(chunk->may_write, page);
+  if ((write && !writable) || !bring_in(chunk->host + page * kPage, kPage, writable)) {
+    return false;
+  }
+  set_resident(*chunk, page, page + 1, false, writable);
+  at_once_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {

@@ -67,6 +67,15 @@ class Mirror {
   // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
   // bytes; kNotResident if there is none. REQUIRES: length != 0.
   Access find(std::uint64_t address, std::uint64_t length, bool write, Span* span) const;
+  // Workers: brings in the page at `address` if that needs no waiting: an arena's page that the
+  // program has described, on a machine without swap space (where such a page is in memory, or
+  // nowhere yet), and nobody else at work in this mirror. False: it takes a fault.
+  bool bring_at_once(std::uint64_t address, bool write);
+  // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
+  void faults_only() { at_once_allowed_ = false; }
+  [[nodiscard]] std::uint64_t brought_at_once() const {
+    return at_once_.load(std::memory_order_relaxed);
+  }
 
   // The fault thread.
 
@@ -152,6 +161,7 @@ class Mirror {
     PlainBits anonymous{};
     PlainBits durable{};
     std::uint32_t resident = 0;  // pages with bits, remote ones aside
+    bool huge = false;           // has had pages that take long to zero
   };
   struct Segment {
     std::array<std::atomic<Chunk*>, kSegment / kChunk> chunks{};
@@ -176,6 +186,7 @@ class Mirror {
   [[nodiscard]] bool differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const;
   void describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first,
                       std::uint64_t end, std::uint64_t asked);
+  void set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool slow, bool write);
   void map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
   bool clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget);
   template <typename Visit>
@@ -191,6 +202,8 @@ class Mirror {
   std::atomic<std::uint32_t> epoch_{1};
   std::atomic<std::uint64_t> resident_pages_{0};  // counts; order nothing
   std::atomic<std::uint64_t> evicted_{0};
+  std::atomic<std::uint64_t> at_once_{0};
+  bool at_once_allowed_;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Segment>> owned_;

@@ -82,6 +82,8 @@ using FaultSlots = std::array<FaultSlot, kFaultRoles>;
 class FaultSink {
  public:
   virtual ~FaultSink() = default;
+  // Brings in what can be had without waiting for anybody. False: raise a fault.
+  virtual bool at_once(const FaultRequest& /*request*/, Mirror& /*mirror*/) { return false; }
   // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
   // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
   virtual bool raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror, std::uint32_t qpn,

@@ -3,6 +3,7 @@
 
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/psn.h"
+#include "mmu/mirror.h"
 
 namespace uroce {
 namespace {
@@ -10,7 +11,21 @@ namespace {
 constexpr Duration kStarvedInterval = kNanosecondsPerMillisecond;
 constexpr Duration kBusyFactor = 4;  // a peer comes again after so many usual fault times
 
+constexpr std::uint64_t kSmall = 4 * Mirror::kPage;  // what isn't worth a journey
+
 }  // namespace
+
+// A small message on memory that was never touched costs a page of zeroes, which is less than the
+// way to the fault thread and back. The rest of a large one is brought in ahead of its packets.
+bool Worker::State::at_once(const FaultRequest& request, Mirror& mirror) {
+  if (request.length + request.ahead > kSmall || at_once_left == 0 ||
+      !mirror.bring_at_once(request.address, request.write)) {
+    return false;
+  }
+  --at_once_left;
+  ++counters.page_faults_at_once;
+  return true;
+}
 
 bool Worker::State::raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror,
                           std::uint32_t qpn, FaultRole role, std::uint32_t ticket) {

@@ -67,6 +67,7 @@ Worker::~Worker() {
 bool Worker::poll(Time now) {
   State& self = *state_;
   self.now = now;
+  self.at_once_left = kAtOnceMax;
   bool busy = self.receive();
   busy |= self.drain_resumed();
   busy |= self.drain_frames(Role::kCompleter);

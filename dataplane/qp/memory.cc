@@ -17,8 +17,8 @@ struct Part {
   std::uint64_t ahead = 0;  // bytes behind it that the same message will touch
 };
 
-// The memory at `address` isn't resident: raises the role's fault, unless it is under way or has
-// failed just now.
+// The memory at `address` isn't resident: kGranted if it is now; else raises the role's fault,
+// unless it is under way or has failed just now.
 Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, bool write) {
   constexpr std::uint64_t kPage = 4096;
   if (scope.faults == nullptr || scope.slot == nullptr) {
@@ -30,13 +30,16 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
     return std::exchange(slot.failed, Access::kGranted);
   }
   if (!slot.waiting) {
-    slot.failed = Access::kGranted;
-    ++slot.ticket;
     const FaultRequest request{.key = part.region.key(),
                                .address = program_address,
                                .length = part.length - (address - part.address),
                                .ahead = part.ahead,
                                .write = write};
+    if (scope.faults->at_once(request, *part.region.mirror())) {
+      return Access::kGranted;
+    }
+    slot.failed = Access::kGranted;
+    ++slot.ticket;
     slot.waiting =
         scope.faults->raise(request, part.region.mirror(), scope.qpn, scope.role, slot.ticket);
   }
@@ -74,10 +77,12 @@ Access for_each_span(const MemoryScope& scope, const Part& part, bool write, Cop
   std::size_t done = 0;
   while (done < part.length) {
     Span span;
-    const Access access =
-        part.region.translate(part.address + done, part.length - done, write, &span);
+    Access access = part.region.translate(part.address + done, part.length - done, write, &span);
     if (access == Access::kNotResident) {
-      return fault(scope, part, part.address + done, write);
+      access = fault(scope, part, part.address + done, write);
+      if (access == Access::kGranted) {
+        continue;
+      }
     }
     if (access != Access::kGranted) {
       return access;
@@ -166,12 +171,11 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, std::ui
     return access;
   }
   Span span;
-  access = granted.region->translate(granted.address, range.length, true, &span);
-  if (access == Access::kNotResident) {
-    return fault(scope,
-                 {.region = *granted.region, .address = granted.address, .length = range.length},
-                 granted.address, true);
-  }
+  const Part part{.region = *granted.region, .address = granted.address, .length = range.length};
+  do {
+    access = part.region.translate(part.address, part.length, true, &span);
+  } while (access == Access::kNotResident &&
+           (access = fault(scope, part, part.address, true)) == Access::kGranted);
   if (access != Access::kGranted) {
     return access;
   }

@@ -10,11 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/base/unique_fd.h"
+
 namespace uroce::sim {
 
 class Arena {
  public:
+  static constexpr std::size_t kPage = 4096;
+
   explicit Arena(std::size_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
   // Where the next `bytes` of it are; offsets from the start. REQUIRES: they fit.
   [[nodiscard]] std::size_t reserve(std::size_t bytes);
@@ -37,10 +44,21 @@ class Arena {
   // Empty if memory is as it should be, else where it isn't.
   [[nodiscard]] std::string compare() const;
 
-  std::vector<std::byte> memory;
+  // Memory's pages lie in a file, which has as many again: page n at first at place n.
+  [[nodiscard]] int file() const { return file_.get(); }
+  [[nodiscard]] std::size_t pages() const { return places_.size(); }
+  [[nodiscard]] std::size_t place(std::size_t page) const { return places_[page]; }
+  // Moves a page to another place of the file, as a program's mremap or a write to a copy would,
+  // and spoils what it leaves behind. REQUIRES: whoever reaches it through the file has stopped.
+  void move(std::size_t page);
+
+  std::span<std::byte> memory;
   std::vector<std::byte> shadow;
 
  private:
+  UniqueFd file_;
+  std::vector<std::size_t> places_;  // index: page
+  std::vector<std::size_t> free_;    // places
   std::vector<bool> uncertain_;
   std::size_t reserved_ = 0;
 };

@@ -6,7 +6,7 @@ End::End(const QueuesConfig& queues_config, QpConfig qp_config)
     : queues(queues_config), qp((queues.attach(&qp_config), qp_config)) {}
 
 Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string& address,
-           std::size_t memory_bytes)
+           std::size_t memory_bytes, std::uint64_t paging_seed)
     : arena(memory_bytes),
       port(std::move(inner), faults),
       gid_(parse_ip(address).value()),
@@ -18,15 +18,22 @@ Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string&
                   kAccessFlushGlobal;
   region.iova = arena.address(0);
   region.length = memory_bytes;
-  region.pieces = {{.start = 0,
-                    .length = memory_bytes,
-                    .host = arena.memory.data(),
-                    .remote_address = arena.address(0)}};
+  if (paging_seed != 0) {
+    paging = std::make_unique<Paging>(arena, quiescence_, paging_seed);
+    region.mirror = paging->mirror();
+    region.program_address = arena.address(0);
+  } else {
+    region.pieces = {{.start = 0,
+                      .length = memory_bytes,
+                      .host = arena.memory.data(),
+                      .remote_address = arena.address(0)}};
+  }
   key = keys_.add(std::make_unique<Region>(std::move(region))).value();
 
   Worker::Config config;
   config.ports = {&port};
   config.keys = &keys_;
+  config.page_faults = paging == nullptr ? nullptr : &paging->queue();
   worker = std::make_unique<Worker>(config);
   worker->set_addresses(0, {gid_});
   session_.bells = bells_.get();

@@ -14,6 +14,7 @@
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
 #include "tests/sim/arena.h"
+#include "tests/sim/paging.h"
 
 namespace uroce::sim {
 
@@ -28,8 +29,9 @@ struct End {
 
 class Node {
  public:
+  // `paging_seed`: not 0: memory is paged on demand, and the program keeps changing it.
   Node(std::unique_ptr<Port> port, const Faults& faults, const std::string& address,
-       std::size_t memory_bytes);
+       std::size_t memory_bytes, std::uint64_t paging_seed = 0);
   ~Node();
 
   // Makes a queue pair in RESET.
@@ -47,6 +49,7 @@ class Node {
   std::uint32_t key = 0;
   FaultyPort port;
   std::unique_ptr<Worker> worker;
+  std::unique_ptr<Paging> paging;  // none: memory is pinned
 
  private:
   Gid gid_;

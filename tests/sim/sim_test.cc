@@ -20,6 +20,8 @@ std::string run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
   const Outcome outcome = world.run();
   sum->frames += outcome.frames;
   sum->requests += outcome.requests;
+  sum->page_faults += outcome.page_faults;
+  sum->invalidations += outcome.invalidations;
   sum->broken += outcome.broken;
   if (verbose) {
     std::printf("seed %" PRIu64 ": %" PRIu64 " requests, %" PRIu64 " frames\n", seed,
@@ -38,8 +40,8 @@ int main(int argc, char** argv) {
       {argv, static_cast<std::size_t>(argc)}, {"UROCE_SIM_SEEDS", kSeedsDefault, kRegressions},
       [&](std::uint64_t seed, bool verbose) { return run_seed(seed, verbose, &sum); },
       [&] {
-        std::printf("  %" PRIu64 " requests, %" PRIu64 " frames, %" PRIu64
-                    " flows broken by intention\n",
-                    sum.requests, sum.frames, sum.broken);
+        std::printf("  %" PRIu64 " requests, %" PRIu64 " frames, %" PRIu64 " page faults, %" PRIu64
+                    " invalidations, %" PRIu64 " flows broken by intention\n",
+                    sum.requests, sum.frames, sum.page_faults, sum.invalidations, sum.broken);
       });
 }

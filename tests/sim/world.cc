@@ -13,6 +13,7 @@ constexpr Time kRunMax = 20 * kNanosecondsPerSecond;
 constexpr std::uint64_t kTurnsMax = 20'000'000;
 constexpr Duration kTurnMin = 100;
 constexpr Duration kTurnMax = 3'000;
+constexpr std::uint64_t kPagingSalt = 0x0DB0'0DB0;
 constexpr std::uint32_t kPsnWindow = 40;  // how near to the wrap PSNs may start
 
 Faults random_faults(Random& random) {
@@ -57,8 +58,11 @@ World::World(std::uint64_t seed) : random_(seed) {
   }
   Faults other = faults_;
   other.seed = random_.next();
-  a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes);
-  b_ = std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes);
+  // From a sequence of its own, so that a seed means the same with and without paging.
+  Random paging(seed ^ kPagingSalt);
+  const auto paging_seed = [&] { return paging.chance(0.4) ? paging.next() | 1 : 0; };
+  a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes, paging_seed());
+  b_ = std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes, paging_seed());
   for (auto* pair : {&a_, &b_}) {
     SharedCounter& counter = pair == &a_ ? shared_a_ : shared_b_;
     counter.offset = (*pair)->arena.reserve(sizeof(std::uint64_t));
@@ -167,6 +171,10 @@ Outcome World::run() {
   if (outcome.wrong.empty()) {
     outcome.wrong = check_end();
   }
+  for (const Node* node : {a_.get(), b_.get()}) {
+    outcome.page_faults += node->worker->counters().page_faults;
+    outcome.invalidations += node->paging == nullptr ? 0 : node->paging->invalidations();
+  }
   outcome.frames = a_->worker->counters().rx_frames + b_->worker->counters().rx_frames;
   for (const Flow& flow : flows_) {
     outcome.requests += flow.requests_posted();
@@ -185,6 +193,9 @@ bool World::turn() {
   }
   bool busy = a_->worker->poll(now_);
   busy |= b_->worker->poll(now_);
+  for (Node* node : {a_.get(), b_.get()}) {
+    busy |= node->paging != nullptr && node->paging->turn(now_, may_post);
+  }
   const Time next = std::min(a_->worker->next_deadline(), b_->worker->next_deadline());
   Duration step = random_.range(kTurnMin, kTurnMax);
   if (!busy && next != kNever && next > now_) {

@@ -19,6 +19,8 @@ struct Outcome {
   std::string wrong{};  // empty: all is well
   std::uint64_t frames = 0;
   std::uint64_t requests = 0;
+  std::uint64_t page_faults = 0;
+  std::uint64_t invalidations = 0;
   std::uint64_t broken = 0;  // directions of connections that failed, as intended
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <array>
@@ -174,6 +175,33 @@ TEST_F(MirrorTest, AnonymousMemoryCannotBeSynced) {
   describe();
   EXPECT_EQ(program_.mirror->sync(kBase, kBase + kPage), Access::kNoRight);
   EXPECT_EQ(program_.mirror->sync(0, Mirror::kAddressEnd), Access::kNoRight);
+}
+
+TEST_F(MirrorTest, WorkersBringInWhatCostsNoWaiting) {
+  struct sysinfo facts = {};
+  ASSERT_EQ(::sysinfo(&facts), 0);
+  if (facts.totalswap != 0) {
+    GTEST_SKIP() << "this machine has swap space";
+  }
+  Mirror& mirror = *program_.mirror;
+  EXPECT_FALSE(mirror.bring_at_once(kBase, true)) << "the program has to be asked";
+  describe();
+  ASSERT_TRUE(mirror.bring_at_once(kBase + 100, true));
+  EXPECT_EQ(find(kBase, kPage, true), Access::kGranted);
+  EXPECT_EQ(find(kBase + kPage), Access::kNotResident);
+  EXPECT_EQ(mirror.resident_bytes(), kPage);
+  mirror.invalidate(1, kBase + kPage, kBase + 2 * kPage, false);
+  EXPECT_FALSE(mirror.bring_at_once(kBase + kPage, false)) << "it is about to change";
+  mirror.unblock(1);
+  EXPECT_TRUE(mirror.bring_at_once(kBase + kPage, false));
+  mirror.close();
+  EXPECT_FALSE(mirror.bring_at_once(kBase + 2 * kPage, true));
+}
+
+TEST_F(MirrorTest, WhatIsLimitedTakesAFault) {
+  describe();
+  program_.mirror->faults_only();
+  EXPECT_FALSE(program_.mirror->bring_at_once(kBase, true));
 }
 
 TEST_F(MirrorTest, AdoptsWhatIsInMemoryAndNothingElse) {

@@ -1,0 +1,94 @@
+#pragma once
+
+// A daemon of the benchmark's own and verbs objects on it, for benchmarks that measure what a
+// program sees. Whatever fails ends the benchmark.
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace uroce::bench {
+
+// uroced on its loopback, as a child that dies with this process. The environment names its socket
+// to libibverbs.
+class BenchDaemon {
+ public:
+  explicit BenchDaemon(const std::string& program);
+  ~BenchDaemon();
+  BenchDaemon(const BenchDaemon&) = delete;
+  BenchDaemon& operator=(const BenchDaemon&) = delete;
+
+ private:
+  std::string folder_;
+  pid_t child_ = -1;
+};
+
+struct DeregisterRegion {
+  void operator()(ibv_mr* region) const { ibv_dereg_mr(region); }
+};
+using RegionHandle = std::unique_ptr<ibv_mr, DeregisterRegion>;
+
+class BenchCard {
+ public:
+  BenchCard();
+  ~BenchCard();
+  BenchCard(const BenchCard&) = delete;
+  BenchCard& operator=(const BenchCard&) = delete;
+
+  [[nodiscard]] ibv_context* context() const { return context_; }
+  [[nodiscard]] ibv_pd* pd() const { return pd_; }
+  // With all rights, on demand or not.
+  RegionHandle register_range(void* address, std::size_t length, bool on_demand);
+
+ private:
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+};
+
+// Two connected reliable queue pairs of the card; one WRITEs to the other.
+class BenchPair {
+ public:
+  static constexpr std::uint32_t kDepth = 64;
+
+  explicit BenchPair(const BenchCard& card);
+  ~BenchPair();
+  BenchPair(const BenchPair&) = delete;
+  BenchPair& operator=(const BenchPair&) = delete;
+
+  void post_write(const ibv_mr& from, std::size_t from_offset, const ibv_mr& to,
+                  std::size_t to_offset, std::uint32_t length);
+  std::uint32_t reap();  // completions, at most kDepth; none has an error
+  [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
+  void drain();
+  // Nanoseconds from posting to completion of one.
+  double write_one(const ibv_mr& from, const ibv_mr& to, std::size_t to_offset,
+                   std::uint32_t length);
+
+ private:
+  ibv_cq* cq_ = nullptr;
+  ibv_qp* sender_ = nullptr;
+  ibv_qp* receiver_ = nullptr;
+  std::uint32_t outstanding_ = 0;
+};
+
+// Untouched private memory in pages of 4 KiB, unmapped at the end.
+class Pages {
+ public:
+  explicit Pages(std::size_t length);
+  ~Pages();
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return start_; }
+  [[nodiscard]] std::size_t length() const { return length_; }
+
+ private:
+  std::byte* start_;
+  std::size_t length_;
+};
+
+}  // namespace uroce::bench

@@ -1,0 +1,72 @@
+#pragma once
+
+// A node's memory paged on demand, and a program that keeps changing it: the daemon's own mirror
+// and pager, in the simulation's thread and time. It answers late, invalidates, moves pages to
+// another place, and evicts, as the seed says.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "mmu/fault_queue.h"
+#include "mmu/mirror.h"
+#include "mmu/pager.h"
+#include "mmu/quiescence.h"
+#include "tests/sim/arena.h"
+#include "tests/sim/random.h"
+
+namespace uroce::sim {
+
+class Paging final : private PagingPeer {
+ public:
+  Paging(Arena& arena, Quiescence& quiescence, std::uint64_t seed);
+
+  [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
+  [[nodiscard]] FaultQueue& queue() { return queue_; }
+  [[nodiscard]] std::uint64_t invalidations() const { return invalidations_; }
+
+  // The fault thread and the program do something. True while something is under way.
+  bool turn(Time now, bool may_change);
+
+ private:
+  struct Question {
+    std::uint64_t first, end;
+    std::uint32_t sequence;
+    Time answer_at;
+  };
+  struct Change {
+    std::uint32_t block;
+    Time over_at;
+  };
+
+  bool ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
+           std::uint32_t sequence) override;
+  void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
+              std::uint64_t end) override;
+  void look_again(const std::shared_ptr<Mirror>& mirror) override;
+  void flush(PageFault* fault) override { pager_.flushed(fault, Access::kNoRight); }
+  Time clock() override { return now_; }
+
+  void answer(const Question& question);
+  [[nodiscard]] std::vector<MirrorPiece> describe(std::uint64_t first, std::uint64_t end) const;
+  void begin_change();
+  bool end_changes();
+
+  Arena& arena_;
+  Random random_;
+  std::shared_ptr<Mirror> mirror_;
+  FaultQueue queue_{1};
+  Pager pager_{queue_, *this};
+  Time now_ = 0;
+  Duration delay_max_;  // of an answer
+  double changes_;      // how probable one is in a turn
+  std::uint32_t next_block_ = 1;
+  std::uint64_t invalidations_ = 0;
+  std::deque<Question> questions_;
+  std::deque<std::function<void()>> orders_;
+  std::vector<Change> open_;
+};
+
+}  // namespace uroce::sim
