@@ -24,6 +24,9 @@ class CompletionRing {
   std::optional<abi::Cqe> poll();
   std::vector<abi::Cqe> poll_all();
 
+  // Told of each completion that a program polls, if set; tests watch with it.
+  static inline void (*observer)(abi::WcStatus) = nullptr;
+
   abi::CqControl control{};
   std::vector<abi::Cqe> entries;
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/replay/rings.h"
 #include "dataplane/wire/opcode.h"
 
 namespace uroce::test {
@@ -64,6 +65,12 @@ std::optional<std::uint8_t> nak_of(const Packet& packet) {
 void set(Met& met, std::size_t number) {
   met[number].store(true, std::memory_order_relaxed);  // read when all threads have ended
 }
+
+// Programs played by tests tell what they poll.
+const bool polls_are_noted = [] {
+  CompletionRing::observer = note;
+  return true;
+}();
 
 }  // namespace
 
