@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -114,8 +113,6 @@ void run(Card& card, std::span<const std::uint8_t> input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace uroce::control;
-  // As in the daemon: nobody reads the pipes of channels here.
-  [[maybe_unused]] static const auto before = std::signal(SIGPIPE, SIG_IGN);
   static Rig rig;
   run(rig.card, {data, size});
   require(rig.card.sessions.empty(), "a session is left");

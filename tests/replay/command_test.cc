@@ -150,7 +150,7 @@ TEST_F(ReplayCommand, AScriptDecides) {
             std::string::npos)
       << answer.text;
   EXPECT_NE(answer.text.find("? memory A:0\nlength=0 bytes=\n"), std::string::npos) << answer.text;
-  EXPECT_NE(answer.text.find("? event\nevent=QP_"), std::string::npos) << answer.text;
+  EXPECT_NE(answer.text.find("? event\nevent=none"), std::string::npos) << answer.text;
   EXPECT_NE(answer.text.find("? memory B\nerror="), std::string::npos) << answer.text;
   EXPECT_NE(answer.text.find("drop.wrong_qp_state="), std::string::npos) << answer.text;
 }

@@ -3,6 +3,7 @@
 // What most tests of control start from: a card with one loopback device and an engine whose
 // workers run in the caller, and sessions that are fed records without a socket.
 
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -55,6 +56,8 @@ class Rig {
         keys_(quiescence_, 1024, 1),
         engine_(engine_config(workers), {port_.get()}, keys_, quiescence_),
         card(engine_, keys_, status_, 7) {
+    (void)std::signal(SIGPIPE,
+                      SIG_IGN);  // as in the daemon: tests may not read the pipes of channels
     card.clock = [this] { return now; };
     card.add_device(0, *port_, {*parse_prefix("10.0.0.1/24"), *parse_prefix("fd00::1/64")}, {});
   }
