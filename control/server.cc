@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <vector>
 
 #include "control/commands.h"
 #include "control/error_text.h"
@@ -41,15 +42,13 @@ Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& pa
     return system_error("can't make an epoll");
   }
   std::unique_ptr<Server> server(new Server(card, std::move(*listener), std::move(poll)));
-  for (const auto& [descriptor, tag] : {std::pair{server->listener_.get(), kListener},
-                                        std::pair{card.engine().notice_descriptor(), kNotices}}) {
-    if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
-      return status.error();
-    }
-  }
+  std::vector<std::pair<int, Tag>> watched{{server->listener_.get(), kListener},
+                                           {card.engine().notice_descriptor(), kNotices}};
   if (card.paging != nullptr) {
-    if (Status status = server->watch(card.paging->control_descriptor(), EPOLLIN, kPaging);
-        !status) {
+    watched.emplace_back(card.paging->control_descriptor(), kPaging);
+  }
+  for (const auto& [descriptor, tag] : watched) {
+    if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
       return status.error();
     }
   }
