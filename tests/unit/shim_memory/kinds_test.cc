@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,7 +61,12 @@ class HugePages {
   HugePages& operator=(const HugePages&) = delete;
 
  private:
-  void set(int count) const { ::dprintf(file_.get(), "%d", count); }
+  void set(int count) const {
+    const std::string text = std::to_string(count);
+    // At the beginning: a sysctl ignores what is written behind it.
+    EXPECT_EQ(::pwrite(file_.get(), text.data(), text.size(), 0),
+              static_cast<ssize_t>(text.size()));
+  }
   UniqueFd file_;
   int before_ = -1;
 };
