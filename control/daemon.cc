@@ -85,11 +85,12 @@ Status Daemon::start_all() {
       return status;
     }
   }
+  // After everything else, so that a daemon which doesn't start says one thing: why.
+  paging_->start();
   log_start();
   return ok();
 }
 
-// After everything else, so that a daemon which doesn't start says one thing: why.
 void Daemon::log_start() const {
   for (const Device& device : card_->devices()) {
     const PortInfo info = device.port().info();
@@ -163,7 +164,6 @@ Status Daemon::start_engine() {
   config.page_faults = page_faults_.get();
   engine_ = std::make_unique<Engine>(config, std::move(ports), *keys_, *quiescence_);
   paging_ = std::make_unique<PagingService>(*page_faults_, *quiescence_, options_.paging);
-  paging_->start();
   return engine_->start();
 }
 

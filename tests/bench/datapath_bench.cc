@@ -92,6 +92,7 @@ struct Bench {
 
   // WRITEs of `length` bytes, as many as fit in a round: messages a second.
   double run(std::uint32_t length) {
+    offset = 0;
     const Time start = spent();
     Time end = start;
     std::uint64_t done = 0;
