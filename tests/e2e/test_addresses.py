@@ -1,7 +1,7 @@
 """Addresses of a port beyond its first, added while the daemon runs: IPv6, and in VLANs."""
 
 from harness.case import E2eCase
-from harness.rdmacm import run_cm_pair, start_client, start_server
+from harness.rdmacm import ping_with_many, run_cm_pair, start_client
 from harness.wires import free_tcp_port
 
 _SERVER, _CLIENT = "10.77.5.1", "10.77.5.2"
@@ -20,13 +20,7 @@ class Ipv6(AddressCase):
         wire = self.wire("veth", "--interface", "uroce7")
         self._add(wire.server, "fd00:77::1/64")
         self._add(wire.client, "fd00:77::2/64")
-        port = free_tcp_port()
-        server = start_server(self, wire, ["rping", "-s", "-P", "-a", "fd00:77::1", "-p", "PORT"], port)
-        clients = [start_client(self, wire, ["rping", "-c", "-a", "fd00:77::1", "-p", "PORT", "-C", 10, "-V"], port)
-                   for _ in range(4)]
-        for client in clients:
-            client.expect_success(30)
-        self.assertFalse(server.ended(), server.last_words())
+        ping_with_many(self, wire, "fd00:77::1", 4, 30)
         run_cm_pair(self, wire, ["ucmatose", "-b", "fd00:77::1", "-p", "PORT", "-c", 10],
                     ["ucmatose", "-s", "fd00:77::1", "-b", "fd00:77::2", "-p", "PORT", "-c", 10])
         run_cm_pair(self, wire, ["udaddy", "-b", "fd00:77::1", "-C", 5],

@@ -9,7 +9,7 @@ import os
 from harness.case import E2eCase
 from harness.process import wait_until
 from harness.programs import start
-from harness.rdmacm import connections, run_cm_pair, start_client, start_server
+from harness.rdmacm import connections, ping_with_many, run_cm_pair, start_client, start_server
 from harness.wires import free_tcp_port
 
 _WIRES = ("loopback", "veth")
@@ -46,9 +46,8 @@ class Programs(E2eCase):
         run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
 
     def check_rping_many_clients(self, wire):
-        """-P: one server, a thread and a connection for each client, all at once."""
-        common = ["-a", "SERVER", "-p", "PORT", "-C", 20, "-S", 1000, "-V"]
-        self._run_endless(wire, ["rping", "-s", "-P", "-a", "SERVER", "-p", "PORT"], [["rping", "-c", *common]] * 6)
+        """-P: one server, a thread and a connection for each client."""
+        ping_with_many(self, wire, wire.server.address, 6, _CLIENT_SECONDS_MAX)
 
     def check_ucmatose(self, wire):
         """Many connections, data in both directions."""

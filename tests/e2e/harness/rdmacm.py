@@ -46,6 +46,23 @@ def run_cm_pair(setting, wire, server_command, client_command, port=None, second
     return server_out, out
 
 
+def ping_with_many(setting, wire, address, count, seconds_max):
+    """rping -P at `address`, a thread and a connection for each of `count` clients; every ping's data must be right."""
+    port, pings, common = free_tcp_port(), 500, ["-V", "-a", address, "-p", "PORT", "-S", 1000]
+    server = start_server(setting, wire, ["rping", "-s", "-P", *common], port)
+    clients = []
+    for _ in range(count):
+        client = start_client(setting, wire, ["rping", "-c", "-v", "-C", pings, *common], port)
+        # Of two requests that come at once rping's server forgets one, so the next client waits until this one pings.
+        wait_until(lambda client=client: client.ended() or client.out(), seconds_max, "rping's first pings")
+        clients.append(client)
+    for client in clients:
+        setting.assertEqual(client.expect_success(seconds_max).count("ping data: "), pings, client.last_words())
+    setting.assertFalse(server.ended(), server.last_words())
+    server.end()
+    wire.expect_running()
+
+
 def filled(command, wire, port):
     """PORT, SERVER and CLIENT stand for the port and the addresses of both cards."""
     values = {"PORT": str(port), "SERVER": wire.server.address, "CLIENT": wire.client.address}
