@@ -129,7 +129,10 @@ Result<Outcome> advise_mr(Session& session, Request& request, Reply* /*reply*/) 
   }
   if (session.advice == nullptr) {
     std::vector<AdviseSge> sges(head.sge_count);
-    std::memcpy(sges.data(), request.bytes.data() + sizeof(head), sges.size() * sizeof(AdviseSge));
+    if (!sges.empty()) {
+      std::memcpy(sges.data(), request.bytes.data() + sizeof(head),
+                  sges.size() * sizeof(AdviseSge));
+    }
     const ProtectionDomain* pd = session.pds.find(head.pd);
     if (pd == nullptr || head.advice > Advice::kPrefetchNoFault ||
         (head.flags & ~kAdviseFlush) != 0) {

@@ -29,7 +29,7 @@ def _prepared(name, options, pick):
         return build, [], [configured]
     tests = [test for test in build.introspect("tests") if pick(_suites(test))]
     programs = sorted({build.path_in(word) for test in tests for word in test["cmd"]
-                       if word.startswith(build.folder + "/")})
+                       if os.path.normpath(word).startswith(build.folder + "/")})
     if not programs:
         return build, [], []
     made = build.make(programs, options.jobs)

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/unit/shim/verbs_fixture.h"
+#include "tests/unit/shim_memory/asan.h"
 #include "verbs_shim/cm_device.h"
 #include "verbs_shim/memory/memory_map.h"
 #include "verbs_shim/memory/shared_memory.h"
@@ -171,6 +172,9 @@ int fork_with_cm_channel() {
 }
 
 TEST(ForkDeathTest, AChildLeavesTheConnectionForLibrdmacm) {
+  if (has_asan_malloc()) {
+    GTEST_SKIP() << "AddressSanitizer's malloc has no [heap]";
+  }
   // In a process of its own: handlers are installed once.
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(_exit(fork_with_cm_channel()), testing::ExitedWithCode(0), "");

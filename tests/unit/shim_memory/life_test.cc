@@ -13,6 +13,7 @@
 #include <future>
 #include <thread>
 
+#include "tests/unit/shim_memory/asan.h"
 #include "tests/unit/shim_memory/stand_in.h"
 #include "verbs_shim/memory/memory_map.h"
 
@@ -220,9 +221,9 @@ TEST(Life, ForksWhileOthersRegister) {
 // What malloc keeps at the head of a thread's heap is reset by libc in a fork's child, before any
 // handler is called there.
 TEST(Life, ForksSpareTheMallocOfOtherThreads) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer's malloc has no such heaps";
-#endif
+  if (has_asan_malloc()) {
+    GTEST_SKIP() << "AddressSanitizer's malloc has no such heaps";
+  }
   constexpr std::uint64_t kThreadHeap = 64 << 20;
   const int failed = in_child([] {
     std::promise<void*> allocated;

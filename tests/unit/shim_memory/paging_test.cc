@@ -1,7 +1,6 @@
 // Memory that is paged on demand: what the helper thread answers, and what the program's own calls
 // announce and keep.
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/unit/shim_memory/asan.h"
 #include "tests/unit/shim_memory/paging_daemon.h"
 
 namespace uroce::test {
@@ -260,7 +260,7 @@ TEST_F(Paging, MremapMovesAndGrowsWhatIsPartlyShared) {
 }
 
 TEST_F(Paging, MallocsOwnCallsAreSeen) {
-  if (::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr) {
+  if (has_asan_malloc()) {
     GTEST_SKIP() << "AddressSanitizer has a malloc of its own, which calls the kernel by itself";
   }
   constexpr std::size_t kBytes = 64 << 20;
