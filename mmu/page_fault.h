@@ -70,6 +70,7 @@ struct PageFault {
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
+  Time since = 0;                    // waiting: when it was raised
   bool flushing = false;             // the fault is a flush, under way or over
   Access failed = Access::kGranted;  // what the next look at failed_page answers
   std::uint64_t failed_page = 0;
@@ -88,6 +89,8 @@ class FaultSink {
   // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
   virtual bool raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror, std::uint32_t qpn,
                      FaultRole role, std::uint32_t ticket) = 0;
+  // What a fault takes, by those before it.
+  [[nodiscard]] virtual Duration usual_time() const = 0;
 };
 
 }  // namespace uroce

@@ -1,10 +1,16 @@
 #include "apps/examples/integrity_disturb.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
 namespace integrity {
+namespace {
+
+constexpr std::chrono::microseconds kPause(50);
+
+}  // namespace
 
 Disturber::Disturber(std::vector<Memory*> memories) : memories_(std::move(memories)) {
   if (!memories_.empty()) {
@@ -30,7 +36,8 @@ void Disturber::run() {
       disturb_spare(memory, turn);
     }
     changes_.fetch_add(1);
-    std::this_thread::yield();
+    // A loop without a pause would keep the daemon from its processor where there are few.
+    std::this_thread::sleep_for(kPause);
   }
 }
 

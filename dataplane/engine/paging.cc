@@ -9,7 +9,6 @@ namespace uroce {
 namespace {
 
 constexpr Duration kStarvedInterval = kNanosecondsPerMillisecond;
-constexpr Duration kBusyFactor = 4;  // a peer comes again after so many usual fault times
 
 constexpr std::uint64_t kSmall = 4 * Mirror::kPage;  // what isn't worth a journey
 
@@ -47,6 +46,8 @@ bool Worker::State::raise(const FaultRequest& request, std::shared_ptr<Mirror> m
   config.page_faults->raise(fault);
   return true;
 }
+
+Duration Worker::State::usual_time() const { return config.page_faults->usual_time(); }
 
 // Faults that are over: their queue pairs go on. Those that found no record try again.
 bool Worker::State::drain_resumed() {
@@ -101,15 +102,16 @@ void Worker::State::resume(QpEntry& entry) {
 // loses patience and sends again, is told when to come again.
 void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   auto& waiting = entry.parked[static_cast<std::size_t>(role)];
-  const bool again = !waiting.empty() && entry.qp->config().type == QpType::kRc &&
+  const bool again = !waiting.empty() && entry.qp->config().reliable() &&
                      psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
   if (!again && waiting.size() < kParkedMax && parked < kParkedTotalMax) {
     waiting.push_back(frame);
     ++parked;
     return;
   }
-  if (role == Role::kResponder && config.page_faults != nullptr) {
-    entry.qp->busy(kBusyFactor * config.page_faults->usual_time());
+  if (role == Role::kResponder) {
+    const Turn lent = turn(entry);
+    entry.qp->busy(lent);
     update(entry);
   }
   drop(frame, Drop::kParkFull);

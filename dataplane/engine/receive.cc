@@ -154,7 +154,9 @@ bool Worker::State::drain_frames(Role role) {
 // Hands a frame to its queue pair, or keeps it if that waits for memory. True if the queue pair
 // took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
-  if (!entry.parked[static_cast<std::size_t>(role)].empty()) {
+  const bool parked_before = !entry.parked[static_cast<std::size_t>(role)].empty();
+  // An answer that was lost is repeated even so: the peer may need it before anything else.
+  if (parked_before && (role == Role::kCompleter || !entry.qp->repeats(frame->packet))) {
     park(entry, role, frame);
     return false;
   }

@@ -40,6 +40,7 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
     }
     slot.failed = Access::kGranted;
     ++slot.ticket;
+    slot.since = scope.now;
     slot.waiting =
         scope.faults->raise(request, part.region.mirror(), scope.qpn, scope.role, slot.ticket);
   }
@@ -60,6 +61,7 @@ Access flush_on_demand(const MemoryScope& scope, const Part& part) {
   }
   slot.failed = Access::kGranted;
   ++slot.ticket;
+  slot.since = scope.now;
   const FaultRequest request{.key = part.region.key(),
                              .address = part.region.program_address(part.address),
                              .length = part.length,

@@ -21,8 +21,8 @@
 namespace uroce {
 
 // Whose memory, and the table that says where it is.
-// The last three are for memory that is paged on demand; without them, memory that isn't resident
-// is lost.
+// What follows `qpn` is for memory that is paged on demand; without them, memory that isn't
+// resident is lost.
 struct MemoryScope {
   const KeyTable& keys;
   PdId pd = 0;
@@ -30,6 +30,7 @@ struct MemoryScope {
   FaultSink* faults = nullptr;
   FaultSlot* slot = nullptr;  // of the role that asks
   FaultRole role = FaultRole::kRequester;
+  Time now = 0;
 
   [[nodiscard]] KeyUser user() const { return {.pd = pd, .qpn = qpn}; }
 };

@@ -196,7 +196,8 @@ MemoryScope Qp::memory(FaultRole role, const Turn& turn) {
           .qpn = config_.qpn,
           .faults = turn.faults,
           .slot = &fault_slots_[static_cast<std::size_t>(role)],
-          .role = role};
+          .role = role,
+          .now = turn.now};
 }
 
 void Qp::fail(Turn& turn) {

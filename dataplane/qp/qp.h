@@ -113,8 +113,11 @@ class Qp {
   // that isn't kGranted makes the role's next look at `failed_page` fail with it.
   void settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page);
 
-  // More requests wait for memory than may: asks the peer to come again after `wait`.
-  void busy(Duration wait) { responder_.busy(wait); }
+  // Whether a request is a duplicate of one that was executed, which touches no memory but that of
+  // its answer.
+  [[nodiscard]] bool repeats(const Packet& request) const { return responder_.repeats(request); }
+  // More requests wait for memory than may: asks the peer to come again later.
+  void busy(const Turn& turn) { responder_.busy(turn); }
 
   // For the roles.
 

@@ -50,10 +50,15 @@ Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
       *drop = Drop::kOutOfSequence;
       return Step::kDone;
     case Sequence::kDuplicate:
-      *drop = duplicate(packet);
+      *drop = duplicate(packet, turn);
       return Step::kDone;
   }
   return Step::kDone;
+}
+
+bool Responder::repeats(const Packet& request) const {
+  return qp_->config_.reliable() &&
+         place_in_sequence(expected_psn_, request.psn) == Sequence::kDuplicate;
 }
 
 // 9.7.4.1: a message is ONLY, or FIRST, any number of MIDDLE, LAST, all of one kind; reads and

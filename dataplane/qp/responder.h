@@ -52,16 +52,19 @@ class Responder {
   // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] bool has_work() const {
-    return (resources_.any_pending() && !answer_parked_) ||
-           (!resources_.any_pending() && (nak_ != PendingNak::kNone || ack_pending_));
+    return resources_.any_pending() ? !answer_parked_ || nak_ == PendingNak::kBusy
+                                    : nak_ != PendingNak::kNone || ack_pending_;
   }
 
-  // Requests wait for memory, and one more came than may wait: the peer is asked to come again
-  // after `wait`.
-  void busy(Duration wait);
+  // For Qp::repeats.
+  [[nodiscard]] bool repeats(const Packet& request) const;
 
-  // The page fault that parked an answer is resolved.
-  void resume() { answer_parked_ = false; }
+  // Requests or answers wait for memory, and the peer loses patience or sends more than may wait:
+  // it is asked to come again later.
+  void busy(const Turn& turn);
+
+  // A page fault of the queue pair is over: what was parked goes on, or parks again.
+  void resume();
 
   // For Qp::forget_srq: a receive work request of this queue isn't held any more.
   void forget_srq(std::uint32_t number);
@@ -95,7 +98,7 @@ class Responder {
   Step abandon(Drop reason);
 
   // Duplicates (responder_read_atomic.cc).
-  Drop duplicate(const Packet& packet);
+  Drop duplicate(const Packet& packet, const Turn& turn);
   [[nodiscard]] bool replay_read(const Packet& packet);
   [[nodiscard]] bool replay_atomic(const Packet& packet);
 
@@ -131,6 +134,7 @@ class Responder {
   std::uint32_t transmit_next(Turn& turn);
   std::uint32_t transmit_resource(Resource& resource, Turn& turn);
   std::uint32_t transmit_nak(Turn& turn);
+  std::uint32_t transmit_busy(Turn& turn);
   std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
   [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
@@ -142,7 +146,7 @@ class Responder {
   // What is to be answered.
   std::uint32_t ack_psn_ = 0;  // of the newest SEND or WRITE packet executed
   std::uint32_t ack_msn_ = 0;  // the MSN after it
-  std::uint32_t nak_psn_ = 0;  // of kFatal; the others name expected_psn_
+  std::uint32_t nak_psn_ = 0;  // of kFatal
   std::uint32_t flushed_ = 0;  // receive work requests, and not reported yet
   std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead and was dropped
   bool ack_pending_ = false;

@@ -90,8 +90,11 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
 
 // 9.7.5.1. Whatever a duplicate says of memory isn't looked at before it matches a
 // request that was granted.
-Drop Responder::duplicate(const Packet& packet) {
+Drop Responder::duplicate(const Packet& packet, const Turn& turn) {
   ++qp_->counters_.duplicates_received;
+  if (answer_parked_) {
+    busy(turn);
+  }
   switch (opcode_info(packet.opcode).operation) {
     case Operation::kReadRequest:
       return replay_read(packet) ? Drop::kNone : Drop::kForgottenDuplicate;

@@ -1,11 +1,15 @@
 // Everything that fails: which NAK the peer gets, which completion and event our own program.
 
+#include <algorithm>
+
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
 #include "dataplane/qp/rnr_timer.h"
 
 namespace uroce {
 namespace {
+
+constexpr Duration kBusyFactor = 4;  // a peer comes again after so many usual fault times
 
 Failure failure_of(Access access) {
   switch (access) {
@@ -57,16 +61,31 @@ Step Responder::not_ready() {
   return Step::kDone;
 }
 
-// 9.7.5.2 again, for memory that is on its way: what is sent again from the expected PSN on will
-// mostly be duplicates by then.
-void Responder::busy(Duration wait) {
-  if (qp_->config_.type != QpType::kRc || nak_ != PendingNak::kNone) {
+// 9.7.5.2 again, for memory that is on its way: what is sent again will mostly be duplicates by
+// then. The longer it has taken, the longer it may take still. Other NAKs that wait behind a parked
+// answer can wait no longer than the peer's patience lasts; what they ask for is sent again anyway.
+void Responder::busy(const Turn& turn) {
+  if (!qp_->config_.reliable() || nak_ == PendingNak::kFatal) {
     return;
+  }
+  Duration wait = turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time();
+  for (const FaultRole role : {FaultRole::kResponder, FaultRole::kAnswer}) {
+    const FaultSlot& slot = qp_->fault_slots_[static_cast<std::size_t>(role)];
+    wait = std::max(wait, slot.waiting ? turn.now - slot.since : 0);
   }
   nak_ = PendingNak::kBusy;
   busy_timer_code_ = rnr_timer_code(wait);
-  gap_announced_ = true;
-  gap_psn_ = expected_psn_;
+  if (!resources_.any_pending()) {
+    gap_announced_ = true;
+    gap_psn_ = expected_psn_;
+  }
+}
+
+void Responder::resume() {
+  answer_parked_ = false;
+  if (nak_ == PendingNak::kBusy) {
+    nak_ = PendingNak::kNone;
+  }
 }
 
 // The peer's mistake. A receive work request in hand fails with it; if there is none, an event

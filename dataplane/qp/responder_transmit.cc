@@ -33,7 +33,11 @@ std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
 
 // Sends one frame; 0 if it turned out that there is none to send.
 std::uint32_t Responder::transmit_next(Turn& turn) {
-  if (Resource* resource = resources_.next_pending()) {
+  Resource* const resource = resources_.next_pending();
+  if (nak_ == PendingNak::kBusy && (resource == nullptr || answer_parked_)) {
+    return transmit_busy(turn);
+  }
+  if (resource != nullptr) {
     return transmit_resource(*resource, turn);
   }
   if (nak_ != PendingNak::kNone) {
@@ -93,11 +97,9 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
   ack_pending_ = false;
   const PendingNak nak = std::exchange(nak_, PendingNak::kNone);
   Aeth aeth{.syndrome = kSyndromeNak, .msn = msn_};
-  if (nak == PendingNak::kRnr || nak == PendingNak::kBusy) {
+  if (nak == PendingNak::kRnr) {
     ++qp_->counters_.rnr_naks_sent;
-    const std::uint8_t code =
-        nak == PendingNak::kRnr ? qp_->attributes_.min_rnr_timer : busy_timer_code_;
-    aeth.syndrome = kSyndromeRnr | (code & kRnrTimerMask);
+    aeth.syndrome = kSyndromeRnr | (qp_->attributes_.min_rnr_timer & kRnrTimerMask);
     return transmit_aeth(aeth, expected_psn_, turn);
   }
   ++qp_->counters_.naks_sent;
@@ -106,6 +108,19 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
   }
   aeth.syndrome |= static_cast<std::uint8_t>(nak_code_);
   return transmit_aeth(aeth, nak_psn_, turn);
+}
+
+// Names what waits: the next answer, or the request that is expected.
+std::uint32_t Responder::transmit_busy(Turn& turn) {
+  nak_ = PendingNak::kNone;
+  ++qp_->counters_.rnr_naks_sent;
+  Aeth aeth{.syndrome = kSyndromeRnr, .msn = msn_};
+  aeth.syndrome |= busy_timer_code_ & kRnrTimerMask;
+  if (const Resource* const answer = resources_.next_pending()) {
+    return transmit_aeth(aeth, psn_add(answer->psn_first, answer->packet_next), turn);
+  }
+  ack_pending_ = false;
+  return transmit_aeth(aeth, expected_psn_, turn);
 }
 
 std::uint32_t Responder::transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn) {

@@ -3,7 +3,10 @@
 // is right whatever was lost, since the responder recognises duplicates; it costs at most a window.
 //
 // What sets it off:
-//   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for
+//   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; each
+//                                retry that brings nothing waits twice as long as the one before,
+//                                up to the four times timeout_ that 9.7.6.1.3 allows: the peer may be
+//                                a program that others keep from its processor
 //   a sequence NAK               the peer misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own
 //   the end of an RNR wait       not a retry of retry_cnt
@@ -12,17 +15,27 @@
 // and many answers follow a lost one, so between two steps of progress only one retry is made
 // early; the timer covers the rest.
 
+#include <algorithm>
+
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 
 namespace uroce {
+namespace {
+
+constexpr int kBackOffMax = 2;  // powers of two
+
+}  // namespace
 
 // Starts the timer afresh: an answer was asked for, or something came.
 void Requester::arm_timer(Time now) {
   if (rnr_waiting_) {
     return;
   }
-  timer_ = timeout_ == 0 || unacked_psn_ == high_psn_ ? kNever : now + timeout_;
+  const int retries = qp_.attributes_.retry_cnt - retries_left_;
+  timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
+               ? kNever
+               : now + (timeout_ << std::clamp(retries, 0, kBackOffMax));
 }
 
 // To the oldest packet that isn't acknowledged.

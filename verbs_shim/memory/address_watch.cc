@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "verbs_shim/memory/kernel_calls.h"
 
@@ -39,7 +40,7 @@ bool AddressWatch::claim_overlaps(std::uint64_t start, std::uint64_t end) const 
   return claim_end != 0 && claim_start_.load(std::memory_order_seq_cst) < end && start < claim_end;
 }
 
-unsigned AddressWatch::enter(std::uint64_t start, std::uint64_t end) {
+unsigned AddressWatch::enter(std::uint64_t start, std::uint64_t end, bool nested) {
   unsigned place = 0;
   while (changers_[place].taken.exchange(true, std::memory_order_acquire)) {
     if (++place == kChangersMax) {
@@ -47,13 +48,16 @@ unsigned AddressWatch::enter(std::uint64_t start, std::uint64_t end) {
       ::sched_yield();
     }
   }
-  changers_[place].start.store(start, std::memory_order_seq_cst);
-  changers_[place].end.store(end, std::memory_order_seq_cst);
+  Changer& changer = changers_[place];
   for (;;) {
     const std::uint32_t seen = unclaims_.count();
-    if (!claim_overlaps(start, end)) {
+    changer.start.store(start, std::memory_order_seq_cst);
+    changer.end.store(end, std::memory_order_seq_cst);
+    if (!claim_overlaps(start, end) || (nested && !claim_holds_.load(std::memory_order_seq_cst))) {
       return place;
     }
+    changer.end.store(0, std::memory_order_seq_cst);
+    departures_.happened();  // whoever saw us needn't wait for us
     unclaims_.wait(seen);
   }
 }
@@ -106,34 +110,36 @@ void AddressWatch::forget(std::uint64_t start, std::uint64_t end) {
   }
 }
 
-bool AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
+bool AddressWatch::is_changed(std::uint64_t start, std::uint64_t end) const {
+  return std::any_of(std::begin(changers_), std::end(changers_), [&](const Changer& changer) {
+    const std::uint64_t other_end = changer.end.load(std::memory_order_seq_cst);
+    return other_end != 0 && changer.start.load(std::memory_order_seq_cst) < end &&
+           start < other_end;
+  });
+}
+
+void AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
   mark(start, end);
   claim_start_.store(start, std::memory_order_seq_cst);
   claim_end_.store(end, std::memory_order_seq_cst);
-  for (const Changer& changer : changers_) {
-    const std::uint64_t other_end = changer.end.load(std::memory_order_seq_cst);
-    if (other_end != 0 && changer.start.load(std::memory_order_seq_cst) < end &&
-        start < other_end) {
-      unclaim();
-      return false;
+  for (;;) {
+    const std::uint32_t seen = departures_.count();
+    if (!is_changed(start, end)) {
+      claim_holds_.store(true, std::memory_order_seq_cst);
+      if (!is_changed(start, end)) {
+        return;
+      }
+      claim_holds_.store(false, std::memory_order_seq_cst);
+      unclaims_.happened();
     }
+    departures_.wait(seen);
   }
-  return true;
 }
 
 void AddressWatch::unclaim() {
+  claim_holds_.store(false, std::memory_order_seq_cst);
   claim_end_.store(0, std::memory_order_seq_cst);
   unclaims_.happened();
-}
-
-// Any departure is worth a look; changers are quick.
-void AddressWatch::wait_for_changers() {
-  const std::uint32_t seen = departures_.count();
-  for (const Changer& changer : changers_) {
-    if (changer.end.load(std::memory_order_seq_cst) != 0) {
-      return departures_.wait(seen);
-    }
-  }
 }
 
 void AddressWatch::reset() {
@@ -141,6 +147,7 @@ void AddressWatch::reset() {
     changer.end.store(0, std::memory_order_relaxed);
     changer.taken.store(false, std::memory_order_relaxed);
   }
+  claim_holds_.store(false, std::memory_order_relaxed);
   claim_end_.store(0, std::memory_order_relaxed);
   if (book_ != nullptr) {
     // Empty again: nothing of the child's was described to anybody.

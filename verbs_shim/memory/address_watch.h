@@ -6,7 +6,10 @@
 // and convert them (paging_helper.cc). Two rules keep them apart:
 //   a changer enters its range in a list before it looks whether the range was ever described;
 //   a helper marks a range as described before it looks what lies there.
-// So one of the two sees the other. The helper gives way: it withdraws, waits and begins again.
+// So one of the two sees the other. Changers that came first finish; those that come after a helper
+// has claimed a range wait for it. (If helpers gave way, a program that changes mappings in a loop
+// would never let them in, and its peers' requests would time out.) A thread that has entered a
+// range already and enters another must not wait for a helper that waits for it: it goes first.
 // Nothing here allocates, and only the kernel's futex is waited on.
 
 #include <atomic>
@@ -26,19 +29,19 @@ class AddressWatch {
   bool open();
 
   // A changer: from enter() to leave() no helper looks at the range. Waits for a helper that is at
-  // it, and for a place in the list. Returns the place.
-  unsigned enter(std::uint64_t start, std::uint64_t end);
+  // it or has asked before, and for a place in the list. Returns the place. `nested`: the thread
+  // has entered another range, and hasn't left it.
+  unsigned enter(std::uint64_t start, std::uint64_t end, bool nested = false);
   void leave(unsigned place);
   // Whether any of it was described. REQUIRES: entered.
   [[nodiscard]] bool described(std::uint64_t start, std::uint64_t end) const;
   // The range is unmapped: whole chunks of it were never described. REQUIRES: entered.
   void forget(std::uint64_t start, std::uint64_t end);
 
-  // A helper, one at a time. False: the range is being changed, or somebody waits for it; wait and
-  // try again, holding nothing that a changer could wait for.
-  bool claim(std::uint64_t start, std::uint64_t end);
+  // A helper, one at a time: from claim() to unclaim() nobody changes the range. Waits for those
+  // who do, holding nothing that a changer could wait for.
+  void claim(std::uint64_t start, std::uint64_t end);
   void unclaim();
-  void wait_for_changers();
   // Marks a range that is described already.
   void mark(std::uint64_t start, std::uint64_t end);
 
@@ -55,13 +58,17 @@ class AddressWatch {
   };
 
   [[nodiscard]] bool claim_overlaps(std::uint64_t start, std::uint64_t end) const;
+  [[nodiscard]] bool is_changed(std::uint64_t start, std::uint64_t end) const;
 
   std::atomic<std::uint64_t>* book_ = nullptr;  // a bit for each chunk of the address space
   Changer changers_[kChangersMax];
   WakeWord departures_;                        // of changers
   std::atomic<std::uint64_t> claim_start_{0};  // as Changer::start, end
   std::atomic<std::uint64_t> claim_end_{0};
-  WakeWord unclaims_;
+  // The claim holds: set before the helper's last look at the list, which no nested changer's entry
+  // escapes. Until then nested changers may still enter.
+  std::atomic<bool> claim_holds_{false};
+  WakeWord unclaims_;  // of claims, and of holds
 };
 
 }  // namespace uroce::shim

@@ -21,13 +21,13 @@ SignalsBlocked::SignalsBlocked() {
 SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 Change::Change(SharingState& state, const void* address, std::uint64_t length,
-               control::InvalidateReason reason)
+               control::InvalidateReason reason, bool nested)
     : state_(state),
       start_(std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd)) {
   // What lies beyond the end, or wraps, the kernel will refuse.
   const std::uint64_t room = AddressWatch::kAddressEnd - start_;
   end_ = start_ + std::min((std::min(length, room) + kPage - 1) / kPage * kPage, room);
-  place_ = state_.watch.enter(start_, end_);
+  place_ = state_.watch.enter(start_, end_, nested);
   described_ = state_.watch.described(start_, end_);
   if (described_) {
     state_.invalidations.announce(start_, end_, reason, &announced_);

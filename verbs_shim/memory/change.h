@@ -28,8 +28,8 @@ class SignalsBlocked {
 class Change {
  public:
   Change(SharingState& state, const void* address, std::uint64_t length,
-         control::InvalidateReason reason);
-  ~Change();  // leaves errno as it is
+         control::InvalidateReason reason, bool nested = false);  // AddressWatch::enter
+  ~Change();                                                      // leaves errno as it is
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
 

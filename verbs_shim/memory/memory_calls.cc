@@ -135,7 +135,7 @@ void* mremap(void* address, std::size_t old_length, std::size_t new_length, int 
   SharingState& state = sharing_state();
   const Change from(state, address, std::max(old_length, new_length), InvalidateReason::kUnmap);
   const Change to(state, wanted, (flags & MREMAP_FIXED) != 0 ? new_length : 0,
-                  InvalidateReason::kUnmap);
+                  InvalidateReason::kUnmap, true);
   if (!from.described() && !to.described()) {
     return kernel::mremap(address, old_length, new_length, flags, wanted);
   }

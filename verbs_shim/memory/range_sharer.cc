@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "verbs_shim/memory/memory_kind.h"
 #include "verbs_shim/memory/shared_file.h"
@@ -36,17 +37,10 @@ void RangeSharer::run(SharingState& state, std::uint64_t start, std::uint64_t en
   answer->end = end;
   answer->piece_count = 0;
   answer->descriptor_count = 0;
-  for (;;) {
-    state.mutex.lock();
-    if (state.watch.claim(start, end)) {
-      break;
-    }
-    state.mutex.unlock();
-    state.watch.wait_for_changers();
-  }
+  const std::lock_guard lock(state.mutex);  // which no changer wants
+  state.watch.claim(start, end);
   look(state, start, end);
   state.watch.unclaim();
-  state.mutex.unlock();
 }
 
 void RangeSharer::look(SharingState& state, std::uint64_t start, std::uint64_t end) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
@@ -33,6 +34,39 @@ TEST(WorkerPark, KeepsSoManyFramesAndDropsTheRest) {
   }
   EXPECT_TRUE(std::equal(stations.pair.a.memory.begin(), stations.pair.a.memory.begin() + 400'000,
                          stations.pair.b.memory.begin()));
+}
+
+// An answer that got lost before its queue pair parked is what the peer needs first: whatever else
+// it is told, it can't go on without.
+TEST(WorkerPark, RepeatsLostAnswersMeanwhile) {
+  Stations stations;
+  QpPair& pair = stations.pair;
+  fill_pattern(pair.b.memory, 6);
+  const std::uint64_t start = pair.b.address(4'096);
+  missing = [=](std::uint64_t address) { return address >= start && address < start + 4'096; };
+  const abi::Sge sge = pair.a.sge(0, 8);
+  pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, pair.b, 0), {&sge, 1});
+  stations.post_write(2, 8, 4'096);
+  stations.a.worker.poll(stations.now);
+  while (stations.b.worker.poll(stations.now)) {
+  }
+  std::array<Frame*, 4> answers{};
+  const std::uint32_t lost =
+      stations.ports.first->rx_burst(0, answers.data(), answers.size(), stations.now);
+  ASSERT_EQ(lost, 1U);
+  stations.ports.first->release(answers.data(), lost);
+
+  stations.now = stations.a.worker.next_deadline();
+  stations.settle();
+  const auto read = pair.a.poll_send();
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->status, abi::WcStatus::kSuccess);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+
+  missing = nullptr;
+  stations.b.worker.resume(pair.b.qp());
+  stations.settle();
+  EXPECT_TRUE(pair.a.poll_send().has_value());
 }
 
 }  // namespace

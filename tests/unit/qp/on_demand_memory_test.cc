@@ -27,6 +27,7 @@ class Faults final : public FaultSink {
     raised.push_back(request);
     return !starved;
   }
+  [[nodiscard]] Duration usual_time() const override { return 0; }
   std::vector<FaultRequest> raised;
   bool starved = false;
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/unit/qp/fake_memory.h"
 #include "tests/unit/qp/qp_pair.h"
@@ -117,6 +118,46 @@ TEST_F(Park, TheResponderStopsAnsweringWhereItsMemoryIsMissing) {
   pair.exchange();
   expect_success(1);
   EXPECT_TRUE(same(0, 0, 3'000));
+}
+
+// The answer takes longer than all of the peer's retries: it is told to come again each time.
+TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
+  fill_pattern(pair.b.memory, 6);
+  page_out(pair.b, 1'024);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 10'000),
+                   std::array{pair.a.sge(10'000, 8)});
+  pair.run({}, 40);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_GT(pair.a.qp().counters().rnr_naks_received, 10U);
+  EXPECT_LE(pair.a.qp().counters().timeouts, 1U);
+
+  page_in(pair.b);
+  EXPECT_TRUE(pair.b.qp().has_work());
+  pair.exchange();
+  expect_success(1);
+  expect_success(2);
+  EXPECT_TRUE(same(0, 0, 3'000));
+}
+
+// A NAK that came up behind the parked answer isn't lost by that.
+TEST_F(Park, AGapBehindAParkedAnswerIsFilledAfterwards) {
+  fill_pattern(pair.b.memory, 7);
+  page_out(pair.b, 0);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 1'000)});
+  pair.a.post_send(send_wr(2, WrOpcode::kSend, 0), std::array{pair.a.sge(0, 0)});
+  pair.a.post_send(send_wr(3, WrOpcode::kSend), std::array{pair.a.sge(0, 0)});
+  pair.b.post_recv(8, {});
+  pair.b.post_recv(9, {});
+  bool lost = false;
+  pair.run([&](const Packet& packet,
+               bool to_b) { return to_b && packet.psn == 101 && !std::exchange(lost, true); },
+           4);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  page_in(pair.b);
+  pair.run();
+  expect_success(1);
+  expect_success(3);
 }
 
 TEST_F(Park, AnErrorEndsIt) {

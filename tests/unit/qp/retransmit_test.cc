@@ -239,5 +239,21 @@ TEST(Retransmit, SkipsWhatIsAcknowledgedMeanwhile) {
   EXPECT_EQ(pair.a.qp().deadline(), kNever);
 }
 
+// 9.7.6.1.3: the timer is the attribute's time to four times that.
+TEST(RetransmitTimer, WaitsLongerForAPeerThatStaysSilent) {
+  QpPair pair({.timeout = 14, .retry_cnt = 4});
+  constexpr Duration kTimeout = Duration{4'096} << 14U;
+  pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  std::vector<Duration> waits;
+  while (!pair.transmit(pair.a).empty()) {
+    waits.push_back((pair.a.qp().deadline() - pair.now) / kTimeout);
+    ASSERT_TRUE(pair.next_deadline());
+  }
+  EXPECT_EQ(waits, (std::vector<Duration>{1, 2, 4, 4, 4}));
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, abi::WcStatus::kRetryExcErr);
+}
+
 }  // namespace
 }  // namespace uroce::test

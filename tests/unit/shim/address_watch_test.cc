@@ -1,0 +1,104 @@
+// Changers and helpers keep apart, and neither starves the other.
+
+#include "verbs_shim/memory/address_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace uroce::shim::test {
+namespace {
+
+constexpr std::uint64_t kChunk = AddressWatch::kChunk;
+
+// A range of one chunk, and what is done to it: what is a data race if two do it.
+struct Place {
+  std::uint64_t start = 0;
+  int value = 0;
+};
+
+class AddressWatchTest : public testing::Test {
+ protected:
+  AddressWatchTest() { EXPECT_TRUE(watch.open()); }
+
+  AddressWatch watch;
+  std::array<Place, 2> places{Place{.start = 10 * kChunk}, Place{.start = 11 * kChunk}};
+  void wait_for_changers() const {
+    while (entered < 100) {
+      std::this_thread::yield();
+    }
+  }
+  std::atomic<int> entered{0};
+  std::atomic<bool> stop{false};
+};
+
+TEST_F(AddressWatchTest, AHelperGetsItsTurnBesideChangersThatNeverPause) {
+  std::vector<std::thread> changers;
+  for (Place& place : places) {
+    changers.emplace_back([&] {
+      while (!stop) {
+        const unsigned at = watch.enter(place.start, place.start + kChunk);
+        ++place.value;
+        ++entered;
+        watch.leave(at);
+      }
+    });
+  }
+  wait_for_changers();
+  constexpr int kTurns = 2'000;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    watch.claim(places[0].start, places[1].start + kChunk);
+    ++places[0].value;
+    ++places[1].value;
+    watch.unclaim();
+  }
+  stop = true;
+  for (std::thread& changer : changers) {
+    changer.join();
+  }
+  EXPECT_GE(places[0].value, kTurns);
+}
+
+// As mremap: whoever has entered the old place and enters the new one must not wait for a helper
+// that waits for him.
+TEST_F(AddressWatchTest, NestedChangersGoFirst) {
+  std::thread changer([&] {
+    while (!stop) {
+      const unsigned from = watch.enter(places[0].start, places[0].start + kChunk);
+      ++places[0].value;
+      const unsigned to = watch.enter(places[1].start, places[1].start + kChunk, true);
+      ++places[1].value;
+      ++entered;
+      watch.leave(to);
+      watch.leave(from);
+    }
+  });
+  wait_for_changers();
+  for (int turn = 0; turn < 2'000; ++turn) {
+    const bool both = turn % 2 == 0;  // else only the inner one
+    watch.claim(places[both ? 0 : 1].start, places[1].start + kChunk);
+    places[0].value += both ? 1 : 0;
+    ++places[1].value;
+    watch.unclaim();
+  }
+  stop = true;
+  changer.join();
+}
+
+TEST_F(AddressWatchTest, WhatWasClaimedIsDescribedUntilItIsForgotten) {
+  EXPECT_FALSE(watch.described(places[0].start, places[0].start + 1));
+  watch.claim(places[0].start, places[0].start + kChunk);
+  watch.unclaim();
+  EXPECT_TRUE(watch.described(places[0].start, places[0].start + 1));
+  EXPECT_FALSE(watch.described(places[1].start, places[1].start + kChunk));
+  watch.forget(places[0].start, places[0].start + kChunk - 1);
+  EXPECT_TRUE(watch.described(places[0].start, places[0].start + 1)) << "not the whole chunk";
+  watch.forget(places[0].start, places[0].start + kChunk);
+  EXPECT_FALSE(watch.described(places[0].start, places[0].start + 1));
+}
+
+}  // namespace
+}  // namespace uroce::shim::test
