@@ -28,7 +28,9 @@ def _prepared(name, options, pick):
     if configured.outcome == "failed":
         return build, [], [configured]
     tests = [test for test in build.introspect("tests") if pick(_suites(test))]
-    programs = sorted({build.path_in(word) for test in tests for word in test["cmd"]
+    files = {target["id"]: target["filename"] for target in build.introspect("targets")}
+    programs = sorted({build.path_in(word) for test in tests
+                       for word in [*test["cmd"], *(path for target in test["depends"] for path in files[target])]
                        if os.path.normpath(word).startswith(build.folder + "/")})
     if not programs:
         return build, [], []

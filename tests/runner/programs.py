@@ -16,7 +16,9 @@ _FIXED_ADDRESSES = ["setarch", "-R"]
 _SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "abort_on_error=0:detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    # die_after_fork: tests of fork start threads in the child, as programs do.
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:suppressions="
+                    + os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan.supp"),
 }
 
 

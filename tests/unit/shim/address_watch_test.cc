@@ -80,7 +80,9 @@ TEST_F(AddressWatchTest, NestedChangersGoFirst) {
   for (int turn = 0; turn < 2'000; ++turn) {
     const bool both = turn % 2 == 0;  // else only the inner one
     watch.claim(places[both ? 0 : 1].start, places[1].start + kChunk);
-    places[0].value += both ? 1 : 0;
+    if (both) {
+      ++places[0].value;
+    }
     ++places[1].value;
     watch.unclaim();
   }

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "tests/unit/shim/verbs_fixture.h"
-#include "tests/unit/shim_memory/asan.h"
 #include "verbs_shim/cm_device.h"
 #include "verbs_shim/memory/memory_map.h"
 #include "verbs_shim/memory/shared_memory.h"
@@ -144,6 +143,16 @@ TEST_F(Fork, AChildCountsItsOwnLockedMemory) {
   EXPECT_EQ(ibv_dereg_mr(inherited), 0);
 }
 
+bool find_heap(shim::MappedArea* heap) {
+  shim::MemoryMap map;
+  for (std::uint64_t at = 0; heap->name() != "[heap]"; at = heap->end) {
+    if (!map.at_or_above(at, heap)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // The program's connection for librdmacm lies in memory that is registered. A child must not mark
 // its parent's as lost, whatever the program called first. 0, or the number of the check that
 // failed.
@@ -153,12 +162,9 @@ int fork_with_cm_channel() {
   if (channel < 0) {
     return 1;
   }
-  shim::MemoryMap map;
   shim::MappedArea heap;
-  for (std::uint64_t at = 0; heap.name() != "[heap]"; at = heap.end) {
-    if (!map.at_or_above(at, &heap)) {
-      return 2;
-    }
+  if (!find_heap(&heap)) {
+    return 2;
   }
   if (!shim::describe_memory(heap.start, heap.end - heap.start, IBV_ACCESS_LOCAL_WRITE)) {
     return 3;
@@ -172,8 +178,9 @@ int fork_with_cm_channel() {
 }
 
 TEST(ForkDeathTest, AChildLeavesTheConnectionForLibrdmacm) {
-  if (has_asan_malloc()) {
-    GTEST_SKIP() << "AddressSanitizer's malloc has no [heap]";
+  shim::MappedArea heap;
+  if (!find_heap(&heap)) {
+    GTEST_SKIP() << "a sanitizer's malloc has no [heap]";
   }
   // In a process of its own: handlers are installed once.
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
