@@ -5,8 +5,8 @@
 // What sets it off:
 //   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; each
 //                                retry that brings nothing waits twice as long as the one before,
-//                                up to the four times timeout_ that 9.7.6.1.3 allows: the peer may be
-//                                a program that others keep from its processor
+//                                up to the four times timeout_ that 9.7.6.1.3 allows: the peer may
+//                                be a program that others keep from its processor
 //   a sequence NAK               the peer misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own
 //   the end of an RNR wait       not a retry of retry_cnt

@@ -119,7 +119,6 @@ bool AddressWatch::is_changed(std::uint64_t start, std::uint64_t end) const {
 }
 
 void AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
-  mark(start, end);
   claim_start_.store(start, std::memory_order_seq_cst);
   claim_end_.store(end, std::memory_order_seq_cst);
   for (;;) {
@@ -127,7 +126,7 @@ void AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
     if (!is_changed(start, end)) {
       claim_holds_.store(true, std::memory_order_seq_cst);
       if (!is_changed(start, end)) {
-        return;
+        return mark(start, end);  // not before: changers forget
       }
       claim_holds_.store(false, std::memory_order_seq_cst);
       unclaims_.happened();

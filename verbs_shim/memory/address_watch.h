@@ -5,7 +5,8 @@
 // The program's threads change mappings (memory_calls.cc) while helper threads of ours look at them
 // and convert them (paging_helper.cc). Two rules keep them apart:
 //   a changer enters its range in a list before it looks whether the range was ever described;
-//   a helper marks a range as described before it looks what lies there.
+//   a helper claims its range before it looks at that list, and marks it as described before it
+//   looks what lies there.
 // So one of the two sees the other. Changers that came first finish; those that come after a helper
 // has claimed a range wait for it. (If helpers gave way, a program that changes mappings in a loop
 // would never let them in, and its peers' requests would time out.) A thread that has entered a
@@ -52,7 +53,7 @@ class AddressWatch {
   struct Changer {
     std::atomic<bool> taken{false};
     // Sequentially consistent: the changer's store to `end`, then its look at the claim and the
-    // book; the helper's store to the book and the claim, then its look at `end`.
+    // book; the helper's store to the claim, then its look at `end`, then its store to the book.
     std::atomic<std::uint64_t> start{0};
     std::atomic<std::uint64_t> end{0};  // 0: nobody
   };

@@ -113,6 +113,9 @@ TEST(PagingStress, NobodyTouchesWhatWasTakenAway) {
     threads.emplace_back([&scene, worker] { scene.work(worker); });
   }
   threads.emplace_back([&scene] { scene.serve(); });
+  while (scene.used() == 0) {  // threads take a while to begin
+    std::this_thread::yield();
+  }
   scene.invalidate(rounds == nullptr ? 300 : std::strtoull(rounds, nullptr, 10));
   scene.stop();
   for (std::thread& thread : threads) {

@@ -43,6 +43,7 @@ TEST_F(AddressWatchTest, AHelperGetsItsTurnBesideChangersThatNeverPause) {
         const unsigned at = watch.enter(place.start, place.start + kChunk);
         ++place.value;
         ++entered;
+        watch.forget(place.start, place.start + kChunk);
         watch.leave(at);
       }
     });
@@ -51,6 +52,8 @@ TEST_F(AddressWatchTest, AHelperGetsItsTurnBesideChangersThatNeverPause) {
   constexpr int kTurns = 2'000;
   for (int turn = 0; turn < kTurns; ++turn) {
     watch.claim(places[0].start, places[1].start + kChunk);
+    EXPECT_TRUE(watch.described(places[0].start, places[0].start + 1));
+    EXPECT_TRUE(watch.described(places[1].start, places[1].start + 1));
     ++places[0].value;
     ++places[1].value;
     watch.unclaim();
