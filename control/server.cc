@@ -1,6 +1,7 @@
 #include "control/server.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -27,6 +28,9 @@ constexpr int kNoticesMax = 256;  // in one turn
 // No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
 constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
 constexpr std::uint32_t kPortNumber = 1;
+// A program that asks one thing after another is expected for so long after each answer: to be
+// woken takes longer than most answers do.
+constexpr Duration kLinger = 30 * kNanosecondsPerMicrosecond;
 
 UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
@@ -85,8 +89,7 @@ void Server::run(int stop_descriptor) {
   }
   std::array<epoll_event, kEventsMax> events;
   while (!stopping_) {
-    const int count =
-        ::epoll_wait(poll_.get(), events.data(), kEventsMax, milliseconds_to_deadline());
+    const int count = wait(events);
     // Notices first: a program that asks why its completion failed gets the worker's word on it.
     std::partition(events.begin(), events.begin() + std::max(count, 0),
                    [](const epoll_event& event) { return event.data.u64 == kNotices; });
@@ -96,6 +99,17 @@ void Server::run(int stop_descriptor) {
     }
     on_time();
   }
+}
+
+int Server::wait(std::span<epoll_event> events) {
+  const auto most = static_cast<int>(events.size());
+  while (card_.clock() < linger_until_) {
+    if (const int count = ::epoll_wait(poll_.get(), events.data(), most, 0); count != 0) {
+      return count;
+    }
+    ::sched_yield();
+  }
+  return ::epoll_wait(poll_.get(), events.data(), most, milliseconds_to_deadline());
 }
 
 void Server::on_event(std::uint64_t tag, std::uint32_t events) {
@@ -126,6 +140,7 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
     return;
   }
   serve(at);
+  linger_until_ = card_.clock() + kLinger;
 }
 
 void Server::accept_all() {

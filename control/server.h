@@ -4,9 +4,12 @@
 // sessions, takes what workers tell, and minds the clocks of address resolution. One thread, one
 // epoll; nothing in it waits for a program or for the network.
 
+#include <sys/epoll.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "control/card.h"
@@ -40,6 +43,8 @@ class Server {
 
   Server(Card& card, ListeningSocket listener, UniqueFd poll);
   Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
+  // Fills `events`; returns how many there are, or what epoll_wait does.
+  int wait(std::span<epoll_event> events);
   void accept_all();
   void accept(UniqueFd socket);
   void turn_away();
@@ -63,6 +68,7 @@ class Server {
   Connections connections_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
+  Time linger_until_ = 0;         // see kLinger
   Time next_link_look_ = kNever;  // kNever: no port has a link that could change
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "control/import_protocol.h"
 #include "dataplane/abi/version.h"
@@ -39,6 +41,32 @@ static_assert(offsetof(control::CreateCqReply, handle) == kHandleAt &&
               offsetof(control::CreateSrqReply, handle) == kHandleAt &&
               offsetof(control::CreateQpReply, handle) == kHandleAt &&
               offsetof(control::ImportDmReply, handle) == kHandleAt);
+
+// Most answers come sooner than a sleeping thread is woken.
+constexpr std::int64_t kSpinNs = 30'000;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// As recvmsg, which waits.
+ssize_t receive_soon(int descriptor, msghdr* message) {
+  const std::int64_t until = now_ns() + kSpinNs;
+  ssize_t length = 0;
+  do {
+    length = recvmsg(descriptor, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (length >= 0 || (errno != EAGAIN && errno != EINTR)) {
+      return length;
+    }
+    sched_yield();
+  } while (now_ns() < until);
+  do {
+    length = recvmsg(descriptor, message, MSG_CMSG_CLOEXEC);
+  } while (length < 0 && errno == EINTR);
+  return length;
+}
 
 }  // namespace
 
@@ -145,10 +173,7 @@ int Client::receive_record(control::ReplyHeader& reply, std::size_t size,
   message.msg_iovlen = 1;
   message.msg_control = ancillary;
   message.msg_controllen = sizeof(ancillary);
-  ssize_t length = 0;
-  do {
-    length = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC);
-  } while (length < 0 && errno == EINTR);
+  const ssize_t length = receive_soon(descriptor_, &message);
   if (length <= 0) {
     return ENODEV;
   }

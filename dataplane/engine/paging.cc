@@ -111,7 +111,7 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   }
   if (role == Role::kResponder) {
     const Turn lent = turn(entry);
-    entry.qp->busy(lent);
+    entry.qp->busy(frame->packet.psn, lent);
     update(entry);
   }
   drop(frame, Drop::kParkFull);

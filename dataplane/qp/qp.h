@@ -116,8 +116,8 @@ class Qp {
   // Whether a request is a duplicate of one that was executed, which touches no memory but that of
   // its answer.
   [[nodiscard]] bool repeats(const Packet& request) const { return responder_.repeats(request); }
-  // More requests wait for memory than may: asks the peer to come again later.
-  void busy(const Turn& turn) { responder_.busy(turn); }
+  // More requests wait for memory than may: asks the peer to come again from `psn` on later.
+  void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
 
   // For the roles.
 

@@ -7,7 +7,7 @@
 // at most one NAK, and the wish for an acknowledgement. An acknowledgement names the newest SEND or
 // WRITE packet, so one covers a burst, and it waits until the reads and atomics before it are
 // answered; a read's answer acknowledges all that came before. (It never names a read's own PSN:
-// Linux's requester takes that for a fatal error.)
+// Linux's requester takes that for a fatal error. An RNR NAK may name its first, not one inside.)
 //
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
 // sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
@@ -52,16 +52,16 @@ class Responder {
   // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] bool has_work() const {
-    return resources_.any_pending() ? !answer_parked_ || nak_ == PendingNak::kBusy
-                                    : nak_ != PendingNak::kNone || ack_pending_;
+    return resources_.any_pending() ? !answer_parked_ || busy_
+                                    : busy_ || nak_ != PendingNak::kNone || ack_pending_;
   }
 
   // For Qp::repeats.
   [[nodiscard]] bool repeats(const Packet& request) const;
 
-  // Requests or answers wait for memory, and the peer loses patience or sends more than may wait:
-  // it is asked to come again later.
-  void busy(const Turn& turn);
+  // Requests or answers wait for memory, and the peer loses patience or sends more than may wait,
+  // which the packet with this PSN shows: it is asked to come again from there later.
+  void busy(std::uint32_t psn, const Turn& turn);
 
   // A page fault of the queue pair is over: what was parked goes on, or parks again.
   void resume();
@@ -73,7 +73,7 @@ class Responder {
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
  private:
-  enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kBusy, kFatal };
+  enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
   // Requests in sequence (responder.cc, responder_message.cc, responder_read_atomic.cc).
@@ -99,6 +99,7 @@ class Responder {
 
   // Duplicates (responder_read_atomic.cc).
   Drop duplicate(const Packet& packet, const Turn& turn);
+  [[nodiscard]] bool asks_for_rest(const Packet& packet);
   [[nodiscard]] bool replay_read(const Packet& packet);
   [[nodiscard]] bool replay_atomic(const Packet& packet);
 
@@ -156,8 +157,11 @@ class Responder {
   bool last_wqe_announced_ = false;
   PendingNak nak_ = PendingNak::kNone;
   Nak nak_code_ = Nak::kPsnSequence;
-  Drop abandoned_ = Drop::kNone;      // unreliable: why the packet being executed isn't delivered
-  std::uint8_t busy_timer_code_ = 0;  // of kBusy
+  Drop abandoned_ = Drop::kNone;  // unreliable: why the packet being executed isn't delivered
+  // An RNR NAK for memory that is on its way; doesn't wait for answers that do.
+  bool busy_ = false;
+  std::uint8_t busy_timer_code_ = 0;
+  std::uint32_t busy_psn_ = 0;
 
   // The message being received.
   Message message_ = Message::kNone;

@@ -92,8 +92,8 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
 // request that was granted.
 Drop Responder::duplicate(const Packet& packet, const Turn& turn) {
   ++qp_->counters_.duplicates_received;
-  if (answer_parked_) {
-    busy(turn);
+  if (answer_parked_ && !asks_for_rest(packet)) {
+    busy(packet.psn, turn);
   }
   switch (opcode_info(packet.opcode).operation) {
     case Operation::kReadRequest:
@@ -108,6 +108,13 @@ Drop Responder::duplicate(const Packet& packet, const Turn& turn) {
       ack_pending_ = true;
       return Drop::kNone;
   }
+}
+
+// A READ from inside the answer to an earlier one. Linux's requester takes nothing but the rest of
+// the answer then, not even an RNR NAK.
+bool Responder::asks_for_rest(const Packet& packet) {
+  const Resource* const resource = resources_.find(packet.psn);
+  return resource != nullptr && packet.psn != resource->psn_first;
 }
 
 // A requester that lost part of an answer asks again from the first missing PSN, with the address

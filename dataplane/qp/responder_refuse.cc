@@ -1,10 +1,12 @@
 // Everything that fails: which NAK the peer gets, which completion and event our own program.
 
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
 #include "dataplane/qp/rnr_timer.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce {
 namespace {
@@ -62,10 +64,11 @@ Step Responder::not_ready() {
 }
 
 // 9.7.5.2 again, for memory that is on its way: what is sent again will mostly be duplicates by
-// then. The longer it has taken, the longer it may take still. Other NAKs that wait behind a parked
-// answer can wait no longer than the peer's patience lasts; what they ask for is sent again anyway.
-void Responder::busy(const Turn& turn) {
-  if (!qp_->config_.reliable() || nak_ == PendingNak::kFatal) {
+// then. The longer it has taken, the longer it may take still.
+void Responder::busy(std::uint32_t psn, const Turn& turn) {
+  const QpState state = qp_->state();
+  if (!qp_->config_.reliable() || nak_ == PendingNak::kFatal || state == QpState::kErr ||
+      state == QpState::kReset || state == QpState::kInit) {
     return;
   }
   Duration wait = turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time();
@@ -73,18 +76,23 @@ void Responder::busy(const Turn& turn) {
     const FaultSlot& slot = qp_->fault_slots_[static_cast<std::size_t>(role)];
     wait = std::max(wait, slot.waiting ? turn.now - slot.since : 0);
   }
-  nak_ = PendingNak::kBusy;
   busy_timer_code_ = rnr_timer_code(wait);
-  if (!resources_.any_pending()) {
+  if (busy_) {
+    return;  // the first packet of what the peer sends again says where it stands
+  }
+  busy_ = true;
+  busy_psn_ = psn_difference(psn, expected_psn_) < 0 ? psn : expected_psn_;
+  if (busy_psn_ == expected_psn_ && !gap_announced_) {
     gap_announced_ = true;
     gap_psn_ = expected_psn_;
   }
 }
 
+// A NAK that wasn't sent may have been the word on packets that were dropped.
 void Responder::resume() {
   answer_parked_ = false;
-  if (nak_ == PendingNak::kBusy) {
-    nak_ = PendingNak::kNone;
+  if (std::exchange(busy_, false) && gap_announced_ && nak_ == PendingNak::kNone) {
+    nak_ = PendingNak::kSequence;
   }
 }
 

@@ -34,7 +34,7 @@ std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
 // Sends one frame; 0 if it turned out that there is none to send.
 std::uint32_t Responder::transmit_next(Turn& turn) {
   Resource* const resource = resources_.next_pending();
-  if (nak_ == PendingNak::kBusy && (resource == nullptr || answer_parked_)) {
+  if (busy_ && (resource == nullptr || answer_parked_)) {
     return transmit_busy(turn);
   }
   if (resource != nullptr) {
@@ -110,17 +110,15 @@ std::uint32_t Responder::transmit_nak(Turn& turn) {
   return transmit_aeth(aeth, nak_psn_, turn);
 }
 
-// Names what waits: the next answer, or the request that is expected.
 std::uint32_t Responder::transmit_busy(Turn& turn) {
-  nak_ = PendingNak::kNone;
+  busy_ = false;
   ++qp_->counters_.rnr_naks_sent;
+  if (busy_psn_ == expected_psn_) {
+    ack_pending_ = false;
+  }
   Aeth aeth{.syndrome = kSyndromeRnr, .msn = msn_};
   aeth.syndrome |= busy_timer_code_ & kRnrTimerMask;
-  if (const Resource* const answer = resources_.next_pending()) {
-    return transmit_aeth(aeth, psn_add(answer->psn_first, answer->packet_next), turn);
-  }
-  ack_pending_ = false;
-  return transmit_aeth(aeth, expected_psn_, turn);
+  return transmit_aeth(aeth, busy_psn_, turn);
 }
 
 std::uint32_t Responder::transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn) {

@@ -41,10 +41,12 @@ bool AddressWatch::claim_overlaps(std::uint64_t start, std::uint64_t end) const 
 }
 
 unsigned AddressWatch::enter(std::uint64_t start, std::uint64_t end, bool nested) {
-  unsigned place = 0;
+  // Those who have a place already have one kept for their second.
+  const unsigned first = nested ? kChangersMax / 2 : 0;
+  unsigned place = first;
   while (changers_[place].taken.exchange(true, std::memory_order_acquire)) {
-    if (++place == kChangersMax) {
-      place = 0;
+    if (++place == first + kChangersMax / 2) {
+      place = first;
       ::sched_yield();
     }
   }

@@ -24,7 +24,7 @@ class AddressWatch {
  public:
   static constexpr std::uint64_t kChunk = 2ULL << 20U;
   static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
-  static constexpr unsigned kChangersMax = 64;
+  static constexpr unsigned kChangersMax = 64;  // half of them nested ones
 
   // Before anything else. False: no memory for the book.
   bool open();

@@ -35,8 +35,9 @@ class Change {
 
   // Whether the daemon was ever told of any of it. If not, nothing of it is converted either.
   [[nodiscard]] bool described() const { return described_; }
-  // The range is unmapped.
+  // The range is unmapped, or is about to be; and it wasn't after all.
   void forget() { state_.watch.forget(start_, end_); }
+  void remember() { state_.watch.mark(start_, end_); }
 
   [[nodiscard]] std::uint64_t start() const { return start_; }
   [[nodiscard]] std::uint64_t end() const { return end_; }

@@ -116,10 +116,12 @@ int munmap(void* address, std::size_t length) {
     return kernel::munmap(address, length);
   }
   const ArenaRuns runs(sharing_state(), change.start(), change.end());
+  change.forget();  // before other threads can have these addresses
   const int result = kernel::munmap(address, length);
   if (result == 0) {
     runs.punch();
-    change.forget();
+  } else {
+    change.remember();
   }
   return result;
 }
@@ -204,10 +206,12 @@ int brk(void* address, int (*original)(void*)) {
     return original(address);
   }
   const ArenaRuns runs(sharing_state(), (wanted + 4095) / 4096 * 4096, change.end());
+  change.forget();
   const int result = original(address);
   if (result == 0) {
     runs.punch();
-    change.forget();
+  } else {
+    change.remember();
   }
   return result;
 }

@@ -28,6 +28,10 @@ bool OwnThread::prepare(std::size_t state_bytes) {
     return false;
   }
   kernel::mprotect(room, kGuardBytes, PROT_NONE);
+  // Memory with another flag than the program's isn't joined to it by the kernel: then what lies
+  // above would look like part of a stack, which is never shared. (Where there are no huge pages to
+  // refuse, that remains so.)
+  kernel::madvise(room, bytes_, MADV_NOHUGEPAGE);
   room_ = room;
   state_ = static_cast<std::byte*>(room) + kGuardBytes + kStackBytes;
   return true;

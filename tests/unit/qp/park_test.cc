@@ -123,7 +123,7 @@ TEST_F(Park, TheResponderStopsAnsweringWhereItsMemoryIsMissing) {
 // The answer takes longer than all of the peer's retries: it is told to come again each time.
 TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
   fill_pattern(pair.b.memory, 6);
-  page_out(pair.b, 1'024);
+  page_out(pair.b, 0);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
   pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 10'000),
                    std::array{pair.a.sge(10'000, 8)});
@@ -141,6 +141,34 @@ TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
 }
 
 // A NAK that came up behind the parked answer isn't lost by that.
+// Not inside an answer: Linux's requester takes nothing but the rest of it there.
+TEST_F(Park, APeerThatHasPartOfAnAnswerIsNotTold) {
+  page_out(pair.b, 1'024);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
+  pair.run({}, 4);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_EQ(pair.b.qp().counters().rnr_naks_sent, 0U);
+  page_in(pair.b);
+  pair.exchange();
+  expect_success(1);
+}
+
+// What else is wrong behind a parked answer is said, too.
+TEST_F(Park, APeerThatMeetsAnEmptyQueueBehindAParkedAnswerWaits) {
+  page_out(pair.b, 0);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 8)});
+  pair.a.post_send(send_wr(2, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
+  pair.run({}, 40);
+  EXPECT_FALSE(pair.a.poll_send().has_value());
+  EXPECT_LE(pair.a.qp().counters().timeouts, 1U);
+  page_in(pair.b);
+  pair.run({}, 4);
+  expect_success(1);
+  pair.b.post_recv(9, std::array{pair.b.sge(8'000, 8)});
+  pair.run();
+  expect_success(2);
+}
+
 TEST_F(Park, AGapBehindAParkedAnswerIsFilledAfterwards) {
   fill_pattern(pair.b.memory, 7);
   page_out(pair.b, 0);
