@@ -15,7 +15,6 @@ from uroce_dts.pcap_files import read_capture, write_capture
 _MAC = "02:00:00:00:00:01"
 _MAKE = ("region", "fill", "qp", "recv")
 _RUNNING = (" srq", "type=XRC", "send_psn=", "other_pd")  # what queue pairs of scripts don't have
-ONE_BURST = ("acknowledgements_coalesce", "gap_filled_before_the_nak_left", "overtaken_packet_in_one_burst")
 _LOOK = ("memory", "show", "poll", "event", "counters")
 
 

@@ -48,13 +48,13 @@ class End:
         self.qp = QP(card.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, sq_sig_all=1,
                                          cap=QPCap(max_send_wr=32, max_recv_wr=1)), attributes)
 
-    def connect(self, number, timeout=14):
+    def connect(self, number):
         attributes = QPAttr(port_num=1)
         attributes.dest_qp_num = number
         attributes.path_mtu = e.IBV_MTU_1024
         attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 1
         attributes.min_rnr_timer = 12
-        attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = timeout, 7, 7
+        attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = 14, 7, 7
         route = GlobalRoute(dgid=self.card.context.query_gid(1, GID_INDEX), sgid_index=GID_INDEX)
         attributes.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
         self.qp.to_rts(attributes)
@@ -150,15 +150,14 @@ def stopped():
         one, _other = connected_pair(card)
         for page in range(1024):
             one.expect_success(e.IBV_WR_RDMA_WRITE, local, 64, region.rkey, region.buf + page * PAGE)
-        bystander = time.monotonic() - start
+        assert end.cq.poll(1)[0] == 0, "the stopped program's peer was to wait, and this one was not"
         status = end.completion()
         waited = time.monotonic() - start
         assert status == e.IBV_WC_REM_OP_ERR, status
-        assert bystander < waited, (bystander, waited)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    return {"status": int(status), "waited_s": waited, "bystander_s": bystander}
+    return {"status": int(status), "waited_s": waited}
 
 
 def limit():

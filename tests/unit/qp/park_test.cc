@@ -140,7 +140,6 @@ TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
   EXPECT_TRUE(same(0, 0, 3'000));
 }
 
-// A NAK that came up behind the parked answer isn't lost by that.
 // Not inside an answer: Linux's requester takes nothing but the rest of it there.
 TEST_F(Park, APeerThatHasPartOfAnAnswerIsNotTold) {
   page_out(pair.b, 1'024);
@@ -169,6 +168,7 @@ TEST_F(Park, APeerThatMeetsAnEmptyQueueBehindAParkedAnswerWaits) {
   expect_success(2);
 }
 
+// A NAK that came up behind the parked answer isn't lost by that.
 TEST_F(Park, AGapBehindAParkedAnswerIsFilledAfterwards) {
   fill_pattern(pair.b.memory, 7);
   page_out(pair.b, 0);
