@@ -35,37 +35,43 @@ bool AddressWatch::open() {
   return true;
 }
 
-bool AddressWatch::claim_overlaps(std::uint64_t start, std::uint64_t end) const {
-  const std::uint64_t claim_end = claim_end_.load(std::memory_order_seq_cst);
-  return claim_end != 0 && claim_start_.load(std::memory_order_seq_cst) < end && start < claim_end;
+void AddressWatch::SharedRange::store(Range range) {
+  start.store(range.start, std::memory_order_seq_cst);
+  end.store(range.end, std::memory_order_seq_cst);
 }
 
-unsigned AddressWatch::enter(std::uint64_t start, std::uint64_t end, bool nested) {
-  // Those who have a place already have one kept for their second.
-  const unsigned first = nested ? kChangersMax / 2 : 0;
-  unsigned place = first;
+bool AddressWatch::SharedRange::overlaps(Range range) const {
+  const std::uint64_t stop = end.load(std::memory_order_seq_cst);
+  const std::uint64_t first = start.load(std::memory_order_seq_cst);
+  return first < stop && first < range.end && range.start < stop && range.start < range.end;
+}
+
+unsigned AddressWatch::enter(Range range, Range other) {
+  unsigned place = 0;
   while (changers_[place].taken.exchange(true, std::memory_order_acquire)) {
-    if (++place == first + kChangersMax / 2) {
-      place = first;
+    if (++place == kChangersMax) {
+      place = 0;
       ::sched_yield();
     }
   }
   Changer& changer = changers_[place];
   for (;;) {
     const std::uint32_t seen = unclaims_.count();
-    changer.start.store(start, std::memory_order_seq_cst);
-    changer.end.store(end, std::memory_order_seq_cst);
-    if (!claim_overlaps(start, end) || (nested && !claim_holds_.load(std::memory_order_seq_cst))) {
+    changer.ranges[0].store(range);
+    changer.ranges[1].store(other);
+    if (!claim_.overlaps(range) && !claim_.overlaps(other)) {
       return place;
     }
-    changer.end.store(0, std::memory_order_seq_cst);
+    changer.ranges[0].clear();
+    changer.ranges[1].clear();
     departures_.happened();  // whoever saw us needn't wait for us
     unclaims_.wait(seen);
   }
 }
 
 void AddressWatch::leave(unsigned place) {
-  changers_[place].end.store(0, std::memory_order_seq_cst);
+  changers_[place].ranges[0].clear();
+  changers_[place].ranges[1].clear();
   changers_[place].taken.store(false, std::memory_order_release);
   departures_.happened();
 }
@@ -112,44 +118,35 @@ void AddressWatch::forget(std::uint64_t start, std::uint64_t end) {
   }
 }
 
-bool AddressWatch::is_changed(std::uint64_t start, std::uint64_t end) const {
+bool AddressWatch::is_changed(Range range) const {
   return std::any_of(std::begin(changers_), std::end(changers_), [&](const Changer& changer) {
-    const std::uint64_t other_end = changer.end.load(std::memory_order_seq_cst);
-    return other_end != 0 && changer.start.load(std::memory_order_seq_cst) < end &&
-           start < other_end;
+    return changer.ranges[0].overlaps(range) || changer.ranges[1].overlaps(range);
   });
 }
 
 void AddressWatch::claim(std::uint64_t start, std::uint64_t end) {
-  claim_start_.store(start, std::memory_order_seq_cst);
-  claim_end_.store(end, std::memory_order_seq_cst);
+  claim_.store({start, end});
   for (;;) {
     const std::uint32_t seen = departures_.count();
-    if (!is_changed(start, end)) {
-      claim_holds_.store(true, std::memory_order_seq_cst);
-      if (!is_changed(start, end)) {
-        return mark(start, end);  // not before: changers forget
-      }
-      claim_holds_.store(false, std::memory_order_seq_cst);
-      unclaims_.happened();
+    if (!is_changed({start, end})) {
+      return mark(start, end);  // not before: changers forget
     }
     departures_.wait(seen);
   }
 }
 
 void AddressWatch::unclaim() {
-  claim_holds_.store(false, std::memory_order_seq_cst);
-  claim_end_.store(0, std::memory_order_seq_cst);
+  claim_.clear();
   unclaims_.happened();
 }
 
 void AddressWatch::reset() {
   for (Changer& changer : changers_) {
-    changer.end.store(0, std::memory_order_relaxed);
+    changer.ranges[0].clear();
+    changer.ranges[1].clear();
     changer.taken.store(false, std::memory_order_relaxed);
   }
-  claim_holds_.store(false, std::memory_order_relaxed);
-  claim_end_.store(0, std::memory_order_relaxed);
+  claim_.clear();
   if (book_ != nullptr) {
     // Empty again: nothing of the child's was described to anybody.
     kernel::madvise(book_, kWords * sizeof(std::uint64_t), MADV_DONTNEED);

@@ -9,8 +9,8 @@
 //   looks what lies there.
 // So one of the two sees the other. Changers that came first finish; those that come after a helper
 // has claimed a range wait for it. (If helpers gave way, a program that changes mappings in a loop
-// would never let them in, and its peers' requests would time out.) A thread that has entered a
-// range already and enters another must not wait for a helper that waits for it: it goes first.
+// would never let them in, and its peers' requests would time out.) Whoever changes two ranges
+// enters both at once: holding one of them he would wait for a helper that waits for him.
 // Nothing here allocates, and only the kernel's futex is waited on.
 
 #include <atomic>
@@ -24,15 +24,20 @@ class AddressWatch {
  public:
   static constexpr std::uint64_t kChunk = 2ULL << 20U;
   static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
-  static constexpr unsigned kChangersMax = 64;  // half of them nested ones
+  static constexpr unsigned kChangersMax = 64;
+
+  struct Range {
+    std::uint64_t start;
+    std::uint64_t end;  // not above start: empty
+  };
 
   // Before anything else. False: no memory for the book.
   bool open();
 
-  // A changer: from enter() to leave() no helper looks at the range. Waits for a helper that is at
-  // it or has asked before, and for a place in the list. Returns the place. `nested`: the thread
-  // has entered another range, and hasn't left it.
-  unsigned enter(std::uint64_t start, std::uint64_t end, bool nested = false);
+  // A changer: from enter() to leave() no helper looks at the ranges. Waits for a helper that is at
+  // them or has asked before, and for a place in the list. Returns the place. REQUIRES: the thread
+  // is in no other place.
+  unsigned enter(Range range, Range other = {});
   void leave(unsigned place);
   // Whether any of it was described. REQUIRES: entered.
   [[nodiscard]] bool described(std::uint64_t start, std::uint64_t end) const;
@@ -50,26 +55,29 @@ class AddressWatch {
   void reset();
 
  private:
+  // Sequentially consistent: the changer's store to his ranges, then his look at the claim and the
+  // book; the helper's store to the claim, then its look at the ranges, then its store to the book.
+  // Of a range that is being stored the end is empty, or comes last.
+  struct SharedRange {
+    std::atomic<std::uint64_t> start{0};
+    std::atomic<std::uint64_t> end{0};
+
+    void store(Range range);
+    void clear() { end.store(0, std::memory_order_seq_cst); }
+    [[nodiscard]] bool overlaps(Range range) const;
+  };
   struct Changer {
     std::atomic<bool> taken{false};
-    // Sequentially consistent: the changer's store to `end`, then its look at the claim and the
-    // book; the helper's store to the claim, then its look at `end`, then its store to the book.
-    std::atomic<std::uint64_t> start{0};
-    std::atomic<std::uint64_t> end{0};  // 0: nobody
+    SharedRange ranges[2];
   };
 
-  [[nodiscard]] bool claim_overlaps(std::uint64_t start, std::uint64_t end) const;
-  [[nodiscard]] bool is_changed(std::uint64_t start, std::uint64_t end) const;
+  [[nodiscard]] bool is_changed(Range range) const;
 
   std::atomic<std::uint64_t>* book_ = nullptr;  // a bit for each chunk of the address space
   Changer changers_[kChangersMax];
-  WakeWord departures_;                        // of changers
-  std::atomic<std::uint64_t> claim_start_{0};  // as Changer::start, end
-  std::atomic<std::uint64_t> claim_end_{0};
-  // The claim holds: set before the helper's last look at the list, which no nested changer's entry
-  // escapes. Until then nested changers may still enter.
-  std::atomic<bool> claim_holds_{false};
-  WakeWord unclaims_;  // of claims, and of holds
+  WakeWord departures_;  // of changers
+  SharedRange claim_;
+  WakeWord unclaims_;
 };
 
 }  // namespace uroce::shim

@@ -10,6 +10,14 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
+// What lies beyond the end, or wraps, the kernel will refuse.
+AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
+  const std::uint64_t start =
+      std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd);
+  const std::uint64_t room = AddressWatch::kAddressEnd - start;
+  return {start, start + std::min((std::min(length, room) + kPage - 1) / kPage * kPage, room)};
+}
+
 }  // namespace
 
 SignalsBlocked::SignalsBlocked() {
@@ -21,23 +29,25 @@ SignalsBlocked::SignalsBlocked() {
 SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 Change::Change(SharingState& state, const void* address, std::uint64_t length,
-               control::InvalidateReason reason, bool nested)
-    : state_(state),
-      start_(std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd)) {
-  // What lies beyond the end, or wraps, the kernel will refuse.
-  const std::uint64_t room = AddressWatch::kAddressEnd - start_;
-  end_ = start_ + std::min((std::min(length, room) + kPage - 1) / kPage * kPage, room);
-  place_ = state_.watch.enter(start_, end_, nested);
-  described_ = state_.watch.described(start_, end_);
-  if (described_) {
-    state_.invalidations.announce(start_, end_, reason, &announced_);
+               control::InvalidateReason reason, const void* covered, std::uint64_t covered_length)
+    : state_(state) {
+  parts_[0].range = whole_pages(address, length);
+  parts_[1].range = whole_pages(covered, covered_length);
+  place_ = state_.watch.enter(parts_[0].range, parts_[1].range);
+  for (Part& part : parts_) {
+    part.described = state_.watch.described(part.range.start, part.range.end);
+    if (part.described) {
+      state_.invalidations.announce(part.range.start, part.range.end, reason, &part.announced);
+    }
   }
 }
 
 Change::~Change() {
   const int error = errno;
-  if (described_) {
-    state_.invalidations.finish(announced_);
+  for (const Part& part : parts_) {
+    if (part.described) {
+      state_.invalidations.finish(part.announced);
+    }
   }
   state_.watch.leave(place_);
   errno = error;

@@ -27,29 +27,35 @@ class SignalsBlocked {
 
 class Change {
  public:
+  // `covered`: what the call maps over besides, if it does.
   Change(SharingState& state, const void* address, std::uint64_t length,
-         control::InvalidateReason reason, bool nested = false);  // AddressWatch::enter
-  ~Change();                                                      // leaves errno as it is
+         control::InvalidateReason reason, const void* covered = nullptr,
+         std::uint64_t covered_length = 0);
+  ~Change();  // leaves errno as it is
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
 
   // Whether the daemon was ever told of any of it. If not, nothing of it is converted either.
-  [[nodiscard]] bool described() const { return described_; }
+  [[nodiscard]] bool described() const { return parts_[0].described || parts_[1].described; }
   // The range is unmapped, or is about to be; and it wasn't after all.
-  void forget() { state_.watch.forget(start_, end_); }
-  void remember() { state_.watch.mark(start_, end_); }
+  void forget() { state_.watch.forget(start(), end()); }
+  void remember() { state_.watch.mark(start(), end()); }
 
-  [[nodiscard]] std::uint64_t start() const { return start_; }
-  [[nodiscard]] std::uint64_t end() const { return end_; }
+  [[nodiscard]] std::uint64_t start() const { return parts_[0].range.start; }
+  [[nodiscard]] std::uint64_t end() const { return parts_[0].range.end; }
+  [[nodiscard]] AddressWatch::Range covered() const { return parts_[1].range; }
 
  private:
+  struct Part {
+    AddressWatch::Range range;
+    bool described = false;
+    Invalidations::Announced announced;
+  };
+
   SignalsBlocked signals_;
   SharingState& state_;
-  std::uint64_t start_;
-  std::uint64_t end_;
+  Part parts_[2];
   unsigned place_;
-  bool described_;
-  Invalidations::Announced announced_;
 };
 
 // The places in arenas that a range maps, collected before it is unmapped.

@@ -70,7 +70,7 @@ void before_fork() {
   sharing->mutex.lock();
   // The child's copy is what memory was at the fork: nothing comes in on demand until it is made.
   // There is no region on demand without the book.
-  fork_place = sharing->watch.enter(0, AddressWatch::kAddressEnd);
+  fork_place = sharing->watch.enter({0, AddressWatch::kAddressEnd});
   sharing->invalidations.announce(0, AddressWatch::kAddressEnd, control::InvalidateReason::kProtect,
                                   &fork_announced);
   if (sharing->arenas.size() != 0 && ::pipe2(copied_pipe, O_CLOEXEC) != 0) {

@@ -135,13 +135,12 @@ void* mremap(void* address, std::size_t old_length, std::size_t new_length, int 
     wanted = nullptr;  // whatever the caller's registers held
   }
   SharingState& state = sharing_state();
-  const Change from(state, address, std::max(old_length, new_length), InvalidateReason::kUnmap);
-  const Change to(state, wanted, (flags & MREMAP_FIXED) != 0 ? new_length : 0,
-                  InvalidateReason::kUnmap, true);
-  if (!from.described() && !to.described()) {
+  const Change change(state, address, std::max(old_length, new_length), InvalidateReason::kUnmap,
+                      wanted, (flags & MREMAP_FIXED) != 0 ? new_length : 0);
+  if (!change.described()) {
     return kernel::mremap(address, old_length, new_length, flags, wanted);
   }
-  const ArenaRuns covered(state, to.start(), to.end());
+  const ArenaRuns covered(state, change.covered().start, change.covered().end);
   void* const result = move_mapping(state, {.address = kernel::number(address),
                                             .old_length = old_length,
                                             .new_length = new_length,
