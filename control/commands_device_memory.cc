@@ -134,6 +134,9 @@ Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply) {
   if ((body.access & kAccessZeroBased) == 0) {
     return Error{EINVAL, "a region of device memory needs IBV_ACCESS_ZERO_BASED"};
   }
+  if ((body.access & kAccessFlushPersistent) != 0) {
+    return Error{EINVAL, "device memory isn't persistent: no IBV_ACCESS_FLUSH_PERSISTENT"};
+  }
   if (body.offset > dm->length || body.length > dm->length - body.offset) {
     return Error{EINVAL, "the region isn't wholly inside the device memory's " +
                              std::to_string(dm->length) + " bytes"};

@@ -10,6 +10,7 @@
 #include "control/paging_service.h"
 #include "dataplane/abi/version.h"
 #include "dataplane/engine/runner.h"
+#include "mmu/durable_memory.h"
 
 namespace uroce::control {
 namespace {
@@ -31,6 +32,15 @@ bool sound(const PagingHeader& header, const Record& record) {
   return header.magic == kPagingMagic && header.version == abi::kVersion &&
          header.length == record.bytes.size() &&
          header.descriptor_count == record.descriptors.size();
+}
+
+Access sync(const PageFault& fault) {
+  const FaultRequest& wanted = fault.request;
+  if (fault.mirror == nullptr) {
+    return fault.durable->sync(wanted.address, wanted.length);
+  }
+  const std::uint64_t first = std::min(wanted.address, Mirror::kAddressEnd);
+  return fault.mirror->sync(first, first + std::min(wanted.length, Mirror::kAddressEnd - first));
 }
 
 }  // namespace
@@ -104,9 +114,9 @@ void PagingService::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t 
 // Disks are slow: neither the fault thread nor the one that serves invalidations waits for them.
 void PagingService::flush(PageFault* fault) {
   flush_orders_.put([this, fault] {
-    const std::uint64_t first = std::min(fault->request.address, Mirror::kAddressEnd);
-    const std::uint64_t end = first + std::min(fault->request.length, Mirror::kAddressEnd - first);
-    const Access outcome = fault->mirror->sync(first, end);
+    const Access outcome = sync(*fault);
+    // If the region has gone meanwhile, its memory is unmapped here.
+    fault->durable.reset();
     fault_orders_.put([this, fault, outcome] { pager_.flushed(fault, outcome); });
   });
 }

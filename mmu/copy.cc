@@ -1,7 +1,5 @@
 #include "mmu/copy.h"
 
-#include <sys/mman.h>
-
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -83,15 +81,6 @@ bool store_word(const Region& region, const Span& span, std::uint64_t value) {
   const std::lock_guard lock(remote_lock(span.remote_address));
   return region.null() ||
          write_program(region.remote(), span.remote_address, &value, sizeof(value));
-}
-
-bool make_durable(const Span& span) {
-  if (span.host == nullptr) {
-    return false;
-  }
-  constexpr std::uintptr_t kPageMask = 4095;
-  const std::uintptr_t inside = reinterpret_cast<std::uintptr_t>(span.host) & kPageMask;
-  return ::msync(span.host - inside, span.length + inside, MS_SYNC) == 0;
 }
 
 }  // namespace uroce

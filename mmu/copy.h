@@ -30,7 +30,4 @@ void install_copy_guard();
 // Stores 8 bytes at once. REQUIRES: as for the atomics.
 [[nodiscard]] bool store_word(const Region& region, const Span& span, std::uint64_t value);
 
-// Waits until what was stored in the span is on stable storage. False if it can't be said.
-[[nodiscard]] bool make_durable(const Span& span);
-
 }  // namespace uroce

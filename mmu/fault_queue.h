@@ -20,14 +20,17 @@ namespace uroce {
 class FaultQueue {
  public:
   static constexpr std::uint32_t kRecords = 1'024;
+  // Flushes that wait for slow disks leave the rest of the records to page faults.
+  static constexpr std::uint32_t kFlushesMax = kRecords / 2;
 
   explicit FaultQueue(std::uint32_t workers);
   ~FaultQueue();
   FaultQueue(const FaultQueue&) = delete;
   FaultQueue& operator=(const FaultQueue&) = delete;
 
-  // Workers. take() gives nullptr when all records are in use. raise() wakes the fault thread.
-  PageFault* take();
+  // Workers. take() gives nullptr when all records are in use, or all that flushes may have.
+  // raise() wakes the fault thread. REQUIRES: from take() to give_back() the request stays.
+  PageFault* take(const FaultRequest& request);
   void raise(PageFault* fault);
   PageFault* next_resumed(std::uint32_t worker);
   [[nodiscard]] bool has_resumed(std::uint32_t worker) const;
@@ -62,6 +65,7 @@ class FaultQueue {
   std::vector<PageFault> records_{kRecords};
   Queue<kRecords + 1> free_;
   Queue<kRecords + 1> raised_;
+  std::atomic<std::uint32_t> flushes_{0};  // records in use for them; relaxed: orders nothing
   std::vector<std::unique_ptr<Resumed>> resumed_;  // index: worker; one producer, the fault thread
   // Set by the fault thread before its last look at raised_, read by a modification after something
   // was raised: one of the two sees the other (as engine/wakeup.h).

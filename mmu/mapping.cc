@@ -39,22 +39,24 @@ void populate(std::byte* host, std::size_t length, bool writable) {
 }  // namespace
 
 std::shared_ptr<MappingQuota> MappingQuota::make() {
-  return std::make_shared<MappingQuota>(
-      MappingQuota{.used = 0, .limit = map_count_max() / kShareOfProgram, .bytes = 0});
+  auto quota = std::make_shared<MappingQuota>();
+  quota->limit = map_count_max() / kShareOfProgram;
+  return quota;
 }
 
 Result<std::shared_ptr<const Mapping>> Mapping::make(int descriptor, std::uint64_t page_size,
                                                      std::uint64_t offset, std::uint64_t length,
                                                      bool writable,
                                                      std::shared_ptr<MappingQuota> quota) {
-  if (quota->used >= quota->limit) {
+  if (quota->used_up()) {
     return Error{ENOMEM,
                  "the program's memory takes more than " + std::to_string(quota->limit) +
                      " mappings: register fewer, larger regions, or raise vm.max_map_count"};
   }
   const std::uint64_t first = offset / page_size * page_size;
   const std::uint64_t bytes = (offset + length - first + page_size - 1) / page_size * page_size;
-  if (bytes > MappingQuota::kBytesMax || quota->bytes + bytes > MappingQuota::kBytesMax) {
+  if (bytes > MappingQuota::kBytesMax ||
+      quota->bytes.load(std::memory_order_relaxed) + bytes > MappingQuota::kBytesMax) {
     return Error{ENOMEM, "the program's memory takes more than 16 TiB of the daemon's addresses"};
   }
   void* const host = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -70,16 +72,16 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(int descriptor, std::uint64
   mapping->offset_ = first;
   mapping->length_ = bytes;
   mapping->quota_ = std::move(quota);
-  ++mapping->quota_->used;
-  mapping->quota_->bytes += bytes;
+  mapping->quota_->used.fetch_add(1, std::memory_order_relaxed);
+  mapping->quota_->bytes.fetch_add(bytes, std::memory_order_relaxed);
   populate(mapping->host_, bytes, writable);
   return std::shared_ptr<const Mapping>(std::move(mapping));
 }
 
 Mapping::~Mapping() {
   ::munmap(host_, length_);
-  --quota_->used;
-  quota_->bytes -= length_;
+  quota_->used.fetch_sub(1, std::memory_order_relaxed);
+  quota_->bytes.fetch_sub(length_, std::memory_order_relaxed);
 }
 
 MappingCache::MappingCache(int descriptor, std::uint64_t page_size,
@@ -92,7 +94,7 @@ Result<std::shared_ptr<const Mapping>> MappingCache::map(std::uint64_t offset,
   if (after != by_offset_.begin() && std::prev(after)->second->covers(offset, length)) {
     return std::prev(after)->second;
   }
-  if (by_offset_.size() >= sweep_at_ || quota_->used >= quota_->limit) {
+  if (by_offset_.size() >= sweep_at_ || quota_->used_up()) {
     drop_unused();
   }
   auto made = Mapping::make(descriptor_, page_size_, offset, length, true, quota_);

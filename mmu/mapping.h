@@ -2,6 +2,7 @@
 
 // Mappings of files into the daemon, and how many there may be.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,18 +15,21 @@ namespace uroce {
 // How much of the daemon's address space one program takes, and may take. Shared by all that
 // belongs to it, because regions outlive the session that made them. The kernel bounds a process at
 // vm.max_map_count mappings and 128 TiB; one program gets a part of that, so that no single one
-// takes the others'.
+// takes the others'. Control alone adds to it; any thread gives back.
 struct MappingQuota {
   static constexpr std::uint64_t kBytesMax = 16ULL << 40U;
 
-  std::size_t used = 0;
+  // Relaxed: counts order nothing.
+  std::atomic<std::size_t> used{0};
+  std::atomic<std::uint64_t> bytes{0};
   std::size_t limit = 0;
-  std::uint64_t bytes = 0;
 
+  [[nodiscard]] bool used_up() const { return used.load(std::memory_order_relaxed) >= limit; }
   static std::shared_ptr<MappingQuota> make();
 };
 
-// One MAP_SHARED mapping of whole pages; unmapped with its last owner. Control thread only.
+// One MAP_SHARED mapping of whole pages. Made by the control thread; unmapped with its last owner,
+// on whatever thread.
 class Mapping {
  public:
   // Maps [offset, offset + length) of the file, rounded outwards to `page_size`.

@@ -13,7 +13,9 @@
 
 namespace uroce {
 
+class DurableMemory;
 class Mirror;
+class Region;
 
 // The roles of a queue pair that touch memory; each parks by itself.
 enum class FaultRole : std::uint8_t {
@@ -44,7 +46,9 @@ struct FaultTimes {
 
 struct PageFault {
   FaultRequest request{};
-  std::shared_ptr<Mirror> mirror{};  // only while it is on its way to the fault thread and there
+  // What it is about, only while it is on its way to the paging threads and there.
+  std::shared_ptr<Mirror> mirror{};                // nullptr: a flush of pinned memory
+  std::shared_ptr<const DurableMemory> durable{};  // for that
 
   // Whom to tell.
   std::uint32_t worker = 0;
@@ -87,7 +91,8 @@ class FaultSink {
   virtual bool at_once(const FaultRequest& /*request*/, Mirror& /*mirror*/) { return false; }
   // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
   // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
-  virtual bool raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror, std::uint32_t qpn,
+  // REQUIRES: the region is paged on demand, or has kAccessFlushPersistent and a flush is wanted.
+  virtual bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
                      FaultRole role, std::uint32_t ticket) = 0;
   // What a fault takes, by those before it.
   [[nodiscard]] virtual Duration usual_time() const = 0;

@@ -313,7 +313,13 @@ void Pager::drop_if_empty(Mirror* mirror) {
 
 void Pager::flushed(PageFault* fault, Access outcome) {
   fault->outcome = outcome;
-  finish(fault);
+  if (fault->mirror != nullptr) {
+    finish(fault);
+    return;
+  }
+  // Pinned memory has no faults, so there are no books for this either.
+  fault->times.populated = peer_.clock();
+  queue_.resume(fault);
 }
 
 void Pager::finish(PageFault* fault) {

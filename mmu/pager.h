@@ -34,7 +34,8 @@ class PagingPeer {
   // Has the chunks forgotten (Mirror::invalidate), then calls Pager::changed.
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
-  // Has the fault's range written to disk (Mirror::sync), then calls Pager::flushed.
+  // Has the fault's range written to disk (Mirror::sync, DurableMemory::sync), then calls
+  // Pager::flushed.
   virtual void flush(PageFault* fault) = 0;
   // Calls Pager::changed soon, not from within.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;

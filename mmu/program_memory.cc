@@ -169,6 +169,7 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
   config.access = request.access;
   config.iova = request.iova;
   config.length = request.length;
+  config.program_address = request.address;
   const std::uint64_t end = request.address + request.length;
   for (const abi::MemoryPiece& piece : pieces) {
     const std::uint64_t first = std::max(piece.address, request.address);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "dataplane/base/check.h"
+#include "mmu/durable_memory.h"
 #include "mmu/mirror.h"
 
 namespace uroce {
@@ -21,6 +22,10 @@ Region::Region(Config config) : config_(std::move(config)) {
   }
   UROCE_CHECK(end == config_.length);
   first_ = config_.pieces.front();
+  if ((config_.access & kAccessFlushPersistent) != 0) {
+    durable_ = std::make_shared<const DurableMemory>(config_.program_address, config_.pieces,
+                                                     config_.holds);
+  }
 }
 
 std::uint32_t Region::remote_pieces() const {

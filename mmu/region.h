@@ -19,6 +19,7 @@ namespace uroce {
 
 using PdId = std::uint32_t;  // a protection domain, unique in the daemon
 
+class DurableMemory;
 class Mirror;
 
 // A run of bytes of a region and how to reach it.
@@ -46,9 +47,9 @@ class Region {
     std::vector<Piece> pieces;  // sorted by start, without gaps
     int remote = -1;            // the program's memory as a file (mmu/remote_memory.h)
     bool null = false;          // there is no memory behind it; one piece without a host
-    // On demand: where the pages are, and the program's address of the first byte; no pieces.
+    std::uint64_t program_address = 0;  // of the first byte
+    // On demand: where the pages are; no pieces.
     std::shared_ptr<Mirror> mirror;
-    std::uint64_t program_address = 0;
     // What keeps the pieces mapped and `remote` open; given back with the region. The datapath
     // doesn't look at it.
     std::vector<std::shared_ptr<const void>> holds;
@@ -89,8 +90,11 @@ class Region {
     return Access::kGranted;
   }
 
-  // On-demand regions: what a fault at `address` is about.
+  // On-demand regions: where the pages are. nullptr: pinned.
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return config_.mirror; }
+  // Pinned regions with kAccessFlushPersistent.
+  [[nodiscard]] const std::shared_ptr<const DurableMemory>& durable() const { return durable_; }
+  // By which the program knows the byte at `address`.
   [[nodiscard]] std::uint64_t program_address(std::uint64_t address) const {
     return config_.program_address + (address - config_.iova);
   }
@@ -106,6 +110,7 @@ class Region {
   std::uint32_t key_ = 0;
   Piece first_;
   Config config_;
+  std::shared_ptr<const DurableMemory> durable_;
   mutable std::atomic<std::uint32_t> pins_{0};  // kClosed: no more
   static constexpr std::uint32_t kClosed = ~0U;
 };

@@ -4,6 +4,7 @@
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/psn.h"
 #include "mmu/mirror.h"
+#include "mmu/region.h"
 
 namespace uroce {
 namespace {
@@ -26,9 +27,9 @@ bool Worker::State::at_once(const FaultRequest& request, Mirror& mirror) {
   return true;
 }
 
-bool Worker::State::raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror,
-                          std::uint32_t qpn, FaultRole role, std::uint32_t ticket) {
-  PageFault* fault = config.page_faults->take();
+bool Worker::State::raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
+                          FaultRole role, std::uint32_t ticket) {
+  PageFault* fault = config.page_faults->take(request);
   if (fault == nullptr) {
     ++counters.page_faults_starved;
     starved.push_back(qpn);
@@ -36,8 +37,8 @@ bool Worker::State::raise(const FaultRequest& request, std::shared_ptr<Mirror> m
     return false;
   }
   ++counters.page_faults;
-  fault->request = request;
-  fault->mirror = std::move(mirror);
+  fault->mirror = region.mirror();
+  fault->durable = request.flush ? region.durable() : nullptr;
   fault->worker = config.index;
   fault->qpn = qpn;
   fault->role = role;

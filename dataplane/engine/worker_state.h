@@ -97,8 +97,8 @@ struct Worker::State final : FaultSink {
 
   // paging.cc
   bool at_once(const FaultRequest& request, Mirror& mirror) override;
-  bool raise(const FaultRequest& request, std::shared_ptr<Mirror> mirror, std::uint32_t qpn,
-             FaultRole role, std::uint32_t ticket) override;
+  bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
+             std::uint32_t ticket) override;
   [[nodiscard]] Duration usual_time() const override;
   bool drain_resumed();
   void resume(QpEntry& entry);

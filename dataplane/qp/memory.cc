@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mmu/copy.h"
+#include "mmu/durable_memory.h"
 
 namespace uroce {
 namespace {
@@ -41,16 +42,18 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
     slot.failed = Access::kGranted;
     ++slot.ticket;
     slot.since = scope.now;
-    slot.waiting =
-        scope.faults->raise(request, part.region.mirror(), scope.qpn, scope.role, slot.ticket);
+    slot.waiting = scope.faults->raise(request, part.region, scope.qpn, scope.role, slot.ticket);
   }
   return Access::kNotResident;
 }
 
 // Persistence takes as long as the disk does, so it is asked for as a fault is: the role parks.
-Access flush_on_demand(const MemoryScope& scope, const Part& part) {
+// Where nobody takes faults, the caller waits for the disk.
+Access flush_to_disk(const MemoryScope& scope, const Part& part) {
+  const std::uint64_t address = part.region.program_address(part.address);
   if (scope.faults == nullptr || scope.slot == nullptr) {
-    return Access::kLost;
+    return part.region.mirror() != nullptr ? Access::kLost
+                                           : part.region.durable()->sync(address, part.length);
   }
   FaultSlot& slot = *scope.slot;
   if (slot.waiting) {
@@ -62,12 +65,9 @@ Access flush_on_demand(const MemoryScope& scope, const Part& part) {
   slot.failed = Access::kGranted;
   ++slot.ticket;
   slot.since = scope.now;
-  const FaultRequest request{.key = part.region.key(),
-                             .address = part.region.program_address(part.address),
-                             .length = part.length,
-                             .flush = true};
-  slot.waiting =
-      scope.faults->raise(request, part.region.mirror(), scope.qpn, scope.role, slot.ticket);
+  const FaultRequest request{
+      .key = part.region.key(), .address = address, .length = part.length, .flush = true};
+  slot.waiting = scope.faults->raise(request, part.region, scope.qpn, scope.role, slot.ticket);
   slot.flushing = slot.waiting;
   return Access::kNotResident;
 }
@@ -289,14 +289,9 @@ Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool who
     return Access::kGranted;
   }
   const Region& region = *granted.region;
-  const Part part{.region = region,
-                  .address = whole_region ? region.iova() : granted.address,
-                  .length = whole_region ? region.length() : range.length};
-  if (region.mirror() != nullptr) {
-    return flush_on_demand(scope, part);
-  }
-  return for_each_span(scope, part, false,
-                       [](const Span& span, std::size_t) { return make_durable(span); });
+  return flush_to_disk(scope, {.region = region,
+                               .address = whole_region ? region.iova() : granted.address,
+                               .length = whole_region ? region.length() : range.length});
 }
 
 }  // namespace uroce

@@ -50,7 +50,7 @@ Step Responder::atomic_write(const Packet& packet, Turn& turn) {
   return Step::kDone;
 }
 
-// Persistence can take as long as the disk does.
+// Persistence can take as long as the disk does: meanwhile the packet is parked.
 Step Responder::flush_memory(const Packet& packet, Turn& turn) {
   const Feth feth = packet.feth();
   const bool known = feth.placement != 0 &&

@@ -117,6 +117,7 @@ TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {
   expect_refusal(reg_dm(dm, ~0ULL, 2), EINVAL, "100 bytes");
   expect_refusal(reg_dm(dm, 0, 100, kAccessLocalWrite), EINVAL, "ZERO_BASED");
   expect_refusal(reg_dm(dm, 0, 100, kAccessZeroBased | kAccessRemoteWrite), EINVAL, "LOCAL_WRITE");
+  expect_refusal(reg_dm(dm, 0, 100, kBindable | kAccessFlushPersistent), EINVAL, "PERSISTENT");
   expect_refusal(reg_dm(99, 0, 100), EINVAL, "handle 99");
   const auto empty = reg_dm(dm, 100, 0);
   EXPECT_EQ(empty.header.error, 0);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dataplane/base/check.h"
+#include "mmu/durable_memory.h"
 #include "mmu/mirror.h"
 #include "mmu/pager.h"
 #include "mmu/quiescence.h"
@@ -61,7 +62,9 @@ class PagedProgram final : public PagingPeer {
   void flush(PageFault* fault) override {
     orders.push_back([=, this] {
       const FaultRequest& range = fault->request;
-      pager->flushed(fault, fault->mirror->sync(range.address, range.address + range.length));
+      pager->flushed(fault, fault->mirror != nullptr
+                                ? fault->mirror->sync(range.address, range.address + range.length)
+                                : fault->durable->sync(range.address, range.length));
     });
   }
   void look_again(const std::shared_ptr<Mirror>& of) override {

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/paged_program.h"
 
 namespace uroce::test {
@@ -18,9 +19,9 @@ class PagerTest : public testing::Test {
 
   void raise(std::uint64_t address, bool write = true, std::uint64_t length = 8,
              std::uint64_t ahead = 0) {
-    PageFault* fault = queue_.take();
+    PageFault* fault =
+        queue_.take({.address = address, .length = length, .ahead = ahead, .write = write});
     ASSERT_NE(fault, nullptr);
-    fault->request = {.address = address, .length = length, .ahead = ahead, .write = write};
     fault->mirror = program_.mirror;
     fault->times.raised = program_.now;
     queue_.raise(fault);
@@ -49,8 +50,8 @@ class PagerTest : public testing::Test {
 };
 
 TEST_F(PagerTest, LeavesFlushesToItsPeer) {
-  PageFault* fault = queue_.take();
-  fault->request = {.address = kBase, .length = kPage, .flush = true};
+  const FaultRequest request{.address = kBase, .length = kPage, .flush = true};
+  PageFault* fault = queue_.take(request);
   fault->mirror = program_.mirror;
   queue_.raise(fault);
   raise(kBase);
@@ -60,6 +61,14 @@ TEST_F(PagerTest, LeavesFlushesToItsPeer) {
   EXPECT_EQ(outcome(), Access::kGranted);
   EXPECT_EQ(outcome(), Access::kNoRight) << "the page lies in an arena";
   EXPECT_EQ(outcome(), std::nullopt);
+
+  const auto pinned = local_region(program_.memory, kPage, kBase, 1, kAccessFlushPersistent);
+  fault = queue_.take({.length = kPage, .flush = true});
+  fault->durable = pinned->durable();
+  queue_.raise(fault);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_EQ(program_.mirror->books().all().by_role[0], 2U) << "those on demand";
 }
 
 TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {
@@ -184,16 +193,6 @@ TEST_F(PagerTest, PrefetchesAndSaysWhenItIsDone) {
                   program_.now);
   program_.settle();
   EXPECT_EQ(done, Access::kLost);
-}
-
-TEST_F(PagerTest, RecordsRunOutAndComeBack) {
-  std::vector<PageFault*> taken;
-  while (PageFault* fault = queue_.take()) {
-    taken.push_back(fault);
-  }
-  EXPECT_EQ(taken.size(), FaultQueue::kRecords);
-  queue_.give_back(taken.back());
-  EXPECT_NE(queue_.take(), nullptr);
 }
 
 }  // namespace

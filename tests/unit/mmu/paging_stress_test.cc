@@ -85,10 +85,10 @@ class Scene {
       ++used_;
       return;
     }
-    PageFault* fault = (*waiting)[page] ? nullptr : queue_.take();
+    const FaultRequest request{.address = kBase + page * kPage, .length = 8, .write = true};
+    PageFault* fault = (*waiting)[page] ? nullptr : queue_.take(request);
     if (fault != nullptr) {
       (*waiting)[page] = true;
-      fault->request = {.address = kBase + page * kPage, .length = 8, .write = true};
       fault->mirror = program_.mirror;
       fault->worker = index;
       queue_.raise(fault);
