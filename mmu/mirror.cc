@@ -286,21 +286,34 @@ void Mirror::set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool
   }
 }
 
-bool Mirror::bring_at_once(std::uint64_t address, bool write) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!at_once_allowed_ || !lock.owns_lock() || closed_ || address >= kAddressEnd) {
-    return false;
+// The chunk of a page that needs no waiting, or null.
+Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
+  if (!at_once_allowed_ || closed_ || first >= kAddressEnd) {
+    return nullptr;
   }
-  const std::uint64_t first = address / kPage * kPage;
   Chunk* const chunk = chunk_of(first, false);
   const std::size_t page = first % kChunk / kPage;
-  if (chunk == nullptr || chunk->huge || !is_set(chunk->known, page) ||
-      !is_set(chunk->anonymous, page) || is_set(chunk->remote, page) ||
-      blocked(first, first + kPage)) {
+  const bool at_hand = chunk != nullptr && !chunk->huge && is_set(chunk->known, page) &&
+                       is_set(chunk->anonymous, page) && !is_set(chunk->remote, page) &&
+                       !blocked(first, first + kPage) && (!write || is_set(chunk->may_write, page));
+  return at_hand ? chunk : nullptr;
+}
+
+bool Mirror::can_bring_at_once(std::uint64_t address, bool write) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && chunk_at_hand(address / kPage * kPage, write) != nullptr;
+}
+
+bool Mirror::bring_at_once(std::uint64_t address, bool write) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const std::uint64_t first = address / kPage * kPage;
+  Chunk* const chunk = lock.owns_lock() ? chunk_at_hand(first, write) : nullptr;
+  if (chunk == nullptr) {
     return false;
   }
+  const std::size_t page = first % kChunk / kPage;
   const bool writable = is_set(chunk->may_write, page);
-  if ((write && !writable) || !bring_in(chunk->host + page * kPage, kPage, writable)) {
+  if (!bring_in(chunk->host + page * kPage, kPage, writable)) {
     return false;
   }
   set_resident(*chunk, page, page + 1, false, writable);

@@ -71,6 +71,8 @@ class Mirror {
   // program has described, on a machine without swap space (where such a page is in memory, or
   // nowhere yet), and nobody else at work in this mirror. False: it takes a fault.
   bool bring_at_once(std::uint64_t address, bool write);
+  // Whether it would, if nobody else begins to work in the mirror.
+  [[nodiscard]] bool can_bring_at_once(std::uint64_t address, bool write);
   // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
   void faults_only() { at_once_allowed_ = false; }
   [[nodiscard]] std::uint64_t brought_at_once() const {
@@ -181,6 +183,7 @@ class Mirror {
 
   Segment* segment_of(std::uint64_t address);
   Chunk* chunk_of(std::uint64_t address, bool make);
+  Chunk* chunk_at_hand(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
   void note_change(std::uint64_t first, std::uint64_t end);
   [[nodiscard]] bool differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const;

@@ -32,6 +32,7 @@ struct FaultRequest {
   std::uint64_t address = 0;  // in the program
   std::uint64_t length = 0;   // needed now
   std::uint64_t ahead = 0;    // bytes behind it that the same message will touch
+  std::uint64_t limit = 0;    // where the region ends
   bool write = false;
   bool flush = false;  // not for pages: what was written to `length` bytes is to be on disk
 };
@@ -83,12 +84,19 @@ struct FaultSlot {
 };
 using FaultSlots = std::array<FaultSlot, kFaultRoles>;
 
+// What came of trying to do without a fault. kLater: there is other work to do first; the sink sees
+// to it that the role is resumed.
+enum class AtOnce : std::uint8_t { kDone, kLater, kFault };
+
 // Where roles raise faults. Called once a fault.
 class FaultSink {
  public:
   virtual ~FaultSink() = default;
-  // Brings in what can be had without waiting for anybody. False: raise a fault.
-  virtual bool at_once(const FaultRequest& /*request*/, Mirror& /*mirror*/) { return false; }
+  // Brings in what can be had without waiting for anybody.
+  virtual AtOnce at_once(const FaultRequest& /*request*/, Mirror& /*mirror*/,
+                         std::uint32_t /*qpn*/) {
+    return AtOnce::kFault;
+  }
   // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
   // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
   // REQUIRES: the region is paged on demand, or has kAccessFlushPersistent and a flush is wanted.

@@ -263,6 +263,9 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
   for (auto& job : std::exchange(at->second.jobs, {})) {
     jobs_.push_back(std::move(job));
   }
+  for (Ahead& ahead : std::exchange(at->second.aheads, {})) {
+    ahead_.push_back(std::move(ahead));
+  }
   for (PageFault* fault : waiting) {
     resolve(fault, now);
   }
@@ -293,6 +296,7 @@ void Pager::expire(Time now) {
     Work& work = work_of(mirror);
     if (work.waiting.empty() && work.jobs.empty()) {
       work.questions.clear();  // nobody waits for the answers any more
+      work.aheads.clear();
     }
     drop_if_empty(mirror.get());
   }

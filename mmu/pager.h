@@ -20,6 +20,7 @@
 #include "dataplane/base/time.h"
 #include "mmu/fault_queue.h"
 #include "mmu/mirror.h"
+#include "mmu/streams.h"
 
 namespace uroce {
 
@@ -97,19 +98,21 @@ class Pager {
     PageFault fault;  // the slice in hand
   };
   // What is under way in one mirror.
+  struct Ahead {
+    std::shared_ptr<Mirror> mirror;
+    std::uint64_t first = 0, end = 0;
+    bool write = false;
+    bool asked = false;  // the program was, for the chunk at `first`
+  };
   struct Work {
     std::shared_ptr<Mirror> mirror;
     std::vector<PageFault*> waiting;
     std::vector<Question> questions;
     std::vector<std::unique_ptr<Job>> jobs;  // that wait
+    std::vector<Ahead> aheads;               // that wait for an answer
     [[nodiscard]] bool empty() const {
-      return waiting.empty() && questions.empty() && jobs.empty();
+      return waiting.empty() && questions.empty() && jobs.empty() && aheads.empty();
     }
-  };
-  struct Ahead {
-    std::shared_ptr<Mirror> mirror;
-    std::uint64_t first = 0, end = 0;
-    bool write = false;
   };
 
   Work& work_of(const std::shared_ptr<Mirror>& mirror);
@@ -127,7 +130,9 @@ class Pager {
            bool write);
   void finish(PageFault* fault);
   void note_ahead(const PageFault& fault);
+  void queue_ahead(const PageFault& fault, const Streams::Range& range);
   bool serve_ahead(Time now);
+  void ask_ahead(Ahead ahead);
   bool serve_jobs(Time now);
   bool go_on(Job& job, Time now);
 
@@ -142,6 +147,7 @@ class Pager {
   };
   std::map<Mirror*, std::vector<Wanted>> wanted_;  // chunks to be asked for after this batch
   std::deque<Ahead> ahead_;
+  Streams streams_;
   std::deque<std::unique_ptr<Job>> jobs_;  // that have something to do
 };
 

@@ -11,22 +11,30 @@ namespace {
 
 constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
 
+std::uint64_t page_down(std::uint64_t address) { return address / Mirror::kPage * Mirror::kPage; }
+std::uint64_t page_up(std::uint64_t address) { return page_down(address + Mirror::kPage - 1); }
+
 }  // namespace
 
+// The rest of the fault's message, and more if it follows others.
 void Pager::note_ahead(const PageFault& fault) {
-  const std::uint64_t ahead = std::min(fault.request.ahead, kAheadMax);
-  if (ahead == 0 || ahead_.size() >= kAheadEntries) {
-    return;
-  }
-  const std::uint64_t first =
-      (fault.request.address + fault.request.length - 1) / Mirror::kPage * Mirror::kPage +
-      Mirror::kPage;
-  const std::uint64_t end =
-      (fault.request.address + fault.request.length + ahead - 1) / Mirror::kPage * Mirror::kPage +
-      Mirror::kPage;
-  if (first < end) {
-    ahead_.push_back(
-        {.mirror = fault.mirror, .first = first, .end = end, .write = fault.request.write});
+  const FaultRequest& request = fault.request;
+  const Streams::Range here{.first = page_down(request.address),
+                            .end = page_up(request.address + request.length)};
+  const Streams::Range message{
+      .first = here.first,
+      .end = page_up(request.address + request.length + std::min(request.ahead, kAheadMax))};
+  queue_ahead(fault, {here.end, message.end});
+  queue_ahead(fault, streams_.follow(fault.mirror.get(), request.write, message,
+                                     std::min(request.limit, Mirror::kAddressEnd)));
+}
+
+void Pager::queue_ahead(const PageFault& fault, const Streams::Range& range) {
+  if (!range.empty() && ahead_.size() < kAheadEntries) {
+    ahead_.push_back({.mirror = fault.mirror,
+                      .first = range.first,
+                      .end = page_up(range.end),
+                      .write = fault.request.write});
   }
 }
 
@@ -48,9 +56,7 @@ bool Pager::serve_ahead(Time /*now*/) {
       }
       break;
     case Mirror::State::kUnknown:
-      want(work_of(ahead.mirror), ahead.first / Mirror::kChunk * Mirror::kChunk, ahead.write);
-      ask_wanted();
-      drop_if_empty(ahead.mirror.get());
+      ask_ahead(std::move(ahead));
       return true;
     case Mirror::State::kResident:
       break;
@@ -58,10 +64,22 @@ bool Pager::serve_ahead(Time /*now*/) {
       return true;
   }
   ahead.first = look.end;
+  ahead.asked = false;
   if (ahead.first < ahead.end) {
     ahead_.push_front(std::move(ahead));
   }
   return true;
+}
+
+// Asks the program once, and goes on when it has answered (changed).
+void Pager::ask_ahead(Ahead ahead) {
+  if (std::exchange(ahead.asked, true)) {
+    return;
+  }
+  Work& work = work_of(ahead.mirror);
+  want(work, ahead.first / Mirror::kChunk * Mirror::kChunk, ahead.write);
+  work.aheads.push_back(std::move(ahead));
+  ask_wanted();
 }
 
 void Pager::prefetch(Prefetch wanted, Time now) {

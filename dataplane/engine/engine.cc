@@ -142,6 +142,7 @@ WorkerCounters Engine::counters() {
       sum.tx_lost += from.tx_lost;
       sum.page_faults += from.page_faults;
       sum.page_faults_at_once += from.page_faults_at_once;
+      sum.page_faults_deferred += from.page_faults_deferred;
       sum.page_faults_starved += from.page_faults_starved;
       for (std::size_t reason = 0; reason < kDropCount; ++reason) {
         sum.drops[reason] += from.drops[reason];

@@ -17,14 +17,22 @@ constexpr std::uint64_t kSmall = 4 * Mirror::kPage;  // what isn't worth a journ
 
 // A small message on memory that was never touched costs a page of zeroes, which is less than the
 // way to the fault thread and back. The rest of a large one is brought in ahead of its packets.
-bool Worker::State::at_once(const FaultRequest& request, Mirror& mirror) {
-  if (request.length + request.ahead > kSmall || at_once_left == 0 ||
-      !mirror.bring_at_once(request.address, request.write)) {
-    return false;
+AtOnce Worker::State::at_once(const FaultRequest& request, Mirror& mirror, std::uint32_t qpn) {
+  if (request.length + request.ahead > kSmall) {
+    return AtOnce::kFault;
   }
-  --at_once_left;
+  if (!page_budget.may_bring()) {
+    const bool waits =
+        mirror.can_bring_at_once(request.address, request.write) && page_budget.wait(qpn);
+    counters.page_faults_deferred += waits ? 1 : 0;
+    return waits ? AtOnce::kLater : AtOnce::kFault;
+  }
+  if (!mirror.bring_at_once(request.address, request.write)) {
+    return AtOnce::kFault;
+  }
+  page_budget.brought();
   ++counters.page_faults_at_once;
-  return true;
+  return AtOnce::kDone;
 }
 
 bool Worker::State::raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
@@ -77,6 +85,21 @@ bool Worker::State::drain_resumed() {
       if (QpEntry* entry = table.find(qpn); entry != nullptr) {
         resume(*entry);
       }
+    }
+  }
+  return count > 0;
+}
+
+// Queue pairs whose page had to wait for others' work; `busy`: there was some in this turn too.
+bool Worker::State::drain_deferred(bool busy) {
+  if (!busy) {
+    page_budget.set_busy(false);
+  }
+  std::size_t count = 0;
+  const std::size_t waiting = page_budget.waiting();  // those that wait again come last
+  for (; count < waiting && page_budget.may_bring(); ++count) {
+    if (QpEntry* entry = table.find(page_budget.next()); entry != nullptr) {
+      resume(*entry);
     }
   }
   return count > 0;

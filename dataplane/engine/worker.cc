@@ -67,13 +67,14 @@ Worker::~Worker() {
 bool Worker::poll(Time now) {
   State& self = *state_;
   self.now = now;
-  self.at_once_left = kAtOnceMax;
+  self.page_budget.begin(now);
   bool busy = self.receive();
   busy |= self.drain_resumed();
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
   busy |= self.drain_doorbells();
   busy |= self.expire_timers();
+  busy |= self.drain_deferred(busy);
   self.flush_queues();
   self.flush_releases();  // before sending takes frames: these are warm
   for (auto& port : self.ports) {
@@ -84,6 +85,7 @@ bool Worker::poll(Time now) {
   if (self.config.quiescence != nullptr) {
     self.config.quiescence->quiescent(self.config.index);
   }
+  self.page_budget.set_busy(busy);
   ++self.counters.turns;
   self.counters.idle_turns += busy ? 0 : 1;
   return busy;
@@ -188,6 +190,7 @@ Time Worker::next_deadline() const {
   if (!self.starved.empty()) {
     next = std::min(next, self.next_starved);
   }
+  next = std::min(next, self.page_budget.deadline());
   return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;
 }
 

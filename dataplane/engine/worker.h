@@ -40,6 +40,7 @@ struct WorkerCounters {
   std::uint64_t tx_lost = 0;                      // the port took nothing for too long
   std::uint64_t page_faults = 0;                  // raised
   std::uint64_t page_faults_at_once = 0;          // not raised: the worker brought in the page
+  std::uint64_t page_faults_deferred = 0;         // not raised yet: others' work came first
   std::uint64_t page_faults_starved = 0;          // all records were in use
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "dataplane/engine/page_budget.h"
 #include "dataplane/engine/qp_table.h"
 #include "dataplane/engine/run_queue.h"
 #include "dataplane/engine/timers.h"
@@ -22,7 +23,6 @@ inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each r
 inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
-inline constexpr std::uint32_t kAtOnceMax = 16;          // pages brought in by the worker itself
 inline constexpr std::uint32_t kResumesMax = 64;         // page faults that are over
 inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
 inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
@@ -79,8 +79,8 @@ struct Worker::State final : FaultSink {
   std::vector<CompletionQueue*> dirty_queues;
   std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full
   Time next_flush = 0;
-  std::uint32_t parked = 0;            // frames, of all queue pairs
-  std::uint32_t at_once_left = 0;      // pages that may still be brought in at once in this turn
+  std::uint32_t parked = 0;  // frames, of all queue pairs
+  PageBudget page_budget;
   std::vector<std::uint32_t> starved;  // queue pairs whose fault found no record
   Time next_starved = 0;
   Time now = 0;
@@ -96,11 +96,12 @@ struct Worker::State final : FaultSink {
   }
 
   // paging.cc
-  bool at_once(const FaultRequest& request, Mirror& mirror) override;
+  AtOnce at_once(const FaultRequest& request, Mirror& mirror, std::uint32_t qpn) override;
   bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
              std::uint32_t ticket) override;
   [[nodiscard]] Duration usual_time() const override;
   bool drain_resumed();
+  bool drain_deferred(bool busy);
   void resume(QpEntry& entry);
   void park(QpEntry& entry, Role role, Frame* frame);
 

@@ -31,13 +31,16 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
     return std::exchange(slot.failed, Access::kGranted);
   }
   if (!slot.waiting) {
-    const FaultRequest request{.key = part.region.key(),
-                               .address = program_address,
-                               .length = part.length - (address - part.address),
-                               .ahead = part.ahead,
-                               .write = write};
-    if (scope.faults->at_once(request, *part.region.mirror())) {
-      return Access::kGranted;
+    const FaultRequest request{
+        .key = part.region.key(),
+        .address = program_address,
+        .length = part.length - (address - part.address),
+        .ahead = part.ahead,
+        .limit = part.region.program_address(part.region.iova()) + part.region.length(),
+        .write = write};
+    const AtOnce at_once = scope.faults->at_once(request, *part.region.mirror(), scope.qpn);
+    if (at_once != AtOnce::kFault) {
+      return at_once == AtOnce::kDone ? Access::kGranted : Access::kNotResident;
     }
     slot.failed = Access::kGranted;
     ++slot.ticket;

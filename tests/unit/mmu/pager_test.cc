@@ -19,8 +19,8 @@ class PagerTest : public testing::Test {
 
   void raise(std::uint64_t address, bool write = true, std::uint64_t length = 8,
              std::uint64_t ahead = 0) {
-    PageFault* fault =
-        queue_.take({.address = address, .length = length, .ahead = ahead, .write = write});
+    PageFault* fault = queue_.take(
+        {.address = address, .length = length, .ahead = ahead, .limit = limit_, .write = write});
     ASSERT_NE(fault, nullptr);
     fault->mirror = program_.mirror;
     fault->times.raised = program_.now;
@@ -47,6 +47,7 @@ class PagerTest : public testing::Test {
   FaultQueue queue_{1};
   Pager pager_{queue_, program_};
   std::uint64_t failed_page_ = 0;
+  std::uint64_t limit_ = kBase;  // where the region ends
 };
 
 TEST_F(PagerTest, LeavesFlushesToItsPeer) {
@@ -163,6 +164,28 @@ TEST_F(PagerTest, ReadsAheadInTheMessage) {
   EXPECT_EQ(outcome(), Access::kGranted);
   EXPECT_TRUE(resident(kBase + 10 * kPage));
   EXPECT_FALSE(resident(kBase + 12 * kPage));
+}
+
+TEST_F(PagerTest, ReadsAheadOfFaultsThatFollowEachOther) {
+  limit_ = kBase + 3 * Mirror::kChunk;
+  raise(kBase + Mirror::kChunk - 2 * kPage);
+  program_.settle();
+  raise(kBase + Mirror::kChunk - kPage);
+  program_.settle();  // the window reaches into a chunk that the program hasn't described yet
+  EXPECT_TRUE(resident(kBase + Mirror::kChunk + Streams::kWindowMin - kPage));
+  EXPECT_FALSE(resident(kBase + Mirror::kChunk + Streams::kWindowMin));
+}
+
+TEST_F(PagerTest, WhatCantBeHadAheadIsNobodysError) {
+  limit_ = kBase + 8 * Mirror::kChunk;  // twice what is mapped
+  const std::uint64_t end = kBase + program_.length;
+  raise(end - 2 * kPage);
+  program_.settle();
+  raise(end - kPage);
+  program_.settle();
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_EQ(outcome(), Access::kGranted);
+  EXPECT_EQ(pager_.deadline(), kNever);
 }
 
 TEST_F(PagerTest, AddressesThatAreNoneFail) {

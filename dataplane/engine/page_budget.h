@@ -1,0 +1,65 @@
+#pragma once
+
+// How many pages a worker brings in by itself, so that others who have work don't pay for it, and
+// which queue pairs wait for theirs meanwhile. A page costs 1 to 5 us of zeroing.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "dataplane/base/time.h"
+
+namespace uroce {
+
+class PageBudget {
+ public:
+  static constexpr std::uint32_t kTurnMax = 4;  // pages in a turn of a worker without other work
+  // A page in so much time while there is other work, which keeps nine tenths of the worker.
+  static constexpr Duration kInterval = 64 * kNanosecondsPerMicrosecond;
+  static constexpr std::size_t kWaitingMax = 8;  // queue pairs; the others take a fault
+
+  // A turn begins.
+  void begin(Time now) {
+    now_ = now;
+    left_ = kTurnMax;
+  }
+  // Whether there is other work: at first, whether there was in the turn before.
+  void set_busy(bool busy) { busy_ = busy; }
+
+  [[nodiscard]] bool may_bring() const { return left_ > 0 && (!busy_ || now_ >= next_); }
+  void brought() {
+    --left_;
+    next_ = now_ + kInterval;
+  }
+
+  // The queue pair waits until there is time. False if too many do.
+  bool wait(std::uint32_t qpn) {
+    if (std::find(waiting_.begin(), waiting_.end(), qpn) != waiting_.end()) {
+      return true;
+    }
+    if (waiting_.size() >= kWaitingMax) {
+      return false;
+    }
+    waiting_.push_back(qpn);
+    return true;
+  }
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  // Who has waited longest, and does so no more. REQUIRES: waiting() > 0.
+  std::uint32_t next() {
+    const std::uint32_t qpn = waiting_.front();
+    waiting_.pop_front();
+    return qpn;
+  }
+  // When somebody's time comes, however busy the worker is.
+  [[nodiscard]] Time deadline() const { return waiting_.empty() ? kNever : next_; }
+
+ private:
+  Time now_ = 0;
+  Time next_ = 0;
+  bool busy_ = false;
+  std::uint32_t left_ = 0;
+  std::deque<std::uint32_t> waiting_;
+};
+
+}  // namespace uroce
