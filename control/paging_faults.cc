@@ -1,11 +1,13 @@
 // The fault thread, and its conversation with the programs on the share channels.
 
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "control/paging_service.h"
 #include "dataplane/abi/version.h"
@@ -226,6 +228,13 @@ bool PagingService::on_answer(ShareChannel& channel, const Record& record) {
   const std::shared_ptr<Mirror> mirror = channel.mirror;
   pager_.answered(mirror, head.header.sequence, head.error != 0 ? 0 : head.end, pieces,
                   monotonic_now());
+  if (mirror->full() && !std::exchange(channel.said_full, true)) {
+    spdlog::warn(
+        "session {}: its program has touched 2 TiB on demand, or 16 TiB of addresses: more is "
+        "taken "
+        "for memory that isn't mapped; unmap what isn't used, or divide it among processes",
+        mirror->session());
+  }
   return true;
 }
 

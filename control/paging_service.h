@@ -77,6 +77,7 @@ class PagingService final : private PagingPeer {
     std::shared_ptr<Mirror> mirror;
     UniqueFd socket;
     MirrorFiles files;
+    bool said_full = false;
   };
   struct InvalidateChannel {
     std::shared_ptr<Mirror> mirror;

@@ -54,6 +54,7 @@ Json session_of(const Session& session) {
   json["pid"] = session.peer().pid;
   json["at_once"] = mirror.brought_at_once();
   json["resident_bytes"] = mirror.resident_bytes();
+  json["described_bytes"] = mirror.chunk_count() * Mirror::kChunk;
   json["evicted_bytes"] = mirror.evicted_bytes();
   json["regions"] = std::move(regions);
   return json;

@@ -1,4 +1,4 @@
-// What the fault thread does to a mirror: looks, describes, populates.
+// What the fault thread does to a mirror's pages: looks, populates.
 
 #include "mmu/mirror.h"
 
@@ -10,6 +10,8 @@
 
 #include "dataplane/base/check.h"
 #include "mmu/copy_guard.h"
+#include "mmu/mapping.h"
+#include "mmu/page_bits.h"
 #include "mmu/quiescence.h"
 
 namespace uroce {
@@ -19,25 +21,6 @@ constexpr std::size_t kSegments = Mirror::kAddressEnd / Mirror::kSegment;
 constexpr std::size_t kSegmentsBytes = kSegments * sizeof(void*);
 constexpr int kPopulateRead = 22;   // MADV_POPULATE_READ, Linux 5.14
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
-
-template <typename Bits>
-bool is_set(const Bits& bits, std::size_t page) {
-  return (bits[page / 64] >> (page % 64) & 1U) != 0;
-}
-
-template <typename Bits>
-void set_all(Bits& bits, std::size_t first, std::size_t end) {
-  for (std::size_t page = first; page < end; ++page) {
-    bits[page / 64] |= std::uint64_t{1} << (page % 64);
-  }
-}
-
-template <typename Bits>
-void clear_all(Bits& bits, std::size_t first, std::size_t end) {
-  for (std::size_t page = first; page < end; ++page) {
-    bits[page / 64] &= ~(std::uint64_t{1} << (page % 64));
-  }
-}
 
 // For kernels that can't populate: one access a page.
 bool touch(std::byte* host, std::size_t length, bool write) {
@@ -73,7 +56,8 @@ Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session)
     : quiescence_(quiescence),
       remote_(std::move(remote)),
       session_(session),
-      at_once_allowed_(!has_swap_space()) {
+      at_once_allowed_(!has_swap_space()),
+      parts_max_(MappingQuota::make()->limit) {
   void* const table = ::mmap(nullptr, kSegmentsBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   UROCE_CHECK(table != MAP_FAILED);
@@ -88,43 +72,18 @@ Mirror::~Mirror() {
   ::munmap(segments_, kSegmentsBytes);
 }
 
-Mirror::Segment* Mirror::segment_of(std::uint64_t address) {
-  std::atomic<Segment*>& slot = segments_[address / kSegment];
-  if (Segment* const there = slot.load(std::memory_order_relaxed)) {
-    return there;
-  }
-  // A chunk more, to begin where huge pages may.
-  void* const reservation = ::mmap(nullptr, kSegment + kChunk, PROT_NONE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reservation == MAP_FAILED) {
-    return nullptr;
-  }
-  const auto start = reinterpret_cast<std::uintptr_t>(reservation);
-  auto segment = std::make_unique<Segment>();
-  segment->reservation = reservation;
-  segment->host = reinterpret_cast<std::byte*>((start + kChunk - 1) / kChunk * kChunk);
-  slot.store(segment.get(), std::memory_order_release);
-  owned_.push_back(std::move(segment));
-  return owned_.back().get();
+Mirror::Chunk* Mirror::chunk_of(std::uint64_t address) const {
+  const Segment* const segment = address < kAddressEnd
+                                     ? segments_[address / kSegment].load(std::memory_order_relaxed)
+                                     : nullptr;
+  return segment == nullptr
+             ? nullptr
+             : segment->chunks[address % kSegment / kChunk].load(std::memory_order_relaxed);
 }
 
-Mirror::Chunk* Mirror::chunk_of(std::uint64_t address, bool make) {
-  Segment* const segment =
-      make ? segment_of(address) : segments_[address / kSegment].load(std::memory_order_relaxed);
-  if (segment == nullptr) {
-    return nullptr;
-  }
-  std::atomic<Chunk*>& slot = segment->chunks[address % kSegment / kChunk];
-  Chunk* chunk = slot.load(std::memory_order_relaxed);
-  if (chunk == nullptr && make) {
-    auto made = std::make_unique<Chunk>();
-    made->address = address / kChunk * kChunk;
-    made->host = segment->host + made->address % kSegment;
-    chunk = made.get();
-    slot.store(chunk, std::memory_order_release);
-    segment->owned.push_back(std::move(made));
-  }
-  return chunk;
+std::size_t Mirror::chunk_count() {
+  const std::lock_guard lock(mutex_);
+  return chunk_count_;
 }
 
 bool Mirror::blocked(std::uint64_t first, std::uint64_t end) const {
@@ -136,17 +95,17 @@ Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
   const std::lock_guard lock(mutex_);
   end = std::min({end, first / kChunk * kChunk + kChunk, kAddressEnd});
   if (first >= end) {
-    return {.state = State::kOutside, .end = end};
+    return {.state = State::kOutside, .first = first, .end = end};
   }
   if (closed_) {
-    return {.state = State::kClosed, .end = end};
+    return {.state = State::kClosed, .first = first, .end = end};
   }
   if (blocked(first, end)) {
-    return {.state = State::kBlocked, .end = end};
+    return {.state = State::kBlocked, .first = first, .end = end};
   }
-  Chunk* const chunk = chunk_of(first, true);
+  Chunk* const chunk = chunk_of(first);
   if (chunk == nullptr) {
-    return {.state = State::kOutside, .end = end};
+    return {.state = State::kUnknown, .first = first, .end = end};
   }
   // What populate() has to treat alike is one run.
   const auto state_of = [&](std::size_t page) {
@@ -170,103 +129,38 @@ Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
   while (page < end_page && state_of(page) == state && kind_of(page) == kind) {
     ++page;
   }
-  return {.state = state, .end = chunk->address + page * kPage};
+  return {.state = state,
+          .first = first,
+          .end = chunk->address + page * kPage,
+          .changes = change_count_};
 }
 
-void Mirror::describe(std::uint64_t first, std::uint64_t end, std::span<const MirrorPiece> pieces,
-                      std::uint64_t asked) {
-  auto piece = pieces.begin();
-  for (; first < end; first += kChunk) {
-    const std::lock_guard lock(mutex_);
-    const std::uint64_t stop = std::min(first + kChunk, end);
-    Chunk* const chunk = chunk_of(first, true);
-    while (piece != pieces.end() && piece->address + piece->length <= first) {
-      ++piece;
-    }
-    if (chunk == nullptr || closed_) {
-      continue;
-    }
-    for (auto part = piece; part != pieces.end() && part->address < stop; ++part) {
-      describe_chunk(*chunk, *part, std::max(part->address, first),
-                     std::min(part->address + part->length, stop), asked);
-    }
-  }
-}
-
-// The part of a piece that lies in the chunk, without what has changed since.
-void Mirror::describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first,
-                            std::uint64_t end, std::uint64_t asked) {
-  if (!differs(asked, first, end)) {
-    return map(chunk, piece, first, end);
-  }
-  if (piece.page_size > kPage) {
-    return;  // part of a huge page can't be mapped
-  }
-  for (std::uint64_t page = first; page < end; page += kPage) {
-    if (!differs(asked, page, page + kPage)) {
-      map(chunk, piece, page, page + kPage);
-    }
-  }
-}
-
-// Maps the unknown pages of [first, end) to the piece. Pages that are known keep their mapping:
-// workers may be using them.
-void Mirror::map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end) {
-  const std::size_t end_page = (end - chunk.address) / kPage;
-  chunk.huge = chunk.huge || piece.page_size > kPage;
-  for (std::size_t page = (first - chunk.address) / kPage; page < end_page;) {
-    std::size_t stop = page;
-    while (stop < end_page && !is_set(chunk.known, stop)) {
-      ++stop;
-    }
-    if (stop == page) {
-      ++page;
-      continue;
-    }
-    const std::uint64_t address = chunk.address + page * kPage;
-    const std::uint64_t length = (stop - page) * kPage;
-    const bool whole = address % piece.page_size == 0 && length % piece.page_size == 0;
-    const bool mapped =
-        piece.descriptor >= 0 && whole &&
-        ::mmap(chunk.host + page * kPage, length, piece.write ? PROT_READ | PROT_WRITE : PROT_READ,
-               MAP_SHARED | MAP_FIXED, piece.descriptor,
-               static_cast<off_t>(piece.offset + (address - piece.address))) != MAP_FAILED;
-    set_all(chunk.known, page, stop);
-    piece.write ? set_all(chunk.may_write, page, stop) : clear_all(chunk.may_write, page, stop);
-    piece.anonymous ? set_all(chunk.anonymous, page, stop) : clear_all(chunk.anonymous, page, stop);
-    mapped&& piece.durable ? set_all(chunk.durable, page, stop)
-                           : clear_all(chunk.durable, page, stop);
-    mapped ? clear_all(chunk.remote, page, stop) : set_all(chunk.remote, page, stop);
-    page = stop;
-  }
-}
-
-Mirror::Populated Mirror::populate(std::uint64_t first, std::uint64_t end, bool write) {
-  Chunk* chunk = nullptr;
-  std::uint64_t before = 0;
-  const std::size_t page = first % kChunk / kPage;
-  const std::size_t end_page = page + (end - first) / kPage;
+Mirror::Populated Mirror::populate(const Look& run, bool write) {
+  std::byte* host = nullptr;
+  const std::size_t page = run.first % kChunk / kPage;
+  const std::size_t length = run.end - run.first;
   bool slow = false;
   bool both = write;
   {
     const std::lock_guard lock(mutex_);
-    chunk = chunk_of(first, false);
-    UROCE_CHECK(chunk != nullptr);
-    before = change_count_;
-    slow = is_set(chunk->remote, page);
+    if (closed_ || differs(run.changes, run.first, run.end)) {
+      return Populated::kChanged;
+    }
+    const Chunk& chunk = *chunk_of(run.first);
+    host = chunk.host + page * kPage;
+    slow = is_set(chunk.remote, page);
     // A page of an arena is made by reading it too; then it may as well be written.
-    both = write || (is_set(chunk->may_write, page) && (slow || is_set(chunk->anonymous, page)));
+    both = write || (is_set(chunk.may_write, page) && (slow || is_set(chunk.anonymous, page)));
   }
-  const bool there =
-      slow ? remote_.valid() : bring_in(chunk->host + page * kPage, end - first, both);
+  const bool there = slow ? remote_.valid() : bring_in(host, length, both);
   const std::lock_guard lock(mutex_);
-  if (differs(before, first, end) || closed_) {
+  if (closed_ || differs(run.changes, run.first, run.end)) {
     return Populated::kChanged;
   }
   if (!there) {
     return Populated::kFailed;
   }
-  set_resident(*chunk, page, end_page, slow, both);
+  set_resident(*chunk_of(run.first), page, page + length / kPage, slow, both);
   return Populated::kDone;
 }
 
@@ -291,7 +185,7 @@ Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
   if (!at_once_allowed_ || closed_ || first >= kAddressEnd) {
     return nullptr;
   }
-  Chunk* const chunk = chunk_of(first, false);
+  Chunk* const chunk = chunk_of(first);
   const std::size_t page = first % kChunk / kPage;
   const bool at_hand = chunk != nullptr && !chunk->huge && is_set(chunk->known, page) &&
                        is_set(chunk->anonymous, page) && !is_set(chunk->remote, page) &&
@@ -329,17 +223,22 @@ void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
       return;
     }
     const std::size_t pages = (there.end - first) / kPage;
-    Chunk* chunk = nullptr;
+    const std::byte* host = nullptr;
     if (there.state == State::kAbsent) {
       const std::lock_guard lock(mutex_);
-      chunk = chunk_of(first, false);
+      const Chunk* const chunk = chunk_of(first);
+      host = chunk == nullptr ? nullptr : chunk->host + first % kChunk;
     }
-    if (chunk != nullptr &&
-        ::mincore(chunk->host + first % kChunk, there.end - first, present.data()) == 0) {
+    // Pages that are unmapped just now aren't in memory.
+    if (host != nullptr &&
+        ::mincore(const_cast<std::byte*>(host), there.end - first, present.data()) == 0) {
       for (std::size_t i = 0; i < pages; ++i) {
         if ((present[i] & 1U) != 0) {
+          Look one = there;
+          one.first = first + i * kPage;
+          one.end = one.first + kPage;
           // An outcome other than kDone leaves it to a fault.
-          static_cast<void>(populate(first + i * kPage, first + (i + 1) * kPage, false));
+          static_cast<void>(populate(one, false));
         }
       }
     }

@@ -10,7 +10,7 @@
 // Workers read bits and pages without locks. Everything else is under the mutex: the fault thread
 // (Pager) describes and populates, the paging thread invalidates and evicts. The rule between them:
 // a page's mapping changes only while its bits are clear and every worker has passed a quiescent
-// state since they were cleared.
+// state since they were cleared. A chunk of which nothing is known any more is given up.
 
 #include <array>
 #include <atomic>
@@ -52,6 +52,9 @@ class Mirror {
   static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
   static constexpr std::size_t kPagesInChunk = kChunk / kPage;
   static constexpr std::size_t kWords = kPagesInChunk / 64;
+  // What a program has touched of its addresses and not unmapped: 2 TiB, in 16 TiB of addresses.
+  static constexpr std::size_t kChunksMax = 1U << 20U;
+  static constexpr std::size_t kSegmentsMax = 1U << 14U;
 
   // `remote`: the program's memory as a file, for what can't be mapped; may be invalid.
   // `session`: its number, for reports.
@@ -75,6 +78,9 @@ class Mirror {
   [[nodiscard]] bool can_bring_at_once(std::uint64_t address, bool write);
   // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
   void faults_only() { at_once_allowed_ = false; }
+  // Something couldn't be described because of kChunksMax or kSegmentsMax.
+  [[nodiscard]] bool full() const { return full_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t chunk_count();
   [[nodiscard]] std::uint64_t brought_at_once() const {
     return at_once_.load(std::memory_order_relaxed);
   }
@@ -92,7 +98,8 @@ class Mirror {
   };
   struct Look {
     State state = State::kUnknown;
-    std::uint64_t end = 0;  // of the run that is in this state; within one chunk
+    std::uint64_t first = 0, end = 0;  // the run that is in this state; within one chunk
+    std::uint64_t changes = 0;         // changes() at that time
   };
   // What is to be done for the pages at `first`.
   Look look(std::uint64_t first, std::uint64_t end, bool write);
@@ -109,11 +116,11 @@ class Mirror {
 
   enum class Populated : std::uint8_t {
     kDone,
-    kChanged,  // invalidated meanwhile: look again
+    kChanged,  // invalidated since: look again
     kFailed,   // the memory can't be had (file truncated, no memory)
   };
-  // Brings in pages that look() called kAbsent. REQUIRES: one run of look().
-  Populated populate(std::uint64_t first, std::uint64_t end, bool write);
+  // Brings in pages that look() called kAbsent: a run, or a part of one.
+  Populated populate(const Look& run, bool write);
   // Sets the bits of pages that are in memory already; for PREFETCH_NO_FAULT.
   void adopt_present(std::uint64_t first, std::uint64_t end);
 
@@ -162,6 +169,7 @@ class Mirror {
     PlainBits may_write{};
     PlainBits anonymous{};
     PlainBits durable{};
+    PlainBits begins{};          // a mapping of the daemon's begins here
     std::uint32_t resident = 0;  // pages with bits, remote ones aside
     bool huge = false;           // has had pages that take long to zero
   };
@@ -182,7 +190,13 @@ class Mirror {
   };
 
   Segment* segment_of(std::uint64_t address);
-  Chunk* chunk_of(std::uint64_t address, bool make);
+  [[nodiscard]] Chunk* chunk_of(std::uint64_t address) const;
+  Chunk* make_chunk(std::uint64_t address);
+  void note_mapping(Chunk& chunk, std::size_t first, std::size_t end);
+  [[nodiscard]] std::size_t parts_around(std::uint64_t address) const;
+  void take_unknown(std::uint64_t first, std::uint64_t end,
+                    std::vector<std::unique_ptr<Chunk>>* taken);
+  void unmap(std::vector<std::unique_ptr<Chunk>> taken);
   Chunk* chunk_at_hand(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
   void note_change(std::uint64_t first, std::uint64_t end);
@@ -192,6 +206,8 @@ class Mirror {
   void set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool slow, bool write);
   void map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
   bool clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget);
+  template <typename Visit>
+  void for_each_segment(std::uint64_t first, std::uint64_t end, Visit&& visit);
   template <typename Visit>
   void for_each_chunk(std::uint64_t first, std::uint64_t end, Visit&& visit);
 
@@ -206,10 +222,14 @@ class Mirror {
   std::atomic<std::uint64_t> resident_pages_{0};  // counts; order nothing
   std::atomic<std::uint64_t> evicted_{0};
   std::atomic<std::uint64_t> at_once_{0};
+  std::atomic<bool> full_{false};
   bool at_once_allowed_;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Segment>> owned_;
+  std::size_t chunk_count_ = 0;
+  std::size_t part_count_ = 0;  // mappings of the daemon's
+  std::size_t parts_max_;
   std::vector<Block> blocks_;
   std::uint64_t change_count_ = 0;
   std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept

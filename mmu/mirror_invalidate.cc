@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mmu/mirror.h"
+#include "mmu/page_bits.h"
 #include "mmu/quiescence.h"
 
 namespace uroce {
@@ -12,19 +13,17 @@ namespace {
 
 constexpr int kPageOut = 21;  // MADV_PAGEOUT, Linux 5.4
 
-// The bits of one word for pages [first, end) of a chunk.
-std::uint64_t mask_of(std::size_t word, std::size_t first, std::size_t end) {
-  const std::size_t low = std::max(first, word * 64);
-  const std::size_t high = std::min(end, (word + 1) * 64);
-  if (low >= high) {
-    return 0;
-  }
-  const std::uint64_t ones =
-      high - low == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << (high - low)) - 1;
-  return ones << (low % 64);
-}
-
 }  // namespace
+
+template <typename Visit>
+void Mirror::for_each_segment(std::uint64_t first, std::uint64_t end, Visit&& visit) {
+  end = std::min(end, kAddressEnd);
+  for (std::uint64_t at = first / kSegment; at * kSegment < end; ++at) {
+    if (Segment* const segment = segments_[at].load(std::memory_order_relaxed)) {
+      visit(*segment);
+    }
+  }
+}
 
 // Visits the chunks that exist and touch [first, end), with the pages of each that lie in it.
 template <typename Visit>
@@ -67,6 +66,7 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
 
 void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
   bool held = false;
+  std::vector<std::unique_ptr<Chunk>> unknown;
   {
     const std::lock_guard lock(mutex_);
     blocks_.push_back({id, first, end});
@@ -74,9 +74,60 @@ void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end
     for_each_chunk(first, end, [&](Chunk& chunk, std::size_t from, std::size_t to) {
       held = clear(chunk, from, to, forget) || held;
     });
+    if (forget) {
+      take_unknown(first, end, &unknown);
+    }
   }
-  if (held) {
+  if (held || !unknown.empty()) {
     quiescence_.wait();
+  }
+  unmap(std::move(unknown));
+}
+
+// Unpublishes the chunks of which nothing is known any more. Those with pages of a file on a disk
+// stay: a FLUSH to come may have to write them back.
+void Mirror::take_unknown(std::uint64_t first, std::uint64_t end,
+                          std::vector<std::unique_ptr<Chunk>>* taken) {
+  const auto any = [](const PlainBits& bits) {
+    return std::any_of(bits.begin(), bits.end(), [](std::uint64_t word) { return word != 0; });
+  };
+  for_each_segment(first, end, [&](Segment& segment) {
+    const auto gone =
+        std::partition(segment.owned.begin(), segment.owned.end(),
+                       [&](const auto& chunk) { return any(chunk->known) || any(chunk->durable); });
+    for (auto at = gone; at != segment.owned.end(); ++at) {
+      const std::uint64_t address = (*at)->address;
+      part_count_ -= parts_around(address);
+      segment.chunks[address % kSegment / kChunk].store(nullptr, std::memory_order_relaxed);
+      part_count_ += parts_around(address);
+      --chunk_count_;
+      taken->push_back(std::move(*at));
+    }
+    segment.owned.erase(gone, segment.owned.end());
+  });
+}
+
+// Gives back what the daemon had mapped of chunks that no worker can reach any more, unless they
+// have been described again meanwhile: then the new mappings lie over the old ones.
+void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
+  std::sort(taken.begin(), taken.end(),
+            [](const auto& a, const auto& b) { return a->host < b->host; });
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < taken.size();) {
+    std::byte* const host = taken[i]->host;
+    std::size_t length = 0;
+    while (i < taken.size() && taken[i]->host == host + length &&
+           chunk_of(taken[i]->address) == nullptr) {
+      length += kChunk;
+      ++i;
+    }
+    if (length == 0) {
+      ++i;
+      continue;
+    }
+    // A failure leaves mappings that nobody looks at.
+    static_cast<void>(::mmap(host, length, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
   }
 }
 

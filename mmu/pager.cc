@@ -82,7 +82,7 @@ void Pager::bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool w
     }
     if (look.state == Mirror::State::kAbsent) {
       // Whatever the outcome: each fault looks for itself.
-      static_cast<void>(mirror.populate(first, look.end, write));
+      static_cast<void>(mirror.populate(look, write));
     }
     first = look.end;
   }
@@ -108,7 +108,7 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         page = look.end;
         continue;
       case Mirror::State::kAbsent:
-        switch (mirror.populate(page, look.end, fault.request.write)) {
+        switch (mirror.populate(look, fault.request.write)) {
           case Mirror::Populated::kDone:
             page = look.end;
             continue;

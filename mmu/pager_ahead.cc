@@ -50,8 +50,7 @@ bool Pager::serve_ahead(Time /*now*/) {
       ahead.mirror->look(ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
   switch (look.state) {
     case Mirror::State::kAbsent:
-      if (ahead.mirror->populate(ahead.first, look.end, ahead.write) ==
-          Mirror::Populated::kFailed) {
+      if (ahead.mirror->populate(look, ahead.write) == Mirror::Populated::kFailed) {
         return true;
       }
       break;

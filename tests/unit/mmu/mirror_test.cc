@@ -8,7 +8,11 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
 
+#include "mmu/mapping.h"
 #include "tests/unit/mmu/paged_program.h"
 
 namespace uroce::test {
@@ -28,7 +32,9 @@ class MirrorTest : public testing::Test {
     program_.mirror->describe(first, end, {&piece, 1}, counts);
   }
   void populate(std::uint64_t first, std::uint64_t end, bool write = true) {
-    ASSERT_EQ(program_.mirror->populate(first, end, write), Mirror::Populated::kDone);
+    const Mirror::Look run = program_.mirror->look(first, end, write);
+    ASSERT_EQ(run.end, end);
+    ASSERT_EQ(program_.mirror->populate(run, write), Mirror::Populated::kDone);
   }
   Mirror::State state(std::uint64_t page, bool write = false) {
     return program_.mirror->look(page, page + kPage, write).state;
@@ -139,7 +145,8 @@ TEST_F(MirrorTest, EvictionTakesTheColdestAndKeepsTheContent) {
 TEST_F(MirrorTest, MemoryBehindTheEndOfItsFileFails) {
   describe();
   ASSERT_EQ(::ftruncate(program_.memfd.get(), 0), 0);
-  EXPECT_EQ(program_.mirror->populate(kBase, kBase + kPage, true), Mirror::Populated::kFailed);
+  EXPECT_EQ(program_.mirror->populate(program_.mirror->look(kBase, kBase + kPage, true), true),
+            Mirror::Populated::kFailed);
 }
 
 TEST_F(MirrorTest, WhatIsSyncedIsOnDisk) {
@@ -196,6 +203,97 @@ TEST_F(MirrorTest, WorkersBringInWhatCostsNoWaiting) {
   EXPECT_TRUE(mirror.bring_at_once(kBase + kPage, false));
   mirror.close();
   EXPECT_FALSE(mirror.bring_at_once(kBase + 2 * kPage, true));
+}
+
+TEST_F(MirrorTest, WhatWasForgottenSinceTheLookIsLookedAtAgain) {
+  describe();
+  Mirror& mirror = *program_.mirror;
+  const Mirror::Look run = mirror.look(kBase, kBase + kPage, true);
+  mirror.invalidate(1, kBase, kBase + kPage, true);
+  mirror.unblock(1);
+  EXPECT_EQ(mirror.populate(run, true), Mirror::Populated::kChanged);
+  EXPECT_EQ(find(kBase), Access::kNotResident);
+}
+
+// How many mappings of the program's memory this process has: the program's own, and the mirror's.
+std::size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    count += line.find("paged-program") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_F(MirrorTest, AChunkOfWhichNothingIsKnownIsGivenUp) {
+  Mirror& mirror = *program_.mirror;
+  EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
+  EXPECT_EQ(mirror.chunk_count(), 0U) << "looking costs nothing";
+  describe(kBase, kBase + 2 * Mirror::kChunk);
+  populate(kBase, kBase + kPage);
+  EXPECT_EQ(mirror.chunk_count(), 2U);
+  EXPECT_EQ(mappings(), 2U);
+  mirror.invalidate(1, kBase, kBase + Mirror::kChunk / 2, true);
+  EXPECT_EQ(mirror.chunk_count(), 2U) << "half of it is known";
+  mirror.invalidate(2, kBase + Mirror::kChunk / 2, kBase + 2 * Mirror::kChunk, true);
+  EXPECT_EQ(mirror.chunk_count(), 0U);
+  EXPECT_EQ(mappings(), 1U);
+  mirror.unblock(1);
+  mirror.unblock(2);
+  describe();
+  populate(kBase, kBase + kPage);
+  EXPECT_EQ(find(kBase, 8, true), Access::kGranted);
+}
+
+TEST_F(MirrorTest, FilesOnDisksStayForTheFlushToCome) {
+  Mirror& mirror = *program_.mirror;
+  MirrorPiece piece = program_.everything();
+  piece.durable = true;
+  mirror.describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, mirror.changes());
+  mirror.invalidate(1, kBase, kBase + Mirror::kChunk, true);
+  EXPECT_EQ(mirror.chunk_count(), 1U);
+  EXPECT_EQ(mirror.sync(kBase, kBase + kPage), Access::kGranted);
+}
+
+TEST_F(MirrorTest, MemoryInTooManyPartsIsReachedTheSlowWay) {
+  Mirror& mirror = *program_.mirror;
+  const std::size_t most = MappingQuota::make()->limit;
+  std::uint64_t at = kBase;
+  for (std::size_t parts = 0; parts <= most; parts += Mirror::kPagesInChunk) {
+    std::vector<MirrorPiece> pieces;
+    for (std::size_t page = 0; page < Mirror::kPagesInChunk; page += 2) {
+      pieces.push_back(program_.everything());
+      pieces.back().address = at + page * kPage;
+      pieces.back().length = kPage;
+    }
+    mirror.describe(at, at + Mirror::kChunk, pieces, mirror.changes());
+    at += Mirror::kChunk;
+  }
+  EXPECT_EQ(mappings(), most / 2 + 1) << "the gaps are mappings, too";
+  const std::uint64_t last = at - 2 * kPage;
+  EXPECT_EQ(state(last), Mirror::State::kAbsent);
+  EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true),
+            Mirror::Populated::kFailed)
+      << "this program's memory can't be reached the slow way";
+}
+
+TEST_F(MirrorTest, AProgramHasSoManyAddresses) {
+  Mirror& mirror = *program_.mirror;
+  std::size_t segments = 0;
+  const auto describe_at = [&](std::uint64_t address) {
+    MirrorPiece piece = program_.everything();
+    piece.address = address;
+    piece.length = kPage;
+    mirror.describe(address, address + Mirror::kChunk, {&piece, 1}, mirror.changes());
+  };
+  for (; segments < Mirror::kSegmentsMax && !mirror.full(); ++segments) {
+    describe_at(segments * Mirror::kSegment);
+  }
+  EXPECT_GT(segments, 1'000U);
+  describe_at(segments * Mirror::kSegment);
+  EXPECT_TRUE(mirror.full());
+  EXPECT_EQ(state(segments * Mirror::kSegment), Mirror::State::kUnknown);
+  EXPECT_EQ(state(0), Mirror::State::kAbsent);
 }
 
 TEST_F(MirrorTest, WhatIsLimitedTakesAFault) {
