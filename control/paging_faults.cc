@@ -49,15 +49,16 @@ Access sync(const PageFault& fault) {
 
 void PagingService::serve_faults() {
   while (!stopping_faults_) {
-    const Time now = monotonic_now();
-    if (pager_.serve(now)) {
+    if (pager_.serve(monotonic_now())) {
       keep_limits();
-      continue;
+      take_answers(0);
+    } else {
+      wait_for_faults();
     }
-    if (pager_.deadline() <= now) {
+    // After the answers that are there.
+    if (const Time now = monotonic_now(); pager_.deadline() <= now) {
       pager_.expire(now);
     }
-    wait_for_faults();
   }
 }
 
@@ -70,9 +71,14 @@ void PagingService::wait_for_faults() {
     timeout =
         deadline <= now ? 0 : static_cast<int>((deadline - now) / kNanosecondsPerMillisecond) + 1;
   }
+  take_answers(timeout);
+  queue_.wake_up();
+}
+
+// What programs and other threads have to say. `timeout`: ms, as epoll_wait's.
+void PagingService::take_answers(int timeout) {
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(fault_poll_.get(), events.data(), kEventsMax, timeout);
-  queue_.wake_up();
   for (int i = 0; i < count; ++i) {
     if (void* const mirror = events[static_cast<std::size_t>(i)].data.ptr; mirror != nullptr) {
       on_share(static_cast<Mirror*>(mirror));
@@ -149,6 +155,7 @@ void PagingService::keep_limits() {
     over = over || (limits_.session != 0 && resident > limits_.session);
   }
   over = over || (limits_.daemon != 0 && all > limits_.daemon);
+  pager_.set_frugal(over);
   if (over && !reclaiming_.exchange(true, std::memory_order_relaxed)) {
     program_orders_.put([this] {
       reclaiming_.store(false, std::memory_order_relaxed);

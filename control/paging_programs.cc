@@ -17,8 +17,6 @@ constexpr int kRecordsMax = 16;  // of one program in one turn
 
 std::uint32_t block_of(std::uint32_t sequence) { return sequence | 0x8000'0000U; }
 
-std::uint64_t page_down(std::uint64_t address) { return address / Mirror::kPage * Mirror::kPage; }
-
 }  // namespace
 
 void PagingService::serve_programs() {
@@ -86,8 +84,7 @@ bool PagingService::on_invalidate_record(InvalidateChannel& channel, const Recor
   std::memcpy(&wanted, record.bytes.data(), sizeof(wanted));
   const std::uint64_t address = std::min(wanted.address, Mirror::kAddressEnd);
   const std::uint64_t length = std::min(wanted.length, Mirror::kAddressEnd - address);
-  channel.mirror->invalidate(block, page_down(address),
-                             page_down(address + length + Mirror::kPage - 1),
+  channel.mirror->invalidate(block, Mirror::page_down(address), Mirror::page_up(address + length),
                              wanted.reason != InvalidateReason::kDrop);
   channel.open.push_back(block);
   const PagingHeader answer{.version = abi::kVersion,

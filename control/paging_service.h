@@ -88,6 +88,7 @@ class PagingService final : private PagingPeer {
   // The fault thread (paging_faults.cc).
   void serve_faults();
   void wait_for_faults();
+  void take_answers(int timeout);
   bool ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
            std::uint32_t sequence) override;
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,

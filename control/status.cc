@@ -146,9 +146,18 @@ Json worker_status(Card& card, std::uint32_t index) {
       drops[std::string(kDropTexts[reason].name)] = c.drops[reason];
     }
   }
-  return {{"worker", index},      {"turns", c.turns},         {"idle_turns", c.idle_turns},
-          {"sleeps", c.sleeps},   {"rx_frames", c.rx_frames}, {"tx_frames", c.tx_frames},
-          {"tx_lost", c.tx_lost}, {"drops", std::move(drops)}};
+  return {{"worker", index},
+          {"turns", c.turns},
+          {"idle_turns", c.idle_turns},
+          {"sleeps", c.sleeps},
+          {"rx_frames", c.rx_frames},
+          {"tx_frames", c.tx_frames},
+          {"tx_lost", c.tx_lost},
+          {"drops", std::move(drops)},
+          {"page_faults", c.page_faults},
+          {"page_faults_at_once", c.page_faults_at_once},
+          {"page_faults_deferred", c.page_faults_deferred},
+          {"page_faults_starved", c.page_faults_starved}};
 }
 
 }  // namespace

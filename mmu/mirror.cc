@@ -81,6 +81,11 @@ Mirror::Chunk* Mirror::chunk_of(std::uint64_t address) const {
              : segment->chunks[address % kSegment / kChunk].load(std::memory_order_relaxed);
 }
 
+bool Mirror::closed() {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 std::size_t Mirror::chunk_count() {
   const std::lock_guard lock(mutex_);
   return chunk_count_;
@@ -132,7 +137,8 @@ Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
   return {.state = state,
           .first = first,
           .end = chunk->address + page * kPage,
-          .changes = change_count_};
+          .changes = change_count_,
+          .anonymous = (kind & 2U) != 0};
 }
 
 Mirror::Populated Mirror::populate(const Look& run, bool write) {

@@ -56,6 +56,13 @@ class Mirror {
   static constexpr std::size_t kChunksMax = 1U << 20U;
   static constexpr std::size_t kSegmentsMax = 1U << 14U;
 
+  static constexpr std::uint64_t page_down(std::uint64_t address) {
+    return address / kPage * kPage;
+  }
+  static constexpr std::uint64_t page_up(std::uint64_t address) {
+    return page_down(address + kPage - 1);
+  }
+
   // `remote`: the program's memory as a file, for what can't be mapped; may be invalid.
   // `session`: its number, for reports.
   Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0);
@@ -100,6 +107,7 @@ class Mirror {
     State state = State::kUnknown;
     std::uint64_t first = 0, end = 0;  // the run that is in this state; within one chunk
     std::uint64_t changes = 0;         // changes() at that time
+    bool anonymous = false;            // an arena's pages
   };
   // What is to be done for the pages at `first`.
   Look look(std::uint64_t first, std::uint64_t end, bool write);
@@ -134,6 +142,7 @@ class Mirror {
   // many. The program keeps what it has there.
   std::uint64_t evict(std::uint64_t bytes);
   void close();  // everything that waits fails
+  [[nodiscard]] bool closed();
 
   // Any thread that may wait for a disk.
 

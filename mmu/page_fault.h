@@ -75,11 +75,21 @@ struct PageFault {
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
-  Time since = 0;                    // waiting: when it was raised
+  bool parked = false;  // the role waits for `page`, raised or not
+  Time since = 0;       // parked: since when
+  std::uint64_t page = kNoPage;
   bool flushing = false;             // the fault is a flush, under way or over
   Access failed = Access::kGranted;  // what the next look at failed_page answers
   std::uint64_t failed_page = 0;
 
+  static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
+
+  // Looking again for the same page is waiting on.
+  void park(std::uint64_t wanted, Time now) {
+    since = wanted == page ? since : now;
+    page = wanted;
+    parked = true;
+  }
   void reset() { *this = {.ticket = ticket + 1}; }
 };
 using FaultSlots = std::array<FaultSlot, kFaultRoles>;
@@ -88,7 +98,7 @@ using FaultSlots = std::array<FaultSlot, kFaultRoles>;
 // to it that the role is resumed.
 enum class AtOnce : std::uint8_t { kDone, kLater, kFault };
 
-// Where roles raise faults. Called once a fault.
+// Where roles raise faults. Called once a fault, and again by roles that were told to wait.
 class FaultSink {
  public:
   virtual ~FaultSink() = default;

@@ -7,14 +7,13 @@
 namespace uroce {
 namespace {
 
-std::uint64_t page_down(std::uint64_t address) { return address / Mirror::kPage * Mirror::kPage; }
 std::uint64_t chunk_down(std::uint64_t address) {
   return address / Mirror::kChunk * Mirror::kChunk;
 }
-std::uint64_t first_page(const FaultRequest& request) { return page_down(request.address); }
+std::uint64_t first_page(const FaultRequest& request) { return Mirror::page_down(request.address); }
 // Beyond the last page needed. Requests don't wrap: regions don't.
 std::uint64_t end_page(const FaultRequest& request) {
-  return page_down(request.address + request.length - 1) + Mirror::kPage;
+  return Mirror::page_up(request.address + request.length);
 }
 
 // Has the program said what lies at the page, and is that still true?
@@ -32,7 +31,8 @@ bool Pager::serve(Time now) {
     batch[count++]->times.taken = now;
   }
   if (count == 0) {
-    return serve_ahead(now) || serve_jobs(now);
+    jobs_turn_ = !jobs_turn_;
+    return jobs_turn_ ? serve_jobs(now) || serve_ahead() : serve_ahead() || serve_jobs(now);
   }
   const auto flushes =
       std::partition(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(count),
@@ -251,6 +251,9 @@ void Pager::answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequen
   for (const auto& job : work.jobs) {
     note(job->fault);
   }
+  for (Ahead& ahead : std::exchange(work.aheads, {})) {
+    ahead_.push_back(std::move(ahead));
+  }
   changed(mirror, now);
 }
 
@@ -263,8 +266,9 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
   for (auto& job : std::exchange(at->second.jobs, {})) {
     jobs_.push_back(std::move(job));
   }
-  for (Ahead& ahead : std::exchange(at->second.aheads, {})) {
-    ahead_.push_back(std::move(ahead));
+  if (mirror->closed()) {
+    at->second.questions.clear();  // nobody will answer
+    at->second.aheads.clear();
   }
   for (PageFault* fault : waiting) {
     resolve(fault, now);

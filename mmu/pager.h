@@ -63,6 +63,7 @@ class Pager {
   static constexpr std::uint64_t kAheadMax = 2ULL << 20U;  // bytes of a message brought in ahead
   static constexpr std::uint64_t kAskMax = 64 * Mirror::kChunk;  // in one question
   static constexpr std::size_t kAheadEntries = 256;
+  static constexpr std::size_t kAheadsWaiting = 16;  // of a mirror, for the program's answer
 
   Pager(FaultQueue& queue, PagingPeer& peer, Duration patience = kPatience)
       : queue_(queue), peer_(peer), patience_(patience) {}
@@ -78,6 +79,8 @@ class Pager {
   // An invalidation is over, or the session has ended: faults that waited look again.
   void changed(const std::shared_ptr<Mirror>& mirror, Time now);
   void prefetch(Prefetch wanted, Time now);
+  // More is resident than may be: nothing is brought in on a guess.
+  void set_frugal(bool frugal) { frugal_ = frugal; }
   // A fault that was given to PagingPeer::flush is over.
   void flushed(PageFault* fault, Access outcome);
 
@@ -97,13 +100,15 @@ class Pager {
     Prefetch wanted;
     PageFault fault;  // the slice in hand
   };
-  // What is under way in one mirror.
+  // Pages to be brought in that no fault waits for.
   struct Ahead {
     std::shared_ptr<Mirror> mirror;
     std::uint64_t first = 0, end = 0;
     bool write = false;
+    bool guess = false;  // not part of a message
     bool asked = false;  // the program was, for the chunk at `first`
   };
+  // What is under way in one mirror.
   struct Work {
     std::shared_ptr<Mirror> mirror;
     std::vector<PageFault*> waiting;
@@ -130,8 +135,8 @@ class Pager {
            bool write);
   void finish(PageFault* fault);
   void note_ahead(const PageFault& fault);
-  void queue_ahead(const PageFault& fault, const Streams::Range& range);
-  bool serve_ahead(Time now);
+  void queue_ahead(const PageFault& fault, const Streams::Range& range, bool guess);
+  bool serve_ahead();
   void ask_ahead(Ahead ahead);
   bool serve_jobs(Time now);
   bool go_on(Job& job, Time now);
@@ -148,6 +153,8 @@ class Pager {
   std::map<Mirror*, std::vector<Wanted>> wanted_;  // chunks to be asked for after this batch
   std::deque<Ahead> ahead_;
   Streams streams_;
+  bool frugal_ = false;
+  bool jobs_turn_ = false;
   std::deque<std::unique_ptr<Job>> jobs_;  // that have something to do
 };
 

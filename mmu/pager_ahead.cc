@@ -11,36 +11,34 @@ namespace {
 
 constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
 
-std::uint64_t page_down(std::uint64_t address) { return address / Mirror::kPage * Mirror::kPage; }
-std::uint64_t page_up(std::uint64_t address) { return page_down(address + Mirror::kPage - 1); }
-
 }  // namespace
 
 // The rest of the fault's message, and more if it follows others.
 void Pager::note_ahead(const PageFault& fault) {
   const FaultRequest& request = fault.request;
-  const Streams::Range here{.first = page_down(request.address),
-                            .end = page_up(request.address + request.length)};
-  const Streams::Range message{
-      .first = here.first,
-      .end = page_up(request.address + request.length + std::min(request.ahead, kAheadMax))};
-  queue_ahead(fault, {here.end, message.end});
-  queue_ahead(fault, streams_.follow(fault.mirror.get(), request.write, message,
-                                     std::min(request.limit, Mirror::kAddressEnd)));
+  const std::uint64_t end = request.address + request.length;
+  const Streams::Range message{.first = Mirror::page_down(request.address),
+                               .end = Mirror::page_up(end + std::min(request.ahead, kAheadMax))};
+  queue_ahead(fault, {Mirror::page_up(end), message.end}, false);
+  if (!frugal_) {
+    const std::uint64_t limit = std::min(request.limit, Mirror::kAddressEnd);
+    queue_ahead(fault, streams_.follow(fault.mirror.get(), request.write, message, limit), true);
+  }
 }
 
-void Pager::queue_ahead(const PageFault& fault, const Streams::Range& range) {
+void Pager::queue_ahead(const PageFault& fault, const Streams::Range& range, bool guess) {
   if (!range.empty() && ahead_.size() < kAheadEntries) {
     ahead_.push_back({.mirror = fault.mirror,
                       .first = range.first,
-                      .end = page_up(range.end),
-                      .write = fault.request.write});
+                      .end = Mirror::page_up(range.end),
+                      .write = fault.request.write,
+                      .guess = guess});
   }
 }
 
 // A slice of the oldest. Memory that nobody has asked for yet isn't worth an error: what can't be
 // had now is left to a fault.
-bool Pager::serve_ahead(Time /*now*/) {
+bool Pager::serve_ahead() {
   if (ahead_.empty()) {
     return false;
   }
@@ -50,6 +48,9 @@ bool Pager::serve_ahead(Time /*now*/) {
       ahead.mirror->look(ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
   switch (look.state) {
     case Mirror::State::kAbsent:
+      if (ahead.guess && ahead.write && !look.anonymous) {
+        return true;  // a file would get blocks, or dirty pages, that nobody writes to
+      }
       if (ahead.mirror->populate(look, ahead.write) == Mirror::Populated::kFailed) {
         return true;
       }
@@ -70,12 +71,12 @@ bool Pager::serve_ahead(Time /*now*/) {
   return true;
 }
 
-// Asks the program once, and goes on when it has answered (changed).
+// Asks the program once, and goes on when it has answered.
 void Pager::ask_ahead(Ahead ahead) {
-  if (std::exchange(ahead.asked, true)) {
-    return;
-  }
   Work& work = work_of(ahead.mirror);
+  if (std::exchange(ahead.asked, true) || work.aheads.size() >= kAheadsWaiting) {
+    return drop_if_empty(ahead.mirror.get());
+  }
   want(work, ahead.first / Mirror::kChunk * Mirror::kChunk, ahead.write);
   work.aheads.push_back(std::move(ahead));
   ask_wanted();

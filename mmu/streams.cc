@@ -11,9 +11,12 @@ Streams::Range Streams::follow(const Mirror* mirror, bool write, const Range& ne
   for (Stream& stream : streams_) {
     if (stream.mirror == mirror && stream.write == write && needed.first + kBack >= stream.next &&
         needed.first <= stream.brought) {
-      stream.window = std::clamp(2 * stream.window, kWindowMin, kWindowMax);
-      stream.next = std::max(stream.next, needed.end);
       stream.used = faults_;
+      if (needed.end <= stream.next) {
+        return {};  // it was here before
+      }
+      stream.window = std::clamp(2 * stream.window, kWindowMin, kWindowMax);
+      stream.next = needed.end;
       const Range ahead{.first = std::max(needed.end, stream.brought),
                         .end = std::min(stream.next + stream.window, limit)};
       stream.brought = std::max({stream.brought, needed.end, ahead.end});

@@ -89,6 +89,7 @@ void Worker::State::deliver_group(Frame* frame) {
     return drop(frame, Drop::kUnknownQp);
   }
   const bool own = has_address(port, packet.source_gid());
+  may_defer = false;
   for (const std::uint32_t member : group->second) {
     QpEntry* entry = member % config.workers == config.index ? table.find(member) : nullptr;
     if (entry == nullptr || (own && packet.deth().source_qpn == member)) {
@@ -106,6 +107,7 @@ void Worker::State::deliver_group(Frame* frame) {
     }
     update(*entry);
   }
+  may_defer = true;
   release(frame);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // How many pages a worker brings in by itself, so that others who have work don't pay for it, and
-// which queue pairs wait for theirs meanwhile. A page costs 1 to 5 us of zeroing.
+// which queue pairs wait for theirs meanwhile, first come, first served. A page costs 1 to 5 us of
+// zeroing. Owned by the worker.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,17 +18,23 @@ class PageBudget {
   static constexpr std::uint32_t kTurnMax = 4;  // pages in a turn of a worker without other work
   // A page in so much time while there is other work, which keeps nine tenths of the worker.
   static constexpr Duration kInterval = 64 * kNanosecondsPerMicrosecond;
-  static constexpr std::size_t kWaitingMax = 8;  // queue pairs; the others take a fault
+  // Queue pairs that wait; the others take a fault. They may park half of what a worker may.
+  static constexpr std::size_t kWaitingMax = 4;
 
   // A turn begins.
   void begin(Time now) {
     now_ = now;
     left_ = kTurnMax;
+    served_ = kNobody;
   }
   // Whether there is other work: at first, whether there was in the turn before.
   void set_busy(bool busy) { busy_ = busy; }
 
-  [[nodiscard]] bool may_bring() const { return left_ > 0 && (!busy_ || now_ >= next_); }
+  [[nodiscard]] bool has_time() const { return left_ > 0 && (!busy_ || now_ >= next_); }
+  // Whoever waited comes before whoever just came.
+  [[nodiscard]] bool may_bring(std::uint32_t qpn) const {
+    return has_time() && (served_ == kNobody ? waiting_.empty() : served_ == qpn);
+  }
   void brought() {
     --left_;
     next_ = now_ + kInterval;
@@ -45,20 +52,23 @@ class PageBudget {
     return true;
   }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
-  // Who has waited longest, and does so no more. REQUIRES: waiting() > 0.
-  std::uint32_t next() {
-    const std::uint32_t qpn = waiting_.front();
+  // Who has waited longest, and has this turn's pages. REQUIRES: waiting() > 0.
+  std::uint32_t serve_next() {
+    served_ = waiting_.front();
     waiting_.pop_front();
-    return qpn;
+    return served_;
   }
   // When somebody's time comes, however busy the worker is.
   [[nodiscard]] Time deadline() const { return waiting_.empty() ? kNever : next_; }
 
  private:
+  static constexpr std::uint32_t kNobody = ~0U;
+
   Time now_ = 0;
   Time next_ = 0;
   bool busy_ = false;
   std::uint32_t left_ = 0;
+  std::uint32_t served_ = kNobody;
   std::deque<std::uint32_t> waiting_;
 };
 

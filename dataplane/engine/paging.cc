@@ -1,6 +1,9 @@
 // Queue pairs that wait for memory: their faults on the way to the fault thread and back, and the
 // frames that wait with them.
 
+#include <algorithm>
+#include <utility>
+
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/psn.h"
 #include "mmu/mirror.h"
@@ -21,9 +24,9 @@ AtOnce Worker::State::at_once(const FaultRequest& request, Mirror& mirror, std::
   if (request.length + request.ahead > kSmall) {
     return AtOnce::kFault;
   }
-  if (!page_budget.may_bring()) {
-    const bool waits =
-        mirror.can_bring_at_once(request.address, request.write) && page_budget.wait(qpn);
+  if (!page_budget.may_bring(qpn)) {
+    const bool waits = may_defer && mirror.can_bring_at_once(request.address, request.write) &&
+                       page_budget.wait(qpn);
     counters.page_faults_deferred += waits ? 1 : 0;
     return waits ? AtOnce::kLater : AtOnce::kFault;
   }
@@ -40,7 +43,11 @@ bool Worker::State::raise(const FaultRequest& request, const Region& region, std
   PageFault* fault = config.page_faults->take(request);
   if (fault == nullptr) {
     ++counters.page_faults_starved;
-    starved.push_back(qpn);
+    // Once, though several of its roles may be here for want of a record.
+    if (QpEntry* entry = table.find(qpn);
+        entry != nullptr && !std::exchange(entry->starved, true)) {
+      starved.push_back(qpn);
+    }
     next_starved = now + kStarvedInterval;
     return false;
   }
@@ -58,51 +65,57 @@ bool Worker::State::raise(const FaultRequest& request, const Region& region, std
 
 Duration Worker::State::usual_time() const { return config.page_faults->usual_time(); }
 
-// Faults that are over: their queue pairs go on. Those that found no record try again.
+// Faults that are over: their queue pairs go on, after those that found no record before.
 bool Worker::State::drain_resumed() {
   if (config.page_faults == nullptr) {
     return false;
   }
+  std::array<std::uint32_t, kResumesMax> settled;
   std::uint32_t count = 0;
   PageFault* fault = nullptr;
   while (count < kResumesMax &&
          (fault = config.page_faults->next_resumed(config.index)) != nullptr) {
-    ++count;
-    QpEntry* entry = table.find(fault->qpn);
-    if (entry != nullptr) {
+    settled[count++] = fault->qpn;
+    if (QpEntry* entry = table.find(fault->qpn); entry != nullptr) {
       entry->qp->settle(fault->role, fault->ticket, fault->outcome, fault->failed_page);
     }
     config.page_faults->journal.count(FaultStep::kResuming, now - fault->times.populated);
     config.page_faults->give_back(fault);
-    if (entry != nullptr) {
-      resume(*entry);
-    }
   }
-  if (!starved.empty() && (count > 0 || now >= next_starved)) {
-    std::vector<std::uint32_t> again;
-    again.swap(starved);
-    for (const std::uint32_t qpn : again) {
-      if (QpEntry* entry = table.find(qpn); entry != nullptr) {
-        resume(*entry);
-      }
+  retry_starved(now >= next_starved ? kResumesMax : count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (QpEntry* entry = table.find(settled[i]); entry != nullptr) {
+      resume(*entry);
     }
   }
   return count > 0;
 }
 
-// Queue pairs whose page had to wait for others' work; `busy`: there was some in this turn too.
+// The first `most` of those that found no record look again.
+void Worker::State::retry_starved(std::uint32_t most) {
+  for (std::size_t left = std::min<std::size_t>(most, starved.size()); left > 0; --left) {
+    QpEntry* const entry = table.find(starved.front());
+    starved.pop_front();
+    if (entry != nullptr) {
+      entry->starved = false;
+      resume(*entry);
+    }
+  }
+}
+
+// The queue pair whose page had to wait longest for others' work; `busy`: there was some in this
+// turn too. What it sends or answers needs its page in transmit().
 bool Worker::State::drain_deferred(bool busy) {
   if (!busy) {
     page_budget.set_busy(false);
   }
-  std::size_t count = 0;
-  const std::size_t waiting = page_budget.waiting();  // those that wait again come last
-  for (; count < waiting && page_budget.may_bring(); ++count) {
-    if (QpEntry* entry = table.find(page_budget.next()); entry != nullptr) {
-      resume(*entry);
-    }
+  if (page_budget.waiting() == 0 || !page_budget.has_time()) {
+    return false;
   }
-  return count > 0;
+  if (QpEntry* entry = table.find(page_budget.serve_next()); entry != nullptr) {
+    resume(*entry);
+  }
+  return true;
 }
 
 // Receives what was parked, in order, until the queue pair parks again. Answers first, because they

@@ -36,6 +36,8 @@ struct QpEntry {
   Time timer = kNever;
   std::uint32_t timer_index = kNoTimer;
 
+  bool starved = false;  // in the worker's list of those whose fault found no record
+
   // Frames that wait for memory, oldest first. Index: Role.
   std::array<std::vector<Frame*>, 2> parked{};
 };

@@ -4,6 +4,7 @@
 // worker_control.cc what control does to it between turns.
 
 #include <array>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -24,6 +25,7 @@ inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each se
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
 inline constexpr std::uint32_t kResumesMax = 64;         // page faults that are over
+// And pages that the worker brings in itself: PageBudget::kTurnMax.
 inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
 inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
 
@@ -81,7 +83,8 @@ struct Worker::State final : FaultSink {
   Time next_flush = 0;
   std::uint32_t parked = 0;  // frames, of all queue pairs
   PageBudget page_budget;
-  std::vector<std::uint32_t> starved;  // queue pairs whose fault found no record
+  bool may_defer = true;              // the frame in hand can wait for its page
+  std::deque<std::uint32_t> starved;  // queue pairs whose fault found no record
   Time next_starved = 0;
   Time now = 0;
   WorkerCounters counters;
@@ -101,6 +104,7 @@ struct Worker::State final : FaultSink {
              std::uint32_t ticket) override;
   [[nodiscard]] Duration usual_time() const override;
   bool drain_resumed();
+  void retry_starved(std::uint32_t most);
   bool drain_deferred(bool busy);
   void resume(QpEntry& entry);
   void park(QpEntry& entry, Role role, Frame* frame);

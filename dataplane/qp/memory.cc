@@ -6,6 +6,7 @@
 
 #include "mmu/copy.h"
 #include "mmu/durable_memory.h"
+#include "mmu/mirror.h"
 
 namespace uroce {
 namespace {
@@ -21,13 +22,12 @@ struct Part {
 // The memory at `address` isn't resident: kGranted if it is now; else raises the role's fault,
 // unless it is under way or has failed just now.
 Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, bool write) {
-  constexpr std::uint64_t kPage = 4096;
   if (scope.faults == nullptr || scope.slot == nullptr) {
     return Access::kLost;
   }
   FaultSlot& slot = *scope.slot;
   const std::uint64_t program_address = part.region.program_address(address);
-  if (slot.failed != Access::kGranted && slot.failed_page == program_address / kPage * kPage) {
+  if (slot.failed != Access::kGranted && slot.failed_page == Mirror::page_down(program_address)) {
     return std::exchange(slot.failed, Access::kGranted);
   }
   if (!slot.waiting) {
@@ -39,12 +39,16 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
         .limit = part.region.program_address(part.region.iova()) + part.region.length(),
         .write = write};
     const AtOnce at_once = scope.faults->at_once(request, *part.region.mirror(), scope.qpn);
-    if (at_once != AtOnce::kFault) {
-      return at_once == AtOnce::kDone ? Access::kGranted : Access::kNotResident;
+    if (at_once == AtOnce::kDone) {
+      slot.page = FaultSlot::kNoPage;
+      return Access::kGranted;
+    }
+    slot.park(Mirror::page_down(program_address), scope.now);
+    if (at_once == AtOnce::kLater) {
+      return Access::kNotResident;
     }
     slot.failed = Access::kGranted;
     ++slot.ticket;
-    slot.since = scope.now;
     slot.waiting = scope.faults->raise(request, part.region, scope.qpn, scope.role, slot.ticket);
   }
   return Access::kNotResident;
@@ -63,11 +67,12 @@ Access flush_to_disk(const MemoryScope& scope, const Part& part) {
     return Access::kNotResident;
   }
   if (std::exchange(slot.flushing, false)) {
+    slot.page = FaultSlot::kNoPage;
     return std::exchange(slot.failed, Access::kGranted);
   }
   slot.failed = Access::kGranted;
   ++slot.ticket;
-  slot.since = scope.now;
+  slot.park(Mirror::page_down(address), scope.now);
   const FaultRequest request{
       .key = part.region.key(), .address = address, .length = part.length, .flush = true};
   slot.waiting = scope.faults->raise(request, part.region, scope.qpn, scope.role, slot.ticket);

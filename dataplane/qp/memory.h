@@ -5,9 +5,9 @@
 // last packet.
 //
 // Anything but kGranted means that the caller must not go on: a frame that was being built has to
-// be put back. kNotResident means that a fault was raised: the same call is made again once that is
-// resolved; copying the same bytes to the same place twice is harmless, atomics are applied only
-// when all else is granted. A fault that can't be resolved makes that next call fail.
+// be put back. kNotResident means that the role waits for a fault: the same call is made again once
+// that is resolved; copying the same bytes to the same place twice is harmless, atomics are applied
+// only when all else is granted. A fault that can't be resolved makes that next call fail.
 
 #include <cstddef>
 #include <cstdint>

@@ -176,6 +176,9 @@ void Qp::finish_sqe(Turn& turn) {
 void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }
 
 void Qp::resume(Turn& turn) {
+  for (FaultSlot& slot : fault_slots_) {
+    slot.parked = false;
+  }
   requester_.resume(turn);
   responder_.resume();
 }
@@ -186,6 +189,7 @@ void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint6
     return;  // the role has been reset since
   }
   slot.waiting = false;
+  slot.page = FaultSlot::kNoPage;
   slot.failed = outcome;
   slot.failed_page = failed_page;
 }

@@ -102,30 +102,59 @@ TEST_F(AtOnceTest, WhatWaitsForOtherWorkGoesOnWhenThatIsDone) {
   EXPECT_EQ(counters().page_faults, 0U);
 }
 
-TEST(PageBudget, SoManyWaitForTheirTurn) {
-  PageBudget budget;
-  budget.begin(1);
-  EXPECT_EQ(budget.deadline(), kNever);
-  for (std::uint32_t qpn = 0; qpn < PageBudget::kWaitingMax; ++qpn) {
-    EXPECT_TRUE(budget.wait(qpn));
+// Two queue pairs of b send from untouched memory; the first has always more to send.
+TEST_F(AtOnceTest, WhoAlwaysWantsMoreLeavesItsTurnToOthers) {
+  PairConfig config;
+  config.a.qpn = 27;
+  config.b.qpn = 28;
+  QpPair second(config);
+  stations_.a.add(second.a.qp());
+  stations_.b.add(second.b.qp());
+  const auto post = [&](Endpoint& from, std::uint64_t page) {
+    const abi::Sge sge{PagedProgram::kBase + page * kPage, 8, key_};
+    from.post_send(rdma_wr(page, abi::WrOpcode::kRdmaWrite, stations_.pair.a, 0), {&sge, 1});
+  };
+  std::uint64_t next = 0;
+  for (; next < 8; ++next) {
+    post(stations_.pair.b, next);
   }
-  EXPECT_TRUE(budget.wait(0)) << "it waits already";
-  EXPECT_FALSE(budget.wait(PageBudget::kWaitingMax));
-  EXPECT_EQ(budget.next(), 0U);
-  EXPECT_TRUE(budget.wait(PageBudget::kWaitingMax));
+  post(second.b, 500);
+  stations_.b.ring(1);
+  bool done = false;
+  for (int turn = 0; turn < 40 && !done; ++turn) {
+    busy_turn();
+    stations_.a.worker.poll(stations_.now);
+    while (stations_.pair.b.poll_send()) {
+      post(stations_.pair.b, next++);
+    }
+    done = second.b.poll_send().has_value();
+    stations_.now += 10 * kNanosecondsPerMicrosecond;
+  }
+  EXPECT_TRUE(done);
+  stations_.a.worker.remove_qp(second.a.qp());
+  stations_.b.worker.remove_qp(second.b.qp());
 }
 
-TEST(PageBudget, ATurnHasSoManyPages) {
-  PageBudget budget;
-  budget.begin(1);
-  for (std::uint32_t page = 0; page < PageBudget::kTurnMax; ++page) {
-    EXPECT_TRUE(budget.may_bring());
-    budget.brought();
+// A queue pair of which two roles want a record that there isn't looks again once in a while, not
+// twice as often each time.
+TEST_F(AtOnceTest, WhoFindsNoRecordIsListedOnce) {
+  program_.mirror->faults_only();
+  while (queue_.take({.length = 8}) != nullptr) {
   }
-  EXPECT_FALSE(budget.may_bring());
-  budget.set_busy(false);
-  budget.begin(1);
-  EXPECT_TRUE(budget.may_bring());
+  const abi::Sge sge{PagedProgram::kBase + 7 * kPage, 8, key_};
+  stations_.pair.b.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, stations_.pair.a, 0), {&sge, 1});
+  busy_turn();
+  stations_.a.worker.poll(stations_.now);
+  write(0);
+  busy_turn();
+  const std::uint64_t before = counters().page_faults_starved;
+  constexpr std::uint64_t kTimes = 16;
+  for (std::uint64_t time = 0; time < kTimes; ++time) {
+    stations_.now += kNanosecondsPerMillisecond;
+    stations_.b.worker.poll(stations_.now);
+  }
+  EXPECT_LE(counters().page_faults_starved - before, 2 * kTimes);
+  EXPECT_GE(counters().page_faults_starved - before, kTimes);
 }
 
 }  // namespace

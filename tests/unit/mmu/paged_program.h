@@ -41,7 +41,7 @@ class PagedProgram final : public PagingPeer {
             .length = length,
             .descriptor = memfd.get(),
             .write = !read_only,
-            .anonymous = true};
+            .anonymous = !a_file};
   }
 
   bool ask(Mirror& /*asked*/, std::uint64_t first, std::uint64_t end, bool /*write*/,
@@ -114,6 +114,7 @@ class PagedProgram final : public PagingPeer {
   std::deque<std::function<void()>> orders;
   bool mapped = true;
   bool read_only = false;
+  bool a_file = false;  // rather than an arena
   bool dead = false;
   Time now = 1'000;
 };

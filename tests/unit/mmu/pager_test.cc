@@ -188,6 +188,69 @@ TEST_F(PagerTest, WhatCantBeHadAheadIsNobodysError) {
   EXPECT_EQ(pager_.deadline(), kNever);
 }
 
+TEST_F(PagerTest, ReadingAheadHoldsNoDeadProgramsMirror) {
+  limit_ = kBase + 3 * Mirror::kChunk;
+  raise(kBase + Mirror::kChunk - 2 * kPage);
+  program_.settle();
+  raise(kBase + Mirror::kChunk - kPage);
+  while (pager_.serve(program_.now)) {
+  }
+  ASSERT_EQ(program_.questions.size(), 1U) << "asked ahead";
+  while (outcome()) {
+  }
+  const std::weak_ptr<Mirror> mirror = program_.mirror;
+  program_.mirror->close();
+  pager_.changed(program_.mirror, program_.now);
+  program_.mirror.reset();
+  EXPECT_TRUE(mirror.expired());
+}
+
+TEST_F(PagerTest, WhatWaitsForAnAnswerAheadIsBounded) {
+  raise(kBase);
+  program_.settle();
+  const std::uint64_t page = kBase + Mirror::kChunk - 2 * kPage;
+  for (std::size_t i = 0; i < 4 * Pager::kAheadsWaiting;
+       ++i) {  // the program doesn't answer any more
+    raise(page, true, 8, 8 * kPage);
+    while (pager_.serve(program_.now)) {
+    }
+    while (outcome()) {
+    }
+    program_.mirror->invalidate(7, page, page + kPage, false);
+    program_.mirror->unblock(7);
+  }
+  EXPECT_EQ(program_.questions.size(), 1U);
+  EXPECT_LE(program_.mirror.use_count(), static_cast<long>(Pager::kAheadsWaiting) + 4);
+}
+
+TEST_F(PagerTest, NothingIsWrittenToAFileOnAGuess) {
+  limit_ = kBase + 2 * Mirror::kChunk;
+  program_.a_file = true;
+  raise(kBase);
+  raise(kBase + kPage);
+  program_.settle();
+  EXPECT_FALSE(resident(kBase + 2 * kPage));
+  raise(kBase + 2 * kPage, true, 8, kPage);
+  program_.settle();
+  EXPECT_TRUE(resident(kBase + 3 * kPage)) << "the message writes it";
+  raise(kBase + Mirror::kChunk, false);
+  program_.settle();
+  raise(kBase + Mirror::kChunk + kPage, false);
+  program_.settle();
+  EXPECT_TRUE(resident(kBase + Mirror::kChunk + 2 * kPage, false));
+}
+
+TEST_F(PagerTest, NothingIsBroughtInOnAGuessWhereMemoryIsShort) {
+  limit_ = kBase + 2 * Mirror::kChunk;
+  pager_.set_frugal(true);
+  raise(kBase, true, 8, kPage);
+  program_.settle();
+  raise(kBase + 2 * kPage, true, 8, kPage);
+  program_.settle();
+  EXPECT_TRUE(resident(kBase + 3 * kPage));
+  EXPECT_FALSE(resident(kBase + 4 * kPage));
+}
+
 TEST_F(PagerTest, AddressesThatAreNoneFail) {
   raise(Mirror::kAddressEnd + kPage);
   program_.settle();

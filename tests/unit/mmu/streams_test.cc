@@ -56,9 +56,18 @@ TEST_F(StreamsTest, ReadingDoesNotFollowWriting) {
   EXPECT_EQ(follow(kMessage, kNoLimit, false), 0U);
 }
 
-TEST_F(StreamsTest, OvertakenMessagesStillFollow) {
-  EXPECT_EQ(follow(4 * kMessage), 0U);
-  EXPECT_GT(follow(2 * kMessage), 0U);
+TEST_F(StreamsTest, OvertakenMessagesEndNoStream) {
+  EXPECT_EQ(follow(0), 0U);
+  EXPECT_EQ(follow(2 * kMessage), 0U) << "it could be anything";
+  EXPECT_EQ(follow(3 * kMessage), Streams::kWindowMin);
+  EXPECT_EQ(follow(kMessage), Streams::kWindowMin) << "the first stream, that this one continues";
+}
+
+TEST_F(StreamsTest, TheSamePageAgainIsNoStream) {
+  EXPECT_EQ(follow(0), 0U);
+  for (int time = 0; time < 8; ++time) {
+    EXPECT_EQ(follow(0), 0U);
+  }
 }
 
 TEST_F(StreamsTest, SoManyAreRemembered) {

@@ -1,0 +1,66 @@
+#include "dataplane/engine/page_budget.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kQpn = 17;
+constexpr std::uint32_t kOther = 18;
+
+TEST(PageBudget, SoManyWait) {
+  PageBudget budget;
+  budget.begin(1);
+  EXPECT_EQ(budget.deadline(), kNever);
+  for (std::uint32_t qpn = 0; qpn < PageBudget::kWaitingMax; ++qpn) {
+    EXPECT_TRUE(budget.wait(qpn));
+  }
+  EXPECT_TRUE(budget.wait(0)) << "it waits already";
+  EXPECT_FALSE(budget.wait(PageBudget::kWaitingMax));
+  EXPECT_EQ(budget.serve_next(), 0U);
+  EXPECT_TRUE(budget.wait(PageBudget::kWaitingMax));
+}
+
+TEST(PageBudget, ATurnHasSoManyPages) {
+  PageBudget budget;
+  budget.begin(1);
+  for (std::uint32_t page = 0; page < PageBudget::kTurnMax; ++page) {
+    EXPECT_TRUE(budget.may_bring(kQpn));
+    budget.brought();
+  }
+  EXPECT_FALSE(budget.may_bring(kQpn));
+  budget.begin(1);
+  EXPECT_TRUE(budget.may_bring(kQpn));
+}
+
+TEST(PageBudget, ABusyWorkerHasOneInAWhile) {
+  PageBudget budget;
+  budget.begin(1);
+  budget.set_busy(true);
+  EXPECT_TRUE(budget.may_bring(kQpn));
+  budget.brought();
+  EXPECT_FALSE(budget.may_bring(kQpn));
+  budget.begin(PageBudget::kInterval);
+  EXPECT_FALSE(budget.may_bring(kQpn));
+  budget.begin(1 + PageBudget::kInterval);
+  EXPECT_TRUE(budget.may_bring(kQpn));
+}
+
+TEST(PageBudget, WhoWaitedComesFirst) {
+  PageBudget budget;
+  budget.begin(1);
+  EXPECT_TRUE(budget.wait(kQpn));
+  EXPECT_FALSE(budget.may_bring(kOther));
+  EXPECT_TRUE(budget.wait(kOther));
+  EXPECT_EQ(budget.serve_next(), kQpn);
+  EXPECT_TRUE(budget.may_bring(kQpn));
+  EXPECT_FALSE(budget.may_bring(kOther))
+      << "the turn is the other one's, even if it has no use for it";
+  budget.begin(2);
+  EXPECT_EQ(budget.serve_next(), kOther);
+  EXPECT_TRUE(budget.may_bring(kOther));
+  EXPECT_FALSE(budget.may_bring(kQpn));
+}
+
+}  // namespace
+}  // namespace uroce::test
