@@ -40,8 +40,11 @@ void Quiescence::wait() {
 
 std::uint64_t Quiescence::begin() const { return rte_rcu_qsbr_start(state_.get()); }
 
+// A thread may be told so because another one has seen it: rte_rcu_qsbr_check() remembers the last
+// token that was acknowledged, but orders nothing by it. The mutex hands on what that thread saw.
 bool Quiescence::over(std::uint64_t token) const {
-  return rte_rcu_qsbr_check(state_.get(), token, false) != 0;
+  const std::unique_lock lock(checking_, std::try_to_lock);
+  return lock.owns_lock() && rte_rcu_qsbr_check(state_.get(), token, false) != 0;
 }
 
 }  // namespace uroce

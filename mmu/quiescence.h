@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 struct rte_rcu_qsbr;
 
@@ -31,7 +32,7 @@ class Quiescence {
   void wait();
 
   // The same in two steps, for whoever can't wait, workers too: over(begin()), asked again and
-  // again, turns true.
+  // again, turns true. Several threads may ask; none waits for another, it is told no.
   [[nodiscard]] std::uint64_t begin() const;
   [[nodiscard]] bool over(std::uint64_t token) const;
 
@@ -40,6 +41,7 @@ class Quiescence {
     void operator()(rte_rcu_qsbr* state) const;
   };
   std::unique_ptr<rte_rcu_qsbr, Deleter> state_;
+  mutable std::mutex checking_;
 };
 
 }  // namespace uroce

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 namespace uroce::test {
 namespace {
@@ -37,6 +38,43 @@ TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
   }
   waiter.join();
   quiescence.offline(2);
+}
+
+// Also when it was another one's check that found the worker quiescent (ThreadSanitizer watches).
+TEST(Quiescence, EachWaiterSeesWhatTheWorkerDid) {
+  constexpr int kWaits = 200;
+  Quiescence quiescence(4);
+  quiescence.online(1);
+  int memory[2] = {1, 1};  // of which the worker reads until it is quiescent
+  std::atomic<int*> shared[2] = {&memory[0], &memory[1]};
+  std::atomic<int> left{2};
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 2; ++i) {
+    waiters.emplace_back([&, i] {
+      for (int wait = 0; wait < kWaits; ++wait) {
+        shared[i].store(nullptr, std::memory_order_relaxed);
+        quiescence.wait();
+        memory[i] = 0;
+        memory[i] = 1;
+        shared[i].store(&memory[i], std::memory_order_release);  // pairs with the worker's acquire
+      }
+      --left;
+    });
+  }
+  int zeroes = 0;
+  while (left != 0) {
+    for (auto& pointer : shared) {
+      const int* const there = pointer.load(std::memory_order_acquire);
+      zeroes += there != nullptr && *there == 0 ? 1 : 0;
+    }
+    quiescence.quiescent(1);
+    std::this_thread::yield();
+  }
+  for (std::thread& waiter : waiters) {
+    waiter.join();
+  }
+  EXPECT_EQ(zeroes, 0);
+  quiescence.offline(1);
 }
 
 }  // namespace
