@@ -87,10 +87,25 @@ void PagingService::take_answers(int timeout) {
   fault_orders_.run();
 }
 
+// nullptr when it is closed.
+PagingService::ShareChannel* PagingService::share_of(Mirror* mirror) {
+  auto at = shares_.find(mirror);
+  if (at == shares_.end()) {
+    const std::lock_guard lock(opened_mutex_);
+    for (ShareChannel& channel : opened_) {
+      watch(fault_poll_, channel.socket.get(), channel.mirror.get());
+      shares_.emplace(channel.mirror.get(), std::move(channel));
+    }
+    opened_.clear();
+    at = shares_.find(mirror);
+  }
+  return at == shares_.end() ? nullptr : &at->second;
+}
+
 bool PagingService::ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
                         std::uint32_t sequence) {
-  const auto at = shares_.find(&mirror);
-  if (at == shares_.end()) {
+  const ShareChannel* const channel = share_of(&mirror);
+  if (channel == nullptr) {
     return false;
   }
   const ShareRange question{
@@ -106,7 +121,7 @@ bool PagingService::ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, 
   record.bytes.resize(sizeof(question));
   std::memcpy(record.bytes.data(), &question, sizeof(question));
   // A program that doesn't read its questions has so many waiting that its faults may as well fail.
-  return send_record(at->second.socket.get(), record) == Sending::kSent;
+  return send_record(channel->socket.get(), record) == Sending::kSent;
 }
 
 void PagingService::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,

@@ -57,13 +57,6 @@ void quieten(int event_descriptor) {
   [[maybe_unused]] const ssize_t taken = ::read(event_descriptor, &count, sizeof(count));
 }
 
-void watch(int poll, int descriptor, Mirror* mirror) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.ptr = mirror;  // nullptr: not a program's
-  UROCE_CHECK(::epoll_ctl(poll, EPOLL_CTL_ADD, descriptor, &event) == 0);
-}
-
 Result<std::pair<UniqueFd, UniqueFd>> make_channel() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -109,9 +102,9 @@ PagingService::PagingService(FaultQueue& queue, Quiescence& quiescence, const Pa
       fault_poll_(::epoll_create1(EPOLL_CLOEXEC)),
       program_poll_(::epoll_create1(EPOLL_CLOEXEC)) {
   UROCE_CHECK(control_descriptor_.valid() && fault_poll_.valid() && program_poll_.valid());
-  watch(fault_poll_.get(), queue_.descriptor(), nullptr);
-  watch(fault_poll_.get(), fault_orders_.descriptor(), nullptr);
-  watch(program_poll_.get(), program_orders_.descriptor(), nullptr);
+  watch(fault_poll_, queue_.descriptor(), nullptr);
+  watch(fault_poll_, fault_orders_.descriptor(), nullptr);
+  watch(program_poll_, program_orders_.descriptor(), nullptr);
   watch_pressure();
 }
 
@@ -163,17 +156,18 @@ Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror
   if (!share || !invalidate) {
     return share ? invalidate.error() : share.error();
   }
+  {
+    // Not by an order: the first fault may be with the fault thread before its next orders are.
+    const std::lock_guard lock(opened_mutex_);
+    opened_.push_back({mirror, std::move(share->first), MirrorFiles(peer.pid, peer.uid)});
+  }
   // Orders are copied, descriptors aren't.
-  auto shared = std::make_shared<ShareChannel>(
-      ShareChannel{mirror, std::move(share->first), MirrorFiles(peer.pid, peer.uid)});
   auto invalidating = std::make_shared<InvalidateChannel>(
       InvalidateChannel{mirror, std::move(invalidate->first), {}});
-  fault_orders_.put([this, shared] {
-    watch(fault_poll_.get(), shared->socket.get(), shared->mirror.get());
-    shares_.emplace(shared->mirror.get(), std::move(*shared));
-  });
+  // Its program may hang up before anything is asked.
+  fault_orders_.put([this, mirror] { share_of(mirror.get()); });
   program_orders_.put([this, invalidating] {
-    watch(program_poll_.get(), invalidating->socket.get(), invalidating->mirror.get());
+    watch(program_poll_, invalidating->socket.get(), invalidating->mirror.get());
     invalidates_.emplace(invalidating->mirror.get(), std::move(*invalidating));
   });
   return Result<Channels>(
@@ -183,6 +177,7 @@ Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror
 void PagingService::close(const std::shared_ptr<Mirror>& mirror) {
   mirror->close();
   fault_orders_.put([this, mirror] {
+    share_of(mirror.get());
     shares_.erase(mirror.get());
     pager_.changed(mirror, monotonic_now());
   });
@@ -192,6 +187,14 @@ void PagingService::close(const std::shared_ptr<Mirror>& mirror) {
 void PagingService::prefetch(Prefetch wanted) {
   fault_orders_.put(
       [this, wanted = std::move(wanted)] { pager_.prefetch(wanted, monotonic_now()); });
+}
+
+// `mirror`: whose descriptor it is; nullptr: not a program's.
+void PagingService::watch(const UniqueFd& poll, int descriptor, Mirror* mirror) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = mirror;
+  UROCE_CHECK(::epoll_ctl(poll.get(), EPOLL_CTL_ADD, descriptor, &event) == 0);
 }
 
 void PagingService::notify_control() { ring(control_descriptor_.get()); }

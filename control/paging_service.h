@@ -85,10 +85,13 @@ class PagingService final : private PagingPeer {
     std::vector<std::uint32_t> open;  // invalidations that aren't over
   };
 
+  static void watch(const UniqueFd& poll, int descriptor, Mirror* mirror);
+
   // The fault thread (paging_faults.cc).
   void serve_faults();
   void wait_for_faults();
   void take_answers(int timeout);
+  ShareChannel* share_of(Mirror* mirror);
   bool ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
            std::uint32_t sequence) override;
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
@@ -123,6 +126,8 @@ class PagingService final : private PagingPeer {
   Orders fault_orders_;
   Orders program_orders_;
   Orders flush_orders_;
+  std::mutex opened_mutex_;
+  std::vector<ShareChannel> opened_;                  // by the control thread; not in shares_ yet
   std::map<Mirror*, ShareChannel> shares_;            // the fault thread's
   std::map<Mirror*, InvalidateChannel> invalidates_;  // the paging thread's
   std::atomic<bool> reclaiming_{false};  // an order for it is on its way; orders nothing

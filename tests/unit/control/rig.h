@@ -63,6 +63,7 @@ class Rig {
   }
 
   Time now = 1'000'000;
+  [[nodiscard]] Quiescence& quiescence() { return quiescence_; }
 
  private:
   Engine::Config engine_config(std::uint32_t workers) {

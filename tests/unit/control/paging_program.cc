@@ -1,0 +1,159 @@
+#include "tests/unit/control/paging_program.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "dataplane/abi/version.h"
+#include "dataplane/base/check.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint32_t kTakenAtOnce = 4;  // pages, at most; but now and then all of them:
+constexpr std::uint32_t kAllTaken = 16;    // one in so many
+
+template <typename Body>
+Record record_of(const Body& body) {
+  Record record;
+  record.bytes.resize(sizeof(body));
+  std::memcpy(record.bytes.data(), &body, sizeof(body));
+  return record;
+}
+
+PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t length,
+                       std::uint32_t descriptors = 0) {
+  return {.version = abi::kVersion,
+          .kind = kind,
+          .sequence = sequence,
+          .length = static_cast<std::uint32_t>(length),
+          .descriptor_count = descriptors};
+}
+
+}  // namespace
+
+PagingProgram::PagingProgram(UniqueFd share, UniqueFd invalidate, std::uint32_t seed)
+    : share_(std::move(share)),
+      invalidate_(std::move(invalidate)),
+      arena_(::memfd_create("paging-program", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  UROCE_CHECK(::ftruncate(arena_.get(), static_cast<off_t>(kPlaces * kPages * kPage)) == 0);
+  UROCE_CHECK(::fcntl(arena_.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+  for (std::uint64_t at = 0; at < kPlaces * kPages; ++at) {
+    const std::uint64_t place = at / kPages;
+    UROCE_CHECK(::pwrite(arena_.get(), &place, sizeof(place), static_cast<off_t>(at * kPage)) ==
+                sizeof(place));
+  }
+  Record arena = record_of(PagingArena{
+      .header = header_of(PagingKind::kArena, 0, sizeof(PagingArena), 1), .page_size = kPage});
+  arena.descriptors.emplace_back(::fcntl(arena_.get(), F_DUPFD_CLOEXEC, 0));
+  UROCE_CHECK(send_record(share_.get(), arena) == Sending::kSent);
+  answering_ = std::thread([this] { answer_questions(); });
+  taking_ = std::thread([this, seed] { take_pages_away(seed); });
+}
+
+void PagingProgram::hang_up() {
+  ::shutdown(share_.get(), SHUT_RDWR);
+  ::shutdown(invalidate_.get(), SHUT_RDWR);
+}
+
+void PagingProgram::end() {
+  if (answering_.joinable()) {
+    hang_up();
+    answering_.join();
+    taking_.join();
+    arena_.reset();
+  }
+}
+
+void PagingProgram::answer_questions() {
+  Record record;
+  while (receive_record(share_.get(), &record) == Receipt::kRecord) {
+    ShareRange question;
+    UROCE_CHECK(record.bytes.size() == sizeof(question));
+    std::memcpy(&question, record.bytes.data(), sizeof(question));
+    if (!mute_.load(std::memory_order_relaxed) &&
+        send_record(share_.get(), describe(question)) != Sending::kSent) {
+      return;
+    }
+  }
+}
+
+// As it is at this moment: pages that are taken away aren't mapped.
+Record PagingProgram::describe(const ShareRange& question) const {
+  std::array<SharedPiece, kPages> pieces;
+  std::uint32_t count = 0;
+  for (std::uint64_t page = 0; page < kPages; ++page) {
+    const std::uint64_t address = kBase + page * kPage;
+    const std::uint32_t place = this->place(page);
+    if (address >= question.address && address - question.address < question.length &&
+        place != kTaken) {
+      pieces[count++] = {.memory = {.address = address,
+                                    .length = kPage,
+                                    .offset = (place * kPages + page) * kPage,
+                                    .map_start = 0,
+                                    .map_end = 0,
+                                    .kind = abi::PieceKind::kArena,
+                                    .source = 0},
+                         .rights = kPagingRead | kPagingWrite,
+                         .reserved = 0};
+    }
+  }
+  const std::size_t length = sizeof(SharedRange) + count * sizeof(SharedPiece);
+  Record answer;
+  answer.bytes.resize(length);
+  const PagingHeader header = header_of(PagingKind::kSharedRange, question.header.sequence, length);
+  const std::uint64_t end = question.address + question.length;
+  std::memcpy(answer.bytes.data() + offsetof(SharedRange, header), &header, sizeof(header));
+  std::memcpy(answer.bytes.data() + offsetof(SharedRange, end), &end, sizeof(end));
+  std::memcpy(answer.bytes.data() + offsetof(SharedRange, piece_count), &count, sizeof(count));
+  std::memcpy(answer.bytes.data() + sizeof(SharedRange), pieces.data(),
+              count * sizeof(SharedPiece));
+  return answer;
+}
+
+void PagingProgram::take_pages_away(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  for (std::uint32_t sequence = 1;; ++sequence) {
+    const bool all = random() % kAllTaken == 0;
+    const std::uint64_t first = all ? 0 : random() % kPages;
+    const std::uint64_t end = all ? kPages : std::min(kPages, first + 1 + random() % kTakenAtOnce);
+    const auto reason = static_cast<InvalidateReason>(1 + random() % 3);
+    if (!announce({.header = header_of(PagingKind::kInvalidate, sequence, sizeof(Invalidate)),
+                   .address = kBase + first * kPage,
+                   .length = (end - first) * kPage,
+                   .reason = reason,
+                   .reserved = 0})) {
+      return;
+    }
+    ++invalidations_;
+    std::array<std::uint32_t, kPages> before;
+    for (std::uint64_t page = first; page < end; ++page) {
+      before[page - first] = places_[page].exchange(kTaken, std::memory_order_relaxed);
+    }
+    std::this_thread::yield();
+    // Dropped contents stay where they were; what is mapped anew may lie elsewhere.
+    const std::uint32_t move = reason == InvalidateReason::kDrop ? 0 : random() % kPlaces;
+    for (std::uint64_t page = first; page < end; ++page) {
+      places_[page].store((before[page - first] + move) % kPlaces, std::memory_order_relaxed);
+    }
+    const Record over =
+        record_of(header_of(PagingKind::kInvalidateEnd, sequence, sizeof(PagingHeader)));
+    if (send_record(invalidate_.get(), over) != Sending::kSent) {
+      return;
+    }
+  }
+}
+
+// False once the session has ended: then nothing may be taken for granted.
+bool PagingProgram::announce(const Invalidate& range) {
+  Record answer;
+  return send_record(invalidate_.get(), record_of(range)) == Sending::kSent &&
+         receive_record(invalidate_.get(), &answer) == Receipt::kRecord;
+}
+
+}  // namespace uroce::control
