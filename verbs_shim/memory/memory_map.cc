@@ -45,26 +45,43 @@ int protection_of(bool readable, bool writable, bool executable) {
   return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
 }
 
-// /proc/self/maps has no page sizes, so private huge pages are looked up where they are told. Only
-// kernels before 6.11 come here; stdio's buffer is the one use of the heap, and no thread that may
-// not use it is started there (paging.cc).
-std::uint64_t huge_page_size_at(std::uint64_t start) {
-  std::FILE* const file = std::fopen("/proc/self/smaps", "re");
-  if (file == nullptr) {
-    return kPage;
+// Calls `visit` for each line of the file until it says false. Without the heap.
+template <typename Visit>  // bool(char* line)
+void for_each_line(const char* path, Visit visit) {
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
+  char buffer[16'384];  // longer than any line
+  std::size_t held = 0;
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer + held, sizeof(buffer) - 1 - held);
+    if (got <= 0) {
+      return;
+    }
+    held += static_cast<std::size_t>(got);
+    buffer[held] = '\0';
+    char* line = buffer;
+    while (char* const newline = std::strchr(line, '\n')) {
+      *newline = '\0';
+      if (!visit(line)) {
+        return;
+      }
+      line = newline + 1;
+    }
+    held = static_cast<std::size_t>(buffer + held - line);
+    std::memmove(buffer, line, held);
   }
-  char line[4096];
+}
+
+// /proc/self/maps has no page sizes, so private huge pages are looked up where they are told. Only
+// kernels before 6.11 come here.
+std::uint64_t huge_page_size_at(std::uint64_t start) {
   char wanted[32];
   std::snprintf(wanted, sizeof(wanted), "%" PRIx64 "-", start);
   bool inside = false;
   std::uint64_t kibibytes = kPage / 1024;
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
+  for_each_line("/proc/self/smaps", [&](const char* line) {
     inside = inside || std::strncmp(line, wanted, std::strlen(wanted)) == 0;
-    if (inside && std::sscanf(line, "KernelPageSize: %" SCNu64, &kibibytes) == 1) {
-      break;
-    }
-  }
-  std::fclose(file);
+    return !inside || std::sscanf(line, "KernelPageSize: %" SCNu64, &kibibytes) != 1;
+  });
   return kibibytes * 1024;
 }
 
@@ -172,29 +189,11 @@ bool MemoryMap::at_or_above(std::uint64_t address, MappedArea* area) {
 
 void detail::read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
                        void* context) {
-  const UniqueFd file(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-  char buffer[16'384];  // longer than any line
-  std::size_t held = 0;
-  for (;;) {
-    const ssize_t got = ::read(file.get(), buffer + held, sizeof(buffer) - 1 - held);
-    if (got <= 0) {
-      return;
-    }
-    held += static_cast<std::size_t>(got);
-    buffer[held] = '\0';
-    char* line = buffer;
-    while (char* const newline = std::strchr(line, '\n')) {
-      *newline = '\0';
-      AreaRange area;
-      int name_at = 0;
-      if (parse_line(line, &area, &name_at) && !visit(context, area, line + name_at)) {
-        return;
-      }
-      line = newline + 1;
-    }
-    held = static_cast<std::size_t>(buffer + held - line);
-    std::memmove(buffer, line, held);
-  }
+  for_each_line("/proc/self/maps", [&](const char* line) {
+    AreaRange area;
+    int name_at = 0;
+    return !parse_line(line, &area, &name_at) || visit(context, area, line + name_at);
+  });
 }
 
 }  // namespace uroce::shim

@@ -1,7 +1,7 @@
 #pragma once
 
 // A futex that counts events: who waits for one reads the count, looks, and sleeps until it has
-// changed.
+// changed. An event that nobody sleeps for costs no system call.
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -17,17 +17,24 @@ class WakeWord {
  public:
   [[nodiscard]] std::uint32_t count() const { return count_.load(std::memory_order_seq_cst); }
   void wait(std::uint32_t seen) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
     ::syscall(SYS_futex, &count_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
   void happened() {
-    // Sequentially consistent: the count, then the look whether anybody sleeps; the sleeper's other
-    // way round is the kernel's.
+    // Sequentially consistent: the count, then the look whether anybody sleeps; the sleeper says so
+    // first, and it is the kernel that compares the count then.
     count_.fetch_add(1, std::memory_order_seq_cst);
-    ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) {
+      ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    }
   }
+  // In a fork's child, where nobody sleeps.
+  void reset() { sleepers_.store(0, std::memory_order_relaxed); }
 
  private:
   std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
 };
 
 }  // namespace uroce::shim
