@@ -1,5 +1,9 @@
 // Memory regions: what the program may let others reach, and by which key.
 
+#include <cerrno>
+#include <string>
+#include <utility>
+
 #include "verbs_shim/handle.h"
 #include "verbs_shim/log.h"
 #include "verbs_shim/memory/shared_memory.h"
@@ -38,8 +42,8 @@ bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
 // What describe() has taken; the child of a fork has taken nothing for its parent's regions.
 void release(const Mr& mr) {
-  if (!on_demand(mr) && !mr.elsewhere && !of(mr.base.context)->client.abandoned()) {
-    release_memory(address_of(mr), mr.base.length, mr.access);
+  if (!of(mr.base.context)->client.abandoned()) {
+    release_memory(mr.held);
   }
 }
 
@@ -65,6 +69,11 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   auto description = describe(mr);
   if (!description) {
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
+  }
+  mr.held = std::move(description->held);
+  if (!description->left_alone.empty()) {
+    const std::string sentence = "memory is reached the slow way: " + description->left_alone;
+    explain("ibv_reg_mr", EOPNOTSUPP, sentence.c_str());
   }
   control::RegMrReply reply{};
   int error = share_arenas(*of(mr.base.context), *description);

@@ -16,6 +16,7 @@
 #include "verbs_shim/client.h"
 #include "verbs_shim/mapping.h"
 #include "verbs_shim/memory/paging.h"
+#include "verbs_shim/memory/shared_memory.h"
 #include "verbs_shim/registry.h"
 #include "verbs_shim/spin_lock.h"
 #include "verbs_shim/verbs.h"
@@ -75,6 +76,7 @@ struct Mr {
   bool imported;    // the exporter registered it; here it is only known
   std::uint64_t iova;
   bool elsewhere;  // in device memory, or nowhere: nothing of the program's is shared for it
+  HeldMemory held;
 };
 
 struct Ah {

@@ -1,10 +1,13 @@
 // What registering memory costs, on both sides: converting a range (first time) and recognising it
 // (second time) in the program, mapping it in the daemon, giving 10,000 regions back, and what the
-// slow way costs compared with the shared mapping. Medians; both sides run in this process.
+// slow way costs compared with the shared mapping. Also what leading libc's functions to the shim
+// costs, once, and what the program's own calls cost before and afterwards, where nothing was
+// registered. Medians; both sides run in this process.
 //
 //   build/tests/bench/registration_bench [--json]
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +23,7 @@
 #include "mmu/copy.h"
 #include "mmu/key_table.h"
 #include "mmu/program_memory.h"
+#include "verbs_shim/memory/libc_patch.h"
 #include "verbs_shim/memory/shared_memory.h"
 
 namespace uroce::bench {
@@ -171,6 +175,76 @@ void measure_copies(Registrar& registrar, std::vector<Figure>* figures) {
   ::munmap(memory, kBytes);
 }
 
+// One call of many, in ns. The best round: others only add to it.
+template <typename Call>
+double ns_per_call(Call call) {
+  constexpr int kCalls = 500;
+  constexpr int kCallRounds = 40;
+  double best = 1e9;
+  for (int round = 0; round < kCallRounds; ++round) {
+    const auto start = Clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      call();
+    }
+    best = std::min(best, us_since(start) * 1000 / kCalls);
+  }
+  return best;
+}
+
+// The program's calls for 64 KiB of memory that was never registered: as libc's functions, which
+// lead to the shim by now, and as system calls. `memory` lies in no chunk of 2 MiB with anything
+// that was registered; the mappings called near lie in one.
+void measure_calls(std::byte* memory, std::vector<Figure>* figures) {
+  constexpr std::uint64_t kBytes = 64U << 10U;
+  constexpr int kRights = PROT_READ | PROT_WRITE;
+  constexpr int kFresh = MAP_PRIVATE | MAP_ANONYMOUS;
+  const auto compare = [&](const char* name, auto libc, auto bare) {
+    const std::string key = name;
+    figures->push_back({key + "_ns", "ns", ns_per_call(libc)});
+    figures->push_back({key + "_bare_ns", "ns", ns_per_call(bare)});
+  };
+  compare(
+      "madvise", [&] { ::madvise(memory, kBytes, MADV_DONTNEED); },
+      [&] { ::syscall(SYS_madvise, memory, kBytes, MADV_DONTNEED); });
+  compare(
+      "mmap_over", [&] { ::mmap(memory, kBytes, kRights, kFresh | MAP_FIXED, -1, 0); },
+      [&] { ::syscall(SYS_mmap, memory, kBytes, kRights, kFresh | MAP_FIXED, -1, 0); });
+  ::munmap(memory, kBytes);
+  for (void* const place : {static_cast<void*>(memory), static_cast<void*>(nullptr)}) {
+    compare(
+        place == nullptr ? "mmap_munmap_near" : "mmap_munmap",
+        [&] { ::munmap(::mmap(place, kBytes, kRights, kFresh, -1, 0), kBytes); },
+        [&] {
+          ::syscall(SYS_munmap, ::syscall(SYS_mmap, place, kBytes, kRights, kFresh, -1, 0), kBytes);
+        });
+  }
+}
+
+// The same madvise for memory that was registered, a page of it touched, and for private memory.
+void measure_drops(std::byte* converted, std::byte* other, std::vector<Figure>* figures) {
+  constexpr std::uint64_t kBytes = 64U << 10U;
+  describe(converted, kBytes);
+  for (std::byte* const memory : {converted, other}) {
+    figures->push_back(
+        {memory == converted ? "drop_converted_ns" : "drop_private_ns", "ns", ns_per_call([&] {
+           memory[0] = std::byte{1};
+           ::madvise(memory, kBytes, MADV_DONTNEED);
+         })});
+  }
+}
+
+// The first registration of the process, apart from patching libc.
+void measure_beginning(std::vector<Figure>* figures) {
+  auto start = Clock::now();
+  UROCE_CHECK(shim::patch_libc());
+  figures->push_back({"patch_us", "us", us_since(start)});
+  std::byte* const memory = allocate(4096, true);
+  start = Clock::now();
+  describe(memory, 4096);
+  figures->push_back({"first_of_all_us", "us", us_since(start)});
+  ::munmap(memory, 4096);
+}
+
 void print(const std::vector<Figure>& figures, bool json) {
   std::fputs(json ? "{" : "", stdout);
   for (std::size_t i = 0; i < figures.size(); ++i) {
@@ -192,6 +266,11 @@ int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
   Registrar registrar;
   std::vector<Figure> figures;
+  measure_beginning(&figures);
+  // In no chunk of 2 MiB with anything else.
+  std::byte* const unrelated = allocate(64U << 20U, false) + (32U << 20U);
+  measure_calls(unrelated, &figures);
+  measure_drops(allocate(64U << 10U, true), unrelated + (8U << 20U), &figures);
   measure_size(registrar, "4k", 4096, true, &figures);
   measure_size(registrar, "64k", 64U << 10U, true, &figures);
   measure_size(registrar, "1m", 1U << 20U, true, &figures);

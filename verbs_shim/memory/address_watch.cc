@@ -11,7 +11,7 @@ namespace uroce::shim {
 namespace {
 
 constexpr unsigned kBits = 64;
-constexpr std::uint64_t kWords = AddressWatch::kAddressEnd / AddressWatch::kChunk / kBits;
+constexpr std::uint64_t kPage = 4096;
 
 // The bits from `first` to `last` that lie in the word.
 std::uint64_t mask_of(std::uint64_t word, std::uint64_t first, std::uint64_t last) {
@@ -26,14 +26,21 @@ bool AddressWatch::open() {
   if (book_ != nullptr) {
     return true;
   }
-  void* const book = kernel::mmap(nullptr, kWords * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
+  constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t) + kPage;
+  void* const book = kernel::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (book == MAP_FAILED) {
+    return false;
+  }
+  if (kernel::madvise(book, kBytes, MADV_WIPEONFORK) != 0) {
+    kernel::munmap(book, kBytes);
     return false;
   }
   book_ = static_cast<std::atomic<std::uint64_t>*>(book);
   return true;
 }
+
+void AddressWatch::start_announcing() { book_[kWords].store(1, std::memory_order_seq_cst); }
 
 void AddressWatch::SharedRange::store(Range range) {
   start.store(range.start, std::memory_order_seq_cst);
@@ -55,6 +62,10 @@ unsigned AddressWatch::enter(Range range, Range other) {
     }
   }
   Changer& changer = changers_[place];
+  changer.empties.store(true, std::memory_order_seq_cst);
+  if (forking_.load(std::memory_order_seq_cst)) {
+    changer.empties.store(false, std::memory_order_seq_cst);
+  }
   for (;;) {
     const std::uint32_t seen = unclaims_.count();
     changer.ranges[0].store(range);
@@ -72,6 +83,7 @@ unsigned AddressWatch::enter(Range range, Range other) {
 void AddressWatch::leave(unsigned place) {
   changers_[place].ranges[0].clear();
   changers_[place].ranges[1].clear();
+  changers_[place].empties.store(false, std::memory_order_seq_cst);
   changers_[place].taken.store(false, std::memory_order_release);
   departures_.happened();
 }
@@ -140,17 +152,30 @@ void AddressWatch::unclaim() {
   unclaims_.happened();
 }
 
+void AddressWatch::start_fork() {
+  forking_.store(true, std::memory_order_seq_cst);
+  for (const Changer& changer : changers_) {
+    for (;;) {
+      const std::uint32_t seen = departures_.count();
+      if (!changer.empties.load(std::memory_order_seq_cst)) {
+        break;
+      }
+      departures_.wait(seen);
+    }
+  }
+}
+
 void AddressWatch::reset() {
   for (Changer& changer : changers_) {
     changer.ranges[0].clear();
     changer.ranges[1].clear();
+    changer.empties.store(false, std::memory_order_relaxed);
     changer.taken.store(false, std::memory_order_relaxed);
   }
   claim_.clear();
-  if (book_ != nullptr) {
-    // Empty again: nothing of the child's was described to anybody.
-    kernel::madvise(book_, kWords * sizeof(std::uint64_t), MADV_DONTNEED);
-  }
+  forking_.store(false, std::memory_order_relaxed);
+  departures_.reset();
+  unclaims_.reset();
 }
 
 }  // namespace uroce::shim

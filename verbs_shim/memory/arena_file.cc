@@ -41,7 +41,7 @@ ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   arena.memfd_.reset(::memfd_create("uroce-memory", flags_for(page_size)));
   struct stat status = {};
   const auto size = static_cast<off_t>(page_size == kPage ? kFileMax : kFileMax - page_size + 1);
-  if (!arena.memfd_.valid() || ::ftruncate(arena.memfd_.get(), size) != 0 ||
+  if (!arena.memfd_.valid() || !arena.pins_.open() || ::ftruncate(arena.memfd_.get(), size) != 0 ||
       ::fcntl(arena.memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
       ::fstat(arena.memfd_.get(), &status) != 0) {
     arena.memfd_.reset();
@@ -95,10 +95,11 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
              : errno;
 }
 
-// Slots that nothing maps any more belong to memory that the program has given back; they can't
-// come back. Looking costs a pass over all mappings, so it is done when as much was converted since
-// the last time as was in use then. Two passes: one could miss a mapping that mremap moves
-// meanwhile from where it hasn't looked to where it has.
+// Slots that nothing maps any more, and no registration reaches, belong to memory that the program
+// has given back; they can't come back. Most go when they are unmapped (change.h). Looking costs a
+// pass over all mappings, so it is done when as much was converted since the last time as was in
+// use then. Two passes: one could miss a mapping that mremap moves meanwhile from where it hasn't
+// looked to where it has.
 void ArenaFile::reclaim() {
   std::vector<Run> mapped;
   for (int pass = 0; pass < 2; ++pass) {
@@ -112,6 +113,9 @@ void ArenaFile::reclaim() {
             [](const Run& a, const Run& b) { return a.first < b.first; });
   std::uint64_t in_use = 0;
   std::erase_if(slots_, [&](const Slot& slot) {
+    if (pins_.any(slot.first, slot.end - slot.first)) {
+      return false;
+    }
     std::uint64_t at = slot.first;
     bool used = false;
     for (auto run =

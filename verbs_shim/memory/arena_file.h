@@ -20,12 +20,13 @@
 #include "dataplane/base/result.h"
 #include "dataplane/base/unique_fd.h"
 #include "verbs_shim/memory/memory_map.h"
+#include "verbs_shim/memory/slot_pins.h"
 
 namespace uroce::shim {
 
 class ArenaFile {
  public:
-  static constexpr std::uint64_t kSlot = 1ULL << 40U;
+  static constexpr std::uint64_t kSlot = SlotPins::kSlot;
 
   // Not valid() where the kernel refuses. Doesn't use the heap.
   static ArenaFile make(std::uint64_t page_size, bool on_demand);
@@ -44,6 +45,9 @@ class ArenaFile {
   // Whether the descriptor is still ours. Some programs close all that they don't know; pages that
   // lie in the arena stay, but nothing new may be put into whatever has the number now.
   [[nodiscard]] bool intact() const;
+
+  // Of registrations that aren't on demand.
+  [[nodiscard]] const SlotPins& pins() const { return pins_; }
 
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo
   // 2 MiB so that the kernel may use huge pages. Gives back first what the program has unmapped, if
@@ -78,6 +82,7 @@ class ArenaFile {
   std::uint32_t device_major_ = 0;
   std::uint32_t device_minor_ = 0;
   bool on_demand_ = false;
+  SlotPins pins_;
   std::uint64_t next_slot_ = 0;
   std::vector<Slot> slots_;                // in use, ascending
   std::uint64_t taken_since_reclaim_ = 0;  // bytes

@@ -20,13 +20,17 @@ AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
 
 }  // namespace
 
-SignalsBlocked::SignalsBlocked() {
+Undisturbed::Undisturbed() {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_);
+  pthread_sigmask(SIG_SETMASK, &all, &signals_before_);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling_before_);
 }
 
-SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+Undisturbed::~Undisturbed() {
+  pthread_setcancelstate(cancelling_before_, nullptr);
+  pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
+}
 
 Change::Change(SharingState& state, const void* address, std::uint64_t length,
                control::InvalidateReason reason, const void* covered, std::uint64_t covered_length)
@@ -34,9 +38,14 @@ Change::Change(SharingState& state, const void* address, std::uint64_t length,
   parts_[0].range = whole_pages(address, length);
   parts_[1].range = whole_pages(covered, covered_length);
   place_ = state_.watch.enter(parts_[0].range, parts_[1].range);
+  const bool announcing = state_.watch.announcing();
+  if (reason == control::InvalidateReason::kDrop && forks()) {
+    reason = control::InvalidateReason::kUnmap;  // the memory gets another place (memory_calls.cc)
+  }
   for (Part& part : parts_) {
     part.described = state_.watch.described(part.range.start, part.range.end);
-    if (part.described) {
+    part.announced_it = announcing && part.described;
+    if (part.announced_it) {
       state_.invalidations.announce(part.range.start, part.range.end, reason, &part.announced);
     }
   }
@@ -45,7 +54,7 @@ Change::Change(SharingState& state, const void* address, std::uint64_t length,
 Change::~Change() {
   const int error = errno;
   for (const Part& part : parts_) {
-    if (part.described) {
+    if (part.announced_it) {
       state_.invalidations.finish(part.announced);
     }
   }
@@ -53,23 +62,27 @@ Change::~Change() {
   errno = error;
 }
 
-ArenaRuns::ArenaRuns(SharingState& state, std::uint64_t start, std::uint64_t end) : state_(state) {
-  MemoryMap map;
+ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range)
+    : state_(state) {
+  if (change.forks()) {
+    return;
+  }
   MappedArea area;
-  for (std::uint64_t at = start; at < end && count_ < kRunsMax; at = area.end) {
-    if (!map.at_or_above(at, &area) || area.start >= end) {
+  for (std::uint64_t at = range.start; at < range.end && count_ < kRunsMax; at = area.end) {
+    if (!change.map().at_or_above(at, &area) || area.start >= range.end) {
       return;
     }
     const std::uint32_t owner = state_.arenas.owner_of(area);
+    if (owner == ArenaList::kArenasMax) {
+      continue;
+    }
+    const std::uint64_t first = std::max(at, area.start);
+    const Run run{.arena = owner,
+                  .offset = area.offset + (first - area.start),
+                  .length = std::min(range.end, area.end) - first};
     // Memory that was registered as a whole may still be: then its pages are the peers' too.
-    const bool given_back = owner != ArenaList::kArenasMax &&
-                            (state_.arenas[owner].on_demand() ||
-                             state_.pinned_regions.load(std::memory_order_relaxed) == 0);
-    if (given_back) {
-      const std::uint64_t first = std::max(at, area.start);
-      runs_[count_++] = {.arena = owner,
-                         .offset = area.offset + (first - area.start),
-                         .length = std::min(end, area.end) - first};
+    if (!state_.arenas[owner].pins().any(run.offset, run.length)) {
+      runs_[count_++] = run;
     }
   }
 }

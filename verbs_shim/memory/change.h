@@ -2,6 +2,9 @@
 
 // One change that the program makes to its mappings, from before its system call until after it:
 // the daemons are told where they were told of the range before, and helpers keep off.
+//
+// It is made inside of malloc, with malloc's locks held: nothing here uses the heap, or waits for
+// anybody who could.
 
 #include <signal.h>
 
@@ -13,16 +16,19 @@
 
 namespace uroce::shim {
 
-// Signals blocked as long as it lives: a handler that frees memory must not find us half-way.
-class SignalsBlocked {
+// As long as it lives, signals are blocked, because a handler that frees memory must not find us
+// half-way; and the thread can't be cancelled, because the calls that we stand in for are no points
+// of cancellation, and some that we make are.
+class Undisturbed {
  public:
-  SignalsBlocked();
-  ~SignalsBlocked();
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  Undisturbed();
+  ~Undisturbed();
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
 
  private:
-  sigset_t before_;
+  sigset_t signals_before_;
+  int cancelling_before_ = 0;
 };
 
 class Change {
@@ -45,14 +51,20 @@ class Change {
   [[nodiscard]] std::uint64_t end() const { return parts_[0].range.end; }
   [[nodiscard]] AddressWatch::Range covered() const { return parts_[1].range; }
 
+  // The process' mappings, for this change alone.
+  [[nodiscard]] MemoryMap& map() const { return state_.maps[place_]; }
+  // Whether a fork's child may still have to read what lies in the arenas.
+  [[nodiscard]] bool forks() const { return state_.watch.forks(place_); }
+
  private:
   struct Part {
     AddressWatch::Range range;
     bool described = false;
+    bool announced_it = false;
     Invalidations::Announced announced;
   };
 
-  SignalsBlocked signals_;
+  Undisturbed undisturbed_;
   SharingState& state_;
   Part parts_[2];
   unsigned place_;
@@ -61,9 +73,10 @@ class Change {
 // The places in arenas that a range maps, collected before it is unmapped.
 class ArenaRuns {
  public:
-  ArenaRuns(SharingState& state, std::uint64_t start, std::uint64_t end);
-  // Gives their pages back. Where there are more runs than fit, the rest stays until its place is
-  // used again.
+  // REQUIRES: `range` belongs to the change.
+  ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range);
+  // Gives their pages back. Where there are more runs than fit, or the process forks, the rest
+  // stays until its place is used again.
   void punch() const;
 
  private:

@@ -11,6 +11,7 @@
 #include "control/protocol.h"
 #include "verbs_shim/memory/memory_kind.h"
 #include "verbs_shim/memory/shared_file.h"
+#include "verbs_shim/memory/watching.h"
 
 namespace uroce::shim {
 namespace {
@@ -79,6 +80,7 @@ void Describer::describe(const MappedArea& area, std::uint64_t first, std::uint6
   const std::uint32_t owner = state_.arenas.owner_of(area);
   if (owner != ArenaList::kArenasMax) {
     MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
+    state_.watch.mark(first, end);  // it may have been moved here past libc
     piece.offset = area.offset + (first - area.start);
     piece.source = owner;
     return append(piece);
@@ -125,6 +127,10 @@ std::optional<std::uint32_t> Describer::descriptor_of(const MappedArea& area) {
 }
 
 bool Describer::convert(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  if (Status watched = watch_converted(state_); !watched) {
+    description_.left_alone = watched.error().message;
+    return false;
+  }
   const std::uint32_t index = state_.arenas.find_or_make(area.page_size, false);
   if (index == ArenaList::kArenasMax) {
     return false;
@@ -144,12 +150,12 @@ bool Describer::convert(const MappedArea& area, std::uint64_t first, std::uint64
                               .arena = arena.descriptor(),
                               .offset = *slot,
                               .unwatched = false};  // the converter finds out
+  state_.watch.mark(start, stop);                   // so it shows what the program does to it
   if (state_.converter.run(conversion) != 0) {
     static_cast<void>(arena.punch(*slot, conversion.length));  // failure costs memory only
     return false;
   }
   MemoryPiece piece = piece_of(PieceKind::kArena, first, end);
-  state_.watch.mark(start, stop);  // what it is now shows when the program unmaps it
   piece.offset = *slot + (first - start);
   piece.source = index;
   append(piece);

@@ -11,7 +11,6 @@
 
 #include "dataplane/base/check.h"
 #include "verbs_shim/memory/kernel_calls.h"
-#include "verbs_shim/memory/memory_calls.h"
 #include "verbs_shim/memory/memory_limit.h"
 #include "verbs_shim/memory/sharing_state.h"
 
@@ -23,6 +22,7 @@ constexpr std::uint64_t kPage = 4096;
 
 SharingState* sharing = nullptr;
 unsigned fork_place = 0;
+int cancelling_before = 0;
 Invalidations::Announced fork_announced;
 int copied_pipe[2] = {-1, -1};  // the child says when it has its copies; under the mutex
 
@@ -67,9 +67,14 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
 }
 
 void before_fork() {
+  // fork() is no point of cancellation, but some of what is called here is.
+  int cancelling = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
   sharing->mutex.lock();
+  cancelling_before = cancelling;
+  sharing->watch.start_fork();
   // The child's copy is what memory was at the fork: nothing comes in on demand until it is made.
-  // There is no region on demand without the book.
+  // There is no region on demand without the book. Nor is anything of the arenas given back.
   fork_place = sharing->watch.enter({0, AddressWatch::kAddressEnd});
   sharing->invalidations.announce(0, AddressWatch::kAddressEnd, control::InvalidateReason::kProtect,
                                   &fork_announced);
@@ -90,11 +95,13 @@ void after_fork_in_parent() {
   }
   sharing->invalidations.finish(fork_announced);
   sharing->watch.leave(fork_place);
+  sharing->watch.end_fork();
+  const int cancelling = cancelling_before;
   sharing->mutex.unlock();
+  pthread_setcancelstate(cancelling, nullptr);
 }
 
 void after_fork_in_child() {
-  calls::stop_announcing();
   if (sharing->arenas.size() != 0) {
     for_each_area([](const AreaRange& area) {
       const std::uint32_t owner = sharing->arenas.owner_of(area);
@@ -108,16 +115,20 @@ void after_fork_in_child() {
   sharing->arenas.clear();
   sharing->converter.forget();
   sharing->map.forget();
+  for (MemoryMap& map : sharing->maps) {
+    map.forget();
+  }
   sharing->watch.reset();
   sharing->invalidations.reset();
-  sharing->pinned_regions.store(0, std::memory_order_relaxed);
   forget_locked_memory();
   if (copied_pipe[0] >= 0) {
     ::close(copied_pipe[0]);
     ::close(copied_pipe[1]);
     copied_pipe[0] = copied_pipe[1] = -1;
   }
+  const int cancelling = cancelling_before;
   sharing->mutex.unlock();
+  pthread_setcancelstate(cancelling, nullptr);
 }
 
 }  // namespace

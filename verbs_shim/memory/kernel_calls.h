@@ -1,7 +1,7 @@
 #pragma once
 
 // The system calls that change mappings, past libc's functions: those lead to our own hooks
-// (memory_calls.h) once memory is paged on demand.
+// (memory_calls.h) once memory was registered.
 
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -3,9 +3,10 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "verbs_shim/memory/kernel_calls.h"
@@ -16,6 +17,9 @@
 // line). Most wrappers of system calls begin with `mov $number, %eax`, five bytes, as long as a
 // near jump. Where the first instruction is shorter, a short jump of two bytes leads to a near jump
 // in the padding between functions close by. Near jumps reach a page of ours that holds far ones.
+//
+// Where another library has led a function to itself before, ours comes before its own and calls
+// it.
 
 namespace uroce::shim {
 namespace {
@@ -32,26 +36,31 @@ constexpr std::uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 using Code = std::uint8_t;
 
-int (*original_brk)(void*) = nullptr;
-int brk_through_hook(void* address) { return calls::brk(address, original_brk); }
-
+// Where libc's function is, and how it begins where it isn't with `mov $number, %eax`.
 struct Target {
   const char* name;
   const void* hook;
-  // The shorter first instructions, as glibc has them; nullptr: `mov $number, %eax`.
+  void* next;  // of calls::next
   const char* prologue;
-  std::size_t prologue_bytes;
+  Code* entry = nullptr;
+  Code* padding = nullptr;  // where there is a prologue
+  Code* far_jump = nullptr;
+  const void* original = nullptr;  // what to call next where nobody was before us
+  bool led = false;
 };
 
-const Target kTargets[] = {
-    {"munmap", reinterpret_cast<const void*>(calls::munmap), nullptr, 0},
-    {"madvise", reinterpret_cast<const void*>(calls::madvise), nullptr, 0},
-    {"mprotect", reinterpret_cast<const void*>(calls::mprotect), nullptr, 0},
-    {"shmdt", reinterpret_cast<const void*>(calls::shmdt), nullptr, 0},
-    {"brk", reinterpret_cast<const void*>(brk_through_hook), nullptr, 0},
-    {"mmap", reinterpret_cast<const void*>(calls::mmap), "\x41\x89\xca", 3},      // mov ecx,r10d
-    {"mremap", reinterpret_cast<const void*>(calls::mremap), "\x48\x83\xec", 4},  // sub n,rsp
+Target targets[] = {
+    {"munmap", reinterpret_cast<const void*>(calls::munmap), &calls::next.munmap, nullptr},
+    {"madvise", reinterpret_cast<const void*>(calls::madvise), &calls::next.madvise, nullptr},
+    {"mprotect", reinterpret_cast<const void*>(calls::mprotect), &calls::next.mprotect, nullptr},
+    {"shmdt", reinterpret_cast<const void*>(calls::shmdt), &calls::next.shmdt, nullptr},
+    {"brk", reinterpret_cast<const void*>(calls::brk), &calls::next.brk, nullptr},
+    // mov ecx,r10d
+    {"mmap", reinterpret_cast<const void*>(calls::mmap), &calls::next.mmap, "\x41\x89\xca"},
+    // sub n,rsp
+    {"mremap", reinterpret_cast<const void*>(calls::mremap), &calls::next.mremap, "\x48\x83\xec"},
 };
+constexpr std::size_t kPrologueBytes = 3;
 
 void write_far_jump(Code* at, const void* target) {
   constexpr Code kJumpToNextQuad[] = {0xff, 0x25, 0, 0, 0, 0};  // jmp *0(%rip)
@@ -123,24 +132,39 @@ Code* find_padding(Code* entry) {
   constexpr std::size_t kAlignment = 16;
   for (int offset = -kReach; offset <= kReach; ++offset) {
     Code* const at = entry + offset;
-    Dl_info info;
-    const ElfW(Sym)* symbol = nullptr;
-    if (filler(at) == 0 ||
-        ::dladdr1(at - 1, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)),
-                  RTLD_DL_SYMENT) == 0 ||
-        symbol == nullptr || static_cast<Code*>(info.dli_saddr) + symbol->st_size != at) {
-      continue;
-    }
     const Code* end = at;
     while (kernel::number(end) % kAlignment != 0 && filler(end) != 0) {
       end += filler(end);
     }
-    if (kernel::number(end) % kAlignment == 0 && end - at >= std::ptrdiff_t{kNearJumpBytes}) {
+    const bool room =
+        kernel::number(end) % kAlignment == 0 && end - at >= std::ptrdiff_t{kNearJumpBytes};
+    Dl_info info;
+    const ElfW(Sym)* symbol = nullptr;
+    if (room &&
+        ::dladdr1(at - 1, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)),
+                  RTLD_DL_SYMENT) != 0 &&
+        symbol != nullptr && static_cast<Code*>(info.dli_saddr) + symbol->st_size == at) {
       return at;
     }
   }
   return nullptr;
 }
+
+bool find_functions() {
+  void* const libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  for (Target& target : targets) {
+    target.entry = libc == nullptr ? nullptr : static_cast<Code*>(::dlsym(libc, target.name));
+    if (target.entry != nullptr && target.prologue != nullptr) {
+      target.padding = find_padding(target.entry);
+    }
+    std::memcpy(&target.original, target.next, sizeof(target.original));
+  }
+  return libc != nullptr;
+}
+
+// While this library is being loaded: whoever registers memory may hold locks that those who wait
+// for the loader's want.
+[[maybe_unused]] const bool found_functions = find_functions();
 
 // The one store. REQUIRES: writable.
 void replace(Code* at, const Code* bytes, std::size_t length) {
@@ -151,68 +175,160 @@ void replace(Code* at, const Code* bytes, std::size_t length) {
   __asm__ volatile("movq %1, %0" : "=m"(*reinterpret_cast<std::uint64_t*>(at)) : "r"(whole));
 }
 
-bool lead(const Target& target, Code* entry, const Code* far_jump) {
-  Code* const at =
-      std::memcmp(entry, kEndbr64, sizeof(kEndbr64)) == 0 ? entry + sizeof(kEndbr64) : entry;
-  if (kernel::number(at) % kCacheLine > kCacheLine - sizeof(std::uint64_t)) {
+Code* first_instruction(const Target& target) {
+  const bool marked = std::memcmp(target.entry, kEndbr64, sizeof(kEndbr64)) == 0;
+  return target.entry + (marked ? sizeof(kEndbr64) : 0);
+}
+
+// Where the jump at `at` goes, as libraries put one there that hook libc as we do (UCX, Open MPI):
+// near, or with the address in a register. nullptr: something else.
+Code* jump_target(Code* at) {
+  constexpr Code kMovRax[] = {0x48, 0xb8}, kJmpRax[] = {0xff, 0xe0};
+  constexpr Code kMovR11[] = {0x49, 0xbb}, kJmpR11[] = {0x41, 0xff, 0xe3};
+  constexpr std::size_t kMovBytes = 2 + sizeof(void*);
+  Code* target = nullptr;
+  if (at[0] == kNearJump) {
+    std::int32_t distance = 0;
+    std::memcpy(&distance, at + 1, sizeof(distance));
+    return at + kNearJumpBytes + distance;
+  }
+  if ((std::memcmp(at, kMovRax, 2) == 0 && std::memcmp(at + kMovBytes, kJmpRax, 2) == 0) ||
+      (std::memcmp(at, kMovR11, 2) == 0 && std::memcmp(at + kMovBytes, kJmpR11, 3) == 0)) {
+    std::memcpy(&target, at + 2, sizeof(target));
+  }
+  return target;
+}
+
+// The page of far jumps, one for each target, and libc's own brk behind them: its first
+// instruction, then a jump to the rest of it. False: there can be none.
+bool write_far_jumps() {
+  if (targets[0].far_jump != nullptr) {
+    return true;
+  }
+  Code* const room = targets[0].entry == nullptr ? nullptr : map_near(targets[0].entry);
+  if (room == nullptr) {
     return false;
   }
+  Code* at = room;
+  for (const Target& target : targets) {
+    write_far_jump(at, target.hook);
+    at += kFarJumpBytes;
+  }
+  Target& brk = *std::find_if(std::begin(targets), std::end(targets),
+                              [](const Target& one) { return one.next == &calls::next.brk; });
+  const Code* const begin = brk.entry == nullptr ? nullptr : first_instruction(brk);
+  if (begin != nullptr && begin[0] == kMovEax) {
+    std::memcpy(at, begin, kNearJumpBytes);
+    write_far_jump(at + kNearJumpBytes, begin + kNearJumpBytes);
+    brk.original = at;
+  }
+  if (kernel::mprotect(room, kPage, PROT_READ | PROT_EXEC) != 0) {
+    kernel::munmap(room, kPage);
+    return false;
+  }
+  for (std::size_t i = 0; i < std::size(targets); ++i) {
+    targets[i].far_jump = room + i * kFarJumpBytes;
+  }
+  return true;
+}
+
+// Replaces the first instruction, as long as a near jump or longer, by one.
+bool put_near_jump(Code* at, const Code* to) {
   Code jump[kNearJumpBytes];
-  if (target.prologue == nullptr) {
-    if (at[0] != kMovEax || !writable(at, sizeof(std::uint64_t), true)) {
-      return false;
-    }
-    write_near_jump(jump, at, far_jump);
-    replace(at, jump, kNearJumpBytes);
-    return writable(at, sizeof(std::uint64_t), false);
-  }
-  Code* const padding = std::memcmp(at, target.prologue, 3) == 0 ? find_padding(at) : nullptr;
-  if (padding == nullptr || !writable(padding, kNearJumpBytes, true)) {
+  write_near_jump(jump, at, to);
+  if (!writable(at, sizeof(std::uint64_t), true)) {
     return false;
   }
-  write_near_jump(padding, padding, far_jump);
+  replace(at, jump, kNearJumpBytes);
+  writable(at, sizeof(std::uint64_t), false);
+  return true;
+}
+
+// Replaces a shorter first instruction by a jump to one in the padding.
+bool put_short_jump(Code* at, Code* padding, const Code* to) {
   constexpr std::size_t kShortJumpBytes = 2;
+  if (!writable(padding, kNearJumpBytes, true)) {
+    return false;
+  }
+  write_near_jump(padding, padding, to);
   const Code hop[kShortJumpBytes] = {kShortJump,
                                      static_cast<Code>(padding - (at + kShortJumpBytes))};
-  if (!writable(padding, kNearJumpBytes, false) || !writable(at, sizeof(std::uint64_t), true)) {
+  writable(padding, kNearJumpBytes, false);
+  if (!writable(at, sizeof(std::uint64_t), true)) {
     return false;
   }
   replace(at, hop, kShortJumpBytes);
-  return writable(at, sizeof(std::uint64_t), false);
+  writable(at, sizeof(std::uint64_t), false);
+  return true;
+}
+
+}  // namespace
+
+bool drops_are_seen() {
+  for (const Target& target : targets) {
+    if (target.next == &calls::next.madvise && target.entry != nullptr) {
+      int (*madvise)(void*, std::size_t, int) = nullptr;
+      std::memcpy(&madvise, &target.entry, sizeof(madvise));
+      return calls::is_reached_by(madvise);
+    }
+  }
+  return false;
+}
+
+namespace {
+
+bool lead(const Target& target) {
+  if (target.entry == nullptr) {
+    return false;
+  }
+  Code* const at = first_instruction(target);
+  if (kernel::number(at) % kCacheLine > kCacheLine - sizeof(std::uint64_t)) {
+    return false;
+  }
+  if (Code* const others = jump_target(at)) {
+    if (others == target.far_jump) {
+      return true;
+    }
+    // Who came after us may call us, and must not be called by us then.
+    if (target.led && (target.next != &calls::next.madvise || drops_are_seen())) {
+      return target.next == &calls::next.madvise;
+    }
+    std::memcpy(target.next, &others, sizeof(others));
+    return put_near_jump(at, target.far_jump);
+  }
+  if (at[0] == kShortJump) {
+    return target.led;
+  }
+  if (target.original == nullptr) {
+    return false;
+  }
+  std::memcpy(target.next, &target.original, sizeof(target.original));
+  if (target.prologue == nullptr) {
+    return at[0] == kMovEax && put_near_jump(at, target.far_jump);
+  }
+  return target.padding != nullptr && std::memcmp(at, target.prologue, kPrologueBytes) == 0 &&
+         put_short_jump(at, target.padding, target.far_jump);
 }
 
 }  // namespace
 
 Status patch_libc() {
-  void* const libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  const void* const anything = libc == nullptr ? nullptr : ::dlsym(libc, "munmap");
-  Code* const room = anything == nullptr ? nullptr : map_near(anything);
-  if (room == nullptr) {
-    return Error{EOPNOTSUPP, "libc isn't one whose calls can be watched"};
+  if (!write_far_jumps()) {
+    return Error{EOPNOTSUPP,
+                 "libc's calls can't be watched: it isn't glibc, or the system forbids it"};
   }
-  Code* entries[std::size(kTargets)] = {};
-  Code* next = room;
-  for (std::size_t i = 0; i < std::size(kTargets); ++i) {
-    entries[i] = static_cast<Code*>(::dlsym(libc, kTargets[i].name));
-    write_far_jump(next, kTargets[i].hook);
-    next += 2 * kFarJumpBytes;
-    if (std::strcmp(kTargets[i].name, "brk") == 0 && entries[i] != nullptr) {
-      // The original: its first instruction, then the rest of it.
-      std::memcpy(next, entries[i], kNearJumpBytes);
-      write_far_jump(next + kNearJumpBytes, entries[i] + kNearJumpBytes);
-      std::memcpy(&original_brk, &next, sizeof(next));
-      next += 2 * kFarJumpBytes;
+  const char* refused = nullptr;
+  for (Target& target : targets) {
+    const bool leads = lead(target);
+    target.led = target.led || leads;
+    if (!leads && refused == nullptr) {
+      refused = target.name;
     }
   }
-  kernel::mprotect(room, kPage, PROT_READ | PROT_EXEC);
-  next = room;
-  for (std::size_t i = 0; i < std::size(kTargets); ++i) {
-    if (entries[i] == nullptr || !lead(kTargets[i], entries[i], next)) {
-      return Error{EOPNOTSUPP, std::string("libc's ") + kTargets[i].name +
-                                   " can't be watched: another library has hooked it, or it "
-                                   "isn't glibc's"};
-    }
-    next += (std::strcmp(kTargets[i].name, "brk") == 0 ? 4 : 2) * kFarJumpBytes;
+  if (refused != nullptr) {
+    return Error{EOPNOTSUPP, std::string("libc's ") + refused +
+                                 " can't be watched: another library has hooked it in a way of its "
+                                 "own, it isn't glibc's, or the system forbids it"};
   }
   return ok();
 }

@@ -8,8 +8,12 @@
 
 namespace uroce::shim {
 
-// Once a process, from a thread that may use the heap. Error: EOPNOTSUPP with a sentence that says
-// which function can't be led; then some may be, which does no harm.
+// All of them; what is led already stays so. One caller at a time. Doesn't use the loader, nor the
+// heap unless it fails. Error: EOPNOTSUPP with a sentence that says which function can't be led;
+// then others may be, which does no harm.
 Status patch_libc();
+
+// Whether libc's madvise leads to ours, also where somebody has changed it since.
+bool drops_are_seen();
 
 }  // namespace uroce::shim

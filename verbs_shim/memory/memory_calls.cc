@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 
 #include "verbs_shim/memory/change.h"
 #include "verbs_shim/memory/kernel_calls.h"
@@ -13,17 +14,48 @@ namespace {
 
 using control::InvalidateReason;
 
-// Relaxed: the first region on demand exists only after it was set, and a call that was made before
-// can't concern it.
-std::atomic<bool> announcing{false};
+constexpr std::uint64_t kPage = 4096;
 
-bool quiet() { return !announcing.load(std::memory_order_relaxed); }
+// What is asked about when libc's function is tried out: nobody else knows the address.
+char trial;
+std::atomic<unsigned> trials{0};  // a counter, which orders nothing
 
-// One run of addresses within madvise: of an arena, or not.
+namespace in_kernel {
+
+void* mmap(void* address, std::size_t length, int protection, int flags, int descriptor,
+           off_t offset) {
+  return kernel::mmap(address, length, protection, flags, descriptor,
+                      static_cast<std::uint64_t>(offset));
+}
+
+// As libc declares it: whoever stands there instead may read what is passed as his own did.
+void* mremap(void* address, std::size_t old_length, std::size_t new_length, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  void* const wanted = va_arg(more, void*);
+  va_end(more);
+  return kernel::mremap(address, old_length, new_length, flags, wanted);
+}
+
+int shmdt(const void* address) { return static_cast<int>(::syscall(SYS_shmdt, address)); }
+
+}  // namespace in_kernel
+
+// Whether more is to be done than the call. Without a lock, a system call or a write.
+bool concerns(const void* address, std::uint64_t length) {
+  const AddressWatch& watch = sharing_state().watch;
+  const std::uint64_t start = std::min(kernel::number(address), AddressWatch::kAddressEnd);
+  return watch.announcing() ||
+         watch.described(start, start + std::min(length, AddressWatch::kAddressEnd - start));
+}
+
+// One run of addresses within madvise.
 struct Part {
   std::uint64_t start, end;
-  std::uint32_t arena;
+  std::uint32_t arena;  // kArenasMax: not of an arena
   std::uint64_t offset;
+  std::uint64_t page_size;
+  int protection;
 };
 
 // The part that begins at `at`. False: nothing is mapped there.
@@ -36,7 +68,9 @@ bool part_at(const SharingState& state, MemoryMap& map, std::uint64_t at, std::u
   *part = {.start = at,
            .end = std::min(end, area.end),
            .arena = state.arenas.owner_of(area),
-           .offset = area.offset + (at - area.start)};
+           .offset = area.offset + (at - area.start),
+           .page_size = area.page_size,
+           .protection = area.protection};
   return true;
 }
 
@@ -46,29 +80,39 @@ bool drops(int advice) {
          advice == kDontNeedLocked;
 }
 
+// 0 or an errno value.
+int drop_part(SharingState& state, const Change& change, const Part& part, int advice) {
+  const std::uint64_t length = part.end - part.start;
+  void* const start = kernel::pointer(part.start);
+  if (part.arena == ArenaList::kArenasMax) {
+    return next.madvise(start, length, advice) == 0 ? 0 : errno;
+  }
+  // A fork's child may still want to read the place in the arena: then the memory leaves it.
+  const int huge = part.page_size == kPage ? 0 : MAP_HUGETLB;
+  if (change.forks() &&
+      kernel::mmap(start, length, part.protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge,
+                   -1, 0) != MAP_FAILED) {
+    return 0;
+  }
+  return state.arenas[part.arena].punch(part.offset, length);
+}
+
 // Private memory that was converted reads as zeroes after it was dropped, as it would have before:
 // its place in the arena is emptied. Free pages may be kept or dropped; they are dropped.
-int drop(SharingState& state, std::uint64_t start, std::uint64_t end, int advice) {
-  MemoryMap map;
+int drop(SharingState& state, const Change& change, int advice) {
   bool hole = false;
-  for (std::uint64_t at = start; at < end;) {
+  for (std::uint64_t at = change.start(); at < change.end();) {
     Part part;
-    if (!part_at(state, map, at, end, &part)) {
+    if (!part_at(state, change.map(), at, change.end(), &part)) {
       hole = true;  // the kernel goes on, and tells afterwards
-      MappedArea next;
-      if (!map.at_or_above(at, &next)) {
+      MappedArea above;
+      if (!change.map().at_or_above(at, &above)) {
         break;
       }
-      at = next.start;
+      at = above.start;
       continue;
     }
-    int error = 0;
-    if (part.arena != ArenaList::kArenasMax) {
-      error = state.arenas[part.arena].punch(part.offset, part.end - part.start);
-    } else if (kernel::madvise(kernel::pointer(part.start), part.end - part.start, advice) != 0) {
-      error = errno;
-    }
-    if (error != 0) {
+    if (const int error = drop_part(state, change, part, advice)) {
       errno = error;
       return -1;
     }
@@ -83,23 +127,32 @@ int drop(SharingState& state, std::uint64_t start, std::uint64_t end, int advice
 
 }  // namespace
 
-void start_announcing() { announcing.store(true, std::memory_order_seq_cst); }
-bool is_announcing() { return !quiet(); }
-void stop_announcing() { announcing.store(false, std::memory_order_seq_cst); }
+constinit Next next = {.mmap = in_kernel::mmap,
+                       .munmap = kernel::munmap,
+                       .mremap = in_kernel::mremap,
+                       .madvise = kernel::madvise,
+                       .mprotect = kernel::mprotect,
+                       .shmdt = in_kernel::shmdt,
+                       .brk = nullptr};
+
+bool is_reached_by(int (*madvise)(void*, std::size_t, int)) {
+  const unsigned before = trials.load(std::memory_order_relaxed);
+  madvise(&trial, 0, MADV_DONTNEED);
+  return trials.load(std::memory_order_relaxed) != before;
+}
 
 void* mmap(void* address, std::size_t length, int protection, int flags, int descriptor,
            off_t offset) {
-  const auto place = static_cast<std::uint64_t>(offset);
   const bool replaces = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) == 0;
-  if (quiet() || !replaces) {
-    return kernel::mmap(address, length, protection, flags, descriptor, place);
+  if (!replaces || !concerns(address, length)) {
+    return next.mmap(address, length, protection, flags, descriptor, offset);
   }
   Change change(sharing_state(), address, length, InvalidateReason::kUnmap);
   if (!change.described()) {
-    return kernel::mmap(address, length, protection, flags, descriptor, place);
+    return next.mmap(address, length, protection, flags, descriptor, offset);
   }
-  const ArenaRuns runs(sharing_state(), change.start(), change.end());
-  void* const result = kernel::mmap(address, length, protection, flags, descriptor, place);
+  const ArenaRuns runs(sharing_state(), change, {change.start(), change.end()});
+  void* const result = next.mmap(address, length, protection, flags, descriptor, offset);
   if (result != MAP_FAILED) {
     runs.punch();
     change.forget();
@@ -108,16 +161,16 @@ void* mmap(void* address, std::size_t length, int protection, int flags, int des
 }
 
 int munmap(void* address, std::size_t length) {
-  if (quiet()) {
-    return kernel::munmap(address, length);
+  if (!concerns(address, length)) {
+    return next.munmap(address, length);
   }
   Change change(sharing_state(), address, length, InvalidateReason::kUnmap);
   if (!change.described()) {
-    return kernel::munmap(address, length);
+    return next.munmap(address, length);
   }
-  const ArenaRuns runs(sharing_state(), change.start(), change.end());
+  const ArenaRuns runs(sharing_state(), change, {change.start(), change.end()});
   change.forget();  // before other threads can have these addresses
-  const int result = kernel::munmap(address, length);
+  const int result = next.munmap(address, length);
   if (result == 0) {
     runs.punch();
   } else {
@@ -128,24 +181,27 @@ int munmap(void* address, std::size_t length) {
 
 void* mremap(void* address, std::size_t old_length, std::size_t new_length, int flags,
              void* wanted) {
-  if (quiet()) {
-    return kernel::mremap(address, old_length, new_length, flags, wanted);
-  }
-  if ((flags & MREMAP_FIXED) == 0) {
+  const bool fixed = (flags & MREMAP_FIXED) != 0;
+  if (!fixed) {
     wanted = nullptr;  // whatever the caller's registers held
+  }
+  if (!concerns(address, std::max(old_length, new_length)) &&
+      !(fixed && concerns(wanted, new_length))) {
+    return next.mremap(address, old_length, new_length, flags, wanted);
   }
   SharingState& state = sharing_state();
   const Change change(state, address, std::max(old_length, new_length), InvalidateReason::kUnmap,
-                      wanted, (flags & MREMAP_FIXED) != 0 ? new_length : 0);
+                      fixed ? wanted : nullptr, fixed ? new_length : 0);
   if (!change.described()) {
-    return kernel::mremap(address, old_length, new_length, flags, wanted);
+    return next.mremap(address, old_length, new_length, flags, wanted);
   }
-  const ArenaRuns covered(state, change.covered().start, change.covered().end);
-  void* const result = move_mapping(state, {.address = kernel::number(address),
-                                            .old_length = old_length,
-                                            .new_length = new_length,
-                                            .flags = flags,
-                                            .wanted = kernel::number(wanted)});
+  const ArenaRuns covered(state, change, change.covered());
+  void* const result = move_mapping(state, change,
+                                    {.address = kernel::number(address),
+                                     .old_length = old_length,
+                                     .new_length = new_length,
+                                     .flags = flags,
+                                     .wanted = kernel::number(wanted)});
   if (result != MAP_FAILED) {
     covered.punch();
   }
@@ -153,29 +209,34 @@ void* mremap(void* address, std::size_t old_length, std::size_t new_length, int 
 }
 
 int madvise(void* address, std::size_t length, int advice) {
-  if (quiet() || !drops(advice)) {
-    return kernel::madvise(address, length, advice);
+  if (!drops(advice)) {
+    return next.madvise(address, length, advice);
+  }
+  if (address == &trial) {
+    trials.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  if (!concerns(address, length)) {
+    return next.madvise(address, length, advice);
   }
   const Change change(sharing_state(), address, length, InvalidateReason::kDrop);
   const bool plain = !change.described() || kernel::number(address) != change.start();
-  return plain ? kernel::madvise(address, length, advice)
-               : drop(sharing_state(), change.start(), change.end(), advice);
+  return plain ? next.madvise(address, length, advice) : drop(sharing_state(), change, advice);
 }
 
 int mprotect(void* address, std::size_t length, int protection) {
   constexpr int kAll = PROT_READ | PROT_WRITE;
-  if (quiet() || (protection & kAll) == kAll) {
-    return kernel::mprotect(address, length, protection);
+  if ((protection & kAll) == kAll || !sharing_state().watch.announcing()) {
+    return next.mprotect(address, length, protection);
   }
   const Change change(sharing_state(), address, length, InvalidateReason::kProtect);
-  return kernel::mprotect(address, length, protection);
+  return next.mprotect(address, length, protection);
 }
 
 // A segment may have become several areas; they follow each other with the same inode.
 int shmdt(const void* address) {
-  const auto detach = [&] { return static_cast<int>(::syscall(SYS_shmdt, address)); };
-  if (quiet()) {
-    return detach();
+  if (!sharing_state().watch.announcing()) {
+    return next.shmdt(address);
   }
   MemoryMap map;
   MappedArea area;
@@ -188,25 +249,26 @@ int shmdt(const void* address) {
     end = area.end;
   }
   const Change change(sharing_state(), address, end - start, InvalidateReason::kUnmap);
-  return detach();
+  return next.shmdt(address);
 }
 
-int brk(void* address, int (*original)(void*)) {
-  if (quiet()) {
-    return original(address);
+int brk(void* address) {
+  const std::uint64_t wanted = kernel::number(address);
+  if (wanted == 0) {
+    return next.brk(address);
   }
   const auto now = static_cast<std::uint64_t>(::syscall(SYS_brk, nullptr));
-  const std::uint64_t wanted = kernel::number(address);
-  if (wanted == 0 || wanted >= now) {
-    return original(address);
+  if (wanted >= now || !concerns(address, now - wanted)) {
+    return next.brk(address);
   }
   Change change(sharing_state(), address, now - wanted, InvalidateReason::kUnmap);
   if (!change.described()) {
-    return original(address);
+    return next.brk(address);
   }
-  const ArenaRuns runs(sharing_state(), (wanted + 4095) / 4096 * 4096, change.end());
+  const ArenaRuns runs(sharing_state(), change,
+                       {(wanted + kPage - 1) / kPage * kPage, change.end()});
   change.forget();
-  const int result = original(address);
+  const int result = next.brk(address);
   if (result == 0) {
     runs.punch();
   } else {

@@ -1,11 +1,11 @@
 #pragma once
 
-// What stands in for libc's functions that change mappings, once memory is paged on demand: they
-// tell the daemon first, and keep the promises that private memory gives for memory that has been
-// converted meanwhile. As the originals, errno included. Before, each is one load, a branch and the
-// system call.
+// What stands in for libc's functions that change mappings, once memory has been converted: they
+// keep the promises that private memory gives, and tell the daemon first where it pages on demand.
+// As the originals, errno included. Where nothing was converted, nor paged on demand, each is a few
+// loads and the call.
 //
-// docs/odp.md says how they come to be called: libc's own are patched, and the shim exports them.
+// docs/odp.md says how they come to be called: libc's own are patched.
 
 #include <sys/types.h>
 
@@ -22,13 +22,22 @@ int madvise(void* address, std::size_t length, int advice);
 int mprotect(void* address, std::size_t length, int protection);
 int shmdt(const void* address);
 
-// From now on changes are announced. REQUIRES: the watch is open.
-void start_announcing();
-bool is_announcing();
-// In a fork's child, before anything else.
-void stop_announcing();
+int brk(void* address);
 
-// libc's brk, to be called through `original`.
-int brk(void* address, int (*original)(void*));
+// What each of them calls in turn: the kernel, or who had led libc's function to himself before us
+// and counts on being called. Set before the function is led to ours, under the mutex.
+struct Next {
+  void* (*mmap)(void*, std::size_t, int, int, int, off_t);
+  int (*munmap)(void*, std::size_t);
+  void* (*mremap)(void*, std::size_t, std::size_t, int, ...);
+  int (*madvise)(void*, std::size_t, int);
+  int (*mprotect)(void*, std::size_t, int);
+  int (*shmdt)(const void*);
+  int (*brk)(void*);
+};
+extern Next next;
+
+// Whether libc's madvise, which is passed, still comes to ours.
+bool is_reached_by(int (*madvise)(void*, std::size_t, int));
 
 }  // namespace uroce::shim::calls

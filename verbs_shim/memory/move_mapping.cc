@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "verbs_shim/memory/change.h"
 #include "verbs_shim/memory/kernel_calls.h"
+#include "verbs_shim/memory/memory_calls.h"
 
 namespace uroce::shim {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP
 
 void* fail(int error) {
   errno = error;
@@ -22,13 +21,14 @@ void* fail(int error) {
 // What lies in the old range.
 struct Survey {
   bool whole = true;           // without holes
-  bool converted = false;      // some of it lies in an arena on demand
+  bool converted = false;      // some of it lies in an arena
+  bool on_demand = false;      // in one on demand
+  bool huge = false;           // in huge pages
   int protection = PROT_NONE;  // of its end
 };
 
-Survey survey(const SharingState& state, std::uint64_t start, std::uint64_t end) {
+Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, std::uint64_t end) {
   Survey result;
-  MemoryMap map;
   MappedArea area;
   for (std::uint64_t at = start; at < end; at = area.end) {
     if (!map.at_or_above(at, &area) || area.start > at) {
@@ -36,8 +36,11 @@ Survey survey(const SharingState& state, std::uint64_t start, std::uint64_t end)
       return result;
     }
     const std::uint32_t owner = state.arenas.owner_of(area);
-    result.converted =
-        result.converted || (owner != ArenaList::kArenasMax && state.arenas[owner].on_demand());
+    if (owner != ArenaList::kArenasMax) {
+      result.converted = true;
+      result.on_demand = result.on_demand || state.arenas[owner].on_demand();
+    }
+    result.huge = result.huge || area.page_size != kPage;
     result.protection = area.protection;
   }
   return result;
@@ -49,26 +52,34 @@ bool map_private(std::uint64_t start, std::uint64_t length, int protection, int 
                                      MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0) != MAP_FAILED;
 }
 
-// Moves each mapping of the old range to its place in the new one, which is reserved.
-bool move_each(std::uint64_t start, std::uint64_t end, std::uint64_t target) {
-  MemoryMap map;
+// Moves each mapping of the old range to its place in the new one, which is reserved. Returns how
+// much could be moved.
+std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
+                        std::uint64_t target) {
   MappedArea area;
   for (std::uint64_t at = start; at < end;) {
     if (!map.at_or_above(at, &area) || area.start > at) {
-      return false;
+      return at - start;
     }
     const std::uint64_t length = std::min(end, area.end) - at;
     if (kernel::mremap(kernel::pointer(at), length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
                        kernel::pointer(target + (at - start))) == MAP_FAILED) {
-      return false;
+      return at - start;
     }
     at += length;
   }
-  return true;
+  return end - start;
 }
 
-void* move_away(SharingState& state, const Move& move, std::uint64_t old_length,
-                std::uint64_t new_length, int protection) {
+// Who has led mremap to himself before us hears of a call that changes nothing.
+void tell_others(const Move& move) {
+  const int error = errno;
+  calls::next.mremap(kernel::pointer(move.address), move.old_length, move.old_length, 0, nullptr);
+  errno = error;
+}
+
+void* move_away(SharingState& state, const Change& change, const Move& move,
+                std::uint64_t old_length, std::uint64_t new_length, const Survey& found) {
   const std::uint64_t kept = std::min(old_length, new_length);
   const bool fixed = (move.flags & MREMAP_FIXED) != 0;
   void* const target =
@@ -78,15 +89,19 @@ void* move_away(SharingState& state, const Move& move, std::uint64_t old_length,
     return MAP_FAILED;
   }
   const std::uint64_t start = kernel::number(target);
-  const ArenaRuns cut(state, move.address + kept, move.address + old_length);
-  ArenaFile::next_generation();
+  const ArenaRuns cut(state, change, {move.address + kept, move.address + old_length});
+  if (found.on_demand) {
+    ArenaFile::next_generation();
+  }
   state.watch.mark(start, start + new_length);  // converted memory lies there now
-  if (!move_each(move.address, move.address + kept, start) ||
-      !map_private(start + kept, new_length - kept, protection, MAP_FIXED)) {
+  const std::uint64_t moved = move_each(change.map(), move.address, move.address + kept, start);
+  if (moved != kept || !map_private(start + kept, new_length - kept, found.protection, MAP_FIXED)) {
+    move_each(change.map(), start, start + moved, move.address);
+    kernel::munmap(target, new_length);
     return fail(ENOMEM);
   }
-  if ((move.flags & kDontUnmap) != 0) {
-    map_private(move.address, old_length, protection, MAP_FIXED);
+  if ((move.flags & MREMAP_DONTUNMAP) != 0) {
+    map_private(move.address, old_length, found.protection, MAP_FIXED);
   } else if (old_length > kept) {
     kernel::munmap(kernel::pointer(move.address + kept), old_length - kept);
     cut.punch();
@@ -96,10 +111,10 @@ void* move_away(SharingState& state, const Move& move, std::uint64_t old_length,
 
 }  // namespace
 
-void* move_mapping(SharingState& state, const Move& move) {
+void* move_mapping(SharingState& state, const Change& change, const Move& move) {
   const auto by_kernel = [&] {
-    return kernel::mremap(kernel::pointer(move.address), move.old_length, move.new_length,
-                          move.flags, kernel::pointer(move.wanted));
+    return calls::next.mremap(kernel::pointer(move.address), move.old_length, move.new_length,
+                              move.flags, kernel::pointer(move.wanted));
   };
   const std::uint64_t old_length = (move.old_length + kPage - 1) / kPage * kPage;
   const std::uint64_t new_length = (move.new_length + kPage - 1) / kPage * kPage;
@@ -112,13 +127,18 @@ void* move_mapping(SharingState& state, const Move& move) {
   if (!sane || !apart || (move.flags & MREMAP_MAYMOVE) < (fixed ? MREMAP_MAYMOVE : 0)) {
     return by_kernel();
   }
-  const Survey found = survey(state, move.address, end);
-  if (!found.whole || !found.converted) {
-    return by_kernel();
+  const Survey found = survey(state, change.map(), move.address, end);
+  if (!found.whole || !found.converted || found.huge) {
+    void* const result = by_kernel();
+    if (result != MAP_FAILED && found.converted) {
+      state.watch.mark(kernel::number(result), kernel::number(result) + new_length);
+    }
+    return result;
   }
-  const bool stays = !fixed && (move.flags & kDontUnmap) == 0;
+  tell_others(move);
+  const bool stays = !fixed && (move.flags & MREMAP_DONTUNMAP) == 0;
   if (stays && new_length <= old_length) {
-    const ArenaRuns runs(state, move.address + new_length, end);
+    const ArenaRuns runs(state, change, {move.address + new_length, end});
     if (new_length < old_length &&
         kernel::munmap(kernel::pointer(move.address + new_length), old_length - new_length) != 0) {
       return MAP_FAILED;
@@ -131,7 +151,7 @@ void* move_mapping(SharingState& state, const Move& move) {
   }
   return (move.flags & MREMAP_MAYMOVE) == 0
              ? fail(ENOMEM)
-             : move_away(state, move, old_length, new_length, found.protection);
+             : move_away(state, change, move, old_length, new_length, found);
 }
 
 }  // namespace uroce::shim

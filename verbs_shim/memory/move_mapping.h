@@ -1,8 +1,10 @@
 #pragma once
 
 // mremap for memory of which parts have been converted. The kernel moves only what is one mapping,
-// and would let converted memory grow into its neighbours' places in the arena.
+// and would let converted memory grow into its neighbours' places in the arena. (Huge pages are
+// left to it: each mapping of them moves and grows by itself.)
 
+#include "verbs_shim/memory/change.h"
 #include "verbs_shim/memory/sharing_state.h"
 
 namespace uroce::shim {
@@ -15,8 +17,7 @@ struct Move {
   std::uint64_t wanted;
 };
 
-// As mremap: the new address, or MAP_FAILED and errno. REQUIRES: both ranges are kept from helpers
-// and were announced (change.h).
-void* move_mapping(SharingState& state, const Move& move);
+// As mremap: the new address, or MAP_FAILED and errno. REQUIRES: both ranges belong to the change.
+void* move_mapping(SharingState& state, const Change& change, const Move& move);
 
 }  // namespace uroce::shim

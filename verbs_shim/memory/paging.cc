@@ -7,8 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "verbs_shim/memory/libc_patch.h"
-#include "verbs_shim/memory/memory_calls.h"
+#include "verbs_shim/memory/watching.h"
 
 namespace uroce::shim {
 namespace {
@@ -16,37 +15,11 @@ namespace {
 // A daemon that doesn't answer for so long has lost its mind; the program must get on.
 constexpr timeval kDaemonPatience = {.tv_sec = 60, .tv_usec = 0};
 
-// From here on the process' changes are watched. A fork's child begins anew, with libc patched.
-Status start_watching(SharingState& state) {
-  const std::lock_guard lock(state.mutex);
-  if (calls::is_announcing()) {
-    return ok();
-  }
-  if (!state.watch.open()) {
-    return Error{ENOMEM, "no memory for the book of what is paged on demand"};
-  }
-  static bool patched = false;
-  if (!patched) {
-    if (Status done = patch_libc(); !done) {
-      return done;
-    }
-    patched = true;
-  }
-  // What was registered before belongs into the book too.
-  for_each_area([&](const AreaRange& area) {
-    if (state.arenas.owner_of(area) != ArenaList::kArenasMax) {
-      state.watch.mark(area.start, area.end);
-    }
-  });
-  calls::start_announcing();
-  return ok();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, UniqueFd invalidate) {
   SharingState& state = sharing_state();
-  if (Status watching = start_watching(state); !watching) {
+  if (Status watching = watch_everything(state); !watching) {
     return watching.error();
   }
   std::unique_ptr<PagingSession> session(new (std::nothrow) PagingSession);

@@ -49,18 +49,35 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
   SharingState& state = sharing_state();
   const std::lock_guard lock(state.mutex);
   auto description = Describer(state, address, length, access).run();
-  if (description && charged) {
-    state.pinned_regions.fetch_add(1, std::memory_order_relaxed);
-  } else if (charged) {
+  if (!charged) {
+    return description;
+  }
+  if (!description) {
     uncharge_locked_memory(address, length);
+    return description;
+  }
+  HeldMemory& held = description->held;
+  held.address = address;
+  held.length = length;
+  for (const abi::MemoryPiece& piece : description->pieces) {
+    // Arenas on demand have no slots; what is unmapped there goes back at once.
+    if (piece.kind == abi::PieceKind::kArena && !state.arenas[piece.source].on_demand()) {
+      state.arenas[piece.source].pins().add(piece.offset, piece.length);
+      held.places.push_back(
+          {.arena = piece.source, .offset = piece.offset, .length = piece.length});
+    }
   }
   return description;
 }
 
-void release_memory(std::uint64_t address, std::uint64_t length, std::uint32_t access) {
-  if ((access & kOnDemand) == 0) {
-    sharing_state().pinned_regions.fetch_sub(1, std::memory_order_relaxed);
-    uncharge_locked_memory(address, length);
+void release_memory(const HeldMemory& held) {
+  // Without the mutex, which is held as long as memory is being converted.
+  const SharingState& state = sharing_state();
+  for (const HeldMemory::Place& place : held.places) {
+    state.arenas[place.arena].pins().remove(place.offset, place.length);
+  }
+  if (held.length != 0) {
+    uncharge_locked_memory(held.address, held.length);
   }
 }
 

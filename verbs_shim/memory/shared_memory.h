@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "dataplane/abi/memory_piece.h"
@@ -22,12 +23,25 @@ struct Arena {
   std::uint64_t page_size = 0;
 };
 
+// What a registration holds, for release_memory(). Nothing, unless describe_memory() filled it in.
+struct HeldMemory {
+  struct Place {
+    std::uint32_t arena;  // as in arena()
+    std::uint64_t offset, length;
+  };
+  std::uint64_t address = 0, length = 0;  // charged
+  std::vector<Place> places;              // pinned
+};
+
 struct MemoryDescription {
   // Sorted, without gaps, whole pages. kArena: `source` is an index for arena(); the caller
   // replaces it by the handle that the daemon gave this session for it. kDescriptor: `source` is an
   // index into `descriptors`.
   std::vector<abi::MemoryPiece> pieces;
   std::vector<UniqueFd> descriptors;  // to be passed with the request, then closed
+  HeldMemory held;
+  // Why private memory was left as it is and is reached the slow way; mostly empty.
+  std::string left_alone;
 };
 
 // Charges the range to RLIMIT_MEMLOCK (not with IBV_ACCESS_ON_DEMAND), converts what is private,
@@ -37,7 +51,7 @@ struct MemoryDescription {
 // registration failed after all, or when it is over.
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
                                           std::uint32_t access);
-void release_memory(std::uint64_t address, std::uint64_t length, std::uint32_t access);
+void release_memory(const HeldMemory& held);
 
 // REQUIRES: `index` came in a description of this process.
 Arena arena(std::uint32_t index);

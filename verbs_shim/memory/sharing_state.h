@@ -2,7 +2,6 @@
 
 // All that is remembered of a process' shared memory.
 
-#include <atomic>
 #include <mutex>
 
 #include "verbs_shim/memory/address_watch.h"
@@ -23,9 +22,8 @@ struct SharingState {
   bool share = true;  // UROCE_MEMORY is not "copy"
 
   AddressWatch watch;
+  MemoryMap maps[AddressWatch::kChangersMax];  // of those who are in the watch, by their places
   Invalidations invalidations;
-  // Registrations that aren't on demand. A counter, which orders nothing.
-  std::atomic<std::uint64_t> pinned_regions{0};
 };
 
 // One per process. Never destroyed: the program may register memory until its very end.

@@ -18,6 +18,7 @@
 
 #include "dataplane/base/unique_fd.h"
 #include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/memory_map.h"
 
 namespace uroce::test {
 namespace {
@@ -221,7 +222,15 @@ TEST_F(Kinds, PrivateHugePages) {
   if (memory == MAP_FAILED) {
     GTEST_SKIP() << "the machine has no free huge pages of 2 MiB (vm.nr_hugepages)";
   }
+  shim::MappedArea area;
+  ASSERT_TRUE(shim::MemoryMap(false).at_or_above(reinterpret_cast<std::uintptr_t>(memory), &area));
+  EXPECT_EQ(area.page_size, kHuge);
   see_both_ways(memory, 2 * kHuge);
+  auto* const bytes = static_cast<std::uint8_t*>(memory);
+  bytes[0] = bytes[kHuge] = 9;
+  EXPECT_EQ(::madvise(memory, kHuge, MADV_DONTNEED), 0);
+  EXPECT_EQ(bytes[0], 0);
+  EXPECT_EQ(bytes[kHuge], 9);
   ::munmap(memory, 2 * kHuge);
 }
 

@@ -66,14 +66,15 @@ TEST(Life, SecondDescriptionIsQuick) {
   constexpr std::size_t kBytes = 16 << 20;
   std::uint64_t* const memory = map(kBytes);
   std::memset(memory, 1, kBytes);
-  ASSERT_TRUE(shim::describe_memory(number_of(memory), kBytes, kWriting));
+  const auto first = shim::describe_memory(number_of(memory), kBytes, kWriting);
+  ASSERT_TRUE(first);
   const auto second = shim::describe_memory(number_of(memory), kBytes, kWriting);
   ASSERT_TRUE(second);
   ASSERT_EQ(second->pieces.size(), 1U);
   EXPECT_EQ(second->pieces[0].kind, abi::PieceKind::kArena);
   EXPECT_EQ(second->pieces[0].length, kBytes);
-  shim::release_memory(number_of(memory), kBytes, kWriting);
-  shim::release_memory(number_of(memory), kBytes, kWriting);
+  shim::release_memory(first->held);
+  shim::release_memory(second->held);
   ::munmap(memory, kBytes);
 }
 
@@ -133,8 +134,9 @@ TEST(Life, FreedMemoryGoesBackToTheSystem) {
   for (int round = 0; round < 40; ++round) {
     std::uint64_t* const memory = map(kBytes);
     std::memset(memory, 1, kBytes);
-    ASSERT_TRUE(shim::describe_memory(number_of(memory), kBytes, kWriting));
-    shim::release_memory(number_of(memory), kBytes, kWriting);
+    const auto description = shim::describe_memory(number_of(memory), kBytes, kWriting);
+    ASSERT_TRUE(description);
+    shim::release_memory(description->held);
     ::munmap(memory, kBytes);
   }
   EXPECT_LT(shared_kib(), before + (320 << 10));
@@ -206,8 +208,9 @@ TEST(Life, ForksWhileOthersRegister) {
     while (!stop) {
       std::uint64_t* const memory = map(16 * kPage);
       memory[0] = 1;
-      EXPECT_TRUE(shim::describe_memory(number_of(memory), 16 * kPage, kWriting));
-      shim::release_memory(number_of(memory), 16 * kPage, kWriting);
+      const auto description = shim::describe_memory(number_of(memory), 16 * kPage, kWriting);
+      EXPECT_TRUE(description);
+      shim::release_memory(description->held);
       ::munmap(memory, 16 * kPage);
     }
   });
@@ -256,7 +259,7 @@ TEST(Life, MemoryAtMultiplesOfAHeapIsConverted) {
   ASSERT_TRUE(description);
   ASSERT_EQ(description->pieces.size(), 1U);
   EXPECT_EQ(description->pieces[0].kind, abi::PieceKind::kArena);
-  shim::release_memory(number_of(memory), 3 * kThreadHeap, kWriting);
+  shim::release_memory(description->held);
   ::munmap(memory, 3 * kThreadHeap);
 }
 
@@ -268,7 +271,7 @@ TEST(Life, RefusesAsAKernelDoes) {
   const auto error_of = [](const void* address, std::uint64_t length, std::uint32_t access) {
     auto result = shim::describe_memory(number_of(address), length, access);
     if (result) {
-      shim::release_memory(number_of(address), length, access);
+      shim::release_memory(result->held);
     }
     return result ? 0 : result.error().code;
   };

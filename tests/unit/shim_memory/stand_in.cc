@@ -256,7 +256,7 @@ Registered StandIn::share(const void* address, std::uint64_t length, std::uint32
           {.what = What::kShare, .access = access, .address = number_of(address), .length = length},
           description->pieces.data(), description->pieces.size() * sizeof(abi::MemoryPiece)),
       descriptors);
-  shim::release_memory(number_of(address), length, access);
+  shim::release_memory(description->held);
   return {.error = answer.reply.error,
           .remote_pieces = answer.reply.remote_pieces,
           .pieces = answer.reply.pieces};

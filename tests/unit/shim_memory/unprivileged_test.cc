@@ -151,8 +151,12 @@ TEST_F(Unprivileged, TheLimitOnLockedMemoryHolds) {
               const rlimit limit = {.rlim_cur = 4 * kPage, .rlim_max = 4 * kPage};
               ::setrlimit(RLIMIT_MEMLOCK, &limit);
               const auto address = reinterpret_cast<std::uintptr_t>(map(16 * kPage));
+              std::vector<shim::HeldMemory> held;
               const auto charge = [&](std::uint64_t pages, std::uint32_t access) {
                 auto result = shim::describe_memory(address, pages * kPage, access);
+                if (result) {
+                  held.push_back(result->held);
+                }
                 return result ? 0 : result.error().code;
               };
               constexpr std::uint32_t kWriting = kAccessLocalWrite;
@@ -163,8 +167,8 @@ TEST_F(Unprivileged, TheLimitOnLockedMemoryHolds) {
               if (charge(16, kWriting | kAccessOnDemand) != 0) {
                 return 2;
               }
-              shim::release_memory(address, 16 * kPage, kWriting | kAccessOnDemand);
-              shim::release_memory(address, 3 * kPage, kWriting);
+              shim::release_memory(held.back());
+              shim::release_memory(held.front());
               if (charge(3, kWriting) != 0) {
                 return 3;
               }

@@ -1,0 +1,35 @@
+"""Memory that was registered stays what its program takes it for: private memory, in malloc's hands and in its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+from harness.case import E2eCase
+
+_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "pinned_memory.py")
+
+
+class Pinned(E2eCase):
+    def _run(self, case, **environment):
+        daemon = self.wire("loopback").server.daemon
+        program = subprocess.run([sys.executable, _PROGRAM, case], capture_output=True, text=True, timeout=90, check=False,
+                                 env={**os.environ, **daemon.environment(), **environment}, stdin=subprocess.DEVNULL)
+        self.assertEqual(program.returncode, 0, program.stderr)
+        daemon.expect_running()
+        return json.loads(program.stdout)
+
+    def test_dropped_memory_reads_as_zeroes(self):
+        self._run("dropped")
+
+    def test_dropped_memory_reads_as_zeroes_the_slow_way(self):
+        self._run("dropped", UROCE_MEMORY="copy")
+
+    def test_mremap_and_realloc_of_parts(self):
+        self._run("moved")
+
+    def test_malloc_finds_its_heaps_clean(self):
+        self._run("allocated")
+
+    def test_unmapped_memory_goes_back(self):
+        self._run("given_back")

@@ -1,0 +1,178 @@
+// How the program's calls come to the shim, in the company of others that hook libc, and where that
+// is refused. Each in a process of its own.
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "tests/unit/shim_memory/fresh_process.h"
+#include "tests/unit/shim_memory/stand_in.h"
+#include "verbs_shim/memory/libc_patch.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kWords = kPage / sizeof(std::uint64_t);
+
+std::uint64_t* map_filled(std::size_t length) {
+  void* const memory =
+      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  std::memset(memory, 0xff, length);
+  return static_cast<std::uint64_t*>(memory);
+}
+
+std::uint8_t* libcs(const char* name) {
+  return static_cast<std::uint8_t*>(::dlsym(::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name));
+}
+
+// Another library's hook, put over libc's function in the way of UCX and Open MPI.
+template <std::size_t kBytes>
+void overwrite(std::uint8_t* entry, const std::array<std::uint8_t, kBytes>& bytes) {
+  std::uint8_t* const page =
+      entry - reinterpret_cast<std::uintptr_t>(entry) % kPage;  // the bytes may reach the next
+  ASSERT_EQ(::mprotect(page, 2 * kPage, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+  std::memcpy(entry, bytes.data(), kBytes);
+  ASSERT_EQ(::mprotect(page, 2 * kPage, PROT_READ | PROT_EXEC), 0);
+}
+
+std::array<std::uint8_t, 13> jump_by_r11(const void* target) {
+  std::array<std::uint8_t, 13> code{0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+  std::memcpy(code.data() + 2, &target, sizeof(target));
+  return code;
+}
+
+std::array<std::uint8_t, 12> jump_by_rax(const void* target) {
+  std::array<std::uint8_t, 12> code{0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
+  std::memcpy(code.data() + 2, &target, sizeof(target));
+  return code;
+}
+
+unsigned foreign_madvises = 0;
+int foreign_madvise(void* address, std::size_t length, int advice) {
+  ++foreign_madvises;
+  return static_cast<int>(::syscall(SYS_madvise, address, length, advice));
+}
+
+unsigned foreign_munmaps = 0;
+int foreign_munmap(void* address, std::size_t length) {
+  ++foreign_munmaps;
+  return static_cast<int>(::syscall(SYS_munmap, address, length));
+}
+
+// Through libc's own functions, however the test's are interposed.
+int madvise_of_libc(void* address, std::size_t length, int advice) {
+  return reinterpret_cast<int (*)(void*, std::size_t, int)>(libcs("madvise"))(address, length,
+                                                                              advice);
+}
+int munmap_of_libc(void* address, std::size_t length) {
+  return reinterpret_cast<int (*)(void*, std::size_t)>(libcs("munmap"))(address, length);
+}
+
+void expect_drops_are_seen(StandIn& daemon) {
+  std::uint64_t* const memory = map_filled(4 * kPage);
+  const Registered shared = daemon.share(memory, 4 * kPage);
+  ASSERT_EQ(shared.error, 0U);
+  ASSERT_EQ(shared.remote_pieces, 0U);
+  ASSERT_EQ(madvise_of_libc(memory, kPage, MADV_DONTNEED), 0);
+  EXPECT_EQ(memory[0], 0U);
+  EXPECT_EQ(memory[kWords], ~std::uint64_t{0});
+  EXPECT_EQ(munmap_of_libc(memory, 4 * kPage), 0);
+}
+
+TEST(Watching, ComesBeforeWhoHasHookedLibcBefore) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  overwrite(libcs("madvise"), jump_by_r11(reinterpret_cast<const void*>(foreign_madvise)));
+  overwrite(libcs("munmap"), jump_by_rax(reinterpret_cast<const void*>(foreign_munmap)));
+  StandIn daemon;
+  expect_drops_are_seen(daemon);
+  EXPECT_GE(foreign_munmaps, 1U);
+  std::uint64_t* const memory = map_filled(kPage);
+  const unsigned before = foreign_madvises;
+  EXPECT_EQ(madvise_of_libc(memory, kPage, MADV_DONTNEED), 0);
+  EXPECT_EQ(foreign_madvises, before + 1);
+  EXPECT_EQ(memory[0], 0U);
+}
+
+TEST(Watching, SurvivesWhoHooksLibcLater) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  StandIn daemon;
+  expect_drops_are_seen(daemon);
+  overwrite(libcs("madvise"), jump_by_r11(reinterpret_cast<const void*>(foreign_madvise)));
+  expect_drops_are_seen(daemon);
+  overwrite(libcs("munmap"), jump_by_r11(reinterpret_cast<const void*>(foreign_munmap)));
+  expect_drops_are_seen(daemon);
+  EXPECT_GE(foreign_munmaps, 1U);
+  // Not all calls are seen now, so nothing can be paged on demand.
+  const Status watched = shim::patch_libc();
+  ASSERT_FALSE(watched);
+  EXPECT_NE(watched.error().message.find("munmap"), std::string::npos) << watched.error().message;
+}
+
+TEST(Watching, ComesBackWhenSomebodyRestoresLibc) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  std::array<std::uint8_t, 13> original{};
+  std::memcpy(original.data(), libcs("madvise"), original.size());
+  overwrite(libcs("madvise"), jump_by_r11(reinterpret_cast<const void*>(foreign_madvise)));
+  StandIn daemon;
+  expect_drops_are_seen(daemon);
+  overwrite(libcs("madvise"), original);
+  const unsigned before = foreign_madvises;
+  expect_drops_are_seen(daemon);
+  EXPECT_EQ(foreign_madvises, before);
+}
+
+// A hook of a kind that nobody can come before.
+TEST(Watching, MemoryIsLeftAloneWhereDropsCannotBeSeen) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  overwrite(libcs("madvise"), std::array<std::uint8_t, 7>{0x90, 0xb8, 0x1c, 0, 0, 0, 0x90});
+  std::uint64_t* const memory = map_filled(4 * kPage);
+  const auto description =
+      shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);
+  ASSERT_TRUE(description);
+  EXPECT_NE(description->left_alone.find("madvise"), std::string::npos) << description->left_alone;
+  shim::release_memory(description->held);
+  StandIn daemon;
+  const Registered shared = daemon.share(memory, 4 * kPage);
+  EXPECT_EQ(shared.error, 0U);
+  EXPECT_EQ(shared.remote_pieces, 1U);
+  memory[5] = 6;
+  EXPECT_EQ(daemon.load(memory + 5), 6U);
+}
+
+TEST(Watching, MemoryIsLeftAloneWhereTheSystemForbidsPatches) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  constexpr int kSetMdwe = 65;  // PR_SET_MDWE of Linux 6.3, which Debian 12's headers don't have
+  constexpr unsigned long kRefuseExecGain = 1;
+  if (::prctl(kSetMdwe, kRefuseExecGain, 0UL, 0UL, 0UL) != 0) {
+    GTEST_SKIP() << "the kernel doesn't know PR_SET_MDWE";
+  }
+  StandIn daemon;
+  std::uint64_t* const memory = map_filled(4 * kPage);
+  const Registered shared = daemon.share(memory, 4 * kPage);
+  EXPECT_EQ(shared.error, 0U);
+  EXPECT_EQ(shared.remote_pieces, 1U);
+  EXPECT_TRUE(daemon.store(memory, 7));
+  EXPECT_EQ(memory[0], 7U);
+}
+
+}  // namespace
+}  // namespace uroce::test
