@@ -127,6 +127,7 @@ class Flow {
   [[nodiscard]] bool read_under_way(std::size_t offset, std::uint32_t length) const;
   void strike(Time now);
   [[nodiscard]] bool spoils_requests() const;
+  [[nodiscard]] std::uint64_t beyond(std::uint32_t length) const;
   [[nodiscard]] static bool message_of(const Request& request);
 
   // flow_check.cc

@@ -100,7 +100,8 @@ std::string Flow::check_failure(const Request& request, const abi::Cqe& cqe) {
     case WcStatus::kRetryExcErr:
       return may_break_ ? "" : said + " without a cause";
     case WcStatus::kRnrRetryExcErr:
-      return config_.mishap == Mishap::kNoReceive && message_of(request)
+      // Memory on its way is a reason not to be ready too.
+      return config_.mishap == Mishap::kNoReceive && (message_of(request) || to_.paging != nullptr)
                  ? ""
                  : said + " without a cause";
     default:
@@ -169,9 +170,12 @@ std::string Flow::check_receive(const abi::Cqe& cqe) {
   }
   // A receive that a WRITE with immediate has taken fails with it.
   const bool refused = config_.mishap == Mishap::kBadRkey || config_.mishap == Mishap::kBadRange;
+  const WcStatus refusal = config_.mishap == Mishap::kBadRange && to_.has_all_memory()
+                               ? WcStatus::kRemOpErr
+                               : WcStatus::kRemAccessErr;
   const bool too_long = !messages_.empty() && messages_.front().too_long;
   return first && ((cqe.status == WcStatus::kLocLenErr && too_long) ||
-                   (cqe.status == WcStatus::kRemAccessErr && refused))
+                   (cqe.status == refusal && refused))
              ? ""
              : "status " + number(static_cast<std::uint64_t>(cqe.status));
 }

@@ -236,10 +236,9 @@ void Flow::spoil(Request* request, abi::SendWr* wr) {
       break;
     case Mishap::kBadRange:
       request->spoilt = remote && has_length;
-      request->status = abi::WcStatus::kRemAccessErr;
-      wr->remote_address =
-          request->spoilt ? to_.arena.address(to_.arena.memory.size()) - request->length / 16 * 8
-                          : wr->remote_address;
+      request->status =
+          to_.has_all_memory() ? abi::WcStatus::kRemOpErr : abi::WcStatus::kRemAccessErr;
+      wr->remote_address = request->spoilt ? beyond(request->length) : wr->remote_address;
       break;
     case Mishap::kBadLkey:
       request->spoilt = has_length;
@@ -266,6 +265,13 @@ void Flow::spoil(Request* request, abi::SendWr* wr) {
       messages_.pop_back();
     }
   }
+}
+
+// A range that begins in the peer's region and ends outside; or, where all memory is the region,
+// one of which nothing is mapped.
+std::uint64_t Flow::beyond(std::uint32_t length) const {
+  return to_.has_all_memory() ? to_.arena.address(to_.arena.pages() * Arena::kPage)
+                              : to_.arena.address(to_.arena.memory.size()) - length / 16 * 8;
 }
 
 // Control does something.

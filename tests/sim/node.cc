@@ -22,6 +22,10 @@ Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string&
     paging = std::make_unique<Paging>(arena, quiescence_, paging_seed);
     region.mirror = paging->mirror();
     region.program_address = arena.address(0);
+    if (paging->implicit()) {
+      region.iova = region.program_address = 0;
+      region.length = ~std::uint64_t{0};
+    }
   } else {
     region.pieces = {{.start = 0,
                       .length = memory_bytes,

@@ -40,6 +40,8 @@ class Node {
   // An address handle for datagrams.
   void add_address(std::uint32_t handle, const Path& path);
   void modify(End& end, const QpAttributes& attributes, std::uint32_t mask, Time now);
+  // Its region is all memory: nothing is out of range, but not everything is there.
+  [[nodiscard]] bool has_all_memory() const { return paging != nullptr && paging->implicit(); }
   // The program rings for this queue pair.
   void ring(End& end);
 

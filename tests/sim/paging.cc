@@ -17,7 +17,8 @@ Paging::Paging(Arena& arena, Quiescence& quiescence, std::uint64_t seed)
       random_(seed),
       mirror_(std::make_shared<Mirror>(quiescence, UniqueFd())),
       delay_max_(random_.range(0, kDelayMax)),
-      changes_(random_.chance(0.2) ? 0 : 0.05 * random_.range(0, 100) / 100) {
+      changes_(random_.chance(0.2) ? 0 : 0.05 * random_.range(0, 100) / 100),
+      implicit_(random_.chance(0.5)) {
   queue_.wake_worker = [](std::uint32_t) {};
   if (random_.chance(0.7)) {
     mirror_->faults_only();
@@ -56,7 +57,11 @@ bool Paging::turn(Time now, bool may_change) {
 bool Paging::ask(Mirror& /*mirror*/, std::uint64_t first, std::uint64_t end, bool /*write*/,
                  std::uint32_t sequence) {
   questions_.push_back(
-      {first, end, sequence, now_ + random_.range(0, static_cast<std::uint32_t>(delay_max_))});
+      {.first = first,
+       .end = end,
+       .sequence = sequence,
+       .answer_at = now_ + random_.range(0, static_cast<std::uint32_t>(delay_max_)),
+       .changes = mirror_->changes()});
   return true;
 }
 
@@ -75,6 +80,7 @@ void Paging::look_again(const std::shared_ptr<Mirror>& mirror) {
 // As things are now, on its way to the daemon: it may be old when it is heard.
 void Paging::answer(const Question& question) {
   orders_.push_back([this, question, pieces = describe(question.first, question.end)] {
+    overtaken_ += mirror_->changed(question.changes, question.first, question.end) ? 1 : 0;
     pager_.answered(mirror_, question.sequence, question.end, pieces, now_);
   });
 }

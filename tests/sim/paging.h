@@ -26,6 +26,10 @@ class Paging final : private PagingPeer {
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
   [[nodiscard]] FaultQueue& queue() { return queue_; }
   [[nodiscard]] std::uint64_t invalidations() const { return invalidations_; }
+  // The program's answers that an invalidation had overtaken: the faults were begun again.
+  [[nodiscard]] std::uint64_t overtaken() const { return overtaken_; }
+  // The region is all memory, by which any address may be named.
+  [[nodiscard]] bool implicit() const { return implicit_; }
 
   // The fault thread and the program do something. True while something is under way.
   bool turn(Time now, bool may_change);
@@ -35,6 +39,7 @@ class Paging final : private PagingPeer {
     std::uint64_t first, end;
     std::uint32_t sequence;
     Time answer_at;
+    std::uint64_t changes;  // Mirror::changes when it was asked
   };
   struct Change {
     std::uint32_t block;
@@ -62,8 +67,9 @@ class Paging final : private PagingPeer {
   Time now_ = 0;
   Duration delay_max_;  // of an answer
   double changes_;      // how probable one is in a turn
+  bool implicit_;
   std::uint32_t next_block_ = 1;
-  std::uint64_t invalidations_ = 0;
+  std::uint64_t invalidations_ = 0, overtaken_ = 0;
   std::deque<Question> questions_;
   std::deque<std::function<void()>> orders_;
   std::vector<Change> open_;

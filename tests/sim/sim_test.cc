@@ -1,5 +1,6 @@
 // The simulation of two engines over many seeds (seeds.h). UROCE_SIM_SEEDS says how many.
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -18,16 +19,37 @@ constexpr std::uint64_t kRegressions[] = {1655, 25'442};
 std::string run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
   World world(seed);
   const Outcome outcome = world.run();
-  sum->frames += outcome.frames;
-  sum->requests += outcome.requests;
-  sum->page_faults += outcome.page_faults;
-  sum->invalidations += outcome.invalidations;
-  sum->broken += outcome.broken;
+  sum->add(outcome);
   if (verbose) {
     std::printf("seed %" PRIu64 ": %" PRIu64 " requests, %" PRIu64 " frames\n", seed,
                 outcome.requests, outcome.frames);
   }
   return outcome.wrong;
+}
+
+void print(const Outcome& sum) {
+  const auto role = [&](FaultRole which) {
+    return sum.faults.by_role[static_cast<std::size_t>(which)];
+  };
+  std::printf("  %" PRIu64 " requests, %" PRIu64 " frames, %" PRIu64 " flows broken by intention\n",
+              sum.requests, sum.frames, sum.broken);
+  std::printf("  %" PRIu64 " nodes paged explicitly, %" PRIu64 " implicitly: %" PRIu64
+              " page faults (requester %" PRIu64 ", completer %" PRIu64 ", responder %" PRIu64
+              ", READ answers %" PRIu64 "), %" PRIu64 " pages at once\n",
+              sum.explicit_nodes, sum.implicit_nodes, sum.page_faults, role(FaultRole::kRequester),
+              role(FaultRole::kCompleter), role(FaultRole::kResponder), role(FaultRole::kAnswer),
+              sum.at_once);
+  std::printf("  %" PRIu64 " invalidations; %" PRIu64 " faults asked the program, %" PRIu64
+              " of its answers were overtaken by invalidations; %" PRIu64 " faults failed\n",
+              sum.invalidations, sum.faults.asked, sum.overtaken, sum.faults.failed);
+}
+
+// Over many seeds all this has happened; else the simulation has lost its bite.
+bool exercised(const Outcome& sum) {
+  const auto& by_role = sum.faults.by_role;
+  return sum.explicit_nodes != 0 && sum.implicit_nodes != 0 && sum.at_once != 0 &&
+         std::find(by_role.begin(), by_role.end(), 0) == by_role.end() && sum.faults.asked != 0 &&
+         sum.overtaken != 0;
 }
 
 }  // namespace
@@ -36,12 +58,17 @@ std::string run_seed(std::uint64_t seed, bool verbose, Outcome* sum) {
 int main(int argc, char** argv) {
   using namespace uroce::sim;
   Outcome sum;
-  return run_seeds(
+  std::uint64_t worlds = 0;
+  const int code = run_seeds(
       {argv, static_cast<std::size_t>(argc)}, {"UROCE_SIM_SEEDS", kSeedsDefault, kRegressions},
-      [&](std::uint64_t seed, bool verbose) { return run_seed(seed, verbose, &sum); },
-      [&] {
-        std::printf("  %" PRIu64 " requests, %" PRIu64 " frames, %" PRIu64 " page faults, %" PRIu64
-                    " invalidations, %" PRIu64 " flows broken by intention\n",
-                    sum.requests, sum.frames, sum.page_faults, sum.invalidations, sum.broken);
-      });
+      [&](std::uint64_t seed, bool verbose) {
+        ++worlds;
+        return run_seed(seed, verbose, &sum);
+      },
+      [&] { print(sum); });
+  if (worlds >= kSeedsDefault && !exercised(sum)) {
+    std::printf("of on-demand paging something never happened\n");
+    return 1;
+  }
+  return code;
 }

@@ -38,7 +38,30 @@ std::uint32_t random_psn(Random& random) {
                             : static_cast<std::uint32_t>(random.next()) & kPsnMask;
 }
 
+void add(FaultCounts& sum, const FaultCounts& more) {
+  for (std::size_t role = 0; role < kFaultRoles; ++role) {
+    sum.by_role[role] += more.by_role[role];
+  }
+  sum.writes += more.writes;
+  sum.asked += more.asked;
+  sum.resolved += more.resolved;
+  sum.failed += more.failed;
+}
+
 }  // namespace
+
+void Outcome::add(const Outcome& more) {
+  frames += more.frames;
+  requests += more.requests;
+  explicit_nodes += more.explicit_nodes;
+  implicit_nodes += more.implicit_nodes;
+  page_faults += more.page_faults;
+  sim::add(faults, more.faults);
+  at_once += more.at_once;
+  invalidations += more.invalidations;
+  overtaken += more.overtaken;
+  broken += more.broken;
+}
 
 World::World(std::uint64_t seed) : random_(seed) {
   static constexpr std::uint32_t kMtus[] = {256, 512, 1'024, 2'048, 4'096};
@@ -173,7 +196,13 @@ Outcome World::run() {
   }
   for (const Node* node : {a_.get(), b_.get()}) {
     outcome.page_faults += node->worker->counters().page_faults;
-    outcome.invalidations += node->paging == nullptr ? 0 : node->paging->invalidations();
+    outcome.at_once += node->worker->counters().page_faults_at_once;
+    if (node->paging != nullptr) {
+      outcome.invalidations += node->paging->invalidations();
+      outcome.overtaken += node->paging->overtaken();
+      add(outcome.faults, node->paging->mirror()->books().all());
+      (node->paging->implicit() ? outcome.implicit_nodes : outcome.explicit_nodes) += 1;
+    }
   }
   outcome.frames = a_->worker->counters().rx_frames + b_->worker->counters().rx_frames;
   for (const Flow& flow : flows_) {

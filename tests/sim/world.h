@@ -19,9 +19,15 @@ struct Outcome {
   std::string wrong{};  // empty: all is well
   std::uint64_t frames = 0;
   std::uint64_t requests = 0;
+  std::uint64_t explicit_nodes = 0, implicit_nodes = 0;  // whose memory is paged on demand
   std::uint64_t page_faults = 0;
+  FaultCounts faults{};       // what the pagers made of them
+  std::uint64_t at_once = 0;  // pages that workers brought in themselves
   std::uint64_t invalidations = 0;
-  std::uint64_t broken = 0;  // directions of connections that failed, as intended
+  std::uint64_t overtaken = 0;  // answers of programs, by invalidations
+  std::uint64_t broken = 0;     // directions of connections that failed, as intended
+
+  void add(const Outcome& more);  // its numbers
 };
 
 class World {
