@@ -158,7 +158,12 @@ TEST_F(Paging, MunmapIsAnnouncedAndGivesPagesBack) {
 }
 
 TEST_F(Paging, WhatWasNeverAskedForIsNotAnnounced) {
-  std::uint64_t* const memory = map(64 * kChunk);
+  // Where nobody maps anything: elsewhere a chunk may have been asked for with what lay there
+  // before.
+  void* const far = reinterpret_cast<void*>(std::uintptr_t{1} << 44U);
+  void* const memory = ::mmap(far, 64 * kChunk, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(memory, far);
   daemon_.announced();
   ::madvise(memory, 64 * kChunk, MADV_DONTNEED);
   ::munmap(memory, 64 * kChunk);
