@@ -252,9 +252,9 @@ bool PagingService::on_answer(ShareChannel& channel, const Record& record) {
                   monotonic_now());
   if (mirror->full() && !std::exchange(channel.said_full, true)) {
     spdlog::warn(
-        "session {}: its program has touched 2 TiB on demand, or 16 TiB of addresses: more is "
-        "taken "
-        "for memory that isn't mapped; unmap what isn't used, or divide it among processes",
+        "session {}: no more of its memory can be reached on demand, and is taken for memory that "
+        "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or the daemon has no "
+        "addresses left; divide the work among processes",
         mirror->session());
   }
   return true;

@@ -32,7 +32,10 @@ Result<FileFacts> check_file(int descriptor) {
   if (!S_ISREG(status.st_mode)) {
     return Error{EOPNOTSUPP, "the memory belongs to a device, not to a file"};
   }
-  FileFacts facts{.size = static_cast<std::uint64_t>(status.st_size), .uid = status.st_uid};
+  FileFacts facts{.size = static_cast<std::uint64_t>(status.st_size),
+                  .device = status.st_dev,
+                  .inode = status.st_ino,
+                  .uid = status.st_uid};
   if (static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC) {
     facts.page_size = static_cast<std::uint64_t>(system.f_bsize);
   }

@@ -13,6 +13,7 @@ namespace uroce {
 struct FileFacts {
   std::uint64_t page_size = 4096;
   std::uint64_t size = 0;
+  std::uint64_t device = 0, inode = 0;
   std::uint32_t uid = 0;
   bool durable = false;  // outlives the machine's memory
 };

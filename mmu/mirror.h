@@ -34,6 +34,10 @@ class Quiescence;
 
 // A piece of memory that the program described, with its file open.
 struct MirrorPiece {
+  struct File {
+    std::uint64_t device = 0, inode = 0;
+    bool operator==(const File&) const = default;
+  };
   std::uint64_t address = 0;  // whole pages
   std::uint64_t length = 0;
   int descriptor = -1;  // -1: reached the slow way
@@ -42,6 +46,7 @@ struct MirrorPiece {
   bool write = false;      // may be written
   bool anonymous = false;  // an arena: pages that aren't there are zeroes, writing costs no disk
   bool durable = false;    // a file that outlives the machine's memory
+  File file{};
 };
 
 class Mirror {
@@ -163,6 +168,13 @@ class Mirror {
   using Bits = std::array<std::atomic<std::uint64_t>, kWords>;
   using PlainBits = std::array<std::uint64_t, kWords>;
 
+  // What a mapping is of: those with the same continue each other.
+  struct Place {
+    MirrorPiece::File file;
+    std::uint64_t distance = 0;  // of an address from its offset in the file
+    bool write = false;
+    bool operator==(const Place&) const = default;
+  };
   struct Chunk {
     // Set with release by the fault thread when the page may be touched; read with acquire by
     // workers, who then see the mapping. `remote` changes only while both others are clear.
@@ -179,6 +191,9 @@ class Mirror {
     PlainBits anonymous{};
     PlainBits durable{};
     PlainBits begins{};          // a mapping of the daemon's begins here
+    Place place{};               // of the chunk, if it is one mapping
+    bool whole = false;          // it is
+    bool gone = false;           // nothing is known any more
     std::uint32_t resident = 0;  // pages with bits, remote ones aside
     bool huge = false;           // has had pages that take long to zero
   };
@@ -201,19 +216,19 @@ class Mirror {
   Segment* segment_of(std::uint64_t address);
   [[nodiscard]] Chunk* chunk_of(std::uint64_t address) const;
   Chunk* make_chunk(std::uint64_t address);
-  void note_mapping(Chunk& chunk, std::size_t first, std::size_t end);
+  void note_mapping(Chunk& chunk, const MirrorPiece& piece, std::size_t first, std::size_t end);
   [[nodiscard]] std::size_t parts_around(std::uint64_t address) const;
-  void take_unknown(std::uint64_t first, std::uint64_t end,
-                    std::vector<std::unique_ptr<Chunk>>* taken);
+  void take_gone(std::uint64_t first, std::uint64_t end,
+                 std::vector<std::unique_ptr<Chunk>>* taken);
   void unmap(std::vector<std::unique_ptr<Chunk>> taken);
   Chunk* chunk_at_hand(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
   void note_change(std::uint64_t first, std::uint64_t end);
   [[nodiscard]] bool differs(std::uint64_t since, std::uint64_t first, std::uint64_t end) const;
-  void describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first,
-                      std::uint64_t end, std::uint64_t asked);
+  void describe_chunk(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end,
+                      std::uint64_t asked);
   void set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool slow, bool write);
-  void map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
+  void map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
   bool clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget);
   template <typename Visit>
   void for_each_segment(std::uint64_t first, std::uint64_t end, Visit&& visit);

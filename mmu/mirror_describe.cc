@@ -61,37 +61,37 @@ void Mirror::describe(std::uint64_t first, std::uint64_t end, std::span<const Mi
     while (piece != pieces.end() && piece->address + piece->length <= first) {
       ++piece;
     }
-    const bool empty = piece == pieces.end() || piece->address >= stop;
-    Chunk* const chunk = empty || closed_ ? nullptr : make_chunk(first);
-    if (chunk == nullptr) {
-      continue;
-    }
-    for (auto part = piece; part != pieces.end() && part->address < stop; ++part) {
-      describe_chunk(*chunk, *part, std::max(part->address, first),
+    for (auto part = piece; !closed_ && part != pieces.end() && part->address < stop; ++part) {
+      describe_chunk(*part, std::max(part->address, first),
                      std::min(part->address + part->length, stop), asked);
     }
   }
 }
 
 // The part of a piece that lies in the chunk, without what has changed since.
-void Mirror::describe_chunk(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first,
-                            std::uint64_t end, std::uint64_t asked) {
+void Mirror::describe_chunk(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end,
+                            std::uint64_t asked) {
   if (!differs(asked, first, end)) {
-    return map(chunk, piece, first, end);
+    return map(piece, first, end);
   }
   if (piece.page_size > kPage) {
     return;  // part of a huge page can't be mapped
   }
   for (std::uint64_t page = first; page < end; page += kPage) {
     if (!differs(asked, page, page + kPage)) {
-      map(chunk, piece, page, page + kPage);
+      map(piece, page, page + kPage);
     }
   }
 }
 
 // Maps the unknown pages of [first, end) to the piece. Pages that are known keep their mapping:
 // workers may be using them.
-void Mirror::map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, std::uint64_t end) {
+void Mirror::map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end) {
+  Chunk* const made = make_chunk(first);
+  if (made == nullptr) {
+    return;
+  }
+  Chunk& chunk = *made;
   const std::size_t end_page = (end - chunk.address) / kPage;
   chunk.huge = chunk.huge || piece.page_size > kPage;
   for (std::size_t page = (first - chunk.address) / kPage; page < end_page;) {
@@ -118,14 +118,15 @@ void Mirror::map(Chunk& chunk, const MirrorPiece& piece, std::uint64_t first, st
                            : clear_all(chunk.durable, page, stop);
     mapped ? clear_all(chunk.remote, page, stop) : set_all(chunk.remote, page, stop);
     if (mapped) {
-      note_mapping(chunk, page, stop);
+      note_mapping(chunk, piece, page, stop);
     }
     page = stop;
   }
 }
 
 // The kernel has a mapping more where one begins, and where one that it was put into goes on.
-void Mirror::note_mapping(Chunk& chunk, std::size_t first, std::size_t end) {
+void Mirror::note_mapping(Chunk& chunk, const MirrorPiece& piece, std::size_t first,
+                          std::size_t end) {
   part_count_ -= parts_around(chunk.address);
   const bool goes_on = end < kPagesInChunk && !is_set(chunk.begins, end);
   clear_all(chunk.begins, first, end);
@@ -133,25 +134,29 @@ void Mirror::note_mapping(Chunk& chunk, std::size_t first, std::size_t end) {
   if (goes_on) {
     set_all(chunk.begins, end, end + 1);
   }
+  chunk.whole = first == 0 && end == kPagesInChunk;
+  chunk.place = {
+      .file = piece.file, .distance = piece.address - piece.offset, .write = piece.write};
   part_count_ += parts_around(chunk.address);
 }
 
-// What the chunk and the one behind it count: the mappings that begin in them. Two chunks side by
-// side, each of one mapping, are taken for one mapping.
+// What the chunk and the one behind it count: the mappings that begin in them. Chunks side by side
+// that are one mapping each, of what continues in the file, are one for the kernel.
 std::size_t Mirror::parts_around(std::uint64_t address) const {
-  const auto count = [](const Chunk* chunk) {
+  const auto count = [](const Chunk* before, const Chunk* chunk) {
     std::size_t sum = 0;
     if (chunk != nullptr) {
       for (const std::uint64_t word : chunk->begins) {
         sum += static_cast<std::size_t>(std::popcount(word));
       }
+      const bool goes_on =
+          before != nullptr && before->whole && chunk->whole && before->place == chunk->place;
+      sum -= goes_on ? 1 : 0;
     }
     return sum;
   };
-  const std::size_t before = count(chunk_of(address - kChunk));
-  const std::size_t here = count(chunk_of(address));
-  const std::size_t behind = count(chunk_of(address + kChunk));
-  return here + behind - (before == 1 && here == 1 ? 1 : 0) - (here == 1 && behind == 1 ? 1 : 0);
+  const Chunk* const here = chunk_of(address);
+  return count(chunk_of(address - kChunk), here) + count(here, chunk_of(address + kChunk));
 }
 
 }  // namespace uroce

@@ -28,7 +28,7 @@ Status MirrorFiles::add_arena(UniqueFd memfd, std::uint64_t page_size) {
   if (!facts) {
     return facts.error();
   }
-  arenas_.push_back({std::move(memfd), page_size, facts->size});
+  arenas_.push_back({std::move(memfd), *facts});
   return ok();
 }
 
@@ -43,12 +43,13 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
   switch (piece.kind) {
     case abi::PieceKind::kArena: {
       if (piece.source >= arenas_.size() ||
-          piece.offset + piece.length > arenas_[piece.source].size) {
+          piece.offset + piece.length > arenas_[piece.source].facts.size) {
         return Error{EINVAL, "a piece names an arena that wasn't shared, or lies outside of it"};
       }
       const Arena& arena = arenas_[piece.source];
       made.descriptor = arena.memfd.get();
-      made.page_size = arena.page_size;
+      made.page_size = arena.facts.page_size;
+      made.file = {arena.facts.device, arena.facts.inode};
       made.anonymous = true;
       return made;
     }
@@ -72,6 +73,7 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
     made.descriptor = facts ? made.descriptor : -1;
     made.page_size = facts ? facts->page_size : Mirror::kPage;
     made.durable = facts && facts->durable && write;
+    made.file = facts ? MirrorPiece::File{facts->device, facts->inode} : MirrorPiece::File{};
   }
   return made;
 }

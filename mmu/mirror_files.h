@@ -10,6 +10,7 @@
 #include "dataplane/abi/memory_piece.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/unique_fd.h"
+#include "mmu/backing_file.h"
 #include "mmu/mirror.h"
 
 namespace uroce {
@@ -32,8 +33,7 @@ class MirrorFiles {
  private:
   struct Arena {
     UniqueFd memfd;
-    std::uint64_t page_size = 0;
-    std::uint64_t size = 0;
+    FileFacts facts;
   };
 
   int pid_;

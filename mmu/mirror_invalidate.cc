@@ -11,7 +11,13 @@
 namespace uroce {
 namespace {
 
-constexpr int kPageOut = 21;  // MADV_PAGEOUT, Linux 5.4
+constexpr int kPageOut = 21;                            // MADV_PAGEOUT, Linux 5.4
+constexpr std::size_t kUnmapMax = 64 * Mirror::kChunk;  // under one hold of the mutex
+
+template <typename Bits>
+bool any(const Bits& bits) {
+  return std::any_of(bits.begin(), bits.end(), [](std::uint64_t word) { return word != 0; });
+}
 
 }  // namespace
 
@@ -66,35 +72,34 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
 
 void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
   bool held = false;
-  std::vector<std::unique_ptr<Chunk>> unknown;
+  std::vector<std::unique_ptr<Chunk>> gone;
   {
     const std::lock_guard lock(mutex_);
     blocks_.push_back({id, first, end});
     note_change(first, end);
+    bool any_gone = false;
     for_each_chunk(first, end, [&](Chunk& chunk, std::size_t from, std::size_t to) {
       held = clear(chunk, from, to, forget) || held;
+      // Pages of a file on a disk stay: a FLUSH to come may have to write them back.
+      chunk.gone = forget && !any(chunk.known) && !any(chunk.durable);
+      any_gone = any_gone || chunk.gone;
     });
-    if (forget) {
-      take_unknown(first, end, &unknown);
+    if (any_gone) {
+      take_gone(first, end, &gone);
     }
   }
-  if (held || !unknown.empty()) {
+  if (held || !gone.empty()) {
     quiescence_.wait();
   }
-  unmap(std::move(unknown));
+  unmap(std::move(gone));
 }
 
-// Unpublishes the chunks of which nothing is known any more. Those with pages of a file on a disk
-// stay: a FLUSH to come may have to write them back.
-void Mirror::take_unknown(std::uint64_t first, std::uint64_t end,
-                          std::vector<std::unique_ptr<Chunk>>* taken) {
-  const auto any = [](const PlainBits& bits) {
-    return std::any_of(bits.begin(), bits.end(), [](std::uint64_t word) { return word != 0; });
-  };
+// Unpublishes the chunks of which nothing is known any more.
+void Mirror::take_gone(std::uint64_t first, std::uint64_t end,
+                       std::vector<std::unique_ptr<Chunk>>* taken) {
   for_each_segment(first, end, [&](Segment& segment) {
-    const auto gone =
-        std::partition(segment.owned.begin(), segment.owned.end(),
-                       [&](const auto& chunk) { return any(chunk->known) || any(chunk->durable); });
+    const auto gone = std::partition(segment.owned.begin(), segment.owned.end(),
+                                     [](const auto& chunk) { return !chunk->gone; });
     for (auto at = gone; at != segment.owned.end(); ++at) {
       const std::uint64_t address = (*at)->address;
       part_count_ -= parts_around(address);
@@ -112,11 +117,16 @@ void Mirror::take_unknown(std::uint64_t first, std::uint64_t end,
 void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a->host < b->host; });
-  const std::lock_guard lock(mutex_);
+  // The pages go first, in small steps, and do no harm to mappings that are new: mapping over pages
+  // that are there keeps everybody who needs another one waiting.
+  for (const auto& chunk : taken) {
+    static_cast<void>(::madvise(chunk->host, kChunk, MADV_DONTNEED));
+  }
   for (std::size_t i = 0; i < taken.size();) {
+    const std::lock_guard lock(mutex_);
     std::byte* const host = taken[i]->host;
     std::size_t length = 0;
-    while (i < taken.size() && taken[i]->host == host + length &&
+    while (i < taken.size() && length < kUnmapMax && taken[i]->host == host + length &&
            chunk_of(taken[i]->address) == nullptr) {
       length += kChunk;
       ++i;

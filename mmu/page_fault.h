@@ -75,8 +75,8 @@ struct PageFault {
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
-  bool parked = false;  // the role waits for `page`, raised or not
-  Time since = 0;       // parked: since when
+  bool parked = false;         // the role waits for `page`, raised or not
+  Time since = 0, looked = 0;  // parked: since when, and when it looked last
   std::uint64_t page = kNoPage;
   bool flushing = false;             // the fault is a flush, under way or over
   Access failed = Access::kGranted;  // what the next look at failed_page answers
@@ -84,9 +84,11 @@ struct FaultSlot {
 
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 
-  // Looking again for the same page is waiting on.
+  // Looking again for the same page before long is waiting on.
   void park(std::uint64_t wanted, Time now) {
-    since = wanted == page ? since : now;
+    constexpr Duration kLong = 10 * kNanosecondsPerMillisecond;
+    since = wanted == page && now - looked < kLong ? since : now;
+    looked = now;
     page = wanted;
     parked = true;
   }

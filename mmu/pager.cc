@@ -293,7 +293,9 @@ Time Pager::deadline() const {
 void Pager::expire(Time now) {
   std::vector<std::shared_ptr<Mirror>> mirrors;
   for (const auto& [mirror, work] : works_) {
-    mirrors.push_back(work.mirror);
+    if (!work.waiting.empty() || !work.jobs.empty()) {
+      mirrors.push_back(work.mirror);
+    }
   }
   for (const auto& mirror : mirrors) {
     changed(mirror, now);

@@ -48,8 +48,9 @@ bool Pager::serve_ahead() {
       ahead.mirror->look(ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
   switch (look.state) {
     case Mirror::State::kAbsent:
-      if (ahead.guess && ahead.write && !look.anonymous) {
-        return true;  // a file would get blocks, or dirty pages, that nobody writes to
+      // A file would get blocks, or dirty pages, that nobody writes to.
+      if (ahead.guess && (frugal_ || (ahead.write && !look.anonymous))) {
+        return true;
       }
       if (ahead.mirror->populate(look, ahead.write) == Mirror::Populated::kFailed) {
         return true;

@@ -18,6 +18,8 @@ class PageBudget {
   static constexpr std::uint32_t kTurnMax = 4;  // pages in a turn of a worker without other work
   // A page in so much time while there is other work, which keeps nine tenths of the worker.
   static constexpr Duration kInterval = 64 * kNanosecondsPerMicrosecond;
+  // Longer than queue pairs with something to send wait for their turn.
+  static constexpr Duration kServedMax = 1 * kNanosecondsPerMillisecond;
   // Queue pairs that wait; the others take a fault. They may park half of what a worker may.
   static constexpr std::size_t kWaitingMax = 4;
 
@@ -25,10 +27,16 @@ class PageBudget {
   void begin(Time now) {
     now_ = now;
     left_ = kTurnMax;
-    served_ = kNobody;
+    if (now >= served_until_) {
+      served_ = kNobody;
+    }
   }
-  // Whether there is other work: at first, whether there was in the turn before.
-  void set_busy(bool busy) { busy_ = busy; }
+  // Whether there is other work: at first, whether there was in the turn before. Where there is
+  // none, whoever is served has had its chance.
+  void set_busy(bool busy) {
+    busy_ = busy;
+    served_ = busy ? served_ : kNobody;
+  }
 
   [[nodiscard]] bool has_time() const { return left_ > 0 && (!busy_ || now_ >= next_); }
   // Whoever waited comes before whoever just came.
@@ -38,6 +46,7 @@ class PageBudget {
   void brought() {
     --left_;
     next_ = now_ + kInterval;
+    served_ = kNobody;
   }
 
   // The queue pair waits until there is time. False if too many do.
@@ -51,15 +60,25 @@ class PageBudget {
     waiting_.push_back(qpn);
     return true;
   }
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
-  // Who has waited longest, and has this turn's pages. REQUIRES: waiting() > 0.
+  // Somebody waits, and there is time for the next one.
+  [[nodiscard]] bool may_serve() const {
+    return !waiting_.empty() && served_ == kNobody && has_time();
+  }
+  // Who has waited longest, and has the next page to itself, for as long as it may take until it is
+  // its turn to send. REQUIRES: may_serve()
   std::uint32_t serve_next() {
+    served_until_ = now_ + kServedMax;
     served_ = waiting_.front();
     waiting_.pop_front();
     return served_;
   }
   // When somebody's time comes, however busy the worker is.
-  [[nodiscard]] Time deadline() const { return waiting_.empty() ? kNever : next_; }
+  [[nodiscard]] Time deadline() const {
+    if (waiting_.empty()) {
+      return kNever;
+    }
+    return served_ == kNobody ? next_ : served_until_;
+  }
 
  private:
   static constexpr std::uint32_t kNobody = ~0U;
@@ -69,6 +88,7 @@ class PageBudget {
   bool busy_ = false;
   std::uint32_t left_ = 0;
   std::uint32_t served_ = kNobody;
+  Time served_until_ = 0;
   std::deque<std::uint32_t> waiting_;
 };
 

@@ -109,7 +109,7 @@ bool Worker::State::drain_deferred(bool busy) {
   if (!busy) {
     page_budget.set_busy(false);
   }
-  if (page_budget.waiting() == 0 || !page_budget.has_time()) {
+  if (!page_budget.may_serve()) {
     return false;
   }
   if (QpEntry* entry = table.find(page_budget.serve_next()); entry != nullptr) {

@@ -177,7 +177,7 @@ void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }
 
 void Qp::resume(Turn& turn) {
   for (FaultSlot& slot : fault_slots_) {
-    slot.parked = false;
+    slot.parked = slot.waiting;
   }
   requester_.resume(turn);
   responder_.resume();

@@ -49,17 +49,36 @@ TEST(PageBudget, ABusyWorkerHasOneInAWhile) {
 TEST(PageBudget, WhoWaitedComesFirst) {
   PageBudget budget;
   budget.begin(1);
+  budget.set_busy(true);
   EXPECT_TRUE(budget.wait(kQpn));
   EXPECT_FALSE(budget.may_bring(kOther));
   EXPECT_TRUE(budget.wait(kOther));
+  ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kQpn);
+  budget.begin(2);  // it is behind others who send
+  EXPECT_FALSE(budget.may_serve());
+  EXPECT_FALSE(budget.may_bring(kOther));
   EXPECT_TRUE(budget.may_bring(kQpn));
-  EXPECT_FALSE(budget.may_bring(kOther))
-      << "the turn is the other one's, even if it has no use for it";
-  budget.begin(2);
+  budget.brought();
+  EXPECT_FALSE(budget.may_serve()) << "not yet";
+  budget.begin(2 + PageBudget::kInterval);
+  ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kOther);
-  EXPECT_TRUE(budget.may_bring(kOther));
-  EXPECT_FALSE(budget.may_bring(kQpn));
+}
+
+TEST(PageBudget, WhoHasNoUseForItsPageKeepsItFromNobodyForLong) {
+  PageBudget budget;
+  budget.begin(1);
+  budget.set_busy(true);
+  EXPECT_TRUE(budget.wait(kQpn));
+  EXPECT_TRUE(budget.wait(kOther));
+  EXPECT_EQ(budget.serve_next(), kQpn);
+  EXPECT_EQ(budget.deadline(), 1 + PageBudget::kServedMax);
+  budget.begin(1 + PageBudget::kServedMax);
+  ASSERT_TRUE(budget.may_serve());
+  EXPECT_EQ(budget.serve_next(), kOther);
+  budget.set_busy(false);
+  EXPECT_TRUE(budget.may_bring(kQpn)) << "nobody else has anything to do";
 }
 
 }  // namespace

@@ -277,6 +277,45 @@ TEST_F(MirrorTest, MemoryInTooManyPartsIsReachedTheSlowWay) {
       << "this program's memory can't be reached the slow way";
 }
 
+// The kernel joins what continues; a piece of each chunk, or another file in each, is a mapping
+// each.
+TEST_F(MirrorTest, OnlyWhatContinuesIsOneMapping) {
+  Mirror& mirror = *program_.mirror;
+  const std::size_t most = MappingQuota::make()->limit;
+  MirrorPiece piece = program_.everything();
+  piece.length = kPage;
+  std::uint64_t at = kBase;
+  for (std::size_t chunk = 0; chunk < most + 8; ++chunk, at += Mirror::kChunk) {
+    piece.address = at;
+    mirror.describe(at, at + Mirror::kChunk, {&piece, 1}, mirror.changes());
+  }
+  EXPECT_EQ(mappings(), most / 2 + 1) << "the gaps are mappings, too";
+  const std::uint64_t last = at - Mirror::kChunk;
+  EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true),
+            Mirror::Populated::kFailed);
+}
+
+TEST_F(MirrorTest, WhatContinuesIsOneMapping) {
+  Mirror& mirror = *program_.mirror;
+  constexpr std::uint64_t kChunks = 20'000;  // more than there may be mappings
+  ASSERT_EQ(::ftruncate(program_.memfd.get(), kChunks * Mirror::kChunk), 0);
+  MirrorPiece piece = program_.everything();
+  piece.length = kChunks * Mirror::kChunk;
+  mirror.describe(kBase, kBase + piece.length, {&piece, 1}, mirror.changes());
+  EXPECT_LE(mappings(), 1 + piece.length / Mirror::kSegment + 1);
+  const std::uint64_t last = kBase + piece.length - kPage;
+  EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true), Mirror::Populated::kDone);
+}
+
+TEST_F(MirrorTest, ALateAnswerMakesNothing) {
+  Mirror& mirror = *program_.mirror;
+  const std::uint64_t asked = mirror.changes();
+  mirror.invalidate(1, kBase, kBase + Mirror::kChunk, true);
+  const MirrorPiece piece = program_.everything();
+  mirror.describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, asked);
+  EXPECT_EQ(mirror.chunk_count(), 0U);
+}
+
 TEST_F(MirrorTest, AProgramHasSoManyAddresses) {
   Mirror& mirror = *program_.mirror;
   std::size_t segments = 0;
