@@ -59,6 +59,12 @@ bool ArenaFile::intact() const {
          major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
 }
 
+void ArenaFile::disown() {
+  if (!intact()) {
+    static_cast<void>(memfd_.release());
+  }
+}
+
 Result<std::uint64_t> ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
   if (taken_since_reclaim_ >= reclaim_at_) {
     reclaim();
@@ -89,6 +95,9 @@ std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length)
 }
 
 int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
+  if (!intact()) {
+    return EBADF;  // a file of the program's may have the number now
+  }
   return ::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                      static_cast<off_t>(offset), static_cast<off_t>(length)) == 0
              ? 0
@@ -101,13 +110,17 @@ int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
 // use then. Two passes: one could miss a mapping that mremap moves meanwhile from where it hasn't
 // looked to where it has.
 void ArenaFile::reclaim() {
+  taken_since_reclaim_ = 0;
   std::vector<Run> mapped;
   for (int pass = 0; pass < 2; ++pass) {
-    for_each_area([&](const AreaRange& area) {
+    const bool all = for_each_area([&](const AreaRange& area) {
       if (owns(area)) {
         mapped.push_back({.first = area.offset, .end = area.offset + (area.end - area.start)});
       }
     });
+    if (!all) {
+      return;  // what isn't known to be unmapped isn't
+    }
   }
   std::sort(mapped.begin(), mapped.end(),
             [](const Run& a, const Run& b) { return a.first < b.first; });
@@ -134,7 +147,6 @@ void ArenaFile::reclaim() {
     }
     return !used;
   });
-  taken_since_reclaim_ = 0;
   reclaim_at_ = std::max(kReclaimMin, in_use);
 }
 
@@ -171,6 +183,7 @@ void ArenaList::clear() {
   const std::uint32_t count = size();
   count_.store(0, std::memory_order_release);
   for (std::uint32_t i = 0; i < count; ++i) {
+    arenas_[i].disown();
     arenas_[i] = ArenaFile();
   }
 }

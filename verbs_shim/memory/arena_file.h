@@ -45,6 +45,8 @@ class ArenaFile {
   // Whether the descriptor is still ours. Some programs close all that they don't know; pages that
   // lie in the arena stay, but nothing new may be put into whatever has the number now.
   [[nodiscard]] bool intact() const;
+  // Leaves a descriptor that isn't to the program.
+  void disown();
 
   // Of registrations that aren't on demand.
   [[nodiscard]] const SlotPins& pins() const { return pins_; }
@@ -62,7 +64,8 @@ class ArenaFile {
   // Memory that has its place was moved to other addresses.
   static void next_generation() { generation.fetch_add(1, std::memory_order_relaxed); }
 
-  // Gives the pages of an unused place back to the system. 0 or an errno value.
+  // Gives the pages of an unused place back to the system. 0 or an errno value: EBADF if the
+  // descriptor isn't ours any more.
   int punch(std::uint64_t offset, std::uint64_t length) const;
 
  private:

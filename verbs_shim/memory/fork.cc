@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "dataplane/base/check.h"
 #include "verbs_shim/memory/kernel_calls.h"
@@ -50,19 +52,55 @@ void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint6
   }
 }
 
-// What the arena's owner knows of it may lie in the area, so by value.
+// The same from another mapping of what the descriptor isn't there for any more. Not memcpy(), as
+// above. Zeroes stay unwritten.
+__attribute__((no_sanitize("address"))) void copy_words(const std::uint64_t* source,
+                                                        std::uint64_t* target,
+                                                        std::uint64_t length) {
+  for (std::uint64_t word = 0; word < length / sizeof(std::uint64_t); ++word) {
+    if (source[word] != 0) {
+      target[word] = source[word];
+    }
+  }
+}
+
+// A second mapping of an arena's pages, or null: mremap(2) makes one where the old size is 0.
+std::uint64_t* map_again(void* start, std::uint64_t length) {
+  void* const again = kernel::mremap(start, 0, length, MREMAP_MAYMOVE, nullptr);
+  if (again == MAP_FAILED || kernel::mprotect(again, length, PROT_READ) != 0) {
+    return nullptr;
+  }
+  return static_cast<std::uint64_t*>(again);
+}
+
+// A crash of the child is better than a quiet write into the parent.
+[[noreturn]] void give_up(const char* why) {
+  constexpr char kWhat[] = "uroce: a fork's child can't have its own copy of registered memory: ";
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, kWhat, sizeof(kWhat) - 1);
+  written = ::write(STDERR_FILENO, why, std::strlen(why));
+  written = ::write(STDERR_FILENO, "\n", 1);
+  ::abort();
+}
+
+// What the arena's owner knows of it may lie in the area, so by value. `arena`: -1 where the
+// program has closed it.
 void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   const int huge = page_size == kPage ? 0 : MAP_HUGETLB;
   auto* const start = static_cast<std::byte*>(kernel::pointer(area.start));
   const std::uint64_t length = area.end - area.start;
+  std::uint64_t* const again = arena < 0 ? map_again(start, length) : nullptr;
   // Nobody else runs, so the range may be empty for a moment.
-  if (kernel::mmap(start, length, PROT_READ | PROT_WRITE,
+  if ((arena < 0 && again == nullptr) ||
+      kernel::mmap(start, length, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) == MAP_FAILED) {
-    kernel::munmap(start,
-                   length);  // a crash of the child is better than a quiet write into the parent
-    return;
+    give_up("no memory");
   }
-  copy_extents(arena, start, area.offset, length);
+  if (again == nullptr) {
+    copy_extents(arena, start, area.offset, length);
+  } else {
+    copy_words(again, reinterpret_cast<std::uint64_t*>(start), length);
+    kernel::munmap(again, length);
+  }
   kernel::mprotect(start, length, area.protection);
 }
 
@@ -102,22 +140,26 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
-  if (sharing->arenas.size() != 0) {
-    for_each_area([](const AreaRange& area) {
-      const std::uint32_t owner = sharing->arenas.owner_of(area);
-      if (owner != ArenaList::kArenasMax) {
-        const ArenaFile& arena = sharing->arenas[owner];
-        make_private(arena.descriptor(), arena.page_size(), area);
-      }
-    });
-  }
-  // From here on the heap is the child's own.
-  sharing->arenas.clear();
-  sharing->converter.forget();
+  // First, because it gives back descriptors.
   sharing->map.forget();
   for (MemoryMap& map : sharing->maps) {
     map.forget();
   }
+  if (sharing->arenas.size() != 0) {
+    const bool all = for_each_area([](const AreaRange& area) {
+      const std::uint32_t owner = sharing->arenas.owner_of(area);
+      if (owner != ArenaList::kArenasMax) {
+        const ArenaFile& arena = sharing->arenas[owner];
+        make_private(arena.intact() ? arena.descriptor() : -1, arena.page_size(), area);
+      }
+    });
+    if (!all) {
+      give_up("/proc/self/maps can't be read");
+    }
+  }
+  // From here on the heap is the child's own.
+  sharing->arenas.clear();
+  sharing->converter.forget();
   sharing->watch.reset();
   sharing->invalidations.reset();
   forget_locked_memory();

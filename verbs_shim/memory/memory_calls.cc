@@ -41,12 +41,15 @@ int shmdt(const void* address) { return static_cast<int>(::syscall(SYS_shmdt, ad
 
 }  // namespace in_kernel
 
-// Whether more is to be done than the call. Without a lock, a system call or a write.
+// Whether more is to be done than the call. Without a lock, a system call or a write. What wraps,
+// or reaches beyond all addresses, the kernel refuses.
 bool concerns(const void* address, std::uint64_t length) {
   const AddressWatch& watch = sharing_state().watch;
-  const std::uint64_t start = std::min(kernel::number(address), AddressWatch::kAddressEnd);
-  return watch.announcing() ||
-         watch.described(start, start + std::min(length, AddressWatch::kAddressEnd - start));
+  const std::uint64_t start = kernel::number(address);
+  if (start > AddressWatch::kAddressEnd || length > AddressWatch::kAddressEnd - start) {
+    return false;
+  }
+  return watch.announcing() || watch.described(start, start + length);
 }
 
 // One run of addresses within madvise.
@@ -87,14 +90,17 @@ int drop_part(SharingState& state, const Change& change, const Part& part, int a
   if (part.arena == ArenaList::kArenasMax) {
     return next.madvise(start, length, advice) == 0 ? 0 : errno;
   }
-  // A fork's child may still want to read the place in the arena: then the memory leaves it.
-  const int huge = part.page_size == kPage ? 0 : MAP_HUGETLB;
-  if (change.forks() &&
-      kernel::mmap(start, length, part.protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge,
-                   -1, 0) != MAP_FAILED) {
-    return 0;
+  // A fork's child may still want to read the place in the arena, or the program has closed the
+  // arena: then the memory leaves it.
+  const ArenaFile& arena = state.arenas[part.arena];
+  if (change.forks() || (!arena.on_demand() && !arena.intact())) {
+    const int huge = part.page_size == kPage ? 0 : MAP_HUGETLB;
+    return kernel::mmap(start, length, part.protection,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) != MAP_FAILED
+               ? 0
+               : errno;
   }
-  return state.arenas[part.arena].punch(part.offset, length);
+  return arena.punch(part.offset, length);
 }
 
 // Private memory that was converted reads as zeroes after it was dropped, as it would have before:
@@ -104,6 +110,10 @@ int drop(SharingState& state, const Change& change, int advice) {
   for (std::uint64_t at = change.start(); at < change.end();) {
     Part part;
     if (!part_at(state, change.map(), at, change.end(), &part)) {
+      if (change.map().failed()) {
+        return next.madvise(kernel::pointer(at), change.end() - at,
+                            advice);  // all that can be done
+      }
       hole = true;  // the kernel goes on, and tells afterwards
       MappedArea above;
       if (!change.map().at_or_above(at, &above)) {
@@ -257,16 +267,18 @@ int brk(void* address) {
   if (wanted == 0) {
     return next.brk(address);
   }
+  // The kernel unmaps what lies between these two, rounded up.
   const auto now = static_cast<std::uint64_t>(::syscall(SYS_brk, nullptr));
-  if (wanted >= now || !concerns(address, now - wanted)) {
+  const std::uint64_t first = (wanted + kPage - 1) / kPage * kPage;
+  const std::uint64_t end = (now + kPage - 1) / kPage * kPage;
+  if (first >= end || !concerns(kernel::pointer(first), end - first)) {
     return next.brk(address);
   }
-  Change change(sharing_state(), address, now - wanted, InvalidateReason::kUnmap);
+  Change change(sharing_state(), kernel::pointer(first), end - first, InvalidateReason::kUnmap);
   if (!change.described()) {
     return next.brk(address);
   }
-  const ArenaRuns runs(sharing_state(), change,
-                       {(wanted + kPage - 1) / kPage * kPage, change.end()});
+  const ArenaRuns runs(sharing_state(), change, {change.start(), change.end()});
   change.forget();
   const int result = next.brk(address);
   if (result == 0) {

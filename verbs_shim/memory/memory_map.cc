@@ -45,16 +45,17 @@ int protection_of(bool readable, bool writable, bool executable) {
   return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
 }
 
-// Calls `visit` for each line of the file until it says false. Without the heap.
+// Calls `visit` for each line of the file until it says false. Without the heap, and with little
+// stack: some threads have no more than 16 KiB. False if it couldn't be read to where that ended.
 template <typename Visit>  // bool(char* line)
-void for_each_line(const char* path, Visit visit) {
+bool for_each_line(const char* path, Visit visit) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
-  char buffer[16'384];  // longer than any line
+  char buffer[4'608];  // longer than any line
   std::size_t held = 0;
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer + held, sizeof(buffer) - 1 - held);
     if (got <= 0) {
-      return;
+      return got == 0 && held == 0;
     }
     held += static_cast<std::size_t>(got);
     buffer[held] = '\0';
@@ -62,7 +63,7 @@ void for_each_line(const char* path, Visit visit) {
     while (char* const newline = std::strchr(line, '\n')) {
       *newline = '\0';
       if (!visit(line)) {
-        return;
+        return true;
       }
       line = newline + 1;
     }
@@ -78,10 +79,10 @@ std::uint64_t huge_page_size_at(std::uint64_t start) {
   std::snprintf(wanted, sizeof(wanted), "%" PRIx64 "-", start);
   bool inside = false;
   std::uint64_t kibibytes = kPage / 1024;
-  for_each_line("/proc/self/smaps", [&](const char* line) {
+  static_cast<void>(for_each_line("/proc/self/smaps", [&](const char* line) {
     inside = inside || std::strncmp(line, wanted, std::strlen(wanted)) == 0;
     return !inside || std::sscanf(line, "KernelPageSize: %" SCNu64, &kibibytes) != 1;
-  });
+  }));
   return kibibytes * 1024;
 }
 
@@ -158,6 +159,7 @@ bool MemoryMap::at_or_above(std::uint64_t address, MappedArea* area) {
   if (by_query_) {
     bool found = false;
     if (query(address, area, &found)) {
+      failed_ = false;
       return found;
     }
     by_query_ = false;
@@ -168,7 +170,7 @@ bool MemoryMap::at_or_above(std::uint64_t address, MappedArea* area) {
     MappedArea* area;
     bool found;
   } search{.address = address, .area = area, .found = false};
-  detail::read_maps(
+  failed_ = !detail::read_maps(
       [](void* context, const AreaRange& one, const char* name) {
         auto& wanted = *static_cast<Search*>(context);
         if (one.end <= wanted.address) {
@@ -187,9 +189,9 @@ bool MemoryMap::at_or_above(std::uint64_t address, MappedArea* area) {
   return search.found;
 }
 
-void detail::read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
+bool detail::read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
                        void* context) {
-  for_each_line("/proc/self/maps", [&](const char* line) {
+  return for_each_line("/proc/self/maps", [&](const char* line) {
     AreaRange area;
     int name_at = 0;
     return !parse_line(line, &area, &name_at) || visit(context, area, line + name_at);

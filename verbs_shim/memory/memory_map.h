@@ -35,17 +35,22 @@ struct MappedArea : AreaRange {
   [[nodiscard]] std::string_view name() const { return name_bytes; }
 };
 
-// Visits all mappings, ascending. Not a snapshot: one that moves meanwhile can be missed.
+// Visits all mappings, ascending. Not a snapshot: one that moves meanwhile can be missed. False if
+// the kernel doesn't tell, or not of all (no descriptors left, no /proc): then nothing may be
+// concluded from what wasn't visited.
 template <typename Visit>  // void(const AreaRange&)
-void for_each_area(Visit visit);
+[[nodiscard]] bool for_each_area(Visit visit);
 
 class MemoryMap {
  public:
   // by_query: ask for single areas where the kernel can (6.11); else all are read, each time.
   explicit MemoryMap(bool by_query = true) : by_query_(by_query) {}
 
-  // The area at `address`, else the next above it. False where there is none.
+  // The area at `address`, else the next above it. False where there is none, or the kernel doesn't
+  // tell.
   bool at_or_above(std::uint64_t address, MappedArea* area);
+  // Whether the last look found nothing because the kernel didn't tell.
+  [[nodiscard]] bool failed() const { return failed_; }
 
   // In a fork's child: the file shows the parent's memory.
   void forget() { file_.reset(); }
@@ -56,17 +61,19 @@ class MemoryMap {
   // /proc/self/maps, for the ioctl. Kept open, because opening it costs more than all the rest.
   UniqueFd file_;
   bool by_query_;
+  bool failed_ = false;
 };
 
 namespace detail {
 // Calls `visit` for each line of /proc/self/maps, until it says false. `name` is nullptr-ended.
-void read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
+// False if the file couldn't be read to where that ended.
+bool read_maps(bool (*visit)(void* context, const AreaRange& area, const char* name),
                void* context);
 }  // namespace detail
 
 template <typename Visit>
-void for_each_area(Visit visit) {
-  detail::read_maps(
+bool for_each_area(Visit visit) {
+  return detail::read_maps(
       [](void* context, const AreaRange& area, const char*) {
         (*static_cast<Visit*>(context))(area);
         return true;

@@ -45,11 +45,15 @@ Status watch_everything(SharingState& state) {
     return patched;
   }
   // What was registered before belongs into the book too.
-  for_each_area([&](const AreaRange& area) {
+  const bool all = for_each_area([&](const AreaRange& area) {
     if (state.arenas.owner_of(area) != ArenaList::kArenasMax) {
       state.watch.mark(area.start, area.end);
     }
   });
+  if (!all) {
+    return Error{EMFILE,
+                 "/proc/self/maps can't be read: on-demand paging has to know what is mapped"};
+  }
   state.watch.start_announcing();
   return ok();
 }

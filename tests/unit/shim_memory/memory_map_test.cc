@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 namespace uroce::test {
 namespace {
@@ -70,20 +71,37 @@ TEST_P(MemoryMapTest, KnowsTheStackByName) {
 INSTANTIATE_TEST_SUITE_P(BothWays, MemoryMapTest, ::testing::Bool(),
                          [](const auto& way) { return way.param ? "Query" : "Parse"; });
 
+// A process that has no descriptors left can't be told what is mapped, which isn't nothing.
+TEST(ForEachArea, SaysWhenItCantSay) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool all = shim::for_each_area([](const AreaRange&) {});
+  shim::MemoryMap map;
+  shim::MappedArea area;
+  const bool found = map.at_or_above(0, &area);
+  const bool failed = map.failed();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(all);
+  EXPECT_FALSE(found);
+  EXPECT_TRUE(failed);
+}
+
 const void* wanted;
 int visits;
 
 TEST(ForEachArea, VisitsEachOnce) {
   wanted = ::mmap(nullptr, kPage, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   visits = 0;
-  shim::for_each_area([](const AreaRange& area) {
+  EXPECT_TRUE(shim::for_each_area([](const AreaRange& area) {
     if (area.start == number_of(wanted)) {
       ++visits;
       EXPECT_EQ(area.end - area.start, kPage);
       EXPECT_EQ(area.protection, PROT_READ);
       EXPECT_TRUE(area.shared);
     }
-  });
+  }));
   EXPECT_EQ(visits, 1);
   ::munmap(const_cast<void*>(wanted), kPage);
 }
