@@ -155,6 +155,15 @@ bool MemoryMap::query(std::uint64_t address, MappedArea* area, bool* found) {
   return failed == 0 || failed == ENOENT;
 }
 
+void MemoryMap::forget() {
+  MappedArea area;
+  const int failed = query_area(file_.get(), 0, &area);
+  if (failed != 0 && failed != ENOENT) {
+    static_cast<void>(file_.release());  // the number is the program's by now
+  }
+  file_.reset();
+}
+
 bool MemoryMap::at_or_above(std::uint64_t address, MappedArea* area) {
   if (by_query_) {
     bool found = false;

@@ -53,7 +53,7 @@ class MemoryMap {
   [[nodiscard]] bool failed() const { return failed_; }
 
   // In a fork's child: the file shows the parent's memory.
-  void forget() { file_.reset(); }
+  void forget();
 
  private:
   bool query(std::uint64_t address, MappedArea* area, bool* found);

@@ -240,8 +240,14 @@ TEST(Life, AFileOfTheProgramsIsNotTakenForTheArena) {
         return 2;
       }
     }
-    const int in_grandchild_failed =
-        in_child([&] { return memory[0] == 1 && memory[3 * 512] == 3 ? (memory[0] = 9, 0) : 1; });
+    const int in_grandchild_failed = in_child([&] {
+      for (const int file : files) {
+        if (::fcntl(file, F_GETFD) < 0) {
+          return 2;
+        }
+      }
+      return memory[0] == 1 && memory[3 * 512] == 3 ? (memory[0] = 9, 0) : 1;
+    });
     if (in_grandchild_failed != 0 || memory[0] != 1) {
       return 3;
     }
