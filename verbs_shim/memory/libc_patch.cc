@@ -74,6 +74,11 @@ void write_near_jump(Code* into, const Code* from, const Code* to) {
   std::memcpy(into + 1, &distance, sizeof(distance));
 }
 
+// Not memcpy(): ThreadSanitizer follows that, and takes a library's code for read-only.
+void copy_code(Code* to, const Code* from, std::size_t length) {
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+}
+
 bool writable(const Code* at, std::size_t length, bool yes) {
   const std::uint64_t first = kernel::number(at) / kPage * kPage;
   const std::uint64_t end = kernel::number(at) + length;
@@ -250,7 +255,9 @@ bool put_short_jump(Code* at, Code* padding, const Code* to) {
   if (!writable(padding, kNearJumpBytes, true)) {
     return false;
   }
-  write_near_jump(padding, padding, to);
+  Code jump[kNearJumpBytes];
+  write_near_jump(jump, padding, to);
+  copy_code(padding, jump, kNearJumpBytes);
   const Code hop[kShortJumpBytes] = {kShortJump,
                                      static_cast<Code>(padding - (at + kShortJumpBytes))};
   writable(padding, kNearJumpBytes, false);
