@@ -21,14 +21,15 @@ FaultQueue::FaultQueue(std::uint32_t workers)
 FaultQueue::~FaultQueue() { ::close(descriptor_); }
 
 PageFault* FaultQueue::take(const FaultRequest& request) {
-  const std::uint32_t flushes = request.flush ? 1 : 0;
   if (request.flush && flushes_.fetch_add(1, std::memory_order_relaxed) >= kFlushesMax) {
-    flushes_.fetch_sub(flushes, std::memory_order_relaxed);
+    flushes_.fetch_sub(1, std::memory_order_relaxed);
     return nullptr;
   }
   PageFault* fault = nullptr;
   if (!free_.pop(fault)) {
-    flushes_.fetch_sub(flushes, std::memory_order_relaxed);
+    if (request.flush) {
+      flushes_.fetch_sub(1, std::memory_order_relaxed);
+    }
     return nullptr;
   }
   fault->request = request;
@@ -54,7 +55,9 @@ bool FaultQueue::has_resumed(std::uint32_t worker) const {
 }
 
 void FaultQueue::give_back(PageFault* fault) {
-  flushes_.fetch_sub(fault->request.flush ? 1 : 0, std::memory_order_relaxed);
+  if (fault->request.flush) {
+    flushes_.fetch_sub(1, std::memory_order_relaxed);
+  }
   *fault = PageFault{};
   UROCE_CHECK(free_.push(fault));
 }

@@ -201,12 +201,12 @@ Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
 
 bool Mirror::can_bring_at_once(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() && chunk_at_hand(address / kPage * kPage, write) != nullptr;
+  return lock.owns_lock() && chunk_at_hand(page_down(address), write) != nullptr;
 }
 
 bool Mirror::bring_at_once(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  const std::uint64_t first = address / kPage * kPage;
+  const std::uint64_t first = page_down(address);
   Chunk* const chunk = lock.owns_lock() ? chunk_at_hand(first, write) : nullptr;
   if (chunk == nullptr) {
     return false;

@@ -90,7 +90,7 @@ class Mirror {
   [[nodiscard]] bool can_bring_at_once(std::uint64_t address, bool write);
   // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
   void faults_only() { at_once_allowed_ = false; }
-  // Something couldn't be described because of kChunksMax or kSegmentsMax.
+  // Something couldn't be described: kChunksMax, kSegmentsMax, or no addresses left.
   [[nodiscard]] bool full() const { return full_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t chunk_count();
   [[nodiscard]] std::uint64_t brought_at_once() const {

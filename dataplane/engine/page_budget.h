@@ -5,9 +5,9 @@
 // zeroing. Owned by the worker.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 
 #include "dataplane/base/time.h"
 
@@ -38,10 +38,9 @@ class PageBudget {
     served_ = busy ? served_ : kNobody;
   }
 
-  [[nodiscard]] bool has_time() const { return left_ > 0 && (!busy_ || now_ >= next_); }
   // Whoever waited comes before whoever just came.
   [[nodiscard]] bool may_bring(std::uint32_t qpn) const {
-    return has_time() && (served_ == kNobody ? waiting_.empty() : served_ == qpn);
+    return has_time() && (served_ == kNobody ? waiting_count_ == 0 : served_ == qpn);
   }
   void brought() {
     --left_;
@@ -51,30 +50,32 @@ class PageBudget {
 
   // The queue pair waits until there is time. False if too many do.
   bool wait(std::uint32_t qpn) {
-    if (std::find(waiting_.begin(), waiting_.end(), qpn) != waiting_.end()) {
+    const auto end = waiting_.begin() + waiting_count_;
+    if (std::find(waiting_.begin(), end, qpn) != end) {
       return true;
     }
-    if (waiting_.size() >= kWaitingMax) {
+    if (waiting_count_ == kWaitingMax) {
       return false;
     }
-    waiting_.push_back(qpn);
+    waiting_[waiting_count_++] = qpn;
     return true;
   }
   // Somebody waits, and there is time for the next one.
   [[nodiscard]] bool may_serve() const {
-    return !waiting_.empty() && served_ == kNobody && has_time();
+    return waiting_count_ != 0 && served_ == kNobody && has_time();
   }
   // Who has waited longest, and has the next page to itself, for as long as it may take until it is
   // its turn to send. REQUIRES: may_serve()
   std::uint32_t serve_next() {
     served_until_ = now_ + kServedMax;
     served_ = waiting_.front();
-    waiting_.pop_front();
+    std::shift_left(waiting_.begin(), waiting_.end(), 1);
+    --waiting_count_;
     return served_;
   }
   // When somebody's time comes, however busy the worker is.
   [[nodiscard]] Time deadline() const {
-    if (waiting_.empty()) {
+    if (waiting_count_ == 0) {
       return kNever;
     }
     return served_ == kNobody ? next_ : served_until_;
@@ -83,13 +84,16 @@ class PageBudget {
  private:
   static constexpr std::uint32_t kNobody = ~0U;
 
+  [[nodiscard]] bool has_time() const { return left_ > 0 && (!busy_ || now_ >= next_); }
+
   Time now_ = 0;
   Time next_ = 0;
   bool busy_ = false;
   std::uint32_t left_ = 0;
   std::uint32_t served_ = kNobody;
   Time served_until_ = 0;
-  std::deque<std::uint32_t> waiting_;
+  std::array<std::uint32_t, kWaitingMax> waiting_{};  // longest first
+  std::size_t waiting_count_ = 0;
 };
 
 }  // namespace uroce

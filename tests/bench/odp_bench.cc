@@ -84,6 +84,20 @@ class OdpBench {
     figures_.push_back({key, unit, value});
   }
 
+  // The medians of two measurements that take turns.
+  template <typename One, typename Other>
+  void note_in_turns(int rounds, const char* unit, const char* one_key, One one,
+                     const char* other_key, Other other) {
+    std::vector<double> ones;
+    std::vector<double> others;
+    for (int round = 0; round < rounds; ++round) {
+      ones.push_back(one());
+      others.push_back(other());
+    }
+    note(one_key, unit, quantile(ones, 0.5));
+    note(other_key, unit, quantile(others, 0.5));
+  }
+
   // Milliseconds to give back many regions of 2 MiB. They share a few buffers: pinned, all of them
   // would be 20 GiB of memory.
   double deregister_many(bool on_demand) {
@@ -101,14 +115,9 @@ class OdpBench {
   }
 
   void many_regions() {
-    std::vector<double> on_demand;
-    std::vector<double> pinned;
-    for (int round = 0; round < scale_.rounds; ++round) {
-      on_demand.push_back(deregister_many(true));
-      pinned.push_back(deregister_many(false));
-    }
-    note("dereg_10k_odp_ms", "ms", quantile(on_demand, 0.5));
-    note("dereg_10k_pinned_ms", "ms", quantile(pinned, 0.5));
+    note_in_turns(
+        scale_.rounds, "ms", "dereg_10k_odp_ms", [this] { return deregister_many(true); },
+        "dereg_10k_pinned_ms", [this] { return deregister_many(false); });
   }
 
   void large_region() {
@@ -244,14 +253,9 @@ class OdpBench {
   }
 
   void first_pass() {
-    std::vector<double> plain;
-    std::vector<double> prefetched;
-    for (int round = 0; round < scale_.long_rounds; ++round) {
-      plain.push_back(pass(false));
-      prefetched.push_back(pass(true));
-    }
-    note("first_pass_1g_ms", "ms", quantile(plain, 0.5));
-    note("first_pass_1g_prefetched_ms", "ms", quantile(prefetched, 0.5));
+    note_in_turns(
+        scale_.long_rounds, "ms", "first_pass_1g_ms", [this] { return pass(false); },
+        "first_pass_1g_prefetched_ms", [this] { return pass(true); });
   }
 
   void second_registration() {

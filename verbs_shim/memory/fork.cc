@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "dataplane/base/check.h"
 #include "verbs_shim/memory/kernel_calls.h"
@@ -73,15 +72,6 @@ std::uint64_t* map_again(void* start, std::uint64_t length) {
   return static_cast<std::uint64_t*>(again);
 }
 
-// A crash of the child is better than a quiet write into the parent.
-[[noreturn]] void give_up(const char* why) {
-  constexpr char kWhat[] = "uroce: a fork's child can't have its own copy of registered memory: ";
-  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, kWhat, sizeof(kWhat) - 1);
-  written = ::write(STDERR_FILENO, why, std::strlen(why));
-  written = ::write(STDERR_FILENO, "\n", 1);
-  ::abort();
-}
-
 // What the arena's owner knows of it may lie in the area, so by value. `arena`: -1 where the
 // program has closed it.
 void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
@@ -93,7 +83,9 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
   if ((arena < 0 && again == nullptr) ||
       kernel::mmap(start, length, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) == MAP_FAILED) {
-    give_up("no memory");
+    kernel::munmap(start,
+                   length);  // a crash of the child is better than a quiet write into the parent
+    return;
   }
   if (again == nullptr) {
     copy_extents(arena, start, area.offset, length);
@@ -102,6 +94,15 @@ void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
     kernel::munmap(again, length);
   }
   kernel::mprotect(start, length, area.protection);
+}
+
+// The same where it isn't known what is shared.
+[[noreturn]] void give_up() {
+  constexpr char kWhy[] =
+      "uroce: a fork's child can't have its own copy of registered memory: "
+      "/proc/self/maps can't be read\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWhy, sizeof(kWhy) - 1);
+  ::abort();
 }
 
 void before_fork() {
@@ -154,7 +155,7 @@ void after_fork_in_child() {
       }
     });
     if (!all) {
-      give_up("/proc/self/maps can't be read");
+      give_up();
     }
   }
   // From here on the heap is the child's own.

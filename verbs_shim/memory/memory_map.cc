@@ -156,6 +156,9 @@ bool MemoryMap::query(std::uint64_t address, MappedArea* area, bool* found) {
 }
 
 void MemoryMap::forget() {
+  if (!file_.valid()) {
+    return;
+  }
   MappedArea area;
   const int failed = query_area(file_.get(), 0, &area);
   if (failed != 0 && failed != ENOENT) {

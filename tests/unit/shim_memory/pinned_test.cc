@@ -15,26 +15,17 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
 
 namespace uroce::test {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kWords = kPage / sizeof(std::uint64_t);
 constexpr std::uint64_t kFull = ~std::uint64_t{0};
 constexpr std::uint32_t kWriting = kAccessLocalWrite | kAccessRemoteWrite;
 
 std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-
-std::uint64_t* map_filled(std::size_t length) {
-  void* const memory =
-      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  EXPECT_NE(memory, MAP_FAILED);
-  std::memset(memory, 0xff, length);
-  return static_cast<std::uint64_t*>(memory);
-}
 
 shim::HeldMemory hold(const void* address, std::size_t length) {
   auto description = shim::describe_memory(number_of(address), length, kWriting);

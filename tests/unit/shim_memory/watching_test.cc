@@ -12,23 +12,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
 #include "verbs_shim/memory/libc_patch.h"
 
 namespace uroce::test {
 namespace {
-
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kWords = kPage / sizeof(std::uint64_t);
-
-std::uint64_t* map_filled(std::size_t length) {
-  void* const memory =
-      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  EXPECT_NE(memory, MAP_FAILED);
-  std::memset(memory, 0xff, length);
-  return static_cast<std::uint64_t*>(memory);
-}
 
 std::uint8_t* libcs(const char* name) {
   return static_cast<std::uint8_t*>(::dlsym(::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name));
