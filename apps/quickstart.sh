@@ -29,7 +29,7 @@ quietly() {
 
 apps/install-packages.sh build run
 [[ -f build/build.ninja ]] || quietly "Configuring" meson setup build
-quietly "Building" ninja -C build apps/uroced apps/uroce apps/examples/integrity verbs_shim/libibverbs.so.1
+quietly "Building" ninja -C build apps/uroced apps/uroce apps/integrity/integrity verbs_shim/libibverbs.so.1
 
 # start_daemon NAME PORT ADDRESS: returns when the daemon is ready.
 start_daemon() {
@@ -92,7 +92,7 @@ pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }'
 pair "ib_send_lat, 2 B" "-" '$1 == 2 { print $5, "us one way (median)" }' ib_send_lat -F -x 1 -n 1000
 serve=(--server) connect=(--connect) port_flag=--port
 pair "integrity, random operations" "every byte verified" '/operations/ { print $2, $3, $4, $5 }' \
-  build/apps/examples/integrity --ops 20000
+  build/apps/integrity/integrity --ops 20000
 echo
 [[ $failed -eq 0 ]] || die "something failed, see the table"
 echo "All ran. Next: README.md, \"Using it\"."

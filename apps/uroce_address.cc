@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "apps/uroce_report.h"
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
 
 namespace uroce {
 
@@ -23,7 +23,7 @@ int list_addresses() {
 }
 
 int change_address(const std::string& device, const std::string& prefix, bool add) {
-  const Status status = control::change_address(control::program_socket(), device, prefix, add);
+  const Status status = control::change_address(program_socket(), device, prefix, add);
   if (!status) {
     std::fprintf(stderr, "uroce addr: %s\n", status.error().message.c_str());
     return 1;

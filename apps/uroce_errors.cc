@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
 
 namespace uroce {
 namespace {
@@ -42,7 +42,7 @@ void print(const Json& line, bool json) {
 }  // namespace
 
 int show_errors(bool follow, bool json) {
-  const std::string socket = control::program_socket();
+  const std::string socket = program_socket();
   std::uint64_t after = 0;
   for (;;) {
     const auto text = control::fetch_errors(socket, after);

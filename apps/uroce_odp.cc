@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
 
 namespace uroce {
 namespace {
@@ -106,7 +106,7 @@ void print_report(const Json& report, bool trace) {
 }  // namespace
 
 int show_odp(bool json, bool trace) {
-  const auto text = control::fetch_status(control::program_socket(), control::Command::kOdpStatus);
+  const auto text = control::fetch_status(program_socket(), abi::Command::kOdpStatus);
   if (!text) {
     std::fprintf(stderr, "uroce odp: %s\n", text.error().message.c_str());
     return 1;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
 
 namespace uroce {
 namespace {
@@ -20,7 +20,7 @@ bool is_report(const Json& json) {
 }  // namespace
 
 std::optional<Json> fetch_report(const char* command) {
-  const auto text = control::fetch_status(control::program_socket());
+  const auto text = control::fetch_status(program_socket());
   if (!text) {
     std::fprintf(stderr, "%s: %s\n", command, text.error().message.c_str());
     return std::nullopt;

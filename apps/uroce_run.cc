@@ -11,10 +11,10 @@
 #include <random>
 #include <system_error>
 
-#include "control/environment.h"
-#include "control/protocol.h"
-#include "control/record_socket.h"
-#include "control/socket_path.h"
+#include "abi/command_records.h"
+#include "base/environment.h"
+#include "base/record_socket.h"
+#include "base/socket_path.h"
 
 namespace uroce {
 namespace {
@@ -58,16 +58,16 @@ std::string private_socket() {
   std::random_device random;
   char name[64];
   std::snprintf(name, sizeof(name), "/uroce-%d-%08x%08x.sock", ::getpid(), random(), random());
-  return control::environment("TMPDIR").value_or("/tmp") + name;
+  return environment("TMPDIR").value_or("/tmp") + name;
 }
 
 void use_shim(const fs::path& shim, const std::string& socket) {
   std::string path = fs::weakly_canonical(shim).parent_path().string();
-  if (const auto old = control::environment("LD_LIBRARY_PATH")) {
+  if (const auto old = environment("LD_LIBRARY_PATH")) {
     path.append(":").append(*old);
   }
-  control::set_environment("LD_LIBRARY_PATH", path);
-  control::set_environment(control::kSocketVariable, socket);
+  set_environment("LD_LIBRARY_PATH", path);
+  set_environment(kSocketVariable, socket);
 }
 
 [[noreturn]] void execute(const std::vector<std::string>& command, const char* who = "uroce run") {
@@ -180,8 +180,8 @@ int run_command(const std::vector<std::string>& command) {
                  "uroce run: uroce's libibverbs.so.1 isn't where this program expects it\n");
     return 1;
   }
-  const std::string socket = control::program_socket();
-  const auto daemon = control::connect_to(socket);
+  const std::string socket = program_socket();
+  const auto daemon = connect_to(socket);
   if (daemon) {
     use_shim(shim, socket);
     execute(command);
@@ -191,7 +191,7 @@ int run_command(const std::vector<std::string>& command) {
     std::fprintf(stderr, "uroce run: %s\n", daemon.error().message.c_str());
     return 1;
   }
-  if (control::environment(control::kSocketVariable)) {
+  if (environment(kSocketVariable)) {
     std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private loopback one\n",
                  socket.c_str());
   }

@@ -1,4 +1,5 @@
-// The daemon. Reads flags, starts everything (control/daemon.h), serves until it is told to stop.
+// The daemon. Reads flags, starts everything (control/start/daemon.h), serves until it is told to
+// stop.
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -6,10 +7,10 @@
 #include <cstdio>
 
 #include "apps/uroced_console.h"
-#include "control/clean_environment.h"
-#include "control/daemon.h"
-#include "control/notify.h"
-#include "control/options.h"
+#include "control/start/clean_environment.h"
+#include "control/start/daemon.h"
+#include "control/start/notify.h"
+#include "control/start/options.h"
 
 namespace {
 

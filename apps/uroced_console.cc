@@ -11,7 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "control/protocol.h"
+#include "abi/command_records.h"
+#include "base/socket_path.h"
 
 namespace uroce {
 namespace {
@@ -41,7 +42,7 @@ int spawn(const fs::path& program, const std::string& socket, pid_t* child) {
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   std::string name = program.string();
   char* const arguments[] = {name.data(), nullptr};
-  std::string variable = std::string(control::kSocketVariable).append("=").append(socket);
+  std::string variable = std::string(kSocketVariable).append("=").append(socket);
   std::vector<char*> variables = {variable.data()};  // the first of a name counts
   for (char** entry = environ; *entry != nullptr; ++entry) {
     variables.push_back(*entry);

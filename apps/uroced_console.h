@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "dataplane/abi/memory_piece.h"
-#include "dataplane/base/result.h"
-#include "dataplane/base/unique_fd.h"
+#include "abi/memory_piece.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace uroce {
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "mmu/copy.h"
 
 namespace uroce {

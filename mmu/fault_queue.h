@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "mmu/fault_books.h"
+#include "mmu/fault_statistics.h"
 #include "mmu/page_fault.h"
 
 namespace uroce {

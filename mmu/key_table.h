@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "mmu/access.h"
 #include "mmu/quiescence.h"
 #include "mmu/region.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce {
 

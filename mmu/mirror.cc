@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "mmu/copy_guard.h"
 #include "mmu/mapping.h"
 #include "mmu/page_bits.h"

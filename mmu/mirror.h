@@ -22,10 +22,10 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/abi/memory_piece.h"
-#include "dataplane/base/unique_fd.h"
+#include "abi/memory_piece.h"
+#include "base/unique_fd.h"
 #include "mmu/access.h"
-#include "mmu/fault_books.h"
+#include "mmu/fault_statistics.h"
 #include "mmu/region.h"
 
 namespace uroce {
@@ -77,7 +77,7 @@ class Mirror {
 
   [[nodiscard]] int remote() const { return remote_.get(); }
   [[nodiscard]] std::uint64_t session() const { return session_; }
-  [[nodiscard]] FaultBooks& books() { return books_; }
+  [[nodiscard]] FaultStatistics& statistics() { return statistics_; }
 
   // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
   // bytes; kNotResident if there is none. REQUIRES: length != 0.
@@ -238,7 +238,7 @@ class Mirror {
   Quiescence& quiescence_;
   UniqueFd remote_;
   std::uint64_t session_;
-  FaultBooks books_;
+  FaultStatistics statistics_;
   // Published with release, under the mutex; workers read with acquire. In a mapping of its own:
   // most of it is never touched.
   std::atomic<Segment*>* segments_;

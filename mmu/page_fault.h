@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "mmu/access.h"
 
 namespace uroce {

@@ -327,14 +327,14 @@ void Pager::flushed(PageFault* fault, Access outcome) {
     finish(fault);
     return;
   }
-  // Pinned memory has no faults, so there are no books for this either.
+  // Pinned memory has no faults, so there are no statistics for this either.
   fault->times.populated = peer_.clock();
   queue_.resume(fault);
 }
 
 void Pager::finish(PageFault* fault) {
   fault->times.populated = peer_.clock();
-  fault->mirror->books().enter(*fault);
+  fault->mirror->statistics().enter(*fault);
   queue_.journal.enter(*fault, fault->mirror->session());
   if (fault->outcome == Access::kGranted && !fault->request.flush) {
     note_ahead(*fault);

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "mmu/fault_queue.h"
 #include "mmu/mirror.h"
 #include "mmu/streams.h"

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/abi/memory_piece.h"
-#include "dataplane/base/result.h"
-#include "dataplane/base/unique_fd.h"
+#include "abi/memory_piece.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
 #include "mmu/region.h"
 
 namespace uroce {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "mmu/durable_memory.h"
 #include "mmu/mirror.h"
 

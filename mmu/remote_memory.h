@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "dataplane/base/result.h"
-#include "dataplane/base/unique_fd.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace uroce {
 

@@ -1,6 +1,6 @@
 #include "mmu/window.h"
 
-#include "dataplane/base/spin_lock.h"
+#include "base/spin_lock.h"
 
 namespace uroce {
 namespace {

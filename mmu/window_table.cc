@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "mmu/access.h"
 #include "mmu/quiescence.h"
 #include "mmu/window.h"

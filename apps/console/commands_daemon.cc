@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/console/commands.h"
-#include "control/socket_path.h"
-#include "control/status_client.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
 
 namespace uroce::console {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Result<Json> status() {
-  const auto text = control::fetch_status(control::program_socket());
+  const auto text = control::fetch_status(program_socket());
   return text ? Result<Json>(Json::parse(*text)) : Result<Json>(text.error());
 }
 

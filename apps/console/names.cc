@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "dataplane/abi/names.h"
+#include "abi/names.h"
 #include "mmu/access.h"
 
 namespace uroce::console {

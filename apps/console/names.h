@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce::console {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "verbs_shim/handle.h"
+#include "verbs_shim/verbs/handle.h"
 
 namespace uroce::console {
 
@@ -101,10 +101,10 @@ Status Objects::choose(std::uint32_t qpn, std::uint32_t key) const {
   if (qpn == 0 && key == 0) {
     return ok();
   }
-  control::ChooseNumbersRequest request{.header = {}, .qpn = qpn, .key = key};
+  abi::ChooseNumbersRequest request{.header = {}, .qpn = qpn, .key = key};
   shim::PlainReply reply{};
-  const int code = shim::of(context_)->client.call(
-      "choose numbers", control::Command::kChooseNumbers, request, reply);
+  const int code = shim::of(context_)->client.call("choose numbers", abi::Command::kChooseNumbers,
+                                                   request, reply);
   return code == 0 ? ok() : Status(verb_error("choosing numbers", code));
 }
 

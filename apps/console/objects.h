@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce::console {
 

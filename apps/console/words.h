@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce::console {
 

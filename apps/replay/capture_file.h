@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/result.h"
-#include "dataplane/base/time.h"
+#include "base/result.h"
+#include "base/time.h"
 
 namespace uroce::replay {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "dataplane/abi/completion.h"
+#include "abi/completion.h"
 #include "dataplane/wire/packet.h"
 
 namespace uroce::replay {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "abi/work_request.h"
 #include "apps/replay/flow.h"
-#include "dataplane/abi/work_request.h"
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "dataplane/qp/attributes.h"
 #include "mmu/access.h"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
+#include "abi/completion.h"
+#include "abi/work_request.h"
 #include "apps/replay/rings.h"
-#include "dataplane/abi/completion.h"
-#include "dataplane/abi/work_request.h"
 #include "dataplane/qp/qp.h"
 
 namespace uroce {

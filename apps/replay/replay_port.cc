@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce::replay {
 

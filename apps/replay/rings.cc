@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

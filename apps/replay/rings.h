@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/abi/completion.h"
-#include "dataplane/abi/ring.h"
-#include "dataplane/abi/work_request.h"
+#include "abi/completion.h"
+#include "abi/ring.h"
+#include "abi/work_request.h"
 
 namespace uroce {
 

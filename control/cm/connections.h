@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/time.h"
 #include "control/cm/events.h"
 #include "control/cm/ip_service.h"
 #include "control/cm/mad.h"
 #include "control/cm/state.h"
-#include "dataplane/base/time.h"
 
 namespace uroce::control::cm {
 

@@ -1,6 +1,6 @@
 #include "control/cm/ip_service.h"
 
-#include "control/byte_stream.h"
+#include "base/byte_stream.h"
 
 namespace uroce::control::cm {
 namespace {

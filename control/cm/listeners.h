@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/result.h"
 #include "control/cm/events.h"
 #include "control/cm/ip_service.h"
 #include "control/cm/state.h"
-#include "dataplane/base/result.h"
 
 namespace uroce::control::cm {
 

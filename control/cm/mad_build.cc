@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "control/byte_stream.h"
+#include "base/byte_stream.h"
+#include "base/check.h"
 #include "control/cm/mad.h"
 #include "control/cm/mad_format.h"
-#include "dataplane/base/check.h"
 
 namespace uroce::control::cm {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "control/byte_stream.h"
+#include "base/byte_stream.h"
 #include "control/cm/mad.h"
 #include "control/cm/mad_format.h"
 

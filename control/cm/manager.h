@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "base/time.h"
 #include "control/cm/connections.h"
 #include "control/cm/events.h"
 #include "control/cm/limits.h"
@@ -25,8 +27,6 @@
 #include "control/cm/mad.h"
 #include "control/cm/qp_attributes.h"
 #include "control/cm/state.h"
-#include "dataplane/base/result.h"
-#include "dataplane/base/time.h"
 
 namespace uroce::control::cm {
 

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <string>
 
+#include "base/result.h"
 #include "control/cm/limits.h"
 #include "control/cm/state.h"
-#include "dataplane/base/result.h"
 
 namespace uroce::control::cm {
 

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "control/byte_stream.h"
+#include "base/byte_stream.h"
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 
 namespace uroce::control::cm {
 

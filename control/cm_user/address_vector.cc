@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "control/cm_user/limits.h"
-#include "control/device.h"
+#include "control/ip/device.h"
 
 namespace uroce::control::cm_user {
 namespace {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce::control::cm_user {
 namespace {

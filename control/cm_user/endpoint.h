@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "dataplane/wire/address.h"
 
 namespace uroce::control::cm_user {

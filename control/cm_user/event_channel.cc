@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce::control::cm_user {
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "dataplane/base/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace uroce::control::cm_user {
 

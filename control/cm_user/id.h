@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/time.h"
 #include "control/cm/events.h"
 #include "control/cm/ip_service.h"
 #include "control/cm_user/endpoint.h"
 #include "control/cm_user/event_channel.h"
-#include "dataplane/base/time.h"
 
 namespace uroce::control {
 class Device;

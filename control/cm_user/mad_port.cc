@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "control/addressing.h"
-#include "control/card.h"
+#include "control/ip/path_resolution.h"
+#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 namespace {
 
-AddressRecord address_of(const Device& device, const cm::Route& route) {
-  AddressRecord address{};
+abi::AddressRecord address_of(const Device& device, const cm::Route& route) {
+  abi::AddressRecord address{};
   std::copy(route.remote.bytes.begin(), route.remote.bytes.end(), std::begin(address.dgid));
   address.flow_label = route.flow_label;
   address.hop_limit = route.hop_limit;
@@ -36,7 +36,7 @@ void MadPort::send(const cm::Outgoing& outgoing) {
 // An address that can't be reached is as good as a MAD lost on the way.
 MadPort::Attempt MadPort::attempt(const cm::Outgoing& outgoing) {
   Device& device = card_.devices()[outgoing.route.device];
-  const AddressRecord address = address_of(device, outgoing.route);
+  const abi::AddressRecord address = address_of(device, outgoing.route);
   if (!check_address(device, address)) {
     return Attempt::kDone;
   }

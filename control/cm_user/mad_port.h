@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "control/cm/manager.h"
-#include "control/gsi.h"
+#include "control/cm_user/gsi.h"
 
 namespace uroce::control {
 class Card;

@@ -11,9 +11,9 @@
 #include <random>
 #include <vector>
 
+#include "base/result.h"
 #include "control/cm/ip_service.h"
 #include "control/cm_user/endpoint.h"
-#include "dataplane/base/result.h"
 
 namespace uroce::control::cm_user {
 

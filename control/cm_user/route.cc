@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "control/card.h"
-#include "control/gid_table.h"
+#include "control/ip/gid_table.h"
+#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 namespace {

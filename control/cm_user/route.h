@@ -2,8 +2,8 @@
 
 // Which of our addresses reaches a destination.
 
+#include "base/result.h"
 #include "control/cm_user/endpoint.h"
-#include "dataplane/base/result.h"
 
 namespace uroce::control {
 class Card;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "control/card.h"
 #include "control/cm_user/deliver.h"
-#include "control/session.h"
+#include "control/sessions/card.h"
+#include "control/sessions/session.h"
 
 namespace uroce::control::cm_user {
 namespace {

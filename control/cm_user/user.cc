@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <string>
 
-#include "control/card.h"
+#include "base/system_error.h"
 #include "control/cm_user/service.h"
-#include "control/system_error.h"
+#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 

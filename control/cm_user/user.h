@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/record_socket.h"
+#include "base/result.h"
 #include "control/cm_user/event_channel.h"
 #include "control/cm_user/id.h"
 #include "control/cm_user/limits.h"
-#include "control/handle_table.h"
-#include "control/record_socket.h"
-#include "dataplane/base/result.h"
+#include "control/sessions/handle_table.h"
 
 namespace uroce::control::cm_user {
 

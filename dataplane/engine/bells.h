@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "dataplane/abi/doorbell.h"
+#include "abi/doorbell.h"
 
 namespace uroce {
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "dataplane/engine/idle_policy.h"
 #include "dataplane/engine/notices.h"
 #include "dataplane/engine/worker.h"

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 
 namespace uroce {
 

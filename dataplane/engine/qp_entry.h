@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "dataplane/qp/qp.h"
 
 namespace uroce {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "dataplane/engine/qp_entry.h"
 
 namespace uroce {

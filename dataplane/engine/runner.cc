@@ -9,7 +9,7 @@
 #include <array>
 #include <ctime>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "dataplane/engine/qp_entry.h"
 
 namespace uroce {

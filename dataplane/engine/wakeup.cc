@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

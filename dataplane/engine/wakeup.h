@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dataplane/abi/doorbell.h"
+#include "abi/doorbell.h"
 
 namespace uroce {
 

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/abi/doorbell.h"
-#include "dataplane/base/time.h"
+#include "abi/doorbell.h"
+#include "base/time.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce {
 

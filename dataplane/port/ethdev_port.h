@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 #include "dataplane/port/queue_counters.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/queue_counters.h"
 #include "dataplane/port/ring.h"

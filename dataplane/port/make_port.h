@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 #include "dataplane/port/port.h"
 
 namespace uroce {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "dataplane/wire/address.h"
 #include "dataplane/wire/frame.h"
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The attributes of a queue pair, as control hands them over once it has validated a transition
-// (control/qp_states.h) and resolved the path. Units are those of the wire: codes, not
+// (control/sessions/qp_states.h) and resolved the path. Units are those of the wire: codes, not
 // microseconds.
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "dataplane/base/check.h"
-#include "dataplane/base/spin_lock.h"
+#include "base/check.h"
+#include "base/spin_lock.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce {

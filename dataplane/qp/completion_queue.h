@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "dataplane/abi/completion.h"
-#include "dataplane/base/result.h"
-#include "dataplane/base/time.h"
+#include "abi/completion.h"
+#include "base/result.h"
+#include "base/time.h"
 
 namespace uroce {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "dataplane/abi/completion.h"
+#include "abi/completion.h"
 #include "dataplane/qp/failure.h"
 
 namespace uroce {

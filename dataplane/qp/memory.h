@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dataplane/abi/work_request.h"
+#include "abi/work_request.h"
 #include "dataplane/wire/build.h"
 #include "mmu/key_table.h"
 #include "mmu/page_fault.h"

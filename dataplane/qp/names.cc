@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "dataplane/abi/names.h"
+#include "abi/names.h"
 #include "dataplane/wire/headers.h"
 
 namespace uroce {

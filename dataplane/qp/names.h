@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "dataplane/abi/completion.h"
+#include "abi/completion.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/opcode.h"

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "dataplane/abi/ring.h"
+#include "abi/ring.h"
 #include "dataplane/qp/address_table.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/completion_queue.h"

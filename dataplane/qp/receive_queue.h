@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dataplane/abi/ring.h"
-#include "dataplane/abi/work_request.h"
+#include "abi/ring.h"
+#include "abi/work_request.h"
 
 namespace uroce {
 

@@ -28,7 +28,7 @@
 
 #include <cstdint>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/turn.h"

@@ -18,7 +18,7 @@
 
 #include <cstdint>
 
-#include "dataplane/abi/completion.h"
+#include "abi/completion.h"
 #include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/responder_resources.h"

@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 
 namespace uroce {
 

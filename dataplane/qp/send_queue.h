@@ -16,9 +16,9 @@
 #include <memory>
 #include <span>
 
-#include "dataplane/abi/completion.h"
-#include "dataplane/abi/ring.h"
-#include "dataplane/abi/work_request.h"
+#include "abi/completion.h"
+#include "abi/ring.h"
+#include "abi/work_request.h"
 #include "dataplane/qp/attributes.h"
 
 namespace uroce {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dataplane/base/time.h"
+#include "base/time.h"
 #include "dataplane/qp/tx_batch.h"
 #include "mmu/key_table.h"
 #include "mmu/page_fault.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "dataplane/wire/frame.h"
 
 namespace uroce {

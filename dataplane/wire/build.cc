@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "dataplane/wire/frame.h"
 #include "dataplane/wire/icrc.h"
 #include "dataplane/wire/layout.h"

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <vector>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "dataplane/wire/crc32.h"
 #include "dataplane/wire/icrc.h"
 

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce::bench {
 namespace {

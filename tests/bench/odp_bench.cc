@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "tests/bench/card.h"
 
 namespace uroce::bench {

@@ -19,12 +19,12 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "mmu/copy.h"
 #include "mmu/key_table.h"
 #include "mmu/program_memory.h"
-#include "verbs_shim/memory/libc_patch.h"
-#include "verbs_shim/memory/shared_memory.h"
+#include "verbs_shim/memory/hooks/libc_patch.h"
+#include "verbs_shim/memory/sharing/registered_memory.h"
 
 namespace uroce::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce::sim {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce::test {
 

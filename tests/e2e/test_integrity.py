@@ -1,4 +1,4 @@
-"""apps/examples/integrity: random operations of all kinds and sizes; every byte and completion verified."""
+"""apps/integrity: random operations of all kinds and sizes; every byte and completion verified."""
 
 import os
 import re
@@ -17,7 +17,7 @@ class IntegrityCase(E2eCase):
 
     def run_integrity(self, wire, operations=_OPERATIONS, odp=None, **options):
         on_demand = ("--odp", odp) if odp else ()
-        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, *on_demand, shape=_SHAPE,
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, *on_demand, shape=_SHAPE,
                        seconds_max=self.seconds_max - 30, **options)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         self.assertGreaterEqual(done, operations)
@@ -27,7 +27,7 @@ class IntegrityTerms(E2eCase):
     def test_numbers_that_make_no_sense(self):
         """From flags or from the peer: checked before anything is made of them."""
         for terms in (("--qps", "0"), ("--size-max", "0"), ("--transport", "ud", "--size-max", "8")):
-            answer = subprocess.run([f"{self.tree.examples}/integrity", *terms], capture_output=True, text=True,
+            answer = subprocess.run([self.tree.integrity, *terms], capture_output=True, text=True,
                                     timeout=20, check=False)
             self.assertEqual(answer.returncode, 2, answer.stderr)
             self.assertIn("queue pairs", answer.stderr)
@@ -61,7 +61,7 @@ class IntegrityByWindows(IntegrityCase):
 
     def run_windows(self, wire, operations=20_000):
         # The side that leads says so; the other one follows.
-        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", operations, "--windows", shape=_SHAPE)
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--windows", shape=_SHAPE)
         self.assertIn(" operations, 0 errors", out)
 
 
@@ -90,7 +90,7 @@ class IntegrityByCopy(IntegrityCase):
 class LossyCase(E2eCase):
     def run_lossy(self, wire, transport):
         """Returns how many of the messages that the peer sent got lost, and how many were sent."""
-        out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", 8192, "--transport", transport, shape=_SHAPE)
+        out = run_pair(self, wire, self.tree.integrity, "--ops", 8192, "--transport", transport, shape=_SHAPE)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         return int(re.search(r"(\d+) messages of the peer lost", out).group(1)), done // 2
 
@@ -125,6 +125,6 @@ class SharedReceives(IntegrityCase):
 
     def run_shared(self, wire):
         for service in (("--srq",), ("--transport", "xrc")):
-            out = run_pair(self, wire, f"{self.tree.examples}/integrity", "--ops", 4_096, *service, shape=_SHAPE)
+            out = run_pair(self, wire, self.tree.integrity, "--ops", 4_096, *service, shape=_SHAPE)
             self.assertIn("0 messages of the peer lost, 0 came twice, 0 too late", out)
             self.assertIn(" operations, 0 errors", out)

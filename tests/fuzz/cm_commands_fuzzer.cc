@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "control/cm_protocol.h"
+#include "abi/cm_records.h"
 #include "control/cm_user/endpoint.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/unit/control/rig.h"
@@ -35,12 +35,12 @@ void require(bool condition, const char* what) {
 }
 
 struct Body {
-  std::array<std::byte, kCmInputMax> bytes{};
+  std::array<std::byte, abi::kCmInputMax> bytes{};
   std::size_t length = 0;
 
   template <typename Command>
   void set(const Command& command) {
-    static_assert(sizeof(Command) <= kCmInputMax);
+    static_assert(sizeof(Command) <= abi::kCmInputMax);
     std::memcpy(bytes.data(), &command, sizeof(command));
     length = sizeof(command);
   }
@@ -128,16 +128,16 @@ Body choose_body(ByteSource& input, std::uint32_t number) {
       number == RDMA_USER_CM_CMD_QUERY_ROUTE || number == RDMA_USER_CM_CMD_INIT_QP_ATTR ||
       number == RDMA_USER_CM_CMD_LEAVE_MCAST || number == RDMA_USER_CM_CMD_MIGRATE_ID;
   std::memcpy(&body.bytes[answered ? sizeof(std::uint64_t) : 0], &handle, sizeof(handle));
-  body.length = input.below(kCmInputMax + 1);
+  body.length = input.below(abi::kCmInputMax + 1);
   return body;
 }
 
 void spoil(ByteSource& input, Body* body) {
   for (std::uint32_t left = input.take<std::uint8_t>() % 4; left != 0; --left) {
-    body->bytes[input.below(kCmInputMax)] = std::byte{input.take<std::uint8_t>()};
+    body->bytes[input.below(abi::kCmInputMax)] = std::byte{input.take<std::uint8_t>()};
   }
   if (input.take<std::uint8_t>() % 16 == 1) {
-    body->length = input.below(kCmInputMax + 1);
+    body->length = input.below(abi::kCmInputMax + 1);
   }
 }
 
@@ -147,9 +147,9 @@ Record next_record(ByteSource& input) {
   Body body = choose_body(input, number);
   spoil(input, &body);
   const auto option = input.bytes(number == RDMA_USER_CM_CMD_SET_OPTION ? 8 : 0);
-  CmCommandRequest request{};
+  abi::CmCommandRequest request{};
   request.header.version = abi::kVersion;
-  request.header.command = Command::kCmCommand;
+  request.header.command = abi::Command::kCmCommand;
   request.header.sequence = 1;
   request.header.length = static_cast<std::uint32_t>(sizeof(request) + body.length + option.size());
   request.channel = channel;
@@ -168,19 +168,19 @@ Record next_record(ByteSource& input) {
 }
 
 bool is_success(const Record& record) {
-  ReplyHeader header;
+  abi::ReplyHeader header;
   std::memcpy(&header, record.bytes.data(), sizeof(header));
   return header.error == 0;
 }
 
 void check_replies(Session& session) {
   for (const Record& record : session.outbox()) {
-    CmCommandReply reply;
+    abi::CmCommandReply reply;
     std::memcpy(&reply, record.bytes.data(), std::min(sizeof(reply), record.bytes.size()));
     require(reply.header.length == record.bytes.size(), "a reply's length is wrong");
     require((reply.header.error == 0) == (reply.header.message[0] == '\0'),
             "an error has no sentence");
-    require(record.bytes.size() < sizeof(reply) || reply.output_length <= kCmOutputMax,
+    require(record.bytes.size() < sizeof(reply) || reply.output_length <= abi::kCmOutputMax,
             "a reply says that it is longer than it can be");
   }
   session.outbox().clear();
@@ -194,7 +194,7 @@ void pass_time(Rig& rig, Duration duration) {
 void run(Rig& rig, ByteSource input) {
   Session session(rig.card, 1, Peer{::getpid(), ::getuid(), ::getgid()});
   for (std::uint32_t i = 0; i < kChannels; ++i) {
-    session.receive(make_record(Command::kCmOpenChannel, RequestHeader{}));
+    session.receive(make_record(abi::Command::kCmOpenChannel, abi::RequestHeader{}));
     require(is_success(session.outbox().back()), "no channel");
   }
   session.outbox().clear();

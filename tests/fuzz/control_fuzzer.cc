@@ -14,7 +14,7 @@
 #include <cstring>
 #include <span>
 
-#include "control/commands.h"
+#include "control/commands/command_table.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -35,15 +35,15 @@ void require(bool condition, const char* what) {
 
 // A byte is the command of its number or, from kFrom300 on, of those from 300 on. What is left
 // draws from the table, so that all are reached.
-Command command_of(std::uint8_t byte) {
+abi::Command command_of(std::uint8_t byte) {
   constexpr std::uint8_t kFrom300 = 210;
   for (const int number : {int{byte}, 300 + byte - kFrom300}) {
-    if (command_rule(static_cast<Command>(number)) != nullptr) {
-      return static_cast<Command>(number);
+    if (command_rule(static_cast<abi::Command>(number)) != nullptr) {
+      return static_cast<abi::Command>(number);
     }
   }
   const auto rules = command_rules();
-  return byte == 0 ? Command{} : rules[byte % rules.size()].command;
+  return byte == 0 ? abi::Command{} : rules[byte % rules.size()].command;
 }
 
 // A memfd like those that shims hand over.
@@ -67,7 +67,7 @@ Record next_record(std::span<const std::uint8_t>* input) {
     record.descriptors.push_back(make_descriptor());
   }
   if ((flags & kRawHeader) == 0) {
-    RequestHeader header;
+    abi::RequestHeader header;
     header.version = abi::kVersion;
     header.command = command_of(command);
     header.sequence = (flags & kSequenceBit) != 0 ? 2 : 1;
@@ -87,7 +87,7 @@ Record next_record(std::span<const std::uint8_t>* input) {
 // Every reply is whole, and names as many descriptors as it has.
 void check_replies(Session& session) {
   for (const Record& record : session.outbox()) {
-    ReplyHeader header;
+    abi::ReplyHeader header;
     require(record.bytes.size() >= sizeof(header), "a reply is shorter than its header");
     std::memcpy(&header, record.bytes.data(), sizeof(header));
     require(header.length == record.bytes.size(), "a reply's length is wrong");

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "control/device.h"
+#include "control/ip/device.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "dataplane/wire/address.h"
 #include "mmu/copy.h"
 #include "tests/reasons/reasons.h"

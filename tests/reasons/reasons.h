@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dataplane/abi/completion.h"
+#include "abi/completion.h"
 #include "dataplane/wire/drop.h"
 #include "dataplane/wire/packet.h"
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 
 namespace uroce::sim {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/base/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace uroce::sim {
 

@@ -202,7 +202,7 @@ Outcome World::run() {
     if (node->paging != nullptr) {
       outcome.invalidations += node->paging->invalidations();
       outcome.overtaken += node->paging->overtaken();
-      add(outcome.faults, node->paging->mirror()->books().all());
+      add(outcome.faults, node->paging->mirror()->statistics().all());
       (node->paging->implicit() ? outcome.implicit_nodes : outcome.explicit_nodes) += 1;
     }
   }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/result.h"
+#include "base/result.h"
 
 namespace uroce::test {
 

@@ -18,6 +18,7 @@ class Tree:
         self.uroced = os.path.join(build, "apps", "uroced")
         self.uroce = os.path.join(build, "apps", "uroce")
         self.examples = os.path.join(build, "apps", "examples")
+        self.integrity = os.path.join(build, "apps", "integrity", "integrity")
         self.shim = os.path.join(build, "verbs_shim")
 
     def program_environment(self):

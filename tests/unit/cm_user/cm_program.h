@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "control/cm_protocol.h"
+#include "abi/cm_records.h"
 #include "control/cm_user/deliver.h"
 #include "tests/unit/control/program.h"
 
@@ -48,17 +48,17 @@ class CmProgram {
   explicit CmProgram(Card& card, uid_t uid = ::getuid()) : program(card, uid) {}
 
   ProgramChannel open_channel() {
-    Answer answer = program.ask(Command::kCmOpenChannel);
+    Answer answer = program.ask(abi::Command::kCmOpenChannel);
     EXPECT_EQ(answer.header.error, 0);
-    return {answer.as<HandleReply>().handle, std::move(answer.record.descriptors.at(0))};
+    return {answer.as<abi::HandleReply>().handle, std::move(answer.record.descriptors.at(0))};
   }
 
   template <typename Body>
   CmAnswer command(const ProgramChannel& channel, std::uint32_t number, const Body& body,
                    std::span<const std::byte> option = {}, const ProgramChannel* other = nullptr) {
-    CmCommandRequest request{};
+    abi::CmCommandRequest request{};
     request.header.version = abi::kVersion;
-    request.header.command = Command::kCmCommand;
+    request.header.command = abi::Command::kCmCommand;
     request.header.sequence = 1;
     request.header.length =
         static_cast<std::uint32_t>(sizeof(request) + sizeof(body) + option.size());
@@ -75,7 +75,7 @@ class CmProgram {
     const Answer answer = program.send(std::move(record));
     CmAnswer result{answer.header.error, answer.message(), {}};
     if (result.error == 0) {
-      const auto reply = answer.as<CmCommandReply>();
+      const auto reply = answer.as<abi::CmCommandReply>();
       const auto output = std::as_bytes(std::span(reply.output)).first(reply.output_length);
       result.output.assign(output.begin(), output.end());
       take_bytes(reply.drained, channel, other);
@@ -188,10 +188,10 @@ class CmProgram {
   static void take_bytes(std::uint32_t drained, const ProgramChannel& channel,
                          const ProgramChannel* other) {
     char byte = 0;
-    if ((drained & kCmDrainedChannel) != 0) {
+    if ((drained & abi::kCmDrainedChannel) != 0) {
       EXPECT_EQ(::read(channel.pipe.get(), &byte, 1), 1);
     }
-    if ((drained & kCmDrainedOther) != 0) {
+    if ((drained & abi::kCmDrainedOther) != 0) {
       EXPECT_EQ(::read(other->pipe.get(), &byte, 1), 1);
     }
   }

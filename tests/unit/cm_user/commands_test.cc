@@ -1,4 +1,4 @@
-#include "control/cm_user/commands.h"
+#include "control/cm_user/ucm_commands.h"
 
 #include <infiniband/verbs.h>
 
@@ -243,9 +243,9 @@ class Accepting : public Connecting {
   }
   static std::uint32_t make_qp(CmProgram& owner) {
     owner.program.open();
-    const CreateQpRequest request =
+    const abi::CreateQpRequest request =
         owner.program.rc_qp(owner.program.make_pd(), owner.program.make_cq());
-    return owner.program.ask(Command::kCreateQp, request).as<CreateQpReply>().qpn;
+    return owner.program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>().qpn;
   }
   std::uint32_t passive = 0;
 };
@@ -286,7 +286,8 @@ TEST(Commands, ClosingAChannelDestroysItsIds) {
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1);
   ASSERT_EQ(program.bind(channel, id, "10.0.0.1", kPort).error, 0);
-  EXPECT_EQ(program.program.ask_about(Command::kCmCloseChannel, channel.handle).header.error, 0);
+  EXPECT_EQ(program.program.ask_about(abi::Command::kCmCloseChannel, channel.handle).header.error,
+            0);
   EXPECT_EQ(rig.card.connections.ids(), 0U);
   EXPECT_EQ(rig.card.connections.ports().ports_taken(cm::PortSpace::kTcp), 0U);
 }

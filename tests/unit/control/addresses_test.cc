@@ -1,11 +1,11 @@
 // Addresses that come and go at run time, by the command of the uroce tool.
 
-#include "control/addresses.h"
+#include "control/commands/address_changes.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "control/address_protocol.h"
+#include "abi/address_records.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -14,13 +14,13 @@ namespace {
 class AddressesTest : public ::testing::Test {
  protected:
   int change(const char* prefix, bool add, Peer peer = {1, 0, 0}, const char* device = "") {
-    ChangeAddressRequest request{};
+    abi::ChangeAddressRequest request{};
     std::strcpy(request.prefix, prefix);
     std::strcpy(request.device, device);
     request.add = add ? 1 : 0;
     Session session(rig.card, 99, peer);
-    session.receive(make_record(Command::kChangeAddress, request));
-    ReplyHeader reply;
+    session.receive(make_record(abi::Command::kChangeAddress, request));
+    abi::ReplyHeader reply;
     std::memcpy(&reply, session.outbox().front().bytes.data(), sizeof(reply));
     return reply.error;
   }

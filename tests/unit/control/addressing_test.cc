@@ -1,4 +1,4 @@
-#include "control/addressing.h"
+#include "control/ip/path_resolution.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class AddressingTest : public ::testing::Test {
 
   // The VLAN of the path from GID index `index` to `destination`, a neighbour that is known.
   std::uint16_t vlan_of_path(std::uint8_t index, const char* destination) {
-    AddressRecord address{};
+    abi::AddressRecord address{};
     const Gid gid = *parse_ip(destination);
     std::copy(gid.bytes.begin(), gid.bytes.end(), std::begin(address.dgid));
     address.sgid_index = index;

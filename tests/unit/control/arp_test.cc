@@ -1,4 +1,4 @@
-#include "control/arp.h"
+#include "control/ip/arp.h"
 
 #include <gtest/gtest.h>
 

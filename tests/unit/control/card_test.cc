@@ -1,4 +1,4 @@
-#include "control/card.h"
+#include "control/sessions/card.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "control/options.h"
+#include "control/start/options.h"
 
 namespace uroce::control {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "control/options.h"
+#include "control/start/options.h"
 
 namespace uroce::control {
 namespace {

@@ -1,6 +1,6 @@
 // What can be changed of a completion queue: its size and its moderation.
 
-#include "control/cq_protocol.h"
+#include "abi/cq_records.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -13,11 +13,11 @@ class CqTest : public ::testing::Test {
     cq = program.make_cq();
   }
   Answer resize(std::uint32_t entries, bool commit) {
-    ResizeCqRequest request{};
+    abi::ResizeCqRequest request{};
     request.handle = cq;
     request.entries = entries;
     request.commit = commit ? 1 : 0;
-    return program.ask(Command::kResizeCq, request);
+    return program.ask(abi::Command::kResizeCq, request);
   }
   Rig rig;
   Program program{rig.card};
@@ -27,11 +27,11 @@ class CqTest : public ::testing::Test {
 TEST_F(CqTest, IsResizedInTwoSteps) {
   const Answer prepared = resize(100, false);
   ASSERT_EQ(prepared.header.error, 0) << prepared.message();
-  EXPECT_EQ(prepared.as<ResizeCqReply>().entries, 128U);
+  EXPECT_EQ(prepared.as<abi::ResizeCqReply>().entries, 128U);
   ASSERT_EQ(prepared.record.descriptors.size(), 1U);
   const Answer done = resize(0, true);
   EXPECT_EQ(done.header.error, 0) << done.message();
-  EXPECT_EQ(done.as<ResizeCqReply>().entries, 128U);
+  EXPECT_EQ(done.as<abi::ResizeCqReply>().entries, 128U);
   EXPECT_EQ(resize(0, true).header.error, EINVAL) << "nothing is prepared any more";
 }
 
@@ -59,22 +59,22 @@ TEST_F(CqTest, KeepsItsRingWhenItHoldsTooMuch) {
 }
 
 TEST_F(CqTest, IsModerated) {
-  ModifyCqRequest request{};
+  abi::ModifyCqRequest request{};
   request.handle = cq;
   request.count = 10;
   request.period_us = 50;
-  EXPECT_EQ(program.ask(Command::kModifyCq, request).header.error, 0);
+  EXPECT_EQ(program.ask(abi::Command::kModifyCq, request).header.error, 0);
   request.handle = 4711;
-  EXPECT_EQ(program.ask(Command::kModifyCq, request).header.error, EINVAL);
+  EXPECT_EQ(program.ask(abi::Command::kModifyCq, request).header.error, EINVAL);
 }
 
 TEST_F(CqTest, UnknownFlagsAreRefused) {
-  CreateCqRequest request{};
+  abi::CreateCqRequest request{};
   request.entries = 1;
-  request.flags = kCqIgnoreOverrun;
-  EXPECT_EQ(program.ask(Command::kCreateCq, request).header.error, 0);
+  request.flags = abi::kCqIgnoreOverrun;
+  EXPECT_EQ(program.ask(abi::Command::kCreateCq, request).header.error, 0);
   request.flags = 0x80;
-  EXPECT_EQ(program.ask(Command::kCreateCq, request).header.error, EOPNOTSUPP);
+  EXPECT_EQ(program.ask(abi::Command::kCreateCq, request).header.error, EOPNOTSUPP);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "control/daemon.h"
+#include "control/start/daemon.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

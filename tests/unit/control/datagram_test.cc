@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/qp_states.h"
+#include "control/sessions/qp_states.h"
 #include "dataplane/wire/headers.h"
 #include "tests/unit/control/program.h"
 
@@ -16,29 +16,29 @@ class DatagramTest : public ::testing::Test {
   DatagramTest() {
     program.open();
     pd = program.make_pd();
-    CreateQpRequest request = program.rc_qp(pd, program.make_cq());
+    abi::CreateQpRequest request = program.rc_qp(pd, program.make_cq());
     request.type = static_cast<std::uint32_t>(QpType::kUd);
-    const Answer answer = program.ask(Command::kCreateQp, request);
+    const Answer answer = program.ask(abi::Command::kCreateQp, request);
     EXPECT_EQ(answer.header.error, 0) << answer.message();
-    qp = answer.as<CreateQpReply>().handle;
+    qp = answer.as<abi::CreateQpReply>().handle;
   }
   Answer modify(QpState to, std::uint32_t mask, std::uint32_t qkey = 0x1111'1111) {
-    ModifyQpRequest request{};
+    abi::ModifyQpRequest request{};
     request.handle = qp;
     request.mask = mask;
     request.attributes.state = static_cast<std::uint32_t>(to);
     request.attributes.port = 1;
     request.attributes.qkey = qkey;
-    return program.ask(Command::kModifyQp, request);
+    return program.ask(abi::Command::kModifyQp, request);
   }
   Answer create_ah(const char* to, std::uint8_t sgid_index = 1) {
-    CreateAhRequest request{};
+    abi::CreateAhRequest request{};
     request.pd = pd;
     request.address.is_global = 1;
     request.address.port = 1;
     request.address.sgid_index = sgid_index;
     std::copy_n(parse_ip(to)->bytes.begin(), 16, request.address.dgid);
-    return program.ask(Command::kCreateAh, request);
+    return program.ask(abi::Command::kCreateAh, request);
   }
   [[nodiscard]] const QpAttributes& attributes() {
     return program.session.qps.find(qp)->qp->attributes();
@@ -65,18 +65,18 @@ TEST_F(DatagramTest, NobodySpeaksForQp1) {
 TEST_F(DatagramTest, WorkersSeeAddressHandlesOfTheirSession) {
   const Answer made = create_ah("10.0.0.7");
   ASSERT_EQ(made.header.error, 0) << made.message();
-  const std::uint32_t handle = made.as<HandleReply>().handle;
+  const std::uint32_t handle = made.as<abi::HandleReply>().handle;
   const AddressVector* address = program.session.addresses.find(handle);
   ASSERT_NE(address, nullptr);
   EXPECT_EQ(address->pd, program.session.pds.find(pd)->id);
-  EXPECT_EQ(program.ask_about(Command::kDestroyAh, handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyAh, handle).header.error, 0);
   EXPECT_EQ(program.session.addresses.find(handle), nullptr);
 }
 
 TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
   for (int i = 0; i < 300; ++i) {
-    const std::uint32_t handle = create_ah("10.0.0.7").as<HandleReply>().handle;
-    EXPECT_EQ(program.ask_about(Command::kDestroyAh, handle).header.error, 0);
+    const std::uint32_t handle = create_ah("10.0.0.7").as<abi::HandleReply>().handle;
+    EXPECT_EQ(program.ask_about(abi::Command::kDestroyAh, handle).header.error, 0);
   }
   EXPECT_EQ(rig.card.totals.address_handles, 0U);
   EXPECT_LT(program.session.retired_addresses.size(), 64U);
@@ -84,14 +84,14 @@ TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
 
 class GroupTest : public DatagramTest {
  protected:
-  Answer change(Command command, const char* group, std::uint32_t handle) {
-    MulticastRequest request{};
+  Answer change(abi::Command command, const char* group, std::uint32_t handle) {
+    abi::MulticastRequest request{};
     request.handle = handle;
     std::copy_n(parse_ip(group)->bytes.begin(), 16, request.gid);
     return program.ask(command, request);
   }
-  Answer attach(const char* group) { return change(Command::kAttachMulticast, group, qp); }
-  Answer detach(const char* group) { return change(Command::kDetachMulticast, group, qp); }
+  Answer attach(const char* group) { return change(abi::Command::kAttachMulticast, group, qp); }
+  Answer detach(const char* group) { return change(abi::Command::kDetachMulticast, group, qp); }
 };
 
 TEST_F(GroupTest, QueuePairsComeAndGo) {
@@ -99,12 +99,12 @@ TEST_F(GroupTest, QueuePairsComeAndGo) {
   EXPECT_EQ(attach("239.1.2.3").header.error, 0) << "again is no mistake, as in Linux";
   EXPECT_EQ(attach("ff0e::1").header.error, 0);
   EXPECT_EQ(rig.card.groups.size(), 2U);
-  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp).header.error, EBUSY);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, EBUSY);
   EXPECT_EQ(detach("239.1.2.3").header.error, 0);
   EXPECT_EQ(detach("239.1.2.3").header.error, EINVAL);
   EXPECT_EQ(detach("ff0e::1").header.error, 0);
   EXPECT_TRUE(rig.card.groups.empty());
-  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, 0);
 }
 
 TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
@@ -112,12 +112,12 @@ TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
     Program other(rig.card);
     other.open();
     const std::uint32_t other_pd = other.make_pd();
-    CreateQpRequest request = other.rc_qp(other_pd, other.make_cq());
+    abi::CreateQpRequest request = other.rc_qp(other_pd, other.make_cq());
     request.type = static_cast<std::uint32_t>(QpType::kUd);
-    MulticastRequest membership{};
-    membership.handle = other.ask(Command::kCreateQp, request).as<CreateQpReply>().handle;
+    abi::MulticastRequest membership{};
+    membership.handle = other.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>().handle;
     std::copy_n(parse_ip("239.1.2.3")->bytes.begin(), 16, membership.gid);
-    EXPECT_EQ(other.ask(Command::kAttachMulticast, membership).header.error, 0);
+    EXPECT_EQ(other.ask(abi::Command::kAttachMulticast, membership).header.error, 0);
     EXPECT_EQ(rig.card.groups.size(), 1U);
   }
   EXPECT_TRUE(rig.card.groups.empty());
@@ -125,11 +125,12 @@ TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
 
 TEST_F(GroupTest, OnlyGroupsAndOnlyDatagrams) {
   EXPECT_EQ(attach("10.0.0.9").header.error, EINVAL);
-  EXPECT_EQ(change(Command::kAttachMulticast, "239.1.2.3", 4711).header.error, EINVAL);
-  const std::uint32_t rc = program.ask(Command::kCreateQp, program.rc_qp(pd, program.make_cq()))
-                               .as<CreateQpReply>()
-                               .handle;
-  EXPECT_EQ(change(Command::kAttachMulticast, "239.1.2.3", rc).header.error, EINVAL);
+  EXPECT_EQ(change(abi::Command::kAttachMulticast, "239.1.2.3", 4711).header.error, EINVAL);
+  const std::uint32_t rc =
+      program.ask(abi::Command::kCreateQp, program.rc_qp(pd, program.make_cq()))
+          .as<abi::CreateQpReply>()
+          .handle;
+  EXPECT_EQ(change(abi::Command::kAttachMulticast, "239.1.2.3", rc).header.error, EINVAL);
 }
 
 TEST_F(GroupTest, AQueuePairIsInSoManyGroupsOnly) {
@@ -140,7 +141,7 @@ TEST_F(GroupTest, AQueuePairIsInSoManyGroupsOnly) {
 }
 
 TEST_F(GroupTest, AddressHandlesOfGroupsNeedNoAnswer) {
-  const std::uint32_t ipv6 = create_ah("ff0e::1:2", 2).as<HandleReply>().handle;
+  const std::uint32_t ipv6 = create_ah("ff0e::1:2", 2).as<abi::HandleReply>().handle;
   EXPECT_EQ(program.session.address_handles.find(ipv6)->path.destination_mac,
             (EtherAddress{{0x33, 0x33, 0, 1, 0, 2}}));
   EXPECT_EQ(create_ah("ff0e::1", 1).header.error, EINVAL) << "the source is IPv4";

@@ -1,4 +1,4 @@
-#include "control/device_node.h"
+#include "control/start/device_node.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "control/device.h"
+#include "control/ip/device.h"
 
 #include <gtest/gtest.h>
 

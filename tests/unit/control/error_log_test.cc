@@ -1,8 +1,8 @@
-#include "control/error_log.h"
+#include "control/reports/error_log.h"
 
 #include <nlohmann/json.hpp>
 
-#include "control/errors_protocol.h"
+#include "abi/error_records.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -64,11 +64,12 @@ TEST(ErrorLog, HearsOfRefusedCalls) {
   Rig rig;
   Program program(rig.card);
   program.open();
-  EXPECT_EQ(program.ask_about(Command::kDestroyCq, 4711).header.error, EINVAL);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyCq, 4711).header.error, EINVAL);
   const std::string text = errors_text(rig.card.errors, program.session.id(), 0, 1000);
   EXPECT_NE(text.find("destroy CQ refused with EINVAL"), std::string::npos) << text;
   EXPECT_NE(text.find("4711"), std::string::npos) << text;
-  const auto answer = program.ask(Command::kOwnErrors, ErrorsRequest{}).as<OwnErrorsReply>();
+  const auto answer =
+      program.ask(abi::Command::kOwnErrors, abi::ErrorsRequest{}).as<abi::OwnErrorsReply>();
   EXPECT_EQ(text, answer.text);
   EXPECT_EQ(answer.last, 1U);
 }

@@ -1,8 +1,8 @@
-#include "control/error_text.h"
+#include "control/reports/error_text.h"
 
 #include <gtest/gtest.h>
 
-#include "dataplane/abi/work_request.h"
+#include "abi/work_request.h"
 #include "dataplane/wire/opcode.h"
 
 namespace uroce::control {

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <thread>
 
-#include "control/qp_states.h"
-#include "control/server.h"
+#include "control/server/server.h"
+#include "control/sessions/qp_states.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -32,7 +32,7 @@ class CablePort final : public SilentPort {
 class Listener {
  public:
   explicit Listener(Card& card) : program(card) {
-    Answer answer = program.ask(Command::kOpenDevice, OpenDeviceRequest{});
+    Answer answer = program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
     EXPECT_EQ(answer.header.error, 0);
     pipe_ = std::move(answer.record.descriptors.front());
     EXPECT_EQ(::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK), 0);
@@ -40,19 +40,19 @@ class Listener {
     cq = program.make_cq();
   }
 
-  CreateQpReply make_qp(std::uint64_t cookie) {
-    CreateQpRequest request = program.rc_qp(pd, cq);
+  abi::CreateQpReply make_qp(std::uint64_t cookie) {
+    abi::CreateQpRequest request = program.rc_qp(pd, cq);
     request.cookie = cookie;
-    return program.ask(Command::kCreateQp, request).as<CreateQpReply>();
+    return program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>();
   }
   // The next event; none: event 99.
-  AsyncEventRecord next() {
-    AsyncEventRecord record{.event = 99, .handle = 0, .cookie = 0};
+  abi::AsyncEventRecord next() {
+    abi::AsyncEventRecord record{.event = 99, .handle = 0, .cookie = 0};
     (void)!::read(pipe_.get(), &record, sizeof(record));
     return record;
   }
   // Waits for the next event.
-  AsyncEventRecord await() {
+  abi::AsyncEventRecord await() {
     EXPECT_EQ(::fcntl(pipe_.get(), F_SETFL, 0), 0);
     return next();
   }
@@ -75,7 +75,7 @@ TEST(Events, GoWithTheirObject) {
     session.announce(kQpFatal, second.handle, 2);
   }
   EXPECT_EQ(listener.next().cookie, 1U);
-  EXPECT_EQ(listener.program.ask_about(Command::kDestroyQp, first.handle).header.error, 0);
+  EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, first.handle).header.error, 0);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(listener.next().cookie, 2U);
   }
@@ -87,13 +87,13 @@ TEST(Events, GoWithTheirObject) {
 TEST(Events, AreLeftAloneWhenTheirProgramEnds) {
   Rig rig;
   auto program = std::make_unique<Program>(rig.card);
-  Answer opened = program->ask(Command::kOpenDevice, OpenDeviceRequest{});
+  Answer opened = program->ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
   const UniqueFd pipe = std::move(opened.record.descriptors.front());
   const auto request = program->rc_qp(program->make_pd(), program->make_cq());
-  const auto qp = program->ask(Command::kCreateQp, request).as<CreateQpReply>();
+  const auto qp = program->ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>();
   program->session.announce(kQpFatal, qp.handle, request.cookie);
   program.reset();
-  AsyncEventRecord record{};
+  abi::AsyncEventRecord record{};
   EXPECT_EQ(::read(pipe.get(), &record, sizeof(record)), ssize_t{sizeof(record)});
   EXPECT_EQ(record.cookie, request.cookie);
   EXPECT_EQ(::read(pipe.get(), &record, sizeof(record)), 0);
@@ -108,32 +108,32 @@ TEST(Events, OfAFullPipeAreCountedAndDontStopTheDaemon) {
     session.announce(kQpFatal, qp.handle, 1);
   }
   EXPECT_GT(session.events_lost, 0U);
-  EXPECT_EQ(listener.program.ask_about(Command::kDestroyQp, qp.handle).header.error, 0);
+  EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, qp.handle).header.error, 0);
   EXPECT_EQ(listener.next().event, 99U);
 }
 
 TEST(Events, OfCompletionGoWithTheirQueue) {
   Rig rig;
   Listener listener(rig.card);
-  Answer made = listener.program.ask(Command::kCreateChannel);
+  Answer made = listener.program.ask(abi::Command::kCreateChannel);
   ASSERT_EQ(made.record.descriptors.size(), 1U);
   const UniqueFd pipe = std::move(made.record.descriptors.front());
   ASSERT_EQ(::fcntl(pipe.get(), F_SETFL, O_NONBLOCK), 0);
-  const std::uint32_t channel = made.as<HandleReply>().handle;
+  const std::uint32_t channel = made.as<abi::HandleReply>().handle;
   std::array<std::uint32_t, 2> cqs{};
   for (std::uint32_t i = 0; i < 2; ++i) {
-    CreateCqRequest request{};
+    abi::CreateCqRequest request{};
     request.entries = 1;
     request.cookie = 70 + i;
     request.channel = channel + 1;
-    cqs[i] = listener.program.ask(Command::kCreateCq, request).as<CreateCqReply>().handle;
+    cqs[i] = listener.program.ask(abi::Command::kCreateCq, request).as<abi::CreateCqReply>().handle;
   }
   const int write_end = listener.program.session.channels.find(channel)->write_end.get();
   for (const std::uint64_t cookie : {70U, 71U, 70U}) {
     const abi::CompletionEvent event{.cq_cookie = cookie};
     ASSERT_EQ(::write(write_end, &event, sizeof(event)), 8);
   }
-  EXPECT_EQ(listener.program.ask_about(Command::kDestroyCq, cqs[0]).header.error, 0);
+  EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyCq, cqs[0]).header.error, 0);
   abi::CompletionEvent event{};
   EXPECT_EQ(::read(pipe.get(), &event, sizeof(event)), 8);
   EXPECT_EQ(event.cq_cookie, 71U);
@@ -143,23 +143,24 @@ TEST(Events, OfCompletionGoWithTheirQueue) {
 TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
   Rig rig;
   Listener listener(rig.card);
-  CreateSrqRequest request{};
+  abi::CreateSrqRequest request{};
   request.max_wr = 8;
   request.cookie = 5;
-  const auto srq = listener.program.ask(Command::kCreateSrq, request).as<CreateSrqReply>();
-  ModifySrqRequest modify{};
+  const auto srq =
+      listener.program.ask(abi::Command::kCreateSrq, request).as<abi::CreateSrqReply>();
+  abi::ModifySrqRequest modify{};
   modify.handle = srq.handle;
   modify.mask = 2;
   modify.limit = 3;
-  EXPECT_EQ(listener.program.ask(Command::kModifySrq, modify).header.error, 0);
-  const AsyncEventRecord event = listener.next();
+  EXPECT_EQ(listener.program.ask(abi::Command::kModifySrq, modify).header.error, 0);
+  const abi::AsyncEventRecord event = listener.next();
   EXPECT_EQ(event.event, static_cast<std::uint32_t>(AsyncEvent::kSrqLimitReached));
   EXPECT_EQ(event.cookie, 5U);
   EXPECT_EQ(listener.next().event, 99U);
   constexpr std::uint32_t kSize =
       1;  // IBV_SRQ_MAX_WR: the device doesn't claim IBV_DEVICE_SRQ_RESIZE
   modify.mask = kSize;
-  EXPECT_EQ(listener.program.ask(Command::kModifySrq, modify).header.error, EOPNOTSUPP);
+  EXPECT_EQ(listener.program.ask(abi::Command::kModifySrq, modify).header.error, EOPNOTSUPP);
 }
 
 TEST(Events, OfAnOverrunGoToTheQueueAndItsQueuePairs) {
@@ -169,22 +170,22 @@ TEST(Events, OfAnOverrunGoToTheQueueAndItsQueuePairs) {
   const auto idle = listener.make_qp(2);
   const std::uint32_t other_cq = listener.program.make_cq();
   const auto elsewhere =
-      listener.program.ask(Command::kCreateQp, listener.program.rc_qp(listener.pd, other_cq))
-          .as<CreateQpReply>();
+      listener.program.ask(abi::Command::kCreateQp, listener.program.rc_qp(listener.pd, other_cq))
+          .as<abi::CreateQpReply>();
   Session& session = listener.program.session;
   for (const std::uint32_t handle : {used.handle, elsewhere.handle}) {
-    ModifyQpRequest modify{};
+    abi::ModifyQpRequest modify{};
     modify.handle = handle;
     modify.mask = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsAccessFlags;
     modify.attributes.state = static_cast<std::uint32_t>(QpState::kInit);
     modify.attributes.port = 1;
-    ASSERT_EQ(listener.program.ask(Command::kModifyQp, modify).header.error, 0);
+    ASSERT_EQ(listener.program.ask(abi::Command::kModifyQp, modify).header.error, 0);
   }
   announce_overrun(session, listener.cq);
-  const AsyncEventRecord of_queue = listener.next();
+  const abi::AsyncEventRecord of_queue = listener.next();
   EXPECT_EQ(of_queue.event, static_cast<std::uint32_t>(AsyncEvent::kCqErr));
   EXPECT_EQ(of_queue.cookie, 77U);
-  const AsyncEventRecord of_pair = listener.next();
+  const abi::AsyncEventRecord of_pair = listener.next();
   EXPECT_EQ(of_pair.event, kQpFatal);
   EXPECT_EQ(of_pair.cookie, 1U);
   EXPECT_EQ(listener.next().event, 99U);
@@ -209,7 +210,7 @@ TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
   std::thread thread([&] { (*server)->run(stop.get()); });
   port.up = false;
   for (Listener* listener : {&one, &other}) {
-    const AsyncEventRecord event = listener->await();
+    const abi::AsyncEventRecord event = listener->await();
     EXPECT_EQ(event.event, static_cast<std::uint32_t>(AsyncEvent::kPortErr));
     EXPECT_EQ(event.handle, 1U);
   }
@@ -225,33 +226,33 @@ TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
 TEST(QueueMemory, IsBoundedForASessionAndForAUser) {
   Rig rig;
   Listener listener(rig.card);
-  CreateQpRequest greedy = listener.program.rc_qp(listener.pd, listener.cq);
+  abi::CreateQpRequest greedy = listener.program.rc_qp(listener.pd, listener.cq);
   greedy.max_send_wr = greedy.max_recv_wr = kWorkRequestsMax;
   greedy.max_send_sge = greedy.max_recv_sge = kSgeMax;
   Answer answer;
   std::vector<std::uint32_t> made;
   do {
-    answer = listener.program.ask(Command::kCreateQp, greedy);
+    answer = listener.program.ask(abi::Command::kCreateQp, greedy);
     if (answer.header.error == 0) {
-      made.push_back(answer.as<CreateQpReply>().handle);
+      made.push_back(answer.as<abi::CreateQpReply>().handle);
     }
   } while (answer.header.error == 0 && made.size() < 1000);
   EXPECT_EQ(answer.header.error, ENOMEM);
   EXPECT_NE(answer.message().find("the queues of a session may take"), std::string::npos)
       << answer.message();
-  CreateCqRequest cq{};
+  abi::CreateCqRequest cq{};
   cq.entries = kCqesMax;
-  while (listener.program.ask(Command::kCreateCq, cq).header.error == 0) {
+  while (listener.program.ask(abi::Command::kCreateCq, cq).header.error == 0) {
   }
-  EXPECT_EQ(listener.program.ask(Command::kCreateCq, cq).header.error, ENOMEM);
+  EXPECT_EQ(listener.program.ask(abi::Command::kCreateCq, cq).header.error, ENOMEM);
   // Another session of the same user has what is left for the user; freed memory can be had again.
   Listener other(rig.card);
-  EXPECT_EQ(
-      other.program.ask(Command::kCreateQp, other.program.rc_qp(other.pd, other.cq)).header.error,
-      0);
+  EXPECT_EQ(other.program.ask(abi::Command::kCreateQp, other.program.rc_qp(other.pd, other.cq))
+                .header.error,
+            0);
   const std::uint32_t handle = made.front();
-  EXPECT_EQ(listener.program.ask_about(Command::kDestroyQp, handle).header.error, 0);
-  EXPECT_EQ(listener.program.ask(Command::kCreateQp, greedy).header.error, 0);
+  EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, handle).header.error, 0);
+  EXPECT_EQ(listener.program.ask(abi::Command::kCreateQp, greedy).header.error, 0);
 }
 
 }  // namespace

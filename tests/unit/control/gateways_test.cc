@@ -1,4 +1,4 @@
-#include "control/gateways.h"
+#include "control/ip/gateways.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "control/group_messages.h"
+#include "control/ip/group_messages.h"
 
 #include <gtest/gtest.h>
 
-#include "control/gid_table.h"
-#include "control/multicast_groups.h"
+#include "control/ip/gid_table.h"
+#include "control/ip/multicast_groups.h"
 #include "tests/unit/control/hex.h"
 
 namespace uroce::control {

@@ -1,4 +1,4 @@
-#include "control/gsi.h"
+#include "control/cm_user/gsi.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "control/handle_table.h"
+#include "control/sessions/handle_table.h"
 
 #include <gtest/gtest.h>
 

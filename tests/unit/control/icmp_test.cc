@@ -1,4 +1,4 @@
-#include "control/icmp.h"
+#include "control/ip/icmp.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Who may import what from another session.
 
-#include "control/import_protocol.h"
-#include "control/memory_protocol.h"
+#include "abi/import_records.h"
+#include "abi/memory_records.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -19,16 +19,16 @@ class ImportTest : public ::testing::Test {
     object.pd = exporter->session.pds.find(pd);
     ++object.pd->users;
   }
-  Answer open_with(const Ticket& ticket) {
-    OpenDeviceRequest request{};
+  Answer open_with(const abi::Ticket& ticket) {
+    abi::OpenDeviceRequest request{};
     request.exporter = ticket;
-    return importer.ask(Command::kOpenDevice, request);
+    return importer.ask(abi::Command::kOpenDevice, request);
   }
   Answer import_mr(std::uint32_t into, std::uint32_t handle) {
-    ImportMrRequest request{};
+    abi::ImportMrRequest request{};
     request.pd = into;
     request.handle = handle;
-    return importer.ask(Command::kImportMr, request);
+    return importer.ask(abi::Command::kImportMr, request);
   }
 
   Rig rig;
@@ -39,26 +39,26 @@ class ImportTest : public ::testing::Test {
 
 TEST_F(ImportTest, TheTicketOpensTheWay) {
   ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
-  const Answer imported = importer.ask_about(Command::kImportPd, pd);
+  const Answer imported = importer.ask_about(abi::Command::kImportPd, pd);
   ASSERT_EQ(imported.header.error, 0) << imported.message();
-  const std::uint32_t ours = imported.as<HandleReply>().handle;
+  const std::uint32_t ours = imported.as<abi::HandleReply>().handle;
   EXPECT_EQ(importer.session.pds.find(ours)->id, exporter->session.pds.find(pd)->id);
   const Answer answer = import_mr(ours, region);
   ASSERT_EQ(answer.header.error, 0) << answer.message();
-  EXPECT_EQ(answer.as<ImportMrReply>().lkey, 0x501U);
-  EXPECT_EQ(answer.as<ImportMrReply>().length, 4096U);
-  EXPECT_EQ(importer.ask_about(Command::kDeallocPd, ours).header.error, 0);
+  EXPECT_EQ(answer.as<abi::ImportMrReply>().lkey, 0x501U);
+  EXPECT_EQ(answer.as<abi::ImportMrReply>().length, 4096U);
+  EXPECT_EQ(importer.ask_about(abi::Command::kDeallocPd, ours).header.error, 0);
   EXPECT_NE(exporter->session.pds.find(pd), nullptr) << "the exporter keeps its own";
 }
 
 TEST_F(ImportTest, WithoutATicketThereIsNothingToImport) {
   ASSERT_EQ(open_with({}).header.error, 0);
-  EXPECT_EQ(importer.ask_about(Command::kImportPd, pd).header.error, EINVAL);
+  EXPECT_EQ(importer.ask_about(abi::Command::kImportPd, pd).header.error, EINVAL);
   EXPECT_EQ(import_mr(importer.make_pd(), region).header.error, EINVAL);
 }
 
 TEST_F(ImportTest, AForgedTicketIsRefused) {
-  Ticket forged = exporter->session.ticket();
+  abi::Ticket forged = exporter->session.ticket();
   forged.secret[3] = static_cast<std::uint8_t>(forged.secret[3] + 1);
   EXPECT_EQ(open_with(forged).header.error, EACCES);
   forged.session = 4711;
@@ -76,15 +76,15 @@ TEST_F(ImportTest, ARegionGoesOnlyIntoItsOwnDomain) {
 TEST_F(ImportTest, WhenTheExporterIsGoneNothingCanBeImported) {
   ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
   exporter.reset();
-  EXPECT_EQ(importer.ask_about(Command::kImportPd, pd).header.error, ENODEV);
+  EXPECT_EQ(importer.ask_about(abi::Command::kImportPd, pd).header.error, ENODEV);
 }
 
 class ImportedDeviceMemory : public ImportTest {
  protected:
   ImportedDeviceMemory() {
-    AllocDmRequest request{};
+    abi::AllocDmRequest request{};
     request.length = kLength;
-    theirs = exporter->ask(Command::kAllocDm, request).as<HandleReply>().handle;
+    theirs = exporter->ask(abi::Command::kAllocDm, request).as<abi::HandleReply>().handle;
     EXPECT_EQ(open_with(exporter->session.ticket()).header.error, 0);
   }
   static constexpr std::uint64_t kLength = 4096;
@@ -92,37 +92,38 @@ class ImportedDeviceMemory : public ImportTest {
 };
 
 TEST_F(ImportedDeviceMemory, IsTheSameMemoryUnderAHandleOfOurs) {
-  const Answer answer = importer.ask_about(Command::kImportDm, theirs);
+  const Answer answer = importer.ask_about(abi::Command::kImportDm, theirs);
   ASSERT_EQ(answer.header.error, 0) << answer.message();
-  EXPECT_EQ(answer.as<ImportDmReply>().length, kLength);
+  EXPECT_EQ(answer.as<abi::ImportDmReply>().length, kLength);
   EXPECT_EQ(answer.record.descriptors.size(), 1U);
   const DeviceMemory* ours =
-      importer.session.device_memories.find(answer.as<ImportDmReply>().handle);
+      importer.session.device_memories.find(answer.as<abi::ImportDmReply>().handle);
   EXPECT_EQ(ours->memory, exporter->session.device_memories.find(theirs)->memory);
   EXPECT_EQ(rig.card.totals.device_memory, kLength) << "counted once";
 }
 
 TEST_F(ImportedDeviceMemory, OutlivesItsExporter) {
-  const auto ours = importer.ask_about(Command::kImportDm, theirs).as<ImportDmReply>().handle;
+  const auto ours =
+      importer.ask_about(abi::Command::kImportDm, theirs).as<abi::ImportDmReply>().handle;
   exporter.reset();
   EXPECT_NE(importer.session.device_memories.find(ours)->memory->data(), nullptr);
   EXPECT_EQ(rig.card.totals.device_memory, kLength) << "somebody still has it";
-  EXPECT_EQ(importer.ask_about(Command::kFreeDm, ours).header.error, 0);
+  EXPECT_EQ(importer.ask_about(abi::Command::kFreeDm, ours).header.error, 0);
   EXPECT_EQ(rig.card.totals.device_memory, 0U);
 }
 
 TEST_F(ImportedDeviceMemory, CountsAgainstTheProgramsLimit) {
   std::uint32_t imported = 0;
-  Answer answer = importer.ask_about(Command::kImportDm, theirs);
+  Answer answer = importer.ask_about(abi::Command::kImportDm, theirs);
   for (; answer.header.error == 0; ++imported) {
-    answer = importer.ask_about(Command::kImportDm, theirs);
+    answer = importer.ask_about(abi::Command::kImportDm, theirs);
   }
   EXPECT_EQ(imported, kSessionDeviceMemoriesMax);
   EXPECT_EQ(answer.header.error, ENOMEM);
 }
 
 TEST_F(ImportedDeviceMemory, UnknownOnesAreRefused) {
-  EXPECT_EQ(importer.ask_about(Command::kImportDm, 4711).header.error, EINVAL);
+  EXPECT_EQ(importer.ask_about(abi::Command::kImportDm, 4711).header.error, EINVAL);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "control/memory_protocol.h"
+#include "abi/memory_records.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -16,18 +16,19 @@ class MemoryObjectsTest : public ::testing::Test {
     program.open();
     pd = program.make_pd();
   }
-  AllocMwReply make_window(WindowType type = WindowType::kType2) {
-    const Answer answer =
-        program.ask(Command::kAllocMw, AllocMwRequest{{}, pd, static_cast<std::uint32_t>(type)});
+  abi::AllocMwReply make_window(WindowType type = WindowType::kType2) {
+    const Answer answer = program.ask(
+        abi::Command::kAllocMw, abi::AllocMwRequest{{}, pd, static_cast<std::uint32_t>(type)});
     EXPECT_EQ(answer.header.error, 0) << answer.message();
-    return answer.as<AllocMwReply>();
+    return answer.as<abi::AllocMwReply>();
   }
   Answer alloc_dm(std::uint64_t length, std::uint32_t log_align = 0) {
-    return program.ask(Command::kAllocDm, AllocDmRequest{{}, length, log_align, 0});
+    return program.ask(abi::Command::kAllocDm, abi::AllocDmRequest{{}, length, log_align, 0});
   }
   Answer reg_dm(std::uint32_t dm, std::uint64_t offset, std::uint64_t length,
                 std::uint32_t access = kBindable) {
-    return program.ask(Command::kRegDmMr, RegDmMrRequest{{}, offset, length, pd, dm, access, 0});
+    return program.ask(abi::Command::kRegDmMr,
+                       abi::RegDmMrRequest{{}, offset, length, pd, dm, access, 0});
   }
   Access check(std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint32_t rights,
                std::uint32_t qpn = 17) {
@@ -35,7 +36,7 @@ class MemoryObjectsTest : public ::testing::Test {
     return rig.card.keys().check_remote(key, {.pd = kPd, .qpn = qpn}, &address, length, rights,
                                         &region);
   }
-  WindowChange bind(const AllocMwReply& window, std::uint32_t lkey, std::uint32_t qpn) {
+  WindowChange bind(const abi::AllocMwReply& window, std::uint32_t lkey, std::uint32_t qpn) {
     return rig.card.keys().bind_window(window.rkey,
                                        {.new_key = window.rkey,
                                         .lkey = lkey,
@@ -56,39 +57,41 @@ class MemoryObjectsTest : public ::testing::Test {
 };
 
 TEST_F(MemoryObjectsTest, ABoundWindowKeepsItsRegionAndDomain) {
-  const auto dm = alloc_dm(4096).as<HandleReply>().handle;
-  const auto region = reg_dm(dm, 0, 4096).as<RegMrReply>();
-  const AllocMwReply window = make_window();
+  const auto dm = alloc_dm(4096).as<abi::HandleReply>().handle;
+  const auto region = reg_dm(dm, 0, 4096).as<abi::RegMrReply>();
+  const abi::AllocMwReply window = make_window();
   ASSERT_EQ(bind(window, region.lkey, 17), WindowChange::kDone);
   EXPECT_EQ(check(window.rkey, 0, 64, kAccessRemoteRead), Access::kGranted);
-  expect_refusal(program.ask_about(Command::kDeregMr, region.handle), EBUSY, "windows");
-  EXPECT_EQ(program.ask_about(Command::kDeallocMw, window.handle).header.error, 0);
+  expect_refusal(program.ask_about(abi::Command::kDeregMr, region.handle), EBUSY, "windows");
+  EXPECT_EQ(program.ask_about(abi::Command::kDeallocMw, window.handle).header.error, 0);
   EXPECT_EQ(check(window.rkey, 0, 64, kAccessRemoteRead), Access::kUnknownKey);
-  EXPECT_EQ(program.ask_about(Command::kDeregMr, region.handle).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kFreeDm, dm).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kDeallocPd, pd).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kFreeDm, dm).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDeallocPd, pd).header.error, 0);
 }
 
 TEST_F(MemoryObjectsTest, WindowsAreRefusedByName) {
-  expect_refusal(program.ask(Command::kAllocMw, AllocMwRequest{{}, pd, 3}), EINVAL, "not 3");
-  expect_refusal(program.ask(Command::kAllocMw, AllocMwRequest{{}, 99, 1}), EINVAL, "handle 99");
-  expect_refusal(program.ask_about(Command::kDeallocMw, 4711), EINVAL, "handle 4711");
-  const AllocMwReply window = make_window(WindowType::kType1);
-  expect_refusal(program.ask_about(Command::kDeallocPd, pd), EBUSY, "protection domain");
-  EXPECT_EQ(program.ask_about(Command::kDeallocMw, window.handle).header.error, 0);
+  expect_refusal(program.ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, pd, 3}), EINVAL,
+                 "not 3");
+  expect_refusal(program.ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, 99, 1}), EINVAL,
+                 "handle 99");
+  expect_refusal(program.ask_about(abi::Command::kDeallocMw, 4711), EINVAL, "handle 4711");
+  const abi::AllocMwReply window = make_window(WindowType::kType1);
+  expect_refusal(program.ask_about(abi::Command::kDeallocPd, pd), EBUSY, "protection domain");
+  EXPECT_EQ(program.ask_about(abi::Command::kDeallocMw, window.handle).header.error, 0);
 }
 
 TEST_F(MemoryObjectsTest, AQueuePairTakesItsWindowsAlong) {
-  const auto dm = alloc_dm(64).as<HandleReply>().handle;
-  const auto region = reg_dm(dm, 0, 64).as<RegMrReply>();
-  const auto qp =
-      program.ask(Command::kCreateQp, program.rc_qp(pd, program.make_cq())).as<CreateQpReply>();
-  const AllocMwReply window = make_window();
+  const auto dm = alloc_dm(64).as<abi::HandleReply>().handle;
+  const auto region = reg_dm(dm, 0, 64).as<abi::RegMrReply>();
+  const auto qp = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, program.make_cq()))
+                      .as<abi::CreateQpReply>();
+  const abi::AllocMwReply window = make_window();
   ASSERT_EQ(bind(window, region.lkey, qp.qpn), WindowChange::kDone);
   EXPECT_EQ(check(window.rkey, 0, 8, kAccessRemoteRead, qp.qpn), Access::kGranted);
-  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp.handle).header.error, 0);
   EXPECT_EQ(check(window.rkey, 0, 8, kAccessRemoteRead, qp.qpn), Access::kUnknownKey);
-  EXPECT_EQ(program.ask_about(Command::kDeregMr, region.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
 TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
@@ -97,21 +100,22 @@ TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
   expect_refusal(alloc_dm(kDeviceMemoryMax / 2 + 1), ENOMEM, "device memory are taken");
   expect_refusal(alloc_dm(0), EINVAL, "at least 1 byte");
   expect_refusal(alloc_dm(64, 13), EINVAL, "4096");
-  EXPECT_EQ(program.ask_about(Command::kFreeDm, half.as<HandleReply>().handle).header.error, 0);
+  EXPECT_EQ(
+      program.ask_about(abi::Command::kFreeDm, half.as<abi::HandleReply>().handle).header.error, 0);
   EXPECT_EQ(alloc_dm(kDeviceMemoryMax).header.error, 0);
 }
 
 TEST_F(MemoryObjectsTest, DeviceMemoryCountsInWholePages) {
-  const auto dm = alloc_dm(1).as<HandleReply>().handle;
+  const auto dm = alloc_dm(1).as<abi::HandleReply>().handle;
   EXPECT_EQ(rig.card.totals.device_memory, 4096U);
   EXPECT_EQ(rig.card.account_of(::getuid()).used(), 4096U);
-  EXPECT_EQ(program.ask_about(Command::kFreeDm, dm).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kFreeDm, dm).header.error, 0);
   EXPECT_EQ(rig.card.totals.device_memory, 0U);
   EXPECT_EQ(rig.card.account_of(::getuid()).used(), 0U);
 }
 
 TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {
-  const auto dm = alloc_dm(100).as<HandleReply>().handle;
+  const auto dm = alloc_dm(100).as<abi::HandleReply>().handle;
   expect_refusal(reg_dm(dm, 0, 101), EINVAL, "100 bytes");
   expect_refusal(reg_dm(dm, 101, 0), EINVAL, "100 bytes");
   expect_refusal(reg_dm(dm, ~0ULL, 2), EINVAL, "100 bytes");
@@ -121,30 +125,30 @@ TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {
   expect_refusal(reg_dm(99, 0, 100), EINVAL, "handle 99");
   const auto empty = reg_dm(dm, 100, 0);
   EXPECT_EQ(empty.header.error, 0);
-  const auto region = reg_dm(dm, 36, 64, kBindable | kAccessRemoteWrite).as<RegMrReply>();
+  const auto region = reg_dm(dm, 36, 64, kBindable | kAccessRemoteWrite).as<abi::RegMrReply>();
   EXPECT_EQ(check(region.rkey, 0, 64, kAccessRemoteWrite), Access::kGranted);
   EXPECT_EQ(check(region.rkey, 0, 65, kAccessRemoteWrite), Access::kOutOfRange);
-  expect_refusal(program.ask_about(Command::kFreeDm, dm), EBUSY, "device memory");
+  expect_refusal(program.ask_about(abi::Command::kFreeDm, dm), EBUSY, "device memory");
 }
 
 TEST_F(MemoryObjectsTest, TheNullRegionTakesAllAddressesButNoPeers) {
-  const auto region =
-      program.ask(Command::kAllocNullMr, AllocNullMrRequest{{}, pd, 0}).as<RegMrReply>();
+  const auto region = program.ask(abi::Command::kAllocNullMr, abi::AllocNullMrRequest{{}, pd, 0})
+                          .as<abi::RegMrReply>();
   EXPECT_EQ(check(region.lkey, 0, 1U << 30U, kAccessLocalWrite), Access::kGranted);
   EXPECT_EQ(check(region.lkey, ~0ULL - 64, 64, kAccessLocalWrite), Access::kGranted);
   EXPECT_EQ(check(region.rkey, 0, 1, kAccessRemoteRead), Access::kNoRight);
-  EXPECT_EQ(program.ask_about(Command::kDeregMr, region.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
 // kRegMr with `replaces`: as ibv_rereg_mr sends it, one record with its pieces.
 class ReregTest : public MemoryObjectsTest {
  protected:
-  struct alignas(RegMrRequest) Body {
-    std::byte bytes[sizeof(RegMrRequest) + sizeof(MemoryPiece)];
+  struct alignas(abi::RegMrRequest) Body {
+    std::byte bytes[sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece)];
   };
   Answer reg(std::uint32_t of_pd, std::uint32_t access, std::uint32_t replaces = 0) {
     Body body{};
-    auto& request = *reinterpret_cast<RegMrRequest*>(body.bytes);
+    auto& request = *reinterpret_cast<abi::RegMrRequest*>(body.bytes);
     request.address = request.iova = address();
     request.length = memory.size();
     request.pd = of_pd;
@@ -156,9 +160,9 @@ class ReregTest : public MemoryObjectsTest {
                          .offset = 0,
                          .map_start = 0,
                          .map_end = 0,
-                         .kind = PieceKind::kRemote,
+                         .kind = abi::PieceKind::kRemote,
                          .source = 0};
-    return program.ask(Command::kRegMr, body);
+    return program.ask(abi::Command::kRegMr, body);
   }
   [[nodiscard]] std::uint64_t address() const {
     return reinterpret_cast<std::uint64_t>(memory.data());
@@ -167,21 +171,21 @@ class ReregTest : public MemoryObjectsTest {
 };
 
 TEST_F(ReregTest, KeepsHandleAndKeysAndChangesTheRest) {
-  const auto region = reg(pd, kAccessLocalWrite | kAccessRemoteWrite).as<RegMrReply>();
+  const auto region = reg(pd, kAccessLocalWrite | kAccessRemoteWrite).as<abi::RegMrReply>();
   EXPECT_EQ(check(region.rkey, address(), 8, kAccessRemoteWrite), Access::kGranted);
   const std::uint32_t other = program.make_pd();
-  const auto again = reg(other, kAccessRemoteRead, region.handle + 1).as<RegMrReply>();
+  const auto again = reg(other, kAccessRemoteRead, region.handle + 1).as<abi::RegMrReply>();
   EXPECT_EQ(again.handle, region.handle);
   EXPECT_EQ(again.rkey, region.rkey);
   EXPECT_EQ(check(region.rkey, address(), 8, kAccessRemoteRead), Access::kWrongPd);
-  EXPECT_EQ(program.ask_about(Command::kDeallocPd, pd).header.error, 0);
-  expect_refusal(program.ask_about(Command::kDeallocPd, other), EBUSY, "protection domain");
-  EXPECT_EQ(program.ask_about(Command::kDeregMr, region.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDeallocPd, pd).header.error, 0);
+  expect_refusal(program.ask_about(abi::Command::kDeallocPd, other), EBUSY, "protection domain");
+  EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
 TEST_F(ReregTest, ARefusalLeavesTheOldRegion) {
-  const auto region = reg(pd, kBindable & ~kAccessZeroBased).as<RegMrReply>();
-  const AllocMwReply window = make_window();
+  const auto region = reg(pd, kBindable & ~kAccessZeroBased).as<abi::RegMrReply>();
+  const abi::AllocMwReply window = make_window();
   ASSERT_EQ(rig.card.keys().bind_window(window.rkey,
                                         {.new_key = window.rkey,
                                          .lkey = region.lkey,
@@ -194,8 +198,8 @@ TEST_F(ReregTest, ARefusalLeavesTheOldRegion) {
   expect_refusal(reg(pd, kAccessRemoteWrite, region.handle + 1), EINVAL, "LOCAL_WRITE");
   expect_refusal(reg(pd, kAccessLocalWrite, 4712), EINVAL, "handle 4711");
   EXPECT_EQ(check(region.rkey, address(), 8, kAccessLocalWrite), Access::kGranted);
-  const auto dm = alloc_dm(64).as<HandleReply>().handle;
-  const auto device = reg_dm(dm, 0, 64).as<RegMrReply>();
+  const auto dm = alloc_dm(64).as<abi::HandleReply>().handle;
+  const auto device = reg_dm(dm, 0, 64).as<abi::RegMrReply>();
   expect_refusal(reg(pd, kAccessLocalWrite, device.handle + 1), EINVAL, "device memory");
 }
 

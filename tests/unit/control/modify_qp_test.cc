@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "control/qp_states.h"
+#include "control/sessions/qp_states.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -17,10 +17,10 @@ class ModifyQp : public ::testing::Test {
   ModifyQp() {
     program.open();
     const std::uint32_t pd = program.make_pd();
-    const auto qp =
-        program.ask(Command::kCreateQp, program.rc_qp(pd, program.make_cq())).as<CreateQpReply>();
+    const auto qp = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, program.make_cq()))
+                        .as<abi::CreateQpReply>();
     request.handle = qp.handle;
-    QpAttributesRecord& a = request.attributes;
+    abi::QpAttributesRecord& a = request.attributes;
     a.port = 1;
     a.access = kAccessRemoteWrite;
     a.path_mtu = 5;
@@ -39,7 +39,7 @@ class ModifyQp : public ::testing::Test {
   Answer modify(QpState to, std::uint32_t mask) {
     request.attributes.state = static_cast<std::uint32_t>(to);
     request.mask = mask;
-    return program.ask(Command::kModifyQp, request);
+    return program.ask(abi::Command::kModifyQp, request);
   }
   void go_to(QpState to) {
     ASSERT_EQ(modify(QpState::kInit, kToInit).header.error, 0);
@@ -56,18 +56,20 @@ class ModifyQp : public ::testing::Test {
     EXPECT_EQ(answer.header.error, EINVAL) << answer.message();
     EXPECT_NE(answer.message().find(says), std::string::npos) << answer.message();
   }
-  QpAttributesRecord query() {
-    return program.ask_about(Command::kQueryQp, request.handle).as<QueryQpReply>().attributes;
+  abi::QpAttributesRecord query() {
+    return program.ask_about(abi::Command::kQueryQp, request.handle)
+        .as<abi::QueryQpReply>()
+        .attributes;
   }
 
   Rig rig;
   Program program{rig.card};
-  ModifyQpRequest request{};
+  abi::ModifyQpRequest request{};
 };
 
 TEST_F(ModifyQp, GoesTheWayOfConnectionsAndTellsWhatWasSet) {
   go_to(QpState::kRts);
-  const QpAttributesRecord known = query();
+  const abi::QpAttributesRecord known = query();
   EXPECT_EQ(known.state, static_cast<std::uint32_t>(QpState::kRts));
   EXPECT_EQ(known.path_mtu, 5U);
   EXPECT_EQ(known.dest_qpn, 0x1234U);
@@ -97,21 +99,21 @@ TEST_F(ModifyQp, TheMtuMustFitThePort) {
 
 TEST_F(ModifyQp, ValuesBeyondTheirLimitsAreNamed) {
   go_to(QpState::kInit);
-  const auto refuse = [&](auto QpAttributesRecord::*field, auto value, const char* says) {
-    const QpAttributesRecord good = request.attributes;
+  const auto refuse = [&](auto abi::QpAttributesRecord::*field, auto value, const char* says) {
+    const abi::QpAttributesRecord good = request.attributes;
     request.attributes.*field = value;
     expect_refusal(modify(QpState::kRtr, kToRtr), says);
     request.attributes = good;
   };
-  refuse(&QpAttributesRecord::max_dest_rd_atomic, std::uint8_t{129}, "max_dest_rd_atomic");
-  refuse(&QpAttributesRecord::min_rnr_timer, std::uint8_t{32}, "min_rnr_timer");
-  refuse(&QpAttributesRecord::dest_qpn, std::uint32_t{0x1'000000}, "dest_qp_num");
+  refuse(&abi::QpAttributesRecord::max_dest_rd_atomic, std::uint8_t{129}, "max_dest_rd_atomic");
+  refuse(&abi::QpAttributesRecord::min_rnr_timer, std::uint8_t{32}, "min_rnr_timer");
+  refuse(&abi::QpAttributesRecord::dest_qpn, std::uint32_t{0x1'000000}, "dest_qp_num");
 }
 
 TEST_F(ModifyQp, AddressesThatCannotWorkAreNamed) {
   go_to(QpState::kInit);
-  AddressRecord& address = request.attributes.address;
-  const AddressRecord good = address;
+  abi::AddressRecord& address = request.attributes.address;
+  const abi::AddressRecord good = address;
   address.is_global = 0;
   expect_refusal(modify(QpState::kRtr, kToRtr), "GRH");
   address = good;
@@ -136,7 +138,7 @@ TEST_F(ModifyQp, CurrentStateMustBeTheOneItIs) {
 TEST_F(ModifyQp, NonsenseStatesAreRefused) {
   request.attributes.state = 4711;
   request.mask = kVerbsState;
-  expect_refusal(program.ask(Command::kModifyQp, request), "4711");
+  expect_refusal(program.ask(abi::Command::kModifyQp, request), "4711");
 }
 
 }  // namespace

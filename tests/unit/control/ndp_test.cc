@@ -1,4 +1,4 @@
-#include "control/ndp.h"
+#include "control/ip/ndp.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "control/neighbours.h"
+#include "control/ip/neighbours.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The lives of objects: limits, references, teardown.
 
-#include "control/objects.h"
+#include "control/sessions/objects.h"
 
 #include "tests/unit/control/program.h"
 
@@ -15,9 +15,9 @@ class ObjectsTest : public ::testing::Test {
     cq = program.make_cq();
   }
   std::uint32_t make_qp() {
-    const Answer answer = program.ask(Command::kCreateQp, program.rc_qp(pd, cq));
+    const Answer answer = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq));
     EXPECT_EQ(answer.header.error, 0) << answer.message();
-    return answer.as<CreateQpReply>().handle;
+    return answer.as<abi::CreateQpReply>().handle;
   }
   void expect_refusal(const Answer& answer, int error, const char* says) {
     EXPECT_EQ(answer.header.error, error) << answer.message();
@@ -31,24 +31,24 @@ class ObjectsTest : public ::testing::Test {
 
 TEST_F(ObjectsTest, WhatIsUsedIsBusy) {
   const std::uint32_t qp = make_qp();
-  expect_refusal(program.ask_about(Command::kDeallocPd, pd), EBUSY, "protection domain 0");
-  expect_refusal(program.ask_about(Command::kDestroyCq, cq), EBUSY, "completion queue 0");
-  EXPECT_EQ(program.ask_about(Command::kDestroyQp, qp).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kDestroyCq, cq).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kDeallocPd, pd).header.error, 0);
+  expect_refusal(program.ask_about(abi::Command::kDeallocPd, pd), EBUSY, "protection domain 0");
+  expect_refusal(program.ask_about(abi::Command::kDestroyCq, cq), EBUSY, "completion queue 0");
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyCq, cq).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDeallocPd, pd).header.error, 0);
 }
 
 TEST_F(ObjectsTest, AChannelIsBusyWhileAQueueUsesIt) {
-  const Answer channel = program.ask(Command::kCreateChannel);
+  const Answer channel = program.ask(abi::Command::kCreateChannel);
   ASSERT_EQ(channel.record.descriptors.size(), 1U);
-  const std::uint32_t handle = channel.as<HandleReply>().handle;
-  CreateCqRequest request{};
+  const std::uint32_t handle = channel.as<abi::HandleReply>().handle;
+  abi::CreateCqRequest request{};
   request.entries = 1;
   request.channel = handle + 1;
-  const auto queue = program.ask(Command::kCreateCq, request).as<CreateCqReply>();
-  expect_refusal(program.ask_about(Command::kDestroyChannel, handle), EBUSY, "channel");
-  EXPECT_EQ(program.ask_about(Command::kDestroyCq, queue.handle).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kDestroyChannel, handle).header.error, 0);
+  const auto queue = program.ask(abi::Command::kCreateCq, request).as<abi::CreateCqReply>();
+  expect_refusal(program.ask_about(abi::Command::kDestroyChannel, handle), EBUSY, "channel");
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyCq, queue.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyChannel, handle).header.error, 0);
 }
 
 TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
@@ -59,29 +59,29 @@ TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
   two.open();
   const std::uint32_t first = one.make_cq();
   two.make_cq();
-  CreateCqRequest request{};
+  abi::CreateCqRequest request{};
   request.entries = 16;
   for (Program* full : {&one, &two}) {
-    expect_refusal(full->ask(Command::kCreateCq, request), ENOMEM, "has 2 queues");
+    expect_refusal(full->ask(abi::Command::kCreateCq, request), ENOMEM, "has 2 queues");
   }
-  EXPECT_EQ(one.ask_about(Command::kDestroyCq, first).header.error, 0);
-  EXPECT_EQ(two.ask(Command::kCreateCq, request).header.error, 0);
+  EXPECT_EQ(one.ask_about(abi::Command::kDestroyCq, first).header.error, 0);
+  EXPECT_EQ(two.ask(abi::Command::kCreateCq, request).header.error, 0);
 }
 
 // A region of many pieces comes in several records, of which the shim sends all before it reads the
 // one reply.
 TEST_F(ObjectsTest, ARegistrationThatIsRefusedHalfwayHasOneReply) {
   const auto record = [this](std::uint32_t sequence, bool last) {
-    struct alignas(RegMrRequest) Body {
-      std::byte bytes[sizeof(RegMrRequest) + sizeof(abi::MemoryPiece)];
+    struct alignas(abi::RegMrRequest) Body {
+      std::byte bytes[sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece)];
     };
     Body body{};
-    auto& request = *reinterpret_cast<RegMrRequest*>(body.bytes);
+    auto& request = *reinterpret_cast<abi::RegMrRequest*>(body.bytes);
     request.pd = pd;
     request.piece_count = 1;
     request.more_pieces = last ? 0 : 1;
     request.pieces[0].kind = abi::PieceKind::kDescriptor;  // which doesn't come with it
-    return make_record(Command::kRegMr, body, sequence);
+    return make_record(abi::Command::kRegMr, body, sequence);
   };
   expect_refusal(program.send(record(100, false)), EBADMSG, "descriptor");
   EXPECT_EQ(program.send(record(100, false)).header.error, -1) << "no reply";
@@ -92,34 +92,35 @@ TEST_F(ObjectsTest, ARegistrationThatIsRefusedHalfwayHasOneReply) {
 }
 
 TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
-  for (const Command command : {Command::kDeallocPd, Command::kDeregMr, Command::kDestroyChannel,
-                                Command::kDestroyCq, Command::kQuerySrq, Command::kDestroySrq,
-                                Command::kQueryQp, Command::kDestroyQp, Command::kDestroyAh}) {
+  for (const abi::Command command :
+       {abi::Command::kDeallocPd, abi::Command::kDeregMr, abi::Command::kDestroyChannel,
+        abi::Command::kDestroyCq, abi::Command::kQuerySrq, abi::Command::kDestroySrq,
+        abi::Command::kQueryQp, abi::Command::kDestroyQp, abi::Command::kDestroyAh}) {
     expect_refusal(program.ask_about(command, 4711), EINVAL, "handle 4711");
   }
-  CreateQpRequest request = program.rc_qp(pd, cq);
+  abi::CreateQpRequest request = program.rc_qp(pd, cq);
   request.pd = 9;
-  expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, "protection domain");
+  expect_refusal(program.ask(abi::Command::kCreateQp, request), EINVAL, "protection domain");
   request = program.rc_qp(pd, cq);
   request.recv_cq = 9;
-  expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, "completion queue");
+  expect_refusal(program.ask(abi::Command::kCreateQp, request), EINVAL, "completion queue");
   request = program.rc_qp(pd, cq);
   request.srq = 10;
-  expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, "shared receive queue");
+  expect_refusal(program.ask(abi::Command::kCreateQp, request), EINVAL, "shared receive queue");
 }
 
 TEST_F(ObjectsTest, ObjectsOfOthersAreOutOfReach) {
   Program other(rig.card);
   other.open();
-  expect_refusal(other.ask_about(Command::kDeallocPd, pd), EINVAL, "there is no");
+  expect_refusal(other.ask_about(abi::Command::kDeallocPd, pd), EINVAL, "there is no");
 }
 
 TEST_F(ObjectsTest, AQueuePairsRingsLieInItsMemory) {
-  CreateQpRequest request = program.rc_qp(pd, cq);
+  abi::CreateQpRequest request = program.rc_qp(pd, cq);
   request.max_send_wr = 5;
   request.max_inline = 100;
-  const Answer answer = program.ask(Command::kCreateQp, request);
-  const auto qp = answer.as<CreateQpReply>();
+  const Answer answer = program.ask(abi::Command::kCreateQp, request);
+  const auto qp = answer.as<abi::CreateQpReply>();
   ASSERT_EQ(answer.record.descriptors.size(), 1U);
   EXPECT_EQ(qp.max_send_wr, 8U) << "a power of two";
   EXPECT_EQ(qp.max_inline, qp.send.stride - abi::kSendPayloadOffset) << "what an entry holds";
@@ -133,57 +134,58 @@ TEST_F(ObjectsTest, AQueuePairsRingsLieInItsMemory) {
 }
 
 TEST_F(ObjectsTest, CapsBeyondTheLimitsAreRefused) {
-  const auto refuse = [&](std::uint32_t CreateQpRequest::*field, std::uint32_t value,
+  const auto refuse = [&](std::uint32_t abi::CreateQpRequest::*field, std::uint32_t value,
                           const char* says) {
-    CreateQpRequest request = program.rc_qp(pd, cq);
+    abi::CreateQpRequest request = program.rc_qp(pd, cq);
     request.*field = value;
-    expect_refusal(program.ask(Command::kCreateQp, request), EINVAL, says);
+    expect_refusal(program.ask(abi::Command::kCreateQp, request), EINVAL, says);
   };
-  refuse(&CreateQpRequest::max_send_wr, kWorkRequestsMax + 1, "max_send_wr");
-  refuse(&CreateQpRequest::max_recv_wr, 0xFFFFFFFF, "max_recv_wr");
-  refuse(&CreateQpRequest::max_send_sge, kSgeMax + 1, "max_send_sge");
-  refuse(&CreateQpRequest::max_recv_sge, kSgeMax + 1, "max_recv_sge");
-  refuse(&CreateQpRequest::max_inline, kInlineMax + 1, "max_inline");
-  CreateCqRequest request{};
+  refuse(&abi::CreateQpRequest::max_send_wr, kWorkRequestsMax + 1, "max_send_wr");
+  refuse(&abi::CreateQpRequest::max_recv_wr, 0xFFFFFFFF, "max_recv_wr");
+  refuse(&abi::CreateQpRequest::max_send_sge, kSgeMax + 1, "max_send_sge");
+  refuse(&abi::CreateQpRequest::max_recv_sge, kSgeMax + 1, "max_recv_sge");
+  refuse(&abi::CreateQpRequest::max_inline, kInlineMax + 1, "max_inline");
+  abi::CreateCqRequest request{};
   request.entries = kCqesMax + 1;
-  expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "entries");
+  expect_refusal(program.ask(abi::Command::kCreateCq, request), EINVAL, "entries");
   request.entries = 0;
-  expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "entries");
+  expect_refusal(program.ask(abi::Command::kCreateCq, request), EINVAL, "entries");
   request.entries = 1;
   request.vector = 2;  // there is one a worker
-  expect_refusal(program.ask(Command::kCreateCq, request), EINVAL, "vector");
-  CreateQpRequest raw = program.rc_qp(pd, cq);
+  expect_refusal(program.ask(abi::Command::kCreateCq, request), EINVAL, "vector");
+  abi::CreateQpRequest raw = program.rc_qp(pd, cq);
   for (const std::uint32_t type : {0U, 1U, 8U}) {  // QP0, QP1, raw packets: not for programs
     raw.type = type;
-    EXPECT_EQ(program.ask(Command::kCreateQp, raw).header.error, EOPNOTSUPP);
+    EXPECT_EQ(program.ask(abi::Command::kCreateQp, raw).header.error, EOPNOTSUPP);
   }
 }
 
 TEST_F(ObjectsTest, SharedReceiveQueuesAreMadeModifiedAndUsed) {
-  CreateSrqRequest request{};
+  abi::CreateSrqRequest request{};
   request.pd = pd;
   request.max_wr = 100;
   request.max_sge = 3;
-  const Answer made = program.ask(Command::kCreateSrq, request);
+  const Answer made = program.ask(abi::Command::kCreateSrq, request);
   ASSERT_EQ(made.header.error, 0) << made.message();
-  const auto srq = made.as<CreateSrqReply>();
+  const auto srq = made.as<abi::CreateSrqReply>();
   EXPECT_EQ(srq.max_wr, 128U);
   EXPECT_NE(srq.srqn, 0U);
-  ModifySrqRequest modify{};
+  abi::ModifySrqRequest modify{};
   modify.handle = srq.handle;
   modify.mask = 2;
   modify.limit = 129;
-  EXPECT_EQ(program.ask(Command::kModifySrq, modify).header.error, EINVAL);
+  EXPECT_EQ(program.ask(abi::Command::kModifySrq, modify).header.error, EINVAL);
   modify.limit = 0;
-  EXPECT_EQ(program.ask(Command::kModifySrq, modify).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kQuerySrq, srq.handle).as<QuerySrqReply>().limit, 0U);
-  CreateQpRequest qp = program.rc_qp(pd, cq);
+  EXPECT_EQ(program.ask(abi::Command::kModifySrq, modify).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kQuerySrq, srq.handle).as<abi::QuerySrqReply>().limit,
+            0U);
+  abi::CreateQpRequest qp = program.rc_qp(pd, cq);
   qp.srq = srq.handle + 1;
-  const auto made_qp = program.ask(Command::kCreateQp, qp).as<CreateQpReply>();
+  const auto made_qp = program.ask(abi::Command::kCreateQp, qp).as<abi::CreateQpReply>();
   EXPECT_EQ(made_qp.recv.entries, 0U) << "it takes from the shared queue";
-  EXPECT_EQ(program.ask_about(Command::kDestroySrq, srq.handle).header.error, EBUSY);
-  EXPECT_EQ(program.ask_about(Command::kDestroyQp, made_qp.handle).header.error, 0);
-  EXPECT_EQ(program.ask_about(Command::kDestroySrq, srq.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroySrq, srq.handle).header.error, EBUSY);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, made_qp.handle).header.error, 0);
+  EXPECT_EQ(program.ask_about(abi::Command::kDestroySrq, srq.handle).header.error, 0);
 }
 
 TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
@@ -192,17 +194,18 @@ TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
     other.open();
     const std::uint32_t other_pd = other.make_pd();
     const std::uint32_t other_cq = other.make_cq();
-    other.ask(Command::kCreateChannel);
+    other.ask(abi::Command::kCreateChannel);
     for (int i = 0; i < 10; ++i) {
-      EXPECT_EQ(other.ask(Command::kCreateQp, other.rc_qp(other_pd, other_cq)).header.error, 0);
+      EXPECT_EQ(other.ask(abi::Command::kCreateQp, other.rc_qp(other_pd, other_cq)).header.error,
+                0);
     }
-    CreateAhRequest ah{};
+    abi::CreateAhRequest ah{};
     ah.pd = other_pd;
     ah.address.is_global = 1;
     ah.address.port = 1;
     ah.address.sgid_index = 1;
     std::copy_n(parse_ip("10.0.0.7")->bytes.begin(), 16, ah.address.dgid);
-    EXPECT_EQ(other.ask(Command::kCreateAh, ah).header.error, 0);
+    EXPECT_EQ(other.ask(abi::Command::kCreateAh, ah).header.error, 0);
     EXPECT_EQ(rig.card.sessions.size(), 2U);
     EXPECT_EQ(rig.card.qpns.count(), 10U);
   }
@@ -215,49 +218,49 @@ TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
 }
 
 TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {
-  RegMrRequest request{};
+  abi::RegMrRequest request{};
   request.pd = pd;
   request.length = 4096;
   request.access = kAccessRemoteWrite;
-  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "LOCAL_WRITE");
+  expect_refusal(program.ask(abi::Command::kRegMr, request), EINVAL, "LOCAL_WRITE");
   request.access = kAccessOnDemand;
-  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "on demand");
+  expect_refusal(program.ask(abi::Command::kRegMr, request), EINVAL, "on demand");
   request.access = 0;
   request.pd = 8;
-  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "protection domain");
+  expect_refusal(program.ask(abi::Command::kRegMr, request), EINVAL, "protection domain");
   request.pd = pd;
   request.address = ~0ULL - 100;
-  expect_refusal(program.ask(Command::kRegMr, request), EINVAL, "wrap");
+  expect_refusal(program.ask(abi::Command::kRegMr, request), EINVAL, "wrap");
   request.address = 0;
   request.piece_count = 3;
-  expect_refusal(program.ask(Command::kRegMr, request), EBADMSG, "pieces");
+  expect_refusal(program.ask(abi::Command::kRegMr, request), EBADMSG, "pieces");
 }
 
 TEST_F(ObjectsTest, PiecesMayComeInSeveralRecords) {
-  RegMrRequest request{};
+  abi::RegMrRequest request{};
   request.pd = pd;
   request.length = 4096;
   request.more_pieces = 1;
-  Record first = make_record(Command::kRegMr, request, 5);
+  Record first = make_record(abi::Command::kRegMr, request, 5);
   EXPECT_EQ(program.send(std::move(first)).header.error, -1) << "no reply yet";
   request.more_pieces = 0;
-  const Answer answer = program.send(make_record(Command::kRegMr, request, 5));
+  const Answer answer = program.send(make_record(abi::Command::kRegMr, request, 5));
   EXPECT_GT(answer.header.error, 0) << "no pieces at all cover nothing";
   EXPECT_FALSE(program.session.registration.has_value());
 }
 
 TEST_F(ObjectsTest, DescriptorsWithoutPiecesDontPileUp) {
-  RegMrRequest request{};
+  abi::RegMrRequest request{};
   request.pd = pd;
   request.more_pieces = 1;
   Answer answer;
   for (std::uint32_t sent = 0; sent <= kRegionDescriptorsMax; sent += kDescriptorsMax) {
-    Record record = make_record(Command::kRegMr, request, 5);
+    Record record = make_record(abi::Command::kRegMr, request, 5);
     for (std::uint32_t i = 0; i < kDescriptorsMax; ++i) {
       record.descriptors.emplace_back(::dup(STDOUT_FILENO));
     }
     constexpr std::uint32_t kCount = kDescriptorsMax;
-    std::memcpy(record.bytes.data() + offsetof(RequestHeader, descriptor_count), &kCount,
+    std::memcpy(record.bytes.data() + offsetof(abi::RequestHeader, descriptor_count), &kCount,
                 sizeof(kCount));
     answer = program.send(std::move(record));
   }

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <random>
 
-#include "dataplane/abi/version.h"
-#include "dataplane/base/check.h"
+#include "abi/version.h"
+#include "base/check.h"
 
 namespace uroce::control {
 namespace {
@@ -26,8 +26,8 @@ Record record_of(const Body& body) {
   return record;
 }
 
-PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t length,
-                       std::uint32_t descriptors = 0) {
+abi::PagingHeader header_of(abi::PagingKind kind, std::uint32_t sequence, std::size_t length,
+                            std::uint32_t descriptors = 0) {
   return {.version = abi::kVersion,
           .kind = kind,
           .sequence = sequence,
@@ -48,8 +48,9 @@ PagingProgram::PagingProgram(UniqueFd share, UniqueFd invalidate, std::uint32_t 
     UROCE_CHECK(::pwrite(arena_.get(), &place, sizeof(place), static_cast<off_t>(at * kPage)) ==
                 sizeof(place));
   }
-  Record arena = record_of(PagingArena{
-      .header = header_of(PagingKind::kArena, 0, sizeof(PagingArena), 1), .page_size = kPage});
+  Record arena = record_of(
+      abi::PagingArena{.header = header_of(abi::PagingKind::kArena, 0, sizeof(abi::PagingArena), 1),
+                       .page_size = kPage});
   arena.descriptors.emplace_back(::fcntl(arena_.get(), F_DUPFD_CLOEXEC, 0));
   UROCE_CHECK(send_record(share_.get(), arena) == Sending::kSent);
   answering_ = std::thread([this] { answer_questions(); });
@@ -73,7 +74,7 @@ void PagingProgram::end() {
 void PagingProgram::answer_questions() {
   Record record;
   while (receive_record(share_.get(), &record) == Receipt::kRecord) {
-    ShareRange question;
+    abi::ShareRange question;
     UROCE_CHECK(record.bytes.size() == sizeof(question));
     std::memcpy(&question, record.bytes.data(), sizeof(question));
     if (!mute_.load(std::memory_order_relaxed) &&
@@ -84,8 +85,8 @@ void PagingProgram::answer_questions() {
 }
 
 // As it is at this moment: pages that are taken away aren't mapped.
-Record PagingProgram::describe(const ShareRange& question) const {
-  std::array<SharedPiece, kPages> pieces;
+Record PagingProgram::describe(const abi::ShareRange& question) const {
+  std::array<abi::SharedPiece, kPages> pieces;
   std::uint32_t count = 0;
   for (std::uint64_t page = 0; page < kPages; ++page) {
     const std::uint64_t address = kBase + page * kPage;
@@ -99,20 +100,21 @@ Record PagingProgram::describe(const ShareRange& question) const {
                                     .map_end = 0,
                                     .kind = abi::PieceKind::kArena,
                                     .source = 0},
-                         .rights = kPagingRead | kPagingWrite,
+                         .rights = abi::kPagingRead | abi::kPagingWrite,
                          .reserved = 0};
     }
   }
-  const std::size_t length = sizeof(SharedRange) + count * sizeof(SharedPiece);
+  const std::size_t length = sizeof(abi::SharedRange) + count * sizeof(abi::SharedPiece);
   Record answer;
   answer.bytes.resize(length);
-  const PagingHeader header = header_of(PagingKind::kSharedRange, question.header.sequence, length);
+  const abi::PagingHeader header =
+      header_of(abi::PagingKind::kSharedRange, question.header.sequence, length);
   const std::uint64_t end = question.address + question.length;
-  std::memcpy(answer.bytes.data() + offsetof(SharedRange, header), &header, sizeof(header));
-  std::memcpy(answer.bytes.data() + offsetof(SharedRange, end), &end, sizeof(end));
-  std::memcpy(answer.bytes.data() + offsetof(SharedRange, piece_count), &count, sizeof(count));
-  std::memcpy(answer.bytes.data() + sizeof(SharedRange), pieces.data(),
-              count * sizeof(SharedPiece));
+  std::memcpy(answer.bytes.data() + offsetof(abi::SharedRange, header), &header, sizeof(header));
+  std::memcpy(answer.bytes.data() + offsetof(abi::SharedRange, end), &end, sizeof(end));
+  std::memcpy(answer.bytes.data() + offsetof(abi::SharedRange, piece_count), &count, sizeof(count));
+  std::memcpy(answer.bytes.data() + sizeof(abi::SharedRange), pieces.data(),
+              count * sizeof(abi::SharedPiece));
   return answer;
 }
 
@@ -122,12 +124,13 @@ void PagingProgram::take_pages_away(std::uint32_t seed) {
     const bool all = random() % kAllTaken == 0;
     const std::uint64_t first = all ? 0 : random() % kPages;
     const std::uint64_t end = all ? kPages : std::min(kPages, first + 1 + random() % kTakenAtOnce);
-    const auto reason = static_cast<InvalidateReason>(1 + random() % 3);
-    if (!announce({.header = header_of(PagingKind::kInvalidate, sequence, sizeof(Invalidate)),
-                   .address = kBase + first * kPage,
-                   .length = (end - first) * kPage,
-                   .reason = reason,
-                   .reserved = 0})) {
+    const auto reason = static_cast<abi::InvalidateReason>(1 + random() % 3);
+    if (!announce(
+            {.header = header_of(abi::PagingKind::kInvalidate, sequence, sizeof(abi::Invalidate)),
+             .address = kBase + first * kPage,
+             .length = (end - first) * kPage,
+             .reason = reason,
+             .reserved = 0})) {
       return;
     }
     ++invalidations_;
@@ -137,12 +140,12 @@ void PagingProgram::take_pages_away(std::uint32_t seed) {
     }
     std::this_thread::yield();
     // Dropped contents stay where they were; what is mapped anew may lie elsewhere.
-    const std::uint32_t move = reason == InvalidateReason::kDrop ? 0 : random() % kPlaces;
+    const std::uint32_t move = reason == abi::InvalidateReason::kDrop ? 0 : random() % kPlaces;
     for (std::uint64_t page = first; page < end; ++page) {
       places_[page].store((before[page - first] + move) % kPlaces, std::memory_order_relaxed);
     }
     const Record over =
-        record_of(header_of(PagingKind::kInvalidateEnd, sequence, sizeof(PagingHeader)));
+        record_of(header_of(abi::PagingKind::kInvalidateEnd, sequence, sizeof(abi::PagingHeader)));
     if (send_record(invalidate_.get(), over) != Sending::kSent) {
       return;
     }
@@ -150,7 +153,7 @@ void PagingProgram::take_pages_away(std::uint32_t seed) {
 }
 
 // False once the session has ended: then nothing may be taken for granted.
-bool PagingProgram::announce(const Invalidate& range) {
+bool PagingProgram::announce(const abi::Invalidate& range) {
   Record answer;
   return send_record(invalidate_.get(), record_of(range)) == Sending::kSent &&
          receive_record(invalidate_.get(), &answer) == Receipt::kRecord;

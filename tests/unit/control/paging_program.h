@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <thread>
 
-#include "control/paging_protocol.h"
-#include "control/record_socket.h"
-#include "dataplane/base/unique_fd.h"
+#include "abi/paging_records.h"
+#include "base/record_socket.h"
+#include "base/unique_fd.h"
 
 namespace uroce::control {
 
@@ -41,9 +41,9 @@ class PagingProgram {
 
  private:
   void answer_questions();
-  [[nodiscard]] Record describe(const ShareRange& question) const;
+  [[nodiscard]] Record describe(const abi::ShareRange& question) const;
   void take_pages_away(std::uint32_t seed);
-  bool announce(const Invalidate& range);
+  bool announce(const abi::Invalidate& range);
 
   UniqueFd share_, invalidate_, arena_;
   std::array<std::atomic<std::uint32_t>, kPages> places_{};

@@ -1,6 +1,6 @@
 // The paging threads with programs at the other end, when more than one thing is wanted at a time.
 
-#include "control/paging_service.h"
+#include "control/paging/paging_service.h"
 
 #include <gtest/gtest.h>
 

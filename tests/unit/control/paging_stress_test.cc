@@ -18,7 +18,7 @@
 #include <random>
 #include <thread>
 
-#include "control/paging_service.h"
+#include "control/paging/paging_service.h"
 #include "dataplane/engine/runner.h"
 #include "tests/unit/control/paging_worker.h"
 #include "tests/unit/control/program.h"
@@ -97,7 +97,7 @@ class Stress {
   void open(std::uint32_t slot) {
     sessions_[slot].emplace(rig_.card);
     sessions_[slot]->open();
-    Answer channels = sessions_[slot]->ask(Command::kOpenPaging);
+    Answer channels = sessions_[slot]->ask(abi::Command::kOpenPaging);
     ASSERT_EQ(channels.record.descriptors.size(), 2U) << channels.message();
     lives_[slot] = &all_lives_.emplace_back();
     lives_[slot]->program = std::make_unique<PagingProgram>(
@@ -134,7 +134,7 @@ class Stress {
   }
 
   // Region 0 is all memory, the others overlap.
-  Registration& describe(std::uint32_t slot, std::uint32_t region, RegMrRequest* wanted) {
+  Registration& describe(std::uint32_t slot, std::uint32_t region, abi::RegMrRequest* wanted) {
     Registration& made = all_registrations_.emplace_back();
     made.life = lives_[slot];
     made.slot = slot;
@@ -145,7 +145,7 @@ class Stress {
     made.iova = region == 0 ? kBase : (1 + draw(1'000)) * Mirror::kChunk;
     *wanted = {.header = {},
                .address = region == 0 ? 0 : kBase + made.first * kPage,
-               .length = region == 0 ? kImplicitLength : made.pages * kPage,
+               .length = region == 0 ? abi::kImplicitLength : made.pages * kPage,
                .iova = region == 0 ? 0 : made.iova + made.first * kPage,
                .pd = made.pd_handle,
                .access = kAccessLocalWrite | kAccessRemoteWrite | kAccessOnDemand,
@@ -157,15 +157,15 @@ class Stress {
   }
 
   void reg(std::uint32_t slot, std::uint32_t region) {
-    RegMrRequest wanted;
+    abi::RegMrRequest wanted;
     Registration& made = describe(slot, region, &wanted);
-    publish(slot, region, made, sessions_[slot]->ask(Command::kRegMr, wanted));
+    publish(slot, region, made, sessions_[slot]->ask(abi::Command::kRegMr, wanted));
   }
 
   void publish(std::uint32_t slot, std::uint32_t region, Registration& made, const Answer& answer) {
     ASSERT_EQ(answer.header.error, 0) << answer.message();
-    made.handle = answer.as<RegMrReply>().handle;
-    made.key = answer.as<RegMrReply>().rkey;
+    made.handle = answer.as<abi::RegMrReply>().handle;
+    made.key = answer.as<abi::RegMrReply>().rkey;
     mine_[slot][region] = &made;
     // Release: pairs with the workers' acquire.
     published_[slot][region].store(&made, std::memory_order_release);
@@ -174,21 +174,21 @@ class Stress {
   void deregister(std::uint32_t slot, std::uint32_t region) {
     Registration& old = *mine_[slot][region];
     deregistered_at_work += old.faults_out.load(std::memory_order_relaxed) != 0 ? 1 : 0;
-    EXPECT_EQ(sessions_[slot]->ask_about(Command::kDeregMr, old.handle).header.error, 0);
+    EXPECT_EQ(sessions_[slot]->ask_about(abi::Command::kDeregMr, old.handle).header.error, 0);
     over(old);
-    EXPECT_EQ(sessions_[slot]->ask_about(Command::kDeallocPd, old.pd_handle).header.error, 0);
+    EXPECT_EQ(sessions_[slot]->ask_about(abi::Command::kDeallocPd, old.pd_handle).header.error, 0);
   }
 
   // Another region under the same key (ibv_rereg_mr).
   void replace(std::uint32_t slot, std::uint32_t region) {
     Registration& old = *mine_[slot][region];
-    RegMrRequest wanted;
+    abi::RegMrRequest wanted;
     Registration& made = describe(slot, region, &wanted);
     wanted.replaces = old.handle + 1;
     replaced_at_work += old.faults_out.load(std::memory_order_relaxed) != 0 ? 1 : 0;
-    publish(slot, region, made, sessions_[slot]->ask(Command::kRegMr, wanted));
+    publish(slot, region, made, sessions_[slot]->ask(abi::Command::kRegMr, wanted));
     over(old);
-    EXPECT_EQ(sessions_[slot]->ask_about(Command::kDeallocPd, old.pd_handle).header.error, 0);
+    EXPECT_EQ(sessions_[slot]->ask_about(abi::Command::kDeallocPd, old.pd_handle).header.error, 0);
   }
 
   // The command that ended it has returned.
@@ -201,15 +201,15 @@ class Stress {
 
   void prefetch(std::uint32_t slot, std::uint32_t region) {
     const Registration& there = *mine_[slot][region];
-    const AdviseMrRequest head{.header = {},
-                               .pd = there.pd_handle,
-                               .advice = static_cast<Advice>(draw(3)),
-                               .flags = 0,
-                               .sge_count = 1};
-    const AdviseSge range{there.iova + there.first * kPage,
-                          static_cast<std::uint32_t>(there.pages * kPage), there.key};
-    Record record = make_record(Command::kAdviseMr, head);
-    RequestHeader header;
+    const abi::AdviseMrRequest head{.header = {},
+                                    .pd = there.pd_handle,
+                                    .advice = static_cast<abi::Advice>(draw(3)),
+                                    .flags = 0,
+                                    .sge_count = 1};
+    const abi::AdviseSge range{there.iova + there.first * kPage,
+                               static_cast<std::uint32_t>(there.pages * kPage), there.key};
+    Record record = make_record(abi::Command::kAdviseMr, head);
+    abi::RequestHeader header;
     std::memcpy(&header, record.bytes.data(), sizeof(header));
     header.length += static_cast<std::uint32_t>(sizeof(range));
     record.bytes.resize(header.length);

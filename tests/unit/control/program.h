@@ -8,13 +8,13 @@
 #include <cstring>
 #include <string>
 
-#include "control/commands.h"
+#include "control/commands/command_table.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
 
 struct Answer {
-  ReplyHeader header{};
+  abi::ReplyHeader header{};
   Record record;
 
   [[nodiscard]] std::string message() const { return header.message; }
@@ -35,12 +35,12 @@ class Program {
       : session(card, next_id()++, Peer{::getpid(), uid, 0}) {}
 
   template <typename Body>
-  Answer ask(Command command, const Body& body) {
+  Answer ask(abi::Command command, const Body& body) {
     return send(make_record(command, body, ++sequence_));
   }
-  Answer ask(Command command) { return ask(command, RequestHeader{}); }
-  Answer ask_about(Command command, std::uint32_t handle) {
-    return ask(command, HandleRequest{{}, handle, 0});
+  Answer ask(abi::Command command) { return ask(command, abi::RequestHeader{}); }
+  Answer ask_about(abi::Command command, std::uint32_t handle) {
+    return ask(command, abi::HandleRequest{{}, handle, 0});
   }
   Answer send(Record record) {
     session.receive(std::move(record));
@@ -58,16 +58,18 @@ class Program {
     return answer;
   }
 
-  void open() { ASSERT_EQ(ask(Command::kOpenDevice, OpenDeviceRequest{}).header.error, 0); }
-  std::uint32_t make_pd() { return ask(Command::kAllocPd).as<HandleReply>().handle; }
+  void open() {
+    ASSERT_EQ(ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
+  }
+  std::uint32_t make_pd() { return ask(abi::Command::kAllocPd).as<abi::HandleReply>().handle; }
   std::uint32_t make_cq() {
-    CreateCqRequest request{};
+    abi::CreateCqRequest request{};
     request.entries = 16;
     request.cookie = 77;
-    return ask(Command::kCreateCq, request).as<CreateCqReply>().handle;
+    return ask(abi::Command::kCreateCq, request).as<abi::CreateCqReply>().handle;
   }
-  CreateQpRequest rc_qp(std::uint32_t pd, std::uint32_t cq) {
-    CreateQpRequest request{};
+  abi::CreateQpRequest rc_qp(std::uint32_t pd, std::uint32_t cq) {
+    abi::CreateQpRequest request{};
     request.type = static_cast<std::uint32_t>(QpType::kRc);
     request.pd = pd;
     request.send_cq = request.recv_cq = cq;

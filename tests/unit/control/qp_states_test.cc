@@ -1,4 +1,4 @@
-#include "control/qp_states.h"
+#include "control/sessions/qp_states.h"
 
 #include <gtest/gtest.h>
 

@@ -8,18 +8,18 @@
 #include <memory>
 #include <vector>
 
-#include "control/card.h"
-#include "control/card_limits.h"
-#include "control/commands.h"
-#include "control/session.h"
+#include "control/commands/command_table.h"
+#include "control/sessions/card.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/session.h"
 #include "dataplane/port/loopback_port.h"
 
 namespace uroce::control {
 
 // A record of `command` with a body that starts with a RequestHeader.
 template <typename Body>
-Record make_record(Command command, Body body, std::uint32_t sequence = 1) {
-  RequestHeader header;
+Record make_record(abi::Command command, Body body, std::uint32_t sequence = 1) {
+  abi::RequestHeader header;
   header.version = abi::kVersion;
   header.command = command;
   header.sequence = sequence;
@@ -67,14 +67,14 @@ class Rig {
 
  private:
   Engine::Config engine_config(std::uint32_t workers) {
-    status_ = std::move(*SharedMemory::create("test-status", workers * kStatusStride));
+    status_ = std::move(*SealedMemory::create("test-status", workers * kStatusStride));
     Engine::Config config;
     config.workers = workers;
     return config;
   }
 
   std::unique_ptr<Port> port_;
-  SharedMemory status_;
+  SealedMemory status_;
   Quiescence quiescence_;
   KeyTable keys_;
   Engine engine_;

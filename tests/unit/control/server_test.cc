@@ -1,6 +1,6 @@
 // The server with real sockets: programs that behave, and programs that don't.
 
-#include "control/server.h"
+#include "control/server/server.h"
 
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -67,12 +67,12 @@ class ServerTest : public ::testing::Test {
     return answer;
   }
   template <typename Body>
-  static Answer ask(const UniqueFd& connection, Command command, const Body& body) {
+  static Answer ask(const UniqueFd& connection, abi::Command command, const Body& body) {
     EXPECT_EQ(send_record(connection.get(), make_record(command, body)), Sending::kSent);
     return receive(connection);
   }
-  static Answer ask(const UniqueFd& connection, Command command) {
-    return ask(connection, command, RequestHeader{});
+  static Answer ask(const UniqueFd& connection, abi::Command command) {
+    return ask(connection, command, abi::RequestHeader{});
   }
 
   Rig rig;
@@ -85,10 +85,10 @@ class ServerTest : public ::testing::Test {
 TEST_F(ServerTest, ServesSeveralPrograms) {
   const UniqueFd a = connect();
   const UniqueFd b = connect();
-  EXPECT_EQ(ask(a, Command::kOpenDevice, OpenDeviceRequest{}).header.error, 0);
-  EXPECT_EQ(ask(b, Command::kOpenDevice, OpenDeviceRequest{}).header.error, 0);
-  EXPECT_EQ(ask(a, Command::kAllocPd).header.error, 0);
-  EXPECT_EQ(ask(b, Command::kListDevices).as<ListDevicesReply>().count, 1U);
+  EXPECT_EQ(ask(a, abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
+  EXPECT_EQ(ask(b, abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
+  EXPECT_EQ(ask(a, abi::Command::kAllocPd).header.error, 0);
+  EXPECT_EQ(ask(b, abi::Command::kListDevices).as<abi::ListDevicesReply>().count, 1U);
 }
 
 TEST_F(ServerTest, TheSocketHasTheModeThatWasAsked) {
@@ -130,7 +130,7 @@ TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
 
 TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
   const UniqueFd connection = connect();
-  const Answer answer = ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
+  const Answer answer = ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
   ASSERT_EQ(answer.record.descriptors.size(), answer.header.descriptor_count);
   for (const UniqueFd& descriptor : answer.record.descriptors) {
     EXPECT_GE(descriptor.get(), 0);
@@ -140,43 +140,44 @@ TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
 TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
   {
     const UniqueFd connection = connect();
-    ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
-    ask(connection, Command::kAllocPd);
-    CreateCqRequest request{};
+    ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
+    ask(connection, abi::Command::kAllocPd);
+    abi::CreateCqRequest request{};
     request.entries = 4;
-    EXPECT_EQ(ask(connection, Command::kCreateCq, request).header.error, 0);
+    EXPECT_EQ(ask(connection, abi::Command::kCreateCq, request).header.error, 0);
   }
   // Sessions end in the order of events; one that comes later sees an empty report.
   const UniqueFd other = connect();
   std::string text;
   do {
-    const Answer answer = ask(other, Command::kStatus);
-    text.assign(reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(ReplyHeader),
-                answer.record.bytes.size() - sizeof(ReplyHeader));
+    const Answer answer = ask(other, abi::Command::kStatus);
+    text.assign(
+        reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(abi::ReplyHeader),
+        answer.record.bytes.size() - sizeof(abi::ReplyHeader));
   } while (text.find("\"pds\":1") != std::string::npos);
   EXPECT_NE(text.find("\"sessions\""), std::string::npos);
 }
 
 TEST_F(ServerTest, QueuePairsComeAndGoWhileWorkersRun) {
   const UniqueFd connection = connect();
-  ask(connection, Command::kOpenDevice, OpenDeviceRequest{});
-  ask(connection, Command::kAllocPd);
-  CreateCqRequest cq{};
+  ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
+  ask(connection, abi::Command::kAllocPd);
+  abi::CreateCqRequest cq{};
   cq.entries = 4;
-  ask(connection, Command::kCreateCq, cq);
-  CreateQpRequest qp{};
+  ask(connection, abi::Command::kCreateCq, cq);
+  abi::CreateQpRequest qp{};
   qp.type = static_cast<std::uint32_t>(QpType::kRc);
   qp.max_send_wr = qp.max_recv_wr = 4;
   for (int i = 0; i < 50; ++i) {
-    const auto made = ask(connection, Command::kCreateQp, qp).as<CreateQpReply>();
+    const auto made = ask(connection, abi::Command::kCreateQp, qp).as<abi::CreateQpReply>();
     EXPECT_EQ(made.header.error, 0) << made.header.message;
-    const HandleRequest handle{{}, made.handle, 0};
-    EXPECT_EQ(ask(connection, Command::kQueryQp, handle).header.error, 0);
+    const abi::HandleRequest handle{{}, made.handle, 0};
+    EXPECT_EQ(ask(connection, abi::Command::kQueryQp, handle).header.error, 0);
     if (i % 2 == 0) {
-      EXPECT_EQ(ask(connection, Command::kDestroyQp, handle).header.error, 0);
+      EXPECT_EQ(ask(connection, abi::Command::kDestroyQp, handle).header.error, 0);
     }
   }
-  EXPECT_EQ(ask(connection, Command::kStatus).header.error, 0);
+  EXPECT_EQ(ask(connection, abi::Command::kStatus).header.error, 0);
 }
 
 TEST_F(ServerTest, LongAndEmptyRecordsHarmOnlyTheirSender) {
@@ -193,12 +194,12 @@ TEST_F(ServerTest, LongAndEmptyRecordsHarmOnlyTheirSender) {
     EXPECT_GT(::send(bad.get(), "x", 1, 0), 0);
     EXPECT_EQ(receive(bad).header.error, EBADMSG);
   }
-  EXPECT_EQ(ask(good, Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(good, abi::Command::kListDevices).header.error, 0);
 }
 
 TEST_F(ServerTest, ManyDescriptorsAreRefusedAndClosed) {
   const UniqueFd bad = connect();
-  Record record = make_record(Command::kListDevices, RequestHeader{});
+  Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   constexpr std::size_t kCount = 100;  // more than a record may have, fewer than the kernel's 253
   alignas(cmsghdr) char ancillary[CMSG_SPACE(kCount * sizeof(int))] = {};
   iovec part{record.bytes.data(), record.bytes.size()};
@@ -224,7 +225,7 @@ TEST_F(ServerTest, ManyDescriptorsAreRefusedAndClosed) {
 TEST_F(ServerTest, AProgramThatDoesNotReadHoldsUpNobody) {
   const UniqueFd deaf = connect();
   const UniqueFd good = connect();
-  const Record question = make_record(Command::kListDevices, RequestHeader{});
+  const Record question = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   for (int i = 0; i < 100'000; ++i) {
     iovec part{const_cast<std::byte*>(question.bytes.data()), question.bytes.size()};
     msghdr message{};
@@ -234,7 +235,7 @@ TEST_F(ServerTest, AProgramThatDoesNotReadHoldsUpNobody) {
       break;
     }
   }
-  EXPECT_EQ(ask(good, Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(good, abi::Command::kListDevices).header.error, 0);
 }
 
 TEST_F(ServerTest, TooManySessionsAreToldSo) {
@@ -242,7 +243,7 @@ TEST_F(ServerTest, TooManySessionsAreToldSo) {
   for (std::uint32_t i = 0; i < kSessionsMax; ++i) {
     connections.push_back(connect());
   }
-  EXPECT_EQ(ask(connections.back(), Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(connections.back(), abi::Command::kListDevices).header.error, 0);
   const UniqueFd one_more = connect();
   const Answer answer = receive(one_more);
   EXPECT_EQ(answer.header.error, EMFILE);
@@ -276,7 +277,7 @@ TEST(Server, NoUserKeepsTheOthersOut) {
 // The client's descriptor is the last that there may be, so the server has none to accept with.
 TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
   const UniqueFd first = connect();
-  EXPECT_EQ(ask(first, Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(first, abi::Command::kListDevices).header.error, 0);
   UniqueFd refused(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -289,8 +290,8 @@ TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
             0);
   EXPECT_EQ(receive(refused).header.error, -1) << "closed, not left waiting";
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_EQ(ask(first, Command::kListDevices).header.error, 0);
-  EXPECT_EQ(ask(connect(), Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(first, abi::Command::kListDevices).header.error, 0);
+  EXPECT_EQ(ask(connect(), abi::Command::kListDevices).header.error, 0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Records as a program, or somebody who means harm, sends them.
 
-#include "control/session.h"
+#include "control/sessions/session.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ class SessionTest : public ::testing::Test {
 bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) != -1; }
 
 TEST_F(SessionTest, ListsDevicesWithoutOpeningOne) {
-  const auto list = program.ask(Command::kListDevices).as<ListDevicesReply>();
+  const auto list = program.ask(abi::Command::kListDevices).as<abi::ListDevicesReply>();
   ASSERT_EQ(list.count, 1U);
   EXPECT_STREQ(list.devices[0].name, "uroce0");
   EXPECT_EQ(list.devices[0].vendor_part_id, 4119U);
@@ -29,9 +29,9 @@ TEST_F(SessionTest, ListsDevicesWithoutOpeningOne) {
 }
 
 TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
-  const Answer answer = program.ask(Command::kOpenDevice, OpenDeviceRequest{});
+  const Answer answer = program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
   ASSERT_EQ(answer.header.error, 0) << answer.message();
-  const auto body = answer.as<OpenDeviceReply>();
+  const auto body = answer.as<abi::OpenDeviceReply>();
   EXPECT_EQ(body.workers, 2U);
   EXPECT_EQ(answer.record.descriptors.size(), 4U + body.workers);
   EXPECT_EQ(answer.header.descriptor_count, answer.record.descriptors.size());
@@ -40,52 +40,52 @@ TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
   EXPECT_NE(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, status, 0), MAP_FAILED);
   const int doorbells = answer.record.descriptors[1].get();
   EXPECT_EQ(::ftruncate(doorbells, 0), -1) << "sealed";
-  EXPECT_EQ(program.ask(Command::kOpenDevice, OpenDeviceRequest{}).header.error, EBUSY);
+  EXPECT_EQ(program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, EBUSY);
 }
 
 TEST_F(SessionTest, QueriesAnswerWhatProgramsExpect) {
   program.open();
-  QueryPortRequest port{};
+  abi::QueryPortRequest port{};
   port.port = 1;
-  const auto port_reply = program.ask(Command::kQueryPort, port).as<QueryPortReply>();
+  const auto port_reply = program.ask(abi::Command::kQueryPort, port).as<abi::QueryPortReply>();
   EXPECT_EQ(port_reply.state, 4U);
   EXPECT_EQ(port_reply.active_mtu, 5U);
   EXPECT_EQ(port_reply.gid_count, kGidsMax);
   port.port = 2;
-  EXPECT_EQ(program.ask(Command::kQueryPort, port).header.error, EINVAL);
+  EXPECT_EQ(program.ask(abi::Command::kQueryPort, port).header.error, EINVAL);
 
-  QueryGidRequest gid{};
+  abi::QueryGidRequest gid{};
   gid.port = 1;
   gid.index = 1;
-  const auto gid_reply = program.ask(Command::kQueryGid, gid).as<QueryGidReply>();
+  const auto gid_reply = program.ask(abi::Command::kQueryGid, gid).as<abi::QueryGidReply>();
   EXPECT_EQ(gid_reply.gid[12], 10);
   EXPECT_EQ(gid_reply.type, 2U);
   gid.index = 100;
-  const Answer empty = program.ask(Command::kQueryGid, gid);
+  const Answer empty = program.ask(abi::Command::kQueryGid, gid);
   EXPECT_EQ(empty.header.error, 0);
-  EXPECT_EQ(empty.as<QueryGidReply>().gid[12], 0);
+  EXPECT_EQ(empty.as<abi::QueryGidReply>().gid[12], 0);
   gid.index = kGidsMax;
-  EXPECT_EQ(program.ask(Command::kQueryGid, gid).header.error, EINVAL);
+  EXPECT_EQ(program.ask(abi::Command::kQueryGid, gid).header.error, EINVAL);
 
-  const auto device = program.ask(Command::kQueryDevice).as<QueryDeviceReply>();
+  const auto device = program.ask(abi::Command::kQueryDevice).as<abi::QueryDeviceReply>();
   EXPECT_EQ(device.attributes.max_qp_rd_atom, kReadsAndAtomicsMax);
 }
 
 TEST_F(SessionTest, CommandsOfADeviceNeedOne) {
-  const Answer answer = program.ask(Command::kAllocPd);
+  const Answer answer = program.ask(abi::Command::kAllocPd);
   EXPECT_EQ(answer.header.error, EBADF);
   EXPECT_NE(answer.message().find("no device is open"), std::string::npos);
 }
 
 TEST_F(SessionTest, WrongMagicEndsTheConnection) {
-  Record record = make_record(Command::kListDevices, RequestHeader{});
+  Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   record.bytes[0] ^= std::byte{1};
   EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG);
   EXPECT_TRUE(program.session.finished());
 }
 
 TEST_F(SessionTest, AnotherVersionIsToldBothVersions) {
-  RequestHeader header;
+  abi::RequestHeader header;
   header.version = abi::kVersion + 1;
   header.sequence = 17;
   header.length = sizeof(header);
@@ -100,36 +100,38 @@ TEST_F(SessionTest, AnotherVersionIsToldBothVersions) {
 
 TEST_F(SessionTest, LengthsAndCountsMustAgree) {
   for (const int change : {-4, 4}) {
-    Record record = make_record(Command::kOpenDevice, OpenDeviceRequest{});
+    Record record = make_record(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
     record.bytes.resize(static_cast<std::size_t>(static_cast<int>(record.bytes.size()) + change));
     EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG);
   }
-  EXPECT_EQ(program.ask(Command::kOpenDevice, RequestHeader{}).header.error, EBADMSG);
-  EXPECT_EQ(program.ask(Command::kListDevices, OpenDeviceRequest{}).header.error, EBADMSG);
-  EXPECT_EQ(program.ask(static_cast<Command>(999)).header.error, EOPNOTSUPP);
+  EXPECT_EQ(program.ask(abi::Command::kOpenDevice, abi::RequestHeader{}).header.error, EBADMSG);
+  EXPECT_EQ(program.ask(abi::Command::kListDevices, abi::OpenDeviceRequest{}).header.error,
+            EBADMSG);
+  EXPECT_EQ(program.ask(static_cast<abi::Command>(999)).header.error, EOPNOTSUPP);
   program.send(Record{});
   EXPECT_TRUE(program.session.finished());
 }
 
 TEST_F(SessionTest, DescriptorsOfBadRecordsAreClosed) {
-  Record record = make_record(Command::kListDevices, RequestHeader{});
+  Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   const int descriptor = ::memfd_create("test", 0);
   record.descriptors.emplace_back(descriptor);
   EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG) << "the count says none";
   EXPECT_FALSE(is_open(descriptor));
 
   program.open();
-  Record unwanted = make_record(Command::kAllocPd, RequestHeader{});
+  Record unwanted = make_record(abi::Command::kAllocPd, abi::RequestHeader{});
   const int another = ::memfd_create("test", 0);
   unwanted.descriptors.emplace_back(another);
   const std::uint32_t one = 1;
-  std::memcpy(unwanted.bytes.data() + offsetof(RequestHeader, descriptor_count), &one, sizeof(one));
+  std::memcpy(unwanted.bytes.data() + offsetof(abi::RequestHeader, descriptor_count), &one,
+              sizeof(one));
   EXPECT_EQ(program.send(std::move(unwanted)).header.error, EBADMSG) << "the command takes none";
   EXPECT_FALSE(is_open(another));
 }
 
-ResolveGidRequest resolve_request(const char* peer) {
-  ResolveGidRequest request{};
+abi::ResolveGidRequest resolve_request(const char* peer) {
+  abi::ResolveGidRequest request{};
   request.address.is_global = 1;
   request.address.port = 1;
   request.address.sgid_index = 1;
@@ -143,9 +145,9 @@ TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
   Program quick(rig.card);
   slow.open();
   quick.open();
-  EXPECT_EQ(slow.ask(Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
+  EXPECT_EQ(slow.ask(abi::Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
   EXPECT_TRUE(slow.session.waiting());
-  EXPECT_EQ(quick.ask(Command::kAllocPd).header.error, 0);
+  EXPECT_EQ(quick.ask(abi::Command::kAllocPd).header.error, 0);
   slow.session.resume();
   EXPECT_TRUE(slow.session.waiting()) << "still unknown";
 
@@ -156,14 +158,14 @@ TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
   slow.session.resume();
   const Answer answer = slow.take();
   EXPECT_EQ(answer.header.error, 0) << answer.message();
-  EXPECT_EQ(answer.as<ResolveGidReply>().mac[5], 9);
+  EXPECT_EQ(answer.as<abi::ResolveGidReply>().mac[5], 9);
 }
 
 TEST(SlowAddress, IsRefusedInBoundedTimeWhenNobodyAnswers) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   Program program(rig.card);
   program.open();
-  EXPECT_EQ(program.ask(Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
+  EXPECT_EQ(program.ask(abi::Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
   Device& device = rig.card.devices().front();
   const Time start = rig.now;
   while (!device.on_time(rig.now)) {
@@ -180,16 +182,17 @@ TEST_F(SessionTest, StatusComesInPiecesAndNamesEveryQp) {
   const std::uint32_t pd = program.make_pd();
   const std::uint32_t cq = program.make_cq();
   for (int i = 0; i < 300; ++i) {
-    ASSERT_EQ(program.ask(Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
+    ASSERT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
   }
-  Answer answer = program.ask(Command::kStatus);
+  Answer answer = program.ask(abi::Command::kStatus);
   std::string text;
   int pieces = 1;
   for (;; ++pieces) {
     EXPECT_LE(answer.record.bytes.size(), kRecordMax);
-    text.append(reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(ReplyHeader),
-                answer.record.bytes.size() - sizeof(ReplyHeader));
-    if ((answer.header.flags & kReplyMore) == 0) {
+    text.append(
+        reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(abi::ReplyHeader),
+        answer.record.bytes.size() - sizeof(abi::ReplyHeader));
+    if ((answer.header.flags & abi::kReplyMore) == 0) {
       break;
     }
     answer = program.take();
@@ -209,12 +212,12 @@ TEST_F(SessionTest, SurvivesRandomBodies) {
   std::mt19937 random(11);
   program.open();
   for (int i = 0; i < 20'000; ++i) {
-    RequestHeader header;
+    abi::RequestHeader header;
     header.version = abi::kVersion;
     const auto rules = command_rules();
     const std::size_t choice = random() % (rules.size() + 1);  // the last: no command
     const bool known = choice < rules.size();
-    header.command = known ? rules[choice].command : Command{};
+    header.command = known ? rules[choice].command : abi::Command{};
     header.sequence = random() % 4;
     header.length = static_cast<std::uint32_t>(known ? rules[choice].length : sizeof(header));
     Record record;

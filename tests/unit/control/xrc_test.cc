@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "control/cq_protocol.h"
+#include "abi/cq_records.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -21,12 +21,12 @@ class XrcTest : public ::testing::Test {
   }
 
   Answer open(Program& program, std::uint32_t flags, int descriptor = -1) const {
-    OpenXrcdRequest body{};
+    abi::OpenXrcdRequest body{};
     body.flags = flags;
-    Record record = make_record(Command::kOpenXrcd, body);
+    Record record = make_record(abi::Command::kOpenXrcd, body);
     if (descriptor >= 0) {
       record.descriptors.emplace_back(::dup(descriptor));
-      RequestHeader header;
+      abi::RequestHeader header;
       std::memcpy(&header, record.bytes.data(), sizeof(header));
       header.descriptor_count = 1;
       std::memcpy(record.bytes.data(), &header, sizeof(header));
@@ -34,24 +34,24 @@ class XrcTest : public ::testing::Test {
     return program.send(std::move(record));
   }
   static Answer make_target(Program& program, std::uint32_t xrcd) {
-    CreateQpRequest request{};
+    abi::CreateQpRequest request{};
     request.type = static_cast<std::uint32_t>(QpType::kXrcRecv);
     request.xrcd = xrcd;
     request.cookie = 500;
-    return program.ask(Command::kCreateQp, request);
+    return program.ask(abi::Command::kCreateQp, request);
   }
   static Answer open_target(Program& program, std::uint32_t xrcd, std::uint32_t qpn) {
-    OpenQpRequest request{};
+    abi::OpenQpRequest request{};
     request.xrcd = xrcd;
     request.qpn = qpn;
-    return program.ask(Command::kOpenQp, request);
+    return program.ask(abi::Command::kOpenQp, request);
   }
   static Answer make_srq(Program& program, std::uint32_t xrcd) {
-    CreateSrqRequest request{};
+    abi::CreateSrqRequest request{};
     request.max_wr = 8;
     request.type = 1;
     request.xrcd = xrcd;
-    return program.ask(Command::kCreateSrq, request);
+    return program.ask(abi::Command::kCreateSrq, request);
   }
 
   Rig rig;
@@ -61,78 +61,82 @@ class XrcTest : public ::testing::Test {
 
 TEST_F(XrcTest, AFileNamesADomain) {
   EXPECT_EQ(open(a, 0, file.get()).header.error, EAGAIN) << "there is none yet";
-  const auto mine = open(a, kXrcdCreate | kXrcdExclusive, file.get());
+  const auto mine = open(a, abi::kXrcdCreate | abi::kXrcdExclusive, file.get());
   ASSERT_EQ(mine.header.error, 0) << mine.message();
-  EXPECT_EQ(open(b, kXrcdCreate | kXrcdExclusive, file.get()).header.error, EINVAL);
+  EXPECT_EQ(open(b, abi::kXrcdCreate | abi::kXrcdExclusive, file.get()).header.error, EINVAL);
   EXPECT_EQ(open(b, 0, other_file.get()).header.error, EAGAIN) << "another file, another domain";
-  const auto same = open(b, kXrcdCreate, file.get());
+  const auto same = open(b, abi::kXrcdCreate, file.get());
   ASSERT_EQ(same.header.error, 0);
-  const auto qpn = make_target(a, mine.as<HandleReply>().handle).as<CreateQpReply>().qpn;
-  EXPECT_EQ(open_target(b, same.as<HandleReply>().handle, qpn).header.error, 0);
+  const auto qpn = make_target(a, mine.as<abi::HandleReply>().handle).as<abi::CreateQpReply>().qpn;
+  EXPECT_EQ(open_target(b, same.as<abi::HandleReply>().handle, qpn).header.error, 0);
 }
 
 TEST_F(XrcTest, WithoutAFileADomainIsOnesOwn) {
   EXPECT_EQ(open(a, 0).header.error, EAGAIN);
-  const auto mine = open(a, kXrcdCreate);
-  const auto theirs = open(b, kXrcdCreate);
+  const auto mine = open(a, abi::kXrcdCreate);
+  const auto theirs = open(b, abi::kXrcdCreate);
   ASSERT_EQ(mine.header.error, 0);
   ASSERT_EQ(theirs.header.error, 0);
-  const auto qpn = make_target(a, mine.as<HandleReply>().handle).as<CreateQpReply>().qpn;
-  EXPECT_EQ(open_target(b, theirs.as<HandleReply>().handle, qpn).header.error, EINVAL);
+  const auto qpn = make_target(a, mine.as<abi::HandleReply>().handle).as<abi::CreateQpReply>().qpn;
+  EXPECT_EQ(open_target(b, theirs.as<abi::HandleReply>().handle, qpn).header.error, EINVAL);
 }
 
 TEST_F(XrcTest, ADomainGoesWithItsLastHandle) {
-  const auto mine = open(a, kXrcdCreate, file.get());
+  const auto mine = open(a, abi::kXrcdCreate, file.get());
   const auto theirs = open(b, 0, file.get());
-  EXPECT_EQ(a.ask_about(Command::kCloseXrcd, mine.as<HandleReply>().handle).header.error, 0);
+  EXPECT_EQ(a.ask_about(abi::Command::kCloseXrcd, mine.as<abi::HandleReply>().handle).header.error,
+            0);
   EXPECT_EQ(open(a, 0, file.get()).header.error, 0) << "b holds it";
-  EXPECT_EQ(b.ask_about(Command::kCloseXrcd, theirs.as<HandleReply>().handle).header.error, 0);
-  EXPECT_EQ(a.ask_about(Command::kCloseXrcd, 1).header.error, 0);
+  EXPECT_EQ(
+      b.ask_about(abi::Command::kCloseXrcd, theirs.as<abi::HandleReply>().handle).header.error, 0);
+  EXPECT_EQ(a.ask_about(abi::Command::kCloseXrcd, 1).header.error, 0);
   EXPECT_EQ(open(a, 0, file.get()).header.error, EAGAIN);
 }
 
 TEST_F(XrcTest, WhatUsesADomainKeepsItOpen) {
-  const std::uint32_t xrcd = open(a, kXrcdCreate).as<HandleReply>().handle;
+  const std::uint32_t xrcd = open(a, abi::kXrcdCreate).as<abi::HandleReply>().handle;
   const auto srq = make_srq(a, xrcd);
   ASSERT_EQ(srq.header.error, 0) << srq.message();
   const auto qp = make_target(a, xrcd);
   ASSERT_EQ(qp.header.error, 0) << qp.message();
-  EXPECT_EQ(a.ask_about(Command::kCloseXrcd, xrcd).header.error, EBUSY);
-  EXPECT_EQ(a.ask_about(Command::kDestroyCq, 0).header.error, EBUSY) << "the SRQ completes into it";
-  const auto handle = srq.as<CreateSrqReply>().handle;
-  EXPECT_EQ(a.ask_about(Command::kDestroySrq, handle).header.error, 0);
-  EXPECT_EQ(a.ask_about(Command::kDestroyCq, 0).header.error, 0);
-  EXPECT_EQ(a.ask_about(Command::kCloseXrcd, xrcd).header.error, EBUSY);
-  EXPECT_EQ(a.ask_about(Command::kDestroyQp, qp.as<CreateQpReply>().handle).header.error, 0);
-  EXPECT_EQ(a.ask_about(Command::kCloseXrcd, xrcd).header.error, 0);
+  EXPECT_EQ(a.ask_about(abi::Command::kCloseXrcd, xrcd).header.error, EBUSY);
+  EXPECT_EQ(a.ask_about(abi::Command::kDestroyCq, 0).header.error, EBUSY)
+      << "the SRQ completes into it";
+  const auto handle = srq.as<abi::CreateSrqReply>().handle;
+  EXPECT_EQ(a.ask_about(abi::Command::kDestroySrq, handle).header.error, 0);
+  EXPECT_EQ(a.ask_about(abi::Command::kDestroyCq, 0).header.error, 0);
+  EXPECT_EQ(a.ask_about(abi::Command::kCloseXrcd, xrcd).header.error, EBUSY);
+  EXPECT_EQ(a.ask_about(abi::Command::kDestroyQp, qp.as<abi::CreateQpReply>().handle).header.error,
+            0);
+  EXPECT_EQ(a.ask_about(abi::Command::kCloseXrcd, xrcd).header.error, 0);
 }
 
 TEST_F(XrcTest, AReceivingQueuePairOutlivesItsMaker) {
   std::uint32_t qpn = 0;
   std::uint32_t handle = 0;
-  open(b, kXrcdCreate, file.get());
+  open(b, abi::kXrcdCreate, file.get());
   {
     Program maker(rig.card);
     maker.open();
     open(maker, 0, file.get());
-    const auto made = make_target(maker, 0).as<CreateQpReply>();
+    const auto made = make_target(maker, 0).as<abi::CreateQpReply>();
     qpn = made.qpn;
-    ModifyQpRequest modify{};
+    abi::ModifyQpRequest modify{};
     modify.handle = made.handle;
     modify.mask = 1U | 8U | 16U | 32U;  // state, access, P_Key index, port
     modify.attributes.state = kInit;
     modify.attributes.port = 1;
-    ASSERT_EQ(maker.ask(Command::kModifyQp, modify).header.error, 0);
+    ASSERT_EQ(maker.ask(abi::Command::kModifyQp, modify).header.error, 0);
     const auto opened = open_target(b, 0, qpn);
     ASSERT_EQ(opened.header.error, 0) << opened.message();
-    handle = opened.as<CreateQpReply>().handle;
+    handle = opened.as<abi::CreateQpReply>().handle;
   }
-  const auto known = b.ask_about(Command::kQueryQp, handle).as<QueryQpReply>();
+  const auto known = b.ask_about(abi::Command::kQueryQp, handle).as<abi::QueryQpReply>();
   EXPECT_EQ(known.attributes.state, kInit);
   EXPECT_EQ(known.attributes.port, 1U);
   ASSERT_NE(rig.card.qpns.find(qpn), nullptr);
   EXPECT_EQ(rig.card.qpns.find(qpn)->session, &b.session);
-  EXPECT_EQ(b.ask_about(Command::kDestroyQp, handle).header.error, 0);
+  EXPECT_EQ(b.ask_about(abi::Command::kDestroyQp, handle).header.error, 0);
   EXPECT_EQ(rig.card.qpns.find(qpn), nullptr);
   EXPECT_EQ(open_target(b, 0, qpn).header.error, EINVAL);
 }
@@ -142,36 +146,36 @@ TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
     Program greedy(rig.card);
     greedy.open();
     for (std::uint32_t i = 0; i < kSessionXrcdsMax; ++i) {
-      ASSERT_EQ(open(greedy, kXrcdCreate).header.error, 0) << i;
+      ASSERT_EQ(open(greedy, abi::kXrcdCreate).header.error, 0) << i;
     }
-    EXPECT_EQ(open(greedy, kXrcdCreate).header.error, ENOMEM);
-    EXPECT_EQ(greedy.ask_about(Command::kCloseXrcd, 0).header.error, 0);
-    EXPECT_EQ(open(greedy, kXrcdCreate).header.error, 0);
+    EXPECT_EQ(open(greedy, abi::kXrcdCreate).header.error, ENOMEM);
+    EXPECT_EQ(greedy.ask_about(abi::Command::kCloseXrcd, 0).header.error, 0);
+    EXPECT_EQ(open(greedy, abi::kXrcdCreate).header.error, 0);
     EXPECT_EQ(rig.card.totals.xrcds, kSessionXrcdsMax);
   }
   EXPECT_EQ(rig.card.totals.xrcds, 0U);
 
-  open(a, kXrcdCreate);
-  const auto made = make_target(a, 0).as<CreateQpReply>();
+  open(a, abi::kXrcdCreate);
+  const auto made = make_target(a, 0).as<abi::CreateQpReply>();
   for (std::uint32_t i = 1; i < kXrcHandlesMax; ++i) {
     ASSERT_EQ(open_target(a, 0, made.qpn).header.error, 0) << i;
   }
   EXPECT_EQ(open_target(a, 0, made.qpn).header.error, ENOMEM);
-  EXPECT_EQ(a.ask_about(Command::kDestroyQp, made.handle).header.error, 0);
+  EXPECT_EQ(a.ask_about(abi::Command::kDestroyQp, made.handle).header.error, 0);
   EXPECT_EQ(open_target(a, 0, made.qpn).header.error, 0);
 }
 
 TEST_F(XrcTest, QueuesOfOneKindArentTakenForTheOther) {
-  const std::uint32_t xrcd = open(a, kXrcdCreate).as<HandleReply>().handle;
-  const std::uint32_t srq = make_srq(a, xrcd).as<CreateSrqReply>().handle;
-  CreateQpRequest rc = a.rc_qp(0, 0);
+  const std::uint32_t xrcd = open(a, abi::kXrcdCreate).as<abi::HandleReply>().handle;
+  const std::uint32_t srq = make_srq(a, xrcd).as<abi::CreateSrqReply>().handle;
+  abi::CreateQpRequest rc = a.rc_qp(0, 0);
   rc.srq = srq + 1;
-  EXPECT_EQ(a.ask(Command::kCreateQp, rc).header.error, EINVAL);
-  CreateQpRequest sender = a.rc_qp(0, 0);
+  EXPECT_EQ(a.ask(abi::Command::kCreateQp, rc).header.error, EINVAL);
+  abi::CreateQpRequest sender = a.rc_qp(0, 0);
   sender.type = static_cast<std::uint32_t>(QpType::kXrcSend);
-  const auto made = a.ask(Command::kCreateQp, sender);
+  const auto made = a.ask(abi::Command::kCreateQp, sender);
   ASSERT_EQ(made.header.error, 0) << made.message();
-  EXPECT_EQ(made.as<CreateQpReply>().recv.entries, 0U);
+  EXPECT_EQ(made.as<abi::CreateQpReply>().recv.entries, 0U);
   EXPECT_EQ(make_srq(a, 99).header.error, EINVAL);
   EXPECT_EQ(make_target(a, 99).header.error, EINVAL);
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "dataplane/base/unique_fd.h"
+#include "base/unique_fd.h"
 #include "mmu/backing_file.h"
 #include "mmu/program_memory.h"
 

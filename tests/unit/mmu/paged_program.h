@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
 #include "mmu/durable_memory.h"
 #include "mmu/mirror.h"
 #include "mmu/pager.h"

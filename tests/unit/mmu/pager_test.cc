@@ -69,7 +69,7 @@ TEST_F(PagerTest, LeavesFlushesToItsPeer) {
   queue_.raise(fault);
   program_.settle();
   EXPECT_EQ(outcome(), Access::kGranted);
-  EXPECT_EQ(program_.mirror->books().all().by_role[0], 2U) << "those on demand";
+  EXPECT_EQ(program_.mirror->statistics().all().by_role[0], 2U) << "those on demand";
 }
 
 TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "dataplane/base/unique_fd.h"
+#include "base/unique_fd.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
+#include "abi/completion.h"
+#include "abi/work_request.h"
 #include "apps/replay/queues.h"
-#include "dataplane/abi/completion.h"
-#include "dataplane/abi/work_request.h"
 #include "dataplane/qp/qp.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"

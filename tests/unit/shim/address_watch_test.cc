@@ -1,6 +1,6 @@
 // Changers and helpers keep apart, and neither starves the other.
 
-#include "verbs_shim/memory/address_watch.h"
+#include "verbs_shim/memory/sharing/address_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -140,10 +140,10 @@ TEST_F(DaemonDeath, LeavesAnEmptyList) {
 }
 
 TEST_F(DaemonDeath, RefusalsArePassedOn) {
-  daemon.refuse(control::Command::kAllocPd, ENOMEM);
+  daemon.refuse(abi::Command::kAllocPd, ENOMEM);
   EXPECT_EQ(ibv_alloc_pd(context), nullptr);
   EXPECT_EQ(errno, ENOMEM);
-  daemon.refuse(control::Command::kModifyQp, EINVAL);
+  daemon.refuse(abi::Command::kModifyQp, EINVAL);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RESET;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
@@ -170,9 +170,9 @@ TEST_F(DaemonDeath, AChildCantUseItsParentsContext) {
 }
 
 TEST_F(DaemonDeath, EventsFindTheirQueuePair) {
-  daemon.announce(control::AsyncEventRecord{IBV_EVENT_QP_FATAL, 0, qp_cookie ^ (1ULL << 40U)});
-  daemon.announce(control::AsyncEventRecord{IBV_EVENT_QP_FATAL, 0, qp_cookie});
-  daemon.announce(control::AsyncEventRecord{IBV_EVENT_PORT_ERR, 1, 0});
+  daemon.announce(abi::AsyncEventRecord{IBV_EVENT_QP_FATAL, 0, qp_cookie ^ (1ULL << 40U)});
+  daemon.announce(abi::AsyncEventRecord{IBV_EVENT_QP_FATAL, 0, qp_cookie});
+  daemon.announce(abi::AsyncEventRecord{IBV_EVENT_PORT_ERR, 1, 0});
   ibv_async_event event{};
   ASSERT_EQ(ibv_get_async_event(context, &event), 0);
   EXPECT_EQ(event.element.qp, qp);

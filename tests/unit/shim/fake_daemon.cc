@@ -10,12 +10,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "dataplane/base/check.h"
+#include "base/check.h"
+#include "base/socket_path.h"
 
 namespace uroce::test {
 namespace {
 
-using control::Command;
+using abi::Command;
 
 constexpr std::uint32_t kDoorbellSlot = 70;
 
@@ -47,14 +48,14 @@ FakeDaemon::FakeDaemon() {
   std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
   UROCE_CHECK(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
   UROCE_CHECK(listen(listener_.get(), 8) == 0);
-  setenv(control::kSocketVariable, path.c_str(), 1);
+  setenv(kSocketVariable, path.c_str(), 1);
   make_pipe(stop_read_, stop_write_);
   make_pipe(async_read_, async_write_);
   make_pipe(channel_read_, channel_write_);
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   doorbells_ = SharedFile(sizeof(abi::Doorbells));
   status_ = SharedFile(sizeof(abi::WorkerStatus));
-  ticket_ = SharedFile(sizeof(control::Ticket));
+  ticket_ = SharedFile(sizeof(abi::Ticket));
   cq_ = SharedFile(kQueueLength);
   qp_ = SharedFile(kQueueLength);
   thread_ = std::thread([this] { serve(); });
@@ -110,16 +111,16 @@ void FakeDaemon::serve() {
 }
 
 void FakeDaemon::converse(int connection) {
-  std::vector<std::byte> record(control::kRecordMax);
+  std::vector<std::byte> record(kRecordMax);
   if (recv(connection, record.data(), record.size(), 0) <= 0) {
     return;
   }
-  control::RequestHeader request;
+  abi::RequestHeader request;
   std::memcpy(&request, record.data(), sizeof(request));
   Answer reply = answer_to(request.command, record.data());
   last_command_ = request.command;
   std::memcpy(&last_handle_, record.data() + sizeof(request), sizeof(last_handle_));
-  control::ReplyHeader header;
+  abi::ReplyHeader header;
   std::memcpy(&header, reply.bytes.data(), sizeof(header));
   header.sequence = request.sequence + (out_of_order_ ? 1 : 0);
   header.length = static_cast<std::uint32_t>(reply.bytes.size());
@@ -160,7 +161,7 @@ FakeDaemon::Answer FakeDaemon::answer(const Reply& reply, std::vector<int> passe
 FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* record) {
   switch (command) {
     case Command::kListDevices: {
-      control::ListDevicesReply reply{};
+      abi::ListDevicesReply reply{};
       reply.count = 1;
       std::strcpy(reply.devices[0].name, "uroce0");
       return answer(reply);
@@ -168,7 +169,7 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
     case Command::kOpenDevice:
       return open_device();
     case Command::kQueryPort: {
-      control::QueryPortReply reply{};
+      abi::QueryPortReply reply{};
       reply.gid_count = 2;
       reply.pkey_count = 1;
       return answer(reply);
@@ -181,15 +182,15 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
     case Command::kCreateQp:
       return create_qp(record);
     case Command::kRegMr: {
-      control::RegMrReply reply{};
+      abi::RegMrReply reply{};
       reply.lkey = reply.rkey = 0x501;
       return answer(reply);
     }
     case Command::kAllocPd:
-      return answer(control::HandleReply{});
+      return answer(abi::HandleReply{});
     default: {
       struct {
-        control::ReplyHeader header;
+        abi::ReplyHeader header;
       } reply{};
       return answer(reply);
     }
@@ -197,7 +198,7 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
 }
 
 FakeDaemon::Answer FakeDaemon::open_device() {
-  control::OpenDeviceReply reply{};
+  abi::OpenDeviceReply reply{};
   reply.workers = 1;
   reply.ports = 1;
   reply.doorbells_stride = sizeof(abi::Doorbells);
@@ -208,14 +209,14 @@ FakeDaemon::Answer FakeDaemon::open_device() {
 }
 
 FakeDaemon::Answer FakeDaemon::create_channel() {
-  return answer(control::HandleReply{}, {channel_read_.get()});
+  return answer(abi::HandleReply{}, {channel_read_.get()});
 }
 
 FakeDaemon::Answer FakeDaemon::create_cq(const std::byte* record) {
-  control::CreateCqRequest request;
+  abi::CreateCqRequest request;
   std::memcpy(&request, record, sizeof(request));
   last_cookie_ = request.cookie;
-  control::CreateCqReply reply{};
+  abi::CreateCqReply reply{};
   reply.handle = kCqHandle;
   reply.entries = kEntries;
   reply.entries_offset = kEntriesOffset;
@@ -224,10 +225,10 @@ FakeDaemon::Answer FakeDaemon::create_cq(const std::byte* record) {
 }
 
 FakeDaemon::Answer FakeDaemon::create_qp(const std::byte* record) {
-  control::CreateQpRequest request;
+  abi::CreateQpRequest request;
   std::memcpy(&request, record, sizeof(request));
   last_cookie_ = request.cookie;
-  control::CreateQpReply reply{};
+  abi::CreateQpReply reply{};
   reply.qpn = kQpn;
   reply.doorbell_slot = kDoorbellSlot;
   reply.max_send_wr = reply.max_recv_wr = kEntries;
@@ -267,7 +268,7 @@ std::uint64_t FakeDaemon::wakes() {
   return read(wake_.get(), &count, sizeof(count)) == sizeof(count) ? count : 0;
 }
 
-void FakeDaemon::announce(const control::AsyncEventRecord& record) {
+void FakeDaemon::announce(const abi::AsyncEventRecord& record) {
   UROCE_CHECK(write(async_write_.get(), &record, sizeof(record)) == sizeof(record));
 }
 

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "control/protocol.h"
-#include "dataplane/abi/completion.h"
-#include "dataplane/abi/doorbell.h"
-#include "dataplane/abi/work_request.h"
-#include "dataplane/base/unique_fd.h"
+#include "abi/command_records.h"
+#include "abi/completion.h"
+#include "abi/doorbell.h"
+#include "abi/work_request.h"
+#include "base/unique_fd.h"
 
 namespace uroce::test {
 
@@ -50,7 +50,7 @@ class FakeDaemon {
   // As if it were killed: every connection and pipe closes.
   void die();
   // The next such commands fail with this errno.
-  void refuse(control::Command command, int error) { refusals_[command] = error; }
+  void refuse(abi::Command command, int error) { refusals_[command] = error; }
 
   // Answers get another request's number from now on.
   void answer_out_of_order() { out_of_order_ = true; }
@@ -68,11 +68,11 @@ class FakeDaemon {
   abi::WorkerStatus& status() { return *reinterpret_cast<abi::WorkerStatus*>(status_.memory); }
   // How often the program wrote to the eventfd.
   std::uint64_t wakes();
-  void announce(const control::AsyncEventRecord& record);
+  void announce(const abi::AsyncEventRecord& record);
   void announce(const abi::CompletionEvent& event);
   std::uint64_t last_cookie() const { return last_cookie_; }
   // The last request, if it was a HandleRequest. REQUIRES: it was answered.
-  control::Command last_command() const { return last_command_; }
+  abi::Command last_command() const { return last_command_; }
   std::uint32_t last_handle() const { return last_handle_; }
 
  private:
@@ -84,7 +84,7 @@ class FakeDaemon {
   static Answer answer(const Reply& reply, std::vector<int> passed = {});
   void serve();
   void converse(int connection);
-  Answer answer_to(control::Command command, const std::byte* record);
+  Answer answer_to(abi::Command command, const std::byte* record);
   Answer open_device();
   Answer create_cq(const std::byte* record);
   Answer create_qp(const std::byte* record);
@@ -94,10 +94,10 @@ class FakeDaemon {
   UniqueFd listener_, stop_read_, stop_write_;
   SharedFile cq_, qp_, doorbells_, status_, ticket_;
   UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;
-  std::map<control::Command, int> refusals_;
+  std::map<abi::Command, int> refusals_;
   std::uint64_t last_cookie_ = 0;
   std::atomic<bool> out_of_order_{false};
-  control::Command last_command_{};
+  abi::Command last_command_{};
   std::uint32_t last_handle_ = 0;
   std::thread thread_;
 };

@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "tests/unit/shim/verbs_fixture.h"
-#include "verbs_shim/cm_device.h"
-#include "verbs_shim/memory/memory_map.h"
-#include "verbs_shim/memory/shared_memory.h"
-#include "verbs_shim/operations.h"
+#include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
+#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "tests/unit/shim/verbs_fixture.h"
-#include "verbs_shim/objects.h"
+#include "verbs_shim/verbs/objects.h"
 
 namespace uroce::test {
 namespace {
@@ -37,11 +37,11 @@ TEST_F(OpenFiles, TheDaemonGetsBackWhatCameWithoutItsDescriptor) {
     const NoMoreFiles none;
     EXPECT_EQ(ibv_create_cq(context, 4, nullptr, nullptr, 0), nullptr);
     EXPECT_EQ(errno, EMFILE);
-    EXPECT_EQ(daemon.last_command(), control::Command::kDestroyCq);
+    EXPECT_EQ(daemon.last_command(), abi::Command::kDestroyCq);
     EXPECT_EQ(daemon.last_handle(), FakeDaemon::kCqHandle);
     EXPECT_EQ(ibv_create_comp_channel(context), nullptr);
     EXPECT_EQ(errno, EMFILE);
-    EXPECT_EQ(daemon.last_command(), control::Command::kDestroyChannel);
+    EXPECT_EQ(daemon.last_command(), abi::Command::kDestroyChannel);
   }
   ibv_cq* later = ibv_create_cq(context, 4, nullptr, nullptr, 0);
   ASSERT_NE(later, nullptr) << "the connection is as good as before";

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "verbs_shim/verbs.h"
+#include "verbs_shim/verbs/verbs.h"
 
 namespace uroce::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "verbs_shim/registry.h"
+#include "verbs_shim/device/registry.h"
 
 #include <gtest/gtest.h>
 

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/base/unique_fd.h"
+#include "base/unique_fd.h"
 #include "tests/unit/shim_memory/stand_in.h"
-#include "verbs_shim/memory/memory_map.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::test {
 namespace {

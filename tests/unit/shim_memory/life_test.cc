@@ -16,7 +16,7 @@
 
 #include "tests/unit/shim_memory/asan.h"
 #include "tests/unit/shim_memory/stand_in.h"
-#include "verbs_shim/memory/memory_map.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "verbs_shim/memory/memory_map.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dataplane/abi/version.h"
-#include "verbs_shim/memory/kernel_calls.h"
+#include "abi/version.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::test {
 namespace {
 
-using control::PagingHeader;
-using control::PagingKind;
+using abi::PagingHeader;
+using abi::PagingKind;
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kRecordMax = 64 << 10;
@@ -24,7 +24,7 @@ constexpr std::size_t kAnnouncedMax = 4096;
 std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t length) {
-  return {.magic = control::kPagingMagic,
+  return {.magic = abi::kPagingMagic,
           .version = abi::kVersion,
           .kind = kind,
           .sequence = sequence,
@@ -58,7 +58,7 @@ PagingDaemon::~PagingDaemon() {
 }
 
 void PagingDaemon::answer_invalidations() {
-  control::Invalidate question;
+  abi::Invalidate question;
   while (::recv(invalidate_.get(), &question, sizeof(question), 0) > 0) {
     if (question.header.kind == PagingKind::kInvalidateEnd) {
       --under_way_;
@@ -89,7 +89,7 @@ void PagingDaemon::drop(std::uint64_t start, std::uint64_t end) {
 
 std::size_t PagingDaemon::receive(std::vector<UniqueFd>* descriptors) {
   iovec bytes{record_.data(), record_.size()};
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kPagingDescriptorsMax)] = {};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * abi::kPagingDescriptorsMax)] = {};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -112,10 +112,10 @@ std::size_t PagingDaemon::receive(std::vector<UniqueFd>* descriptors) {
 
 PagingDaemon::Shared PagingDaemon::ask(const void* address, std::uint64_t length,
                                        std::uint32_t rights) {
-  const std::uint64_t start = number_of(address) / control::kPagingChunk * control::kPagingChunk;
-  const std::uint64_t end = (number_of(address) + length + control::kPagingChunk - 1) /
-                            control::kPagingChunk * control::kPagingChunk;
-  const control::ShareRange question{
+  const std::uint64_t start = number_of(address) / abi::kPagingChunk * abi::kPagingChunk;
+  const std::uint64_t end =
+      (number_of(address) + length + abi::kPagingChunk - 1) / abi::kPagingChunk * abi::kPagingChunk;
+  const abi::ShareRange question{
       .header = header_of(PagingKind::kShareRange, ++sequence_, sizeof(question)),
       .address = start,
       .length = end - start,
@@ -133,7 +133,7 @@ PagingDaemon::Shared PagingDaemon::ask(const void* address, std::uint64_t length
     }
     EXPECT_EQ(header->sequence, sequence_);
     EXPECT_EQ(header->length, got);
-    const auto* const range = reinterpret_cast<const control::SharedRange*>(record_.data());
+    const auto* const range = reinterpret_cast<const abi::SharedRange*>(record_.data());
     shared.end = range->end;
     shared.pieces.assign(range->pieces, range->pieces + range->piece_count);
     return shared;
@@ -172,7 +172,7 @@ std::byte* PagingDaemon::reach_locked(std::uint64_t address) {
       mutex_.lock();
       continue;  // the answer may be older than a change
     }
-    for (const control::SharedPiece& piece : shared.pieces) {
+    for (const abi::SharedPiece& piece : shared.pieces) {
       const abi::MemoryPiece& memory = piece.memory;
       const bool inside = page >= memory.address && page < memory.address + memory.length;
       if (!inside ||
@@ -182,7 +182,7 @@ std::byte* PagingDaemon::reach_locked(std::uint64_t address) {
       const int file = memory.kind == abi::PieceKind::kArena
                            ? arenas_.at(memory.source).get()
                            : shared.descriptors.at(memory.source).get();
-      const bool writable = (piece.rights & control::kPagingWrite) != 0;
+      const bool writable = (piece.rights & abi::kPagingWrite) != 0;
       std::byte* const host = keep(page, file, memory.offset + (page - memory.address), writable);
       return host == nullptr ? nullptr : host + address % kPage;
     }

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "control/paging_protocol.h"
-#include "dataplane/base/unique_fd.h"
-#include "verbs_shim/memory/paging.h"
+#include "abi/paging_records.h"
+#include "base/unique_fd.h"
+#include "verbs_shim/memory/paging/paging.h"
 
 namespace uroce::test {
 
@@ -23,11 +23,11 @@ class PagingDaemon {
  public:
   struct Announced {
     std::uint64_t address, length;
-    control::InvalidateReason reason;
+    abi::InvalidateReason reason;
   };
   struct Shared {
     std::uint64_t end = 0;
-    std::vector<control::SharedPiece> pieces;
+    std::vector<abi::SharedPiece> pieces;
     std::vector<UniqueFd> descriptors;
   };
 
@@ -52,7 +52,7 @@ class PagingDaemon {
   void expect_all_ended() const;
   shim::PagingSession& session() { return *session_; }
 
-  static constexpr std::uint32_t kReadWrite = control::kPagingRead | control::kPagingWrite;
+  static constexpr std::uint32_t kReadWrite = abi::kPagingRead | abi::kPagingWrite;
 
  private:
   struct Page {

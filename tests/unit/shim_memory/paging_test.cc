@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kWords = kPage / sizeof(std::uint64_t);
-constexpr std::size_t kChunk = control::kPagingChunk;
-using Reason = control::InvalidateReason;
+constexpr std::size_t kChunk = abi::kPagingChunk;
+using Reason = abi::InvalidateReason;
 
 std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
@@ -43,7 +43,7 @@ class Paging : public ::testing::Test {
   }
   // The rights of a page in an answer; nothing where no piece has it.
   std::optional<std::uint32_t> rights_of(const PagingDaemon::Shared& shared, const void* address) {
-    for (const control::SharedPiece& piece : shared.pieces) {
+    for (const abi::SharedPiece& piece : shared.pieces) {
       if (number_of(address) >= piece.memory.address &&
           number_of(address) < piece.memory.address + piece.memory.length) {
         return piece.rights;
@@ -74,7 +74,7 @@ TEST_F(Paging, NeighbouringChunksAreOneMapping) {
   }
   const auto shared = daemon_.ask(memory, 7 * kChunk);
   std::size_t pieces = 0;
-  for (const control::SharedPiece& piece : shared.pieces) {
+  for (const abi::SharedPiece& piece : shared.pieces) {
     pieces += piece.memory.address < number_of(memory) + 7 * kChunk &&
                       piece.memory.address + piece.memory.length > number_of(memory)
                   ? 1
@@ -91,7 +91,7 @@ TEST_F(Paging, AnswersSayWhatPagesMayBeUsedFor) {
   ::munmap(memory + 3 * kWords, kPage);
   const auto shared = daemon_.ask(memory, 8 * kPage);
   EXPECT_EQ(rights_of(shared, memory), PagingDaemon::kReadWrite);
-  EXPECT_EQ(rights_of(shared, memory + kWords), control::kPagingRead);
+  EXPECT_EQ(rights_of(shared, memory + kWords), abi::kPagingRead);
   EXPECT_EQ(rights_of(shared, memory + 2 * kWords), std::nullopt);
   EXPECT_EQ(rights_of(shared, memory + 3 * kWords), std::nullopt);
   EXPECT_EQ(rights_of(shared, memory + 4 * kWords), PagingDaemon::kReadWrite);
@@ -103,7 +103,7 @@ TEST_F(Paging, StacksAreLeftAlone) {
   std::thread other([&] {
     std::uint64_t there = 6;
     for (const std::uint64_t* word : {&on_stack, &there}) {
-      for (const control::SharedPiece& piece : daemon_.ask(word, 8).pieces) {
+      for (const abi::SharedPiece& piece : daemon_.ask(word, 8).pieces) {
         if (number_of(word) >= piece.memory.address &&
             number_of(word) < piece.memory.address + piece.memory.length) {
           EXPECT_EQ(piece.memory.kind, abi::PieceKind::kRemote);
@@ -303,7 +303,7 @@ TEST_F(Paging, ForkedChildHasItsOwn) {
   EXPECT_EQ(daemon_.load(memory), 1U);
   const auto seen = daemon_.announced();
   ASSERT_EQ(seen.size(), 1U);
-  EXPECT_EQ(seen[0].length, control::kPagingAddressEnd);
+  EXPECT_EQ(seen[0].length, abi::kPagingAddressEnd);
   daemon_.expect_all_ended();
   ::munmap(memory, kChunk);
 }

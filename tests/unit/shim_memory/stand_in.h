@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/unique_fd.h"
+#include "base/unique_fd.h"
 #include "mmu/access.h"
-#include "verbs_shim/memory/shared_memory.h"
+#include "verbs_shim/memory/sharing/registered_memory.h"
 
 namespace uroce::test {
 

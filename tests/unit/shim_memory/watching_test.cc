@@ -15,7 +15,7 @@
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
-#include "verbs_shim/memory/libc_patch.h"
+#include "verbs_shim/memory/hooks/libc_patch.h"
 
 namespace uroce::test {
 namespace {

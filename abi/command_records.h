@@ -1,0 +1,388 @@
+#pragma once
+
+// What shim and daemon say to each other over the SOCK_SEQPACKET socket. One request record, one
+// reply record with the same sequence number; descriptors travel by SCM_RIGHTS with the record that
+// names them. Fixed records in C layout; kVersion covers this file. The daemon trusts nothing
+// here: sizes, counts and handles are checked.
+//
+// A session is one connection: one open device context of one program. When the socket closes, all
+// that the session owned is torn down.
+
+#include <cstdint>
+
+#include "abi/memory_piece.h"
+#include "abi/ring.h"
+#include "base/record_limits.h"
+
+namespace uroce::abi {
+
+inline constexpr std::uint32_t kMagic = 0x75726f63;  // "uroc"
+inline constexpr std::uint32_t kMessageMax = 240;    // bytes of a reply's sentence, with its NUL
+inline constexpr std::uint32_t kDeviceNameMax = 64;
+inline constexpr std::uint32_t kPiecesMax = 512;  // of one kRegMr
+inline constexpr std::uint32_t kWorkersMax = 8;
+
+enum class Command : std::uint32_t {
+  kListDevices = 1,  // without a session: the devices
+  kOpenDevice,       // makes the connection a session
+  kQueryDevice,
+  kQueryPort,
+  kQueryGid,
+  kAllocPd,
+  kDeallocPd,
+  kShareArena,  // hands the daemon a memfd into which the program converts its private memory
+  kRegMr,
+  kDeregMr,
+  kCreateChannel,
+  kDestroyChannel,
+  kCreateCq,
+  kDestroyCq,
+  kCreateSrq,
+  kModifySrq,
+  kQuerySrq,
+  kDestroySrq,
+  kCreateQp,
+  kModifyQp,
+  kQueryQp,
+  kDestroyQp,
+  kCreateAh,
+  kDestroyAh,
+  kResolveGid,        // the Ethernet address of a GID (ibv_create_ah and friends)
+  kOpenPaging = 100,  // the two sockets of paging_records.h, before the first on-demand region
+  kAdviseMr,
+  kModifyCq = 150,
+  kResizeCq,
+  kImportPd,  // of the session whose ticket came with kOpenDevice
+  kImportMr,
+  kOwnErrors,  // why this session's completions failed
+  kAttachMulticast = 160,
+  kDetachMulticast,
+  kOpenXrcd = 170,
+  kCloseXrcd,
+  kOpenQp,               // another session's XRC receiving queue pair
+  kCmOpenChannel = 200,  // the connection manager, for librdmacm: cm_records.h
+  kCmCloseChannel,
+  kCmCommand,
+  kAllocMw = 300,  // records: memory_records.h
+  kDeallocMw,
+  kAllocNullMr,
+  kAllocDm,
+  kFreeDm,
+  kRegDmMr,
+  kImportDm,  // import_records.h
+  // For the uroce tool and the console. Reports are JSON, in one or more replies (kReplyMore).
+  kStatus = 1000,
+  kOdpStatus,
+  kChooseNumbers,
+  kErrors,
+  kChangeAddress,  // address_records.h
+};
+
+struct RequestHeader {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = 0;  // kVersion
+  Command command{};
+  std::uint32_t sequence = 0;
+  std::uint32_t length = 0;  // bytes of the whole record
+  std::uint32_t descriptor_count = 0;
+};
+
+enum ReplyFlags : std::uint32_t { kReplyMore = 1U };  // another reply of the same sequence follows
+
+struct ReplyHeader {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = 0;
+  std::uint32_t sequence = 0;
+  std::int32_t error = 0;  // 0, or an errno value; then `message` says why
+  std::uint32_t length = 0;
+  std::uint32_t descriptor_count = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t reserved = 0;
+  char message[kMessageMax] = {};
+};
+
+struct DeviceRecord {
+  char name[kDeviceNameMax];  // uroce0
+  std::uint64_t node_guid;    // big-endian, as verbs hand it out
+  std::uint32_t index;
+  std::uint32_t vendor_id;
+  std::uint32_t vendor_part_id;
+  std::uint32_t hw_ver;
+};
+struct ListDevicesReply {
+  ReplyHeader header;
+  std::uint32_t count;
+  std::uint32_t reserved;
+  DeviceRecord devices[16];
+};
+
+// What ibv_import_device takes, and ibv_context.cmd_fd is: a sealed memfd that holds one of these.
+// Whoever has the descriptor may import the session's protection domains and regions.
+struct Ticket {
+  std::uint64_t session;
+  std::uint8_t secret[16];
+  std::uint32_t device;
+  std::uint32_t magic;  // kMagic; 0 in kOpenDevice: nothing is to be imported
+};
+
+struct OpenDeviceRequest {
+  RequestHeader header;
+  std::uint32_t device;
+  std::uint32_t reserved;
+  Ticket exporter;
+};
+// Descriptors: the read end of the async event pipe (records AsyncEventRecord), a memfd with
+// workers x Doorbells (each at a multiple of doorbells_stride), a read-only memfd with workers
+// x WorkerStatus (each at a multiple of status_stride), a memfd with this session's Ticket,
+// then `workers` eventfds.
+struct OpenDeviceReply {
+  ReplyHeader header;
+  std::uint64_t doorbells_stride;
+  std::uint64_t status_stride;
+  std::uint32_t workers;
+  std::uint32_t ports;
+  std::uint32_t daemon_pid;
+  std::uint32_t reserved;
+};
+struct AsyncEventRecord {
+  std::uint32_t event;   // enum ibv_event_type
+  std::uint32_t handle;  // of the QP, CQ or SRQ in this session, or the port number
+  std::uint64_t cookie;  // that the program gave the object at creation
+};
+
+// Values as ibv_device_attr has them; the shim adds what only it knows.
+struct DeviceAttributes {
+  std::uint64_t max_mr_size, page_size_cap;
+  std::uint32_t vendor_id, vendor_part_id, hw_ver, max_qp, max_qp_wr, max_sge, max_sge_rd,
+      max_inline, max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_qp_init_rd_atom,
+      max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_mw, max_mcast_grp,
+      max_mcast_qp_attach, max_total_mcast_qp_attach, max_pkeys, local_ca_ack_delay, phys_ports;
+  std::uint64_t max_dm_size;
+  std::uint64_t node_guid, sys_image_guid;  // big-endian
+  char fw_ver[64];
+};
+struct QueryDeviceReply {
+  ReplyHeader header;
+  DeviceAttributes attributes;
+};
+
+struct QueryPortRequest {
+  RequestHeader header;
+  std::uint32_t port;  // 1
+  std::uint32_t reserved;
+};
+struct QueryPortReply {
+  ReplyHeader header;
+  std::uint32_t state, max_mtu, active_mtu;  // enums of ibv_port_attr
+  std::uint32_t gid_count, max_msg_size, pkey_count, active_width, active_speed, phys_state;
+  std::uint32_t netdev_index;  // of the kernel interface that carries the address, or 0
+};
+
+struct QueryGidRequest {
+  RequestHeader header;
+  std::uint32_t port, index;
+};
+struct QueryGidReply {
+  ReplyHeader header;
+  std::uint8_t gid[16];  // zeroes: no entry
+  std::uint32_t type;    // enum ibv_gid_type
+  std::uint32_t netdev_index;
+};
+
+// A reply that carries a handle, and a request that names one object.
+struct HandleReply {
+  ReplyHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+};
+// The session's next queue pair and its next memory region get these numbers; 0: as usual.
+struct ChooseNumbersRequest {
+  RequestHeader header;
+  std::uint32_t qpn;
+  std::uint32_t key;
+};
+
+struct HandleRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+};
+
+// Descriptor: a memfd sealed with F_SEAL_SHRINK. Program memory that is converted lies in it, each
+// conversion at a page-aligned offset of its own. Answer: HandleReply, the arena's handle.
+struct ShareArenaRequest {
+  RequestHeader header;
+  std::uint64_t page_size;
+};
+
+struct RegMrRequest {
+  RequestHeader header;
+  std::uint64_t address, length, iova;
+  std::uint32_t pd;
+  std::uint32_t access;  // AccessFlags
+  std::uint32_t piece_count;
+  std::uint32_t more_pieces;  // not 0: further records of the same sequence carry more; the reply
+                              // follows the last
+  std::uint32_t replaces;     // handle + 1 of the region whose place and keys it takes
+                              // (ibv_rereg_mr); 0: none
+  std::uint32_t reserved;
+  MemoryPiece pieces[];  // whole pages that cover [address, address + length), sorted, no gaps
+};
+// IBV_ACCESS_ON_DEMAND in `access`: no pieces come; all memory: address and iova 0, length
+// kImplicitLength.
+struct RegMrReply {
+  ReplyHeader header;
+  std::uint32_t handle, lkey, rkey;
+  std::uint32_t remote_pieces;  // how many are reached the slow way
+};
+
+// Answer: HandleReply with one descriptor, the read end of the channel's pipe (CompletionEvent
+// records).
+struct CreateChannelRequest {
+  RequestHeader header;
+};
+
+enum CqFlags : std::uint32_t { kCqIgnoreOverrun = 1U };  // a completion without room is just lost
+struct CreateCqRequest {
+  RequestHeader header;
+  std::uint64_t cookie;  // comes back in completion and async events
+  std::uint32_t entries;
+  std::uint32_t channel;  // handle + 1; 0: none
+  std::uint32_t vector;
+  std::uint32_t flags;  // CqFlags
+};
+// Descriptor: the memfd with CqControl at control_offset and the entries.
+struct CreateCqReply {
+  ReplyHeader header;
+  std::uint32_t handle;
+  std::uint32_t entries;
+  std::uint64_t control_offset, entries_offset, memory_length;
+};
+
+struct CreateSrqRequest {
+  RequestHeader header;
+  std::uint64_t cookie;
+  std::uint32_t pd, max_wr, max_sge, limit;
+  std::uint32_t type;      // enum ibv_srq_type
+  std::uint32_t xrcd, cq;  // of type XRC: handles
+  std::uint32_t reserved;
+};
+struct CreateSrqReply {
+  ReplyHeader header;
+  std::uint32_t handle, srqn, max_wr, max_sge;
+  RingLayout ring;
+  std::uint64_t memory_length;
+};
+
+struct ModifySrqRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t mask;  // enum ibv_srq_attr_mask; the size can't be changed
+  std::uint32_t max_wr, limit;
+};
+struct QuerySrqReply {
+  ReplyHeader header;
+  std::uint32_t max_wr, max_sge, limit, reserved;
+};
+
+struct CreateQpRequest {
+  RequestHeader header;
+  std::uint64_t cookie;
+  std::uint32_t type;  // enum ibv_qp_type
+  std::uint32_t pd, send_cq, recv_cq;
+  std::uint32_t srq;  // handle + 1; 0: none
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+  std::uint32_t signal_all;
+  std::uint32_t xrcd;  // XRC receive: handle; then only this and `cookie` count
+};
+// Descriptor: the memfd with both rings.
+struct CreateQpReply {
+  ReplyHeader header;
+  std::uint32_t handle, qpn, worker, doorbell_slot;
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline, reserved;
+  RingLayout send, recv;  // recv.entries 0 with a shared receive queue
+  std::uint64_t memory_length;
+};
+
+struct AddressRecord {  // struct ibv_ah_attr
+  std::uint8_t dgid[16];
+  std::uint32_t flow_label;
+  std::uint8_t sgid_index, hop_limit, traffic_class, is_global;
+  std::uint8_t sl, port, static_rate, reserved;
+};
+struct QpAttributesRecord {  // struct ibv_qp_attr
+  std::uint32_t state, current_state, path_mtu, path_mig_state, qkey, rq_psn, sq_psn, dest_qpn,
+      access;
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+  std::uint32_t rate_limit;
+  std::uint16_t pkey_index, alt_pkey_index;
+  std::uint8_t sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer,
+      port, timeout, retry_cnt, rnr_retry, alt_port, alt_timeout, reserved;
+  AddressRecord address, alt_address;
+};
+struct ModifyQpRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t mask;  // enum ibv_qp_attr_mask
+  QpAttributesRecord attributes;
+};
+struct QueryQpReply {
+  ReplyHeader header;
+  QpAttributesRecord attributes;
+};
+
+struct CreateAhRequest {
+  RequestHeader header;
+  std::uint32_t pd;
+  std::uint32_t reserved;
+  AddressRecord address;
+};
+
+// kResolveGid: is answered when the address is known, or with EHOSTUNREACH after a bounded time.
+struct ResolveGidRequest {
+  RequestHeader header;
+  AddressRecord address;
+};
+struct ResolveGidReply {
+  ReplyHeader header;
+  std::uint8_t mac[6];
+  std::uint16_t vlan;
+};
+
+// kOpenPaging, a bare RequestHeader, is answered by a ReplyHeader with two descriptors: the
+// program's ends of the share channel and of the invalidate channel. Once a session.
+
+// ibv_advise_mr. Answered at once, or when the pages are there (kAdviseFlush). Errors as its manual
+// page says.
+enum class Advice : std::uint32_t { kPrefetch = 0, kPrefetchWrite, kPrefetchNoFault };
+inline constexpr std::uint32_t kAdviseFlush = 1U;
+inline constexpr std::uint32_t kAdviseSgesMax = 256;  // of one record
+struct AdviseSge {                                    // struct ibv_sge
+  std::uint64_t address;
+  std::uint32_t length;
+  std::uint32_t lkey;
+};
+struct AdviseMrRequest {
+  RequestHeader header;
+  std::uint32_t pd;
+  Advice advice;
+  std::uint32_t flags;
+  std::uint32_t sge_count;
+  AdviseSge sges[];
+};
+
+// kAttachMulticast, kDetachMulticast: a UD queue pair and a group.
+struct MulticastRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+  std::uint8_t gid[16];
+};
+
+// kStatus: each reply is a ReplyHeader and the next bytes of the JSON text; kReplyMore in all but
+// the last. kListDevices, kQueryDevice, kCreateChannel and kStatus requests are a bare
+// RequestHeader; what has no reply of its own is answered with a ReplyHeader.
+//
+// A connection that the daemon refuses (too many sessions) gets one ReplyHeader with sequence 0.
+
+}  // namespace uroce::abi

@@ -1,0 +1,47 @@
+#pragma once
+
+// Doorbells: how a program tells a worker, without a system call, which of its queue pairs have new
+// work, and how it learns that the worker sleeps and wants a write to its eventfd.
+//
+// A session shares one Doorbells block with each worker. A bit stands for a queue pair (its slot,
+// given at creation). It is a bitmap of three levels, so an idle session costs the worker one load
+// a turn however many queue pairs it has, and setting a bit twice is setting it once: nothing a
+// program does here can overflow.
+
+#include <atomic>
+#include <cstdint>
+
+#include "abi/version.h"
+
+namespace uroce::abi {
+
+inline constexpr std::uint32_t kDoorbellSlots = 65'536;  // queue pairs of one session
+inline constexpr std::uint32_t kDoorbellWords = kDoorbellSlots / 64;
+inline constexpr std::uint32_t kDoorbellGroups = kDoorbellWords / 64;
+
+struct Doorbells {
+  alignas(kCacheLine) std::atomic<std::uint64_t> top;  // bit g: groups[g] is not empty
+  alignas(kCacheLine) std::atomic<std::uint64_t> groups[kDoorbellGroups];
+  alignas(kCacheLine) std::atomic<std::uint64_t> words[kDoorbellWords];
+};
+static_assert(kDoorbellGroups <= 64);
+
+// Rings for the queue pair with this slot: lowest level first, so that whoever sees a bit above
+// finds the one below. Each is a full barrier on x86; the last one orders the ring before the
+// caller's load of WorkerStatus::asleep.
+inline void ring(Doorbells& bells, std::uint32_t slot) {
+  const std::uint32_t word = slot / 64;
+  const std::uint32_t group = word / 64;
+  bells.words[word].fetch_or(1ULL << (slot % 64), std::memory_order_release);
+  bells.groups[group].fetch_or(1ULL << (word % 64), std::memory_order_release);
+  bells.top.fetch_or(1ULL << group, std::memory_order_seq_cst);
+}
+
+// One page for each worker, written by the daemon, mapped read-only by every program.
+struct WorkerStatus {
+  // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing. The worker sets
+  // it (sequentially consistent), looks at all doorbells once more, and only then sleeps.
+  alignas(kCacheLine) std::atomic<std::uint32_t> asleep;
+};
+
+}  // namespace uroce::abi

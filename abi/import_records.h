@@ -1,0 +1,33 @@
+#pragma once
+
+// The records about what one session uses of another's (command_records.h has the rest, and the
+// ticket).
+
+#include <cstdint>
+
+#include "abi/command_records.h"
+
+namespace uroce::abi {
+
+// kImportPd is a HandleRequest with a handle of the exporter's; its answer a HandleReply.
+struct ImportMrRequest {
+  RequestHeader header;
+  std::uint32_t pd;      // of this session: an imported one
+  std::uint32_t handle;  // of the exporter's
+};
+// The exporter keeps the region; nothing is to be deregistered here.
+struct ImportMrReply {
+  ReplyHeader header;
+  std::uint64_t length;
+  std::uint32_t lkey, rkey;
+};
+
+// kImportDm: a HandleRequest with the exporter's handle. Answered as kAllocDm, and by the length.
+struct ImportDmReply {
+  ReplyHeader header;
+  std::uint32_t handle;
+  std::uint32_t reserved;
+  std::uint64_t length;
+};
+
+}  // namespace uroce::abi

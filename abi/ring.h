@@ -1,0 +1,48 @@
+#pragma once
+
+// Rings in memory that the daemon and one program both map: free-running 32-bit indices, each on a
+// cache line of its own, and entries of a fixed stride. A slot is index & (entries - 1). One side
+// produces, the other consumes.
+//
+// The program may scribble over every byte here at any time. The daemon therefore keeps its own
+// index in private memory, reads the program's index once a batch, and treats a distance larger
+// than the ring as a broken queue.
+
+#include <atomic>
+#include <cstdint>
+
+#include "abi/version.h"
+
+namespace uroce::abi {
+
+// A free-running index. The side that owns it stores with release after it has written (producer)
+// or read (consumer) the entries; the other side loads it with acquire before it reads (or
+// overwrites) them.
+struct alignas(kCacheLine) RingIndex {
+  std::atomic<std::uint32_t> value;
+  // Only beside a receive ring's consumer: not 0 when the queue pair is in ERR, where no message
+  // will come to take what is posted. The daemon sets it (sequentially consistent) and then empties
+  // the ring; the program publishes what it posted, and behind a full fence looks here whether to
+  // ring the doorbell. One of the two so sees the other.
+  std::atomic<std::uint32_t> bell_wanted;
+};
+static_assert(sizeof(RingIndex) == kCacheLine);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+struct RingControl {
+  RingIndex producer;
+  RingIndex consumer;
+};
+static_assert(sizeof(RingControl) == 2 * kCacheLine);
+
+// Where a ring lies in its memfd. The daemon chooses it and tells the shim in its answer
+// (abi/command_records.h).
+struct RingLayout {
+  std::uint64_t control_offset;  // of the RingControl, from the start of the memfd
+  std::uint64_t entries_offset;  // of entry 0
+  std::uint32_t entries;         // a power of two
+  std::uint32_t stride;          // bytes between entries, a multiple of 16
+};
+static_assert(sizeof(RingLayout) == 24);
+
+}  // namespace uroce::abi

@@ -1,0 +1,15 @@
+#pragma once
+
+// The version of everything that the daemon and the shim share: the records of this folder and
+// abi/command_records.h. A daemon refuses a shim of another version with a sentence that names
+// both.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::abi {
+
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::size_t kCacheLine = 64;
+
+}  // namespace uroce::abi

@@ -1,0 +1,108 @@
+#pragma once
+
+// Work requests as they lie in a send, receive or shared receive queue's ring: a fixed head, then
+// either the scatter/gather list or the inline bytes. The program writes them, the daemon copies
+// each once into private memory and validates the copy.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/version.h"
+
+namespace uroce::abi {
+
+// Values as in enum ibv_wr_opcode, so that the shim passes them through.
+enum class WrOpcode : std::uint8_t {
+  kRdmaWrite = 0,
+  kRdmaWriteWithImm = 1,
+  kSend = 2,
+  kSendWithImm = 3,
+  kRdmaRead = 4,
+  kAtomicCmpAndSwp = 5,
+  kAtomicFetchAndAdd = 6,
+  kLocalInv = 7,
+  kBindMw = 8,
+  kSendWithInv = 9,
+  kTso = 10,
+  kFlush = 14,
+  kAtomicWrite = 15,
+};
+
+// Values as in enum ibv_send_flags.
+enum SendFlags : std::uint8_t {
+  kFence = 1U << 0U,
+  kSignaled = 1U << 1U,
+  kSolicited = 1U << 2U,
+  kInline = 1U << 3U,
+};
+
+struct Sge {
+  std::uint64_t address;
+  std::uint32_t length;
+  std::uint32_t lkey;
+};
+static_assert(sizeof(Sge) == 16);
+
+struct SendWr {
+  std::uint64_t wr_id;
+  WrOpcode opcode;
+  std::uint8_t flags;           // SendFlags
+  std::uint16_t sge_count;      // entries that follow; 0 with kInline
+  std::uint32_t inline_length;  // bytes that follow with kInline, else 0
+  std::uint32_t immediate;  // as on the wire (big-endian), or the rkey to invalidate in host order
+  std::uint32_t rkey;       // host order; kBindMw: any rkey that the window ever had
+  std::uint64_t remote_address;
+  union {
+    struct {
+      std::uint64_t compare_add;
+      std::uint64_t swap;
+    } atomic;
+    struct {
+      std::uint32_t ah;  // handle of an address handle of this session
+      std::uint32_t remote_qpn;
+      std::uint32_t remote_qkey;
+      std::uint32_t reserved;
+    } ud;
+    struct {
+      std::uint32_t lkey;  // of the region
+      std::uint32_t access;
+      std::uint32_t new_rkey;
+      std::uint32_t reserved;
+    } bind;  // remote_address holds the window's address
+    struct {
+      std::uint32_t placement;
+      std::uint32_t selectivity;
+      std::uint64_t length;
+    } flush;
+  };
+  union {
+    std::uint64_t bind_length;
+    std::uint32_t remote_srqn;  // XRC
+    std::uint64_t reserved;
+  };
+};
+static_assert(sizeof(SendWr) == 56);
+static_assert(offsetof(SendWr, remote_address) == 24);
+
+struct RecvWr {
+  std::uint64_t wr_id;
+  std::uint32_t sge_count;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(RecvWr) == 16);
+
+// The scatter/gather list or the inline bytes start at this distance from the start of the entry.
+inline constexpr std::size_t kSendPayloadOffset = 64;
+inline constexpr std::size_t kRecvSgeOffset = sizeof(RecvWr);
+
+// Bytes from one send entry to the next, for a queue with these capabilities.
+constexpr std::uint32_t send_stride(std::uint32_t sge_max, std::uint32_t inline_bytes_max) {
+  const std::uint32_t sges = sge_max * static_cast<std::uint32_t>(sizeof(Sge));
+  const std::uint32_t tail = sges > inline_bytes_max ? sges : inline_bytes_max;
+  return static_cast<std::uint32_t>(kSendPayloadOffset) + (tail + 63U) / 64U * 64U;
+}
+constexpr std::uint32_t recv_stride(std::uint32_t sge_max) {
+  return static_cast<std::uint32_t>(kRecvSgeOffset + sge_max * sizeof(Sge));
+}
+
+}  // namespace uroce::abi

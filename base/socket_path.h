@@ -1,0 +1,35 @@
+#pragma once
+
+// Where the daemon listens when nobody says otherwise. Header-only: the shim uses it too.
+
+#include <unistd.h>
+
+#include <string>
+
+#include "base/environment.h"
+
+namespace uroce {
+
+inline constexpr const char* kSocketDefault = "/run/uroce/uroce.sock";
+inline constexpr const char* kSocketVariable = "UROCE_SOCKET";
+
+// An ordinary user's daemon can't make files in /run.
+inline std::string user_socket() {
+  const auto folder = environment("XDG_RUNTIME_DIR");
+  return folder ? *folder + "/uroce.sock" : "/tmp/uroce-" + std::to_string(::geteuid()) + ".sock";
+}
+
+// Where uroced listens without --socket.
+inline std::string daemon_socket() { return ::geteuid() == 0 ? kSocketDefault : user_socket(); }
+
+// Where programs look: UROCE_SOCKET, else the system's daemon if there is one, else the user's own.
+inline std::string program_socket() {
+  if (const auto named = environment(kSocketVariable)) {
+    return *named;
+  }
+  const std::string own = user_socket();
+  return ::access(kSocketDefault, F_OK) != 0 && ::access(own.c_str(), F_OK) == 0 ? own
+                                                                                 : kSocketDefault;
+}
+
+}  // namespace uroce

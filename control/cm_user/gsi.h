@@ -1,0 +1,65 @@
+#pragma once
+
+// QP1, the general services interface of each device: management datagrams (MADs), out and in. The
+// connection manager is its user; programs can't have a queue pair of this type.
+//
+// Workers hand over what came for QP1 once ICRC, address, P_Key, Q_Key and length are right
+// (engine/management.cc); it arrives here in the control thread, and everything here belongs to it.
+// There is no queue pair behind it and nothing waits for anything: a MAD that is lost is the
+// sender's business, as the protocol has it.
+
+#include <cstdint>
+#include <span>
+
+#include "control/ip/device.h"
+#include "dataplane/engine/engine.h"
+#include "dataplane/wire/headers.h"
+#include "dataplane/wire/path.h"
+
+namespace uroce::control {
+
+using MadBytes = std::span<const std::byte, kMadLength>;
+
+struct ReceivedMad {
+  Path reply_path;               // back to where it came from: give it to Gsi::send() to answer
+  std::uint32_t source_qpn = 0;  // answers go there; 1 for connection managers
+  MadBytes bytes;                // valid during the call
+};
+
+// Takes the MADs that come in. Control thread.
+class MadSink {
+ public:
+  virtual ~MadSink() = default;
+  virtual void on_mad(Device& device, const ReceivedMad& mad) = 0;
+};
+
+struct GsiCounters {
+  std::uint64_t sent = 0, send_refused = 0, received = 0, unclaimed = 0;
+};
+
+class Gsi {
+ public:
+  explicit Gsi(Engine& engine) : engine_(engine) {}
+
+  // nullptr: MADs are counted as unclaimed. The sink outlives the Gsi, or takes itself away.
+  void set_sink(MadSink* sink) { sink_ = sink; }
+
+  // Sends a MAD from QP1 of the device to queue pair `qpn` at the path's end. The path comes from
+  // make_path() (path_resolution.h) or from a received MAD. False if the port takes no more now: as
+  // good as lost on the way, so the sender's timer decides.
+  bool send(const Device& device, const Path& path, std::uint32_t qpn, MadBytes bytes);
+
+  // A frame for QP1, as a worker let it through.
+  void on_frame(Device& device, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const GsiCounters& counters() const { return counters_; }
+
+ private:
+  Engine& engine_;
+  MadSink* sink_ = nullptr;
+  GsiCounters counters_;
+  std::uint32_t next_psn_ = 0;
+  std::uint16_t ip_id_ = 0;
+};
+
+}  // namespace uroce::control

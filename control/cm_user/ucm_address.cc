@@ -1,0 +1,217 @@
+// Commands that give an id its addresses: binding, and resolving a destination.
+
+#include <rdma/rdma_user_cm.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "control/cm_user/deliver.h"
+#include "control/cm_user/route.h"
+#include "control/cm_user/service.h"
+#include "control/cm_user/ucm_commands.h"
+#include "control/sessions/card.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+template <typename Address>
+Result<Endpoint> endpoint_in(const Address& address) {
+  return parse_sockaddr(std::as_bytes(std::span(&address, 1)));
+}
+
+// As with IP sockets: who answers at a well-known port is the administrator's choice.
+Status may_take_port(const Id& id, std::uint16_t port) {
+  if (port == 0 || port >= kPortUnprivilegedMin || is_administrator(id.user->peer())) {
+    return ok();
+  }
+  return Error{EACCES, "rdma_bind_addr: ports below " + std::to_string(kPortUnprivilegedMin) +
+                           " are for root and the daemon's own user"};
+}
+
+Status take_port(Service& service, Id& id) {
+  const auto port = service.ports().take(
+      id.space, id.serial,
+      {.endpoint = id.source, .reuse = id.reuse_address, .family_only = id.family_only});
+  if (!port) {
+    return port.error();
+  }
+  id.source.port = *port;
+  id.has_port = true;
+  return ok();
+}
+
+// No device has the address of "this host" (localhost, or any address as a destination): the first
+// device's first address of the kind stands for it. ENETUNREACH
+Result<Endpoint> on_this_host(Service& service, const Endpoint& endpoint) {
+  std::optional<Gid> found;
+  for (const Device& device : service.card().devices()) {
+    for (const LinkAddress& own : device.gids().addresses()) {
+      // Link-local ones, which every port has, only if there is no other.
+      const bool better = !found || (is_link_local(*found) && !is_link_local(own.gid));
+      if (own.gid.is_ipv4() == (endpoint.family == Family::kIpv4) && better) {
+        found = own.gid;
+      }
+    }
+  }
+  if (!found) {
+    return Error{ENETUNREACH, "no device has an address of this kind"};
+  }
+  return endpoint_of(*found, endpoint.port);
+}
+
+Status bind(Service& service, Id& id, const Endpoint& wanted) {
+  Endpoint endpoint = wanted;
+  if (wanted.is_loopback()) {
+    const auto own = on_this_host(service, wanted);
+    if (!own) {
+      return own.error();
+    }
+    endpoint = *own;
+  }
+  if (id.state != IdState::kIdle) {
+    return wrong_state(id, "rdma_bind_addr");
+  }
+  if (!endpoint.is_set()) {
+    return Error{EAFNOSUPPORT, "rdma_bind_addr: the address has no family"};
+  }
+  if (Status status = may_take_port(id, endpoint.port); !status) {
+    return status;
+  }
+  Device* device = nullptr;
+  if (!endpoint.is_any()) {
+    const auto source = find_source(service.card(), endpoint.address);
+    if (!source) {
+      return source.error();
+    }
+    device = source->device;
+  }
+  const Endpoint before = id.source;
+  id.source = endpoint;
+  if (Status status = take_port(service, id); !status) {
+    id.source = before;
+    return status;
+  }
+  id.device = device;
+  id.state = IdState::kBound;
+  return ok();
+}
+
+struct Resolving {
+  std::uint32_t id;
+  std::uint32_t timeout_ms;
+  Endpoint source, destination;
+};
+
+// The source that an unbound or wildcard-bound id gets. Its port stays.
+Status take_source(Service& service, Id& id, const Gid& destination) {
+  const auto source = choose_source(service.card(), destination);
+  if (!source) {
+    return source.error();
+  }
+  id.device = source->device;
+  id.source.family = source->address.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
+  id.source.address = source->address;
+  return id.has_port ? ok() : take_port(service, id);
+}
+
+Status resolve(User& user, const Call& call, const Resolving& wish) {
+  const auto found = find_id(user, call.channel, wish.id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  Service& service = user.service();
+  if (!wish.destination.is_set()) {
+    return Error{EINVAL, "rdma_resolve_addr: the destination has no family"};
+  }
+  if (id.state == IdState::kIdle && wish.source.is_set() &&
+      !(wish.source.is_any() && wish.source.port == 0)) {
+    if (Status status = bind(service, id, wish.source); !status) {
+      return status;
+    }
+  }
+  if (id.state != IdState::kIdle && id.state != IdState::kBound) {
+    return wrong_state(id, "rdma_resolve_addr");
+  }
+  // Every other event changes what the id can do; this one could be asked for without end.
+  if (id.address_error_waits) {
+    return Error{ENOMEM, "rdma_resolve_addr: the id's last ADDR_ERROR hasn't been fetched yet"};
+  }
+  Endpoint destination = wish.destination;
+  if (destination.is_any() || destination.is_loopback()) {
+    const auto own = on_this_host(service, destination);
+    if (!own) {
+      return own.error();
+    }
+    destination = *own;
+  }
+  if (id.device == nullptr) {
+    if (Status status = take_source(service, id, destination.address); !status) {
+      return status;
+    }
+  } else if (id.source.family != destination.family) {
+    return Error{EINVAL, to_string(id.source) + " can't reach " + to_string(destination)};
+  }
+  id.destination = destination;
+  id.state = IdState::kBound;
+  const Time now = service.now();
+  return service.start_resolving(id, now + wish.timeout_ms * kNanosecondsPerMillisecond);
+}
+
+}  // namespace
+
+Status bind_ip(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_bind_ip>();
+  const auto id = find_id(user, call.channel, body.id);
+  if (!id) {
+    return id.error();
+  }
+  const auto endpoint = endpoint_in(body.addr);
+  return endpoint ? bind(user.service(), **id, *endpoint) : Status(endpoint.error());
+}
+
+Status bind_any(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_bind>();
+  const auto id = find_id(user, call.channel, body.id);
+  if (!id) {
+    return id.error();
+  }
+  const auto endpoint = endpoint_in(body.addr);
+  return endpoint ? bind(user.service(), **id, *endpoint) : Status(endpoint.error());
+}
+
+Status resolve_ip(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_resolve_ip>();
+  const auto source = endpoint_in(body.src_addr);
+  const auto destination = endpoint_in(body.dst_addr);
+  if (!source || !destination) {
+    return source ? destination.error() : source.error();
+  }
+  return resolve(user, call, {body.id, body.timeout_ms, *source, *destination});
+}
+
+Status resolve_any(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_resolve_addr>();
+  const auto source = endpoint_in(body.src_addr);
+  const auto destination = endpoint_in(body.dst_addr);
+  if (!source || !destination) {
+    return source ? destination.error() : source.error();
+  }
+  return resolve(user, call, {body.id, body.timeout_ms, *source, *destination});
+}
+
+// There is nobody to ask for a route on Ethernet.
+Status resolve_route(User& user, Call& call) {
+  const auto id = find_id(user, call.channel, call.as<rdma_ucm_resolve_route>().id);
+  if (!id) {
+    return id.error();
+  }
+  if ((*id)->state != IdState::kAddressResolved) {
+    return wrong_state(**id, "rdma_resolve_route");
+  }
+  (*id)->state = IdState::kRouteResolved;
+  report(**id, EventNumber::kRouteResolved);
+  return ok();
+}
+
+}  // namespace uroce::control::cm_user

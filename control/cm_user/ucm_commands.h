@@ -1,0 +1,82 @@
+#pragma once
+
+// The commands of rdma/rdma_user_cm.h, one handler each, and the table that says what the input of
+// each must look like before its handler sees it. Inputs are foreign: sizes, handles and states are
+// checked.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "control/cm_user/user.h"
+
+namespace uroce::control::cm_user {
+
+struct Call {
+  EventChannel& channel;  // that the command was written to
+  EventChannel* other;    // MIGRATE_ID: that the id comes from
+  std::span<const std::byte> input;
+  std::span<const std::byte> option;  // SET_OPTION
+  std::vector<std::byte> output = {};
+
+  // An older librdmacm sends less: what is missing is zero.
+  template <typename Body>
+  [[nodiscard]] Body as() const {
+    static_assert(std::is_trivially_copyable_v<Body>);
+    Body body{};
+    std::memcpy(&body, input.data(), std::min(sizeof(Body), input.size()));
+    return body;
+  }
+  template <typename Body>
+  void answer(const Body& body) {
+    static_assert(std::is_trivially_copyable_v<Body>);
+    output.resize(sizeof(Body));
+    std::memcpy(output.data(), &body, sizeof(Body));
+  }
+};
+
+using CommandHandler = Status (*)(User& user, Call& call);
+
+// Runs one command and what follows from it. EINVAL, ENOSYS: no such command.
+Status run_command(User& user, std::uint32_t number, Call& call);
+
+// The id that a command names. ENOENT; EINVAL: it reports to another channel.
+Result<Id*> find_id(const User& user, const EventChannel& channel, std::uint32_t handle);
+Error wrong_state(const Id& id, const char* command);
+
+// Ids and events (ucm_commands.cc, ucm_id.cc)
+Status create_id(User& user, Call& call);
+Status destroy_id(User& user, Call& call);
+Status migrate_id(User& user, Call& call);
+Status get_event(User& user, Call& call);
+Status set_option(User& user, Call& call);
+Status notify(User& user, Call& call);
+
+// Addresses (ucm_address.cc)
+Status bind_ip(User& user, Call& call);
+Status bind_any(User& user, Call& call);
+Status resolve_ip(User& user, Call& call);
+Status resolve_any(User& user, Call& call);
+Status resolve_route(User& user, Call& call);
+
+// What is known of an id (ucm_query.cc)
+Status query_route(User& user, Call& call);
+Status query(User& user, Call& call);
+Status init_qp_attr(User& user, Call& call);
+
+// Connections (ucm_connect.cc)
+Status connect(User& user, Call& call);
+Status listen(User& user, Call& call);
+Status accept(User& user, Call& call);
+Status reject(User& user, Call& call);
+Status disconnect(User& user, Call& call);
+
+// Multicast (ucm_multicast.cc)
+Status join_ip_multicast(User& user, Call& call);
+Status join_multicast(User& user, Call& call);
+Status leave_multicast(User& user, Call& call);
+
+}  // namespace uroce::control::cm_user

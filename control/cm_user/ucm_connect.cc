@@ -1,0 +1,281 @@
+// Commands that make, refuse and end connections.
+
+#include <endian.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/cm_user/address_vector.h"
+#include "control/cm_user/service.h"
+#include "control/cm_user/ucm_commands.h"
+#include "control/sessions/card.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+constexpr std::uint8_t kRetriesMax = 7;
+
+cm::Transport transport_of(const Id& id) {
+  switch (id.qp_type) {
+    case IBV_QPT_UC:
+      return cm::Transport::kUc;
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return cm::Transport::kXrc;
+    default:
+      return cm::Transport::kRc;
+  }
+}
+
+cm::Route route_of(const Id& id) {
+  cm::Route route;
+  route.device = id.device->index();
+  route.local = id.source.address;
+  route.remote = id.destination.address;
+  route.traffic_class = id.traffic_class;
+  route.hop_limit = kHopLimit;
+  return route;
+}
+
+std::span<const std::byte> private_data_of(const rdma_ucm_conn_param& parameters) {
+  return std::as_bytes(std::span(parameters.private_data, parameters.private_data_len));
+}
+
+cm::PrivateData copy(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+
+// What a request says besides the protocol: who asks whom for which port.
+cm::PrivateData request_data(const Id& id, const rdma_ucm_conn_param& parameters) {
+  cm::IpHeader header;
+  header.ipv6 = id.source.family == Family::kIpv6;
+  header.source_port = id.source.port;
+  header.source = id.source.address;
+  header.destination = id.destination.address;
+  return cm::with_ip_header(header, private_data_of(parameters));
+}
+
+Result<cm::ConnectionId> ask_for_service(User& user, const Id& id,
+                                         const rdma_ucm_conn_param& parameters) {
+  cm::ServiceParameters wish;
+  wish.route = route_of(id);
+  wish.cookie = id.serial;
+  wish.service_id = cm::service_id(id.space, id.destination.port);
+  wish.packet_lifetime = kPacketLifetime;
+  wish.private_data = request_data(id, parameters);
+  return user.service().manager().resolve_service(wish, user.service().now());
+}
+
+cm::Ece ece_of(const rdma_ucm_ece& ece) {
+  return {.vendor_id = ece.vendor_id, .options = ece.attr_mod};
+}
+
+Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
+                                            const rdma_ucm_connect& body) {
+  const rdma_ucm_conn_param& parameters = body.conn_param;
+  cm::ConnectParameters wish;
+  wish.ece = ece_of(body.ece);
+  wish.route = route_of(id);
+  wish.cookie = id.serial;
+  wish.service_id = cm::service_id(id.space, id.destination.port);
+  wish.ca_guid = be64toh(id.device->record().node_guid);
+  wish.transport = transport_of(id);
+  wish.qpn = parameters.qp_num;
+  wish.responder_resources = parameters.responder_resources;
+  wish.initiator_depth = parameters.initiator_depth;
+  wish.flow_control = parameters.flow_control != 0;
+  wish.srq = parameters.srq != 0;
+  wish.retry_count = std::min(parameters.retry_count, kRetriesMax);
+  wish.rnr_retry_count = std::min(parameters.rnr_retry_count, kRetriesMax);
+  wish.path_mtu = static_cast<std::uint8_t>(id.device->active_mtu_code());
+  wish.packet_lifetime = kPacketLifetime;
+  wish.ack_timeout = id.ack_timeout.value_or(kPacketLifetime + 1);
+  wish.private_data = request_data(id, parameters);
+  return user.service().manager().connect(wish, user.service().now());
+}
+
+// The active side's second step: the queue pair is up, the peer may know.
+Status send_ready(User& user, Id& id) {
+  if (id.state != IdState::kReplied) {
+    return wrong_state(id, "rdma_establish");
+  }
+  Status status = user.service().manager().ready(*id.connection, {}, user.service().now());
+  if (status) {
+    id.state = IdState::kConnected;
+  }
+  return status;
+}
+
+Status answer_service(User& user, Id& id, const rdma_ucm_conn_param& parameters) {
+  cm::ServiceAnswer answer;
+  answer.qpn = parameters.qp_num;
+  answer.qkey = parameters.qkey != 0 ? parameters.qkey : kUdpQkey;
+  answer.private_data = copy(private_data_of(parameters));
+  return user.service().manager().answer_service(*id.connection, answer, user.service().now());
+}
+
+Status answer_request(User& user, Id& id, const rdma_ucm_accept& body) {
+  const rdma_ucm_conn_param& parameters = body.conn_param;
+  cm::AcceptParameters answer;
+  answer.ece = ece_of(body.ece);
+  answer.cookie = id.serial;
+  answer.ca_guid = be64toh(id.device->record().node_guid);
+  answer.qpn = parameters.qp_num;
+  answer.qkey = parameters.qkey;
+  answer.responder_resources = parameters.responder_resources;
+  answer.initiator_depth = parameters.initiator_depth;
+  answer.flow_control = parameters.flow_control != 0;
+  answer.srq = parameters.srq != 0;
+  answer.rnr_retry_count = std::min(parameters.rnr_retry_count, kRetriesMax);
+  answer.private_data = copy(private_data_of(parameters));
+  Status status = user.service().manager().accept(*id.connection, answer, user.service().now());
+  if (status) {
+    id.qpn = parameters.qp_num;
+    user.service().name_queue_pair(id);
+  }
+  return status;
+}
+
+cm::Match match_of(const Id& id) {
+  cm::Match match;
+  match.service_id = cm::service_id(id.space, id.source.port);
+  if (!id.source.is_any()) {
+    match.device = id.device->index();
+    match.address = id.source.address;
+  } else if (id.source.family == Family::kIpv4) {
+    match.family = cm::Match::Family::kIpv4;
+  } else if (id.family_only) {
+    match.family = cm::Match::Family::kIpv6;
+  }
+  return match;
+}
+
+}  // namespace
+
+Status connect(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_connect>();
+  const auto found = find_id(user, call.channel, body.id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  if (id.state != IdState::kRouteResolved) {
+    return wrong_state(id, "rdma_connect");
+  }
+  if (body.conn_param.valid == 0) {
+    return Error{EINVAL, "rdma_connect needs parameters"};
+  }
+  id.qpn = body.conn_param.qp_num;
+  const auto connection = id.is_datagram() ? ask_for_service(user, id, body.conn_param)
+                                           : ask_for_connection(user, id, body);
+  if (!connection) {
+    return connection.error();
+  }
+  id.connection = *connection;
+  id.state = IdState::kConnecting;
+  return ok();
+}
+
+Status listen(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_listen>();
+  const auto found = find_id(user, call.channel, body.id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  Service& service = user.service();
+  if (id.state == IdState::kIdle) {
+    // An id without an address listens everywhere, at any port.
+    id.source = any_endpoint(Family::kIpv4);
+    const auto port = service.ports().take(id.space, id.serial, {.endpoint = id.source});
+    if (!port) {
+      return port.error();
+    }
+    id.source.port = *port;
+    id.has_port = true;
+    id.state = IdState::kBound;
+  }
+  if (id.state != IdState::kBound) {
+    return wrong_state(id, "rdma_listen");
+  }
+  if (Status status = service.ports().may_listen(id.space, id.serial, id.source.port); !status) {
+    return status;
+  }
+  const auto listener = service.manager().listen(match_of(id), cm::kBacklogMax, id.serial);
+  if (!listener) {
+    return listener.error();
+  }
+  id.listener = *listener;
+  id.requests_max = std::clamp(body.backlog, kRequestsMin, kRequestsMax);
+  id.state = IdState::kListening;
+  return ok();
+}
+
+Status accept(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_accept>();
+  const auto found = find_id(user, call.channel, body.id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  if (body.conn_param.valid == 0) {
+    return send_ready(user, id);
+  }
+  if (id.state != IdState::kRequested) {
+    return wrong_state(id, "rdma_accept");
+  }
+  Status status =
+      id.is_datagram() ? answer_service(user, id, body.conn_param) : answer_request(user, id, body);
+  if (status) {
+    id.uid = body.uid;
+    id.state = id.is_datagram() ? IdState::kConnected : IdState::kAccepted;
+  }
+  return status;
+}
+
+Status reject(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_reject>();
+  const auto found = find_id(user, call.channel, body.id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  if (id.state != IdState::kRequested && id.state != IdState::kReplied) {
+    return wrong_state(id, "rdma_reject");
+  }
+  const auto data = std::as_bytes(std::span(body.private_data, body.private_data_len));
+  Service& service = user.service();
+  Status status = ok();
+  if (id.is_datagram()) {
+    cm::ServiceAnswer answer;
+    answer.status = cm::SidrStatus::kReject;
+    answer.private_data = copy(data);
+    status = service.manager().answer_service(*id.connection, answer, service.now());
+  } else {
+    cm::Rejection rejection;
+    if (body.reason != 0) {
+      rejection.reason = static_cast<cm::RejectReason>(body.reason);
+    }
+    rejection.private_data = copy(data);
+    status = service.manager().reject(*id.connection, rejection, service.now());
+  }
+  if (status) {
+    id.state = IdState::kEnded;
+  }
+  return status;
+}
+
+// DREQ, or DREP if the peer was first. An event comes in either case, or has come.
+Status disconnect(User& user, Call& call) {
+  const auto found = find_id(user, call.channel, call.as<rdma_ucm_disconnect>().id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  if (id.is_datagram() || !id.connection) {
+    return wrong_state(id, "rdma_disconnect");
+  }
+  return user.service().manager().disconnect(*id.connection, {}, user.service().now());
+}
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,188 @@
+// Commands about ids and their events.
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
+
+#include <cerrno>
+#include <string>
+
+#include "control/cm_user/deliver.h"
+#include "control/cm_user/service.h"
+#include "control/cm_user/ucm_commands.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+bool is_port_space(std::uint16_t number) {
+  using enum cm::PortSpace;
+  for (const cm::PortSpace space : {kIpoib, kTcp, kUdp, kIb}) {
+    if (number == static_cast<std::uint16_t>(space)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The kind of queue pair follows from the port space, save in the one that has both kinds.
+std::uint8_t qp_type_of(cm::PortSpace space, std::uint8_t asked) {
+  switch (space) {
+    case cm::PortSpace::kTcp:
+      return IBV_QPT_RC;
+    case cm::PortSpace::kUdp:
+    case cm::PortSpace::kIpoib:
+      return IBV_QPT_UD;
+    case cm::PortSpace::kIb:
+      break;
+  }
+  return asked;
+}
+
+template <typename Value>
+Result<Value> option_value(const Call& call) {
+  if (call.option.size() != sizeof(Value)) {
+    return Error{EINVAL, "the option has " + std::to_string(sizeof(Value)) + " bytes"};
+  }
+  Value value{};
+  std::memcpy(&value, call.option.data(), sizeof(value));
+  return value;
+}
+
+Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
+  const bool is_flag = name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY;
+  if (is_flag) {
+    const auto value = option_value<int>(call);
+    if (!value) {
+      return value.error();
+    }
+    // They decide what binding does.
+    if (id.state != IdState::kIdle && id.state != IdState::kBound) {
+      return wrong_state(id, "rdma_set_option");
+    }
+    (name == RDMA_OPTION_ID_REUSEADDR ? id.reuse_address : id.family_only) = *value != 0;
+    return ok();
+  }
+  const auto value = option_value<std::uint8_t>(call);
+  if (!value) {
+    return value.error();
+  }
+  if (name == RDMA_OPTION_ID_TOS) {
+    id.traffic_class = *value;
+    return ok();
+  }
+  if (name == RDMA_OPTION_ID_ACK_TIMEOUT) {
+    if (*value > kAckTimeoutMax) {
+      return Error{EINVAL, "an ACK timeout is a code from 0 to 31"};
+    }
+    id.ack_timeout = *value;
+    return ok();
+  }
+  return Error{ENOSYS, "there is no id option " + std::to_string(name)};
+}
+
+}  // namespace
+
+bool Id::is_datagram() const { return qp_type == IBV_QPT_UD; }
+
+Status create_id(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_create_id>();
+  if (!is_port_space(body.ps)) {
+    return Error{EINVAL, "there is no port space " + std::to_string(body.ps)};
+  }
+  const auto id = user.add_id(call.channel);
+  if (!id) {
+    return id.error();
+  }
+  (*id)->uid = body.uid;
+  (*id)->space = static_cast<cm::PortSpace>(body.ps);
+  (*id)->qp_type = qp_type_of((*id)->space, body.qp_type);
+  call.answer(rdma_ucm_create_id_resp{(*id)->handle});
+  return ok();
+}
+
+Status destroy_id(User& user, Call& call) {
+  const auto id = find_id(user, call.channel, call.as<rdma_ucm_destroy_id>().id);
+  if (!id) {
+    return id.error();
+  }
+  // librdmacm waits until as many were acknowledged; what wasn't fetched is taken back.
+  call.answer(rdma_ucm_destroy_id_resp{(*id)->events_reported});
+  user.destroy(**id);
+  return ok();
+}
+
+Status migrate_id(User& user, Call& call) {
+  if (call.other == nullptr) {
+    return Error{EINVAL, "rdma_migrate_id: the id's channel isn't one of this program's"};
+  }
+  const auto found = find_id(user, *call.other, call.as<rdma_ucm_migrate_id>().id);
+  if (!found) {
+    return found.error();
+  }
+  Id& id = **found;
+  --id.channel->ids;
+  ++call.channel.ids;
+  id.channel = &call.channel;
+  if (call.other != &call.channel) {
+    const auto events =
+        call.other->take_if([&](const UserEvent& event) { return event.id == &id; });
+    for (const UserEvent& event : events) {
+      // The ids that its connect requests bring report where it does.
+      if (event.fresh != nullptr) {
+        --event.fresh->channel->ids;
+        ++call.channel.ids;
+        event.fresh->channel = &call.channel;
+      }
+      call.channel.push(event);
+    }
+  }
+  call.answer(rdma_ucm_migrate_resp{id.events_reported});
+  return ok();
+}
+
+Status get_event(User& /*user*/, Call& call) {
+  if (call.channel.empty()) {
+    return ok();  // no output: no event waits
+  }
+  const UserEvent event = call.channel.pop();
+  ++event.id->events_reported;
+  if (event.membership != nullptr) {
+    ++event.membership->events_reported;
+  }
+  if (event.fresh != nullptr) {
+    --event.id->requests_waiting;
+    event.fresh->unheard_of = false;
+  }
+  if (event.record.event == static_cast<std::uint32_t>(EventNumber::kAddrError)) {
+    event.id->address_error_waits = false;
+  }
+  call.answer(event.record);
+  return ok();
+}
+
+Status set_option(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_set_option>();
+  const auto id = find_id(user, call.channel, body.id);
+  if (!id) {
+    return id.error();
+  }
+  if (body.level != RDMA_OPTION_ID) {
+    return Error{ENOSYS, "RoCE has no options of level " + std::to_string(body.level)};
+  }
+  return set_id_option(**id, body.optname, call);
+}
+
+// The program saw an asynchronous event of its queue pair. Data before the RTU establishes the
+// connection; other events mean nothing to the protocol.
+Status notify(User& user, Call& call) {
+  const auto body = call.as<rdma_ucm_notify>();
+  const auto id = find_id(user, call.channel, body.id);
+  if (!id) {
+    return id.error();
+  }
+  if (body.event == IBV_EVENT_COMM_EST && (*id)->state == IdState::kAccepted) {
+    return user.service().manager().established(*(*id)->connection, user.service().now());
+  }
+  return ok();
+}
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,251 @@
+// Commands about completion queues and their channels.
+
+#include <fcntl.h>
+
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include "abi/cq_records.h"
+#include "control/commands/command_table.h"
+#include "control/sessions/withdraw_events.h"
+
+namespace uroce::control {
+
+Result<Outcome> create_channel(Session& session, Request& /*request*/, Reply* reply) {
+  Totals& totals = session.card().totals;
+  if (totals.channels >= kChannelsMax) {
+    return Error{ENOMEM, "all " + std::to_string(kChannelsMax) + " completion channels are taken"};
+  }
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return system_error("the daemon can't make a completion channel");
+  }
+  auto channel = std::make_unique<Channel>();
+  UniqueFd read_end(ends[0]);
+  channel->write_end = UniqueFd(ends[1]);
+  // Each end is an open file of its own: the program's may stay blocking, ours never blocks.
+  if (::fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) {
+    return system_error("the daemon can't make a completion channel");
+  }
+  ++totals.channels;
+  reply->set_handle(session.channels.add(std::move(channel)));
+  reply->descriptors.push_back(std::move(read_end));
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_channel(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const Channel* channel = session.channels.find(handle);
+  if (channel == nullptr) {
+    return no_such("completion channel", handle);
+  }
+  if (channel->users != 0) {
+    return still_used("completion channel", handle, channel->users);
+  }
+  remove_channel(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_channel(Session& session, std::uint32_t handle) {
+  session.channels.remove(handle);
+  --session.card().totals.channels;
+}
+
+Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::CreateCqRequest>();
+  if (body.entries == 0 || body.entries > kCqesMax) {
+    return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
+                             " entries, not " + std::to_string(body.entries)};
+  }
+  // A vector names the processor that takes a card's interrupts. We have none, so any will do.
+  const std::uint32_t vectors = session.card().engine().workers();
+  if (body.vector >= vectors) {
+    return Error{EINVAL, "completion vector " + std::to_string(body.vector) + " is beyond the " +
+                             std::to_string(vectors) + " there are"};
+  }
+  if ((body.flags & ~std::uint32_t{abi::kCqIgnoreOverrun}) != 0) {
+    return Error{EOPNOTSUPP, "a completion queue's flag that this uroced doesn't know"};
+  }
+  Channel* channel = nullptr;
+  if (body.channel != 0) {
+    channel = session.channels.find(body.channel - 1);
+    if (channel == nullptr) {
+      return no_such("completion channel", body.channel - 1);
+    }
+  }
+  const std::uint32_t entries = std::bit_ceil(body.entries);
+  constexpr std::size_t kEntriesOffset = sizeof(abi::CqControl);
+  auto memory = session.share("uroce-cq", kEntriesOffset + std::size_t{entries} * sizeof(abi::Cqe));
+  if (!memory) {
+    return memory.error();
+  }
+  Card& card = session.card();
+  auto cq = std::make_unique<CqObject>();
+  cq->id = card.cqns.take({&session, 0});
+  if (cq->id == 0) {
+    return Error{ENOMEM, "all " + std::to_string(kCqsMax) + " completion queues are taken"};
+  }
+  cq->cookie = body.cookie;
+  cq->channel = channel;
+  cq->memory = std::move(*memory);
+  cq->queue = std::make_unique<CompletionQueue>(
+      cq->id, reinterpret_cast<abi::CqControl*>(cq->memory.data()),
+      reinterpret_cast<abi::Cqe*>(cq->memory.data() + kEntriesOffset), entries,
+      channel != nullptr ? channel->write_end.get() : -1, body.cookie, card.engine().workers() > 1);
+  if ((body.flags & abi::kCqIgnoreOverrun) != 0) {
+    cq->queue->ignore_overrun();
+  }
+  if (channel != nullptr) {
+    ++channel->users;
+  }
+  abi::CreateCqReply answer{};
+  answer.entries = entries;
+  answer.control_offset = 0;
+  answer.entries_offset = kEntriesOffset;
+  answer.memory_length = cq->memory.length();
+  reply->descriptors.push_back(cq->memory.take_descriptor());
+  const std::uint32_t id = cq->id;
+  answer.handle = session.cqs.add(std::move(cq));
+  card.cqns.set_owner(id, {&session, answer.handle});
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> modify_cq(Session& session, Request& request, Reply* /*reply*/) {
+  const auto body = request.as<abi::ModifyCqRequest>();
+  const CqObject* cq = session.cqs.find(body.handle);
+  if (cq == nullptr) {
+    return no_such("completion queue", body.handle);
+  }
+  session.card().engine().call(0, [&](Worker&) {
+    cq->queue->moderate(body.count, body.period_us * kNanosecondsPerMicrosecond);
+  });
+  return Outcome::kReply;
+}
+
+namespace {
+
+// Lets each worker take a whole turn: what was posted before the call is on its way then, and
+// datagrams have completed. Programs count on that (pyverbs does). Several tasks can run between
+// the same two turns, and none runs turns where the engine isn't started.
+void settle(Engine& engine) {
+  constexpr int kTasksMax = 1'000;
+  for (std::uint32_t worker = 0; worker < engine.workers(); ++worker) {
+    std::uint64_t first = 0;
+    bool turned = false;
+    for (int task = 0; task < kTasksMax && !turned; ++task) {
+      engine.call(worker, [&](Worker& w) {
+        first = task == 0 ? w.counters().turns : first;
+        turned = w.counters().turns > first;
+      });
+    }
+  }
+}
+
+Result<Outcome> prepare_resize(Session& session, CqObject& cq, std::uint32_t wanted, Reply* reply) {
+  if (wanted == 0 || wanted > kCqesMax) {
+    return Error{EINVAL, "a completion queue has 1 to " + std::to_string(kCqesMax) +
+                             " entries, not " + std::to_string(wanted)};
+  }
+  const std::uint32_t entries = std::bit_ceil(wanted);
+  auto memory = session.share("uroce-cq", std::size_t{entries} * sizeof(abi::Cqe));
+  if (!memory) {
+    return memory.error();
+  }
+  cq.next_entries = std::move(*memory);
+  cq.next_entry_count = entries;
+  abi::ResizeCqReply answer{};
+  answer.entries = entries;
+  answer.memory_length = cq.next_entries.length();
+  reply->descriptors.push_back(cq.next_entries.take_descriptor());
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+}  // namespace
+
+Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::ResizeCqRequest>();
+  CqObject* cq = session.cqs.find(body.handle);
+  if (cq == nullptr) {
+    return no_such("completion queue", body.handle);
+  }
+  if (body.commit == 0) {
+    return prepare_resize(session, *cq, body.entries, reply);
+  }
+  if (cq->next_entry_count == 0) {
+    return Error{EINVAL, "resize CQ: no new ring was prepared"};
+  }
+  settle(session.card().engine());
+  const std::uint32_t entries = std::exchange(cq->next_entry_count, 0);
+  SealedMemory memory = std::move(cq->next_entries);
+  Status status = ok();
+  session.card().engine().call(0, [&](Worker&) {
+    status = cq->queue->resize(reinterpret_cast<abi::Cqe*>(memory.data()), entries);
+  });
+  if (!status) {
+    return status.error();
+  }
+  cq->entries = std::move(memory);
+  abi::ResizeCqReply answer{};
+  answer.entries = entries;
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_cq(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const CqObject* cq = session.cqs.find(handle);
+  if (cq == nullptr) {
+    return no_such("completion queue", handle);
+  }
+  if (cq->users != 0) {
+    return still_used("completion queue", handle, cq->users);
+  }
+  remove_cq(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_cq(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<CqObject> cq = session.cqs.remove(handle);
+  Card& card = session.card();
+  for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
+    card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
+  }
+  card.cqns.release(cq->id);
+  session.withdraw_events(cq->cookie);
+  if (cq->channel != nullptr && !session.ending()) {
+    session.events_lost += withdraw<abi::CompletionEvent>(
+        cq->channel->write_end.get(),
+        [&cq](const abi::CompletionEvent& event) { return event.cq_cookie == cq->cookie; });
+  }
+  if (cq->channel != nullptr) {
+    --cq->channel->users;
+  }
+}
+
+// IBTA vol. 1, 11.6.3: what a queue pair would complete can't be told any more, so that those
+// that complete into the queue go to the error state, and the program hears of each.
+void announce_overrun(Session& session, std::uint32_t handle) {
+  const CqObject* cq = session.cqs.find(handle);
+  session.announce(static_cast<std::uint32_t>(AsyncEvent::kCqErr), handle, cq->cookie);
+  session.qps.for_each([&](std::uint32_t qp_handle, const QpObject& object) {
+    if (object.send_cq != cq && object.recv_cq != cq) {
+      return;
+    }
+    Qp& qp = *object.qp;
+    bool failed = false;
+    session.card().engine().call(qp.config().worker, [&](Worker& worker) {
+      failed = qp.state() != QpState::kReset && qp.state() != QpState::kErr;
+      if (failed) {
+        worker.modify_qp(qp, {.state = QpState::kErr}, kQpMaskState);
+      }
+    });
+    if (failed) {
+      session.announce(static_cast<std::uint32_t>(AsyncEvent::kQpFatal), qp_handle, object.cookie);
+    }
+  });
+}
+
+}  // namespace uroce::control

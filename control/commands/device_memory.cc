@@ -1,0 +1,159 @@
+// Regions that don't lie in the program's memory: device memory, which is the daemon's own, and the
+// null region, behind which there is none.
+
+#include <cerrno>
+#include <limits>
+
+#include "abi/import_records.h"
+#include "abi/memory_records.h"
+#include "control/commands/command_table.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint32_t kPageBits = 12;  // what a mapping is aligned to
+
+Status room_for_another(const Session& session) {
+  if (session.device_memories.count() >= kSessionDeviceMemoriesMax) {
+    return Error{ENOMEM, "the program has all " + std::to_string(kSessionDeviceMemoriesMax) +
+                             " device memories that it may have"};
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::AllocNullMrRequest>();
+  ProtectionDomain* pd = session.pds.find(body.pd);
+  if (pd == nullptr) {
+    return no_such("protection domain", body.pd);
+  }
+  Region::Config config;
+  config.pd = pd->id;
+  config.access = kAccessLocalWrite;
+  config.length = std::numeric_limits<std::uint64_t>::max();
+  config.null = true;
+  config.pieces = {{.start = 0, .length = config.length, .host = nullptr, .remote_address = 0}};
+  return answer_with_region(session, std::make_unique<Region>(std::move(config)), *pd, nullptr,
+                            reply);
+}
+
+Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::AllocDmRequest>();
+  std::uint64_t& used = session.card().totals.device_memory;
+  if (body.length == 0 || body.log_align > kPageBits) {
+    return Error{EINVAL, "device memory has at least 1 byte, and an alignment of at most 4096"};
+  }
+  if (Status room = room_for_another(session); !room) {
+    return room.error();
+  }
+  if (body.length > kDeviceMemoryMax ||
+      SealedMemory::whole_pages(body.length) > kDeviceMemoryMax - used) {
+    return Error{ENOMEM, std::to_string(used) + " of the " + std::to_string(kDeviceMemoryMax) +
+                             " bytes of device memory are taken (whole pages); there is no room "
+                             "for " +
+                             std::to_string(body.length)};
+  }
+  // Charged to the user: it may outlive the session.
+  auto memory =
+      SealedMemory::create("uroce-dm", body.length, session.card().account_of(session.peer().uid));
+  if (!memory) {
+    return memory.error();
+  }
+  auto descriptor = memory->copy_descriptor();
+  if (!descriptor) {
+    return descriptor.error();
+  }
+  auto dm = std::make_unique<DeviceMemory>();
+  dm->memory = std::make_shared<SealedMemory>(std::move(*memory));
+  dm->length = body.length;
+  const std::size_t length = dm->memory->length();
+  used += length;
+  dm->charge = {&used, [length](std::uint64_t* total) { *total -= length; }};
+  reply->descriptors.push_back(std::move(*descriptor));
+  reply->set_handle(session.device_memories.add(std::move(dm)));
+  return Outcome::kReply;
+}
+
+// The same memory under a handle of this session. It lives, and counts, as long as anybody has it.
+Result<Outcome> import_dm(Session& session, Request& request, Reply* reply) {
+  const auto exporter = exporter_of(session);
+  if (!exporter) {
+    return exporter.error();
+  }
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const DeviceMemory* theirs = (*exporter)->device_memories.find(handle);
+  if (theirs == nullptr) {
+    return no_such("device memory", handle);
+  }
+  if (Status room = room_for_another(session); !room) {
+    return room.error();
+  }
+  auto descriptor = theirs->memory->copy_descriptor();
+  if (!descriptor) {
+    return descriptor.error();
+  }
+  auto ours = std::make_unique<DeviceMemory>();
+  ours->memory = theirs->memory;
+  ours->length = theirs->length;
+  ours->charge = theirs->charge;
+  abi::ImportDmReply answer{};
+  answer.length = ours->length;
+  answer.handle = session.device_memories.add(std::move(ours));
+  reply->set(answer);
+  reply->descriptors.push_back(std::move(*descriptor));
+  return Outcome::kReply;
+}
+
+Result<Outcome> free_dm(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const DeviceMemory* dm = session.device_memories.find(handle);
+  if (dm == nullptr) {
+    return no_such("device memory", handle);
+  }
+  if (dm->users != 0) {
+    return still_used("device memory", handle, dm->users);
+  }
+  remove_dm(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
+
+Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::RegDmMrRequest>();
+  ProtectionDomain* pd = session.pds.find(body.pd);
+  DeviceMemory* dm = session.device_memories.find(body.dm);
+  if (pd == nullptr) {
+    return no_such("protection domain", body.pd);
+  }
+  if (dm == nullptr) {
+    return no_such("device memory", body.dm);
+  }
+  if ((body.access & kAccessZeroBased) == 0) {
+    return Error{EINVAL, "a region of device memory needs IBV_ACCESS_ZERO_BASED"};
+  }
+  if ((body.access & kAccessFlushPersistent) != 0) {
+    return Error{EINVAL, "device memory isn't persistent: no IBV_ACCESS_FLUSH_PERSISTENT"};
+  }
+  if (body.offset > dm->length || body.length > dm->length - body.offset) {
+    return Error{EINVAL, "the region isn't wholly inside the device memory's " +
+                             std::to_string(dm->length) + " bytes"};
+  }
+  if (Status rights = check_rights(body.access); !rights) {
+    return rights.error();
+  }
+  Region::Config config;
+  config.pd = pd->id;
+  config.access = body.access;
+  config.length = body.length;
+  config.pieces = {{.start = 0,
+                    .length = body.length,
+                    .host = dm->memory->data() + body.offset,
+                    .remote_address = 0}};
+  config.holds.push_back(dm->memory);
+  return answer_with_region(session, std::make_unique<Region>(std::move(config)), *pd, dm, reply);
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,238 @@
+// Commands about protection domains and memory regions.
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "control/commands/command_table.h"
+#include "mmu/mirror.h"
+
+namespace uroce::control {
+
+Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
+  Card& card = session.card();
+  if (card.totals.pds >= kPdsMax) {
+    return Error{ENOMEM, "all " + std::to_string(kPdsMax) + " protection domains are taken"};
+  }
+  ++card.totals.pds;
+  auto pd = std::make_unique<ProtectionDomain>();
+  pd->id = card.next_pd++;  // 32 bits of them: a daemon doesn't live long enough to wrap
+  reply->set_handle(session.pds.add(std::move(pd)));
+  return Outcome::kReply;
+}
+
+Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const ProtectionDomain* pd = session.pds.find(handle);
+  if (pd == nullptr) {
+    return no_such("protection domain", handle);
+  }
+  if (pd->users != 0) {
+    return still_used("protection domain", handle, pd->users);
+  }
+  remove_pd(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_pd(Session& session, std::uint32_t handle) {
+  session.pds.remove(handle);
+  --session.card().totals.pds;
+}
+
+Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
+  if (request.descriptors.size() != 1) {
+    return Error{EBADMSG, "share arena: the record carries no descriptor"};
+  }
+  auto handle = session.memory.add_arena(std::move(request.descriptors.front()),
+                                         request.as<abi::ShareArenaRequest>().page_size);
+  if (!handle) {
+    return handle.error();
+  }
+  reply->set_handle(*handle);
+  return Outcome::kReply;
+}
+
+namespace {
+
+// Appends the pieces of one record to those that came before. A piece's descriptor index counts
+// from the first descriptor of its own record.
+Status collect_pieces(Session& session, const abi::RegMrRequest& head, Request& request) {
+  const std::size_t bytes = request.bytes.size() - sizeof(abi::RegMrRequest);
+  if (head.piece_count > abi::kPiecesMax || bytes != head.piece_count * sizeof(abi::MemoryPiece)) {
+    return Error{EBADMSG, "register MR: the number of pieces and the record's length disagree"};
+  }
+  PartialRegistration& partial = *session.registration;
+  if (partial.pieces.size() + head.piece_count > kRegionPiecesMax) {
+    return Error{ENOMEM, "a memory region has at most " + std::to_string(kRegionPiecesMax) +
+                             " pieces; the memory is too fragmented"};
+  }
+  // A descriptor is of use only to a piece, and the daemon has few.
+  if (partial.descriptors.size() + request.descriptors.size() > kRegionDescriptorsMax) {
+    return Error{EMFILE, "a memory region lies in at most " +
+                             std::to_string(kRegionDescriptorsMax) +
+                             " files that are passed by descriptor"};
+  }
+  const auto first_descriptor = static_cast<std::uint32_t>(partial.descriptors.size());
+  const std::size_t first_piece = partial.pieces.size();
+  partial.pieces.resize(first_piece + head.piece_count);
+  if (bytes != 0) {
+    std::memcpy(partial.pieces.data() + first_piece,
+                request.bytes.data() + sizeof(abi::RegMrRequest), bytes);
+  }
+  for (std::size_t i = first_piece; i < partial.pieces.size(); ++i) {
+    abi::MemoryPiece& piece = partial.pieces[i];
+    if (piece.kind == abi::PieceKind::kDescriptor) {
+      if (piece.source >= request.descriptors.size()) {
+        return Error{EBADMSG, "register MR: a piece names a descriptor that didn't come with it"};
+      }
+      piece.source += first_descriptor;
+    }
+  }
+  std::move(request.descriptors.begin(), request.descriptors.end(),
+            std::back_inserter(partial.descriptors));
+  return ok();
+}
+
+// ibv_rereg_mr: all of a region's properties at once, under its old keys. The old region stays as
+// it was when this is refused.
+Result<Outcome> replace_region(Session& session, std::uint32_t handle,
+                               std::unique_ptr<Region> region, ProtectionDomain& pd, Reply* reply) {
+  MemoryRegion* old = session.regions.find(handle);
+  if (old == nullptr) {
+    return no_such("memory region", handle);
+  }
+  if (old->dm != nullptr) {
+    return Error{EINVAL, "a region of device memory can't be registered anew"};
+  }
+  const std::uint32_t remote_pieces = region->remote_pieces();
+  const std::uint64_t length = region->length();
+  const auto replaced = session.card().keys().replace(old->key, std::move(region));
+  if (!replaced) {
+    return replaced.error();
+  }
+  --old->pd->users;
+  ++pd.users;
+  old->pd = &pd;
+  old->length = length;
+  reply->set(abi::RegMrReply{{}, handle, old->key, old->key, remote_pieces});
+  return Outcome::kReply;
+}
+
+// All pages are shared now.
+Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
+                                                   const abi::RegMrRequest& head,
+                                                   const PartialRegistration& partial) {
+  if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
+    return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
+  }
+  std::vector<int> descriptors;
+  for (const UniqueFd& descriptor : partial.descriptors) {
+    descriptors.push_back(descriptor.get());
+  }
+  const ProgramMemory::Request wanted{.pd = pd,
+                                      .access = head.access,
+                                      .address = head.address,
+                                      .length = head.length,
+                                      .iova = head.iova};
+  return session.memory.make_region(wanted, partial.pieces, descriptors);
+}
+
+}  // namespace
+
+Status check_rights(std::uint32_t access) {
+  constexpr std::uint32_t kRemoteChanges = kAccessRemoteWrite | kAccessRemoteAtomic;
+  if ((access & kRemoteChanges) != 0 && (access & kAccessLocalWrite) == 0) {
+    return Error{EINVAL, "a region that peers may change needs IBV_ACCESS_LOCAL_WRITE too"};
+  }
+  return ok();
+}
+
+Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
+  abi::RegMrRequest head;  // as<> would want a type without a flexible array
+  std::memcpy(&head, request.bytes.data(), sizeof(head));
+  const bool last = head.more_pieces == 0;
+  if (session.refused_registration == head.header.sequence) {
+    if (last) {
+      session.refused_registration.reset();
+    }
+    return Outcome::kMore;  // it has had its reply
+  }
+  session.refused_registration.reset();
+  if (!session.registration || session.registration->sequence != head.header.sequence) {
+    session.registration.emplace().sequence = head.header.sequence;
+  }
+  if (Status status = collect_pieces(session, head, request); !status) {
+    session.registration.reset();
+    if (!last) {
+      session.refused_registration = head.header.sequence;
+    }
+    return status.error();
+  }
+  if (!last) {
+    return Outcome::kMore;
+  }
+  const PartialRegistration partial = std::move(*session.registration);
+  session.registration.reset();
+  ProtectionDomain* pd = session.pds.find(head.pd);
+  if (pd == nullptr) {
+    return no_such("protection domain", head.pd);
+  }
+  if (Status rights = check_rights(head.access); !rights) {
+    return rights.error();
+  }
+  auto region = (head.access & kAccessOnDemand) != 0
+                    ? make_on_demand_region(session, pd->id, head)
+                    : make_pinned_region(session, pd->id, head, partial);
+  if (!region) {
+    return region.error();
+  }
+  return head.replaces == 0
+             ? answer_with_region(session, std::move(*region), *pd, nullptr, reply)
+             : replace_region(session, head.replaces - 1, std::move(*region), *pd, reply);
+}
+
+Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
+                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply) {
+  const std::uint32_t remote_pieces = region->remote_pieces();
+  const std::uint64_t length = region->length();
+  const auto key =
+      session.card().keys().add(std::move(region), std::exchange(session.chosen_key, 0));
+  if (!key) {
+    return key.error();
+  }
+  ++pd.users;
+  if (dm != nullptr) {
+    ++dm->users;
+  }
+  const std::uint32_t handle =
+      session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, &pd, length, dm}));
+  reply->set(abi::RegMrReply{{}, handle, *key, *key, remote_pieces});
+  return Outcome::kReply;
+}
+
+Result<Outcome> dereg_mr(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const MemoryRegion* region = session.regions.find(handle);
+  if (region == nullptr) {
+    return no_such("memory region", handle);
+  }
+  if (!session.card().keys().close(region->key)) {
+    return Error{EBUSY, "memory windows are bound to memory region " + std::to_string(handle)};
+  }
+  remove_region(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_region(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
+  session.card().keys().remove(region->key);
+  if (session.mirror != nullptr) {
+    session.mirror->statistics().forget(region->key);
+  }
+  --region->pd->users;
+  if (region->dm != nullptr) {
+    --region->dm->users;
+  }
+}
+
+}  // namespace uroce::control

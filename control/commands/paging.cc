@@ -1,0 +1,166 @@
+// On-demand paging: opening its channels, registering, advice.
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "control/commands/command_table.h"
+#include "control/paging/paging_service.h"
+#include "control/sessions/card_limits.h"
+
+namespace uroce::control {
+
+Result<Outcome> open_paging(Session& session, Request& /*request*/, Reply* reply) {
+  PagingService* const paging = session.card().paging;
+  if (paging == nullptr) {
+    return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
+  }
+  if (session.mirror != nullptr) {
+    return Error{EBUSY, "this session has its paging channels open already"};
+  }
+  auto mirror = paging->make_mirror(session.peer(), session.id());
+  auto channels = paging->open(mirror, session.peer());
+  if (!channels) {
+    return channels.error();
+  }
+  session.mirror = std::move(mirror);
+  reply->descriptors.push_back(std::move(channels->share));
+  reply->descriptors.push_back(std::move(channels->invalidate));
+  return Outcome::kReply;
+}
+
+Result<std::unique_ptr<Region>> make_on_demand_region(Session& session, PdId pd,
+                                                      const abi::RegMrRequest& wanted) {
+  if (session.mirror == nullptr) {
+    return Error{EINVAL, "the program must open paging before it registers memory on demand"};
+  }
+  const bool all = wanted.address == 0 && wanted.length == abi::kImplicitLength;
+  if (all ? wanted.iova != 0 : wanted.length > kRegionBytesMax) {
+    return Error{EINVAL,
+                 "an on-demand region has at most 2^46 bytes, or is all memory (address "
+                 "and iova 0, length SIZE_MAX)"};
+  }
+  if (wanted.length == 0 || (!all && (wanted.address + wanted.length < wanted.address ||
+                                      wanted.iova + wanted.length < wanted.iova))) {
+    return Error{EINVAL, "the range is empty or wraps around the end of the address space"};
+  }
+  Region::Config config;
+  config.pd = pd;
+  config.access = wanted.access;
+  config.iova = wanted.iova;
+  config.length = wanted.length;
+  config.mirror = session.mirror;
+  config.program_address = wanted.address;
+  return std::make_unique<Region>(std::move(config));
+}
+
+namespace {
+
+Status check_sge(const Session& session, const ProtectionDomain& pd, const abi::AdviseSge& sge,
+                 abi::Advice advice, const Region** region) {
+  const std::uint32_t rights =
+      advice == abi::Advice::kPrefetchWrite ? kAccessLocalWrite : kAccessNone;
+  // Control removes regions itself, so none vanishes meanwhile.
+  switch (session.card().keys().check(sge.lkey, pd.id, sge.address, sge.length, rights, region)) {
+    case Access::kGranted:
+      break;
+    case Access::kWrongPd:
+      return Error{EPERM, "the region belongs to another protection domain"};
+    case Access::kNoRight:
+      return Error{EPERM, "PREFETCH_WRITE needs a region with IBV_ACCESS_LOCAL_WRITE"};
+    case Access::kOutOfRange:
+      return Error{EFAULT, "the range lies outside its region"};
+    default:
+      return Error{EFAULT, "no region has this lkey"};
+  }
+  if ((*region)->mirror() == nullptr) {
+    return Error{EINVAL, "the region isn't paged on demand"};
+  }
+  return ok();
+}
+
+// Checks all before anything is done.
+Status check_sges(const Session& session, const ProtectionDomain& pd, abi::Advice advice,
+                  std::span<const abi::AdviseSge> sges) {
+  const Region* region = nullptr;
+  for (const abi::AdviseSge& sge : sges) {
+    if (Status status = check_sge(session, pd, sge, advice, &region); !status) {
+      return status;
+    }
+  }
+  return ok();
+}
+
+void follow(Session& session, const ProtectionDomain& pd, abi::Advice advice,
+            std::span<const abi::AdviseSge> sges, const std::shared_ptr<AdviceProgress>& progress) {
+  progress->left.store(static_cast<std::uint32_t>(sges.size()), std::memory_order_relaxed);
+  for (const abi::AdviseSge& sge : sges) {
+    const Region* region = nullptr;
+    if (!check_sge(session, pd, sge, advice, &region) || sge.length == 0) {
+      progress->left.fetch_sub(1, std::memory_order_relaxed);
+      continue;
+    }
+    PagingService& paging = *session.card().paging;
+    paging.prefetch({.mirror = region->mirror(),
+                     .address = region->program_address(sge.address),
+                     .length = sge.length,
+                     .write = advice == abi::Advice::kPrefetchWrite,
+                     .faulting = advice != abi::Advice::kPrefetchNoFault,
+                     .done = [progress, &paging](Access outcome) {
+                       if (outcome != Access::kGranted) {
+                         progress->failed.store(true, std::memory_order_relaxed);
+                       }
+                       // Release: pairs with the acquire of the handler that looks again.
+                       if (progress->left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+                         paging.notify_control();
+                       }
+                     }});
+  }
+}
+
+}  // namespace
+
+// With kAdviseFlush it is run again whenever some advice was followed, until its own was.
+Result<Outcome> advise_mr(Session& session, Request& request, Reply* /*reply*/) {
+  abi::AdviseMrRequest head;  // as<> would want a type without a flexible array
+  std::memcpy(&head, request.bytes.data(), sizeof(head));
+  if (head.sge_count > abi::kAdviseSgesMax ||
+      request.bytes.size() != sizeof(head) + head.sge_count * sizeof(abi::AdviseSge)) {
+    return Error{EBADMSG, "advise MR: the number of ranges and the record's length disagree"};
+  }
+  if (session.advice == nullptr) {
+    std::vector<abi::AdviseSge> sges(head.sge_count);
+    if (!sges.empty()) {
+      std::memcpy(sges.data(), request.bytes.data() + sizeof(head),
+                  sges.size() * sizeof(abi::AdviseSge));
+    }
+    const ProtectionDomain* pd = session.pds.find(head.pd);
+    if (pd == nullptr || head.advice > abi::Advice::kPrefetchNoFault ||
+        (head.flags & ~abi::kAdviseFlush) != 0) {
+      return Error{EINVAL, "advise MR: unknown protection domain, advice or flag"};
+    }
+    if (session.card().paging == nullptr) {
+      return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
+    }
+    if (Status status = check_sges(session, *pd, head.advice, sges); !status) {
+      return status.error();
+    }
+    auto progress = std::make_shared<AdviceProgress>();
+    follow(session, *pd, head.advice, sges, progress);
+    if ((head.flags & abi::kAdviseFlush) == 0) {
+      return Outcome::kReply;
+    }
+    session.advice = std::move(progress);
+  }
+  if (session.advice->left.load(std::memory_order_acquire) != 0) {
+    return Outcome::kWait;
+  }
+  const bool failed = session.advice->failed.load(std::memory_order_relaxed);
+  session.advice.reset();
+  if (failed && head.advice != abi::Advice::kPrefetchNoFault) {
+    return Error{EFAULT, "part of the range isn't mapped, or not with the rights that are needed"};
+  }
+  return Outcome::kReply;
+}
+
+}  // namespace uroce::control

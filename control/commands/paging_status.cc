@@ -1,0 +1,125 @@
+// The report on on-demand paging: `uroce odp`.
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "control/commands/command_table.h"
+#include "control/paging/paging_service.h"
+
+namespace uroce::control {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRoles[kFaultRoles] = {"requester", "completer", "responder", "answer"};
+constexpr const char* kSteps[kFaultSteps] = {"waiting", "sharing", "populating", "resuming"};
+
+const char* name_of(Access outcome) {
+  switch (outcome) {
+    case Access::kGranted:
+      return "resolved";
+    case Access::kNoRight:
+      return "not allowed";
+    default:
+      return "not there";
+  }
+}
+
+Json counts_of(const FaultCounts& counts) {
+  Json json = Json::object();
+  std::uint64_t faults = 0;
+  for (std::size_t role = 0; role < kFaultRoles; ++role) {
+    json[kRoles[role]] = counts.by_role[role];
+    faults += counts.by_role[role];
+  }
+  json["faults"] = faults;
+  json["writes"] = counts.writes;
+  json["asked"] = counts.asked;
+  json["retried"] = counts.retries;
+  json["resolved"] = counts.resolved;
+  json["failed"] = counts.failed;
+  return json;
+}
+
+Json session_of(const Session& session) {
+  Mirror& mirror = *session.mirror;
+  Json regions = Json::array();
+  for (const auto& [key, counts] : mirror.statistics().by_region()) {
+    Json region = counts_of(counts);
+    region["key"] = key;
+    regions.push_back(std::move(region));
+  }
+  Json json = counts_of(mirror.statistics().all());
+  json["id"] = session.id();
+  json["pid"] = session.peer().pid;
+  json["at_once"] = mirror.brought_at_once();
+  json["resident_bytes"] = mirror.resident_bytes();
+  json["described_bytes"] = mirror.chunk_count() * Mirror::kChunk;
+  json["evicted_bytes"] = mirror.evicted_bytes();
+  json["regions"] = std::move(regions);
+  return json;
+}
+
+Json trace_of(const FaultTrace& trace) {
+  Json json = {{"time_ns", trace.raised},
+               {"session", trace.session},
+               {"qpn", trace.qpn},
+               {"role", kRoles[static_cast<std::size_t>(trace.role)]},
+               {"key", trace.request.key},
+               {"address", trace.request.address},
+               {"length", trace.request.length},
+               {"write", trace.request.write},
+               {"asked", trace.asked},
+               {"retries", trace.retries},
+               {"outcome", name_of(trace.outcome)}};
+  for (std::size_t step = 0; step < trace.steps.size(); ++step) {
+    json[std::string(kSteps[step]) + "_ns"] = trace.steps[step];
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<Outcome> report_paging(Session& session, Request& /*request*/, Reply* reply) {
+  const Card& card = session.card();
+  if (card.paging == nullptr) {
+    return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
+  }
+  std::uint64_t resident = 0;
+  Json sessions = Json::array();
+  // Where a program's memory lies is its own user's business, and administrators'.
+  const bool all = is_administrator(session.peer());
+  std::set<std::uint64_t> shown;
+  for (const auto& [id, other] : card.sessions) {
+    if (other->mirror == nullptr) {
+      continue;
+    }
+    resident += other->mirror->resident_bytes();
+    if (all || other->peer().uid == session.peer().uid) {
+      sessions.push_back(session_of(*other));
+      shown.insert(other->id());
+    }
+  }
+  Json histogram = Json::object();
+  for (std::size_t step = 0; step < kFaultSteps; ++step) {
+    histogram[kSteps[step]] = card.paging->journal().histogram(static_cast<FaultStep>(step));
+  }
+  Json trace = Json::array();
+  for (const FaultTrace& fault : card.paging->journal().traces()) {
+    if (all || shown.contains(fault.session)) {
+      trace.push_back(trace_of(fault));
+    }
+  }
+  const Json json = {{"resident_bytes", resident},
+                     {"resident_limit", card.paging->limits().daemon},
+                     {"session_resident_limit", card.paging->limits().session},
+                     {"histogram_log2_ns", std::move(histogram)},
+                     {"sessions", std::move(sessions)},
+                     {"trace", std::move(trace)}};
+  const std::string text = json.dump();
+  const auto bytes = std::as_bytes(std::span(text));
+  reply->bytes.insert(reply->bytes.end(), bytes.begin(), bytes.end());
+  return Outcome::kReply;
+}
+
+}  // namespace uroce::control

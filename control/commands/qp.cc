@@ -1,0 +1,281 @@
+// Commands that make, query and destroy queue pairs. What changes them: modify_qp.cc.
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include "control/commands/command_table.h"
+#include "control/sessions/qp_states.h"
+
+namespace uroce::control {
+namespace {
+
+// What a queue pair refers to.
+struct Parts {
+  ProtectionDomain* pd = nullptr;
+  CqObject* send_cq = nullptr;
+  CqObject* recv_cq = nullptr;
+  SrqObject* srq = nullptr;
+};
+
+Status check_most(const char* what, std::uint32_t value, std::uint32_t limit) {
+  if (value > limit) {
+    return Error{EINVAL, std::string(what) + " is at most " + std::to_string(limit) + ", not " +
+                             std::to_string(value)};
+  }
+  return ok();
+}
+
+Status check_caps(const abi::CreateQpRequest& body) {
+  const auto type = static_cast<QpType>(body.type);
+  if (type != QpType::kRc && type != QpType::kUc && type != QpType::kUd &&
+      type != QpType::kXrcSend) {
+    return Error{EOPNOTSUPP, "this uroced makes queue pairs of types RC, UC, UD and XRC only"};
+  }
+  for (const Status& status : {check_most("max_send_wr", body.max_send_wr, kWorkRequestsMax),
+                               check_most("max_recv_wr", body.max_recv_wr, kWorkRequestsMax),
+                               check_most("max_send_sge", body.max_send_sge, kSgeMax),
+                               check_most("max_recv_sge", body.max_recv_sge, kSgeMax),
+                               check_most("max_inline_data", body.max_inline, kInlineMax)}) {
+    if (!status) {
+      return status;
+    }
+  }
+  return ok();
+}
+
+Result<Parts> find_parts(const Session& session, const abi::CreateQpRequest& body) {
+  Parts parts{.pd = session.pds.find(body.pd),
+              .send_cq = session.cqs.find(body.send_cq),
+              .recv_cq = session.cqs.find(body.recv_cq),
+              .srq = body.srq != 0 ? session.srqs.find(body.srq - 1) : nullptr};
+  if (parts.pd == nullptr) {
+    return no_such("protection domain", body.pd);
+  }
+  if (parts.send_cq == nullptr) {
+    return no_such("completion queue", body.send_cq);
+  }
+  if (parts.recv_cq == nullptr) {
+    return no_such("completion queue", body.recv_cq);
+  }
+  if (body.srq != 0 && parts.srq == nullptr) {
+    return no_such("shared receive queue", body.srq - 1);
+  }
+  if (parts.srq != nullptr &&
+      (parts.srq->xrcd != nullptr || static_cast<QpType>(body.type) == QpType::kXrcSend)) {
+    return Error{EINVAL,
+                 "XRC queue pairs find shared receive queues of type XRC by the peer's "
+                 "word; others can't use them"};
+  }
+  return parts;
+}
+
+// Sizes as granted, and where the rings lie: both controls first, then both queues' entries.
+abi::CreateQpReply lay_out(const abi::CreateQpRequest& body, bool own_receive_queue) {
+  abi::CreateQpReply answer{};
+  answer.max_send_wr = std::bit_ceil(std::max(body.max_send_wr, 1U));
+  answer.max_send_sge = std::max(body.max_send_sge, 1U);
+  // Inline data that the stride holds anyway is granted: rdma_xclient sends 16 bytes inline without
+  // having asked for any, as real cards let it.
+  answer.send.entries = answer.max_send_wr;
+  answer.send.stride = abi::send_stride(answer.max_send_sge, body.max_inline);
+  answer.max_inline = std::min(
+      answer.send.stride - static_cast<std::uint32_t>(abi::kSendPayloadOffset), kInlineMax);
+  answer.send.control_offset = 0;
+  answer.send.entries_offset = 2 * sizeof(abi::RingControl);
+  std::uint64_t end =
+      answer.send.entries_offset + std::uint64_t{answer.send.entries} * answer.send.stride;
+  if (own_receive_queue) {
+    answer.max_recv_wr = std::bit_ceil(std::max(body.max_recv_wr, 1U));
+    answer.max_recv_sge = std::max(body.max_recv_sge, 1U);
+    answer.recv.control_offset = sizeof(abi::RingControl);
+    answer.recv.entries_offset = end;
+    answer.recv.entries = answer.max_recv_wr;
+    answer.recv.stride = abi::recv_stride(answer.max_recv_sge);
+    end += std::uint64_t{answer.recv.entries} * answer.recv.stride;
+  }
+  answer.memory_length = end;
+  return answer;
+}
+
+QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& answer,
+                   const Parts& parts, QpObject& object, const Session& session) {
+  QpConfig config;
+  config.qpn = answer.qpn;
+  config.type = static_cast<QpType>(body.type);
+  config.pd = parts.pd->id;
+  config.port = static_cast<std::uint16_t>(session.device()->index());
+  config.worker = answer.worker;
+  config.doorbell_slot = answer.doorbell_slot;
+  config.owner = session.id();
+  config.signal_all = body.signal_all != 0;
+  config.send_sge_max = answer.max_send_sge;
+  config.inline_max = answer.max_inline;
+  std::byte* memory = object.memory.data();
+  config.send_control = reinterpret_cast<abi::RingControl*>(memory + answer.send.control_offset);
+  config.send_entries = memory + answer.send.entries_offset;
+  config.send_entry_count = answer.send.entries;
+  config.send_stride = answer.send.stride;
+  config.receive_queue = parts.srq != nullptr ? parts.srq->queue.get() : object.receive_queue.get();
+  config.receive_queue_shared = parts.srq != nullptr;
+  config.send_cq = parts.send_cq->queue.get();
+  config.recv_cq = parts.recv_cq->queue.get();
+  config.addresses = &session.addresses;
+  return config;
+}
+
+void use(const Parts& parts, QpObject* object) {
+  object->pd = parts.pd;
+  object->send_cq = parts.send_cq;
+  object->recv_cq = parts.recv_cq;
+  object->srq = parts.srq;
+  ++parts.pd->users;
+  ++parts.send_cq->users;
+  ++parts.recv_cq->users;
+  if (parts.srq != nullptr) {
+    ++parts.srq->users;
+  }
+}
+
+// Makes the queue pair known to its worker. From here on packets and doorbells reach it.
+void attach(Session& session, Qp& qp) {
+  const QpConfig& config = qp.config();
+  SessionBells& bells = session.bells(config.worker);
+  session.card().engine().call(config.worker, [&](Worker& worker) {
+    if (bells.slots.size() <= config.doorbell_slot) {
+      bells.slots.resize(config.doorbell_slot + 1U);
+    }
+    bells.slots[config.doorbell_slot] = &qp;
+    worker.add_qp(qp);
+  });
+}
+
+}  // namespace
+
+Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::CreateQpRequest>();
+  if (static_cast<QpType>(body.type) == QpType::kXrcRecv) {
+    return create_xrc_target(session, body, reply);
+  }
+  if (Status status = check_caps(body); !status) {
+    return status.error();
+  }
+  const auto parts = find_parts(session, body);
+  if (!parts) {
+    return parts.error();
+  }
+  const bool receives_itself =
+      parts->srq == nullptr && static_cast<QpType>(body.type) != QpType::kXrcSend;
+  abi::CreateQpReply answer = lay_out(body, receives_itself);
+  const std::size_t copies = std::size_t{answer.send.entries} *
+                             (sizeof(SendEntry) + answer.send.stride - abi::kSendPayloadOffset);
+  auto memory = session.share("uroce-qp", answer.memory_length, copies);
+  if (!memory) {
+    return memory.error();
+  }
+  const auto slot = session.take_slot();
+  Card& card = session.card();
+  const std::uint32_t chosen = std::exchange(session.chosen_qpn, 0);
+  answer.qpn = slot ? card.qpns.take({&session, 0}, chosen) : 0;
+  if (answer.qpn == 0) {
+    if (slot) {
+      session.free_slot(*slot);
+    }
+    if (chosen != 0) {
+      return Error{EBUSY, "queue pair number " + std::to_string(chosen) + " can't be had"};
+    }
+    return Error{ENOMEM, "all " + std::to_string(kQpsMax) + " queue pairs are taken"};
+  }
+  answer.doorbell_slot = *slot;
+  answer.worker = card.engine().owner_of(answer.qpn);
+  auto object = std::make_unique<QpObject>();
+  object->cookie = body.cookie;
+  object->memory = std::move(*memory);
+  if (receives_itself) {
+    object->receive_queue = std::make_unique<ReceiveQueue>(
+        answer.qpn,
+        reinterpret_cast<abi::RingControl*>(object->memory.data() + answer.recv.control_offset),
+        object->memory.data() + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
+        answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
+  }
+  object->qp = std::make_shared<Qp>(config_of(body, answer, *parts, *object, session));
+  use(*parts, object.get());
+  abi::QpAttributesRecord& record = object->attributes;
+  record.max_send_wr = answer.max_send_wr;
+  record.max_recv_wr = answer.max_recv_wr;
+  record.max_send_sge = answer.max_send_sge;
+  record.max_recv_sge = answer.max_recv_sge;
+  record.max_inline = answer.max_inline;
+  attach(session, *object->qp);
+
+  answer.memory_length = object->memory.length();
+  reply->descriptors.push_back(object->memory.take_descriptor());
+  answer.handle = session.qps.add(std::move(object));
+  card.qpns.set_owner(answer.qpn, {&session, answer.handle});
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> query_qp(Session& session, Request& request, Reply* reply) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const QpObject* object = session.qps.find(handle);
+  if (object == nullptr) {
+    return no_such("queue pair", handle);
+  }
+  abi::QueryQpReply answer{.header = {}, .attributes = object->attributes};
+  const Qp& qp = *object->qp;
+  session.card().engine().call(qp.config().worker, [&](Worker&) {
+    answer.attributes.state = static_cast<std::uint32_t>(qp.state());
+    answer.attributes.current_state = answer.attributes.state;
+  });
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_qp(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const QpObject* object = session.qps.find(handle);
+  if (object == nullptr) {
+    return no_such("queue pair", handle);
+  }
+  if (!object->groups.empty()) {
+    return Error{EBUSY, "queue pair " + std::to_string(handle) + " is still in " +
+                            std::to_string(object->groups.size()) + " multicast groups"};
+  }
+  remove_qp(session, handle);
+  return Outcome::kReply;
+}
+
+// The queue pair just vanishes: packets for it are dropped as unknown_qp, so that its peer's
+// retries run out.
+void remove_qp(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<QpObject> object = session.qps.remove(handle);
+  session.withdraw_events(object->cookie);
+  if (object->target) {
+    release_xrc_target(session, handle, *object);
+    return;
+  }
+  const QpConfig config = object->qp->config();
+  while (!object->groups.empty()) {
+    leave_group(session.card(), *object, Gid(*object->groups.begin()));
+  }
+  SessionBells& bells = session.bells(config.worker);
+  session.card().engine().call(config.worker, [&](Worker& worker) {
+    worker.remove_qp(*object->qp);
+    bells.slots[config.doorbell_slot] = nullptr;
+  });
+  if (!session.ending()) {  // else they go too
+    release_windows(session, config.qpn);
+  }
+  session.card().qpns.release(config.qpn);
+  session.free_slot(config.doorbell_slot);
+  --object->pd->users;
+  --object->send_cq->users;
+  --object->recv_cq->users;
+  if (object->srq != nullptr) {
+    --object->srq->users;
+  }
+}
+
+}  // namespace uroce::control

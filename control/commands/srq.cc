@@ -1,0 +1,181 @@
+// Commands about shared receive queues.
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "control/commands/command_table.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint32_t kSrqMaxWr = 1U << 0U;  // values as in enum ibv_srq_attr_mask
+constexpr std::uint32_t kSrqLimit = 1U << 1U;
+constexpr std::uint32_t kTypeBasic = 0;  // as in enum ibv_srq_type
+constexpr std::uint32_t kTypeXrc = 1;
+
+Status check(const abi::CreateSrqRequest& body) {
+  if (body.type != kTypeBasic && body.type != kTypeXrc) {
+    return Error{EOPNOTSUPP, "shared receive queues are of type basic or XRC"};
+  }
+  if (body.max_wr == 0 || body.max_wr > kWorkRequestsMax) {
+    return Error{EINVAL, "a shared receive queue has 1 to " + std::to_string(kWorkRequestsMax) +
+                             " work requests, not " + std::to_string(body.max_wr)};
+  }
+  if (body.max_sge > kSgeMax) {
+    return Error{EINVAL, "a work request has at most " + std::to_string(kSgeMax) + " SGEs, not " +
+                             std::to_string(body.max_sge)};
+  }
+  return ok();
+}
+
+// What a queue of type XRC needs more.
+struct XrcParts {
+  Xrcd* xrcd = nullptr;
+  CqObject* cq = nullptr;
+};
+
+Result<XrcParts> find_xrc_parts(const Session& session, const abi::CreateSrqRequest& body) {
+  if (body.type != kTypeXrc) {
+    return XrcParts{};
+  }
+  const XrcParts parts{.xrcd = session.xrcds.find(body.xrcd), .cq = session.cqs.find(body.cq)};
+  if (parts.xrcd == nullptr) {
+    return no_such("XRC domain", body.xrcd);
+  }
+  if (parts.cq == nullptr) {
+    return no_such("completion queue", body.cq);
+  }
+  return parts;
+}
+
+void use(Card& card, const XrcParts& parts, SrqObject& srq) {
+  if (parts.xrcd == nullptr) {
+    return;
+  }
+  srq.xrcd = parts.xrcd;
+  srq.cq = parts.cq;
+  ++parts.xrcd->users;
+  ++parts.cq->users;
+  enter_xrc_domain(card, srq);
+}
+
+}  // namespace
+
+Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::CreateSrqRequest>();
+  if (Status status = check(body); !status) {
+    return status.error();
+  }
+  ProtectionDomain* pd = session.pds.find(body.pd);
+  if (pd == nullptr) {
+    return no_such("protection domain", body.pd);
+  }
+  const auto xrc = find_xrc_parts(session, body);
+  if (!xrc) {
+    return xrc.error();
+  }
+  Card& card = session.card();
+  abi::CreateSrqReply answer{};
+  answer.max_wr = std::bit_ceil(body.max_wr);
+  answer.max_sge = std::max(body.max_sge, 1U);
+  answer.ring = {.control_offset = 0,
+                 .entries_offset = sizeof(abi::RingControl),
+                 .entries = answer.max_wr,
+                 .stride = abi::recv_stride(answer.max_sge)};
+  auto memory = session.share(
+      "uroce-srq", sizeof(abi::RingControl) + std::size_t{answer.max_wr} * answer.ring.stride);
+  if (!memory) {
+    return memory.error();
+  }
+  auto srq = std::make_unique<SrqObject>();
+  srq->id = card.srqns.take({&session, 0});
+  if (srq->id == 0) {
+    return Error{ENOMEM, "all " + std::to_string(kSrqsMax) + " shared receive queues are taken"};
+  }
+  srq->cookie = body.cookie;
+  srq->pd = pd;
+  srq->max_wr = answer.max_wr;
+  srq->max_sge = answer.max_sge;
+  srq->memory = std::move(*memory);
+  srq->queue = std::make_unique<ReceiveQueue>(
+      srq->id, reinterpret_cast<abi::RingControl*>(srq->memory.data()),
+      srq->memory.data() + answer.ring.entries_offset, answer.ring.entries, answer.ring.stride,
+      answer.max_sge,
+      card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
+                                  : ReceiveQueue::Users::kOneWorker);
+  ++pd->users;
+  use(card, *xrc, *srq);
+  answer.srqn = srq->id;
+  answer.memory_length = srq->memory.length();
+  reply->descriptors.push_back(srq->memory.take_descriptor());
+  answer.handle = session.srqs.add(std::move(srq));
+  card.srqns.set_owner(answer.srqn, {&session, answer.handle});
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/) {
+  const auto body = request.as<abi::ModifySrqRequest>();
+  SrqObject* srq = session.srqs.find(body.handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", body.handle);
+  }
+  if ((body.mask & kSrqMaxWr) != 0) {
+    return Error{EOPNOTSUPP, "the size of a shared receive queue can't be changed"};
+  }
+  if ((body.mask & kSrqLimit) != 0) {
+    if (body.limit > srq->max_wr) {
+      return Error{EINVAL, "the limit " + std::to_string(body.limit) + " is beyond the queue's " +
+                               std::to_string(srq->max_wr) + " work requests"};
+    }
+    // Between two turns of the only worker; with several the queue's lock keeps the others away.
+    bool reached = false;
+    session.card().engine().call(0, [&](Worker&) { reached = srq->queue->arm(body.limit); });
+    if (reached) {
+      session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqLimitReached), body.handle,
+                       srq->cookie);
+    }
+  }
+  return Outcome::kReply;
+}
+
+Result<Outcome> query_srq(Session& session, Request& request, Reply* reply) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const SrqObject* srq = session.srqs.find(handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", handle);
+  }
+  abi::QuerySrqReply answer{
+      .header = {}, .max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
+  session.card().engine().call(0, [&](Worker&) { answer.limit = srq->queue->limit(); });
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> destroy_srq(Session& session, Request& request, Reply* /*reply*/) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const SrqObject* srq = session.srqs.find(handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", handle);
+  }
+  if (srq->users != 0) {
+    return still_used("shared receive queue", handle, srq->users);
+  }
+  remove_srq(session, handle);
+  return Outcome::kReply;
+}
+
+void remove_srq(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
+  session.withdraw_events(srq->cookie);
+  if (srq->xrcd != nullptr) {
+    leave_xrc_domain(session.card(), *srq);
+    --srq->xrcd->users;
+    --srq->cq->users;
+  }
+  session.card().srqns.release(srq->id);
+  --srq->pd->users;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,345 @@
+#include "control/ip/device.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "control/ip/icmp.h"
+#include "control/sessions/card_limits.h"
+
+namespace uroce::control {
+namespace {
+
+// Values of enum ibv_port_state, ibv_gid_type, and of ibv_port_attr's plain numbers.
+constexpr std::uint32_t kPortDown = 1;
+constexpr std::uint32_t kPortActive = 4;
+constexpr std::uint32_t kPhysPolling = 2;
+constexpr std::uint32_t kPhysLinkUp = 5;
+constexpr std::uint32_t kGidRoceV2 = 2;
+constexpr std::uint32_t kMtuCodeMax = 5;
+constexpr std::size_t kGivenMax = 65'536;  // beyond it whatever a peer says is passed on
+
+struct Rate {
+  std::uint32_t mbps_max, width, speed;  // codes of ibv_port_attr
+};
+// As Linux maps the speed of an Ethernet link (ib_get_eth_speed).
+constexpr Rate kRates[] = {{1'000, 1, 1},   {10'000, 1, 8}, {20'000, 2, 2},
+                           {25'000, 1, 32}, {40'000, 2, 8}, {0xFFFF'FFFF, 2, 32}};
+constexpr std::uint32_t kSpeedUnknown = 10'000;  // taken where a port can't tell, in Mb/s
+
+template <std::size_t kSize>
+void copy_text(char (&target)[kSize], std::string_view text) {
+  const std::size_t length = std::min(text.size(), kSize - 1);
+  std::memcpy(target, text.data(), length);
+  std::memset(target + length, 0, kSize - length);
+}
+
+std::uint64_t guid_of(const EtherAddress& mac) {
+  std::uint64_t guid = 0;
+  std::memcpy(&guid, link_local_gid(mac).bytes.data() + 8, sizeof(guid));
+  return guid;
+}
+
+}  // namespace
+
+std::uint32_t path_mtu_code(std::uint32_t port_mtu) {
+  std::uint32_t code = 0;
+  while (code < kMtuCodeMax && mtu_bytes(code + 1) + kHeadersMax <= port_mtu) {
+    ++code;
+  }
+  return code;
+}
+
+Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
+               const Identity& identity, SendFrame send)
+    : index_(index),
+      name_("uroce" + std::to_string(index)),
+      port_(port),
+      mac_(port.info().mac),
+      loops_back_(port.info().loops_back),
+      identity_(identity),
+      gids_(mac_, std::move(addresses)),
+      send_(std::move(send)),
+      link_up_(port.info().link_up) {}
+
+std::optional<bool> Device::link_change() {
+  const bool up = port_.info().link_up;
+  return std::exchange(link_up_, up) == up ? std::nullopt : std::optional(up);
+}
+
+std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
+
+abi::DeviceRecord Device::record() const {
+  abi::DeviceRecord record{};
+  copy_text(record.name, name_);
+  record.node_guid = guid_of(mac_);
+  record.index = index_;
+  record.vendor_id = identity_.vendor_id;
+  record.vendor_part_id = identity_.vendor_part_id;
+  record.hw_ver = identity_.hw_ver;
+  return record;
+}
+
+abi::DeviceAttributes Device::attributes() const {
+  abi::DeviceAttributes attributes{};
+  attributes.max_mr_size = kRegionBytesMax;
+  attributes.page_size_cap = 0xFFFF'F000;  // every power of two from 4 KiB on
+  attributes.vendor_id = identity_.vendor_id;
+  attributes.vendor_part_id = identity_.vendor_part_id;
+  attributes.hw_ver = identity_.hw_ver;
+  attributes.max_qp = kQpsMax;
+  attributes.max_qp_wr = kWorkRequestsMax;
+  attributes.max_sge = kSgeMax;
+  attributes.max_sge_rd = kSgeMax;
+  attributes.max_inline = kInlineMax;
+  attributes.max_cq = kCqsMax;
+  attributes.max_cqe = kCqesMax;
+  attributes.max_mr = kRegionsMax;
+  attributes.max_mw = kWindowsMax;
+  attributes.max_dm_size = kDeviceMemoryMax;
+  attributes.max_pd = kPdsMax;
+  attributes.max_qp_rd_atom = kReadsAndAtomicsMax;
+  attributes.max_qp_init_rd_atom = kReadsAndAtomicsMax;
+  attributes.max_res_rd_atom = kReadsAndAtomicsMax * kQpsMax;
+  attributes.max_ah = kAddressHandlesMax;
+  attributes.max_srq = kSrqsMax;
+  attributes.max_srq_wr = kWorkRequestsMax;
+  attributes.max_srq_sge = kSgeMax;
+  attributes.max_mcast_grp = kGroupsMax;
+  attributes.max_mcast_qp_attach = kGroupMembersMax;
+  attributes.max_total_mcast_qp_attach = kGroupsMax * kGroupMembersMax;
+  attributes.max_pkeys = kPkeysMax;
+  attributes.local_ca_ack_delay = kAckDelayCode;
+  attributes.phys_ports = 1;
+  attributes.node_guid = guid_of(mac_);
+  attributes.sys_image_guid = attributes.node_guid;
+  copy_text(attributes.fw_ver, "0.1.0");
+  return attributes;
+}
+
+void Device::fill_port(abi::QueryPortReply* reply) const {
+  const PortInfo info = port_.info();
+  const std::uint32_t mbps = info.speed_mbps != 0 ? info.speed_mbps : kSpeedUnknown;
+  const Rate* rate = std::find_if(std::begin(kRates), std::end(kRates),
+                                  [&](const Rate& r) { return mbps <= r.mbps_max; });
+  reply->state = info.link_up ? kPortActive : kPortDown;
+  reply->phys_state = info.link_up ? kPhysLinkUp : kPhysPolling;
+  reply->max_mtu = kMtuCodeMax;
+  reply->active_mtu = path_mtu_code(info.mtu);
+  reply->gid_count = kGidsMax;
+  reply->max_msg_size = kMessageBytesMax;
+  reply->pkey_count = kPkeysMax;
+  reply->active_width = rate->width;
+  reply->active_speed = rate->speed;
+  reply->netdev_index = netdev_index_;
+}
+
+void Device::fill_gid(std::uint32_t index, abi::QueryGidReply* reply) const {
+  if (const Gid* gid = gids_.find(index); gid != nullptr) {
+    std::memcpy(reply->gid, gid->bytes.data(), sizeof(reply->gid));
+    reply->type = kGidRoceV2;
+    reply->netdev_index = netdev_index_;
+  }
+}
+
+Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
+                                           EtherAddress* mac) {
+  const Gid& gid = address.gid;
+  if (is_multicast(gid)) {
+    *mac = multicast_mac(gid);
+    return Resolution::kDone;
+  }
+  if (loops_back_ || gids_.owns(gid)) {
+    *mac = mac_;
+    return Resolution::kDone;
+  }
+  const std::optional<LinkAddress> hop = next_hop(address);
+  if (!hop) {
+    const std::string where = address.vlan != 0 ? " in VLAN " + std::to_string(address.vlan) : "";
+    return Error{ENETUNREACH, to_string(gid) + " isn't in a subnet of " + name_ + where +
+                                  "; give it one with --ip, or a router with --route"};
+  }
+  switch (neighbours_.resolve(*hop, now, mac)) {
+    case Neighbours::Answer::kKnown:
+      if (given_.size() < kGivenMax) {
+        given_[*hop] = *mac;
+      }
+      return Resolution::kDone;
+    case Neighbours::Answer::kPending:
+      return Resolution::kPending;
+    case Neighbours::Answer::kUnreachable:
+      return Error{EHOSTUNREACH, to_string(hop->gid) + " doesn't answer on the link of " + name_};
+    case Neighbours::Answer::kFull:
+      break;
+  }
+  return Error{ENOMEM, "too many addresses are being asked for on " + name_};
+}
+
+bool Device::on_time(Time now) {
+  bool settled = false;
+  for (const LinkAddress& address : neighbours_.due(now, &settled)) {
+    ask(address);
+  }
+  return settled;
+}
+
+Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
+  const auto frame = parse_ethernet(bytes);
+  if (!frame || loops_back_ || frame->source == mac_) {
+    return {};
+  }
+  if (const auto arp = parse_arp(*frame)) {
+    return on_arp(*frame, *arp, now);
+  }
+  if (const auto message = parse_neighbour_message(*frame)) {
+    return on_neighbour_message(*frame, *message, now);
+  }
+  if (const auto query = parse_group_query(*frame)) {
+    for (const Gid& group : groups_.asked_for(*query)) {
+      report_group(group, true, frame->vlan_id());
+    }
+    return {};
+  }
+  if (const auto reply = answer_echo(*frame, mac_, [this, vlan = frame->vlan_id()](const Gid& gid) {
+        return gids_.owns({gid, vlan});
+      })) {
+    send_(*reply);
+  }
+  return {};
+}
+
+Device::Heard Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
+  const std::uint16_t vlan = frame.vlan_id();
+  const bool for_us = gids_.owns({arp.target, vlan});
+  Heard heard = hear({arp.sender, vlan}, arp.sender_mac, for_us, now);
+  if (arp.request && for_us) {
+    send_(build_arp_reply(frame, arp, mac_));
+  }
+  return heard;
+}
+
+Device::Heard Device::on_neighbour_message(const EthernetFrame& frame,
+                                           const NeighbourMessage& message, Time now) {
+  const std::uint16_t vlan = frame.vlan_id();
+  if (!message.solicitation) {
+    return hear({message.target, vlan}, message.link_address.value_or(frame.source), false, now);
+  }
+  if (!gids_.owns({message.target, vlan})) {
+    return {};
+  }
+  send_(build_advertisement(frame, message, mac_));
+  return message.link_address ? hear({message.source, vlan}, *message.link_address, true, now)
+                              : Heard{};
+}
+
+// Somebody says that `address` is at `mac`.
+Device::Heard Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us,
+                           Time now) {
+  const Gid& gid = address.gid;
+  const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
+  if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || gids_.owns(gid) ||
+      !gids_.on_link(address)) {
+    return {};
+  }
+  Heard heard{.settled = neighbours_.learn(address, mac, now, for_us), .moved = {}};
+  // Looking at all paths takes long, and anybody on the link can say something.
+  const auto given = given_.find(address);
+  const bool in_use = given != given_.end();
+  if (in_use ? given->second != mac : given_.size() >= kGivenMax) {
+    heard.moved = Neighbour{address, mac};
+  }
+  if (in_use) {
+    given->second = mac;
+  }
+  return heard;
+}
+
+// In the name of the first of our addresses that is in the same subnet, or at least (for link-local
+// addresses in a VLAN) of the same kind.
+void Device::ask(const LinkAddress& address) {
+  const Gid& gid = address.gid;
+  const IpPrefix* ours = nullptr;
+  for (const IpPrefix& entry : gids_.entries()) {
+    if (entry.vlan != address.vlan || entry.address.is_zero() ||
+        entry.address.is_ipv4() != gid.is_ipv4()) {
+      continue;
+    }
+    if (entry.contains(gid)) {
+      ours = &entry;
+      break;
+    }
+    ours = ours == nullptr ? &entry : ours;
+  }
+  if (ours != nullptr) {
+    const LinkAddress source(ours->address, ours->vlan);
+    send_(gid.is_ipv4() ? build_arp_request(mac_, source, gid)
+                        : build_solicitation(mac_, source, gid));
+  }
+}
+
+void Device::announce() {
+  for (const LinkAddress& address : gids_.addresses()) {
+    announce(address);
+  }
+}
+
+void Device::announce(const LinkAddress& address) {
+  if (!loops_back_) {
+    send_(address.gid.is_ipv4() ? build_arp_request(mac_, address, address.gid)
+                                : build_announcement(mac_, address));
+  }
+}
+
+Result<std::uint32_t> Device::add_address(const IpPrefix& prefix) {
+  auto index = gids_.add(prefix);
+  if (index) {
+    announce({prefix.address, prefix.vlan});
+  }
+  return index;
+}
+
+std::optional<LinkAddress> Device::next_hop(const LinkAddress& address) const {
+  if (gids_.on_link(address)) {
+    return address;
+  }
+  const auto gateway = gateways_.find(address.gid, [&](const Gid& router) {
+    return gids_.on_link({router, address.vlan});
+  });
+  return gateway ? std::optional(LinkAddress(*gateway, address.vlan)) : std::nullopt;
+}
+
+Status Device::join_group(const Gid& group) {
+  const auto first = groups_.join(group);
+  if (!first) {
+    return first.error();
+  }
+  if (*first) {
+    report_group(group, true, std::nullopt);
+  }
+  return ok();
+}
+
+void Device::leave_group(const Gid& group) {
+  if (groups_.leave(group)) {
+    report_group(group, false, std::nullopt);
+  }
+}
+
+// In the name of our first address of the group's kind; MLD's must be link-local. In `vlan`, or
+// else in every VLAN where we have such an address: groups are heard in all of them.
+void Device::report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan) {
+  std::set<std::uint16_t> told;
+  for (const LinkAddress& address : gids_.addresses()) {
+    const bool wanted =
+        address.gid.is_ipv4() == group.is_ipv4() && (!vlan || address.vlan == *vlan);
+    if (!loops_back_ && wanted && told.insert(address.vlan).second) {
+      send_(joined ? build_group_report(mac_, address, group)
+                   : build_group_leave(mac_, address, group));
+    }
+  }
+}
+
+}  // namespace uroce::control

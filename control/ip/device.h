@@ -1,0 +1,130 @@
+#pragma once
+
+// A device as programs see it: one port of the engine with its name, addresses and neighbours.
+// Answers what the link asks of an IP host (ARP, neighbour discovery, echo) and finds the Ethernet
+// address of peers. Control thread only.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/command_records.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "control/ip/arp.h"
+#include "control/ip/gateways.h"
+#include "control/ip/gid_table.h"
+#include "control/ip/multicast_groups.h"
+#include "control/ip/ndp.h"
+#include "control/ip/neighbours.h"
+#include "dataplane/port/port.h"
+
+namespace uroce::control {
+
+struct Identity {
+  std::uint32_t vendor_id = 0x7572;     // nobody's: programs must not take us for a known card
+  std::uint32_t vendor_part_id = 4119;  // turns on inline and ibv_wr_* in perftest
+  std::uint32_t hw_ver = 1;
+};
+
+// Path MTU codes of verbs: 1 is 256 bytes, 5 is 4096.
+constexpr std::uint32_t mtu_bytes(std::uint32_t code) { return 128U << code; }
+// The largest that a port with IP packets of `port_mtu` bytes carries; 0: none.
+std::uint32_t path_mtu_code(std::uint32_t port_mtu);
+
+class Device {
+ public:
+  using SendFrame = std::function<void(std::span<const std::byte>)>;
+
+  // The port outlives the device. `send` hands a frame to the port.
+  Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses, const Identity& identity,
+         SendFrame send);
+
+  [[nodiscard]] std::uint32_t index() const { return index_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const GidTable& gids() const { return gids_; }
+  [[nodiscard]] bool loops_back() const { return loops_back_; }
+  [[nodiscard]] Port& port() const { return port_; }
+  [[nodiscard]] const EtherAddress& mac() const { return mac_; }
+  [[nodiscard]] std::uint32_t active_mtu_code() const;
+  [[nodiscard]] std::uint32_t active_mtu_bytes() const { return mtu_bytes(active_mtu_code()); }
+  // The kernel interface that carries one of the addresses; 0: none does.
+  void set_netdev_index(std::uint32_t index) { netdev_index_ = index; }
+
+  [[nodiscard]] abi::DeviceRecord record() const;
+  [[nodiscard]] abi::DeviceAttributes attributes() const;
+  void fill_port(abi::QueryPortReply* reply) const;
+  // Zeroes where there is no entry.
+  void fill_gid(std::uint32_t index, abi::QueryGidReply* reply) const;
+
+  // The Ethernet address of a peer. kPending: on_frame or on_time will say that somebody must look
+  // again. Errors name the address.
+  enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
+  Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac);
+
+  struct Neighbour {
+    LinkAddress address;
+    EtherAddress mac;
+  };
+  struct Heard {
+    bool settled = false;            // somebody who waits for an address must look again
+    std::optional<Neighbour> moved;  // paths made by resolve() lead elsewhere
+  };
+  // A frame that isn't RoCE: answers it, learns from it.
+  Heard on_frame(std::span<const std::byte> frame, Time now);
+  // Asks again, gives up. True: somebody who waits for an address must look again.
+  bool on_time(Time now);
+  [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }
+
+  // Looks at the port's link. What became of it since the last look; none: nothing.
+  std::optional<bool> link_change();
+
+  // Tells the link our addresses, so that caches of an earlier owner are corrected.
+  void announce();
+
+  // At run time; workers and programs must hear of it (address_changes.h).
+  Result<std::uint32_t> add_address(const IpPrefix& prefix);
+  Status remove_address(const Gid& address) { return gids_.remove(address); }
+
+  // Routers for what isn't in a subnet of ours.
+  void set_gateways(Gateways gateways) { gateways_ = std::move(gateways); }
+  [[nodiscard]] const Gateways& gateways() const { return gateways_; }
+  // Whose Ethernet address packets for `address` go to in its VLAN: its own, or a router's.
+  // Nothing: no way.
+  [[nodiscard]] std::optional<LinkAddress> next_hop(const LinkAddress& address) const;
+
+  // Membership in a multicast group, counted; the first and the last of a group are told to the
+  // network (IGMP, MLD), and its queries are answered. EINVAL, ENOMEM.
+  Status join_group(const Gid& group);
+  void leave_group(const Gid& group);
+  [[nodiscard]] const MulticastGroups& groups() const { return groups_; }
+
+ private:
+  void ask(const LinkAddress& address);
+  void announce(const LinkAddress& address);
+  void report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan);
+  Heard on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
+  Heard on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
+  Heard hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now);
+
+  std::uint32_t index_;
+  std::string name_;
+  Port& port_;
+  EtherAddress mac_;
+  bool loops_back_;
+  std::uint32_t netdev_index_ = 0;
+  Identity identity_;
+  GidTable gids_;
+  Gateways gateways_;
+  MulticastGroups groups_;
+  Neighbours neighbours_;
+  std::map<LinkAddress, EtherAddress> given_;  // by resolve(); paths have no others
+  SendFrame send_;
+  bool link_up_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,70 @@
+#pragma once
+
+// The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
+// Ethernet address; the IP addresses that the user gave follow from index 1 on and keep their
+// places; one that is taken away leaves its place empty for the next. All are of type RoCE v2.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "dataplane/wire/address.h"
+
+namespace uroce::control {
+
+struct IpPrefix {
+  Gid address;
+  std::uint32_t length = 128;  // bits of the 128; an IPv4 /24 is 120
+  std::uint16_t vlan = 0;      // in which the port has it; 0: untagged
+
+  [[nodiscard]] bool contains(const Gid& gid) const;
+};
+
+// "10.0.0.1/24" or "2001:db8::1/64"; without a length: the whole address. "10.0.0.1/24@5" is in
+// VLAN 5. EINVAL with a sentence.
+Result<IpPrefix> parse_prefix(std::string_view text);
+std::string to_string(const IpPrefix& prefix);
+// The same for a network, whose address may be zero; it has no VLAN.
+Result<IpPrefix> parse_network(std::string_view text);
+
+// fe80:: and the modified EUI-64 (RFC 4291, appendix A). The GUID is its lower half.
+Gid link_local_gid(const EtherAddress& mac);
+
+[[nodiscard]] bool is_multicast(const Gid& gid);   // also an IPv4-mapped multicast address
+[[nodiscard]] bool is_link_local(const Gid& gid);  // fe80::/10
+EtherAddress multicast_mac(const Gid& gid);        // RFC 1112, 6.4; RFC 2464, 7
+
+class GidTable {
+ public:
+  GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses);
+
+  // nullptr: no entry.
+  [[nodiscard]] const Gid* find(std::uint32_t index) const {
+    return index < entries_.size() && !entries_[index].address.is_zero() ? &entries_[index].address
+                                                                         : nullptr;
+  }
+  // The index that it got. EEXIST, ENOSPC.
+  Result<std::uint32_t> add(const IpPrefix& prefix);
+  // ENOENT; EPERM for index 0.
+  Status remove(const Gid& address);
+  [[nodiscard]] bool owns(const Gid& gid) const { return entry_of(gid) != nullptr; }
+  // In this VLAN, too.
+  [[nodiscard]] bool owns(const LinkAddress& address) const;
+  // nullptr: the address isn't one of ours.
+  [[nodiscard]] const IpPrefix* entry_of(const Gid& gid) const;
+  // The VLAN of an address of ours; 0 for any other.
+  [[nodiscard]] std::uint16_t vlan_of(const Gid& gid) const;
+  // Is it reachable without a router, from any of our subnets in its VLAN?
+  [[nodiscard]] bool on_link(const LinkAddress& address) const;
+  // By index; an empty place has a zero address.
+  [[nodiscard]] const std::vector<IpPrefix>& entries() const { return entries_; }
+  [[nodiscard]] std::vector<LinkAddress> addresses() const;
+
+ private:
+  std::vector<IpPrefix> entries_;
+};
+
+}  // namespace uroce::control

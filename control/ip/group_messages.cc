@@ -1,0 +1,153 @@
+#include "control/ip/group_messages.h"
+
+#include <algorithm>
+
+#include "control/ip/gid_table.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint8_t kProtocolIgmp = 2;
+constexpr std::uint8_t kProtocolHopByHop = 0;
+constexpr std::uint8_t kIgmpQuery = 0x11, kIgmpReport = 0x16, kIgmpLeave = 0x17;
+constexpr std::uint8_t kMldQuery = 130, kMldReport = 131, kMldDone = 132;
+constexpr std::uint8_t kHopLimit = 1;
+constexpr std::size_t kIpv4Header = 24;  // with the router alert option
+constexpr std::size_t kHopByHop = 8;
+constexpr std::size_t kIgmpBytes = 8, kMldBytes = 24;
+constexpr std::uint8_t kInternetControl = 0xC0;  // type of service, as routers expect of IGMP
+constexpr Gid kAllRouters4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 224, 0, 0, 2}};
+constexpr Gid kAllRouters6{{0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+
+void write_ipv4_address(ByteWriter* writer, const Gid& gid) {
+  writer->write(std::span(gid.bytes).subspan(12));
+}
+
+FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
+                      std::uint8_t type, const Gid& group) {
+  ByteWriter writer;
+  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv4);
+  const std::size_t ip = writer.size();
+  writer.u8(0x40 | kIpv4Header / 4);
+  writer.u8(kInternetControl);
+  writer.u16(kIpv4Header + kIgmpBytes);
+  writer.u16(0);  // identification
+  writer.u16(0x4000);
+  writer.u8(kHopLimit);
+  writer.u8(kProtocolIgmp);
+  writer.u16(0);  // checksum
+  write_ipv4_address(&writer, source.gid);
+  write_ipv4_address(&writer, destination);
+  writer.u32(0x9404'0000);  // router alert (RFC 2113)
+  writer.store_u16(ip + 10, checksum_finish(checksum_add(writer.from(ip))));
+  const std::size_t igmp = writer.size();
+  writer.u8(type);
+  writer.u8(0);
+  writer.u16(0);  // checksum
+  write_ipv4_address(&writer, group);
+  writer.store_u16(igmp + 2, checksum_finish(checksum_add(writer.from(igmp))));
+  return writer.take();
+}
+
+FrameBytes build_mld(const EtherAddress& mac, const LinkAddress& source, const Gid& destination,
+                     std::uint8_t type, const Gid& group) {
+  ByteWriter writer;
+  write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv6);
+  write_ipv6(&writer, source.gid, destination, kProtocolHopByHop, kHopLimit, kHopByHop + kMldBytes);
+  writer.u8(kProtocolIcmpV6);
+  writer.u8(0);             // 8 bytes of options
+  writer.u32(0x0502'0000);  // router alert: MLD (RFC 2711)
+  writer.u16(0x0100);       // padding
+  const std::size_t offset = writer.size();
+  writer.u8(type);
+  writer.u8(0);
+  writer.u16(0);  // checksum
+  writer.u32(0);  // maximum response delay, reserved
+  writer.write(group.bytes);
+  finish_icmpv6(&writer, offset, source.gid, destination);
+  return writer.take();
+}
+
+Gid read_ipv4_address(ByteReader& reader) {
+  Gid gid;
+  gid.bytes[10] = gid.bytes[11] = 0xFF;
+  std::array<std::uint8_t, 4> address{};
+  reader.read(address);
+  std::copy(address.begin(), address.end(), gid.bytes.begin() + 12);
+  return gid;
+}
+
+// A group that is asked for; nothing for "all".
+std::optional<Gid> asked_for(const Gid& group) {
+  return is_multicast(group) ? std::optional(group) : std::nullopt;
+}
+
+std::optional<GroupQuery> parse_igmp(const EthernetFrame& frame) {
+  ByteReader reader(frame.payload);
+  const std::uint8_t version_length = reader.u8();
+  reader.skip(1);
+  const std::size_t total = reader.u16();
+  reader.skip(5);
+  const std::uint8_t protocol = reader.u8();
+  const std::size_t header = (version_length & 0x0FU) * std::size_t{4};
+  if (reader.failed() || version_length >> 4U != 4 || header < 20 || protocol != kProtocolIgmp ||
+      total < header + kIgmpBytes || total > frame.payload.size() ||
+      checksum_finish(checksum_add(frame.payload.first(header))) != 0) {
+    return std::nullopt;
+  }
+  const auto message = frame.payload.subspan(header, total - header);
+  ByteReader igmp(message);
+  const std::uint8_t type = igmp.u8();
+  igmp.skip(3);
+  if (type != kIgmpQuery || checksum_finish(checksum_add(message)) != 0) {
+    return std::nullopt;
+  }
+  return GroupQuery{.ipv4 = true, .group = asked_for(read_ipv4_address(igmp))};
+}
+
+std::optional<GroupQuery> parse_mld(const EthernetFrame& frame) {
+  const auto packet = parse_ipv6(frame.payload);
+  if (!packet || packet->next_header != kProtocolHopByHop || packet->hop_limit != kHopLimit ||
+      packet->payload.size() < kHopByHop + kMldBytes ||
+      packet->payload[0] != std::byte{kProtocolIcmpV6} || packet->payload[1] != std::byte{0}) {
+    return std::nullopt;
+  }
+  const auto message = packet->payload.subspan(kHopByHop);
+  const std::uint32_t sum =
+      checksum_add(message, pseudo_header_sum(packet->source, packet->destination, message.size()));
+  ByteReader reader(message);
+  const std::uint8_t type = reader.u8();
+  reader.skip(7);
+  Gid group;
+  reader.read(group.bytes);
+  if (type != kMldQuery || checksum_finish(sum) != 0) {
+    return std::nullopt;
+  }
+  return GroupQuery{.ipv4 = false, .group = asked_for(group)};
+}
+
+}  // namespace
+
+std::optional<GroupQuery> parse_group_query(const EthernetFrame& frame) {
+  switch (frame.type) {
+    case kTypeIpv4:
+      return parse_igmp(frame);
+    case kTypeIpv6:
+      return parse_mld(frame);
+    default:
+      return std::nullopt;
+  }
+}
+
+FrameBytes build_group_report(const EtherAddress& mac, const LinkAddress& source,
+                              const Gid& group) {
+  return group.is_ipv4() ? build_igmp(mac, source, group, kIgmpReport, group)
+                         : build_mld(mac, source, group, kMldReport, group);
+}
+
+FrameBytes build_group_leave(const EtherAddress& mac, const LinkAddress& source, const Gid& group) {
+  return group.is_ipv4() ? build_igmp(mac, source, kAllRouters4, kIgmpLeave, group)
+                         : build_mld(mac, source, kAllRouters6, kMldDone, group);
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,66 @@
+#pragma once
+
+// What the small host protocols (ARP, neighbour discovery, echo) share: Ethernet frames with or
+// without a VLAN tag, and the Internet checksum (RFC 1071).
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/byte_stream.h"
+#include "dataplane/wire/address.h"
+
+namespace uroce::control {
+
+using FrameBytes = std::vector<std::byte>;
+
+inline constexpr std::uint16_t kTypeIpv4 = 0x0800;
+inline constexpr std::uint16_t kTypeArp = 0x0806;
+inline constexpr std::uint16_t kTypeIpv6 = 0x86DD;
+inline constexpr std::uint16_t kTypeVlan = 0x8100;
+
+struct EthernetFrame {
+  EtherAddress destination;
+  EtherAddress source;
+  std::uint16_t vlan = 0;  // the whole tag; 0: untagged
+  std::uint16_t type = 0;
+  std::span<const std::byte> payload;
+
+  // 0: untagged, or a tag that has a priority only.
+  [[nodiscard]] std::uint16_t vlan_id() const { return vlan & kVlanIdMask; }
+};
+std::optional<EthernetFrame> parse_ethernet(std::span<const std::byte> frame);
+void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const EtherAddress& source,
+                    std::uint16_t vlan, std::uint16_t type);
+
+// The sum of 16-bit words, to be continued over several parts; only the last may have an odd
+// length.
+std::uint32_t checksum_add(std::span<const std::byte> bytes, std::uint32_t sum = 0);
+// What goes into the checksum field; over bytes with a right checksum it is 0.
+std::uint16_t checksum_finish(std::uint32_t sum);
+
+// The sum over the IPv6 pseudo header of an ICMPv6 message (RFC 8200, 8.1).
+std::uint32_t pseudo_header_sum(const Gid& source, const Gid& destination, std::size_t length);
+
+struct Ipv6Packet {
+  Gid source;
+  Gid destination;
+  std::uint8_t next_header = 0;
+  std::uint8_t hop_limit = 0;
+  std::span<const std::byte> payload;
+};
+std::optional<Ipv6Packet> parse_ipv6(std::span<const std::byte> bytes);
+void write_ipv6(ByteWriter* writer, const Gid& source, const Gid& destination,
+                std::uint8_t next_header, std::uint8_t hop_limit, std::size_t payload_length);
+
+inline constexpr std::uint8_t kProtocolIcmpV6 = 58;
+
+// An ICMPv6 message whose checksum is right; nothing else.
+std::optional<Ipv6Packet> parse_icmpv6(const EthernetFrame& frame);
+// Fills in the checksum of the ICMPv6 message that starts at `offset` and ends the frame.
+void finish_icmpv6(ByteWriter* writer, std::size_t offset, const Gid& source,
+                   const Gid& destination);
+
+}  // namespace uroce::control

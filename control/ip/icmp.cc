@@ -1,0 +1,107 @@
+#include "control/ip/icmp.h"
+
+#include <algorithm>
+
+#include "control/ip/gid_table.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint8_t kProtocolIcmp = 1;
+constexpr std::uint8_t kEchoRequest = 8, kEchoReply = 0;
+constexpr std::uint8_t kEchoRequestV6 = 128, kEchoReplyV6 = 129;
+constexpr std::uint8_t kHopLimit = 64;
+constexpr std::size_t kIpv4Header = 20;
+constexpr std::uint16_t kFragmentBits = 0x3FFF;  // more fragments, and the offset
+
+Gid mapped(std::span<const std::byte> address) {
+  Gid gid;
+  gid.bytes[10] = gid.bytes[11] = 0xFF;
+  std::transform(address.begin(), address.end(), gid.bytes.begin() + 12,
+                 [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
+  return gid;
+}
+
+void write_echo(ByteWriter* writer, std::uint8_t type, std::span<const std::byte> request) {
+  constexpr std::size_t kAfterChecksum = 4;
+  writer->u8(type);
+  writer->u8(0);
+  writer->u16(0);
+  writer->write(request.subspan(kAfterChecksum));
+}
+
+std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAddress& mac,
+                                      const Owns& owns) {
+  ByteReader reader(frame.payload);
+  const std::uint8_t version_length = reader.u8();
+  const std::uint8_t tos = reader.u8();
+  const std::size_t total = reader.u16();
+  const std::uint16_t id = reader.u16();
+  const std::uint16_t fragment = reader.u16();
+  reader.skip(1);
+  const std::uint8_t protocol = reader.u8();
+  // Options are nobody's habit; a packet with them isn't answered.
+  if (version_length != 0x45 || total < kIpv4Header + 8 || total > frame.payload.size() ||
+      (fragment & kFragmentBits) != 0 || protocol != kProtocolIcmp ||
+      checksum_finish(checksum_add(frame.payload.first(kIpv4Header))) != 0) {
+    return std::nullopt;
+  }
+  const auto source = frame.payload.subspan(12, 4);
+  const auto destination = frame.payload.subspan(16, 4);
+  const auto request = frame.payload.subspan(kIpv4Header, total - kIpv4Header);
+  if (request[0] != std::byte{kEchoRequest} || !owns(mapped(destination)) ||
+      is_multicast(mapped(source)) || checksum_finish(checksum_add(request)) != 0) {
+    return std::nullopt;
+  }
+  ByteWriter writer;
+  write_ethernet(&writer, frame.source, mac, frame.vlan, kTypeIpv4);
+  const std::size_t ip = writer.size();
+  writer.u8(0x45);
+  writer.u8(tos);
+  writer.u16(static_cast<std::uint32_t>(total));
+  writer.u16(id);
+  writer.u16(0);
+  writer.u8(kHopLimit);
+  writer.u8(kProtocolIcmp);
+  writer.u16(0);
+  writer.write(destination);
+  writer.write(source);
+  writer.store_u16(ip + 10, checksum_finish(checksum_add(writer.from(ip))));
+  const std::size_t icmp = writer.size();
+  write_echo(&writer, kEchoReply, request);
+  writer.store_u16(icmp + 2, checksum_finish(checksum_add(writer.from(icmp))));
+  return writer.take();
+}
+
+std::optional<FrameBytes> answer_ipv6(const EthernetFrame& frame, const EtherAddress& mac,
+                                      const Owns& owns) {
+  const auto packet = parse_icmpv6(frame);
+  if (!packet || packet->payload.size() < 8 || packet->payload[0] != std::byte{kEchoRequestV6} ||
+      !owns(packet->destination) || is_multicast(packet->source) || packet->source.is_zero()) {
+    return std::nullopt;
+  }
+  ByteWriter writer;
+  write_ethernet(&writer, frame.source, mac, frame.vlan, kTypeIpv6);
+  write_ipv6(&writer, packet->destination, packet->source, kProtocolIcmpV6, kHopLimit,
+             packet->payload.size());
+  const std::size_t offset = writer.size();
+  write_echo(&writer, kEchoReplyV6, packet->payload);
+  finish_icmpv6(&writer, offset, packet->destination, packet->source);
+  return writer.take();
+}
+
+}  // namespace
+
+std::optional<FrameBytes> answer_echo(const EthernetFrame& frame, const EtherAddress& mac,
+                                      const Owns& owns) {
+  switch (frame.type) {
+    case kTypeIpv4:
+      return answer_ipv4(frame, mac, owns);
+    case kTypeIpv6:
+      return answer_ipv6(frame, mac, owns);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,61 @@
+#pragma once
+
+// Which Ethernet address an IP address of the link has: the cache behind ARP and neighbour
+// discovery. Sans-I/O: time comes in, addresses to ask for go out.
+//
+// An address is asked for a few times, then held as unreachable for a moment, so whoever waits gets
+// an answer in bounded time (kAttemptsMax * kAttemptInterval). Used by the control thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/time.h"
+#include "dataplane/wire/address.h"
+
+namespace uroce::control {
+
+class Neighbours {
+ public:
+  static constexpr std::uint32_t kAttemptsMax = 5;
+  static constexpr Duration kAttemptInterval = 300 * kNanosecondsPerMillisecond;
+  static constexpr Duration kKnownFor = 60 * kNanosecondsPerSecond;
+  static constexpr Duration kUnreachableFor = 1 * kNanosecondsPerSecond;
+  static constexpr std::size_t kEntriesMax = 4096;
+
+  enum class [[nodiscard]] Answer : std::uint8_t{
+      kKnown,
+      kPending,      // asked for; ask again when something was learned or given up
+      kUnreachable,  // nobody answered
+      kFull,         // the cache has no room
+  };
+
+  // The Ethernet address of `address`; starts asking if it isn't known.
+  Answer resolve(const LinkAddress& address, Time now, EtherAddress* mac);
+
+  // `address` has been seen to be at `mac`. An address that isn't in the cache is added only if
+  // `addressed_to_us` (RFC 826: the packet asks for one of our own). True if this answers a pending
+  // question or moves a known address.
+  bool learn(const LinkAddress& address, const EtherAddress& mac, Time now, bool addressed_to_us);
+
+  // What has to be asked now. Gives up and forgets what is due; `*settled` is set when somebody who
+  // waits must look again.
+  std::vector<LinkAddress> due(Time now, bool* settled);
+
+  // When due() has something to do.
+  [[nodiscard]] Time next_deadline() const;
+
+ private:
+  enum class State : std::uint8_t { kAsking, kKnown, kUnreachable };
+  struct Entry {
+    State state = State::kAsking;
+    EtherAddress mac{};
+    std::uint32_t attempts = 0;
+    Time deadline = 0;  // next attempt, or when it is forgotten
+  };
+  bool make_room();
+  std::map<LinkAddress, Entry> entries_;
+};
+
+}  // namespace uroce::control

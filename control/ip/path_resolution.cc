@@ -1,0 +1,71 @@
+#include "control/ip/path_resolution.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+namespace uroce::control {
+namespace {
+
+// Programs ask for one hop (the pingpongs) or none; Linux sends such paths with its default.
+constexpr std::uint8_t kHopLimitDefault = 64;
+constexpr std::uint32_t kFlowLabelMax = 0xF'FFFF;
+
+Gid destination_of(const abi::AddressRecord& address) {
+  Gid gid;
+  std::copy(std::begin(address.dgid), std::end(address.dgid), gid.bytes.begin());
+  return gid;
+}
+
+}  // namespace
+
+Status check_address(const Device& device, const abi::AddressRecord& address) {
+  if (address.is_global == 0) {
+    return Error{EINVAL, "RoCE needs a global address: set is_global and the GRH"};
+  }
+  if (address.port != 1) {
+    return Error{EINVAL,
+                 "a device has one port, number 1, and no port " + std::to_string(address.port)};
+  }
+  const Gid* source = device.gids().find(address.sgid_index);
+  if (source == nullptr) {
+    return Error{EINVAL, "GID index " + std::to_string(address.sgid_index) + " of " +
+                             device.name() + " is empty"};
+  }
+  const Gid destination = destination_of(address);
+  if (destination.is_zero()) {
+    return Error{EINVAL, "the destination GID is empty"};
+  }
+  if (source->is_ipv4() != destination.is_ipv4()) {
+    return Error{EINVAL, "GID index " + std::to_string(address.sgid_index) + " is " +
+                             to_string(*source) + ", which can't reach " + to_string(destination) +
+                             ": choose an index with an address of the same kind"};
+  }
+  return ok();
+}
+
+Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& address,
+                                      std::uint32_t qpn, std::uint32_t remote_qpn, Time now) {
+  Path path;
+  path.source_mac = device.mac();
+  path.source_gid = *device.gids().find(address.sgid_index);
+  path.destination_gid = destination_of(address);
+  path.flow_label = address.flow_label & kFlowLabelMax;
+  path.tos = address.traffic_class;
+  path.hop_limit = address.hop_limit > 1 ? address.hop_limit : kHopLimitDefault;
+  path.udp_source_port = udp_source_port(path.flow_label, qpn, remote_qpn);
+  const IpPrefix* own = device.gids().entry_of(path.destination_gid);
+  // What we send to ourselves must be found there, whatever it comes from.
+  path.vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
+  const auto resolution =
+      device.resolve({path.destination_gid, path.vlan}, now, &path.destination_mac);
+  if (!resolution) {
+    return resolution.error();
+  }
+  if (*resolution == Device::Resolution::kPending) {
+    return std::optional<Path>();
+  }
+  return std::optional<Path>(path);
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,71 @@
+// The paging thread gives memory back: when a limit is passed, and when the machine runs short.
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "control/paging/paging_service.h"
+
+namespace uroce::control {
+namespace {
+
+// A little more is given back than must be, so that the next fault doesn't begin the next round.
+constexpr std::uint64_t kSlackShare = 8;
+// Of what is resident, at each event of memory pressure.
+constexpr std::uint64_t kPressureShare = 8;
+// Tasks stalled for 150 ms of 1 s because memory was short (Documentation/accounting/psi.rst).
+constexpr std::string_view kPressureTrigger = "some 150000 1000000";
+
+std::uint64_t excess(std::uint64_t resident, std::uint64_t limit) {
+  return limit == 0 || resident <= limit ? 0 : resident - limit + limit / kSlackShare;
+}
+
+}  // namespace
+
+// First what is too much for one session, then the rest from the sessions in proportion.
+void PagingService::reclaim() {
+  std::uint64_t all = 0;
+  for (const auto& [mirror, channel] : invalidates_) {
+    mirror->evict(excess(mirror->resident_bytes(), limits_.session));
+    all += mirror->resident_bytes();
+  }
+  const std::uint64_t wanted = excess(all, limits_.daemon);
+  for (const auto& [mirror, channel] : invalidates_) {
+    if (wanted != 0 && all != 0) {
+      const auto part = static_cast<double>(mirror->resident_bytes()) / static_cast<double>(all);
+      mirror->evict(static_cast<std::uint64_t>(part * static_cast<double>(wanted)));
+    }
+    mirror->tick();
+  }
+}
+
+// Where the kernel doesn't tell, only the limits count.
+void PagingService::watch_pressure() {
+  UniqueFd pressure(::open("/proc/pressure/memory", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!pressure.valid() ||
+      ::write(pressure.get(), kPressureTrigger.data(), kPressureTrigger.size() + 1) < 0) {
+    return;
+  }
+  epoll_event event{};
+  event.events = EPOLLPRI;
+  if (::epoll_ctl(program_poll_.get(), EPOLL_CTL_ADD, pressure.get(), &event) == 0) {
+    pressure_ = std::move(pressure);
+  }
+}
+
+void PagingService::on_pressure() {
+  std::uint64_t given = 0;
+  for (const auto& [mirror, channel] : invalidates_) {
+    given += mirror->evict(mirror->resident_bytes() / kPressureShare);
+    mirror->tick();
+  }
+  if (given != 0) {
+    spdlog::debug("memory is short: {} KiB of on-demand memory given back", given / 1024);
+  }
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,97 @@
+#include "control/reports/error_log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/record_socket.h"
+#include "control/reports/program_name.h"
+
+namespace uroce::control {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::uint64_t unix_time_ms() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
+}
+
+}  // namespace
+
+void ErrorLog::add(std::uint64_t session, const Peer& peer, std::string text) {
+  const auto [place, is_new] = sessions_.try_emplace(session);
+  SessionErrors& errors = place->second;
+  if (is_new) {
+    errors.pid = peer.pid;
+    errors.uid = peer.uid;
+    errors.program = program_name(peer.pid);
+  }
+  errors.lines.push_back({++last_, unix_time_ms(), std::move(text)});
+  if (errors.lines.size() > kLinesMax) {
+    errors.lines.pop_front();
+    ++errors.forgotten;
+  }
+  if (sessions_.size() > kSessionsMax) {
+    sessions_.erase(sessions_.begin()->first == session ? std::next(sessions_.begin())
+                                                        : sessions_.begin());
+  }
+}
+
+std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader) {
+  struct Found {
+    const ErrorLine* line;
+    std::uint64_t session;
+    const SessionErrors* of;
+  };
+  std::vector<Found> found;
+  for (const auto& [session, errors] : log.sessions()) {
+    if (reader != 0 && reader != errors.uid) {
+      continue;  // lines hold keys and addresses
+    }
+    for (const ErrorLine& line : errors.lines) {
+      if (line.number > after) {
+        found.push_back({&line, session, &errors});
+      }
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Found& left, const Found& right) {
+    return left.line->number < right.line->number;
+  });
+  Json lines = Json::array();
+  for (const Found& one : found) {
+    lines.push_back({{"number", one.line->number},
+                     {"unix_time_ms", one.line->unix_time_ms},
+                     {"session", one.session},
+                     {"pid", one.of->pid},
+                     {"program", one.of->program},
+                     {"text", one.line->text}});
+  }
+  const Json json = {{"last", log.last()}, {"errors", std::move(lines)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string errors_text(const ErrorLog& log, std::uint64_t session, std::uint64_t after,
+                        std::size_t bytes_max) {
+  const auto found = log.sessions().find(session);
+  if (found == log.sessions().end()) {
+    return {};
+  }
+  const std::deque<ErrorLine>& lines = found->second.lines;
+  std::size_t bytes = 0;
+  auto first = lines.end();
+  while (first != lines.begin() && std::prev(first)->number > after &&
+         bytes + std::prev(first)->text.size() + 1 <= bytes_max) {
+    --first;
+    bytes += first->text.size() + 1;
+  }
+  std::string text;
+  for (; first != lines.end(); ++first) {
+    text += first->text + '\n';
+  }
+  return text;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,58 @@
+#pragma once
+
+// What went wrong for each program, a line each: error completions, refused calls, broken queues.
+// `uroce errors` reads it. Bounded: the newest lines of each session, and of the newest sessions,
+// also when they have ended. Control thread only.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+namespace uroce {
+struct Peer;
+}
+
+namespace uroce::control {
+
+struct ErrorLine {
+  std::uint64_t number = 0;        // counts from 1, over all sessions
+  std::uint64_t unix_time_ms = 0;  // when control learned of it
+  std::string text;                // one sentence
+};
+
+struct SessionErrors {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  std::string program;
+  std::uint64_t forgotten = 0;  // older lines that found no room
+  std::deque<ErrorLine> lines;  // oldest first
+};
+
+class ErrorLog {
+ public:
+  static constexpr std::size_t kLinesMax = 64;      // of a session
+  static constexpr std::size_t kSessionsMax = 256;  // that had errors
+
+  void add(std::uint64_t session, const Peer& peer, std::string text);
+
+  [[nodiscard]] std::uint64_t last() const { return last_; }
+  [[nodiscard]] const std::map<std::uint64_t, SessionErrors>& sessions() const { return sessions_; }
+
+ private:
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, SessionErrors> sessions_;
+};
+
+// Lines behind number `after` that somebody with this user id may read (his own; root: all), as
+// {"last": n, "errors": [{...}]} in the order in which they came.
+std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader);
+
+// The newest lines of one session behind `after`, oldest of them first, a newline after each: as
+// many as fit into `bytes_max`.
+std::string errors_text(const ErrorLog& log, std::uint64_t session, std::uint64_t after,
+                        std::size_t bytes_max);
+
+}  // namespace uroce::control

@@ -1,0 +1,88 @@
+#include "control/reports/status_client.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "abi/address_records.h"
+#include "abi/command_records.h"
+#include "abi/error_records.h"
+#include "abi/version.h"
+#include "base/record_socket.h"
+
+namespace uroce::control {
+
+namespace {
+
+// Sends a request and puts the text of its answer together.
+template <typename Request>
+Result<std::string> fetch(const std::string& socket, abi::Command command, Request request) {
+  const auto connection = connect_to(socket);
+  if (!connection) {
+    return connection.error();
+  }
+  abi::RequestHeader head;
+  head.version = abi::kVersion;
+  head.command = command;
+  head.length = sizeof(request);
+  std::memcpy(static_cast<void*>(&request), &head, sizeof(head));
+  Record record;
+  record.bytes.resize(sizeof(request));
+  std::memcpy(record.bytes.data(), &request, sizeof(request));
+  if (send_record(connection->get(), record) != Sending::kSent) {
+    return Error{EIO, "the daemon at " + socket + " closed the connection"};
+  }
+  std::string text;
+  for (;;) {
+    abi::ReplyHeader header;
+    if (receive_record(connection->get(), &record) != Receipt::kRecord ||
+        record.bytes.size() < sizeof(header)) {
+      return Error{EIO, "the daemon at " + socket + " closed the connection"};
+    }
+    std::memcpy(&header, record.bytes.data(), sizeof(header));
+    if (header.error != 0) {
+      header.message[abi::kMessageMax - 1] = '\0';
+      return Error{header.error, header.message};
+    }
+    text.append(reinterpret_cast<const char*>(record.bytes.data()) + sizeof(header),
+                record.bytes.size() - sizeof(header));
+    if ((header.flags & abi::kReplyMore) == 0) {
+      return text;
+    }
+  }
+}
+
+template <std::size_t kSize>
+Status put_text(const char* what, const std::string& text, char (&field)[kSize]) {
+  if (text.size() >= kSize) {
+    return Error{EINVAL,
+                 std::string(what) + " has at most " + std::to_string(kSize - 1) + " characters"};
+  }
+  std::memcpy(field, text.c_str(), text.size() + 1);
+  return ok();
+}
+
+}  // namespace
+
+Result<std::string> fetch_status(const std::string& socket, abi::Command command) {
+  return fetch(socket, command, abi::RequestHeader{});
+}
+
+Result<std::string> fetch_errors(const std::string& socket, std::uint64_t after) {
+  return fetch(socket, abi::Command::kErrors, abi::ErrorsRequest{.header = {}, .after = after});
+}
+
+Status change_address(const std::string& socket, const std::string& device,
+                      const std::string& prefix, bool add) {
+  abi::ChangeAddressRequest request{};
+  for (const Status& status : {put_text("a device's name", device, request.device),
+                               put_text("an address", prefix, request.prefix)}) {
+    if (!status) {
+      return status;
+    }
+  }
+  request.add = add ? 1 : 0;
+  const auto reply = fetch(socket, abi::Command::kChangeAddress, request);
+  return reply ? ok() : Status(reply.error());
+}
+
+}  // namespace uroce::control

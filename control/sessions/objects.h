@@ -1,0 +1,98 @@
+#pragma once
+
+// The objects of a session, as control holds them. A count of users keeps one from being destroyed
+// while another needs it: EBUSY, as in Linux.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "abi/command_records.h"
+#include "base/unique_fd.h"
+#include "control/sessions/sealed_memory.h"
+#include "control/sessions/xrc.h"
+#include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/receive_queue.h"
+#include "dataplane/wire/path.h"
+#include "mmu/region.h"
+
+namespace uroce::control {
+
+struct ProtectionDomain {
+  PdId id = 0;
+  std::uint32_t users = 0;
+};
+
+// Memory of the daemon's that programs use as memory of the device.
+struct DeviceMemory {
+  std::shared_ptr<SealedMemory> memory;  // regions keep it too
+  std::uint64_t length = 0;
+  std::uint32_t users = 0;
+  std::shared_ptr<const void> charge;  // gives the card its bytes back with the last handle
+};
+
+struct MemoryRegion {
+  std::uint32_t key = 0;
+  ProtectionDomain* pd = nullptr;
+  std::uint64_t length = 0;
+  DeviceMemory* dm = nullptr;  // that it lies in, if in any
+};
+
+struct MemoryWindow {
+  std::uint32_t key = 0;  // the first it had: the tag changes with each bind
+  ProtectionDomain* pd = nullptr;
+};
+
+struct Channel {
+  UniqueFd write_end;  // O_NONBLOCK; the program has the other end
+  std::uint32_t users = 0;
+};
+
+struct CqObject {
+  std::uint32_t id = 0;  // daemon-wide
+  std::uint64_t cookie = 0;
+  SealedMemory memory;        // its control; the entries too, until it is resized
+  SealedMemory entries;       // since it was resized
+  SealedMemory next_entries;  // of a resize that isn't committed yet
+  std::uint32_t next_entry_count = 0;
+  std::unique_ptr<CompletionQueue> queue;
+  Channel* channel = nullptr;
+  std::uint32_t users = 0;
+};
+
+struct SrqObject {
+  std::uint32_t id = 0;  // daemon-wide: the SRQ number
+  std::uint64_t cookie = 0;
+  SealedMemory memory;
+  std::unique_ptr<ReceiveQueue> queue;
+  ProtectionDomain* pd = nullptr;
+  Xrcd* xrcd = nullptr;    // type XRC
+  CqObject* cq = nullptr;  // type XRC
+  std::uint32_t max_wr = 0, max_sge = 0;
+  std::uint32_t users = 0;
+};
+
+struct QpObject {
+  std::uint64_t cookie = 0;
+  SealedMemory memory;
+  std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one
+  std::shared_ptr<Qp> qp;
+  std::shared_ptr<XrcTarget> target;  // XRC receive: whose handle this is
+  Xrcd* xrcd = nullptr;               // XRC receive
+  ProtectionDomain* pd = nullptr;
+  CqObject* send_cq = nullptr;
+  CqObject* recv_cq = nullptr;
+  SrqObject* srq = nullptr;
+  abi::QpAttributesRecord attributes{};  // as the program set them last
+  std::optional<Path> path;              // once it has one
+  std::set<Gid> groups{};                // multicast
+};
+
+struct AddressHandle {
+  ProtectionDomain* pd = nullptr;
+  Path path;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,51 @@
+#pragma once
+
+// Memory that the daemon makes and shares with a program: a memfd, mapped here and sealed so that
+// the program can neither shrink it under us (which would be a SIGBUS) nor grow it.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/system_error.h"
+#include "base/unique_fd.h"
+#include "control/sessions/memory_account.h"
+
+namespace uroce::control {
+
+class SealedMemory {
+ public:
+  enum class Writers : std::uint8_t { kBoth, kDaemonOnly };
+
+  // Zeroed memory of `length` bytes, rounded up to whole pages. With kDaemonOnly programs can map
+  // it only for reading.
+  static Result<SealedMemory> create(const char* name, std::size_t length,
+                                     Writers writers = Writers::kBoth);
+  // The same, and `account` pays for its pages and `also` bytes as long as it lives. ENOMEM: that
+  // can't.
+  static Result<SealedMemory> create(const char* name, std::size_t length, MemoryAccount& account,
+                                     std::size_t also = 0);
+
+  // What a length takes.
+  static std::size_t whole_pages(std::size_t length);
+
+  SealedMemory() = default;
+  SealedMemory(SealedMemory&& other) noexcept;
+  SealedMemory& operator=(SealedMemory&& other) noexcept;
+  ~SealedMemory();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t length() const { return length_; }
+
+  // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps ours for others to come.
+  UniqueFd take_descriptor() { return std::move(descriptor_); }
+  [[nodiscard]] Result<UniqueFd> copy_descriptor() const;
+
+ private:
+  UniqueFd descriptor_;
+  std::byte* data_ = nullptr;
+  std::size_t length_ = 0;
+  MemoryCharge charge_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,54 @@
+#include "control/start/clean_environment.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "abi/command_records.h"
+#include "base/environment.h"
+#include "base/socket_path.h"
+
+namespace uroce::control {
+namespace {
+
+// The shim knows UROCE_SOCKET; nobody else's libibverbs does.
+bool is_shim(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  return bytes.find(kSocketVariable) != std::string::npos;
+}
+
+// Removes the entries that lead to the shim from a list like LD_LIBRARY_PATH's; true if there were.
+bool clean(const char* variable, const char* separators, const std::string& suffix) {
+  const std::string list = environment(variable).value_or("");
+  std::string rest;
+  bool found = false;
+  for (std::size_t start = 0; start <= list.size();) {
+    const std::size_t end = std::min(list.find_first_of(separators, start), list.size());
+    const std::string entry = list.substr(start, end - start);
+    if (!entry.empty() && is_shim(entry + suffix)) {
+      found = true;
+    } else if (!entry.empty()) {
+      rest += (rest.empty() ? "" : ":") + entry;
+    }
+    start = end + 1;
+  }
+  if (found) {
+    set_environment(variable, rest);
+  }
+  return found;
+}
+
+}  // namespace
+
+void leave_the_shim(char** argv) {
+  const bool path = clean("LD_LIBRARY_PATH", ":;", "/libibverbs.so.1");
+  const bool preload = clean("LD_PRELOAD", ": ", "");
+  if (path || preload) {
+    ::execv("/proc/self/exe", argv);
+  }
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,258 @@
+#include "control/start/daemon.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+
+#include "base/record_socket.h"
+#include "base/socket_path.h"
+#include "control/ip/kernel_interface.h"
+#include "control/ip/kernel_network.h"
+#include "control/reports/telemetry.h"
+#include "control/sessions/card_limits.h"
+#include "control/start/device_node.h"
+#include "dataplane/port/eal.h"
+#include "dataplane/port/faulty_port.h"
+#include "dataplane/port/make_port.h"
+#include "mmu/copy.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr const char* kSocketFolder = "/run/uroce";  // of kSocketDefault
+
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+// Programs' channels, sockets and events each cost a descriptor.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+}  // namespace
+
+void Daemon::block_signals() {
+  const sigset_t signals = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
+  // drivers write to sockets) vanish at any time. That is EPIPE, and must not take the daemon
+  // along.
+  (void)::signal(SIGPIPE, SIG_IGN);
+}
+
+Result<std::unique_ptr<Daemon>> Daemon::start(const DaemonOptions& options) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options));
+  if (Status status = daemon->start_all(); !status) {
+    return status.error();
+  }
+  return Result<std::unique_ptr<Daemon>>(std::move(daemon));
+}
+
+Status Daemon::start_all() {
+  const sigset_t signals = stop_signals();
+  signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_.valid()) {
+    return system_error("can't wait for signals");
+  }
+  // Asked before anything is started: the answer must not depend on a port that the other one uses.
+  if (connect_to(options_.socket)) {
+    return Error{EADDRINUSE, "another uroced already listens on " + options_.socket +
+                                 "; stop it, or give this one another --socket"};
+  }
+  if (options_.socket == kSocketDefault) {
+    ::mkdir(kSocketFolder, 0755);  // a missing folder of the user's choice is the user's mistake
+  }
+  raise_descriptor_limit();
+  install_copy_guard();
+  for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
+                          &Daemon::start_server, &Daemon::write_pid_file}) {
+    if (Status status = (this->*step)(); !status) {
+      return status;
+    }
+  }
+  // After everything else, so that a daemon which doesn't start says one thing: why.
+  paging_->start();
+  log_start();
+  return ok();
+}
+
+void Daemon::log_start() const {
+  for (const Device& device : card_->devices()) {
+    const PortInfo info = device.port().info();
+    spdlog::info("{} is {}, {}, MTU {}, path MTU {}, GID 1 {}", device.name(), info.name,
+                 to_string(info.mac), info.mtu, mtu_bytes(device.active_mtu_code()),
+                 to_string(*device.gids().find(1)));
+  }
+  spdlog::info("listening on {}", options_.socket);
+}
+
+Status Daemon::start_ports() {
+  EalOptions eal;
+  eal.workers = options_.workers;
+  eal.telemetry = options_.telemetry;
+  eal.extra = options_.eal_arguments;
+  for (const DaemonPort& port : options_.ports) {
+    if (port.spec != "loopback") {
+      eal.ports.push_back(port.spec);
+    }
+  }
+  // The built-in loopback needs nothing of DPDK's environment, and starts faster without.
+  if (!eal.ports.empty() || !eal.extra.empty() || eal.telemetry) {
+    if (Status status = start_eal(eal); !status) {
+      return status;
+    }
+    eal_started_ = true;
+    if (options_.telemetry) {
+      if (Status status = register_telemetry(options_.socket); !status) {
+        return status;
+      }
+    }
+  }
+  for (const DaemonPort& wanted : options_.ports) {
+    const PortOptions port_options{.mtu = wanted.mtu,
+                                   .queues = static_cast<std::uint16_t>(options_.workers)};
+    auto port = make_port(wanted.spec, port_options);
+    if (!port) {
+      return port.error();
+    }
+    if (wanted.faults.any()) {
+      ports_.push_back(std::make_unique<FaultyPort>(std::move(*port), wanted.faults));
+    } else {
+      ports_.push_back(std::move(*port));
+    }
+  }
+  return ok();
+}
+
+Status Daemon::start_engine() {
+  auto status = SealedMemory::create("uroce-status", options_.workers * kStatusStride,
+                                     SealedMemory::Writers::kDaemonOnly);
+  if (!status) {
+    return status.error();
+  }
+  status_ = std::move(*status);
+  Engine::Config config;
+  config.workers = options_.workers;
+  config.idle = options_.idle;
+  for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
+    config.status.push_back(
+        reinterpret_cast<abi::WorkerStatus*>(status_.data() + worker * kStatusStride));
+  }
+  std::vector<Port*> ports;
+  for (const auto& port : ports_) {
+    ports.push_back(port.get());
+  }
+  quiescence_ = std::make_unique<Quiescence>();
+  keys_ = std::make_unique<KeyTable>(*quiescence_);
+  page_faults_ = std::make_unique<FaultQueue>(options_.workers);
+  page_faults_->wake_worker = [this](std::uint32_t worker) { engine_->wake(worker); };
+  config.page_faults = page_faults_.get();
+  engine_ = std::make_unique<Engine>(config, std::move(ports), *keys_, *quiescence_);
+  paging_ = std::make_unique<PagingService>(*page_faults_, *quiescence_, options_.paging);
+  return engine_->start();
+}
+
+Status Daemon::add_devices() {
+  card_ = std::make_unique<Card>(*engine_, *keys_, status_);
+  card_->numbers_may_be_chosen = options_.console;
+  card_->paging = paging_.get();
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const DaemonPort& wanted = options_.ports[i];
+    if (Status status = add_interface(static_cast<std::uint32_t>(i), wanted); !status) {
+      return status;
+    }
+    card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,
+                      options_.identity);
+    for (const IpPrefix& entry : wanted.addresses) {
+      if (wanted.spec != "loopback") {
+        card_->held_ports[entry.address] = hold_roce_port(entry.address);
+      }
+    }
+    card_->devices().back().set_gateways(Gateways(wanted.routes));
+    card_->devices().back().announce();
+    make_device_node(card_->devices().back().name());
+  }
+  return ok();
+}
+
+// Before its device, which looks for the interface that has its addresses.
+Status Daemon::add_interface(std::uint32_t index, const DaemonPort& wanted) {
+  if (wanted.interface.empty()) {
+    return ok();
+  }
+  auto made = KernelInterface::create(wanted.interface, wanted.mtu);
+  if (!made) {
+    return made.error();
+  }
+  for (const IpPrefix& entry : wanted.addresses) {
+    if (Status status = (*made)->add(entry.address); !status) {
+      return status;
+    }
+  }
+  card_->interfaces[index] = std::move(*made);
+  return ok();
+}
+
+Status Daemon::start_server() {
+  auto server = Server::listen(*card_, options_.socket, options_.socket_mode);
+  if (!server) {
+    return server.error();
+  }
+  server_ = std::move(*server);
+  return ok();
+}
+
+// Once the socket is ours, so that a second daemon doesn't write its number over the first one's.
+Status Daemon::write_pid_file() {
+  if (options_.pid_file.empty()) {
+    return ok();
+  }
+  std::ofstream file(options_.pid_file);
+  file << ::getpid() << '\n';
+  file.close();
+  if (!file) {
+    return Error{EIO, "can't write the pid file " + options_.pid_file};
+  }
+  pid_written_ = true;
+  return ok();
+}
+
+void Daemon::run() {
+  server_->run(signals_.get());
+  spdlog::info("stopping");
+}
+
+Daemon::~Daemon() {
+  server_.reset();  // ends the sessions while workers still run
+  card_.reset();
+  if (engine_) {
+    engine_->stop();
+  }
+  paging_.reset();  // it wakes workers
+  engine_.reset();
+  ports_.clear();
+  if (eal_started_) {
+    stop_eal();
+  }
+  if (pid_written_) {
+    ::unlink(options_.pid_file.c_str());
+  }
+}
+
+}  // namespace uroce::control

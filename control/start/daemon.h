@@ -1,0 +1,61 @@
+#pragma once
+
+// The daemon put together: EAL, ports, engine, card and server, started in that order or not at
+// all, and stopped in the reverse.
+
+#include <memory>
+#include <vector>
+
+#include "control/paging/paging_service.h"
+#include "control/server/server.h"
+#include "control/sessions/card.h"
+#include "control/start/options.h"
+#include "dataplane/engine/engine.h"
+#include "mmu/key_table.h"
+#include "mmu/quiescence.h"
+
+namespace uroce::control {
+
+class Daemon {
+ public:
+  // Everything that `options` asks for, serving threads included; programs can connect when it
+  // returns, and are served when run() does. The error is one sentence for the user.
+  static Result<std::unique_ptr<Daemon>> start(const DaemonOptions& options);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Serves until SIGTERM, SIGINT or SIGHUP. REQUIRES: block_signals() was called before start().
+  void run();
+
+  // Blocks the signals that run() waits for, in the calling thread and those it starts later, and
+  // ignores SIGPIPE.
+  static void block_signals();
+
+ private:
+  explicit Daemon(const DaemonOptions& options) : options_(options) {}
+  Status start_all();
+  Status start_ports();
+  Status start_engine();
+  Status add_devices();
+  Status add_interface(std::uint32_t index, const DaemonPort& wanted);
+  Status start_server();
+  Status write_pid_file();
+  void log_start() const;
+
+  DaemonOptions options_;
+  UniqueFd signals_;
+  bool eal_started_ = false;
+  bool pid_written_ = false;
+  std::vector<std::unique_ptr<Port>> ports_;
+  SealedMemory status_;
+  std::unique_ptr<Quiescence> quiescence_;
+  std::unique_ptr<KeyTable> keys_;
+  std::unique_ptr<FaultQueue> page_faults_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<PagingService> paging_;
+  std::unique_ptr<Card> card_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace uroce::control

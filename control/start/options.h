@@ -1,0 +1,74 @@
+#pragma once
+
+// What the user chose: flags of uroced and the TOML file of --config, checked. Flags win over the
+// file; ports given by flags replace the file's.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "control/ip/device.h"
+#include "control/ip/gateways.h"
+#include "control/ip/gid_table.h"
+#include "control/paging/limits.h"
+#include "dataplane/engine/engine.h"
+#include "dataplane/port/faults.h"
+
+namespace uroce::control {
+
+struct DaemonPort {
+  std::string spec;  // "loopback", a PCI address, a vdev string
+  std::vector<IpPrefix> addresses;
+  std::vector<GatewayRoute> routes;
+  std::uint32_t mtu = 1500;
+  std::string interface;  // the kernel's, which carries the addresses; empty: none
+  Faults faults;
+};
+
+struct DaemonOptions {
+  std::vector<DaemonPort> ports;
+  std::string socket;
+  unsigned socket_mode = 0666;  // who may connect: by default every local user
+  std::uint32_t workers = 1;
+  IdlePolicy idle = IdlePolicy::kAdaptive;
+  PagingLimits paging;
+  Identity identity;
+  std::string log_level = "info";
+  std::string pid_file;
+  int ready_descriptor = -1;
+  bool telemetry = false;
+  bool console = false;
+  std::vector<std::string> eal_arguments;
+};
+
+// What became of the command line: options to start with, or a text to print (--help, --version).
+struct CommandLine {
+  DaemonOptions options;
+  std::string text;
+};
+Result<CommandLine> parse_command_line(int argc, const char* const* argv);
+
+// Checks of one value, shared by flags and file. EINVAL with a sentence that doesn't name the key.
+namespace value {
+Status add_address(const std::string& text, DaemonPort* port);
+Status add_route(const std::string& text, DaemonPort* port);
+Status set_mtu(std::int64_t bytes, DaemonPort* port);
+Status set_interface(const std::string& name, DaemonPort* port);
+Status set_faults(const std::string& text, DaemonPort* port);
+Status set_workers(std::int64_t count, DaemonOptions* options);
+Status set_idle(const std::string& text, DaemonOptions* options);
+Status set_socket_mode(const std::string& octal, DaemonOptions* options);
+Status set_log_level(const std::string& text, DaemonOptions* options);
+Status set_resident_limit(std::int64_t bytes, DaemonOptions* options);
+Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options);
+Status set_vendor_id(std::int64_t id, DaemonOptions* options);
+Status set_vendor_part_id(std::int64_t id, DaemonOptions* options);
+}  // namespace value
+
+// Reads a TOML file into *options. Errors name file, line and key.
+Status read_config_file(const std::string& path, DaemonOptions* options);
+
+// What only the whole shows: at least one port, no address twice, and so on.
+Status check_options(const DaemonOptions& options);
+
+}  // namespace uroce::control

@@ -1,0 +1,318 @@
+#include "verbs_shim/cm/cm_device.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_user_cm.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "abi/cm_records.h"
+#include "verbs_shim/socket/client.h"
+#include "verbs_shim/socket/log.h"
+
+namespace uroce::shim {
+namespace {
+
+using abi::Command;
+
+constexpr const char* kPath = "/dev/infiniband/rdma_cm";
+constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller ones
+
+// Channels by descriptor. The pipe's inode tells a channel from another file that took over its
+// number, should the program have closed it behind librdmacm's back.
+struct Channel {
+  bool open = false;
+  std::uint32_t handle = 0;
+  std::uint64_t generation = 0;  // of the connection that it belongs to
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+// One connection for all channels, made with the first. When it is lost, the channels of its
+// generation are dead, and the next channel makes another.
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows, not conversations
+Client* client = nullptr;                           // is never deleted: threads may be using it
+std::uint64_t generation = 0;
+Channel* channels = nullptr;  // kDescriptorsMax of them, as soon as there was one
+
+class Lock {
+ public:
+  Lock() { pthread_mutex_lock(&mutex); }
+  ~Lock() { pthread_mutex_unlock(&mutex); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+};
+
+// Under the lock: a connection that lives. 0 or an errno value.
+int connect_if_needed() {
+  if (channels == nullptr) {
+    channels = new (std::nothrow) Channel[kDescriptorsMax];
+  }
+  if (channels == nullptr) {
+    return ENOMEM;
+  }
+  if (client != nullptr && client->check()) {
+    return 0;
+  }
+  auto* fresh = new (std::nothrow) Client;
+  if (fresh == nullptr) {
+    return ENOMEM;
+  }
+  const int error = fresh->connect();
+  if (error != 0) {
+    delete fresh;
+    return error;
+  }
+  client = fresh;
+  ++generation;
+  return 0;
+}
+
+// What a command needs to know about its channel, taken under the lock.
+struct Route {
+  Client* client = nullptr;  // null: not a channel of ours
+  bool alive = false;
+  std::uint32_t handle = 0;
+};
+
+Route route_of(int descriptor) {
+  const Lock lock;
+  if (channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax ||
+      !channels[descriptor].open) {
+    return {};
+  }
+  Channel& channel = channels[descriptor];
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || status.st_ino != channel.inode ||
+      status.st_dev != channel.device) {
+    channel.open = false;
+    return {};
+  }
+  return {client, channel.generation == generation, channel.handle};
+}
+
+void take_byte(int descriptor) {
+  char byte = 0;
+  // The byte is there: the daemon wrote it before it said that the channel is drained.
+  [[maybe_unused]] const ssize_t taken = read(descriptor, &byte, 1);
+}
+
+// The bytes behind an option's pointer travel with the command.
+struct Option {
+  const void* bytes = nullptr;
+  std::size_t length = 0;
+};
+
+// Where in its input a command that is answered names the place for the answer.
+std::size_t response_offset(std::uint32_t number) {
+  static_assert(
+      offsetof(rdma_ucm_destroy_id, response) == 0 && offsetof(rdma_ucm_query, response) == 0 &&
+      offsetof(rdma_ucm_init_qp_attr, response) == 0 &&
+      offsetof(rdma_ucm_join_ip_mcast, response) == 0 &&
+      offsetof(rdma_ucm_join_mcast, response) == 0 && offsetof(rdma_ucm_get_event, response) == 0 &&
+      offsetof(rdma_ucm_migrate_id, response) == 0);
+  return number == RDMA_USER_CM_CMD_CREATE_ID ? offsetof(rdma_ucm_create_id, response) : 0;
+}
+
+// One command and its answer. 0 or an errno value.
+int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
+            const std::byte* input, const Option& option, int other) {
+  using Request = abi::CmCommandRequest;
+  alignas(Request) std::byte record[sizeof(Request) + abi::kCmInputMax + abi::kCmOptionMax] = {};
+  auto& request = *new (record) Request{};
+  request.channel = route.handle;
+  request.number = header.cmd;
+  request.input_length = header.in;
+  request.option_length = static_cast<std::uint32_t>(option.length);
+  if (other >= 0) {
+    const Route from = route_of(other);
+    if (from.client == nullptr || !from.alive) {
+      return EINVAL;
+    }
+    request.other_channel = from.handle;
+  }
+  std::memcpy(request.bytes, input, header.in);
+  if (option.length != 0) {
+    std::memcpy(request.bytes + header.in, option.bytes, option.length);
+  }
+  abi::CmCommandReply reply{};
+  const int error = route.client->exchange("librdmacm", Command::kCmCommand, request.header,
+                                           sizeof(Request) + header.in + option.length,
+                                           reply.header, sizeof(reply), nullptr, {});
+  if (error != 0) {
+    return error;
+  }
+  if ((reply.drained & abi::kCmDrainedChannel) != 0) {
+    take_byte(descriptor);
+  }
+  if ((reply.drained & abi::kCmDrainedOther) != 0) {
+    take_byte(other);
+  }
+  if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT && reply.output_length == 0) {
+    return EAGAIN;
+  }
+  if (reply.output_length != 0) {
+    std::uint64_t address = 0;
+    std::memcpy(&address, input + response_offset(header.cmd), sizeof(address));
+    std::memcpy(reinterpret_cast<void*>(address), reply.output,
+                reply.output_length < header.out ? reply.output_length : header.out);
+  }
+  return 0;
+}
+
+bool is_nonblocking(int descriptor) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) != 0;
+}
+
+// Whether another thread closed the channel meanwhile.
+bool was_closed(int descriptor, const Route& before) {
+  const Route now = route_of(descriptor);
+  return now.client == nullptr || (now.client == before.client && now.handle != before.handle);
+}
+
+// The device keeps a thread that waits for an event of a channel which another thread closes, until
+// the process ends. Programs leave such threads behind (rping does), and would take an error for a
+// failure.
+[[noreturn]] void wait_for_ever() {
+  for (;;) {
+    pause();
+  }
+}
+
+// 0 when an event may be there, or an errno value.
+int wait_for_event(int descriptor) {
+  pollfd channel{.fd = descriptor, .events = POLLIN, .revents = 0};
+  if (poll(&channel, 1, -1) < 0) {
+    return errno;
+  }
+  // The daemon's end is closed: the daemon is gone.
+  return (channel.revents & POLLIN) == 0 ? ENODEV : 0;
+}
+
+}  // namespace
+
+bool is_cm_device(const char* path) { return path != nullptr && std::strcmp(path, kPath) == 0; }
+
+int open_cm_channel() {
+  const Lock lock;
+  int error = connect_if_needed();
+  if (error != 0) {
+    explain("open of /dev/infiniband/rdma_cm", error, "no daemon answers at the socket");
+    errno = ENODEV;
+    return -1;
+  }
+  struct {
+    abi::RequestHeader header;
+  } request{};
+  abi::HandleReply reply{};
+  Descriptors received;
+  error = client->call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel, request, reply,
+                       &received);
+  struct stat status {};
+  if (error == 0 &&
+      (fstat(received.peek(0), &status) != 0 || received.peek(0) >= kDescriptorsMax)) {
+    error = EMFILE;
+  }
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  const int descriptor = received.take(0);
+  channels[descriptor] = {.open = true,
+                          .handle = reply.handle,
+                          .generation = generation,
+                          .device = status.st_dev,
+                          .inode = status.st_ino};
+  return descriptor;
+}
+
+bool is_cm_channel(int descriptor) { return route_of(descriptor).client != nullptr; }
+
+ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) {
+  const Route route = route_of(descriptor);
+  rdma_ucm_cmd_hdr header{};
+  if (length < sizeof(header)) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::memcpy(&header, bytes, sizeof(header));
+  if (header.in + sizeof(header) > length || header.in > abi::kCmInputMax) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (!route.alive) {
+    errno = ENODEV;
+    return -1;
+  }
+  const auto* input = static_cast<const std::byte*>(bytes) + sizeof(header);
+  Option option;
+  int other = -1;
+  if (header.cmd == RDMA_USER_CM_CMD_SET_OPTION && header.in >= sizeof(rdma_ucm_set_option)) {
+    rdma_ucm_set_option body{};
+    std::memcpy(&body, input, sizeof(body));
+    option = {reinterpret_cast<const void*>(body.optval), body.optlen};
+    if (option.length > abi::kCmOptionMax) {
+      errno = EINVAL;
+      return -1;
+    }
+  } else if (header.cmd == RDMA_USER_CM_CMD_MIGRATE_ID &&
+             header.in >= sizeof(rdma_ucm_migrate_id)) {
+    rdma_ucm_migrate_id body{};
+    std::memcpy(&body, input, sizeof(body));
+    other = static_cast<int>(body.fd);
+  }
+  const bool waits = header.cmd == RDMA_USER_CM_CMD_GET_EVENT && !is_nonblocking(descriptor);
+  int error = command(route, descriptor, header, input, option, other);
+  while (waits && error == EAGAIN) {
+    error = wait_for_event(descriptor);
+    if (error == 0) {
+      error = command(route, descriptor, header, input, option, other);
+    }
+  }
+  if (waits && error != 0 && was_closed(descriptor, route)) {
+    wait_for_ever();
+  }
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  return static_cast<ssize_t>(length);
+}
+
+int close_cm_channel(int descriptor) {
+  const Route route = route_of(descriptor);
+  {
+    const Lock lock;
+    channels[descriptor].open = false;
+  }
+  if (route.alive) {
+    abi::HandleRequest request{};
+    request.handle = route.handle;
+    abi::HandleReply reply{};
+    (void)route.client->call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel, request,
+                             reply);
+  }
+  return close(descriptor);
+}
+
+void abandon_cm_channels_after_fork() {
+  mutex = PTHREAD_MUTEX_INITIALIZER;
+  if (client != nullptr) {
+    client->abandon_after_fork();
+  }
+}
+
+void disguise_cm_channel(struct stat* status) {
+  struct stat real {};
+  // librdmacm compares with what the kernel says, should it have the device too.
+  status->st_rdev = stat(kPath, &real) == 0 ? real.st_rdev : 0;
+  status->st_mode = S_IFCHR | S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
+}
+
+}  // namespace uroce::shim

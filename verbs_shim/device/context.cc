@@ -1,0 +1,136 @@
+// Opening and closing a device: a session of its own with the daemon, and the memory by which
+// doorbells are rung.
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/verbs/operations.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint32_t kTicketDescriptor = 3;
+constexpr std::uint32_t kFirstWakeDescriptor = 4;
+
+void release(Context* context) {
+  for (int& descriptor : context->wake_descriptors) {
+    if (descriptor >= 0) {
+      close(descriptor);
+    }
+  }
+  for (const int descriptor : {context->base.context.async_fd, context->base.context.cmd_fd}) {
+    if (descriptor >= 0) {
+      close(descriptor);
+    }
+  }
+  pthread_mutex_destroy(&context->base.context.mutex);
+  delete context;
+}
+
+// Maps doorbells and status pages, and takes over the descriptors. 0 or an errno value.
+int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& received) {
+  const std::uint32_t workers = reply.workers;
+  if (workers == 0 || workers > abi::kWorkersMax ||
+      received.count() != kFirstWakeDescriptor + workers) {
+    return EPROTO;
+  }
+  int error = context.doorbell_memory.map(received.peek(1), workers * reply.doorbells_stride,
+                                          PROT_READ | PROT_WRITE);
+  if (error == 0) {
+    error = context.status_memory.map(received.peek(2), workers * reply.status_stride, PROT_READ);
+  }
+  if (error != 0) {
+    return error;
+  }
+  for (std::uint32_t i = 0; i < workers; ++i) {
+    context.doorbells[i] = context.doorbell_memory.at<abi::Doorbells>(i * reply.doorbells_stride);
+    context.status[i] = context.status_memory.at<abi::WorkerStatus>(i * reply.status_stride);
+    if (context.doorbells[i] == nullptr || context.status[i] == nullptr) {
+      return EPROTO;
+    }
+    context.wake_descriptors[i] = received.take(kFirstWakeDescriptor + i);
+  }
+  context.base.context.async_fd = received.take(0);
+  // Verbs know this one only as what ibv_import_device takes.
+  context.base.context.cmd_fd = received.take(kTicketDescriptor);
+  context.workers = workers;
+  context.ports = reply.ports;
+  allow_daemon(static_cast<int>(reply.daemon_pid));
+  return 0;
+}
+
+int open_session(Context& context, const Device& device, const abi::Ticket& exporter) {
+  int error = context.client.connect();
+  if (error != 0) {
+    return refuse("ibv_open_device", error, "no daemon answers at the socket");
+  }
+  abi::OpenDeviceRequest request{};
+  request.device = device.record.index;
+  request.exporter = exporter;
+  abi::OpenDeviceReply reply{};
+  Descriptors received;
+  error =
+      context.client.call("ibv_open_device", abi::Command::kOpenDevice, request, reply, &received);
+  return error != 0 ? error : attach(context, reply, received);
+}
+
+}  // namespace
+
+ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter) {
+  auto* context = make<Context>();
+  if (context == nullptr) {
+    return nullptr;
+  }
+  for (int& descriptor : context->wake_descriptors) {
+    descriptor = -1;
+  }
+  context->base.sz = sizeof(verbs_context);
+  ibv_context& base = context->base.context;
+  base.device = device;
+  base.async_fd = -1;
+  base.cmd_fd = -1;
+  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&base.mutex, nullptr);
+  const int error = open_session(*context, *of(device), exporter);
+  if (error != 0) {
+    release(context);
+    errno = error;
+    return nullptr;
+  }
+  base.num_comp_vectors = static_cast<int>(context->workers);
+  fill_operations(*context);
+  remember(*context);
+  return &base;
+}
+
+void ring_doorbell(Qp& qp) {
+  Context& context = *of(plain(qp).context);
+  abi::ring(*context.doorbells[qp.worker], qp.doorbell_slot);
+  // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
+  // Our ring was sequentially consistent, so one of the two sees the other.
+  if (context.status[qp.worker]->asleep.load(std::memory_order_seq_cst) != 0) {
+    const std::uint64_t one = 1;
+    // A full eventfd is one that the worker will be woken by anyway. Not libc's write(), which may
+    // be the end of a thread that was cancelled, and the queue's lock is held.
+    syscall(SYS_write, context.wake_descriptors[qp.worker], &one, sizeof(one));
+  }
+}
+
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+
+extern "C" {
+
+ibv_context* ibv_open_device(ibv_device* device) { return open_context(device, {}); }
+
+int ibv_close_device(ibv_context* base) {
+  Context* context = of(base);
+  forget(*context);
+  release(context);
+  return 0;
+}
+}

@@ -1,0 +1,98 @@
+#include "verbs_shim/memory/hooks/mapping_change.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "verbs_shim/memory/sharing/kernel_calls.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+// What lies beyond the end, or wraps, the kernel will refuse.
+AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
+  const std::uint64_t start =
+      std::min(kernel::number(address) / kPage * kPage, AddressWatch::kAddressEnd);
+  const std::uint64_t room = AddressWatch::kAddressEnd - start;
+  return {start, start + std::min((std::min(length, room) + kPage - 1) / kPage * kPage, room)};
+}
+
+}  // namespace
+
+Undisturbed::Undisturbed() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &signals_before_);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling_before_);
+}
+
+Undisturbed::~Undisturbed() {
+  pthread_setcancelstate(cancelling_before_, nullptr);
+  pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
+}
+
+Change::Change(SharingState& state, const void* address, std::uint64_t length,
+               abi::InvalidateReason reason, const void* covered, std::uint64_t covered_length)
+    : state_(state) {
+  parts_[0].range = whole_pages(address, length);
+  parts_[1].range = whole_pages(covered, covered_length);
+  place_ = state_.watch.enter(parts_[0].range, parts_[1].range);
+  const bool announcing = state_.watch.announcing();
+  if (reason == abi::InvalidateReason::kDrop && forks()) {
+    reason = abi::InvalidateReason::kUnmap;  // the memory gets another place (memory_calls.cc)
+  }
+  for (Part& part : parts_) {
+    part.described = state_.watch.described(part.range.start, part.range.end);
+    part.announced_it = announcing && part.described;
+    if (part.announced_it) {
+      state_.invalidations.announce(part.range.start, part.range.end, reason, &part.announced);
+    }
+  }
+}
+
+Change::~Change() {
+  const int error = errno;
+  for (const Part& part : parts_) {
+    if (part.announced_it) {
+      state_.invalidations.finish(part.announced);
+    }
+  }
+  state_.watch.leave(place_);
+  errno = error;
+}
+
+ArenaRuns::ArenaRuns(SharingState& state, const Change& change, AddressWatch::Range range)
+    : state_(state) {
+  if (change.forks()) {
+    return;
+  }
+  MappedArea area;
+  for (std::uint64_t at = range.start; at < range.end && count_ < kRunsMax; at = area.end) {
+    if (!change.map().at_or_above(at, &area) || area.start >= range.end) {
+      return;
+    }
+    const std::uint32_t owner = state_.arenas.owner_of(area);
+    if (owner == ArenaList::kArenasMax) {
+      continue;
+    }
+    const std::uint64_t first = std::max(at, area.start);
+    const Run run{.arena = owner,
+                  .offset = area.offset + (first - area.start),
+                  .length = std::min(range.end, area.end) - first};
+    // Memory that was registered as a whole may still be: then its pages are the peers' too.
+    if (!state_.arenas[owner].pins().any(run.offset, run.length)) {
+      runs_[count_++] = run;
+    }
+  }
+}
+
+void ArenaRuns::punch() const {
+  const int error = errno;
+  for (unsigned i = 0; i < count_; ++i) {
+    static_cast<void>(state_.arenas[runs_[i].arena].punch(runs_[i].offset, runs_[i].length));
+  }
+  errno = error;
+}
+
+}  // namespace uroce::shim

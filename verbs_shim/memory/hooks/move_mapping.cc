@@ -1,0 +1,157 @@
+#include "verbs_shim/memory/hooks/move_mapping.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "verbs_shim/memory/hooks/memory_calls.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+void* fail(int error) {
+  errno = error;
+  return MAP_FAILED;
+}
+
+// What lies in the old range.
+struct Survey {
+  bool whole = true;           // without holes
+  bool converted = false;      // some of it lies in an arena
+  bool on_demand = false;      // in one on demand
+  bool huge = false;           // in huge pages
+  int protection = PROT_NONE;  // of its end
+};
+
+Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, std::uint64_t end) {
+  Survey result;
+  MappedArea area;
+  for (std::uint64_t at = start; at < end; at = area.end) {
+    if (!map.at_or_above(at, &area) || area.start > at) {
+      result.whole = false;
+      return result;
+    }
+    const std::uint32_t owner = state.arenas.owner_of(area);
+    if (owner != ArenaList::kArenasMax) {
+      result.converted = true;
+      result.on_demand = result.on_demand || state.arenas[owner].on_demand();
+    }
+    result.huge = result.huge || area.page_size != kPage;
+    result.protection = area.protection;
+  }
+  return result;
+}
+
+// Fresh private memory, nothing of it converted yet.
+bool map_private(std::uint64_t start, std::uint64_t length, int protection, int how) {
+  return length == 0 || kernel::mmap(kernel::pointer(start), length, protection,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0) != MAP_FAILED;
+}
+
+// Moves each mapping of the old range to its place in the new one, which is reserved. Returns how
+// much could be moved.
+std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
+                        std::uint64_t target) {
+  MappedArea area;
+  for (std::uint64_t at = start; at < end;) {
+    if (!map.at_or_above(at, &area) || area.start > at) {
+      return at - start;
+    }
+    const std::uint64_t length = std::min(end, area.end) - at;
+    if (kernel::mremap(kernel::pointer(at), length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                       kernel::pointer(target + (at - start))) == MAP_FAILED) {
+      return at - start;
+    }
+    at += length;
+  }
+  return end - start;
+}
+
+// Who has led mremap to himself before us hears of a call that changes nothing.
+void tell_others(const Move& move) {
+  const int error = errno;
+  calls::next.mremap(kernel::pointer(move.address), move.old_length, move.old_length, 0, nullptr);
+  errno = error;
+}
+
+void* move_away(SharingState& state, const Change& change, const Move& move,
+                std::uint64_t old_length, std::uint64_t new_length, const Survey& found) {
+  const std::uint64_t kept = std::min(old_length, new_length);
+  const bool fixed = (move.flags & MREMAP_FIXED) != 0;
+  void* const target =
+      kernel::mmap(fixed ? kernel::pointer(move.wanted) : nullptr, new_length, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (fixed ? MAP_FIXED : 0), -1, 0);
+  if (target == MAP_FAILED) {
+    return MAP_FAILED;
+  }
+  const std::uint64_t start = kernel::number(target);
+  const ArenaRuns cut(state, change, {move.address + kept, move.address + old_length});
+  if (found.on_demand) {
+    ArenaFile::next_generation();
+  }
+  state.watch.mark(start, start + new_length);  // converted memory lies there now
+  const std::uint64_t moved = move_each(change.map(), move.address, move.address + kept, start);
+  if (moved != kept || !map_private(start + kept, new_length - kept, found.protection, MAP_FIXED)) {
+    move_each(change.map(), start, start + moved, move.address);
+    kernel::munmap(target, new_length);
+    return fail(ENOMEM);
+  }
+  if ((move.flags & MREMAP_DONTUNMAP) != 0) {
+    map_private(move.address, old_length, found.protection, MAP_FIXED);
+  } else if (old_length > kept) {
+    kernel::munmap(kernel::pointer(move.address + kept), old_length - kept);
+    cut.punch();
+  }
+  return target;
+}
+
+}  // namespace
+
+void* move_mapping(SharingState& state, const Change& change, const Move& move) {
+  const auto by_kernel = [&] {
+    return calls::next.mremap(kernel::pointer(move.address), move.old_length, move.new_length,
+                              move.flags, kernel::pointer(move.wanted));
+  };
+  const std::uint64_t old_length = (move.old_length + kPage - 1) / kPage * kPage;
+  const std::uint64_t new_length = (move.new_length + kPage - 1) / kPage * kPage;
+  const std::uint64_t end = move.address + old_length;
+  const bool sane = move.address % kPage == 0 && old_length != 0 && new_length != 0 &&
+                    move.wanted % kPage == 0 && end > move.address &&
+                    end <= AddressWatch::kAddressEnd && new_length < AddressWatch::kAddressEnd;
+  const bool fixed = (move.flags & MREMAP_FIXED) != 0;
+  const bool apart = !fixed || move.wanted + new_length <= move.address || end <= move.wanted;
+  if (!sane || !apart || (move.flags & MREMAP_MAYMOVE) < (fixed ? MREMAP_MAYMOVE : 0)) {
+    return by_kernel();
+  }
+  const Survey found = survey(state, change.map(), move.address, end);
+  if (!found.whole || !found.converted || found.huge) {
+    void* const result = by_kernel();
+    if (result != MAP_FAILED && found.converted) {
+      state.watch.mark(kernel::number(result), kernel::number(result) + new_length);
+    }
+    return result;
+  }
+  tell_others(move);
+  const bool stays = !fixed && (move.flags & MREMAP_DONTUNMAP) == 0;
+  if (stays && new_length <= old_length) {
+    const ArenaRuns runs(state, change, {move.address + new_length, end});
+    if (new_length < old_length &&
+        kernel::munmap(kernel::pointer(move.address + new_length), old_length - new_length) != 0) {
+      return MAP_FAILED;
+    }
+    runs.punch();
+    return kernel::pointer(move.address);
+  }
+  if (stays && map_private(end, new_length - old_length, found.protection, MAP_FIXED_NOREPLACE)) {
+    return kernel::pointer(move.address);
+  }
+  return (move.flags & MREMAP_MAYMOVE) == 0
+             ? fail(ENOMEM)
+             : move_away(state, change, move, old_length, new_length, found);
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,61 @@
+#include "verbs_shim/memory/hooks/watching.h"
+
+#include <cerrno>
+#include <mutex>
+
+#include "verbs_shim/memory/hooks/libc_patch.h"
+
+namespace uroce::shim {
+namespace {
+
+Status open_book(SharingState& state) {
+  return state.watch.open() ? ok()
+                            : Status(Error{ENOMEM, "no memory for the book of what is watched"});
+}
+
+}  // namespace
+
+// Of libc's functions only madvise must be led to ours. Where mmap, munmap or brk isn't, pages go
+// back to the system later; where mremap isn't, it refuses ranges of which parts are converted.
+Status watch_converted(SharingState& state) {
+  if (Status opened = open_book(state); !opened) {
+    return opened;
+  }
+  if (drops_are_seen()) {
+    return ok();
+  }
+  Status patched = patch_libc();
+  if (drops_are_seen()) {
+    return ok();
+  }
+  return patched ? Status(Error{EOPNOTSUPP, "another library has hooked libc's madvise since"})
+                 : std::move(patched);
+}
+
+// A fork's child begins anew, with libc patched.
+Status watch_everything(SharingState& state) {
+  const std::lock_guard lock(state.mutex);
+  if (state.watch.announcing()) {
+    return ok();
+  }
+  if (Status opened = open_book(state); !opened) {
+    return opened;
+  }
+  if (Status patched = patch_libc(); !patched) {
+    return patched;
+  }
+  // What was registered before belongs into the book too.
+  const bool all = for_each_area([&](const AreaRange& area) {
+    if (state.arenas.owner_of(area) != ArenaList::kArenasMax) {
+      state.watch.mark(area.start, area.end);
+    }
+  });
+  if (!all) {
+    return Error{EMFILE,
+                 "/proc/self/maps can't be read: on-demand paging has to know what is mapped"};
+  }
+  state.watch.start_announcing();
+  return ok();
+}
+
+}  // namespace uroce::shim

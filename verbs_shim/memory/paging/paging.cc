@@ -1,0 +1,57 @@
+#include "verbs_shim/memory/paging/paging.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "verbs_shim/memory/hooks/watching.h"
+
+namespace uroce::shim {
+namespace {
+
+// A daemon that doesn't answer for so long has lost its mind; the program must get on.
+constexpr timeval kDaemonPatience = {.tv_sec = 60, .tv_usec = 0};
+
+}  // namespace
+
+Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, UniqueFd invalidate) {
+  SharingState& state = sharing_state();
+  if (Status watching = watch_everything(state); !watching) {
+    return watching.error();
+  }
+  std::unique_ptr<PagingSession> session(new (std::nothrow) PagingSession);
+  if (session == nullptr) {
+    return Error{ENOMEM, "no memory for the session"};
+  }
+  ::setsockopt(invalidate.get(), SOL_SOCKET, SO_RCVTIMEO, &kDaemonPatience,
+               sizeof(kDaemonPatience));
+  session->share_ = std::move(share);
+  session->invalidate_ = std::move(invalidate);
+  session->place_ = state.invalidations.add(session->invalidate_.get());
+  if (session->place_ == Invalidations::kSessionsMax) {
+    return Error{ENOSPC, "a process may have 64 sessions that page on demand"};
+  }
+  if (!session->helper_.start(state, session->share_.get())) {
+    return Error{ENOMEM, "the system has no thread to give"};
+  }
+  return session;
+}
+
+PagingSession::~PagingSession() {
+  helper_.stop();
+  if (place_ != Invalidations::kSessionsMax) {
+    sharing_state().invalidations.remove(place_);
+  }
+}
+
+void PagingSession::abandon_after_fork() {
+  helper_.forget();
+  place_ = Invalidations::kSessionsMax;
+  share_.reset();
+  static_cast<void>(invalidate_.release());  // closed by Invalidations::reset()
+}
+
+}  // namespace uroce::shim

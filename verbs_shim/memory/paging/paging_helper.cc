@@ -1,0 +1,163 @@
+#include "verbs_shim/memory/paging/paging_helper.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "abi/version.h"
+#include "verbs_shim/memory/paging/range_sharer.h"
+
+namespace uroce::shim {
+namespace {
+
+using abi::PagingHeader;
+using abi::PagingKind;
+
+PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t length,
+                       std::uint32_t descriptors) {
+  return {.magic = abi::kPagingMagic,
+          .version = abi::kVersion,
+          .kind = kind,
+          .sequence = sequence,
+          .length = static_cast<std::uint32_t>(length),
+          .descriptor_count = descriptors};
+}
+
+bool send_record(int socket, void* record, std::size_t length, const int* descriptors,
+                 std::uint32_t count) {
+  iovec bytes{record, length};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * abi::kPagingDescriptorsMax)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  if (count != 0) {
+    message.msg_control = ancillary;
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    std::memcpy(CMSG_DATA(header), descriptors, sizeof(int) * count);
+  }
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(length);
+}
+
+// Room for a SharedRange with as many pieces as it may have.
+struct alignas(abi::SharedRange) AnswerRecord {
+  std::byte bytes[sizeof(abi::SharedRange) + abi::kSharedPiecesMax * sizeof(abi::SharedPiece)];
+};
+
+}  // namespace
+
+// All that the thread works with; in the thread's own mapping.
+struct PagingHelper::ThreadState {
+  SharingState* state = nullptr;
+  int socket = -1;
+  std::uint32_t arenas_sent = 0;
+  std::uint32_t numbers[ArenaList::kArenasMax];  // by index, + 1; 0: not sent
+  RangeSharer sharer;
+  SharedAnswer answer;
+  AnswerRecord record;
+
+  bool receive(abi::ShareRange* question) const;
+  bool number_arenas();
+  bool reply(const abi::ShareRange& question);
+  bool serve(const abi::ShareRange& question);
+};
+
+bool PagingHelper::ThreadState::receive(abi::ShareRange* question) const {
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket, question, sizeof(*question), 0);
+  } while (got < 0 && errno == EINTR);
+  return got == static_cast<ssize_t>(sizeof(*question)) &&
+         question->header.magic == abi::kPagingMagic &&
+         question->header.kind == PagingKind::kShareRange;
+}
+
+// Hands over the arenas that the daemon hasn't got, and replaces indices by its numbers.
+bool PagingHelper::ThreadState::number_arenas() {
+  for (std::uint32_t i = 0; i < answer.piece_count; ++i) {
+    abi::MemoryPiece& piece = answer.pieces[i].memory;
+    if (piece.kind != abi::PieceKind::kArena) {
+      continue;
+    }
+    if (numbers[piece.source] == 0) {
+      const ArenaFile& arena = state->arenas[piece.source];
+      const int descriptor = arena.descriptor();
+      abi::PagingArena announcement{
+          .header = header_of(PagingKind::kArena, 0, sizeof(announcement), 1),
+          .page_size = arena.page_size()};
+      if (!send_record(socket, &announcement, sizeof(announcement), &descriptor, 1)) {
+        return false;
+      }
+      numbers[piece.source] = ++arenas_sent;
+    }
+    piece.source = numbers[piece.source] - 1;
+  }
+  return true;
+}
+
+bool PagingHelper::ThreadState::reply(const abi::ShareRange& question) {
+  auto& range = *reinterpret_cast<abi::SharedRange*>(record.bytes);
+  const std::size_t pieces = answer.piece_count * sizeof(abi::SharedPiece);
+  range.header = header_of(PagingKind::kSharedRange, question.header.sequence,
+                           sizeof(range) + pieces, answer.descriptor_count);
+  range.end = answer.end;
+  range.error = 0;
+  range.piece_count = answer.piece_count;
+  std::memcpy(range.pieces, answer.pieces, pieces);
+  return send_record(socket, record.bytes, sizeof(range) + pieces, answer.descriptors,
+                     answer.descriptor_count);
+}
+
+bool PagingHelper::ThreadState::serve(const abi::ShareRange& question) {
+  const std::uint64_t end = question.address + question.length;
+  if (question.address % abi::kPagingChunk != 0 || end % abi::kPagingChunk != 0 ||
+      end <= question.address || end > abi::kPagingAddressEnd) {
+    return false;
+  }
+  sharer.run(*state, question.address, end, &answer);
+  const bool sent = number_arenas() && reply(question);
+  for (std::uint32_t i = 0; i < answer.descriptor_count; ++i) {
+    ::close(answer.descriptors[i]);
+  }
+  return sent;
+}
+
+void* PagingHelper::work(void* argument) {
+  ThreadState& helper = *static_cast<ThreadState*>(argument);
+  abi::ShareRange question;
+  while (helper.receive(&question) && helper.serve(question)) {
+  }
+  // The daemon is gone, or speaks another language: it must not wait for answers.
+  ::shutdown(helper.socket, SHUT_RDWR);
+  return nullptr;
+}
+
+bool PagingHelper::start(SharingState& state, int socket) {
+  if (!thread_.prepare(sizeof(ThreadState))) {
+    return false;
+  }
+  auto* const helper = new (thread_.state()) ThreadState();
+  helper->state = &state;
+  helper->socket = socket;
+  socket_ = socket;
+  return thread_.start("uroce-paging", work, helper);
+}
+
+void PagingHelper::stop() {
+  if (thread_.prepared()) {
+    ::shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+  }
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,191 @@
+#include "verbs_shim/memory/sharing/arena_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHugePage = 2ULL << 20U;
+constexpr std::uint64_t kFileMax = (1ULL << 63U) - 1;
+constexpr std::uint64_t kReclaimMin = 64ULL << 20U;
+constexpr unsigned kHugeShift = 26;  // MFD_HUGE_SHIFT
+
+unsigned flags_for(std::uint64_t page_size) {
+  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  return page_size == kPage ? flags
+                            : flags | MFD_HUGETLB |
+                                  static_cast<unsigned>(std::countr_zero(page_size)) << kHugeShift;
+}
+
+// What the areas map of an arena, as ascending runs of the file.
+struct Run {
+  std::uint64_t first;
+  std::uint64_t end;
+};
+
+}  // namespace
+
+ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
+  ArenaFile arena;
+  arena.page_size_ = page_size;
+  arena.on_demand_ = on_demand;
+  arena.memfd_.reset(::memfd_create("uroce-memory", flags_for(page_size)));
+  struct stat status = {};
+  const auto size = static_cast<off_t>(page_size == kPage ? kFileMax : kFileMax - page_size + 1);
+  if (!arena.memfd_.valid() || !arena.pins_.open() || ::ftruncate(arena.memfd_.get(), size) != 0 ||
+      ::fcntl(arena.memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+      ::fstat(arena.memfd_.get(), &status) != 0) {
+    arena.memfd_.reset();
+    return arena;
+  }
+  arena.inode_ = status.st_ino;
+  arena.device_major_ = major(status.st_dev);
+  arena.device_minor_ = minor(status.st_dev);
+  return arena;
+}
+
+bool ArenaFile::intact() const {
+  struct stat status = {};
+  return ::fstat(memfd_.get(), &status) == 0 && status.st_ino == inode_ &&
+         major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
+}
+
+void ArenaFile::disown() {
+  if (!intact()) {
+    static_cast<void>(memfd_.release());
+  }
+}
+
+Result<std::uint64_t> ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
+  if (taken_since_reclaim_ >= reclaim_at_) {
+    reclaim();
+  }
+  const std::uint64_t shift = page_size_ == kPage ? address % kHugePage : 0;
+  // A slot is left empty behind a range that is itself larger than a slot.
+  const std::uint64_t bytes = (shift + length + kSlot - 1) / kSlot * kSlot;
+  if (bytes >= kFileMax - next_slot_) {
+    return Error{ENOSPC, "the process has registered new memory too often"};
+  }
+  const Slot slot{.first = next_slot_, .end = next_slot_ + bytes};
+  next_slot_ = slot.end;
+  slots_.push_back(slot);
+  taken_since_reclaim_ += length;
+  return slot.first + shift;
+}
+
+std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length) const {
+  constexpr unsigned kAddressBits = 47;
+  constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
+  const std::uint64_t now = generation.load(std::memory_order_relaxed);
+  const std::uint64_t offset = now << kAddressBits | address;
+  // What an earlier mapping at these addresses has left there.
+  if (now >= kGenerations || punch(offset, length) != 0) {
+    return kNoPlace;
+  }
+  return offset;
+}
+
+int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
+  if (!intact()) {
+    return EBADF;  // a file of the program's may have the number now
+  }
+  return ::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(offset), static_cast<off_t>(length)) == 0
+             ? 0
+             : errno;
+}
+
+// Slots that nothing maps any more, and no registration reaches, belong to memory that the program
+// has given back; they can't come back. Most go when they are unmapped (mapping_change.h). Looking
+// costs a pass over all mappings, so it is done when as much was converted since the last time as
+// was in use then. Two passes: one could miss a mapping that mremap moves meanwhile from where it
+// hasn't looked to where it has.
+void ArenaFile::reclaim() {
+  taken_since_reclaim_ = 0;
+  std::vector<Run> mapped;
+  for (int pass = 0; pass < 2; ++pass) {
+    const bool all = for_each_area([&](const AreaRange& area) {
+      if (owns(area)) {
+        mapped.push_back({.first = area.offset, .end = area.offset + (area.end - area.start)});
+      }
+    });
+    if (!all) {
+      return;  // what isn't known to be unmapped isn't
+    }
+  }
+  std::sort(mapped.begin(), mapped.end(),
+            [](const Run& a, const Run& b) { return a.first < b.first; });
+  std::uint64_t in_use = 0;
+  std::erase_if(slots_, [&](const Slot& slot) {
+    if (pins_.any(slot.first, slot.end - slot.first)) {
+      return false;
+    }
+    std::uint64_t at = slot.first;
+    bool used = false;
+    for (auto run =
+             std::lower_bound(mapped.begin(), mapped.end(), slot.first,
+                              [](const Run&r, std::uint64_t wanted) { return r.first < wanted; });
+         run != mapped.end() && run->first < slot.end; ++run) {
+      if (run->first > at) {
+        static_cast<void>(punch(at, run->first - at));  // failure costs memory, nothing else
+      }
+      in_use += run->end > at ? run->end - std::max(at, run->first) : 0;
+      at = std::max(at, run->end);
+      used = true;
+    }
+    if (at < slot.end) {
+      static_cast<void>(punch(at, slot.end - at));
+    }
+    return !used;
+  });
+  reclaim_at_ = std::max(kReclaimMin, in_use);
+}
+
+std::uint32_t ArenaList::find_or_make(std::uint64_t page_size, bool on_demand) {
+  const std::uint32_t count = size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (arenas_[i].page_size() == page_size && arenas_[i].on_demand() == on_demand &&
+        arenas_[i].intact()) {
+      return i;
+    }
+  }
+  if (count == kArenasMax) {
+    return kArenasMax;
+  }
+  arenas_[count] = ArenaFile::make(page_size, on_demand);
+  if (!arenas_[count].valid()) {
+    return kArenasMax;
+  }
+  count_.store(count + 1, std::memory_order_release);
+  return count;
+}
+
+std::uint32_t ArenaList::owner_of(const AreaRange& area) const {
+  const std::uint32_t count = size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (arenas_[i].owns(area)) {
+      return i;
+    }
+  }
+  return kArenasMax;
+}
+
+void ArenaList::clear() {
+  const std::uint32_t count = size();
+  count_.store(0, std::memory_order_release);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    arenas_[i].disown();
+    arenas_[i] = ArenaFile();
+  }
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,119 @@
+#pragma once
+
+// An arena: one sparse memfd per process and page size, in which converted memory lies.
+//
+// It is as large as a file can be, and sealed against shrinking, so that the daemon may map it
+// without fear. A mapping of the arena is recognised by device and inode, and its file offset is
+// its place in the arena; so nothing needs to be remembered about what the program does with it
+// later.
+//
+// Memory that is registered as a whole gets a slot of its own, far larger than itself: a mapping
+// that mremap (realloc) enlarges finds fresh zeroes behind it instead of somebody else's pages.
+// Memory that is shared a chunk at a time, on demand, lies in arenas of its own where the place of
+// an address is that address: chunks side by side are then one mapping again, here and in the
+// daemon. What mremap moves away keeps its pages, so the arena goes on to its next 128 TiB.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
+#include "verbs_shim/memory/sharing/slot_pins.h"
+
+namespace uroce::shim {
+
+class ArenaFile {
+ public:
+  static constexpr std::uint64_t kSlot = SlotPins::kSlot;
+
+  // Not valid() where the kernel refuses. Doesn't use the heap.
+  static ArenaFile make(std::uint64_t page_size, bool on_demand);
+
+  ArenaFile() = default;
+  [[nodiscard]] bool valid() const { return memfd_.valid(); }
+  [[nodiscard]] bool on_demand() const { return on_demand_; }
+
+  [[nodiscard]] int descriptor() const { return memfd_.get(); }
+  [[nodiscard]] std::uint64_t page_size() const { return page_size_; }
+  [[nodiscard]] bool owns(const AreaRange& area) const {
+    return area.shared && area.inode == inode_ && area.device_major == device_major_ &&
+           area.device_minor == device_minor_;
+  }
+
+  // Whether the descriptor is still ours. Some programs close all that they don't know; pages that
+  // lie in the arena stay, but nothing new may be put into whatever has the number now.
+  [[nodiscard]] bool intact() const;
+  // Leaves a descriptor that isn't to the program.
+  void disown();
+
+  // Of registrations that aren't on demand.
+  [[nodiscard]] const SlotPins& pins() const { return pins_; }
+
+  // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo
+  // 2 MiB so that the kernel may use huge pages. Gives back first what the program has unmapped, if
+  // that may be much.
+  // REQUIRES: !on_demand(). Error: ENOSPC.
+  Result<std::uint64_t> take_slot(std::uint64_t address, std::uint64_t length);
+
+  // The place of memory at `address`, empty, or kNoPlace when the arena is used up. REQUIRES:
+  // on_demand(), and the range isn't mapped from the arena. Doesn't use the heap.
+  static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
+  std::uint64_t take_place(std::uint64_t address, std::uint64_t length) const;
+  // Memory that has its place was moved to other addresses.
+  static void next_generation() { generation.fetch_add(1, std::memory_order_relaxed); }
+
+  // Gives the pages of an unused place back to the system. 0 or an errno value: EBADF if the
+  // descriptor isn't ours any more.
+  int punch(std::uint64_t offset, std::uint64_t length) const;
+
+ private:
+  struct Slot {
+    std::uint64_t first;
+    std::uint64_t end;
+  };
+
+  void reclaim();
+
+  // Of all arenas on demand. A counter, which orders nothing.
+  static inline std::atomic<std::uint64_t> generation{0};
+
+  UniqueFd memfd_;
+  std::uint64_t page_size_ = 0;
+  std::uint64_t inode_ = 0;
+  std::uint32_t device_major_ = 0;
+  std::uint32_t device_minor_ = 0;
+  bool on_demand_ = false;
+  SlotPins pins_;
+  std::uint64_t next_slot_ = 0;
+  std::vector<Slot> slots_;                // in use, ascending
+  std::uint64_t taken_since_reclaim_ = 0;  // bytes
+  std::uint64_t reclaim_at_ = 64ULL << 20U;
+};
+
+// All arenas of the process. Grows under the mutex of registered_memory.cc; whoever interferes with
+// the program's own calls reads it without.
+class ArenaList {
+ public:
+  // As many as a session may share with the daemon.
+  static constexpr std::uint32_t kArenasMax = 16;
+
+  [[nodiscard]] std::uint32_t size() const { return count_.load(std::memory_order_acquire); }
+  ArenaFile& operator[](std::uint32_t index) { return arenas_[index]; }
+  const ArenaFile& operator[](std::uint32_t index) const { return arenas_[index]; }
+
+  // The index of an arena for such memory, made where there is none; kArenasMax: there can be none.
+  std::uint32_t find_or_make(std::uint64_t page_size, bool on_demand);
+  // The index of the arena that the area maps; kArenasMax: none.
+  [[nodiscard]] std::uint32_t owner_of(const AreaRange& area) const;
+  // In a fork's child.
+  void clear();
+
+ private:
+  ArenaFile arenas_[kArenasMax];
+  // Release: an arena that is counted is complete. Pairs with size()'s acquire.
+  std::atomic<std::uint32_t> count_{0};
+};
+
+}  // namespace uroce::shim

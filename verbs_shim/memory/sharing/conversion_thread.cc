@@ -1,0 +1,84 @@
+#include "verbs_shim/memory/sharing/conversion_thread.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <new>
+
+namespace uroce::shim {
+namespace {
+
+enum Phase : std::uint32_t { kIdle, kOrdered, kDone };
+
+void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) {
+  ::syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+void wake(std::atomic<std::uint32_t>& state) {
+  ::syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+// What the caller puts down for the thread, and the thread's room to work.
+struct ConversionThread::ThreadState {
+  // kIdle -> kOrdered by the caller, -> kDone by the thread, -> kIdle by the caller. Each store is
+  // a release that pairs with the acquire of whoever waits for it.
+  std::atomic<std::uint32_t> phase{kIdle};
+  Conversion order;
+  int error = 0;
+  PageConversion conversion;
+};
+
+void* ConversionThread::work(void* argument) {
+  ThreadState& state = *static_cast<ThreadState*>(argument);
+  for (;;) {
+    for (std::uint32_t phase; (phase = state.phase.load(std::memory_order_acquire)) != kOrdered;) {
+      wait_while(state.phase, phase);
+    }
+    state.error = state.conversion.run(state.order);
+    state.phase.store(kDone, std::memory_order_release);
+    wake(state.phase);
+  }
+  return nullptr;
+}
+
+bool ConversionThread::start() {
+  if (thread_.prepared()) {
+    return true;
+  }
+  if (!thread_.prepare(sizeof(ThreadState))) {
+    return false;
+  }
+  state_ = new (thread_.state()) ThreadState;
+  return thread_.start("uroce-memory", work, state_);
+}
+
+int ConversionThread::run(const Conversion& conversion) {
+  if (!start()) {
+    return EAGAIN;
+  }
+  state_->order = conversion;
+  state_->order.unwatched = one_thread();
+  // A signal handler could write to the range where nothing holds writers.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  state_->phase.store(kOrdered, std::memory_order_release);
+  wake(state_->phase);
+  while (state_->phase.load(std::memory_order_acquire) != kDone) {
+    wait_while(state_->phase, kOrdered);
+  }
+  const int error = state_->error;
+  state_->phase.store(kIdle, std::memory_order_release);
+  wake(state_->phase);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+}  // namespace uroce::shim

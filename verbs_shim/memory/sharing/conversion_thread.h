@@ -1,0 +1,30 @@
+#pragma once
+
+// The thread that converts memory for whoever registers it.
+
+#include "verbs_shim/memory/sharing/own_thread.h"
+#include "verbs_shim/memory/sharing/page_conversion.h"
+
+namespace uroce::shim {
+
+class ConversionThread {
+ public:
+  ConversionThread() = default;
+  ConversionThread(const ConversionThread&) = delete;
+  ConversionThread& operator=(const ConversionThread&) = delete;
+
+  // As PageConversion::run. One caller at a time.
+  int run(const Conversion& conversion);
+
+  // In a fork's child, where the thread doesn't exist.
+  void forget() { thread_.forget(); }
+
+ private:
+  struct ThreadState;
+  static void* work(void* argument);
+  bool start();
+  OwnThread thread_;  // never joined: it lives as long as the process
+  ThreadState* state_ = nullptr;
+};
+
+}  // namespace uroce::shim

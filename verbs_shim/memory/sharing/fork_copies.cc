@@ -1,0 +1,184 @@
+#include "verbs_shim/memory/sharing/fork_copies.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
+#include "verbs_shim/memory/sharing/memory_limit.h"
+#include "verbs_shim/memory/sharing/sharing_state.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr int kChildPatienceMs = 30'000;  // 1 GiB takes half a second
+constexpr std::uint64_t kPage = 4096;
+
+SharingState* sharing = nullptr;
+unsigned fork_place = 0;
+int cancelling_before = 0;
+Invalidations::Announced fork_announced;
+int copied_pipe[2] = {-1, -1};  // the child says when it has its copies; under the mutex
+
+// The child is alone in its copy of the process and must not touch the heap, which may be among
+// what it still shares: hence no containers here.
+
+void copy_extents(int arena, std::byte* target, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t end = offset + length;
+  for (std::uint64_t at = offset; at < end;) {
+    const off_t data = ::lseek(arena, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 || static_cast<std::uint64_t>(data) >= end) {
+      return;
+    }
+    at = static_cast<std::uint64_t>(data);
+    const off_t hole = ::lseek(arena, data, SEEK_HOLE);
+    const std::uint64_t last = hole < 0 ? end : std::min(static_cast<std::uint64_t>(hole), end);
+    while (at < last) {
+      // Not pread(), which AddressSanitizer checks against the heap's blocks: all of it is meant.
+      const auto got = ::syscall(SYS_pread64, arena, target + (at - offset), last - at, at);
+      if (got <= 0) {
+        return;
+      }
+      at += static_cast<std::uint64_t>(got);
+    }
+  }
+}
+
+// The same from another mapping of what the descriptor isn't there for any more. Not memcpy(), as
+// above. Zeroes stay unwritten.
+__attribute__((no_sanitize("address"))) void copy_words(const std::uint64_t* source,
+                                                        std::uint64_t* target,
+                                                        std::uint64_t length) {
+  for (std::uint64_t word = 0; word < length / sizeof(std::uint64_t); ++word) {
+    if (source[word] != 0) {
+      target[word] = source[word];
+    }
+  }
+}
+
+// A second mapping of an arena's pages, or null: mremap(2) makes one where the old size is 0.
+std::uint64_t* map_again(void* start, std::uint64_t length) {
+  void* const again = kernel::mremap(start, 0, length, MREMAP_MAYMOVE, nullptr);
+  if (again == MAP_FAILED || kernel::mprotect(again, length, PROT_READ) != 0) {
+    return nullptr;
+  }
+  return static_cast<std::uint64_t*>(again);
+}
+
+// What the arena's owner knows of it may lie in the area, so by value. `arena`: -1 where the
+// program has closed it.
+void make_private(int arena, std::uint64_t page_size, const AreaRange& area) {
+  const int huge = page_size == kPage ? 0 : MAP_HUGETLB;
+  auto* const start = static_cast<std::byte*>(kernel::pointer(area.start));
+  const std::uint64_t length = area.end - area.start;
+  std::uint64_t* const again = arena < 0 ? map_again(start, length) : nullptr;
+  // Nobody else runs, so the range may be empty for a moment.
+  if ((arena < 0 && again == nullptr) ||
+      kernel::mmap(start, length, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) == MAP_FAILED) {
+    kernel::munmap(start,
+                   length);  // a crash of the child is better than a quiet write into the parent
+    return;
+  }
+  if (again == nullptr) {
+    copy_extents(arena, start, area.offset, length);
+  } else {
+    copy_words(again, reinterpret_cast<std::uint64_t*>(start), length);
+    kernel::munmap(again, length);
+  }
+  kernel::mprotect(start, length, area.protection);
+}
+
+// The same where it isn't known what is shared.
+[[noreturn]] void give_up() {
+  constexpr char kWhy[] =
+      "uroce: a fork's child can't have its own copy of registered memory: "
+      "/proc/self/maps can't be read\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWhy, sizeof(kWhy) - 1);
+  ::abort();
+}
+
+void before_fork() {
+  // fork() is no point of cancellation, but some of what is called here is.
+  int cancelling = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+  sharing->mutex.lock();
+  cancelling_before = cancelling;
+  sharing->watch.start_fork();
+  // The child's copy is what memory was at the fork: nothing comes in on demand until it is made.
+  // There is no region on demand without the book. Nor is anything of the arenas given back.
+  fork_place = sharing->watch.enter({0, AddressWatch::kAddressEnd});
+  sharing->invalidations.announce(0, AddressWatch::kAddressEnd, abi::InvalidateReason::kProtect,
+                                  &fork_announced);
+  if (sharing->arenas.size() != 0 && ::pipe2(copied_pipe, O_CLOEXEC) != 0) {
+    copied_pipe[0] = copied_pipe[1] = -1;
+  }
+}
+
+void after_fork_in_parent() {
+  if (copied_pipe[0] >= 0) {
+    ::close(copied_pipe[1]);
+    // Until then the program must not change what the child copies. The pipe also ends with the
+    // child.
+    pollfd done = {.fd = copied_pipe[0], .events = POLLIN, .revents = 0};
+    ::poll(&done, 1, kChildPatienceMs);
+    ::close(copied_pipe[0]);
+    copied_pipe[0] = copied_pipe[1] = -1;
+  }
+  sharing->invalidations.finish(fork_announced);
+  sharing->watch.leave(fork_place);
+  sharing->watch.end_fork();
+  const int cancelling = cancelling_before;
+  sharing->mutex.unlock();
+  pthread_setcancelstate(cancelling, nullptr);
+}
+
+void after_fork_in_child() {
+  // First, because it gives back descriptors.
+  sharing->map.forget();
+  for (MemoryMap& map : sharing->maps) {
+    map.forget();
+  }
+  if (sharing->arenas.size() != 0) {
+    const bool all = for_each_area([](const AreaRange& area) {
+      const std::uint32_t owner = sharing->arenas.owner_of(area);
+      if (owner != ArenaList::kArenasMax) {
+        const ArenaFile& arena = sharing->arenas[owner];
+        make_private(arena.intact() ? arena.descriptor() : -1, arena.page_size(), area);
+      }
+    });
+    if (!all) {
+      give_up();
+    }
+  }
+  // From here on the heap is the child's own.
+  sharing->arenas.clear();
+  sharing->converter.forget();
+  sharing->watch.reset();
+  sharing->invalidations.reset();
+  forget_locked_memory();
+  if (copied_pipe[0] >= 0) {
+    ::close(copied_pipe[0]);
+    ::close(copied_pipe[1]);
+    copied_pipe[0] = copied_pipe[1] = -1;
+  }
+  const int cancelling = cancelling_before;
+  sharing->mutex.unlock();
+  pthread_setcancelstate(cancelling, nullptr);
+}
+
+}  // namespace
+
+void keep_forks_apart(SharingState& state) {
+  sharing = &state;
+  UROCE_CHECK(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0);
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,106 @@
+#include "verbs_shim/memory/sharing/memory_kind.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/unique_fd.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
+
+// The main thread's control block lies somewhere in private memory; those of others lie in their
+// stacks. The kernel writes there when it switches threads, and ends the program where it can't,
+// which is so for a moment of converting without privilege.
+struct Block {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+} main_thread_block;
+
+__attribute__((constructor)) void find_main_thread() {
+  constexpr std::uint64_t kBytes = 4096;  // struct pthread of glibc has 2304
+  if (::getpid() == ::gettid()) {
+    const auto at = static_cast<std::uint64_t>(pthread_self());
+    main_thread_block = {.start = at / kPage * kPage,
+                         .end = (at + kBytes + kPage - 1) / kPage * kPage};
+  }
+}
+
+// Stacks are left alone. A fork's child would run on its parent's, and write into it, before it had
+// a copy. And whoever waits for a thread's end waits at a futex in its stack, as one does that
+// other processes could wake: the kernel knows that by what lies behind the address, so the wake
+// would miss it if that changed meanwhile. The main stack has a name, and the caller's is where we
+// stand. Those of other threads have a guard below them; so have the heaps of malloc's threads
+// sometimes, when they lie side by side, but those begin at a multiple of their greatest size.
+bool is_stack(const MappedArea& area, MemoryMap& map) {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (area.name() == "[stack]" || (here >= area.start && here < area.end)) {
+    return true;
+  }
+  MappedArea below;
+  return area.start % kThreadHeap != 0 && area.start != 0 &&
+         map.at_or_above(area.start - 1, &below) && below.end == area.start &&
+         below.protection == PROT_NONE && below.inode == 0;
+}
+
+// Whether the page is the first of a heap that malloc made for a thread, with the arena's state in
+// it. In a fork's child libc resets all arenas before it calls anybody's handler, so while the page
+// is still the parent's. Such a heap begins with a pointer to the state, which lies right behind.
+// REQUIRES: `page` lies in the area.
+bool has_arena_state(const MappedArea& area, std::uint64_t page) {
+  if (page % kThreadHeap != 0 || area.shared || area.inode != 0) {
+    return false;
+  }
+  // Not by its address, which the program may be unmapping.
+  const UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  std::uint64_t state = page;
+  const bool known = ::pread(memory.get(), &state, sizeof(state), static_cast<off_t>(page)) ==
+                     static_cast<ssize_t>(sizeof(state));
+  return known && state > page && state < page + kPage;
+}
+
+}  // namespace
+
+std::uint64_t same_kind_until(const MappedArea& area, std::uint64_t first, std::uint64_t end) {
+  end = std::min(end, area.end);
+  for (const std::uint64_t border : {main_thread_block.end, main_thread_block.start}) {
+    if (border > first && border < end) {
+      end = border;
+    }
+  }
+  if (has_arena_state(area, first)) {
+    return std::min(end, first + kPage);
+  }
+  for (std::uint64_t page = first / kThreadHeap * kThreadHeap + kThreadHeap; page < end;
+       page += kThreadHeap) {
+    if (has_arena_state(area, page)) {
+      return page;
+    }
+  }
+  return end;
+}
+
+MemoryKind kind_of(const MappedArea& area, std::uint64_t first, MemoryMap& map) {
+  const std::string_view name = area.name();
+  if (area.shared) {
+    // A System V segment's inode number is its identifier, which may be 0.
+    return name.starts_with('/') ? MemoryKind::kFile : MemoryKind::kOther;
+  }
+  // Special mappings ([vdso]) have a name and no inode.
+  const bool huge = name.starts_with("/anon_hugepage") && area.page_size > kPage;
+  const bool plain = area.inode == 0 && area.page_size == kPage &&
+                     (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
+  const bool block = first >= main_thread_block.start && first < main_thread_block.end;
+  return huge || (plain && !block && !is_stack(area, map) && !has_arena_state(area, first))
+             ? MemoryKind::kPrivate
+             : MemoryKind::kOther;
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,54 @@
+#include "verbs_shim/memory/sharing/memory_limit.h"
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <string>
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+// Bytes in whole pages that registrations hold. Relaxed: a counter, which orders nothing.
+std::atomic<std::uint64_t> locked_bytes{0};
+
+std::uint64_t pages_of(std::uint64_t address, std::uint64_t length) {
+  return (address + length + kPage - 1) / kPage * kPage - address / kPage * kPage;
+}
+
+bool may_lock_anything() {
+  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  return ::syscall(SYS_capget, &header, sets) == 0 &&
+         (sets[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
+}  // namespace
+
+Status charge_locked_memory(std::uint64_t address, std::uint64_t length) {
+  const std::uint64_t wanted = pages_of(address, length);
+  const std::uint64_t before = locked_bytes.fetch_add(wanted, std::memory_order_relaxed);
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      before + wanted <= limit.rlim_cur || may_lock_anything()) {
+    return ok();
+  }
+  locked_bytes.fetch_sub(wanted, std::memory_order_relaxed);
+  return Error{ENOMEM, "RLIMIT_MEMLOCK allows " + std::to_string(limit.rlim_cur / 1024) +
+                           " KiB of registered memory, " + std::to_string(before / 1024) +
+                           " KiB are registered and " + std::to_string(wanted / 1024) +
+                           " KiB more were asked for: raise it (ulimit -l, in KiB)"};
+}
+
+void uncharge_locked_memory(std::uint64_t address, std::uint64_t length) {
+  locked_bytes.fetch_sub(pages_of(address, length), std::memory_order_relaxed);
+}
+
+void forget_locked_memory() { locked_bytes.store(0, std::memory_order_relaxed); }
+
+}  // namespace uroce::shim

@@ -1,0 +1,97 @@
+#include "verbs_shim/memory/sharing/registered_memory.h"
+
+#include <sys/prctl.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <string_view>
+
+#include "base/check.h"
+#include "verbs_shim/memory/sharing/describer.h"
+#include "verbs_shim/memory/sharing/fork_copies.h"
+#include "verbs_shim/memory/sharing/memory_limit.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
+constexpr const char* kMemoryVariable = "UROCE_MEMORY";
+
+}  // namespace
+
+SharingState& sharing_state() {
+  static SharingState& state = *new SharingState;
+  static const bool once = [] {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, under the mutex
+    const char* const chosen = std::getenv(kMemoryVariable);
+    state.share = chosen == nullptr || std::string_view(chosen) != "copy";
+    keep_forks_apart(state);
+    return true;
+  }();
+  static_cast<void>(once);
+  return state;
+}
+
+Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
+                                          std::uint32_t access) {
+  if (length == 0 || address + length < address || address + length + kPage - 1 < address) {
+    return Error{EINVAL, "the range is empty or wraps around the end of the address space"};
+  }
+  const bool charged = (access & kOnDemand) == 0;
+  if (charged) {
+    if (Status charge = charge_locked_memory(address, length); !charge) {
+      return charge.error();
+    }
+  }
+  SharingState& state = sharing_state();
+  const std::lock_guard lock(state.mutex);
+  auto description = Describer(state, address, length, access).run();
+  if (!charged) {
+    return description;
+  }
+  if (!description) {
+    uncharge_locked_memory(address, length);
+    return description;
+  }
+  HeldMemory& held = description->held;
+  held.address = address;
+  held.length = length;
+  for (const abi::MemoryPiece& piece : description->pieces) {
+    // Arenas on demand have no slots; what is unmapped there goes back at once.
+    if (piece.kind == abi::PieceKind::kArena && !state.arenas[piece.source].on_demand()) {
+      state.arenas[piece.source].pins().add(piece.offset, piece.length);
+      held.places.push_back(
+          {.arena = piece.source, .offset = piece.offset, .length = piece.length});
+    }
+  }
+  return description;
+}
+
+void release_memory(const HeldMemory& held) {
+  // Without the mutex, which is held as long as memory is being converted.
+  const SharingState& state = sharing_state();
+  for (const HeldMemory::Place& place : held.places) {
+    state.arenas[place.arena].pins().remove(place.offset, place.length);
+  }
+  if (held.length != 0) {
+    uncharge_locked_memory(held.address, held.length);
+  }
+}
+
+Arena arena(std::uint32_t index) {
+  SharingState& state = sharing_state();
+  const std::lock_guard lock(state.mutex);
+  UROCE_CHECK(index < state.arenas.size());
+  return {.descriptor = state.arenas[index].descriptor(),
+          .page_size = state.arenas[index].page_size()};
+}
+
+void allow_daemon(int daemon_pid) {
+  // Refused where there is no Yama, which is as good.
+  static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,85 @@
+#include "verbs_shim/memory/sharing/shared_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+
+namespace uroce::shim {
+namespace {
+
+bool is_file_of(int descriptor, const MappedArea& area) {
+  struct stat status = {};
+  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_ino == area.inode && major(status.st_dev) == area.device_major &&
+         minor(status.st_dev) == area.device_minor;
+}
+
+UniqueFd open_if_same(const char* path, const MappedArea& area, bool writable) {
+  // O_NONBLOCK: the name may meanwhile be a pipe's.
+  UniqueFd file(::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
+  if (file.valid() && !is_file_of(file.get(), area)) {
+    file.reset();
+  }
+  return file;
+}
+
+// By the kernel's own link to it, which takes privilege.
+UniqueFd open_map_file(const MappedArea& area, bool writable) {
+  char path[96];
+  std::snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, area.start,
+                area.end);
+  return open_if_same(path, area, writable);
+}
+
+// Programs often keep the descriptor that they mapped. Read by the system call, because opendir()
+// uses the heap.
+UniqueFd duplicate_own(const MappedArea& area, bool writable) {
+  struct Entry {  // struct linux_dirent64
+    std::uint64_t inode;
+    std::int64_t offset;
+    std::uint16_t length;
+    std::uint8_t type;
+    char name[];
+  };
+  const UniqueFd directory(::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  alignas(Entry) char buffer[4096];
+  for (;;) {
+    const long got = ::syscall(SYS_getdents64, directory.get(), buffer, sizeof(buffer));
+    if (got <= 0) {
+      return {};
+    }
+    for (long at = 0; at < got;) {
+      const auto* const entry = reinterpret_cast<const Entry*>(buffer + at);
+      at += entry->length;
+      const int descriptor = std::atoi(entry->name);
+      if (entry->name[0] == '.' || !is_file_of(descriptor, area)) {
+        continue;
+      }
+      const int mode = ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
+      if (mode == O_RDWR || (!writable && mode == O_RDONLY)) {
+        return UniqueFd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+UniqueFd open_shared_file(const MappedArea& area, bool writable) {
+  UniqueFd file = open_map_file(area, writable);
+  if (!file.valid()) {
+    file = duplicate_own(area, writable);
+  }
+  if (!file.valid() && area.name().starts_with('/')) {
+    file = open_if_same(area.name_bytes, area, writable);
+  }
+  return file;
+}
+
+}  // namespace uroce::shim

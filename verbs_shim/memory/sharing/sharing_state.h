@@ -1,0 +1,32 @@
+#pragma once
+
+// All that is remembered of a process' shared memory.
+
+#include <mutex>
+
+#include "verbs_shim/memory/paging/invalidations.h"
+#include "verbs_shim/memory/sharing/address_watch.h"
+#include "verbs_shim/memory/sharing/arena_file.h"
+#include "verbs_shim/memory/sharing/conversion_thread.h"
+#include "verbs_shim/memory/sharing/memory_map.h"
+
+namespace uroce::shim {
+
+struct SharingState {
+  // Guards what stands before `watch`, and is held while the process forks. Whoever holds it may
+  // use the heap, unless he has claimed addresses of the watch.
+  std::mutex mutex;
+  ArenaList arenas;
+  ConversionThread converter;
+  MemoryMap map;
+  bool share = true;  // UROCE_MEMORY is not "copy"
+
+  AddressWatch watch;
+  MemoryMap maps[AddressWatch::kChangersMax];  // of those who are in the watch, by their places
+  Invalidations invalidations;
+};
+
+// One per process. Never destroyed: the program may register memory until its very end.
+SharingState& sharing_state();
+
+}  // namespace uroce::shim

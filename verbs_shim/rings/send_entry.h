@@ -1,0 +1,140 @@
+#pragma once
+
+// Writing a send request's entry, the same for ibv_post_send and for ibv_wr_*: what a queue pair of
+// a type may post, and the payload's two forms.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "abi/work_request.h"
+#include "verbs_shim/verbs/objects.h"
+
+namespace uroce::shim {
+
+inline constexpr std::uint32_t kAtomicWriteLength = 8;
+
+inline constexpr unsigned kFlagsKnown =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+constexpr bool is_atomic(unsigned opcode) {
+  return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+// Whether a queue pair of this type may post this operation (IBTA vol. 1, table 49).
+constexpr bool may_post(unsigned type, unsigned opcode) {
+  constexpr unsigned kSends = 1U << IBV_WR_SEND | 1U << IBV_WR_SEND_WITH_IMM;
+  constexpr unsigned kWrites = 1U << IBV_WR_RDMA_WRITE | 1U << IBV_WR_RDMA_WRITE_WITH_IMM;
+  constexpr unsigned kLocal = 1U << IBV_WR_LOCAL_INV | 1U << IBV_WR_BIND_MW;
+  constexpr unsigned kRoundTrips =
+      1U << IBV_WR_RDMA_READ | 1U << IBV_WR_ATOMIC_CMP_AND_SWP | 1U << IBV_WR_ATOMIC_FETCH_AND_ADD;
+  constexpr unsigned kExtensions = 1U << IBV_WR_ATOMIC_WRITE | 1U << UROCE_WR_FLUSH;
+  if (opcode >= 32) {
+    return false;
+  }
+  const unsigned bit = 1U << opcode;
+  switch (type) {
+    case IBV_QPT_RC:
+      return (bit & (kSends | kWrites | kRoundTrips | kLocal | kExtensions)) != 0 ||
+             opcode == IBV_WR_SEND_WITH_INV;
+    case IBV_QPT_XRC_SEND:
+      return (bit & (kSends | kWrites | kRoundTrips | kLocal)) != 0 ||
+             opcode == IBV_WR_SEND_WITH_INV;
+    case IBV_QPT_UC:
+      return (bit & (kSends | kWrites | kLocal)) != 0;
+    case IBV_QPT_UD:
+      return (bit & kSends) != 0;
+    default:
+      return false;
+  }
+}
+
+// 0, or why nothing can be posted now: before RTS there is nowhere to send to (IBTA vol. 1,
+// 10.3.1); in SQD, SQE and ERR requests are taken and wait or are flushed.
+inline int readiness_to_send(const Qp& qp) {
+  const ibv_qp_state state = qp.base.qp_base.state;
+  if (qp.send.control == nullptr || state == IBV_QPS_RESET || state == IBV_QPS_INIT ||
+      state == IBV_QPS_RTR) {
+    return EINVAL;
+  }
+  return of(qp.base.qp_base.context)->client.alive() ? 0 : EIO;
+}
+
+// A list of ibv_sge has the layout of a list of abi::Sge.
+static_assert(sizeof(ibv_sge) == sizeof(abi::Sge));
+static_assert(offsetof(ibv_sge, length) == offsetof(abi::Sge, length));
+static_assert(offsetof(ibv_sge, lkey) == offsetof(abi::Sge, lkey));
+
+// REQUIRES: as many as the entry has room for. Always 0, an errno value for symmetry's sake.
+inline int put_sges(std::byte* entry, std::span<const ibv_sge> sges) {
+  auto& request = *reinterpret_cast<abi::SendWr*>(entry);
+  request.sge_count = static_cast<std::uint16_t>(sges.size());
+  request.inline_length = 0;
+  if (!sges.empty()) {
+    std::memcpy(entry + abi::kSendPayloadOffset, sges.data(), sges.size_bytes());
+  }
+  return 0;
+}
+
+// Appends bytes to an entry's inline payload. 0, or EINVAL if they don't fit.
+inline int append_inline(const Qp& qp, std::byte* entry, const void* bytes, std::size_t length) {
+  auto& request = *reinterpret_cast<abi::SendWr*>(entry);
+  if (length > qp.cap.max_inline_data - request.inline_length) {
+    return EINVAL;
+  }
+  if (length != 0) {
+    std::memcpy(entry + abi::kSendPayloadOffset + request.inline_length, bytes, length);
+  }
+  request.inline_length += static_cast<std::uint32_t>(length);
+  return 0;
+}
+
+// A bind takes no payload. 0, or EINVAL for what no region could allow: the daemon judges the rest.
+inline int put_bind(std::byte* entry, const ibv_mw& mw, std::uint32_t new_key,
+                    const ibv_mw_bind_info& info) {
+  constexpr unsigned kWindowAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                     IBV_ACCESS_ZERO_BASED | UROCE_ACCESS_FLUSH_GLOBAL |
+                                     UROCE_ACCESS_FLUSH_PERSISTENT;
+  const unsigned access = info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  if ((access & ~kWindowAccess) != 0 || (zero_based && mw.type == IBV_MW_TYPE_1) ||
+      (info.mr == nullptr && info.length != 0)) {
+    return EINVAL;
+  }
+  auto& request = *reinterpret_cast<abi::SendWr*>(entry);
+  request.opcode = abi::WrOpcode::kBindMw;
+  request.sge_count = 0;
+  request.inline_length = 0;
+  request.rkey = mw.rkey;
+  request.remote_address = info.addr;
+  request.bind = {.lkey = info.mr != nullptr ? info.mr->lkey : 0,
+                  .access = access,
+                  .new_rkey = new_key,
+                  .reserved = 0};
+  request.bind_length = info.length;
+  return 0;
+}
+
+// Copies what the list points at into the entry, where the program may change it no more. Only data
+// that leaves can be inline: a read or atomic has nowhere to put its answer. 0 or an errno value.
+inline int put_inline(const Qp& qp, std::byte* entry, unsigned opcode,
+                      std::span<const ibv_sge> sges) {
+  auto& request = *reinterpret_cast<abi::SendWr*>(entry);
+  request.sge_count = 0;
+  request.inline_length = 0;
+  if (opcode == IBV_WR_RDMA_READ || is_atomic(opcode)) {
+    return EINVAL;
+  }
+  int error = 0;
+  for (const ibv_sge& sge : sges) {
+    if (error == 0) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): verbs have addresses as integers
+      error = append_inline(qp, entry, reinterpret_cast<const void*>(sge.addr), sge.length);
+    }
+  }
+  return error;
+}
+
+}  // namespace uroce::shim

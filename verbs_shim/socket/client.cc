@@ -1,0 +1,303 @@
+#include "verbs_shim/socket/client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "abi/import_records.h"
+#include "abi/version.h"
+#include "base/socket_path.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/socket/not_cancelled.h"
+
+namespace uroce::shim {
+namespace {
+
+using abi::Command;
+
+// What gives back that which a command with descriptors in its answer has made; all those answers
+// begin as a HandleReply.
+struct Undoing {
+  Command making, undoing;
+};
+constexpr Undoing kUndoings[] = {
+    {Command::kCreateChannel, Command::kDestroyChannel},
+    {Command::kCreateCq, Command::kDestroyCq},
+    {Command::kCreateSrq, Command::kDestroySrq},
+    {Command::kCreateQp, Command::kDestroyQp},
+    {Command::kAllocDm, Command::kFreeDm},
+    {Command::kImportDm, Command::kFreeDm},
+    {Command::kCmOpenChannel, Command::kCmCloseChannel},
+};
+constexpr std::size_t kHandleAt = offsetof(abi::HandleReply, handle);
+static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
+              offsetof(abi::CreateSrqReply, handle) == kHandleAt &&
+              offsetof(abi::CreateQpReply, handle) == kHandleAt &&
+              offsetof(abi::ImportDmReply, handle) == kHandleAt);
+
+// Most answers come sooner than a sleeping thread is woken.
+constexpr std::int64_t kSpinNs = 30'000;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// As recvmsg, which waits.
+ssize_t receive_soon(int descriptor, msghdr* message) {
+  const std::int64_t until = now_ns() + kSpinNs;
+  ssize_t length = 0;
+  do {
+    length = recvmsg(descriptor, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (length >= 0 || (errno != EAGAIN && errno != EINTR)) {
+      return length;
+    }
+    sched_yield();
+  } while (now_ns() < until);
+  do {
+    length = recvmsg(descriptor, message, MSG_CMSG_CLOEXEC);
+  } while (length < 0 && errno == EINTR);
+  return length;
+}
+
+}  // namespace
+
+Descriptors::~Descriptors() {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (descriptors_[i] >= 0) {
+      close(descriptors_[i]);
+    }
+  }
+}
+
+int Descriptors::take(std::uint32_t index) {
+  if (index >= count_) {
+    return -1;
+  }
+  const int descriptor = descriptors_[index];
+  descriptors_[index] = -1;
+  return descriptor;
+}
+
+void Descriptors::add(int descriptor) {
+  if (count_ < kDescriptorsMax) {
+    descriptors_[count_++] = descriptor;
+  } else {
+    close(descriptor);
+  }
+}
+
+Client::~Client() {
+  if (descriptor_ >= 0) {
+    close(descriptor_);
+  }
+}
+
+const char* Client::socket_path() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): as any library does
+  const char* path = std::getenv(kSocketVariable);
+  return path != nullptr && path[0] != '\0' ? path : kSocketDefault;
+}
+
+int Client::connect() {
+  const char* path = socket_path();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = std::strlen(path) + 1;
+  if (length > sizeof(address.sun_path)) {
+    return ENAMETOOLONG;
+  }
+  std::memcpy(address.sun_path, path, length);
+  descriptor_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (descriptor_ < 0) {
+    return errno;
+  }
+  int outcome = 0;
+  do {
+    outcome = ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } while (outcome != 0 && errno == EINTR);
+  if (outcome != 0) {
+    const int error = errno;
+    close(descriptor_);
+    descriptor_ = -1;
+    return error;
+  }
+  alive_.store(true, std::memory_order_relaxed);
+  return 0;
+}
+
+// The daemon learns it too, so that it doesn't keep what nobody will use.
+int Client::lost() {
+  alive_.store(false, std::memory_order_relaxed);
+  shutdown(descriptor_, SHUT_RDWR);
+  return ENODEV;
+}
+
+int Client::send_record(const abi::RequestHeader& request, std::size_t length,
+                        std::span<const int> passed) const {
+  iovec bytes{const_cast<abi::RequestHeader*>(&request), length};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * kDescriptorsMax)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  if (!passed.empty()) {
+    message.msg_control = ancillary;
+    message.msg_controllen = CMSG_SPACE(passed.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(passed.size_bytes());
+    std::memcpy(CMSG_DATA(header), passed.data(), passed.size_bytes());
+  }
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(length) ? 0 : ENODEV;
+}
+
+int Client::receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptors* received) const {
+  iovec bytes{&reply, size};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * kDescriptorsMax)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary;
+  message.msg_controllen = sizeof(ancillary);
+  const ssize_t length = receive_soon(descriptor_, &message);
+  if (length <= 0) {
+    return ENODEV;
+  }
+  Descriptors unwanted;
+  Descriptors& keep = received != nullptr ? *received : unwanted;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      keep.add(descriptor);
+    }
+  }
+  const auto got = static_cast<std::size_t>(length);
+  if (got < sizeof(abi::ReplyHeader) || reply.magic != abi::kMagic) {
+    return EPROTO;
+  }
+  std::memset(reinterpret_cast<char*>(&reply) + got, 0, size - got);
+  reply.message[abi::kMessageMax - 1] = '\0';
+  if (reply.error == 0 && (message.msg_flags & MSG_TRUNC) != 0) {
+    return EPROTO;
+  }
+  return reply.error == 0 && (message.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : 0;
+}
+
+int Client::request_and_reply(Command command, abi::RequestHeader& request, std::size_t length,
+                              std::span<const int> passed, abi::ReplyHeader* reply,
+                              std::size_t reply_size, Descriptors* received) {
+  request.magic = abi::kMagic;
+  request.version = abi::kVersion;
+  request.command = command;
+  request.sequence = sequence_;
+  request.length = static_cast<std::uint32_t>(length);
+  request.descriptor_count = static_cast<std::uint32_t>(passed.size());
+  int error = send_record(request, length, passed);
+  if (error != 0 || reply == nullptr) {
+    return error;
+  }
+  error = receive_record(*reply, reply_size, received);
+  return (error == 0 || error == EMFILE) && reply->sequence != sequence_ ? EPROTO : error;
+}
+
+// 0, or an errno value: then the connection is of no use any more.
+int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
+  for (const Undoing& one : kUndoings) {
+    if (one.making == made) {
+      abi::HandleRequest request{};
+      std::memcpy(&request.handle, reinterpret_cast<const std::byte*>(&made_reply) + kHandleAt,
+                  sizeof(request.handle));
+      ++sequence_;
+      abi::ReplyHeader reply{};
+      return request_and_reply(one.undoing, request.header, sizeof(request), {}, &reply,
+                               sizeof(reply), nullptr);
+    }
+  }
+  return 0;
+}
+
+int Client::exchange(const char* call_name, abi::Command command, abi::RequestHeader& request,
+                     std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
+                     Descriptors* received, std::span<const int> passed, Part part) {
+  const NotCancelled whole;
+  const bool answered = part == Part::kOnly || part == Part::kLast;
+  if (part == Part::kOnly || part == Part::kFirst) {
+    pthread_mutex_lock(&mutex_);
+    ++sequence_;
+  }
+  const int error = converse(call_name, command, request, request_length, reply, reply_size,
+                             received, passed, answered);
+  if (answered || error != 0) {
+    pthread_mutex_unlock(&mutex_);
+  }
+  return error;
+}
+
+int Client::converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
+                     std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
+                     Descriptors* received, std::span<const int> passed, bool answered) {
+  if (!alive()) {
+    explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");
+    return ENODEV;
+  }
+  int error = request_and_reply(command, request, request_length, passed,
+                                answered ? &reply : nullptr, reply_size, received);
+  if (error == EMFILE && give_back(command, reply) == 0) {
+    explain(call_name, error, "the process may have no more open files (RLIMIT_NOFILE)");
+    return error;
+  }
+  if (error != 0) {
+    explain(call_name, error, "the daemon closed the connection or sent nonsense");
+    return lost();
+  }
+  if (answered && reply.error != 0) {
+    explain(call_name, reply.error, reply.message);
+    return reply.error;
+  }
+  return 0;
+}
+
+bool Client::check() {
+  if (!alive()) {
+    return false;
+  }
+  const NotCancelled whole;  // extended polls hold their queue's lock
+  pollfd socket{.fd = descriptor_, .events = 0, .revents = 0};
+  if (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
+    lost();
+  }
+  return alive();
+}
+
+void Client::abandon_after_fork() {
+  abandoned_ = true;
+  alive_.store(false, std::memory_order_relaxed);  // not lost(): the parent goes on
+  // Another thread of the parent may have held the mutex; nobody in the child will unlock it.
+  mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  if (descriptor_ >= 0) {
+    close(descriptor_);  // or the daemon wouldn't notice the parent's death while the child lives
+    descriptor_ = -1;
+  }
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,105 @@
+#pragma once
+
+// The conversation with the daemon: one SOCK_SEQPACKET connection, one request and its reply at a
+// time (abi/command_records.h).
+//
+// Any thread may call; calls take turns. A connection belongs to the process that made it: after a
+// fork the child's copy is closed and its calls fail, so that a child can't speak for its parent.
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "abi/command_records.h"
+
+namespace uroce::shim {
+
+namespace abi = uroce::abi;  // also for the verbs, which are in no namespace
+
+// Received file descriptors; those that nobody takes are closed.
+class Descriptors {
+ public:
+  Descriptors() = default;
+  ~Descriptors();
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+
+  [[nodiscard]] std::uint32_t count() const { return count_; }
+  [[nodiscard]] int peek(std::uint32_t index) const {
+    return index < count_ ? descriptors_[index] : -1;
+  }
+  int take(std::uint32_t index);
+  void add(int descriptor);
+
+ private:
+  int descriptors_[kDescriptorsMax];
+  std::uint32_t count_ = 0;
+};
+
+class Client {
+ public:
+  Client() = default;
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Connects to the socket that UROCE_SOCKET names. 0 or an errno value.
+  int connect();
+  static const char* socket_path();
+
+  // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
+  // daemon's refusal, ENODEV once the connection is gone, or EMFILE where the process had no room
+  // for the reply's descriptors; then the daemon has back what it made. `call` names the verb in
+  // messages.
+  template <typename Request, typename Reply>
+  int call(const char* call_name, abi::Command command, Request& request, Reply& reply,
+           Descriptors* received = nullptr, std::span<const int> passed = {}) {
+    return exchange(call_name, command, request.header, sizeof(request), reply.header,
+                    sizeof(reply), received, passed);
+  }
+
+  // Which record of a request this is. Only the last (or only) one is answered; the connection is
+  // the caller's from the first to the last, or to the first failure.
+  enum class Part : std::uint8_t { kOnly, kFirst, kMiddle, kLast };
+
+  // As call(), for records whose length isn't that of their type. The reply is zeroed behind what
+  // came.
+  int exchange(const char* call_name, abi::Command command, abi::RequestHeader& request,
+               std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
+               Descriptors* received, std::span<const int> passed, Part part = Part::kOnly);
+
+  // Whether the daemon is gone. alive() is one load; check() asks the socket.
+  [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
+  bool check();
+  void abandon_after_fork();
+  // Whether that happened: this is the child of a fork, and the connection is the parent's.
+  [[nodiscard]] bool abandoned() const { return abandoned_; }
+
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  int converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
+               std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
+               Descriptors* received, std::span<const int> passed, bool answered);
+  // With `reply` null: sends only.
+  int request_and_reply(abi::Command command, abi::RequestHeader& request, std::size_t length,
+                        std::span<const int> passed, abi::ReplyHeader* reply,
+                        std::size_t reply_size, Descriptors* received);
+  int give_back(abi::Command made, const abi::ReplyHeader& made_reply);
+  int send_record(const abi::RequestHeader& request, std::size_t length,
+                  std::span<const int> passed) const;
+  int receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptors* received) const;
+  int lost();
+
+  int descriptor_ = -1;
+  // Set false once, by whoever notices; guards nothing, so relaxed is enough.
+  std::atomic<bool> alive_{false};
+  bool abandoned_ = false;  // set before the child of a fork has a second thread
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows and the conversation
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace uroce::shim

@@ -1,0 +1,45 @@
+#include "verbs_shim/socket/log.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace uroce::shim {
+namespace {
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): as any library does
+  return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
+}
+
+}  // namespace
+
+bool debugging() {
+  static const bool debug = is_set("UROCE_DEBUG");
+  return debug;
+}
+
+void explain(const char* call, int error, const char* sentence) {
+  if (debugging()) {
+    std::fprintf(stderr, "uroce: %s: %s (%s)\n", call, sentence, strerrorname_np(error));
+  }
+}
+
+int refuse(const char* call, int error, const char* sentence) {
+  explain(call, error, sentence);
+  errno = error;
+  return error;
+}
+
+void complain_once(const char* format, const char* first, const char* second) {
+  static std::atomic<bool> said{false};
+  if (!is_set("UROCE_QUIET") && !said.exchange(true, std::memory_order_relaxed)) {
+    std::fprintf(stderr, "uroce: ");
+    std::fprintf(stderr, format, first, second);  // NOLINT: the callers' formats are literals
+    std::fprintf(stderr, "\n");
+  }
+}
+
+}  // namespace uroce::shim

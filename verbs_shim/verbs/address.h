@@ -1,0 +1,13 @@
+#pragma once
+
+// Address vectors, as verbs and the daemon have them.
+
+#include "abi/command_records.h"
+#include "verbs_shim/verbs/verbs.h"
+
+namespace uroce::shim {
+
+abi::AddressRecord to_record(const ibv_ah_attr& from);
+ibv_ah_attr to_verbs(const abi::AddressRecord& from);
+
+}  // namespace uroce::shim

@@ -1,0 +1,121 @@
+// Completion channels: a pipe into which the daemon writes a record for each event, so that the
+// descriptor works with poll, epoll and O_NONBLOCK like any other.
+
+#include <unistd.h>
+
+#include "verbs_shim/rings/after_death.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/verbs/objects.h"
+
+namespace uroce::shim {
+namespace {
+
+// The next record. 0, or -1 with errno: EAGAIN if the program made the descriptor non-blocking,
+// ENODEV when the daemon is gone, or when this is the child of a fork, which must not take its
+// parent's events.
+int read_event(const ibv_comp_channel& channel, abi::CompletionEvent& event) {
+  if (of(channel.context)->client.abandoned()) {
+    errno = ENODEV;
+    return -1;
+  }
+  ssize_t length = 0;
+  do {
+    length = read(channel.fd, &event, sizeof(event));
+  } while (length < 0 && errno == EINTR);
+  if (length == static_cast<ssize_t>(sizeof(event))) {
+    return 0;
+  }
+  if (length >= 0) {
+    errno = ENODEV;
+  }
+  return -1;
+}
+
+// The pipe has ended. Whoever waits on the channel learns it from the queues: an event for each
+// that is armed, and nothing more after that.
+int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) {
+  Client& client = of(channel.context)->client;
+  (void)client.check();
+  Cq* woken = client.abandoned() ? nullptr : next_to_wake(channel);
+  if (woken == nullptr) {
+    errno = ENODEV;
+    return -1;
+  }
+  *cq = &plain(*woken);
+  *cq_context = woken->base.cq_context;
+  return 0;
+}
+
+}  // namespace
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+using abi::Command;
+
+extern "C" {
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  auto* channel = make<Channel>();
+  if (channel == nullptr) {
+    return nullptr;
+  }
+  abi::CreateChannelRequest request{};
+  abi::HandleReply reply{};
+  Descriptors received;
+  int error = of(context)->client.call("ibv_create_comp_channel", Command::kCreateChannel, request,
+                                       reply, &received);
+  if (error == 0 && received.count() != 1) {
+    error = EPROTO;
+  }
+  if (error != 0) {
+    delete channel;
+    errno = error;
+    return nullptr;
+  }
+  channel->base.context = context;
+  channel->base.fd = received.take(0);
+  channel->handle = reply.handle;
+  return &channel->base;
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel* base) {
+  pthread_mutex_lock(&base->context->mutex);
+  const bool in_use = base->refcnt != 0;
+  pthread_mutex_unlock(&base->context->mutex);
+  if (in_use) {
+    return refuse("ibv_destroy_comp_channel", EBUSY, "completion queues still use the channel");
+  }
+  const int error = destroy_handle("ibv_destroy_comp_channel", base->context,
+                                   Command::kDestroyChannel, of(base)->handle);
+  if (error == 0) {
+    close(base->fd);
+    delete of(base);
+  }
+  return error;
+}
+
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  for (;;) {
+    uroce::abi::CompletionEvent event{};
+    if (read_event(*channel, event) != 0) {
+      return errno == ENODEV ? wake_after_death(*channel, cq, cq_context) : -1;
+    }
+    const bool there = of(channel->context)->registry.with<Cq>(event.cq_cookie, [&](Cq& object) {
+      ++object.comp_events_delivered;
+      *cq = &plain(object);
+      *cq_context = object.base.cq_context;
+    });
+    if (there) {
+      return 0;  // else: an event of a queue that was destroyed meanwhile
+    }
+  }
+}
+
+void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
+  pthread_mutex_lock(&cq->mutex);
+  cq->comp_events_completed += count;
+  pthread_cond_signal(&cq->cond);
+  pthread_mutex_unlock(&cq->mutex);
+}
+}

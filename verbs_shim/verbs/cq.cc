@@ -1,0 +1,172 @@
+// Completion queues: making, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc,
+// changing in cq_modify.cc.
+
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/verbs/operations.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kFieldsKnown = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint32_t kMaskKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+// A queue of one thread is locked all the same: nobody contends for it, so that costs little.
+constexpr std::uint32_t kFlagsKnown =
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+
+// Asks the daemon for the queue and maps it. 0 or an errno value.
+int attach(Cq& cq, const ibv_cq_init_attr_ex& attr) {
+  Context& context = *of(cq.base.context);
+  abi::CreateCqRequest request{};
+  request.cookie = cq.cookie;
+  request.entries = attr.cqe;
+  request.channel = attr.channel != nullptr ? of(attr.channel)->handle + 1 : 0;
+  request.vector = attr.comp_vector;
+  const std::uint32_t flags = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr.flags : 0;
+  if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
+    request.flags = abi::kCqIgnoreOverrun;
+  }
+  abi::CreateCqReply reply{};
+  Descriptors received;
+  int error =
+      context.client.call("ibv_create_cq", abi::Command::kCreateCq, request, reply, &received);
+  if (error != 0) {
+    return error;
+  }
+  error = cq.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  cq.control = cq.memory.at<abi::CqControl>(reply.control_offset);
+  cq.entries = cq.memory.at<abi::Cqe>(reply.entries_offset, reply.entries);
+  const bool power_of_two =
+      reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0 && error == 0;
+  if (!power_of_two || cq.control == nullptr || cq.entries == nullptr) {
+    destroy_handle("ibv_create_cq", cq.base.context, abi::Command::kDestroyCq, reply.handle);
+    return error != 0 ? error : EPROTO;
+  }
+  cq.base.handle = reply.handle;
+  cq.base.cqe = static_cast<int>(reply.entries);
+  cq.mask = reply.entries - 1;
+  return 0;
+}
+
+void count_channel_user(ibv_comp_channel* channel, int difference) {
+  if (channel != nullptr) {
+    pthread_mutex_lock(&channel->context->mutex);
+    channel->refcnt += difference;
+    pthread_mutex_unlock(&channel->context->mutex);
+  }
+}
+
+Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
+  if (attr.comp_vector >= static_cast<unsigned>(context->num_comp_vectors)) {
+    refuse("ibv_create_cq", EINVAL, "no completion vector has this number");
+    return nullptr;
+  }
+  auto* cq = make<Cq>();
+  if (cq == nullptr) {
+    return nullptr;
+  }
+  cq->base.context = context;
+  cq->base.channel = attr.channel;
+  cq->base.cq_context = attr.cq_context;
+  pthread_mutex_init(&cq->base.mutex, nullptr);
+  pthread_cond_init(&cq->base.cond, nullptr);
+  cq->cookie = of(context)->registry.add(Registry::Kind::kCq, cq);
+  const int error = cq->cookie != 0 ? attach(*cq, attr) : ENOMEM;
+  if (error != 0) {
+    of(context)->registry.remove(cq->cookie);
+    delete cq;
+    errno = error;
+    return nullptr;
+  }
+  count_channel_user(attr.channel, 1);
+  return cq;
+}
+
+}  // namespace
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  if ((attr->wc_flags & ~kFieldsKnown) != 0) {
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "a field that this device's completions don't have");
+    return nullptr;
+  }
+  const bool has_flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+  if ((attr->comp_mask & ~kMaskKnown) != 0 || (has_flags && (attr->flags & ~kFlagsKnown) != 0)) {
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "an attribute or a flag that this device doesn't know");
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
+      (attr->parent_domain == nullptr || of(attr->parent_domain)->domain == nullptr)) {
+    refuse("ibv_create_cq_ex", EINVAL, "parent_domain isn't a parent domain");
+    return nullptr;
+  }
+  Cq* cq = create(context, *attr);
+  if (cq == nullptr) {
+    return nullptr;
+  }
+  fill_poll_operations(*cq);
+  return &cq->base;
+}
+
+int req_notify_cq(ibv_cq* base, int solicited_only) {
+  Cq& cq = *of(base);
+  if (!of(base->context)->client.alive()) {
+    return ENODEV;
+  }
+  auto& arm = cq.control->arm;
+  // Both pair with the daemon's look at `arm` behind a full fence after it published a completion;
+  // the program polls once more after this call. A wish for the next completion stands until it is
+  // fulfilled: one for solicited completions only doesn't weaken it (IBTA vol. 1, 11.4.2.2).
+  if (solicited_only == 0) {
+    arm.store(static_cast<std::uint32_t>(abi::Arm::kNext), std::memory_order_seq_cst);
+  } else {
+    auto unarmed = static_cast<std::uint32_t>(abi::Arm::kNone);
+    arm.compare_exchange_strong(unarmed, static_cast<std::uint32_t>(abi::Arm::kSolicited),
+                                std::memory_order_seq_cst);
+  }
+  return 0;
+}
+
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+using abi::Command;
+
+extern "C" {
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entry_count, void* cq_context,
+                      ibv_comp_channel* channel, int vector) {
+  if (entry_count <= 0 || vector < 0) {
+    refuse("ibv_create_cq", EINVAL, "a queue needs at least one entry and a valid vector");
+    return nullptr;
+  }
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = static_cast<std::uint32_t>(entry_count);
+  attr.cq_context = cq_context;
+  attr.channel = channel;
+  attr.comp_vector = static_cast<std::uint32_t>(vector);
+  Cq* cq = create(context, attr);
+  return cq != nullptr ? &plain(*cq) : nullptr;
+}
+
+int ibv_destroy_cq(ibv_cq* base) {
+  Cq* cq = of(base);
+  const int error =
+      destroy_handle("ibv_destroy_cq", base->context, Command::kDestroyCq, base->handle);
+  if (error != 0) {
+    return error;
+  }
+  of(base->context)->registry.remove(cq->cookie);
+  wait_for_acknowledgements(base->mutex, base->cond, base->comp_events_completed,
+                            cq->comp_events_delivered);
+  wait_for_acknowledgements(base->mutex, base->cond, base->async_events_completed,
+                            cq->async_events_delivered);
+  count_channel_user(base->channel, -1);
+  pthread_cond_destroy(&base->cond);
+  pthread_mutex_destroy(&base->mutex);
+  delete cq;
+  return 0;
+}
+}

@@ -1,0 +1,86 @@
+// What can be changed of a completion queue that is in use: its size, and how long an event may
+// wait.
+
+#include "abi/cq_records.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/verbs/operations.h"
+
+namespace uroce::shim {
+
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
+    return refuse("ibv_modify_cq", EOPNOTSUPP, "only moderation can be changed");
+  }
+  abi::ModifyCqRequest request{};
+  request.handle = cq->handle;
+  request.count = attr->moderate.cq_count;
+  request.period_us = attr->moderate.cq_period;
+  PlainReply reply{};
+  return of(cq->context)->client.call("ibv_modify_cq", abi::Command::kModifyCq, request, reply);
+}
+
+namespace {
+
+// Has the daemon make the new ring, and maps it. 0 or an errno value.
+int prepare(const ibv_cq& cq, std::uint32_t entry_count, Mapping& memory,
+            abi::ResizeCqReply& reply) {
+  abi::ResizeCqRequest request{};
+  request.handle = cq.handle;
+  request.entries = entry_count;
+  Descriptors received;
+  const int error =
+      of(cq.context)
+          ->client.call("ibv_resize_cq", abi::Command::kResizeCq, request, reply, &received);
+  if (error != 0) {
+    return error;
+  }
+  const bool power_of_two = reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0;
+  if (!power_of_two || reply.memory_length / sizeof(abi::Cqe) < reply.entries) {
+    return EPROTO;
+  }
+  return memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+}
+
+// The queue is locked meanwhile: the daemon takes along what wasn't polled, so nobody may poll.
+int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
+  abi::ResizeCqRequest request{};
+  request.handle = cq.base.handle;
+  request.commit = 1;
+  abi::ResizeCqReply reply{};
+  const int error =
+      of(cq.base.context)->client.call("ibv_resize_cq", abi::Command::kResizeCq, request, reply);
+  if (error == 0) {
+    cq.entries = memory.at<abi::Cqe>(0, entry_count);
+    cq.mask = entry_count - 1;
+    cq.entries_memory.swap(memory);
+  }
+  return error;
+}
+
+}  // namespace
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+
+extern "C" int ibv_resize_cq(ibv_cq* base, int entry_count) {
+  if (entry_count <= 0) {
+    return refuse("ibv_resize_cq", EINVAL, "a queue needs at least one entry");
+  }
+  Cq& cq = *of(base);
+  Mapping memory;
+  abi::ResizeCqReply reply{};
+  int error = prepare(*base, static_cast<std::uint32_t>(entry_count), memory, reply);
+  if (error == 0) {
+    cq.lock.lock();
+    error = commit(cq, memory, reply.entries);
+    cq.lock.unlock();
+  }
+  if (error != 0) {
+    errno = error;
+    return error;
+  }
+  base->cqe = static_cast<int>(reply.entries);
+  return 0;
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+// Destroying what a handle names, the same for all kinds of objects.
+
+#include "verbs_shim/verbs/objects.h"
+
+namespace uroce::shim {
+
+struct PlainRequest {
+  abi::RequestHeader header;
+};
+struct PlainReply {
+  abi::ReplyHeader header;
+};
+
+// 0, or the daemon's refusal (EBUSY: something still uses the object). With the daemon gone the
+// object is gone too, so that is a success: the program gets its memory back.
+inline int destroy_handle(const char* call_name, ibv_context* context, abi::Command command,
+                          std::uint32_t handle) {
+  abi::HandleRequest request{};
+  request.handle = handle;
+  PlainReply reply{};
+  const int error = of(context)->client.call(call_name, command, request, reply);
+  return error == ENODEV ? 0 : error;
+}
+
+}  // namespace uroce::shim

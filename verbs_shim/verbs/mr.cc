@@ -1,0 +1,199 @@
+// Memory regions: what the program may let others reach, and by which key.
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/verbs/mr_records.h"
+#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/verbs/on_demand.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr unsigned kRemoteStores = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned kMandatory =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
+    IBV_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT;
+
+// 0, or why these rights can't be had. Optional ones are never a reason (ibv_reg_mr's manual).
+int check_access(unsigned access) {
+  const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+  if ((wanted & ~kMandatory) != 0) {
+    return refuse("ibv_reg_mr", EOPNOTSUPP, "an access flag that this device doesn't know");
+  }
+  if ((wanted & kRemoteStores) != 0 && (wanted & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    return refuse("ibv_reg_mr", EINVAL, "remote write or atomic access needs local write");
+  }
+  return 0;
+}
+
+unsigned known(unsigned access) {
+  return access & (kMandatory | static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING));
+}
+
+std::uint64_t address_of(const Mr& mr) { return reinterpret_cast<std::uintptr_t>(mr.base.addr); }
+
+bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
+
+// What describe() has taken; the child of a fork has taken nothing for its parent's regions.
+void release(const Mr& mr) {
+  if (!of(mr.base.context)->client.abandoned()) {
+    release_memory(mr.held);
+  }
+}
+
+// How the daemon reaches the range: nothing to say where it asks when the time has come.
+Result<MemoryDescription> describe(const Mr& mr) {
+  const std::uint64_t end = address_of(mr) + mr.base.length;
+  if (!on_demand(mr)) {
+    return describe_memory(address_of(mr), mr.base.length, mr.access);
+  }
+  if (!is_implicit(mr.base.addr, mr.base.length) &&
+      (mr.base.length == 0 || end <= address_of(mr) || end > abi::kPagingAddressEnd)) {
+    return Error{EINVAL, "the range is empty, or reaches beyond the end of the address space"};
+  }
+  if (const int error = open_paging(*of(mr.base.context))) {
+    return Error{error, "on-demand paging can't be had"};
+  }
+  return MemoryDescription{};
+}
+
+// Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region whose
+// place this one takes; 0: none. 0 or an errno value.
+int register_range(Mr& mr, std::uint32_t replaces) {
+  auto description = describe(mr);
+  if (!description) {
+    return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
+  }
+  mr.held = std::move(description->held);
+  if (!description->left_alone.empty()) {
+    const std::string sentence = "memory is reached the slow way: " + description->left_alone;
+    explain("ibv_reg_mr", EOPNOTSUPP, sentence.c_str());
+  }
+  abi::RegMrReply reply{};
+  int error = share_arenas(*of(mr.base.context), *description);
+  if (error == 0) {
+    const abi::RegMrRequest head{.header = {},
+                                 .address = address_of(mr),
+                                 .length = mr.base.length,
+                                 .iova = mr.iova,
+                                 .pd = mr.base.pd->handle,
+                                 .access = mr.access,
+                                 .piece_count = 0,
+                                 .more_pieces = 0,
+                                 .replaces = replaces,
+                                 .reserved = 0};
+    error = send_registration(of(mr.base.context)->client, head, *description, reply);
+  }
+  if (error != 0) {
+    release(mr);
+    return error;
+  }
+  mr.base.handle = reply.handle;
+  mr.base.lkey = reply.lkey;
+  mr.base.rkey = reply.rkey;
+  return 0;
+}
+
+}  // namespace
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+
+extern "C" {
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                         unsigned int access) {
+  Mr* mr = check_access(access) == 0 ? make<Mr>() : nullptr;
+  if (mr == nullptr) {
+    return nullptr;
+  }
+  mr->base.context = pd->context;
+  mr->base.pd = pd;
+  mr->base.addr = address;
+  mr->base.length = length;
+  mr->access = known(access);
+  mr->iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  const int error = register_range(*mr, 0);
+  if (error != 0) {
+    delete mr;
+    errno = error;
+    return nullptr;
+  }
+  return &mr->base;
+}
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+  return ibv_reg_mr_iova2(pd, address, length, reinterpret_cast<std::uintptr_t>(address),
+                          static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
+  return ibv_reg_mr_iova2(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+int ibv_dereg_mr(ibv_mr* base) {
+  Mr* mr = of(base);
+  if (mr->imported) {
+    return refuse("ibv_dereg_mr", EINVAL, "the exporter deregisters an imported region");
+  }
+  const int error =
+      destroy_handle("ibv_dereg_mr", base->context, abi::Command::kDeregMr, base->handle);
+  if (error == 0) {
+    release(*mr);
+    delete mr;
+  }
+  return error;
+}
+
+// The daemon swaps the old region for the new one under the same keys, or refuses and keeps the
+// old. (Programs mustn't count on that: a card may have destroyed it then.)
+int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  Mr* mr = of(base);
+  const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  const bool domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  const bool sound = (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) == 0 && flags != 0 &&
+                     (!translation || (address != nullptr && length != 0)) &&
+                     (rights || access == 0) && (!domain || pd != nullptr) && !mr->elsewhere &&
+                     !mr->imported;
+  if (!sound) {
+    errno = refuse("ibv_rereg_mr", EINVAL, "the flags don't fit the arguments or the region");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  if (rights && check_access(static_cast<unsigned>(access)) != 0) {
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  Mr next = *mr;
+  std::uint64_t iova = mr->iova;
+  if (domain) {
+    next.base.pd = pd;
+  }
+  if (rights) {
+    next.access = known(static_cast<unsigned>(access));
+  }
+  if (translation) {
+    next.base.addr = address;
+    next.base.length = length;
+    iova = address_of(next);
+  }
+  if (on_demand(*mr) || on_demand(next)) {
+    errno = refuse("ibv_rereg_mr", EOPNOTSUPP, "regions on demand can't be registered anew");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  next.iova = (next.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  const int error = register_range(next, base->handle + 1);
+  if (error != 0) {
+    errno = error;
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  release(*mr);
+  *mr = next;
+  return 0;
+}
+}

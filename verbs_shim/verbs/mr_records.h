@@ -1,0 +1,19 @@
+#pragma once
+
+// A registration as records for the daemon: arenas are handed over before the first region that
+// lies in them, and a description of many pieces is sent in several records.
+
+#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/verbs/objects.h"
+
+namespace uroce::shim {
+
+// Sees to it that the daemon has every arena that the pieces name, and puts its handles into the
+// pieces. 0 or an errno value.
+int share_arenas(Context& context, MemoryDescription& description);
+
+// Sends the pieces behind copies of `head` and waits for the reply. 0 or an errno value.
+int send_registration(Client& client, const abi::RegMrRequest& head,
+                      const MemoryDescription& description, abi::RegMrReply& reply);
+
+}  // namespace uroce::shim

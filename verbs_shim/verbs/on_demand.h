@@ -1,0 +1,18 @@
+#pragma once
+
+// On-demand paging as verbs show it; verbs_shim/memory does the work.
+
+#include "verbs_shim/verbs/objects.h"
+
+namespace uroce::shim {
+
+// Opens the two channels for the context's pages, if they aren't open yet. 0 or an errno value.
+int open_paging(Context& context);
+
+// Whether the range is all memory (implicit on-demand paging).
+bool is_implicit(const void* address, std::size_t length);
+
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sg_list,
+              uint32_t num_sge);
+
+}  // namespace uroce::shim

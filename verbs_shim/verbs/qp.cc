@@ -1,0 +1,221 @@
+// Queue pairs: making and destroying them. Their attributes are in qp_modify.cc, their requests in
+// post_send.cc, post_recv.cc and qp_ex.cc.
+
+#include "abi/work_request.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/verbs/operations.h"
+
+namespace uroce::shim {
+
+int WorkRing::place(const Mapping& memory, const abi::RingLayout& layout) {
+  if (layout.entries == 0) {
+    return 0;  // none: a queue pair with a shared receive queue has none of its own
+  }
+  control = memory.at<abi::RingControl>(layout.control_offset);
+  entries =
+      memory.at<std::byte>(layout.entries_offset, std::uint64_t{layout.entries} * layout.stride);
+  entry_count = layout.entries;
+  stride = layout.stride;
+  const bool fits = control != nullptr && entries != nullptr && stride % sizeof(abi::Sge) == 0 &&
+                    (layout.entries & (layout.entries - 1)) == 0;
+  return fits ? 0 : EPROTO;
+}
+
+namespace {
+
+constexpr std::uint64_t kSendOpsSupported =
+    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE | UROCE_QP_EX_WITH_FLUSH;
+
+void take_over(Qp& qp, const abi::CreateQpReply& reply) {
+  ibv_qp& base = plain(qp);
+  base.handle = reply.handle;
+  base.qp_num = reply.qpn;
+  base.state = IBV_QPS_RESET;
+  qp.worker = reply.worker;
+  qp.doorbell_slot = reply.doorbell_slot;
+  qp.cap = {.max_send_wr = reply.max_send_wr,
+            .max_recv_wr = reply.max_recv_wr,
+            .max_send_sge = reply.max_send_sge,
+            .max_recv_sge = reply.max_recv_sge,
+            .max_inline_data = reply.max_inline};
+  qp.send.max_sge = reply.max_send_sge;
+  qp.recv.max_sge = reply.max_recv_sge;
+}
+
+int map_rings(Qp& qp, const abi::CreateQpReply& reply, const Descriptors& received) {
+  const Context& context = *of(plain(qp).context);
+  int error = qp.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  if (error == 0) {
+    error = qp.send.place(qp.memory, reply.send);
+  }
+  if (error == 0) {
+    error = qp.recv.place(qp.memory, reply.recv);
+  }
+  const std::uint32_t stride = abi::send_stride(reply.max_send_sge, reply.max_inline);
+  const bool sound =
+      reply.worker < context.workers && reply.doorbell_slot < abi::kDoorbellSlots &&
+      (qp.send.entry_count == 0 || qp.send.stride >= stride) &&
+      (qp.recv.entry_count == 0 || qp.recv.stride >= abi::recv_stride(reply.max_recv_sge));
+  return error == 0 && !sound ? EPROTO : error;
+}
+
+// Asks the daemon for the queue pair and maps its rings. 0 or an errno value.
+int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
+  ibv_qp& base = plain(qp);
+  Context& context = *of(base.context);
+  abi::CreateQpRequest request{};
+  request.cookie = qp.cookie;
+  request.type = attr.qp_type;
+  request.pd = attr.pd->handle;
+  request.send_cq = attr.send_cq->handle;
+  // One that only sends names the same queue twice.
+  request.recv_cq = attr.recv_cq != nullptr ? attr.recv_cq->handle : request.send_cq;
+  request.srq = attr.srq != nullptr ? attr.srq->handle + 1 : 0;
+  request.max_send_wr = attr.cap.max_send_wr;
+  request.max_recv_wr = attr.cap.max_recv_wr;
+  request.max_send_sge = attr.cap.max_send_sge;
+  request.max_recv_sge = attr.cap.max_recv_sge;
+  request.max_inline = attr.cap.max_inline_data;
+  request.signal_all = attr.sq_sig_all != 0 ? 1 : 0;
+  abi::CreateQpReply reply{};
+  Descriptors received;
+  int error =
+      context.client.call("ibv_create_qp", abi::Command::kCreateQp, request, reply, &received);
+  if (error != 0) {
+    return error;
+  }
+  error = map_rings(qp, reply, received);
+  if (error != 0) {
+    destroy_handle("ibv_create_qp", base.context, abi::Command::kDestroyQp, reply.handle);
+    return error;
+  }
+  take_over(qp, reply);
+  return 0;
+}
+
+// What the structure must hold before the daemon is asked. 0 or an errno value.
+int check(const ibv_qp_init_attr_ex& attr) {
+  const bool only_sends = attr.qp_type == IBV_QPT_XRC_SEND;
+  if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD &&
+      !only_sends) {
+    return refuse("ibv_create_qp", EOPNOTSUPP, "this type of queue pair isn't there");
+  }
+  if (attr.pd == nullptr || attr.send_cq == nullptr || (attr.recv_cq == nullptr && !only_sends)) {
+    return refuse("ibv_create_qp", EINVAL,
+                  "a queue pair needs a protection domain and two completion queues");
+  }
+  return 0;
+}
+
+Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    return create_xrc_target(context, attr);
+  }
+  if (check(attr) != 0) {
+    return nullptr;
+  }
+  auto* qp = make<Qp>();
+  if (qp == nullptr) {
+    return nullptr;
+  }
+  ibv_qp& base = plain(*qp);
+  base.context = context;
+  base.qp_context = attr.qp_context;
+  base.pd = attr.pd;
+  base.send_cq = attr.send_cq;
+  base.recv_cq = attr.recv_cq;
+  base.srq = attr.srq;
+  base.qp_type = attr.qp_type;
+  qp->signal_all = attr.sq_sig_all != 0;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+  qp->cookie = of(context)->registry.add(Registry::Kind::kQp, qp);
+  const int error = qp->cookie != 0 ? attach(*qp, attr) : ENOMEM;
+  if (error != 0) {
+    of(context)->registry.remove(qp->cookie);
+    delete qp;
+    errno = error;
+    return nullptr;
+  }
+  attr.cap = qp->cap;
+  return qp;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  if ((attr->comp_mask & ~kKnown) != 0) {
+    refuse("ibv_create_qp_ex", EOPNOTSUPP, "an attribute that isn't there yet");
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 && attr->qp_type != IBV_QPT_XRC_RECV) {
+    refuse("ibv_create_qp_ex", EINVAL, "no protection domain is given");
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) {
+    refuse("ibv_create_qp_ex", EOPNOTSUPP, "no creation flag is there");
+    return nullptr;
+  }
+  const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (extended && (attr->send_ops_flags & ~kSendOpsSupported) != 0) {
+    refuse("ibv_create_qp_ex", EOPNOTSUPP, "a send operation that isn't there yet");
+    return nullptr;
+  }
+  Qp* qp = create(context, *attr);
+  if (qp == nullptr) {
+    return nullptr;
+  }
+  qp->extended = extended;
+  fill_wr_operations(*qp);
+  return &plain(*qp);
+}
+
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+
+extern "C" {
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_init_attr_ex full{};
+  full.qp_context = attr->qp_context;
+  full.send_cq = attr->send_cq;
+  full.recv_cq = attr->recv_cq;
+  full.srq = attr->srq;
+  full.cap = attr->cap;
+  full.qp_type = attr->qp_type;
+  full.sq_sig_all = attr->sq_sig_all;
+  full.pd = pd;
+  Qp* qp = create(pd->context, full);
+  if (qp == nullptr) {
+    return nullptr;
+  }
+  attr->cap = full.cap;
+  return &plain(*qp);
+}
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp)->extended ? &of(qp)->base : nullptr; }
+
+int ibv_destroy_qp(ibv_qp* base) {
+  Qp* qp = of(base);
+  const int error =
+      destroy_handle("ibv_destroy_qp", base->context, abi::Command::kDestroyQp, base->handle);
+  if (error != 0) {
+    return error;
+  }
+  of(base->context)->registry.remove(qp->cookie);
+  wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,
+                            qp->async_events_delivered);
+  pthread_cond_destroy(&base->cond);
+  pthread_mutex_destroy(&base->mutex);
+  delete qp;
+  return 0;
+}
+}

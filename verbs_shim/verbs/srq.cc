@@ -1,0 +1,169 @@
+// Shared receive queues.
+
+#include "abi/work_request.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/verbs/operations.h"
+
+namespace uroce::shim {
+namespace {
+
+bool is_xrc(const ibv_srq_init_attr_ex& attr) {
+  return (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr.srq_type == IBV_SRQT_XRC;
+}
+
+// 0 or an errno value.
+int check(const ibv_srq_init_attr_ex& attr) {
+  constexpr const char* kCall = "ibv_create_srq_ex";
+  constexpr std::uint32_t kXrcParts = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const bool basic =
+      (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr.srq_type == IBV_SRQT_BASIC;
+  if (!basic && !is_xrc(attr)) {
+    return refuse(kCall, EOPNOTSUPP, "shared receive queues are basic or XRC");
+  }
+  const std::uint32_t known =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (basic ? 0 : kXrcParts);
+  if ((attr.comp_mask & ~known) != 0) {
+    return refuse(kCall, EOPNOTSUPP, "an attribute that isn't there");
+  }
+  if ((attr.comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr.pd == nullptr) {
+    return refuse(kCall, EINVAL, "no protection domain is given");
+  }
+  if (!basic &&
+      ((attr.comp_mask & kXrcParts) != kXrcParts || attr.xrcd == nullptr || attr.cq == nullptr)) {
+    return refuse(kCall, EINVAL, "one of type XRC needs an XRC domain and a completion queue");
+  }
+  return 0;
+}
+
+int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
+  Context& context = *of(srq.base.context);
+  abi::CreateSrqRequest request{};
+  request.cookie = srq.cookie;
+  request.pd = srq.base.pd->handle;
+  request.max_wr = attr.attr.max_wr;
+  request.max_sge = attr.attr.max_sge;
+  request.limit = attr.attr.srq_limit;
+  request.type = is_xrc(attr) ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+  if (is_xrc(attr)) {
+    request.xrcd = of(attr.xrcd)->handle;
+    request.cq = attr.cq->handle;
+  }
+  abi::CreateSrqReply reply{};
+  Descriptors received;
+  int error =
+      context.client.call("ibv_create_srq", abi::Command::kCreateSrq, request, reply, &received);
+  if (error != 0) {
+    return error;
+  }
+  error = srq.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+  if (error == 0) {
+    error = srq.ring.place(srq.memory, reply.ring);
+  }
+  if (error == 0 &&
+      (srq.ring.entry_count == 0 || srq.ring.stride < abi::recv_stride(reply.max_sge))) {
+    error = EPROTO;
+  }
+  if (error != 0) {
+    destroy_handle("ibv_create_srq", srq.base.context, abi::Command::kDestroySrq, reply.handle);
+    return error;
+  }
+  srq.base.handle = reply.handle;
+  srq.srqn = reply.srqn;
+  srq.ring.max_sge = reply.max_sge;
+  srq.max_wr = reply.max_wr;
+  return 0;
+}
+
+}  // namespace
+
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  if (check(*attr) != 0) {
+    return nullptr;
+  }
+  auto* srq = make<Srq>();
+  if (srq == nullptr) {
+    return nullptr;
+  }
+  srq->base.context = context;
+  srq->base.srq_context = attr->srq_context;
+  srq->base.pd = attr->pd;
+  pthread_mutex_init(&srq->base.mutex, nullptr);
+  pthread_cond_init(&srq->base.cond, nullptr);
+  srq->cookie = of(context)->registry.add(Registry::Kind::kSrq, srq);
+  const int error = srq->cookie != 0 ? attach(*srq, *attr) : ENOMEM;
+  if (error != 0) {
+    of(context)->registry.remove(srq->cookie);
+    delete srq;
+    errno = error;
+    return nullptr;
+  }
+  attr->attr.max_wr = srq->max_wr;
+  attr->attr.max_sge = srq->ring.max_sge;
+  return &srq->base;
+}
+
+int get_srq_num(ibv_srq* srq, uint32_t* number) {
+  *number = of(srq)->srqn;
+  return 0;
+}
+
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+using abi::Command;
+
+extern "C" {
+
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
+  ibv_srq_init_attr_ex full{};
+  full.srq_context = attr->srq_context;
+  full.attr = attr->attr;
+  full.comp_mask = IBV_SRQ_INIT_ATTR_PD;
+  full.pd = pd;
+  ibv_srq* srq = create_srq_ex(pd->context, &full);
+  if (srq != nullptr) {
+    attr->attr = full.attr;
+  }
+  return srq;
+}
+
+int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  abi::ModifySrqRequest request{};
+  request.handle = srq->handle;
+  request.mask = static_cast<std::uint32_t>(mask);
+  request.max_wr = attr->max_wr;
+  request.limit = attr->srq_limit;
+  PlainReply reply{};
+  return of(srq->context)->client.call("ibv_modify_srq", Command::kModifySrq, request, reply);
+}
+
+int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  abi::HandleRequest request{};
+  request.handle = srq->handle;
+  abi::QuerySrqReply reply{};
+  const int error =
+      of(srq->context)->client.call("ibv_query_srq", Command::kQuerySrq, request, reply);
+  if (error == 0) {
+    *attr = {.max_wr = reply.max_wr, .max_sge = reply.max_sge, .srq_limit = reply.limit};
+  }
+  return error;
+}
+
+int ibv_destroy_srq(ibv_srq* base) {
+  Srq* srq = of(base);
+  const int error =
+      destroy_handle("ibv_destroy_srq", base->context, Command::kDestroySrq, base->handle);
+  if (error != 0) {
+    return error;
+  }
+  of(base->context)->registry.remove(srq->cookie);
+  wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,
+                            srq->async_events_delivered);
+  pthread_cond_destroy(&base->cond);
+  pthread_mutex_destroy(&base->mutex);
+  delete srq;
+  return 0;
+}
+}

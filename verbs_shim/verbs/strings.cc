@@ -1,0 +1,93 @@
+// Names of enumerators, as programs print them.
+
+#include <iterator>
+
+#include "verbs_shim/verbs/verbs.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr const char* kNodeTypes[] = {"unknown",           "InfiniBand channel adapter",
+                                      "InfiniBand switch", "InfiniBand router",
+                                      "iWARP NIC",         "usNIC",
+                                      "usNIC UDP",         "unspecified"};
+
+constexpr const char* kPortStates[] = {"no state change (NOP)", "down", "init", "armed", "active",
+                                       "active deferred"};
+
+constexpr const char* kEvents[] = {"CQ error",
+                                   "local work queue catastrophic error",
+                                   "invalid request local work queue error",
+                                   "local access violation work queue error",
+                                   "communication established",
+                                   "send queue drained",
+                                   "path migrated",
+                                   "path migration request error",
+                                   "local catastrophic error",
+                                   "port active",
+                                   "port error",
+                                   "LID change",
+                                   "P_Key change",
+                                   "SM change",
+                                   "SRQ catastrophic error",
+                                   "SRQ limit reached",
+                                   "last WQE reached",
+                                   "client reregistration",
+                                   "GID table change",
+                                   "WQ fatal"};
+
+constexpr const char* kStatuses[] = {"success",
+                                     "local length error",
+                                     "local QP operation error",
+                                     "local EE context operation error",
+                                     "local protection error",
+                                     "Work Request Flushed Error",
+                                     "memory management operation error",
+                                     "bad response error",
+                                     "local access error",
+                                     "remote invalid request error",
+                                     "remote access error",
+                                     "remote operation error",
+                                     "transport retry counter exceeded",
+                                     "RNR retry counter exceeded",
+                                     "local RDD violation error",
+                                     "remote invalid RD request",
+                                     "aborted error",
+                                     "invalid EE context number",
+                                     "invalid EE context state",
+                                     "fatal error",
+                                     "response timeout error",
+                                     "general error",
+                                     "TM error",
+                                     "TM software rendezvous"};
+static_assert(std::size(kEvents) == IBV_EVENT_WQ_FATAL + 1);
+static_assert(std::size(kStatuses) == IBV_WC_TM_RNDV_INCOMPLETE + 1);
+
+template <std::size_t kCount>
+const char* name(const char* const (&names)[kCount], int value, const char* unknown) {
+  return value >= 0 && static_cast<std::size_t>(value) < kCount ? names[value] : unknown;
+}
+
+}  // namespace
+}  // namespace uroce::shim
+
+using uroce::shim::name;
+
+extern "C" {
+
+const char* ibv_node_type_str(ibv_node_type type) {
+  return name(uroce::shim::kNodeTypes, type, "unknown");
+}
+
+const char* ibv_port_state_str(ibv_port_state state) {
+  return name(uroce::shim::kPortStates, state, "unknown");
+}
+
+const char* ibv_event_type_str(ibv_event_type event) {
+  return name(uroce::shim::kEvents, event, "unknown");
+}
+
+const char* ibv_wc_status_str(ibv_wc_status status) {
+  return name(uroce::shim::kStatuses, status, "unknown");
+}
+}
