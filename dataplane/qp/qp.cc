@@ -1,6 +1,7 @@
 #include "dataplane/qp/qp.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/opcode_for.h"
@@ -127,11 +128,40 @@ Drop Qp::admit(const Packet& packet) const {
 }
 
 std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
-  std::uint32_t bytes = responder_.has_work() ? responder_.transmit(turn, bytes_max) : 0;
+  std::uint32_t bytes = transmit_both(turn, bytes_max);
+  if (bytes < bytes_max && responder_.has_work()) {
+    bytes += responder_.transmit(turn, bytes_max - bytes);
+  }
   if (bytes < bytes_max && requester_.has_work()) {
     bytes += requester_.transmit(turn, bytes_max - bytes);
   }
   counters_.bytes_sent += bytes;
+  return bytes;
+}
+
+// While both roles have something to send they share by bytes, frame by frame: a peer that always
+// has a READ to be answered must not silence our own requests, and a bulk WRITE must not hold up
+// answers until the peer's timer runs out. At a tie answers go first, being short as a rule. Who is
+// ahead is remembered between calls, since a call may end after a single frame; what a role left
+// unused while it had nothing to send is not.
+std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
+  std::uint32_t bytes = 0;
+  while (responder_.has_work() && requester_.has_work()) {
+    if (bytes >= bytes_max || turn.tx.room() == 0) {
+      return bytes;
+    }
+    const bool answers = answers_ahead_ <= 0;
+    const auto behind_by = static_cast<std::uint32_t>(std::abs(answers_ahead_));
+    const std::uint32_t share = std::min(bytes_max - bytes, behind_by + 1);
+    const std::uint32_t sent =
+        answers ? responder_.transmit(turn, share) : requester_.transmit(turn, share);
+    if (sent == 0) {
+      break;  // it turned out that this role must wait
+    }
+    bytes += sent;
+    answers_ahead_ += answers ? static_cast<std::int32_t>(sent) : -static_cast<std::int32_t>(sent);
+  }
+  answers_ahead_ = 0;
   return bytes;
 }
 

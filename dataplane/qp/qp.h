@@ -88,8 +88,8 @@ class Qp {
   // completer; packets that don't suit type or state are dropped under *drop.
   Step receive(const Frame& frame, Turn& turn, Drop* drop);
 
-  // Sends at most about `bytes_max` bytes of frames: answers first, then requests. Returns the
-  // bytes sent. Stops when turn.tx has no room.
+  // Sends at most about `bytes_max` bytes of frames; answers and requests get the same share while
+  // there are both. Returns the bytes sent. Stops when turn.tx has no room.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
   // Whether transmit() would send something now (given room in turn.tx).
@@ -139,6 +139,7 @@ class Qp {
   friend class Responder;
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
+  std::uint32_t transmit_both(Turn& turn, std::uint32_t bytes_max);
   void flush(Turn& turn);
   void finish_sqe(Turn& turn);
   void forget_faults();
@@ -150,6 +151,9 @@ class Qp {
   FrameTemplate frame_template_;
   std::uint16_t ip_id_ = 0;   // of the next frame
   Time next_flush_ = kNever;  // there is more to flush
+  // Bytes by which the responder has sent more than the requester, since both have had something to
+  // send; about a frame at most.
+  std::int32_t answers_ahead_ = 0;
   Requester requester_;
   Responder responder_;
 };
