@@ -109,6 +109,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
     return;
   }
   retries_left_ = qp_.attributes_.retry_cnt;
+  silent_timeouts_ = 0;
   rnr_retries_left_ = qp_.attributes_.rnr_retry;
   retried_early_ = false;
   asked_ = false;

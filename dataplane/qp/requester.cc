@@ -23,6 +23,7 @@ void Requester::configure() {
   window_packets_ = std::min(kWindowPackets, kWindowBytes >> mtu_shift_);
   timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
   retries_left_ = attributes.retry_cnt;
+  silent_timeouts_ = 0;
   rnr_retries_left_ = attributes.rnr_retry;
 }
 

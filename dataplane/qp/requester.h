@@ -170,6 +170,7 @@ class Requester {
   std::uint32_t mtu_shift_ = 0;
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;
+  std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
   bool draining_ = false;
   bool drained_announced_ = false;
   bool asked_ = false;           // for an answer, since the cursor or unacked_psn_ went elsewhere

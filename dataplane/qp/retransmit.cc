@@ -3,10 +3,11 @@
 // is right whatever was lost, since the responder recognises duplicates; it costs at most a window.
 //
 // What sets it off:
-//   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; each
-//                                retry that brings nothing waits twice as long as the one before,
-//                                up to the four times timeout_ that 9.7.6.1.3 allows: the peer may
-//                                be a program that others keep from its processor
+//   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
+//                                the timer runs out again and again without a word from the peer,
+//                                each wait is twice as long as the one before, up to the four
+//                                times timeout_ that 9.7.6.1.3 allows: the peer may be a program
+//                                that others keep from its processor
 //   a sequence NAK               the peer misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own
 //   the end of an RNR wait       not a retry of retry_cnt
@@ -23,7 +24,7 @@
 namespace uroce {
 namespace {
 
-constexpr int kBackOffMax = 2;  // powers of two
+constexpr std::uint32_t kBackOffMax = 2;  // powers of two
 
 }  // namespace
 
@@ -32,10 +33,9 @@ void Requester::arm_timer(Time now) {
   if (rnr_waiting_) {
     return;
   }
-  const int retries = qp_.attributes_.retry_cnt - retries_left_;
   timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
                ? kNever
-               : now + (timeout_ << std::clamp(retries, 0, kBackOffMax));
+               : now + (timeout_ << std::min(silent_timeouts_, kBackOffMax));
 }
 
 // To the oldest packet that isn't acknowledged.
@@ -54,8 +54,11 @@ void Requester::retry(Turn& turn) {
   arm_timer(turn.now);
 }
 
-// Retries without waiting for the timer, unless that was done already or is under way.
+// The peer's word says that something was lost: retries without waiting for the timer, unless that
+// was done already or is under way. It isn't silent, so whatever is lost now is waited for no
+// longer than at first.
 void Requester::retry_early(Turn& turn) {
+  silent_timeouts_ = 0;
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_ || (retried_early_ && timeout_ != 0)) {
     return;
   }
@@ -84,6 +87,7 @@ void Requester::on_deadline(Turn& turn) {
     return arm_timer(turn.now);  // the port is full: nothing was sent that could be answered
   }
   ++qp_.counters_.timeouts;
+  ++silent_timeouts_;
   retried_early_ = false;
   retry(turn);
 }

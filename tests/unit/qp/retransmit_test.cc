@@ -255,5 +255,47 @@ TEST(RetransmitTimer, WaitsLongerForAPeerThatStaysSilent) {
   EXPECT_EQ(cqe->status, abi::WcStatus::kRetryExcErr);
 }
 
+// A NAK uses up a retry, but is a word from the peer: if what is sent again gets lost, too, it is
+// missed after the attribute's time.
+TEST(RetransmitTimer, ANakDoesNotMakeItWaitLonger) {
+  QpPair pair({.timeout = 14, .retry_cnt = 4});
+  constexpr Duration kTimeout = Duration{4'096} << 14U;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 4'096)});
+  auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(frames.size(), 4U);
+  for (const std::size_t arrives : {0U, 2U, 3U}) {
+    (void)pair.deliver(pair.b, *frames[arrives]);
+  }
+  for (const auto& nak : pair.transmit(pair.b)) {
+    EXPECT_EQ(pair.deliver(pair.a, *nak), Drop::kNone);
+  }
+  ASSERT_EQ(pair.a.qp().counters().seq_naks_received, 1U);
+  ASSERT_EQ(pair.transmit(pair.a).size(), 3U);
+  EXPECT_EQ((pair.a.qp().deadline() - pair.now) / kTimeout, 1U);
+}
+
+// Nor does it after timeouts: they were the network's, not those of a peer that is kept waiting.
+TEST(RetransmitTimer, AWordFromThePeerEndsTheLongerWaits) {
+  QpPair pair({.timeout = 14, .retry_cnt = 7});
+  constexpr Duration kTimeout = Duration{4'096} << 14U;
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 2'048)});
+  (void)pair.transmit(pair.a);
+  for (int lost = 0; lost < 2; ++lost) {
+    ASSERT_TRUE(pair.next_deadline());
+    (void)pair.transmit(pair.a);
+  }
+  EXPECT_EQ((pair.a.qp().deadline() - pair.now) / kTimeout, 4U);
+  ASSERT_TRUE(pair.next_deadline());
+  auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(frames.size(), 2U);
+  (void)pair.deliver(pair.b, *frames[1]);  // ahead of the one that was lost: a NAK of the first
+  for (const auto& nak : pair.transmit(pair.b)) {
+    EXPECT_EQ(pair.deliver(pair.a, *nak), Drop::kNone);
+  }
+  ASSERT_EQ(pair.a.qp().counters().seq_naks_received, 1U);
+  ASSERT_EQ(pair.transmit(pair.a).size(), 2U);
+  EXPECT_EQ((pair.a.qp().deadline() - pair.now) / kTimeout, 1U);
+}
+
 }  // namespace
 }  // namespace uroce::test
