@@ -225,9 +225,14 @@ Result<Outcome> query_qp(Session& session, Request& request, Reply* reply) {
   }
   abi::QueryQpReply answer{.header = {}, .attributes = object->attributes};
   const Qp& qp = *object->qp;
+  // What moves by itself is asked of the worker; the rest is what the program set.
   session.card().engine().call(qp.config().worker, [&](Worker&) {
-    answer.attributes.state = static_cast<std::uint32_t>(qp.state());
-    answer.attributes.current_state = answer.attributes.state;
+    abi::QpAttributesRecord& live = answer.attributes;
+    live.state = static_cast<std::uint32_t>(qp.state());
+    live.current_state = live.state;
+    live.rq_psn = qp.expected_psn();
+    live.sq_psn = qp.send_psn();
+    live.sq_draining = qp.draining() ? 1 : 0;
   });
   reply->set(answer);
   return Outcome::kReply;

@@ -167,6 +167,8 @@ std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
 
 bool Qp::has_work() const { return responder_.has_work() || requester_.has_work(); }
 
+bool Qp::draining() const { return attributes_.state == QpState::kSqd && !requester_.drained(); }
+
 void Qp::on_doorbell(Turn& turn) {
   if (attributes_.state == QpState::kErr || attributes_.state == QpState::kSqe) {
     flush(turn);

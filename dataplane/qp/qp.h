@@ -77,6 +77,10 @@ class Qp {
   [[nodiscard]] const QpCounters& counters() const { return counters_; }
   // The PSN that the peer's next request must have.
   [[nodiscard]] std::uint32_t expected_psn() const { return responder_.expected_psn(); }
+  // The PSN of the next request that is sent for the first time.
+  [[nodiscard]] std::uint32_t send_psn() const { return requester_.send_psn(); }
+  // In SQD, and something that was begun before isn't done yet.
+  [[nodiscard]] bool draining() const;
 
   // Takes the attributes in `mask` and makes the transition to attributes.state if the mask has it.
   // To RESET: forgets everything. To ERR: completes everything posted with kWrFlushErr, what is

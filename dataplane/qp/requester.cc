@@ -46,7 +46,7 @@ void Requester::undrain(Turn& turn) {
 
 // IBTA vol. 1, 10.3.1.1.6: the event comes when every message that was begun is done.
 void Requester::announce_drained(Turn& turn) {
-  if (!draining_ || drained_announced_ || queue_.tail() != begun_index_) {
+  if (!draining_ || drained_announced_ || !drained()) {
     return;
   }
   drained_announced_ = true;

@@ -80,6 +80,10 @@ class Requester {
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
+  [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
+  // Whether every message that was begun is done.
+  [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
+
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 

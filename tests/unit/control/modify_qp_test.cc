@@ -83,6 +83,42 @@ TEST_F(ModifyQp, GoesTheWayOfConnectionsAndTellsWhatWasSet) {
   go_to(QpState::kRts);
 }
 
+// A queue pair that is connected to itself writes nothing at all, in one packet.
+TEST_F(ModifyQp, AQueryTellsHowFarItIs) {
+  const QpObject& object = *program.session.qps.find(request.handle);
+  const QpConfig& config = object.qp->config();
+  std::copy_n(parse_ip("10.0.0.1")->bytes.begin(), 16, request.attributes.address.dgid);
+  request.attributes.dest_qpn = config.qpn;
+  request.attributes.rq_psn = request.attributes.sq_psn = 0xFF'FFFF;
+  go_to(QpState::kRts);
+  const auto expect = [&](std::uint32_t sq_psn, std::uint32_t rq_psn, bool draining) {
+    const abi::QpAttributesRecord known = query();
+    EXPECT_EQ(known.sq_psn, sq_psn);
+    EXPECT_EQ(known.rq_psn, rq_psn);
+    EXPECT_EQ(known.sq_draining, draining ? 1 : 0);
+  };
+  const auto turn = [&] {
+    rig.quiescence().online(config.worker);
+    rig.card.engine().call(config.worker, [&](Worker& worker) { worker.poll(rig.now); });
+    rig.quiescence().offline(config.worker);
+  };
+  expect(0xFF'FFFF, 0xFF'FFFF, false);
+
+  abi::SendWr write{};
+  write.opcode = abi::WrOpcode::kRdmaWrite;
+  std::memcpy(const_cast<std::byte*>(config.send_entries), &write, sizeof(write));
+  config.send_control->producer.value.store(1);
+  abi::ring(*program.session.bells(config.worker).bells, config.doorbell_slot);
+  turn();
+  expect(0, 0xFF'FFFF, false);  // sent
+  EXPECT_EQ(modify(QpState::kSqd, kVerbsState).header.error, 0);
+  expect(0, 0xFF'FFFF, true);
+  turn();
+  expect(0, 0, true);  // received, and the acknowledgement sent
+  turn();
+  expect(0, 0, false);
+}
+
 TEST_F(ModifyQp, RefusesWhatTheTableDoesNotHave) {
   expect_refusal(modify(QpState::kRts, kToRts), "from RESET to RTS");
   expect_refusal(modify(QpState::kInit, kVerbsState), "IBV_QP_ACCESS_FLAGS");

@@ -57,6 +57,25 @@ TEST(Qp, TakesPacketsInItsStateOnly) {
   }
 }
 
+// What a query shows; what is sent again doesn't take it back.
+TEST(Qp, TellsThePsnOfItsNextNewRequest) {
+  QpPair pair({.psn_a = 0xFF'FFFE});
+  EXPECT_EQ(pair.a.qp().send_psn(), 0xFF'FFFEU);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
+  (void)pair.transmit(pair.a);  // lost
+  EXPECT_EQ(pair.a.qp().send_psn(), 1U);
+  ASSERT_TRUE(pair.next_deadline());
+  EXPECT_EQ(pair.a.qp().send_psn(), 1U);
+  pair.exchange();
+  EXPECT_EQ(pair.b.qp().expected_psn(), 1U);
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
+  pair.exchange();
+  EXPECT_EQ(pair.a.qp().send_psn(), 4U) << "a READ takes a PSN for each packet of its answer";
+  EXPECT_EQ(pair.b.qp().expected_psn(), 4U);
+  pair.a.modify({.state = QpState::kReset}, kQpMaskState);
+  EXPECT_EQ(pair.a.qp().send_psn(), 0U);
+}
+
 TEST(Qp, TakesPacketsFromItsPeerOnly) {
   QpPair pair;
   QpAttributes moved = pair.attributes(false);
