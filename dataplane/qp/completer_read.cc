@@ -28,8 +28,8 @@ Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
   const SendEntry& entry = queue_.entry(queue_.tail());
   const std::uint32_t index = (packet.psn - entry.first_psn) & kPsnMask;
   const std::uint32_t offset = index << mtu_shift_;
-  // Whether a retried READ is answered by FIRST or goes on with MIDDLE differs between peers; only
-  // the end has to be where it belongs.
+  // Whether a READ retried from inside is answered by FIRST or ONLY or goes on with MIDDLE or LAST
+  // differs between peers (Responder::replay_read); only the end has to be where it belongs.
   const bool last = index + 1 == entry.packet_count;
   const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
   const std::uint32_t length = reads ? std::min(1U << mtu_shift_, entry.length - offset) : 0;

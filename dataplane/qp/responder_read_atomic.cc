@@ -118,9 +118,12 @@ bool Responder::asks_for_rest(const Packet& packet) {
 }
 
 // A requester that lost part of an answer asks again from the first missing PSN, with the address
-// advanced and the length reduced to the rest. The answer is then the rest of the original's
-// packets: MIDDLE to LAST without a FIRST. Linux's requester takes nothing else (a FIRST is good
-// only with the original's first PSN).
+// advanced and the length reduced to the rest. The answer goes on as the original did: MIDDLE to
+// LAST, or LAST alone, without a FIRST. The specification wants the same PSNs and payload as before
+// and leaves it at that, so responders differ: Linux's rxe does as we do, qib and hfi1 begin again
+// with FIRST or ONLY. Every requester whose code is known takes what goes on: rxe in all versions
+// (FIRST and ONLY at the PSN that it asked from, too, but only since Linux 4.18), qib and hfi1 in
+// either form. What a ConnectX takes isn't known; rxe, which its maker wrote, gives it the same.
 bool Responder::replay_read(const Packet& packet) {
   Resource* resource = resources_.find(packet.psn);
   if (resource == nullptr || resource->operation != Operation::kReadRequest) {

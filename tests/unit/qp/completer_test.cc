@@ -148,13 +148,59 @@ TEST_F(Completer, C9_7_5_1_3_AGapInAReadIsAskedAgainFromThere) {
   EXPECT_EQ(packet.reth().length, 5'000U - 1'024U);
   EXPECT_EQ(answer(late, payload), Drop::kOutOfSequence);
   EXPECT_EQ(sends(), Psns{});
-  // Answered as Linux does (MIDDLE first) or as a READ of its own (FIRST): both are right.
   EXPECT_EQ(answer({.opcode = Opcode::kRcReadResponseFirst,
                     .psn = 101,
                     .aeth = {.syndrome = kAck, .msn = 1}},
                    payload),
             Drop::kNone);
   EXPECT_EQ(answer(late, payload), Drop::kNone);
+}
+
+// The rest of a READ, asked for after a loss, is answered by some as the end of the first answer
+// (Linux's rxe: MIDDLE or LAST), by others as an answer of its own (FIRST or ONLY: qib, hfi1).
+TEST_F(Completer, C9_7_5_1_3_TheRestOfAReadComesInEitherForm) {
+  using enum Opcode;
+  constexpr std::uint32_t kLength = 3'500;  // PSNs 100 to 103
+  const struct {
+    std::uint32_t missing;  // the first PSN that is lost
+    std::vector<Opcode> answer;
+  } rows[] = {
+      {101, {kRcReadResponseMiddle, kRcReadResponseMiddle, kRcReadResponseLast}},
+      {101, {kRcReadResponseFirst, kRcReadResponseMiddle, kRcReadResponseLast}},
+      {103, {kRcReadResponseLast}},
+      {103, {kRcReadResponseOnly}},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(opcode_info(row.answer.front()).name);
+    QpPair fresh;
+    fill_pattern(fresh.b.memory, 3);
+    fresh.a.post_send(rdma_wr(7, WrOpcode::kRdmaRead, fresh.b, 0),
+                      std::array{fresh.a.sge(0, kLength)});
+    fresh.exchange(
+        [&](const Packet& packet, bool to_b) { return !to_b && packet.psn >= row.missing; });
+    ASSERT_TRUE(fresh.next_deadline());
+    const auto again = fresh.transmit(fresh.a);
+    ASSERT_EQ(again.size(), 1U);
+    ASSERT_EQ(parse(again[0]->frame), Drop::kNone);
+    EXPECT_EQ(again[0]->frame.packet.psn, row.missing);
+    for (std::uint32_t i = 0; i < row.answer.size(); ++i) {
+      const std::uint32_t psn = row.missing + i;
+      const std::size_t offset = (psn - 100) * std::size_t{1'024};
+      const auto rest = std::span(fresh.b.memory).first(kLength).subspan(offset);
+      EXPECT_EQ(fresh.deliver(
+                    fresh.a,
+                    *fresh.forge(
+                        fresh.a,
+                        {.opcode = row.answer[i], .psn = psn, .aeth = {.syndrome = kAck, .msn = 1}},
+                        rest.first(std::min<std::size_t>(rest.size(), 1'024)))),
+                Drop::kNone);
+    }
+    const auto cqe = fresh.a.poll_send();
+    ASSERT_TRUE(cqe.has_value());
+    EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+    EXPECT_TRUE(std::equal(fresh.a.memory.begin(), fresh.a.memory.begin() + kLength,
+                           fresh.b.memory.begin()));
+  }
 }
 
 TEST_F(Completer, AnAnswerThatDoesNotFitFailsTheRead) {
