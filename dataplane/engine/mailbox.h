@@ -25,7 +25,7 @@ class Mailbox {
 
   // Returns when the worker has run the task.
   void call(const std::function<void(Worker&)>& task);
-  // Runs `task` at some time; false if too many wait.
+  // The worker sends the frame, which is copied, at some time; false if too many wait.
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
 
   // The worker: runs the waiting tasks, each followed by after_task() before its caller goes on.

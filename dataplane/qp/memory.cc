@@ -80,7 +80,7 @@ Access flush_to_disk(const MemoryScope& scope, const Part& part) {
   return Access::kNotResident;
 }
 
-// Calls copy(region, span, done) for each contiguous run of the part, `done` bytes into it.
+// Calls copy(span, done) for each contiguous run of the part, `done` bytes into it.
 // REQUIRES: the part was granted.
 template <typename Copy>
 Access for_each_span(const MemoryScope& scope, const Part& part, bool write, Copy&& copy) {
