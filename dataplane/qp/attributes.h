@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "abi/operations.h"
 #include "dataplane/wire/path.h"
 
 namespace uroce {
@@ -13,8 +14,7 @@ namespace uroce {
 // Values as in enum ibv_qp_state.
 enum class QpState : std::uint8_t { kReset = 0, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
-// Values as in enum ibv_qp_type.
-enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
+using abi::QpType;
 
 struct QpAttributes {
   QpState state = QpState::kReset;

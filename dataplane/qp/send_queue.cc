@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "abi/operations.h"
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/qp.h"
@@ -28,24 +29,6 @@ bool is_message(WrOpcode opcode) {
 
 bool is_atomic(WrOpcode opcode) {
   return opcode == WrOpcode::kAtomicCmpAndSwp || opcode == WrOpcode::kAtomicFetchAndAdd;
-}
-
-// IBTA vol. 1, table 49.
-bool allowed(QpType type, WrOpcode opcode) {
-  const bool local = opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw;
-  switch (type) {
-    case QpType::kRc:
-      return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead || local ||
-             opcode == WrOpcode::kAtomicWrite || opcode == WrOpcode::kFlush;
-    case QpType::kXrcSend:
-      return is_message(opcode) || is_atomic(opcode) || opcode == WrOpcode::kRdmaRead || local;
-    case QpType::kUc:
-      return local || (is_message(opcode) && opcode != WrOpcode::kSendWithInv);
-    case QpType::kUd:
-      return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm;
-    default:
-      return false;
-  }
 }
 
 // The operands that not all operations have.
@@ -150,7 +133,7 @@ void SendQueue::copy(std::uint32_t index) {
   entry.vendor_err = 0;
   entry.xrc_srqn = wr.remote_srqn;
   take_operands(type_, wr, entry);
-  if (!allowed(type_, wr.opcode)) {
+  if (!abi::may_post(type_, wr.opcode)) {
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendOpcode);
   }
   if (entry.local() || wr.opcode == WrOpcode::kFlush) {

@@ -12,7 +12,7 @@ namespace {
 // Writes one request into the ring's next entry. 0 or an errno value; then nothing was posted.
 int write_request(Qp& qp, const ibv_send_wr& wr) {
   const auto opcode = static_cast<unsigned>(wr.opcode);
-  if (!may_post(plain(qp).qp_type, opcode)) {
+  if (!abi::may_post(plain(qp).qp_type, opcode)) {
     return EINVAL;
   }
   if (qp.send.full()) {

@@ -43,7 +43,7 @@ int wr_complete(ibv_qp_ex* base) {
 // Opens the next entry. nullptr when the batch is spoilt.
 abi::SendWr* begin(ibv_qp_ex* base, ibv_wr_opcode opcode) {
   Qp& qp = *of(base);
-  if (qp.batch_error == 0 && !may_post(plain(qp).qp_type, opcode)) {
+  if (qp.batch_error == 0 && !abi::may_post(plain(qp).qp_type, opcode)) {
     qp.batch_error = EINVAL;
   }
   if (qp.batch_error == 0 && qp.send.full()) {

@@ -1,13 +1,14 @@
 #pragma once
 
-// Writing a send request's entry, the same for ibv_post_send and for ibv_wr_*: what a queue pair of
-// a type may post, and the payload's two forms.
+// Writing a send request's entry, the same for ibv_post_send and for ibv_wr_*: whether anything can
+// be posted, and the payload's two forms.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "abi/operations.h"
 #include "abi/work_request.h"
 #include "verbs_shim/verbs/objects.h"
 
@@ -22,33 +23,14 @@ constexpr bool is_atomic(unsigned opcode) {
   return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-// Whether a queue pair of this type may post this operation (IBTA vol. 1, table 49).
-constexpr bool may_post(unsigned type, unsigned opcode) {
-  constexpr unsigned kSends = 1U << IBV_WR_SEND | 1U << IBV_WR_SEND_WITH_IMM;
-  constexpr unsigned kWrites = 1U << IBV_WR_RDMA_WRITE | 1U << IBV_WR_RDMA_WRITE_WITH_IMM;
-  constexpr unsigned kLocal = 1U << IBV_WR_LOCAL_INV | 1U << IBV_WR_BIND_MW;
-  constexpr unsigned kRoundTrips =
-      1U << IBV_WR_RDMA_READ | 1U << IBV_WR_ATOMIC_CMP_AND_SWP | 1U << IBV_WR_ATOMIC_FETCH_AND_ADD;
-  constexpr unsigned kExtensions = 1U << IBV_WR_ATOMIC_WRITE | 1U << UROCE_WR_FLUSH;
-  if (opcode >= 32) {
-    return false;
-  }
-  const unsigned bit = 1U << opcode;
-  switch (type) {
-    case IBV_QPT_RC:
-      return (bit & (kSends | kWrites | kRoundTrips | kLocal | kExtensions)) != 0 ||
-             opcode == IBV_WR_SEND_WITH_INV;
-    case IBV_QPT_XRC_SEND:
-      return (bit & (kSends | kWrites | kRoundTrips | kLocal)) != 0 ||
-             opcode == IBV_WR_SEND_WITH_INV;
-    case IBV_QPT_UC:
-      return (bit & (kSends | kWrites | kLocal)) != 0;
-    case IBV_QPT_UD:
-      return (bit & kSends) != 0;
-    default:
-      return false;
-  }
-}
+// The program's numbers are those of abi/operations.h.
+static_assert(static_cast<int>(abi::QpType::kRc) == IBV_QPT_RC);
+static_assert(static_cast<int>(abi::QpType::kUc) == IBV_QPT_UC);
+static_assert(static_cast<int>(abi::QpType::kUd) == IBV_QPT_UD);
+static_assert(static_cast<int>(abi::QpType::kXrcSend) == IBV_QPT_XRC_SEND);
+static_assert(static_cast<int>(abi::WrOpcode::kBindMw) == IBV_WR_BIND_MW);
+static_assert(static_cast<int>(abi::WrOpcode::kFlush) == UROCE_WR_FLUSH);
+static_assert(static_cast<int>(abi::WrOpcode::kAtomicWrite) == IBV_WR_ATOMIC_WRITE);
 
 // 0, or why nothing can be posted now: before RTS there is nowhere to send to (IBTA vol. 1,
 // 10.3.1); in SQD, SQE and ERR requests are taken and wait or are flushed.

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
+#include "abi/operations.h"
 #include "dataplane/qp/failure.h"
 #include "tests/unit/qp/qp_pair.h"
 
@@ -42,6 +46,23 @@ void expect_refused(WcStatus status, Failure failure,
   EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
   EXPECT_EQ(pair.a.send_consumer(), 4U);
   EXPECT_EQ(pair.b.qp().state(), QpState::kRts);
+}
+
+// Numbers as programs have them: enum ibv_qp_type, enum ibv_wr_opcode.
+TEST(SendQueue, ATypeHasTheOperationsOfTable49) {
+  const std::map<std::uint32_t, std::set<std::uint32_t>> table{
+      {2, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15}},  // RC
+      {3, {0, 1, 2, 3, 7, 8}},                      // UC
+      {4, {2, 3}},                                  // UD
+      {9, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},          // XRC_SEND
+  };
+  for (std::uint32_t type = 0; type < 300; ++type) {
+    for (std::uint32_t opcode = 0; opcode < 300; ++opcode) {
+      const auto row = table.find(type);
+      const bool may = row != table.end() && row->second.contains(opcode);
+      EXPECT_EQ(abi::may_post(type, opcode), may) << type << ' ' << opcode;
+    }
+  }
 }
 
 TEST(SendQueue, RefusesOpcodesThatTheTypeDoesNotHave) {
