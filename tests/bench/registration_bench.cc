@@ -1,6 +1,6 @@
 // What registering memory costs, on both sides: converting a range (first time) and recognising it
 // (second time) in the program, mapping it in the daemon, giving 10,000 regions back, and what the
-// slow way costs compared with the shared mapping. Also what leading libc's functions to the shim
+// slow way costs compared with the shared mapping. Also what hooking libc's functions
 // costs, once, and what the program's own calls cost before and afterwards, where nothing was
 // registered. Medians; both sides run in this process.
 //
@@ -192,7 +192,7 @@ double ns_per_call(Call call) {
 }
 
 // The program's calls for 64 KiB of memory that was never registered: as libc's functions, which
-// lead to the shim by now, and as system calls. `memory` lies in no chunk of 2 MiB with anything
+// are hooked by now, and as system calls. `memory` lies in no chunk of 2 MiB with anything
 // that was registered; the mappings called near lie in one.
 void measure_calls(std::byte* memory, std::vector<Figure>* figures) {
   constexpr std::uint64_t kBytes = 64U << 10U;

@@ -9,44 +9,35 @@
 #include <iterator>
 #include <string>
 
+#include "verbs_shim/memory/hooks/code_change.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
-// How a function is led elsewhere while other threads may be in the middle of it: exactly one
+// How a function is hooked while other threads may be in the middle of it: exactly one
 // instruction is replaced, its first, by one store that is atomic on x86-64 (inside of a cache
 // line). Most wrappers of system calls begin with `mov $number, %eax`, five bytes, as long as a
 // near jump. Where the first instruction is shorter, a short jump of two bytes leads to a near jump
 // in the padding between functions close by. Near jumps reach a page of ours that holds far ones.
 //
-// Where another library has led a function to itself before, ours comes before its own and calls
-// it.
+// Where another library has hooked a function before, our hook comes before its own and calls it.
 
 namespace uroce::shim {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kNearMax = 1ULL << 30U;
-constexpr std::uint8_t kMovEax = 0xb8;
-constexpr std::uint8_t kNearJump = 0xe9;
-constexpr std::uint8_t kShortJump = 0xeb;
-constexpr std::size_t kNearJumpBytes = 5;
-constexpr std::size_t kFarJumpBytes = 14;
-constexpr std::size_t kCacheLine = 64;
-constexpr std::uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-
-using Code = std::uint8_t;
 
 // Where libc's function is, and how it begins where it isn't with `mov $number, %eax`.
 struct Target {
   const char* name;
-  const void* hook;
+  const void* ours;
   void* next;  // of calls::next
   const char* prologue;
   Code* entry = nullptr;
   Code* padding = nullptr;  // where there is a prologue
   Code* far_jump = nullptr;
   const void* original = nullptr;  // what to call next where nobody was before us
-  bool led = false;
+  bool hooked = false;
 };
 
 Target targets[] = {
@@ -61,30 +52,6 @@ Target targets[] = {
     {"mremap", reinterpret_cast<const void*>(calls::mremap), &calls::next.mremap, "\x48\x83\xec"},
 };
 constexpr std::size_t kPrologueBytes = 3;
-
-void write_far_jump(Code* at, const void* target) {
-  constexpr Code kJumpToNextQuad[] = {0xff, 0x25, 0, 0, 0, 0};  // jmp *0(%rip)
-  std::memcpy(at, kJumpToNextQuad, sizeof(kJumpToNextQuad));
-  std::memcpy(at + sizeof(kJumpToNextQuad), &target, sizeof(target));
-}
-
-void write_near_jump(Code* into, const Code* from, const Code* to) {
-  const auto distance = static_cast<std::int32_t>(to - (from + kNearJumpBytes));
-  into[0] = kNearJump;
-  std::memcpy(into + 1, &distance, sizeof(distance));
-}
-
-// Not memcpy(): ThreadSanitizer follows that, and takes a library's code for read-only.
-void copy_code(Code* to, const Code* from, std::size_t length) {
-  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
-}
-
-bool writable(const Code* at, std::size_t length, bool yes) {
-  const std::uint64_t first = kernel::number(at) / kPage * kPage;
-  const std::uint64_t end = kernel::number(at) + length;
-  return kernel::mprotect(kernel::pointer(first), end - first,
-                          PROT_READ | PROT_EXEC | (yes ? PROT_WRITE : 0)) == 0;
-}
 
 // Ours, near enough to `code` for a near jump.
 Code* map_near(const void* code) {
@@ -101,35 +68,6 @@ Code* map_near(const void* code) {
   return nullptr;
 }
 
-// Length of the filling instruction (nop in its sizes, int3) at `at`; 0: something else.
-std::size_t filler(const Code* at) {
-  std::size_t prefixes = 0;
-  while (at[prefixes] == 0x66 || at[prefixes] == 0x2e) {
-    ++prefixes;
-  }
-  const Code* const op = at + prefixes;
-  if (op[0] == 0x90 || (op[0] == 0xcc && prefixes == 0)) {
-    return prefixes + 1;
-  }
-  if (op[0] != 0x0f || op[1] != 0x1f) {
-    return 0;
-  }
-  switch (op[2]) {
-    case 0x00:
-      return prefixes + 3;
-    case 0x40:
-      return prefixes + 4;
-    case 0x44:
-      return prefixes + 5;
-    case 0x80:
-      return prefixes + 7;
-    case 0x84:
-      return prefixes + 8;
-    default:
-      return 0;
-  }
-}
-
 // Room for a near jump between functions, in reach of a short one: behind the end of an exported
 // function up to the next multiple of 16, filled and nothing else.
 Code* find_padding(Code* entry) {
@@ -138,8 +76,8 @@ Code* find_padding(Code* entry) {
   for (int offset = -kReach; offset <= kReach; ++offset) {
     Code* const at = entry + offset;
     const Code* end = at;
-    while (kernel::number(end) % kAlignment != 0 && filler(end) != 0) {
-      end += filler(end);
+    while (kernel::number(end) % kAlignment != 0 && filler_length(end) != 0) {
+      end += filler_length(end);
     }
     const bool room =
         kernel::number(end) % kAlignment == 0 && end - at >= std::ptrdiff_t{kNearJumpBytes};
@@ -171,39 +109,6 @@ bool find_functions() {
 // for the loader's want.
 [[maybe_unused]] const bool found_functions = find_functions();
 
-// The one store. REQUIRES: writable.
-void replace(Code* at, const Code* bytes, std::size_t length) {
-  std::uint64_t whole = 0;
-  std::memcpy(&whole, at, sizeof(whole));
-  std::memcpy(&whole, bytes, length);
-  // Not through std::atomic_ref, which asks for an alignment that `endbr64` may have taken.
-  __asm__ volatile("movq %1, %0" : "=m"(*reinterpret_cast<std::uint64_t*>(at)) : "r"(whole));
-}
-
-Code* first_instruction(const Target& target) {
-  const bool marked = std::memcmp(target.entry, kEndbr64, sizeof(kEndbr64)) == 0;
-  return target.entry + (marked ? sizeof(kEndbr64) : 0);
-}
-
-// Where the jump at `at` goes, as libraries put one there that hook libc as we do (UCX, Open MPI):
-// near, or with the address in a register. nullptr: something else.
-Code* jump_target(Code* at) {
-  constexpr Code kMovRax[] = {0x48, 0xb8}, kJmpRax[] = {0xff, 0xe0};
-  constexpr Code kMovR11[] = {0x49, 0xbb}, kJmpR11[] = {0x41, 0xff, 0xe3};
-  constexpr std::size_t kMovBytes = 2 + sizeof(void*);
-  Code* target = nullptr;
-  if (at[0] == kNearJump) {
-    std::int32_t distance = 0;
-    std::memcpy(&distance, at + 1, sizeof(distance));
-    return at + kNearJumpBytes + distance;
-  }
-  if ((std::memcmp(at, kMovRax, 2) == 0 && std::memcmp(at + kMovBytes, kJmpRax, 2) == 0) ||
-      (std::memcmp(at, kMovR11, 2) == 0 && std::memcmp(at + kMovBytes, kJmpR11, 3) == 0)) {
-    std::memcpy(&target, at + 2, sizeof(target));
-  }
-  return target;
-}
-
 // The page of far jumps, one for each target, and libc's own brk behind them: its first
 // instruction, then a jump to the rest of it. False: there can be none.
 bool write_far_jumps() {
@@ -216,12 +121,12 @@ bool write_far_jumps() {
   }
   Code* at = room;
   for (const Target& target : targets) {
-    write_far_jump(at, target.hook);
+    write_far_jump(at, target.ours);
     at += kFarJumpBytes;
   }
   Target& brk = *std::find_if(std::begin(targets), std::end(targets),
                               [](const Target& one) { return one.next == &calls::next.brk; });
-  const Code* const begin = brk.entry == nullptr ? nullptr : first_instruction(brk);
+  const Code* const begin = brk.entry == nullptr ? nullptr : first_instruction(brk.entry);
   if (begin != nullptr && begin[0] == kMovEax) {
     std::memcpy(at, begin, kNearJumpBytes);
     write_far_jump(at + kNearJumpBytes, begin + kNearJumpBytes);
@@ -241,32 +146,16 @@ bool write_far_jumps() {
 bool put_near_jump(Code* at, const Code* to) {
   Code jump[kNearJumpBytes];
   write_near_jump(jump, at, to);
-  if (!writable(at, sizeof(std::uint64_t), true)) {
-    return false;
-  }
-  replace(at, jump, kNearJumpBytes);
-  writable(at, sizeof(std::uint64_t), false);
-  return true;
+  return replace_code(at, jump, sizeof(jump));
 }
 
 // Replaces a shorter first instruction by a jump to one in the padding.
 bool put_short_jump(Code* at, Code* padding, const Code* to) {
-  constexpr std::size_t kShortJumpBytes = 2;
-  if (!writable(padding, kNearJumpBytes, true)) {
-    return false;
-  }
   Code jump[kNearJumpBytes];
   write_near_jump(jump, padding, to);
-  copy_code(padding, jump, kNearJumpBytes);
-  const Code hop[kShortJumpBytes] = {kShortJump,
-                                     static_cast<Code>(padding - (at + kShortJumpBytes))};
-  writable(padding, kNearJumpBytes, false);
-  if (!writable(at, sizeof(std::uint64_t), true)) {
-    return false;
-  }
-  replace(at, hop, kShortJumpBytes);
-  writable(at, sizeof(std::uint64_t), false);
-  return true;
+  Code hop[kShortJumpBytes];
+  write_short_jump(hop, at, padding);
+  return fill_in_code(padding, jump, sizeof(jump)) && replace_code(at, hop, sizeof(hop));
 }
 
 }  // namespace
@@ -284,12 +173,12 @@ bool drops_are_seen() {
 
 namespace {
 
-bool lead(const Target& target) {
+bool hook(const Target& target) {
   if (target.entry == nullptr) {
     return false;
   }
-  Code* const at = first_instruction(target);
-  if (kernel::number(at) % kCacheLine > kCacheLine - sizeof(std::uint64_t)) {
+  Code* const at = first_instruction(target.entry);
+  if (!may_replace(at)) {
     return false;
   }
   if (Code* const others = jump_target(at)) {
@@ -297,14 +186,14 @@ bool lead(const Target& target) {
       return true;
     }
     // Who came after us may call us, and must not be called by us then.
-    if (target.led && (target.next != &calls::next.madvise || drops_are_seen())) {
+    if (target.hooked && (target.next != &calls::next.madvise || drops_are_seen())) {
       return target.next == &calls::next.madvise;
     }
     std::memcpy(target.next, &others, sizeof(others));
     return put_near_jump(at, target.far_jump);
   }
   if (at[0] == kShortJump) {
-    return target.led;
+    return target.hooked;
   }
   if (target.original == nullptr) {
     return false;
@@ -326,9 +215,9 @@ Status patch_libc() {
   }
   const char* refused = nullptr;
   for (Target& target : targets) {
-    const bool leads = lead(target);
-    target.led = target.led || leads;
-    if (!leads && refused == nullptr) {
+    const bool now = hook(target);
+    target.hooked = target.hooked || now;
+    if (!now && refused == nullptr) {
       refused = target.name;
     }
   }

@@ -24,8 +24,8 @@ int shmdt(const void* address);
 
 int brk(void* address);
 
-// What each of them calls in turn: the kernel, or who had led libc's function to himself before us
-// and counts on being called. Set before the function is led to ours, under the mutex.
+// What each of them calls in turn: the kernel, or the hook that another library had put there
+// before us, which counts on being called. Set before the function is hooked, under the mutex.
 struct Next {
   void* (*mmap)(void*, std::size_t, int, int, int, off_t);
   int (*munmap)(void*, std::size_t);

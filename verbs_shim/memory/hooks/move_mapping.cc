@@ -71,7 +71,7 @@ std::uint64_t move_each(MemoryMap& map, std::uint64_t start, std::uint64_t end,
   return end - start;
 }
 
-// Who has led mremap to himself before us hears of a call that changes nothing.
+// Another library that has hooked mremap hears of a call that changes nothing.
 void tell_others(const Move& move) {
   const int error = errno;
   calls::next.mremap(kernel::pointer(move.address), move.old_length, move.old_length, 0, nullptr);

@@ -15,7 +15,7 @@ Status open_book(SharingState& state) {
 
 }  // namespace
 
-// Of libc's functions only madvise must be led to ours. Where mmap, munmap or brk isn't, pages go
+// Of libc's functions only madvise must be hooked. Where mmap, munmap or brk isn't, pages go
 // back to the system later; where mremap isn't, it refuses ranges of which parts are converted.
 Status watch_converted(SharingState& state) {
   if (Status opened = open_book(state); !opened) {

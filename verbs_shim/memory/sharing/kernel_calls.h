@@ -1,6 +1,6 @@
 #pragma once
 
-// The system calls that change mappings, past libc's functions: those lead to our own hooks
+// The system calls that change mappings, past libc's functions: those come to our own hooks
 // (memory_calls.h) once memory was registered.
 
 #include <sys/mman.h>

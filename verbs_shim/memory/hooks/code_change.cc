@@ -1,0 +1,55 @@
+#include "verbs_shim/memory/hooks/code_change.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "verbs_shim/memory/sharing/kernel_calls.h"
+
+namespace uroce::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kCacheLine = 64;
+
+bool writable(const Code* at, std::size_t length, bool yes) {
+  const std::uint64_t first = kernel::number(at) / kPage * kPage;
+  const std::uint64_t end = kernel::number(at) + length;
+  return kernel::mprotect(kernel::pointer(first), end - first,
+                          PROT_READ | PROT_EXEC | (yes ? PROT_WRITE : 0)) == 0;
+}
+
+// Not memcpy(): ThreadSanitizer follows that, and takes a library's code for read-only.
+void copy_code(Code* to, const Code* from, std::size_t length) {
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+}
+
+}  // namespace
+
+// A store of eight bytes is atomic inside of a cache line.
+bool may_replace(const Code* at) {
+  return kernel::number(at) % kCacheLine <= kCacheLine - sizeof(std::uint64_t);
+}
+
+bool replace_code(Code* at, const Code* bytes, std::size_t length) {
+  std::uint64_t whole = 0;
+  if (!writable(at, sizeof(whole), true)) {
+    return false;
+  }
+  std::memcpy(&whole, at, sizeof(whole));
+  std::memcpy(&whole, bytes, length);
+  // Not through std::atomic_ref, which asks for an alignment that `endbr64` may have taken.
+  __asm__ volatile("movq %1, %0" : "=m"(*reinterpret_cast<std::uint64_t*>(at)) : "r"(whole));
+  writable(at, sizeof(whole), false);
+  return true;
+}
+
+bool fill_in_code(Code* at, const Code* bytes, std::size_t length) {
+  if (!writable(at, length, true)) {
+    return false;
+  }
+  copy_code(at, bytes, length);
+  writable(at, length, false);
+  return true;
+}
+
+}  // namespace uroce::shim
