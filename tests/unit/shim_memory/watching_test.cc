@@ -3,14 +3,18 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/fresh_process.h"
@@ -162,6 +166,63 @@ TEST(Watching, MemoryIsLeftAloneWhereTheSystemForbidsPatches) {
   EXPECT_EQ(shared.remote_pieces, 1U);
   EXPECT_TRUE(daemon.store(memory, 7));
   EXPECT_EQ(memory[0], 7U);
+}
+
+// Before a jump is put where other threads may be.
+TEST(Watching, CoresAreSynchronized) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  constexpr int kGetRegistrations = 1 << 9;  // of Linux 6.3, which Debian 12's headers don't have
+  constexpr int kSyncCore = 1 << 6;          // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE
+  const auto registrations = [] { return ::syscall(SYS_membarrier, kGetRegistrations, 0U, 0); };
+  if (registrations() < 0) {
+    GTEST_SKIP() << "the kernel doesn't tell what is registered for membarrier";
+  }
+  EXPECT_EQ(registrations() & kSyncCore, 0);
+  StandIn daemon;
+  expect_drops_are_seen(daemon);
+  EXPECT_EQ(registrations() & kSyncCore, kSyncCore);
+}
+
+// As an old kernel, or a container's filter.
+void forbid_membarrier() {
+  std::array<sock_filter, 4> code{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog program{.len = code.size(), .filter = code.data()};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+TEST(Watching, AProcessOfOneThreadNeedsNoBarrier) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  StandIn daemon;
+  forbid_membarrier();
+  expect_drops_are_seen(daemon);
+}
+
+TEST(Watching, MemoryIsLeftAloneWhereCoresCannotBeSynchronized) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  forbid_membarrier();
+  std::atomic<bool> stop{false};
+  std::thread other([&] { stop.wait(false); });
+  std::uint64_t* const memory = map_filled(4 * kPage);
+  const auto description =
+      shim::describe_memory(reinterpret_cast<std::uintptr_t>(memory), 4 * kPage, kAccessLocalWrite);
+  ASSERT_TRUE(description);
+  EXPECT_NE(description->left_alone.find("membarrier"), std::string::npos)
+      << description->left_alone;
+  EXPECT_EQ(description->pieces.at(0).kind, abi::PieceKind::kRemote);
+  shim::release_memory(description->held);
+  stop = true;
+  stop.notify_all();
+  other.join();
 }
 
 }  // namespace

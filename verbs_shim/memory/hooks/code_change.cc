@@ -1,5 +1,7 @@
 #include "verbs_shim/memory/hooks/code_change.h"
 
+#include <linux/membarrier.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -41,6 +43,13 @@ bool replace_code(Code* at, const Code* bytes, std::size_t length) {
   __asm__ volatile("movq %1, %0" : "=m"(*reinterpret_cast<std::uint64_t*>(at)) : "r"(whole));
   writable(at, sizeof(whole), false);
   return true;
+}
+
+bool synchronize_cores() {
+  const auto barrier = [](int command) { return ::syscall(SYS_membarrier, command, 0U, 0) == 0; };
+  // Registering again is one look.
+  return barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE) &&
+         barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
 }
 
 bool fill_in_code(Code* at, const Code* bytes, std::size_t length) {

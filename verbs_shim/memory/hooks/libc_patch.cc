@@ -12,12 +12,16 @@
 #include "verbs_shim/memory/hooks/code_change.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
+#include "verbs_shim/memory/sharing/page_conversion.h"
 
 // How a function is hooked while other threads may be in the middle of it: exactly one
 // instruction is replaced, its first, by one store that is atomic on x86-64 (inside of a cache
 // line). Most wrappers of system calls begin with `mov $number, %eax`, five bytes, as long as a
 // near jump. Where the first instruction is shorter, a short jump of two bytes leads to a near jump
 // in the padding between functions close by. Near jumps reach a page of ours that holds far ones.
+//
+// A change of code must have reached all cores before anything counts on it: the jumps that are
+// jumped to before whatever jumps there, and the hooks before the caller goes on.
 //
 // Where another library has hooked a function before, our hook comes before its own and calls it.
 
@@ -155,7 +159,8 @@ bool put_short_jump(Code* at, Code* padding, const Code* to) {
   write_near_jump(jump, padding, to);
   Code hop[kShortJumpBytes];
   write_short_jump(hop, at, padding);
-  return fill_in_code(padding, jump, sizeof(jump)) && replace_code(at, hop, sizeof(hop));
+  return fill_in_code(padding, jump, sizeof(jump)) && (synchronize_cores() || one_thread()) &&
+         replace_code(at, hop, sizeof(hop));
 }
 
 }  // namespace
@@ -213,6 +218,11 @@ Status patch_libc() {
     return Error{EOPNOTSUPP,
                  "libc's calls can't be watched: it isn't glibc, or the system forbids it"};
   }
+  if (!synchronize_cores() && !one_thread()) {
+    return Error{EOPNOTSUPP,
+                 "libc's calls can't be watched: the system refuses membarrier(2), without which "
+                 "code that other threads run must not be changed"};
+  }
   const char* refused = nullptr;
   for (Target& target : targets) {
     const bool now = hook(target);
@@ -221,6 +231,7 @@ Status patch_libc() {
       refused = target.name;
     }
   }
+  static_cast<void>(synchronize_cores());  // which it did before, or this is the only thread
   if (refused != nullptr) {
     return Error{EOPNOTSUPP, std::string("libc's ") + refused +
                                  " can't be watched: another library has hooked it in a way of its "
