@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "uroce 0.1.0");
   app.footer(
-      "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n\n"
+      "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n"
+      "UROCE_DEBUG, UROCE_HOOKS and UROCE_MEMORY are for the program that is run: see uroce(1).\n\n"
       "Examples:\n"
       "  uroce run -- ibv_devinfo\n"
       "  uroce run -- ib_write_bw -x 1\n"

@@ -9,6 +9,7 @@ from harness.programs import run_pair
 _BANDWIDTH = ("-F", "-x", 1, "-n", 20)
 _LATENCY = ("-F", "-x", 1, "-n", 10)
 _IPV4_GROUP = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
+_NO_HOOKS = {"UROCE_HOOKS": "none"}
 _ATOMICS = ("CMP_AND_SWAP", "FETCH_AND_ADD")
 
 
@@ -25,8 +26,8 @@ def rows(out):
 
 
 class PerftestCase(E2eCase):
-    def run_tool(self, wire, tool, *arguments):
-        table = rows(run_pair(self, wire, tool, *arguments))
+    def run_tool(self, wire, tool, *arguments, **options):
+        table = rows(run_pair(self, wire, tool, *arguments, **options))
         self.assertTrue(table, f"{tool} printed no row")
         return table
 
@@ -78,6 +79,20 @@ class Bandwidth(PerftestCase):
         self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-q", 8)
         self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-b")
         self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-e")
+
+
+class WithoutHooks(PerftestCase):
+    """UROCE_HOOKS=none: perftest's buffers are private memory, so they are reached the slow way."""
+
+    def test_bandwidth_and_latency(self):
+        wire = self.wire("loopback")
+        self.expect_all_sizes(self.run_tool(wire, "ib_write_bw", "-F", "-x", 1, "-n", 5, "-a", environment=_NO_HOOKS))
+        for tool in ("ib_send", "ib_write", "ib_read"):
+            self.run_tool(wire, f"{tool}_bw", *_BANDWIDTH, "-s", 1 << 20, environment=_NO_HOOKS)
+            self.run_tool(wire, f"{tool}_lat", *_LATENCY, "-s", 4096, environment=_NO_HOOKS)
+        for kind in _ATOMICS:
+            self.run_tool(wire, "ib_atomic_bw", *_BANDWIDTH, "-A", kind, environment=_NO_HOOKS)
+        self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-c", "UD", environment=_NO_HOOKS)
 
 
 @on_each_wire

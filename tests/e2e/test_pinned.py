@@ -1,6 +1,5 @@
 """Memory that was registered stays what its program takes it for: private memory, in malloc's hands and in its own."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,19 +10,31 @@ _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "
 
 
 class Pinned(E2eCase):
+    def setUp(self):
+        super().setUp()
+        self._daemon = self.wire("loopback").server.daemon
+
     def _run(self, case, **environment):
-        daemon = self.wire("loopback").server.daemon
+        daemon = self._daemon
         program = subprocess.run([sys.executable, _PROGRAM, case], capture_output=True, text=True, timeout=90, check=False,
                                  env={**os.environ, **daemon.environment(), **environment}, stdin=subprocess.DEVNULL)
         self.assertEqual(program.returncode, 0, program.stderr)
         daemon.expect_running()
-        return json.loads(program.stdout)
+        return program.stderr
 
     def test_dropped_memory_reads_as_zeroes(self):
         self._run("dropped")
 
     def test_dropped_memory_reads_as_zeroes_the_slow_way(self):
         self._run("dropped", UROCE_MEMORY="copy")
+
+    def test_without_hooks(self):
+        """UROCE_HOOKS=none: libc isn't touched, and pinned memory keeps every promise."""
+        for case in ("dropped", "moved", "allocated"):
+            with self.subTest(case=case):
+                self._run(case, UROCE_HOOKS="none")
+        said = self._run("without_hooks", UROCE_HOOKS="none", UROCE_DEBUG="1")
+        self.assertIn("UROCE_HOOKS=none leaves libc's functions alone", said)
 
     def test_mremap_and_realloc_of_parts(self):
         self._run("moved")

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
@@ -142,10 +143,12 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   }
   full.orig_attr = to_verbs(reply.attributes);
   full.max_dm_size = reply.attributes.max_dm_size;
-  full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-  full.odp_caps.per_transport_caps = {
-      .rc_odp_caps = kOdpReliable, .uc_odp_caps = kOdpUc, .ud_odp_caps = kOdpUd};
-  full.xrc_odp_caps = kOdpReliable;
+  if (PagingSession::allowed()) {
+    full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    full.odp_caps.per_transport_caps = {
+        .rc_odp_caps = kOdpReliable, .uc_odp_caps = kOdpUc, .ud_odp_caps = kOdpUd};
+    full.xrc_odp_caps = kOdpReliable;
+  }
   full.completion_timestamp_mask = ~0ULL;
   full.hca_core_clock = kNanosecondClockKhz;
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | UROCE_DEVICE_FLUSH_GLOBAL |

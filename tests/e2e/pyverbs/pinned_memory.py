@@ -2,6 +2,7 @@
 and so on. Nothing here is paged on demand. Prints what it measured as JSON; anything that isn't as it should be raises."""
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -9,7 +10,8 @@ import sys
 import threading
 
 import pyverbs.enums as e
-from odp_hazards import PAGE, REMOTE, Card, connected_pair, source
+from odp_hazards import ON_DEMAND, PAGE, REMOTE, Card, connected_pair, source
+from pyverbs.pyverbs_error import PyverbsRDMAError
 
 MIB = 1 << 20
 
@@ -142,8 +144,24 @@ def given_back():
     return {"before": before, "shared": shared, "after": after}
 
 
+def without_hooks():
+    """UROCE_HOOKS=none: registering on demand is refused, the card doesn't claim it, and pinned memory works."""
+    card = Card()
+    address = mapped(MIB)
+    assert card.context.query_device_ex().odp_caps.general_caps == 0
+    try:
+        card.region(address, MIB, ON_DEMAND)
+        raise AssertionError("registering on demand wasn't refused")
+    except PyverbsRDMAError as refusal:
+        assert refusal.error_code == errno.EOPNOTSUPP, refusal
+    written_by_a_peer(card, address, MIB)
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        assert "uroce-memory" not in maps.read(), "private memory was converted"
+    return {}
+
+
 def main():
-    cases = {case.__name__: case for case in (dropped, moved, allocated, given_back)}
+    cases = {case.__name__: case for case in (dropped, moved, allocated, given_back, without_hooks)}
     print(json.dumps(cases[sys.argv[1]]()))
 
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "verbs_shim/memory/hooks/hook_choice.h"
 #include "verbs_shim/memory/hooks/libc_patch.h"
 
 namespace uroce::shim {
@@ -18,6 +19,9 @@ Status open_book(SharingState& state) {
 // Of libc's functions only madvise must be hooked. Where mmap, munmap or brk isn't, pages go
 // back to the system later; where mremap isn't, it refuses ranges of which parts are converted.
 Status watch_converted(SharingState& state) {
+  if (Status allowed = hooks_allowed(); !allowed) {
+    return allowed;
+  }
   if (Status opened = open_book(state); !opened) {
     return opened;
   }
@@ -34,6 +38,9 @@ Status watch_converted(SharingState& state) {
 
 // A fork's child begins anew, with libc patched.
 Status watch_everything(SharingState& state) {
+  if (Status allowed = hooks_allowed(); !allowed) {
+    return allowed;
+  }
   const std::lock_guard lock(state.mutex);
   if (state.watch.announcing()) {
     return ok();

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "verbs_shim/memory/hooks/hook_choice.h"
 #include "verbs_shim/memory/hooks/watching.h"
 
 namespace uroce::shim {
@@ -16,6 +17,8 @@ namespace {
 constexpr timeval kDaemonPatience = {.tv_sec = 60, .tv_usec = 0};
 
 }  // namespace
+
+Status PagingSession::allowed() { return hooks_allowed(); }
 
 Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, UniqueFd invalidate) {
   SharingState& state = sharing_state();

@@ -13,6 +13,8 @@ namespace uroce::shim {
 
 class PagingSession {
  public:
+  // Whether the user allows it (UROCE_HOOKS). Error: EOPNOTSUPP.
+  static Status allowed();
   // The program's ends of the daemon's two channels. From the first session in the process on, the
   // program's changes to its mappings are announced. Errors: EOPNOTSUPP where they can't be
   // watched, ENOMEM, ENOSPC for too many sessions.
