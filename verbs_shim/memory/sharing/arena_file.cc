@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -33,6 +34,11 @@ struct Run {
 };
 
 }  // namespace
+
+bool ArenaFile::size_is_allowed() {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= kFileMax;
+}
 
 ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   ArenaFile arena;
@@ -151,6 +157,9 @@ void ArenaFile::reclaim() {
 }
 
 std::uint32_t ArenaList::find_or_make(std::uint64_t page_size, bool on_demand) {
+  if (!ArenaFile::size_is_allowed()) {
+    return kArenasMax;
+  }
   const std::uint32_t count = size();
   for (std::uint32_t i = 0; i < count; ++i) {
     if (arenas_[i].page_size() == page_size && arenas_[i].on_demand() == on_demand &&

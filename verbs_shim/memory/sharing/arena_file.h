@@ -28,7 +28,11 @@ class ArenaFile {
  public:
   static constexpr std::uint64_t kSlot = SlotPins::kSlot;
 
-  // Not valid() where the kernel refuses. Doesn't use the heap.
+  // Whether the program may have files as large as arenas (RLIMIT_FSIZE). If not, making one, or
+  // writing to one that was made before, would end the program by SIGXFSZ.
+  static bool size_is_allowed();
+
+  // Not valid() where the kernel refuses. REQUIRES: size_is_allowed(). Doesn't use the heap.
   static ArenaFile make(std::uint64_t page_size, bool on_demand);
 
   ArenaFile() = default;
@@ -103,7 +107,8 @@ class ArenaList {
   ArenaFile& operator[](std::uint32_t index) { return arenas_[index]; }
   const ArenaFile& operator[](std::uint32_t index) const { return arenas_[index]; }
 
-  // The index of an arena for such memory, made where there is none; kArenasMax: there can be none.
+  // The index of an arena for such memory, made where there is none; kArenasMax: there can be none,
+  // or nothing may be written to it.
   std::uint32_t find_or_make(std::uint64_t page_size, bool on_demand);
   // The index of the arena that the area maps; kArenasMax: none.
   [[nodiscard]] std::uint32_t owner_of(const AreaRange& area) const;

@@ -133,6 +133,10 @@ bool Describer::convert(const MappedArea& area, std::uint64_t first, std::uint64
   }
   const std::uint32_t index = state_.arenas.find_or_make(area.page_size, false);
   if (index == ArenaList::kArenasMax) {
+    if (!ArenaFile::size_is_allowed()) {
+      description_.left_alone =
+          "RLIMIT_FSIZE allows no file as large as shared memory lies in (ulimit -f unlimited)";
+    }
     return false;
   }
   ArenaFile& arena = state_.arenas[index];
