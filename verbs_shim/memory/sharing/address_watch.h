@@ -14,6 +14,11 @@
 // enters both at once: holding one of them he would wait for a helper that waits for him.
 // Nothing here allocates, and only the kernel's futex is waited on.
 //
+// tests/unit/shim/address_watch_model.h tries all orders of the steps below in a small machine:
+// that a changer and a helper are never at the same memory, that no change of described memory goes
+// unannounced, that helpers get in, that a fork's child finds its pages, and that nobody gets
+// stuck. Whoever changes a step here changes it there.
+//
 // A process that pins memory and pages nothing on demand has no helpers. There a changer may look
 // at the book before he enters: nobody changes memory while it is being registered, and what has
 // been registered before is marked.
