@@ -60,8 +60,8 @@ enum WcFlags : std::uint16_t {
   kWcWithInv = 1U << 3U,
 };
 
-// What `sl` says of a datagram's network header. RoCE has no service levels, and ConnectX tells
-// this in their place (bit 3: UDP, the rest: the kind of header); UCX relies on it.
+// What `sl` says of a datagram's network header. ConnectX tells programs this in place of the
+// priority (bit 3: UDP, the rest: the kind of header); UCX relies on it.
 inline constexpr std::uint8_t kSlRoceIpv6 = 0x9;
 inline constexpr std::uint8_t kSlRoceIpv4 = 0xA;
 

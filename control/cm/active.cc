@@ -59,6 +59,7 @@ Req request_of(const Connection& connection, const ConnectParameters& wanted) {
   req.primary.remote_gid = wanted.route.remote;
   req.primary.flow_label = wanted.route.flow_label;
   req.primary.traffic_class = wanted.route.traffic_class;
+  req.primary.service_level = wanted.route.service_level;
   req.primary.hop_limit = wanted.route.hop_limit;
   req.primary.ack_timeout = wanted.ack_timeout;
   req.alternate.local_lid = req.alternate.remote_lid = 0;

@@ -21,6 +21,7 @@ struct Route {
   Gid local = {}, remote = {};
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
   std::uint8_t hop_limit = 64;
   auto operator<=>(const Route&) const = default;
 };

@@ -110,6 +110,7 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
   connection.route = route;
   connection.route.flow_label = req.primary.flow_label;
   connection.route.traffic_class = req.primary.traffic_class;
+  connection.route.service_level = req.primary.service_level;
   connection.route.hop_limit = req.primary.hop_limit;
   connection.transaction = transaction;
   connection.service_id = req.service_id;

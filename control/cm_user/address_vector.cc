@@ -38,7 +38,21 @@ std::uint8_t gid_index(const Id& id) {
   return 0;
 }
 
+// A type of service asks for little delay (bit 4), much throughput (bit 3), both or neither; which
+// priority that is, Linux's table ip_tos2prio says (RFC 1349, rt_tos2priority).
+std::uint8_t priority_of(std::uint8_t type_of_service) {
+  constexpr std::uint8_t kPriorities[] = {0, 2, 6, 4};
+  return kPriorities[(type_of_service >> 3U) & 3U];
+}
+
 }  // namespace
+
+std::uint8_t service_level(const Id& id) {
+  if (id.device->gids().vlan_of(id.source.address) == 0) {
+    return 0;
+  }
+  return id.service_level.value_or(priority_of(id.traffic_class));
+}
 
 ib_uverbs_ah_attr address_vector(const Id& id, const Gid& remote) {
   ib_uverbs_ah_attr address{};
@@ -46,6 +60,7 @@ ib_uverbs_ah_attr address_vector(const Id& id, const Gid& remote) {
   address.grh.sgid_index = gid_index(id);
   address.grh.hop_limit = kHopLimit;
   address.grh.traffic_class = id.traffic_class;
+  address.sl = service_level(id);
   address.is_global = 1;
   address.port_num = 1;
   return address;
@@ -57,6 +72,7 @@ ib_user_path_rec path_record(const Id& id) {
   std::memcpy(path.sgid, id.source.address.bytes.data(), sizeof(path.sgid));
   path.hop_limit = kHopLimit;
   path.traffic_class = id.traffic_class;
+  path.sl = service_level(id);
   path.reversible = 1;
   path.numb_path = 1;
   path.pkey = htons(kPkeyDefault);

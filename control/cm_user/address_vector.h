@@ -12,6 +12,10 @@ namespace uroce::control::cm_user {
 inline constexpr std::uint8_t kHopLimit = 64;
 inline constexpr std::uint16_t kPkeyDefault = 0xFFFF;
 
+// The priority of the id's packets, where they go through a VLAN; else 0, as nothing could show it.
+// REQUIRES: the id has a device.
+std::uint8_t service_level(const Id& id);
+
 // REQUIRES: the id has a device.
 ib_uverbs_ah_attr address_vector(const Id& id, const Gid& remote);
 

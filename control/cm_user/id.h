@@ -66,6 +66,8 @@ struct Id {
   bool reuse_address = false;
   bool family_only = false;
   std::uint8_t traffic_class = 0;
+  // As the peer's request names it; else it follows from the traffic class (address_vector.h).
+  std::optional<std::uint8_t> service_level;
   std::optional<std::uint8_t> ack_timeout;
 
   // Listening

@@ -14,6 +14,7 @@ abi::AddressRecord address_of(const Device& device, const cm::Route& route) {
   address.flow_label = route.flow_label;
   address.hop_limit = route.hop_limit;
   address.traffic_class = route.traffic_class;
+  address.sl = route.service_level;
   address.is_global = 1;
   address.port = 1;
   const auto& entries = device.gids().entries();

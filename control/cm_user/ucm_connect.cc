@@ -35,6 +35,7 @@ cm::Route route_of(const Id& id) {
   route.local = id.source.address;
   route.remote = id.destination.address;
   route.traffic_class = id.traffic_class;
+  route.service_level = service_level(id);
   route.hop_limit = kHopLimit;
   return route;
 }

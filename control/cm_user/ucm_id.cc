@@ -67,6 +67,7 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
   }
   if (name == RDMA_OPTION_ID_TOS) {
     id.traffic_class = *value;
+    id.service_level.reset();
     return ok();
   }
   if (name == RDMA_OPTION_ID_ACK_TIMEOUT) {

@@ -83,6 +83,7 @@ void answer_path(const Id& id, Call* call) {
     record.traffic_class = path.traffic_class;
     record.reversible_and_count = 0x80U | 1U;
     record.pkey = path.pkey;
+    record.service_level = htons(path.sl);
     record.mtu = exactly(path.mtu);
     record.rate = exactly(path.rate);
     record.packet_life_time = exactly(path.packet_life_time);

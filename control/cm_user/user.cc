@@ -79,6 +79,11 @@ Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeade
   id.space = listening.space;
   id.qp_type = listening.qp_type;
   id.traffic_class = listening.traffic_class;
+  if (id.traffic_class == 0 && event.request) {
+    // As Linux does: what the peer wants for its packets is good for ours too.
+    id.traffic_class = event.request->primary.traffic_class;
+    id.service_level = event.request->primary.service_level;
+  }
   id.state = IdState::kRequested;
   id.source = endpoint_of(header.destination, listening.source.port);
   id.destination = endpoint_of(header.source, header.source_port);

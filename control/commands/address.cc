@@ -100,7 +100,7 @@ Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply) {
   abi::ResolveGidReply answer{};
   const auto& mac = (*path)->destination_mac.bytes;
   std::copy(mac.begin(), mac.end(), std::begin(answer.mac));
-  answer.vlan = (*path)->vlan;
+  answer.vlan = (*path)->vlan_id();
   reply->set(answer);
   return Outcome::kReply;
 }

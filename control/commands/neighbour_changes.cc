@@ -9,7 +9,7 @@ void follow_neighbour(Card& card, Device& device, const Device::Neighbour& neigh
   const EtherAddress& mac = neighbour.mac;
   const auto leads_there = [&](const Path& path) {
     return path.destination_mac != mac &&
-           device.next_hop({path.destination_gid, path.vlan}) == neighbour.address;
+           device.next_hop({path.destination_gid, path.vlan_id()}) == neighbour.address;
   };
   for (const auto& entry : card.sessions) {
     Session& session = *entry.second;

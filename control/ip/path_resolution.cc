@@ -10,6 +10,14 @@ namespace {
 // Programs ask for one hop (the pingpongs) or none; Linux sends such paths with its default.
 constexpr std::uint8_t kHopLimitDefault = 64;
 constexpr std::uint32_t kFlowLabelMax = 0xF'FFFF;
+constexpr std::uint32_t kPriorityMask = 7;
+
+// The tag of a VLAN, 0 without one. On Ethernet a service level is the priority in the tag; that
+// has three bits of verbs' four, and cards leave the fourth out.
+std::uint16_t tag_of(std::uint16_t vlan, std::uint8_t service_level) {
+  const std::uint32_t priority = service_level & kPriorityMask;
+  return vlan == 0 ? vlan : static_cast<std::uint16_t>(priority << kVlanPriorityShift | vlan);
+}
 
 Gid destination_of(const abi::AddressRecord& address) {
   Gid gid;
@@ -56,9 +64,9 @@ Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& 
   path.udp_source_port = udp_source_port(path.flow_label, qpn, remote_qpn);
   const IpPrefix* own = device.gids().entry_of(path.destination_gid);
   // What we send to ourselves must be found there, whatever it comes from.
-  path.vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
-  const auto resolution =
-      device.resolve({path.destination_gid, path.vlan}, now, &path.destination_mac);
+  const std::uint16_t vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
+  path.vlan = tag_of(vlan, address.sl);
+  const auto resolution = device.resolve({path.destination_gid, vlan}, now, &path.destination_mac);
   if (!resolution) {
     return resolution.error();
   }

@@ -30,6 +30,7 @@ static_assert(sizeof(Gid) == 16);
 
 // The identifier in an 802.1Q tag; the rest is priority. 0 and 4095 name no VLAN.
 inline constexpr std::uint16_t kVlanIdMask = 0xFFF;
+inline constexpr std::uint32_t kVlanPriorityShift = 13;  // of its three bits
 inline constexpr std::uint16_t kVlanIdMax = 4'094;
 
 // An address and the VLAN in which it is found.

@@ -19,6 +19,8 @@ struct Path {
   std::uint8_t tos = 0;                    // IPv4 TOS or IPv6 traffic class
   std::uint8_t hop_limit = 64;
   std::uint32_t flow_label = 0;  // IPv6
+
+  [[nodiscard]] std::uint16_t vlan_id() const { return vlan & kVlanIdMask; }
 };
 
 // The source port that spreads queue pairs over equal-cost paths, as Linux computes it.

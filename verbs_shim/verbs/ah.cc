@@ -136,8 +136,9 @@ int ibv_destroy_ah(ibv_ah* base) {
 
 int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                         ibv_ah_attr* attr) {
+  // The service level stays 0: what a completion tells in its place is the kind of header
+  // (abi/completion.h), which would go out as a priority.
   *attr = {};
-  attr->sl = wc->sl;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) {
     return 0;

@@ -1,0 +1,103 @@
+// What a program's type of service becomes: the service level, which is the priority in the tags of
+// a VLAN, on both sides of a connection.
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#include "tests/unit/cm_user/cm_program.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+using enum EventNumber;
+
+constexpr std::uint16_t kPort = 7471;
+
+// An address without a VLAN, and one in VLAN 5.
+class Quality : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(rig.card.devices()[0].add_address(*parse_prefix("10.5.0.1/24@5")));
+  }
+  void set_tos(std::uint32_t id, std::uint8_t tos) {
+    rdma_ucm_set_option body{};
+    body.id = id;
+    body.optname = RDMA_OPTION_ID_TOS;
+    EXPECT_EQ(
+        program
+            .command(channel, RDMA_USER_CM_CMD_SET_OPTION, body, std::as_bytes(std::span(&tos, 1)))
+            .error,
+        0);
+  }
+  // An id with a route to `address`, which is one of the card's own.
+  std::uint32_t route_to(const char* address, std::uint8_t tos) {
+    const std::uint32_t id = program.create_id(channel, 22);
+    set_tos(id, tos);
+    EXPECT_EQ(program.resolve(channel, id, address, kPort).error, 0);
+    program.expect_event(channel, kAddrResolved);
+    EXPECT_EQ(program.resolve_route(channel, id).error, 0);
+    program.expect_event(channel, kRouteResolved);
+    return id;
+  }
+  std::uint32_t level_of_route(const char* address, std::uint8_t tos) {
+    return program.query_route(channel, route_to(address, tos)).ib_route[0].sl;
+  }
+  ib_uverbs_ah_attr path_of_qp(std::uint32_t id) {
+    rdma_ucm_init_qp_attr wish{};
+    wish.id = id;
+    wish.qp_state = IBV_QPS_RTR;
+    return program.command(channel, RDMA_USER_CM_CMD_INIT_QP_ATTR, wish)
+        .as<ib_uverbs_qp_attr>()
+        .ah_attr;
+  }
+  // The id that the request makes.
+  std::uint32_t request(std::uint32_t active) {
+    EXPECT_EQ(program.connect(channel, active, 100).error, 0);
+    return program.expect_event(channel, kConnectRequest).id;
+  }
+  std::uint32_t listen(const char* address) {
+    const std::uint32_t id = program.create_id(channel, 11);
+    EXPECT_EQ(program.bind(channel, id, address, kPort).error, 0);
+    EXPECT_EQ(program.listen(channel, id).error, 0);
+    return id;
+  }
+
+  Rig rig;
+  CmProgram program{rig.card};
+  ProgramChannel channel = program.open_channel();
+};
+
+// Linux's ip_tos2prio: 0 best effort, 2 bulk, 6 interactive, 4 both.
+TEST_F(Quality, TheServiceLevelFollowsFromTheTypeOfService) {
+  EXPECT_EQ(level_of_route("10.5.0.1", 0), 0U);
+  EXPECT_EQ(level_of_route("10.5.0.1", 8), 2U);
+  EXPECT_EQ(level_of_route("10.5.0.1", 16), 6U);
+  EXPECT_EQ(level_of_route("10.5.0.1", 24), 4U);
+  EXPECT_EQ(level_of_route("10.5.0.1", 106), 2U)
+      << "DSCP 26 with an ECN bit, as RoCE guides have it";
+  EXPECT_EQ(level_of_route("10.0.0.1", 16), 0U) << "where there is no VLAN there is no priority";
+}
+
+TEST_F(Quality, BothSidesUseWhatTheActiveOneAskedFor) {
+  listen("10.5.0.1");
+  const std::uint32_t active = route_to("10.5.0.1", 16);
+  const std::uint32_t passive = request(active);
+  EXPECT_EQ(path_of_qp(passive).sl, 6);
+  EXPECT_EQ(path_of_qp(passive).grh.traffic_class, 16) << "as Linux answers";
+  EXPECT_EQ(program.query_route(channel, passive).ib_route[0].sl, 6);
+  ASSERT_EQ(program.accept(channel, passive, 33, 200).error, 0);
+  program.expect_event(channel, kConnectResponse);
+  EXPECT_EQ(path_of_qp(active).sl, 6);
+  EXPECT_EQ(path_of_qp(active).grh.traffic_class, 16);
+}
+
+TEST_F(Quality, AListenersOwnWishComesFirst) {
+  set_tos(listen("10.5.0.1"), 8);
+  const std::uint32_t passive = request(route_to("10.5.0.1", 16));
+  EXPECT_EQ(path_of_qp(passive).sl, 2);
+  EXPECT_EQ(path_of_qp(passive).grh.traffic_class, 8);
+}
+
+}  // namespace
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,24 @@
+// What the shim says a device can do, and the calls that keep that promise.
+
+#include <cerrno>
+
+#include "tests/unit/shim/verbs_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+class Query : public VerbsFixture {};
+
+// A completion's `sl` names the kind of header (UCX reads it); an answer isn't sent at that
+// priority.
+TEST_F(Query, AnAnswersServiceLevelIsNotTheKindOfHeader) {
+  ibv_wc wc{};
+  wc.sl = abi::kSlRoceIpv4;
+  ibv_ah_attr attr{};
+  attr.sl = 7;
+  ASSERT_EQ(ibv_init_ah_from_wc(context, 1, &wc, nullptr, &attr), 0);
+  EXPECT_EQ(attr.sl, 0);
+}
+
+}  // namespace
+}  // namespace uroce::test
