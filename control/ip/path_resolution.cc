@@ -7,7 +7,6 @@
 namespace uroce::control {
 namespace {
 
-// Programs ask for one hop (the pingpongs) or none; Linux sends such paths with its default.
 constexpr std::uint8_t kHopLimitDefault = 64;
 constexpr std::uint32_t kFlowLabelMax = 0xF'FFFF;
 constexpr std::uint32_t kPriorityMask = 7;
@@ -17,6 +16,13 @@ constexpr std::uint32_t kPriorityMask = 7;
 std::uint16_t tag_of(std::uint16_t vlan, std::uint8_t service_level) {
   const std::uint32_t priority = service_level & kPriorityMask;
   return vlan == 0 ? vlan : static_cast<std::uint16_t>(priority << kVlanPriorityShift | vlan);
+}
+
+// Programs ask for one hop (the pingpongs) or none even if there are routers on the way: Linux puts
+// its own default in place of what they ask for. Not for groups: there the limit says how far a
+// datagram may spread.
+std::uint8_t hop_limit_of(const abi::AddressRecord& address, const Gid& destination) {
+  return address.hop_limit > 1 || is_multicast(destination) ? address.hop_limit : kHopLimitDefault;
 }
 
 Gid destination_of(const abi::AddressRecord& address) {
@@ -60,7 +66,7 @@ Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& 
   path.destination_gid = destination_of(address);
   path.flow_label = address.flow_label & kFlowLabelMax;
   path.tos = address.traffic_class;
-  path.hop_limit = address.hop_limit > 1 ? address.hop_limit : kHopLimitDefault;
+  path.hop_limit = hop_limit_of(address, path.destination_gid);
   path.udp_source_port = udp_source_port(path.flow_label, qpn, remote_qpn);
   const IpPrefix* own = device.gids().entry_of(path.destination_gid);
   // What we send to ourselves must be found there, whatever it comes from.

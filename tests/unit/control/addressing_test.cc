@@ -70,5 +70,17 @@ TEST_F(AddressingTest, TheServiceLevelIsThePriorityInTheVlansTag) {
   EXPECT_EQ(path_to(address).vlan, 0U) << "without a VLAN there is no tag";
 }
 
+TEST_F(AddressingTest, FewHopsAreTheGroupsOwnWishAndNobodyElses) {
+  know("10.5.0.2", 5, "10.5.0.1");
+  for (const std::uint8_t hops : {std::uint8_t{0}, std::uint8_t{1}, std::uint8_t{5}}) {
+    abi::AddressRecord address = address_of(1, "239.1.2.3");
+    address.hop_limit = hops;
+    EXPECT_EQ(path_to(address).hop_limit, hops) << "a group stays where its sender wants it";
+    address = address_of(2, "10.5.0.2");
+    address.hop_limit = hops;
+    EXPECT_EQ(path_to(address).hop_limit, hops > 1 ? hops : 64);
+  }
+}
+
 }  // namespace
 }  // namespace uroce::control
