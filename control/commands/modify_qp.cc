@@ -7,7 +7,6 @@
 #include "control/commands/command_table.h"
 #include "control/ip/path_resolution.h"
 #include "control/sessions/qp_states.h"
-#include "dataplane/wire/headers.h"
 
 namespace uroce::control {
 namespace {
@@ -16,6 +15,8 @@ constexpr std::uint32_t k24Bits = 0xFF'FFFF;
 constexpr std::uint32_t kRemoteAccess = kAccessRemoteWrite | kAccessRemoteRead |
                                         kAccessRemoteAtomic | kAccessFlushGlobal |
                                         kAccessFlushPersistent;
+// A controlled Q_Key (IBTA vol. 1, 10.2.4.1).
+constexpr std::uint32_t kControlledQkey = 0x8000'0000;
 constexpr std::uint32_t kTimerCodeMax = 31;
 constexpr std::uint32_t kRetriesMax = 7;
 constexpr std::uint32_t kMtuCodeMax = 5;
@@ -47,13 +48,18 @@ Status check_bounds(const abi::QpAttributesRecord& a, std::uint32_t mask) {
   return ok();
 }
 
-Status check_attributes(const Device& device, const abi::QpAttributesRecord& a,
+Status check_attributes(const Session& session, const abi::QpAttributesRecord& a,
                         std::uint32_t mask) {
+  const Device& device = *session.device();
   if (Status status = check_bounds(a, mask); !status) {
     return status;
   }
-  if ((mask & kVerbsQkey) != 0 && a.qkey == kGsiQkey) {
-    return Error{EPERM, "the Q_Key 0x80010000 is that of QP1, which programs can't speak for"};
+  // Linux asks for CAP_NET_RAW, which can't be told of the other end of a socket.
+  if ((mask & kVerbsQkey) != 0 && (a.qkey & kControlledQkey) != 0 &&
+      !is_administrator(session.peer())) {
+    return Error{EPERM,
+                 "Q_Keys from 0x80000000 on are controlled: only root and the daemon's own user "
+                 "may give them to a queue pair"};
   }
   if ((mask & kVerbsPort) != 0 && a.port != 1) {
     return Error{EINVAL, "a device has one port, number 1, and no port " + std::to_string(a.port)};
@@ -170,7 +176,7 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   if (Status status = check_transition(config.type, now_in, next, body.mask); !status) {
     return status.error();
   }
-  if (Status status = check_attributes(*session.device(), wanted, body.mask); !status) {
+  if (Status status = check_attributes(session, wanted, body.mask); !status) {
     return status.error();
   }
   Change change = change_of(config.type, *session.device(), wanted, body.mask);

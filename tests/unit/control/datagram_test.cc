@@ -16,20 +16,27 @@ class DatagramTest : public ::testing::Test {
   DatagramTest() {
     program.open();
     pd = program.make_pd();
-    abi::CreateQpRequest request = program.rc_qp(pd, program.make_cq());
+    qp = make_qp(program, pd);
+  }
+  static std::uint32_t make_qp(Program& owner, std::uint32_t domain) {
+    abi::CreateQpRequest request = owner.rc_qp(domain, owner.make_cq());
     request.type = static_cast<std::uint32_t>(QpType::kUd);
-    const Answer answer = program.ask(abi::Command::kCreateQp, request);
+    const Answer answer = owner.ask(abi::Command::kCreateQp, request);
     EXPECT_EQ(answer.header.error, 0) << answer.message();
-    qp = answer.as<abi::CreateQpReply>().handle;
+    return answer.as<abi::CreateQpReply>().handle;
   }
   Answer modify(QpState to, std::uint32_t mask, std::uint32_t qkey = 0x1111'1111) {
+    return modify(program, qp, to, mask, qkey);
+  }
+  static Answer modify(Program& owner, std::uint32_t handle, QpState to, std::uint32_t mask,
+                       std::uint32_t qkey) {
     abi::ModifyQpRequest request{};
-    request.handle = qp;
+    request.handle = handle;
     request.mask = mask;
     request.attributes.state = static_cast<std::uint32_t>(to);
     request.attributes.port = 1;
     request.attributes.qkey = qkey;
-    return program.ask(abi::Command::kModifyQp, request);
+    return owner.ask(abi::Command::kModifyQp, request);
   }
   Answer create_ah(const char* to, std::uint8_t sgid_index = 1) {
     abi::CreateAhRequest request{};
@@ -58,8 +65,22 @@ TEST_F(DatagramTest, GoesToReadyWithAQkeyOnly) {
   EXPECT_EQ(attributes().path_mtu, 4096U) << "the port's";
 }
 
-TEST_F(DatagramTest, NobodySpeaksForQp1) {
-  EXPECT_EQ(modify(QpState::kInit, kToInit, kGsiQkey).header.error, EPERM);
+// Controlled Q_Keys, which have bit 31 (IBTA vol. 1, 10.2.4.1), keep ordinary programs out of queue
+// pairs that carry management: QP1's is one of them.
+TEST_F(DatagramTest, ControlledQkeysAreForRootAndTheDaemonsUser) {
+  constexpr std::uint32_t kControlled[] = {kGsiQkey, 0x8000'0000, 0xFFFF'FFFF};
+  Program ordinary(rig.card, ::geteuid() + 1);
+  ordinary.open();
+  const std::uint32_t theirs = make_qp(ordinary, ordinary.make_pd());
+  for (const std::uint32_t qkey : kControlled) {
+    const Answer refused = modify(ordinary, theirs, QpState::kInit, kToInit, qkey);
+    EXPECT_EQ(refused.header.error, EPERM) << std::hex << qkey;
+    EXPECT_NE(refused.message().find("root"), std::string::npos) << refused.message();
+  }
+  EXPECT_EQ(modify(ordinary, theirs, QpState::kInit, kToInit, 0x7FFF'FFFF).header.error, 0);
+  for (const std::uint32_t qkey : kControlled) {
+    EXPECT_EQ(modify(QpState::kInit, kToInit, qkey).header.error, 0) << std::hex << qkey;
+  }
 }
 
 TEST_F(DatagramTest, WorkersSeeAddressHandlesOfTheirSession) {
