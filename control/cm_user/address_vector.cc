@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "control/cm_user/limits.h"
@@ -12,20 +13,18 @@ namespace {
 
 constexpr std::uint8_t kExactly = 2;  // IB_SA_EQ
 
-// enum ib_rate: what the port's speed is called; 10 Gb/s where a port can't tell.
+// enum ib_rate: what the port's speed is called.
 std::uint8_t rate_code(std::uint32_t mbps) {
   struct Rate {
     std::uint32_t mbps_max;
     std::uint8_t code;
   };
-  constexpr Rate kRates[] = {{2'500, 2},  {10'000, 3},  {20'000, 6},   {25'000, 15},
-                             {40'000, 7}, {56'000, 17}, {100'000, 16}, {0xFFFF'FFFF, 18}};
-  for (const Rate& rate : kRates) {
-    if ((mbps != 0 ? mbps : 10'000) <= rate.mbps_max) {
-      return rate.code;
-    }
-  }
-  return 0;
+  constexpr Rate kRates[] = {{2'500, 2},    {10'000, 3},   {20'000, 6},      {25'000, 15},
+                             {40'000, 7},   {50'000, 20},  {56'000, 12},     {100'000, 16},
+                             {200'000, 17}, {400'000, 21}, {0xFFFF'FFFF, 23}};
+  const Rate* rate = std::find_if(std::begin(kRates), std::end(kRates),
+                                  [mbps](const Rate& r) { return mbps <= r.mbps_max; });
+  return rate->code;
 }
 
 std::uint8_t gid_index(const Id& id) {
@@ -79,7 +78,7 @@ ib_user_path_rec path_record(const Id& id) {
   path.mtu_selector = kExactly;
   path.mtu = id.device->active_mtu_code();
   path.rate_selector = kExactly;
-  path.rate = rate_code(id.device->port().info().speed_mbps);
+  path.rate = rate_code(id.device->speed_mbps());
   path.packet_life_time_selector = kExactly;
   path.packet_life_time = kPacketLifetime;
   return path;

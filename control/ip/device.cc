@@ -25,10 +25,13 @@ constexpr std::size_t kGivenMax = 65'536;  // beyond it whatever a peer says is 
 struct Rate {
   std::uint32_t mbps_max, width, speed;  // codes of ibv_port_attr
 };
-// As Linux maps the speed of an Ethernet link (ib_get_eth_speed).
-constexpr Rate kRates[] = {{1'000, 1, 1},   {10'000, 1, 8}, {20'000, 2, 2},
-                           {25'000, 1, 32}, {40'000, 2, 8}, {0xFFFF'FFFF, 2, 32}};
-constexpr std::uint32_t kSpeedUnknown = 10'000;  // taken where a port can't tell, in Mb/s
+// As Linux maps the speed of an Ethernet link of which it doesn't know the lanes
+// (ib_get_eth_speed).
+constexpr Rate kRates[] = {
+    {1'000, 1, 1},    {10'000, 1, 8},   {20'000, 2, 2},   {25'000, 1, 32},       {40'000, 2, 8},
+    {50'000, 16, 32}, {100'000, 2, 32}, {200'000, 2, 64}, {0xFFFF'FFFF, 2, 128},
+};
+constexpr std::uint32_t kSpeedUnknown = 10'000;
 
 template <std::size_t kSize>
 void copy_text(char (&target)[kSize], std::string_view text) {
@@ -71,6 +74,11 @@ std::optional<bool> Device::link_change() {
 }
 
 std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
+
+std::uint32_t Device::speed_mbps() const {
+  const std::uint32_t told = port_.info().speed_mbps;
+  return told != 0 ? told : kSpeedUnknown;
+}
 
 abi::DeviceRecord Device::record() const {
   abi::DeviceRecord record{};
@@ -122,9 +130,9 @@ abi::DeviceAttributes Device::attributes() const {
 
 void Device::fill_port(abi::QueryPortReply* reply) const {
   const PortInfo info = port_.info();
-  const std::uint32_t mbps = info.speed_mbps != 0 ? info.speed_mbps : kSpeedUnknown;
-  const Rate* rate = std::find_if(std::begin(kRates), std::end(kRates),
-                                  [&](const Rate& r) { return mbps <= r.mbps_max; });
+  const Rate* rate =
+      std::find_if(std::begin(kRates), std::end(kRates),
+                   [mbps = speed_mbps()](const Rate& r) { return mbps <= r.mbps_max; });
   reply->state = info.link_up ? kPortActive : kPortDown;
   reply->phys_state = info.link_up ? kPhysLinkUp : kPhysPolling;
   reply->max_mtu = kMtuCodeMax;

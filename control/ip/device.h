@@ -52,6 +52,8 @@ class Device {
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;
   [[nodiscard]] std::uint32_t active_mtu_bytes() const { return mtu_bytes(active_mtu_code()); }
+  // Of the link, in Mb/s; 10 Gb/s where the port can't tell.
+  [[nodiscard]] std::uint32_t speed_mbps() const;
   // The kernel interface that carries one of the addresses; 0: none does.
   void set_netdev_index(std::uint32_t index) { netdev_index_ = index; }
 

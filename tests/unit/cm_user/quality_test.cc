@@ -1,5 +1,5 @@
 // What a program's type of service becomes: the service level, which is the priority in the tags of
-// a VLAN, on both sides of a connection.
+// a VLAN, on both sides of a connection; and how fast a path is.
 
 #include <infiniband/verbs.h>
 
@@ -97,6 +97,39 @@ TEST_F(Quality, AListenersOwnWishComesFirst) {
   const std::uint32_t passive = request(route_to("10.5.0.1", 16));
   EXPECT_EQ(path_of_qp(passive).sl, 2);
   EXPECT_EQ(path_of_qp(passive).grh.traffic_class, 8);
+}
+
+// A link of some speed.
+class FastPort : public SilentPort {
+ public:
+  explicit FastPort(std::uint32_t gbps) : gbps_(gbps) {}
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.speed_mbps = gbps_ * 1'000;
+    return info;
+  }
+
+ private:
+  std::uint32_t gbps_;
+};
+
+TEST(PathRate, IsThePortsSpeed) {
+  struct Row {
+    std::uint32_t gbps;
+    ibv_rate rate;
+  };
+  constexpr Row kRows[] = {
+      {0, IBV_RATE_10_GBPS},    {1, IBV_RATE_2_5_GBPS},   {10, IBV_RATE_10_GBPS},
+      {25, IBV_RATE_25_GBPS},   {40, IBV_RATE_40_GBPS},   {50, IBV_RATE_50_GBPS},
+      {100, IBV_RATE_100_GBPS}, {200, IBV_RATE_200_GBPS}, {400, IBV_RATE_400_GBPS}};
+  for (const Row& row : kRows) {
+    Rig rig(std::make_unique<FastPort>(row.gbps), 1);
+    CmProgram program(rig.card);
+    const ProgramChannel channel = program.open_channel();
+    const std::uint32_t id = program.create_id(channel, 1);
+    ASSERT_EQ(program.resolve(channel, id, "10.0.0.1", kPort).error, 0);
+    EXPECT_EQ(program.query_route(channel, id).ib_route[0].rate, row.rate) << row.gbps << " Gb/s";
+  }
 }
 
 }  // namespace

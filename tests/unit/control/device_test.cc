@@ -250,6 +250,41 @@ TEST_F(VlanDeviceTest, GroupsAreReportedInEachVlan) {
   EXPECT_EQ(parse_ethernet(sent[1])->vlan, 5U);
 }
 
+// A link of some speed.
+class FastPort : public SilentPort {
+ public:
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.speed_mbps = mbps;
+    return info;
+  }
+  std::uint32_t mbps = 0;
+};
+
+// Codes of ibv_port_attr: width 1 is 1X, 2 is 4X, 16 is 2X; speed 1 is 2.5 Gb/s a lane, 8 is 10
+// (FDR10), 32 is 25, 64 is 50, 128 is 100.
+TEST(DeviceSpeed, IsToldAsLinuxTellsIt) {
+  struct Row {
+    std::uint32_t gbps, width, speed;
+  };
+  constexpr Row kRows[] = {{1, 1, 1},    {10, 1, 8},   {25, 1, 32},  {40, 2, 8},
+                           {50, 16, 32}, {100, 2, 32}, {200, 2, 64}, {400, 2, 128}};
+  FastPort port;
+  const Device device(0, port, {}, {}, {});
+  for (const Row& row : kRows) {
+    port.mbps = row.gbps * 1'000;
+    abi::QueryPortReply reply{};
+    device.fill_port(&reply);
+    EXPECT_EQ(reply.active_width, row.width) << row.gbps << " Gb/s";
+    EXPECT_EQ(reply.active_speed, row.speed) << row.gbps << " Gb/s";
+  }
+  port.mbps = 0;  // the port can't tell
+  abi::QueryPortReply reply{};
+  device.fill_port(&reply);
+  EXPECT_EQ(reply.active_width, 1U);
+  EXPECT_EQ(reply.active_speed, 8U) << "10 Gb/s";
+}
+
 TEST_F(DeviceTest, AnnouncesAllItsAddresses) {
   device.announce();
   EXPECT_EQ(sent.size(), 3U);
