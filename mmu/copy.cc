@@ -10,8 +10,10 @@
 namespace uroce {
 namespace {
 
-// Serialise atomics on memory that isn't mapped, by its address. Queue pairs of several workers may
-// meet on one counter, hence a lock; the access under it is a system call anyway.
+// Serialise atomics on memory that isn't mapped, by its place in its page. Queue pairs of several
+// workers may meet on one counter, hence a lock; the access under it is a system call anyway. Which
+// lock it is follows from the lowest bits of the address alone, so that a word that several
+// programs (or one, twice) have mapped at different addresses has one lock.
 std::mutex& remote_lock(std::uint64_t address) {
   static std::array<std::mutex, 64> locks;
   return locks[address / sizeof(std::uint64_t) % locks.size()];

@@ -55,8 +55,10 @@ ibv_device_attr to_verbs(const abi::DeviceAttributes& from) {
   to.max_qp_rd_atom = static_cast<int>(from.max_qp_rd_atom);
   to.max_res_rd_atom = static_cast<int>(from.max_res_rd_atom);
   to.max_qp_init_rd_atom = static_cast<int>(from.max_qp_init_rd_atom);
-  // The daemon's atomics are the processor's own, so they are atomic against the program's too.
-  to.atomic_cap = IBV_ATOMIC_GLOB;
+  // Among themselves. Where memory is shared they are the processor's own, but nobody can tell a
+  // program beforehand which of its memory will be reached the slow way (docs/memory.md,
+  // "Atomics").
+  to.atomic_cap = IBV_ATOMIC_HCA;
   to.max_mw = static_cast<int>(from.max_mw);
   to.max_mcast_grp = static_cast<int>(from.max_mcast_grp);
   to.max_mcast_qp_attach = static_cast<int>(from.max_mcast_qp_attach);

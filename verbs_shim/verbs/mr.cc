@@ -94,6 +94,12 @@ int register_range(Mr& mr, std::uint32_t replaces) {
     release(mr);
     return error;
   }
+  if (reply.remote_pieces != 0 && (mr.access & IBV_ACCESS_REMOTE_ATOMIC) != 0) {
+    explain(
+        "ibv_reg_mr", EOPNOTSUPP,
+        "memory is reached the slow way, so peers' atomics on it are atomic against each other, "
+        "but not against this program's own updates");
+  }
   mr.base.handle = reply.handle;
   mr.base.lkey = reply.lkey;
   mr.base.rkey = reply.rkey;

@@ -23,17 +23,30 @@ class HalfFile {
  public:
   HalfFile() : file_(::memfd_create("half", MFD_CLOEXEC)) {
     EXPECT_EQ(::ftruncate(file_.get(), kPage), 0);
-    memory_ = static_cast<std::byte*>(
-        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0));
+    memory_ = map();
   }
-  ~HalfFile() { ::munmap(memory_, 2 * kPage); }
+  ~HalfFile() {
+    for (std::byte* mapping : {memory_, again_}) {
+      if (mapping != nullptr) {
+        ::munmap(mapping, 2 * kPage);
+      }
+    }
+  }
   HalfFile(const HalfFile&) = delete;
   HalfFile& operator=(const HalfFile&) = delete;
   [[nodiscard]] std::byte* memory() const { return memory_; }
+  // Once more, at another address.
+  std::byte* map_again() { return again_ = map(); }
 
  private:
+  std::byte* map() {
+    return static_cast<std::byte*>(
+        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0));
+  }
+
   UniqueFd file_;
-  std::byte* memory_;
+  std::byte* memory_ = nullptr;
+  std::byte* again_ = nullptr;
 };
 
 class Copy : public ::testing::Test {
@@ -145,6 +158,37 @@ TEST_F(Copy, TheSlowWayDoesTheSame) {
   EXPECT_FALSE(copy_from(region, remote, reinterpret_cast<std::byte*>(&value)));
   remote.remote_address = 16;
   EXPECT_FALSE(copy_to(region, remote, reinterpret_cast<std::byte*>(&value)));
+}
+
+// Two programs have mapped one counter, each at an address of its own.
+TEST_F(Copy, AtomicsOfTheSlowWayMeetAtTheWordNotAtItsAddress) {
+  constexpr std::uint64_t kRounds = 5'000;
+  auto memory = open_remote_memory(::getpid(), ::getuid());
+  if (!memory) {
+    GTEST_SKIP() << memory.error().message;
+  }
+  const auto count = [&](const std::byte* word) {
+    const Span span{.host = nullptr,
+                    .remote_address = reinterpret_cast<std::uintptr_t>(word),
+                    .length = sizeof(std::uint64_t)};
+    Region::Config config;
+    config.length = span.length;
+    config.remote = memory->get();
+    config.pieces = {{.start = 0,
+                      .length = span.length,
+                      .host = nullptr,
+                      .remote_address = span.remote_address}};
+    const Region region(std::move(config));
+    std::uint64_t original = 0;
+    for (std::uint64_t i = 0; i < kRounds; ++i) {
+      ASSERT_TRUE(fetch_and_add(region, span, 1, &original));
+    }
+  };
+  const std::byte* elsewhere = file_.map_again();
+  std::thread other([&] { count(elsewhere + 64); });
+  count(file_.memory() + 64);
+  other.join();
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(file_.memory() + 64), 2 * kRounds);
 }
 
 // In a process of their own, because they end it. (A sanitizer, whose handler came first, reports

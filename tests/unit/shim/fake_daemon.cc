@@ -168,6 +168,8 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
     }
     case Command::kOpenDevice:
       return open_device();
+    case Command::kQueryDevice:
+      return answer(abi::QueryDeviceReply{});
     case Command::kQueryPort: {
       abi::QueryPortReply reply{};
       reply.gid_count = 2;

@@ -7,7 +7,22 @@
 namespace uroce::test {
 namespace {
 
-class Query : public VerbsFixture {};
+class Query : public VerbsFixture {
+ protected:
+  ibv_device_attr_ex attributes() {
+    ibv_device_attr_ex attr{};
+    EXPECT_EQ(ibv_query_device_ex(context, nullptr, &attr), 0);
+    return attr;
+  }
+};
+
+// Not so for those of the program's processor, where its memory is reached through /proc/PID/mem.
+TEST_F(Query, AtomicsAreAtomicWithinTheDevice) {
+  EXPECT_EQ(attributes().orig_attr.atomic_cap, IBV_ATOMIC_HCA);
+  ibv_device_attr plain{};
+  ASSERT_EQ(ibv_query_device(context, &plain), 0);
+  EXPECT_EQ(plain.atomic_cap, IBV_ATOMIC_HCA);
+}
 
 // A completion's `sl` names the kind of header (UCX reads it); an answer isn't sent at that
 // priority.
