@@ -17,6 +17,8 @@ constexpr __be16 kDefaultPkey = 0xFFFF;
 constexpr std::uint32_t kVirtualLanes = 1;
 constexpr std::uint32_t kSubnetTimeout = 18;
 constexpr std::uint64_t kNanosecondClockKhz = 1'000'000;
+constexpr std::uint16_t kModerationMax =
+    0xFFFF;  // completions, or microseconds: all there is room for
 // What queue pairs do with memory that is paged on demand: all that they do with other memory. What
 // unreliable ones receive for it waits too; beyond what may wait it is lost, as datagrams may be.
 constexpr std::uint32_t kOdpUd =
@@ -116,6 +118,7 @@ int ask_port(ibv_context* context, std::uint32_t port, ibv_port_attr& attr) {
   attr.active_speed = static_cast<std::uint8_t>(reply.active_speed);
   attr.phys_state = static_cast<std::uint8_t>(reply.phys_state);
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr.flags = IBV_QPF_GRH_REQUIRED;
   return 0;
 }
 
@@ -153,6 +156,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   }
   full.completion_timestamp_mask = ~0ULL;
   full.hca_core_clock = kNanosecondClockKhz;
+  full.cq_mod_caps = {.max_cq_count = kModerationMax, .max_cq_period = kModerationMax};
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | UROCE_DEVICE_FLUSH_GLOBAL |
                              UROCE_DEVICE_FLUSH_PERSISTENT | UROCE_DEVICE_ATOMIC_WRITE;
   full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;

@@ -24,6 +24,22 @@ TEST_F(Query, AtomicsAreAtomicWithinTheDevice) {
   EXPECT_EQ(plain.atomic_cap, IBV_ATOMIC_HCA);
 }
 
+TEST_F(Query, EveryAddressNeedsAGrh) {
+  ibv_port_attr attr{};
+  ASSERT_EQ(___ibv_query_port(context, 1, &attr), 0);
+  EXPECT_EQ(attr.flags, IBV_QPF_GRH_REQUIRED);
+}
+
+TEST_F(Query, CompletionQueuesAreModeratedAsFarAsItSays) {
+  const ibv_cq_moderation_caps caps = attributes().cq_mod_caps;
+  EXPECT_EQ(caps.max_cq_count, 65'535);
+  EXPECT_EQ(caps.max_cq_period, 65'535);
+  ibv_modify_cq_attr attr{};
+  attr.attr_mask = IBV_CQ_ATTR_MODERATE;
+  attr.moderate = {.cq_count = caps.max_cq_count, .cq_period = caps.max_cq_period};
+  EXPECT_EQ(ibv_modify_cq(cq, &attr), 0);
+}
+
 // A completion's `sl` names the kind of header (UCX reads it); an answer isn't sent at that
 // priority.
 TEST_F(Query, AnAnswersServiceLevelIsNotTheKindOfHeader) {
