@@ -159,8 +159,12 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     refuse("ibv_create_qp_ex", EINVAL, "no protection domain is given");
     return nullptr;
   }
-  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) {
-    refuse("ibv_create_qp_ex", EOPNOTSUPP, "no creation flag is there");
+  // What a queue pair sends to a group never comes back to itself (IBTA vol. 1, 10.5.2), so the one
+  // flag that there is asks for nothing more.
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
+      (attr->create_flags & ~std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB}) != 0) {
+    refuse("ibv_create_qp_ex", EOPNOTSUPP,
+           "of the creation flags only IBV_QP_CREATE_BLOCK_SELF_MCAST_LB is there");
     return nullptr;
   }
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;

@@ -14,6 +14,16 @@ class Query : public VerbsFixture {
     EXPECT_EQ(ibv_query_device_ex(context, nullptr, &attr), 0);
     return attr;
   }
+  ibv_qp* make_datagram_qp(std::uint32_t create_flags) {
+    ibv_qp_init_attr_ex attr{};
+    attr.send_cq = attr.recv_cq = cq;
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = 1;
+    attr.qp_type = IBV_QPT_UD;
+    attr.pd = pd;
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    attr.create_flags = create_flags;
+    return ibv_create_qp_ex(context, &attr);
+  }
 };
 
 // Not so for those of the program's processor, where its memory is reached through /proc/PID/mem.
@@ -38,6 +48,27 @@ TEST_F(Query, CompletionQueuesAreModeratedAsFarAsItSays) {
   attr.attr_mask = IBV_CQ_ATTR_MODERATE;
   attr.moderate = {.cq_count = caps.max_cq_count, .cq_period = caps.max_cq_period};
   EXPECT_EQ(ibv_modify_cq(cq, &attr), 0);
+}
+
+// A peer's program may have options of its vendor; connections come about without them.
+TEST_F(Query, ThereAreNoOptionsOfAVendor) {
+  ibv_ece ece{.vendor_id = 1, .options = 2, .comp_mask = 3};
+  EXPECT_EQ(ibv_query_ece(qp, &ece), 0);
+  EXPECT_EQ(ece.vendor_id, 0U);
+  EXPECT_EQ(ece.options, 0U);
+  EXPECT_EQ(ece.comp_mask, 0U);
+  EXPECT_EQ(ibv_set_ece(qp, &ece), 0);
+  ece.vendor_id = 0x15B3;
+  EXPECT_EQ(ibv_set_ece(qp, &ece), EOPNOTSUPP);
+}
+
+TEST_F(Query, ADatagramQueuePairMayBlockItsOwnMulticast) {
+  ibv_qp* blocking = make_datagram_qp(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+  ASSERT_NE(blocking, nullptr);
+  EXPECT_EQ(ibv_destroy_qp(blocking), 0);
+  errno = 0;
+  EXPECT_EQ(make_datagram_qp(IBV_QP_CREATE_SOURCE_QPN), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 // A completion's `sl` names the kind of header (UCX reads it); an answer isn't sent at that
