@@ -55,6 +55,7 @@ enum class Command : std::uint32_t {
   kImportPd,  // of the session whose ticket came with kOpenDevice
   kImportMr,
   kOwnErrors,  // why this session's completions failed
+  kResizeSrq,
   kAttachMulticast = 160,
   kDetachMulticast,
   kOpenXrcd = 170,
@@ -277,7 +278,7 @@ struct CreateSrqReply {
 struct ModifySrqRequest {
   RequestHeader header;
   std::uint32_t handle;
-  std::uint32_t mask;  // enum ibv_srq_attr_mask; the size can't be changed
+  std::uint32_t mask;  // enum ibv_srq_attr_mask; the size is changed by kResizeSrq
   std::uint32_t max_wr, limit;
 };
 struct QuerySrqReply {

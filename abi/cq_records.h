@@ -1,6 +1,7 @@
 #pragma once
 
-// The records that change a completion queue (command_records.h has the rest).
+// The records that change a queue that is in use, and those of XRC (command_records.h has the
+// rest).
 
 #include <cstdint>
 
@@ -29,6 +30,23 @@ struct ResizeCqRequest {
 struct ResizeCqReply {
   ReplyHeader header;
   std::uint32_t entries;
+  std::uint32_t reserved;
+  std::uint64_t memory_length;
+};
+
+// The same for a shared receive queue: the program posts nothing while the
+// daemon commits, which takes along what waits in the ring (EINVAL if that is too much).
+// RingControl and the entries' stride stay as they are.
+struct ResizeSrqRequest {
+  RequestHeader header;
+  std::uint32_t handle;
+  std::uint32_t max_wr;
+  std::uint32_t commit;
+  std::uint32_t reserved;
+};
+struct ResizeSrqReply {
+  ReplyHeader header;
+  std::uint32_t max_wr;
   std::uint32_t reserved;
   std::uint64_t memory_length;
 };

@@ -57,6 +57,8 @@ constexpr CommandRule kRules[] = {
      own_errors},
     {abi::Command::kModifyCq, "modify CQ", sizeof(abi::ModifyCqRequest), false, 0, true, modify_cq},
     {abi::Command::kResizeCq, "resize CQ", sizeof(abi::ResizeCqRequest), false, 0, true, resize_cq},
+    {abi::Command::kResizeSrq, "resize SRQ", sizeof(abi::ResizeSrqRequest), false, 0, true,
+     resize_srq},
     {abi::Command::kImportPd, "import PD", kHandle, false, 0, true, import_pd},
     {abi::Command::kImportMr, "import MR", sizeof(abi::ImportMrRequest), false, 0, true, import_mr},
     {abi::Command::kAttachMulticast, "attach to group", sizeof(abi::MulticastRequest), false, 0,

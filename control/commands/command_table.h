@@ -66,6 +66,7 @@ Result<Outcome> destroy_channel(Session& session, Request& request, Reply* reply
 Result<Outcome> create_cq(Session& session, Request& request, Reply* reply);
 Result<Outcome> modify_cq(Session& session, Request& request, Reply* reply);
 Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply);
+Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_cq(Session& session, Request& request, Reply* reply);
 
 // What one session uses of another's (import.cc)

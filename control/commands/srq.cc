@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
+#include "abi/cq_records.h"
 #include "control/commands/command_table.h"
 
 namespace uroce::control {
@@ -14,13 +16,20 @@ constexpr std::uint32_t kSrqLimit = 1U << 1U;
 constexpr std::uint32_t kTypeBasic = 0;  // as in enum ibv_srq_type
 constexpr std::uint32_t kTypeXrc = 1;
 
+Status check_size(std::uint32_t max_wr) {
+  if (max_wr == 0 || max_wr > kWorkRequestsMax) {
+    return Error{EINVAL, "a shared receive queue has 1 to " + std::to_string(kWorkRequestsMax) +
+                             " work requests, not " + std::to_string(max_wr)};
+  }
+  return ok();
+}
+
 Status check(const abi::CreateSrqRequest& body) {
   if (body.type != kTypeBasic && body.type != kTypeXrc) {
     return Error{EOPNOTSUPP, "shared receive queues are of type basic or XRC"};
   }
-  if (body.max_wr == 0 || body.max_wr > kWorkRequestsMax) {
-    return Error{EINVAL, "a shared receive queue has 1 to " + std::to_string(kWorkRequestsMax) +
-                             " work requests, not " + std::to_string(body.max_wr)};
+  if (Status status = check_size(body.max_wr); !status) {
+    return status;
   }
   if (body.max_sge > kSgeMax) {
     return Error{EINVAL, "a work request has at most " + std::to_string(kSgeMax) + " SGEs, not " +
@@ -122,7 +131,7 @@ Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/)
     return no_such("shared receive queue", body.handle);
   }
   if ((body.mask & kSrqMaxWr) != 0) {
-    return Error{EOPNOTSUPP, "the size of a shared receive queue can't be changed"};
+    return Error{EOPNOTSUPP, "the size of a shared receive queue is changed by another command"};
   }
   if ((body.mask & kSrqLimit) != 0) {
     if (body.limit > srq->max_wr) {
@@ -137,6 +146,59 @@ Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/)
                        srq->cookie);
     }
   }
+  return Outcome::kReply;
+}
+
+namespace {
+
+Result<Outcome> prepare_resize(Session& session, SrqObject& srq, std::uint32_t wanted,
+                               Reply* reply) {
+  if (Status status = check_size(wanted); !status) {
+    return status.error();
+  }
+  const std::uint32_t max_wr = std::bit_ceil(wanted);
+  auto memory = session.share("uroce-srq", std::size_t{max_wr} * abi::recv_stride(srq.max_sge));
+  if (!memory) {
+    return memory.error();
+  }
+  srq.next_entries = std::move(*memory);
+  srq.next_max_wr = max_wr;
+  abi::ResizeSrqReply answer{};
+  answer.max_wr = max_wr;
+  answer.memory_length = srq.next_entries.length();
+  reply->descriptors.push_back(srq.next_entries.take_descriptor());
+  reply->set(answer);
+  return Outcome::kReply;
+}
+
+}  // namespace
+
+Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply) {
+  const auto body = request.as<abi::ResizeSrqRequest>();
+  SrqObject* srq = session.srqs.find(body.handle);
+  if (srq == nullptr) {
+    return no_such("shared receive queue", body.handle);
+  }
+  if (body.commit == 0) {
+    return prepare_resize(session, *srq, body.max_wr, reply);
+  }
+  if (srq->next_max_wr == 0) {
+    return Error{EINVAL, "resize SRQ: no new ring was prepared"};
+  }
+  const std::uint32_t max_wr = std::exchange(srq->next_max_wr, 0);
+  auto memory = std::move(srq->next_entries);
+  Status status = ok();
+  // As in modify_srq().
+  session.card().engine().call(
+      0, [&](Worker&) { status = srq->queue->resize(memory.data(), max_wr); });
+  if (!status) {
+    return status.error();
+  }
+  srq->entries = std::move(memory);
+  srq->max_wr = max_wr;
+  abi::ResizeSrqReply answer{};
+  answer.max_wr = max_wr;
+  reply->set(answer);
   return Outcome::kReply;
 }
 

@@ -65,7 +65,10 @@ struct CqObject {
 struct SrqObject {
   std::uint32_t id = 0;  // daemon-wide: the SRQ number
   std::uint64_t cookie = 0;
-  SealedMemory memory;
+  SealedMemory memory;        // as those of a completion queue
+  SealedMemory entries;       // since it was resized
+  SealedMemory next_entries;  // of a resize that isn't committed yet
+  std::uint32_t next_max_wr = 0;
   std::unique_ptr<ReceiveQueue> queue;
   ProtectionDomain* pd = nullptr;
   Xrcd* xrcd = nullptr;    // type XRC

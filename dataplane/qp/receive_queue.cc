@@ -1,6 +1,8 @@
 #include "dataplane/qp/receive_queue.h"
 
+#include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "base/check.h"
 #include "base/spin_lock.h"
@@ -80,6 +82,26 @@ bool ReceiveQueue::arm(std::uint32_t limit) {
 std::uint32_t ReceiveQueue::limit() {
   const LockWhen lock(locks(), lock_);
   return limit_;
+}
+
+Status ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count) {
+  UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
+  const LockWhen lock(locks(), lock_);
+  const std::uint32_t left = waiting();
+  if (broken_ || left > mask_ + 1) {
+    return Error{EINVAL, "the receive queue is broken: its program has overwritten its indices"};
+  }
+  if (left > entry_count) {
+    return Error{EINVAL, "the receive queue holds " + std::to_string(left) +
+                             " work requests, more than " + std::to_string(entry_count)};
+  }
+  for (std::uint32_t index = consumer_; index != consumer_ + left; ++index) {
+    std::memcpy(entries + std::size_t{index & (entry_count - 1)} * stride_,
+                entries_ + std::size_t{index & mask_} * stride_, stride_);
+  }
+  entries_ = entries;
+  mask_ = entry_count - 1;
+  return ok();
 }
 
 bool ReceiveQueue::empty() const { return waiting() == 0; }

@@ -10,6 +10,7 @@
 
 #include "abi/ring.h"
 #include "abi/work_request.h"
+#include "base/result.h"
 
 namespace uroce {
 
@@ -55,6 +56,11 @@ class ReceiveQueue {
   void release();
   // What is armed; 0: nothing. REQUIRES: as arm().
   [[nodiscard]] std::uint32_t limit();
+
+  // Goes over to another ring for entries of the same size, taking along what wasn't taken yet; the
+  // control stays. EINVAL, and nothing changes, if that is more than the new ring holds. REQUIRES:
+  // as arm(); entry_count is a power of two.
+  Status resize(std::byte* entries, std::uint32_t entry_count);
 
   [[nodiscard]] bool empty() const;
 

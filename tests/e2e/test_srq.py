@@ -1,5 +1,9 @@
 """Shared receive queues: several queue pairs take from one."""
 
+import os
+import subprocess
+import sys
+
 from harness.case import E2eCase, on_each_wire
 from harness.programs import run_pair
 
@@ -14,6 +18,24 @@ class SharedReceiveQueues(E2eCase):
 
     def check_bandwidth(self, wire):
         run_pair(self, wire, "ib_send_bw", "-F", "-x", 1, "-n", 50, "--use-srq", "-q", 4)
+
+
+class Resizing(E2eCase):
+    """While receives wait in the queue."""
+
+    def _resize(self, workers):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "srq_resize.py")
+        daemon = self.wire("loopback", "--workers", workers).server.daemon
+        answer = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=90, check=False,
+                                env={**os.environ, **daemon.environment()}, stdin=subprocess.DEVNULL)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        daemon.stop()
+
+    def test_one_worker(self):
+        self._resize(1)
+
+    def test_queues_that_workers_lock(self):
+        self._resize(2)
 
 
 class SeveralWorkers(E2eCase):

@@ -47,7 +47,7 @@ ibv_device_attr to_verbs(const abi::DeviceAttributes& from) {
   to.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                        IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
+                        IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC | IBV_DEVICE_SRQ_RESIZE;
   to.max_sge = static_cast<int>(from.max_sge);
   to.max_sge_rd = static_cast<int>(from.max_sge_rd);
   to.max_cq = static_cast<int>(from.max_cq);

@@ -135,7 +135,8 @@ struct WorkRing {
 struct Srq {
   ibv_srq base;
   WorkRing ring;
-  Mapping memory;
+  Mapping memory;          // the control, and the entries until the queue is resized
+  Mapping entries_memory;  // since then
   std::uint64_t cookie;
   std::uint32_t srqn;
   std::uint32_t max_wr;

@@ -1,5 +1,6 @@
 // Shared receive queues.
 
+#include "abi/cq_records.h"
 #include "abi/work_request.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/handle.h"
@@ -76,6 +77,56 @@ int attach(Srq& srq, const ibv_srq_init_attr_ex& attr) {
   return 0;
 }
 
+// Has the daemon make the new ring, and maps it. 0 or an errno value.
+int prepare_resize(const Srq& srq, std::uint32_t max_wr, Mapping& memory,
+                   abi::ResizeSrqReply& reply) {
+  abi::ResizeSrqRequest request{};
+  request.handle = srq.base.handle;
+  request.max_wr = max_wr;
+  Descriptors received;
+  const int error =
+      of(srq.base.context)
+          ->client.call("ibv_modify_srq", abi::Command::kResizeSrq, request, reply, &received);
+  if (error != 0) {
+    return error;
+  }
+  const bool power_of_two = reply.max_wr != 0 && (reply.max_wr & (reply.max_wr - 1)) == 0;
+  if (!power_of_two || reply.memory_length / srq.ring.stride < reply.max_wr) {
+    return EPROTO;
+  }
+  return memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+}
+
+int commit_resize(Srq& srq, Mapping& memory, std::uint32_t max_wr) {
+  abi::ResizeSrqRequest request{};
+  request.handle = srq.base.handle;
+  request.commit = 1;
+  abi::ResizeSrqReply reply{};
+  const int error =
+      of(srq.base.context)->client.call("ibv_modify_srq", abi::Command::kResizeSrq, request, reply);
+  if (error == 0) {
+    srq.ring.entries = memory.at<std::byte>(0, std::uint64_t{max_wr} * srq.ring.stride);
+    srq.ring.entry_count = max_wr;
+    srq.entries_memory.swap(memory);
+    srq.max_wr = max_wr;
+  }
+  return error;
+}
+
+// The queue is locked meanwhile: the daemon takes along what was posted, so nobody may post, and
+// two threads that resize one queue mustn't commit each other's ring.
+int resize(Srq& srq, std::uint32_t max_wr) {
+  Mapping memory;  // outlives the lock: afterwards it is the old ring's
+  abi::ResizeSrqReply reply{};
+  srq.ring.lock.lock();
+  int error = prepare_resize(srq, max_wr, memory, reply);
+  if (error == 0) {
+    error = commit_resize(srq, memory, reply.max_wr);
+  }
+  srq.ring.lock.unlock();
+  return error;
+}
+
 }  // namespace
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
@@ -130,10 +181,19 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
 }
 
 int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  constexpr int kBoth = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+  if ((mask & kBoth) == kBoth && attr->srq_limit > attr->max_wr) {
+    return refuse("ibv_modify_srq", EINVAL, "the limit is beyond the queue's new size");
+  }
+  if ((mask & IBV_SRQ_MAX_WR) != 0) {
+    const int error = resize(*of(srq), attr->max_wr);
+    if (error != 0 || mask == IBV_SRQ_MAX_WR) {
+      return error;
+    }
+  }
   abi::ModifySrqRequest request{};
   request.handle = srq->handle;
-  request.mask = static_cast<std::uint32_t>(mask);
-  request.max_wr = attr->max_wr;
+  request.mask = static_cast<std::uint32_t>(mask & ~IBV_SRQ_MAX_WR);
   request.limit = attr->srq_limit;
   PlainReply reply{};
   return of(srq->context)->client.call("ibv_modify_srq", Command::kModifySrq, request, reply);

@@ -153,6 +153,41 @@ TEST_F(SharedReceiveQueueTest, ZeroDisarms) {
   EXPECT_TRUE(events_.entries.empty());
 }
 
+TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
+  std::vector<std::byte> larger(std::size_t{2 * kEntries} * ring_.stride);
+  post(4);
+  take(3);
+  post(2);  // over the end of the old ring: 3, 0, 1 wait
+  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kEntries));
+  for (const std::uint64_t expected : {3U, 0U, 1U}) {
+    ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
+    EXPECT_EQ(entry_.wr_id, expected);
+  }
+  EXPECT_TRUE(queue_.empty());
+  std::vector<std::byte> smaller(std::size_t{2} * ring_.stride);
+  EXPECT_TRUE(queue_.resize(smaller.data(), 2));
+  ring_.control.producer.value.fetch_add(3);
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "it holds two now";
+}
+
+TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
+  std::vector<std::byte> smaller(std::size_t{2} * ring_.stride);
+  post(4);
+  EXPECT_FALSE(queue_.arm(1));
+  EXPECT_EQ(queue_.resize(smaller.data(), 2).error().code, EINVAL);
+  EXPECT_EQ(queue_.limit(), 1U);
+  take(2);
+  EXPECT_TRUE(queue_.resize(smaller.data(), 2));
+  EXPECT_EQ(queue_.limit(), 1U);
+  take(2);
+}
+
+TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotTakenAlong) {
+  ring_.control.producer.value.store(kEntries + 1);
+  std::vector<std::byte> larger(std::size_t{8} * ring_.stride);
+  EXPECT_EQ(queue_.resize(larger.data(), 8).error().code, EINVAL);
+}
+
 TEST_F(SharedReceiveQueueTest, ABrokenRingIsAnnouncedOnce) {
   ring_.control.producer.value.store(kEntries + 1);
   for (int i = 0; i < 3; ++i) {

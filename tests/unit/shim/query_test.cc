@@ -34,6 +34,10 @@ TEST_F(Query, AtomicsAreAtomicWithinTheDevice) {
   EXPECT_EQ(plain.atomic_cap, IBV_ATOMIC_HCA);
 }
 
+TEST_F(Query, SharedReceiveQueuesCanBeResized) {
+  EXPECT_NE(attributes().orig_attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0U);
+}
+
 TEST_F(Query, EveryAddressNeedsAGrh) {
   ibv_port_attr attr{};
   ASSERT_EQ(___ibv_query_port(context, 1, &attr), 0);
