@@ -13,9 +13,9 @@
 
 namespace uroce {
 
-class DurableMemory;
 class Mirror;
 class Region;
+struct FlushRequest;
 
 // The roles of a queue pair that touch memory; each parks by itself.
 enum class FaultRole : std::uint8_t {
@@ -28,13 +28,12 @@ inline constexpr std::size_t kFaultRoles = 4;
 
 // What a role needs.
 struct FaultRequest {
-  std::uint32_t key = 0;      // of the region, for the books
+  std::uint32_t key = 0;      // of the region, for the statistics
   std::uint64_t address = 0;  // in the program
   std::uint64_t length = 0;   // needed now
   std::uint64_t ahead = 0;    // bytes behind it that the same message will touch
   std::uint64_t limit = 0;    // where the region ends
   bool write = false;
-  bool flush = false;  // not for pages: what was written to `length` bytes is to be on disk
 };
 
 // When each step of a fault was over.
@@ -45,21 +44,21 @@ struct FaultTimes {
   Time populated = 0;  // the pages are there
 };
 
-struct PageFault {
-  FaultRequest request{};
-  // What it is about, only while it is on its way to the paging threads and there.
-  std::shared_ptr<Mirror> mirror{};                // nullptr: a flush of pinned memory
-  std::shared_ptr<const DurableMemory> durable{};  // for that
-
-  // Whom to tell.
+// What a record on its way says to the worker that raised it: which role is parked for it, and what
+// came of it.
+struct WaitingRole {
   std::uint32_t worker = 0;
   std::uint32_t qpn = 0;
   std::uint32_t ticket = 0;  // FaultSlot::ticket when it was raised
   FaultRole role = FaultRole::kRequester;
+  Access outcome = Access::kGranted;  // or why it can't be had
+  std::uint64_t failed_page = 0;      // of a fault: which page can't
+};
 
-  // What came of it: kGranted, or why page `failed_page` can't be had.
-  Access outcome = Access::kGranted;
-  std::uint64_t failed_page = 0;
+struct PageFault : WaitingRole {
+  FaultRequest request{};
+  std::shared_ptr<Mirror> mirror{};  // only while it is on its way to the fault thread and there
+
   FaultTimes times{};
 
   // The Pager's notes. Chunk `answered_chunk` was described by the program as it was after
@@ -69,6 +68,8 @@ struct PageFault {
   std::uint32_t retries = 0;
   bool asked = false;
   bool refreshed = false;  // its rights were asked for anew
+
+  void release() { mirror.reset(); }
 };
 
 // A role's memory of its fault, in the queue pair.
@@ -111,8 +112,12 @@ class FaultSink {
   }
   // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
   // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
-  // REQUIRES: the region is paged on demand, or has kAccessFlushPersistent and a flush is wanted.
+  // REQUIRES: the region is paged on demand.
   virtual bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
+                     FaultRole role, std::uint32_t ticket) = 0;
+  // The same for memory that is to be on disk (FlushQueue). REQUIRES: the region has
+  // kAccessFlushPersistent.
+  virtual bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn,
                      FaultRole role, std::uint32_t ticket) = 0;
   // What a fault takes, by those before it.
   [[nodiscard]] virtual Duration usual_time() const = 0;

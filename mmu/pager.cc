@@ -34,12 +34,7 @@ bool Pager::serve(Time now) {
     jobs_turn_ = !jobs_turn_;
     return jobs_turn_ ? serve_jobs(now) || serve_ahead() : serve_ahead() || serve_jobs(now);
   }
-  const auto flushes =
-      std::partition(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(count),
-                     [](const PageFault* fault) { return !fault->request.flush; });
-  std::for_each(flushes, batch.begin() + static_cast<std::ptrdiff_t>(count),
-                [this](PageFault* fault) { peer_.flush(fault); });
-  const std::span taken(batch.begin(), flushes);
+  const std::span taken(batch.begin(), count);
   if (taken.size() > 1) {
     bring_neighbours(taken);
   }
@@ -321,22 +316,11 @@ void Pager::drop_if_empty(Mirror* mirror) {
   }
 }
 
-void Pager::flushed(PageFault* fault, Access outcome) {
-  fault->outcome = outcome;
-  if (fault->mirror != nullptr) {
-    finish(fault);
-    return;
-  }
-  // Pinned memory has no faults, so there are no statistics for this either.
-  fault->times.populated = peer_.clock();
-  queue_.resume(fault);
-}
-
 void Pager::finish(PageFault* fault) {
   fault->times.populated = peer_.clock();
   fault->mirror->statistics().enter(*fault);
   queue_.journal.enter(*fault, fault->mirror->session());
-  if (fault->outcome == Access::kGranted && !fault->request.flush) {
+  if (fault->outcome == Access::kGranted) {
     note_ahead(*fault);
     queue_.took(fault->times.populated - fault->times.raised);
   }

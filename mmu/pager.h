@@ -35,9 +35,6 @@ class PagingPeer {
   // Has the chunks forgotten (Mirror::invalidate), then calls Pager::changed.
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
-  // Has the fault's range written to disk (Mirror::sync, DurableMemory::sync), then calls
-  // Pager::flushed.
-  virtual void flush(PageFault* fault) = 0;
   // Calls Pager::changed soon, not from within.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
   virtual Time clock() = 0;
@@ -81,8 +78,6 @@ class Pager {
   void prefetch(Prefetch wanted, Time now);
   // More is resident than may be: nothing is brought in on a guess.
   void set_frugal(bool frugal) { frugal_ = frugal; }
-  // A fault that was given to PagingPeer::flush is over.
-  void flushed(PageFault* fault, Access outcome);
 
   // When expire() has something to do; kNever if nothing waits.
   [[nodiscard]] Time deadline() const;

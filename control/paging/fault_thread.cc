@@ -12,7 +12,6 @@
 #include "abi/version.h"
 #include "control/paging/paging_service.h"
 #include "dataplane/engine/runner.h"
-#include "mmu/durable_memory.h"
 
 namespace uroce::control {
 namespace {
@@ -34,15 +33,6 @@ bool sound(const abi::PagingHeader& header, const Record& record) {
   return header.magic == abi::kPagingMagic && header.version == abi::kVersion &&
          header.length == record.bytes.size() &&
          header.descriptor_count == record.descriptors.size();
-}
-
-Access sync(const PageFault& fault) {
-  const FaultRequest& wanted = fault.request;
-  if (fault.mirror == nullptr) {
-    return fault.durable->sync(wanted.address, wanted.length);
-  }
-  const std::uint64_t first = std::min(wanted.address, Mirror::kAddressEnd);
-  return fault.mirror->sync(first, first + std::min(wanted.length, Mirror::kAddressEnd - first));
 }
 
 }  // namespace
@@ -135,20 +125,18 @@ void PagingService::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t 
 }
 
 // Disks are slow: neither the fault thread nor the one that serves invalidations waits for them.
-void PagingService::flush(PageFault* fault) {
-  flush_tasks_.put([this, fault] {
-    const Access outcome = sync(*fault);
-    // If the region has gone meanwhile, its memory is unmapped here.
-    fault->durable.reset();
-    fault_tasks_.put([this, fault, outcome] { pager_.flushed(fault, outcome); });
-  });
-}
-
 void PagingService::serve_flushes() {
-  pollfd wanted{.fd = flush_tasks_.descriptor(), .events = POLLIN, .revents = 0};
-  while (!stopping_flushes_) {
-    ::poll(&wanted, 1, -1);
-    flush_tasks_.run();
+  pollfd wanted{.fd = flushes_.descriptor(), .events = POLLIN, .revents = 0};
+  while (!stopping_flushes_.load(std::memory_order_relaxed)) {
+    if (Flush* const flush = flushes_.next(); flush != nullptr) {
+      flush->outcome = flush->write_back();
+      flushes_.resume(flush);
+      continue;
+    }
+    flushes_.fall_asleep();
+    // From here on whoever raises a flush rings. Now the last look.
+    ::poll(&wanted, 1, flushes_.empty() ? -1 : 0);
+    flushes_.wake_up();
   }
 }
 

@@ -93,11 +93,13 @@ void TaskQueue::run() {
   }
 }
 
-PagingService::PagingService(FaultQueue& queue, Quiescence& quiescence, const PagingLimits& limits)
-    : queue_(queue),
+PagingService::PagingService(PagingQueues& queues, Quiescence& quiescence,
+                             const PagingLimits& limits)
+    : queue_(queues.faults),
+      flushes_(queues.flushes),
       quiescence_(quiescence),
       limits_(limits),
-      pager_(queue, *this),
+      pager_(queue_, *this),
       control_descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       fault_poll_(::epoll_create1(EPOLL_CLOEXEC)),
       program_poll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -130,7 +132,8 @@ void PagingService::start() {
 PagingService::~PagingService() {
   fault_tasks_.put([this] { stopping_faults_ = true; });
   program_tasks_.put([this] { stopping_programs_ = true; });
-  flush_tasks_.put([this] { stopping_flushes_ = true; });
+  stopping_flushes_.store(true, std::memory_order_relaxed);
+  flushes_.ring();
   if (fault_thread_.joinable()) {
     fault_thread_.join();
     program_thread_.join();

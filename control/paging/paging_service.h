@@ -24,6 +24,7 @@
 #include "control/paging/limits.h"
 #include "mmu/mirror_files.h"
 #include "mmu/pager.h"
+#include "mmu/paging_queues.h"
 
 namespace uroce::control {
 
@@ -43,8 +44,8 @@ class TaskQueue {
 
 class PagingService final : private PagingPeer {
  public:
-  // All outlive the service. Faults of workers come by `queue`.
-  PagingService(FaultQueue& queue, Quiescence& quiescence, const PagingLimits& limits = {});
+  // All outlive the service. What workers wait for comes by `queues`.
+  PagingService(PagingQueues& queues, Quiescence& quiescence, const PagingLimits& limits = {});
   ~PagingService();
   PagingService(const PagingService&) = delete;
   PagingService& operator=(const PagingService&) = delete;
@@ -97,7 +98,6 @@ class PagingService final : private PagingPeer {
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
               std::uint64_t end) override;
   void look_again(const std::shared_ptr<Mirror>& mirror) override;
-  void flush(PageFault* fault) override;
   Time clock() override;
   void on_share(Mirror* mirror);
   bool on_share_record(ShareChannel& channel, Record record);
@@ -115,6 +115,7 @@ class PagingService final : private PagingPeer {
   void on_pressure();
 
   FaultQueue& queue_;
+  FlushQueue& flushes_;
   Quiescence& quiescence_;
   PagingLimits limits_;
   Pager pager_;
@@ -125,7 +126,6 @@ class PagingService final : private PagingPeer {
   UniqueFd pressure_;  // /proc/pressure/memory with our trigger; not valid where there is none
   TaskQueue fault_tasks_;
   TaskQueue program_tasks_;
-  TaskQueue flush_tasks_;
   std::mutex opened_mutex_;
   std::vector<ShareChannel> opened_;                  // by the control thread; not in shares_ yet
   std::map<Mirror*, ShareChannel> shares_;            // the fault thread's
@@ -133,7 +133,7 @@ class PagingService final : private PagingPeer {
   std::atomic<bool> reclaiming_{false};               // a task for it is on its way; orders nothing
   bool stopping_faults_ = false;                      // each its thread's
   bool stopping_programs_ = false;
-  bool stopping_flushes_ = false;
+  std::atomic<bool> stopping_flushes_{false};  // relaxed: the queue's ring orders it
   std::thread fault_thread_;
   std::thread program_thread_;
   std::thread flush_thread_;

@@ -157,7 +157,9 @@ Json worker_status(Card& card, std::uint32_t index) {
           {"page_faults", c.page_faults},
           {"page_faults_at_once", c.page_faults_at_once},
           {"page_faults_deferred", c.page_faults_deferred},
-          {"page_faults_starved", c.page_faults_starved}};
+          {"page_faults_starved", c.page_faults_starved},
+          {"flushes", c.flushes},
+          {"flushes_starved", c.flushes_starved}};
 }
 
 }  // namespace

@@ -160,11 +160,11 @@ Status Daemon::start_engine() {
   }
   quiescence_ = std::make_unique<Quiescence>();
   keys_ = std::make_unique<KeyTable>(*quiescence_);
-  page_faults_ = std::make_unique<FaultQueue>(options_.workers);
-  page_faults_->wake_worker = [this](std::uint32_t worker) { engine_->wake(worker); };
-  config.page_faults = page_faults_.get();
+  paging_queues_ = std::make_unique<PagingQueues>(
+      options_.workers, [this](std::uint32_t worker) { engine_->wake(worker); });
+  config.paging = paging_queues_.get();
   engine_ = std::make_unique<Engine>(config, std::move(ports), *keys_, *quiescence_);
-  paging_ = std::make_unique<PagingService>(*page_faults_, *quiescence_, options_.paging);
+  paging_ = std::make_unique<PagingService>(*paging_queues_, *quiescence_, options_.paging);
   return engine_->start();
 }
 

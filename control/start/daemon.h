@@ -51,7 +51,7 @@ class Daemon {
   SealedMemory status_;
   std::unique_ptr<Quiescence> quiescence_;
   std::unique_ptr<KeyTable> keys_;
-  std::unique_ptr<FaultQueue> page_faults_;
+  std::unique_ptr<PagingQueues> paging_queues_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<PagingService> paging_;
   std::unique_ptr<Card> card_;

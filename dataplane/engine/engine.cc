@@ -80,7 +80,7 @@ Engine::Engine(const Config& config, const std::vector<Port*>& ports, const KeyT
                                            .quiescence = &quiescence,
                                            .events = &state_->notices,
                                            .frames = &state_->notices,
-                                           .page_faults = config.page_faults},
+                                           .paging = config.paging},
                                 .idle = config.idle,
                                 .status = i < config.status.size() ? config.status[i] : nullptr};
     state_->runners.push_back(std::make_unique<Runner>(runner));
@@ -144,6 +144,8 @@ WorkerCounters Engine::counters() {
       sum.page_faults_at_once += from.page_faults_at_once;
       sum.page_faults_deferred += from.page_faults_deferred;
       sum.page_faults_starved += from.page_faults_starved;
+      sum.flushes += from.flushes;
+      sum.flushes_starved += from.flushes_starved;
       for (std::size_t reason = 0; reason < kDropCount; ++reason) {
         sum.drops[reason] += from.drops[reason];
       }

@@ -29,7 +29,7 @@ class Engine {
     // One a worker, in memory that programs map read-only; it outlives the engine. Empty: nobody
     // looks, and the engine uses memory of its own.
     std::vector<abi::WorkerStatus*> status{};
-    FaultQueue* page_faults = nullptr;  // outlives the engine; nullptr: no on-demand paging
+    PagingQueues* paging = nullptr;  // outlives the engine; nullptr: no on-demand paging
   };
 
   // Ports, key table and quiescence outlive the engine.
@@ -48,7 +48,7 @@ class Engine {
   // Before start() and after stop() it runs in the caller. Any thread but a worker.
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
 
-  // After something was put where a worker finds it (FaultQueue): wakes a sleeping one.
+  // After something was put where a worker finds it (PagingQueues): wakes a sleeping one.
   void wake(std::uint32_t worker);
 
   // The worker that owns a queue pair with this number.

@@ -1,5 +1,5 @@
-// Queue pairs that wait for memory: their faults on the way to the fault thread and back, and the
-// frames that wait with them.
+// Queue pairs that wait for memory: their faults and flushes on the way to the threads that serve
+// them and back, and the frames that wait with them.
 
 #include <algorithm>
 #include <utility>
@@ -40,48 +40,79 @@ AtOnce Worker::State::at_once(const FaultRequest& request, Mirror& mirror, std::
 
 bool Worker::State::raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
                           FaultRole role, std::uint32_t ticket) {
-  PageFault* fault = config.page_faults->take(request);
+  PageFault* fault = config.paging->faults.take(request);
   if (fault == nullptr) {
     ++counters.page_faults_starved;
-    // Once, though several of its roles may be here for want of a record.
-    if (QpEntry* entry = table.find(qpn);
-        entry != nullptr && !std::exchange(entry->starved, true)) {
-      starved.push_back(qpn);
-    }
-    next_starved = now + kStarvedInterval;
+    starve(qpn);
     return false;
   }
   ++counters.page_faults;
+  static_cast<WaitingRole&>(*fault) = {config.index, qpn, ticket, role};
   fault->mirror = region.mirror();
-  fault->durable = request.flush ? region.durable() : nullptr;
-  fault->worker = config.index;
-  fault->qpn = qpn;
-  fault->role = role;
-  fault->ticket = ticket;
   fault->times.raised = now;
-  config.page_faults->raise(fault);
+  config.paging->faults.raise(fault);
   return true;
 }
 
-Duration Worker::State::usual_time() const { return config.page_faults->usual_time(); }
-
-// Faults that are over: their queue pairs go on, after those that found no record before.
-bool Worker::State::drain_resumed() {
-  if (config.page_faults == nullptr) {
+bool Worker::State::flush(const FlushRequest& request, const Region& region, std::uint32_t qpn,
+                          FaultRole role, std::uint32_t ticket) {
+  Flush* flush = config.paging->flushes.take(request);
+  if (flush == nullptr) {
+    ++counters.flushes_starved;
+    starve(qpn);
     return false;
   }
-  std::array<std::uint32_t, kResumesMax> settled;
-  std::uint32_t count = 0;
-  PageFault* fault = nullptr;
-  while (count < kResumesMax &&
-         (fault = config.page_faults->next_resumed(config.index)) != nullptr) {
-    settled[count++] = fault->qpn;
-    if (QpEntry* entry = table.find(fault->qpn); entry != nullptr) {
-      entry->qp->settle(fault->role, fault->ticket, fault->outcome, fault->failed_page);
-    }
-    config.page_faults->journal.count(FaultStep::kResuming, now - fault->times.populated);
-    config.page_faults->give_back(fault);
+  ++counters.flushes;
+  static_cast<WaitingRole&>(*flush) = {config.index, qpn, ticket, role};
+  flush->mirror = region.mirror();
+  flush->durable = region.durable();
+  config.paging->flushes.raise(flush);
+  return true;
+}
+
+// The queue pair found no record. Listed once, though several of its roles may be here for that.
+void Worker::State::starve(std::uint32_t qpn) {
+  if (QpEntry* entry = table.find(qpn); entry != nullptr && !std::exchange(entry->starved, true)) {
+    starved.push_back(qpn);
   }
+  next_starved = now + kStarvedInterval;
+}
+
+Duration Worker::State::usual_time() const { return config.paging->faults.usual_time(); }
+
+// Tells the roles of what is over in a queue; note(record) sees each. Returns how many there were,
+// at most kResumesMax.
+template <typename Queue, typename Note>
+std::uint32_t Worker::State::settle_resumed(Queue& queue, std::uint32_t* qpns, Note&& note) {
+  std::uint32_t count = 0;
+  while (count < kResumesMax) {
+    auto* const record = queue.next_resumed(config.index);
+    if (record == nullptr) {
+      break;
+    }
+    qpns[count++] = record->qpn;
+    if (QpEntry* entry = table.find(record->qpn); entry != nullptr) {
+      entry->qp->settle(record->role, record->ticket, record->outcome, record->failed_page);
+    }
+    note(*record);
+    queue.give_back(record);
+  }
+  return count;
+}
+
+// Faults and flushes that are over: their queue pairs go on, after those that found no record
+// before.
+bool Worker::State::drain_resumed() {
+  if (config.paging == nullptr) {
+    return false;
+  }
+  FaultQueue& faults = config.paging->faults;
+  std::array<std::uint32_t, 2 * kResumesMax> settled;
+  std::uint32_t count = settle_resumed(faults, settled.data(), [&](const PageFault& fault) {
+    faults.journal.count(FaultStep::kResuming, now - fault.times.populated);
+  });
+  count +=
+      settle_resumed(config.paging->flushes, settled.data() + count, [](const Flush& /*flush*/) {});
   retry_starved(now >= next_starved ? kResumesMax : count);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (QpEntry* entry = table.find(settled[i]); entry != nullptr) {

@@ -197,8 +197,7 @@ Time Worker::next_deadline() const {
 bool Worker::has_arrivals() const {
   const State& self = *state_;
   return !self.rings[0]->empty() || !self.rings[1]->empty() ||
-         (self.config.page_faults != nullptr &&
-          self.config.page_faults->has_resumed(self.config.index)) ||
+         (self.config.paging != nullptr && self.config.paging->has_resumed(self.config.index)) ||
          std::any_of(self.sessions.begin(), self.sessions.end(),
                      [](const SessionBells* session) { return any_bells(*session->bells); });
 }

@@ -19,8 +19,8 @@
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"
-#include "mmu/fault_queue.h"
 #include "mmu/key_table.h"
+#include "mmu/paging_queues.h"
 #include "mmu/quiescence.h"
 
 namespace uroce {
@@ -42,6 +42,8 @@ struct WorkerCounters {
   std::uint64_t page_faults_at_once = 0;          // not raised: the worker brought in the page
   std::uint64_t page_faults_deferred = 0;         // not raised yet: others' work came first
   std::uint64_t page_faults_starved = 0;          // all records were in use
+  std::uint64_t flushes = 0;                      // to persistence, handed to the flush thread
+  std::uint64_t flushes_starved = 0;              // all records were in use
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 
@@ -70,10 +72,10 @@ class Worker {
     std::vector<Port*> ports{};
     const KeyTable* keys = nullptr;
     Quiescence* quiescence = nullptr;
-    EventSink* events = nullptr;        // nullptr: nobody listens
-    FrameSink* frames = nullptr;        // nullptr: frames that are control's are dropped
-    FaultQueue* page_faults = nullptr;  // nullptr: no on-demand paging
-    Wakeup* wakeup = nullptr;           // for workers that may sleep, and have peers
+    EventSink* events = nullptr;     // nullptr: nobody listens
+    FrameSink* frames = nullptr;     // nullptr: frames that are control's are dropped
+    PagingQueues* paging = nullptr;  // nullptr: no on-demand paging
+    Wakeup* wakeup = nullptr;        // for workers that may sleep, and have peers
   };
 
   explicit Worker(const Config& config);

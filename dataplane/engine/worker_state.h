@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each r
 inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
-inline constexpr std::uint32_t kResumesMax = 64;         // page faults that are over
+inline constexpr std::uint32_t kResumesMax = 64;         // page faults, and flushes, that are over
 // And pages that the worker brings in itself: PageBudget::kTurnMax.
 inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
 inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
@@ -84,7 +84,7 @@ struct Worker::State final : FaultSink {
   std::uint32_t parked = 0;  // frames, of all queue pairs
   PageBudget page_budget;
   bool may_defer = true;              // the frame in hand can wait for its page
-  std::deque<std::uint32_t> starved;  // queue pairs whose fault found no record
+  std::deque<std::uint32_t> starved;  // queue pairs that found no record
   Time next_starved = 0;
   Time now = 0;
   WorkerCounters counters;
@@ -95,13 +95,18 @@ struct Worker::State final : FaultSink {
                 .keys = *config.keys,
                 .events = *config.events,
                 .dirty_queues = dirty_queues,
-                .faults = config.page_faults != nullptr ? this : nullptr};
+                .faults = config.paging != nullptr ? this : nullptr};
   }
 
   // paging.cc
   AtOnce at_once(const FaultRequest& request, Mirror& mirror, std::uint32_t qpn) override;
   bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
              std::uint32_t ticket) override;
+  bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
+             std::uint32_t ticket) override;
+  void starve(std::uint32_t qpn);
+  template <typename Queue, typename Note>
+  std::uint32_t settle_resumed(Queue& queue, std::uint32_t* qpns, Note&& note);
   [[nodiscard]] Duration usual_time() const override;
   bool drain_resumed();
   void retry_starved(std::uint32_t most);

@@ -6,6 +6,7 @@
 
 #include "mmu/copy.h"
 #include "mmu/durable_memory.h"
+#include "mmu/flush_queue.h"
 #include "mmu/mirror.h"
 
 namespace uroce {
@@ -73,9 +74,8 @@ Access flush_to_disk(const MemoryScope& scope, const Part& part) {
   slot.failed = Access::kGranted;
   ++slot.ticket;
   slot.park(Mirror::page_down(address), scope.now);
-  const FaultRequest request{
-      .key = part.region.key(), .address = address, .length = part.length, .flush = true};
-  slot.waiting = scope.faults->raise(request, part.region, scope.qpn, scope.role, slot.ticket);
+  slot.waiting = scope.faults->flush({.address = address, .length = part.length}, part.region,
+                                     scope.qpn, scope.role, slot.ticket);
   slot.flushing = slot.waiting;
   return Access::kNotResident;
 }

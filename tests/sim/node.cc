@@ -37,7 +37,7 @@ Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string&
   Worker::Config config;
   config.ports = {&port};
   config.keys = &keys_;
-  config.page_faults = paging == nullptr ? nullptr : &paging->queue();
+  config.paging = paging == nullptr ? nullptr : &paging->queues();
   worker = std::make_unique<Worker>(config);
   worker->set_addresses(0, {gid_});
   session_.bells = bells_.get();

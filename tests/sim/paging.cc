@@ -19,7 +19,6 @@ Paging::Paging(Arena& arena, Quiescence& quiescence, std::uint64_t seed)
       delay_max_(random_.range(0, kDelayMax)),
       changes_(random_.chance(0.2) ? 0 : 0.05 * random_.range(0, 100) / 100),
       implicit_(random_.chance(0.5)) {
-  queue_.wake_worker = [](std::uint32_t) {};
   if (random_.chance(0.7)) {
     mirror_->faults_only();
   }

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "mmu/fault_queue.h"
 #include "mmu/mirror.h"
 #include "mmu/pager.h"
+#include "mmu/paging_queues.h"
 #include "mmu/quiescence.h"
 #include "tests/sim/arena.h"
 #include "tests/sim/random.h"
@@ -24,7 +24,7 @@ class Paging final : private PagingPeer {
   Paging(Arena& arena, Quiescence& quiescence, std::uint64_t seed);
 
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
-  [[nodiscard]] FaultQueue& queue() { return queue_; }
+  [[nodiscard]] PagingQueues& queues() { return queues_; }
   [[nodiscard]] std::uint64_t invalidations() const { return invalidations_; }
   // The program's answers that an invalidation had overtaken: the faults were begun again.
   [[nodiscard]] std::uint64_t overtaken() const { return overtaken_; }
@@ -51,7 +51,6 @@ class Paging final : private PagingPeer {
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
               std::uint64_t end) override;
   void look_again(const std::shared_ptr<Mirror>& mirror) override;
-  void flush(PageFault* fault) override { pager_.flushed(fault, Access::kNoRight); }
   Time clock() override { return now_; }
 
   void answer(const Question& question);
@@ -62,7 +61,8 @@ class Paging final : private PagingPeer {
   Arena& arena_;
   Random random_;
   std::shared_ptr<Mirror> mirror_;
-  FaultQueue queue_{1};
+  PagingQueues queues_{1, [](std::uint32_t) {}};
+  FaultQueue& queue_ = queues_.faults;
   Pager pager_{queue_, *this};
   Time now_ = 0;
   Duration delay_max_;  // of an answer

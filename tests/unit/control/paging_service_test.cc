@@ -22,9 +22,6 @@ class PagingServiceTest : public ::testing::Test {
     std::unique_ptr<PagingProgram> program;
   };
 
-  PagingServiceTest() {
-    queue.wake_worker = [](std::uint32_t) {};
-  }
   Paged open() {
     const Peer peer{::getpid(), ::getuid(), 0};
     auto mirror = service.make_mirror(peer, 1);
@@ -51,8 +48,9 @@ class PagingServiceTest : public ::testing::Test {
   }
 
   Quiescence quiescence;
-  FaultQueue queue{1};
-  PagingService service{queue, quiescence};
+  PagingQueues queues{1, {}};
+  FaultQueue& queue = queues.faults;
+  PagingService service{queues, quiescence};
 };
 
 // The fault thread takes faults before it does what it was told.

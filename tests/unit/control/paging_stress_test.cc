@@ -34,8 +34,7 @@ constexpr std::uint64_t kRoundsDefault = 400;
 
 class Stress {
  public:
-  explicit Stress(const PagingLimits& limits) : service_(queue_, rig_.quiescence(), limits) {
-    queue_.wake_worker = [](std::uint32_t) {};  // they never sleep
+  explicit Stress(const PagingLimits& limits) : service_(queues_, rig_.quiescence(), limits) {
     rig_.card.paging = &service_;
     service_.start();
     for (std::uint32_t slot = 0; slot < kSessions; ++slot) {
@@ -43,7 +42,7 @@ class Stress {
     }
     for (std::uint32_t index = 0; index < kWorkers; ++index) {
       workers_.emplace_back([this, index] {
-        PagingWorker(index, rig_.card.keys(), rig_.quiescence(), queue_, published_, tally)
+        PagingWorker(index, rig_.card.keys(), rig_.quiescence(), queues_, published_, tally)
             .run(stopping_);
       });
     }
@@ -219,7 +218,7 @@ class Stress {
   }
 
   Rig rig_;
-  FaultQueue queue_{kWorkers};
+  PagingQueues queues_{kWorkers, {}};  // workers never sleep
   PagingService service_;
   std::mt19937 random_{7};
   std::deque<Life> all_lives_;

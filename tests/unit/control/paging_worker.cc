@@ -90,39 +90,64 @@ void PagingWorker::touch(const PagingProgram& program, std::uint64_t page, std::
 void PagingWorker::raise(Registration& there, const Region& region, std::uint64_t page,
                          bool write) {
   Registration*& mine = faults_[there.slot][page];
-  const FaultRequest request{.key = region.key(),
-                             .address = region.program_address(there.iova + page * kPage),
-                             .length = kLength,
-                             .ahead = one_in(4) ? 4 * kPage : 0,
-                             .write = write,
-                             .flush = one_in(8)};
-  PageFault* const fault = mine != nullptr ? nullptr : queue_.take(request);
-  if (fault == nullptr) {
+  const std::uint64_t address = region.program_address(there.iova + page * kPage);
+  const WaitingRole whom{
+      .worker = index_, .qpn = there.slot, .ticket = static_cast<std::uint32_t>(page)};
+  if (mine != nullptr || !(one_in(8) ? raise_flush(region, address, whom)
+                                     : raise_fault(region, address, write, whom))) {
     return;
   }
   mine = &there;
   ++faults_out_;
   there.faults_out.fetch_add(1, std::memory_order_relaxed);
   tally_.faults.fetch_add(1, std::memory_order_relaxed);
-  fault->request = request;
+}
+
+bool PagingWorker::raise_fault(const Region& region, std::uint64_t address, bool write,
+                               const WaitingRole& whom) {
+  PageFault* const fault = queues_.faults.take({.key = region.key(),
+                                                .address = address,
+                                                .length = kLength,
+                                                .ahead = one_in(4) ? 4 * kPage : 0,
+                                                .write = write});
+  if (fault == nullptr) {
+    return false;
+  }
+  static_cast<WaitingRole&>(*fault) = whom;
   fault->mirror = region.mirror();
-  fault->worker = index_;
-  fault->qpn = there.slot;
-  fault->ticket = static_cast<std::uint32_t>(page);
   fault->times.raised = monotonic_now();
-  queue_.raise(fault);
+  queues_.faults.raise(fault);
+  return true;
+}
+
+bool PagingWorker::raise_flush(const Region& region, std::uint64_t address,
+                               const WaitingRole& whom) {
+  Flush* const flush = queues_.flushes.take({.address = address, .length = kLength});
+  if (flush == nullptr) {
+    return false;
+  }
+  static_cast<WaitingRole&>(*flush) = whom;
+  flush->mirror = region.mirror();
+  queues_.flushes.raise(flush);
+  return true;
 }
 
 void PagingWorker::take_back() {
-  while (PageFault* const fault = queue_.next_resumed(index_)) {
-    Registration* const there = std::exchange(faults_[fault->qpn][fault->ticket], nullptr);
+  take_back_from(queues_.faults, false);
+  take_back_from(queues_.flushes, true);
+}
+
+template <typename Queue>
+void PagingWorker::take_back_from(Queue& queue, bool on_disk) {
+  while (auto* const record = queue.next_resumed(index_)) {
+    Registration* const there = std::exchange(faults_[record->qpn][record->ticket], nullptr);
     // Memory that lies on no disk can't be flushed, which says nothing against the session.
-    const bool good = fault->outcome == Access::kGranted ||
-                      (fault->request.flush && fault->outcome == Access::kNoRight);
+    const bool good =
+        record->outcome == Access::kGranted || (on_disk && record->outcome == Access::kNoRight);
     tally_.failed.fetch_add(good || there->life->failing ? 0 : 1, std::memory_order_relaxed);
     there->faults_out.fetch_sub(1, std::memory_order_relaxed);
     --faults_out_;
-    queue_.give_back(fault);
+    queue.give_back(record);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <random>
 
-#include "mmu/fault_queue.h"
 #include "mmu/key_table.h"
+#include "mmu/paging_queues.h"
 #include "mmu/quiescence.h"
 #include "tests/unit/control/paging_program.h"
 
@@ -55,12 +55,12 @@ using Published = std::array<std::array<std::atomic<Registration*>, kRegions>, k
 class PagingWorker {
  public:
   // All outlive it.
-  PagingWorker(std::uint32_t index, const KeyTable& keys, Quiescence& quiescence, FaultQueue& queue,
-               const Published& published, Tally& tally)
+  PagingWorker(std::uint32_t index, const KeyTable& keys, Quiescence& quiescence,
+               PagingQueues& queues, const Published& published, Tally& tally)
       : index_(index),
         keys_(keys),
         quiescence_(quiescence),
-        queue_(queue),
+        queues_(queues),
         published_(published),
         tally_(tally),
         random_(index) {}
@@ -73,13 +73,18 @@ class PagingWorker {
   void use(Registration& there, std::uint64_t page);
   void touch(const PagingProgram& program, std::uint64_t page, std::byte* host, bool write);
   void raise(Registration& there, const Region& region, std::uint64_t page, bool write);
+  bool raise_fault(const Region& region, std::uint64_t address, bool write,
+                   const WaitingRole& whom);
+  bool raise_flush(const Region& region, std::uint64_t address, const WaitingRole& whom);
   void take_back();
+  template <typename Queue>
+  void take_back_from(Queue& queue, bool on_disk);
   bool one_in(std::uint32_t many) { return random_() % many == 0; }
 
   std::uint32_t index_;
   const KeyTable& keys_;
   Quiescence& quiescence_;
-  FaultQueue& queue_;
+  PagingQueues& queues_;
   const Published& published_;
   Tally& tally_;
   std::mt19937 random_;

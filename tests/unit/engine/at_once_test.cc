@@ -56,8 +56,8 @@ class AtOnceTest : public ::testing::Test {
   }
   [[nodiscard]] const WorkerCounters& counters() const { return stations_.b.worker.counters(); }
 
-  FaultQueue queue_{1};
-  Stations stations_{{}, {}, &queue_};
+  PagingQueues queues_{1, {}};
+  Stations stations_{{}, {}, &queues_};
   Quiescence quiescence_;
   PagedProgram program_{quiescence_};
   std::uint32_t key_ = 0;
@@ -139,7 +139,7 @@ TEST_F(AtOnceTest, WhoAlwaysWantsMoreLeavesItsTurnToOthers) {
 // twice as often each time.
 TEST_F(AtOnceTest, WhoFindsNoRecordIsListedOnce) {
   program_.mirror->faults_only();
-  while (queue_.take({.length = 8}) != nullptr) {
+  while (queues_.faults.take({.length = 8}) != nullptr) {
   }
   const abi::Sge sge{PagedProgram::kBase + 7 * kPage, 8, key_};
   stations_.pair.b.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, stations_.pair.a, 0), {&sge, 1});

@@ -33,14 +33,13 @@ struct Station {
 };
 
 struct Stations {
-  // `page_faults`: where b's queue pairs raise them.
+  // `paging`: where b's queue pairs raise faults and flushes.
   explicit Stations(const PairConfig& config = {}, const LinkConfig& link = {},
-                    FaultQueue* page_faults = nullptr)
+                    PagingQueues* paging = nullptr)
       : pair(config),
         ports(make_link(link)),
         a({.ports = {ports.first.get()}, .keys = &pair.a.keys()}, "10.0.0.1"),
-        b({.ports = {ports.second.get()}, .keys = &pair.b.keys(), .page_faults = page_faults},
-          "10.0.0.2") {
+        b({.ports = {ports.second.get()}, .keys = &pair.b.keys(), .paging = paging}, "10.0.0.2") {
     a.add(pair.a.qp());
     b.add(pair.b.qp());
   }

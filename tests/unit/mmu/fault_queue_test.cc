@@ -7,36 +7,32 @@
 namespace uroce::test {
 namespace {
 
-std::vector<PageFault*> take_all(FaultQueue& queue, const FaultRequest& request) {
-  std::vector<PageFault*> taken;
-  while (PageFault* fault = queue.take(request)) {
-    taken.push_back(fault);
-  }
-  return taken;
-}
-
 TEST(FaultQueue, RecordsRunOutAndComeBack) {
   FaultQueue queue(1);
-  const std::vector<PageFault*> taken = take_all(queue, {.length = 8});
+  std::vector<PageFault*> taken;
+  while (PageFault* fault = queue.take({.length = 8})) {
+    taken.push_back(fault);
+  }
   EXPECT_EQ(taken.size(), FaultQueue::kRecords);
-  EXPECT_EQ(queue.take({.length = 8, .flush = true}), nullptr);
   queue.give_back(taken.back());
   EXPECT_NE(queue.take({.length = 8}), nullptr);
 }
 
-// Whoever waits for a disk doesn't keep others' page faults waiting.
-TEST(FaultQueue, FlushesLeaveRecordsToFaults) {
-  FaultQueue queue(1);
-  const std::vector<PageFault*> flushes = take_all(queue, {.length = 8, .flush = true});
-  EXPECT_EQ(flushes.size(), FaultQueue::kFlushesMax);
-  const std::vector<PageFault*> faults = take_all(queue, {.length = 8});
-  EXPECT_EQ(faults.size(), FaultQueue::kRecords - FaultQueue::kFlushesMax);
-  for (PageFault* fault : faults) {
-    queue.give_back(fault);
-  }
-  EXPECT_EQ(queue.take({.length = 8, .flush = true}), nullptr);
-  queue.give_back(flushes.back());
-  EXPECT_NE(queue.take({.length = 8, .flush = true}), nullptr);
+TEST(FaultQueue, AFaultComesBackToTheWorkerThatRaisedIt) {
+  FaultQueue queue(2);
+  std::uint32_t woken = 0;
+  queue.wake_worker = [&](std::uint32_t worker) { woken = worker; };
+  PageFault* const fault = queue.take({.address = 4096, .length = 8});
+  fault->worker = 1;
+  queue.raise(fault);
+  ASSERT_EQ(queue.next(), fault);
+  EXPECT_TRUE(queue.empty());
+  queue.resume(fault);
+  EXPECT_EQ(woken, 1U);
+  EXPECT_FALSE(queue.has_resumed(0));
+  EXPECT_TRUE(queue.has_resumed(1));
+  EXPECT_EQ(queue.next_resumed(1), fault);
+  EXPECT_EQ(fault->request.address, 4096U);
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "mmu/durable_memory.h"
 #include "mmu/mirror.h"
 #include "mmu/pager.h"
 #include "mmu/quiescence.h"
@@ -57,14 +56,6 @@ class PagedProgram final : public PagingPeer {
       of->invalidate(0, first, end, true);
       of->unblock(0);
       pager->changed(of, now);
-    });
-  }
-  void flush(PageFault* fault) override {
-    orders.push_back([=, this] {
-      const FaultRequest& range = fault->request;
-      pager->flushed(fault, fault->mirror != nullptr
-                                ? fault->mirror->sync(range.address, range.address + range.length)
-                                : fault->durable->sync(range.address, range.length));
     });
   }
   void look_again(const std::shared_ptr<Mirror>& of) override {

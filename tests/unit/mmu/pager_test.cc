@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/paged_program.h"
 
 namespace uroce::test {
@@ -49,28 +48,6 @@ class PagerTest : public testing::Test {
   std::uint64_t failed_page_ = 0;
   std::uint64_t limit_ = kBase;  // where the region ends
 };
-
-TEST_F(PagerTest, LeavesFlushesToItsPeer) {
-  const FaultRequest request{.address = kBase, .length = kPage, .flush = true};
-  PageFault* fault = queue_.take(request);
-  fault->mirror = program_.mirror;
-  queue_.raise(fault);
-  raise(kBase);
-  EXPECT_TRUE(pager_.serve(program_.now));
-  EXPECT_FALSE(outcome());
-  program_.settle();
-  EXPECT_EQ(outcome(), Access::kGranted);
-  EXPECT_EQ(outcome(), Access::kNoRight) << "the page lies in an arena";
-  EXPECT_EQ(outcome(), std::nullopt);
-
-  const auto pinned = local_region(program_.memory, kPage, kBase, 1, kAccessFlushPersistent);
-  fault = queue_.take({.length = kPage, .flush = true});
-  fault->durable = pinned->durable();
-  queue_.raise(fault);
-  program_.settle();
-  EXPECT_EQ(outcome(), Access::kGranted);
-  EXPECT_EQ(program_.mirror->statistics().all().by_role[0], 2U) << "those on demand";
-}
 
 TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {
   raise(kBase + 100);

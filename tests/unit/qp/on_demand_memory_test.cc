@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dataplane/qp/memory.h"
+#include "mmu/flush_queue.h"
 #include "mmu/mirror.h"
 #include "mmu/quiescence.h"
 
@@ -28,8 +29,15 @@ class Faults final : public FaultSink {
     raised.push_back(request);
     return !starved;
   }
+  bool flush(const FlushRequest& request, const Region& /*region*/, std::uint32_t qpn,
+             FaultRole /*role*/, std::uint32_t /*ticket*/) override {
+    EXPECT_EQ(qpn, kQpn);
+    flushes.push_back(request);
+    return !starved;
+  }
   [[nodiscard]] Duration usual_time() const override { return 0; }
   std::vector<FaultRequest> raised;
+  std::vector<FlushRequest> flushes;
   bool starved = false;
 };
 
@@ -66,15 +74,15 @@ class OnDemandMemory : public testing::Test {
   void expect_flushes_to_park(std::uint32_t key) {
     EXPECT_EQ(flush(key), Access::kNotResident);
     EXPECT_EQ(flush(key), Access::kNotResident);
-    ASSERT_EQ(faults_.raised.size(), 1U);
-    EXPECT_TRUE(faults_.raised[0].flush);
-    EXPECT_EQ(faults_.raised[0].address, kProgram + 100);
-    EXPECT_EQ(faults_.raised[0].length, 500U);
+    ASSERT_EQ(faults_.flushes.size(), 1U);
+    EXPECT_TRUE(faults_.raised.empty());
+    EXPECT_EQ(faults_.flushes[0].address, kProgram + 100);
+    EXPECT_EQ(faults_.flushes[0].length, 500U);
     settle(Access::kGranted);
     EXPECT_EQ(flush(key), Access::kGranted);
     EXPECT_EQ(flush(key, true), Access::kNotResident);
-    EXPECT_EQ(faults_.raised.back().address, kProgram);
-    EXPECT_EQ(faults_.raised.back().length, kLength);
+    EXPECT_EQ(faults_.flushes.back().address, kProgram);
+    EXPECT_EQ(faults_.flushes.back().length, kLength);
     settle(Access::kNoRight);
     EXPECT_EQ(flush(key, true), Access::kNoRight);
   }

@@ -1,0 +1,97 @@
+// FLUSHes to persistence, which a worker hands to the thread that waits for disks: the test.
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kPersistent = 2;  // abi::SendWr::flush.placement
+
+// What is posted goes from station a to b.
+class FlushTest : public ::testing::Test {
+ protected:
+  FlushTest() {
+    QpAttributes attributes = pair().attributes(false);
+    attributes.access |= kAccessFlushPersistent;
+    pair().b.modify(attributes, kQpMaskAccess);
+  }
+  static PairConfig flushable() {
+    PairConfig config;
+    config.b.access |= kAccessFlushPersistent;
+    return config;
+  }
+  QpPair& pair() { return stations_.pair; }
+  void post_flush(std::uint64_t id) {
+    abi::SendWr wr = rdma_wr(id, abi::WrOpcode::kFlush, pair().b, 0);
+    wr.flush = {.placement = kPersistent, .selectivity = 0, .length = 4096};
+    pair().a.post_send(wr, {});
+    stations_.a.ring();
+  }
+  [[nodiscard]] const WorkerCounters& counters() const { return stations_.b.worker.counters(); }
+
+  PagingQueues queues_{1, {}};
+  Stations stations_{flushable(), {}, &queues_};
+};
+
+TEST_F(FlushTest, ParksUntilTheDiskIsDoneAndTakesNoFaultsRecord) {
+  post_flush(1);
+  stations_.post_write(2, 8);
+  stations_.settle();
+  EXPECT_FALSE(pair().a.poll_send().has_value());
+  EXPECT_TRUE(queues_.faults.empty());
+  Flush* const flush = queues_.flushes.next();
+  ASSERT_NE(flush, nullptr);
+  EXPECT_EQ(flush->request.length, 4096U);
+  EXPECT_EQ(flush->qpn, pair().b.qp().config().qpn);
+  EXPECT_EQ(flush->role, FaultRole::kResponder);
+  EXPECT_NE(flush->durable, nullptr);
+  EXPECT_EQ(queues_.flushes.next(), nullptr) << "one for each FLUSH";
+
+  EXPECT_FALSE(stations_.b.worker.has_arrivals());
+  flush->outcome = flush->write_back();
+  queues_.flushes.resume(flush);
+  EXPECT_TRUE(stations_.b.worker.has_arrivals());
+  stations_.settle();
+  for (const std::uint64_t id : {1, 2}) {
+    const auto cqe = pair().a.poll_send();
+    ASSERT_TRUE(cqe.has_value());
+    EXPECT_EQ(cqe->wr_id, id);
+    EXPECT_EQ(cqe->status, abi::WcStatus::kSuccess);
+  }
+  EXPECT_EQ(counters().flushes, 1U);
+  EXPECT_EQ(counters().page_faults, 0U);
+}
+
+TEST_F(FlushTest, FailsAsTheDiskDoes) {
+  post_flush(1);
+  stations_.settle();
+  Flush* const flush = queues_.flushes.next();
+  ASSERT_NE(flush, nullptr);
+  flush->outcome = Access::kLost;
+  queues_.flushes.resume(flush);
+  stations_.settle();
+  const auto cqe = pair().a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, abi::WcStatus::kRemOpErr);
+}
+
+// Without a record it parks all the same, and tries again after a while.
+TEST_F(FlushTest, WaitsForARecord) {
+  while (queues_.flushes.take({.length = 8}) != nullptr) {
+  }
+  post_flush(1);
+  stations_.settle();
+  EXPECT_EQ(counters().flushes_starved, 1U);
+  EXPECT_EQ(counters().flushes, 0U);
+  Flush free_again;
+  queues_.flushes.give_back(&free_again);
+  stations_.now += kNanosecondsPerMillisecond;
+  stations_.b.worker.poll(stations_.now);
+  EXPECT_EQ(counters().flushes, 1U);
+  EXPECT_EQ(queues_.flushes.next(), &free_again);
+}
+
+}  // namespace
+}  // namespace uroce::test
