@@ -8,9 +8,9 @@
 // program says. A chunk, 2 MiB of it, has three bits a page for the workers.
 //
 // Workers read bits and pages without locks. Everything else is under the mutex: the fault thread
-// (Pager) describes and populates, the paging thread invalidates and evicts. The rule between them:
-// a page's mapping changes only while its bits are clear and every worker has passed a quiescent
-// state since they were cleared. A chunk of which nothing is known any more is given up.
+// (Pager) describes and populates, the invalidation thread invalidates and evicts. The rule between
+// them: a page's mapping changes only while its bits are clear and every worker has passed a
+// quiescent state since they were cleared. A chunk of which nothing is known any more is given up.
 
 #include <array>
 #include <atomic>
@@ -137,7 +137,7 @@ class Mirror {
   // Sets the bits of pages that are in memory already; for PREFETCH_NO_FAULT.
   void adopt_present(std::uint64_t first, std::uint64_t end);
 
-  // The paging thread.
+  // The invalidation thread.
 
   // Clears the bits of a range and returns when no worker holds anything of it. `forget`: what lies
   // there must be asked for again. Until unblock(id), faults there find kBlocked.

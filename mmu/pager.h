@@ -2,7 +2,7 @@
 
 // Resolves page faults: finds out what is missing, asks the program for what it doesn't know,
 // brings pages in, and sends the faults back. What the fault thread runs; it owns all of this. The
-// mirror is shared with the paging thread, which may invalidate at any moment: every step is
+// mirror is shared with the invalidation thread, which may invalidate at any moment: every step is
 // checked against the mirror's count of changes and made again where the pages were among them.
 //
 // Faults that wait (for the program's answer, for the end of an invalidation) are looked at again

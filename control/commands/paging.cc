@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "abi/paging_records.h"
 #include "control/commands/command_table.h"
 #include "control/paging/paging_service.h"
 #include "control/sessions/card_limits.h"

@@ -1,63 +1,84 @@
-// The fault thread, and its conversation with the programs on the share channels.
+#include "control/paging/fault_thread.h"
 
-#include <poll.h>
-#include <spdlog/spdlog.h>
-#include <sys/epoll.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
-#include "abi/version.h"
-#include "control/paging/paging_service.h"
+#include "control/paging/threads.h"
 #include "dataplane/engine/runner.h"
 
 namespace uroce::control {
 namespace {
 
-constexpr int kEventsMax = 16;
 constexpr int kRecordsMax = 16;  // of one program in one turn
-
-template <typename Body>
-bool read_body(const Record& record, Body* body) {
-  static_assert(std::is_trivially_copyable_v<Body>);
-  if (record.bytes.size() < sizeof(Body)) {
-    return false;
-  }
-  std::memcpy(body, record.bytes.data(), sizeof(Body));
-  return true;
-}
-
-bool sound(const abi::PagingHeader& header, const Record& record) {
-  return header.magic == abi::kPagingMagic && header.version == abi::kVersion &&
-         header.length == record.bytes.size() &&
-         header.descriptor_count == record.descriptors.size();
-}
 
 }  // namespace
 
-void PagingService::serve_faults() {
-  while (!stopping_faults_) {
-    if (pager_.serve(monotonic_now())) {
+FaultThread::FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits)
+    : queue_(queue), remover_(remover), limits_(limits), pager_(queue, *this) {
+  poll_.add(queue_.descriptor());
+  poll_.add(tasks_.descriptor());
+}
+
+void FaultThread::start() {
+  thread_ = start_thread("uroce-fault", [this] {
+    raise_priority();
+    serve();
+  });
+}
+
+void FaultThread::stop() {
+  tasks_.put([this] { stopping_ = true; });
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void FaultThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, const Peer& peer) {
+  {
+    // Not by a task: the first fault may be with the fault thread before its next tasks are.
+    const std::lock_guard lock(opened_mutex_);
+    opened_.emplace_back(mirror, std::move(socket), peer);
+  }
+  // Its program may hang up before anything is asked.
+  tasks_.put([this, mirror] { channel_of(mirror.get()); });
+}
+
+void FaultThread::close(const std::shared_ptr<Mirror>& mirror) {
+  tasks_.put([this, mirror] {
+    channel_of(mirror.get());
+    channels_.erase(mirror.get());
+    pager_.changed(mirror, clock());
+  });
+}
+
+void FaultThread::prefetch(Prefetch wanted) {
+  tasks_.put([this, wanted = std::move(wanted)] { pager_.prefetch(wanted, clock()); });
+}
+
+void FaultThread::look_again(const std::shared_ptr<Mirror>& mirror) {
+  tasks_.put([this, mirror] { pager_.changed(mirror, clock()); });
+}
+
+void FaultThread::serve() {
+  while (!stopping_) {
+    if (pager_.serve(clock())) {
       keep_limits();
       take_answers(0);
     } else {
-      wait_for_faults();
+      wait();
     }
     // After the answers that are there.
-    if (const Time now = monotonic_now(); pager_.deadline() <= now) {
+    if (const Time now = clock(); pager_.deadline() <= now) {
       pager_.expire(now);
     }
   }
 }
 
-void PagingService::wait_for_faults() {
+void FaultThread::wait() {
   queue_.fall_asleep();
   // From here on whoever raises a fault rings. Now the last look.
   int timeout = queue_.empty() ? -1 : 0;
   if (const Time deadline = pager_.deadline(); timeout != 0 && deadline != kNever) {
-    const Time now = monotonic_now();
+    const Time now = clock();
     timeout =
         deadline <= now ? 0 : static_cast<int>((deadline - now) / kNanosecondsPerMillisecond) + 1;
   }
@@ -65,188 +86,90 @@ void PagingService::wait_for_faults() {
   queue_.wake_up();
 }
 
-// What programs and other threads have to say. `timeout`: ms, as epoll_wait's.
-void PagingService::take_answers(int timeout) {
-  std::array<epoll_event, kEventsMax> events;
-  const int count = ::epoll_wait(fault_poll_.get(), events.data(), kEventsMax, timeout);
-  for (int i = 0; i < count; ++i) {
-    if (void* const mirror = events[static_cast<std::size_t>(i)].data.ptr; mirror != nullptr) {
-      on_share(static_cast<Mirror*>(mirror));
+// What programs and other threads have to say. `timeout`: as PollSet::wait's.
+void FaultThread::take_answers(int timeout) {
+  for (const PollSet::Event& event : poll_.wait(timeout)) {
+    if (event.mirror != nullptr) {
+      on_share(event.mirror);
     }
   }
-  fault_tasks_.run();
+  tasks_.run();
+}
+
+void FaultThread::on_share(Mirror* mirror) {
+  for (int i = 0; i < kRecordsMax; ++i) {
+    const auto at = channels_.find(mirror);
+    if (at == channels_.end()) {
+      return;
+    }
+    const std::shared_ptr<Mirror> hold = at->second.mirror();
+    ShareChannel::Answer answer;
+    switch (at->second.receive(&answer)) {
+      case ShareChannel::Heard::kNothing:
+        return;
+      case ShareChannel::Heard::kArena:
+        break;
+      case ShareChannel::Heard::kAnswer:
+        pager_.answered(hold, answer.sequence, answer.end, answer.pieces, clock());
+        at->second.warn_when_full();
+        break;
+      case ShareChannel::Heard::kBroken:
+        // Nobody can say any more what lies where: all faults of the session fail.
+        hold->close();
+        channels_.erase(at);
+        pager_.changed(hold, clock());
+        return;
+    }
+  }
 }
 
 // nullptr when it is closed.
-PagingService::ShareChannel* PagingService::share_of(Mirror* mirror) {
-  auto at = shares_.find(mirror);
-  if (at == shares_.end()) {
+ShareChannel* FaultThread::channel_of(Mirror* mirror) {
+  auto at = channels_.find(mirror);
+  if (at == channels_.end()) {
     const std::lock_guard lock(opened_mutex_);
     for (ShareChannel& channel : opened_) {
-      watch(fault_poll_, channel.socket.get(), channel.mirror.get());
-      shares_.emplace(channel.mirror.get(), std::move(channel));
+      Mirror* const opened = channel.mirror().get();
+      poll_.add(channel.descriptor(), opened);
+      channels_.emplace(opened, std::move(channel));
     }
     opened_.clear();
-    at = shares_.find(mirror);
+    at = channels_.find(mirror);
   }
-  return at == shares_.end() ? nullptr : &at->second;
-}
-
-bool PagingService::ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
-                        std::uint32_t sequence) {
-  const ShareChannel* const channel = share_of(&mirror);
-  if (channel == nullptr) {
-    return false;
-  }
-  const abi::ShareRange question{
-      .header = {.version = abi::kVersion,
-                 .kind = abi::PagingKind::kShareRange,
-                 .sequence = sequence,
-                 .length = sizeof(abi::ShareRange)},
-      .address = first,
-      .length = end - first,
-      .rights = abi::kPagingRead | (write ? static_cast<std::uint32_t>(abi::kPagingWrite) : 0U),
-      .reserved = 0};
-  Record record;
-  record.bytes.resize(sizeof(question));
-  std::memcpy(record.bytes.data(), &question, sizeof(question));
-  // A program that doesn't read its questions has so many waiting that its faults may as well fail.
-  return send_record(channel->socket.get(), record) == Sending::kSent;
-}
-
-void PagingService::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
-                           std::uint64_t end) {
-  program_tasks_.put([this, mirror, first, end] {
-    constexpr std::uint32_t kOurs = 0;  // programs' have the highest bit
-    mirror->invalidate(kOurs, first, end, true);
-    mirror->unblock(kOurs);
-    look_again(mirror);
-  });
-}
-
-// Disks are slow: neither the fault thread nor the one that serves invalidations waits for them.
-void PagingService::serve_flushes() {
-  pollfd wanted{.fd = flushes_.descriptor(), .events = POLLIN, .revents = 0};
-  while (!stopping_flushes_.load(std::memory_order_relaxed)) {
-    if (Flush* const flush = flushes_.next(); flush != nullptr) {
-      flush->outcome = flush->write_back();
-      flushes_.resume(flush);
-      continue;
-    }
-    flushes_.fall_asleep();
-    // From here on whoever raises a flush rings. Now the last look.
-    ::poll(&wanted, 1, flushes_.empty() ? -1 : 0);
-    flushes_.wake_up();
-  }
-}
-
-void PagingService::look_again(const std::shared_ptr<Mirror>& mirror) {
-  fault_tasks_.put([this, mirror] { pager_.changed(mirror, monotonic_now()); });
+  return at == channels_.end() ? nullptr : &at->second;
 }
 
 // Has memory given back when more is resident than may be. Faults go on meanwhile: a limit is kept
 // on average, not at every moment.
-void PagingService::keep_limits() {
+void FaultThread::keep_limits() {
   if (limits_.daemon == 0 && limits_.session == 0) {
     return;
   }
   std::uint64_t all = 0;
   bool over = false;
-  for (const auto& [mirror, channel] : shares_) {
+  for (const auto& [mirror, channel] : channels_) {
     const std::uint64_t resident = mirror->resident_bytes();
     all += resident;
     over = over || (limits_.session != 0 && resident > limits_.session);
   }
   over = over || (limits_.daemon != 0 && all > limits_.daemon);
   pager_.set_frugal(over);
-  if (over && !reclaiming_.exchange(true, std::memory_order_relaxed)) {
-    program_tasks_.put([this] {
-      reclaiming_.store(false, std::memory_order_relaxed);
-      reclaim();
-    });
+  if (over) {
+    remover_.reclaim();
   }
 }
 
-Time PagingService::clock() { return monotonic_now(); }
-
-void PagingService::on_share(Mirror* mirror) {
-  for (int i = 0; i < kRecordsMax; ++i) {
-    const auto at = shares_.find(mirror);
-    if (at == shares_.end()) {
-      return;
-    }
-    Record record;
-    const Receipt receipt = receive_record(at->second.socket.get(), &record);
-    if (receipt == Receipt::kNothing) {
-      return;
-    }
-    if (receipt != Receipt::kRecord || !on_share_record(at->second, std::move(record))) {
-      const std::shared_ptr<Mirror> closing = at->second.mirror;
-      closing->close();
-      shares_.erase(mirror);
-      pager_.changed(closing, monotonic_now());
-      return;
-    }
-  }
+bool FaultThread::ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
+                      std::uint32_t sequence) {
+  const ShareChannel* const channel = channel_of(&mirror);
+  return channel != nullptr && channel->ask(first, end, write, sequence);
 }
 
-// False for nonsense: then the channel is closed, and all faults of the session fail.
-bool PagingService::on_share_record(ShareChannel& channel, Record record) {
-  abi::PagingHeader header;
-  if (!read_body(record, &header) || !sound(header, record)) {
-    return false;
-  }
-  if (header.kind == abi::PagingKind::kArena) {
-    abi::PagingArena arena;
-    if (!read_body(record, &arena) || record.descriptors.size() != 1) {
-      return false;
-    }
-    const Status added = channel.files.add_arena(std::move(record.descriptors[0]), arena.page_size);
-    return static_cast<bool>(added);
-  }
-  return header.kind == abi::PagingKind::kSharedRange && on_answer(channel, record);
+void FaultThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
+                         std::uint64_t end) {
+  remover_.forget(mirror, first, end);
 }
 
-bool PagingService::on_answer(ShareChannel& channel, const Record& record) {
-  if (record.bytes.size() < sizeof(abi::SharedRange)) {
-    return false;
-  }
-  abi::SharedRange head;
-  std::memcpy(&head, record.bytes.data(), sizeof(head));
-  if (head.piece_count > abi::kSharedPiecesMax ||
-      record.bytes.size() !=
-          sizeof(abi::SharedRange) + head.piece_count * sizeof(abi::SharedPiece)) {
-    return false;
-  }
-  std::vector<MirrorPiece> pieces;
-  std::vector<UniqueFd> opened;
-  std::uint64_t last = 0;
-  for (std::uint32_t i = 0; i < head.piece_count; ++i) {
-    abi::SharedPiece piece;
-    std::memcpy(&piece, record.bytes.data() + sizeof(abi::SharedRange) + i * sizeof(piece),
-                sizeof(piece));
-    if ((piece.rights & abi::kPagingRead) == 0) {
-      continue;  // what may not be read might as well not be there
-    }
-    auto made = channel.files.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0,
-                                      record.descriptors, &opened);
-    if (!made || made->address < last) {
-      return false;
-    }
-    last = made->address + made->length;
-    pieces.push_back(*made);
-  }
-  const std::shared_ptr<Mirror> mirror = channel.mirror;
-  pager_.answered(mirror, head.header.sequence, head.error != 0 ? 0 : head.end, pieces,
-                  monotonic_now());
-  if (mirror->full() && !std::exchange(channel.said_full, true)) {
-    spdlog::warn(
-        "session {}: no more of its memory can be reached on demand, and is taken for memory that "
-        "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or the daemon has no "
-        "addresses left; divide the work among processes",
-        mirror->session());
-  }
-  return true;
-}
+Time FaultThread::clock() { return monotonic_now(); }
 
 }  // namespace uroce::control

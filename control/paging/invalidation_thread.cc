@@ -1,44 +1,90 @@
-// The paging thread: programs that take memory away.
-
-#include <sys/epoll.h>
+#include "control/paging/invalidation_thread.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <utility>
 
+#include "abi/paging_records.h"
 #include "abi/version.h"
-#include "control/paging/paging_service.h"
+#include "control/paging/threads.h"
 
 namespace uroce::control {
 namespace {
 
-constexpr int kEventsMax = 16;
 constexpr int kRecordsMax = 16;  // of one program in one turn
 
+// Blocks of the mirror (Mirror::invalidate): a program's have the highest bit.
+constexpr std::uint32_t kOurBlock = 0;
 std::uint32_t block_of(std::uint32_t sequence) { return sequence | 0x8000'0000U; }
 
 }  // namespace
 
-void PagingService::serve_programs() {
-  std::array<epoll_event, kEventsMax> events;
-  while (!stopping_programs_) {
-    const int count = ::epoll_wait(program_poll_.get(), events.data(), kEventsMax, -1);
-    for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[static_cast<std::size_t>(i)];
-      if ((event.events & EPOLLPRI) != 0) {
-        on_pressure();
-      } else if (event.data.ptr != nullptr) {
-        on_invalidate(static_cast<Mirror*>(event.data.ptr));
-      }
-    }
-    program_tasks_.run();
+InvalidationThread::InvalidationThread(const PagingLimits& limits) : limits_(limits) {
+  poll_.add(tasks_.descriptor());
+  watch_pressure();
+}
+
+void InvalidationThread::start(FaultWaiters& waiters) {
+  waiters_ = &waiters;
+  thread_ = start_thread("uroce-invalid", [this] { serve(); });
+}
+
+void InvalidationThread::stop() {
+  tasks_.put([this] { stopping_ = true; });
+  if (thread_.joinable()) {
+    thread_.join();
   }
 }
 
-void PagingService::on_invalidate(Mirror* mirror) {
+void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket) {
+  // Tasks are copied, descriptors aren't.
+  auto channel = std::make_shared<Channel>(Channel{mirror, std::move(socket), {}});
+  tasks_.put([this, channel] {
+    Mirror* const opened = channel->mirror.get();
+    poll_.add(channel->socket.get(), opened);
+    channels_.emplace(opened, std::move(*channel));
+  });
+}
+
+void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
+  tasks_.put([this, mirror] { channels_.erase(mirror.get()); });
+}
+
+void InvalidationThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
+                                std::uint64_t end) {
+  tasks_.put([this, mirror, first, end] {
+    mirror->invalidate(kOurBlock, first, end, true);
+    mirror->unblock(kOurBlock);
+    waiters_->look_again(mirror);
+  });
+}
+
+void InvalidationThread::reclaim() {
+  if (!reclaiming_.exchange(true, std::memory_order_relaxed)) {
+    tasks_.put([this] {
+      reclaiming_.store(false, std::memory_order_relaxed);
+      keep_limits();
+    });
+  }
+}
+
+void InvalidationThread::serve() {
+  while (!stopping_) {
+    for (const PollSet::Event& event : poll_.wait(-1)) {
+      if (event.pressure) {
+        on_pressure();
+      } else if (event.mirror != nullptr) {
+        on_channel(event.mirror);
+      }
+    }
+    tasks_.run();
+  }
+}
+
+void InvalidationThread::on_channel(Mirror* mirror) {
   for (int i = 0; i < kRecordsMax; ++i) {
-    const auto at = invalidates_.find(mirror);
-    if (at == invalidates_.end()) {
+    const auto at = channels_.find(mirror);
+    if (at == channels_.end()) {
       return;
     }
     Record record;
@@ -46,20 +92,20 @@ void PagingService::on_invalidate(Mirror* mirror) {
     if (receipt == Receipt::kNothing) {
       return;
     }
-    if (receipt != Receipt::kRecord || !on_invalidate_record(at->second, record)) {
+    if (receipt != Receipt::kRecord || !on_record(at->second, record)) {
       // The program can't tell us any more what it takes away, so nothing of it is used any more.
       const std::shared_ptr<Mirror> closing = at->second.mirror;
       closing->close();
-      closing->invalidate(0, 0, Mirror::kAddressEnd, true);
-      invalidates_.erase(mirror);
-      look_again(closing);
+      closing->invalidate(kOurBlock, 0, Mirror::kAddressEnd, true);
+      channels_.erase(at);
+      waiters_->look_again(closing);
       return;
     }
   }
 }
 
 // False for nonsense.
-bool PagingService::on_invalidate_record(InvalidateChannel& channel, const Record& record) {
+bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   abi::PagingHeader header;
   if (record.bytes.size() < sizeof(header)) {
     return false;
@@ -73,7 +119,7 @@ bool PagingService::on_invalidate_record(InvalidateChannel& channel, const Recor
   if (header.kind == abi::PagingKind::kInvalidateEnd) {
     std::erase(channel.open, block);
     channel.mirror->unblock(block);
-    look_again(channel.mirror);
+    waiters_->look_again(channel.mirror);
     return true;
   }
   abi::Invalidate wanted;

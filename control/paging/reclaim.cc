@@ -1,14 +1,14 @@
-// The paging thread gives memory back: when a limit is passed, and when the machine runs short.
+// The invalidation thread gives memory back: when a limit is passed, and when the machine runs
+// short.
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "control/paging/paging_service.h"
+#include "control/paging/invalidation_thread.h"
 
 namespace uroce::control {
 namespace {
@@ -27,14 +27,14 @@ std::uint64_t excess(std::uint64_t resident, std::uint64_t limit) {
 }  // namespace
 
 // First what is too much for one session, then the rest from the sessions in proportion.
-void PagingService::reclaim() {
+void InvalidationThread::keep_limits() {
   std::uint64_t all = 0;
-  for (const auto& [mirror, channel] : invalidates_) {
+  for (const auto& [mirror, channel] : channels_) {
     mirror->evict(excess(mirror->resident_bytes(), limits_.session));
     all += mirror->resident_bytes();
   }
   const std::uint64_t wanted = excess(all, limits_.daemon);
-  for (const auto& [mirror, channel] : invalidates_) {
+  for (const auto& [mirror, channel] : channels_) {
     if (wanted != 0 && all != 0) {
       const auto part = static_cast<double>(mirror->resident_bytes()) / static_cast<double>(all);
       mirror->evict(static_cast<std::uint64_t>(part * static_cast<double>(wanted)));
@@ -44,22 +44,20 @@ void PagingService::reclaim() {
 }
 
 // Where the kernel doesn't tell, only the limits count.
-void PagingService::watch_pressure() {
+void InvalidationThread::watch_pressure() {
   UniqueFd pressure(::open("/proc/pressure/memory", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!pressure.valid() ||
       ::write(pressure.get(), kPressureTrigger.data(), kPressureTrigger.size() + 1) < 0) {
     return;
   }
-  epoll_event event{};
-  event.events = EPOLLPRI;
-  if (::epoll_ctl(program_poll_.get(), EPOLL_CTL_ADD, pressure.get(), &event) == 0) {
+  if (poll_.add_pressure(pressure.get())) {
     pressure_ = std::move(pressure);
   }
 }
 
-void PagingService::on_pressure() {
+void InvalidationThread::on_pressure() {
   std::uint64_t given = 0;
-  for (const auto& [mirror, channel] : invalidates_) {
+  for (const auto& [mirror, channel] : channels_) {
     given += mirror->evict(mirror->resident_bytes() / kPressureShare);
     mirror->tick();
   }

@@ -1,0 +1,36 @@
+#include "control/paging/flush_thread.h"
+
+#include <poll.h>
+
+#include "control/paging/threads.h"
+
+namespace uroce::control {
+
+void FlushThread::start() {
+  thread_ = start_thread("uroce-flush", [this] { serve(); });
+}
+
+void FlushThread::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  queue_.ring();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void FlushThread::serve() {
+  pollfd wanted{.fd = queue_.descriptor(), .events = POLLIN, .revents = 0};
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (Flush* const flush = queue_.next(); flush != nullptr) {
+      flush->outcome = flush->write_back();
+      queue_.resume(flush);
+      continue;
+    }
+    queue_.fall_asleep();
+    // From here on whoever raises a flush rings. Now the last look.
+    ::poll(&wanted, 1, queue_.empty() ? -1 : 0);
+    queue_.wake_up();
+  }
+}
+
+}  // namespace uroce::control

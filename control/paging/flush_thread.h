@@ -1,0 +1,31 @@
+#pragma once
+
+// The flush thread: has written to disk what FLUSHes ask for, one after the other, and hands them
+// back to their workers. It alone waits for disks: neither faults nor invalidations do.
+
+#include <atomic>
+#include <thread>
+
+#include "mmu/flush_queue.h"
+
+namespace uroce::control {
+
+class FlushThread {
+ public:
+  explicit FlushThread(FlushQueue& queue) : queue_(queue) {}
+  FlushThread(const FlushThread&) = delete;
+  FlushThread& operator=(const FlushThread&) = delete;
+
+  void start();
+  // Returns when the flush in hand is over; those that wait stay in the queue.
+  void stop();
+
+ private:
+  void serve();
+
+  FlushQueue& queue_;
+  std::atomic<bool> stopping_{false};  // relaxed: the queue's ring orders it
+  std::thread thread_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,70 @@
+#pragma once
+
+// The invalidation thread: programs tell it what they take away, and it gives memory back when a
+// limit is passed or the machine runs short (reclaim.cc). All of that means waiting until no
+// worker holds the pages any more, which the fault thread mustn't.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/record_socket.h"
+#include "base/unique_fd.h"
+#include "control/paging/limits.h"
+#include "control/paging/poll_set.h"
+#include "control/paging/task_queue.h"
+#include "control/paging/thread_links.h"
+#include "mmu/mirror.h"
+
+namespace uroce::control {
+
+class InvalidationThread final : public PageRemover {
+ public:
+  explicit InvalidationThread(const PagingLimits& limits);
+  InvalidationThread(const InvalidationThread&) = delete;
+  InvalidationThread& operator=(const InvalidationThread&) = delete;
+
+  // `waiters` outlives the thread.
+  void start(FaultWaiters& waiters);
+  void stop();
+
+  // The control thread. `socket`: the daemon's end of the program's invalidation channel.
+  void open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket);
+  void close(const std::shared_ptr<Mirror>& mirror);
+
+  // Any thread.
+  void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
+              std::uint64_t end) override;
+  void reclaim() override;
+
+ private:
+  struct Channel {
+    std::shared_ptr<Mirror> mirror;
+    UniqueFd socket;
+    std::vector<std::uint32_t> open;  // invalidations that aren't over
+  };
+
+  void serve();
+  void on_channel(Mirror* mirror);
+  bool on_record(Channel& channel, const Record& record);
+
+  // reclaim.cc
+  void keep_limits();
+  void watch_pressure();
+  void on_pressure();
+
+  PagingLimits limits_;
+  PollSet poll_;
+  UniqueFd pressure_;  // /proc/pressure/memory with our trigger; not valid where there is none
+  TaskQueue tasks_;
+  std::map<Mirror*, Channel> channels_;
+  std::atomic<bool> reclaiming_{false};  // a task for it is on its way; orders nothing
+  FaultWaiters* waiters_ = nullptr;      // set by start(), before the thread is there
+  bool stopping_ = false;                // set by a task
+  std::thread thread_;
+};
+
+}  // namespace uroce::control

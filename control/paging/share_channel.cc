@@ -1,0 +1,119 @@
+#include "control/paging/share_channel.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "abi/paging_records.h"
+#include "abi/version.h"
+
+namespace uroce::control {
+namespace {
+
+template <typename Body>
+bool read_body(const Record& record, Body* body) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  if (record.bytes.size() < sizeof(Body)) {
+    return false;
+  }
+  std::memcpy(body, record.bytes.data(), sizeof(Body));
+  return true;
+}
+
+bool sound(const abi::PagingHeader& header, const Record& record) {
+  return header.magic == abi::kPagingMagic && header.version == abi::kVersion &&
+         header.length == record.bytes.size() &&
+         header.descriptor_count == record.descriptors.size();
+}
+
+}  // namespace
+
+bool ShareChannel::ask(std::uint64_t first, std::uint64_t end, bool write,
+                       std::uint32_t sequence) const {
+  const abi::ShareRange question{
+      .header = {.version = abi::kVersion,
+                 .kind = abi::PagingKind::kShareRange,
+                 .sequence = sequence,
+                 .length = sizeof(abi::ShareRange)},
+      .address = first,
+      .length = end - first,
+      .rights = abi::kPagingRead | (write ? static_cast<std::uint32_t>(abi::kPagingWrite) : 0U),
+      .reserved = 0};
+  Record record;
+  record.bytes.resize(sizeof(question));
+  std::memcpy(record.bytes.data(), &question, sizeof(question));
+  // A program that doesn't read its questions has so many waiting that its faults may as well fail.
+  return send_record(socket_.get(), record) == Sending::kSent;
+}
+
+ShareChannel::Heard ShareChannel::receive(Answer* answer) {
+  Record record;
+  const Receipt receipt = receive_record(socket_.get(), &record);
+  if (receipt == Receipt::kNothing) {
+    return Heard::kNothing;
+  }
+  abi::PagingHeader header;
+  if (receipt != Receipt::kRecord || !read_body(record, &header) || !sound(header, record)) {
+    return Heard::kBroken;
+  }
+  switch (header.kind) {
+    case abi::PagingKind::kArena:
+      return take_arena(std::move(record));
+    case abi::PagingKind::kSharedRange:
+      return take_answer(std::move(record), answer);
+    default:
+      return Heard::kBroken;
+  }
+}
+
+ShareChannel::Heard ShareChannel::take_arena(Record record) {
+  abi::PagingArena arena;
+  if (!read_body(record, &arena) || record.descriptors.size() != 1) {
+    return Heard::kBroken;
+  }
+  return files_.add_arena(std::move(record.descriptors[0]), arena.page_size) ? Heard::kArena
+                                                                             : Heard::kBroken;
+}
+
+ShareChannel::Heard ShareChannel::take_answer(Record record, Answer* answer) {
+  abi::SharedRange head;
+  if (!read_body(record, &head) || head.piece_count > abi::kSharedPiecesMax ||
+      record.bytes.size() !=
+          sizeof(abi::SharedRange) + head.piece_count * sizeof(abi::SharedPiece)) {
+    return Heard::kBroken;
+  }
+  answer->sequence = head.header.sequence;
+  answer->end = head.error != 0 ? 0 : head.end;
+  answer->passed = std::move(record.descriptors);
+  std::uint64_t last = 0;
+  for (std::uint32_t i = 0; i < head.piece_count; ++i) {
+    abi::SharedPiece piece;
+    std::memcpy(&piece, record.bytes.data() + sizeof(abi::SharedRange) + i * sizeof(piece),
+                sizeof(piece));
+    if ((piece.rights & abi::kPagingRead) == 0) {
+      continue;  // what may not be read might as well not be there
+    }
+    auto made = files_.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0,
+                               answer->passed, &answer->opened);
+    if (!made || made->address < last) {
+      return Heard::kBroken;
+    }
+    last = made->address + made->length;
+    answer->pieces.push_back(*made);
+  }
+  return Heard::kAnswer;
+}
+
+void ShareChannel::warn_when_full() {
+  if (mirror_->full() && !std::exchange(said_full_, true)) {
+    spdlog::warn(
+        "session {}: no more of its memory can be reached on demand, and is taken for memory that "
+        "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or the daemon has no "
+        "addresses left; divide the work among processes",
+        mirror_->session());
+  }
+}
+
+}  // namespace uroce::control
