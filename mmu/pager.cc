@@ -144,9 +144,10 @@ Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
 
 // What the program described without this page isn't mapped, unless that has changed since.
 Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) {
-  if (told(*work.mirror, fault, page) || !want(work, chunk_down(page), fault.request.write)) {
+  if (told(*work.mirror, fault, page)) {
     return fail(fault, page, Access::kLost);
   }
+  want(work, chunk_down(page), fault.request.write);
   return Step::kWaiting;
 }
 
@@ -160,15 +161,14 @@ Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page)
   return Step::kWaiting;
 }
 
-// Sees to it that the chunk is asked for. False if the program can't be asked.
-bool Pager::want(Work& work, std::uint64_t chunk, bool write) {
+// Sees to it that the chunk is asked for; ask() closes the mirror of a program that can't be.
+void Pager::want(Work& work, std::uint64_t chunk, bool write) {
   const bool under_way = std::any_of(
       work.questions.begin(), work.questions.end(),
       [&](const Question& question) { return chunk >= question.first && chunk < question.end; });
   if (!under_way) {
     wanted_[work.mirror.get()].push_back({chunk, write});
   }
-  return true;
 }
 
 // Chunks side by side become one question.

@@ -124,7 +124,7 @@ class Pager {
   Step fail(PageFault& fault, std::uint64_t page, Access outcome);
   Step on_unknown(Work& work, PageFault& fault, std::uint64_t page);
   Step on_no_write(Work& work, PageFault& fault, std::uint64_t page);
-  bool want(Work& work, std::uint64_t chunk, bool write);
+  void want(Work& work, std::uint64_t chunk, bool write);
   void ask_wanted();
   void ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std::uint64_t end,
            bool write);
