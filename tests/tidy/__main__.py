@@ -16,6 +16,7 @@ import clang_tools  # noqa: E402  (the path above comes first)
 import dts_suites  # noqa: E402
 import layering  # noqa: E402
 import shape  # noqa: E402
+import ways  # noqa: E402
 from report import Case, counts, write_cases  # noqa: E402
 
 _SOURCE = (".h", ".cc", ".c", ".def", ".py", ".sh", ".build")
@@ -57,6 +58,7 @@ def _run(options):
     results = {**layering.check(cpp), **shape.check(sources, [] if below else paths),
                **clang_tools.check_format(ROOT, list(cpp))}
     if not below:
+        results.update(ways.check(ROOT))
         results.update(dts_suites.check({path: text for path, text in sources.items()
                                   if path.startswith("dts/") and path.endswith(".py")}))
     if not options.fast:
