@@ -80,6 +80,7 @@ struct FaultSlot {
   Time since = 0, looked = 0;  // parked: since when, and when it looked last
   std::uint64_t page = kNoPage;
   bool flushing = false;             // the fault is a flush, under way or over
+  bool store_lost = false;           // bytes that were taken can't be stored (RemoteBatch)
   Access failed = Access::kGranted;  // what the next look at failed_page answers
   std::uint64_t failed_page = 0;
 

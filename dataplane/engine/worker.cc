@@ -75,12 +75,14 @@ bool Worker::poll(Time now) {
   busy |= self.drain_doorbells();
   busy |= self.expire_timers();
   busy |= self.drain_deferred(busy);
+  self.remote_batch.flush();
   self.flush_queues();
   self.flush_releases();  // before sending takes frames: these are warm
   for (auto& port : self.ports) {
     busy |= self.transmit(*port);
     busy |= self.send(*port);
   }
+  self.remote_batch.forget();
   self.flush_queues();
   if (self.config.quiescence != nullptr) {
     self.config.quiescence->quiescent(self.config.index);

@@ -70,6 +70,7 @@ void Worker::resume(Qp& qp) {
     return;
   }
   self.resume(*entry);
+  self.remote_batch.flush();
   self.flush_queues();
   self.flush_releases();
 }

@@ -15,6 +15,7 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
+#include "mmu/remote_batch.h"
 
 namespace uroce {
 
@@ -82,6 +83,7 @@ struct Worker::State final : FaultSink {
   std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full
   Time next_flush = 0;
   std::uint32_t parked = 0;  // frames, of all queue pairs
+  RemoteBatch remote_batch;
   PageBudget page_budget;
   bool may_defer = true;              // the frame in hand can wait for its page
   std::deque<std::uint32_t> starved;  // queue pairs that found no record
@@ -95,7 +97,8 @@ struct Worker::State final : FaultSink {
                 .keys = *config.keys,
                 .events = *config.events,
                 .dirty_queues = dirty_queues,
-                .faults = config.paging != nullptr ? this : nullptr};
+                .faults = config.paging != nullptr ? this : nullptr,
+                .batch = &remote_batch};
   }
 
   // paging.cc

@@ -62,8 +62,9 @@ Step Requester::on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* dr
 Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length,
                             Turn& turn) {
   const std::uint32_t tail = queue_.tail();
-  const Access access =
-      scatter(qp_.memory(FaultRole::kCompleter, turn), queue_.sges(tail), offset, bytes, length);
+  const bool more = offset + length < queue_.entry(tail).length;
+  const Access access = scatter(qp_.memory(FaultRole::kCompleter, turn), queue_.sges(tail), offset,
+                                bytes, length, more);
   if (access == Access::kNotResident) {
     receive_parked_ = true;
     return Step::kParked;

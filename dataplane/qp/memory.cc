@@ -8,6 +8,7 @@
 #include "mmu/durable_memory.h"
 #include "mmu/flush_queue.h"
 #include "mmu/mirror.h"
+#include "mmu/remote_batch.h"
 
 namespace uroce {
 namespace {
@@ -105,13 +106,38 @@ Access for_each_span(const MemoryScope& scope, const Part& part, bool write, Cop
   return Access::kGranted;
 }
 
+// Bytes of the message behind `span`, which ends `done` bytes into the part, that lie behind it in
+// the program too, and are reached the slow way as it is.
+std::uint64_t run_behind(const Part& part, const Span& span, std::size_t done) {
+  const std::uint64_t address = part.address + done;
+  const std::uint64_t end = part.region.iova() + part.region.length();
+  const std::uint64_t wanted = std::min(
+      {part.length - done + part.ahead, end - address, std::uint64_t{RemoteBatch::kBytes}});
+  Span behind;
+  return wanted != 0 &&
+                 part.region.translate(address, wanted, false, &behind) == Access::kGranted &&
+                 behind.host == nullptr &&
+                 behind.remote_address == span.remote_address + span.length
+             ? behind.length
+             : 0;
+}
+
 // Appends a granted part to the frame. The plain case is one fused pass; what the daemon has no
 // mapping of is read straight into the frame and summed there.
 Access append_range(const MemoryScope& scope, const Part& part, std::size_t following,
                     FrameWriter& writer) {
-  return for_each_span(scope, part, false, [&](const Span& span, std::size_t) {
+  return for_each_span(scope, part, false, [&](const Span& span, std::size_t done) {
     if (span.host != nullptr) {
       return guarded([&] { writer.append(span.host, span.length, following); });
+    }
+    if (scope.batch != nullptr && !part.region.null()) {
+      const std::byte* const bytes =
+          scope.batch->read(part.region.remote(), span.remote_address, span.length,
+                            run_behind(part, span, done + span.length));
+      if (bytes != nullptr) {
+        writer.append(bytes, span.length);
+      }
+      return bytes != nullptr;
     }
     if (!copy_from(part.region, span, writer.cursor())) {
       return false;
@@ -121,10 +147,27 @@ Access append_range(const MemoryScope& scope, const Part& part, std::size_t foll
   });
 }
 
-Access store_range(const MemoryScope& scope, const Part& part, const std::byte* source) {
-  return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
-    return copy_to(part.region, span, source + done);
+// `more`: packets of the same message follow, which will store behind these bytes.
+Access store_range(const MemoryScope& scope, const Part& part, const std::byte* source, bool more) {
+  if (scope.batch == nullptr || scope.slot == nullptr || part.region.null()) {
+    return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
+      return copy_to(part.region, span, source + done);
+    });
+  }
+  bool* const lost = &scope.slot->store_lost;
+  const Access access = for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
+    if (span.host != nullptr) {
+      return copy_to(part.region, span, source + done);
+    }
+    scope.batch->write(part.region.remote(), span.remote_address, source + done, span.length,
+                       more || done + span.length < part.length, lost);
+    return true;
   });
+  if (access != Access::kGranted) {
+    return access;
+  }
+  const bool stored = more ? !std::exchange(*lost, false) : scope.batch->finish(lost);
+  return stored ? Access::kGranted : Access::kLost;
 }
 
 // Calls use(region, address, length, done, following) for each part of the list that
@@ -220,13 +263,13 @@ Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uin
 }
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
-               const std::byte* source, std::uint32_t length) {
-  return for_each_sge(
-      scope, sges, offset, length, kAccessLocalWrite,
-      [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t done,
-          std::size_t following) {
-        return store_range(scope, {region, address, part, following}, source + done);
-      });
+               const std::byte* source, std::uint32_t length, bool more) {
+  return for_each_sge(scope, sges, offset, length, kAccessLocalWrite,
+                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                          std::uint32_t done, std::size_t following) {
+                        return store_range(scope, {region, address, part, following}, source + done,
+                                           more || done + part < length);
+                      });
 }
 
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights) {
@@ -255,7 +298,7 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
   return access != Access::kGranted
              ? access
              : store_range(scope, {*granted.region, granted.address, range.length, range.ahead},
-                           source);
+                           source, range.ahead != 0);
 }
 
 Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,

@@ -20,6 +20,8 @@
 
 namespace uroce {
 
+class RemoteBatch;
+
 // Whose memory, and the table that says where it is.
 // What follows `qpn` is for memory that is paged on demand; without them, memory that isn't
 // resident is lost.
@@ -31,6 +33,7 @@ struct MemoryScope {
   FaultSlot* slot = nullptr;  // of the role that asks
   FaultRole role = FaultRole::kRequester;
   Time now = 0;
+  RemoteBatch* batch = nullptr;  // of the worker; nullptr: there is none
 
   [[nodiscard]] KeyUser user() const { return {.pd = pd, .qpn = qpn}; }
 };
@@ -43,10 +46,11 @@ struct MemoryScope {
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer);
 
-// Copies received bytes into the list, `offset` bytes into it.
+// Copies received bytes into the list, `offset` bytes into it. `more`: others of the same message
+// follow. What isn't mapped may then be written with them, and turn out to be lost only then.
 // REQUIRES: offset + length <= total_length(sges).
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
-               const std::byte* source, std::uint32_t length);
+               const std::byte* source, std::uint32_t length, bool more = false);
 
 // A range that a peer names. A length of 0 is granted whatever the key (IBTA vol. 1, C9-88).
 struct RemoteRange {
@@ -57,6 +61,7 @@ struct RemoteRange {
 };
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights);
 Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWriter& writer);
+// As scatter() with `more` where range.ahead isn't 0.
 Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source);
 
 // 64-bit atomics on a range of 8 bytes. *original: the value before, in host order, as the

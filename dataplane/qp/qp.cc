@@ -233,7 +233,8 @@ MemoryScope Qp::memory(FaultRole role, const Turn& turn) {
           .faults = turn.faults,
           .slot = &fault_slots_[static_cast<std::size_t>(role)],
           .role = role,
-          .now = turn.now};
+          .now = turn.now,
+          .batch = turn.batch};
 }
 
 void Qp::fail(Turn& turn) {

@@ -39,7 +39,7 @@ Step Responder::send(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
                           Failure::kReceiveTooShort, turn);
   }
   const Access access = scatter(memory(turn), std::span(receive_.sges.data(), receive_.sge_count),
-                                offset_, packet.payload, packet.payload_length);
+                                offset_, packet.payload, packet.payload_length, !info.last);
   if (access != Access::kGranted) {
     return refuse_local(access, turn);
   }

@@ -13,6 +13,7 @@
 namespace uroce {
 
 class CompletionQueue;
+class RemoteBatch;
 struct FailureReport;
 
 // Asynchronous events; values as in enum ibv_event_type.
@@ -63,8 +64,9 @@ struct Turn {
   const KeyTable& keys;
   EventSink& events;
   std::vector<CompletionQueue*>&
-      dirty_queues;             // got a completion: the engine flushes them after the drain
-  FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
+      dirty_queues;              // got a completion: the engine flushes them after the drain
+  FaultSink* faults = nullptr;   // nullptr: there is no on-demand paging
+  RemoteBatch* batch = nullptr;  // nullptr: what isn't mapped is reached run by run
 };
 
 }  // namespace uroce

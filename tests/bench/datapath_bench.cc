@@ -24,6 +24,7 @@ using test::Endpoint;
 constexpr std::size_t kMemoryBytes = 16U << 20U;  // of each side: streams, as applications do
 constexpr std::uint32_t kSendEntries = 256;
 constexpr std::uint32_t kMtu = 4096;
+constexpr std::uint32_t kMtuOfEthernet = 1024;  // what fits its frames
 constexpr std::uint32_t kRounds = 9;
 constexpr Duration kRound = 100 * kNanosecondsPerMillisecond;
 constexpr std::uint32_t kFramesInFlight = 32;
@@ -40,13 +41,14 @@ Time read_clock(clockid_t clock) {
 // else runs on the machine doesn't count.
 Time spent() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
-test::PairConfig pair_config() {
+test::PairConfig pair_config(std::uint32_t mtu, bool slow_way) {
   test::PairConfig config;
-  config.path_mtu = kMtu;
+  config.path_mtu = mtu;
   for (test::EndpointConfig* end : {&config.a, &config.b}) {
     end->queues.send_entries = kSendEntries;
     end->queues.cq_entries = 2 * kSendEntries;
     end->memory_bytes = kMemoryBytes;
+    end->slow_way = slow_way;
   }
   return config;
 }
@@ -83,8 +85,9 @@ class Node {
 };
 
 struct Bench {
-  Bench()
-      : ports(make_link({})),
+  Bench(std::uint32_t mtu, bool slow_way)
+      : pair(pair_config(mtu, slow_way)),
+        ports(make_link({})),
         a(pair.a, *ports.first, "10.0.0.1"),
         b(pair.b, *ports.second, "10.0.0.2") {
     test::fill_pattern(pair.a.memory, 1);
@@ -142,7 +145,7 @@ struct Bench {
     return count;
   }
 
-  test::QpPair pair{pair_config()};
+  test::QpPair pair;
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports;
   Node a;
   Node b;
@@ -155,6 +158,23 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
+
+// The same memory as mapped, and as /proc/PID/mem: what is left of the rate.
+class SlowWay {
+ public:
+  explicit SlowWay(std::uint32_t mtu) : direct_(mtu, false), slow_(mtu, true) {}
+  void run(std::uint32_t length) {
+    const double direct = direct_.run(length);
+    of_direct_.push_back(slow_.run(length) / direct);
+    UROCE_CHECK(std::equal(slow_.pair.a.memory.begin(), slow_.pair.a.memory.begin() + length,
+                           slow_.pair.b.memory.begin()));
+  }
+  [[nodiscard]] double of_direct() const { return median(of_direct_); }
+
+ private:
+  Bench direct_, slow_;
+  std::vector<double> of_direct_;
+};
 
 // The bound, with as much memory as the datapath has.
 class BoundBench {
@@ -176,7 +196,8 @@ class BoundBench {
 int run(bool json) {
   constexpr std::uint32_t kLarge = 64 * 1024;
   constexpr std::uint32_t kSmall = 8;
-  Bench bench;
+  Bench bench(kMtu, false);
+  SlowWay slow(kMtu), slow_1k(kMtuOfEthernet);
   BoundBench bound;
   std::vector<double> tx, rx, ratio, large, small;
   // The bound and the datapath by turns, so that what disturbs the machine disturbs both.
@@ -188,14 +209,18 @@ int run(bool json) {
     large.push_back(ns_per_4k);
     ratio.push_back((of_round.tx_ns_per_4k + of_round.rx_ns_per_4k) / ns_per_4k);
     small.push_back(bench.run(kSmall));
+    slow.run(kLarge);
+    slow_1k.run(kLarge);
   }
   UROCE_CHECK(std::equal(bench.pair.a.memory.begin(), bench.pair.a.memory.begin() + kLarge,
                          bench.pair.b.memory.begin()));
   if (json) {
     std::printf(
         "{\"bound_tx_ns_per_4k\": %.1f, \"bound_rx_ns_per_4k\": %.1f, "
-        "\"write_64k_of_bound\": %.3f, \"write_8b_per_second\": %.0f}\n",
-        median(tx), median(rx), median(ratio), median(small));
+        "\"write_64k_of_bound\": %.3f, \"write_8b_per_second\": %.0f, "
+        "\"slow_way_of_direct\": %.3f, \"slow_way_of_direct_mtu_1k\": %.3f}\n",
+        median(tx), median(rx), median(ratio), median(small), slow.of_direct(),
+        slow_1k.of_direct());
     return 0;
   }
   std::printf("Medians of %u rounds, in processor time of one thread\n", kRounds);
@@ -206,6 +231,8 @@ int run(bool json) {
   std::printf("  of the bound                          %8.3f (target 0.5)\n", median(ratio));
   std::printf("RC WRITE 8 B                            %8.2f million a second (target 2)\n",
               median(small) * 1e-6);
+  std::printf("RC WRITE 64 KiB through /proc/PID/mem   %8.3f of direct; MTU 1024: %.3f\n",
+              slow.of_direct(), slow_1k.of_direct());
   return 0;
 }
 

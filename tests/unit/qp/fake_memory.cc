@@ -52,7 +52,7 @@ Access gather(const MemoryScope& /*scope*/, std::span<const abi::Sge> sges, std:
 }
 
 Access scatter(const MemoryScope& /*scope*/, std::span<const abi::Sge> sges, std::uint64_t offset,
-               const std::byte* source, std::uint32_t length) {
+               const std::byte* source, std::uint32_t length, bool /*more*/) {
   const Access access = resident(sges[0].address + offset, length);
   if (access == Access::kGranted) {
     std::copy_n(source, length, at(sges[0].address + offset));

@@ -1,8 +1,11 @@
 #include "tests/unit/qp/qp_pair.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <random>
 
+#include "mmu/remote_memory.h"
 #include "tests/reasons/reasons.h"
 
 namespace uroce::test {
@@ -29,8 +32,14 @@ Endpoint::Endpoint(const EndpointConfig& config)
   region.access = config.access;
   region.iova = address();
   region.length = memory.size();
-  region.pieces = {
-      {.start = 0, .length = memory.size(), .host = memory.data(), .remote_address = address()}};
+  region.pieces = {{.start = 0,
+                    .length = memory.size(),
+                    .host = config.slow_way ? nullptr : memory.data(),
+                    .remote_address = address()}};
+  if (config.slow_way) {
+    program_memory_ = std::move(open_remote_memory(::getpid(), ::getuid()).value());
+    region.remote = program_memory_.get();
+  }
   key_ = keys_.add(std::make_unique<Region>(std::move(region))).value();
   QpConfig qp;
   qp.qpn = config.qpn;

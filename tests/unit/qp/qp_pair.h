@@ -15,6 +15,7 @@
 #include "abi/completion.h"
 #include "abi/work_request.h"
 #include "apps/replay/queues.h"
+#include "base/unique_fd.h"
 #include "dataplane/qp/qp.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
@@ -44,6 +45,7 @@ struct EndpointConfig {
   std::uint32_t access =
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
   bool signal_all = false;
+  bool slow_way = false;  // its memory is reached as /proc/PID/mem
 };
 
 // One end: everything that a program and its card have for one queue pair.
@@ -73,6 +75,7 @@ class Endpoint : public Queues {
   [[nodiscard]] bool announced(AsyncEvent event) const;
 
  private:
+  UniqueFd program_memory_;
   Quiescence quiescence_;
   KeyTable keys_;
   std::uint32_t key_ = 0;

@@ -1,0 +1,110 @@
+// Memory that is reached as /proc/PID/mem, in batches, holds what mapped memory would: the same
+// messages through two pairs of stations.
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kMemoryBytes = 256U << 10U;
+constexpr std::size_t kLengthMax = 40'000;
+constexpr int kRounds = 60;
+constexpr std::uint64_t kMessages = 5;  // of a round, one after the other
+
+PairConfig config_of(bool slow_way, std::uint32_t path_mtu) {
+  PairConfig config;
+  config.path_mtu = path_mtu;
+  for (EndpointConfig* end : {&config.a, &config.b}) {
+    end->memory_bytes = kMemoryBytes;
+    end->slow_way = slow_way;
+  }
+  return config;
+}
+
+struct Message {
+  abi::WrOpcode opcode = abi::WrOpcode::kRdmaWrite;
+  struct Part {
+    std::size_t at, length;
+  };
+  std::vector<Part> here{}, there{};  // there: where a SEND is received
+  std::size_t remote = 0;
+};
+
+// A message of a random kind between random places.
+Message draw(std::mt19937& random) {
+  constexpr std::array kOpcodes{abi::WrOpcode::kRdmaWrite, abi::WrOpcode::kRdmaRead,
+                                abi::WrOpcode::kSend};
+  const auto below = [&](std::size_t end) { return random() % end; };
+  Message message{.opcode = kOpcodes[below(kOpcodes.size())]};
+  const auto list = [&](std::size_t parts) {
+    std::vector<Message::Part> made;
+    for (std::size_t i = 0; i < parts; ++i) {
+      const std::size_t length = 1 + below(below(2) == 0 ? kLengthMax / 3 : 100);
+      made.push_back({below(kMemoryBytes - length), length});
+    }
+    return made;
+  };
+  message.here = list(1 + below(3));
+  message.there = {{below(kMemoryBytes - kLengthMax - 10), 10},
+                   {below(kMemoryBytes - 5'000), 5'000},
+                   {below(kMemoryBytes - kLengthMax), kLengthMax}};
+  message.remote = below(kMemoryBytes - kLengthMax);
+  return message;
+}
+
+std::vector<abi::Sge> sges_of(const Endpoint& end, const std::vector<Message::Part>& parts) {
+  std::vector<abi::Sge> sges;
+  for (const Message::Part& part : parts) {
+    sges.push_back(end.sge(part.at, part.length));
+  }
+  return sges;
+}
+
+// From a to b, or the other way round.
+void post(Stations& stations, const Message& message, std::uint64_t id, bool from_a) {
+  Endpoint& from = from_a ? stations.pair.a : stations.pair.b;
+  Endpoint& to = from_a ? stations.pair.b : stations.pair.a;
+  if (message.opcode == abi::WrOpcode::kSend) {
+    to.post_recv(id, sges_of(to, message.there));
+  }
+  from.post_send(rdma_wr(id, message.opcode, to, message.remote), sges_of(from, message.here));
+  (from_a ? stations.a : stations.b).ring();
+}
+
+void run(std::uint32_t path_mtu) {
+  std::mt19937 random(path_mtu);
+  Stations direct(config_of(false, path_mtu)), slow(config_of(true, path_mtu));
+  for (Stations* stations : {&direct, &slow}) {
+    fill_pattern(stations->pair.a.memory, 1);
+    fill_pattern(stations->pair.b.memory, 2);
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    const bool from_a = random() % 2 == 0;
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      const Message message = draw(random);
+      for (Stations* stations : {&direct, &slow}) {
+        post(*stations, message, i, from_a);
+        stations->settle();
+        Endpoint& from = from_a ? stations->pair.a : stations->pair.b;
+        Endpoint& to = from_a ? stations->pair.b : stations->pair.a;
+        const auto sent = from.poll_send();
+        ASSERT_TRUE(sent.has_value());
+        EXPECT_EQ(sent->status, abi::WcStatus::kSuccess);
+        EXPECT_EQ(to.poll_recv().has_value(), message.opcode == abi::WrOpcode::kSend);
+      }
+    }
+    ASSERT_EQ(direct.pair.a.memory, slow.pair.a.memory) << "round " << round;
+    ASSERT_EQ(direct.pair.b.memory, slow.pair.b.memory) << "round " << round;
+  }
+}
+
+TEST(SlowWay, LeavesWhatTheDirectWayDoes) { run(4096); }
+TEST(SlowWay, LeavesWhatTheDirectWayDoesInSmallPackets) { run(256); }
+
+}  // namespace
+}  // namespace uroce::test
