@@ -179,6 +179,7 @@ class FaultyPort::Lane {
     if (start == 0) {
       return false;
     }
+    frame.icrc_checked = false;
     const std::uint64_t bit = detail % (std::uint64_t{frame.length - start} * 8);
     frame.data[start + bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     return true;

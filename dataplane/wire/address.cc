@@ -24,6 +24,22 @@ int hex_digit(char digit) {
 
 }  // namespace
 
+EtherAddress stand_in_mac(const Gid& gid) {
+  if (gid.is_ipv4()) {
+    return {{0x06, 0x00, gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]}};
+  }
+  std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
+  for (const std::uint8_t byte : gid.bytes) {
+    hash = (hash ^ byte) * 0x100'0000'01B3;
+  }
+  hash ^= hash >> 40U;
+  EtherAddress mac{{0x0A}};
+  for (std::size_t i = 1; i < mac.bytes.size(); ++i) {
+    mac.bytes[i] = static_cast<std::uint8_t>(hash >> (8 * i));
+  }
+  return mac;
+}
+
 bool Gid::is_ipv4() const {
   return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
 }

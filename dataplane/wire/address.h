@@ -44,6 +44,11 @@ struct LinkAddress {
   auto operator<=>(const LinkAddress&) const = default;
 };
 
+// The Ethernet address of a station that the kernel finds by itself, so that nobody here knows the
+// real one: 06:00 and the four bytes of an IPv4 address, 0a and 40 bits of a hash (FNV-1a) of an
+// IPv6 one. Local and unicast; the same everywhere.
+[[nodiscard]] EtherAddress stand_in_mac(const Gid& gid);
+
 // "aa:bb:cc:dd:ee:ff"; "10.0.0.1" or "fe80::1". Parsing takes an IPv4 or IPv6 address.
 [[nodiscard]] std::string to_string(const EtherAddress& address);
 [[nodiscard]] std::string to_string(const Gid& gid);

@@ -19,9 +19,10 @@ struct Frame {
   std::uint32_t length = 0;    // bytes, without FCS
   std::uint32_t capacity = 0;  // bytes that may be written from `data`
   std::uint16_t port = 0;      // index of the port whose buffer it is
-  bool hairpin = false;    // being sent: a copy of it went round to the port's own receiving end
-  void* buffer = nullptr;  // the port's own handle (an rte_mbuf, for instance)
-  Packet packet;           // filled by parse()
+  bool hairpin = false;       // being sent: a copy of it went round to the port's own receiving end
+  bool icrc_checked = false;  // the port that received it found the ICRC right (wire/datagram.h)
+  void* buffer = nullptr;     // the port's own handle (an rte_mbuf, for instance)
+  Packet packet;              // filled by parse()
 };
 
 }  // namespace uroce

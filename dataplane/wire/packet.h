@@ -65,9 +65,9 @@ struct Frame;
 // Parses a frame of the wire into frame.packet and trusts nothing: lengths come from the IP header,
 // not from the frame. Checks, in this order: Ethernet type, IP header (version, header length,
 // checksum, fragment, total length), UDP port and length, BTH (length, transport version), opcode,
-// extension headers, pad count, ICRC. Says why the packet must be dropped; kNone if it may go on.
-// Frames that aren't RoCEv2 come back as kNotRoce: some belong to control (is_host_frame). Doesn't
-// look at addresses, queue pairs or keys.
+// extension headers, pad count, ICRC (unless the port has, frame.icrc_checked). Says why the packet
+// must be dropped; kNone if it may go on. Frames that aren't RoCEv2 come back as kNotRoce: some
+// belong to control (is_host_frame). Doesn't look at addresses, queue pairs or keys.
 [[nodiscard]] Drop parse(Frame& frame);
 
 // Whether a frame that parse() found to be kNotRoce is one that a host has to look at: ARP, ICMP,

@@ -217,7 +217,7 @@ Drop parse(Frame& frame) {
   if (drop != Drop::kNone) {
     return drop;
   }
-  return icrc_is_right(frame.packet) ? Drop::kNone : Drop::kBadIcrc;
+  return frame.icrc_checked || icrc_is_right(frame.packet) ? Drop::kNone : Drop::kBadIcrc;
 }
 
 }  // namespace uroce

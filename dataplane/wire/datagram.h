@@ -1,0 +1,56 @@
+#pragma once
+
+// RoCEv2 packets as UDP sockets see them: addresses and a payload, the headers in front being the
+// kernel's. A frame is taken apart to be sent and put together when one was received, so that
+// everybody else goes on seeing frames.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "dataplane/wire/address.h"
+#include "dataplane/wire/frame.h"
+
+namespace uroce {
+
+// What one system call says about all datagrams that it carries.
+struct DatagramPath {
+  Gid source, destination;  // both IPv4-mapped, or neither
+  std::uint8_t tos = 0;     // DSCP and ECN
+  std::uint8_t hop_limit = 64;
+  auto operator<=>(const DatagramPath&) const = default;
+};
+
+// A frame that is to be sent: where to, and what comes behind its UDP header.
+struct Datagram {
+  DatagramPath path;
+  std::span<std::byte> payload;  // base transport header to ICRC
+};
+
+// Nothing: the frame is no RoCEv2 packet, or has not even the bytes of one.
+[[nodiscard]] std::optional<Datagram> datagram_of(Frame& frame);
+
+// The kernel writes the IP identification and the UDP source port itself. Puts what it will write
+// into the headers, and into the ICRC, which covers them; an ICRC that was wrong stays wrong. May
+// be called again. REQUIRES: datagram_of() gave the datagram.
+void set_kernel_fields(Frame& frame, const Datagram& datagram, std::uint16_t source_port,
+                       std::uint16_t ip_id);
+
+// Bytes that build_frame() writes in front of the payload.
+constexpr std::uint32_t datagram_headers(bool ipv4) { return ipv4 ? 42 : 62; }
+
+enum class [[nodiscard]] IpId : std::uint8_t{
+    kAsExpected,  // 0, or IPv6, which has none
+    kSolved,      // another one, which follows from the ICRC
+    kUnknown,     // none makes the ICRC right
+};
+
+// Makes the frame that `payload` came in. A socket doesn't show the IPv4 identification, so it is
+// the one with which the ICRC is right; with kUnknown the frame is left with a wrong ICRC, which
+// parse() finds. Sets frame.icrc_checked otherwise. Ethernet addresses are those of
+// stand_in_mac(). REQUIRES: frame.capacity holds the headers and the payload.
+IpId build_frame(Frame& frame, const DatagramPath& path, std::uint16_t source_port,
+                 std::span<const std::byte> payload);
+
+}  // namespace uroce
