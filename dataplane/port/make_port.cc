@@ -8,8 +8,11 @@
 #include "dataplane/port/eal.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/loopback_port.h"
+#include "dataplane/port/udp_port.h"
 
 namespace uroce {
+
+bool needs_eal(std::string_view spec) { return spec != "loopback" && !UdpPort::is_spec(spec); }
 
 // [DDDD:]BB:DD.F
 bool is_pci_address(std::string_view spec) {
@@ -63,10 +66,14 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
   if (spec == "loopback") {
     return std::unique_ptr<Port>(std::make_unique<LoopbackPort>(options.mtu, options.queues));
   }
+  if (UdpPort::is_spec(spec)) {
+    return UdpPort::open(spec, options);
+  }
   if (!is_pci_address(spec) && spec.find("net_") != 0 && spec.find("virtio_user") != 0) {
-    return Error{EINVAL, "port " + spec +
-                             ": neither loopback, nor a PCI address such as 0000:01:00.0, nor a "
-                             "vdev string such as net_af_packet0,iface=eth0"};
+    return Error{EINVAL,
+                 "port " + spec +
+                     ": neither loopback, nor udp, nor a PCI address such as 0000:01:00.0, nor a "
+                     "vdev string such as net_af_packet0,iface=eth0"};
   }
   const std::string interface = kernel_interface(spec);
   if (!interface.empty() && ::if_nametoindex(interface.c_str()) == 0) {

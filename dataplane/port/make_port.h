@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "dataplane/port/port.h"
@@ -13,18 +14,21 @@
 namespace uroce {
 
 struct PortOptions {
-  std::uint32_t mtu = 1500;  // bytes of an IP packet
-  std::uint16_t queues = 1;  // one a worker
+  std::uint32_t mtu = 1500;      // bytes of an IP packet
+  std::uint16_t queues = 1;      // one a worker
+  std::vector<Gid> addresses{};  // for a udp port, which is where these are
 };
 
 inline constexpr std::uint32_t kPortMtuMin = 576;
 inline constexpr std::uint32_t kPortMtuMax = 9'600;
 
-// `spec`: "loopback", a PCI address ("0000:01:00.0"), or a vdev string ("net_memif0,role=server").
-// All but loopback need a running EAL. Errors name the spec and say what to do.
+// `spec`: "loopback", "udp", a PCI address ("0000:01:00.0"), or a vdev string
+// ("net_memif0,role=server"). All for which needs_eal() holds need a running EAL. Errors name the
+// spec and say what to do.
 [[nodiscard]] Result<std::unique_ptr<Port>> make_port(const std::string& spec,
                                                       const PortOptions& options);
 
+[[nodiscard]] bool needs_eal(std::string_view spec);
 [[nodiscard]] bool is_pci_address(std::string_view spec);
 
 }  // namespace uroce

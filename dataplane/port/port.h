@@ -2,9 +2,9 @@
 
 // A port sends and receives bursts of frames. Virtual calls are a burst, never a packet.
 //
-// Implementations: EthdevPort (any rte_ethdev), LoopbackPort (what is sent comes back), LinkPort
-// (two ports joined in memory, for tests and simulation), FaultyPort (wraps one of them and loses,
-// repeats, reorders, corrupts).
+// Implementations: EthdevPort (any rte_ethdev), UdpPort (the kernel's UDP sockets), LoopbackPort
+// (what is sent comes back), LinkPort (two ports joined in memory, for tests and simulation),
+// FaultyPort (wraps one of them and loses, repeats, reorders, corrupts).
 
 #include <cstdint>
 #include <string>
@@ -29,12 +29,17 @@ struct PortInfo {
   std::uint32_t speed_mbps = 0;  // 0: unknown
   bool any_mac = false;          // frames for other stations are to be received, too
   bool loops_back = false;       // what is sent comes back: frames to its own address need no help
+  // The machine's kernel finds stations and routes to them: Ethernet addresses are stand_in_mac()s,
+  // and nothing but RoCEv2 to a single station can be sent.
+  bool resolves_itself = false;
 };
 
 struct PortCounters {
   std::uint64_t rx_frames = 0, rx_bytes = 0, tx_frames = 0, tx_bytes = 0;
   std::uint64_t rx_missed = 0;   // the port dropped: nobody polled in time, or no buffer
   std::uint64_t tx_refused = 0;  // tx_burst took fewer than it was given
+  std::uint64_t tx_failed = 0;   // lost: no route, too long for the path, not for this port to send
+  std::uint64_t ip_id_solved = 0;  // received through a socket with an identification that isn't 0
 };
 
 class Port {

@@ -26,6 +26,8 @@ class alignas(64) QueueCounters {
   }
   void refused(std::uint32_t count) { add(tx_refused_, count); }
   void missed(std::uint32_t count) { add(rx_missed_, count); }
+  void failed(std::uint32_t count) { add(tx_failed_, count); }
+  void solved(std::uint32_t count) { add(ip_id_solved_, count); }
 
   void add_to(PortCounters* sum) const {
     sum->rx_frames += load(rx_frames_);
@@ -34,6 +36,8 @@ class alignas(64) QueueCounters {
     sum->tx_bytes += load(tx_bytes_);
     sum->tx_refused += load(tx_refused_);
     sum->rx_missed += load(rx_missed_);
+    sum->tx_failed += load(tx_failed_);
+    sum->ip_id_solved += load(ip_id_solved_);
   }
 
  private:
@@ -54,6 +58,7 @@ class alignas(64) QueueCounters {
   }
 
   Counter rx_frames_{0}, rx_bytes_{0}, tx_frames_{0}, tx_bytes_{0}, tx_refused_{0}, rx_missed_{0};
+  Counter tx_failed_{0}, ip_id_solved_{0};
 };
 
 }  // namespace uroce

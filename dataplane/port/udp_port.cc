@@ -1,0 +1,177 @@
+#include "dataplane/port/udp_port.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <deque>
+
+#include "base/system_error.h"
+#include "dataplane/port/host_interface.h"
+#include "dataplane/port/udp_receive.h"
+#include "dataplane/port/udp_send.h"
+#include "dataplane/port/udp_socket.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::string_view kName = "udp";
+constexpr std::string_view kSegments = "udp,segments=";
+
+Result<std::uint32_t> segments_of(const std::string& spec) {
+  if (spec == kName) {
+    return UdpSender::kSegmentsMax;
+  }
+  std::uint32_t segments = 0;
+  if (spec.rfind(kSegments, 0) == 0) {
+    const char* digits = spec.data() + kSegments.size();
+    const char* end = spec.data() + spec.size();
+    const auto [stopped, failure] = std::from_chars(digits, end, segments);
+    if (failure == std::errc{} && stopped == end && segments >= 1 &&
+        segments <= UdpSender::kSegmentsMax) {
+      return segments;
+    }
+  }
+  return Error{EINVAL, "port " + spec + ": say udp, or udp,segments=N with N from 1 to " +
+                           std::to_string(UdpSender::kSegmentsMax)};
+}
+
+}  // namespace
+
+// One worker's: a socket for each address.
+struct UdpPort::Queue {
+  explicit Queue(std::uint32_t segments)
+      : sender(segments), any_readable(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+  UdpSender sender;
+  std::deque<UdpReceiver> receivers;
+  std::size_t next = 0;  // the receiver that is asked first in the next turn
+  std::vector<UniqueFd> sockets;
+  UniqueFd any_readable;  // epoll: one descriptor to wait for, however many sockets
+  QueueCounters counters;
+};
+
+bool UdpPort::is_spec(std::string_view spec) {
+  return spec == kName || spec.substr(0, kName.size() + 1) == "udp,";
+}
+
+UdpPort::UdpPort(std::string spec, const PortOptions& options, std::uint32_t segments)
+    : spec_(std::move(spec)),
+      address_(options.addresses.front()),
+      mtu_(options.mtu),
+      pool_(kFramesPerQueue * options.queues, mtu_ + kEthernetOverhead) {
+  for (std::uint16_t i = 0; i < options.queues; ++i) {
+    queues_.push_back(std::make_unique<Queue>(segments));
+  }
+}
+
+UdpPort::~UdpPort() = default;
+
+Result<std::unique_ptr<Port>> UdpPort::open(const std::string& spec, const PortOptions& options) {
+  const auto segments = segments_of(spec);
+  if (!segments) {
+    return segments.error();
+  }
+  if (options.addresses.empty()) {
+    return Error{EINVAL, "port udp: has no address: give it one of this machine with --ip"};
+  }
+  PortOptions bounded = options;
+  std::vector<std::uint32_t> scopes;
+  for (const Gid& address : options.addresses) {
+    const auto interface = host_interface_with(address);
+    scopes.push_back(interface ? interface->index : 0);
+    if (interface && interface->mtu >= kPortMtuMin) {
+      bounded.mtu = std::min(bounded.mtu, interface->mtu);
+    }
+  }
+  std::unique_ptr<UdpPort> port(new UdpPort(spec, bounded, *segments));
+  for (std::size_t i = 0; i < scopes.size(); ++i) {
+    if (Status status = port->add_address(options.addresses[i], scopes[i]); !status) {
+      return status.error();
+    }
+  }
+  return std::unique_ptr<Port>(std::move(port));
+}
+
+Status UdpPort::add_address(const Gid& address, std::uint32_t scope) {
+  auto sockets = open_udp_sockets(address, scope, static_cast<std::uint16_t>(queues_.size()));
+  if (!sockets) {
+    return sockets.error();
+  }
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    Queue& queue = *queues_[i];
+    const int descriptor = (*sockets)[i].get();
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+    if (::epoll_ctl(queue.any_readable.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+      return system_error("port udp: can't wait for a socket");
+    }
+    queue.sender.add(descriptor, address, scope);
+    queue.receivers.emplace_back(descriptor, address);
+    queue.sockets.push_back(std::move((*sockets)[i]));
+  }
+  return ok();
+}
+
+std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
+                                Time /*now*/) {
+  Queue& self = *queues_[queue];
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < self.receivers.size() && count < max; ++i) {
+    UdpReceiver& receiver = self.receivers[(self.next + i) % self.receivers.size()];
+    count += receiver.take(pool_, frames + count, max - count, self.counters);
+  }
+  self.next = (self.next + 1) % self.receivers.size();
+  return count;
+}
+
+std::uint32_t UdpPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                                Time /*now*/) {
+  Queue& self = *queues_[queue];
+  const std::uint32_t done = self.sender.send({frames, count}, self.counters);
+  pool_.release(frames, done);
+  if (done < count) {
+    self.counters.refused(count - done);
+  }
+  return done;
+}
+
+std::uint32_t UdpPort::allocate(Frame** frames, std::uint32_t count) {
+  return pool_.allocate(frames, count);
+}
+
+void UdpPort::release(Frame** frames, std::uint32_t count) { pool_.release(frames, count); }
+
+PortInfo UdpPort::info() const {
+  const auto interface = host_interface_with(address_);
+  return {.name = spec_,
+          .mac = stand_in_mac(address_),
+          .mtu = mtu_,
+          .queues = static_cast<std::uint16_t>(queues_.size()),
+          .link_up = interface && interface->up,
+          .any_mac = true,
+          .resolves_itself = true};
+}
+
+PortCounters UdpPort::counters() const {
+  PortCounters sum;
+  for (const auto& queue : queues_) {
+    queue->counters.add_to(&sum);
+  }
+  return sum;
+}
+
+int UdpPort::wait_descriptor(std::uint16_t queue) const {
+  return queues_[queue]->any_readable.get();
+}
+
+bool UdpPort::arm_wait(std::uint16_t queue) {
+  const Queue& self = *queues_[queue];
+  pollfd readable{.fd = self.any_readable.get(), .events = POLLIN, .revents = 0};
+  return std::none_of(self.receivers.begin(), self.receivers.end(),
+                      [](const UdpReceiver& receiver) { return receiver.holds_any(); }) &&
+         ::poll(&readable, 1, 0) == 0;
+}
+
+}  // namespace uroce

@@ -1,0 +1,48 @@
+#pragma once
+
+// The receiving end of one socket of a udp port: what the kernel joined (UDP_GRO) becomes frames
+// again, as they were on the wire.
+//
+// Its queue's worker only.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "dataplane/port/frame_pool.h"
+#include "dataplane/port/queue_counters.h"
+#include "dataplane/wire/datagram.h"
+
+struct msghdr;
+
+namespace uroce {
+
+class UdpReceiver {
+ public:
+  static constexpr std::size_t kJoinedBytesMax = 65'536;
+
+  // `address`: which the socket is bound to.
+  UdpReceiver(int descriptor, const Gid& address);
+
+  // Up to `max` frames out of the pool. Fewer than asked: the socket or the pool is empty.
+  std::uint32_t take(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
+
+  // Whether some of what the last call of the kernel gave is left.
+  [[nodiscard]] bool holds_any() const { return at_ < length_; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  bool fetch(QueueCounters& counters);
+  void read_control(msghdr* message, QueueCounters& counters);
+  std::uint32_t cut(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
+
+  int descriptor_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t at_ = 0, length_ = 0;  // what is left of the buffer
+  std::size_t segment_ = 0;          // bytes of each datagram in it but the last
+  DatagramPath path_;
+  std::uint16_t source_port_ = 0;
+  std::uint32_t overflows_ = 0;  // of the socket, as the kernel last told
+};
+
+}  // namespace uroce

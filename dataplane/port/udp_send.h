@@ -1,0 +1,51 @@
+#pragma once
+
+// The sending end of one queue of a udp port: frames that follow each other to one destination
+// leave with one system call (UDP_SEGMENT), which is what makes sockets fast.
+//
+// Its worker only.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dataplane/port/queue_counters.h"
+#include "dataplane/wire/datagram.h"
+
+namespace uroce {
+
+class UdpSender {
+ public:
+  // Of one system call: the kernel's limit before Linux 6.9, and what fits into an IP packet.
+  static constexpr std::uint32_t kSegmentsMax = 64;
+  static constexpr std::size_t kJoinedBytesMax = 65'000;
+
+  // REQUIRES: 1 <= segments_max <= kSegmentsMax.
+  explicit UdpSender(std::uint32_t segments_max) : segments_max_(segments_max) {}
+
+  // Frames with this source address leave through this socket. `scope`: index of its interface.
+  void add(int descriptor, const Gid& address, std::uint32_t scope) {
+    sources_.push_back({descriptor, address, scope});
+  }
+
+  // How many of the frames, from the first on, left or can't be sent at all (counted as failed).
+  // The rest may be tried again: the socket is full. Frames stay the caller's.
+  std::uint32_t send(std::span<Frame* const> frames, QueueCounters& counters);
+
+ private:
+  struct Source {
+    int descriptor;
+    Gid address;
+    std::uint32_t scope;
+  };
+  enum class Outcome : std::uint8_t { kSent, kFull, kFailed, kNotJoined };
+
+  std::uint32_t send_some(std::span<Frame* const> frames, QueueCounters& counters);
+  [[nodiscard]] const Source* source_of(const Gid& address) const;
+  Outcome send_joined(std::span<Frame* const> frames, std::span<const Datagram> datagrams);
+
+  std::uint32_t segments_max_;
+  std::vector<Source> sources_;
+};
+
+}  // namespace uroce

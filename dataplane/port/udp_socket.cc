@@ -1,0 +1,119 @@
+// Never connected: only of a socket that isn't does the kernel send the identification 0 (and 1, 2,
+// ... in the segments of one call), on which the ICRC is made.
+
+#include "dataplane/port/udp_socket.h"
+
+#include <linux/filter.h>
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "dataplane/port/socket_address.h"
+#include "dataplane/wire/headers.h"
+
+namespace uroce {
+namespace {
+
+constexpr int kBufferBytes = 8 << 20;  // the kernel takes as much of it as it allows everybody
+
+Error refused(const Gid& address, const char* what, int error) {
+  return {error, "port udp: can't " + std::string(what) + " a UDP socket at " + to_string(address) +
+                     ": " + std::generic_category().message(error)};
+}
+
+Error not_bound(const Gid& address, int error) {
+  if (error == EADDRNOTAVAIL) {
+    return {error, "port udp: " + to_string(address) +
+                       " isn't an address of this machine; a udp port takes the machine's own "
+                       "(`ip address` lists them)"};
+  }
+  if (error == EADDRINUSE) {
+    return {error, "port udp: UDP port 4791 of " + to_string(address) +
+                       " is taken, by another uroced or the kernel's Soft-RoCE; `ss -ulnp sport = "
+                       ":4791` names who has it: stop it, or take another address"};
+  }
+  return refused(address, "bind", error);
+}
+
+bool set(int descriptor, int level, int option, int value) {
+  return ::setsockopt(descriptor, level, option, &value, sizeof(value)) == 0;
+}
+
+// What a datagram came with is asked for, and what a router may not do is forbidden: nothing is
+// fragmented.
+bool set_up(int descriptor, bool ipv6) {
+  set(descriptor, SOL_SOCKET, SO_RCVBUF, kBufferBytes);
+  set(descriptor, SOL_SOCKET, SO_SNDBUF, kBufferBytes);
+  set(descriptor, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  set(descriptor, SOL_UDP, UDP_GRO, 1);  // Linux 5.0; without it datagrams come one by one
+  if (ipv6) {
+    // Cards send no UDP checksum; the ICRC covers more.
+    return set(descriptor, SOL_UDP, UDP_NO_CHECK6_RX, 1) &&
+           set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
+           set(descriptor, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+           set(descriptor, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+           set(descriptor, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  }
+  return set(descriptor, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+         set(descriptor, IPPROTO_IP, IP_RECVTOS, 1) && set(descriptor, IPPROTO_IP, IP_RECVTTL, 1);
+}
+
+enum class Sharing : std::uint8_t { kNone, kAmongWorkers };
+
+Result<UniqueFd> open_socket(const Gid& address, std::uint32_t scope, Sharing sharing) {
+  const bool ipv6 = !address.is_ipv4();
+  const int family = ipv6 ? AF_INET6 : AF_INET;
+  UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid() || !set_up(socket.get(), ipv6)) {
+    return refused(address, "make", errno);
+  }
+  if (sharing == Sharing::kAmongWorkers && !set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1)) {
+    return refused(address, "share", errno);
+  }
+  const SocketAddress local(address, kRoceUdpPort, scope);
+  if (::bind(socket.get(), &local.any, local.length) != 0) {
+    return not_bound(address, errno);
+  }
+  return Result<UniqueFd>(std::move(socket));
+}
+
+// The destination queue pair's number is the low 24 bits of the second word of the payload. Where
+// this is refused the kernel spreads by addresses, and workers hand over what isn't theirs.
+void steer_by_queue_pair(int descriptor, std::uint32_t count) {
+  constexpr std::uint32_t kQpnMask = 0xFF'FFFF;
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kQpnMask),
+      BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, count), BPF_STMT(BPF_RET | BPF_A, 0)};
+  const sock_fprog filter{.len = std::size(program), .filter = program};
+  ::setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof(filter));
+}
+
+}  // namespace
+
+Result<std::vector<UniqueFd>> open_udp_sockets(const Gid& address, std::uint32_t scope,
+                                               std::uint16_t count) {
+  std::vector<UniqueFd> sockets;
+  // Alone first: sockets that share would join those of another daemon of the same user.
+  auto alone = open_socket(address, scope, Sharing::kNone);
+  if (!alone) {
+    return alone.error();
+  }
+  if (count == 1) {
+    sockets.push_back(std::move(*alone));
+    return Result<std::vector<UniqueFd>>(std::move(sockets));
+  }
+  alone->reset();
+  for (std::uint16_t i = 0; i < count; ++i) {
+    auto shared = open_socket(address, scope, Sharing::kAmongWorkers);
+    if (!shared) {
+      return shared.error();
+    }
+    sockets.push_back(std::move(*shared));
+  }
+  steer_by_queue_pair(sockets.front().get(), count);
+  return Result<std::vector<UniqueFd>>(std::move(sockets));
+}
+
+}  // namespace uroce

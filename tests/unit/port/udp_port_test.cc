@@ -1,0 +1,269 @@
+// Two udp ports on addresses of the loopback interface: what one sends the other receives, as if
+// frames had gone over a wire.
+
+#include "dataplane/port/udp_port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "dataplane/wire/layout.h"
+#include "tests/wire/sample.h"
+
+namespace uroce {
+namespace {
+
+using test::Bytes;
+using test::Random;
+
+// Of this process and no other: all of 127.0.0.0/8 is the machine's.
+Gid local_address(std::uint8_t last) {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  return *parse_ip("127." + std::to_string(64 + (pid >> 8U) % 128) + "." +
+                   std::to_string(pid % 256) + "." + std::to_string(last));
+}
+
+std::unique_ptr<Port> open_at(const Gid& address, std::uint16_t queues = 1,
+                              const std::string& spec = "udp") {
+  auto port = make_port(spec, {.mtu = 4'200, .queues = queues, .addresses = {address}});
+  EXPECT_TRUE(port) << (port ? "" : port.error().message);
+  return port ? std::move(*port) : nullptr;
+}
+
+class UdpPorts : public ::testing::Test {
+ protected:
+  void join(std::uint16_t queues = 1, const std::string& spec = "udp") {
+    near_ = open_at(near_address_, queues, spec);
+    far_ = open_at(far_address_, queues, spec);
+    ASSERT_TRUE(near_ && far_);
+  }
+
+  Frame* build(std::uint32_t payload, std::uint32_t qpn, std::uint8_t tos = 0) {
+    Frame* frame = nullptr;
+    EXPECT_EQ(near_->allocate(&frame, 1), 1U);
+    Path path;
+    path.source_gid = near_address_;
+    path.destination_gid = far_address_;
+    path.tos = tos;
+    path.hop_limit = 33;
+    Headers headers{.opcode = Opcode::kRcSendOnly};
+    headers.dest_qpn = qpn;
+    headers.psn = next_psn_++;
+    const Bytes bytes = test::random_bytes(random_, payload);
+    FrameWriter writer(*frame, FrameTemplate(path), headers, payload, 0x1234);
+    writer.append(bytes.data(), payload);
+    writer.finish();
+    return frame;
+  }
+
+  void send(std::vector<Frame*> frames, std::uint16_t queue = 0) {
+    for (const Frame* frame : frames) {
+      sent_.emplace_back(frame->data, frame->data + frame->length);
+    }
+    std::uint32_t done = 0;
+    while (done < frames.size()) {
+      done += near_->tx_burst(queue, frames.data() + done,
+                              static_cast<std::uint32_t>(frames.size()) - done, 0);
+    }
+  }
+
+  // Loopback delivers before sendmsg() returns.
+  std::vector<Frame*> received(std::uint16_t queue = 0) {
+    std::vector<Frame*> all;
+    std::array<Frame*, kBurstMax> burst;
+    std::uint32_t count = 0;
+    while ((count = far_->rx_burst(queue, burst.data(), kBurstMax, 0)) > 0) {
+      all.insert(all.end(), burst.begin(), burst.begin() + count);
+    }
+    return all;
+  }
+
+  // All that was sent has come, in order, and its ICRC is right when it is looked at again.
+  void expect_received(const std::vector<Frame*>& frames) {
+    constexpr std::size_t kBth = 42;
+    ASSERT_EQ(frames.size(), sent_.size());
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      EXPECT_TRUE(frames[i]->icrc_checked);
+      frames[i]->icrc_checked = false;
+      EXPECT_EQ(parse(*frames[i]), Drop::kNone);
+      ASSERT_EQ(frames[i]->length, sent_[i].size());
+      EXPECT_TRUE(std::equal(sent_[i].begin() + kBth, sent_[i].end() - kIcrcLength,
+                             frames[i]->data + kBth));
+      EXPECT_EQ(frames[i]->packet.source_gid(), near_address_);
+      EXPECT_EQ(frames[i]->packet.destination_gid(), far_address_);
+    }
+  }
+
+  const Gid near_address_ = local_address(1), far_address_ = local_address(2);
+  std::unique_ptr<Port> near_, far_;
+  Random random_{1};
+  std::uint32_t next_psn_ = 0;
+  std::vector<Bytes> sent_;
+};
+
+std::uint16_t ip_id(const Frame& frame) {
+  return layout::view<layout::Ipv4>(frame.packet.ip).identification.load();
+}
+
+TEST_F(UdpPorts, says_what_it_is) {
+  join();
+  const PortInfo info = near_->info();
+  EXPECT_EQ(info.mtu, 4'200U);
+  EXPECT_TRUE(info.link_up);
+  EXPECT_TRUE(info.resolves_itself);
+  EXPECT_FALSE(info.loops_back);
+  EXPECT_EQ(info.mac, stand_in_mac(near_address_));
+}
+
+TEST_F(UdpPorts, carries_packets_of_all_sizes_in_order) {
+  join();
+  for (const std::uint32_t payload : {0U, 1U, 4U, 255U, 1'024U, 4'096U, 4'096U, 4'096U, 17U, 17U}) {
+    send({build(payload, 17)});
+  }
+  expect_received(received());
+}
+
+TEST_F(UdpPorts, carries_type_of_service_and_time_to_live) {
+  join();
+  constexpr std::uint8_t kCongested = 0x6B;  // DSCP 26, CE
+  send({build(64, 17, kCongested)});
+  const auto frames = received();
+  expect_received(frames);
+  EXPECT_EQ(frames[0]->packet.tos, kCongested);
+  EXPECT_EQ(layout::view<layout::Ipv4>(frames[0]->packet.ip).ttl.load(), 33);
+}
+
+TEST_F(UdpPorts, joins_what_goes_to_one_destination) {
+  join();
+  std::vector<Frame*> frames;
+  for (int i = 0; i < 20; ++i) {
+    frames.push_back(build(1'024, 17));
+  }
+  frames.push_back(build(100, 17));    // shorter: may be the last of a call
+  frames.push_back(build(1'024, 17));  // longer than the one before: begins another
+  send(frames);
+  const auto arrived = received();
+  expect_received(arrived);
+  for (std::size_t i = 0; i < arrived.size(); ++i) {
+    EXPECT_EQ(ip_id(*arrived[i]), i < 21 ? i : 0U);
+  }
+  EXPECT_EQ(far_->counters().ip_id_solved, 20U);
+}
+
+TEST_F(UdpPorts, sends_one_by_one_when_told) {
+  join(1, "udp,segments=1");
+  send({build(1'024, 17), build(1'024, 17), build(1'024, 17)});
+  const auto arrived = received();
+  expect_received(arrived);
+  EXPECT_EQ(ip_id(*arrived[2]), 0U);
+  EXPECT_EQ(far_->counters().ip_id_solved, 0U);
+}
+
+// More than one call of the kernel gives is kept for the next burst.
+TEST_F(UdpPorts, hands_out_what_was_joined_in_bursts) {
+  join();
+  std::vector<Frame*> frames;
+  for (int i = 0; i < 50; ++i) {
+    frames.push_back(build(64, 17));
+  }
+  send(frames);
+  std::array<Frame*, kBurstMax> burst;
+  ASSERT_EQ(far_->rx_burst(0, burst.data(), 10, 0), 10U);
+  EXPECT_FALSE(far_->arm_wait(0));
+  auto arrived = received();
+  arrived.insert(arrived.begin(), burst.begin(), burst.begin() + 10);
+  expect_received(arrived);
+  EXPECT_TRUE(far_->arm_wait(0));
+}
+
+TEST_F(UdpPorts, wakes_a_worker_that_waits) {
+  join();
+  pollfd readable{.fd = far_->wait_descriptor(0), .events = POLLIN, .revents = 0};
+  EXPECT_TRUE(far_->arm_wait(0));
+  EXPECT_EQ(::poll(&readable, 1, 0), 0);
+  send({build(64, 17)});
+  EXPECT_EQ(::poll(&readable, 1, 5'000), 1);
+  EXPECT_FALSE(far_->arm_wait(0));
+}
+
+TEST_F(UdpPorts, gives_each_worker_its_queue_pairs) {
+  join(2);
+  send({build(64, 16), build(64, 18)}, 0);
+  const auto even = received(0);
+  expect_received(even);
+  sent_.clear();
+  send({build(64, 17)}, 1);
+  EXPECT_EQ(received(0).size(), 0U);
+  expect_received(received(1));
+}
+
+TEST_F(UdpPorts, counts_and_swallows_what_it_cannot_send) {
+  join();
+  Frame* arp = build(64, 17);
+  layout::view<layout::Ethernet>(arp->data).type.store(layout::kEtherTypeArp);
+  Frame* foreign = build(64, 17);  // of an address that isn't the port's
+  foreign->data[14 + 15] ^= std::byte{0x40};
+  Frame* good = build(64, 17);
+  std::array<Frame*, 3> frames{arp, foreign, good};
+  EXPECT_EQ(near_->tx_burst(0, frames.data(), 3, 0), 3U);
+  EXPECT_EQ(near_->counters().tx_failed, 2U);
+  EXPECT_EQ(near_->counters().tx_frames, 1U);
+  EXPECT_EQ(received().size(), 1U);
+}
+
+// A frame of more than the MTU of the loopback interface can't be built, so the limit is the
+// pool's.
+TEST_F(UdpPorts, drops_what_no_frame_has_room_for) {
+  join();
+  far_ = nullptr;
+  auto port = make_port("udp", {.mtu = 600, .addresses = {far_address_}});
+  ASSERT_TRUE(port);
+  far_ = std::move(*port);
+  send({build(1'024, 17)});
+  EXPECT_EQ(received().size(), 0U);
+  EXPECT_EQ(far_->counters().rx_missed, 1U);
+}
+
+TEST_F(UdpPorts, gives_back_every_frame) {
+  join();
+  for (int round = 0; round < 3'000; ++round) {
+    send({build(64, 17), build(64, 17)});
+    auto arrived = received();
+    ASSERT_EQ(arrived.size(), 2U) << round;
+    far_->release(arrived.data(), 2);
+  }
+}
+
+TEST(UdpPort, an_address_is_taken_once) {
+  for (const std::uint16_t queues : {std::uint16_t{1}, std::uint16_t{2}}) {
+    const auto first = open_at(local_address(3), queues);
+    const auto second = make_port("udp", {.queues = 2, .addresses = {local_address(3)}});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, EADDRINUSE);
+    EXPECT_NE(second.error().message.find("is taken"), std::string::npos);
+  }
+}
+
+TEST(UdpPort, takes_only_addresses_of_the_machine) {
+  const auto port = make_port("udp", {.addresses = {*parse_ip("192.0.2.77")}});
+  ASSERT_FALSE(port);
+  EXPECT_EQ(port.error().code, EADDRNOTAVAIL);
+  EXPECT_NE(port.error().message.find("isn't an address of this machine"), std::string::npos);
+}
+
+TEST(UdpPort, names_what_its_spec_may_be) {
+  for (const char* spec : {"udp,", "udp,segments=", "udp,segments=0", "udp,segments=65",
+                           "udp,segments=2x", "udp,mtu=9000"}) {
+    EXPECT_FALSE(make_port(spec, {.addresses = {local_address(3)}})) << spec;
+  }
+  EXPECT_FALSE(make_port("udp", {}));
+  EXPECT_FALSE(needs_eal("udp"));
+  EXPECT_FALSE(needs_eal("udp,segments=1"));
+  EXPECT_TRUE(needs_eal("net_af_packet0,iface=eth0"));
+}
+
+}  // namespace
+}  // namespace uroce
