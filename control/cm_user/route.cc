@@ -19,7 +19,7 @@ std::uint32_t fitness(const Device& device, const IpPrefix& ours, const Gid& des
   if (ours.contains(destination)) {
     return kSubnet + ours.length;
   }
-  if (device.loops_back() || is_multicast(destination)) {
+  if (device.loops_back() || device.resolves_itself() || is_multicast(destination)) {
     return kAnyWillDo;
   }
   const auto hop = device.next_hop({destination, ours.vlan});

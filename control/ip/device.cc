@@ -63,8 +63,10 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
       port_(port),
       mac_(port.info().mac),
       loops_back_(port.info().loops_back),
+      resolves_itself_(port.info().resolves_itself),
+      has_link_(!loops_back_ && !resolves_itself_),
       identity_(identity),
-      gids_(mac_, std::move(addresses)),
+      gids_(mac_, std::move(addresses), resolves_itself_ ? LinkLocal::kNone : LinkLocal::kFromMac),
       send_(std::move(send)),
       link_up_(port.info().link_up) {}
 
@@ -164,6 +166,10 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
     *mac = mac_;
     return Resolution::kDone;
   }
+  if (resolves_itself_) {
+    *mac = stand_in_mac(gid);
+    return Resolution::kDone;
+  }
   const std::optional<LinkAddress> hop = next_hop(address);
   if (!hop) {
     const std::string where = address.vlan != 0 ? " in VLAN " + std::to_string(address.vlan) : "";
@@ -196,7 +202,7 @@ bool Device::on_time(Time now) {
 
 Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
   const auto frame = parse_ethernet(bytes);
-  if (!frame || loops_back_ || frame->source == mac_) {
+  if (!frame || !has_link_ || frame->source == mac_) {
     return {};
   }
   if (const auto arp = parse_arp(*frame)) {
@@ -295,13 +301,18 @@ void Device::announce() {
 }
 
 void Device::announce(const LinkAddress& address) {
-  if (!loops_back_) {
+  if (has_link_) {
     send_(address.gid.is_ipv4() ? build_arp_request(mac_, address, address.gid)
                                 : build_announcement(mac_, address));
   }
 }
 
 Result<std::uint32_t> Device::add_address(const IpPrefix& prefix) {
+  if (resolves_itself_) {
+    return Error{EOPNOTSUPP, "the addresses of " + name_ +
+                                 ", a udp port, are those that uroced "
+                                 "was started with"};
+  }
   auto index = gids_.add(prefix);
   if (index) {
     announce({prefix.address, prefix.vlan});
@@ -320,6 +331,9 @@ std::optional<LinkAddress> Device::next_hop(const LinkAddress& address) const {
 }
 
 Status Device::join_group(const Gid& group) {
+  if (resolves_itself_) {
+    return Error{EOPNOTSUPP, "a udp port (" + name_ + ") carries no multicast"};
+  }
   const auto first = groups_.join(group);
   if (!first) {
     return first.error();
@@ -343,7 +357,7 @@ void Device::report_group(const Gid& group, bool joined, std::optional<std::uint
   for (const LinkAddress& address : gids_.addresses()) {
     const bool wanted =
         address.gid.is_ipv4() == group.is_ipv4() && (!vlan || address.vlan == *vlan);
-    if (!loops_back_ && wanted && told.insert(address.vlan).second) {
+    if (has_link_ && wanted && told.insert(address.vlan).second) {
       send_(joined ? build_group_report(mac_, address, group)
                    : build_group_leave(mac_, address, group));
     }

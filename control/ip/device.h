@@ -48,6 +48,8 @@ class Device {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const GidTable& gids() const { return gids_; }
   [[nodiscard]] bool loops_back() const { return loops_back_; }
+  // The kernel finds stations and routes: every address may be reachable.
+  [[nodiscard]] bool resolves_itself() const { return resolves_itself_; }
   [[nodiscard]] Port& port() const { return port_; }
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;
@@ -118,6 +120,8 @@ class Device {
   Port& port_;
   EtherAddress mac_;
   bool loops_back_;
+  bool resolves_itself_;
+  bool has_link_;  // ARP, neighbour discovery and groups are ours to do
   std::uint32_t netdev_index_ = 0;
   Identity identity_;
   GidTable gids_;

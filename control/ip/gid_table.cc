@@ -97,8 +97,9 @@ EtherAddress multicast_mac(const Gid& gid) {
   return {{0x33, 0x33, g[12], g[13], g[14], g[15]}};
 }
 
-GidTable::GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses) {
-  entries_.push_back({link_local_gid(mac), 64});
+GidTable::GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses, LinkLocal link_local) {
+  entries_.push_back(link_local == LinkLocal::kNone ? IpPrefix{}
+                                                    : IpPrefix{link_local_gid(mac), 64});
   entries_.insert(entries_.end(), addresses.begin(), addresses.end());
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
 // The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
-// Ethernet address; the IP addresses that the user gave follow from index 1 on and keep their
-// places; one that is taken away leaves its place empty for the next. All are of type RoCE v2.
+// Ethernet address, or empty; the IP addresses that the user gave follow from index 1 on and keep
+// their places; one that is taken away leaves its place empty for the next. All are of type RoCE
+// v2.
 
 #include <cstdint>
 #include <optional>
@@ -37,9 +38,13 @@ Gid link_local_gid(const EtherAddress& mac);
 [[nodiscard]] bool is_link_local(const Gid& gid);  // fe80::/10
 EtherAddress multicast_mac(const Gid& gid);        // RFC 1112, 6.4; RFC 2464, 7
 
+// Whether index 0 is filled. Not where the kernel owns the addresses and knows nothing of this one.
+enum class LinkLocal : std::uint8_t { kFromMac, kNone };
+
 class GidTable {
  public:
-  GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses);
+  GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses,
+           LinkLocal link_local = LinkLocal::kFromMac);
 
   // nullptr: no entry.
   [[nodiscard]] const Gid* find(std::uint32_t index) const {

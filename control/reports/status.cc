@@ -134,7 +134,9 @@ Json device_status(const Device& device) {
           {"tx_frames", c.tx_frames},
           {"tx_bytes", c.tx_bytes},
           {"rx_missed", c.rx_missed},
-          {"tx_refused", c.tx_refused}};
+          {"tx_refused", c.tx_refused},
+          {"tx_failed", c.tx_failed},
+          {"ip_id_solved", c.ip_id_solved}};
 }
 
 Json worker_status(Card& card, std::uint32_t index) {

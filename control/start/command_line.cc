@@ -87,13 +87,15 @@ class Parser {
 
 void Parser::add_port_flags() {
   const auto port_target = [this] { return port(); };
-  add("--port", "PORT", "loopback, a PCI address, or a DPDK vdev string; repeat for more ports",
+  add("--port", "PORT",
+      "loopback, udp, a PCI address, or a DPDK vdev string; repeat for more ports",
       [this](const std::string& text) { return begin_port(text); });
   add("--ip", "ADDRESS/N", "an IPv4 or IPv6 address of the port, @VLAN behind it; repeat for more",
       [this](const std::string& text) { return value::add_address(text, port()); });
   add("--route", "NET/N=GATEWAY", "send packets for this network to a router; repeat for more",
       [this](const std::string& text) { return value::add_route(text, port()); });
-  add("--mtu", "BYTES", "largest IP packet of the port (1500); 4200 carries path MTU 4096",
+  add("--mtu", "BYTES",
+      "largest IP packet of the port (1500; udp: its interface's); 4200 carries path MTU 4096",
       numeric(value::set_mtu, port_target));
   add("--interface", "NAME", "make a tap interface that carries the addresses, for getifaddrs",
       [this](const std::string& text) { return value::set_interface(text, port()); });

@@ -19,7 +19,7 @@
 #include "control/start/device_node.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/faulty_port.h"
-#include "dataplane/port/make_port.h"
+#include "dataplane/port/udp_port.h"
 #include "mmu/copy.h"
 
 namespace uroce::control {
@@ -102,17 +102,28 @@ void Daemon::log_start() const {
   spdlog::info("listening on {}", options_.socket);
 }
 
+PortOptions Daemon::port_options(const DaemonPort& wanted) const {
+  // Sockets carry what their interface does; other ports have no such thing to go by.
+  const bool as_large_as_can_be = UdpPort::is_spec(wanted.spec) && !wanted.mtu_chosen;
+  PortOptions options{.mtu = as_large_as_can_be ? kPortMtuMax : wanted.mtu,
+                      .queues = static_cast<std::uint16_t>(options_.workers)};
+  for (const IpPrefix& entry : wanted.addresses) {
+    options.addresses.push_back(entry.address);
+  }
+  return options;
+}
+
 Status Daemon::start_ports() {
   EalOptions eal;
   eal.workers = options_.workers;
   eal.telemetry = options_.telemetry;
   eal.extra = options_.eal_arguments;
   for (const DaemonPort& port : options_.ports) {
-    if (port.spec != "loopback") {
+    if (needs_eal(port.spec)) {
       eal.ports.push_back(port.spec);
     }
   }
-  // The built-in loopback needs nothing of DPDK's environment, and starts faster without.
+  // The built-in loopback and sockets need nothing of DPDK's environment, and start faster without.
   if (!eal.ports.empty() || !eal.extra.empty() || eal.telemetry) {
     if (Status status = start_eal(eal); !status) {
       return status;
@@ -125,9 +136,7 @@ Status Daemon::start_ports() {
     }
   }
   for (const DaemonPort& wanted : options_.ports) {
-    const PortOptions port_options{.mtu = wanted.mtu,
-                                   .queues = static_cast<std::uint16_t>(options_.workers)};
-    auto port = make_port(wanted.spec, port_options);
+    auto port = make_port(wanted.spec, port_options(wanted));
     if (!port) {
       return port.error();
     }
@@ -179,8 +188,9 @@ Status Daemon::add_devices() {
     }
     card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,
                       options_.identity);
+    const PortInfo info = ports_[i]->info();
     for (const IpPrefix& entry : wanted.addresses) {
-      if (wanted.spec != "loopback") {
+      if (!info.loops_back && !info.resolves_itself) {
         card_->held_ports[entry.address] = hold_roce_port(entry.address);
       }
     }

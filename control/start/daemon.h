@@ -11,6 +11,7 @@
 #include "control/sessions/card.h"
 #include "control/start/options.h"
 #include "dataplane/engine/engine.h"
+#include "dataplane/port/make_port.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
 
@@ -36,6 +37,7 @@ class Daemon {
   explicit Daemon(const DaemonOptions& options) : options_(options) {}
   Status start_all();
   Status start_ports();
+  [[nodiscard]] PortOptions port_options(const DaemonPort& wanted) const;
   Status start_engine();
   Status add_devices();
   Status add_interface(std::uint32_t index, const DaemonPort& wanted);

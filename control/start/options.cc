@@ -8,6 +8,7 @@
 #include "abi/command_records.h"
 #include "control/sessions/card_limits.h"
 #include "dataplane/port/make_port.h"
+#include "dataplane/port/udp_port.h"
 
 namespace uroce::control {
 namespace {
@@ -34,12 +35,27 @@ Status check_resident_limit(std::int64_t bytes) {
                      std::int64_t{1} << 46);
 }
 
+// Such a port stands on the machine's own interfaces, whose VLANs and routes the kernel knows.
+Status check_udp_port(const DaemonPort& port) {
+  const bool tagged = std::any_of(port.addresses.begin(), port.addresses.end(),
+                                  [](const IpPrefix& prefix) { return prefix.vlan != 0; });
+  if (tagged || !port.routes.empty() || !port.interface.empty()) {
+    return invalid("port " + port.spec +
+                   ": the kernel knows this machine's VLANs, routes and interfaces; leave out "
+                   "@VLAN, --route and --interface");
+  }
+  return ok();
+}
+
 Status check_port(const DaemonPort& port) {
   if (port.spec.empty()) {
     return invalid("no port is named: --ip, --mtu and --faults need a --port");
   }
   if (port.addresses.empty()) {
     return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
+  }
+  if (UdpPort::is_spec(port.spec)) {
+    return check_udp_port(port);
   }
   for (const GatewayRoute& route : port.routes) {
     const bool near =
@@ -104,6 +120,7 @@ Status set_mtu(std::int64_t bytes, DaemonPort* port) {
   Status status = check_range("the MTU in bytes", bytes, kPortMtuMin, kPortMtuMax);
   if (status) {
     port->mtu = static_cast<std::uint32_t>(bytes);
+    port->mtu_chosen = true;
   }
   return status;
 }

@@ -17,11 +17,12 @@
 namespace uroce::control {
 
 struct DaemonPort {
-  std::string spec;  // "loopback", a PCI address, a vdev string
+  std::string spec;  // "loopback", "udp", a PCI address, a vdev string
   std::vector<IpPrefix> addresses;
   std::vector<GatewayRoute> routes;
   std::uint32_t mtu = 1500;
-  std::string interface;  // the kernel's, which carries the addresses; empty: none
+  bool mtu_chosen = false;  // by the user
+  std::string interface;    // the kernel's, which carries the addresses; empty: none
   Faults faults;
 };
 

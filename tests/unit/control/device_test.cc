@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -288,6 +290,41 @@ TEST(DeviceSpeed, IsToldAsLinuxTellsIt) {
 TEST_F(DeviceTest, AnnouncesAllItsAddresses) {
   device.announce();
   EXPECT_EQ(sent.size(), 3U);
+}
+
+// As a udp port is: the kernel knows who is where.
+class SocketsPort final : public SilentPort {
+ public:
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.resolves_itself = true;
+    return info;
+  }
+};
+
+TEST(DeviceOfSockets, AsksNobodyAndReachesWhatTheKernelDoes) {
+  SocketsPort port;
+  std::uint32_t sent = 0;
+  Device device(0, port, {*parse_prefix("10.0.0.1/24")}, {}, [&](auto) { ++sent; });
+  device.announce();
+  EtherAddress mac;
+  for (const char* peer : {"10.0.0.2", "203.0.113.9", "2001:db8::7"}) {
+    EXPECT_EQ(*device.resolve(*parse_ip(peer), 0, &mac), Device::Resolution::kDone);
+    EXPECT_EQ(mac, stand_in_mac(*parse_ip(peer)));
+  }
+  EXPECT_EQ(*device.resolve(*parse_ip("10.0.0.1"), 0, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(mac, kOurs) << "what is sent to itself stays inside";
+  EXPECT_EQ(device.next_deadline(), kNever);
+  EXPECT_EQ(sent, 0U);
+}
+
+TEST(DeviceOfSockets, HasTheAddressesItWasGivenAndNoOther) {
+  SocketsPort port;
+  Device device(0, port, {*parse_prefix("10.0.0.1/24")}, {}, [](auto) {});
+  EXPECT_EQ(device.gids().find(0), nullptr) << "the kernel has no address that follows from ours";
+  EXPECT_EQ(*device.gids().find(1), *parse_ip("10.0.0.1"));
+  EXPECT_EQ(device.add_address(*parse_prefix("10.0.0.7/24")).error().code, EOPNOTSUPP);
+  EXPECT_EQ(device.join_group(*parse_ip("239.1.2.3")).error().code, EOPNOTSUPP);
 }
 
 }  // namespace

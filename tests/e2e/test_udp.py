@@ -1,0 +1,153 @@
+"""--port udp: an ordinary user without capabilities at both ends, over plain UDP sockets of the kernel."""
+
+import os
+import re
+
+from harness.case import E2eCase
+from harness.daemon import Daemon
+from harness.process import ProcessFailed
+from harness.programs import Shape, run_pair
+from harness.rdmacm import run_cm_pair
+from harness.wires import Veth
+
+_NOBODY = ("setpriv", "--reuid", 65534, "--regid", 65534, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+           "--no-new-privs", "--pdeathsig", "KILL")
+_SHAPE = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
+_IPV4, _IPV6 = 1, 2  # GID indices
+
+
+class Udp(Veth):
+    """Two namespaces joined by a veth pair; at `ordinary` ends daemon and programs are nobody's."""
+
+    ordinary = ("a", "b")
+    spec = "udp"
+
+    def _start(self, name, port, ip, prefix=(), arguments=()):
+        end = name.removeprefix("uroced-")
+        address = f"fd00:77::{1 if end == 'a' else 2}/64"
+        namespace = next(namespace for namespace in self.namespaces if namespace.name == end)
+        namespace.run("ip", "address", "add", address, "dev", "wire", "nodad")
+        if end not in self.ordinary:
+            return super()._start(name, port, [ip, address], prefix, arguments)
+        os.chmod(self.setting.folder, 0o777)
+        return super()._start(name, self.spec, [ip, address], [*prefix, *_NOBODY], arguments[2:])
+
+    def _join(self):
+        super()._join()
+        for end, name in ((self.server, "a"), (self.client, "b")):
+            if name in self.ordinary:
+                end.prefix = [*end.prefix, *_NOBODY]
+
+    def know_by_ipv6(self):
+        """From now on programs that connect are told the ends' IPv6 addresses."""
+        self.server.address, self.client.address = "fd00:77::1", "fd00:77::2"
+
+
+class UdpAndAfPacket(Udp):
+    """The server's end is a udp port, the client's an af_packet one, which would see joined datagrams unsegmented on a
+    veth pair: so they are sent one by one."""
+
+    ordinary = ("a",)
+    spec = "udp,segments=1"
+
+
+class UdpCase(E2eCase):
+    seconds_max = 300
+
+    def run_integrity(self, wire, operations=10_000):
+        """As large as an ordinary user's limit of locked memory (8 MiB) allows."""
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--qps", 2, "--size-max", 131_072,
+                       shape=_SHAPE, seconds_max=self.seconds_max - 30)
+        self.assertIn(" operations, 0 errors", out)
+
+    def device(self, endpoint):
+        return self.status(endpoint.daemon)["devices"][0]
+
+
+class OrdinaryUsers(UdpCase):
+    def test_udp_has_no_rights(self):
+        wire = Udp(self)
+        for daemon in wire.daemons:
+            with open(f"/proc/{daemon.process.pid}/status", encoding="ascii") as lines:
+                status = lines.read()
+            self.assertRegex(status, r"Uid:\s+65534")
+            for kind in ("Prm", "Eff", "Bnd", "Amb"):
+                self.assertRegex(status, rf"Cap{kind}:\s+0+\n")
+        wire.stop()
+
+    def test_udp_pingpong(self):
+        wire = Udp(self)
+        for index in (_IPV4, _IPV6):
+            for program, check in (("ibv_rc_pingpong", ["-c"]), ("ibv_uc_pingpong", []), ("ibv_ud_pingpong", [])):
+                run_pair(self, wire, program, "-g", index, *check, "-n", 200)
+            run_pair(self, wire, "ibv_rc_pingpong", "-g", index, "-c", "-e", "-s", 65537, "-n", 50)
+        wire.stop()
+
+    def test_udp_perftest(self):
+        """Joined datagrams: what comes has identifications above 0, solved for over IPv4 only."""
+        wire = Udp(self)
+        for index in (_IPV6, _IPV4):
+            for tool in ("ib_write_bw", "ib_read_bw", "ib_send_lat"):
+                run_pair(self, wire, tool, "-x", index, "-F", "-s", 65536, "-n", 200)
+            solved = sum(self.device(end)["ip_id_solved"] for end in (wire.server, wire.client))
+            self.assertEqual(solved > 0, index == _IPV4, solved)
+        self.assertEqual(self.device(wire.server)["tx_failed"], 0)
+        wire.stop()
+
+    def test_udp_rdmacm(self):
+        wire = Udp(self)
+        self._connect(wire)
+        wire.know_by_ipv6()
+        self._connect(wire)
+        wire.stop()
+
+    def _connect(self, wire):
+        common = ["-a", "SERVER", "-p", "PORT", "-C", 10, "-V"]
+        run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+        run_cm_pair(self, wire, ["ucmatose", "-b", "SERVER", "-p", "PORT", "-c", 50],
+                    ["ucmatose", "-s", "SERVER", "-p", "PORT", "-c", 50])
+
+    def test_udp_integrity(self):
+        wire = Udp(self)
+        self.run_integrity(wire)
+        wire.stop()
+
+    def test_udp_integrity_two_workers(self):
+        self.run_integrity(Udp(self, ["--workers", 2]))
+
+    def test_udp_integrity_faults(self):
+        self.run_integrity(Udp(self, ["--faults", "loss=0.02,dup=0.01,reorder=0.02,seed=7"]), 4_000)
+
+
+class WithAnAfPacketDaemon(UdpCase):
+    def test_udp_af_packet_programs(self):
+        wire = UdpAndAfPacket(self)
+        for index in (_IPV4, _IPV6):
+            run_pair(self, wire, "ibv_rc_pingpong", "-g", index, "-c", "-n", 200)
+            run_pair(self, wire, "ib_write_bw", "-x", index, "-F", "-s", 65536, "-n", 200)
+        common = ["-a", "SERVER", "-p", "PORT", "-C", 10, "-V"]
+        run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+        self.assertGreater(self.device(wire.server)["ip_id_solved"], 0)
+        self.assertEqual(self.device(wire.client)["ip_id_solved"], 0)
+        wire.stop()
+
+    def test_udp_af_packet_integrity(self):
+        self.run_integrity(UdpAndAfPacket(self))
+
+
+class Refusals(E2eCase):
+    def _refused(self, *arguments):
+        with self.assertRaises(ProcessFailed) as failure:
+            daemon = Daemon(self.tree, self.folder, self.logs, f"refused-{self.next_number()}", "udp", *arguments)
+            self.addCleanup(daemon.end)
+        return str(failure.exception)
+
+    def test_udp_addresses(self):
+        mine = f"127.{64 + os.getpid() // 256 % 128}.{os.getpid() % 256}.9"
+        self.assertRegex(self._refused("192.0.2.77/24"), "192.0.2.77 isn't an address of this machine")
+        self.assertRegex(self._refused(mine, ["--route", f"10.0.0.0/8={mine}"]), "leave out @VLAN, --route")
+        first = Daemon(self.tree, self.folder, self.logs, "first", "udp", mine)
+        self.addCleanup(first.end)
+        self.assertRegex(self._refused(mine), f"UDP port 4791 of {re.escape(mine)} is taken, by another uroced.*stop it")
+        answer = self.uroce("addr", "add", "127.0.0.99", daemon=first)
+        self.assertIn("are those that uroced was started with", answer.stderr)
