@@ -12,7 +12,7 @@ from reasons import Reasons
 from report import Case, read_cases
 
 _SUITES = ("unit", "conformance", "sim")
-_FUZZ_SECONDS, _FUZZ_SECONDS_LONG = 60, 600
+_FUZZ_SECONDS, _FUZZ_SECONDS_LONG = 5, 600
 _BENCH_SECONDS_MAX = 120
 _DTS_SECONDS_MAX = 600
 
