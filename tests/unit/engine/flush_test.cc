@@ -54,7 +54,7 @@ TEST_F(FlushTest, ParksUntilTheDiskIsDoneAndTakesNoFaultsRecord) {
   queues_.flushes.resume(flush);
   EXPECT_TRUE(stations_.b.worker.has_arrivals());
   stations_.settle();
-  for (const std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t id : {1U, 2U}) {
     const auto cqe = pair().a.poll_send();
     ASSERT_TRUE(cqe.has_value());
     EXPECT_EQ(cqe->wr_id, id);
