@@ -7,7 +7,6 @@
 #include "control/cm_user/address_vector.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/user.h"
-#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "control/ip/path_resolution.h"
-#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 namespace {
@@ -36,17 +35,17 @@ void MadPort::send(const cm::Outgoing& outgoing) {
 
 // An address that can't be reached is as good as a MAD lost on the way.
 MadPort::Attempt MadPort::attempt(const cm::Outgoing& outgoing) {
-  Device& device = card_.devices()[outgoing.route.device];
+  Device& device = host_.devices[outgoing.route.device];
   const abi::AddressRecord address = address_of(device, outgoing.route);
   if (!check_address(device, address)) {
     return Attempt::kDone;
   }
-  const auto path = make_path(device, address, kGsiQpn, kGsiQpn, card_.clock());
+  const auto path = make_path(device, address, kGsiQpn, kGsiQpn, host_.clock());
   if (path && !*path) {
     return Attempt::kPending;
   }
   if (path) {
-    (void)card_.gsi.send(device, **path, kGsiQpn, MadBytes(outgoing.mad));
+    (void)gsi_.send(device, **path, kGsiQpn, MadBytes(outgoing.mad));
   }
   return Attempt::kDone;
 }

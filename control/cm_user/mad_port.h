@@ -8,10 +8,7 @@
 
 #include "control/cm/manager.h"
 #include "control/cm_user/gsi.h"
-
-namespace uroce::control {
-class Card;
-}
+#include "control/cm_user/host.h"
 
 namespace uroce::control::cm_user {
 
@@ -19,8 +16,9 @@ class MadPort final : public MadSink {
  public:
   using Receive = std::function<void(const cm::Route&, std::span<const std::byte>)>;
 
-  // `receive` takes what comes. REQUIRES: the card outlives this.
-  MadPort(Card& card, Receive receive) : card_(card), receive_(std::move(receive)) {}
+  // `receive` takes what comes. Host and QP1 outlive this.
+  MadPort(const Host& host, Gsi& gsi, Receive receive)
+      : host_(host), gsi_(gsi), receive_(std::move(receive)) {}
 
   void send(const cm::Outgoing& outgoing);
   // A device says that somebody who waits for an address must look again.
@@ -33,7 +31,8 @@ class MadPort final : public MadSink {
   enum class [[nodiscard]] Attempt : std::uint8_t{kDone, kPending};
   Attempt attempt(const cm::Outgoing& outgoing);
 
-  Card& card_;
+  const Host& host_;
+  Gsi& gsi_;
   Receive receive_;
   std::deque<cm::Outgoing> waiting_;
 };

@@ -3,7 +3,6 @@
 #include <cerrno>
 
 #include "control/ip/gid_table.h"
-#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 namespace {
@@ -28,8 +27,8 @@ std::uint32_t fitness(const Device& device, const IpPrefix& ours, const Gid& des
 
 }  // namespace
 
-Result<Source> find_source(Card& card, const Gid& address) {
-  for (Device& device : card.devices()) {
+Result<Source> find_source(Devices& devices, const Gid& address) {
+  for (Device& device : devices) {
     if (device.gids().owns(address)) {
       return Source{&device, address};
     }
@@ -37,10 +36,10 @@ Result<Source> find_source(Card& card, const Gid& address) {
   return Error{EADDRNOTAVAIL, to_string(address) + " isn't an address of this daemon"};
 }
 
-Result<Source> choose_source(Card& card, const Gid& destination) {
+Result<Source> choose_source(Devices& devices, const Gid& destination) {
   Source best;
   std::uint32_t best_length = 0;
-  for (Device& device : card.devices()) {
+  for (Device& device : devices) {
     for (const IpPrefix& entry : device.gids().entries()) {
       if (entry.address.is_zero() || entry.address.is_ipv4() != destination.is_ipv4() ||
           is_link_local(entry.address) != is_link_local(destination)) {

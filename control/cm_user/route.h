@@ -4,11 +4,7 @@
 
 #include "base/result.h"
 #include "control/cm_user/endpoint.h"
-
-namespace uroce::control {
-class Card;
-class Device;
-}  // namespace uroce::control
+#include "control/ip/device.h"
 
 namespace uroce::control::cm_user {
 
@@ -18,11 +14,11 @@ struct Source {
 };
 
 // The device that has this address. EADDRNOTAVAIL
-Result<Source> find_source(Card& card, const Gid& address);
+Result<Source> find_source(Devices& devices, const Gid& address);
 
 // The longest prefix that contains the destination wins, then an address near a router that leads
 // there; on a loopback, the first address of its kind. A multicast group leaves by the first
 // address of its kind. ENETUNREACH
-Result<Source> choose_source(Card& card, const Gid& destination);
+Result<Source> choose_source(Devices& devices, const Gid& destination);
 
 }  // namespace uroce::control::cm_user

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "control/cm_user/deliver.h"
-#include "control/sessions/card.h"
-#include "control/sessions/session.h"
+#include "control/cm_user/user.h"
 
 namespace uroce::control::cm_user {
 namespace {
 
 // The device that has this address; nullptr: none of ours.
-const Device* owner_of(Card& card, const cm::Route& route) {
-  const Device& sender = card.devices()[route.device];
+const Device* owner_of(const Devices& devices, const cm::Route& route) {
+  const Device& sender = devices[route.device];
   if (sender.loops_back() || sender.gids().owns(route.remote)) {
     return &sender;
   }
@@ -26,15 +26,14 @@ Result<Device::Resolution> resolve(const Id& id, Time now, EtherAddress* mac) {
 
 }  // namespace
 
-Service::Service(Card& card, std::uint64_t seed)
-    : card_(card),
+Service::Service(Host host, std::uint64_t seed)
+    : host_(std::move(host)),
+      gsi_(host_.engine),
       manager_(seed),
-      mads_(card, [this](const cm::Route& route, auto bytes) { on_mad(route, bytes); }),
+      mads_(host_, gsi_, [this](const cm::Route& route, auto bytes) { on_mad(route, bytes); }),
       ports_(seed + 1) {
-  card.gsi.set_sink(&mads_);
+  gsi_.set_sink(&mads_);
 }
-
-Time Service::now() const { return card_.clock(); }
 
 void Service::enter(Id* id) {
   id->serial = next_serial_++;
@@ -51,8 +50,7 @@ void Service::leave(const Id& id) {
 }
 
 void Service::name_queue_pair(const Id& id) {
-  const Owner* owner = card_.qpns.find(id.qpn);
-  if (owner != nullptr && owner->session->peer().uid == id.user->peer().uid) {
+  if (host_.user_of_qp(id.qpn) == id.user->peer().uid) {
     queue_pairs_[id.qpn] = id.serial;
   }
 }
@@ -156,7 +154,7 @@ void Service::pump() {
 // an address of our own stays here.
 void Service::send(const cm::Outgoing& outgoing) {
   const cm::Route& route = outgoing.route;
-  if (const Device* owner = owner_of(card_, route); owner != nullptr) {
+  if (const Device* owner = owner_of(host_.devices, route); owner != nullptr) {
     cm::Route back = route;
     back.device = owner->index();
     std::swap(back.local, back.remote);

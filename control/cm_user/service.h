@@ -6,30 +6,30 @@
 // Control thread only.
 
 #include <cstdint>
+#include <random>
 #include <set>
 #include <span>
 #include <unordered_map>
 
 #include "control/cm/manager.h"
+#include "control/cm_user/gsi.h"
+#include "control/cm_user/host.h"
 #include "control/cm_user/id.h"
 #include "control/cm_user/mad_port.h"
 #include "control/cm_user/port_table.h"
-
-namespace uroce::control {
-class Card;
-}
 
 namespace uroce::control::cm_user {
 
 class Service {
  public:
-  Service(Card& card, std::uint64_t seed);
+  explicit Service(Host host, std::uint64_t seed = std::random_device{}());
 
-  [[nodiscard]] Card& card() { return card_; }
+  [[nodiscard]] Devices& devices() { return host_.devices; }
+  [[nodiscard]] Gsi& gsi() { return gsi_; }
   [[nodiscard]] cm::Manager& manager() { return manager_; }
   [[nodiscard]] const cm::Manager& manager() const { return manager_; }
   [[nodiscard]] PortTable& ports() { return ports_; }
-  [[nodiscard]] Time now() const;
+  [[nodiscard]] Time now() const { return host_.clock(); }
 
   // Every id of every program is entered here under its serial number.
   void enter(Id* id);
@@ -65,7 +65,8 @@ class Service {
   bool look_again(Id& id);
   void look_again_at_all();
 
-  Card& card_;
+  Host host_;
+  Gsi gsi_;  // QP1 of all devices
   cm::Manager manager_;
   MadPort mads_;
   PortTable ports_;

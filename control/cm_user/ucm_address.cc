@@ -9,7 +9,6 @@
 #include "control/cm_user/route.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/ucm_commands.h"
-#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 namespace {
@@ -44,7 +43,7 @@ Status take_port(Service& service, Id& id) {
 // device's first address of the kind stands for it. ENETUNREACH
 Result<Endpoint> on_this_host(Service& service, const Endpoint& endpoint) {
   std::optional<Gid> found;
-  for (const Device& device : service.card().devices()) {
+  for (const Device& device : service.devices()) {
     for (const LinkAddress& own : device.gids().addresses()) {
       // Link-local ones, which every port has, only if there is no other.
       const bool better = !found || (is_link_local(*found) && !is_link_local(own.gid));
@@ -79,7 +78,7 @@ Status bind(Service& service, Id& id, const Endpoint& wanted) {
   }
   Device* device = nullptr;
   if (!endpoint.is_any()) {
-    const auto source = find_source(service.card(), endpoint.address);
+    const auto source = find_source(service.devices(), endpoint.address);
     if (!source) {
       return source.error();
     }
@@ -104,7 +103,7 @@ struct Resolving {
 
 // The source that an unbound or wildcard-bound id gets. Its port stays.
 Status take_source(Service& service, Id& id, const Gid& destination) {
-  const auto source = choose_source(service.card(), destination);
+  const auto source = choose_source(service.devices(), destination);
   if (!source) {
     return source.error();
   }

@@ -10,7 +10,7 @@
 #include "control/cm_user/address_vector.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/ucm_commands.h"
-#include "control/sessions/card.h"
+#include "control/ip/device.h"
 
 namespace uroce::control::cm_user {
 namespace {

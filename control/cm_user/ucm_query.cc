@@ -7,14 +7,15 @@
 
 #include <cerrno>
 
+#include "abi/verbs_mask.h"
 #include "control/cm_user/address_vector.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/ucm_commands.h"
-#include "control/sessions/card.h"
-#include "control/sessions/qp_states.h"
 
 namespace uroce::control::cm_user {
 namespace {
+
+using enum abi::VerbsMask;
 
 bool route_is_known(const Id& id) {
   return id.device != nullptr && id.state >= IdState::kRouteResolved;

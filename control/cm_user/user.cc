@@ -8,7 +8,6 @@
 
 #include "base/system_error.h"
 #include "control/cm_user/service.h"
-#include "control/sessions/card.h"
 
 namespace uroce::control::cm_user {
 
@@ -39,10 +38,11 @@ Result<User::OpenedChannel> User::open_channel() {
 }
 
 Status User::close_channel(std::uint32_t handle) {
-  EventChannel* channel = channels_.find(handle);
-  if (channel == nullptr) {
-    return Error{EINVAL, "there is no event channel with handle " + std::to_string(handle)};
+  const auto found = channels_.get(handle);
+  if (!found) {
+    return found.error();
   }
+  EventChannel* const channel = *found;
   channel->forget_events();
   if (channel->ids != 0) {
     ids_.for_each([&](std::uint32_t /*handle*/, Id& id) {
@@ -87,7 +87,7 @@ Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeade
   id.state = IdState::kRequested;
   id.source = endpoint_of(header.destination, listening.source.port);
   id.destination = endpoint_of(header.source, header.source_port);
-  id.device = &service_.card().devices()[event.route.device];
+  id.device = &service_.devices()[event.route.device];
   id.connection = event.connection;
   return &id;
 }

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/handle_table.h"
 #include "base/record_socket.h"
 #include "base/result.h"
 #include "control/cm_user/event_channel.h"
 #include "control/cm_user/id.h"
 #include "control/cm_user/limits.h"
-#include "control/sessions/handle_table.h"
 
 namespace uroce::control::cm_user {
 
@@ -34,7 +34,10 @@ class User {
   Result<OpenedChannel> open_channel();
   // Destroys its ids. EINVAL
   Status close_channel(std::uint32_t handle);
-  [[nodiscard]] EventChannel* channel(std::uint32_t handle) const { return channels_.find(handle); }
+  // EINVAL
+  [[nodiscard]] Result<EventChannel*> channel(std::uint32_t handle) const {
+    return channels_.get(handle);
+  }
 
   // ENOMEM: the program has all ids that it may have.
   Result<Id*> add_id(EventChannel& channel);
@@ -55,9 +58,9 @@ class User {
  private:
   Service& service_;
   Peer peer_;
-  HandleTable<EventChannel> channels_;
-  HandleTable<Id> ids_;
-  HandleTable<Membership> memberships_;
+  HandleTable<EventChannel> channels_{"event channel"};
+  HandleTable<Id> ids_{"id"};
+  HandleTable<Membership> memberships_{"membership"};
 };
 
 }  // namespace uroce::control::cm_user

@@ -1,18 +1,17 @@
 #pragma once
 
 // Addresses that come and go while the daemon runs: the device's GID table, what workers accept,
-// the kernel's silence about RoCE (kernel_network.h), the interface that carries them
-// (kernel_interface.h), and programs, which hear
-// IBV_EVENT_GID_CHANGE.
+// what the kernel does for them, and programs, which hear IBV_EVENT_GID_CHANGE.
 
+#include "control/ip/kernel_addresses.h"
 #include "control/sessions/card.h"
 
 namespace uroce::control {
 
 // EEXIST, ENOSPC
-Status add_address(Card& card, Device& device, const IpPrefix& prefix);
+Status add_address(Card& card, KernelAddresses& kernel, Device& device, const IpPrefix& prefix);
 // Queue pairs that use it lose their peers: what is sent to it is dropped from now on. ENOENT,
 // EPERM.
-Status remove_address(Card& card, Device& device, const Gid& address);
+Status remove_address(Card& card, KernelAddresses& kernel, Device& device, const Gid& address);
 
 }  // namespace uroce::control

@@ -3,21 +3,12 @@
 #include "abi/cm_records.h"
 #include "control/cm_user/ucm_commands.h"
 #include "control/commands/command_table.h"
+#include "control/commands/conversation.h"
 
 namespace uroce::control {
-namespace {
 
-cm_user::User& user_of(Session& session) {
-  if (!session.cm_user) {
-    session.cm_user = std::make_unique<cm_user::User>(session.card().connections, session.peer());
-  }
-  return *session.cm_user;
-}
-
-}  // namespace
-
-Result<Outcome> cm_open_channel(Session& session, Request& /*request*/, Reply* reply) {
-  auto opened = user_of(session).open_channel();
+Result<Outcome> cm_open_channel(Conversation& conversation, Request& /*request*/, Reply* reply) {
+  auto opened = conversation.cm_user().open_channel();
   if (!opened) {
     return opened.error();
   }
@@ -26,25 +17,26 @@ Result<Outcome> cm_open_channel(Session& session, Request& /*request*/, Reply* r
   return Outcome::kReply;
 }
 
-Result<Outcome> cm_close_channel(Session& session, Request& request, Reply* /*reply*/) {
-  Status status = user_of(session).close_channel(request.as<abi::HandleRequest>().handle);
+Result<Outcome> cm_close_channel(Conversation& conversation, Request& request, Reply* /*reply*/) {
+  Status status = conversation.cm_user().close_channel(request.as<abi::HandleRequest>().handle);
   return status ? Result<Outcome>(Outcome::kReply) : status.error();
 }
 
-Result<Outcome> cm_command(Session& session, Request& request, Reply* reply) {
+Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* reply) {
   const auto head = request.as<abi::CmCommandRequest>();
   const auto bytes = std::span<const std::byte>(request.bytes).subspan(sizeof(head));
   if (head.input_length > abi::kCmInputMax || head.option_length > abi::kCmOptionMax ||
       bytes.size() != std::size_t{head.input_length} + head.option_length) {
     return Error{EBADMSG, "the record's parts don't fit its length"};
   }
-  cm_user::User& user = user_of(session);
-  cm_user::EventChannel* channel = user.channel(head.channel);
-  if (channel == nullptr) {
-    return no_such("event channel", head.channel);
+  cm_user::User& user = conversation.cm_user();
+  const auto channel = user.channel(head.channel);
+  if (!channel) {
+    return channel.error();
   }
-  cm_user::EventChannel* other = user.channel(head.other_channel);
-  cm_user::Call call{.channel = *channel,
+  const auto found = user.channel(head.other_channel);
+  cm_user::EventChannel* const other = found ? *found : nullptr;
+  cm_user::Call call{.channel = **channel,
                      .other = other,
                      .input = bytes.first(head.input_length),
                      .option = bytes.subspan(head.input_length)};
@@ -57,8 +49,8 @@ Result<Outcome> cm_command(Session& session, Request& request, Reply* reply) {
   if (!call.output.empty()) {
     std::memcpy(answer.output, call.output.data(), call.output.size());
   }
-  answer.drained |= channel->settle() ? abi::kCmDrainedChannel : 0U;
-  if (other != nullptr && other != channel) {
+  answer.drained |= (*channel)->settle() ? abi::kCmDrainedChannel : 0U;
+  if (other != nullptr && other != *channel) {
     answer.drained |= other->settle() ? abi::kCmDrainedOther : 0U;
   }
   reply->set(answer);

@@ -1,8 +1,5 @@
 #include "control/commands/command_table.h"
 
-#include <cerrno>
-#include <string>
-
 #include "abi/address_records.h"
 #include "abi/cm_records.h"
 #include "abi/cq_records.h"
@@ -115,16 +112,6 @@ const CommandRule* command_rule(abi::Command command) {
     }
   }
   return nullptr;
-}
-
-Error no_such(const char* kind, std::uint32_t handle) {
-  return {EINVAL,
-          "there is no " + std::string(kind) + " with handle " + std::to_string(handle) + " here"};
-}
-
-Error still_used(const char* kind, std::uint32_t handle, std::uint32_t users) {
-  return {EBUSY, std::string(kind) + " " + std::to_string(handle) + " is still used by " +
-                     std::to_string(users) + " objects"};
 }
 
 }  // namespace uroce::control

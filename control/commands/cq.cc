@@ -8,14 +8,16 @@
 
 #include "abi/cq_records.h"
 #include "control/commands/command_table.h"
-#include "control/sessions/withdraw_events.h"
+#include "control/commands/destroy.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/teardown.h"
 
 namespace uroce::control {
 
 Result<Outcome> create_channel(Session& session, Request& /*request*/, Reply* reply) {
-  Totals& totals = session.card().totals;
-  if (totals.channels >= kChannelsMax) {
-    return Error{ENOMEM, "all " + std::to_string(kChannelsMax) + " completion channels are taken"};
+  Total& total = session.card().totals().channels;
+  if (Status room = total.room(); !room) {
+    return room.error();
   }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -28,28 +30,14 @@ Result<Outcome> create_channel(Session& session, Request& /*request*/, Reply* re
   if (::fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) {
     return system_error("the daemon can't make a completion channel");
   }
-  ++totals.channels;
+  total.add();
   reply->set_handle(session.channels.add(std::move(channel)));
   reply->descriptors.push_back(std::move(read_end));
   return Outcome::kReply;
 }
 
 Result<Outcome> destroy_channel(Session& session, Request& request, Reply* /*reply*/) {
-  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const Channel* channel = session.channels.find(handle);
-  if (channel == nullptr) {
-    return no_such("completion channel", handle);
-  }
-  if (channel->users != 0) {
-    return still_used("completion channel", handle, channel->users);
-  }
-  remove_channel(session, handle);
-  return Outcome::kReply;
-}
-
-void remove_channel(Session& session, std::uint32_t handle) {
-  session.channels.remove(handle);
-  --session.card().totals.channels;
+  return destroy(session, session.channels, request, remove_channel);
 }
 
 Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
@@ -69,10 +57,11 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   }
   Channel* channel = nullptr;
   if (body.channel != 0) {
-    channel = session.channels.find(body.channel - 1);
-    if (channel == nullptr) {
-      return no_such("completion channel", body.channel - 1);
+    const auto found = session.channels.get(body.channel - 1);
+    if (!found) {
+      return found.error();
     }
+    channel = *found;
   }
   const std::uint32_t entries = std::bit_ceil(body.entries);
   constexpr std::size_t kEntriesOffset = sizeof(abi::CqControl);
@@ -82,7 +71,7 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   }
   Card& card = session.card();
   auto cq = std::make_unique<CqObject>();
-  cq->id = card.cqns.take({&session, 0});
+  cq->id = card.cqns().take({&session, 0});
   if (cq->id == 0) {
     return Error{ENOMEM, "all " + std::to_string(kCqsMax) + " completion queues are taken"};
   }
@@ -107,19 +96,19 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   reply->descriptors.push_back(cq->memory.take_descriptor());
   const std::uint32_t id = cq->id;
   answer.handle = session.cqs.add(std::move(cq));
-  card.cqns.set_owner(id, {&session, answer.handle});
+  card.cqns().set_owner(id, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;
 }
 
 Result<Outcome> modify_cq(Session& session, Request& request, Reply* /*reply*/) {
   const auto body = request.as<abi::ModifyCqRequest>();
-  const CqObject* cq = session.cqs.find(body.handle);
-  if (cq == nullptr) {
-    return no_such("completion queue", body.handle);
+  const auto cq = session.cqs.get(body.handle);
+  if (!cq) {
+    return cq.error();
   }
   session.card().engine().call(0, [&](Worker&) {
-    cq->queue->moderate(body.count, body.period_us * kNanosecondsPerMicrosecond);
+    (*cq)->queue->moderate(body.count, body.period_us * kNanosecondsPerMicrosecond);
   });
   return Outcome::kReply;
 }
@@ -167,27 +156,28 @@ Result<Outcome> prepare_resize(Session& session, CqObject& cq, std::uint32_t wan
 
 Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::ResizeCqRequest>();
-  CqObject* cq = session.cqs.find(body.handle);
-  if (cq == nullptr) {
-    return no_such("completion queue", body.handle);
+  const auto found = session.cqs.get(body.handle);
+  if (!found) {
+    return found.error();
   }
+  CqObject& cq = **found;
   if (body.commit == 0) {
-    return prepare_resize(session, *cq, body.entries, reply);
+    return prepare_resize(session, cq, body.entries, reply);
   }
-  if (cq->next_entry_count == 0) {
+  if (cq.next_entry_count == 0) {
     return Error{EINVAL, "resize CQ: no new ring was prepared"};
   }
   settle(session.card().engine());
-  const std::uint32_t entries = std::exchange(cq->next_entry_count, 0);
-  SealedMemory memory = std::move(cq->next_entries);
+  const std::uint32_t entries = std::exchange(cq.next_entry_count, 0);
+  SealedMemory memory = std::move(cq.next_entries);
   Status status = ok();
   session.card().engine().call(0, [&](Worker&) {
-    status = cq->queue->resize(reinterpret_cast<abi::Cqe*>(memory.data()), entries);
+    status = cq.queue->resize(reinterpret_cast<abi::Cqe*>(memory.data()), entries);
   });
   if (!status) {
     return status.error();
   }
-  cq->entries = std::move(memory);
+  cq.entries = std::move(memory);
   abi::ResizeCqReply answer{};
   answer.entries = entries;
   reply->set(answer);
@@ -195,57 +185,7 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
 }
 
 Result<Outcome> destroy_cq(Session& session, Request& request, Reply* /*reply*/) {
-  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const CqObject* cq = session.cqs.find(handle);
-  if (cq == nullptr) {
-    return no_such("completion queue", handle);
-  }
-  if (cq->users != 0) {
-    return still_used("completion queue", handle, cq->users);
-  }
-  remove_cq(session, handle);
-  return Outcome::kReply;
-}
-
-void remove_cq(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<CqObject> cq = session.cqs.remove(handle);
-  Card& card = session.card();
-  for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
-    card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
-  }
-  card.cqns.release(cq->id);
-  session.withdraw_events(cq->cookie);
-  if (cq->channel != nullptr && !session.ending()) {
-    session.events_lost += withdraw<abi::CompletionEvent>(
-        cq->channel->write_end.get(),
-        [&cq](const abi::CompletionEvent& event) { return event.cq_cookie == cq->cookie; });
-  }
-  if (cq->channel != nullptr) {
-    --cq->channel->users;
-  }
-}
-
-// IBTA vol. 1, 11.6.3: what a queue pair would complete can't be told any more, so that those
-// that complete into the queue go to the error state, and the program hears of each.
-void announce_overrun(Session& session, std::uint32_t handle) {
-  const CqObject* cq = session.cqs.find(handle);
-  session.announce(static_cast<std::uint32_t>(AsyncEvent::kCqErr), handle, cq->cookie);
-  session.qps.for_each([&](std::uint32_t qp_handle, const QpObject& object) {
-    if (object.send_cq != cq && object.recv_cq != cq) {
-      return;
-    }
-    Qp& qp = *object.qp;
-    bool failed = false;
-    session.card().engine().call(qp.config().worker, [&](Worker& worker) {
-      failed = qp.state() != QpState::kReset && qp.state() != QpState::kErr;
-      if (failed) {
-        worker.modify_qp(qp, {.state = QpState::kErr}, kQpMaskState);
-      }
-    });
-    if (failed) {
-      session.announce(static_cast<std::uint32_t>(AsyncEvent::kQpFatal), qp_handle, object.cookie);
-    }
-  });
+  return destroy(session, session.cqs, request, remove_cq);
 }
 
 }  // namespace uroce::control

@@ -1,9 +1,14 @@
 // Commands about devices, and the status report.
 
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "control/commands/command_table.h"
+#include "control/commands/conversation.h"
+#include "control/ip/limits.h"
 #include "control/reports/status.h"
+#include "control/sessions/card_limits.h"
 
 namespace uroce::control {
 
@@ -16,24 +21,6 @@ Result<Outcome> list_devices(Session& session, Request& /*request*/, Reply* repl
   return Outcome::kReply;
 }
 
-namespace {
-
-// Lets the session import from the one that gave the ticket out.
-Status present_ticket(Session& session, const abi::Ticket& ticket) {
-  const auto& sessions = session.card().sessions;
-  const auto found = sessions.find(ticket.session);
-  if (found == sessions.end() || found->second->device() == nullptr) {
-    return Error{ENODEV, "the program whose device is to be imported has closed it"};
-  }
-  if (std::memcmp(&found->second->ticket(), &ticket, sizeof(ticket)) != 0) {
-    return Error{EACCES, "the descriptor to import from isn't one that this uroced gave out"};
-  }
-  session.exporter = ticket.session;
-  return ok();
-}
-
-}  // namespace
-
 Result<Outcome> open_device(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::OpenDeviceRequest>();
   if (session.device() != nullptr) {
@@ -43,15 +30,63 @@ Result<Outcome> open_device(Session& session, Request& request, Reply* reply) {
     return Error{ENODEV, "there is no device " + std::to_string(body.device)};
   }
   if (body.exporter.magic != 0) {
-    if (Status status = present_ticket(session, body.exporter); !status) {
+    if (Status status = session.import_from(body.exporter); !status) {
       return status.error();
     }
   }
-  return session.open(session.card().devices()[body.device], reply);
+  auto opened = session.open(session.card().devices()[body.device]);
+  if (!opened) {
+    return opened.error();
+  }
+  reply->set(opened->reply);
+  reply->descriptors = std::move(opened->descriptors);
+  return Outcome::kReply;
 }
 
+namespace {
+
+abi::DeviceAttributes attributes_of(const Device& device) {
+  const abi::DeviceRecord record = device.record();
+  abi::DeviceAttributes attributes{};
+  attributes.max_mr_size = kRegionBytesMax;
+  attributes.page_size_cap = 0xFFFF'F000;  // every power of two from 4 KiB on
+  attributes.vendor_id = record.vendor_id;
+  attributes.vendor_part_id = record.vendor_part_id;
+  attributes.hw_ver = record.hw_ver;
+  attributes.max_qp = kQpsMax;
+  attributes.max_qp_wr = kWorkRequestsMax;
+  attributes.max_sge = kSgeMax;
+  attributes.max_sge_rd = kSgeMax;
+  attributes.max_inline = kInlineMax;
+  attributes.max_cq = kCqsMax;
+  attributes.max_cqe = kCqesMax;
+  attributes.max_mr = kRegionsMax;
+  attributes.max_mw = kWindowsMax;
+  attributes.max_dm_size = kDeviceMemoryMax;
+  attributes.max_pd = kPdsMax;
+  attributes.max_qp_rd_atom = kReadsAndAtomicsMax;
+  attributes.max_qp_init_rd_atom = kReadsAndAtomicsMax;
+  attributes.max_res_rd_atom = kReadsAndAtomicsMax * kQpsMax;
+  attributes.max_ah = kAddressHandlesMax;
+  attributes.max_srq = kSrqsMax;
+  attributes.max_srq_wr = kWorkRequestsMax;
+  attributes.max_srq_sge = kSgeMax;
+  attributes.max_mcast_grp = kGroupsMax;
+  attributes.max_mcast_qp_attach = kGroupMembersMax;
+  attributes.max_total_mcast_qp_attach = kGroupsMax * kGroupMembersMax;
+  attributes.max_pkeys = kPkeysMax;
+  attributes.local_ca_ack_delay = kAckDelayCode;
+  attributes.phys_ports = 1;
+  attributes.node_guid = record.node_guid;
+  attributes.sys_image_guid = attributes.node_guid;
+  std::strcpy(attributes.fw_ver, "0.1.0");
+  return attributes;
+}
+
+}  // namespace
+
 Result<Outcome> query_device(Session& session, Request& /*request*/, Reply* reply) {
-  reply->set(abi::QueryDeviceReply{.header = {}, .attributes = session.device()->attributes()});
+  reply->set(abi::QueryDeviceReply{.header = {}, .attributes = attributes_of(*session.device())});
   return Outcome::kReply;
 }
 
@@ -91,20 +126,18 @@ Result<Outcome> query_gid(Session& session, Request& request, Reply* reply) {
   return Outcome::kReply;
 }
 
-Result<Outcome> choose_numbers(Session& session, Request& request, Reply* /*reply*/) {
+Result<Outcome> choose_numbers(Conversation& conversation, Request& request, Reply* /*reply*/) {
   const auto body = request.as<abi::ChooseNumbersRequest>();
-  if (!session.card().numbers_may_be_chosen) {
+  if (!conversation.services().numbers_may_be_chosen) {
     return Error{EPERM, "numbers may be chosen only of a daemon that runs with --console"};
   }
-  session.chosen_qpn = body.qpn;
-  session.chosen_key = body.key;
+  conversation.session().choose(body.qpn, body.key);
   return Outcome::kReply;
 }
 
-Result<Outcome> report_status(Session& session, Request& /*request*/, Reply* reply) {
-  const std::string text = status_text(session.card());
-  const auto bytes = std::as_bytes(std::span(text));
-  reply->bytes.insert(reply->bytes.end(), bytes.begin(), bytes.end());
+Result<Outcome> report_status(Conversation& conversation, Request& /*request*/, Reply* reply) {
+  const Services& services = conversation.services();
+  reply->set_text(status_text(services.card, services.connections));
   return Outcome::kReply;
 }
 

@@ -7,6 +7,9 @@
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
 #include "control/commands/command_table.h"
+#include "control/commands/destroy.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/teardown.h"
 
 namespace uroce::control {
 namespace {
@@ -25,23 +28,24 @@ Status room_for_another(const Session& session) {
 
 Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::AllocNullMrRequest>();
-  ProtectionDomain* pd = session.pds.find(body.pd);
-  if (pd == nullptr) {
-    return no_such("protection domain", body.pd);
+  const auto pd = session.pds.get(body.pd);
+  if (!pd) {
+    return pd.error();
   }
   Region::Config config;
-  config.pd = pd->id;
+  config.pd = (*pd)->id;
   config.access = kAccessLocalWrite;
   config.length = std::numeric_limits<std::uint64_t>::max();
   config.null = true;
   config.pieces = {{.start = 0, .length = config.length, .host = nullptr, .remote_address = 0}};
-  return answer_with_region(session, std::make_unique<Region>(std::move(config)), *pd, nullptr,
+  return answer_with_region(session, std::make_unique<Region>(std::move(config)), **pd, nullptr,
                             reply);
 }
 
 Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::AllocDmRequest>();
-  std::uint64_t& used = session.card().totals.device_memory;
+  DeviceMemoryTotal& total = session.card().totals().device_memory;
+  const std::uint64_t used = total.used();
   if (body.length == 0 || body.log_align > kPageBits) {
     return Error{EINVAL, "device memory has at least 1 byte, and an alignment of at most 4096"};
   }
@@ -56,8 +60,8 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
                              std::to_string(body.length)};
   }
   // Charged to the user: it may outlive the session.
-  auto memory =
-      SealedMemory::create("uroce-dm", body.length, session.card().account_of(session.peer().uid));
+  auto memory = SealedMemory::create("uroce-dm", body.length,
+                                     session.card().accounts().of(session.peer().uid));
   if (!memory) {
     return memory.error();
   }
@@ -68,9 +72,7 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   auto dm = std::make_unique<DeviceMemory>();
   dm->memory = std::make_shared<SealedMemory>(std::move(*memory));
   dm->length = body.length;
-  const std::size_t length = dm->memory->length();
-  used += length;
-  dm->charge = {&used, [length](std::uint64_t* total) { *total -= length; }};
+  dm->charge = total.charge(dm->memory->length());
   reply->descriptors.push_back(std::move(*descriptor));
   reply->set_handle(session.device_memories.add(std::move(dm)));
   return Outcome::kReply;
@@ -78,26 +80,26 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
 
 // The same memory under a handle of this session. It lives, and counts, as long as anybody has it.
 Result<Outcome> import_dm(Session& session, Request& request, Reply* reply) {
-  const auto exporter = exporter_of(session);
+  const auto exporter = session.exporter();
   if (!exporter) {
     return exporter.error();
   }
   const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const DeviceMemory* theirs = (*exporter)->device_memories.find(handle);
-  if (theirs == nullptr) {
-    return no_such("device memory", handle);
+  const auto theirs = (*exporter)->device_memories.get(handle);
+  if (!theirs) {
+    return theirs.error();
   }
   if (Status room = room_for_another(session); !room) {
     return room.error();
   }
-  auto descriptor = theirs->memory->copy_descriptor();
+  auto descriptor = (*theirs)->memory->copy_descriptor();
   if (!descriptor) {
     return descriptor.error();
   }
   auto ours = std::make_unique<DeviceMemory>();
-  ours->memory = theirs->memory;
-  ours->length = theirs->length;
-  ours->charge = theirs->charge;
+  ours->memory = (*theirs)->memory;
+  ours->length = (*theirs)->length;
+  ours->charge = (*theirs)->charge;
   abi::ImportDmReply answer{};
   answer.length = ours->length;
   answer.handle = session.device_memories.add(std::move(ours));
@@ -107,53 +109,43 @@ Result<Outcome> import_dm(Session& session, Request& request, Reply* reply) {
 }
 
 Result<Outcome> free_dm(Session& session, Request& request, Reply* /*reply*/) {
-  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const DeviceMemory* dm = session.device_memories.find(handle);
-  if (dm == nullptr) {
-    return no_such("device memory", handle);
-  }
-  if (dm->users != 0) {
-    return still_used("device memory", handle, dm->users);
-  }
-  remove_dm(session, handle);
-  return Outcome::kReply;
+  return destroy(session, session.device_memories, request, remove_dm);
 }
-
-void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
 
 Result<Outcome> reg_dm_mr(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::RegDmMrRequest>();
-  ProtectionDomain* pd = session.pds.find(body.pd);
-  DeviceMemory* dm = session.device_memories.find(body.dm);
-  if (pd == nullptr) {
-    return no_such("protection domain", body.pd);
+  const auto pd = session.pds.get(body.pd);
+  if (!pd) {
+    return pd.error();
   }
-  if (dm == nullptr) {
-    return no_such("device memory", body.dm);
+  const auto found = session.device_memories.get(body.dm);
+  if (!found) {
+    return found.error();
   }
+  DeviceMemory& dm = **found;
   if ((body.access & kAccessZeroBased) == 0) {
     return Error{EINVAL, "a region of device memory needs IBV_ACCESS_ZERO_BASED"};
   }
   if ((body.access & kAccessFlushPersistent) != 0) {
     return Error{EINVAL, "device memory isn't persistent: no IBV_ACCESS_FLUSH_PERSISTENT"};
   }
-  if (body.offset > dm->length || body.length > dm->length - body.offset) {
+  if (body.offset > dm.length || body.length > dm.length - body.offset) {
     return Error{EINVAL, "the region isn't wholly inside the device memory's " +
-                             std::to_string(dm->length) + " bytes"};
+                             std::to_string(dm.length) + " bytes"};
   }
   if (Status rights = check_rights(body.access); !rights) {
     return rights.error();
   }
   Region::Config config;
-  config.pd = pd->id;
+  config.pd = (*pd)->id;
   config.access = body.access;
   config.length = body.length;
   config.pieces = {{.start = 0,
                     .length = body.length,
-                    .host = dm->memory->data() + body.offset,
+                    .host = dm.memory->data() + body.offset,
                     .remote_address = 0}};
-  config.holds.push_back(dm->memory);
-  return answer_with_region(session, std::make_unique<Region>(std::move(config)), *pd, dm, reply);
+  config.holds.push_back(dm.memory);
+  return answer_with_region(session, std::make_unique<Region>(std::move(config)), **pd, &dm, reply);
 }
 
 }  // namespace uroce::control

@@ -10,61 +10,49 @@
 
 namespace uroce::control {
 
-Result<const Session*> exporter_of(const Session& session) {
-  if (!session.exporter) {
-    return Error{EINVAL, "this device was opened, not imported"};
-  }
-  const auto& sessions = session.card().sessions;
-  const auto found = sessions.find(*session.exporter);
-  if (found == sessions.end()) {
-    return Error{ENODEV, "the program whose device was imported has closed it"};
-  }
-  return static_cast<const Session*>(found->second);
-}
-
 // The same protection domain under a handle of this session.
 Result<Outcome> import_pd(Session& session, Request& request, Reply* reply) {
-  const auto exporter = exporter_of(session);
+  const auto exporter = session.exporter();
   if (!exporter) {
     return exporter.error();
   }
   const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const ProtectionDomain* theirs = (*exporter)->pds.find(handle);
-  if (theirs == nullptr) {
-    return no_such("protection domain", handle);
+  const auto theirs = (*exporter)->pds.get(handle);
+  if (!theirs) {
+    return theirs.error();
   }
-  Totals& totals = session.card().totals;
-  if (totals.pds >= kPdsMax) {
-    return Error{ENOMEM, "all " + std::to_string(kPdsMax) + " protection domains are taken"};
+  Total& total = session.card().totals().pds;
+  if (Status room = total.room(); !room) {
+    return room.error();
   }
-  ++totals.pds;
+  total.add();
   auto ours = std::make_unique<ProtectionDomain>();
-  ours->id = theirs->id;  // never given out again, so it may outlive theirs
+  ours->id = (*theirs)->id;  // never given out again, so it may outlive theirs
   reply->set_handle(session.pds.add(std::move(ours)));
   return Outcome::kReply;
 }
 
 Result<Outcome> import_mr(Session& session, Request& request, Reply* reply) {
-  const auto exporter = exporter_of(session);
+  const auto exporter = session.exporter();
   if (!exporter) {
     return exporter.error();
   }
   const auto body = request.as<abi::ImportMrRequest>();
-  const ProtectionDomain* pd = session.pds.find(body.pd);
-  if (pd == nullptr) {
-    return no_such("protection domain", body.pd);
+  const auto pd = session.pds.get(body.pd);
+  if (!pd) {
+    return pd.error();
   }
-  const MemoryRegion* region = (*exporter)->regions.find(body.handle);
-  if (region == nullptr) {
-    return no_such("memory region", body.handle);
+  const auto region = (*exporter)->regions.get(body.handle);
+  if (!region) {
+    return region.error();
   }
-  if (region->pd->id != pd->id) {
+  if ((*region)->pd->id != (*pd)->id) {
     return Error{EINVAL, "the memory region belongs to another protection domain"};
   }
   abi::ImportMrReply answer{};
-  answer.length = region->length;
-  answer.lkey = region->key;
-  answer.rkey = region->key;
+  answer.length = (*region)->length;
+  answer.lkey = (*region)->key;
+  answer.rkey = (*region)->key;
   reply->set(answer);
   return Outcome::kReply;
 }

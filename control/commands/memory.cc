@@ -5,46 +5,35 @@
 #include <utility>
 
 #include "control/commands/command_table.h"
-#include "mmu/mirror.h"
+#include "control/commands/destroy.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/teardown.h"
 
 namespace uroce::control {
 
 Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
   Card& card = session.card();
-  if (card.totals.pds >= kPdsMax) {
-    return Error{ENOMEM, "all " + std::to_string(kPdsMax) + " protection domains are taken"};
+  Total& total = card.totals().pds;
+  if (Status room = total.room(); !room) {
+    return room.error();
   }
-  ++card.totals.pds;
+  total.add();
   auto pd = std::make_unique<ProtectionDomain>();
-  pd->id = card.next_pd++;  // 32 bits of them: a daemon doesn't live long enough to wrap
+  pd->id = card.new_pd();
   reply->set_handle(session.pds.add(std::move(pd)));
   return Outcome::kReply;
 }
 
 Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* /*reply*/) {
-  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const ProtectionDomain* pd = session.pds.find(handle);
-  if (pd == nullptr) {
-    return no_such("protection domain", handle);
-  }
-  if (pd->users != 0) {
-    return still_used("protection domain", handle, pd->users);
-  }
-  remove_pd(session, handle);
-  return Outcome::kReply;
-}
-
-void remove_pd(Session& session, std::uint32_t handle) {
-  session.pds.remove(handle);
-  --session.card().totals.pds;
+  return destroy(session, session.pds, request, remove_pd);
 }
 
 Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
   if (request.descriptors.size() != 1) {
     return Error{EBADMSG, "share arena: the record carries no descriptor"};
   }
-  auto handle = session.memory.add_arena(std::move(request.descriptors.front()),
-                                         request.as<abi::ShareArenaRequest>().page_size);
+  auto handle = session.memory().add_arena(std::move(request.descriptors.front()),
+                                           request.as<abi::ShareArenaRequest>().page_size);
   if (!handle) {
     return handle.error();
   }
@@ -97,24 +86,25 @@ Status collect_pieces(Session& session, const abi::RegMrRequest& head, Request& 
 // it was when this is refused.
 Result<Outcome> replace_region(Session& session, std::uint32_t handle,
                                std::unique_ptr<Region> region, ProtectionDomain& pd, Reply* reply) {
-  MemoryRegion* old = session.regions.find(handle);
-  if (old == nullptr) {
-    return no_such("memory region", handle);
+  const auto found = session.regions.get(handle);
+  if (!found) {
+    return found.error();
   }
-  if (old->dm != nullptr) {
+  MemoryRegion& old = **found;
+  if (old.dm != nullptr) {
     return Error{EINVAL, "a region of device memory can't be registered anew"};
   }
   const std::uint32_t remote_pieces = region->remote_pieces();
   const std::uint64_t length = region->length();
-  const auto replaced = session.card().keys().replace(old->key, std::move(region));
+  const auto replaced = session.card().keys().replace(old.key, std::move(region));
   if (!replaced) {
     return replaced.error();
   }
-  --old->pd->users;
+  --old.pd->users;
   ++pd.users;
-  old->pd = &pd;
-  old->length = length;
-  reply->set(abi::RegMrReply{{}, handle, old->key, old->key, remote_pieces});
+  old.pd = &pd;
+  old.length = length;
+  reply->set(abi::RegMrReply{{}, handle, old.key, old.key, remote_pieces});
   return Outcome::kReply;
 }
 
@@ -134,7 +124,7 @@ Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                       .address = head.address,
                                       .length = head.length,
                                       .iova = head.iova};
-  return session.memory.make_region(wanted, partial.pieces, descriptors);
+  return session.memory().make_region(wanted, partial.pieces, descriptors);
 }
 
 }  // namespace
@@ -173,30 +163,29 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   }
   const PartialRegistration partial = std::move(*session.registration);
   session.registration.reset();
-  ProtectionDomain* pd = session.pds.find(head.pd);
-  if (pd == nullptr) {
-    return no_such("protection domain", head.pd);
+  const auto pd = session.pds.get(head.pd);
+  if (!pd) {
+    return pd.error();
   }
   if (Status rights = check_rights(head.access); !rights) {
     return rights.error();
   }
   auto region = (head.access & kAccessOnDemand) != 0
-                    ? make_on_demand_region(session, pd->id, head)
-                    : make_pinned_region(session, pd->id, head, partial);
+                    ? make_on_demand_region(session, (*pd)->id, head)
+                    : make_pinned_region(session, (*pd)->id, head, partial);
   if (!region) {
     return region.error();
   }
   return head.replaces == 0
-             ? answer_with_region(session, std::move(*region), *pd, nullptr, reply)
-             : replace_region(session, head.replaces - 1, std::move(*region), *pd, reply);
+             ? answer_with_region(session, std::move(*region), **pd, nullptr, reply)
+             : replace_region(session, head.replaces - 1, std::move(*region), **pd, reply);
 }
 
 Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
                                    ProtectionDomain& pd, DeviceMemory* dm, Reply* reply) {
   const std::uint32_t remote_pieces = region->remote_pieces();
   const std::uint64_t length = region->length();
-  const auto key =
-      session.card().keys().add(std::move(region), std::exchange(session.chosen_key, 0));
+  const auto key = session.card().keys().add(std::move(region), session.take_chosen_key());
   if (!key) {
     return key.error();
   }
@@ -212,27 +201,15 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
 
 Result<Outcome> dereg_mr(Session& session, Request& request, Reply* /*reply*/) {
   const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const MemoryRegion* region = session.regions.find(handle);
-  if (region == nullptr) {
-    return no_such("memory region", handle);
+  const auto region = session.regions.get(handle);
+  if (!region) {
+    return region.error();
   }
-  if (!session.card().keys().close(region->key)) {
+  if (!session.card().keys().close((*region)->key)) {
     return Error{EBUSY, "memory windows are bound to memory region " + std::to_string(handle)};
   }
   remove_region(session, handle);
   return Outcome::kReply;
-}
-
-void remove_region(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
-  session.card().keys().remove(region->key);
-  if (session.mirror != nullptr) {
-    session.mirror->statistics().forget(region->key);
-  }
-  --region->pd->users;
-  if (region->dm != nullptr) {
-    --region->dm->users;
-  }
 }
 
 }  // namespace uroce::control

@@ -4,12 +4,18 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "abi/verbs_mask.h"
 #include "control/commands/command_table.h"
+#include "control/ip/limits.h"
 #include "control/ip/path_resolution.h"
+#include "control/sessions/card_limits.h"
 #include "control/sessions/qp_states.h"
+#include "control/sessions/xrc.h"
 
 namespace uroce::control {
 namespace {
+
+using enum abi::VerbsMask;
 
 constexpr std::uint32_t k24Bits = 0xFF'FFFF;
 constexpr std::uint32_t kRemoteAccess = kAccessRemoteWrite | kAccessRemoteRead |
@@ -154,12 +160,13 @@ void remember(const abi::QpAttributesRecord& a, std::uint32_t mask,
 
 Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) {
   const auto body = request.as<abi::ModifyQpRequest>();
-  QpObject* object = session.qps.find(body.handle);
-  if (object == nullptr) {
-    return no_such("queue pair", body.handle);
+  const auto found = session.qps.get(body.handle);
+  if (!found) {
+    return found.error();
   }
+  QpObject& object = **found;
   Engine& engine = session.card().engine();
-  Qp& qp = *object->qp;
+  Qp& qp = *object.qp;
   const QpConfig& config = qp.config();
   QpState now_in = QpState::kReset;
   engine.call(config.worker, [&](Worker&) { now_in = qp.state(); });
@@ -182,9 +189,9 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   Change change = change_of(config.type, *session.device(), wanted, body.mask);
   if ((body.mask & kVerbsAv) != 0) {
     const std::uint32_t remote_qpn =
-        (body.mask & kVerbsDestQpn) != 0 ? wanted.dest_qpn : object->attributes.dest_qpn;
-    const auto path = make_path(*session.device(), wanted.address, config.qpn, remote_qpn,
-                                session.card().clock());
+        (body.mask & kVerbsDestQpn) != 0 ? wanted.dest_qpn : object.attributes.dest_qpn;
+    const auto path =
+        make_path(*session.device(), wanted.address, config.qpn, remote_qpn, session.card().now());
     if (!path) {
       return path.error();
     }
@@ -204,10 +211,10 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
       known.path.reset();
     }
   };
-  if (object->target) {
-    for_each_holder(*object, know);
+  if (object.target) {
+    for_each_holder(object, know);
   } else {
-    know(session, *object);
+    know(session, object);
   }
   return Outcome::kReply;
 }

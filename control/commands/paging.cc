@@ -1,22 +1,32 @@
-// On-demand paging: opening its channels, registering, advice.
+// On-demand paging: opening its channels, registering, advice, and what `uroce odp` shows.
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "abi/paging_records.h"
 #include "control/commands/command_table.h"
+#include "control/commands/conversation.h"
 #include "control/paging/paging_service.h"
+#include "control/reports/paging_status.h"
 #include "control/sessions/card_limits.h"
 
 namespace uroce::control {
 
-Result<Outcome> open_paging(Session& session, Request& /*request*/, Reply* reply) {
-  PagingService* const paging = session.card().paging;
+// Advice (ibv_advise_mr) that is being followed. Shared with the fault thread.
+struct AdviceProgress {
+  std::atomic<std::uint32_t> left{0};  // ranges
+  std::atomic<bool> failed{false};
+};
+
+Result<Outcome> open_paging(Conversation& conversation, Request& /*request*/, Reply* reply) {
+  PagingService* const paging = conversation.services().paging;
+  Session& session = conversation.session();
   if (paging == nullptr) {
     return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
   }
-  if (session.mirror != nullptr) {
+  if (session.mirror() != nullptr) {
     return Error{EBUSY, "this session has its paging channels open already"};
   }
   auto mirror = paging->make_mirror(session.peer(), session.id());
@@ -24,7 +34,7 @@ Result<Outcome> open_paging(Session& session, Request& /*request*/, Reply* reply
   if (!channels) {
     return channels.error();
   }
-  session.mirror = std::move(mirror);
+  session.set_mirror(std::move(mirror));
   reply->descriptors.push_back(std::move(channels->share));
   reply->descriptors.push_back(std::move(channels->invalidate));
   return Outcome::kReply;
@@ -32,7 +42,7 @@ Result<Outcome> open_paging(Session& session, Request& /*request*/, Reply* reply
 
 Result<std::unique_ptr<Region>> make_on_demand_region(Session& session, PdId pd,
                                                       const abi::RegMrRequest& wanted) {
-  if (session.mirror == nullptr) {
+  if (session.mirror() == nullptr) {
     return Error{EINVAL, "the program must open paging before it registers memory on demand"};
   }
   const bool all = wanted.address == 0 && wanted.length == abi::kImplicitLength;
@@ -50,7 +60,7 @@ Result<std::unique_ptr<Region>> make_on_demand_region(Session& session, PdId pd,
   config.access = wanted.access;
   config.iova = wanted.iova;
   config.length = wanted.length;
-  config.mirror = session.mirror;
+  config.mirror = session.mirror();
   config.program_address = wanted.address;
   return std::make_unique<Region>(std::move(config));
 }
@@ -92,7 +102,7 @@ Status check_sges(const Session& session, const ProtectionDomain& pd, abi::Advic
   return ok();
 }
 
-void follow(Session& session, const ProtectionDomain& pd, abi::Advice advice,
+void follow(Session& session, PagingService& paging, const ProtectionDomain& pd, abi::Advice advice,
             std::span<const abi::AdviseSge> sges, const std::shared_ptr<AdviceProgress>& progress) {
   progress->left.store(static_cast<std::uint32_t>(sges.size()), std::memory_order_relaxed);
   for (const abi::AdviseSge& sge : sges) {
@@ -101,7 +111,6 @@ void follow(Session& session, const ProtectionDomain& pd, abi::Advice advice,
       progress->left.fetch_sub(1, std::memory_order_relaxed);
       continue;
     }
-    PagingService& paging = *session.card().paging;
     paging.prefetch({.mirror = region->mirror(),
                      .address = region->program_address(sge.address),
                      .length = sge.length,
@@ -122,14 +131,16 @@ void follow(Session& session, const ProtectionDomain& pd, abi::Advice advice,
 }  // namespace
 
 // With kAdviseFlush it is run again whenever some advice was followed, until its own was.
-Result<Outcome> advise_mr(Session& session, Request& request, Reply* /*reply*/) {
+Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /*reply*/) {
   abi::AdviseMrRequest head;  // as<> would want a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
   if (head.sge_count > abi::kAdviseSgesMax ||
       request.bytes.size() != sizeof(head) + head.sge_count * sizeof(abi::AdviseSge)) {
     return Error{EBADMSG, "advise MR: the number of ranges and the record's length disagree"};
   }
-  if (session.advice == nullptr) {
+  if (request.advice == nullptr) {
+    Session& session = conversation.session();
+    PagingService* const paging = conversation.services().paging;
     std::vector<abi::AdviseSge> sges(head.sge_count);
     if (!sges.empty()) {
       std::memcpy(sges.data(), request.bytes.data() + sizeof(head),
@@ -140,27 +151,36 @@ Result<Outcome> advise_mr(Session& session, Request& request, Reply* /*reply*/) 
         (head.flags & ~abi::kAdviseFlush) != 0) {
       return Error{EINVAL, "advise MR: unknown protection domain, advice or flag"};
     }
-    if (session.card().paging == nullptr) {
+    if (paging == nullptr) {
       return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
     }
     if (Status status = check_sges(session, *pd, head.advice, sges); !status) {
       return status.error();
     }
     auto progress = std::make_shared<AdviceProgress>();
-    follow(session, *pd, head.advice, sges, progress);
+    follow(session, *paging, *pd, head.advice, sges, progress);
     if ((head.flags & abi::kAdviseFlush) == 0) {
       return Outcome::kReply;
     }
-    session.advice = std::move(progress);
+    request.advice = std::move(progress);
   }
-  if (session.advice->left.load(std::memory_order_acquire) != 0) {
+  if (request.advice->left.load(std::memory_order_acquire) != 0) {
     return Outcome::kWait;
   }
-  const bool failed = session.advice->failed.load(std::memory_order_relaxed);
-  session.advice.reset();
+  const bool failed = request.advice->failed.load(std::memory_order_relaxed);
+  request.advice.reset();
   if (failed && head.advice != abi::Advice::kPrefetchNoFault) {
     return Error{EFAULT, "part of the range isn't mapped, or not with the rights that are needed"};
   }
+  return Outcome::kReply;
+}
+
+Result<Outcome> report_paging(Conversation& conversation, Request& /*request*/, Reply* reply) {
+  const Services& services = conversation.services();
+  if (services.paging == nullptr) {
+    return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
+  }
+  reply->set_text(paging_text(services.card, *services.paging, conversation.session().peer()));
   return Outcome::kReply;
 }
 

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "control/commands/command_table.h"
-#include "control/sessions/qp_states.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/teardown.h"
 
 namespace uroce::control {
 namespace {
@@ -46,29 +47,26 @@ Status check_caps(const abi::CreateQpRequest& body) {
 }
 
 Result<Parts> find_parts(const Session& session, const abi::CreateQpRequest& body) {
-  Parts parts{.pd = session.pds.find(body.pd),
-              .send_cq = session.cqs.find(body.send_cq),
-              .recv_cq = session.cqs.find(body.recv_cq),
-              .srq = body.srq != 0 ? session.srqs.find(body.srq - 1) : nullptr};
-  if (parts.pd == nullptr) {
-    return no_such("protection domain", body.pd);
+  const auto pd = session.pds.get(body.pd);
+  const auto send_cq = session.cqs.get(body.send_cq);
+  const auto recv_cq = session.cqs.get(body.recv_cq);
+  const auto srq = body.srq != 0 ? session.srqs.get(body.srq - 1) : Result<SrqObject*>(nullptr);
+  if (!pd) {
+    return pd.error();
   }
-  if (parts.send_cq == nullptr) {
-    return no_such("completion queue", body.send_cq);
+  if (!send_cq || !recv_cq) {
+    return send_cq ? recv_cq.error() : send_cq.error();
   }
-  if (parts.recv_cq == nullptr) {
-    return no_such("completion queue", body.recv_cq);
+  if (!srq) {
+    return srq.error();
   }
-  if (body.srq != 0 && parts.srq == nullptr) {
-    return no_such("shared receive queue", body.srq - 1);
-  }
-  if (parts.srq != nullptr &&
-      (parts.srq->xrcd != nullptr || static_cast<QpType>(body.type) == QpType::kXrcSend)) {
+  if (*srq != nullptr &&
+      ((*srq)->xrcd != nullptr || static_cast<QpType>(body.type) == QpType::kXrcSend)) {
     return Error{EINVAL,
                  "XRC queue pairs find shared receive queues of type XRC by the peer's "
                  "word; others can't use them"};
   }
-  return parts;
+  return Parts{.pd = *pd, .send_cq = *send_cq, .recv_cq = *recv_cq, .srq = *srq};
 }
 
 // Sizes as granted, and where the rings lie: both controls first, then both queues' entries.
@@ -100,7 +98,7 @@ abi::CreateQpReply lay_out(const abi::CreateQpRequest& body, bool own_receive_qu
 }
 
 QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& answer,
-                   const Parts& parts, QpObject& object, const Session& session) {
+                   const Parts& parts, QpObject& object, Session& session) {
   QpConfig config;
   config.qpn = answer.qpn;
   config.type = static_cast<QpType>(body.type);
@@ -121,7 +119,7 @@ QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& a
   config.receive_queue_shared = parts.srq != nullptr;
   config.send_cq = parts.send_cq->queue.get();
   config.recv_cq = parts.recv_cq->queue.get();
-  config.addresses = &session.addresses;
+  config.addresses = &session.addresses().table();
   return config;
 }
 
@@ -176,8 +174,8 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   }
   const auto slot = session.take_slot();
   Card& card = session.card();
-  const std::uint32_t chosen = std::exchange(session.chosen_qpn, 0);
-  answer.qpn = slot ? card.qpns.take({&session, 0}, chosen) : 0;
+  const std::uint32_t chosen = session.take_chosen_qpn();
+  answer.qpn = slot ? card.qpns().take({&session, 0}, chosen) : 0;
   if (answer.qpn == 0) {
     if (slot) {
       session.free_slot(*slot);
@@ -212,19 +210,19 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   answer.memory_length = object->memory.length();
   reply->descriptors.push_back(object->memory.take_descriptor());
   answer.handle = session.qps.add(std::move(object));
-  card.qpns.set_owner(answer.qpn, {&session, answer.handle});
+  card.qpns().set_owner(answer.qpn, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;
 }
 
 Result<Outcome> query_qp(Session& session, Request& request, Reply* reply) {
   const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const QpObject* object = session.qps.find(handle);
-  if (object == nullptr) {
-    return no_such("queue pair", handle);
+  const auto object = session.qps.get(handle);
+  if (!object) {
+    return object.error();
   }
-  abi::QueryQpReply answer{.header = {}, .attributes = object->attributes};
-  const Qp& qp = *object->qp;
+  abi::QueryQpReply answer{.header = {}, .attributes = (*object)->attributes};
+  const Qp& qp = *(*object)->qp;
   // What moves by itself is asked of the worker; the rest is what the program set.
   session.card().engine().call(qp.config().worker, [&](Worker&) {
     abi::QpAttributesRecord& live = answer.attributes;
@@ -240,47 +238,16 @@ Result<Outcome> query_qp(Session& session, Request& request, Reply* reply) {
 
 Result<Outcome> destroy_qp(Session& session, Request& request, Reply* /*reply*/) {
   const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const QpObject* object = session.qps.find(handle);
-  if (object == nullptr) {
-    return no_such("queue pair", handle);
+  const auto object = session.qps.get(handle);
+  if (!object) {
+    return object.error();
   }
-  if (!object->groups.empty()) {
+  if (!(*object)->groups.empty()) {
     return Error{EBUSY, "queue pair " + std::to_string(handle) + " is still in " +
-                            std::to_string(object->groups.size()) + " multicast groups"};
+                            std::to_string((*object)->groups.size()) + " multicast groups"};
   }
   remove_qp(session, handle);
   return Outcome::kReply;
-}
-
-// The queue pair just vanishes: packets for it are dropped as unknown_qp, so that its peer's
-// retries run out.
-void remove_qp(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<QpObject> object = session.qps.remove(handle);
-  session.withdraw_events(object->cookie);
-  if (object->target) {
-    release_xrc_target(session, handle, *object);
-    return;
-  }
-  const QpConfig config = object->qp->config();
-  while (!object->groups.empty()) {
-    leave_group(session.card(), *object, Gid(*object->groups.begin()));
-  }
-  SessionBells& bells = session.bells(config.worker);
-  session.card().engine().call(config.worker, [&](Worker& worker) {
-    worker.remove_qp(*object->qp);
-    bells.slots[config.doorbell_slot] = nullptr;
-  });
-  if (!session.ending()) {  // else they go too
-    release_windows(session, config.qpn);
-  }
-  session.card().qpns.release(config.qpn);
-  session.free_slot(config.doorbell_slot);
-  --object->pd->users;
-  --object->send_cq->users;
-  --object->recv_cq->users;
-  if (object->srq != nullptr) {
-    --object->srq->users;
-  }
 }
 
 }  // namespace uroce::control

@@ -7,6 +7,10 @@
 
 #include "abi/cq_records.h"
 #include "control/commands/command_table.h"
+#include "control/commands/destroy.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/teardown.h"
+#include "control/sessions/xrc.h"
 
 namespace uroce::control {
 namespace {
@@ -48,14 +52,15 @@ Result<XrcParts> find_xrc_parts(const Session& session, const abi::CreateSrqRequ
   if (body.type != kTypeXrc) {
     return XrcParts{};
   }
-  const XrcParts parts{.xrcd = session.xrcds.find(body.xrcd), .cq = session.cqs.find(body.cq)};
-  if (parts.xrcd == nullptr) {
-    return no_such("XRC domain", body.xrcd);
+  const auto xrcd = session.xrcds.get(body.xrcd);
+  if (!xrcd) {
+    return xrcd.error();
   }
-  if (parts.cq == nullptr) {
-    return no_such("completion queue", body.cq);
+  const auto cq = session.cqs.get(body.cq);
+  if (!cq) {
+    return cq.error();
   }
-  return parts;
+  return XrcParts{.xrcd = *xrcd, .cq = *cq};
 }
 
 void use(Card& card, const XrcParts& parts, SrqObject& srq) {
@@ -66,7 +71,7 @@ void use(Card& card, const XrcParts& parts, SrqObject& srq) {
   srq.cq = parts.cq;
   ++parts.xrcd->users;
   ++parts.cq->users;
-  enter_xrc_domain(card, srq);
+  enter_xrc_domain(card.engine(), srq);
 }
 
 }  // namespace
@@ -76,9 +81,9 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   if (Status status = check(body); !status) {
     return status.error();
   }
-  ProtectionDomain* pd = session.pds.find(body.pd);
-  if (pd == nullptr) {
-    return no_such("protection domain", body.pd);
+  const auto pd = session.pds.get(body.pd);
+  if (!pd) {
+    return pd.error();
   }
   const auto xrc = find_xrc_parts(session, body);
   if (!xrc) {
@@ -98,12 +103,12 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
     return memory.error();
   }
   auto srq = std::make_unique<SrqObject>();
-  srq->id = card.srqns.take({&session, 0});
+  srq->id = card.srqns().take({&session, 0});
   if (srq->id == 0) {
     return Error{ENOMEM, "all " + std::to_string(kSrqsMax) + " shared receive queues are taken"};
   }
   srq->cookie = body.cookie;
-  srq->pd = pd;
+  srq->pd = *pd;
   srq->max_wr = answer.max_wr;
   srq->max_sge = answer.max_sge;
   srq->memory = std::move(*memory);
@@ -113,37 +118,37 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
       answer.max_sge,
       card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
                                   : ReceiveQueue::Users::kOneWorker);
-  ++pd->users;
+  ++(*pd)->users;
   use(card, *xrc, *srq);
   answer.srqn = srq->id;
   answer.memory_length = srq->memory.length();
   reply->descriptors.push_back(srq->memory.take_descriptor());
   answer.handle = session.srqs.add(std::move(srq));
-  card.srqns.set_owner(answer.srqn, {&session, answer.handle});
+  card.srqns().set_owner(answer.srqn, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;
 }
 
 Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/) {
   const auto body = request.as<abi::ModifySrqRequest>();
-  SrqObject* srq = session.srqs.find(body.handle);
-  if (srq == nullptr) {
-    return no_such("shared receive queue", body.handle);
+  const auto srq = session.srqs.get(body.handle);
+  if (!srq) {
+    return srq.error();
   }
   if ((body.mask & kSrqMaxWr) != 0) {
     return Error{EOPNOTSUPP, "the size of a shared receive queue is changed by another command"};
   }
   if ((body.mask & kSrqLimit) != 0) {
-    if (body.limit > srq->max_wr) {
+    if (body.limit > (*srq)->max_wr) {
       return Error{EINVAL, "the limit " + std::to_string(body.limit) + " is beyond the queue's " +
-                               std::to_string(srq->max_wr) + " work requests"};
+                               std::to_string((*srq)->max_wr) + " work requests"};
     }
     // Between two turns of the only worker; with several the queue's lock keeps the others away.
     bool reached = false;
-    session.card().engine().call(0, [&](Worker&) { reached = srq->queue->arm(body.limit); });
+    session.card().engine().call(0, [&](Worker&) { reached = (*srq)->queue->arm(body.limit); });
     if (reached) {
       session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqLimitReached), body.handle,
-                       srq->cookie);
+                       (*srq)->cookie);
     }
   }
   return Outcome::kReply;
@@ -175,27 +180,28 @@ Result<Outcome> prepare_resize(Session& session, SrqObject& srq, std::uint32_t w
 
 Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::ResizeSrqRequest>();
-  SrqObject* srq = session.srqs.find(body.handle);
-  if (srq == nullptr) {
-    return no_such("shared receive queue", body.handle);
+  const auto found = session.srqs.get(body.handle);
+  if (!found) {
+    return found.error();
   }
+  SrqObject& srq = **found;
   if (body.commit == 0) {
-    return prepare_resize(session, *srq, body.max_wr, reply);
+    return prepare_resize(session, srq, body.max_wr, reply);
   }
-  if (srq->next_max_wr == 0) {
+  if (srq.next_max_wr == 0) {
     return Error{EINVAL, "resize SRQ: no new ring was prepared"};
   }
-  const std::uint32_t max_wr = std::exchange(srq->next_max_wr, 0);
-  auto memory = std::move(srq->next_entries);
+  const std::uint32_t max_wr = std::exchange(srq.next_max_wr, 0);
+  auto memory = std::move(srq.next_entries);
   Status status = ok();
   // As in modify_srq().
-  session.card().engine().call(
-      0, [&](Worker&) { status = srq->queue->resize(memory.data(), max_wr); });
+  session.card().engine().call(0,
+                               [&](Worker&) { status = srq.queue->resize(memory.data(), max_wr); });
   if (!status) {
     return status.error();
   }
-  srq->entries = std::move(memory);
-  srq->max_wr = max_wr;
+  srq.entries = std::move(memory);
+  srq.max_wr = max_wr;
   abi::ResizeSrqReply answer{};
   answer.max_wr = max_wr;
   reply->set(answer);
@@ -204,40 +210,22 @@ Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply) {
 
 Result<Outcome> query_srq(Session& session, Request& request, Reply* reply) {
   const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const SrqObject* srq = session.srqs.find(handle);
-  if (srq == nullptr) {
-    return no_such("shared receive queue", handle);
+  const auto srq = session.srqs.get(handle);
+  if (!srq) {
+    return srq.error();
   }
-  abi::QuerySrqReply answer{
-      .header = {}, .max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
-  session.card().engine().call(0, [&](Worker&) { answer.limit = srq->queue->limit(); });
+  abi::QuerySrqReply answer{.header = {},
+                            .max_wr = (*srq)->max_wr,
+                            .max_sge = (*srq)->max_sge,
+                            .limit = 0,
+                            .reserved = 0};
+  session.card().engine().call(0, [&](Worker&) { answer.limit = (*srq)->queue->limit(); });
   reply->set(answer);
   return Outcome::kReply;
 }
 
 Result<Outcome> destroy_srq(Session& session, Request& request, Reply* /*reply*/) {
-  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const SrqObject* srq = session.srqs.find(handle);
-  if (srq == nullptr) {
-    return no_such("shared receive queue", handle);
-  }
-  if (srq->users != 0) {
-    return still_used("shared receive queue", handle, srq->users);
-  }
-  remove_srq(session, handle);
-  return Outcome::kReply;
-}
-
-void remove_srq(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
-  session.withdraw_events(srq->cookie);
-  if (srq->xrcd != nullptr) {
-    leave_xrc_domain(session.card(), *srq);
-    --srq->xrcd->users;
-    --srq->cq->users;
-  }
-  session.card().srqns.release(srq->id);
-  --srq->pd->users;
+  return destroy(session, session.srqs, request, remove_srq);
 }
 
 }  // namespace uroce::control

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "control/ip/icmp.h"
-#include "control/sessions/card_limits.h"
+#include "control/ip/limits.h"
 
 namespace uroce::control {
 namespace {
@@ -91,43 +91,6 @@ abi::DeviceRecord Device::record() const {
   record.vendor_part_id = identity_.vendor_part_id;
   record.hw_ver = identity_.hw_ver;
   return record;
-}
-
-abi::DeviceAttributes Device::attributes() const {
-  abi::DeviceAttributes attributes{};
-  attributes.max_mr_size = kRegionBytesMax;
-  attributes.page_size_cap = 0xFFFF'F000;  // every power of two from 4 KiB on
-  attributes.vendor_id = identity_.vendor_id;
-  attributes.vendor_part_id = identity_.vendor_part_id;
-  attributes.hw_ver = identity_.hw_ver;
-  attributes.max_qp = kQpsMax;
-  attributes.max_qp_wr = kWorkRequestsMax;
-  attributes.max_sge = kSgeMax;
-  attributes.max_sge_rd = kSgeMax;
-  attributes.max_inline = kInlineMax;
-  attributes.max_cq = kCqsMax;
-  attributes.max_cqe = kCqesMax;
-  attributes.max_mr = kRegionsMax;
-  attributes.max_mw = kWindowsMax;
-  attributes.max_dm_size = kDeviceMemoryMax;
-  attributes.max_pd = kPdsMax;
-  attributes.max_qp_rd_atom = kReadsAndAtomicsMax;
-  attributes.max_qp_init_rd_atom = kReadsAndAtomicsMax;
-  attributes.max_res_rd_atom = kReadsAndAtomicsMax * kQpsMax;
-  attributes.max_ah = kAddressHandlesMax;
-  attributes.max_srq = kSrqsMax;
-  attributes.max_srq_wr = kWorkRequestsMax;
-  attributes.max_srq_sge = kSgeMax;
-  attributes.max_mcast_grp = kGroupsMax;
-  attributes.max_mcast_qp_attach = kGroupMembersMax;
-  attributes.max_total_mcast_qp_attach = kGroupsMax * kGroupMembersMax;
-  attributes.max_pkeys = kPkeysMax;
-  attributes.local_ca_ack_delay = kAckDelayCode;
-  attributes.phys_ports = 1;
-  attributes.node_guid = guid_of(mac_);
-  attributes.sys_image_guid = attributes.node_guid;
-  copy_text(attributes.fw_ver, "0.1.0");
-  return attributes;
 }
 
 void Device::fill_port(abi::QueryPortReply* reply) const {

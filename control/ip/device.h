@@ -5,6 +5,7 @@
 // address of peers. Control thread only.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -60,7 +61,6 @@ class Device {
   void set_netdev_index(std::uint32_t index) { netdev_index_ = index; }
 
   [[nodiscard]] abi::DeviceRecord record() const;
-  [[nodiscard]] abi::DeviceAttributes attributes() const;
   void fill_port(abi::QueryPortReply* reply) const;
   // Zeroes where there is no entry.
   void fill_gid(std::uint32_t index, abi::QueryGidReply* reply) const;
@@ -90,7 +90,7 @@ class Device {
   // Tells the link our addresses, so that caches of an earlier owner are corrected.
   void announce();
 
-  // At run time; workers and programs must hear of it (address_changes.h).
+  // At run time; workers and programs must hear of it, and the kernel.
   Result<std::uint32_t> add_address(const IpPrefix& prefix);
   Status remove_address(const Gid& address) { return gids_.remove(address); }
 
@@ -132,5 +132,8 @@ class Device {
   SendFrame send_;
   bool link_up_;
 };
+
+// All of the daemon, by index. They never move.
+using Devices = std::deque<Device>;
 
 }  // namespace uroce::control

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-#include "control/sessions/card_limits.h"
+#include "control/ip/limits.h"
 
 namespace uroce::control {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/monotonic_clock.h"
 #include "control/paging/threads.h"
-#include "dataplane/engine/runner.h"
 
 namespace uroce::control {
 namespace {

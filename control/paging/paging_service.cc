@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/monotonic_clock.h"
 #include "base/system_error.h"
 #include "mmu/remote_memory.h"
 

@@ -31,7 +31,7 @@ constexpr std::size_t kViewsMax = 256;  // in one turn of a worker, whose packet
 QpViews look_at_qps(Card& card) {
   std::vector<std::vector<const Qp*>> of_worker(card.engine().workers());
   QpViews views;
-  for (const auto& entry : card.sessions) {
+  for (const auto& entry : card.sessions()) {
     entry.second->qps.for_each([&](std::uint32_t, const QpObject& object) {
       const Qp* qp = object.qp.get();
       if (views.try_emplace(qp).second) {
@@ -102,7 +102,7 @@ Json session_status(const QpViews& views, const Session& session) {
           {"cqs", session.cqs.count()},
           {"srqs", session.srqs.count()},
           {"ahs", session.address_handles.count()},
-          {"events_lost", session.events_lost},
+          {"events_lost", session.events_lost()},
           {"qps", std::move(qps)}};
 }
 
@@ -166,7 +166,7 @@ Json worker_status(Card& card, std::uint32_t index) {
 
 }  // namespace
 
-std::string status_text(Card& card) {
+std::string status_text(Card& card, const cm_user::Service& connections) {
   Json devices = Json::array();
   for (const Device& device : card.devices()) {
     devices.push_back(device_status(device));
@@ -177,7 +177,7 @@ std::string status_text(Card& card) {
   }
   const QpViews views = look_at_qps(card);
   Json sessions = Json::array();
-  for (const auto& [id, session] : card.sessions) {
+  for (const auto& [id, session] : card.sessions()) {
     sessions.push_back(session_status(views, *session));
   }
   const Json json = {{"version", "0.1.0"},
@@ -185,7 +185,7 @@ std::string status_text(Card& card) {
                      {"devices", std::move(devices)},
                      {"workers", std::move(workers)},
                      {"sessions", std::move(sessions)},
-                     {"connections", cm_user::report(card.connections)}};
+                     {"connections", cm_user::report(connections)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -11,8 +11,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "control/commands/command_table.h"
-#include "control/paging/paging_service.h"
+#include "control/sessions/card_limits.h"
 
 namespace uroce::control {
 namespace {
@@ -24,7 +23,6 @@ constexpr int kEventsMax = 64;
 constexpr int kRecordsMax = 16;  // of one session in one turn
 // No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
 constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
-constexpr std::uint32_t kPortNumber = 1;
 // A program that asks one thing after another is expected for so long after each answer: to be
 // woken takes longer than most answers do.
 constexpr Duration kLinger = 30 * kNanosecondsPerMicrosecond;
@@ -33,7 +31,8 @@ UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_C
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& path, unsigned mode) {
+Result<std::unique_ptr<Server>> Server::listen(const Services& services, const std::string& path,
+                                               unsigned mode) {
   auto listener = ListeningSocket::open(path, mode);
   if (!listener) {
     return listener.error();
@@ -42,11 +41,11 @@ Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& pa
   if (!poll.valid()) {
     return system_error("can't make an epoll");
   }
-  std::unique_ptr<Server> server(new Server(card, std::move(*listener), std::move(poll)));
+  std::unique_ptr<Server> server(new Server(services, std::move(*listener), std::move(poll)));
   std::vector<std::pair<int, Tag>> watched{{server->listener_.get(), kListener},
-                                           {card.engine().notice_descriptor(), kNotices}};
-  if (card.paging != nullptr) {
-    watched.emplace_back(card.paging->control_descriptor(), kPaging);
+                                           {services.card.engine().notice_descriptor(), kNotices}};
+  if (services.paging != nullptr) {
+    watched.emplace_back(services.paging->control_descriptor(), kPaging);
   }
   for (const auto& [descriptor, tag] : watched) {
     if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
@@ -56,15 +55,16 @@ Result<std::unique_ptr<Server>> Server::listen(Card& card, const std::string& pa
   return Result<std::unique_ptr<Server>>(std::move(server));
 }
 
-Server::Server(Card& card, ListeningSocket listener, UniqueFd poll)
-    : card_(card),
+Server::Server(const Services& services, ListeningSocket listener, UniqueFd poll)
+    : services_(services),
+      card_(services.card),
       listener_(std::move(listener)),
       poll_(std::move(poll)),
       spare_(spare_descriptor()) {
   const auto& devices = card_.devices();
   if (std::any_of(devices.begin(), devices.end(),
                   [](const Device& device) { return !device.port().info().loops_back; })) {
-    next_link_look_ = card_.clock();
+    next_link_look_ = card_.now();
   }
 }
 
@@ -100,7 +100,7 @@ void Server::run(int stop_descriptor) {
 
 int Server::wait(std::span<epoll_event> events) {
   const auto most = static_cast<int>(events.size());
-  while (card_.clock() < linger_until_) {
+  while (card_.now() < linger_until_) {
     if (const int count = ::epoll_wait(poll_.get(), events.data(), most, 0); count != 0) {
       return count;
     }
@@ -122,7 +122,7 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
     case kNotices:
       return on_notices();
     case kPaging:
-      card_.paging->control_woken();
+      services_.paging->control_woken();
       return resume_waiting();
     default:
       break;
@@ -137,7 +137,7 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
     return;
   }
   serve(at);
-  linger_until_ = card_.clock() + kLinger;
+  linger_until_ = card_.now() + kLinger;
 }
 
 void Server::accept_all() {
@@ -155,7 +155,7 @@ void Server::accept_all() {
 }
 
 Status Server::has_room_for(const Card& card, const Peer& peer) {
-  const auto& sessions = card.sessions;
+  const auto& sessions = card.sessions();
   const bool administrator = is_administrator(peer);
   const std::uint32_t most = administrator ? kSessionsMax : kOrdinarySessionsMax;
   if (sessions.size() >= most) {
@@ -178,9 +178,10 @@ void Server::accept(UniqueFd socket) {
   }
   const std::uint64_t id = next_id_++;
   const Status room = has_room_for(card_, *peer);
-  Connection connection{std::move(socket), std::make_unique<Session>(card_, id, *peer), EPOLLIN};
+  Connection connection{std::move(socket), std::make_unique<Conversation>(services_, id, *peer),
+                        EPOLLIN};
   if (!room) {
-    connection.session->refuse(room.error().code, room.error().message);
+    connection.conversation->refuse(room.error().code, room.error().message);
     (void)flush(connection);
     return;
   }
@@ -199,23 +200,23 @@ void Server::turn_away() {
 
 void Server::serve(Connections::iterator at) {
   Connection& connection = at->second;
-  Session& session = *connection.session;
+  Conversation& conversation = *connection.conversation;
   if (flush(connection)) {
     receive(connection);
   }
-  if (!flush(connection) && session.finished()) {
+  if (!flush(connection) && conversation.finished()) {
     // It doesn't read its last answer; nothing more is owed to it.
-    session.outbox().clear();
+    conversation.outbox().clear();
   }
-  if (session.finished() && session.outbox().empty()) {
+  if (conversation.finished() && conversation.outbox().empty()) {
     connections_.erase(at);
     return;
   }
   // Commands wait in the socket while an answer can't be sent or an address isn't known.
   std::uint32_t interest = 0;
-  if (!session.outbox().empty()) {
+  if (!conversation.outbox().empty()) {
     interest = EPOLLOUT;
-  } else if (!session.waiting()) {
+  } else if (!conversation.waiting()) {
     interest = EPOLLIN;
   }
   if (interest != connection.interest) {
@@ -229,7 +230,7 @@ void Server::serve(Connections::iterator at) {
 
 // Sends what it can; true if the outbox is empty.
 bool Server::flush(Connection& connection) {
-  auto& outbox = connection.session->outbox();
+  auto& outbox = connection.conversation->outbox();
   while (!outbox.empty()) {
     switch (send_record(connection.socket.get(), outbox.front())) {
       case Sending::kSent:
@@ -239,7 +240,7 @@ bool Server::flush(Connection& connection) {
         return false;
       case Sending::kClosed:
         outbox.clear();
-        connection.session->end();
+        connection.conversation->end();
         return true;
     }
   }
@@ -247,43 +248,44 @@ bool Server::flush(Connection& connection) {
 }
 
 void Server::receive(Connection& connection) {
-  Session& session = *connection.session;
+  Conversation& conversation = *connection.conversation;
   for (int i = 0; i < kRecordsMax; ++i) {
-    if (session.finished() || session.waiting() || !flush(connection)) {
+    if (conversation.finished() || conversation.waiting() || !flush(connection)) {
       return;
     }
     Record record;
     switch (receive_record(connection.socket.get(), &record)) {
       case Receipt::kRecord:
-        session.receive(std::move(record));
+        conversation.receive(std::move(record));
         break;
       case Receipt::kNothing:
         return;
       case Receipt::kClosed:
-        session.end();
+        conversation.end();
         return;
       case Receipt::kTooLong:
-        session.refuse(EMSGSIZE, "a record has at most " + std::to_string(kRecordMax) + " bytes");
+        conversation.refuse(EMSGSIZE,
+                            "a record has at most " + std::to_string(kRecordMax) + " bytes");
         break;
       case Receipt::kTooManyDescriptors:
-        session.refuse(EMSGSIZE,
-                       "a record has at most " + std::to_string(kDescriptorsMax) + " descriptors");
+        conversation.refuse(
+            EMSGSIZE, "a record has at most " + std::to_string(kDescriptorsMax) + " descriptors");
         break;
     }
   }
 }
 
 void Server::on_time() {
-  const Time now = card_.clock();
+  const Time now = card_.now();
   bool settled = false;
   for (Device& device : card_.devices()) {
     settled = (device.next_deadline() <= now && device.on_time(now)) || settled;
   }
   if (settled) {
     resume_waiting();
-    card_.connections.on_addresses_settled();
+    services_.connections.on_addresses_settled();
   }
-  card_.connections.on_time();
+  services_.connections.on_time();
   if (next_link_look_ <= now) {
     next_link_look_ = now + kLinkLookInterval;
     look_at_links();
@@ -300,19 +302,15 @@ void Server::look_at_links() {
     spdlog::info("{}: the link is {}", device.name(), *up ? "up" : "down");
     const auto event =
         static_cast<std::uint32_t>(*up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr);
-    for (const auto& [id, session] : card_.sessions) {
-      if (session->device() == &device) {
-        session->announce(event, kPortNumber, 0);
-      }
-    }
+    card_.announce(device, event);
   }
 }
 
 void Server::resume_waiting() {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
-    if (at->second.session->waiting()) {
-      at->second.session->resume();
+    if (at->second.conversation->waiting()) {
+      at->second.conversation->resume();
       serve(at);
     }
     at = next;
@@ -320,14 +318,14 @@ void Server::resume_waiting() {
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = std::min(next_link_look_, card_.connections.next_deadline());
+  Time deadline = std::min(next_link_look_, services_.connections.next_deadline());
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());
   }
   if (deadline == kNever) {
     return -1;
   }
-  const Time now = card_.clock();
+  const Time now = card_.now();
   return deadline <= now ? 0 : static_cast<int>((deadline - now) / kNanosecondsPerMillisecond) + 1;
 }
 

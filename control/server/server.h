@@ -1,8 +1,8 @@
 #pragma once
 
 // The control thread's loop: accepts programs, moves records between their sockets and their
-// sessions, takes what workers tell, and minds the clocks of address resolution. One thread, one
-// epoll; nothing in it waits for a program or for the network.
+// conversations, takes what workers tell, and minds the clocks of address resolution. One thread,
+// one epoll; nothing in it waits for a program or for the network.
 
 #include <sys/epoll.h>
 
@@ -13,9 +13,9 @@
 #include <string>
 
 #include "base/unique_fd.h"
+#include "control/commands/conversation.h"
+#include "control/commands/services.h"
 #include "control/server/listening_socket.h"
-#include "control/sessions/card.h"
-#include "control/sessions/session.h"
 
 namespace uroce::control {
 
@@ -23,8 +23,9 @@ class Server {
  public:
   // Whether one more connection is served. EMFILE with a sentence.
   static Status has_room_for(const Card& card, const Peer& peer);
-  // Listens at `path`. The card outlives the server.
-  static Result<std::unique_ptr<Server>> listen(Card& card, const std::string& path, unsigned mode);
+  // Listens at `path`. The services outlive the server.
+  static Result<std::unique_ptr<Server>> listen(const Services& services, const std::string& path,
+                                                unsigned mode);
   ~Server();  // ends all sessions and removes the socket
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -36,12 +37,12 @@ class Server {
   static constexpr std::uint64_t kFirstSession = 16;  // smaller ones tag the other descriptors
   struct Connection {
     UniqueFd socket;
-    std::unique_ptr<Session> session;
+    std::unique_ptr<Conversation> conversation;
     std::uint32_t interest = 0;  // of epoll
   };
   using Connections = std::map<std::uint64_t, Connection>;
 
-  Server(Card& card, ListeningSocket listener, UniqueFd poll);
+  Server(const Services& services, ListeningSocket listener, UniqueFd poll);
   Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
   // Fills `events`; returns how many there are, or what epoll_wait does.
   int wait(std::span<epoll_event> events);
@@ -55,12 +56,14 @@ class Server {
   void on_notices();
   void on_frame(const Notice& notice);
   void on_async_event(const Notice& notice);
+  void log_overrun(std::uint32_t cqn);
   void on_failure(const FailureReport& report);
   void on_time();
   void resume_waiting();
   [[nodiscard]] int milliseconds_to_deadline() const;
   void look_at_links();
 
+  const Services& services_;
   Card& card_;
   ListeningSocket listener_;
   UniqueFd poll_;

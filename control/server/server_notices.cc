@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "control/commands/command_table.h"
-#include "control/commands/neighbour_changes.h"
 #include "control/reports/error_text.h"
 #include "control/server/server.h"
+#include "control/sessions/events.h"
+#include "control/sessions/neighbour_changes.h"
 
 namespace uroce::control {
 namespace {
@@ -22,7 +22,7 @@ void Server::on_notices() {
         on_frame(notice);
         break;
       case Notice::Kind::kMad:
-        card_.gsi.on_frame(card_.devices()[notice.port], notice.bytes);
+        services_.connections.gsi().on_frame(card_.devices()[notice.port], notice.bytes);
         break;
       case Notice::Kind::kAsyncEvent:
         on_async_event(notice);
@@ -39,55 +39,38 @@ void Server::on_frame(const Notice& notice) {
     return;
   }
   Device& device = card_.devices()[notice.port];
-  const Device::Heard heard = device.on_frame(notice.bytes, card_.clock());
+  const Device::Heard heard = device.on_frame(notice.bytes, card_.now());
   if (heard.moved) {
     follow_neighbour(card_, device, *heard.moved);
   }
   if (heard.settled) {
     resume_waiting();
-    card_.connections.on_addresses_settled();
+    services_.connections.on_addresses_settled();
   }
 }
 
 void Server::on_failure(const FailureReport& report) {
-  if (const auto owner = card_.sessions.find(report.owner); owner != card_.sessions.end()) {
-    card_.errors.add(report.owner, owner->second->peer(), error_text(report));
+  if (const Session* owner = card_.find_session(report.owner); owner != nullptr) {
+    services_.errors.add(report.owner, owner->peer(), error_text(report));
   }
 }
 
 void Server::on_async_event(const Notice& notice) {
-  const auto event = static_cast<std::uint32_t>(notice.event);
-  switch (notice.event) {
-    case AsyncEvent::kCqErr:
-      if (const Owner* owner = card_.cqns.find(notice.object); owner != nullptr) {
-        announce_overrun(*owner->session, owner->handle);
-        card_.errors.add(owner->session->id(), owner->session->peer(),
+  if (notice.event == AsyncEvent::kCommEst) {
+    services_.connections.on_communication(notice.object);
+  }
+  announce(card_, notice.event, notice.object);
+  if (notice.event == AsyncEvent::kCqErr) {
+    log_overrun(notice.object);
+  }
+}
+
+void Server::log_overrun(std::uint32_t cqn) {
+  if (const Owner* owner = card_.cqns().find(cqn); owner != nullptr) {
+    services_.errors.add(owner->session->id(), owner->session->peer(),
                          "completion queue " + std::to_string(owner->handle) +
                              " broke: a completion found no room, because the program polls too "
                              "seldom or made the queue too small");
-      }
-      return;
-    case AsyncEvent::kSrqErr:
-    case AsyncEvent::kSrqLimitReached:
-      if (const Owner* owner = card_.srqns.find(notice.object); owner != nullptr) {
-        const SrqObject* srq = owner->session->srqs.find(owner->handle);
-        owner->session->announce(event, owner->handle, srq->cookie);
-      }
-      return;
-    default:
-      if (notice.event == AsyncEvent::kCommEst) {
-        card_.connections.on_communication(notice.object);
-      }
-      if (const Owner* owner = card_.qpns.find(notice.object); owner != nullptr) {
-        QpObject* qp = owner->session->qps.find(owner->handle);
-        if (qp->target) {
-          for_each_holder(*qp, [event](Session& session, const QpObject& held) {
-            session.announce(event, 0, held.cookie);
-          });
-        } else {
-          owner->session->announce(event, owner->handle, qp->cookie);
-        }
-      }
   }
 }
 

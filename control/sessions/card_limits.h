@@ -7,15 +7,12 @@
 
 #include "abi/doorbell.h"
 #include "dataplane/qp/receive_queue.h"
-#include "dataplane/wire/headers.h"
-#include "dataplane/wire/opcode.h"
 #include "mmu/key_table.h"
 
 namespace uroce::control {
 
 // Of the whole daemon.
 inline constexpr std::uint32_t kSessionsMax = 1024;
-inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kPdsMax = 65'536;
 inline constexpr std::uint32_t kCqsMax = 65'535;
 inline constexpr std::uint32_t kSrqsMax = 65'535;
@@ -62,17 +59,8 @@ inline constexpr std::uint32_t kGroupsOfQpMax = 64;        // multicast groups o
 inline constexpr std::uint32_t kXrcHandlesMax = 1024;      // of an XRC receiving queue pair
 inline constexpr std::uint32_t kCqesMax = 262'144;
 inline constexpr std::uint32_t kReadsAndAtomicsMax = 128;  // outstanding, either way
-inline constexpr std::uint32_t kMessageBytesMax = 1U << 31U;
 inline constexpr std::uint64_t kRegionBytesMax = 1ULL << 46U;
 static_assert(kSgeMax == 32);
-
-// Of a port.
-inline constexpr std::uint32_t kGidsMax = 128;
-inline constexpr std::uint32_t kPkeysMax = 1;
-// In front of and behind a payload within the port's MTU: IPv6, UDP, the longest transport headers
-// and the ICRC. (A VLAN tag is part of the Ethernet header, which doesn't count.)
-inline constexpr std::uint32_t kHeadersMax =
-    40 + 8 + static_cast<std::uint32_t>(kPayloadHeadersMax) + kIcrcLength;
-inline constexpr std::uint32_t kAckDelayCode = 15;
+inline constexpr std::uint32_t kAckDelayCode = 15;  // of answers, as ibv_query_device tells it
 
 }  // namespace uroce::control

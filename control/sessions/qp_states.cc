@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "abi/names.h"
+#include "abi/verbs_mask.h"
 
 namespace uroce::control {
 namespace {
+
+using enum abi::VerbsMask;
 
 constexpr std::uint32_t kPkeyPortAccess = kVerbsPkeyIndex | kVerbsPort | kVerbsAccessFlags;
 constexpr std::uint32_t kPkeyPortQkey = kVerbsPkeyIndex | kVerbsPort | kVerbsQkey;

@@ -5,18 +5,22 @@
 // as a session holds it. Control thread only.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "base/result.h"
 #include "base/unique_fd.h"
-#include "control/sessions/handle_table.h"
+#include "dataplane/engine/engine.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/xrc_domain.h"
 
 namespace uroce::control {
 
 class Session;
+struct QpObject;
+struct SrqObject;
 struct XrcTarget;
 
 // By what programs name a domain; the file's contents are nobody's business.
@@ -49,5 +53,33 @@ struct XrcTarget {
   std::shared_ptr<Qp> qp;
   std::vector<Handle> handles;  // the first is the one that workers' events are looked up by
 };
+
+// The domains of the whole daemon that have a file.
+class XrcDomains {
+ public:
+  explicit XrcDomains(std::uint32_t workers) : workers_(workers) {}
+
+  // nullptr: the file has none.
+  [[nodiscard]] std::shared_ptr<SharedXrcDomain> find(const XrcFile& file) const;
+  // A domain that only its maker knows, or that others find by this file. ENOMEM
+  Result<std::shared_ptr<SharedXrcDomain>> make();
+  Result<std::shared_ptr<SharedXrcDomain>> make(const XrcFile& name, UniqueFd file);
+
+ private:
+  std::uint32_t workers_;
+  std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> domains_;
+};
+
+// A session's new handle of a receiving queue pair; it knows what the holders before it know.
+std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, Xrcd& xrcd,
+                   std::uint64_t cookie);
+// The queue pair goes with its last handle.
+void let_go(Session& session, std::uint32_t handle, QpObject& object);
+// Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target
+void for_each_holder(const QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
+
+// Makes a shared receive queue of type XRC known to all workers, or unknown.
+void enter_xrc_domain(Engine& engine, const SrqObject& srq);
+void leave_xrc_domain(Engine& engine, const SrqObject& srq);
 
 }  // namespace uroce::control

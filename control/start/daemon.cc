@@ -13,7 +13,6 @@
 #include "base/record_socket.h"
 #include "base/socket_path.h"
 #include "control/ip/kernel_interface.h"
-#include "control/ip/kernel_network.h"
 #include "control/reports/telemetry.h"
 #include "control/sessions/card_limits.h"
 #include "control/start/device_node.h"
@@ -179,8 +178,6 @@ Status Daemon::start_engine() {
 
 Status Daemon::add_devices() {
   card_ = std::make_unique<Card>(*engine_, *keys_, status_);
-  card_->numbers_may_be_chosen = options_.console;
-  card_->paging = paging_.get();
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DaemonPort& wanted = options_.ports[i];
     if (Status status = add_interface(static_cast<std::uint32_t>(i), wanted); !status) {
@@ -191,7 +188,7 @@ Status Daemon::add_devices() {
     const PortInfo info = ports_[i]->info();
     for (const IpPrefix& entry : wanted.addresses) {
       if (!info.loops_back && !info.resolves_itself) {
-        card_->held_ports[entry.address] = hold_roce_port(entry.address);
+        kernel_.hold(entry.address);
       }
     }
     card_->devices().back().set_gateways(Gateways(wanted.routes));
@@ -215,12 +212,19 @@ Status Daemon::add_interface(std::uint32_t index, const DaemonPort& wanted) {
       return status;
     }
   }
-  card_->interfaces[index] = std::move(*made);
+  kernel_.set_interface(index, std::move(*made));
   return ok();
 }
 
 Status Daemon::start_server() {
-  auto server = Server::listen(*card_, options_.socket, options_.socket_mode);
+  connections_ = std::make_unique<cm_user::Service>(connection_host(*card_));
+  services_.emplace(Services{.card = *card_,
+                             .connections = *connections_,
+                             .kernel = kernel_,
+                             .errors = errors_,
+                             .paging = paging_.get(),
+                             .numbers_may_be_chosen = options_.console});
+  auto server = Server::listen(*services_, options_.socket, options_.socket_mode);
   if (!server) {
     return server.error();
   }
@@ -250,7 +254,9 @@ void Daemon::run() {
 
 Daemon::~Daemon() {
   server_.reset();  // ends the sessions while workers still run
+  connections_.reset();
   card_.reset();
+  kernel_ = {};
   if (engine_) {
     engine_->stop();
   }

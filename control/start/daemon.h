@@ -1,12 +1,17 @@
 #pragma once
 
-// The daemon put together: EAL, ports, engine, card and server, started in that order or not at
-// all, and stopped in the reverse.
+// The daemon put together: EAL, ports, engine, card, services and server, started in that order or
+// not at all, and stopped in the reverse.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "control/cm_user/service.h"
+#include "control/commands/services.h"
+#include "control/ip/kernel_addresses.h"
 #include "control/paging/paging_service.h"
+#include "control/reports/error_log.h"
 #include "control/server/server.h"
 #include "control/sessions/card.h"
 #include "control/start/options.h"
@@ -57,6 +62,10 @@ class Daemon {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<PagingService> paging_;
   std::unique_ptr<Card> card_;
+  KernelAddresses kernel_;
+  ErrorLog errors_;
+  std::unique_ptr<cm_user::Service> connections_;
+  std::optional<Services> services_;
   std::unique_ptr<Server> server_;
 };
 

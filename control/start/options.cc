@@ -6,7 +6,7 @@
 #include <map>
 
 #include "abi/command_records.h"
-#include "control/sessions/card_limits.h"
+#include "control/ip/limits.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/udp_port.h"
 

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 #include "base/check.h"
+#include "base/monotonic_clock.h"
 
 namespace uroce {
 namespace {
@@ -42,12 +42,6 @@ Worker::Config with_wakeup(Worker::Config config, Wakeup* wakeup) {
 }
 
 }  // namespace
-
-Time monotonic_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<Time>(now.tv_sec) * kNanosecondsPerSecond + static_cast<Time>(now.tv_nsec);
-}
 
 Runner::Runner(const Config& config)
     : wakeup_(config.status != nullptr ? config.status : &own_status_),

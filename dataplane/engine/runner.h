@@ -74,7 +74,4 @@ class Runner {
   std::atomic<bool> stopping_{false};
 };
 
-// CLOCK_MONOTONIC: what programs compare completion timestamps with.
-[[nodiscard]] Time monotonic_now();
-
 }  // namespace uroce

@@ -173,8 +173,8 @@ bool is_success(const Record& record) {
   return header.error == 0;
 }
 
-void check_replies(Session& session) {
-  for (const Record& record : session.outbox()) {
+void check_replies(Conversation& conversation) {
+  for (const Record& record : conversation.outbox()) {
     abi::CmCommandReply reply;
     std::memcpy(&reply, record.bytes.data(), std::min(sizeof(reply), record.bytes.size()));
     require(reply.header.length == record.bytes.size(), "a reply's length is wrong");
@@ -183,24 +183,24 @@ void check_replies(Session& session) {
     require(record.bytes.size() < sizeof(reply) || reply.output_length <= abi::kCmOutputMax,
             "a reply says that it is longer than it can be");
   }
-  session.outbox().clear();
+  conversation.outbox().clear();
 }
 
 void pass_time(Rig& rig, Duration duration) {
   rig.now += duration;
-  rig.card.connections.on_time();
+  rig.connections.on_time();
 }
 
 void run(Rig& rig, ByteSource input) {
-  Session session(rig.card, 1, Peer{::getpid(), ::getuid(), ::getgid()});
+  Conversation conversation(rig.services, 1, Peer{::getpid(), ::getuid(), ::getgid()});
   for (std::uint32_t i = 0; i < kChannels; ++i) {
-    session.receive(make_record(abi::Command::kCmOpenChannel, abi::RequestHeader{}));
-    require(is_success(session.outbox().back()), "no channel");
+    conversation.receive(make_record(abi::Command::kCmOpenChannel, abi::RequestHeader{}));
+    require(is_success(conversation.outbox().back()), "no channel");
   }
-  session.outbox().clear();
+  conversation.outbox().clear();
   for (std::size_t i = 0; i < kCommandsMax && !input.empty(); ++i) {
-    session.receive(next_record(input));
-    check_replies(session);
+    conversation.receive(next_record(input));
+    check_replies(conversation);
     if (input.take<std::uint8_t>() % 16 == 1) {
       pass_time(rig, input.take<std::uint32_t>() * kNanosecondsPerMicrosecond);
     }
@@ -214,7 +214,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace uroce::control;
   static Rig rig;
   run(rig, ByteSource(data, size));
-  cm_user::Service& service = rig.card.connections;
+  cm_user::Service& service = rig.connections;
   require(service.ids() == 0, "an id is left");
   require(service.manager().listeners().empty(), "a listener is left");
   for (const auto space :

@@ -1,4 +1,4 @@
-// Control records as a hostile program may send them: whatever comes, the session answers or
+// Control records as a hostile program may send them: whatever comes, the daemon answers or
 // refuses, and when it ends nothing of it is left.
 //
 // The input is a list of records: command, flags, length of the body (2 bytes), body. The header is
@@ -85,8 +85,8 @@ Record next_record(std::span<const std::uint8_t>* input) {
 }
 
 // Every reply is whole, and names as many descriptors as it has.
-void check_replies(Session& session) {
-  for (const Record& record : session.outbox()) {
+void check_replies(Conversation& conversation) {
+  for (const Record& record : conversation.outbox()) {
     abi::ReplyHeader header;
     require(record.bytes.size() >= sizeof(header), "a reply is shorter than its header");
     std::memcpy(&header, record.bytes.data(), sizeof(header));
@@ -96,15 +96,16 @@ void check_replies(Session& session) {
     require(header.error >= 0, "an error isn't an errno value");
     require((header.error == 0) == (header.message[0] == '\0'), "an error has no sentence");
   }
-  session.outbox().clear();
+  conversation.outbox().clear();
 }
 
-void run(Card& card, std::span<const std::uint8_t> input) {
-  Session session(card, 1, Peer{::getpid(), ::getuid(), ::getgid()});
-  for (std::size_t i = 0; i < kRecordsMax && input.size() >= kPrefix && !session.finished(); ++i) {
-    session.receive(next_record(&input));
-    check_replies(session);
-    require(!session.waiting(), "a loopback knows every address");
+void run(const Services& services, std::span<const std::uint8_t> input) {
+  Conversation conversation(services, 1, Peer{::getpid(), ::getuid(), ::getgid()});
+  for (std::size_t i = 0; i < kRecordsMax && input.size() >= kPrefix && !conversation.finished();
+       ++i) {
+    conversation.receive(next_record(&input));
+    check_replies(conversation);
+    require(!conversation.waiting(), "a loopback knows every address");
   }
 }
 
@@ -114,11 +115,12 @@ void run(Card& card, std::span<const std::uint8_t> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace uroce::control;
   static Rig rig;
-  run(rig.card, {data, size});
-  require(rig.card.sessions.empty(), "a session is left");
-  require(rig.card.qpns.count() + rig.card.cqns.count() + rig.card.srqns.count() == 0,
+  run(rig.services, {data, size});
+  require(rig.card.sessions().empty(), "a session is left");
+  require(rig.card.qpns().count() + rig.card.cqns().count() + rig.card.srqns().count() == 0,
           "a number is still taken");
-  const Totals& totals = rig.card.totals;
-  require(totals.pds + totals.channels + totals.address_handles == 0, "an object is left");
+  const Totals& totals = rig.card.totals();
+  require(totals.pds.count() + totals.channels.count() + totals.address_handles.count() == 0,
+          "an object is left");
   return 0;
 }

@@ -45,7 +45,7 @@ struct ProgramChannel {
 
 class CmProgram {
  public:
-  explicit CmProgram(Card& card, uid_t uid = ::getuid()) : program(card, uid) {}
+  explicit CmProgram(Rig& rig, uid_t uid = ::getuid()) : program(rig, uid) {}
 
   ProgramChannel open_channel() {
     Answer answer = program.ask(abi::Command::kCmOpenChannel);

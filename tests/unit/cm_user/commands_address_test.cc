@@ -15,7 +15,7 @@ constexpr std::uint16_t kPort = 7471;
 
 TEST(CommandsAddress, OneAddressErrorWaitsAtATime) {
   Rig rig(std::make_unique<SilentPort>(), 1);
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1);
   ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 0).error, 0);
@@ -29,12 +29,12 @@ TEST(CommandsAddress, OneAddressErrorWaitsAtATime) {
 TEST(CommandsAddress, LowPortsAreForRootAndTheDaemonsUser) {
   Rig rig;
   for (const uid_t uid : {uid_t{0}, ::geteuid()}) {
-    CmProgram privileged(rig.card, uid);
+    CmProgram privileged(rig, uid);
     const ProgramChannel channel = privileged.open_channel();
     const std::uint32_t id = privileged.create_id(channel, 1);
     EXPECT_EQ(privileged.bind(channel, id, "10.0.0.1", kPortUnprivilegedMin - 1).error, 0);
   }
-  CmProgram other(rig.card, ::geteuid() + 1);
+  CmProgram other(rig, ::geteuid() + 1);
   const ProgramChannel channel = other.open_channel();
   const std::uint32_t id = other.create_id(channel, 1);
   EXPECT_EQ(other.bind(channel, id, "10.0.0.1", 1).error, EACCES);

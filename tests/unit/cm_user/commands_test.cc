@@ -40,7 +40,7 @@ class Connecting : public testing::Test {
   }
 
   Rig rig;
-  CmProgram program{rig.card};
+  CmProgram program{rig};
   ProgramChannel channel = program.open_channel();
   std::uint32_t listening = 0, active = 0;
 };
@@ -172,10 +172,10 @@ TEST_F(Connecting, NobodyListens) {
 
 TEST_F(Connecting, RequestsThatNobodyFetchedEndWithTheirListener) {
   ASSERT_EQ(program.connect(channel, active, 100).error, 0);
-  ASSERT_EQ(rig.card.connections.ids(), 3U);
+  ASSERT_EQ(rig.connections.ids(), 3U);
   ASSERT_EQ(program.destroy_id(channel, listening).error, 0);
   program.expect_event(channel, kRejected);
-  EXPECT_EQ(rig.card.connections.ids(), 1U);
+  EXPECT_EQ(rig.connections.ids(), 1U);
 }
 
 TEST_F(Connecting, FetchedRequestsOutliveTheirListener) {
@@ -187,7 +187,7 @@ TEST_F(Connecting, FetchedRequestsOutliveTheirListener) {
 }
 
 TEST_F(Connecting, AProgramThatDiesTakesItsIdsAlong) {
-  auto other = std::make_unique<CmProgram>(rig.card);
+  auto other = std::make_unique<CmProgram>(rig);
   const ProgramChannel theirs = other->open_channel();
   const std::uint32_t id = other->create_id(theirs, 1);
   ASSERT_EQ(other->resolve(theirs, id, "10.0.0.1", kPort).error, 0);
@@ -203,7 +203,7 @@ TEST_F(Connecting, AProgramThatDiesTakesItsIdsAlong) {
 
   other.reset();
   EXPECT_EQ(program.expect_event(channel, kDisconnected).uid, kPassiveUid);
-  EXPECT_EQ(rig.card.connections.ids(), 3U);
+  EXPECT_EQ(rig.connections.ids(), 3U);
 }
 
 TEST_F(Connecting, MigratedIdsReportInTheirNewChannel) {
@@ -231,7 +231,7 @@ TEST_F(Connecting, WhatIsNotFetchedCannotBeNamed) {
   ASSERT_EQ(program.destroy_id(second, listening).error, 0);
   EXPECT_FALSE(second.readable());
   program.expect_event(channel, kRejected);
-  EXPECT_EQ(rig.card.connections.ids(), 1U);
+  EXPECT_EQ(rig.connections.ids(), 1U);
 }
 
 class Accepting : public Connecting {
@@ -254,7 +254,7 @@ TEST_F(Accepting, DataBeforeTheLastMessageEstablishesToo) {
   const std::uint32_t qpn = make_qp(program);
   ASSERT_EQ(program.accept(channel, passive, kPassiveUid, qpn).error, 0);
   program.expect_event(channel, kConnectResponse);
-  rig.card.connections.on_communication(qpn);
+  rig.connections.on_communication(qpn);
   EXPECT_EQ(program.expect_event(channel, kEstablished).uid, kPassiveUid);
 }
 
@@ -266,35 +266,35 @@ TEST_F(Accepting, ARefusedAcceptNamesNoQueuePair) {
   body.conn_param.qp_num = first;
   body.conn_param.private_data_len = 255;
   EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_ACCEPT, body).error, EINVAL);
-  EXPECT_FALSE(rig.card.connections.names_queue_pair(first));
+  EXPECT_FALSE(rig.connections.names_queue_pair(first));
   ASSERT_EQ(program.accept(channel, passive, kPassiveUid, first).error, 0);
-  EXPECT_TRUE(rig.card.connections.names_queue_pair(first));
+  EXPECT_TRUE(rig.connections.names_queue_pair(first));
   ASSERT_EQ(program.destroy_id(channel, passive).error, 0);
-  EXPECT_FALSE(rig.card.connections.names_queue_pair(first));
+  EXPECT_FALSE(rig.connections.names_queue_pair(first));
 }
 
 TEST_F(Accepting, AnotherUsersQueuePairIsNotNamed) {
-  CmProgram other(rig.card, ::getuid() + 1);
+  CmProgram other(rig, ::getuid() + 1);
   const std::uint32_t theirs = make_qp(other);
   ASSERT_EQ(program.accept(channel, passive, kPassiveUid, theirs).error, 0);
-  EXPECT_FALSE(rig.card.connections.names_queue_pair(theirs));
+  EXPECT_FALSE(rig.connections.names_queue_pair(theirs));
 }
 
 TEST(Commands, ClosingAChannelDestroysItsIds) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1);
   ASSERT_EQ(program.bind(channel, id, "10.0.0.1", kPort).error, 0);
   EXPECT_EQ(program.program.ask_about(abi::Command::kCmCloseChannel, channel.handle).header.error,
             0);
-  EXPECT_EQ(rig.card.connections.ids(), 0U);
-  EXPECT_EQ(rig.card.connections.ports().ports_taken(cm::PortSpace::kTcp), 0U);
+  EXPECT_EQ(rig.connections.ids(), 0U);
+  EXPECT_EQ(rig.connections.ports().ports_taken(cm::PortSpace::kTcp), 0U);
 }
 
 TEST(Commands, BindingSaysWhatIsWrong) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1);
   EXPECT_EQ(program.bind(channel, id, "10.9.9.9", kPort).error, EADDRNOTAVAIL);
@@ -311,7 +311,7 @@ TEST(Commands, BindingSaysWhatIsWrong) {
 
 TEST(Commands, AMulticastGroupIsJoinedAndLeft) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1, RDMA_PS_UDP);
   rdma_ucm_join_ip_mcast body{};
@@ -338,7 +338,7 @@ TEST(Commands, AMulticastGroupIsJoinedAndLeft) {
 
 TEST(Commands, ADatagramServiceIsFound) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t listening = program.create_id(channel, kListenUid, RDMA_PS_UDP);
   ASSERT_EQ(program.bind(channel, listening, "10.0.0.1", kPort).error, 0);
@@ -361,7 +361,7 @@ TEST(Commands, ADatagramServiceIsFound) {
 
 TEST(Commands, OptionsAreChecked) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   rdma_ucm_set_option body{};
   body.id = program.create_id(channel, 1);
@@ -384,7 +384,7 @@ TEST(Commands, OptionsAreChecked) {
 
 TEST(Commands, NonsenseIsRefused) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   EXPECT_EQ(program.command(channel, 99, 0).error, ENOSYS);
   EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_CONNECT, 0).error, EINVAL);

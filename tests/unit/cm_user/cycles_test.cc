@@ -48,7 +48,7 @@ class Cycles : public testing::Test {
   }
 
   void end_timewait() {
-    Service& service = rig.card.connections;
+    Service& service = rig.connections;
     while (service.next_deadline() != kNever) {
       rig.now = std::max(rig.now, service.next_deadline());
       service.on_time();
@@ -56,7 +56,7 @@ class Cycles : public testing::Test {
   }
 
   Rig rig;
-  CmProgram active{rig.card}, passive{rig.card};
+  CmProgram active{rig}, passive{rig};
   ProgramChannel active_channel = active.open_channel();
   ProgramChannel passive_channel = passive.open_channel();
   std::uint32_t listening = 0;
@@ -74,7 +74,7 @@ TEST_F(Cycles, TenThousandLeaveNothing) {
     }
   }
   EXPECT_LT(::mallinfo2().uordblks, bytes + kSlackBytes);
-  Service& service = rig.card.connections;
+  Service& service = rig.connections;
   EXPECT_EQ(service.ids(), 1U) << "the listening one";
   EXPECT_EQ(service.ports().ports_taken(cm::PortSpace::kTcp), 1U);
   EXPECT_TRUE(service.manager().connections().empty());

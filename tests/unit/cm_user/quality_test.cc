@@ -64,7 +64,7 @@ class Quality : public testing::Test {
   }
 
   Rig rig;
-  CmProgram program{rig.card};
+  CmProgram program{rig};
   ProgramChannel channel = program.open_channel();
 };
 
@@ -124,7 +124,7 @@ TEST(PathRate, IsThePortsSpeed) {
       {100, IBV_RATE_100_GBPS}, {200, IBV_RATE_200_GBPS}, {400, IBV_RATE_400_GBPS}};
   for (const Row& row : kRows) {
     Rig rig(std::make_unique<FastPort>(row.gbps), 1);
-    CmProgram program(rig.card);
+    CmProgram program(rig);
     const ProgramChannel channel = program.open_channel();
     const std::uint32_t id = program.create_id(channel, 1);
     ASSERT_EQ(program.resolve(channel, id, "10.0.0.1", kPort).error, 0);

@@ -19,7 +19,7 @@ class RouteTest : public ::testing::Test {
   Device& device() { return rig.card.devices().front(); }
   // Its text, or the name of the error.
   std::string source_for(const char* destination) {
-    const auto source = choose_source(rig.card, *parse_ip(destination));
+    const auto source = choose_source(rig.card.devices(), *parse_ip(destination));
     return source ? to_string(source->address) : std::to_string(source.error().code);
   }
   Rig rig{std::make_unique<SilentPort>(), 1};

@@ -16,14 +16,14 @@ constexpr std::uint16_t kPort = 7471;
 
 TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
   Rig rig(std::make_unique<SilentPort>(), 1);
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1);
   ASSERT_EQ(program.resolve(channel, id, "10.0.0.99", kPort, 1000).error, 0);
   EXPECT_FALSE(channel.readable());
   rig.now += 1000 * kNanosecondsPerMillisecond;
-  EXPECT_LE(rig.card.connections.next_deadline(), rig.now);
-  rig.card.connections.on_time();
+  EXPECT_LE(rig.connections.next_deadline(), rig.now);
+  rig.connections.on_time();
   EXPECT_EQ(static_cast<int>(program.expect_event(channel, kAddrError).status), -ETIMEDOUT);
   const std::uint32_t second = program.create_id(channel, 2);
   EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
@@ -33,7 +33,7 @@ TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
 // requests, 4.3 s and the way apart.
 TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
   Rig rig(std::make_unique<SilentPort>(), 1);
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::uint32_t id = program.create_id(channel, 1);
   const Time start = rig.now;
@@ -46,9 +46,9 @@ TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
   program.expect_event(channel, kRouteResolved);
   ASSERT_EQ(program.connect(channel, id, 100).error, 0);
   while (!channel.readable()) {
-    ASSERT_NE(rig.card.connections.next_deadline(), kNever);
-    rig.now = rig.card.connections.next_deadline();
-    rig.card.connections.on_time();
+    ASSERT_NE(rig.connections.next_deadline(), kNever);
+    rig.now = rig.connections.next_deadline();
+    rig.connections.on_time();
   }
   EXPECT_EQ(static_cast<int>(program.expect_event(channel, kUnreachable).status), -ETIMEDOUT);
   const Duration waited = rig.now - start;
@@ -59,7 +59,7 @@ TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
 // Localhost is nobody's address on the card, but libfabric binds to it.
 TEST(Commands, LocalhostIsTheFirstAddressOfItsKind) {
   Rig rig;
-  CmProgram program(rig.card);
+  CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
   const std::pair<const char*, const char*> kNames[] = {{"127.0.0.1", "10.0.0.1"},
                                                         {"::1", "fd00::1"}};

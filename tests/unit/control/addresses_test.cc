@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "abi/address_records.h"
+#include "control/ip/limits.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -18,10 +19,10 @@ class AddressesTest : public ::testing::Test {
     std::strcpy(request.prefix, prefix);
     std::strcpy(request.device, device);
     request.add = add ? 1 : 0;
-    Session session(rig.card, 99, peer);
-    session.receive(make_record(abi::Command::kChangeAddress, request));
+    Conversation conversation(rig.services, 99, peer);
+    conversation.receive(make_record(abi::Command::kChangeAddress, request));
     abi::ReplyHeader reply;
-    std::memcpy(&reply, session.outbox().front().bytes.data(), sizeof(reply));
+    std::memcpy(&reply, conversation.outbox().front().bytes.data(), sizeof(reply));
     return reply.error;
   }
   Device& device() { return rig.card.devices().front(); }

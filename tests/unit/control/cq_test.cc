@@ -20,7 +20,7 @@ class CqTest : public ::testing::Test {
     return program.ask(abi::Command::kResizeCq, request);
   }
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
   std::uint32_t cq = 0;
 };
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
-#include "control/sessions/qp_states.h"
+#include "abi/verbs_mask.h"
 #include "dataplane/wire/headers.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {
+
+using enum abi::VerbsMask;
 
 constexpr std::uint32_t kToInit = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsQkey;
 
@@ -52,7 +54,7 @@ class DatagramTest : public ::testing::Test {
   }
 
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
   std::uint32_t pd = 0;
   std::uint32_t qp = 0;
 };
@@ -69,7 +71,7 @@ TEST_F(DatagramTest, GoesToReadyWithAQkeyOnly) {
 // pairs that carry management: QP1's is one of them.
 TEST_F(DatagramTest, ControlledQkeysAreForRootAndTheDaemonsUser) {
   constexpr std::uint32_t kControlled[] = {kGsiQkey, 0x8000'0000, 0xFFFF'FFFF};
-  Program ordinary(rig.card, ::geteuid() + 1);
+  Program ordinary(rig, ::geteuid() + 1);
   ordinary.open();
   const std::uint32_t theirs = make_qp(ordinary, ordinary.make_pd());
   for (const std::uint32_t qkey : kControlled) {
@@ -87,11 +89,11 @@ TEST_F(DatagramTest, WorkersSeeAddressHandlesOfTheirSession) {
   const Answer made = create_ah("10.0.0.7");
   ASSERT_EQ(made.header.error, 0) << made.message();
   const std::uint32_t handle = made.as<abi::HandleReply>().handle;
-  const AddressVector* address = program.session.addresses.find(handle);
+  const AddressVector* address = program.session.addresses().table().find(handle);
   ASSERT_NE(address, nullptr);
   EXPECT_EQ(address->pd, program.session.pds.find(pd)->id);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyAh, handle).header.error, 0);
-  EXPECT_EQ(program.session.addresses.find(handle), nullptr);
+  EXPECT_EQ(program.session.addresses().table().find(handle), nullptr);
 }
 
 TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
@@ -99,8 +101,8 @@ TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
     const std::uint32_t handle = create_ah("10.0.0.7").as<abi::HandleReply>().handle;
     EXPECT_EQ(program.ask_about(abi::Command::kDestroyAh, handle).header.error, 0);
   }
-  EXPECT_EQ(rig.card.totals.address_handles, 0U);
-  EXPECT_LT(program.session.retired_addresses.size(), 64U);
+  EXPECT_EQ(rig.card.totals().address_handles.count(), 0U);
+  EXPECT_LT(program.session.addresses().retired(), 64U);
 }
 
 class GroupTest : public DatagramTest {
@@ -119,18 +121,18 @@ TEST_F(GroupTest, QueuePairsComeAndGo) {
   EXPECT_EQ(attach("239.1.2.3").header.error, 0);
   EXPECT_EQ(attach("239.1.2.3").header.error, 0) << "again is no mistake, as in Linux";
   EXPECT_EQ(attach("ff0e::1").header.error, 0);
-  EXPECT_EQ(rig.card.groups.size(), 2U);
+  EXPECT_EQ(rig.card.groups().count(), 2U);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, EBUSY);
   EXPECT_EQ(detach("239.1.2.3").header.error, 0);
   EXPECT_EQ(detach("239.1.2.3").header.error, EINVAL);
   EXPECT_EQ(detach("ff0e::1").header.error, 0);
-  EXPECT_TRUE(rig.card.groups.empty());
+  EXPECT_EQ(rig.card.groups().count(), 0U);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, 0);
 }
 
 TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
   {
-    Program other(rig.card);
+    Program other(rig);
     other.open();
     const std::uint32_t other_pd = other.make_pd();
     abi::CreateQpRequest request = other.rc_qp(other_pd, other.make_cq());
@@ -139,9 +141,9 @@ TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
     membership.handle = other.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>().handle;
     std::copy_n(parse_ip("239.1.2.3")->bytes.begin(), 16, membership.gid);
     EXPECT_EQ(other.ask(abi::Command::kAttachMulticast, membership).header.error, 0);
-    EXPECT_EQ(rig.card.groups.size(), 1U);
+    EXPECT_EQ(rig.card.groups().count(), 1U);
   }
-  EXPECT_TRUE(rig.card.groups.empty());
+  EXPECT_EQ(rig.card.groups().count(), 0U);
 }
 
 TEST_F(GroupTest, OnlyGroupsAndOnlyDatagrams) {

@@ -62,10 +62,10 @@ TEST(ErrorLog, GivesAsMuchTextAsFits) {
 
 TEST(ErrorLog, HearsOfRefusedCalls) {
   Rig rig;
-  Program program(rig.card);
+  Program program(rig);
   program.open();
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyCq, 4711).header.error, EINVAL);
-  const std::string text = errors_text(rig.card.errors, program.session.id(), 0, 1000);
+  const std::string text = errors_text(rig.errors, program.session.id(), 0, 1000);
   EXPECT_NE(text.find("destroy CQ refused with EINVAL"), std::string::npos) << text;
   EXPECT_NE(text.find("4711"), std::string::npos) << text;
   const auto answer =

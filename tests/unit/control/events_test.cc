@@ -8,12 +8,15 @@
 #include <atomic>
 #include <thread>
 
+#include "abi/verbs_mask.h"
 #include "control/server/server.h"
-#include "control/sessions/qp_states.h"
+#include "control/sessions/events.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {
+
+using enum abi::VerbsMask;
 
 constexpr auto kQpFatal = static_cast<std::uint32_t>(AsyncEvent::kQpFatal);
 
@@ -31,7 +34,7 @@ class CablePort final : public SilentPort {
 // A program with the read end of its event pipe.
 class Listener {
  public:
-  explicit Listener(Card& card) : program(card) {
+  explicit Listener(Rig& rig) : program(rig) {
     Answer answer = program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
     EXPECT_EQ(answer.header.error, 0);
     pipe_ = std::move(answer.record.descriptors.front());
@@ -66,7 +69,7 @@ class Listener {
 
 TEST(Events, GoWithTheirObject) {
   Rig rig;
-  Listener listener(rig.card);
+  Listener listener(rig);
   const auto first = listener.make_qp(1);
   const auto second = listener.make_qp(2);
   Session& session = listener.program.session;
@@ -80,13 +83,13 @@ TEST(Events, GoWithTheirObject) {
     EXPECT_EQ(listener.next().cookie, 2U);
   }
   EXPECT_EQ(listener.next().event, 99U) << "nobody is woken for what is gone";
-  EXPECT_EQ(session.events_lost, 0U);
+  EXPECT_EQ(session.events_lost(), 0U);
 }
 
 // To take back the events of each of many objects would hold up everybody else for minutes.
 TEST(Events, AreLeftAloneWhenTheirProgramEnds) {
   Rig rig;
-  auto program = std::make_unique<Program>(rig.card);
+  auto program = std::make_unique<Program>(rig);
   Answer opened = program->ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
   const UniqueFd pipe = std::move(opened.record.descriptors.front());
   const auto request = program->rc_qp(program->make_pd(), program->make_cq());
@@ -101,20 +104,20 @@ TEST(Events, AreLeftAloneWhenTheirProgramEnds) {
 
 TEST(Events, OfAFullPipeAreCountedAndDontStopTheDaemon) {
   Rig rig;
-  Listener listener(rig.card);
+  Listener listener(rig);
   const auto qp = listener.make_qp(1);
   Session& session = listener.program.session;
   for (int i = 0; i < 10'000; ++i) {
     session.announce(kQpFatal, qp.handle, 1);
   }
-  EXPECT_GT(session.events_lost, 0U);
+  EXPECT_GT(session.events_lost(), 0U);
   EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, qp.handle).header.error, 0);
   EXPECT_EQ(listener.next().event, 99U);
 }
 
 TEST(Events, OfCompletionGoWithTheirQueue) {
   Rig rig;
-  Listener listener(rig.card);
+  Listener listener(rig);
   Answer made = listener.program.ask(abi::Command::kCreateChannel);
   ASSERT_EQ(made.record.descriptors.size(), 1U);
   const UniqueFd pipe = std::move(made.record.descriptors.front());
@@ -142,7 +145,7 @@ TEST(Events, OfCompletionGoWithTheirQueue) {
 
 TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
   Rig rig;
-  Listener listener(rig.card);
+  Listener listener(rig);
   abi::CreateSrqRequest request{};
   request.max_wr = 8;
   request.cookie = 5;
@@ -165,7 +168,7 @@ TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
 
 TEST(Events, OfAnOverrunGoToTheQueueAndItsQueuePairs) {
   Rig rig;
-  Listener listener(rig.card);
+  Listener listener(rig);
   const auto used = listener.make_qp(1);
   const auto idle = listener.make_qp(2);
   const std::uint32_t other_cq = listener.program.make_cq();
@@ -199,12 +202,12 @@ TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
   CablePort& port = *owned;
   Rig rig(std::move(owned), 1);
   std::atomic<Time> now{1};
-  rig.card.clock = [&now] { return now += kNanosecondsPerSecond; };  // each look at a new second
-  Listener one(rig.card);
-  Listener other(rig.card);
+  rig.card.set_clock([&now] { return now += kNanosecondsPerSecond; });  // each look at a new second
+  Listener one(rig);
+  Listener other(rig);
   char folder[] = "/tmp/uroce-events-XXXXXX";
   ASSERT_NE(::mkdtemp(folder), nullptr);
-  auto server = Server::listen(rig.card, std::string(folder) + "/s", 0600);
+  auto server = Server::listen(rig.services, std::string(folder) + "/s", 0600);
   ASSERT_TRUE(server);
   const UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
   std::thread thread([&] { (*server)->run(stop.get()); });
@@ -225,7 +228,7 @@ TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
 
 TEST(QueueMemory, IsBoundedForASessionAndForAUser) {
   Rig rig;
-  Listener listener(rig.card);
+  Listener listener(rig);
   abi::CreateQpRequest greedy = listener.program.rc_qp(listener.pd, listener.cq);
   greedy.max_send_wr = greedy.max_recv_wr = kWorkRequestsMax;
   greedy.max_send_sge = greedy.max_recv_sge = kSgeMax;
@@ -246,7 +249,7 @@ TEST(QueueMemory, IsBoundedForASessionAndForAUser) {
   }
   EXPECT_EQ(listener.program.ask(abi::Command::kCreateCq, cq).header.error, ENOMEM);
   // Another session of the same user has what is left for the user; freed memory can be had again.
-  Listener other(rig.card);
+  Listener other(rig);
   EXPECT_EQ(other.program.ask(abi::Command::kCreateQp, other.program.rc_qp(other.pd, other.cq))
                 .header.error,
             0);

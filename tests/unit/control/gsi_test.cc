@@ -48,7 +48,7 @@ class GsiTest : public testing::Test {
   }
 
   Rig rig_{1};
-  Gsi& gsi_ = rig_.card.gsi;
+  Gsi& gsi_ = rig_.connections.gsi();
   Device& device_ = rig_.card.devices().front();
   KeptMads mads_;
 };

@@ -52,7 +52,7 @@ class MemoryObjectsTest : public ::testing::Test {
 
   static constexpr PdId kPd = 1;  // of the first protection domain of a card
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
   std::uint32_t pd = 0;
 };
 
@@ -107,11 +107,11 @@ TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
 
 TEST_F(MemoryObjectsTest, DeviceMemoryCountsInWholePages) {
   const auto dm = alloc_dm(1).as<abi::HandleReply>().handle;
-  EXPECT_EQ(rig.card.totals.device_memory, 4096U);
-  EXPECT_EQ(rig.card.account_of(::getuid()).used(), 4096U);
+  EXPECT_EQ(rig.card.totals().device_memory.used(), 4096U);
+  EXPECT_EQ(rig.card.accounts().of(::getuid()).used(), 4096U);
   EXPECT_EQ(program.ask_about(abi::Command::kFreeDm, dm).header.error, 0);
-  EXPECT_EQ(rig.card.totals.device_memory, 0U);
-  EXPECT_EQ(rig.card.account_of(::getuid()).used(), 0U);
+  EXPECT_EQ(rig.card.totals().device_memory.used(), 0U);
+  EXPECT_EQ(rig.card.accounts().of(::getuid()).used(), 0U);
 }
 
 TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {

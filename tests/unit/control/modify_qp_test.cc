@@ -1,10 +1,12 @@
 #include <algorithm>
 
-#include "control/sessions/qp_states.h"
+#include "abi/verbs_mask.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {
+
+using enum abi::VerbsMask;
 
 constexpr std::uint32_t kToInit = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsAccessFlags;
 constexpr std::uint32_t kToRtr = kVerbsState | kVerbsAv | kVerbsPathMtu | kVerbsDestQpn |
@@ -63,7 +65,7 @@ class ModifyQp : public ::testing::Test {
   }
 
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
   abi::ModifyQpRequest request{};
 };
 

@@ -1,4 +1,4 @@
-#include "control/commands/neighbour_changes.h"
+#include "control/sessions/neighbour_changes.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ TEST(NeighbourChanges, PathsWithAPriorityFollowTheirNeighbour) {
   request.address.sgid_index =
       static_cast<std::uint8_t>(*device.add_address(*parse_prefix("10.5.0.1/24@5")));
   device.on_frame(build_arp_request(kThere, peer, *parse_ip("10.5.0.1")), rig.now);
-  Program program(rig.card);
+  Program program(rig);
   program.open();
   request.pd = program.make_pd();
   request.address.is_global = request.address.port = 1;

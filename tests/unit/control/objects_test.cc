@@ -25,7 +25,7 @@ class ObjectsTest : public ::testing::Test {
   }
 
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
   std::uint32_t pd = 0, cq = 0;
 };
 
@@ -52,9 +52,9 @@ TEST_F(ObjectsTest, AChannelIsBusyWhileAQueueUsesIt) {
 }
 
 TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
-  rig.card.queue_mappings_user_max = 2;
+  rig.card.accounts().set_limits({.user_mappings = 2});
   const uid_t user = ::getuid() + 1;
-  Program one(rig.card, user), two(rig.card, user);
+  Program one(rig, user), two(rig, user);
   one.open();
   two.open();
   const std::uint32_t first = one.make_cq();
@@ -110,7 +110,7 @@ TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
 }
 
 TEST_F(ObjectsTest, ObjectsOfOthersAreOutOfReach) {
-  Program other(rig.card);
+  Program other(rig);
   other.open();
   expect_refusal(other.ask_about(abi::Command::kDeallocPd, pd), EINVAL, "there is no");
 }
@@ -190,7 +190,7 @@ TEST_F(ObjectsTest, SharedReceiveQueuesAreMadeModifiedAndUsed) {
 
 TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
   {
-    Program other(rig.card);
+    Program other(rig);
     other.open();
     const std::uint32_t other_pd = other.make_pd();
     const std::uint32_t other_cq = other.make_cq();
@@ -206,15 +206,15 @@ TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
     ah.address.sgid_index = 1;
     std::copy_n(parse_ip("10.0.0.7")->bytes.begin(), 16, ah.address.dgid);
     EXPECT_EQ(other.ask(abi::Command::kCreateAh, ah).header.error, 0);
-    EXPECT_EQ(rig.card.sessions.size(), 2U);
-    EXPECT_EQ(rig.card.qpns.count(), 10U);
+    EXPECT_EQ(rig.card.sessions().size(), 2U);
+    EXPECT_EQ(rig.card.qpns().count(), 10U);
   }
-  EXPECT_EQ(rig.card.sessions.size(), 1U);
-  EXPECT_EQ(rig.card.qpns.count(), 0U);
-  EXPECT_EQ(rig.card.cqns.count(), 1U);
-  EXPECT_EQ(rig.card.totals.pds, 1U);
-  EXPECT_EQ(rig.card.totals.channels, 0U);
-  EXPECT_EQ(rig.card.totals.address_handles, 0U);
+  EXPECT_EQ(rig.card.sessions().size(), 1U);
+  EXPECT_EQ(rig.card.qpns().count(), 0U);
+  EXPECT_EQ(rig.card.cqns().count(), 1U);
+  EXPECT_EQ(rig.card.totals().pds.count(), 1U);
+  EXPECT_EQ(rig.card.totals().channels.count(), 0U);
+  EXPECT_EQ(rig.card.totals().address_handles.count(), 0U);
 }
 
 TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {

@@ -7,7 +7,8 @@
 #include <atomic>
 #include <thread>
 
-#include "dataplane/engine/runner.h"
+#include "base/monotonic_clock.h"
+#include "mmu/quiescence.h"
 #include "tests/unit/control/paging_program.h"
 
 namespace uroce::control {

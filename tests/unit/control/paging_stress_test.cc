@@ -18,8 +18,8 @@
 #include <random>
 #include <thread>
 
+#include "base/monotonic_clock.h"
 #include "control/paging/paging_service.h"
-#include "dataplane/engine/runner.h"
 #include "tests/unit/control/paging_worker.h"
 #include "tests/unit/control/program.h"
 
@@ -35,7 +35,7 @@ constexpr std::uint64_t kRoundsDefault = 400;
 class Stress {
  public:
   explicit Stress(const PagingLimits& limits) : service_(queues_, rig_.quiescence(), limits) {
-    rig_.card.paging = &service_;
+    rig_.services.paging = &service_;
     service_.start();
     for (std::uint32_t slot = 0; slot < kSessions; ++slot) {
       open(slot);
@@ -94,7 +94,7 @@ class Stress {
   std::uint32_t draw(std::uint64_t end) { return static_cast<std::uint32_t>(random_() % end); }
 
   void open(std::uint32_t slot) {
-    sessions_[slot].emplace(rig_.card);
+    sessions_[slot].emplace(rig_);
     sessions_[slot]->open();
     Answer channels = sessions_[slot]->ask(abi::Command::kOpenPaging);
     ASSERT_EQ(channels.record.descriptors.size(), 2U) << channels.message();

@@ -3,7 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "dataplane/engine/runner.h"
+#include "base/monotonic_clock.h"
 #include "mmu/mirror.h"
 
 namespace uroce::control {

@@ -1,6 +1,6 @@
 #pragma once
 
-// A program as a session sees it, without a socket between them.
+// A program as a conversation sees it, without a socket between them.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <cstring>
 #include <string>
 
-#include "control/commands/command_table.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
@@ -31,8 +30,9 @@ struct Answer {
 // A program without a socket.
 class Program {
  public:
-  explicit Program(Card& card, uid_t uid = ::getuid())
-      : session(card, next_id()++, Peer{::getpid(), uid, 0}) {}
+  explicit Program(Rig& rig, uid_t uid = ::getuid())
+      : conversation(rig.services, next_id()++, Peer{::getpid(), uid, 0}),
+        session(conversation.session()) {}
 
   template <typename Body>
   Answer ask(abi::Command command, const Body& body) {
@@ -43,16 +43,16 @@ class Program {
     return ask(command, abi::HandleRequest{{}, handle, 0});
   }
   Answer send(Record record) {
-    session.receive(std::move(record));
+    conversation.receive(std::move(record));
     return take();
   }
   // The oldest reply; error -1 if there is none.
   Answer take() {
     Answer answer;
     answer.header.error = -1;
-    if (!session.outbox().empty()) {
-      answer.record = std::move(session.outbox().front());
-      session.outbox().pop_front();
+    if (auto& outbox = conversation.outbox(); !outbox.empty()) {
+      answer.record = std::move(outbox.front());
+      outbox.pop_front();
       std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
     }
     return answer;
@@ -79,7 +79,8 @@ class Program {
     return request;
   }
 
-  Session session;
+  Conversation conversation;
+  Session& session;
 
  private:
   static std::uint64_t& next_id() {

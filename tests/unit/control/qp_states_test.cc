@@ -6,10 +6,13 @@
 #include <string>
 #include <tuple>
 
+#include "abi/verbs_mask.h"
+
 namespace uroce::control {
 namespace {
 
 using enum QpState;
+using enum abi::VerbsMask;
 constexpr QpState kStates[] = {kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr};
 constexpr QpType kTypes[] = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kXrcSend,
                              QpType::kXrcRecv};

@@ -1,17 +1,18 @@
 #pragma once
 
 // What most tests of control start from: a card with one loopback device and an engine whose
-// workers run in the caller, and sessions that are fed records without a socket.
+// workers run in the caller, and the services that conversations need, which are fed records
+// without a socket.
 
 #include <csignal>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "control/commands/command_table.h"
+#include "control/commands/conversation.h"
+#include "control/commands/services.h"
 #include "control/sessions/card.h"
 #include "control/sessions/card_limits.h"
-#include "control/sessions/session.h"
 #include "dataplane/port/loopback_port.h"
 
 namespace uroce::control {
@@ -55,10 +56,11 @@ class Rig {
       : port_(std::move(port)),
         keys_(quiescence_, 1024, 1),
         engine_(engine_config(workers), {port_.get()}, keys_, quiescence_),
-        card(engine_, keys_, status_, 7) {
+        card(engine_, keys_, status_, 7),
+        connections(connection_host(card), 10) {
     (void)std::signal(SIGPIPE,
                       SIG_IGN);  // as in the daemon: tests may not read the pipes of channels
-    card.clock = [this] { return now; };
+    card.set_clock([this] { return now; });
     card.add_device(0, *port_, {*parse_prefix("10.0.0.1/24"), *parse_prefix("fd00::1/64")}, {});
   }
 
@@ -81,6 +83,10 @@ class Rig {
 
  public:
   Card card;
+  KernelAddresses kernel;
+  ErrorLog errors;
+  cm_user::Service connections;
+  Services services{.card = card, .connections = connections, .kernel = kernel, .errors = errors};
 };
 
 }  // namespace uroce::control

@@ -23,7 +23,7 @@ class ServerTest : public ::testing::Test {
     char folder[] = "/tmp/uroce-server-XXXXXX";
     folder_ = ::mkdtemp(folder);
     path = folder_ + "/s";
-    auto made = Server::listen(rig.card, path, 0600);
+    auto made = Server::listen(rig.services, path, 0600);
     EXPECT_TRUE(made) << made.error().message;
     server = std::move(*made);
     thread = std::thread([this] { server->run(stop.get()); });
@@ -259,17 +259,17 @@ TEST(Server, NoUserKeepsTheOthersOut) {
   };
   while (programs.size() < kUserSessionsMax) {
     ASSERT_EQ(room_for(greedy), 0);
-    programs.push_back(std::make_unique<Program>(rig.card, greedy));
+    programs.push_back(std::make_unique<Program>(rig, greedy));
   }
   EXPECT_EQ(room_for(greedy), EMFILE);
   while (programs.size() < kOrdinarySessionsMax) {
     ASSERT_EQ(room_for(another), 0);
-    programs.push_back(std::make_unique<Program>(rig.card, another));
+    programs.push_back(std::make_unique<Program>(rig, another));
   }
   EXPECT_EQ(room_for(another), EMFILE);
   EXPECT_EQ(room_for(0), 0) << "uroce status still gets in";
   while (programs.size() < kSessionsMax) {
-    programs.push_back(std::make_unique<Program>(rig.card, 0));
+    programs.push_back(std::make_unique<Program>(rig, 0));
   }
   EXPECT_EQ(room_for(0), EMFILE);
 }

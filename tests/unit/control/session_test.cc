@@ -7,6 +7,8 @@
 
 #include <random>
 
+#include "control/commands/command_table.h"
+#include "control/ip/limits.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -15,7 +17,7 @@ namespace {
 class SessionTest : public ::testing::Test {
  protected:
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
 };
 
 bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) != -1; }
@@ -81,7 +83,7 @@ TEST_F(SessionTest, WrongMagicEndsTheConnection) {
   Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   record.bytes[0] ^= std::byte{1};
   EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG);
-  EXPECT_TRUE(program.session.finished());
+  EXPECT_TRUE(program.conversation.finished());
 }
 
 TEST_F(SessionTest, AnotherVersionIsToldBothVersions) {
@@ -109,7 +111,7 @@ TEST_F(SessionTest, LengthsAndCountsMustAgree) {
             EBADMSG);
   EXPECT_EQ(program.ask(static_cast<abi::Command>(999)).header.error, EOPNOTSUPP);
   program.send(Record{});
-  EXPECT_TRUE(program.session.finished());
+  EXPECT_TRUE(program.conversation.finished());
 }
 
 TEST_F(SessionTest, DescriptorsOfBadRecordsAreClosed) {
@@ -141,21 +143,21 @@ abi::ResolveGidRequest resolve_request(const char* peer) {
 
 TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
   Rig rig(std::make_unique<SilentPort>(), 1);
-  Program slow(rig.card);
-  Program quick(rig.card);
+  Program slow(rig);
+  Program quick(rig);
   slow.open();
   quick.open();
   EXPECT_EQ(slow.ask(abi::Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
-  EXPECT_TRUE(slow.session.waiting());
+  EXPECT_TRUE(slow.conversation.waiting());
   EXPECT_EQ(quick.ask(abi::Command::kAllocPd).header.error, 0);
-  slow.session.resume();
-  EXPECT_TRUE(slow.session.waiting()) << "still unknown";
+  slow.conversation.resume();
+  EXPECT_TRUE(slow.conversation.waiting()) << "still unknown";
 
   const EtherAddress peer{{2, 0, 0, 0, 0, 9}};
   Device& device = rig.card.devices().front();
   const auto announcement = build_arp_request(peer, *parse_ip("10.0.0.9"), *parse_ip("10.0.0.1"));
   EXPECT_TRUE(device.on_frame(announcement, rig.now).settled);
-  slow.session.resume();
+  slow.conversation.resume();
   const Answer answer = slow.take();
   EXPECT_EQ(answer.header.error, 0) << answer.message();
   EXPECT_EQ(answer.as<abi::ResolveGidReply>().mac[5], 9);
@@ -163,7 +165,7 @@ TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
 
 TEST(SlowAddress, IsRefusedInBoundedTimeWhenNobodyAnswers) {
   Rig rig(std::make_unique<SilentPort>(), 1);
-  Program program(rig.card);
+  Program program(rig);
   program.open();
   EXPECT_EQ(program.ask(abi::Command::kResolveGid, resolve_request("10.0.0.9")).header.error, -1);
   Device& device = rig.card.devices().front();
@@ -172,9 +174,9 @@ TEST(SlowAddress, IsRefusedInBoundedTimeWhenNobodyAnswers) {
     rig.now = device.next_deadline();
   }
   EXPECT_LE(rig.now - start, 2 * kNanosecondsPerSecond);
-  program.session.resume();
+  program.conversation.resume();
   EXPECT_EQ(program.take().header.error, EHOSTUNREACH);
-  EXPECT_FALSE(program.session.waiting());
+  EXPECT_FALSE(program.conversation.waiting());
 }
 
 TEST_F(SessionTest, StatusComesInPiecesAndNamesEveryQp) {
@@ -226,9 +228,9 @@ TEST_F(SessionTest, SurvivesRandomBodies) {
       byte = static_cast<std::byte>(random() % 3 == 0 ? random() : random() % 3);
     }
     std::memcpy(record.bytes.data(), &header, sizeof(header));
-    program.session.receive(std::move(record));
-    program.session.outbox().clear();
-    ASSERT_FALSE(program.session.waiting()) << "a loopback knows every address";
+    program.conversation.receive(std::move(record));
+    program.conversation.outbox().clear();
+    ASSERT_FALSE(program.conversation.waiting()) << "a loopback knows every address";
   }
 }
 

@@ -27,7 +27,7 @@ class SrqTest : public ::testing::Test {
     return program.ask_about(abi::Command::kQuerySrq, srq).as<abi::QuerySrqReply>().max_wr;
   }
   Rig rig;
-  Program program{rig.card};
+  Program program{rig};
   std::uint32_t srq = 0;
 };
 

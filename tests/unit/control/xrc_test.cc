@@ -55,7 +55,7 @@ class XrcTest : public ::testing::Test {
   }
 
   Rig rig;
-  Program a{rig.card}, b{rig.card};
+  Program a{rig}, b{rig};
   UniqueFd file{::memfd_create("xrcd", 0)}, other_file{::memfd_create("xrcd", 0)};
 };
 
@@ -116,7 +116,7 @@ TEST_F(XrcTest, AReceivingQueuePairOutlivesItsMaker) {
   std::uint32_t handle = 0;
   open(b, abi::kXrcdCreate, file.get());
   {
-    Program maker(rig.card);
+    Program maker(rig);
     maker.open();
     open(maker, 0, file.get());
     const auto made = make_target(maker, 0).as<abi::CreateQpReply>();
@@ -134,16 +134,16 @@ TEST_F(XrcTest, AReceivingQueuePairOutlivesItsMaker) {
   const auto known = b.ask_about(abi::Command::kQueryQp, handle).as<abi::QueryQpReply>();
   EXPECT_EQ(known.attributes.state, kInit);
   EXPECT_EQ(known.attributes.port, 1U);
-  ASSERT_NE(rig.card.qpns.find(qpn), nullptr);
-  EXPECT_EQ(rig.card.qpns.find(qpn)->session, &b.session);
+  ASSERT_NE(rig.card.qpns().find(qpn), nullptr);
+  EXPECT_EQ(rig.card.qpns().find(qpn)->session, &b.session);
   EXPECT_EQ(b.ask_about(abi::Command::kDestroyQp, handle).header.error, 0);
-  EXPECT_EQ(rig.card.qpns.find(qpn), nullptr);
+  EXPECT_EQ(rig.card.qpns().find(qpn), nullptr);
   EXPECT_EQ(open_target(b, 0, qpn).header.error, EINVAL);
 }
 
 TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
   {
-    Program greedy(rig.card);
+    Program greedy(rig);
     greedy.open();
     for (std::uint32_t i = 0; i < kSessionXrcdsMax; ++i) {
       ASSERT_EQ(open(greedy, abi::kXrcdCreate).header.error, 0) << i;
@@ -151,9 +151,9 @@ TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
     EXPECT_EQ(open(greedy, abi::kXrcdCreate).header.error, ENOMEM);
     EXPECT_EQ(greedy.ask_about(abi::Command::kCloseXrcd, 0).header.error, 0);
     EXPECT_EQ(open(greedy, abi::kXrcdCreate).header.error, 0);
-    EXPECT_EQ(rig.card.totals.xrcds, kSessionXrcdsMax);
+    EXPECT_EQ(rig.card.totals().xrcds.count(), kSessionXrcdsMax);
   }
-  EXPECT_EQ(rig.card.totals.xrcds, 0U);
+  EXPECT_EQ(rig.card.totals().xrcds.count(), 0U);
 
   open(a, abi::kXrcdCreate);
   const auto made = make_target(a, 0).as<abi::CreateQpReply>();

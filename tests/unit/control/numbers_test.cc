@@ -1,8 +1,10 @@
-#include "control/sessions/card.h"
+#include "control/sessions/numbers.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "control/sessions/card_limits.h"
 
 namespace uroce::control {
 namespace {

@@ -1,12 +1,14 @@
-#include "control/sessions/handle_table.h"
+#include "base/handle_table.h"
 
 #include <gtest/gtest.h>
 
-namespace uroce::control {
+#include <algorithm>
+
+namespace uroce {
 namespace {
 
 TEST(HandleTable, FindsWhatWasAddedAndNothingElse) {
-  HandleTable<int> table;
+  HandleTable<int> table("number");
   const std::uint32_t a = table.add(std::make_unique<int>(1));
   const std::uint32_t b = table.add(std::make_unique<int>(2));
   EXPECT_EQ(*table.find(a), 1);
@@ -18,8 +20,18 @@ TEST(HandleTable, FindsWhatWasAddedAndNothingElse) {
   EXPECT_EQ(table.count(), 1U);
 }
 
+TEST(HandleTable, SaysWhatThereIsNot) {
+  HandleTable<int> table("number");
+  const std::uint32_t handle = table.add(std::make_unique<int>(7));
+  EXPECT_EQ(**table.get(handle), 7);
+  const auto none = table.get(handle + 5);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, EINVAL);
+  EXPECT_EQ(none.error().message, "there is no number with handle 5 here");
+}
+
 TEST(HandleTable, AStaleHandleIsNotReusedAtOnce) {
-  HandleTable<int> table;
+  HandleTable<int> table("number");
   const std::uint32_t stale = table.add(std::make_unique<int>(1));
   table.remove(stale);
   for (int i = 0; i < 16; ++i) {
@@ -30,7 +42,7 @@ TEST(HandleTable, AStaleHandleIsNotReusedAtOnce) {
 }
 
 TEST(HandleTable, ReusesHandlesInTheLongRun) {
-  HandleTable<int> table;
+  HandleTable<int> table("number");
   std::uint32_t largest = 0;
   for (int i = 0; i < 1000; ++i) {
     const std::uint32_t handle = table.add(std::make_unique<int>(i));
@@ -41,7 +53,7 @@ TEST(HandleTable, ReusesHandlesInTheLongRun) {
 }
 
 TEST(HandleTable, AVisitMayRemove) {
-  HandleTable<int> table;
+  HandleTable<int> table("number");
   for (int i = 0; i < 5; ++i) {
     table.add(std::make_unique<int>(i));
   }
@@ -50,4 +62,4 @@ TEST(HandleTable, AVisitMayRemove) {
 }
 
 }  // namespace
-}  // namespace uroce::control
+}  // namespace uroce

@@ -1,20 +1,27 @@
 #pragma once
 
-// A session's objects of one kind, by handle. A handle is a small number that stays valid until the
-// object is removed; freed handles are reused in the order in which they became free, so that a
-// stale one isn't taken for a new object at once.
+// The objects of one kind that a program has, by handle. A handle is a small number that stays
+// valid until the object is removed; freed handles are reused in the order in which they became
+// free, so that a stale one isn't taken for a new object at once.
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
-namespace uroce::control {
+#include "base/result.h"
+
+namespace uroce {
 
 template <typename Object>
 class HandleTable {
  public:
+  // What an object of it is called in errors: "completion queue".
+  explicit HandleTable(const char* kind) : kind_(kind) {}
+
   std::uint32_t add(std::unique_ptr<Object> object) {
     ++count_;
     if (free_.size() > kQuarantine) {
@@ -32,6 +39,16 @@ class HandleTable {
     return handle < slots_.size() ? slots_[handle].get() : nullptr;
   }
 
+  // EINVAL: there is none, in a sentence that names kind and handle.
+  [[nodiscard]] Result<Object*> get(std::uint32_t handle) const {
+    Object* const object = find(handle);
+    if (object == nullptr) {
+      return Error{EINVAL, std::string("there is no ") + kind_ + " with handle " +
+                               std::to_string(handle) + " here"};
+    }
+    return object;
+  }
+
   // REQUIRES: find(handle) != nullptr
   std::unique_ptr<Object> remove(std::uint32_t handle) {
     --count_;
@@ -40,6 +57,7 @@ class HandleTable {
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] const char* kind() const { return kind_; }
 
   // Calls visit(handle, object) for each object, which may remove it.
   template <typename Visit>
@@ -53,9 +71,10 @@ class HandleTable {
 
  private:
   static constexpr std::size_t kQuarantine = 16;  // freed handles that aren't reused yet
+  const char* kind_;
   std::vector<std::unique_ptr<Object>> slots_;
   std::deque<std::uint32_t> free_;
   std::size_t count_ = 0;
 };
 
-}  // namespace uroce::control
+}  // namespace uroce

@@ -1,10 +1,11 @@
-// The report on on-demand paging: `uroce odp`.
+#include "control/reports/paging_status.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "control/commands/command_table.h"
-#include "control/paging/paging_service.h"
+#include "base/record_socket.h"
+#include "control/sessions/session.h"
+#include "mmu/mirror.h"
 
 namespace uroce::control {
 namespace {
@@ -42,7 +43,7 @@ Json counts_of(const FaultCounts& counts) {
 }
 
 Json session_of(const Session& session) {
-  Mirror& mirror = *session.mirror;
+  Mirror& mirror = *session.mirror();
   Json regions = Json::array();
   for (const auto& [key, counts] : mirror.statistics().by_region()) {
     Json region = counts_of(counts);
@@ -80,46 +81,39 @@ Json trace_of(const FaultTrace& trace) {
 
 }  // namespace
 
-Result<Outcome> report_paging(Session& session, Request& /*request*/, Reply* reply) {
-  const Card& card = session.card();
-  if (card.paging == nullptr) {
-    return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
-  }
+std::string paging_text(const Card& card, const PagingService& paging, const Peer& reader) {
   std::uint64_t resident = 0;
   Json sessions = Json::array();
   // Where a program's memory lies is its own user's business, and administrators'.
-  const bool all = is_administrator(session.peer());
+  const bool all = is_administrator(reader);
   std::set<std::uint64_t> shown;
-  for (const auto& [id, other] : card.sessions) {
-    if (other->mirror == nullptr) {
+  for (const auto& [id, other] : card.sessions()) {
+    if (other->mirror() == nullptr) {
       continue;
     }
-    resident += other->mirror->resident_bytes();
-    if (all || other->peer().uid == session.peer().uid) {
+    resident += other->mirror()->resident_bytes();
+    if (all || other->peer().uid == reader.uid) {
       sessions.push_back(session_of(*other));
       shown.insert(other->id());
     }
   }
   Json histogram = Json::object();
   for (std::size_t step = 0; step < kFaultSteps; ++step) {
-    histogram[kSteps[step]] = card.paging->journal().histogram(static_cast<FaultStep>(step));
+    histogram[kSteps[step]] = paging.journal().histogram(static_cast<FaultStep>(step));
   }
   Json trace = Json::array();
-  for (const FaultTrace& fault : card.paging->journal().traces()) {
+  for (const FaultTrace& fault : paging.journal().traces()) {
     if (all || shown.contains(fault.session)) {
       trace.push_back(trace_of(fault));
     }
   }
   const Json json = {{"resident_bytes", resident},
-                     {"resident_limit", card.paging->limits().daemon},
-                     {"session_resident_limit", card.paging->limits().session},
+                     {"resident_limit", paging.limits().daemon},
+                     {"session_resident_limit", paging.limits().session},
                      {"histogram_log2_ns", std::move(histogram)},
                      {"sessions", std::move(sessions)},
                      {"trace", std::move(trace)}};
-  const std::string text = json.dump();
-  const auto bytes = std::as_bytes(std::span(text));
-  reply->bytes.insert(reply->bytes.end(), bytes.begin(), bytes.end());
-  return Outcome::kReply;
+  return json.dump();
 }
 
 }  // namespace uroce::control

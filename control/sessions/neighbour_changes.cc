@@ -1,6 +1,5 @@
-#include "control/commands/neighbour_changes.h"
+#include "control/sessions/neighbour_changes.h"
 
-#include "control/commands/command_table.h"
 #include "control/sessions/session.h"
 
 namespace uroce::control {
@@ -11,7 +10,7 @@ void follow_neighbour(Card& card, Device& device, const Device::Neighbour& neigh
     return path.destination_mac != mac &&
            device.next_hop({path.destination_gid, path.vlan_id()}) == neighbour.address;
   };
-  for (const auto& entry : card.sessions) {
+  for (const auto& entry : card.sessions()) {
     Session& session = *entry.second;
     if (session.device() != &device) {
       continue;
@@ -30,7 +29,7 @@ void follow_neighbour(Card& card, Device& device, const Device::Neighbour& neigh
     session.address_handles.for_each([&](std::uint32_t handle, AddressHandle& ah) {
       if (leads_there(ah.path)) {
         ah.path.destination_mac = mac;
-        publish_ah(session, handle, ah);
+        session.addresses().publish(handle, ah);
       }
     });
   }

@@ -1,0 +1,27 @@
+#pragma once
+
+// What the connection manager needs of the daemon around it. It knows no sessions: of a queue pair
+// it only asks whose it is.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "base/time.h"
+#include "control/ip/device.h"
+#include "dataplane/engine/engine.h"
+
+namespace uroce::control::cm_user {
+
+// All outlive the connection manager.
+struct Host {
+  Engine& engine;  // takes MADs to the ports
+  Devices& devices;
+  std::function<Time()> clock;
+  // The user whose queue pair has this number; none: there is no such queue pair.
+  std::function<std::optional<uid_t>(std::uint32_t qpn)> user_of_qp;
+};
+
+}  // namespace uroce::control::cm_user

@@ -1,0 +1,173 @@
+#include "control/commands/conversation.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "control/commands/command_table.h"
+
+namespace uroce::control {
+namespace {
+
+abi::ReplyHeader reply_header(std::uint32_t sequence) {
+  abi::ReplyHeader header;
+  header.version = abi::kVersion;
+  header.sequence = sequence;
+  return header;
+}
+
+}  // namespace
+
+Conversation::Conversation(const Services& services, std::uint64_t id, const Peer& peer)
+    : services_(services), session_(std::make_unique<Session>(services.card, id, peer)) {}
+
+Conversation::~Conversation() {
+  cm_user_.reset();  // peers learn of it before the queue pairs are silent
+  const std::shared_ptr<Mirror> mirror = session_->mirror();
+  session_.reset();
+  if (mirror != nullptr) {
+    services_.paging->close(mirror);  // nothing of the session can fault any more
+  }
+}
+
+cm_user::User& Conversation::cm_user() {
+  if (cm_user_ == nullptr) {
+    cm_user_ = std::make_unique<cm_user::User>(services_.connections, session_->peer());
+  }
+  return *cm_user_;
+}
+
+void Conversation::receive(Record record) {
+  abi::RequestHeader header;
+  if (record.bytes.size() < sizeof(header)) {
+    refuse(EBADMSG, "the record is shorter than its header");
+    return;
+  }
+  std::memcpy(&header, record.bytes.data(), sizeof(header));
+  if (header.magic != abi::kMagic) {
+    refuse(EBADMSG, "the record isn't one of uroce's");
+    return;
+  }
+  if (header.version != abi::kVersion) {
+    reply_error(header.sequence,
+                {EPROTONOSUPPORT, "this uroced speaks version " + std::to_string(abi::kVersion) +
+                                      ", the program's libibverbs of uroce version " +
+                                      std::to_string(header.version) + "; install the same uroce"});
+    finished_ = true;
+    return;
+  }
+  if (header.length != record.bytes.size() ||
+      header.descriptor_count != record.descriptors.size()) {
+    reply_error(header.sequence,
+                {EBADMSG, "the record's length or number of descriptors is wrong"});
+    return;
+  }
+  run(header, Request{std::move(record.bytes), std::move(record.descriptors)});
+}
+
+void Conversation::refuse(int error, const std::string& message) {
+  reply_error(0, {error, message});
+  finished_ = true;
+}
+
+void Conversation::resume() {
+  if (waiting_) {
+    Waiting again = std::move(*waiting_);
+    waiting_.reset();
+    run(again.header, std::move(again.request));
+  }
+}
+
+void Conversation::run(const abi::RequestHeader& header, Request request) {
+  Reply answer;
+  const Result<Outcome> outcome = dispatch(header, request, &answer);
+  if (!outcome) {
+    session_->registration.reset();
+    log_refusal(header.command, outcome.error());
+    reply_error(header.sequence, outcome.error());
+    return;
+  }
+  switch (*outcome) {
+    case Outcome::kReply:
+      reply(header, std::move(answer));
+      break;
+    case Outcome::kWait:
+      waiting_ = Waiting{header, std::move(request)};
+      break;
+    case Outcome::kMore:
+      break;
+  }
+}
+
+void Conversation::log_refusal(abi::Command command, const Error& error) {
+  const CommandRule* rule = command_rule(command);
+  if (session_->device() == nullptr || rule == nullptr) {
+    return;  // not a program with a device, or not a command
+  }
+  services_.errors.add(session_->id(), session_->peer(),
+                       std::string(rule->name) + " refused with " + strerrorname_np(error.code) +
+                           ": " + error.message);
+}
+
+Result<Outcome> Conversation::dispatch(const abi::RequestHeader& header, Request& request,
+                                       Reply* reply) {
+  const CommandRule* rule = command_rule(header.command);
+  if (rule == nullptr) {
+    return Error{EOPNOTSUPP, "this uroced has no command " +
+                                 std::to_string(static_cast<std::uint32_t>(header.command))};
+  }
+  const std::size_t length = request.bytes.size();
+  if (length < rule->length || (length > rule->length && !rule->tail)) {
+    return Error{EBADMSG, std::string(rule->name) + ": the record has the wrong length"};
+  }
+  if (request.descriptors.size() > rule->descriptors_max) {
+    return Error{EBADMSG, std::string(rule->name) + ": the record has too many descriptors"};
+  }
+  if (rule->needs_device && session_->device() == nullptr) {
+    return Error{EBADF, std::string(rule->name) + ": no device is open on this connection"};
+  }
+  if (const auto* handler = std::get_if<SessionHandler>(&rule->handler)) {
+    return (*handler)(*session_, request, reply);
+  }
+  return std::get<ConversationHandler>(rule->handler)(*this, request, reply);
+}
+
+// The JSON of kStatus is longer than a record; every other reply is one piece.
+void Conversation::reply(const abi::RequestHeader& request, Reply reply) {
+  constexpr std::size_t kPieceMax = kRecordMax - sizeof(abi::ReplyHeader);
+  std::span<const std::byte> rest(reply.bytes);
+  rest = rest.subspan(sizeof(abi::ReplyHeader));
+  do {
+    const std::span<const std::byte> piece = rest.first(std::min(rest.size(), kPieceMax));
+    rest = rest.subspan(piece.size());
+    Record record;
+    abi::ReplyHeader header = reply_header(request.sequence);
+    header.length = static_cast<std::uint32_t>(sizeof(header) + piece.size());
+    header.flags = rest.empty() ? 0 : static_cast<std::uint32_t>(abi::kReplyMore);
+    if (rest.empty()) {
+      std::swap(record.descriptors, reply.descriptors);
+    }
+    header.descriptor_count = static_cast<std::uint32_t>(record.descriptors.size());
+    record.bytes.resize(header.length);
+    std::memcpy(record.bytes.data(), &header, sizeof(header));
+    std::copy(piece.begin(), piece.end(), record.bytes.begin() + sizeof(header));
+    outbox_.push_back(std::move(record));
+  } while (!rest.empty());
+}
+
+void Conversation::reply_error(std::uint32_t sequence, const Error& error) {
+  abi::ReplyHeader header = reply_header(sequence);
+  header.error = error.code;
+  header.length = sizeof(header);
+  const std::size_t length = std::min<std::size_t>(error.message.size(), abi::kMessageMax - 1);
+  std::memcpy(header.message, error.message.data(), length);
+  Record record;
+  record.bytes.resize(sizeof(header));
+  std::memcpy(record.bytes.data(), &header, sizeof(header));
+  outbox_.push_back(std::move(record));
+}
+
+}  // namespace uroce::control

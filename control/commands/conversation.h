@@ -1,0 +1,71 @@
+#pragma once
+
+// A conversation: one connection of one program. Takes records and makes replies; the socket is the
+// server's, so tests and the fuzzer feed records directly. What the program owns is its Session.
+//
+// Every record is foreign. Descriptors that come with one belong to it and are closed with it,
+// unless its handler takes them. Commands of a conversation are served one after the other; one
+// that must wait for an address holds up only its own. Control thread only.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/record_socket.h"
+#include "control/cm_user/user.h"
+#include "control/commands/request.h"
+#include "control/commands/services.h"
+#include "control/sessions/session.h"
+
+namespace uroce::control {
+
+class Conversation {
+ public:
+  // The services outlive it.
+  Conversation(const Services& services, std::uint64_t id, const Peer& peer);
+  ~Conversation();  // ends the session
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  // Serves one record. REQUIRES: !waiting()
+  void receive(Record record);
+  // Refuses a record that couldn't be received whole; the connection ends after the reply.
+  void refuse(int error, const std::string& message);
+  void end() { finished_ = true; }  // the program closed the connection
+
+  // A command waits for an address; resume() when one was learned or given up.
+  [[nodiscard]] bool waiting() const { return waiting_.has_value(); }
+  void resume();
+
+  // Replies to be sent, oldest first.
+  [[nodiscard]] std::deque<Record>& outbox() { return outbox_; }
+  // The connection is to be closed once the outbox is empty.
+  [[nodiscard]] bool finished() const { return finished_; }
+
+  [[nodiscard]] Session& session() { return *session_; }
+  [[nodiscard]] const Services& services() const { return services_; }
+  // What the program keeps with the connection manager; made when it first uses librdmacm.
+  cm_user::User& cm_user();
+
+ private:
+  struct Waiting {
+    abi::RequestHeader header;
+    Request request;
+  };
+  void run(const abi::RequestHeader& header, Request request);
+  void reply(const abi::RequestHeader& header, Reply reply);
+  void log_refusal(abi::Command command, const Error& error);
+  void reply_error(std::uint32_t sequence, const Error& error);
+  Result<Outcome> dispatch(const abi::RequestHeader& header, Request& request, Reply* reply);
+
+  const Services& services_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<cm_user::User> cm_user_;
+  std::deque<Record> outbox_;
+  std::optional<Waiting> waiting_;
+  bool finished_ = false;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,34 @@
+#pragma once
+
+// What most destroying commands do: the object that the request names goes, unless others use it.
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+
+#include "base/handle_table.h"
+#include "control/commands/request.h"
+#include "control/sessions/session.h"
+
+namespace uroce::control {
+
+// `remove` is of control/sessions/teardown.h. EINVAL: there is none; EBUSY: others use it.
+template <typename Object>
+Result<Outcome> destroy(Session& session, const HandleTable<Object>& objects,
+                        const Request& request, void (*remove)(Session&, std::uint32_t)) {
+  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+  const auto object = objects.get(handle);
+  if (!object) {
+    return object.error();
+  }
+  if constexpr (requires { (*object)->users; }) {
+    if ((*object)->users != 0) {
+      return Error{EBUSY, std::string(objects.kind()) + " " + std::to_string(handle) +
+                              " is still used by " + std::to_string((*object)->users) + " objects"};
+    }
+  }
+  remove(session, handle);
+  return Outcome::kReply;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,62 @@
+#pragma once
+
+// A command's record, and the reply to it in the making.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "abi/command_records.h"
+#include "base/record_limits.h"
+#include "base/unique_fd.h"
+
+namespace uroce::control {
+
+struct AdviceProgress;
+
+// What became of a command that isn't refused.
+enum class [[nodiscard]] Outcome : std::uint8_t{
+    kReply,  // send the reply
+    kWait,   // an address isn't known yet: run the handler again later
+    kMore,   // no reply: further records of the same command follow
+};
+
+// A request's bytes, checked against the command's least length.
+struct Request {
+  std::vector<std::byte> bytes;
+  std::vector<UniqueFd> descriptors;
+  std::shared_ptr<AdviceProgress> advice{};  // what a waiting kAdviseMr waits for
+
+  // REQUIRES: the command table says that the record is at least this long.
+  template <typename Body>
+  [[nodiscard]] Body as() const {
+    static_assert(std::is_trivially_copyable_v<Body>);
+    Body body;
+    std::memcpy(&body, bytes.data(), sizeof(Body));
+    return body;
+  }
+};
+
+// A reply in the making. The conversation fills its header when the handler is done.
+struct Reply {
+  std::vector<std::byte> bytes = std::vector<std::byte>(sizeof(abi::ReplyHeader));
+  std::vector<UniqueFd> descriptors;
+
+  template <typename Body>
+  void set(const Body& body) {
+    static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= kRecordMax);
+    bytes.resize(sizeof(Body));
+    std::memcpy(bytes.data(), &body, sizeof(Body));
+  }
+  void set_handle(std::uint32_t handle) { set(abi::HandleReply{{}, handle, 0}); }
+  // Behind the header, as long as it may be: it goes out in as many records as it takes.
+  void set_text(const std::string& text) {
+    const auto begin = reinterpret_cast<const std::byte*>(text.data());
+    bytes.insert(bytes.end(), begin, begin + text.size());
+  }
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,27 @@
+#pragma once
+
+// What the commands of programs reach besides the sessions. The daemon puts it together
+// (control/start), tests put their own.
+
+#include "control/cm_user/service.h"
+#include "control/ip/kernel_addresses.h"
+#include "control/paging/paging_service.h"
+#include "control/reports/error_log.h"
+#include "control/sessions/card.h"
+
+namespace uroce::control {
+
+// All outlive the conversations.
+struct Services {
+  Card& card;
+  cm_user::Service& connections;
+  KernelAddresses& kernel;
+  ErrorLog& errors;
+  PagingService* paging = nullptr;     // nullptr: no on-demand paging
+  bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers
+};
+
+// What the connection manager needs of the card, which outlives it.
+cm_user::Host connection_host(Card& card);
+
+}  // namespace uroce::control

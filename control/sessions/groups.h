@@ -1,0 +1,39 @@
+#pragma once
+
+// Which multicast groups have queue pairs here. All workers learn of every member, since any of
+// them may receive for the group. Control thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "base/result.h"
+#include "control/sessions/objects.h"
+#include "dataplane/engine/engine.h"
+#include "dataplane/wire/address.h"
+
+namespace uroce::control {
+
+class Groups {
+ public:
+  // The engine outlives this.
+  explicit Groups(Engine& engine) : engine_(engine) {}
+
+  // REQUIRES: the queue pair isn't in the group. ENOMEM with a sentence that names the limit.
+  Status attach(QpObject& object, const Gid& group);
+  // REQUIRES: the queue pair is in the group.
+  void detach(QpObject& object, const Gid& group);
+  [[nodiscard]] std::size_t count() const { return members_.size(); }
+
+ private:
+  using Key = std::pair<std::uint16_t, Gid>;  // port and group
+  [[nodiscard]] Status room(const QpObject& object, const Key& key) const;
+  template <typename Change>
+  void tell_workers(const Change& change);
+
+  Engine& engine_;
+  std::map<Key, std::uint32_t> members_;  // how many queue pairs are in each
+};
+
+}  // namespace uroce::control

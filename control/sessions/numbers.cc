@@ -1,0 +1,47 @@
+#include "control/sessions/numbers.h"
+
+#include <random>
+
+namespace uroce::control {
+
+Numbers::Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed)
+    : first_(first), count_max_(count_max) {
+  // A daemon that starts again should not be taken for the one before by peers that didn't notice.
+  std::mt19937_64 random(seed);
+  next_ = static_cast<std::uint32_t>(random()) & 0xFF'FFFFU;
+}
+
+std::uint32_t Numbers::take(const Owner& owner, std::uint32_t chosen) {
+  if (owners_.size() >= count_max_) {
+    return 0;
+  }
+  if (chosen != 0) {
+    const std::uint32_t slot = chosen & 0xFFFFU;
+    const bool free = slot >= first_ && chosen < 0xFF'FFFFU && !owners_.contains(slot);
+    if (free) {
+      owners_[slot] = {chosen, owner};
+    }
+    return free ? chosen : 0;
+  }
+  for (;;) {
+    const std::uint32_t number = next_;
+    next_ = (next_ + 1) & 0xFF'FFFFU;
+    const std::uint32_t slot = number & 0xFFFFU;
+    // 0xFFFFFF is the multicast queue pair.
+    if (slot >= first_ && number != 0xFF'FFFFU && !owners_.contains(slot)) {
+      owners_[slot] = {number, owner};
+      return number;
+    }
+  }
+}
+
+const Owner* Numbers::find(std::uint32_t number) const {
+  const auto found = owners_.find(number & 0xFFFFU);
+  return found != owners_.end() && found->second.number == number ? &found->second.owner : nullptr;
+}
+
+void Numbers::set_owner(std::uint32_t number, const Owner& owner) {
+  owners_[number & 0xFFFFU].owner = owner;
+}
+
+}  // namespace uroce::control

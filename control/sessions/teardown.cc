@@ -1,0 +1,120 @@
+#include "control/sessions/teardown.h"
+
+#include "control/sessions/card.h"
+#include "control/sessions/session.h"
+#include "control/sessions/xrc.h"
+#include "mmu/mirror.h"
+
+namespace uroce::control {
+namespace {
+
+// Unbinds the session's windows of type 2 from a queue pair that is about to go. Otherwise a queue
+// pair made later, with the same number, would be a way to them.
+void unbind_windows(Session& session, std::uint32_t qpn) {
+  session.windows.for_each([&](std::uint32_t /*handle*/, const MemoryWindow& window) {
+    session.card().keys().windows().release_qp(window.key, qpn);
+  });
+}
+
+}  // namespace
+
+// The queue pair just vanishes: packets for it are dropped as unknown_qp, so that its peer's
+// retries run out.
+void remove_qp(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<QpObject> object = session.qps.remove(handle);
+  session.withdraw_events(object->cookie);
+  if (object->target) {
+    let_go(session, handle, *object);
+    return;
+  }
+  const QpConfig config = object->qp->config();
+  while (!object->groups.empty()) {
+    session.card().groups().detach(*object, Gid(*object->groups.begin()));
+  }
+  SessionBells& bells = session.bells(config.worker);
+  session.card().engine().call(config.worker, [&](Worker& worker) {
+    worker.remove_qp(*object->qp);
+    bells.slots[config.doorbell_slot] = nullptr;
+  });
+  if (!session.ending()) {  // else they go too
+    unbind_windows(session, config.qpn);
+  }
+  session.card().qpns().release(config.qpn);
+  session.free_slot(config.doorbell_slot);
+  --object->pd->users;
+  --object->send_cq->users;
+  --object->recv_cq->users;
+  if (object->srq != nullptr) {
+    --object->srq->users;
+  }
+}
+
+void remove_srq(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
+  session.withdraw_events(srq->cookie);
+  if (srq->xrcd != nullptr) {
+    leave_xrc_domain(session.card().engine(), *srq);
+    --srq->xrcd->users;
+    --srq->cq->users;
+  }
+  session.card().srqns().release(srq->id);
+  --srq->pd->users;
+}
+
+void remove_cq(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<CqObject> cq = session.cqs.remove(handle);
+  Card& card = session.card();
+  for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
+    card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
+  }
+  card.cqns().release(cq->id);
+  session.withdraw_events(cq->cookie);
+  if (cq->channel != nullptr) {
+    session.withdraw_completion_events(*cq->channel, cq->cookie);
+    --cq->channel->users;
+  }
+}
+
+void remove_channel(Session& session, std::uint32_t handle) {
+  session.channels.remove(handle);
+  session.card().totals().channels.remove();
+}
+
+void remove_mw(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<MemoryWindow> window = session.windows.remove(handle);
+  session.card().keys().windows().remove(window->key);
+  --window->pd->users;
+}
+
+void remove_region(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<MemoryRegion> region = session.regions.remove(handle);
+  session.card().keys().remove(region->key);
+  if (session.mirror() != nullptr) {
+    session.mirror()->statistics().forget(region->key);
+  }
+  --region->pd->users;
+  if (region->dm != nullptr) {
+    --region->dm->users;
+  }
+}
+
+void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
+
+void remove_ah(Session& session, std::uint32_t handle) {
+  const std::unique_ptr<AddressHandle> ah = session.address_handles.remove(handle);
+  session.addresses().withdraw(handle);
+  --ah->pd->users;
+  session.card().totals().address_handles.remove();
+}
+
+void remove_xrcd(Session& session, std::uint32_t handle) {
+  session.xrcds.remove(handle);
+  session.card().totals().xrcds.remove();
+}
+
+void remove_pd(Session& session, std::uint32_t handle) {
+  session.pds.remove(handle);
+  session.card().totals().pds.remove();
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,105 @@
+#include "control/sessions/xrc.h"
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "control/sessions/card.h"
+#include "control/sessions/card_limits.h"
+#include "control/sessions/session.h"
+
+namespace uroce::control {
+
+std::shared_ptr<SharedXrcDomain> XrcDomains::find(const XrcFile& file) const {
+  const auto found = domains_.find(file);
+  return found == domains_.end() ? nullptr : found->second.lock();
+}
+
+Result<std::shared_ptr<SharedXrcDomain>> XrcDomains::make() {
+  std::erase_if(domains_, [](const auto& entry) { return entry.second.expired(); });
+  if (domains_.size() >= kXrcDomainsMax) {
+    return Error{ENOMEM, "all " + std::to_string(kXrcDomainsMax) + " XRC domains are taken"};
+  }
+  return std::make_shared<SharedXrcDomain>(workers_);
+}
+
+Result<std::shared_ptr<SharedXrcDomain>> XrcDomains::make(const XrcFile& name, UniqueFd file) {
+  auto made = make();
+  if (made) {
+    (*made)->file = std::move(file);
+    domains_[name] = *made;
+  }
+  return made;
+}
+
+std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, Xrcd& xrcd,
+                   std::uint64_t cookie) {
+  auto object = std::make_unique<QpObject>();
+  object->cookie = cookie;
+  object->qp = target->qp;
+  object->target = target;
+  object->xrcd = &xrcd;
+  if (!target->handles.empty()) {
+    const XrcTarget::Handle& first = target->handles.front();
+    const QpObject& known = *first.session->qps.find(first.handle);
+    object->attributes = known.attributes;
+    object->path = known.path;
+  }
+  ++xrcd.users;
+  const std::uint32_t handle = session.qps.add(std::move(object));
+  target->handles.push_back({&session, handle});
+  return handle;
+}
+
+void let_go(Session& session, std::uint32_t handle, QpObject& object) {
+  XrcTarget& target = *object.target;
+  --object.xrcd->users;
+  std::erase_if(target.handles, [&](const XrcTarget::Handle& held) {
+    return held.session == &session && held.handle == handle;
+  });
+  Card& card = session.card();
+  const std::uint32_t qpn = target.qp->config().qpn;
+  if (!target.handles.empty()) {
+    card.qpns().set_owner(qpn, {target.handles.front().session, target.handles.front().handle});
+    return;
+  }
+  card.engine().call(target.qp->config().worker,
+                     [&](Worker& worker) { worker.remove_qp(*target.qp); });
+  target.domain->targets.erase(qpn);
+  card.qpns().release(qpn);
+}
+
+void for_each_holder(const QpObject& object,
+                     const std::function<void(Session&, QpObject&)>& visit) {
+  for (const XrcTarget::Handle& held : object.target->handles) {
+    visit(*held.session, *held.session->qps.find(held.handle));
+  }
+}
+
+void enter_xrc_domain(Engine& engine, const SrqObject& srq) {
+  std::vector<XrcDomain>& seen = srq.xrcd->domain->seen;
+  for (std::uint32_t worker = 0; worker < seen.size(); ++worker) {
+    engine.call(worker, [&](Worker&) {
+      seen[worker].add({.number = srq.id,
+                        .pd = srq.pd->id,
+                        .queue = srq.queue.get(),
+                        .completions = srq.cq->queue.get()});
+    });
+  }
+}
+
+void leave_xrc_domain(Engine& engine, const SrqObject& srq) {
+  SharedXrcDomain& domain = *srq.xrcd->domain;
+  for (std::uint32_t worker = 0; worker < domain.seen.size(); ++worker) {
+    engine.call(worker, [&](Worker&) {
+      for (const auto& entry : domain.targets) {
+        if (entry.second->qp->config().worker == worker) {
+          entry.second->qp->forget_srq(srq.id);
+        }
+      }
+      domain.seen[worker].remove(srq.id);
+    });
+  }
+}
+
+}  // namespace uroce::control
