@@ -157,10 +157,12 @@ int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   return refuse("ibv_set_ece", EOPNOTSUPP, "this device has no options of its vendor");
 }
 
+// An empty answer wouldn't do: programs hand what they get to rdma_set_local_ece(), which refuses
+// options of no vendor; EOPNOTSUPP they know from other drivers.
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   *ece = {};
-  return 0;
+  return refuse("ibv_query_ece", EOPNOTSUPP, "this device has no options of its vendor");
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
