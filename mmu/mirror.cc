@@ -36,12 +36,31 @@ bool touch(std::byte* host, std::size_t length, bool write) {
   });
 }
 
+// Asked of a page of our own. Of any other, EINVAL may say as well that an invalidation has just
+// taken the mapping away: touching that would be a segmentation fault, and the daemon's end.
+bool kernel_populates() {
+  static const bool answer = [] {
+    void* const page =
+        ::mmap(nullptr, Mirror::kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+      return true;
+    }
+    const bool populated = ::madvise(page, Mirror::kPage, kPopulateWrite) == 0 || errno != EINVAL;
+    ::munmap(page, Mirror::kPage);
+    return populated;
+  }();
+  return answer;
+}
+
 bool bring_in(std::byte* host, std::size_t length, bool write) {
+  if (!kernel_populates()) {
+    return touch(host, length, write);
+  }
   int result = 0;
   do {
     result = ::madvise(host, length, write ? kPopulateWrite : kPopulateRead);
   } while (result != 0 && (errno == EINTR || errno == EAGAIN));
-  return result == 0 || (errno == EINVAL && touch(host, length, write));
+  return result == 0;
 }
 
 // Unknown counts as yes.
