@@ -36,7 +36,7 @@ class Total {
   std::uint32_t count_ = 0;
 };
 
-// Bytes of device memory. Whoever has some of it holds a charge; it outlives none of them.
+// Bytes of device memory. Whoever has some of it holds a charge, which the total outlives.
 class DeviceMemoryTotal {
  public:
   [[nodiscard]] std::uint64_t used() const { return used_; }
