@@ -33,7 +33,7 @@ class Pingpong(E2eCase):
 
 class PingpongByCopy(E2eCase):
     def test_copied_memory(self):
-        """The daemon reaches the programs' memory by process_vm_readv/writev."""
+        """The daemon reaches the programs' memory as /proc/PID/mem."""
         run_pair(self, self.wire("loopback"), "ibv_rc_pingpong", "-g", 1, "-c", "-s", 65537, "-n", 50,
                  environment={"UROCE_MEMORY": "copy"})
 
