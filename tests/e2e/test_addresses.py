@@ -1,6 +1,10 @@
 """Addresses of a port beyond its first, added while the daemon runs: IPv6, and in VLANs."""
 
+import sys
+
+from harness import vlan_tags
 from harness.case import E2eCase
+from harness.process import Process, wait_until
 from harness.rdmacm import ping_with_many, run_cm_pair, start_client
 from harness.wires import free_tcp_port
 
@@ -40,6 +44,12 @@ class Vlans(AddressCase):
         lines = self.uroce("addr", daemon=end.daemon).stdout.splitlines()
         return next(line.split("\t")[1] for line in lines if line.split("\t")[2] == address)
 
+    def _watch_tags(self, end, name):
+        watch = Process([*end.prefix, sys.executable, vlan_tags.__file__, "wire"], f"tags-{name}", self.logs)
+        self.addCleanup(watch.end)
+        wait_until(lambda: watch.ended() or "ready" in watch.out(), 10, "vlan_tags")
+        return watch
+
     def test_connections(self):
         """Connections, data and datagrams go in VLAN 5, and in the port's untagged network as before."""
         wire = self._given_vlan()
@@ -56,6 +66,15 @@ class Vlans(AddressCase):
         self.assertEqual(index, self._gid_index(wire.client, f"{_CLIENT}/24@5"))
         run_cm_pair(self, wire, ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index],
                     ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index, _SERVER])
+
+    def test_the_type_of_service_becomes_the_priority(self):
+        """16, little delay, is priority 6 in the tags of both sides, from the first request on."""
+        wire = self._given_vlan()
+        watches = [self._watch_tags(end, name) for end, name in ((wire.server, "server"), (wire.client, "client"))]
+        run_cm_pair(self, wire, ["ucmatose", "-b", _SERVER, "-p", "PORT", "-c", 2, "-t", 16],
+                    ["ucmatose", "-s", _SERVER, "-b", _CLIENT, "-p", "PORT", "-c", 2, "-t", 16])
+        for watch in watches:
+            self.assertEqual(watch.out(), "ready\n5 6\n", watch.name)
 
     def test_another_vlan_is_another_network(self):
         """Nobody answers for an address there, neither tagged otherwise nor without a tag."""
