@@ -1,7 +1,8 @@
 #pragma once
 
-// A lock for the few places where several workers meet (a shared receive queue, a completion queue
-// of several queue pairs): held for some tens of nanoseconds, and not taken at all with one worker.
+// A lock for the few places where threads meet at a queue: in the daemon, where several workers
+// share a receive or completion queue (not taken at all with one worker), and in programs, where
+// threads post to one queue. Held for some tens of nanoseconds, at most a few hundreds.
 
 #include <sched.h>
 
@@ -9,8 +10,8 @@
 
 namespace uroce {
 
-// Waiting for somebody who is about to be done. He may have been preempted, on a machine with few
-// cores by whoever waits, so waiting soon yields.
+// Waiting for a thread that is about to be done. It may have been preempted, on a machine with few
+// cores by the one that waits, so waiting soon yields.
 class SpinWait {
  public:
   void wait() {
@@ -26,25 +27,39 @@ class SpinWait {
   int spins_ = 0;
 };
 
-class [[nodiscard]] LockWhen {
+class SpinLock {
  public:
-  LockWhen(bool wanted, std::atomic_flag& flag) : flag_(wanted ? &flag : nullptr) {
-    // Acquire pairs with the release in the destructor of the holder before.
+  void lock() {
+    // Acquire pairs with the release of the holder before.
     SpinWait spin;
-    while (flag_ != nullptr && flag_->test_and_set(std::memory_order_acquire)) {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
       spin.wait();
     }
   }
+  void unlock() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+
+// Holds the lock, where that is wanted.
+class [[nodiscard]] LockWhen {
+ public:
+  LockWhen(bool wanted, SpinLock& lock) : lock_(wanted ? &lock : nullptr) {
+    if (lock_ != nullptr) {
+      lock_->lock();
+    }
+  }
   ~LockWhen() {
-    if (flag_ != nullptr) {
-      flag_->clear(std::memory_order_release);
+    if (lock_ != nullptr) {
+      lock_->unlock();
     }
   }
   LockWhen(const LockWhen&) = delete;
   LockWhen& operator=(const LockWhen&) = delete;
 
  private:
-  std::atomic_flag* flag_;
+  SpinLock* lock_;
 };
 
 }  // namespace uroce

@@ -6,12 +6,12 @@
 // only where the engine has more than one worker. A push publishes at once; the look at `arm` (a
 // full fence) is left to flush(), once a drain, for the queues that got something.
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
 #include "abi/completion.h"
 #include "base/result.h"
+#include "base/spin_lock.h"
 #include "base/time.h"
 
 namespace uroce {
@@ -71,7 +71,7 @@ class CompletionQueue {
   Duration moderation_period_ = 0;
   std::uint32_t unannounced_ = 0;  // completions since the last look at `arm`
   Time first_unannounced_ = 0;
-  std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
+  SpinLock lock_;
 };
 
 }  // namespace uroce

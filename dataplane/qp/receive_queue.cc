@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/spin_lock.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce {

@@ -5,12 +5,12 @@
 // afterwards changes nothing.
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 
 #include "abi/ring.h"
 #include "abi/work_request.h"
 #include "base/result.h"
+#include "base/spin_lock.h"
 
 namespace uroce {
 
@@ -92,7 +92,7 @@ class ReceiveQueue {
   std::uint32_t limit_ = 0;     // armed; 0: not
   Users users_;
   bool broken_ = false;
-  std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
+  SpinLock lock_;
 };
 
 }  // namespace uroce

@@ -13,11 +13,11 @@
 #include "abi/completion.h"
 #include "abi/doorbell.h"
 #include "abi/ring.h"
+#include "base/spin_lock.h"
 #include "verbs_shim/device/registry.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/memory/sharing/registered_memory.h"
 #include "verbs_shim/rings/mapping.h"
-#include "verbs_shim/rings/spin_lock.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/verbs/verbs.h"
 
