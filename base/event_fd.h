@@ -1,38 +1,54 @@
 #pragma once
 
-// An eventfd: wakes a thread that waits until it is readable. A thread that would rather look than
-// make a system call keeps a flag beside it (mmu/service_queue.h).
+// An eventfd: wakes a thread, or another process, that waits until it is readable. A thread that
+// would rather look than make a system call keeps a flag beside it (mmu/service_queue.h).
 
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "base/check.h"
+#include "base/result.h"
+#include "base/system_error.h"
 #include "base/unique_fd.h"
 
 namespace uroce {
 
 class EventFd {
  public:
-  EventFd() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  // For the daemon's own threads, while it starts: there is one to be had.
+  EventFd() : EventFd(UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
     UROCE_CHECK(descriptor_.valid());
+  }
+  static Result<EventFd> make() {
+    UniqueFd descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!descriptor.valid()) {
+      return system_error("the daemon can't make an eventfd");
+    }
+    return Result<EventFd>(EventFd(std::move(descriptor)));
   }
 
   // Any thread: makes it readable.
-  void ring() {
+  void ring() { ring(descriptor_.get()); }
+  // The same for who only has its number. Fails only if the counter is about to overflow, and then
+  // it is readable anyway. Not libc's write(), at which a thread of a program may be cancelled.
+  static void ring(int descriptor) {
     const std::uint64_t one = 1;
-    // Fails only if the counter is about to overflow, and then it is readable anyway.
-    [[maybe_unused]] const ssize_t written = ::write(descriptor_.get(), &one, sizeof(one));
+    ::syscall(SYS_write, descriptor, &one, sizeof(one));
   }
   // Whoever waits: makes it wait again. Nothing to read is fine: something else woke the thread.
   void quieten() {
     std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t taken = ::read(descriptor_.get(), &count, sizeof(count));
+    ::syscall(SYS_read, descriptor_.get(), &count, sizeof(count));
   }
   [[nodiscard]] int get() const { return descriptor_.get(); }
 
  private:
+  explicit EventFd(UniqueFd descriptor) : descriptor_(std::move(descriptor)) {}
+
   UniqueFd descriptor_;
 };
 

@@ -1,8 +1,7 @@
 #include "control/cm_user/event_channel.h"
 
-#include <unistd.h>
-
 #include "base/check.h"
+#include "base/event_pipe.h"
 
 namespace uroce::control::cm_user {
 
@@ -11,7 +10,7 @@ void EventChannel::push(UserEvent event) {
   if (!byte_in_pipe_) {
     const char byte = 1;
     // It fails only when the program has closed its end: then nobody waits for events either.
-    byte_in_pipe_ = ::write(write_end_.get(), &byte, 1) == 1;
+    byte_in_pipe_ = put_event(write_end_.get(), byte) == PutEvent::kPut;
   }
 }
 

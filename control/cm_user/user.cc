@@ -1,12 +1,9 @@
 #include "control/cm_user/user.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <string>
 
-#include "base/system_error.h"
+#include "base/event_pipe.h"
 #include "control/cm_user/service.h"
 
 namespace uroce::control::cm_user {
@@ -23,17 +20,13 @@ Result<User::OpenedChannel> User::open_channel() {
     return Error{EMFILE, "a program has at most " + std::to_string(kChannelsMax) +
                              " event channels of the connection manager"};
   }
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return system_error("the daemon can't make an event channel");
+  auto pipe = make_event_pipe("an event channel");
+  if (!pipe) {
+    return pipe.error();
   }
   OpenedChannel opened;
-  opened.read_end = UniqueFd(ends[0]);
-  UniqueFd write_end(ends[1]);
-  if (::fcntl(write_end.get(), F_SETFL, O_NONBLOCK) != 0) {
-    return system_error("the daemon can't make an event channel");
-  }
-  opened.handle = channels_.add(std::make_unique<EventChannel>(std::move(write_end)));
+  opened.read_end = std::move(pipe->read_end);
+  opened.handle = channels_.add(std::make_unique<EventChannel>(std::move(pipe->write_end)));
   return Result<OpenedChannel>(std::move(opened));
 }
 

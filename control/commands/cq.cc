@@ -1,12 +1,11 @@
 // Commands about completion queues and their channels.
 
-#include <fcntl.h>
-
 #include <bit>
 #include <cerrno>
 #include <utility>
 
 #include "abi/cq_records.h"
+#include "base/event_pipe.h"
 #include "control/commands/command_table.h"
 #include "control/commands/destroy.h"
 #include "control/sessions/card_limits.h"
@@ -19,20 +18,15 @@ Result<Outcome> create_channel(Session& session, Request& /*request*/, Reply* re
   if (Status room = total.room(); !room) {
     return room.error();
   }
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return system_error("the daemon can't make a completion channel");
+  auto pipe = make_event_pipe("a completion channel");
+  if (!pipe) {
+    return pipe.error();
   }
   auto channel = std::make_unique<Channel>();
-  UniqueFd read_end(ends[0]);
-  channel->write_end = UniqueFd(ends[1]);
-  // Each end is an open file of its own: the program's may stay blocking, ours never blocks.
-  if (::fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) {
-    return system_error("the daemon can't make a completion channel");
-  }
+  channel->write_end = std::move(pipe->write_end);
   total.add();
   reply->set_handle(session.channels.add(std::move(channel)));
-  reply->descriptors.push_back(std::move(read_end));
+  reply->descriptors.push_back(std::move(pipe->read_end));
   return Outcome::kReply;
 }
 

@@ -1,7 +1,6 @@
 #include "control/sessions/session.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/event_pipe.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 #include "control/sessions/withdraw_events.h"
@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kDoorbellsStride = (sizeof(abi::Doorbells) + kPage - 1) / kPage * kPage;
-constexpr int kEventPipeFlags = O_CLOEXEC;
 
 }  // namespace
 
@@ -55,14 +54,9 @@ Session::~Session() {
 
 Result<Session::Opened> Session::open(Device& device) {
   const std::uint32_t workers = card_.engine().workers();
-  int pipe_ends[2];
-  if (::pipe2(pipe_ends, kEventPipeFlags) != 0) {
-    return system_error("the daemon can't make the event pipe");
-  }
-  UniqueFd read_end(pipe_ends[0]);
-  UniqueFd write_end(pipe_ends[1]);
-  if (::fcntl(write_end.get(), F_SETFL, O_NONBLOCK) != 0) {
-    return system_error("the daemon can't make the event pipe");
+  auto events = make_event_pipe("the event pipe");
+  if (!events) {
+    return events.error();
   }
   auto doorbells = SealedMemory::create("uroce-doorbells", workers * kDoorbellsStride);
   if (!doorbells) {
@@ -76,17 +70,22 @@ Result<Session::Opened> Session::open(Device& device) {
   if (!ticket) {
     return ticket.error();
   }
+  std::vector<EventFd> ours;
   std::vector<UniqueFd> theirs;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    UniqueFd& ours = wake_descriptors_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    theirs.emplace_back(::fcntl(ours.get(), F_DUPFD_CLOEXEC, 0));
-    if (!ours.valid() || !theirs.back().valid()) {
-      wake_descriptors_.clear();
+    auto event = EventFd::make();
+    if (!event) {
+      return event.error();
+    }
+    theirs.emplace_back(::fcntl(event->get(), F_DUPFD_CLOEXEC, 0));
+    if (!theirs.back().valid()) {
       return system_error("the daemon can't make an eventfd");
     }
+    ours.push_back(std::move(*event));
   }
+  wake_descriptors_ = std::move(ours);
   device_ = &device;
-  event_pipe_ = std::move(write_end);
+  event_pipe_ = std::move(events->write_end);
   doorbells_ = std::move(*doorbells);
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     SessionBells& bells = bells_.emplace_back();
@@ -100,7 +99,7 @@ Result<Session::Opened> Session::open(Device& device) {
   opened.reply.workers = workers;
   opened.reply.ports = 1;
   opened.reply.daemon_pid = static_cast<std::uint32_t>(::getpid());
-  opened.descriptors.push_back(std::move(read_end));
+  opened.descriptors.push_back(std::move(events->read_end));
   opened.descriptors.push_back(doorbells_.take_descriptor());
   opened.descriptors.push_back(std::move(*status));
   opened.descriptors.push_back(std::move(*ticket));
@@ -155,7 +154,7 @@ void Session::choose(std::uint32_t qpn, std::uint32_t key) {
 
 void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie) {
   const abi::AsyncEventRecord record{event, handle, cookie};
-  if (::write(event_pipe_.get(), &record, sizeof(record)) != sizeof(record)) {
+  if (put_event(event_pipe_.get(), record) != PutEvent::kPut) {
     ++events_lost_;  // the program doesn't read its events; it harms only itself
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
+#include "base/event_fd.h"
 #include "base/handle_table.h"
 #include "base/record_socket.h"
 #include "control/sessions/card.h"
@@ -127,7 +128,7 @@ class Session {
   bool ending_ = false;
 
   SealedMemory doorbells_;
-  std::vector<UniqueFd> wake_descriptors_;
+  std::vector<EventFd> wake_descriptors_;
   std::deque<SessionBells> bells_;        // one a worker; never moves
   std::deque<std::uint32_t> free_slots_;  // reused late, so that old bells find nobody
   std::uint32_t slots_used_ = 0;

@@ -1,24 +1,16 @@
 #include "dataplane/engine/notices.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <memory>
 
 #include "base/check.h"
 
 namespace uroce {
 
-Notices::Notices() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  UROCE_CHECK(descriptor_ >= 0);
-}
-
 Notices::~Notices() {
   Notice* notice = nullptr;
   while (ring_.dequeue(&notice, 1) == 1) {
     delete notice;
   }
-  close(descriptor_);
 }
 
 std::uint32_t Notices::limit(Notice::Kind kind) {
@@ -85,20 +77,16 @@ void Notices::put(Notice notice) {
 }
 
 void Notices::signal() {
-  if (signalled_.exchange(true, std::memory_order_acq_rel)) {
-    return;
+  if (!signalled_.exchange(true, std::memory_order_acq_rel)) {
+    event_.ring();
   }
-  const std::uint64_t one = 1;
-  // Fails only if the counter is about to overflow, and then it is readable anyway.
-  [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof one);
 }
 
 bool Notices::next(Notice* notice) {
   Notice* pointer = nullptr;
   if (ring_.dequeue(&pointer, 1) == 0) {
     // Empty: take the descriptor's readiness back, then look again for what came meanwhile.
-    std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t taken = read(descriptor_, &count, sizeof count);
+    event_.quieten();
     signalled_.exchange(false, std::memory_order_acq_rel);
     if (ring_.dequeue(&pointer, 1) == 0) {
       return false;

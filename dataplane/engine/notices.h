@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/event_fd.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/failure_report.h"
@@ -35,7 +36,6 @@ class Notices final : public EventSink, public FrameSink {
   static constexpr std::uint32_t kMadsMax = 1'024;
   static constexpr std::uint32_t kFailuresMax = 256;
 
-  Notices();
   ~Notices() override;
 
   // Workers.
@@ -45,7 +45,7 @@ class Notices final : public EventSink, public FrameSink {
   bool take_mad(std::uint16_t port, std::span<const std::byte> frame) override;
 
   // Control.
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return event_.get(); }
   bool next(Notice* notice);
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -58,7 +58,7 @@ class Notices final : public EventSink, public FrameSink {
   void signal();
 
   Ring<Notice> ring_{kNoticesMax, Producers::kSeveral};
-  int descriptor_;  // eventfd
+  EventFd event_;
   // Whether the descriptor is readable, or about to be: set by whoever enqueues, after that;
   // cleared by control, which then looks at the ring again. Both exchange, so one of the two sees
   // the other.

@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "abi/doorbell.h"
+#include "base/event_fd.h"
 
 namespace uroce {
 
 class Wakeup {
  public:
   // `status`: the page that programs see too; it outlives this.
-  explicit Wakeup(abi::WorkerStatus* status);
-  ~Wakeup();
+  explicit Wakeup(abi::WorkerStatus* status) : status_(status) {}
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
 
@@ -26,18 +26,18 @@ class Wakeup {
       ring();
     }
   }
-  void ring();
+  void ring() { event_.ring(); }
 
   // The worker. After fall_asleep() it looks for work once more before it blocks on descriptor().
   // Sequentially consistent: pairs also with the doorbell and the look at `asleep` that programs
   // make (abi/doorbell.h).
   void fall_asleep() { status_->asleep.exchange(1, std::memory_order_seq_cst); }
   void wake_up();
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return event_.get(); }
 
  private:
   abi::WorkerStatus* status_;
-  int descriptor_;
+  EventFd event_;
 };
 
 }  // namespace uroce

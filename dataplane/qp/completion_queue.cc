@@ -1,13 +1,11 @@
 #include "dataplane/qp/completion_queue.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "base/check.h"
-#include "base/spin_lock.h"
+#include "base/event_pipe.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce {
@@ -63,10 +61,9 @@ bool CompletionQueue::flush(Time now) {
     return true;
   }
   const abi::CompletionEvent event{.cq_cookie = event_cookie_};
-  // Without the lock: a system call takes long, and other workers only want to push. A pipe takes 8
-  // bytes whole or not at all. Only a full one is tried again: a closed one means that the program
-  // went away.
-  if (write(event_descriptor_, &event, sizeof(event)) < 0 && errno == EAGAIN) {
+  // Without the lock: a system call takes long, and other workers only want to push. Only a full
+  // pipe is tried again.
+  if (put_event(event_descriptor_, event) == PutEvent::kFull) {
     const LockWhen lock(shared_, lock_);
     event_owed_ = true;
     flush_pending_ = true;

@@ -1,9 +1,9 @@
 // Opening and closing a device: a session of its own with the daemon, and the memory by which
 // doorbells are rung.
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/event_fd.h"
 #include "verbs_shim/memory/sharing/registered_memory.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/objects.h"
@@ -112,10 +112,7 @@ void ring_doorbell(Qp& qp) {
   // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
   // Our ring was sequentially consistent, so one of the two sees the other.
   if (context.status[qp.worker]->asleep.load(std::memory_order_seq_cst) != 0) {
-    const std::uint64_t one = 1;
-    // A full eventfd is one that the worker will be woken by anyway. Not libc's write(), which may
-    // be the end of a thread that was cancelled, and the queue's lock is held.
-    syscall(SYS_write, context.wake_descriptors[qp.worker], &one, sizeof(one));
+    EventFd::ring(context.wake_descriptors[qp.worker]);
   }
 }
 
