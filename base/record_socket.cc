@@ -4,35 +4,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
+#include "base/descriptor_message.h"
 #include "base/record_limits.h"
 #include "base/system_error.h"
 
 namespace uroce {
-namespace {
-
-constexpr std::size_t kControlBytes = CMSG_SPACE(kDescriptorsMax * sizeof(int));
-
-// Takes the descriptors out of the ancillary data, so that each has an owner from here on.
-void take_descriptors(msghdr* message, std::vector<UniqueFd>* descriptors) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int number = -1;
-      std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      descriptors->emplace_back(number);
-    }
-  }
-}
-
-}  // namespace
-
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -74,60 +55,34 @@ Result<Peer> peer_of(int socket) {
 Receipt receive_record(int socket, Record* record) {
   record->bytes.resize(kRecordMax);
   record->descriptors.clear();
-  alignas(cmsghdr) std::array<char, kControlBytes> ancillary;
-  iovec part{record->bytes.data(), record->bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
-  ssize_t received = 0;
-  do {
-    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (received < 0 && errno == EINTR);
-  if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+  Descriptors descriptors;
+  const ReceivedMessage received = receive_message(socket, record->bytes, 0, &descriptors);
+  if (received.length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     return Receipt::kNothing;
   }
-  if (received <= 0) {
+  if (received.length <= 0) {
     return Receipt::kClosed;
   }
-  take_descriptors(&message, &record->descriptors);
-  record->bytes.resize(static_cast<std::size_t>(received));
-  if ((message.msg_flags & MSG_CTRUNC) != 0) {
-    record->descriptors.clear();
+  record->bytes.resize(static_cast<std::size_t>(received.length));
+  if (received.descriptors_cut) {
     return Receipt::kTooManyDescriptors;
   }
-  if ((message.msg_flags & MSG_TRUNC) != 0) {
-    record->descriptors.clear();
+  if (received.cut) {
     return Receipt::kTooLong;
+  }
+  for (std::uint32_t i = 0; i < descriptors.count(); ++i) {
+    record->descriptors.push_back(descriptors.take(i));
   }
   return Receipt::kRecord;
 }
 
 Sending send_record(int socket, const Record& record) {
-  alignas(cmsghdr) std::array<char, kControlBytes> ancillary{};
-  iovec part{const_cast<std::byte*>(record.bytes.data()), record.bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (!record.descriptors.empty()) {
-    const std::size_t bytes = record.descriptors.size() * sizeof(int);
-    message.msg_control = ancillary.data();
-    message.msg_controllen = CMSG_SPACE(bytes);
-    cmsghdr* head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(bytes);
-    for (std::size_t i = 0; i < record.descriptors.size(); ++i) {
-      const int number = record.descriptors[i].get();
-      std::memcpy(CMSG_DATA(head) + i * sizeof(int), &number, sizeof(int));
-    }
-  }
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) {
+  int numbers[kDescriptorsMax];
+  const std::size_t count = record.descriptors.size();
+  UROCE_CHECK(count <= kDescriptorsMax);
+  std::transform(record.descriptors.begin(), record.descriptors.end(), numbers,
+                 [](const UniqueFd& descriptor) { return descriptor.get(); });
+  if (send_message(socket, record.bytes, {numbers, count}) >= 0) {
     return Sending::kSent;
   }
   return errno == EAGAIN || errno == EWOULDBLOCK ? Sending::kFull : Sending::kClosed;

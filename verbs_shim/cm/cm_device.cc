@@ -223,7 +223,7 @@ int open_cm_channel() {
     errno = error;
     return -1;
   }
-  const int descriptor = received.take(0);
+  const int descriptor = received.take(0).release();
   channels[descriptor] = {.open = true,
                           .handle = reply.handle,
                           .generation = generation,

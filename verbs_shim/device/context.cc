@@ -51,11 +51,11 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
     if (context.doorbells[i] == nullptr || context.status[i] == nullptr) {
       return EPROTO;
     }
-    context.wake_descriptors[i] = received.take(kFirstWakeDescriptor + i);
+    context.wake_descriptors[i] = received.take(kFirstWakeDescriptor + i).release();
   }
-  context.base.context.async_fd = received.take(0);
+  context.base.context.async_fd = received.take(0).release();
   // Verbs know this one only as what ibv_import_device takes.
-  context.base.context.cmd_fd = received.take(kTicketDescriptor);
+  context.base.context.cmd_fd = received.take(kTicketDescriptor).release();
   context.workers = workers;
   context.ports = reply.ports;
   allow_daemon(static_cast<int>(reply.daemon_pid));

@@ -52,49 +52,20 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// As recvmsg, which waits.
-ssize_t receive_soon(int descriptor, msghdr* message) {
+// As receive_message, which waits.
+ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors* descriptors) {
   const std::int64_t until = now_ns() + kSpinNs;
-  ssize_t length = 0;
   do {
-    length = recvmsg(descriptor, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (length >= 0 || (errno != EAGAIN && errno != EINTR)) {
-      return length;
+    const ReceivedMessage received = receive_message(socket, bytes, MSG_DONTWAIT, descriptors);
+    if (received.length >= 0 || errno != EAGAIN) {
+      return received;
     }
     sched_yield();
   } while (now_ns() < until);
-  do {
-    length = recvmsg(descriptor, message, MSG_CMSG_CLOEXEC);
-  } while (length < 0 && errno == EINTR);
-  return length;
+  return receive_message(socket, bytes, 0, descriptors);
 }
 
 }  // namespace
-
-Descriptors::~Descriptors() {
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    if (descriptors_[i] >= 0) {
-      close(descriptors_[i]);
-    }
-  }
-}
-
-int Descriptors::take(std::uint32_t index) {
-  if (index >= count_) {
-    return -1;
-  }
-  const int descriptor = descriptors_[index];
-  descriptors_[index] = -1;
-  return descriptor;
-}
-
-void Descriptors::add(int descriptor) {
-  if (count_ < kDescriptorsMax) {
-    descriptors_[count_++] = descriptor;
-  } else {
-    close(descriptor);
-  }
-}
 
 Client::~Client() {
   if (descriptor_ >= 0) {
@@ -144,63 +115,28 @@ int Client::lost() {
 
 int Client::send_record(const abi::RequestHeader& request, std::size_t length,
                         std::span<const int> passed) const {
-  iovec bytes{const_cast<abi::RequestHeader*>(&request), length};
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * kDescriptorsMax)] = {};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  if (!passed.empty()) {
-    message.msg_control = ancillary;
-    message.msg_controllen = CMSG_SPACE(passed.size_bytes());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(passed.size_bytes());
-    std::memcpy(CMSG_DATA(header), passed.data(), passed.size_bytes());
-  }
-  ssize_t sent = 0;
-  do {
-    sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(length) ? 0 : ENODEV;
+  const std::span bytes(reinterpret_cast<const std::byte*>(&request), length);
+  return send_message(descriptor_, bytes, passed) == static_cast<ssize_t>(length) ? 0 : ENODEV;
 }
 
 int Client::receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptors* received) const {
-  iovec bytes{&reply, size};
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * kDescriptorsMax)] = {};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary;
-  message.msg_controllen = sizeof(ancillary);
-  const ssize_t length = receive_soon(descriptor_, &message);
-  if (length <= 0) {
+  const std::span bytes(reinterpret_cast<std::byte*>(&reply), size);
+  Descriptors unwanted;
+  const ReceivedMessage message =
+      receive_soon(descriptor_, bytes, received != nullptr ? received : &unwanted);
+  if (message.length <= 0) {
     return ENODEV;
   }
-  Descriptors unwanted;
-  Descriptors& keep = received != nullptr ? *received : unwanted;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-      keep.add(descriptor);
-    }
-  }
-  const auto got = static_cast<std::size_t>(length);
+  const auto got = static_cast<std::size_t>(message.length);
   if (got < sizeof(abi::ReplyHeader) || reply.magic != abi::kMagic) {
     return EPROTO;
   }
-  std::memset(reinterpret_cast<char*>(&reply) + got, 0, size - got);
+  std::memset(bytes.data() + got, 0, size - got);
   reply.message[abi::kMessageMax - 1] = '\0';
-  if (reply.error == 0 && (message.msg_flags & MSG_TRUNC) != 0) {
+  if (reply.error == 0 && message.cut) {
     return EPROTO;
   }
-  return reply.error == 0 && (message.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : 0;
+  return reply.error == 0 && message.descriptors_cut ? EMFILE : 0;
 }
 
 int Client::request_and_reply(Command command, abi::RequestHeader& request, std::size_t length,

@@ -14,30 +14,13 @@
 #include <span>
 
 #include "abi/command_records.h"
+#include "base/descriptor_message.h"
 
 namespace uroce::shim {
 
-namespace abi = uroce::abi;  // also for the verbs, which are in no namespace
-
-// Received file descriptors; those that nobody takes are closed.
-class Descriptors {
- public:
-  Descriptors() = default;
-  ~Descriptors();
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
-
-  [[nodiscard]] std::uint32_t count() const { return count_; }
-  [[nodiscard]] int peek(std::uint32_t index) const {
-    return index < count_ ? descriptors_[index] : -1;
-  }
-  int take(std::uint32_t index);
-  void add(int descriptor);
-
- private:
-  int descriptors_[kDescriptorsMax];
-  std::uint32_t count_ = 0;
-};
+// Also for the verbs, which are in no namespace.
+namespace abi = uroce::abi;
+using uroce::Descriptors;
 
 class Client {
  public:

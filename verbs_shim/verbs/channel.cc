@@ -74,7 +74,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     return nullptr;
   }
   channel->base.context = context;
-  channel->base.fd = received.take(0);
+  channel->base.fd = received.take(0).release();
   channel->handle = reply.handle;
   return &channel->base;
 }

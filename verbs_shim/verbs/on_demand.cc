@@ -34,7 +34,7 @@ int open_channels(Context& context) {
   if (received.count() != 2) {
     return refuse("ibv_reg_mr", EPROTO, "the daemon gave no channels for paging");
   }
-  auto session = PagingSession::open(UniqueFd(received.take(0)), UniqueFd(received.take(1)));
+  auto session = PagingSession::open(received.take(0), received.take(1));
   if (!session) {
     return refuse("ibv_reg_mr", session.error().code, session.error().message.c_str());
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/descriptor_message.h"
 #include "base/socket_path.h"
 
 namespace uroce::test {
@@ -131,22 +132,7 @@ void FakeDaemon::converse(int connection) {
     reply.passed.clear();
   }
   std::memcpy(reply.bytes.data(), &header, sizeof(header));
-  iovec bytes{reply.bytes.data(), reply.bytes.size()};
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(8 * sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  if (!reply.passed.empty()) {
-    const std::size_t length = reply.passed.size() * sizeof(int);
-    message.msg_control = ancillary;
-    message.msg_controllen = CMSG_SPACE(length);
-    cmsghdr* rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(length);
-    std::memcpy(CMSG_DATA(rights), reply.passed.data(), length);
-  }
-  sendmsg(connection, &message, MSG_NOSIGNAL);
+  static_cast<void>(send_message(connection, reply.bytes, reply.passed));
 }
 
 template <typename Reply>

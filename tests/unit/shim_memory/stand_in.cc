@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/descriptor_message.h"
 #include "mmu/copy.h"
 #include "mmu/program_memory.h"
 
@@ -33,49 +34,18 @@ struct Reply {
   std::uint32_t remote_pieces = 0;
 };
 
-constexpr std::size_t kRecordMax = 128 << 10;
-constexpr std::size_t kDescriptorsMax = 64;
-
-void send_record(int socket, std::span<const std::byte> bytes,
-                 const std::vector<int>& descriptors) {
-  iovec part = {.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
-  alignas(cmsghdr) char room[CMSG_SPACE(kDescriptorsMax * sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    message.msg_control = room;
-    message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size() * sizeof(int));
-  }
-  static_cast<void>(::sendmsg(socket, &message, MSG_NOSIGNAL));
-}
+constexpr std::size_t kRoom = 128 << 10;  // of a record
 
 bool receive_record(int socket, std::vector<std::byte>* bytes, std::vector<UniqueFd>* descriptors) {
-  bytes->resize(kRecordMax);
-  iovec part = {.iov_base = bytes->data(), .iov_len = bytes->size()};
-  alignas(cmsghdr) char room[CMSG_SPACE(kDescriptorsMax * sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof(room);
-  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  bytes->resize(kRoom);
+  Descriptors received;
+  const ssize_t got = receive_message(socket, *bytes, 0, &received).length;
   if (got <= 0) {
     return false;
   }
   bytes->resize(static_cast<std::size_t>(got));
-  if (const cmsghdr* head = CMSG_FIRSTHDR(&message)) {
-    const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    std::vector<int> numbers(count);
-    std::memcpy(numbers.data(), CMSG_DATA(head), count * sizeof(int));
-    for (const int number : numbers) {
-      descriptors->emplace_back(number);
-    }
+  for (std::uint32_t i = 0; i < received.count(); ++i) {
+    descriptors->push_back(received.take(i));
   }
   return true;
 }
@@ -96,7 +66,7 @@ class Server {
       std::vector<std::byte> whole(sizeof(reply));
       std::memcpy(whole.data(), &reply, sizeof(reply));
       whole.insert(whole.end(), answer_.begin(), answer_.end());
-      send_record(socket_, whole, {});
+      static_cast<void>(send_message(socket_, whole));
     }
     ::_exit(0);
   }
@@ -218,7 +188,7 @@ void StandIn::set_program(int pid, std::uint32_t uid) {
 }
 
 StandIn::Answer StandIn::ask(std::vector<std::byte> order, const std::vector<int>& descriptors) {
-  send_record(socket_.get(), order, descriptors);
+  static_cast<void>(send_message(socket_.get(), order, descriptors));
   std::vector<std::byte> record;
   std::vector<UniqueFd> none;
   Answer answer;

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "abi/version.h"
+#include "base/descriptor_message.h"
 #include "verbs_shim/memory/paging/range_sharer.h"
 
 namespace uroce::shim {
@@ -26,27 +27,10 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
           .descriptor_count = descriptors};
 }
 
-bool send_record(int socket, void* record, std::size_t length, const int* descriptors,
+bool send_record(int socket, const void* record, std::size_t length, const int* descriptors,
                  std::uint32_t count) {
-  iovec bytes{record, length};
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * abi::kPagingDescriptorsMax)] = {};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  if (count != 0) {
-    message.msg_control = ancillary;
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int) * count);
-    std::memcpy(CMSG_DATA(header), descriptors, sizeof(int) * count);
-  }
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(length);
+  const std::span bytes(static_cast<const std::byte*>(record), length);
+  return send_message(socket, bytes, {descriptors, count}) == static_cast<ssize_t>(length);
 }
 
 // Room for a SharedRange with as many pieces as it may have.
