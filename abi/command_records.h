@@ -8,6 +8,8 @@
 // A session is one connection: one open device context of one program. When the socket closes, all
 // that the session owned is torn down.
 
+#include <fcntl.h>
+
 #include <cstdint>
 
 #include "abi/memory_piece.h"
@@ -19,7 +21,10 @@ namespace uroce::abi {
 inline constexpr std::uint32_t kMagic = 0x75726f63;  // "uroc"
 inline constexpr std::uint32_t kMessageMax = 240;    // bytes of a reply's sentence, with its NUL
 inline constexpr std::uint32_t kDeviceNameMax = 64;
-inline constexpr std::uint32_t kPiecesMax = 512;  // of one kRegMr
+inline constexpr std::uint32_t kPiecesMax = 512;        // behind the record of a kRegMr
+inline constexpr std::uint32_t kPieceListMax = 65'536;  // of a region: in a file that comes with it
+// What that file, a memfd, has to be sealed against.
+inline constexpr int kPieceListSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 inline constexpr std::uint32_t kWorkersMax = 8;
 
 enum class Command : std::uint32_t {
@@ -222,10 +227,9 @@ struct RegMrRequest {
   std::uint32_t pd;
   std::uint32_t access;  // AccessFlags
   std::uint32_t piece_count;
-  std::uint32_t more_pieces;  // not 0: further records of the same sequence carry more; the reply
-                              // follows the last
-  std::uint32_t replaces;     // handle + 1 of the region whose place and keys it takes
-                              // (ibv_rereg_mr); 0: none
+  std::uint32_t pieces_in_file;  // not 0: none follow, they are what the last descriptor holds
+  std::uint32_t replaces;        // handle + 1 of the region whose place and keys it takes
+                                 // (ibv_rereg_mr); 0: none
   std::uint32_t reserved;
   MemoryPiece pieces[];  // whole pages that cover [address, address + length), sorted, no gaps
 };

@@ -85,7 +85,6 @@ void Conversation::run(const abi::RequestHeader& header, Request request) {
   Reply answer;
   const Result<Outcome> outcome = dispatch(header, request, &answer);
   if (!outcome) {
-    session_->registration.reset();
     log_refusal(header.command, outcome.error());
     reply_error(header.sequence, outcome.error());
     return;
@@ -96,8 +95,6 @@ void Conversation::run(const abi::RequestHeader& header, Request request) {
       break;
     case Outcome::kWait:
       waiting_ = Waiting{header, std::move(request)};
-      break;
-    case Outcome::kMore:
       break;
   }
 }

@@ -1,11 +1,11 @@
 // Commands about protection domains and memory regions.
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "control/commands/command_table.h"
 #include "control/commands/destroy.h"
+#include "control/commands/piece_list.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 
@@ -43,45 +43,6 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
 
 namespace {
 
-// Appends the pieces of one record to those that came before. A piece's descriptor index counts
-// from the first descriptor of its own record.
-Status collect_pieces(Session& session, const abi::RegMrRequest& head, Request& request) {
-  const std::size_t bytes = request.bytes.size() - sizeof(abi::RegMrRequest);
-  if (head.piece_count > abi::kPiecesMax || bytes != head.piece_count * sizeof(abi::MemoryPiece)) {
-    return Error{EBADMSG, "register MR: the number of pieces and the record's length disagree"};
-  }
-  PartialRegistration& partial = *session.registration;
-  if (partial.pieces.size() + head.piece_count > kRegionPiecesMax) {
-    return Error{ENOMEM, "a memory region has at most " + std::to_string(kRegionPiecesMax) +
-                             " pieces; the memory is too fragmented"};
-  }
-  // A descriptor is of use only to a piece, and the daemon has few.
-  if (partial.descriptors.size() + request.descriptors.size() > kRegionDescriptorsMax) {
-    return Error{EMFILE, "a memory region lies in at most " +
-                             std::to_string(kRegionDescriptorsMax) +
-                             " files that are passed by descriptor"};
-  }
-  const auto first_descriptor = static_cast<std::uint32_t>(partial.descriptors.size());
-  const std::size_t first_piece = partial.pieces.size();
-  partial.pieces.resize(first_piece + head.piece_count);
-  if (bytes != 0) {
-    std::memcpy(partial.pieces.data() + first_piece,
-                request.bytes.data() + sizeof(abi::RegMrRequest), bytes);
-  }
-  for (std::size_t i = first_piece; i < partial.pieces.size(); ++i) {
-    abi::MemoryPiece& piece = partial.pieces[i];
-    if (piece.kind == abi::PieceKind::kDescriptor) {
-      if (piece.source >= request.descriptors.size()) {
-        return Error{EBADMSG, "register MR: a piece names a descriptor that didn't come with it"};
-      }
-      piece.source += first_descriptor;
-    }
-  }
-  std::move(request.descriptors.begin(), request.descriptors.end(),
-            std::back_inserter(partial.descriptors));
-  return ok();
-}
-
 // ibv_rereg_mr: all of a region's properties at once, under its old keys. The old region stays as
 // it was when this is refused.
 Result<Outcome> replace_region(Session& session, std::uint32_t handle,
@@ -111,20 +72,21 @@ Result<Outcome> replace_region(Session& session, std::uint32_t handle,
 // All pages are shared now.
 Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                                    const abi::RegMrRequest& head,
-                                                   const PartialRegistration& partial) {
+                                                   std::span<const abi::MemoryPiece> pieces,
+                                                   std::span<const UniqueFd> files) {
   if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
     return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
   }
   std::vector<int> descriptors;
-  for (const UniqueFd& descriptor : partial.descriptors) {
-    descriptors.push_back(descriptor.get());
+  for (const UniqueFd& file : files) {
+    descriptors.push_back(file.get());
   }
   const ProgramMemory::Request wanted{.pd = pd,
                                       .access = head.access,
                                       .address = head.address,
                                       .length = head.length,
                                       .iova = head.iova};
-  return session.memory().make_region(wanted, partial.pieces, descriptors);
+  return session.memory().make_region(wanted, pieces, descriptors);
 }
 
 }  // namespace
@@ -140,29 +102,10 @@ Status check_rights(std::uint32_t access) {
 Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   abi::RegMrRequest head;  // as<> would want a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
-  const bool last = head.more_pieces == 0;
-  if (session.refused_registration == head.header.sequence) {
-    if (last) {
-      session.refused_registration.reset();
-    }
-    return Outcome::kMore;  // it has had its reply
+  const auto pieces = take_pieces(head, request);
+  if (!pieces) {
+    return pieces.error();
   }
-  session.refused_registration.reset();
-  if (!session.registration || session.registration->sequence != head.header.sequence) {
-    session.registration.emplace().sequence = head.header.sequence;
-  }
-  if (Status status = collect_pieces(session, head, request); !status) {
-    session.registration.reset();
-    if (!last) {
-      session.refused_registration = head.header.sequence;
-    }
-    return status.error();
-  }
-  if (!last) {
-    return Outcome::kMore;
-  }
-  const PartialRegistration partial = std::move(*session.registration);
-  session.registration.reset();
   const auto pd = session.pds.get(head.pd);
   if (!pd) {
     return pd.error();
@@ -172,7 +115,7 @@ Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
   }
   auto region = (head.access & kAccessOnDemand) != 0
                     ? make_on_demand_region(session, (*pd)->id, head)
-                    : make_pinned_region(session, (*pd)->id, head, partial);
+                    : make_pinned_region(session, (*pd)->id, head, *pieces, request.descriptors);
   if (!region) {
     return region.error();
   }

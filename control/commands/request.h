@@ -21,7 +21,6 @@ struct AdviceProgress;
 enum class [[nodiscard]] Outcome : std::uint8_t{
     kReply,  // send the reply
     kWait,   // an address isn't known yet: run the handler again later
-    kMore,   // no reply: further records of the same command follow
 };
 
 // A request's bytes, checked against the command's least length.

@@ -40,8 +40,6 @@ inline constexpr std::size_t kUserQueueMappingsMax = 32'768;
 inline constexpr std::uint32_t kSessionQpsMax =
     kQpsMax < abi::kDoorbellSlots ? kQpsMax : abi::kDoorbellSlots;
 inline constexpr std::uint32_t kSessionDeviceMemoriesMax = 4'096;  // with those it imported
-inline constexpr std::uint32_t kRegionPiecesMax = 65'536;          // over all records of one kRegMr
-inline constexpr std::uint32_t kRegionDescriptorsMax = 256;        // over all records of one kRegMr
 inline constexpr std::uint32_t kSessionXrcdsMax = 1'024;
 
 // Connections of one user, and of all who are neither root nor the daemon's own user: one user

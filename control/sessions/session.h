@@ -24,13 +24,6 @@
 
 namespace uroce::control {
 
-// The pieces of a kRegMr whose records are still coming.
-struct PartialRegistration {
-  std::uint32_t sequence = 0;
-  std::vector<abi::MemoryPiece> pieces;
-  std::vector<UniqueFd> descriptors;
-};
-
 class Session {
  public:
   static constexpr std::size_t kSlotQuarantine = 16;
@@ -103,9 +96,6 @@ class Session {
   HandleTable<SrqObject> srqs{"shared receive queue"};
   HandleTable<QpObject> qps{"queue pair"};
   HandleTable<AddressHandle> address_handles{"address handle"};
-
-  std::optional<PartialRegistration> registration;
-  std::optional<std::uint32_t> refused_registration;  // sequence: its other records still come
 
  private:
   Result<UniqueFd> make_ticket(const Device& device);

@@ -36,6 +36,10 @@ class Pinned(E2eCase):
         said = self._run("without_hooks", UROCE_HOOKS="none", UROCE_DEBUG="1")
         self.assertIn("UROCE_HOOKS=none leaves libc's functions alone", said)
 
+    def test_many_pieces(self):
+        """More than fit into one record: they are described in a file."""
+        self._run("in_pieces")
+
     def test_mremap_and_realloc_of_parts(self):
         self._run("moved")
 

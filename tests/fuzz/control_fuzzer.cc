@@ -5,6 +5,7 @@
 // made right unless the flags ask for a wrong one, and a body that is too short is filled up with
 // zeros (records grow at their end), so that changes and old inputs reach the handlers.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ namespace {
 constexpr std::size_t kRecordsMax = 64;
 constexpr std::size_t kPrefix = 4;
 constexpr std::uint8_t kRawHeader = 0x80;        // the body starts with the header's bytes
-constexpr std::uint8_t kSequenceBit = 0x40;      // of two sequences, so that pieces may continue
+constexpr std::uint8_t kSealedBit = 0x40;        // the rest of the body comes in a sealed memfd
 constexpr std::uint8_t kDescriptorsMask = 0x03;  // how many come with it
 
 void require(bool condition, const char* what) {
@@ -53,13 +54,23 @@ UniqueFd make_descriptor() {
   return memfd;
 }
 
+// A list of pieces, as shims hand it over.
+UniqueFd make_sealed(std::span<const std::uint8_t> content) {
+  UniqueFd memfd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  require(
+      ::write(memfd.get(), content.data(), content.size()) == static_cast<ssize_t>(content.size()),
+      "write");
+  require(::fcntl(memfd.get(), F_ADD_SEALS, abi::kPieceListSeals) == 0, "F_ADD_SEALS");
+  return memfd;
+}
+
 // Takes one record off the input.
 Record next_record(std::span<const std::uint8_t>* input) {
   const std::uint8_t command = (*input)[0];
   const std::uint8_t flags = (*input)[1];
   const std::size_t wanted = (*input)[2] | static_cast<std::size_t>((*input)[3]) << 8U;
   *input = input->subspan(kPrefix);
-  const auto body = input->first(std::min(wanted, input->size()));
+  auto body = input->first(std::min(wanted, input->size()));
   *input = input->subspan(body.size());
   Record record;
   std::size_t length = 0;  // with its header
@@ -70,8 +81,13 @@ Record next_record(std::span<const std::uint8_t>* input) {
     abi::RequestHeader header;
     header.version = abi::kVersion;
     header.command = command_of(command);
-    header.sequence = (flags & kSequenceBit) != 0 ? 2 : 1;
+    header.sequence = 1;
     const CommandRule* rule = command_rule(header.command);
+    if ((flags & kSealedBit) != 0 && rule != nullptr) {
+      const std::size_t kept = std::min(body.size(), rule->length - sizeof(header));
+      record.descriptors.push_back(make_sealed(body.subspan(kept)));
+      body = body.first(kept);
+    }
     length = std::max(sizeof(header) + body.size(), rule != nullptr ? rule->length : 0);
     header.length = static_cast<std::uint32_t>(length);
     header.descriptor_count = static_cast<std::uint32_t>(record.descriptors.size());

@@ -140,7 +140,7 @@ int Client::receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptor
 }
 
 int Client::request_and_reply(Command command, abi::RequestHeader& request, std::size_t length,
-                              std::span<const int> passed, abi::ReplyHeader* reply,
+                              std::span<const int> passed, abi::ReplyHeader& reply,
                               std::size_t reply_size, Descriptors* received) {
   request.magic = abi::kMagic;
   request.version = abi::kVersion;
@@ -149,11 +149,11 @@ int Client::request_and_reply(Command command, abi::RequestHeader& request, std:
   request.length = static_cast<std::uint32_t>(length);
   request.descriptor_count = static_cast<std::uint32_t>(passed.size());
   int error = send_record(request, length, passed);
-  if (error != 0 || reply == nullptr) {
+  if (error != 0) {
     return error;
   }
-  error = receive_record(*reply, reply_size, received);
-  return (error == 0 || error == EMFILE) && reply->sequence != sequence_ ? EPROTO : error;
+  error = receive_record(reply, reply_size, received);
+  return (error == 0 || error == EMFILE) && reply.sequence != sequence_ ? EPROTO : error;
 }
 
 // 0, or an errno value: then the connection is of no use any more.
@@ -165,7 +165,7 @@ int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
                   sizeof(request.handle));
       ++sequence_;
       abi::ReplyHeader reply{};
-      return request_and_reply(one.undoing, request.header, sizeof(request), {}, &reply,
+      return request_and_reply(one.undoing, request.header, sizeof(request), {}, reply,
                                sizeof(reply), nullptr);
     }
   }
@@ -174,30 +174,25 @@ int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
 
 int Client::exchange(const char* call_name, abi::Command command, abi::RequestHeader& request,
                      std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-                     Descriptors* received, std::span<const int> passed, Part part) {
+                     Descriptors* received, std::span<const int> passed) {
   const NotCancelled whole;
-  const bool answered = part == Part::kOnly || part == Part::kLast;
-  if (part == Part::kOnly || part == Part::kFirst) {
-    pthread_mutex_lock(&mutex_);
-    ++sequence_;
-  }
-  const int error = converse(call_name, command, request, request_length, reply, reply_size,
-                             received, passed, answered);
-  if (answered || error != 0) {
-    pthread_mutex_unlock(&mutex_);
-  }
+  pthread_mutex_lock(&mutex_);
+  ++sequence_;
+  const int error =
+      converse(call_name, command, request, request_length, reply, reply_size, received, passed);
+  pthread_mutex_unlock(&mutex_);
   return error;
 }
 
 int Client::converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
                      std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-                     Descriptors* received, std::span<const int> passed, bool answered) {
+                     Descriptors* received, std::span<const int> passed) {
   if (!alive()) {
     explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");
     return ENODEV;
   }
-  int error = request_and_reply(command, request, request_length, passed,
-                                answered ? &reply : nullptr, reply_size, received);
+  int error =
+      request_and_reply(command, request, request_length, passed, reply, reply_size, received);
   if (error == EMFILE && give_back(command, reply) == 0) {
     explain(call_name, error, "the process may have no more open files (RLIMIT_NOFILE)");
     return error;
@@ -206,7 +201,7 @@ int Client::converse(const char* call_name, abi::Command command, abi::RequestHe
     explain(call_name, error, "the daemon closed the connection or sent nonsense");
     return lost();
   }
-  if (answered && reply.error != 0) {
+  if (reply.error != 0) {
     explain(call_name, reply.error, reply.message);
     return reply.error;
   }

@@ -44,15 +44,11 @@ class Client {
                     sizeof(reply), received, passed);
   }
 
-  // Which record of a request this is. Only the last (or only) one is answered; the connection is
-  // the caller's from the first to the last, or to the first failure.
-  enum class Part : std::uint8_t { kOnly, kFirst, kMiddle, kLast };
-
   // As call(), for records whose length isn't that of their type. The reply is zeroed behind what
   // came.
   int exchange(const char* call_name, abi::Command command, abi::RequestHeader& request,
                std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-               Descriptors* received, std::span<const int> passed, Part part = Part::kOnly);
+               Descriptors* received, std::span<const int> passed);
 
   // Whether the daemon is gone. alive() is one load; check() asks the socket.
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
@@ -66,10 +62,9 @@ class Client {
  private:
   int converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
                std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-               Descriptors* received, std::span<const int> passed, bool answered);
-  // With `reply` null: sends only.
+               Descriptors* received, std::span<const int> passed);
   int request_and_reply(abi::Command command, abi::RequestHeader& request, std::size_t length,
-                        std::span<const int> passed, abi::ReplyHeader* reply,
+                        std::span<const int> passed, abi::ReplyHeader& reply,
                         std::size_t reply_size, Descriptors* received);
   int give_back(abi::Command made, const abi::ReplyHeader& made_reply);
   int send_record(const abi::RequestHeader& request, std::size_t length,

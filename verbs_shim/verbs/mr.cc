@@ -85,7 +85,7 @@ int register_range(Mr& mr, std::uint32_t replaces) {
                                  .pd = mr.base.pd->handle,
                                  .access = mr.access,
                                  .piece_count = 0,
-                                 .more_pieces = 0,
+                                 .pieces_in_file = 0,
                                  .replaces = replaces,
                                  .reserved = 0};
     error = send_registration(of(mr.base.context)->client, head, *description, reply);

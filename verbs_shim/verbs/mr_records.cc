@@ -1,12 +1,23 @@
 #include "verbs_shim/verbs/mr_records.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <span>
+#include <vector>
+
+#include "verbs_shim/memory/sharing/file_limit.h"
+#include "verbs_shim/socket/log.h"
+#include "verbs_shim/socket/not_cancelled.h"
 
 namespace uroce::shim {
 namespace {
 
-// Room for a RegMrRequest with as many pieces as it may have.
+// Room for a RegMrRequest with as many pieces as may follow it.
 struct alignas(abi::RegMrRequest) RegistrationRecord {
   std::byte bytes[sizeof(abi::RegMrRequest) + abi::kPiecesMax * sizeof(abi::MemoryPiece)];
 };
@@ -34,54 +45,21 @@ int arena_handle(Context& context, std::uint32_t index, std::uint32_t& handle) {
   return 0;
 }
 
-// The descriptors of one record, each once, in the order in which its pieces name them.
-class PassedDescriptors {
- public:
-  // The place of descriptor `index` among them; kDescriptorsMax if there is no room.
-  std::uint32_t place(const MemoryDescription& description, std::uint32_t index) {
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      if (sources_[i] == index) {
-        return i;
-      }
+// The pieces in a file for the daemon. Not valid() and errno: that can't be.
+UniqueFd make_piece_list(std::span<const abi::MemoryPiece> pieces) {
+  UniqueFd file(::memfd_create("uroce-pieces", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const auto bytes = std::as_bytes(pieces);
+  for (std::size_t done = 0; file.valid() && done < bytes.size();) {
+    const ssize_t written = ::write(file.get(), bytes.data() + done, bytes.size() - done);
+    if (written <= 0) {
+      file.reset();
     }
-    if (count_ == kDescriptorsMax) {
-      return count_;
-    }
-    sources_[count_] = index;
-    descriptors_[count_] = description.descriptors[index].get();
-    return count_++;
+    done += static_cast<std::size_t>(written);
   }
-  [[nodiscard]] std::span<const int> all() const { return {descriptors_, count_}; }
-
- private:
-  std::uint32_t sources_[kDescriptorsMax];
-  int descriptors_[kDescriptorsMax];
-  std::uint32_t count_ = 0;
-};
-
-// Moves pieces of the description, from `next` on, into the record, until it is full.
-void fill(abi::RegMrRequest& request, const MemoryDescription& description, std::size_t& next,
-          PassedDescriptors& passed) {
-  request.piece_count = 0;
-  while (next < description.pieces.size() && request.piece_count < abi::kPiecesMax) {
-    abi::MemoryPiece piece = description.pieces[next];
-    if (piece.kind == abi::PieceKind::kDescriptor) {
-      piece.source = passed.place(description, piece.source);
-      if (piece.source == kDescriptorsMax) {
-        break;  // no room for its descriptor: it opens the next record
-      }
-    }
-    request.pieces[request.piece_count++] = piece;
-    ++next;
+  if (file.valid() && ::fcntl(file.get(), F_ADD_SEALS, abi::kPieceListSeals) != 0) {
+    file.reset();
   }
-  request.more_pieces = next < description.pieces.size() ? 1 : 0;
-}
-
-Client::Part part_of(bool first, bool last) {
-  if (first) {
-    return last ? Client::Part::kOnly : Client::Part::kFirst;
-  }
-  return last ? Client::Part::kLast : Client::Part::kMiddle;
+  return file;
 }
 
 }  // namespace
@@ -100,26 +78,37 @@ int share_arenas(Context& context, MemoryDescription& description) {
 
 int send_registration(Client& client, const abi::RegMrRequest& head,
                       const MemoryDescription& description, abi::RegMrReply& reply) {
+  const NotCancelled whole;
   const std::unique_ptr<RegistrationRecord> record(new (std::nothrow) RegistrationRecord());
   if (record == nullptr) {
     return ENOMEM;
   }
+  std::vector<int> passed;
+  for (const UniqueFd& descriptor : description.descriptors) {
+    passed.push_back(descriptor.get());
+  }
+  const std::span<const abi::MemoryPiece> pieces = description.pieces;
   auto& request = *reinterpret_cast<abi::RegMrRequest*>(record->bytes);
-  std::size_t next = 0;
-  do {
-    const bool first = next == 0;
-    PassedDescriptors passed;
-    request = head;
-    fill(request, description, next, passed);
-    const int error = client.exchange(
-        "ibv_reg_mr", abi::Command::kRegMr, request.header,
-        sizeof(request) + request.piece_count * sizeof(abi::MemoryPiece), reply.header,
-        sizeof(reply), nullptr, passed.all(), part_of(first, request.more_pieces == 0));
-    if (error != 0) {
-      return error;
+  request = head;
+  request.piece_count = static_cast<std::uint32_t>(pieces.size());
+  UniqueFd list;
+  std::size_t behind = 0;  // bytes
+  if (pieces.size() <= abi::kPiecesMax) {
+    behind = pieces.size_bytes();
+    std::copy(pieces.begin(), pieces.end(), request.pieces);
+  } else if (!may_have_file_of(pieces.size_bytes())) {
+    return refuse("ibv_reg_mr", EFBIG,
+                  "RLIMIT_FSIZE doesn't allow the list of so many pieces (ulimit -f)");
+  } else {
+    list = make_piece_list(pieces);
+    if (!list.valid()) {
+      return refuse("ibv_reg_mr", errno, "no file can be had for the list of so many pieces");
     }
-  } while (request.more_pieces != 0);
-  return 0;
+    request.pieces_in_file = 1;
+    passed.push_back(list.get());
+  }
+  return client.exchange("ibv_reg_mr", abi::Command::kRegMr, request.header,
+                         sizeof(request) + behind, reply.header, sizeof(reply), nullptr, passed);
 }
 
 }  // namespace uroce::shim

@@ -1,7 +1,7 @@
 #pragma once
 
 // A registration as records for the daemon: arenas are handed over before the first region that
-// lies in them, and a description of many pieces is sent in several records.
+// lies in them, and what is in many pieces is described in a file.
 
 #include "verbs_shim/memory/sharing/registered_memory.h"
 #include "verbs_shim/verbs/objects.h"
@@ -12,7 +12,7 @@ namespace uroce::shim {
 // pieces. 0 or an errno value.
 int share_arenas(Context& context, MemoryDescription& description);
 
-// Sends the pieces behind copies of `head` and waits for the reply. 0 or an errno value.
+// Sends the pieces with `head` and waits for the reply. 0 or an errno value.
 int send_registration(Client& client, const abi::RegMrRequest& head,
                       const MemoryDescription& description, abi::RegMrReply& reply);
 

@@ -30,6 +30,7 @@ for _name, _result, _arguments in (
     getattr(_libc, _name).restype, getattr(_libc, _name).argtypes = _result, _arguments
 _FAILED = ctypes.c_void_p(-1).value
 _MREMAP_MAYMOVE = 1
+_MAP_FIXED = 0x10
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -160,8 +161,24 @@ def without_hooks():
     return {}
 
 
+def in_pieces():
+    """A region whose pages lie here and there in two files: more pieces than a record takes."""
+    pages = 1200
+    card = Card()
+    files = [os.memfd_create(f"pieces{number}") for number in range(2)]
+    for file in files:
+        os.ftruncate(file, 2 * pages * PAGE)
+    address = mapped(pages * PAGE)
+    for page in range(pages):
+        at = _libc.mmap(address + page * PAGE, PAGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED,
+                        files[page % 2], 2 * page * PAGE)
+        assert at == address + page * PAGE, os.strerror(ctypes.get_errno())
+    written_by_a_peer(card, address, pages * PAGE)
+    return {"pieces": pages}
+
+
 def main():
-    cases = {case.__name__: case for case in (dropped, moved, allocated, given_back, without_hooks)}
+    cases = {case.__name__: case for case in (dropped, moved, allocated, given_back, without_hooks, in_pieces)}
     print(json.dumps(cases[sys.argv[1]]()))
 
 

@@ -68,29 +68,6 @@ TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
   EXPECT_EQ(two.ask(abi::Command::kCreateCq, request).header.error, 0);
 }
 
-// A region of many pieces comes in several records, of which the shim sends all before it reads the
-// one reply.
-TEST_F(ObjectsTest, ARegistrationThatIsRefusedHalfwayHasOneReply) {
-  const auto record = [this](std::uint32_t sequence, bool last) {
-    struct alignas(abi::RegMrRequest) Body {
-      std::byte bytes[sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece)];
-    };
-    Body body{};
-    auto& request = *reinterpret_cast<abi::RegMrRequest*>(body.bytes);
-    request.pd = pd;
-    request.piece_count = 1;
-    request.more_pieces = last ? 0 : 1;
-    request.pieces[0].kind = abi::PieceKind::kDescriptor;  // which doesn't come with it
-    return make_record(abi::Command::kRegMr, body, sequence);
-  };
-  expect_refusal(program.send(record(100, false)), EBADMSG, "descriptor");
-  EXPECT_EQ(program.send(record(100, false)).header.error, -1) << "no reply";
-  EXPECT_EQ(program.send(record(100, true)).header.error, -1) << "no reply";
-  expect_refusal(program.send(record(101, true)), EBADMSG, "descriptor");
-  expect_refusal(program.send(record(102, false)), EBADMSG, "descriptor");
-  expect_refusal(program.send(record(103, true)), EBADMSG, "descriptor");
-}
-
 TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
   for (const abi::Command command :
        {abi::Command::kDeallocPd, abi::Command::kDeregMr, abi::Command::kDestroyChannel,
@@ -234,38 +211,6 @@ TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {
   request.address = 0;
   request.piece_count = 3;
   expect_refusal(program.ask(abi::Command::kRegMr, request), EBADMSG, "pieces");
-}
-
-TEST_F(ObjectsTest, PiecesMayComeInSeveralRecords) {
-  abi::RegMrRequest request{};
-  request.pd = pd;
-  request.length = 4096;
-  request.more_pieces = 1;
-  Record first = make_record(abi::Command::kRegMr, request, 5);
-  EXPECT_EQ(program.send(std::move(first)).header.error, -1) << "no reply yet";
-  request.more_pieces = 0;
-  const Answer answer = program.send(make_record(abi::Command::kRegMr, request, 5));
-  EXPECT_GT(answer.header.error, 0) << "no pieces at all cover nothing";
-  EXPECT_FALSE(program.session.registration.has_value());
-}
-
-TEST_F(ObjectsTest, DescriptorsWithoutPiecesDontPileUp) {
-  abi::RegMrRequest request{};
-  request.pd = pd;
-  request.more_pieces = 1;
-  Answer answer;
-  for (std::uint32_t sent = 0; sent <= kRegionDescriptorsMax; sent += kDescriptorsMax) {
-    Record record = make_record(abi::Command::kRegMr, request, 5);
-    for (std::uint32_t i = 0; i < kDescriptorsMax; ++i) {
-      record.descriptors.emplace_back(::dup(STDOUT_FILENO));
-    }
-    constexpr std::uint32_t kCount = kDescriptorsMax;
-    std::memcpy(record.bytes.data() + offsetof(abi::RequestHeader, descriptor_count), &kCount,
-                sizeof(kCount));
-    answer = program.send(std::move(record));
-  }
-  EXPECT_EQ(answer.header.error, EMFILE) << answer.message();
-  EXPECT_FALSE(program.session.registration.has_value());
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ class Stress {
                .pd = made.pd_handle,
                .access = kAccessLocalWrite | kAccessRemoteWrite | kAccessOnDemand,
                .piece_count = 0,
-               .more_pieces = 0,
+               .pieces_in_file = 0,
                .replaces = 0,
                .reserved = 0};
     return made;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -10,6 +9,8 @@
 #include <bit>
 #include <cerrno>
 #include <utility>
+
+#include "verbs_shim/memory/sharing/file_limit.h"
 
 namespace uroce::shim {
 namespace {
@@ -36,8 +37,7 @@ struct Run {
 }  // namespace
 
 bool ArenaFile::size_is_allowed() {
-  rlimit limit = {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= kFileMax;
+  return may_have_file_of(kFileMax);
 }
 
 ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {

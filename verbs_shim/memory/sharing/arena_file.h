@@ -28,8 +28,7 @@ class ArenaFile {
  public:
   static constexpr std::uint64_t kSlot = SlotPins::kSlot;
 
-  // Whether the program may have files as large as arenas (RLIMIT_FSIZE). If not, making one, or
-  // writing to one that was made before, would end the program by SIGXFSZ.
+  // Whether the program may have files as large as arenas (file_limit.h).
   static bool size_is_allowed();
 
   // Not valid() where the kernel refuses. REQUIRES: size_is_allowed(). Doesn't use the heap.

@@ -20,6 +20,8 @@ using abi::MemoryPiece;
 using abi::PieceKind;
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kFilesMax =
+    kDescriptorsMax - 1;  // of a record that may carry a list of pieces
 
 // enum ibv_access_flags: what a kernel pins pages for writing for.
 constexpr std::uint32_t kLocalWrite = 1U << 0U;
@@ -114,7 +116,7 @@ std::optional<std::uint32_t> Describer::descriptor_of(const MappedArea& area) {
       return i;
     }
   }
-  if (passed_.size() == kDescriptorsMax) {
+  if (passed_.size() == kFilesMax) {
     return std::nullopt;
   }
   UniqueFd file = open_shared_file(area, writing_);
