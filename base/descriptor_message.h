@@ -35,8 +35,9 @@ class Descriptors {
       descriptors_[count_++] = std::move(descriptor);
     }
   }
-  void clear() {
-    while (count_ != 0) {
+  // Closes all but the first so many.
+  void cut(std::uint32_t count) {
+    while (count_ > count) {
       descriptors_[--count_].reset();
     }
   }

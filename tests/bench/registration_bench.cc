@@ -24,7 +24,7 @@
 #include "mmu/key_table.h"
 #include "mmu/program_memory.h"
 #include "verbs_shim/memory/hooks/libc_patch.h"
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 
 namespace uroce::bench {
 namespace {

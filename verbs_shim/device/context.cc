@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/event_fd.h"
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/handle.h"
 #include "verbs_shim/verbs/mr_records.h"

@@ -3,7 +3,7 @@
 // A registration as records for the daemon: arenas are handed over before the first region that
 // lies in them, and what is in many pieces is described in a file.
 
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/verbs/objects.h"
 
 namespace uroce::shim {

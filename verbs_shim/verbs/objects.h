@@ -16,7 +16,7 @@
 #include "base/spin_lock.h"
 #include "verbs_shim/device/registry.h"
 #include "verbs_shim/memory/paging/paging.h"
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/rings/mapping.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/verbs/verbs.h"

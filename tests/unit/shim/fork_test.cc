@@ -14,8 +14,8 @@
 
 #include "tests/unit/shim/verbs_fixture.h"
 #include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
-#include "verbs_shim/memory/sharing/registered_memory.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::test {

@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "mmu/access.h"
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 
 namespace uroce::test {
 

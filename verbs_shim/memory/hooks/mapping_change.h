@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "abi/paging_records.h"
-#include "verbs_shim/memory/paging/invalidations.h"
+#include "verbs_shim/memory/sharing/invalidations.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
 namespace uroce::shim {

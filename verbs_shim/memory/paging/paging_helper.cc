@@ -9,7 +9,7 @@
 
 #include "abi/version.h"
 #include "base/descriptor_message.h"
-#include "verbs_shim/memory/paging/range_sharer.h"
+#include "verbs_shim/memory/paging/paged_range.h"
 
 namespace uroce::shim {
 namespace {
@@ -46,7 +46,7 @@ struct PagingHelper::ThreadState {
   int socket = -1;
   std::uint32_t arenas_sent = 0;
   std::uint32_t numbers[ArenaList::kArenasMax];  // by index, + 1; 0: not sent
-  RangeSharer sharer;
+  PagedRange paged;
   SharedAnswer answer;
   AnswerRecord record;
 
@@ -93,13 +93,17 @@ bool PagingHelper::ThreadState::reply(const abi::ShareRange& question) {
   auto& range = *reinterpret_cast<abi::SharedRange*>(record.bytes);
   const std::size_t pieces = answer.piece_count * sizeof(abi::SharedPiece);
   range.header = header_of(PagingKind::kSharedRange, question.header.sequence,
-                           sizeof(range) + pieces, answer.descriptor_count);
+                           sizeof(range) + pieces, answer.files.count());
   range.end = answer.end;
   range.error = 0;
   range.piece_count = answer.piece_count;
   std::memcpy(range.pieces, answer.pieces, pieces);
-  return send_record(socket, record.bytes, sizeof(range) + pieces, answer.descriptors,
-                     answer.descriptor_count);
+  int descriptors[abi::kPagingDescriptorsMax];
+  for (std::uint32_t i = 0; i < answer.files.count(); ++i) {
+    descriptors[i] = answer.files.peek(i);
+  }
+  return send_record(socket, record.bytes, sizeof(range) + pieces, descriptors,
+                     answer.files.count());
 }
 
 bool PagingHelper::ThreadState::serve(const abi::ShareRange& question) {
@@ -108,11 +112,9 @@ bool PagingHelper::ThreadState::serve(const abi::ShareRange& question) {
       end <= question.address || end > abi::kPagingAddressEnd) {
     return false;
   }
-  sharer.run(*state, question.address, end, &answer);
+  paged.run(*state, question.address, end, &answer);
   const bool sent = number_arenas() && reply(question);
-  for (std::uint32_t i = 0; i < answer.descriptor_count; ++i) {
-    ::close(answer.descriptors[i]);
-  }
+  answer.files.cut(0);
   return sent;
 }
 

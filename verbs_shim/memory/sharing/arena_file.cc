@@ -36,9 +36,7 @@ struct Run {
 
 }  // namespace
 
-bool ArenaFile::size_is_allowed() {
-  return may_have_file_of(kFileMax);
-}
+bool ArenaFile::size_is_allowed() { return may_have_file_of(kFileMax); }
 
 ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   ArenaFile arena;
@@ -71,7 +69,7 @@ void ArenaFile::disown() {
   }
 }
 
-Result<std::uint64_t> ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
+std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
   if (taken_since_reclaim_ >= reclaim_at_) {
     reclaim();
   }
@@ -79,7 +77,7 @@ Result<std::uint64_t> ArenaFile::take_slot(std::uint64_t address, std::uint64_t 
   // A slot is left empty behind a range that is itself larger than a slot.
   const std::uint64_t bytes = (shift + length + kSlot - 1) / kSlot * kSlot;
   if (bytes >= kFileMax - next_slot_) {
-    return Error{ENOSPC, "the process has registered new memory too often"};
+    return kNoPlace;
   }
   const Slot slot{.first = next_slot_, .end = next_slot_ + bytes};
   next_slot_ = slot.end;
@@ -157,9 +155,6 @@ void ArenaFile::reclaim() {
 }
 
 std::uint32_t ArenaList::find_or_make(std::uint64_t page_size, bool on_demand) {
-  if (!ArenaFile::size_is_allowed()) {
-    return kArenasMax;
-  }
   const std::uint32_t count = size();
   for (std::uint32_t i = 0; i < count; ++i) {
     if (arenas_[i].page_size() == page_size && arenas_[i].on_demand() == on_demand &&

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/result.h"
 #include "base/unique_fd.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/slot_pins.h"
@@ -57,12 +56,12 @@ class ArenaFile {
   // An unused place for `length` bytes that will be mapped at `address`, congruent to it modulo
   // 2 MiB so that the kernel may use huge pages. Gives back first what the program has unmapped, if
   // that may be much.
-  // REQUIRES: !on_demand(). Error: ENOSPC.
-  Result<std::uint64_t> take_slot(std::uint64_t address, std::uint64_t length);
+  // REQUIRES: !on_demand(). kNoPlace: the process has registered new memory too often.
+  static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
+  std::uint64_t take_slot(std::uint64_t address, std::uint64_t length);
 
   // The place of memory at `address`, empty, or kNoPlace when the arena is used up. REQUIRES:
   // on_demand(), and the range isn't mapped from the arena. Doesn't use the heap.
-  static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
   std::uint64_t take_place(std::uint64_t address, std::uint64_t length) const;
   // Memory that has its place was moved to other addresses.
   static void next_generation() { generation.fetch_add(1, std::memory_order_relaxed); }
@@ -95,7 +94,7 @@ class ArenaFile {
   std::uint64_t reclaim_at_ = 64ULL << 20U;
 };
 
-// All arenas of the process. Grows under the mutex of registered_memory.cc; whoever interferes with
+// All arenas of the process. Grows under the mutex of SharingState; whoever interferes with
 // the program's own calls reads it without.
 class ArenaList {
  public:
@@ -106,8 +105,8 @@ class ArenaList {
   ArenaFile& operator[](std::uint32_t index) { return arenas_[index]; }
   const ArenaFile& operator[](std::uint32_t index) const { return arenas_[index]; }
 
-  // The index of an arena for such memory, made where there is none; kArenasMax: there can be none,
-  // or nothing may be written to it.
+  // The index of an arena for such memory, made where there is none; kArenasMax: there can be none.
+  // REQUIRES: ArenaFile::size_is_allowed().
   std::uint32_t find_or_make(std::uint64_t page_size, bool on_demand);
   // The index of the arena that the area maps; kArenasMax: none.
   [[nodiscard]] std::uint32_t owner_of(const AreaRange& area) const;

@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace uroce::shim {
 namespace {
@@ -80,6 +81,26 @@ UniqueFd open_shared_file(const MappedArea& area, bool writable) {
     file = open_if_same(area.name_bytes, area, writable);
   }
   return file;
+}
+
+std::optional<std::uint32_t> PassedFiles::place_of(const MappedArea& area, bool writable) {
+  const Identity identity{.inode = area.inode,
+                          .device_major = area.device_major,
+                          .device_minor = area.device_minor,
+                          .writable = writable};
+  for (std::uint32_t i = 0; i < files_.count(); ++i) {
+    if (identities_[i] == identity) {
+      return i;
+    }
+  }
+  UniqueFd file = full() ? UniqueFd() : open_shared_file(area, writable);
+  if (!file.valid()) {
+    return std::nullopt;
+  }
+  const std::uint32_t place = files_.count();
+  identities_[place] = identity;
+  files_.add(std::move(file));
+  return place;
 }
 
 }  // namespace uroce::shim

@@ -1,8 +1,10 @@
 #pragma once
 
-// The file behind a shared mapping, for the daemon to map too.
+// The files behind shared mappings, for the daemon to map too.
 
-#include "base/unique_fd.h"
+#include <optional>
+
+#include "base/descriptor_message.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::shim {
@@ -11,5 +13,34 @@ namespace uroce::shim {
 // program can't open it (a segment of System V, an anonymous shared mapping: only a privileged
 // process reaches those).
 UniqueFd open_shared_file(const MappedArea& area, bool writable);
+
+// The files that are handed over with the pieces of a range, each once. Without the heap.
+class PassedFiles {
+ public:
+  // At most kDescriptorsMax.
+  explicit PassedFiles(std::uint32_t limit) : limit_(limit) {}
+
+  // The file's place among them, opened where it isn't there yet. Nothing: it can't be opened, or
+  // there is no room.
+  std::optional<std::uint32_t> place_of(const MappedArea& area, bool writable);
+  [[nodiscard]] bool full() const { return files_.count() == limit_; }
+  // Forgets those from this place on.
+  void cut(std::uint32_t count) { files_.cut(count); }
+
+  [[nodiscard]] std::uint32_t count() const { return files_.count(); }
+  [[nodiscard]] int peek(std::uint32_t place) const { return files_.peek(place); }
+  UniqueFd take(std::uint32_t place) { return files_.take(place); }
+
+ private:
+  struct Identity {
+    std::uint64_t inode;
+    std::uint32_t device_major, device_minor;
+    bool writable;
+    bool operator==(const Identity&) const = default;
+  };
+  std::uint32_t limit_;
+  Identity identities_[kDescriptorsMax];
+  Descriptors files_;
+};
 
 }  // namespace uroce::shim

@@ -4,10 +4,10 @@
 
 #include <mutex>
 
-#include "verbs_shim/memory/paging/invalidations.h"
 #include "verbs_shim/memory/sharing/address_watch.h"
 #include "verbs_shim/memory/sharing/arena_file.h"
 #include "verbs_shim/memory/sharing/conversion_thread.h"
+#include "verbs_shim/memory/sharing/invalidations.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::shim {

@@ -1,16 +1,12 @@
-#include "verbs_shim/memory/sharing/registered_memory.h"
+#include "verbs_shim/memory/pinned/registered_memory.h"
 
 #include <sys/prctl.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <mutex>
-#include <new>
-#include <string_view>
 
 #include "base/check.h"
-#include "verbs_shim/memory/sharing/describer.h"
-#include "verbs_shim/memory/sharing/fork_copies.h"
+#include "verbs_shim/memory/pinned/pinned_range.h"
 #include "verbs_shim/memory/sharing/memory_limit.h"
 
 namespace uroce::shim {
@@ -18,22 +14,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
-constexpr const char* kMemoryVariable = "UROCE_MEMORY";
-
 }  // namespace
-
-SharingState& sharing_state() {
-  static SharingState& state = *new SharingState;
-  static const bool once = [] {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, under the mutex
-    const char* const chosen = std::getenv(kMemoryVariable);
-    state.share = chosen == nullptr || std::string_view(chosen) != "copy";
-    keep_forks_apart(state);
-    return true;
-  }();
-  static_cast<void>(once);
-  return state;
-}
 
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
                                           std::uint32_t access) {
@@ -48,7 +29,7 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
   }
   SharingState& state = sharing_state();
   const std::lock_guard lock(state.mutex);
-  auto description = Describer(state, address, length, access).run();
+  auto description = PinnedRange(state).describe(address, length, access);
   if (!charged) {
     return description;
   }

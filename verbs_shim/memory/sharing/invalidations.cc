@@ -1,4 +1,4 @@
-#include "verbs_shim/memory/paging/invalidations.h"
+#include "verbs_shim/memory/sharing/invalidations.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,0 +1,46 @@
+#pragma once
+
+// Memory that the daemon asks for, a few chunks at a time: what lies there is described as far as
+// the answer has room, and made shared where it isn't. Runs in a helper thread, whose state it
+// belongs to: no heap, no lock besides the sharing state's.
+
+#include <cstdint>
+#include <optional>
+
+#include "abi/paging_records.h"
+#include "verbs_shim/memory/sharing/page_conversion.h"
+#include "verbs_shim/memory/sharing/range_describer.h"
+#include "verbs_shim/memory/sharing/shared_file.h"
+
+namespace uroce::shim {
+
+// The answer. kArena: `source` is an index into SharingState::arenas; kDescriptor: into `files`.
+struct SharedAnswer {
+  std::uint64_t end = 0;  // what was looked at ends here
+  std::uint32_t piece_count = 0;
+  abi::SharedPiece pieces[abi::kSharedPiecesMax];
+  PassedFiles files{abi::kPagingDescriptorsMax};
+};
+
+class PagedRange final : private PieceSink {
+ public:
+  // REQUIRES: start and end are whole chunks below abi::kPagingAddressEnd.
+  void run(SharingState& state, std::uint64_t start, std::uint64_t end, SharedAnswer* answer);
+
+ private:
+  // What no piece covers isn't there.
+  bool nothing_mapped(std::uint64_t /*address*/) override { return true; }
+  bool no_right(std::uint64_t /*address*/) override { return true; }
+  bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;
+  bool put(const abi::MemoryPiece& piece, int protection) override;
+  bool may_convert(const MappedArea& area) override;
+  int convert(const Conversion& conversion) override { return conversion_.run(conversion); }
+  void left_alone(const char* /*why*/) override {}
+  void drop_unnamed_files();
+
+  SharedAnswer* answer_ = nullptr;
+  RangeDescriber describer_;
+  PageConversion conversion_;
+};
+
+}  // namespace uroce::shim

@@ -1,0 +1,43 @@
+#pragma once
+
+// Memory that is registered as a whole: all of it is described, at once, or the registration is
+// refused.
+
+#include <optional>
+#include <string>
+
+#include "verbs_shim/memory/pinned/registered_memory.h"
+#include "verbs_shim/memory/sharing/range_describer.h"
+#include "verbs_shim/memory/sharing/shared_file.h"
+
+namespace uroce::shim {
+
+class PinnedRange final : private PieceSink {
+ public:
+  // REQUIRES: state.mutex
+  explicit PinnedRange(SharingState& state) : state_(state) {}
+
+  // As describe_memory(), which does the rest. REQUIRES: the range isn't empty and doesn't wrap.
+  Result<MemoryDescription> describe(std::uint64_t address, std::uint64_t length,
+                                     std::uint32_t access);
+
+ private:
+  bool nothing_mapped(std::uint64_t address) override;
+  bool no_right(std::uint64_t address) override;
+  bool place(const MappedArea& area, bool writable, std::optional<std::uint32_t>* place) override;
+  bool put(const abi::MemoryPiece& piece, int protection) override;
+  bool may_convert(const MappedArea& area) override;
+  int convert(const Conversion& conversion) override;
+  void left_alone(const char* why) override { description_.left_alone = why; }
+
+  // One of those that a record takes may be the list of the pieces.
+  static constexpr std::uint32_t kFilesMax = kDescriptorsMax - 1;
+
+  SharingState& state_;
+  bool writing_ = false;
+  std::string refusal_;  // empty: none
+  PassedFiles files_{kFilesMax};
+  MemoryDescription description_;
+};
+
+}  // namespace uroce::shim

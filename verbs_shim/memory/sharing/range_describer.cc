@@ -1,0 +1,138 @@
+#include "verbs_shim/memory/sharing/range_describer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "verbs_shim/memory/sharing/memory_kind.h"
+
+namespace uroce::shim {
+namespace {
+
+using abi::MemoryPiece;
+using abi::PieceKind;
+
+MemoryPiece piece_of(PieceKind kind, std::uint64_t first, std::uint64_t end,
+                     std::uint64_t offset = 0, std::uint32_t source = 0) {
+  return {.address = first,
+          .length = end - first,
+          .offset = offset,
+          .map_start = 0,
+          .map_end = 0,
+          .kind = kind,
+          .source = source};
+}
+
+}  // namespace
+
+std::uint64_t RangeDescriber::run(SharingState& state, const WantedRange& wanted, PieceSink& sink) {
+  state_ = &state;
+  wanted_ = wanted;
+  sink_ = &sink;
+  for (std::uint64_t at = wanted.start; at < wanted.end;) {
+    const bool found = state.map.at_or_above(at, &area_) && area_.start < wanted.end;
+    if ((!found || area_.start > at) && !sink.nothing_mapped(at)) {
+      return at;
+    }
+    if (!found) {
+      break;
+    }
+    const std::uint64_t first = std::max(at, area_.start);
+    at = same_kind_until(area_, first, wanted.end);
+    const bool usable = (area_.protection & wanted.rights) != 0;
+    if (usable ? !describe(first, at) : !sink.no_right(first)) {
+      return first;
+    }
+  }
+  return wanted.end;
+}
+
+bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
+  MemoryPiece piece = piece_of(PieceKind::kRemote, first, end);
+  if (!state_->share) {
+    return sink_->put(piece, area_.protection);
+  }
+  const std::uint32_t owner = state_->arenas.owner_of(area_);
+  if (owner != ArenaList::kArenasMax) {
+    state_->watch.mark(first, end);  // it may have been moved here past libc
+    piece = piece_of(PieceKind::kArena, first, end, area_.offset + (first - area_.start), owner);
+    return sink_->put(piece, area_.protection);
+  }
+  switch (kind_of(area_, first, state_->map)) {
+    case MemoryKind::kFile:
+      return describe_file(first, end);
+    case MemoryKind::kPrivate:
+      static_cast<void>(convert(first, end, &piece));  // else the slow way
+      break;
+    case MemoryKind::kOther:
+      break;
+  }
+  return sink_->put(piece, area_.protection);
+}
+
+bool RangeDescriber::describe_file(std::uint64_t first, std::uint64_t end) {
+  std::optional<std::uint32_t> place;
+  if (!sink_->place(area_, (area_.protection & wanted_.rights & PROT_WRITE) != 0, &place)) {
+    return false;
+  }
+  const std::uint64_t offset = area_.offset + (first - area_.start);
+  MemoryPiece piece = piece_of(place ? PieceKind::kDescriptor : PieceKind::kMapFiles, first, end,
+                               offset, place.value_or(0));
+  if (!place) {
+    piece.map_start = area_.start;
+    piece.map_end = area_.end;
+  }
+  return sink_->put(piece, area_.protection);
+}
+
+bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece* piece) {
+  if (!sink_->may_convert(area_)) {
+    return false;
+  }
+  if (!ArenaFile::size_is_allowed()) {
+    sink_->left_alone(
+        "RLIMIT_FSIZE allows no file as large as shared memory lies in (ulimit -f unlimited)");
+    return false;
+  }
+  const std::uint32_t index = state_->arenas.find_or_make(area_.page_size, wanted_.on_demand);
+  if (index == ArenaList::kArenasMax) {
+    return false;
+  }
+  ArenaFile& arena = state_->arenas[index];
+  // Huge pages are larger than what registrations are rounded to.
+  const std::uint64_t start = first / area_.page_size * area_.page_size;
+  const std::uint64_t stop = (end + area_.page_size - 1) / area_.page_size * area_.page_size;
+  const std::uint64_t offset = wanted_.on_demand ? arena.take_place(start, stop - start)
+                                                 : arena.take_slot(start, stop - start);
+  if (offset == ArenaFile::kNoPlace) {
+    return false;
+  }
+  state_->watch.mark(start, stop);  // so it shows what the program does to it
+  if (sink_->convert({.start = start,
+                      .length = stop - start,
+                      .page_size = area_.page_size,
+                      .protection = area_.protection,
+                      .arena = arena.descriptor(),
+                      .offset = offset,
+                      .unwatched = false}) != 0) {
+    static_cast<void>(arena.punch(offset, stop - start));  // failure costs memory only
+    return false;
+  }
+  *piece = piece_of(PieceKind::kArena, first, end, offset + (first - start), index);
+  return true;
+}
+
+bool join(MemoryPiece& last, const MemoryPiece& next) {
+  const bool continues = last.kind == next.kind && last.source == next.source &&
+                         last.address + last.length == next.address;
+  const bool follows =
+      next.kind == PieceKind::kRemote ||
+      (next.kind != PieceKind::kMapFiles && last.offset + last.length == next.offset);
+  if (continues && follows) {
+    last.length += next.length;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,66 @@
+#pragma once
+
+// Finds out how the daemon reaches each piece of a range, and makes shared what can be. For
+// registrations, which describe a range once, and for pages on demand, which describe what is asked
+// for: who wants to know says what to do with what is found (PieceSink).
+//
+// Uses no heap, no lock and little stack itself: on demand it runs in a thread that whoever holds
+// the heap may be waiting for.
+
+#include <cstdint>
+#include <optional>
+
+#include "abi/memory_piece.h"
+#include "verbs_shim/memory/sharing/page_conversion.h"
+#include "verbs_shim/memory/sharing/sharing_state.h"
+
+namespace uroce::shim {
+
+struct WantedRange {
+  std::uint64_t start, end;  // whole pages
+  int rights;                // PROT_*: memory that has none of them is of no use
+  bool on_demand;            // where converted memory is to lie
+};
+
+// What becomes of the pieces. `false` ends the description before them.
+class PieceSink {
+ public:
+  // From this address on, as far as that is so: nothing is mapped; or the rights are missing.
+  virtual bool nothing_mapped(std::uint64_t address) = 0;
+  virtual bool no_right(std::uint64_t address) = 0;
+  // The place among the files that are handed over with the pieces; nothing: the file can't be.
+  virtual bool place(const MappedArea& area, bool writable,
+                     std::optional<std::uint32_t>* place) = 0;
+  virtual bool put(const abi::MemoryPiece& piece, int protection) = 0;
+
+  // Whether private memory may be converted, and by whom it is: as PageConversion::run.
+  virtual bool may_convert(const MappedArea& area) = 0;
+  virtual int convert(const Conversion& conversion) = 0;
+  // Why it stays as it is. A literal.
+  virtual void left_alone(const char* why) = 0;
+
+ protected:
+  ~PieceSink() = default;
+};
+
+class RangeDescriber {
+ public:
+  // Returns where the description ends: at the range's end, or where the sink wanted no more.
+  // REQUIRES: state.mutex; on demand, the range is claimed.
+  std::uint64_t run(SharingState& state, const WantedRange& wanted, PieceSink& sink);
+
+ private:
+  bool describe(std::uint64_t first, std::uint64_t end);
+  bool describe_file(std::uint64_t first, std::uint64_t end);
+  bool convert(std::uint64_t first, std::uint64_t end, abi::MemoryPiece* piece);
+
+  SharingState* state_ = nullptr;
+  WantedRange wanted_{};
+  PieceSink* sink_ = nullptr;
+  MappedArea area_;
+};
+
+// Makes one piece of two where the second goes on where the first ends, in memory and behind it.
+bool join(abi::MemoryPiece& last, const abi::MemoryPiece& next);
+
+}  // namespace uroce::shim
