@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "verbs_shim/verbs/handle.h"
+#include "verbs_shim/objects/handle.h"
 
 namespace uroce::console {
 

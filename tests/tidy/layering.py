@@ -23,7 +23,19 @@ _MAY_INCLUDE = {
     "control/server": ["base", "abi", "dataplane", "control/commands", "control/sessions", "control/reports"],
     "control/start": ["base", "abi", "dataplane", "mmu", "control/server", "control/commands", "control/sessions",
                       "control/cm_user", "control/ip", "control/paging", "control/reports"],
-    "verbs_shim": ["base", "abi"],
+    "verbs_shim/include": [],
+    "verbs_shim/socket": ["base", "abi"],
+    "verbs_shim/cm": ["base", "abi", "verbs_shim/socket"],
+    "verbs_shim/memory/sharing": ["base", "abi"],
+    "verbs_shim/memory/hooks": ["base", "abi", "verbs_shim/memory/sharing"],
+    "verbs_shim/memory/pinned": ["base", "abi", "verbs_shim/memory/hooks", "verbs_shim/memory/sharing"],
+    "verbs_shim/memory/paging": ["base", "abi", "verbs_shim/memory/hooks", "verbs_shim/memory/sharing"],
+    "verbs_shim/objects": ["base", "abi", "verbs_shim/include", "verbs_shim/socket", "verbs_shim/memory/pinned",
+                           "verbs_shim/memory/paging"],
+    "verbs_shim/rings": ["base", "abi", "verbs_shim/objects", "verbs_shim/socket"],
+    "verbs_shim/verbs": ["base", "abi", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/socket", "verbs_shim/memory"],
+    "verbs_shim/device": ["base", "abi", "verbs_shim/verbs", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/cm",
+                          "verbs_shim/socket", "verbs_shim/memory"],
     "apps": ["base", "abi", "dataplane", "mmu", "control", "verbs_shim"],
     "apps/examples": [],  # they show what any program can do: verbs, and nothing of ours
     "apps/integrity": [],
@@ -65,7 +77,20 @@ def include_problems(path, text):
             yield f"{where}: {folder} is sans-I/O and may not include <{target}>"
 
 
+def circles():
+    """Rooms of the table that lead back to themselves: arrows run down only."""
+    below = {folder: [other for other in _MAY_INCLUDE if other != folder
+                      and any(other == item or other.startswith(item + "/") for item in allowed)]
+             for folder, allowed in _MAY_INCLUDE.items()}
+    for folder in below:
+        reached, todo = set(), [folder]
+        while todo:
+            todo += [other for other in below[todo.pop()] if other not in reached and not reached.add(other)]
+        if folder in reached:
+            yield f"tests/tidy/layering.py: {folder} may include itself by a circle of rooms"
+
+
 def check(files):
     """`files`: {path: text} of C++ files."""
-    return {"includes": [problem for path, text in files.items()
-                         for problem in include_problems(os.path.normpath(path), text)]}
+    return {"includes": [*circles(), *(problem for path, text in files.items()
+                                       for problem in include_problems(os.path.normpath(path), text))]}

@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/objects.h"
 
 namespace uroce::shim {
 namespace {

@@ -3,11 +3,10 @@
 
 #include <unistd.h>
 
-#include "base/event_fd.h"
+#include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/objects.h"
-#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
 namespace {
@@ -104,16 +103,6 @@ ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter) {
   fill_operations(*context);
   remember(*context);
   return &base;
-}
-
-void ring_doorbell(Qp& qp) {
-  Context& context = *of(plain(qp).context);
-  abi::ring(*context.doorbells[qp.worker], qp.doorbell_slot);
-  // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
-  // Our ring was sequentially consistent, so one of the two sees the other.
-  if (context.status[qp.worker]->asleep.load(std::memory_order_seq_cst) != 0) {
-    EventFd::ring(context.wake_descriptors[qp.worker]);
-  }
 }
 
 }  // namespace uroce::shim

@@ -14,9 +14,9 @@
 
 #include "base/check.h"
 #include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
-#include "verbs_shim/verbs/objects.h"
-#include "verbs_shim/verbs/operations.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 namespace {

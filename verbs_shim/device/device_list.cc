@@ -7,10 +7,10 @@
 #include <new>
 
 #include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/device/devices.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/objects.h"
-#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <ctime>
 
+#include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/paging/paging.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/objects.h"
-#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
 namespace {

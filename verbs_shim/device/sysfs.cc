@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 namespace {

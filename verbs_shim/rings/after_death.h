@@ -4,7 +4,7 @@
 // are still posted, so the shim does it itself. Each of them completes once with
 // IBV_WC_WR_FLUSH_ERR, and sleepers on completion channels are woken to find that out.
 
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 

@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 

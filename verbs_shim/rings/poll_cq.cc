@@ -4,8 +4,8 @@
 
 #include "verbs_shim/rings/after_death.h"
 #include "verbs_shim/rings/cq_reader.h"
+#include "verbs_shim/rings/posting.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
 namespace {

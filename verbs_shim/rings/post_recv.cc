@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "abi/work_request.h"
-#include "verbs_shim/verbs/operations.h"
+#include "verbs_shim/rings/posting.h"
 
 namespace uroce::shim {
 namespace {

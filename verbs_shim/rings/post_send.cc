@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "verbs_shim/rings/posting.h"
 #include "verbs_shim/rings/send_entry.h"
-#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
 namespace {

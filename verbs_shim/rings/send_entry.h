@@ -10,7 +10,7 @@
 
 #include "abi/operations.h"
 #include "abi/work_request.h"
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 

@@ -3,7 +3,7 @@
 // Address vectors, as verbs and the daemon have them.
 
 #include "abi/command_records.h"
-#include "verbs_shim/verbs/verbs.h"
+#include "verbs_shim/objects/verbs.h"
 
 namespace uroce::shim {
 

@@ -5,10 +5,10 @@
 
 #include <cstring>
 
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/address.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 
 namespace uroce::shim {
 

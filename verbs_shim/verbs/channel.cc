@@ -3,10 +3,10 @@
 
 #include <unistd.h>
 
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/rings/after_death.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 
 namespace uroce::shim {
 namespace {

@@ -1,9 +1,10 @@
 // Completion queues: making, arming and destroying them. Reading is in poll_cq.cc and cq_ex.cc,
 // changing in cq_modify.cc.
 
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
+#include "verbs_shim/rings/posting.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

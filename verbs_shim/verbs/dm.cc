@@ -6,8 +6,8 @@
 
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
+#include "verbs_shim/objects/handle.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

@@ -3,8 +3,8 @@
 // allocators are never called, because queues lie in the daemon's memory; the manual leaves that to
 // the device.
 
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

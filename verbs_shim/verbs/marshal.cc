@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "verbs_shim/verbs/verbs.h"
+#include "verbs_shim/objects/verbs.h"
 
 extern "C" {
 

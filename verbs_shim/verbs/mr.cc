@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "verbs_shim/memory/pinned/registered_memory.h"
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
 #include "verbs_shim/verbs/mr_records.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/on_demand.h"
 
 namespace uroce::shim {

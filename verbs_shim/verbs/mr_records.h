@@ -4,7 +4,7 @@
 // lies in them, and what is in many pieces is described in a file.
 
 #include "verbs_shim/memory/pinned/registered_memory.h"
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 

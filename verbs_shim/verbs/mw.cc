@@ -2,9 +2,10 @@
 // where ibv_bind_mw chooses the next rkey itself.
 
 #include "abi/memory_records.h"
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/rings/posting.h"
 #include "verbs_shim/rings/send_entry.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

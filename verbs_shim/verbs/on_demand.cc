@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "verbs_shim/memory/paging/paging.h"
+#include "verbs_shim/objects/handle.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
 
 namespace uroce::shim {
 namespace {

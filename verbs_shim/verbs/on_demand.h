@@ -2,7 +2,7 @@
 
 // On-demand paging as verbs show it; verbs_shim/memory does the work.
 
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 

@@ -1,8 +1,8 @@
 // Protection domains.
 
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
 
 using namespace uroce::shim;

@@ -2,10 +2,11 @@
 
 #include <cstring>
 
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
+#include "verbs_shim/rings/posting.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/address.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

@@ -1,6 +1,6 @@
 // Static rates: the enumerators of enum ibv_rate as multiples of 2.5 Gb/s and in Mb/s.
 
-#include "verbs_shim/verbs/verbs.h"
+#include "verbs_shim/objects/verbs.h"
 
 namespace uroce::shim {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "abi/cq_records.h"
 #include "abi/work_request.h"
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "verbs_shim/verbs/verbs.h"
+#include "verbs_shim/objects/verbs.h"
 
 namespace uroce::shim {
 namespace {

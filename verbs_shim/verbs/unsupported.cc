@@ -1,8 +1,8 @@
 // Verbs that aren't there yet. They are exported all the same: a program that misses one symbol
 // doesn't start, and the real library's would crash on our objects.
 
+#include "verbs_shim/objects/verbs.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/verbs.h"
 
 using uroce::shim::refuse;
 

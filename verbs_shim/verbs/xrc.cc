@@ -3,9 +3,9 @@
 #include <fcntl.h>
 
 #include "abi/cq_records.h"
+#include "verbs_shim/objects/handle.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/verbs/handle.h"
-#include "verbs_shim/verbs/objects.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {

@@ -14,9 +14,9 @@
 
 #include "tests/unit/shim/verbs_fixture.h"
 #include "verbs_shim/cm/cm_device.h"
+#include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
-#include "verbs_shim/verbs/operations.h"
 
 namespace uroce::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "tests/unit/shim/verbs_fixture.h"
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::test {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "verbs_shim/verbs/verbs.h"
+#include "verbs_shim/objects/verbs.h"
 
 namespace uroce::test {
 namespace {

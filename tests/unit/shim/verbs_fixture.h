@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/shim/fake_daemon.h"
-#include "verbs_shim/verbs/verbs.h"
+#include "verbs_shim/objects/verbs.h"
 
 namespace uroce::test {
 

@@ -2,6 +2,8 @@
 
 #include "verbs_shim/verbs/operations.h"
 
+#include "verbs_shim/device/devices.h"
+#include "verbs_shim/rings/posting.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/on_demand.h"
 

@@ -1,4 +1,4 @@
-#include "verbs_shim/device/registry.h"
+#include "verbs_shim/objects/registry.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 
 // Destroying what a handle names, the same for all kinds of objects.
 
-#include "verbs_shim/verbs/objects.h"
+#include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
 

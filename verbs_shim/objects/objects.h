@@ -14,12 +14,12 @@
 #include "abi/doorbell.h"
 #include "abi/ring.h"
 #include "base/spin_lock.h"
-#include "verbs_shim/device/registry.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
-#include "verbs_shim/rings/mapping.h"
+#include "verbs_shim/objects/mapping.h"
+#include "verbs_shim/objects/registry.h"
+#include "verbs_shim/objects/verbs.h"
 #include "verbs_shim/socket/client.h"
-#include "verbs_shim/verbs/verbs.h"
 
 namespace uroce::shim {
 
@@ -192,10 +192,6 @@ Object* make() {
   }
   return object;
 }
-
-// Tells the worker that this queue pair has new work, and wakes it if it sleeps. REQUIRES: the
-// ring's producer index was published.
-void ring_doorbell(Qp& qp);
 
 // Prints why completions of this context failed, if the program asked for it (UROCE_DEBUG).
 void explain_errors(Context& context);

@@ -3,9 +3,9 @@
 #include <cstdio>
 
 #include "abi/error_records.h"
+#include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/socket/not_cancelled.h"
-#include "verbs_shim/verbs/objects.h"
 
 namespace uroce::shim {
 

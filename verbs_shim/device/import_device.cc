@@ -1,0 +1,52 @@
+// Opening what another context has open. The exporter's ibv_context.cmd_fd is a ticket
+// (abi/command_records.h); whoever holds it gets a session of its own that may import from the
+// exporter's (verbs/import.cc).
+
+#include <unistd.h>
+
+#include "verbs_shim/device/devices.h"
+#include "verbs_shim/socket/log.h"
+
+namespace uroce::shim {
+namespace {
+
+// The listed device with this index; nullptr if it is gone.
+ibv_device* find_device(std::uint32_t index) {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ibv_device* found = nullptr;
+  for (ibv_device** device = list; list != nullptr && *device != nullptr; ++device) {
+    if (of(*device)->record.index == index) {
+      found = *device;  // devices live on after their list
+    }
+  }
+  ibv_free_device_list(list);
+  return found;
+}
+
+}  // namespace
+}  // namespace uroce::shim
+
+using namespace uroce::shim;
+
+extern "C" {
+
+// On success the descriptor is the context's, as the manual has it.
+ibv_context* ibv_import_device(int command_descriptor) {
+  abi::Ticket ticket{};
+  if (pread(command_descriptor, &ticket, sizeof(ticket), 0) != sizeof(ticket) ||
+      ticket.magic != abi::kMagic) {
+    refuse("ibv_import_device", EINVAL, "the descriptor isn't the cmd_fd of a context of uroce");
+    return nullptr;
+  }
+  ibv_device* device = find_device(ticket.device);
+  if (device == nullptr) {
+    refuse("ibv_import_device", ENODEV, "the daemon doesn't have the exporter's device");
+    return nullptr;
+  }
+  ibv_context* context = open_context(device, ticket);
+  if (context != nullptr) {
+    close(command_descriptor);
+  }
+  return context;
+}
+}

@@ -1,0 +1,26 @@
+#pragma once
+
+// Posting and polling, as programs reach them through tables of function pointers, and what the
+// verbs need of them besides.
+
+#include "verbs_shim/objects/objects.h"
+
+namespace uroce::shim {
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int poll_cq(ibv_cq* cq, int entry_count, ibv_wc* wc);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+
+void fill_wr_operations(Qp& qp);    // qp_ex.cc
+void fill_poll_operations(Cq& cq);  // cq_ex.cc
+
+// Takes out what wasn't polled yet of this queue pair.
+void drop_completions(Cq& cq, std::uint32_t qpn);
+
+// Tells the worker that this queue pair has new work, and wakes it if it sleeps. REQUIRES: the
+// ring's producer index was published.
+void ring_doorbell(Qp& qp);
+
+}  // namespace uroce::shim
