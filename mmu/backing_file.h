@@ -10,6 +10,8 @@
 
 namespace uroce {
 
+inline constexpr std::uint64_t kFileMax = 1ULL << 63U;  // no offset in a file is larger
+
 struct FileFacts {
   std::uint64_t page_size = 4096;
   std::uint64_t size = 0;

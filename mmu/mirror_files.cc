@@ -8,8 +8,6 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint64_t kFileMax = 1ULL << 63U;  // no offset in a file is larger
-
 bool sound(const abi::MemoryPiece& piece) {
   constexpr std::uint64_t kPage = Mirror::kPage;
   return piece.address % kPage == 0 && piece.length % kPage == 0 && piece.offset % kPage == 0 &&

@@ -15,7 +15,6 @@ namespace uroce {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kFileMax = 1ULL << 63U;  // no offset in a file is larger
 constexpr std::uint32_t kAccessWriting =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteAtomic | kAccessMwBind;
 

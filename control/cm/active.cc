@@ -4,16 +4,13 @@
 #include <cerrno>
 #include <string>
 
+#include "control/cm/limits.h"
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
 
 namespace uroce::control::cm {
 namespace {
-
-constexpr std::uint32_t kLow24 = 0xFF'FFFF;
-constexpr std::uint8_t kXrcExtended = 1;
-constexpr std::uint8_t kRetriesMax = 15;  // 4 bits
 
 Status check(const ConnectParameters& wanted) {
   if (wanted.private_data.size() > kReqPrivateMax) {

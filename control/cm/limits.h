@@ -17,6 +17,8 @@ inline constexpr std::size_t kUnansweredMax = 16'384;   // unanswered requests o
 inline constexpr std::uint8_t kTimeoutCodeMax = 31;     // 4.096 us * 2^31: 2.4 hours
 
 inline constexpr std::uint8_t kPathMtuMin = 1, kPathMtuMax = 5;  // codes: 256 to 4096 bytes
+inline constexpr std::uint8_t kRetriesMax = 15;                  // 4 bits
+inline constexpr std::uint32_t kLow24 = 0xFF'FFFF;               // QPNs and PSNs
 
 // What Linux's RDMA CM puts into its requests.
 inline constexpr std::uint8_t kResponseTimeoutDefault = 20;  // 4.3 s

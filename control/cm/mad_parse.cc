@@ -11,7 +11,7 @@ namespace uroce::control::cm {
 namespace {
 
 // A field of `width` bits whose lowest one is bit `shift` of `byte`.
-std::uint8_t bits(std::uint32_t byte, unsigned shift, unsigned width) {
+std::uint8_t bits_of(std::uint32_t byte, unsigned shift, unsigned width) {
   return static_cast<std::uint8_t>((byte >> shift) & ((1U << width) - 1));
 }
 
@@ -34,9 +34,9 @@ ReqPath read_path(ByteReader& reader) {
   path.traffic_class = reader.u8();
   path.hop_limit = reader.u8();
   const std::uint8_t level = reader.u8();
-  path.service_level = bits(level, 4, 4);
-  path.subnet_local = bits(level, 3, 1) != 0;
-  path.ack_timeout = bits(reader.u8(), 3, 5);
+  path.service_level = bits_of(level, 4, 4);
+  path.subnet_local = bits_of(level, 3, 1) != 0;
+  path.ack_timeout = bits_of(reader.u8(), 3, 5);
   return path;
 }
 
@@ -55,22 +55,22 @@ Req read_req(ByteReader& reader) {
   req.initiator_depth = reader.u8();
   reader.skip(3);  // remote end-to-end context
   const std::uint8_t timing = reader.u8();
-  req.remote_response_timeout = bits(timing, 3, 5);
-  req.transport = static_cast<Transport>(bits(timing, 1, 2));
-  req.flow_control = bits(timing, 0, 1) != 0;
+  req.remote_response_timeout = bits_of(timing, 3, 5);
+  req.transport = static_cast<Transport>(bits_of(timing, 1, 2));
+  req.flow_control = bits_of(timing, 0, 1) != 0;
   req.starting_psn = reader.u24();
   const std::uint8_t retries = reader.u8();
-  req.local_response_timeout = bits(retries, 3, 5);
-  req.retry_count = bits(retries, 0, 3);
+  req.local_response_timeout = bits_of(retries, 3, 5);
+  req.retry_count = bits_of(retries, 0, 3);
   req.pkey = reader.u16();
   const std::uint8_t mtu = reader.u8();
-  req.path_mtu = bits(mtu, 4, 4);
-  req.rdc_exists = bits(mtu, 3, 1) != 0;
-  req.rnr_retry_count = bits(mtu, 0, 3);
+  req.path_mtu = bits_of(mtu, 4, 4);
+  req.rdc_exists = bits_of(mtu, 3, 1) != 0;
+  req.rnr_retry_count = bits_of(mtu, 0, 3);
   const std::uint8_t flags = reader.u8();
-  req.max_cm_retries = bits(flags, 4, 4);
-  req.srq = bits(flags, 3, 1) != 0;
-  req.extended_transport = bits(flags, 0, 3);
+  req.max_cm_retries = bits_of(flags, 4, 4);
+  req.srq = bits_of(flags, 3, 1) != 0;
+  req.extended_transport = bits_of(flags, 0, 3);
   req.primary = read_path(reader);
   req.alternate = read_path(reader);
   req.private_data = read_bytes(reader, kReqPrivateMax);
@@ -81,8 +81,8 @@ Mra read_mra(ByteReader& reader) {
   Mra mra;
   mra.local_id = reader.u32();
   mra.remote_id = reader.u32();
-  mra.message = static_cast<MraMessage>(bits(reader.u8(), 6, 2));
-  mra.service_timeout = bits(reader.u8(), 3, 5);
+  mra.message = static_cast<MraMessage>(bits_of(reader.u8(), 6, 2));
+  mra.service_timeout = bits_of(reader.u8(), 3, 5);
   mra.private_data = read_bytes(reader, kMraPrivateMax);
   return mra;
 }
@@ -91,8 +91,8 @@ Rej read_rej(ByteReader& reader) {
   Rej rej;
   rej.local_id = reader.u32();
   rej.remote_id = reader.u32();
-  rej.message = static_cast<RejMessage>(bits(reader.u8(), 6, 2));
-  const std::size_t length = bits(reader.u8(), 1, 7);
+  rej.message = static_cast<RejMessage>(bits_of(reader.u8(), 6, 2));
+  const std::size_t length = bits_of(reader.u8(), 1, 7);
   rej.reason = static_cast<RejectReason>(reader.u16());
   rej.info = read_bytes(reader, kRejInfoMax);
   rej.info.resize(std::min(length, kRejInfoMax));
@@ -114,12 +114,12 @@ Rep read_rep(ByteReader& reader) {
   rep.responder_resources = reader.u8();
   rep.initiator_depth = reader.u8();
   const std::uint8_t delay = reader.u8();
-  rep.target_ack_delay = bits(delay, 3, 5);
-  rep.failover_accepted = bits(delay, 1, 2);
-  rep.flow_control = bits(delay, 0, 1) != 0;
+  rep.target_ack_delay = bits_of(delay, 3, 5);
+  rep.failover_accepted = bits_of(delay, 1, 2);
+  rep.flow_control = bits_of(delay, 0, 1) != 0;
   const std::uint8_t flags = reader.u8();
-  rep.rnr_retry_count = bits(flags, 5, 3);
-  rep.srq = bits(flags, 4, 1) != 0;
+  rep.rnr_retry_count = bits_of(flags, 5, 3);
+  rep.srq = bits_of(flags, 4, 1) != 0;
   rep.ca_guid = reader.u64();
   rep.private_data = read_bytes(reader, kRepPrivateMax);
   return rep;

@@ -32,6 +32,7 @@ inline constexpr std::size_t kAprPrivateMax = 148;
 inline constexpr std::size_t kRejInfoMax = 72;
 
 enum class Transport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kXrc = 3 };
+inline constexpr std::uint8_t kXrcExtended = 1;
 
 // Enhanced connection establishment: what vendors' programs tell each other about their cards.
 // Carried for them, as Linux does: 24 bits in places that the specification had reserved, and the
@@ -69,7 +70,7 @@ struct Req {
   bool rdc_exists = false;
   std::uint8_t rnr_retry_count = 0, max_cm_retries = 0;
   bool srq = false;
-  std::uint8_t extended_transport = 0;   // 1 with transport 3: XRC
+  std::uint8_t extended_transport = 0;   // kXrcExtended with transport 3
   ReqPath primary = {}, alternate = {};  // alternate: all zeroes if there is none
   Ece ece = {};
   PrivateData private_data = {};

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "control/cm/limits.h"
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
 
 namespace uroce::control::cm {
 namespace {
-
-constexpr std::uint32_t kLow24 = 0xFF'FFFF;
-constexpr std::uint8_t kXrcExtended = 1;
 
 bool transport_known(const Req& req) {
   switch (req.transport) {

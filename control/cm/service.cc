@@ -2,15 +2,13 @@
 
 #include <cerrno>
 
+#include "control/cm/limits.h"
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
 
 namespace uroce::control::cm {
 namespace {
-
-constexpr std::uint32_t kLow24 = 0xFF'FFFF;
-constexpr std::uint8_t kRetriesMax = 15;
 
 std::optional<IpHeader> ip_of(const SidrReq& request) {
   return has_ip_header(request.service_id) ? parse_ip_header(request.private_data) : std::nullopt;

@@ -19,7 +19,7 @@ constexpr std::uint32_t kPortActive = 4;
 constexpr std::uint32_t kPhysPolling = 2;
 constexpr std::uint32_t kPhysLinkUp = 5;
 constexpr std::uint32_t kGidRoceV2 = 2;
-constexpr std::uint32_t kMtuCodeMax = 5;
+constexpr std::uint32_t kPortMtuCodeMax = 5;
 constexpr std::size_t kGivenMax = 65'536;  // beyond it whatever a peer says is passed on
 
 struct Rate {
@@ -50,7 +50,7 @@ std::uint64_t guid_of(const EtherAddress& mac) {
 
 std::uint32_t path_mtu_code(std::uint32_t port_mtu) {
   std::uint32_t code = 0;
-  while (code < kMtuCodeMax && mtu_bytes(code + 1) + kHeadersMax <= port_mtu) {
+  while (code < kPortMtuCodeMax && mtu_bytes(code + 1) + kHeadersMax <= port_mtu) {
     ++code;
   }
   return code;
@@ -100,7 +100,7 @@ void Device::fill_port(abi::QueryPortReply* reply) const {
                    [mbps = speed_mbps()](const Rate& r) { return mbps <= r.mbps_max; });
   reply->state = info.link_up ? kPortActive : kPortDown;
   reply->phys_state = info.link_up ? kPhysLinkUp : kPhysPolling;
-  reply->max_mtu = kMtuCodeMax;
+  reply->max_mtu = kPortMtuCodeMax;
   reply->active_mtu = path_mtu_code(info.mtu);
   reply->gid_count = kGidsMax;
   reply->max_msg_size = kMessageBytesMax;

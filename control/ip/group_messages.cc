@@ -11,8 +11,8 @@ constexpr std::uint8_t kProtocolIgmp = 2;
 constexpr std::uint8_t kProtocolHopByHop = 0;
 constexpr std::uint8_t kIgmpQuery = 0x11, kIgmpReport = 0x16, kIgmpLeave = 0x17;
 constexpr std::uint8_t kMldQuery = 130, kMldReport = 131, kMldDone = 132;
-constexpr std::uint8_t kHopLimit = 1;
-constexpr std::size_t kIpv4Header = 24;  // with the router alert option
+constexpr std::uint8_t kGroupHopLimit = 1;
+constexpr std::size_t kAlertIpv4Header = 24;  // with the router alert option
 constexpr std::size_t kHopByHop = 8;
 constexpr std::size_t kIgmpBytes = 8, kMldBytes = 24;
 constexpr std::uint8_t kInternetControl = 0xC0;  // type of service, as routers expect of IGMP
@@ -28,12 +28,12 @@ FrameBytes build_igmp(const EtherAddress& mac, const LinkAddress& source, const 
   ByteWriter writer;
   write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv4);
   const std::size_t ip = writer.size();
-  writer.u8(0x40 | kIpv4Header / 4);
+  writer.u8(0x40 | kAlertIpv4Header / 4);
   writer.u8(kInternetControl);
-  writer.u16(kIpv4Header + kIgmpBytes);
+  writer.u16(kAlertIpv4Header + kIgmpBytes);
   writer.u16(0);  // identification
   writer.u16(0x4000);
-  writer.u8(kHopLimit);
+  writer.u8(kGroupHopLimit);
   writer.u8(kProtocolIgmp);
   writer.u16(0);  // checksum
   write_ipv4_address(&writer, source.gid);
@@ -53,7 +53,8 @@ FrameBytes build_mld(const EtherAddress& mac, const LinkAddress& source, const G
                      std::uint8_t type, const Gid& group) {
   ByteWriter writer;
   write_ethernet(&writer, multicast_mac(destination), mac, source.vlan, kTypeIpv6);
-  write_ipv6(&writer, source.gid, destination, kProtocolHopByHop, kHopLimit, kHopByHop + kMldBytes);
+  write_ipv6(&writer, source.gid, destination, kProtocolHopByHop, kGroupHopLimit,
+             kHopByHop + kMldBytes);
   writer.u8(kProtocolIcmpV6);
   writer.u8(0);             // 8 bytes of options
   writer.u32(0x0502'0000);  // router alert: MLD (RFC 2711)
@@ -107,7 +108,7 @@ std::optional<GroupQuery> parse_igmp(const EthernetFrame& frame) {
 
 std::optional<GroupQuery> parse_mld(const EthernetFrame& frame) {
   const auto packet = parse_ipv6(frame.payload);
-  if (!packet || packet->next_header != kProtocolHopByHop || packet->hop_limit != kHopLimit ||
+  if (!packet || packet->next_header != kProtocolHopByHop || packet->hop_limit != kGroupHopLimit ||
       packet->payload.size() < kHopByHop + kMldBytes ||
       packet->payload[0] != std::byte{kProtocolIcmpV6} || packet->payload[1] != std::byte{0}) {
     return std::nullopt;

@@ -10,8 +10,8 @@ namespace {
 constexpr std::uint8_t kProtocolIcmp = 1;
 constexpr std::uint8_t kEchoRequest = 8, kEchoReply = 0;
 constexpr std::uint8_t kEchoRequestV6 = 128, kEchoReplyV6 = 129;
-constexpr std::uint8_t kHopLimit = 64;
-constexpr std::size_t kIpv4Header = 20;
+constexpr std::uint8_t kEchoHopLimit = 64;
+constexpr std::size_t kPlainIpv4Header = 20;
 constexpr std::uint16_t kFragmentBits = 0x3FFF;  // more fragments, and the offset
 
 Gid mapped(std::span<const std::byte> address) {
@@ -41,14 +41,14 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   reader.skip(1);
   const std::uint8_t protocol = reader.u8();
   // Options are nobody's habit; a packet with them isn't answered.
-  if (version_length != 0x45 || total < kIpv4Header + 8 || total > frame.payload.size() ||
+  if (version_length != 0x45 || total < kPlainIpv4Header + 8 || total > frame.payload.size() ||
       (fragment & kFragmentBits) != 0 || protocol != kProtocolIcmp ||
-      checksum_finish(checksum_add(frame.payload.first(kIpv4Header))) != 0) {
+      checksum_finish(checksum_add(frame.payload.first(kPlainIpv4Header))) != 0) {
     return std::nullopt;
   }
   const auto source = frame.payload.subspan(12, 4);
   const auto destination = frame.payload.subspan(16, 4);
-  const auto request = frame.payload.subspan(kIpv4Header, total - kIpv4Header);
+  const auto request = frame.payload.subspan(kPlainIpv4Header, total - kPlainIpv4Header);
   if (request[0] != std::byte{kEchoRequest} || !owns(mapped(destination)) ||
       is_multicast(mapped(source)) || checksum_finish(checksum_add(request)) != 0) {
     return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   writer.u16(static_cast<std::uint32_t>(total));
   writer.u16(id);
   writer.u16(0);
-  writer.u8(kHopLimit);
+  writer.u8(kEchoHopLimit);
   writer.u8(kProtocolIcmp);
   writer.u16(0);
   writer.write(destination);
@@ -82,7 +82,7 @@ std::optional<FrameBytes> answer_ipv6(const EthernetFrame& frame, const EtherAdd
   }
   ByteWriter writer;
   write_ethernet(&writer, frame.source, mac, frame.vlan, kTypeIpv6);
-  write_ipv6(&writer, packet->destination, packet->source, kProtocolIcmpV6, kHopLimit,
+  write_ipv6(&writer, packet->destination, packet->source, kProtocolIcmpV6, kEchoHopLimit,
              packet->payload.size());
   const std::size_t offset = writer.size();
   write_echo(&writer, kEchoReplyV6, packet->payload);

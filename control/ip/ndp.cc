@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint8_t kSolicitation = 135;
 constexpr std::uint8_t kAdvertisement = 136;
-constexpr std::uint8_t kHopLimit = 255;  // proves that it comes from the link
+constexpr std::uint8_t kNdpHopLimit = 255;  // proves that it comes from the link
 constexpr std::uint8_t kSourceLinkAddress = 1;
 constexpr std::uint8_t kTargetLinkAddress = 2;
 constexpr std::uint32_t kSolicited = 1U << 30U;
@@ -36,7 +36,7 @@ FrameBytes build(const Ends& ends, const Message& message) {
   constexpr std::size_t kLength = 32;
   ByteWriter writer;
   write_ethernet(&writer, ends.destination_mac, ends.source_mac, ends.vlan, kTypeIpv6);
-  write_ipv6(&writer, ends.source, ends.destination, kProtocolIcmpV6, kHopLimit, kLength);
+  write_ipv6(&writer, ends.source, ends.destination, kProtocolIcmpV6, kNdpHopLimit, kLength);
   const std::size_t offset = writer.size();
   writer.u8(message.type);
   writer.u8(0);
@@ -76,7 +76,7 @@ std::optional<NeighbourMessage> parse_neighbour_message(const EthernetFrame& fra
     return std::nullopt;
   }
   const auto packet = parse_icmpv6(frame);
-  if (!packet || packet->hop_limit != kHopLimit) {
+  if (!packet || packet->hop_limit != kNdpHopLimit) {
     return std::nullopt;
   }
   ByteReader reader(packet->payload);

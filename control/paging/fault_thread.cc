@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kRecordsMax = 16;  // of one program in one turn
+constexpr int kFaultRecordsMax = 16;  // of one program in one turn
 
 }  // namespace
 
@@ -97,7 +97,7 @@ void FaultThread::take_answers(int timeout) {
 }
 
 void FaultThread::on_share(Mirror* mirror) {
-  for (int i = 0; i < kRecordsMax; ++i) {
+  for (int i = 0; i < kFaultRecordsMax; ++i) {
     const auto at = channels_.find(mirror);
     if (at == channels_.end()) {
       return;

@@ -35,12 +35,12 @@ constexpr std::array<std::string_view, 22> kStatuses{"success",
                                                      "response timeout error",
                                                      "general error"};
 
-std::string_view name_of(abi::WcStatus status) {
+std::string_view text_of(abi::WcStatus status) {
   const auto index = static_cast<std::size_t>(status);
   return index < kStatuses.size() ? kStatuses[index] : "unknown error";
 }
 
-std::string_view name_of(abi::WrOpcode opcode) {
+std::string_view text_of(abi::WrOpcode opcode) {
   switch (opcode) {
     case abi::WrOpcode::kRdmaWrite:
       return "RDMA WRITE";
@@ -90,7 +90,7 @@ std::string subject_of(const FailureReport& report) {
   }
   switch (report.subject) {
     case Subject::kSend:
-      return std::string(name_of(static_cast<abi::WrOpcode>(report.opcode))) +
+      return std::string(text_of(static_cast<abi::WrOpcode>(report.opcode))) +
              format(" with wr_id 0x%" PRIx64, report.wr_id);
     case Subject::kReceive:
       return format("receive with wr_id 0x%" PRIx64, report.wr_id);
@@ -125,7 +125,7 @@ std::string error_text(const FailureReport& report) {
   std::string text = "QP " + std::to_string(report.qpn) + ": " + subject_of(report) +
                      (report.failure == Failure::kFlushed ? " flushed" : " failed");
   if (report.status != abi::WcStatus::kSuccess && report.failure != Failure::kFlushed) {
-    text += " with " + std::string(name_of(report.status));
+    text += " with " + std::string(text_of(report.status));
   }
   text += ": ";
   text += reason < kFailureCount ? kFailureTexts[reason].explanation : "for an unknown reason";

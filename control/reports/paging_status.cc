@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRoles[kFaultRoles] = {"requester", "completer", "responder", "answer"};
 constexpr const char* kSteps[kFaultSteps] = {"waiting", "sharing", "populating", "resuming"};
 
-const char* name_of(Access outcome) {
+const char* outcome_name(Access outcome) {
   switch (outcome) {
     case Access::kGranted:
       return "resolved";
@@ -72,7 +72,7 @@ Json trace_of(const FaultTrace& trace) {
                {"write", trace.request.write},
                {"asked", trace.asked},
                {"retries", trace.retries},
-               {"outcome", name_of(trace.outcome)}};
+               {"outcome", outcome_name(trace.outcome)}};
   for (std::size_t step = 0; step < trace.steps.size(); ++step) {
     json[std::string(kSteps[step]) + "_ns"] = trace.steps[step];
   }

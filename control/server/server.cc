@@ -19,8 +19,8 @@ namespace {
 // What an epoll event is about, if not a session.
 enum Tag : std::uint64_t { kListener, kStop, kNotices, kPaging };
 
-constexpr int kEventsMax = 64;
-constexpr int kRecordsMax = 16;  // of one session in one turn
+constexpr int kServerEventsMax = 64;
+constexpr int kSessionRecordsMax = 16;  // of one session in one turn
 // No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
 constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
 // A program that asks one thing after another is expected for so long after each answer: to be
@@ -84,7 +84,7 @@ void Server::run(int stop_descriptor) {
   if (!watch(stop_descriptor, EPOLLIN, kStop)) {
     return;
   }
-  std::array<epoll_event, kEventsMax> events;
+  std::array<epoll_event, kServerEventsMax> events;
   while (!stopping_) {
     const int count = wait(events);
     // Notices first: a program that asks why its completion failed gets the worker's word on it.
@@ -249,7 +249,7 @@ bool Server::flush(Connection& connection) {
 
 void Server::receive(Connection& connection) {
   Conversation& conversation = *connection.conversation;
-  for (int i = 0; i < kRecordsMax; ++i) {
+  for (int i = 0; i < kSessionRecordsMax; ++i) {
     if (conversation.finished() || conversation.waiting() || !flush(connection)) {
       return;
     }

@@ -16,24 +16,6 @@ constexpr Duration kReorderHold = 50 * kNanosecondsPerMicrosecond;
 constexpr std::uint32_t kEtherHeader = 14;
 constexpr std::uint32_t kVlanTag = 4;
 
-// splitmix64: small, and good enough to draw fates.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9E37'79B9'7F4A'7C15U);
-    z = (z ^ (z >> 30U)) * 0xBF58'476D'1CE4'E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D0'49BB'1331'11EBU;
-    return z ^ (z >> 31U);
-  }
-  bool chance(double probability) {
-    return static_cast<double>(next() >> 11U) * 0x1p-53 < probability;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
 // Where the IP header starts, or 0 if the frame carries something else.
 std::uint32_t ip_offset(const Frame& frame) {
   std::uint32_t offset = kEtherHeader;
@@ -52,6 +34,24 @@ std::uint32_t ip_offset(const Frame& frame) {
 }
 
 }  // namespace
+
+// splitmix64: small, and good enough to draw fates.
+class FateGenerator {
+ public:
+  explicit FateGenerator(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9E37'79B9'7F4A'7C15U);
+    z = (z ^ (z >> 30U)) * 0xBF58'476D'1CE4'E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D0'49BB'1331'11EBU;
+    return z ^ (z >> 31U);
+  }
+  bool chance(double probability) {
+    return static_cast<double>(next() >> 11U) * 0x1p-53 < probability;
+  }
+
+ private:
+  std::uint64_t state_;
+};
 
 // One direction of one queue.
 class FaultyPort::Lane {
@@ -186,7 +186,7 @@ class FaultyPort::Lane {
   }
 
   Faults faults_;
-  Random random_;
+  FateGenerator random_;
   std::deque<Held> line_;  // in order
   std::deque<Held> late_;  // reordered ones, soonest first
   Counter frames_{0}, lost_{0}, repeated_{0}, reordered_{0}, corrupted_{0};

@@ -2,14 +2,13 @@
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce {
 namespace {
 
 using abi::WcOpcode;
 using abi::WrOpcode;
-
-std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kPsnMask; }
 
 WcOpcode completion_opcode(WrOpcode opcode) {
   switch (opcode) {

@@ -6,13 +6,12 @@
 #include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce {
 namespace {
 
 using abi::WrOpcode;
-
-std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kPsnMask; }
 
 // The BTH opcodes of a message's packets, by their place in it.
 struct MessageOpcodes {

@@ -12,6 +12,11 @@ inline constexpr std::uint32_t kPsnMask = 0xFF'FFFF;
   return (psn + count) & kPsnMask;
 }
 
+// How many packets on `to` is. REQUIRES: it isn't before `from`.
+[[nodiscard]] constexpr std::uint32_t distance(std::uint32_t from, std::uint32_t to) {
+  return (to - from) & kPsnMask;
+}
+
 // a - b, signed: negative when a comes before b. REQUIRES: both are 24 bits.
 [[nodiscard]] constexpr std::int32_t psn_difference(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>((a - b) << 8U) >> 8;

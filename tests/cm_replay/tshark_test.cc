@@ -89,7 +89,7 @@ TEST_F(Tshark, ReadsARequest) {
   req.responder_resources = 3;
   req.initiator_depth = 4;
   req.remote_response_timeout = 20;
-  req.transport = Transport::kUc;
+  req.transport = control::cm::Transport::kUc;
   req.flow_control = true;
   req.starting_psn = 0x123456;
   req.local_response_timeout = 21;

@@ -40,6 +40,10 @@ struct PathKind {
   bool ipv6 = false;
   bool vlan = false;
 };
+inline constexpr PathKind kPathKinds[] = {{.ipv6 = false, .vlan = false},
+                                          {.ipv6 = false, .vlan = true},
+                                          {.ipv6 = true, .vlan = false},
+                                          {.ipv6 = true, .vlan = true}};
 [[nodiscard]] Path random_path(Random& random, PathKind kind);
 // All fields random, those too that the opcode doesn't have: building must leave them out.
 [[nodiscard]] Headers random_headers(Random& random, Opcode opcode);

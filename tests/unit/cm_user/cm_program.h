@@ -18,6 +18,8 @@
 
 namespace uroce::control::cm_user {
 
+inline constexpr std::uint16_t kPort = 7471;
+
 struct CmAnswer {
   int error = 0;
   std::string message;

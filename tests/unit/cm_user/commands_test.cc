@@ -12,8 +12,6 @@ namespace {
 using enum EventNumber;
 
 constexpr std::uint64_t kListenUid = 11, kActiveUid = 22, kPassiveUid = 33;
-constexpr std::uint16_t kPort = 7471;
-
 // A listening id and one that has a route to it, in one program on the loopback.
 class Connecting : public testing::Test {
  protected:

@@ -10,7 +10,6 @@ namespace {
 
 using enum EventNumber;
 
-constexpr std::uint16_t kPort = 7471;
 constexpr std::uint32_t kCycles = 10'000;
 constexpr std::uint32_t kWarmUp = 1'000;  // until tables have grown to what they need
 constexpr std::size_t kSlackBytes = 65'536;

@@ -12,8 +12,6 @@ namespace {
 
 using enum EventNumber;
 
-constexpr std::uint16_t kPort = 7471;
-
 TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   CmProgram program(rig);

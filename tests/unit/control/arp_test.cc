@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/control/hex.h"
+#include "tests/unit/control/link_addresses.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr EtherAddress kOurs{{0x02, 0, 0, 0, 0, 1}};
-const Gid kOurIp = *parse_ip("10.0.0.1");
 
 // A request as Linux sends it: who has 10.0.0.1, tell 10.0.0.2; padded to 60 bytes.
 const std::string kRequest =

@@ -11,7 +11,7 @@ namespace {
 
 using enum abi::VerbsMask;
 
-constexpr std::uint32_t kToInit = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsQkey;
+constexpr std::uint32_t kToInitDatagram = kVerbsState | kVerbsPkeyIndex | kVerbsPort | kVerbsQkey;
 
 class DatagramTest : public ::testing::Test {
  protected:
@@ -60,7 +60,7 @@ class DatagramTest : public ::testing::Test {
 };
 
 TEST_F(DatagramTest, GoesToReadyWithAQkeyOnly) {
-  EXPECT_EQ(modify(QpState::kInit, kToInit).header.error, 0);
+  EXPECT_EQ(modify(QpState::kInit, kToInitDatagram).header.error, 0);
   EXPECT_EQ(modify(QpState::kRtr, kVerbsState).header.error, 0);
   EXPECT_EQ(modify(QpState::kRts, kVerbsState | kVerbsSqPsn).header.error, 0);
   EXPECT_EQ(attributes().qkey, 0x1111'1111U);
@@ -75,13 +75,13 @@ TEST_F(DatagramTest, ControlledQkeysAreForRootAndTheDaemonsUser) {
   ordinary.open();
   const std::uint32_t theirs = make_qp(ordinary, ordinary.make_pd());
   for (const std::uint32_t qkey : kControlled) {
-    const Answer refused = modify(ordinary, theirs, QpState::kInit, kToInit, qkey);
+    const Answer refused = modify(ordinary, theirs, QpState::kInit, kToInitDatagram, qkey);
     EXPECT_EQ(refused.header.error, EPERM) << std::hex << qkey;
     EXPECT_NE(refused.message().find("root"), std::string::npos) << refused.message();
   }
-  EXPECT_EQ(modify(ordinary, theirs, QpState::kInit, kToInit, 0x7FFF'FFFF).header.error, 0);
+  EXPECT_EQ(modify(ordinary, theirs, QpState::kInit, kToInitDatagram, 0x7FFF'FFFF).header.error, 0);
   for (const std::uint32_t qkey : kControlled) {
-    EXPECT_EQ(modify(QpState::kInit, kToInit, qkey).header.error, 0) << std::hex << qkey;
+    EXPECT_EQ(modify(QpState::kInit, kToInitDatagram, qkey).header.error, 0) << std::hex << qkey;
   }
 }
 

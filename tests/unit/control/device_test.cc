@@ -4,14 +4,11 @@
 
 #include <cerrno>
 
+#include "tests/unit/control/link_addresses.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr EtherAddress kOurs = SilentPort::kMac;
-constexpr EtherAddress kTheirs{{2, 0, 0, 0, 0, 2}};
-const Gid kPeer = *parse_ip("10.0.0.2");
 
 class DeviceTest : public ::testing::Test {
  protected:
@@ -90,18 +87,18 @@ TEST_F(DeviceTest, ANewAddressIsAnnounced) {
 }
 
 TEST_F(DeviceTest, AsksInTheNameOfTheSubnetsAddressAndLearns) {
-  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kPending);
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending);
   EXPECT_FALSE(device.on_time(now));
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(to_string(last_arp().sender), "10.0.0.1");
-  EXPECT_EQ(last_arp().target, kPeer);
+  EXPECT_EQ(last_arp().target, kTheirIp);
 
   const auto question = parse_ethernet(sent.back());
   const auto answer = build_arp_reply(*question, last_arp(), kTheirs);
   const Device::Heard heard = device.on_frame(answer, now);
   EXPECT_TRUE(heard.settled);
   EXPECT_FALSE(heard.moved) << "no path leads there yet";
-  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kTheirs);
 }
 
@@ -118,13 +115,13 @@ TEST_F(DeviceTest, AsksForIpv6ByNeighbourDiscovery) {
 }
 
 TEST_F(DeviceTest, NobodyAnswersBecomesAnErrorThatNamesTheAddress) {
-  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kPending);
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending);
   bool settled = false;
   while (!settled) {
     now = std::max(now, device.next_deadline());
     settled = device.on_time(now);
   }
-  const auto answer = device.resolve(kPeer, now, &mac);
+  const auto answer = device.resolve(kTheirIp, now, &mac);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, EHOSTUNREACH);
   EXPECT_NE(answer.error().message.find("10.0.0.2"), std::string::npos);
@@ -138,31 +135,31 @@ TEST_F(DeviceTest, OffLinkAddressesAreRefusedAtOnce) {
 }
 
 TEST_F(DeviceTest, AnswersForItsOwnAddressesOnly) {
-  device.on_frame(build_arp_request(kTheirs, kPeer, *parse_ip("10.0.0.1")), now);
+  device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.1")), now);
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_FALSE(last_arp().request);
   EXPECT_EQ(last_arp().sender_mac, kOurs);
-  device.on_frame(build_arp_request(kTheirs, kPeer, *parse_ip("10.0.0.3")), now);
+  device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.3")), now);
   EXPECT_EQ(sent.size(), 1U);
-  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kDone) << "it asked for us";
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone) << "it asked for us";
 }
 
 // Each announcement that is passed on costs a look at every path.
 TEST_F(DeviceTest, OnlyAPeerInUseThatMovedIsPassedOn) {
   constexpr EtherAddress kElsewhere{{2, 0, 0, 0, 0, 99}};
   const auto announce = [this](const EtherAddress& where) {
-    return device.on_frame(build_arp_request(where, kPeer, kPeer), now).moved;
+    return device.on_frame(build_arp_request(where, kTheirIp, kTheirIp), now).moved;
   };
   EXPECT_FALSE(announce(kTheirs)) << "a stranger";
-  device.on_frame(build_arp_request(kTheirs, kPeer, *parse_ip("10.0.0.1")), now);
+  device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.1")), now);
   EXPECT_FALSE(announce(kElsewhere)) << "known, but no path leads there";
-  EXPECT_EQ(*device.resolve(kPeer, now, &mac), Device::Resolution::kDone);
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kElsewhere);
   EXPECT_FALSE(announce(kElsewhere)) << "where it was";
   now += 2 * Neighbours::kKnownFor;  // a path lasts longer than the cache
   const auto moved = announce(kTheirs);
   ASSERT_TRUE(moved);
-  EXPECT_EQ(moved->address, LinkAddress(kPeer));
+  EXPECT_EQ(moved->address, LinkAddress(kTheirIp));
   EXPECT_EQ(moved->mac, kTheirs);
   EXPECT_FALSE(announce(kTheirs));
 }
@@ -233,7 +230,7 @@ TEST_F(VlanDeviceTest, AnswersInTheVlanOfTheAddressOnly) {
 
 TEST_F(VlanDeviceTest, AnotherVlansNeighboursAreOutOfReach) {
   EXPECT_EQ(device.resolve({*parse_ip("10.5.0.2"), 0}, now, &mac).error().code, ENETUNREACH);
-  const auto refused = device.resolve({kPeer, 5}, now, &mac);
+  const auto refused = device.resolve({kTheirIp, 5}, now, &mac);
   EXPECT_EQ(refused.error().code, ENETUNREACH);
   EXPECT_NE(refused.error().message.find("VLAN 5"), std::string::npos);
 }

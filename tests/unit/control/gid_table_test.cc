@@ -5,12 +5,12 @@
 namespace uroce::control {
 namespace {
 
-constexpr EtherAddress kMac{{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}};
+constexpr EtherAddress kTableMac{{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}};
 
 Gid ip(const char* text) { return *parse_ip(text); }
 
 TEST(GidTable, LinkLocalFirstThenTheGivenAddressesInOrder) {
-  const GidTable table(kMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("2001:db8::1/64")});
+  const GidTable table(kTableMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("2001:db8::1/64")});
   EXPECT_EQ(*table.find(0), ip("fe80::11:22ff:fe33:4455"));
   EXPECT_EQ(*table.find(1), ip("10.0.0.1"));
   EXPECT_EQ(*table.find(2), ip("2001:db8::1"));
@@ -20,7 +20,7 @@ TEST(GidTable, LinkLocalFirstThenTheGivenAddressesInOrder) {
 }
 
 TEST(GidTable, OnLinkIsWhatIsInASubnet) {
-  const GidTable table(kMac, {*parse_prefix("10.0.0.1/23"), *parse_prefix("2001:db8::1/64")});
+  const GidTable table(kTableMac, {*parse_prefix("10.0.0.1/23"), *parse_prefix("2001:db8::1/64")});
   EXPECT_TRUE(table.on_link(ip("10.0.1.255")));
   EXPECT_FALSE(table.on_link(ip("10.0.2.0")));
   EXPECT_TRUE(table.on_link(ip("2001:db8::ffff")));
@@ -29,7 +29,7 @@ TEST(GidTable, OnLinkIsWhatIsInASubnet) {
 }
 
 TEST(GidTable, AnIpv6PrefixOfLengthZeroDoesNotHoldIpv4) {
-  const GidTable table(kMac, {*parse_prefix("2001:db8::1/0")});
+  const GidTable table(kTableMac, {*parse_prefix("2001:db8::1/0")});
   EXPECT_FALSE(table.on_link(ip("10.0.0.1")));
 }
 
@@ -40,7 +40,7 @@ TEST(ParsePrefix, TakesAddressesWithAndWithoutLength) {
 }
 
 TEST(GidTable, AnAddressIsFoundInItsVlanOnly) {
-  const GidTable table(kMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("10.5.0.1/24@5")});
+  const GidTable table(kTableMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("10.5.0.1/24@5")});
   EXPECT_TRUE(table.owns({ip("10.5.0.1"), 5}));
   EXPECT_FALSE(table.owns({ip("10.5.0.1"), 0}));
   EXPECT_FALSE(table.owns({ip("10.0.0.1"), 5}));

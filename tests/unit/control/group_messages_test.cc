@@ -5,18 +5,18 @@
 #include "control/ip/gid_table.h"
 #include "control/ip/multicast_groups.h"
 #include "tests/unit/control/hex.h"
+#include "tests/unit/control/link_addresses.h"
 
 namespace uroce::control {
 namespace {
 
-constexpr EtherAddress kMac{{2, 0, 0, 0, 0, 1}};
 const Gid kGroup4 = *parse_ip("239.1.2.3");
 const Gid kGroup6 = *parse_ip("ff0e::1:2");
 
 // Known bytes: tshark 4.0 reads them as 'Membership Report group 239.1.2.3' and 'Multicast Listener
 // Report ff0e::1:2', checksums right.
 TEST(GroupMessages, IgmpReport) {
-  EXPECT_EQ(to_hex(build_group_report(kMac, *parse_ip("10.0.0.1"), kGroup4)),
+  EXPECT_EQ(to_hex(build_group_report(kOurs, *parse_ip("10.0.0.1"), kGroup4)),
             "01005e010203"
             "020000000001"
             "0800"
@@ -29,15 +29,15 @@ TEST(GroupMessages, IgmpReport) {
 }
 
 TEST(GroupMessages, LeaveGoesToTheRouters) {
-  const auto frame = build_group_leave(kMac, *parse_ip("10.0.0.1"), kGroup4);
+  const auto frame = build_group_leave(kOurs, *parse_ip("10.0.0.1"), kGroup4);
   const auto ethernet = parse_ethernet(frame);
   EXPECT_EQ(to_string(ethernet->destination), "01:00:5e:00:00:02");
-  const auto done = build_group_leave(kMac, link_local_gid(kMac), kGroup6);
+  const auto done = build_group_leave(kOurs, link_local_gid(kOurs), kGroup6);
   EXPECT_EQ(to_string(parse_ethernet(done)->destination), "33:33:00:00:00:02");
 }
 
 TEST(GroupMessages, MldReportIsFromTheLink) {
-  const auto frame = build_group_report(kMac, link_local_gid(kMac), kGroup6);
+  const auto frame = build_group_report(kOurs, link_local_gid(kOurs), kGroup6);
   const auto packet = parse_ipv6(parse_ethernet(frame)->payload);
   ASSERT_TRUE(packet);
   EXPECT_EQ(packet->hop_limit, 1);
@@ -54,7 +54,7 @@ FrameBytes query_from(FrameBytes report, std::size_t type_offset, std::uint8_t t
 TEST(GroupMessages, AQueryIsUnderstoodOnlyWithARightChecksum) {
   // The checksum of the IGMP message: type in the upper byte of its first word.
   FrameBytes query =
-      query_from(build_group_report(kMac, *parse_ip("10.0.0.254"), kGroup4), 38, 0x11);
+      query_from(build_group_report(kOurs, *parse_ip("10.0.0.254"), kGroup4), 38, 0x11);
   EXPECT_FALSE(parse_group_query(*parse_ethernet(query)));
   query[40] = std::byte{0xfd};
   const auto parsed = parse_group_query(*parse_ethernet(query));
@@ -62,10 +62,10 @@ TEST(GroupMessages, AQueryIsUnderstoodOnlyWithARightChecksum) {
   EXPECT_TRUE(parsed->ipv4);
   EXPECT_EQ(parsed->group, kGroup4);
   // A report isn't a query.
-  EXPECT_FALSE(
-      parse_group_query(*parse_ethernet(build_group_report(kMac, *parse_ip("10.0.0.1"), kGroup4))));
-  EXPECT_FALSE(
-      parse_group_query(*parse_ethernet(build_group_report(kMac, link_local_gid(kMac), kGroup6))));
+  EXPECT_FALSE(parse_group_query(
+      *parse_ethernet(build_group_report(kOurs, *parse_ip("10.0.0.1"), kGroup4))));
+  EXPECT_FALSE(parse_group_query(
+      *parse_ethernet(build_group_report(kOurs, link_local_gid(kOurs), kGroup6))));
 }
 
 TEST(MulticastGroups, AreCounted) {

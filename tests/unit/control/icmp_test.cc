@@ -3,14 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/control/hex.h"
+#include "tests/unit/control/link_addresses.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr EtherAddress kOurs{{0x02, 0, 0, 0, 0, 1}};
-constexpr EtherAddress kTheirs{{0x02, 0, 0, 0, 0, 2}};
-const Gid kOurIp = *parse_ip("10.0.0.1");
-const Gid kOurIpv6 = *parse_ip("fd00::1");
 
 bool owns(const Gid& gid) { return gid == kOurIp || gid == kOurIpv6; }
 

@@ -3,14 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/control/hex.h"
+#include "tests/unit/control/link_addresses.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr EtherAddress kOurs{{0x02, 0, 0, 0, 0, 1}};
-constexpr EtherAddress kTheirs{{0x02, 0, 0, 0, 0, 2}};
-const Gid kOurIp = *parse_ip("fd00::1");
-const Gid kTheirIp = *parse_ip("fd00::2");
 
 // As Linux asks: fd00::2 for fd00::1 (checksum computed by scapy).
 const std::string kSolicitation =
@@ -18,7 +14,7 @@ const std::string kSolicitation =
     "ff0200000000000000000001ff000001 87 00 CSUM 00000000 fd000000000000000000000000000001"
     "01 01 020000000002";
 
-std::vector<std::byte> solicitation() { return build_solicitation(kTheirs, kTheirIp, kOurIp); }
+std::vector<std::byte> solicitation() { return build_solicitation(kTheirs, kTheirIpv6, kOurIpv6); }
 
 TEST(Ndp, ASolicitationHasTheShapeOfTheRfc) {
   std::string expected = kSolicitation;
@@ -32,8 +28,8 @@ TEST(Ndp, ReadsASolicitation) {
   const auto message = parse_neighbour_message(*parse_ethernet(bytes));
   ASSERT_TRUE(message);
   EXPECT_TRUE(message->solicitation);
-  EXPECT_EQ(message->source, kTheirIp);
-  EXPECT_EQ(message->target, kOurIp);
+  EXPECT_EQ(message->source, kTheirIpv6);
+  EXPECT_EQ(message->target, kOurIpv6);
   EXPECT_EQ(message->link_address, kTheirs);
 }
 
@@ -45,18 +41,18 @@ TEST(Ndp, AnswersTheAsker) {
   EXPECT_EQ(answer->destination, kTheirs);
   const auto packet = parse_icmpv6(*answer);
   ASSERT_TRUE(packet) << "checksum";
-  EXPECT_EQ(packet->source, kOurIp);
-  EXPECT_EQ(packet->destination, kTheirIp);
+  EXPECT_EQ(packet->source, kOurIpv6);
+  EXPECT_EQ(packet->destination, kTheirIpv6);
   EXPECT_EQ(packet->payload[4], std::byte{0x60}) << "solicited, override";
   const auto message = parse_neighbour_message(*answer);
   ASSERT_TRUE(message);
   EXPECT_FALSE(message->solicitation);
-  EXPECT_EQ(message->target, kOurIp);
+  EXPECT_EQ(message->target, kOurIpv6);
   EXPECT_EQ(message->link_address, kOurs);
 }
 
 TEST(Ndp, AnswersDuplicateDetectionToAllNodes) {
-  const auto question = build_solicitation(kTheirs, Gid{}, kOurIp);
+  const auto question = build_solicitation(kTheirs, Gid{}, kOurIpv6);
   const auto frame = parse_ethernet(question);
   const auto bytes = build_advertisement(*frame, *parse_neighbour_message(*frame), kOurs);
   const auto answer = parse_ethernet(bytes);

@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/control/link_addresses.h"
+
 namespace uroce::control {
 namespace {
 
-constexpr EtherAddress kMac{{2, 0, 0, 0, 0, 1}};
-constexpr EtherAddress kOther{{2, 0, 0, 0, 0, 2}};
-const Gid kPeer = *parse_ip("10.0.0.2");
-
 class NeighboursTest : public ::testing::Test {
  protected:
-  Neighbours::Answer resolve() { return neighbours.resolve(kPeer, now, &mac); }
+  Neighbours::Answer resolve() { return neighbours.resolve(kTheirIp, now, &mac); }
   // How many questions are asked until nothing is due any more, and when the last was.
   std::uint32_t ask_until_settled() {
     std::uint32_t asked = 0;
@@ -29,10 +27,10 @@ TEST_F(NeighboursTest, AsksAtOnceAndKnowsAfterTheAnswer) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_LE(neighbours.next_deadline(), now);
   bool settled = false;
-  EXPECT_EQ(neighbours.due(now, &settled), std::vector<LinkAddress>{kPeer});
-  EXPECT_TRUE(neighbours.learn(kPeer, kMac, now, false));
+  EXPECT_EQ(neighbours.due(now, &settled), std::vector<LinkAddress>{kTheirIp});
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
-  EXPECT_EQ(mac, kMac);
+  EXPECT_EQ(mac, kOurs);
 }
 
 TEST_F(NeighboursTest, GivesUpInBoundedTimeAndSaysSo) {
@@ -52,30 +50,30 @@ TEST_F(NeighboursTest, ALateAnswerIsStillTaken) {
   const Time start = now;
   ask_until_settled();
   now = start + Neighbours::kAttemptsMax * Neighbours::kAttemptInterval + 1;
-  EXPECT_TRUE(neighbours.learn(kPeer, kMac, now, false));
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
 }
 
 TEST_F(NeighboursTest, LearnsStrangersOnlyWhenTheyAskForUs) {
-  EXPECT_FALSE(neighbours.learn(kPeer, kMac, now, false));
+  EXPECT_FALSE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   const Gid other = *parse_ip("10.0.0.3");
-  EXPECT_FALSE(neighbours.learn(other, kOther, now, true));
+  EXPECT_FALSE(neighbours.learn(other, kTheirs, now, true));
   EXPECT_EQ(neighbours.resolve(other, now, &mac), Neighbours::Answer::kKnown);
 }
 
 TEST_F(NeighboursTest, AMoveIsNews) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
-  EXPECT_TRUE(neighbours.learn(kPeer, kMac, now, false));
-  EXPECT_FALSE(neighbours.learn(kPeer, kMac, now, false));
-  EXPECT_TRUE(neighbours.learn(kPeer, kOther, now, false));
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
+  EXPECT_FALSE(neighbours.learn(kTheirIp, kOurs, now, false));
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kTheirs, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
-  EXPECT_EQ(mac, kOther);
+  EXPECT_EQ(mac, kTheirs);
 }
 
 TEST_F(NeighboursTest, KnowledgeExpires) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
-  EXPECT_TRUE(neighbours.learn(kPeer, kMac, now, false));
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
   now += Neighbours::kKnownFor;
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
 }
@@ -86,9 +84,9 @@ TEST_F(NeighboursTest, IsBoundedAndKeepsWhatIsWaitedFor) {
   for (std::size_t i = 0; i < 2 * Neighbours::kEntriesMax; ++i) {
     stranger.bytes[14] = static_cast<std::uint8_t>(i >> 8U);
     stranger.bytes[15] = static_cast<std::uint8_t>(i);
-    EXPECT_FALSE(neighbours.learn(stranger, kOther, now, true));
+    EXPECT_FALSE(neighbours.learn(stranger, kTheirs, now, true));
   }
-  EXPECT_TRUE(neighbours.learn(kPeer, kMac, now, false)) << "the question was forgotten";
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false)) << "the question was forgotten";
 }
 
 TEST_F(NeighboursTest, NothingIsDueWhenNothingIsKnown) {

@@ -52,4 +52,7 @@ class PagingProgram {
   std::thread answering_, taking_;
 };
 
+inline constexpr std::uint64_t kBase = PagingProgram::kBase;
+inline constexpr std::uint64_t kPage = PagingProgram::kPage;
+
 }  // namespace uroce::control

@@ -14,8 +14,6 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint64_t kBase = PagingProgram::kBase;
-
 class PagingServiceTest : public ::testing::Test {
  protected:
   struct Paged {

@@ -27,9 +27,7 @@ namespace uroce::control {
 namespace {
 
 constexpr std::uint32_t kWorkers = 2;
-constexpr std::uint64_t kPage = PagingProgram::kPage;
 constexpr std::uint64_t kPages = PagingProgram::kPages;
-constexpr std::uint64_t kBase = PagingProgram::kBase;
 constexpr std::uint64_t kRoundsDefault = 400;
 
 class Stress {

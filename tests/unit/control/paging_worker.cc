@@ -9,7 +9,6 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint64_t kPage = PagingProgram::kPage;
 constexpr std::uint64_t kLength = 16;  // of an access
 constexpr int kUsesPerTurn = 16;
 constexpr std::uint32_t kLongCopies = 16;  // one in so many

@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint32_t kInit = 1;
+constexpr std::uint32_t kInitState = 1;
 
 class XrcTest : public ::testing::Test {
  protected:
@@ -124,7 +124,7 @@ TEST_F(XrcTest, AReceivingQueuePairOutlivesItsMaker) {
     abi::ModifyQpRequest modify{};
     modify.handle = made.handle;
     modify.mask = 1U | 8U | 16U | 32U;  // state, access, P_Key index, port
-    modify.attributes.state = kInit;
+    modify.attributes.state = kInitState;
     modify.attributes.port = 1;
     ASSERT_EQ(maker.ask(abi::Command::kModifyQp, modify).header.error, 0);
     const auto opened = open_target(b, 0, qpn);
@@ -132,7 +132,7 @@ TEST_F(XrcTest, AReceivingQueuePairOutlivesItsMaker) {
     handle = opened.as<abi::CreateQpReply>().handle;
   }
   const auto known = b.ask_about(abi::Command::kQueryQp, handle).as<abi::QueryQpReply>();
-  EXPECT_EQ(known.attributes.state, kInit);
+  EXPECT_EQ(known.attributes.state, kInitState);
   EXPECT_EQ(known.attributes.port, 1U);
   ASSERT_NE(rig.card.qpns().find(qpn), nullptr);
   EXPECT_EQ(rig.card.qpns().find(qpn)->session, &b.session);

@@ -12,11 +12,10 @@
 
 #include "mmu/remote_memory.h"
 #include "tests/unit/mmu/local_region.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
-
-constexpr std::size_t kPage = 4096;
 
 // A file of one page, mapped as two: the second page faults.
 class HalfFile {

@@ -13,12 +13,10 @@
 #include "base/unique_fd.h"
 #include "mmu/backing_file.h"
 #include "mmu/program_memory.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kBase = 0x7000'0000'0000;
 
 // The kernel refuses to sync what isn't mapped, so a hole tells which pages were asked for.
 TEST(DurableMemory, SyncsThePagesOfTheRange) {

@@ -13,9 +13,6 @@
 namespace uroce::test {
 namespace {
 
-constexpr PdId kPd = 7;
-constexpr std::uint64_t kIova = 0x10000;
-
 class KeyTableTest : public ::testing::Test {
  protected:
   std::uint32_t add(std::uint32_t access, std::uint64_t iova = kIova) {

@@ -10,6 +10,9 @@
 
 namespace uroce::test {
 
+inline constexpr PdId kPd = 7;
+inline constexpr std::uint64_t kIova = 0x10000;
+
 inline std::unique_ptr<Region> local_region(std::byte* host, std::uint64_t length,
                                             std::uint64_t iova = 0x1000, PdId pd = 1,
                                             std::uint32_t access = 0) {

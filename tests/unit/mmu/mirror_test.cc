@@ -14,12 +14,10 @@
 
 #include "mmu/mapping.h"
 #include "tests/unit/mmu/paged_program.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
-
-constexpr std::uint64_t kBase = PagedProgram::kBase;
-constexpr std::uint64_t kPage = Mirror::kPage;
 
 class MirrorTest : public testing::Test {
  protected:

@@ -5,12 +5,10 @@
 #include <optional>
 
 #include "tests/unit/mmu/paged_program.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
-
-constexpr std::uint64_t kBase = PagedProgram::kBase;
-constexpr std::uint64_t kPage = Mirror::kPage;
 
 class PagerTest : public testing::Test {
  protected:

@@ -10,12 +10,11 @@
 #include <thread>
 
 #include "tests/unit/mmu/paged_program.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
 
-constexpr std::uint64_t kBase = PagedProgram::kBase;
-constexpr std::uint64_t kPage = Mirror::kPage;
 constexpr std::uint64_t kPages = 64;  // few, so that they meet
 constexpr std::uint32_t kWorkers = 2;
 

@@ -8,15 +8,13 @@
 #include <cstring>
 
 #include "mmu/copy.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
 
 using abi::MemoryPiece;
 using abi::PieceKind;
-
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kBase = 0x7000'0000'0000;
 
 UniqueFd memfd(std::uint64_t bytes, int seals) {
   UniqueFd file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -9,24 +9,24 @@
 #include <vector>
 
 #include "mmu/remote_memory.h"
+#include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPages = 32;
+constexpr std::size_t kBatchPages = 32;
 
 // The program is this process itself. Whether a call was made shows in what it sees.
 class RemoteBatchTest : public ::testing::Test {
  protected:
   RemoteBatchTest()
-      : memory_(static_cast<std::byte*>(::mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE,
+      : memory_(static_cast<std::byte*>(::mmap(nullptr, kBatchPages * kPage, PROT_READ | PROT_WRITE,
                                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
     fill(std::byte{1});
   }
-  ~RemoteBatchTest() override { ::munmap(memory_, kPages * kPage); }
+  ~RemoteBatchTest() override { ::munmap(memory_, kBatchPages * kPage); }
 
-  void fill(std::byte value) { std::fill_n(memory_, kPages * kPage, value); }
+  void fill(std::byte value) { std::fill_n(memory_, kBatchPages * kPage, value); }
   [[nodiscard]] std::uint64_t address(std::size_t offset) const {
     return reinterpret_cast<std::uintptr_t>(memory_) + offset;
   }
@@ -71,13 +71,13 @@ TEST_F(RemoteBatchTest, NothingIsReadTwiceFromTheBuffer) {
 }
 
 TEST_F(RemoteBatchTest, ReadsFurtherAheadWhileAllOfItIsUsed) {
-  EXPECT_EQ(read(0, kPage, kPages * kPage), 1);
+  EXPECT_EQ(read(0, kPage, kBatchPages * kPage), 1);
   fill(std::byte{2});
-  EXPECT_EQ(read(kPage, RemoteBatch::kReadAheadMin, kPages * kPage), 1);
+  EXPECT_EQ(read(kPage, RemoteBatch::kReadAheadMin, kBatchPages * kPage), 1);
   const std::size_t next = kPage + RemoteBatch::kReadAheadMin;
-  EXPECT_EQ(read(next, kPage, kPages * kPage), 2);
+  EXPECT_EQ(read(next, kPage, kBatchPages * kPage), 2);
   fill(std::byte{3});
-  EXPECT_EQ(read(next + kPage, 2 * RemoteBatch::kReadAheadMin, kPages * kPage), 2);
+  EXPECT_EQ(read(next + kPage, 2 * RemoteBatch::kReadAheadMin, kBatchPages * kPage), 2);
 }
 
 TEST_F(RemoteBatchTest, WhatIsMissingAheadIsNoError) {
@@ -118,11 +118,11 @@ TEST_F(RemoteBatchTest, WhatDoesNotContinueIsWrittenApartAndInOrder) {
   EXPECT_EQ(at(500), 5);
   EXPECT_TRUE(batch_.finish(&failed_));
   EXPECT_EQ(at(500), 6);
-  for (std::size_t i = 0; i < kPages; ++i) {
+  for (std::size_t i = 0; i < kBatchPages; ++i) {
     write(i * kPage, kPage, std::byte{7}, true);
   }
   EXPECT_EQ(at(0), 7) << "the buffer was full";
-  EXPECT_EQ(at((kPages - 1) * kPage), 1);
+  EXPECT_EQ(at((kBatchPages - 1) * kPage), 1);
 }
 
 TEST_F(RemoteBatchTest, WhoeverTookWhatCannotBeWrittenIsTold) {

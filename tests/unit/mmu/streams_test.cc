@@ -8,7 +8,7 @@ namespace uroce::test {
 namespace {
 
 constexpr std::uint64_t kMessage = 64ULL << 10U;
-constexpr std::uint64_t kBase = 1ULL << 40U;
+constexpr std::uint64_t kStreamBase = 1ULL << 40U;
 constexpr std::uint64_t kNoLimit = ~0ULL;
 
 class StreamsTest : public ::testing::Test {
@@ -16,7 +16,8 @@ class StreamsTest : public ::testing::Test {
   // The fault of a message at `offset`: how much is brought in after it.
   std::uint64_t follow(std::uint64_t offset, std::uint64_t limit = kNoLimit, bool write = true) {
     last_ = streams_.follow(nullptr, write,
-                            {.first = kBase + offset, .end = kBase + offset + kMessage}, limit);
+                            {.first = kStreamBase + offset, .end = kStreamBase + offset + kMessage},
+                            limit);
     return last_.empty() ? 0 : last_.end - last_.first;
   }
 
@@ -33,7 +34,7 @@ TEST_F(StreamsTest, ScatteredFaultsBringInNothing) {
 TEST_F(StreamsTest, TheWindowDoublesUpToItsMost) {
   EXPECT_EQ(follow(0), 0U);
   EXPECT_EQ(follow(kMessage), Streams::kWindowMin);
-  EXPECT_EQ(last_.first, kBase + 2 * kMessage);
+  EXPECT_EQ(last_.first, kStreamBase + 2 * kMessage);
   std::uint64_t brought = last_.end;
   for (std::uint64_t message = 2; message < 20; ++message) {
     const std::uint64_t more = follow(message * kMessage);
@@ -42,13 +43,13 @@ TEST_F(StreamsTest, TheWindowDoublesUpToItsMost) {
       brought = last_.end;
     }
   }
-  EXPECT_EQ(brought, kBase + 20 * kMessage + Streams::kWindowMax);
+  EXPECT_EQ(brought, kStreamBase + 20 * kMessage + Streams::kWindowMax);
 }
 
 TEST_F(StreamsTest, NothingBehindTheRegion) {
   EXPECT_EQ(follow(0), 0U);
-  EXPECT_EQ(follow(kMessage, kBase + 3 * kMessage), kMessage);
-  EXPECT_EQ(follow(2 * kMessage, kBase + 3 * kMessage), 0U);
+  EXPECT_EQ(follow(kMessage, kStreamBase + 3 * kMessage), kMessage);
+  EXPECT_EQ(follow(2 * kMessage, kStreamBase + 3 * kMessage), 0U);
 }
 
 TEST_F(StreamsTest, ReadingDoesNotFollowWriting) {

@@ -11,9 +11,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr PdId kPd = 7;
 constexpr KeyUser kUser{.pd = kPd, .qpn = 17};
-constexpr std::uint64_t kIova = 0x10000;
 constexpr std::uint32_t kBindable = kAccessLocalWrite | kAccessMwBind;
 constexpr std::uint32_t kReadWrite = kAccessRemoteRead | kAccessRemoteWrite;
 

@@ -15,7 +15,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint64_t kIova = 0x10000;
+constexpr std::uint64_t kRegionIova = 0x10000;
 
 class MemoryTest : public testing::Test {
  protected:
@@ -49,12 +49,12 @@ class MemoryTest : public testing::Test {
 };
 
 TEST_F(MemoryTest, GathersAcrossAList) {
-  const std::uint32_t key_a = add(a_, kIova, 0);
-  const std::uint32_t key_b = add(b_, 2 * kIova, 0);
-  const std::array<abi::Sge, 4> sges{{{kIova + 5, 10, key_a},
+  const std::uint32_t key_a = add(a_, kRegionIova, 0);
+  const std::uint32_t key_b = add(b_, 2 * kRegionIova, 0);
+  const std::array<abi::Sge, 4> sges{{{kRegionIova + 5, 10, key_a},
                                       {0, 0, 0xBAD},
-                                      {2 * kIova + 100, 700, key_b},
-                                      {kIova + 1000, 2000, key_a}}};
+                                      {2 * kRegionIova + 100, 700, key_b},
+                                      {kRegionIova + 1000, 2000, key_a}}};
   EXPECT_EQ(total_length(sges), 2710U);
   Bytes whole(a_.begin() + 5, a_.begin() + 15);
   whole.insert(whole.end(), b_.begin() + 100, b_.begin() + 800);
@@ -73,14 +73,14 @@ TEST_F(MemoryTest, GathersAcrossAList) {
 }
 
 TEST_F(MemoryTest, ScatterNeedsLocalWrite) {
-  const std::uint32_t key = add(a_, kIova, 0);
-  const std::array<abi::Sge, 1> sges{{{kIova, 100, key}}};
+  const std::uint32_t key = add(a_, kRegionIova, 0);
+  const std::array<abi::Sge, 1> sges{{{kRegionIova, 100, key}}};
   EXPECT_EQ(scatter(scope(), sges, 0, b_.data(), 100), Access::kNoRight);
 }
 
 TEST_F(MemoryTest, ScattersWhereItSays) {
-  const std::uint32_t key = add(a_, kIova, kAccessLocalWrite);
-  const std::array<abi::Sge, 2> sges{{{kIova + 10, 5, key}, {kIova + 100, 50, key}}};
+  const std::uint32_t key = add(a_, kRegionIova, kAccessLocalWrite);
+  const std::array<abi::Sge, 2> sges{{{kRegionIova + 10, 5, key}, {kRegionIova + 100, 50, key}}};
   const Bytes before = a_;
   ASSERT_EQ(scatter(scope(), sges, 3, b_.data(), 12), Access::kGranted);
   Bytes expected = before;
@@ -93,7 +93,7 @@ TEST_F(MemoryTest, RegionOfSeveralPieces) {
   Region::Config config;
   config.pd = QpRig::kPd;
   config.access = kAccessRemoteRead | kAccessRemoteWrite | kAccessRemoteAtomic;
-  config.iova = kIova;
+  config.iova = kRegionIova;
   config.length = 8192;
   config.pieces = {{.start = 0, .length = 4096, .host = b_.data(), .remote_address = 0},
                    {.start = 4096, .length = 4096, .host = a_.data(), .remote_address = 0}};
@@ -101,18 +101,18 @@ TEST_F(MemoryTest, RegionOfSeveralPieces) {
   Bytes payload;
   ASSERT_EQ(payload_of(1000, &payload,
                        [&](FrameWriter& writer) {
-                         return read_remote(scope(),
-                                            {.rkey = key, .address = kIova + 3596, .length = 1000},
-                                            writer);
+                         return read_remote(
+                             scope(), {.rkey = key, .address = kRegionIova + 3596, .length = 1000},
+                             writer);
                        }),
             Access::kGranted);
   Bytes expected(b_.begin() + 3596, b_.end());
   expected.insert(expected.end(), a_.begin(), a_.begin() + 500);
   EXPECT_EQ(payload, expected);
   const Bytes news = pattern(9, 1000);
-  ASSERT_EQ(
-      write_remote(scope(), {.rkey = key, .address = kIova + 3596, .length = 1000}, news.data()),
-      Access::kGranted);
+  ASSERT_EQ(write_remote(scope(), {.rkey = key, .address = kRegionIova + 3596, .length = 1000},
+                         news.data()),
+            Access::kGranted);
   EXPECT_EQ(std::memcmp(a_.data(), news.data() + 500, 500), 0);
 }
 
@@ -122,7 +122,7 @@ TEST_F(MemoryTest, FallsBackToSystemCalls) {
   Region::Config config;
   config.pd = QpRig::kPd;
   config.access = kAccessRemoteRead | kAccessRemoteWrite | kAccessLocalWrite;
-  config.iova = kIova;
+  config.iova = kRegionIova;
   config.length = a_.size();
   const UniqueFd self(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
   config.remote = self.get();
@@ -135,11 +135,12 @@ TEST_F(MemoryTest, FallsBackToSystemCalls) {
   ASSERT_EQ(payload_of(1001, &payload,
                        [&](FrameWriter& writer) {
                          return read_remote(
-                             scope(), {.rkey = key, .address = kIova + 7, .length = 1001}, writer);
+                             scope(), {.rkey = key, .address = kRegionIova + 7, .length = 1001},
+                             writer);
                        }),
             Access::kGranted);
   EXPECT_EQ(payload, Bytes(a_.begin() + 7, a_.begin() + 1008));
-  const std::array<abi::Sge, 1> sges{{{kIova, 100, key}}};
+  const std::array<abi::Sge, 1> sges{{{kRegionIova, 100, key}}};
   ASSERT_EQ(scatter(scope(), sges, 0, b_.data(), 100), Access::kGranted);
   EXPECT_EQ(std::memcmp(a_.data(), b_.data(), 100), 0);
 }
@@ -152,7 +153,7 @@ TEST_F(MemoryTest, BatchedStoresThatAreLostFailTheirMessage) {
   Region::Config config;
   config.pd = QpRig::kPd;
   config.access = kAccessRemoteWrite | kAccessLocalWrite;
-  config.iova = kIova;
+  config.iova = kRegionIova;
   config.length = 3 * kPage;
   const UniqueFd self(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
   config.remote = self.get();
@@ -168,7 +169,7 @@ TEST_F(MemoryTest, BatchedStoresThatAreLostFailTheirMessage) {
   batched.batch = &batch;
   const auto write = [&](std::uint64_t offset, std::uint32_t length, std::uint64_t ahead) {
     return write_remote(batched,
-                        {.rkey = key, .address = kIova + offset, .length = length, .ahead = ahead},
+                        {.rkey = key, .address = kRegionIova + offset, .length = length, .ahead = ahead},
                         b_.data());
   };
   munmap(memory + kPage, kPage);
@@ -184,7 +185,7 @@ TEST_F(MemoryTest, BatchedStoresThatAreLostFailTheirMessage) {
   EXPECT_EQ(write(kPage + 500, 500, 0), Access::kLost);
   EXPECT_EQ(write(2 * kPage, 1000, 0), Access::kGranted) << "said once";
 
-  const std::array<abi::Sge, 2> sges{{{kIova + kPage, 100, key}, {kIova, 100, key}}};
+  const std::array<abi::Sge, 2> sges{{{kRegionIova + kPage, 100, key}, {kRegionIova, 100, key}}};
   EXPECT_EQ(scatter(batched, sges, 0, b_.data(), 200, false), Access::kLost)
       << "the part that isn't the last";
   munmap(memory, 3 * kPage);
@@ -196,30 +197,31 @@ TEST_F(MemoryTest, LostMemoryIsSaidNotSuffered) {
   ASSERT_EQ(ftruncate(file, 8192), 0);
   void* mapped = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ASSERT_NE(mapped, MAP_FAILED);
-  const std::uint32_t key = add({static_cast<std::byte*>(mapped), 8192}, kIova,
+  const std::uint32_t key = add({static_cast<std::byte*>(mapped), 8192}, kRegionIova,
                                 kAccessRemoteRead | kAccessRemoteWrite | kAccessRemoteAtomic);
   ASSERT_EQ(ftruncate(file, 0), 0);
-  const RemoteRange range{.rkey = key, .address = kIova, .length = 1000};
+  const RemoteRange range{.rkey = key, .address = kRegionIova, .length = 1000};
   Bytes payload;
   EXPECT_EQ(payload_of(1000, &payload,
                        [&](FrameWriter& writer) { return read_remote(scope(), range, writer); }),
             Access::kLost);
   EXPECT_EQ(write_remote(scope(), range, a_.data()), Access::kLost);
   std::uint64_t original = 0;
-  EXPECT_EQ(fetch_add_remote(scope(), {.rkey = key, .address = kIova, .length = 8}, 1, &original),
-            Access::kLost);
+  EXPECT_EQ(
+      fetch_add_remote(scope(), {.rkey = key, .address = kRegionIova, .length = 8}, 1, &original),
+      Access::kLost);
   munmap(mapped, 8192);
   close(file);
 }
 
 TEST_F(MemoryTest, AtomicOnMemoryThatIsNotAlignedIsRefused) {
   const std::uint32_t key =
-      add({a_.data() + 1, 64}, kIova, kAccessRemoteAtomic | kAccessRemoteRead);
+      add({a_.data() + 1, 64}, kRegionIova, kAccessRemoteAtomic | kAccessRemoteRead);
   const Bytes before = a_;
   std::uint64_t original = 0;
-  EXPECT_EQ(
-      compare_swap_remote(scope(), {.rkey = key, .address = kIova, .length = 8}, 0, 1, &original),
-      Access::kLost);
+  EXPECT_EQ(compare_swap_remote(scope(), {.rkey = key, .address = kRegionIova, .length = 8}, 0, 1,
+                                &original),
+            Access::kLost);
   EXPECT_EQ(a_, before);
 }
 

@@ -14,11 +14,11 @@
 namespace uroce::test {
 namespace {
 
-constexpr PdId kPd = 7;
+constexpr PdId kPagedPd = 7;
 constexpr std::uint32_t kQpn = 17;
-constexpr std::uint64_t kIova = 0x10'0000;
+constexpr std::uint64_t kPagedIova = 0x10'0000;
 constexpr std::uint64_t kProgram = 0x7000'0000'0000;
-constexpr std::uint64_t kLength = 1U << 20U;
+constexpr std::uint64_t kPagedBytes = 1U << 20U;
 
 class Faults final : public FaultSink {
  public:
@@ -51,24 +51,25 @@ class OnDemandMemory : public testing::Test {
   // What a region on demand and a pinned one have in common here.
   static Region::Config like_both() {
     Region::Config config;
-    config.pd = kPd;
+    config.pd = kPagedPd;
     config.access = kAccessLocalWrite | kAccessMwBind | kAccessRemoteRead | kAccessRemoteWrite |
                     kAccessRemoteAtomic | kAccessFlushPersistent;
-    config.iova = kIova;
-    config.length = kLength;
+    config.iova = kPagedIova;
+    config.length = kPagedBytes;
     config.program_address = kProgram;
     return config;
   }
   MemoryScope scope() {
-    return {.keys = keys_, .pd = kPd, .qpn = kQpn, .faults = &faults_, .slot = &slot_};
+    return {.keys = keys_, .pd = kPagedPd, .qpn = kQpn, .faults = &faults_, .slot = &slot_};
   }
   Access write(std::uint32_t key) {
-    return write_remote(scope(), {.rkey = key, .address = kIova + 100, .length = 8, .ahead = 50},
+    return write_remote(scope(),
+                        {.rkey = key, .address = kPagedIova + 100, .length = 8, .ahead = 50},
                         bytes_.data());
   }
   Access flush(std::uint32_t key, bool whole_region = false) {
-    return flush_remote(scope(), {.rkey = key, .address = kIova + 100, .length = 500}, whole_region,
-                        kAccessFlushPersistent);
+    return flush_remote(scope(), {.rkey = key, .address = kPagedIova + 100, .length = 500},
+                        whole_region, kAccessFlushPersistent);
   }
   // A FLUSH parks, once, whatever the memory is; then its outcome is met.
   void expect_flushes_to_park(std::uint32_t key) {
@@ -82,7 +83,7 @@ class OnDemandMemory : public testing::Test {
     EXPECT_EQ(flush(key), Access::kGranted);
     EXPECT_EQ(flush(key, true), Access::kNotResident);
     EXPECT_EQ(faults_.flushes.back().address, kProgram);
-    EXPECT_EQ(faults_.flushes.back().length, kLength);
+    EXPECT_EQ(faults_.flushes.back().length, kPagedBytes);
     settle(Access::kNoRight);
     EXPECT_EQ(flush(key, true), Access::kNoRight);
   }
@@ -111,15 +112,15 @@ TEST_F(OnDemandMemory, RaisesOneFault) {
 }
 
 TEST_F(OnDemandMemory, RaisesItByAWindowToo) {
-  const std::uint32_t window = *keys_.windows().add(kPd, WindowType::kType2);
+  const std::uint32_t window = *keys_.windows().add(kPagedPd, WindowType::kType2);
   const std::uint32_t bound = (window & ~0xFFU) | ((window + 1) & 0xFFU);
   ASSERT_EQ(keys_.bind_window(window,
                               {.new_key = bound,
                                .lkey = key_,
-                               .address = kIova + 64,
+                               .address = kPagedIova + 64,
                                .length = 4096,
                                .access = kAccessRemoteWrite | kAccessRemoteAtomic},
-                              {.pd = kPd, .qpn = kQpn}),
+                              {.pd = kPagedPd, .qpn = kQpn}),
             WindowChange::kDone);
   EXPECT_EQ(write(bound), Access::kNotResident);
   ASSERT_EQ(faults_.raised.size(), 1U);
@@ -127,9 +128,9 @@ TEST_F(OnDemandMemory, RaisesItByAWindowToo) {
   settle(Access::kNoRight, kProgram);
   EXPECT_EQ(write(bound), Access::kNoRight);
   std::uint64_t original = 0;
-  EXPECT_EQ(
-      fetch_add_remote(scope(), {.rkey = bound, .address = kIova + 104, .length = 8}, 1, &original),
-      Access::kNotResident);
+  EXPECT_EQ(fetch_add_remote(scope(), {.rkey = bound, .address = kPagedIova + 104, .length = 8}, 1,
+                             &original),
+            Access::kNotResident);
   EXPECT_EQ(faults_.raised.back().address, kProgram + 104);
 }
 
@@ -152,9 +153,9 @@ TEST_F(OnDemandMemory, TriesAgainWhenNoRecordWasLeft) {
 TEST_F(OnDemandMemory, AFlushIsLeftToOthersAndItsOutcomeMet) { expect_flushes_to_park(key_); }
 
 TEST_F(OnDemandMemory, AFlushOfPinnedMemoryToo) {
-  std::vector<std::byte> memory(kLength);
+  std::vector<std::byte> memory(kPagedBytes);
   Region::Config config = like_both();
-  config.pieces = {{.start = 0, .length = kLength, .host = memory.data(), .remote_address = 0}};
+  config.pieces = {{.start = 0, .length = kPagedBytes, .host = memory.data(), .remote_address = 0}};
   const std::uint32_t key = *keys_.add(std::make_unique<Region>(std::move(config)));
   expect_flushes_to_park(key);
   faults_.starved = true;

@@ -12,7 +12,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint32_t kEntries = 4;
+constexpr std::uint32_t kReceives = 4;
 constexpr std::uint32_t kSges = 3;
 
 class ReceiveQueueTest : public testing::Test {
@@ -22,11 +22,11 @@ class ReceiveQueueTest : public testing::Test {
     ring_.post_receive(wr_id, list);
   }
 
-  WorkRing ring_{kEntries, abi::recv_stride(kSges)};
+  WorkRing ring_{kReceives, abi::recv_stride(kSges)};
   ReceiveQueue queue_{1,
                       &ring_.control,
                       ring_.entries.data(),
-                      kEntries,
+                      kReceives,
                       ring_.stride,
                       kSges,
                       ReceiveQueue::Users::kOneQp};
@@ -54,8 +54,8 @@ class SharedReceiveQueueTest : public testing::Test {
   }
 
   static constexpr std::uint32_t kNumber = 77;
-  WorkRing ring_{kEntries, abi::recv_stride(kSges)};
-  ReceiveQueue queue_{kNumber,      &ring_.control, ring_.entries.data(),           kEntries,
+  WorkRing ring_{kReceives, abi::recv_stride(kSges)};
+  ReceiveQueue queue_{kNumber,      &ring_.control, ring_.entries.data(),           kReceives,
                       ring_.stride, kSges,          ReceiveQueue::Users::kOneWorker};
   EventLog events_;
   ReceiveEntry entry_;
@@ -63,11 +63,11 @@ class SharedReceiveQueueTest : public testing::Test {
 
 TEST_F(ReceiveQueueTest, TakesInOrderAndFreesTheSlots) {
   for (std::uint64_t round = 0; round < 5; ++round) {
-    for (std::uint64_t i = 0; i < kEntries; ++i) {
+    for (std::uint64_t i = 0; i < kReceives; ++i) {
       post(round * 10 + i, i);
     }
     EXPECT_FALSE(queue_.empty());
-    for (std::uint64_t i = 0; i < kEntries; ++i) {
+    for (std::uint64_t i = 0; i < kReceives; ++i) {
       ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
       EXPECT_EQ(entry_.wr_id, round * 10 + i);
       ASSERT_EQ(entry_.sge_count, i);
@@ -75,7 +75,7 @@ TEST_F(ReceiveQueueTest, TakesInOrderAndFreesTheSlots) {
         EXPECT_EQ(entry_.sges[i - 1].address, round * 10 + i);
       }
     }
-    EXPECT_EQ(ring_.waiting(), kEntries) << "none has completed";
+    EXPECT_EQ(ring_.waiting(), kReceives) << "none has completed";
     queue_.release();
     EXPECT_EQ(ring_.waiting(), 0U);
     EXPECT_TRUE(queue_.empty());
@@ -84,7 +84,7 @@ TEST_F(ReceiveQueueTest, TakesInOrderAndFreesTheSlots) {
 }
 
 TEST_F(ReceiveQueueTest, BreaksOnADistanceBeyondTheRing) {
-  ring_.control.producer.value.store(kEntries + 1);
+  ring_.control.producer.value.store(kReceives + 1);
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
   ring_.control.producer.value.store(1);
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "for good";
@@ -107,7 +107,7 @@ TEST_F(ReceiveQueueTest, ResetForgetsWhatWasPosted) {
 }
 
 TEST_F(ReceiveQueueTest, AnnouncesNothingForItsOwnQueuePair) {
-  ring_.control.producer.value.store(kEntries + 1);
+  ring_.control.producer.value.store(kReceives + 1);
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
   EXPECT_TRUE(events_.entries.empty()) << "the queue pair says it: QP_FATAL";
 }
@@ -189,7 +189,7 @@ TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotTakenAlong) {
 }
 
 TEST_F(SharedReceiveQueueTest, ABrokenRingIsAnnouncedOnce) {
-  ring_.control.producer.value.store(kEntries + 1);
+  ring_.control.producer.value.store(kReceives + 1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
   }

@@ -14,7 +14,7 @@ using abi::WcOpcode;
 using abi::WcStatus;
 using abi::WrOpcode;
 
-constexpr PdId kPd = 7;  // of QpPair's ends
+constexpr PdId kPairPd = 7;  // of QpPair's ends
 constexpr std::uint32_t kReadWrite = kAccessRemoteRead | kAccessRemoteWrite;
 
 PairConfig bindable() {
@@ -27,7 +27,7 @@ PairConfig bindable() {
 class RequesterLocal : public ::testing::Test {
  protected:
   std::uint32_t add_window(WindowType type = WindowType::kType2) {
-    return *pair.b.keys().windows().add(kPd, type);
+    return *pair.b.keys().windows().add(kPairPd, type);
   }
   // Bytes 0 to 63 of b's memory.
   abi::SendWr bind_wr(std::uint64_t wr_id, std::uint32_t window, std::uint32_t new_key,
@@ -139,7 +139,7 @@ TEST_F(RequesterLocal, AWindowOfType1IsUnboundByLengthZero) {
 // Each mistake is told by its own vendor_err; the queue pair goes to error with it (11.6.2).
 TEST_F(RequesterLocal, MistakesAreBindErrors) {
   const std::uint32_t free = add_window();
-  const std::uint32_t foreign = *pair.b.keys().windows().add(kPd + 1, WindowType::kType2);
+  const std::uint32_t foreign = *pair.b.keys().windows().add(kPairPd + 1, WindowType::kType2);
   const std::uint32_t type1 = add_window(WindowType::kType1);
   abi::SendWr no_region = bind_wr(1, free, free);
   no_region.bind.lkey ^= 1U;
@@ -170,7 +170,7 @@ TEST_F(RequesterLocal, MistakesAreBindErrors) {
 
 TEST(RequesterLocalRights, ARegionThatCantBeBoundTo) {
   QpPair pair;
-  const std::uint32_t window = *pair.b.keys().windows().add(kPd, WindowType::kType2);
+  const std::uint32_t window = *pair.b.keys().windows().add(kPairPd, WindowType::kType2);
   abi::SendWr wr = send_wr(1, WrOpcode::kBindMw);
   wr.rkey = window;
   wr.remote_address = pair.b.address();

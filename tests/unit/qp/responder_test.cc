@@ -14,7 +14,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint64_t kIova = 0x10000;
+constexpr std::uint64_t kResponderIova = 0x10000;
 constexpr std::uint32_t kAllRights =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
 
@@ -28,13 +28,14 @@ Headers request(Opcode opcode, std::uint32_t psn, const Reth& reth = {}) {
 }
 
 Headers read_request(std::uint32_t psn, std::uint32_t rkey, std::uint32_t length) {
-  return request(Opcode::kRcReadRequest, psn, {.address = kIova, .rkey = rkey, .length = length});
+  return request(Opcode::kRcReadRequest, psn,
+                 {.address = kResponderIova, .rkey = rkey, .length = length});
 }
 
 TEST(Responder, SendsALongAnswerInPortions) {
   QpRig rig;
   Bytes memory = pattern(3, 100'000);
-  const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
   ASSERT_EQ(rig.receive(read_request(100, key, 100'000)), Step::kDone);
   const std::uint32_t bytes = rig.transmit_once(5'000);
   EXPECT_GE(bytes, 5'000U);
@@ -46,7 +47,7 @@ TEST(Responder, AnswersByteExactInPortionsOfAnySize) {
   for (const std::uint32_t portion : {1U, 1'500U, 100'000U}) {
     QpRig rig;
     Bytes memory = pattern(3, 100'000);
-    const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
+    const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
     ASSERT_EQ(rig.receive(read_request(100, key, 100'000)), Step::kDone);
     Bytes answer;
     for (const SentPacket& sent : rig.transmit(portion)) {
@@ -66,7 +67,7 @@ TEST(Responder, TakesTheLongestRead) {
   options.attributes.path_mtu = 256;
   QpRig rig(options);
   const std::uint32_t key =
-      rig.add_region({static_cast<std::byte*>(mapped), kLength}, kIova, kAccessRemoteRead);
+      rig.add_region({static_cast<std::byte*>(mapped), kLength}, kResponderIova, kAccessRemoteRead);
   ASSERT_EQ(rig.receive(read_request(100, key, 1U << 31U)), Step::kDone);
   const auto sent = rig.transmit(10'000, 500);
   ASSERT_GE(sent.size(), 500U);
@@ -75,7 +76,7 @@ TEST(Responder, TakesTheLongestRead) {
   EXPECT_EQ(sent[499].packet().psn, 599U);
   // The end of it, by a retry of the last packet.
   Headers retry = read_request(psn_add(100, (1U << 23U) - 1), key, 256);
-  retry.reth.address = kIova + kLength - 256;
+  retry.reth.address = kResponderIova + kLength - 256;
   ASSERT_EQ(rig.receive(retry), Step::kDone);
   EXPECT_EQ(rig.last_drop(), Drop::kNone);
   munmap(mapped, kLength);
@@ -84,8 +85,8 @@ TEST(Responder, TakesTheLongestRead) {
 TEST(Responder, WaitsForRoomToSend) {
   QpRig rig;
   Bytes memory = pattern(3, 64);
-  const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
-  ASSERT_EQ(rig.receive(request(Opcode::kRcWriteOnly, 100, {kIova, key, 0})), Step::kDone);
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
+  ASSERT_EQ(rig.receive(request(Opcode::kRcWriteOnly, 100, {kResponderIova, key, 0})), Step::kDone);
   TxBatch none;
   Turn turn{
       .now = 0, .tx = none, .keys = rig.keys, .events = rig.events, .dirty_queues = rig.dirty};
@@ -98,8 +99,8 @@ TEST(Responder, WaitsForRoomToSend) {
 TEST(Responder, CompletionSaysAllThatVerbsTell) {
   QpRig rig;
   Bytes memory = pattern(0, 64);
-  const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
-  const abi::Sge sge{.address = kIova, .length = 64, .lkey = key};
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
+  const abi::Sge sge{.address = kResponderIova, .length = 64, .lkey = key};
   rig.receives.post_receive(0x1122334455667788, {&sge, 1});
   rig.now = 424'242;
   Headers headers = request(Opcode::kRcSendOnlyImm, 100);
@@ -122,8 +123,8 @@ TEST(Responder, CompletionSaysAllThatVerbsTell) {
 TEST(Responder, FailureIsNamed) {
   QpRig rig;
   Bytes memory = pattern(0, 64);
-  const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
-  const abi::Sge sge{.address = kIova, .length = 4, .lkey = key};
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
+  const abi::Sge sge{.address = kResponderIova, .length = 4, .lkey = key};
   rig.receives.post_receive(1, {&sge, 1});
   rig.receives.post_receive(2, {&sge, 1});
   ASSERT_EQ(rig.receive(request(Opcode::kRcSendOnly, 100), pattern(5, 10)), Step::kDone);
@@ -160,7 +161,7 @@ TEST(Responder, SpoiltReceiveRingEndsInAnError) {
 TEST(Responder, ResetForgetsEverything) {
   QpRig rig;
   Bytes memory = pattern(0, 64);
-  const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
   ASSERT_EQ(rig.receive(read_request(100, key, 64)), Step::kDone);
   rig.to_state(QpState::kReset);
   EXPECT_FALSE(rig.qp().has_work());
@@ -176,8 +177,8 @@ TEST(Responder, ResetForgetsEverything) {
 TEST(Responder, MsnWrapsIn24Bits) {
   QpRig rig;
   Bytes memory = pattern(0, 64);
-  const std::uint32_t key = rig.add_region(memory, kIova, kAllRights);
-  Headers write = request(Opcode::kRcWriteOnly, 100, {kIova, key, 0});
+  const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
+  Headers write = request(Opcode::kRcWriteOnly, 100, {kResponderIova, key, 0});
   write.ack_request = false;
   write.dest_qpn = QpRig::kQpn;
   Bytes buffer(256);
@@ -191,7 +192,7 @@ TEST(Responder, MsnWrapsIn24Bits) {
     frame.packet.psn = psn_add(100, i);
     ASSERT_EQ(rig.receive_parsed(frame), Step::kDone);
   }
-  ASSERT_EQ(rig.receive(request(Opcode::kRcWriteOnly, 100, {kIova, key, 0})), Step::kDone);
+  ASSERT_EQ(rig.receive(request(Opcode::kRcWriteOnly, 100, {kResponderIova, key, 0})), Step::kDone);
   const auto sent = rig.transmit();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].packet().aeth().msn, 1U);

@@ -11,7 +11,7 @@ namespace {
 using abi::WcStatus;
 using abi::WrOpcode;
 
-constexpr std::uint64_t kIova = 0x10'0000;
+constexpr std::uint64_t kUnreliableIova = 0x10'0000;
 constexpr std::uint32_t kQkey = 0x1111'1111;  // the rig's
 
 class Unreliable : public testing::Test {
@@ -19,7 +19,7 @@ class Unreliable : public testing::Test {
   void given(QpType type) {
     rig_ = std::make_unique<QpRig>(
         QpRig::Options{.type = type, .addresses = type == QpType::kUd ? &addresses_ : nullptr});
-    key_ = rig_->add_region(memory_, kIova, kAccessLocalWrite);
+    key_ = rig_->add_region(memory_, kUnreliableIova, kAccessLocalWrite);
   }
   void given_address(std::uint32_t handle, const char* destination, PdId pd = QpRig::kPd) {
     Path path = local_path();
@@ -28,7 +28,7 @@ class Unreliable : public testing::Test {
         handle, std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(path)})));
   }
 
-  abi::Sge sge(std::uint32_t length) const { return {kIova, length, key_}; }
+  abi::Sge sge(std::uint32_t length) const { return {kUnreliableIova, length, key_}; }
   void post(const abi::SendWr& wr, std::uint32_t length) {
     rig_->sends.post_send(wr, std::array{sge(length)});
     rig_->doorbell();
@@ -120,7 +120,8 @@ TEST_F(Unreliable, WhatOnlyReliableConnectionsCanDoIsRefused) {
 // IBTA vol. 1, 10.3.1.1.7.
 TEST_F(Unreliable, AFailedRequestStopsTheSendQueueOnly) {
   given(QpType::kUc);
-  rig_->sends.post_send(send_wr(1, WrOpcode::kSend), std::array{abi::Sge{kIova, 8, 0xBAD}});
+  rig_->sends.post_send(send_wr(1, WrOpcode::kSend),
+                        std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
   rig_->sends.post_send(send_wr(2, WrOpcode::kSend), std::array{sge(8)});
   rig_->doorbell();
   EXPECT_TRUE(rig_->transmit().empty());
@@ -144,8 +145,9 @@ TEST_F(Unreliable, AFailedRequestStopsTheSendQueueOnly) {
 TEST_F(Unreliable, BackInRtsNothingIsLeftOfWhatWasToBeFlushed) {
   constexpr std::uint64_t kPosted = 2 * Qp::kFlushMax;
   rig_ = std::make_unique<QpRig>(QpRig::Options{.type = QpType::kUc, .send_entries = 256});
-  key_ = rig_->add_region(memory_, kIova, kAccessLocalWrite);
-  rig_->sends.post_send(send_wr(0, WrOpcode::kSend), std::array{abi::Sge{kIova, 8, 0xBAD}});
+  key_ = rig_->add_region(memory_, kUnreliableIova, kAccessLocalWrite);
+  rig_->sends.post_send(send_wr(0, WrOpcode::kSend),
+                        std::array{abi::Sge{kUnreliableIova, 8, 0xBAD}});
   for (std::uint64_t id = 1; id <= kPosted; ++id) {
     rig_->sends.post_send(send_wr(id, WrOpcode::kSend), std::array{sge(8)});
   }

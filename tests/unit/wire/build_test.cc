@@ -15,11 +15,6 @@ namespace {
 
 using namespace layout;
 
-constexpr PathKind kPathKinds[] = {{.ipv6 = false, .vlan = false},
-                                   {.ipv6 = false, .vlan = true},
-                                   {.ipv6 = true, .vlan = false},
-                                   {.ipv6 = true, .vlan = true}};
-
 // The part of the headers that an opcode has, by a packet that carries them.
 void expect_says(const Packet& packet, const Headers& headers) {
   const OpcodeInfo& info = opcode_info(headers.opcode);

@@ -17,11 +17,6 @@ namespace {
 
 using namespace layout;
 
-constexpr PathKind kPathKinds[] = {{.ipv6 = false, .vlan = false},
-                                   {.ipv6 = false, .vlan = true},
-                                   {.ipv6 = true, .vlan = false},
-                                   {.ipv6 = true, .vlan = true}};
-
 // A good frame, and edits of it that keep its checksums right.
 class Parse : public testing::Test {
  protected:
