@@ -11,6 +11,7 @@
 #include "apps/uroce_odp.h"
 #include "apps/uroce_run.h"
 #include "apps/uroce_status.h"
+#include "base/version.h"
 
 namespace {
 
@@ -65,7 +66,7 @@ int main(int argc, char** argv) {
   CLI::App app("uroce: RDMA programs on a network card made of software.");
   app.name("uroce");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "uroce 0.1.0");
+  app.set_version_flag("--version", std::string("uroce ") + uroce::kReleaseVersion);
   app.footer(
       "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n"
       "UROCE_DEBUG, UROCE_HOOKS and UROCE_MEMORY are for the program that is run: see uroce(1).\n\n"

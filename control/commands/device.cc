@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/version.h"
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"
 #include "control/ip/limits.h"
@@ -79,7 +80,7 @@ abi::DeviceAttributes attributes_of(const Device& device) {
   attributes.phys_ports = 1;
   attributes.node_guid = record.node_guid;
   attributes.sys_image_guid = attributes.node_guid;
-  std::strcpy(attributes.fw_ver, "0.1.0");
+  std::strcpy(attributes.fw_ver, kReleaseVersion);
   return attributes;
 }
 

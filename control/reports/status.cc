@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/version.h"
 #include "control/cm_user/report.h"
 #include "control/reports/program_name.h"
 #include "control/sessions/qp_states.h"
@@ -180,12 +181,10 @@ std::string status_text(Card& card, const cm_user::Service& connections) {
   for (const auto& [id, session] : card.sessions()) {
     sessions.push_back(session_status(views, *session));
   }
-  const Json json = {{"version", "0.1.0"},
-                     {"pid", ::getpid()},
-                     {"devices", std::move(devices)},
-                     {"workers", std::move(workers)},
-                     {"sessions", std::move(sessions)},
-                     {"connections", cm_user::report(connections)}};
+  const Json json = {
+      {"version", kReleaseVersion},      {"pid", ::getpid()},
+      {"devices", std::move(devices)},   {"workers", std::move(workers)},
+      {"sessions", std::move(sessions)}, {"connections", cm_user::report(connections)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

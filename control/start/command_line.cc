@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/socket_path.h"
+#include "base/version.h"
 #include "control/start/options.h"
 
 namespace uroce::control {
@@ -143,7 +144,7 @@ void Parser::add_daemon_flags() {
   app_.add_flag("--console", options_.console,
                 "read debugging commands from standard input; ends at its end (uroce-console)");
   app_.add_flag("--telemetry", options_.telemetry, "open DPDK's telemetry socket");
-  app_.set_version_flag("--version", "uroced 0.1.0");
+  app_.set_version_flag("--version", std::string("uroced ") + kReleaseVersion);
 }
 
 // CLI11 gathers the values of each flag; their order across flags is in parse_order().
