@@ -53,7 +53,7 @@ def _possible():
     sources = _sources()
     drops = _DROP_LINE.findall(_text(os.path.join(ROOT, "dataplane", "wire", "drop.def")))
     kinds = [("drop", "Drop", {name: number for number, name in enumerate(drops, 1)}, lambda path: True),
-             ("status", "WcStatus", _numbers(_text(os.path.join(ROOT, "dataplane", "abi", "completion.h")), "WcStatus"),
+             ("status", "WcStatus", _numbers(_text(os.path.join(ROOT, "abi", "completion.h")), "WcStatus"),
               lambda path: True)]
     naks = _numbers(_text(os.path.join(ROOT, "dataplane", "wire", "headers.h")), "Nak")
     kinds += [("nak_sent", "Nak", naks, lambda path: "completer" not in path),
