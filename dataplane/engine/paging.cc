@@ -107,7 +107,7 @@ bool Worker::State::drain_resumed() {
     return false;
   }
   FaultQueue& faults = config.paging->faults;
-  std::array<std::uint32_t, 2 * kResumesMax> settled;
+  std::array<std::uint32_t, std::size_t{2} * kResumesMax> settled;
   std::uint32_t count = settle_resumed(faults, settled.data(), [&](const PageFault& fault) {
     faults.journal.count(FaultStep::kResuming, now - fault.times.populated);
   });
