@@ -18,10 +18,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "runner")]
 
-from report import Case, counts, print_case, write_cases  # noqa: E402  (needs the path above)
+from programs import fixed_addresses, sanitizer_environment  # noqa: E402  (needs the path above)
+from report import Case, counts, print_case, write_cases  # noqa: E402
 
 _SKIPPED, _FAILED = 77, 1
 _CLEANUP_SECONDS_MAX = 20
+_PATIENCE = 3  # cases say how long they take alone; a run has other work beside them
 
 
 def _options():
@@ -29,7 +31,10 @@ def _options():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only cases whose name has all these words")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--any", default="", help="only cases whose name has one of these words, joined by |")
+    parser.add_argument("--uroced", help="another daemon than the build's: one under AddressSanitizer")
     parser.add_argument("--report", help="write the cases here, for tests/run.sh")
+    parser.add_argument("--part", default="e2e", help=argparse.SUPPRESS)  # whose the lines and logs are
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--long", action="store_true", help="more operations where a case can")
     parser.add_argument("--list", action="store_true", help="only name the cases")
@@ -68,18 +73,20 @@ def _run_one(name):
 
 def _run(test, options):
     name = test.id()
-    logs = os.path.join(options.build, "test-logs", "e2e", name)
+    logs = os.path.join(options.build, "test-logs", options.part, name)
     shutil.rmtree(logs, ignore_errors=True)
     os.makedirs(logs)
-    environment = {**os.environ, "UROCE_E2E_BUILD": os.path.abspath(options.build), "UROCE_E2E_LOGS": logs,
-                   "UROCE_E2E_LONG": "1" if options.long else ""}
+    daemon = [*fixed_addresses(), options.uroced] if options.uroced else []
+    environment = {**(sanitizer_environment() if daemon else os.environ),
+                   "UROCE_E2E_BUILD": os.path.abspath(options.build), "UROCE_E2E_LOGS": logs, "UROCE_E2E_LONG": "1" if options.long else "",
+                   "UROCE_E2E_UROCED": " ".join(daemon)}
     output = os.path.join(logs, "case.out")
     start = time.monotonic()
     with open(output, "w", encoding="utf-8") as out:
         process = subprocess.Popen([sys.executable, HERE, "--one", name], stdout=out, stderr=subprocess.STDOUT,
                                    stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
         try:
-            code = process.wait(timeout=getattr(test, "seconds_max", 180))
+            code = process.wait(timeout=getattr(test, "seconds_max", 180) * _PATIENCE)
         except subprocess.TimeoutExpired:
             code = _stop(process)
     seconds = time.monotonic() - start
@@ -108,14 +115,15 @@ def main():
     options = _options()
     if options.one:
         return _run_one(options.one)
-    tests = [test for test in _discover() if all(word in test.id() for word in options.words)]
+    tests = [test for test in _discover() if all(word in test.id() for word in options.words)
+             and any(word in test.id() for word in options.any.split("|"))]
     if options.list:
         print("\n".join(test.id() for test in tests))
         return 0
 
     def run(test):
         case = _run(test, options)
-        print_case("e2e", case)
+        print_case(options.part, case)
         if not options.report:
             print(f"  {case.outcome:7} {case.seconds:6.1f} s  {case.name}"
                   + (f": {case.reason}" if case.outcome == "skipped" else ""), flush=True)

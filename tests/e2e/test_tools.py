@@ -140,7 +140,7 @@ class BadInput(E2eCase):
 
     def _expect_refusal(self, *arguments, says):
         socket = f"{self.folder}/refused.sock"
-        daemon = Process([self.tree.uroced, "--socket", socket, *arguments], f"refused-{self.next_number()}",
+        daemon = Process([*self.tree.uroced, "--socket", socket, *arguments], f"refused-{self.next_number()}",
                          self.logs)
         self.addCleanup(daemon.end)
         self.assertNotEqual(daemon.expect_failure(30), 0)
@@ -181,7 +181,7 @@ class BadInput(E2eCase):
 
     def test_socket_in_use(self):
         daemon = self.wire("loopback").server.daemon
-        second = Process([self.tree.uroced, "--port", "loopback", "--ip", "10.0.0.1/24", "--socket", daemon.socket],
+        second = Process([*self.tree.uroced, "--port", "loopback", "--ip", "10.0.0.1/24", "--socket", daemon.socket],
                          "second", self.logs)
         self.addCleanup(second.end)
         second.expect_failure(30)

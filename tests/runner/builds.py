@@ -2,22 +2,36 @@
 
 import json
 import os
+import shutil
 import subprocess
+import threading
 import time
+from collections import defaultdict
 
 from report import Case
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 _SANITIZED = ["-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Doptimization=1"]
+# Options of meson, and the compiler. Reports of the sanitizers need lines, not variables.
 OPTIONS = {
-    "build": ([], {}),
+    "build": ([], "g++"),
     # One build for the tests and the fuzzers, by the second compiler.
     "build-asan": (["-Db_sanitize=address,undefined", "-Dfuzzers=true", "-Dcpp_args=-gline-tables-only", *_SANITIZED],
-                   {"CC": "clang", "CXX": "clang++"}),
-    "build-tsan": (["-Db_sanitize=thread", *_SANITIZED], {}),
+                   "clang++"),
+    "build-tsan": (["-Db_sanitize=thread", "-Dcpp_args=-g1", *_SANITIZED], "g++"),
+    # Never compiled: clang-tidy asks it how each source would be by itself.
+    "build-tidy": (["-Dunity=off"], "g++"),
 }
-BUILD_SECONDS_MAX = 1500
+BUILD_SECONDS_MAX = 2400
+_in_use = defaultdict(threading.Lock)  # by folder: parts that run side by side share builds
+
+
+def _environment(compiler):
+    """ccache where it is there. Clones share what it keeps: paths in the tree are relative to it."""
+    if not shutil.which("ccache"):
+        return {**os.environ, "CXX": compiler}
+    return {"CCACHE_BASEDIR": ROOT, "CCACHE_NOHASHDIR": "1", **os.environ, "CXX": f"ccache {compiler}"}
 
 
 class Build:
@@ -36,15 +50,14 @@ class Build:
 
     def configure(self):
         """Returns the Case of the configuration. Brings an old one up to date with the meson.build files."""
+        options, _ = OPTIONS[self.name]
         if os.path.exists(os.path.join(self.folder, "build.ninja")):
-            return self._run("configure", ["ninja", "-C", self.folder, "build.ninja"], os.environ)
-        options, variables = OPTIONS[self.name]
-        return self._run("configure", ["meson", "setup", self.folder, ROOT, *options],
-                         {**os.environ, **variables})
+            return self._run("configure", ["ninja", "-C", self.folder, "build.ninja"])
+        return self._run("configure", ["meson", "setup", self.folder, ROOT, *options])
 
     def make(self, targets, jobs):
         """Builds `targets` (paths below the folder; empty: all)."""
-        return self._run("build", ["ninja", "-C", self.folder, "-j", str(jobs), *targets], os.environ)
+        return self._run("build", ["ninja", "-C", self.folder, "-j", str(jobs), *targets])
 
     def introspect(self, what):
         answer = subprocess.run(["meson", "introspect", self.folder, f"--{what}"], check=True,
@@ -54,10 +67,11 @@ class Build:
     def path_in(self, absolute):
         return os.path.relpath(absolute, self.folder)
 
-    def _run(self, what, command, environment):
+    def _run(self, what, command):
         log = self.log_path(f"{what}.log")
+        environment = _environment(OPTIONS[self.name][1])
         start = time.monotonic()
-        with open(log, "w", encoding="utf-8") as out:
+        with _in_use[self.folder], open(log, "w", encoding="utf-8") as out:
             try:
                 code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment,
                                       stdin=subprocess.DEVNULL, timeout=BUILD_SECONDS_MAX,

@@ -3,18 +3,19 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 from builds import ROOT, Build
-from programs import (error_line, exit_text, fixed_addresses, run_limited, run_programs,
-                      sanitizer_environment)
+from fuzzers import run_fuzzers
+from programs import error_line, exit_text, run_limited, run_programs
 from reasons import Reasons
+from remembered import Remembered
 from report import Case, read_cases
 
 _SUITES = ("unit", "conformance", "sim")
-_FUZZ_SECONDS, _FUZZ_SECONDS_LONG = 5, 600
-_BENCH_SECONDS_MAX = 120
-_DTS_SECONDS_MAX = 600
+_BENCH_SECONDS_MAX = 300
+_DTS_SECONDS_MAX = 1200
+# What a daemon with AddressSanitizer serves in the ordinary run: each kind of request once, and an end that isn't clean.
+_E2E_ASAN_WORDS = "test_pingpong|test_srq|test_xrc|test_events|test_errors|test_death"
 
 
 def _suites(test):
@@ -29,8 +30,9 @@ def _prepared(name, options, pick):
         return build, [], [configured]
     tests = [test for test in build.introspect("tests") if pick(_suites(test))]
     files = {target["id"]: target["filename"] for target in build.introspect("targets")}
-    programs = sorted({build.path_in(word) for test in tests
-                       for word in [*test["cmd"], *(path for target in test["depends"] for path in files[target])]
+    for test in tests:
+        test["files"] = [path for target in test["depends"] for path in files[target]]
+    programs = sorted({build.path_in(word) for test in tests for word in [*test["cmd"], *test["files"]]
                        if os.path.normpath(word).startswith(build.folder + "/")})
     if not programs:
         return build, [], []
@@ -38,69 +40,60 @@ def _prepared(name, options, pick):
     return build, tests if made.outcome == "passed" else [], [made]
 
 
-def _seeds(options):
+def _made(name, options, targets=()):
+    """Configures and builds these targets, or all. Returns (build, the case that failed or None)."""
+    build = Build(name)
+    for case in (build.configure(), build.make(targets, options.jobs)):
+        if case.outcome == "failed":
+            return build, case
+    return build, None
+
+
+def _many_seeds(options):
     return {"UROCE_SIM_SEEDS": "10000", "UROCE_CM_SIM_SEEDS": "100000"} if options.long else {}
 
 
 def unit(options):
     """The release build: unit, conformance and simulation."""
-    build = Build("build")
-    configured = build.configure()
-    if configured.outcome == "failed":
-        return [configured]
-    made = build.make([], options.jobs)
-    if made.outcome == "failed":
-        return [made]
-    tests = [test for test in build.introspect("tests") if _suites(test) & set(_SUITES)]
-    reasons = Reasons(build)
-    cases = run_programs(build, tests, options.jobs, environment={**_seeds(options), **reasons.environment})
-    return [made, *cases, reasons.case()]
+    build, failed = _made("build", options)
+    if failed:
+        return [failed]
+    build, tests, cases = _prepared("build", options, lambda suites: suites & set(_SUITES))
+    reasons, remembered = Reasons(build), Remembered(build, options.long)
+    environment = {**_many_seeds(options), **reasons.environment}
+    reasons.forget_all_but({os.path.basename(test["cmd"][0]) for test in tests
+                            if remembered.unchanged(test, environment)})
+    cases += run_programs(build, tests, options.jobs, environment=environment, remembered=remembered)
+    return [*cases, reasons.case()]
 
 
 def asan(options):
-    """The same, built by clang, under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    """The same, built by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; seeds that `unit` doesn't run."""
     build, tests, cases = _prepared("build-asan", options, lambda suites: suites & set(_SUITES))
-    seeds = {"UROCE_CM_SIM_SEEDS": "500"}  # ten times slower, and each seed was seen without
-    return cases + run_programs(build, tests, options.jobs, sanitized=True, environment=seeds)
+    # Ten times slower: fewer of the connection manager's.
+    seeds = {"UROCE_CM_SIM_SEEDS": "500", "UROCE_FIRST_SEED": "1000001"}
+    return cases + run_programs(build, tests, options.jobs, sanitized=True, environment=seeds,
+                                remembered=Remembered(build, options.long))
 
 
 def tsan(options):
     """What has threads (suite 'tsan') under ThreadSanitizer."""
     build, tests, cases = _prepared("build-tsan", options, lambda suites: "tsan" in suites)
-    return cases + run_programs(build, tests, options.jobs, sanitized=True)
+    return cases + run_programs(build, tests, options.jobs, sanitized=True, remembered=Remembered(build, options.long))
 
 
 def fuzz(options):
-    """Builds all with clang, then runs each fuzzer under ASan and UBSan, two at a time."""
+    """Each fuzzer under ASan and UBSan: 5 s, with --long 600 s."""
     build = Build("build-asan")
-    for case in (build.configure(), build.make([], options.jobs)):
-        if case.outcome == "failed":
-            return [case]
+    configured = build.configure()
+    if configured.outcome == "failed":
+        return [configured]
     fuzzers = [target["filename"][0] for target in build.introspect("targets")
                if target["name"].endswith("_fuzzer")]
     if not fuzzers:
         return [Case("fuzzers", "failed", 0, f"{build.folder} was configured without them: remove it")]
-    seconds = _FUZZ_SECONDS_LONG if options.long else _FUZZ_SECONDS
-    with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        return [case, *pool.map(lambda fuzzer: _fuzz_one(build, fuzzer, seconds), fuzzers)]
-
-
-def _fuzz_one(build, fuzzer, seconds):
-    name = os.path.basename(fuzzer)
-    kept = os.path.join(ROOT, "tests", "fuzz", "corpus", name.removesuffix("_fuzzer"))
-    grown = os.path.join(build.folder, "corpus", name)
-    artifacts = os.path.join(build.folder, "artifacts", name)
-    for folder in (grown, artifacts):
-        os.makedirs(folder, exist_ok=True)
-    log = build.log_path(f"{name}.log")
-    command = [*fixed_addresses(), fuzzer, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=3000",
-               "-print_final_stats=1", f"-artifact_prefix={artifacts}/", grown]
-    command += [kept] if os.path.isdir(kept) else []
-    code, took = run_limited(command, log, seconds * 2 + 60, sanitizer_environment())
-    if code == 0:
-        return Case(f"{name} for {seconds} s", "passed", took)
-    reason = "did not stop in time" if code is None else f"{exit_text(code)}: {error_line(log)}"
-    return Case(f"{name} for {seconds} s", "failed", took, reason, log)
+    made = build.make([build.path_in(fuzzer) for fuzzer in fuzzers], options.jobs)
+    return [made] if made.outcome == "failed" else [made, *run_fuzzers(build, fuzzers, options)]
 
 
 def bench(options):
@@ -114,35 +107,44 @@ def bench(options):
     return cases
 
 
-def _sub_runner(folder, options, *arguments):
+def _sub_runner(folder, options, name, *arguments):
     """tests/tidy and tests/e2e run by themselves too; they hand their cases over in a file."""
     build = Build("build")
-    report = build.log_path(f"{folder}.cases")
+    report = build.log_path(f"{name}.cases")
     if os.path.exists(report):
         os.remove(report)
-    command = [sys.executable, os.path.join(ROOT, "tests", folder), "--report", report,
-               "--build", build.folder, "--jobs", str(options.jobs), *arguments]
+    command = [sys.executable, os.path.join(ROOT, "tests", folder), "--report", report, "--part", name,
+               "--jobs", str(options.jobs), *arguments]
     code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
     if not os.path.exists(report):
-        return [Case(f"{folder} runner", "failed", 0, f"{exit_text(code)} and no report")]
+        return [Case(f"{name} runner", "failed", 0, f"{exit_text(code)} and no report")]
     return read_cases(report)
 
 
 def e2e(options):
     """Unmodified programs against real daemons."""
-    build = Build("build")
-    for case in (build.configure(), build.make([], options.jobs)):
-        if case.outcome == "failed":
-            return [case]
-    return _sub_runner("e2e", options, *(["--long"] if options.long else []))
+    build, failed = _made("build", options)
+    if failed:
+        return [failed]
+    return _sub_runner("e2e", options, "e2e", "--build", build.folder, *(["--long"] if options.long else []))
+
+
+def e2e_asan(options):
+    """Some of the same, against a daemon under AddressSanitizer; with --long all."""
+    build, failed = _made("build", options)
+    sanitized, failed_sanitized = _made("build-asan", options, ["apps/uroced"])
+    if failed or failed_sanitized:
+        return [failed or failed_sanitized]
+    words = [] if options.long else ["--any", _E2E_ASAN_WORDS]
+    return _sub_runner("e2e", options, "e2e_asan", "--build", build.folder,
+                       "--uroced", os.path.join(sanitized.folder, "apps", "uroced"), *words)
 
 
 def dts(options):
     """The card from outside, packet by packet: dts/local/run.py."""
-    build = Build("build")
-    for case in (build.configure(), build.make([], options.jobs)):
-        if case.outcome == "failed":
-            return [case]
+    build, failed = _made("build", options)
+    if failed:
+        return [failed]
     log, report = build.log_path("dts.log"), build.log_path("dts.cases")
     if os.path.exists(report):
         os.remove(report)
@@ -157,11 +159,10 @@ def dts(options):
 
 
 def tidy(options):
-    """The rules of style.md and design.md that a program can check; with --long also clang-tidy."""
-    configured = Build("build").configure()  # clang-tidy reads its compile commands
-    if configured.outcome == "failed":
-        return [configured]
-    return _sub_runner("tidy", options, *([] if options.long else ["--fast"]))
+    """The rules of style.md and design.md that a program can check; clang-tidy over what was changed, with --long over all."""
+    return _sub_runner("tidy", options, "tidy", *([] if options.long else ["--changed"]))
 
 
-PARTS = {part.__name__: part for part in (unit, e2e, dts, tidy, asan, tsan, fuzz, bench)}
+PARTS = {part.__name__: part for part in (unit, e2e, dts, tidy, asan, fuzz, tsan, bench, e2e_asan)}
+# Two rows of parts, side by side: what keeps processors busy, and what mostly waits.
+TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "dts", "tidy", "e2e_asan"))

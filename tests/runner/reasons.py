@@ -5,7 +5,6 @@ What the code can give stands in the sources; what it gave, test programs wrote 
 
 import os
 import re
-import shutil
 
 from builds import ROOT
 from report import Case
@@ -19,10 +18,14 @@ class Reasons:
     """The folder of one run."""
 
     def __init__(self, build):
-        self.folder = build.log_path("reasons")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.makedirs(self.folder)
+        self.folder = build.log_path("reasons", "")
         self.environment = {"UROCE_REASONS": self.folder}
+
+    def forget_all_but(self, programs):
+        """Before a run: those programs don't run again, and what they met before still counts."""
+        for name in os.listdir(self.folder):
+            if name.rsplit("-", 1)[0] not in programs:
+                os.remove(os.path.join(self.folder, name))
 
     def case(self):
         met = {line for name in os.listdir(self.folder) for line in _text(os.path.join(self.folder, name)).splitlines()}

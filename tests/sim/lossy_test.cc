@@ -128,7 +128,7 @@ class LossyWorld {
 
 TEST(LossySim, WhatComesIsRight) {
   const std::uint64_t count = Seeds{"UROCE_SIM_SEEDS", kSeedsDefault, {}}.wished();
-  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+  for (std::uint64_t seed = Seeds::first(); seed < Seeds::first() + count; ++seed) {
     EXPECT_EQ(LossyWorld(seed).run(), "") << "seed " << seed;
   }
 }

@@ -1,8 +1,9 @@
 #pragma once
 
 // Runs a simulation over many seeds: PROGRAM [--seeds N] [--first-seed S] [--verbose]. Without
-// --seeds, a variable of the environment says how many. Seeds that failed once are always
-// run first. A failure prints its seed: `PROGRAM --first-seed S --seeds 1` repeats it exactly.
+// --seeds, a variable of the environment says how many; without --first-seed, UROCE_FIRST_SEED
+// says where they begin. Seeds that failed once are always run first. A failure prints its seed:
+// `PROGRAM --first-seed S --seeds 1` repeats it exactly.
 
 #include <cinttypes>
 #include <cstdint>
@@ -19,9 +20,13 @@ struct Seeds {
   std::uint64_t otherwise;  // how many where it isn't set
   std::span<const std::uint64_t> regressions;
 
-  [[nodiscard]] std::uint64_t wished() const {
-    const char* wish = std::getenv(variable);
-    return wish != nullptr ? std::strtoull(wish, nullptr, 10) : otherwise;
+  [[nodiscard]] std::uint64_t wished() const { return number_of(variable, otherwise); }
+  [[nodiscard]] static std::uint64_t first() { return number_of("UROCE_FIRST_SEED", 1); }
+
+ private:
+  static std::uint64_t number_of(const char* name, std::uint64_t without) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : without;
   }
 };
 
@@ -30,7 +35,7 @@ struct Seeds {
 template <typename RunSeed, typename Report>
 int run_seeds(std::span<char*> arguments, const Seeds& seeds, RunSeed run_seed, Report report) {
   std::uint64_t count = seeds.wished();
-  std::uint64_t first = 1;
+  std::uint64_t first = Seeds::first();
   bool verbose = false;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const bool more = i + 1 < arguments.size();

@@ -1,6 +1,6 @@
 """Checks the rules of style.md and docs/architecture.md.
 
-  /usr/bin/python3 tests/tidy                     all; --fast leaves clang-tidy out
+  /usr/bin/python3 tests/tidy                     all; --fast leaves clang-tidy out, --changed asks it about changed files only
   /usr/bin/python3 tests/tidy dataplane/wire      only what is below these folders (not the rules about the whole tree)
 """
 
@@ -12,7 +12,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 
-import clang_tools  # noqa: E402  (the path above comes first)
+import changes  # noqa: E402  (the path above comes first)
+import clang_tools  # noqa: E402
 import dts_suites  # noqa: E402
 import layering  # noqa: E402
 import shape  # noqa: E402
@@ -27,10 +28,12 @@ def _options():
     parser = argparse.ArgumentParser(prog="tests/tidy", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("below", nargs="*", help="folders or files to check")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--report", help="write the cases here, for tests/run.sh")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # always tidy
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--fast", action="store_true", help="without clang-tidy")
+    parser.add_argument("--changed", action="store_true",
+                        help="clang-tidy only over what differs from origin/main, or from where this branch left it")
     return parser.parse_args()
 
 
@@ -61,16 +64,21 @@ def _run(options):
         results.update(ways.check(ROOT))
         results.update(dts_suites.check({path: text for path, text in sources.items()
                                   if path.startswith("dts/") and path.endswith(".py")}))
+    cases = []
     if not options.fast:
-        results.update(clang_tools.check_tidy(ROOT, options.build, paths, options.jobs,
-                                              set(picked) if below else None))
-    return results
+        limit_to = set(picked) if below else None
+        if options.changed:
+            base, limit_to = changes.since_base(ROOT, cpp)
+            if not limit_to:
+                cases = [Case("clang-tidy", "skipped", 0, f"no source differs from {base}")]
+        results.update(clang_tools.check_sources(ROOT, paths, options.jobs, limit_to))
+    return results, cases
 
 
 def main():
     options = _options()
-    cases = []
-    for name, problems in _run(options).items():
+    results, cases = _run(options)
+    for name, problems in results.items():
         for problem in problems:
             print(f"  {problem}")
         reason = f"{len(problems)} found; the first: {problems[0]}" if problems else ""

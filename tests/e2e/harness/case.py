@@ -15,7 +15,8 @@ class Tree:
 
     def __init__(self, build):
         self.root = build
-        self.uroced = os.path.join(build, "apps", "uroced")
+        # The words that start a daemon: another one than the build's is under AddressSanitizer.
+        self.uroced = os.environ.get("UROCE_E2E_UROCED", "").split() or [os.path.join(build, "apps", "uroced")]
         self.uroce = os.path.join(build, "apps", "uroce")
         self.examples = os.path.join(build, "apps", "examples")
         self.integrity = os.path.join(build, "apps", "integrity", "integrity")

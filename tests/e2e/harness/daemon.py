@@ -20,7 +20,7 @@ class Daemon:
         ready, ready_write = os.pipe()
         try:
             self.process = Process(
-                [*prefix, tree.uroced, "--port", port, *ip_flags(ip), "--socket", self.socket,
+                [*prefix, *tree.uroced, "--port", port, *ip_flags(ip), "--socket", self.socket,
                  "--ready-fd", ready_write, *arguments],
                 name, logs, pass_fds=(ready_write,), **popen)
         finally:

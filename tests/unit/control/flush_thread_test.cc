@@ -9,11 +9,10 @@
 #include <thread>
 
 #include "mmu/durable_memory.h"
+#include "tests/unit/control/paging_program.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 class FlushThreadTest : public ::testing::Test {
  protected:

@@ -6,12 +6,11 @@
 
 #include <vector>
 
+#include "tests/unit/control/paging_program.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 class PieceListTest : public ::testing::Test {
  protected:

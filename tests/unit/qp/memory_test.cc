@@ -168,9 +168,9 @@ TEST_F(MemoryTest, BatchedStoresThatAreLostFailTheirMessage) {
   batched.slot = &slot;
   batched.batch = &batch;
   const auto write = [&](std::uint64_t offset, std::uint32_t length, std::uint64_t ahead) {
-    return write_remote(batched,
-                        {.rkey = key, .address = kRegionIova + offset, .length = length, .ahead = ahead},
-                        b_.data());
+    return write_remote(
+        batched, {.rkey = key, .address = kRegionIova + offset, .length = length, .ahead = ahead},
+        b_.data());
   };
   munmap(memory + kPage, kPage);
   EXPECT_EQ(write(0, 1000, 1000), Access::kGranted);
