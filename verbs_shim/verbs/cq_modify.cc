@@ -24,14 +24,13 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 namespace {
 
 // Has the daemon make the new ring, and maps it. 0 or an errno value.
-int prepare(const ibv_cq& cq, std::uint32_t entry_count, Mapping& memory,
-            abi::ResizeCqReply& reply) {
+int prepare(const Cq& cq, std::uint32_t entry_count, Mapping& memory, abi::ResizeCqReply& reply) {
   abi::ResizeCqRequest request{};
-  request.handle = cq.handle;
+  request.handle = cq.base.handle;
   request.entries = entry_count;
   Descriptors received;
   const int error =
-      of(cq.context)
+      of(cq.base.context)
           ->client.call("ibv_resize_cq", abi::Command::kResizeCq, request, reply, &received);
   if (error != 0) {
     return error;
@@ -43,7 +42,6 @@ int prepare(const ibv_cq& cq, std::uint32_t entry_count, Mapping& memory,
   return memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
 }
 
-// The queue is locked meanwhile: the daemon takes along what wasn't polled, so nobody may poll.
 int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
   abi::ResizeCqRequest request{};
   request.handle = cq.base.handle;
@@ -59,6 +57,23 @@ int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
   return error;
 }
 
+// The queue is locked meanwhile: the daemon takes along what wasn't polled, so nobody may poll, and
+// two threads that resize one queue mustn't commit each other's ring.
+int resize(Cq& cq, std::uint32_t entry_count) {
+  Mapping memory;  // outlives the lock: afterwards it is the old ring's
+  abi::ResizeCqReply reply{};
+  cq.lock.lock();
+  int error = prepare(cq, entry_count, memory, reply);
+  if (error == 0) {
+    error = commit(cq, memory, reply.entries);
+  }
+  if (error == 0) {
+    cq.base.cqe = static_cast<int>(reply.entries);
+  }
+  cq.lock.unlock();
+  return error;
+}
+
 }  // namespace
 }  // namespace uroce::shim
 
@@ -68,19 +83,9 @@ extern "C" int ibv_resize_cq(ibv_cq* base, int entry_count) {
   if (entry_count <= 0) {
     return refuse("ibv_resize_cq", EINVAL, "a queue needs at least one entry");
   }
-  Cq& cq = *of(base);
-  Mapping memory;
-  abi::ResizeCqReply reply{};
-  int error = prepare(*base, static_cast<std::uint32_t>(entry_count), memory, reply);
-  if (error == 0) {
-    cq.lock.lock();
-    error = commit(cq, memory, reply.entries);
-    cq.lock.unlock();
-  }
+  const int error = resize(*of(base), static_cast<std::uint32_t>(entry_count));
   if (error != 0) {
     errno = error;
-    return error;
   }
-  base->cqe = static_cast<int>(reply.entries);
-  return 0;
+  return error;
 }

@@ -88,6 +88,20 @@ TEST_F(Completion, ABrokenQueueSaysSo) {
   daemon.cq().overrun.store(0);
 }
 
+// Two threads that resize one queue mustn't commit each other's ring.
+TEST_F(Completion, IsResizedByOneThreadAtATime) {
+  constexpr int kTimes = 300;
+  const auto resize_often = [&] {
+    for (int i = 0; i < kTimes; ++i) {
+      EXPECT_EQ(ibv_resize_cq(cq, FakeDaemon::kEntries), 0);
+    }
+  };
+  std::thread other(resize_often);
+  resize_often();
+  other.join();
+  EXPECT_EQ(daemon.mixed_resizes(), 0U);
+}
+
 TEST_F(Completion, WalksAnExtendedQueueInPlace) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 4;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "abi/cq_records.h"
 #include "base/check.h"
 #include "base/descriptor_message.h"
 #include "base/socket_path.h"
@@ -167,6 +168,8 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       return create_channel();
     case Command::kCreateCq:
       return create_cq(record);
+    case Command::kResizeCq:
+      return resize_cq(record);
     case Command::kCreateQp:
       return create_qp(record);
     case Command::kRegMr: {
@@ -210,6 +213,18 @@ FakeDaemon::Answer FakeDaemon::create_cq(const std::byte* record) {
   reply.entries_offset = kEntriesOffset;
   reply.memory_length = kQueueLength;
   return answer(reply, {cq_.descriptor.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::resize_cq(const std::byte* record) {
+  abi::ResizeCqRequest request;
+  std::memcpy(&request, record, sizeof(request));
+  const bool commits = request.commit != 0;
+  mixed_resizes_ += resizing_ == commits ? 0U : 1U;
+  resizing_ = !commits;
+  abi::ResizeCqReply reply{};
+  reply.entries = kEntries;
+  reply.memory_length = kQueueLength;
+  return commits ? answer(reply) : answer(reply, {cq_.descriptor.get()});
 }
 
 FakeDaemon::Answer FakeDaemon::create_qp(const std::byte* record) {

@@ -74,6 +74,8 @@ class FakeDaemon {
   // The last request, if it was a HandleRequest. REQUIRES: it was answered.
   abi::Command last_command() const { return last_command_; }
   std::uint32_t last_handle() const { return last_handle_; }
+  // Steps of resizing a queue that came before another resize had ended.
+  std::uint32_t mixed_resizes() const { return mixed_resizes_; }
 
  private:
   struct Answer {
@@ -89,6 +91,7 @@ class FakeDaemon {
   Answer create_cq(const std::byte* record);
   Answer create_qp(const std::byte* record);
   Answer create_channel();
+  Answer resize_cq(const std::byte* record);
 
   std::string folder_;
   UniqueFd listener_, stop_read_, stop_write_;
@@ -99,6 +102,8 @@ class FakeDaemon {
   std::atomic<bool> out_of_order_{false};
   abi::Command last_command_{};
   std::uint32_t last_handle_ = 0;
+  bool resizing_ = false;
+  std::atomic<std::uint32_t> mixed_resizes_{0};
   std::thread thread_;
 };
 
