@@ -31,6 +31,7 @@ void print_device(const Json& device) {
                 text_of(address["address"]).c_str());
   }
   std::printf("  %s\n", counters(device, {"mtu", "path_mtu", "speed_mbps"}).c_str());
+  std::printf("  RoCE: %s\n", counters(device["hw_counters"], {}).c_str());
 }
 
 void print_worker(const Json& worker) {

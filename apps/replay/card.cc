@@ -165,7 +165,7 @@ Fate Card::receive(std::span<const std::byte> frame, std::uint32_t qpn, Time now
   const WorkerCounters before = worker_->counters();
   End* const end = end_of(qpn);
   const QpState state = end != nullptr ? end->qp.state() : QpState::kReset;
-  const std::uint64_t duplicates = end != nullptr ? end->qp.counters().duplicates_received : 0;
+  const std::uint64_t duplicates = end != nullptr ? end->qp.counters().duplicate_request : 0;
   port_.give(frame);
   while (worker_->poll(now)) {
   }
@@ -179,7 +179,7 @@ Fate Card::receive(std::span<const std::byte> frame, std::uint32_t qpn, Time now
     }
   }
   if (end != nullptr) {
-    fate.duplicate = end->qp.counters().duplicates_received != duplicates;
+    fate.duplicate = end->qp.counters().duplicate_request != duplicates;
     if (end->qp.state() != state) {
       fate.state = end->qp.state();
     }

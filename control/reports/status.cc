@@ -22,7 +22,7 @@ struct QpView {
   QpState state{};
   std::uint32_t remote_qpn = 0;
   Gid remote_gid;
-  QpCounters counters;
+  RoceCounters counters;
 };
 using QpViews = std::unordered_map<const Qp*, QpView>;
 
@@ -57,28 +57,42 @@ QpViews look_at_qps(Card& card) {
   return views;
 }
 
+void add_counters(Json& json, const RoceCounters& counters, bool of_port) {
+  for (const RoceCounter& counter : kRoceCounters) {
+    if (of_port || !counter.of_port_only) {
+      json[std::string(counter.name)] = counters.*counter.member;
+    }
+  }
+}
+
+// A port's are the sum of its queue pairs', with those that are gone, and what only ports count.
+Json port_counters(Card& card, const QpViews& views, const Device& device) {
+  RoceCounters sum;
+  for (std::uint32_t index = 0; index < card.engine().workers(); ++index) {
+    card.engine().call(index, [&](Worker& worker) {
+      sum += worker.roce_counters(static_cast<std::uint16_t>(device.index()));
+    });
+  }
+  for (const auto& [qp, view] : views) {
+    if (qp->config().port == device.index()) {
+      sum += view.counters;
+    }
+  }
+  Json json = Json::object();
+  add_counters(json, sum, true);
+  return json;
+}
+
 Json qp_status(const QpViews& views, const QpObject& object) {
   const QpConfig& config = object.qp->config();
   const QpView& view = views.at(object.qp.get());
-  const QpCounters& c = view.counters;
   Json json = {{"qpn", config.qpn},
                {"type", name_of(config.type)},
                {"state", name_of(view.state)},
                {"worker", config.worker},
                {"remote_qpn", view.remote_qpn},
-               {"remote_gid", to_string(view.remote_gid)},
-               {"requests_sent", c.requests_sent},
-               {"requests_resent", c.requests_resent},
-               {"responses_sent", c.responses_sent},
-               {"acks_sent", c.acks_sent},
-               {"naks_sent", c.naks_sent},
-               {"rnr_naks_sent", c.rnr_naks_sent},
-               {"rnr_naks_received", c.rnr_naks_received},
-               {"seq_naks_received", c.seq_naks_received},
-               {"timeouts", c.timeouts},
-               {"duplicates_received", c.duplicates_received},
-               {"bytes_sent", c.bytes_sent},
-               {"bytes_received", c.bytes_received}};
+               {"remote_gid", to_string(view.remote_gid)}};
+  add_counters(json, view.counters, false);
   if (!object.groups.empty()) {
     Json& groups = json["groups"];
     for (const Gid& group : object.groups) {
@@ -107,7 +121,7 @@ Json session_status(const QpViews& views, const Session& session) {
           {"qps", std::move(qps)}};
 }
 
-Json device_status(const Device& device) {
+Json device_status(Card& card, const QpViews& views, const Device& device) {
   const PortInfo info = device.port().info();
   const PortCounters c = device.port().counters();
   Json gids = Json::array();
@@ -137,7 +151,8 @@ Json device_status(const Device& device) {
           {"rx_missed", c.rx_missed},
           {"tx_refused", c.tx_refused},
           {"tx_failed", c.tx_failed},
-          {"ip_id_solved", c.ip_id_solved}};
+          {"ip_id_solved", c.ip_id_solved},
+          {"hw_counters", port_counters(card, views, device)}};
 }
 
 Json worker_status(Card& card, std::uint32_t index) {
@@ -168,15 +183,15 @@ Json worker_status(Card& card, std::uint32_t index) {
 }  // namespace
 
 std::string status_text(Card& card, const cm_user::Service& connections) {
+  const QpViews views = look_at_qps(card);
   Json devices = Json::array();
   for (const Device& device : card.devices()) {
-    devices.push_back(device_status(device));
+    devices.push_back(device_status(card, views, device));
   }
   Json workers = Json::array();
   for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
     workers.push_back(worker_status(card, worker));
   }
-  const QpViews views = look_at_qps(card);
   Json sessions = Json::array();
   for (const auto& [id, session] : card.sessions()) {
     sessions.push_back(session_status(views, *session));

@@ -57,6 +57,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
     return drop(frame, reason);
   }
   if (reason != Drop::kNone) {
+    port.roce_counters.rx_icrc_encapsulated += reason == Drop::kBadIcrc ? 1 : 0;
     return drop(frame, reason);
   }
   const Packet& packet = frame->packet;

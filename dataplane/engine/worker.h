@@ -122,6 +122,8 @@ class Worker {
   // kNotOurAddress or kWrongVlan.
   void set_addresses(std::uint16_t port, std::vector<LinkAddress> addresses);
   [[nodiscard]] const WorkerCounters& counters() const;
+  // What was counted on this port, without what its queue pairs still have themselves.
+  [[nodiscard]] const RoceCounters& roce_counters(std::uint16_t port) const;
   void count_sleep();
 
  private:

@@ -44,6 +44,7 @@ void Worker::remove_qp(Qp& qp) {
       self.requester_ring.enqueue(&waiting, 1);
     }
   }
+  self.ports[entry->port]->roce_counters += qp.counters();
   self.table.remove(qp.config().qpn);
 }
 
@@ -120,6 +121,10 @@ bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
 }
 
 const WorkerCounters& Worker::counters() const { return state_->counters; }
+
+const RoceCounters& Worker::roce_counters(std::uint16_t port) const {
+  return state_->ports[port]->roce_counters;
+}
 
 void Worker::count_sleep() { ++state_->counters.sleeps; }
 

@@ -48,6 +48,9 @@ struct PortState {
   std::size_t address_hint = 0;                      // where the last packet's address was found
   std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers
 
+  // Of frames that are no queue pair's, and of queue pairs that are gone.
+  RoceCounters roce_counters;
+
   TxBatch tx;
   RunQueue run_queue;
   Time refused_since = kNever;   // when the port began to take nothing

@@ -19,7 +19,7 @@ void Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
   switch (syndrome & kSyndromeKind) {
     case 0:
       if (!acknowledge_before(psn_add(packet.psn, 1), turn)) {
-        retry_early(turn);
+        retry_implied(turn);
       }
       return;
     case kSyndromeRnr:

@@ -14,12 +14,12 @@ constexpr std::uint8_t kRnrRetryForEver = 7;
 
 // The peer has no receive posted: waits as long as it asks, then sends again from there (C9-111).
 void Requester::on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& turn) {
-  ++qp_.counters_.rnr_naks_received;
+  ++qp_.counters_.rnr_nak_retry_err;
   if (rnr_waiting_ && psn == unacked_psn_) {
     return;  // a copy of what we are waiting for
   }
   if (!acknowledge_before(psn, turn)) {
-    return retry_early(turn);
+    return retry_implied(turn);
   }
   // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
   // would use up retry_cnt, loss by loss.
@@ -39,7 +39,7 @@ void Requester::on_nak(std::uint32_t psn, std::uint8_t code, Turn& turn, Drop* d
   Failure failure = Failure::kNone;
   switch (static_cast<Nak>(code)) {
     case Nak::kPsnSequence:
-      ++qp_.counters_.seq_naks_received;
+      ++qp_.counters_.packet_seq_err;
       break;
     case Nak::kInvalidRequest:
     case Nak::kInvalidRdRequest:
@@ -60,10 +60,13 @@ void Requester::on_nak(std::uint32_t psn, std::uint8_t code, Turn& turn, Drop* d
   }
   // A READ or atomic before it may have lost its answer. It is asked again first: only the oldest
   // work request can be completed.
-  if (!acknowledge_before(psn, turn) || status == abi::WcStatus::kSuccess) {
-    return retry_early(turn);
+  if (!acknowledge_before(psn, turn)) {
+    return retry_implied(turn);
   }
-  fail_oldest(status, failure, turn);
+  if (status != abi::WcStatus::kSuccess) {
+    return fail_oldest(status, failure, turn);
+  }
+  (void)retry_early(turn);
 }
 
 }  // namespace uroce

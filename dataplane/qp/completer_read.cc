@@ -16,7 +16,7 @@ bool Requester::response_in_place(std::uint32_t psn, Turn& turn) {
   if (acknowledge_before(psn, turn)) {
     return true;
   }
-  retry_early(turn);
+  retry_implied(turn);
   return false;
 }
 

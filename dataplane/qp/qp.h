@@ -16,6 +16,7 @@
 #include "dataplane/qp/address_table.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/counters.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/requester.h"
 #include "dataplane/qp/responder.h"
@@ -52,13 +53,6 @@ struct QpConfig {
   [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
 };
 
-struct QpCounters {
-  std::uint64_t requests_sent = 0, requests_resent = 0, responses_sent = 0, acks_sent = 0,
-                naks_sent = 0;
-  std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0, seq_naks_received = 0, timeouts = 0;
-  std::uint64_t duplicates_received = 0, bytes_sent = 0, bytes_received = 0;
-};
-
 struct MemoryScope;
 
 class Qp {
@@ -74,7 +68,7 @@ class Qp {
   [[nodiscard]] const QpConfig& config() const { return config_; }
   [[nodiscard]] const QpAttributes& attributes() const { return attributes_; }
   [[nodiscard]] QpState state() const { return attributes_.state; }
-  [[nodiscard]] const QpCounters& counters() const { return counters_; }
+  [[nodiscard]] const RoceCounters& counters() const { return counters_; }
   // The PSN that the peer's next request must have.
   [[nodiscard]] std::uint32_t expected_psn() const { return responder_.expected_psn(); }
   // The PSN of the next request that is sent for the first time.
@@ -150,7 +144,7 @@ class Qp {
 
   QpConfig config_;
   QpAttributes attributes_;
-  QpCounters counters_;
+  RoceCounters counters_;
   FaultSlots fault_slots_{};
   FrameTemplate frame_template_;
   std::uint16_t ip_id_ = 0;   // of the next frame

@@ -157,7 +157,8 @@ class Requester {
   void arm_timer(Time now);
   void go_back();
   void retry(Turn& turn);
-  void retry_early(Turn& turn);
+  bool retry_early(Turn& turn);
+  void retry_implied(Turn& turn);
   void wait_for_receiver(Duration duration, Turn& turn);
 
   Qp& qp_;

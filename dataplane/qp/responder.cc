@@ -127,6 +127,7 @@ void Responder::ahead(const Packet& packet) {
     }
     return;
   }
+  ++qp_->counters_.out_of_sequence;
   gap_announced_ = true;
   gap_psn_ = packet.psn;
   nak_ = PendingNak::kSequence;

@@ -91,7 +91,7 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
 // 9.7.5.1. Whatever a duplicate says of memory isn't looked at before it matches a
 // request that was granted.
 Drop Responder::duplicate(const Packet& packet, const Turn& turn) {
-  ++qp_->counters_.duplicates_received;
+  ++qp_->counters_.duplicate_request;
   if (answer_parked_ && !asks_for_rest(packet)) {
     busy(packet.psn, turn);
   }

@@ -56,14 +56,22 @@ void Requester::retry(Turn& turn) {
 
 // The peer's word says that something was lost: retries without waiting for the timer, unless that
 // was done already or is under way. It isn't silent, so whatever is lost now is waited for no
-// longer than at first.
-void Requester::retry_early(Turn& turn) {
+// longer than at first. False if there was nothing to do.
+bool Requester::retry_early(Turn& turn) {
   silent_timeouts_ = 0;
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_ || (retried_early_ && timeout_ != 0)) {
-    return;
+    return false;
   }
   retry(turn);
   retried_early_ = true;
+  return true;
+}
+
+// An answer came that passes a READ or an atomic without its own (C9-112).
+void Requester::retry_implied(Turn& turn) {
+  if (retry_early(turn)) {
+    ++qp_.counters_.implied_nak_seq_err;
+  }
 }
 
 void Requester::wait_for_receiver(Duration duration, Turn& turn) {
@@ -86,7 +94,7 @@ void Requester::on_deadline(Turn& turn) {
   if (cursor_psn_ == unacked_psn_) {
     return arm_timer(turn.now);  // the port is full: nothing was sent that could be answered
   }
-  ++qp_.counters_.timeouts;
+  ++qp_.counters_.local_ack_timeout_err;
   ++silent_timeouts_;
   retried_early_ = false;
   retry(turn);

@@ -9,6 +9,7 @@ import threading
 
 from harness.case import E2eCase
 from harness.process import Process
+from harness.programs import run_pair
 from harness.wires import free_tcp_port
 
 _NOBODY = 65534
@@ -105,6 +106,28 @@ class Status(E2eCase):
         answer = self.uroce("status", env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
         self.assertNotEqual(answer.returncode, 0)
         self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+
+
+class Counters(E2eCase):
+    """docs/counters.md"""
+
+    def test_a_port_keeps_what_its_queue_pairs_counted(self):
+        wire = self.wire("loopback", "--faults", "loss=0.01,corrupt=0.01,seed=3")
+        run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-s", 65536, "-n", 100)
+        status = self.status(wire.server.daemon)
+        self.assertEqual(sum(len(session["qps"]) for session in status["sessions"]), 0)
+        counted = status["devices"][0]["hw_counters"]
+        for name in ("requests_sent", "requests_resent", "packet_seq_err", "out_of_sequence", "rx_icrc_encapsulated"):
+            self.assertGreater(counted[name], 0, name)
+        self.assertEqual(counted["rx_icrc_encapsulated"],
+                         sum(worker["drops"].get("bad_icrc", 0) for worker in status["workers"]))
+
+    def test_every_name_is_explained(self):
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/counters.md"), encoding="utf-8") as page:
+            explained = page.read()
+        device = self.status(self.wire("loopback").server.daemon)["devices"][0]
+        for name in device["hw_counters"]:
+            self.assertIn(f"`{name}`", explained)
 
 
 class StrangeDaemon(E2eCase):

@@ -129,8 +129,8 @@ TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
                    std::array{pair.a.sge(10'000, 8)});
   pair.run({}, 40);
   EXPECT_FALSE(pair.a.poll_send().has_value());
-  EXPECT_GT(pair.a.qp().counters().rnr_naks_received, 10U);
-  EXPECT_LE(pair.a.qp().counters().timeouts, 1U);
+  EXPECT_GT(pair.a.qp().counters().rnr_nak_retry_err, 10U);
+  EXPECT_LE(pair.a.qp().counters().local_ack_timeout_err, 1U);
 
   page_in(pair.b);
   EXPECT_TRUE(pair.b.qp().has_work());
@@ -159,7 +159,7 @@ TEST_F(Park, APeerThatMeetsAnEmptyQueueBehindAParkedAnswerWaits) {
   pair.a.post_send(send_wr(2, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
   pair.run({}, 40);
   EXPECT_FALSE(pair.a.poll_send().has_value());
-  EXPECT_LE(pair.a.qp().counters().timeouts, 1U);
+  EXPECT_LE(pair.a.qp().counters().local_ack_timeout_err, 1U);
   page_in(pair.b);
   pair.run({}, 4);
   expect_success(1);

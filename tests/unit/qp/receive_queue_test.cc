@@ -154,11 +154,11 @@ TEST_F(SharedReceiveQueueTest, ZeroDisarms) {
 }
 
 TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
-  std::vector<std::byte> larger(std::size_t{2 * kEntries} * ring_.stride);
+  std::vector<std::byte> larger(std::size_t{2 * kReceives} * ring_.stride);
   post(4);
   take(3);
   post(2);  // over the end of the old ring: 3, 0, 1 wait
-  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kEntries));
+  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kReceives));
   for (const std::uint64_t expected : {3U, 0U, 1U}) {
     ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
     EXPECT_EQ(entry_.wr_id, expected);
@@ -183,7 +183,7 @@ TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
 }
 
 TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotTakenAlong) {
-  ring_.control.producer.value.store(kEntries + 1);
+  ring_.control.producer.value.store(kReceives + 1);
   std::vector<std::byte> larger(std::size_t{8} * ring_.stride);
   EXPECT_EQ(queue_.resize(larger.data(), 8).error().code, EINVAL);
 }

@@ -54,7 +54,7 @@ TEST(Retransmit, IsByteExact) {
     EXPECT_EQ(transport_bytes(*after[i]), transport_bytes(*before[i])) << i;
   }
   EXPECT_EQ(pair.a.qp().counters().requests_resent, before.size());
-  EXPECT_EQ(pair.a.qp().counters().timeouts, 1U);
+  EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 1U);
 }
 
 TEST(Retransmit, RecoversFromTheLossOfAnyFrame) {
@@ -192,7 +192,7 @@ TEST(Retransmit, WaitsForAReceiveForEverWithSeven) {
   QpPair pair({.rnr_retry = 7, .min_rnr_timer = 12});
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 3'000)});
   pair.run({}, 50);
-  EXPECT_GE(pair.a.qp().counters().rnr_naks_received, 50U);
+  EXPECT_GE(pair.a.qp().counters().rnr_nak_retry_err, 50U);
   EXPECT_FALSE(pair.a.poll_send().has_value());
   pair.b.post_recv(2, std::array{pair.b.sge(0, 4'000)});
   pair.run();
@@ -207,7 +207,7 @@ TEST(Retransmit, AnRnrNakRefillsRetryCnt) {
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
   int tries = 0;
   pair.run([&](const Packet&, bool to_b) { return to_b && tries++ % 2 == 0; }, 40);
-  EXPECT_GT(pair.a.qp().counters().timeouts, 10U);
+  EXPECT_GT(pair.a.qp().counters().local_ack_timeout_err, 10U);
   EXPECT_FALSE(pair.a.poll_send().has_value());
   EXPECT_EQ(pair.a.qp().state(), QpState::kRts);
 }
@@ -216,7 +216,7 @@ TEST(Retransmit, GivesUpWaitingForAReceive) {
   QpPair pair({.rnr_retry = 2});
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
   pair.run();
-  EXPECT_EQ(pair.a.qp().counters().rnr_naks_received, 3U);
+  EXPECT_EQ(pair.a.qp().counters().rnr_nak_retry_err, 3U);
   const auto cqe = pair.a.poll_send();
   ASSERT_TRUE(cqe.has_value());
   EXPECT_EQ(cqe->status, WcStatus::kRnrRetryExcErr);
@@ -269,7 +269,7 @@ TEST(RetransmitTimer, ANakDoesNotMakeItWaitLonger) {
   for (const auto& nak : pair.transmit(pair.b)) {
     EXPECT_EQ(pair.deliver(pair.a, *nak), Drop::kNone);
   }
-  ASSERT_EQ(pair.a.qp().counters().seq_naks_received, 1U);
+  ASSERT_EQ(pair.a.qp().counters().packet_seq_err, 1U);
   ASSERT_EQ(pair.transmit(pair.a).size(), 3U);
   EXPECT_EQ((pair.a.qp().deadline() - pair.now) / kTimeout, 1U);
 }
@@ -292,7 +292,7 @@ TEST(RetransmitTimer, AWordFromThePeerEndsTheLongerWaits) {
   for (const auto& nak : pair.transmit(pair.b)) {
     EXPECT_EQ(pair.deliver(pair.a, *nak), Drop::kNone);
   }
-  ASSERT_EQ(pair.a.qp().counters().seq_naks_received, 1U);
+  ASSERT_EQ(pair.a.qp().counters().packet_seq_err, 1U);
   ASSERT_EQ(pair.transmit(pair.a).size(), 2U);
   EXPECT_EQ((pair.a.qp().deadline() - pair.now) / kTimeout, 1U);
 }

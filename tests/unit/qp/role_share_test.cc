@@ -136,7 +136,7 @@ TEST_F(RoleShare, AnswersThatAreRepeatedHaveTheirShareToo) {
   for (const auto& frame : pair_.transmit(pair_.b)) {
     EXPECT_EQ(pair_.deliver(pair_.a, *frame), Drop::kNone);
   }
-  ASSERT_EQ(pair_.a.qp().counters().duplicates_received, 1U);
+  ASSERT_EQ(pair_.a.qp().counters().duplicate_request, 1U);
   const Sent sent = transmit_often(kGrant, 10);
   EXPECT_GT(sent.answers, 4 * kGrant);
   EXPECT_LE(std::abs(sent.answers - sent.requests), 2 * kFrame);
