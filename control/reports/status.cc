@@ -171,6 +171,8 @@ Json worker_status(Card& card, std::uint32_t index) {
           {"rx_frames", c.rx_frames},
           {"tx_frames", c.tx_frames},
           {"tx_lost", c.tx_lost},
+          {"absences", c.absences},
+          {"absent_us", c.absent_us},
           {"drops", std::move(drops)},
           {"page_faults", c.page_faults},
           {"page_faults_at_once", c.page_faults_at_once},

@@ -12,6 +12,7 @@ bool Worker::State::receive() {
   const auto queue = static_cast<std::uint16_t>(config.index);
   std::array<Frame*, kReceiveBurst> burst;
   bool any = false;
+  bool whole = false;  // a burst, so that there may be more
   for (auto& port : ports) {
     // What this worker sent to itself comes first: those frames are the port's, too.
     const auto own =
@@ -24,7 +25,9 @@ bool Worker::State::receive() {
     steer(*port, burst.data(), count);
     counters.rx_frames += own + count;
     any |= own + count > 0;
+    whole |= count == kReceiveBurst;
   }
+  catch_up_left = whole && catch_up_left > 0 ? catch_up_left - 1 : 0;
   return any;
 }
 

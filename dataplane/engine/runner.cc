@@ -63,8 +63,10 @@ Runner::~Runner() { close(epoll_); }
 void Runner::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
   quiescence_->online(index_);
+  absence_ = {};
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = monotonic_now();
+    worker_.was_away(absence_.turn_begins(now));
     if (turn(now)) {
       idle_turns_ = 0;
     } else {
@@ -120,6 +122,7 @@ void Runner::sleep(Time now) {
                         .tv_nsec = static_cast<long>(timeout % kNanosecondsPerSecond)};
     std::array<epoll_event, 8> events;
     quiescence_->offline(index_);
+    absence_.sleeps_until(now + timeout);
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
     quiescence_->online(index_);
     worker_.count_sleep();

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dataplane/engine/absence.h"
 #include "dataplane/engine/idle_policy.h"
 #include "dataplane/engine/mailbox.h"
 #include "dataplane/engine/wakeup.h"
@@ -68,6 +69,7 @@ class Runner {
   std::uint64_t watched_changes_ = 0;  // Worker::session_changes() of the last watch_sessions()
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
+  Absence absence_;
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
   // Set by stop() before it rings, read by run(): relaxed, the ring orders it.

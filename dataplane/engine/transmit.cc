@@ -76,8 +76,8 @@ bool Worker::State::send(PortState& port) {
   if (sent > 0 || tx.ready_count() == 0) {
     port.refused_since = kNever;
   } else if (port.refused_since == kNever) {
-    port.refused_since = now;
-  } else if (now - port.refused_since >= kStallMax) {
+    port.refused_since = ran();
+  } else if (ran() - port.refused_since >= kStallMax) {
     lose_ready(port);
   }
   return tx.ready_count() < before;

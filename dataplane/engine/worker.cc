@@ -73,7 +73,9 @@ bool Worker::poll(Time now) {
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
   busy |= self.drain_doorbells();
-  busy |= self.expire_timers();
+  if (self.catch_up_left == 0) {
+    busy |= self.expire_timers();
+  }
   busy |= self.drain_deferred(busy);
   self.remote_batch.flush();
   self.flush_queues();

@@ -38,6 +38,7 @@ struct WorkerCounters {
   std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
   std::uint64_t rx_frames = 0, tx_frames = 0;
   std::uint64_t tx_lost = 0;                      // the port took nothing for too long
+  std::uint64_t absences = 0, absent_us = 0;      // times and microseconds that it couldn't run
   std::uint64_t page_faults = 0;                  // raised
   std::uint64_t page_faults_at_once = 0;          // not raised: the worker brought in the page
   std::uint64_t page_faults_deferred = 0;         // not raised yet: others' work came first
@@ -96,6 +97,9 @@ class Worker {
   // Whether there is work that came from elsewhere: doorbells, frames from other workers. For a
   // worker that has said that it sleeps and looks once more.
   [[nodiscard]] bool has_arrivals() const;
+
+  // The thread was kept from running for so long before the turn that follows (absence.h).
+  void was_away(Duration duration);
 
   // The time that tasks between two turns see. poll() sets it too.
   void set_time(Time now);

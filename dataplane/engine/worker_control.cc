@@ -14,6 +14,17 @@ void Worker::set_peers(std::span<Worker* const> workers) {
 
 void Worker::set_time(Time now) { state_->now = now; }
 
+void Worker::was_away(Duration duration) {
+  if (duration == 0) {
+    return;
+  }
+  State& self = *state_;
+  self.absent += duration;
+  self.catch_up_left = kCatchUpTurns;
+  ++self.counters.absences;
+  self.counters.absent_us += duration / kNanosecondsPerMicrosecond;
+}
+
 void Worker::add_qp(Qp& qp) {
   QpEntry& entry = state_->table.add(qp);
   UROCE_CHECK(entry.port < state_->ports.size());

@@ -28,6 +28,9 @@ inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
 inline constexpr std::uint32_t kResumesMax = 64;         // page faults, and flushes, that are over
 // And pages that the worker brings in itself: PageBudget::kTurnMax.
 inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
+// Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
+// the peers answered meanwhile is read first. As many as empty a port's 2,048 receive descriptors.
+inline constexpr std::uint32_t kCatchUpTurns = 64;
 inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
 
 // A port that pushed back, or a channel whose pipe is full, is tried again after this time.
@@ -92,8 +95,12 @@ struct Worker::State final : FaultSink {
   std::deque<std::uint32_t> starved;  // queue pairs that found no record
   Time next_starved = 0;
   Time now = 0;
+  Duration absent = 0;              // in which it couldn't run, all in all
+  std::uint32_t catch_up_left = 0;  // turns
   WorkerCounters counters;
 
+  // The time, less what the worker was away.
+  [[nodiscard]] Time ran() const { return now - absent; }
   [[nodiscard]] Turn turn(const QpEntry& entry) {
     return Turn{.now = now,
                 .tx = ports[entry.port]->tx,
@@ -101,7 +108,8 @@ struct Worker::State final : FaultSink {
                 .events = *config.events,
                 .dirty_queues = dirty_queues,
                 .faults = config.paging != nullptr ? this : nullptr,
-                .batch = &remote_batch};
+                .batch = &remote_batch,
+                .absent = absent};
   }
 
   // paging.cc

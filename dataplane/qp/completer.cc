@@ -107,7 +107,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
   if (unacked_psn_ == unacked_psn_before) {
     return;
   }
-  retries_left_ = qp_.attributes_.retry_cnt;
+  patience_.refill();
   silent_timeouts_ = 0;
   rnr_retries_left_ = qp_.attributes_.rnr_retry;
   retried_early_ = false;

@@ -23,7 +23,7 @@ void Requester::on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& tur
   }
   // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
   // would use up retry_cnt, loss by loss.
-  retries_left_ = qp_.attributes_.retry_cnt;
+  patience_.refill();
   silent_timeouts_ = 0;
   if (rnr_retries_left_ == 0) {
     return fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);

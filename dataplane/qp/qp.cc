@@ -101,6 +101,7 @@ Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
   if (*drop != Drop::kNone) {
     return Step::kDone;
   }
+  requester_.hear(turn);
   if (opcode_info(frame.packet.opcode).request) {
     return responder_.receive(frame.packet, turn, drop);
   }

@@ -68,6 +68,7 @@ void Requester::report_oldest(abi::WcStatus status, Failure failure, Turn& turn)
             &report);
       break;
     case Failure::kRetriesExhausted:
+    case Failure::kRetriesInVain:
       report.limit = qp_.attributes_.retry_cnt;
       break;
     case Failure::kRnrRetriesExhausted:

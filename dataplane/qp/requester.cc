@@ -22,7 +22,7 @@ void Requester::configure() {
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
   window_packets_ = std::min(kWindowPackets, kWindowBytes >> mtu_shift_);
   timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
-  retries_left_ = attributes.retry_cnt;
+  patience_.configure(attributes.retry_cnt, timeout_);
   silent_timeouts_ = 0;
   rnr_retries_left_ = attributes.rnr_retry;
 }
@@ -109,6 +109,7 @@ void Requester::resume(Turn& turn) {
   send_parked_ = false;
   if (receive_parked_) {
     receive_parked_ = false;
+    patience_.ask(turn.ran());
     arm_timer(turn.now);
   }
 }

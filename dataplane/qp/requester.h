@@ -14,7 +14,7 @@
 //   completer_ack.cc     acknowledgements
 //   completer_nak.cc     RNR, sequence and fatal NAKs
 //   completer_read.cc    READ responses and atomic acknowledgements
-//   retransmit.cc        timeouts, going back, giving up
+//   retransmit.cc        timeouts, going back, giving up (patience.h says when)
 //   unreliable_requester.cc  UC and UD: sent is done
 //
 // PSNs, oldest first (all differences are below 2^23):
@@ -30,6 +30,7 @@
 
 #include "base/time.h"
 #include "dataplane/qp/failure.h"
+#include "dataplane/qp/patience.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/packet.h"
@@ -83,6 +84,9 @@ class Requester {
   [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
   // Whether every message that was begun is done.
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
+
+  // Anything came from the peer, request or answer.
+  void hear(const Turn& turn) { patience_.hear(turn.ran()); }
 
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
@@ -173,7 +177,7 @@ class Requester {
   std::uint32_t flushed_ = 0;       // and not reported yet
   std::uint32_t window_packets_ = 0;
   std::uint32_t mtu_shift_ = 0;
-  std::uint8_t retries_left_ = 0;
+  Patience patience_;
   std::uint8_t rnr_retries_left_ = 0;
   std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
   bool draining_ = false;

@@ -119,6 +119,9 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     // The timer measures how long an answer takes that was asked for (9.9.2.1.1). What is sent
     // meanwhile doesn't prolong it, or a program that goes on posting would never learn that its
     // peer is dead.
+    if (timer_ == kNever) {
+      patience_.ask(turn.ran());
+    }
     if (!asked || timer_ == kNever) {
       arm_timer(turn.now);
     }

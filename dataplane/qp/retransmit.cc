@@ -5,16 +5,14 @@
 // What sets it off:
 //   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
 //                                the timer runs out again and again without a word from the peer,
-//                                each wait is twice as long as the one before, up to the four
-//                                times timeout_ that 9.7.6.1.3 allows: the peer may be a program
-//                                that others keep from its processor
+//                                each wait is twice as long as the one before, up to a bound
 //   a sequence NAK               the peer misses the packet that it names
 //   an implied NAK               an answer came that passes a READ or atomic without its own
 //   the end of an RNR wait       not a retry of retry_cnt
 //
-// The first three use up retry_cnt, which any progress refills. NAKs can be copied by the network,
-// and many answers follow a lost one, so between two steps of progress only one retry is made
-// early; the timer covers the rest.
+// How many of the first three there may be is for patience.h to say. NAKs can be copied by the
+// network, and many answers follow a lost one, so between two steps of progress only one retry is
+// made early; the timer covers the rest.
 
 #include <algorithm>
 
@@ -22,11 +20,6 @@
 #include "dataplane/qp/requester.h"
 
 namespace uroce {
-namespace {
-
-constexpr std::uint32_t kBackOffMax = 2;  // powers of two
-
-}  // namespace
 
 // Starts the timer afresh: an answer was asked for, or something came.
 void Requester::arm_timer(Time now) {
@@ -35,7 +28,7 @@ void Requester::arm_timer(Time now) {
   }
   timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
                ? kNever
-               : now + (timeout_ << std::min(silent_timeouts_, kBackOffMax));
+               : now + (timeout_ << std::min(silent_timeouts_, Patience::kBackOffMax));
 }
 
 // To the oldest packet that isn't acknowledged.
@@ -46,10 +39,12 @@ void Requester::go_back() {
 }
 
 void Requester::retry(Turn& turn) {
-  if (retries_left_ == 0) {
-    return fail_oldest(abi::WcStatus::kRetryExcErr, Failure::kRetriesExhausted, turn);
+  const Patience::End end = patience_.retry(turn.ran());
+  if (end != Patience::End::kNotYet) {
+    const bool silent = end == Patience::End::kSilent;
+    return fail_oldest(abi::WcStatus::kRetryExcErr,
+                       silent ? Failure::kRetriesExhausted : Failure::kRetriesInVain, turn);
   }
-  --retries_left_;
   go_back();
   arm_timer(turn.now);
 }

@@ -67,6 +67,10 @@ struct Turn {
       dirty_queues;              // got a completion: the engine flushes them after the drain
   FaultSink* faults = nullptr;   // nullptr: there is no on-demand paging
   RemoteBatch* batch = nullptr;  // nullptr: what isn't mapped is reached run by run
+  Duration absent = 0;           // in which the worker couldn't run, all in all
+
+  // The worker's running time: what a peer's silence is measured in.
+  [[nodiscard]] Time ran() const { return now - absent; }
 };
 
 }  // namespace uroce

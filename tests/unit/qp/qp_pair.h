@@ -66,7 +66,15 @@ class Endpoint : public Queues {
   // The card's side.
   [[nodiscard]] Qp& qp() { return *qp_; }
   [[nodiscard]] KeyTable& keys() { return keys_; }
-  Turn turn(Time now, TxBatch& tx) { return {now, tx, keys_, events, dirty_}; }
+  Turn turn(Time now, TxBatch& tx) {
+    return {.now = now,
+            .tx = tx,
+            .keys = keys_,
+            .events = events,
+            .dirty_queues = dirty_,
+            .absent = absent};
+  }
+  Duration absent = 0;  // in which its worker couldn't run
   void modify(const QpAttributes& attributes, std::uint32_t mask, Time now = 0);
   void to_error(Time now = 0);
   void ring(Time now);
