@@ -142,7 +142,8 @@ void Manager::on_deadline(Connection& connection, Time now) {
     return;
   }
   Repetition& repetition = connection.repetition;
-  if (repetition.retries >= repetition.retries_max) {
+  const bool stood_still = now - connection.deadline >= kStandstillMin;
+  if (repetition.retries >= repetition.retries_max && !stood_still) {
     give_up(connection, now);
     return;
   }
@@ -152,7 +153,7 @@ void Manager::on_deadline(Connection& connection, Time now) {
   } else if (connection.state == State::kMraRepReceived) {
     connection.state = State::kRepSent;
   }
-  ++repetition.retries;
+  repetition.retries += stood_still ? 0 : 1;
   ++counters_.repeated;
   repeat(connection);
   connections_.set_deadline(connection, now + repetition.interval);

@@ -21,18 +21,25 @@ namespace uroce {
 class Patience {
  public:
   static constexpr std::uint32_t kAliveFactor = 8;
-  // Waits of a peer that stays silent double up to the four times the timeout that 9.7.6.1.3
-  // allows: the peer may be a program that others keep from its processor.
-  static constexpr std::uint32_t kBackOffMax = 2;  // powers of two
+  // Waits for a peer that stays silent double up to the four times the timeout that 9.7.6.1.3
+  // allows: the peer may be a program that others keep from its processor. A timeout that is long
+  // already needs no doubling, which would only keep a program from learning that its peer is gone.
+  static constexpr std::uint32_t kBackOffMax = 2;                    // powers of two
+  static constexpr Duration kBackedOffMax = Duration{4'096} << 17U;  // 537 ms
 
   enum class [[nodiscard]] End : std::uint8_t{kNotYet, kSilent, kInVain};
+
+  // How long an answer is waited for after `timeouts` waits in vain.
+  static constexpr Duration wait(Duration timeout, std::uint32_t timeouts) {
+    return std::max(timeout, std::min(timeout << std::min(timeouts, kBackOffMax), kBackedOffMax));
+  }
 
   // `timeout` is 0 where no answer is missed by time.
   void configure(std::uint32_t retry_cnt, Duration timeout) {
     retries_max_ = retry_cnt;
     silence_max_ = 0;
     for (std::uint32_t retry = 0; retry <= retry_cnt; ++retry) {
-      silence_max_ += timeout << std::min(retry, kBackOffMax);
+      silence_max_ += wait(timeout, retry);
     }
     refill();
   }

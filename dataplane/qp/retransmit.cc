@@ -28,7 +28,7 @@ void Requester::arm_timer(Time now) {
   }
   timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
                ? kNever
-               : now + (timeout_ << std::min(silent_timeouts_, Patience::kBackOffMax));
+               : now + Patience::wait(timeout_, silent_timeouts_);
 }
 
 // To the oldest packet that isn't acknowledged.

@@ -1,6 +1,7 @@
 #include "tests/cm_sim/world.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::sim {
 
@@ -9,6 +10,7 @@ using namespace control::cm;
 namespace {
 
 constexpr std::uint32_t kCutMaxSeconds = 200;  // longer than a REQ is repeated
+constexpr std::uint32_t kStillMaxMs = 10'000;
 constexpr Duration kBusyFor = 240 * kNanosecondsPerSecond;
 constexpr Duration kCalmFor = 1'000 * kNanosecondsPerSecond;
 constexpr Duration kEndAfter = 1'000 * kNanosecondsPerSecond;
@@ -37,7 +39,10 @@ void CmWorld::run_tasks() {
   while (!tasks_.empty() && tasks_.begin()->first <= now_) {
     auto [host_and_life, task] = std::move(tasks_.begin()->second);
     tasks_.erase(tasks_.begin());
-    if (lives_[host_and_life.first] == host_and_life.second) {
+    const auto [host, life] = host_and_life;
+    if (lives_[host] == life && stands_still(host)) {
+      tasks_.emplace(still_until_[host], std::pair(host_and_life, std::move(task)));
+    } else if (lives_[host] == life) {
       task();
     }
   }
@@ -56,11 +61,28 @@ void CmWorld::pump() {
   }
 }
 
+Time CmWorld::next_of(int host) {
+  const Time deadline = hosts_[host].manager().next_deadline();
+  return unread_[host].empty() ? std::max(deadline, still_until_[host])
+                               : std::max(now_, still_until_[host]);
+}
+
+// After a standstill deadlines come first, which is the worse order.
+void CmWorld::turn_of(int number) {
+  if (stands_still(number)) {
+    return;
+  }
+  Host& host = hosts_[number];
+  host.manager().on_time(now_);
+  for (const Outgoing& outgoing : std::exchange(unread_[number], {})) {
+    host.manager().on_mad(host.route(), outgoing.mad, now_);
+  }
+}
+
 void CmWorld::run_until(Time end) {
   while (wrong_.empty()) {
     pump();
-    const Time next = std::min({link_.next_arrival(), hosts_[0].manager().next_deadline(),
-                                hosts_[1].manager().next_deadline(),
+    const Time next = std::min({link_.next_arrival(), next_of(0), next_of(1),
                                 tasks_.empty() ? kNever : tasks_.begin()->first});
     if (next > end) {
       now_ = end;
@@ -70,11 +92,16 @@ void CmWorld::run_until(Time end) {
     while (link_.next_arrival() <= now_) {
       const Link::Arrival arrival = link_.take();
       Host& host = hosts_[arrival.to];
-      host.manager().on_mad(host.route(), arrival.outgoing.mad, now_);
+      if (stands_still(arrival.to)) {
+        unread_[arrival.to].push_back(arrival.outgoing);
+      } else {
+        host.manager().on_mad(host.route(), arrival.outgoing.mad, now_);
+      }
     }
-    for (Host& host : hosts_) {
-      host.manager().on_time(now_);
+    for (int number = 0; number < 2; ++number) {
+      turn_of(number);
     }
+    pump();  // programs hear of it before they go on
     run_tasks();
     for (const Host& host : hosts_) {
       if (!host.wrong().empty()) {
@@ -88,6 +115,9 @@ void CmWorld::run_until(Time end) {
 void CmWorld::act() {
   const int number = static_cast<int>(random_.range(0, 1));
   Host& host = hosts_[number];
+  if (stands_still(number)) {
+    return;
+  }
   const std::uint32_t dice = random_.range(1, 200);
   if (dice == 1) {
     ++lives_[number];
@@ -96,9 +126,11 @@ void CmWorld::act() {
     host.crash_program(now_);
   } else if (dice <= 6) {
     link_.cut(now_ + random_.range(1, kCutMaxSeconds) * kNanosecondsPerSecond);
-  } else if (dice <= 40) {
+  } else if (dice <= 20) {
+    still_until_[number] = now_ + random_.range(1, kStillMaxMs) * kNanosecondsPerMillisecond;
+  } else if (dice <= 54) {
     host.disconnect_one(now_);
-  } else if (dice <= 55) {
+  } else if (dice <= 69) {
     host.destroy_one(now_);
   } else {
     host.connect(now_);
@@ -107,6 +139,9 @@ void CmWorld::act() {
 
 // Each queue pair in RTS sends a packet.
 void CmWorld::data_turn() {
+  if (stands_still(0) || stands_still(1)) {
+    return;  // queue pairs send it again
+  }
   for (int number = 0; number < 2; ++number) {
     std::vector<ConnectionId> senders;
     for (const auto& [id, end] : hosts_[number].ends()) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/cm_sim/host.h"
 #include "tests/cm_sim/link.h"
@@ -33,6 +34,9 @@ class CmWorld {
  private:
   void run_until(Time end);
   void run_tasks();
+  [[nodiscard]] bool stands_still(int host) const { return now_ < still_until_[host]; }
+  [[nodiscard]] Time next_of(int host);
+  void turn_of(int host);
   void pump();
   void later(int host, Duration delay, std::function<void()> task);
   void act();
@@ -47,6 +51,9 @@ class CmWorld {
   bool talkative_;  // programs send data from the start, so that it may stand for a lost RTU
   std::multimap<Time, std::pair<std::pair<int, std::uint64_t>, std::function<void()>>> tasks_;
   std::uint64_t lives_[2] = {0, 0};  // counted up by a restart
+  // A daemon that stands still serves neither programs nor deadlines; what comes waits in its port.
+  Time still_until_[2] = {0, 0};
+  std::vector<control::cm::Outgoing> unread_[2];
   Host hosts_[2];
   std::string wrong_;
   std::uint64_t agreed_ = 0;

@@ -5,6 +5,8 @@ On the loopback both programs share a daemon; with veth each has its own, in a n
 
 import filecmp
 import os
+import signal
+import time
 
 from harness.case import E2eCase
 from harness.process import wait_until
@@ -211,6 +213,45 @@ class Death(E2eCase):
 
     def test_killed_server_veth(self):
         self._check_killed("veth", True)
+
+
+class Standstill(E2eCase):
+    """A daemon that doesn't run for some seconds, in the midst of connecting or of data, costs nobody his connection."""
+
+    def _check(self, server_command, client_command, stopped):
+        for seconds in (0.4, 1, 3):
+            with self.subTest(seconds=seconds):
+                wire, port = self.wire("veth"), free_tcp_port()
+                still, other = (wire.server, wire.client) if stopped == "server" else (wire.client, wire.server)
+                server = start_server(self, wire, server_command, port)
+                client = start_client(self, wire, client_command, port)
+                wait_until(lambda: client.ended() or connections(self, other.daemon)["connections"], 30, "a connection")
+                still.daemon.process.signal(signal.SIGSTOP)
+                time.sleep(seconds)
+                still.daemon.process.signal(signal.SIGCONT)
+                client.expect_success(_CLIENT_SECONDS_MAX)
+                server.expect_success(_CLIENT_SECONDS_MAX)
+                wire.stop()
+
+    def _check_ucmatose(self, stopped):
+        self._check(["ucmatose", "-b", "SERVER", "-p", "PORT", "-c", 100],
+                    ["ucmatose", "-s", "SERVER", "-b", "CLIENT", "-p", "PORT", "-c", 100], stopped)
+
+    def _check_rping(self, stopped):
+        common = ["-a", "SERVER", "-p", "PORT", "-C", 2000, "-V"]
+        self._check(["rping", "-s", *common], ["rping", "-c", *common], stopped)
+
+    def test_ucmatose_connecting(self):
+        self._check_ucmatose("client")
+
+    def test_ucmatose_accepting(self):
+        self._check_ucmatose("server")
+
+    def test_rping_connecting(self):
+        self._check_rping("client")
+
+    def test_rping_accepting(self):
+        self._check_rping("server")
 
 
 class Leaks(E2eCase):

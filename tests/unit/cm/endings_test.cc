@@ -37,6 +37,36 @@ TEST_F(EndingsTest, NobodyThereIsUnreachableWithinTheRequestsOwnTime) {
             4);
 }
 
+// The answer lies unread while the daemon stands still: it isn't given up at the first look.
+TEST_F(EndingsTest, AStandstillOfOurOwnIsNotHeldAgainstThePeer) {
+  listen();
+  ConnectParameters wanted = request();
+  wanted.retries = 0;
+  const auto id = *active.manager.connect(wanted, now);
+  now = active.manager.next_deadline() + 3 * kNanosecondsPerSecond;
+  active.manager.on_time(now);
+  EXPECT_EQ(active.manager.state(id), State::kReqSent);
+  exchange();
+  const Event& asked = passive.expect(EventKind::kRequest);
+  ASSERT_TRUE(passive.manager.accept(asked.connection, answer(), now));
+  exchange();
+  active.expect(EventKind::kReply);
+}
+
+// But the next wait counts.
+TEST_F(EndingsTest, AfterAStandstillAPeerThatIsNotThereIsGivenUp) {
+  cut = true;
+  ConnectParameters wanted = request();
+  wanted.retries = 0;
+  (void)active.manager.connect(wanted, now);
+  now = active.manager.next_deadline() + kStandstillMin;
+  active.manager.on_time(now);
+  exchange();
+  EXPECT_TRUE(active.events.empty());
+  run(10 * kNanosecondsPerSecond);
+  active.expect(EventKind::kUnreachable);
+}
+
 TEST_F(EndingsTest, AnUnansweredRepEndsBothSides) {
   listen();
   const Ends ends = ask();
