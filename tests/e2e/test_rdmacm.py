@@ -219,26 +219,32 @@ class Standstill(E2eCase):
     """A daemon that doesn't run for some seconds, in the midst of connecting or of data, costs nobody his connection."""
 
     def _check(self, server_command, client_command, stopped):
-        for seconds in (0.4, 1, 3):
-            with self.subTest(seconds=seconds):
-                wire, port = self.wire("veth"), free_tcp_port()
-                still, other = (wire.server, wire.client) if stopped == "server" else (wire.client, wire.server)
-                server = start_server(self, wire, server_command, port)
-                client = start_client(self, wire, client_command, port)
-                wait_until(lambda: client.ended() or connections(self, other.daemon)["connections"], 30, "a connection")
-                still.daemon.process.signal(signal.SIGSTOP)
-                time.sleep(seconds)
-                still.daemon.process.signal(signal.SIGCONT)
-                client.expect_success(_CLIENT_SECONDS_MAX)
-                server.expect_success(_CLIENT_SECONDS_MAX)
-                wire.stop()
+        for seconds, moment in ((0.4, self._connects), (0.4, self._sends), (1, self._sends), (3, self._connects),
+                                (3, self._sends)):
+            wire, port = self.wire("veth"), free_tcp_port()
+            still, other = (wire.server, wire.client) if stopped == "server" else (wire.client, wire.server)
+            server = start_server(self, wire, server_command, port)
+            client = start_client(self, wire, client_command, port)
+            wait_until(lambda: client.ended() or moment(other), 30, "the moment")
+            still.daemon.process.signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            still.daemon.process.signal(signal.SIGCONT)
+            client.expect_success(_CLIENT_SECONDS_MAX)
+            server.expect_success(_CLIENT_SECONDS_MAX)
+            wire.stop()
+
+    def _connects(self, endpoint):
+        return connections(self, endpoint.daemon)["connections"]
+
+    def _sends(self, endpoint):
+        return any(qp["requests_sent"] for session in self.status(endpoint.daemon)["sessions"] for qp in session["qps"])
 
     def _check_ucmatose(self, stopped):
-        self._check(["ucmatose", "-b", "SERVER", "-p", "PORT", "-c", 100],
-                    ["ucmatose", "-s", "SERVER", "-b", "CLIENT", "-p", "PORT", "-c", 100], stopped)
+        self._check(["ucmatose", "-b", "SERVER", "-p", "PORT", "-c", 100, "-C", 100],
+                    ["ucmatose", "-s", "SERVER", "-b", "CLIENT", "-p", "PORT", "-c", 100, "-C", 100], stopped)
 
     def _check_rping(self, stopped):
-        common = ["-a", "SERVER", "-p", "PORT", "-C", 2000, "-V"]
+        common = ["-a", "SERVER", "-p", "PORT", "-C", 5000, "-V"]
         self._check(["rping", "-s", *common], ["rping", "-c", *common], stopped)
 
     def test_ucmatose_connecting(self):
