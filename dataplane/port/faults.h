@@ -1,14 +1,19 @@
 #pragma once
 
 // Faults that a port can be told to have: SPEC of `uroced --faults`, for instance
-// "loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,delay=20us,seed=7".
+//   "loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,delay=20us,seed=7"
+//   "rate=10gbit,queue=400k,kmin=100k,kmax=400k,pmax=0.2,delay=50us"
+//   "at=qp:0/psn:4:drop,at=qp:0/psn:4/iter:2:drop"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "dataplane/port/bottleneck.h"
+#include "dataplane/port/fault_events.h"
 
 namespace uroce {
 
@@ -20,14 +25,18 @@ struct Faults {
   double corrupt = 0;  // one bit is flipped
   Duration delay = 0;  // of each frame
   std::uint64_t seed = 1;
+  BottleneckConfig bottleneck{};     // of each direction
+  std::vector<FaultEvent> events{};  // kEventsMax at most
 
   [[nodiscard]] bool any() const {
-    return loss > 0 || dup > 0 || reorder > 0 || corrupt > 0 || delay > 0;
+    return loss > 0 || dup > 0 || reorder > 0 || corrupt > 0 || delay > 0 || bottleneck.rate != 0 ||
+           !events.empty();
   }
 };
 
-// Keys as above, each at most once and in any order; delay takes ns, us, ms or s. EINVAL names the
-// key that is wrong. An empty SPEC is no faults.
+// Keys as above, in any order and each at most once, but for `at`, an event. delay takes ns, us, ms
+// or s, rate kbit, mbit or gbit, and bytes may end in k or m (1,000 and 1,000,000). EINVAL names
+// the key that is wrong. An empty SPEC is no faults.
 [[nodiscard]] Result<Faults> parse_faults(std::string_view spec);
 [[nodiscard]] std::string to_string(const Faults& faults);
 

@@ -1,25 +1,27 @@
 #pragma once
 
 // A port with faults: wraps another, and loses, repeats, reorders, corrupts and delays frames in
-// both directions. What happens depends on the seed, the frames' order and `now` alone, so a
-// simulation repeats exactly.
+// both directions, each of which may have a bottleneck, and does to single packets what events say.
+// What happens depends on the seed, the frames' order and `now` alone, so a simulation repeats
+// exactly.
+//
+// A frame of a port that loops back passes it twice, sent and received, but events see it once.
 //
 // A queue is used by its own worker only, as in every port.
 
-#include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "dataplane/port/bottleneck.h"
+#include "dataplane/port/fault_events.h"
+#include "dataplane/port/fault_lane.h"
 #include "dataplane/port/faults.h"
 #include "dataplane/port/port.h"
 
 namespace uroce {
-
-struct LinkFaultCounts {
-  std::uint64_t frames = 0, lost = 0, repeated = 0, reordered = 0, corrupted = 0;
-};
 
 class FaultyPort final : public Port {
  public:
@@ -51,13 +53,15 @@ class FaultyPort final : public Port {
   [[nodiscard]] Time next_due(std::uint16_t queue) const override;
 
  private:
-  class Lane;
   struct Queue;
   void pump(Queue& queue, std::uint16_t index, Time now);
 
   std::unique_ptr<Port> inner_;
   // Relaxed: which frame is the first without faults doesn't matter.
   std::atomic<bool> enabled_{true};
+  std::deque<Bottleneck> narrows_;       // of receiving and of sending, all queues together
+  std::unique_ptr<FaultEvents> events_;  // nullptr: none
+  bool receives_events_ = false;
   std::vector<std::unique_ptr<Queue>> queues_;
 };
 

@@ -14,6 +14,7 @@ constexpr std::uint64_t kTurnsMax = 20'000'000;
 constexpr Duration kTurnMin = 100;
 constexpr Duration kTurnMax = 3'000;
 constexpr std::uint64_t kPagingSalt = 0x0DB0'0DB0;
+constexpr std::uint64_t kBottleneckSalt = 0xB077'1E9E;
 constexpr std::uint32_t kPsnWindow = 40;  // how near to the wrap PSNs may start
 
 // Both ports of a link apply them, so an exchange meets them four times: with more, a few of 10,000
@@ -33,6 +34,21 @@ Faults random_faults(Random& random) {
   faults.corrupt = up_to(0.02);
   faults.delay = random.chance(0.5) ? 0 : random.range(0, 20'000);
   return faults;
+}
+
+// The queue of the narrowest ones is shorter than what two connections may have under way, so it
+// drops; what passes is progress, so nothing is lost eight times in a row for that.
+BottleneckConfig random_bottleneck(Random& random) {
+  if (random.chance(0.75)) {
+    return {};
+  }
+  BottleneckConfig bottleneck;
+  bottleneck.rate = std::uint64_t{random.range(1, 40)} * 1'000'000'000;
+  bottleneck.queue = random.range(50'000, 400'000);
+  bottleneck.kmax = random.range(20'000, 50'000);
+  bottleneck.kmin = random.range(1'000, 20'000);
+  bottleneck.pmax = 0.2;
+  return bottleneck;
 }
 
 std::uint32_t random_psn(Random& random) {
@@ -81,10 +97,12 @@ World::World(std::uint64_t seed) : random_(seed) {
     plans.push_back(random_flow());
     bytes += Flow::arena_bytes(plans.back());
   }
+  // From sequences of their own, so that a seed means the same with and without them.
+  Random paging(seed ^ kPagingSalt);
+  Random narrow(seed ^ kBottleneckSalt);
+  faults_.bottleneck = random_bottleneck(narrow);
   Faults other = faults_;
   other.seed = random_.next();
-  // From a sequence of its own, so that a seed means the same with and without paging.
-  Random paging(seed ^ kPagingSalt);
   const auto paging_seed = [&] { return paging.chance(0.4) ? paging.next() | 1 : 0; };
   a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes, paging_seed());
   b_ = std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes, paging_seed());

@@ -2,16 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <map>
 
 #include "dataplane/port/link_port.h"
+#include "dataplane/port/loopback_port.h"
+#include "dataplane/wire/build.h"
+#include "dataplane/wire/ecn.h"
 
 namespace uroce {
 namespace {
 
 constexpr std::uint32_t kFrameLength = 100;
 constexpr std::uint32_t kNumberAt = 60;  // where a frame carries its number
+constexpr std::uint32_t kPayload = 444;
+constexpr std::uint32_t kPacket = 502;  // bytes of a frame with this payload
 
 // A sender with faults, joined to a receiver without.
 class FaultyPortTest : public testing::Test {
@@ -20,6 +26,38 @@ class FaultyPortTest : public testing::Test {
     auto [first, second] = make_link({.wire_entries = 1'024});
     sender_ = std::make_unique<FaultyPort>(std::move(first), faults);
     receiver_ = std::move(second);
+  }
+
+  // An RC WRITE MIDDLE for queue pair 17, ECT(0), with this PSN.
+  void send_packet(std::uint32_t psn, bool to_receiver = true) {
+    Frame* frame = nullptr;
+    Port& from = to_receiver ? *sender_ : *receiver_;
+    ASSERT_EQ(from.allocate(&frame, 1), 1U);
+    Path path;
+    path.source_gid = parse_ip("10.0.0.1").value();
+    path.destination_gid = parse_ip("10.0.0.2").value();
+    path.tos = static_cast<std::uint8_t>(Ecn::kCapable0);
+    FrameWriter writer(*frame, FrameTemplate(path),
+                       {.opcode = Opcode::kRcWriteMiddle, .dest_qpn = 17, .psn = psn}, kPayload, 0);
+    const std::array<std::byte, kPayload> payload{};
+    writer.append(payload.data(), payload.size());
+    writer.finish();
+    ASSERT_EQ(from.tx_burst(0, &frame, 1, now_), 1U);
+  }
+
+  // The packets that came out: their PSN, a * if marked, a ! if the ICRC is wrong.
+  std::string receive_packets() {
+    std::string list;
+    Frame* frame = nullptr;
+    sender_->rx_burst(0, &frame, 0, now_);
+    while (receiver_->rx_burst(0, &frame, 1, now_) == 1) {
+      const Drop drop = parse(*frame);
+      list += (list.empty() ? "" : " ") + std::to_string(frame->packet.psn) +
+              (ecn_of(frame->packet.tos) == Ecn::kCongested ? "*" : "") +
+              (drop == Drop::kNone ? "" : "!");
+      receiver_->release(&frame, 1);
+    }
+    return list;
   }
 
   void send(std::uint32_t number, std::uint16_t ether_type = 0x0800) {
@@ -177,6 +215,66 @@ TEST_F(FaultyPortTest, ReceivesWithFaultsToo) {
   ASSERT_EQ(second->tx_burst(0, &frame, 1, 0), 1U);
   EXPECT_EQ(port.rx_burst(0, &frame, 1, 0), 0U);
   EXPECT_EQ(port.fault_counts().lost, 1U);
+}
+
+TEST_F(FaultyPortTest, ABottleneckSpacesMarksAndDrops) {
+  Faults faults;
+  faults.bottleneck = {
+      .rate = 8'000'000'000, .queue = 5 * kPacket, .kmin = 2 * kPacket, .kmax = 2 * kPacket};
+  given(faults);
+  for (std::uint32_t psn = 0; psn < 7; ++psn) {
+    send_packet(psn);
+  }
+  EXPECT_EQ(receive_packets(), "");
+  now_ = 2 * kPacket;
+  EXPECT_EQ(receive_packets(), "0 1") << "one in 502 ns";
+  EXPECT_EQ(sender_->next_due(0), 3 * kPacket);
+  now_ = kNanosecondsPerSecond;
+  EXPECT_EQ(receive_packets(), "2* 3* 4*") << "their ICRC and checksum are right";
+  EXPECT_EQ(sender_->fault_counts().marked, 3U);
+  EXPECT_EQ(sender_->fault_counts().overflowed, 2U);
+}
+
+TEST_F(FaultyPortTest, EventsHappenToThePacketsThatTheyName) {
+  Faults faults;
+  for (const char* text : {"qp:0/psn:1:drop", "qp:0/psn:2:ce", "qp:0/psn:3:corrupt",
+                           "qp:0/psn:4:dup", "qp:0/psn:5:late", "qp:0/psn:1/iter:3:drop"}) {
+    faults.events.push_back(parse_fault_event(text).value());
+  }
+  given(faults);
+  for (std::uint32_t psn = 100; psn < 108; ++psn) {
+    send_packet(psn);
+  }
+  EXPECT_EQ(receive_packets(), "100 102* 102! 104 104 106 105 107")
+      << "the corrupted one's PSN is another";
+  for (int i = 0; i < 3; ++i) {
+    send_packet(101);
+  }
+  EXPECT_EQ(receive_packets(), "101 101") << "the third is lost again";
+}
+
+TEST_F(FaultyPortTest, EventsHappenToWhatIsReceivedToo) {
+  Faults faults;
+  faults.events = {parse_fault_event("qp:0/psn:1:drop").value()};
+  given(faults);
+  for (std::uint32_t psn = 5; psn < 8; ++psn) {
+    send_packet(psn, false);
+  }
+  std::array<Frame*, 8> frames;
+  ASSERT_EQ(sender_->rx_burst(0, frames.data(), 8, now_), 2U);
+  sender_->release(frames.data(), 2);
+}
+
+TEST_F(FaultyPortTest, EventsSeeAFrameOfALoopbackOnce) {
+  Faults faults;
+  faults.events = {parse_fault_event("qp:0/iter:2:drop").value()};
+  sender_ = std::make_unique<FaultyPort>(std::make_unique<LoopbackPort>(1'500, 1), faults);
+  send_packet(5);
+  std::array<Frame*, 8> frames;
+  ASSERT_EQ(sender_->rx_burst(0, frames.data(), 8, now_), 1U);
+  sender_->release(frames.data(), 1);
+  send_packet(5);
+  EXPECT_EQ(sender_->rx_burst(0, frames.data(), 8, now_), 0U);
 }
 
 TEST_F(FaultyPortTest, AFullLanePushesBackAndGivesFramesBackAtTheEnd) {

@@ -1,0 +1,57 @@
+#pragma once
+
+// The narrowest link of a network, with the queue of the switch in front of it: frames leave at its
+// rate, those that find the queue full are dropped, and from some length on those that may be are
+// marked CE instead, as switches for RoCE do it (RED without averaging). Only times are kept, no
+// frames: whoever asks holds each frame until it departs.
+//
+// In the caller's time, so a simulation repeats exactly. Several queues of a port may share one:
+// any thread.
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce {
+
+struct BottleneckConfig {
+  std::uint64_t rate = 0;   // bits of frames a second; 0: there is no bottleneck
+  std::uint64_t queue = 0;  // bytes
+  // Marking: none up to kmin bytes, then more and more, with pmax at kmax, all beyond. 0, 0: none.
+  std::uint64_t kmin = 0, kmax = 0;
+  double pmax = 0;
+
+  bool operator==(const BottleneckConfig&) const = default;
+};
+
+class Bottleneck {
+ public:
+  explicit Bottleneck(const BottleneckConfig& config) : config_(config) {}
+
+  struct Fate {
+    bool dropped = false;
+    bool marked = false;
+    Time departs = 0;  // when its last bit has left
+  };
+  // A frame of so many bytes comes. `draw`: at random, from 0 to less than 1.
+  Fate admit(std::uint32_t bytes, bool ecn_capable, double draw, Time now);
+
+  // Bytes that wait or are being sent.
+  [[nodiscard]] std::uint64_t backlog(Time now) const;
+
+ private:
+  // A frame of 64 bytes takes 5 ns at 100 Gb/s: whole nanoseconds would be too coarse.
+  static constexpr std::uint64_t kTicks = 16;  // a nanosecond
+  static constexpr std::uint64_t kBitsPerByte = 8;
+  static constexpr std::uint64_t kTicksPerSecond = kTicks * kNanosecondsPerSecond;
+
+  [[nodiscard]] std::uint64_t bytes_in(std::uint64_t ticks) const;
+  [[nodiscard]] bool marks(std::uint64_t backlog, double draw) const;
+
+  BottleneckConfig config_;
+  // When everything that was admitted will have left, in ticks. Relaxed: it is all that there is.
+  std::atomic<std::uint64_t> free_at_{0};
+};
+
+}  // namespace uroce
