@@ -94,6 +94,8 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
   config.port = static_cast<std::uint16_t>(session.device()->index());
   config.worker = answer.worker;
   config.xrc_domain = &(*xrcd)->domain->seen[answer.worker];
+  config.congestion = &card.congestion();
+  config.shares_network = !session.device()->loops_back();
   auto target = std::make_shared<XrcTarget>();
   target->domain = (*xrcd)->domain;
   target->qp = std::make_shared<Qp>(config);

@@ -19,6 +19,7 @@
 #include "control/sessions/user_accounts.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/engine/engine.h"
+#include "dataplane/qp/congestion_settings.h"
 #include "mmu/key_table.h"
 
 namespace uroce::control {
@@ -60,6 +61,10 @@ class Card {
   [[nodiscard]] std::optional<uid_t> user_of_qp(std::uint32_t qpn) const;
   PdId new_pd() { return next_pd_++; }  // 32 bits: a daemon doesn't live long enough to wrap
 
+  // Of all queue pairs. REQUIRES: set before there are sessions.
+  [[nodiscard]] const CongestionSettings& congestion() const { return congestion_; }
+  void set_congestion(const CongestionSettings& settings) { congestion_ = settings; }
+
   [[nodiscard]] UserAccounts& accounts() { return accounts_; }
   [[nodiscard]] Totals& totals() { return totals_; }
   [[nodiscard]] Groups& groups() { return groups_; }
@@ -74,6 +79,7 @@ class Card {
   std::map<std::uint64_t, Session*> sessions_;
   Numbers qpns_, cqns_, srqns_;
   PdId next_pd_ = 1;
+  CongestionSettings congestion_;
   UserAccounts accounts_;
   Totals totals_;
   Groups groups_;

@@ -127,6 +127,11 @@ void Parser::add_daemon_flags() {
       numeric(value::set_resident_limit, target));
   add("--odp-session-resident-limit", "BYTES", "the same for each program (no limit)",
       numeric(value::set_session_resident_limit, target));
+  add("--cnp-interval", "US",
+      "microseconds between two congestion notifications to a sender, at least (50)",
+      numeric(value::set_cnp_interval, target));
+  add("--cnp-dscp", "N", "DSCP of congestion notifications (48)",
+      numeric(value::set_cnp_dscp, target));
   add("--config", "FILE", "a TOML file with these flags' names as keys; flags win over it",
       set(&config_file_));
   add("--log-level", "LEVEL", "trace, debug, info (default), warning, error or off",

@@ -128,6 +128,9 @@ Keys File::daemon_keys() {
       {"odp-session-resident-limit", integer([options](std::int64_t v) {
          return value::set_session_resident_limit(v, options);
        })},
+      {"cnp-interval",
+       integer([options](std::int64_t v) { return value::set_cnp_interval(v, options); })},
+      {"cnp-dscp", integer([options](std::int64_t v) { return value::set_cnp_dscp(v, options); })},
       {"log-level",
        text([options](const std::string& v) { return value::set_log_level(v, options); })},
       {"vendor-id",

@@ -178,6 +178,7 @@ Status Daemon::start_engine() {
 
 Status Daemon::add_devices() {
   card_ = std::make_unique<Card>(*engine_, *keys_, status_);
+  card_->set_congestion(options_.congestion);
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DaemonPort& wanted = options_.ports[i];
     if (Status status = add_interface(static_cast<std::uint32_t>(i), wanted); !status) {

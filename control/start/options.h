@@ -13,6 +13,7 @@
 #include "control/paging/limits.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/port/faults.h"
+#include "dataplane/qp/congestion_settings.h"
 
 namespace uroce::control {
 
@@ -33,6 +34,7 @@ struct DaemonOptions {
   std::uint32_t workers = 1;
   IdlePolicy idle = IdlePolicy::kAdaptive;
   PagingLimits paging;
+  CongestionSettings congestion;
   Identity identity;
   std::string log_level = "info";
   std::string pid_file;
@@ -62,6 +64,8 @@ Status set_socket_mode(const std::string& octal, DaemonOptions* options);
 Status set_log_level(const std::string& text, DaemonOptions* options);
 Status set_resident_limit(std::int64_t bytes, DaemonOptions* options);
 Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options);
+Status set_cnp_interval(std::int64_t microseconds, DaemonOptions* options);
+Status set_cnp_dscp(std::int64_t dscp, DaemonOptions* options);
 Status set_vendor_id(std::int64_t id, DaemonOptions* options);
 Status set_vendor_part_id(std::int64_t id, DaemonOptions* options);
 }  // namespace value

@@ -5,6 +5,7 @@
 
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/opcode_for.h"
+#include "dataplane/wire/ecn.h"
 
 namespace uroce {
 namespace {
@@ -43,6 +44,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
     case QpState::kReset:
       next_flush_ = kNever;
       forget_faults();
+      notification_point_.forget();
       requester_.reset();
       responder_.reset();
       attributes_ = QpAttributes{};
@@ -64,6 +66,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
     case QpState::kSqe:
       break;
     case QpState::kErr:
+      notification_point_.forget();
       forget_faults();
       flush(turn);
       break;
@@ -92,20 +95,34 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   take(kQpMaskState, &QpAttributes::sqd_async_notify);
   if ((mask & kQpMaskPath) != 0) {
     attributes_.path = from.path;
-    frame_template_ = FrameTemplate(from.path);
+    Path path = from.path;
+    // Not datagrams, whose sender nobody notifies; nor where the program has a mark of its own.
+    if (config_.shares_network && config_.type != QpType::kUd &&
+        ecn_of(path.tos) == Ecn::kNotCapable) {
+      path.tos = with_ecn(path.tos, Ecn::kCapable0);
+    }
+    frame_template_ = FrameTemplate(path);
   }
 }
 
 Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
+  const OpcodeInfo& info = opcode_info(frame.packet.opcode);
+  if (info.operation == Operation::kCnp) [[unlikely]] {
+    *drop = on_notification(frame.packet, turn);
+    return Step::kDone;
+  }
   *drop = admit(frame.packet);
   if (*drop != Drop::kNone) {
     return Step::kDone;
   }
   requester_.hear(turn);
-  if (opcode_info(frame.packet.opcode).request) {
-    return responder_.receive(frame.packet, turn, drop);
+  const Step step = info.request ? responder_.receive(frame.packet, turn, drop)
+                                 : requester_.receive(frame.packet, turn, drop);
+  // What is parked comes again.
+  if (ecn_of(frame.packet.tos) == Ecn::kCongested && step == Step::kDone) [[unlikely]] {
+    note_marked(turn.now);
   }
-  return requester_.receive(frame.packet, turn, drop);
+  return step;
 }
 
 Drop Qp::admit(const Packet& packet) const {
@@ -117,6 +134,10 @@ Drop Qp::admit(const Packet& packet) const {
   if (!receives(attributes_.state, info.request)) {
     return Drop::kWrongQpState;
   }
+  return admit_from(packet);
+}
+
+Drop Qp::admit_from(const Packet& packet) const {
   // Datagrams come from anywhere.
   if (config_.type != QpType::kUd && (packet.source_gid() != attributes_.path.destination_gid ||
                                       packet.destination_gid() != attributes_.path.source_gid)) {
@@ -129,6 +150,8 @@ Drop Qp::admit(const Packet& packet) const {
 }
 
 std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
+  const std::uint32_t notification =
+      notification_point_.pending() ? send_notification(turn) : std::uint32_t{0};
   std::uint32_t bytes = transmit_both(turn, bytes_max);
   if (bytes < bytes_max && responder_.has_work()) {
     bytes += responder_.transmit(turn, bytes_max - bytes);
@@ -136,6 +159,10 @@ std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
   if (bytes < bytes_max && requester_.has_work()) {
     bytes += requester_.transmit(turn, bytes_max - bytes);
   }
+  if (bytes != 0) {
+    last_sent_ = turn.now;
+  }
+  bytes += notification;
   counters_.bytes_sent += bytes;
   return bytes;
 }
@@ -166,7 +193,9 @@ std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
   return bytes;
 }
 
-bool Qp::has_work() const { return responder_.has_work() || requester_.has_work(); }
+bool Qp::has_work() const {
+  return responder_.has_work() || requester_.has_work() || notification_point_.pending();
+}
 
 bool Qp::draining() const { return attributes_.state == QpState::kSqd && !requester_.drained(); }
 

@@ -16,7 +16,9 @@
 #include "dataplane/qp/address_table.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/congestion_settings.h"
 #include "dataplane/qp/counters.h"
+#include "dataplane/qp/notification_point.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/requester.h"
 #include "dataplane/qp/responder.h"
@@ -48,6 +50,9 @@ struct QpConfig {
   const AddressTable* addresses = nullptr;  // UD: of the session
   // XRC receive: the domain as the owner sees it. Such a queue pair has no queues of its own.
   const XrcDomain* xrc_domain = nullptr;
+  const CongestionSettings* congestion = &kDefaultCongestion;  // outlives it
+  // Its frames share links and queues with others': they say that it listens to marks (ECT(0)).
+  bool shares_network = false;
 
   // Whether the peer acknowledges. Else messages can get lost (IBTA vol. 1, 9.8).
   [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
@@ -137,6 +142,12 @@ class Qp {
   friend class Responder;
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
+  [[nodiscard]] Drop admit_from(const Packet& packet) const;
+  // congestion.cc
+  [[nodiscard]] Drop admit_notification(const Packet& packet) const;
+  Drop on_notification(const Packet& packet, Turn& turn);
+  std::uint32_t send_notification(Turn& turn);
+  void note_marked(Time now);
   std::uint32_t transmit_both(Turn& turn, std::uint32_t bytes_max);
   void flush(Turn& turn);
   void finish_sqe(Turn& turn);
@@ -152,6 +163,8 @@ class Qp {
   // Bytes by which the responder has sent more than the requester, since both have had something to
   // send; about a frame at most.
   std::int32_t answers_ahead_ = 0;
+  NotificationPoint notification_point_;
+  Time last_sent_ = 0;
   Requester requester_;
   Responder responder_;
 };

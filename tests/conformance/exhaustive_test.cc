@@ -69,11 +69,26 @@ struct Expected {
   Drop drop = Drop::kNone;
 };
 
+// Annex A17.9.3: about what was sent on a connection. UC has answered nothing here.
+Expected expected_of_notification(QpType type, QpState state) {
+  if (type == QpType::kUd) {
+    return {Fate::kDropped, Drop::kWrongQpType};
+  }
+  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kErr) {
+    return {Fate::kDropped, Drop::kWrongQpState};
+  }
+  return type == QpType::kUc ? Expected{Fate::kDropped, Drop::kStaleResponse}
+                             : Expected{Fate::kTaken};
+}
+
 // 9.6 and 9.7.4.1 in the order of their checks; 9.8.2.2.1 for UC, where a message with a gap is
 // dropped.
 Expected expected(QpType type, unsigned opcode, Message message, QpState state) {
   if (!is_defined(opcode)) {
     return {Fate::kDropped, Drop::kUnknownOpcode};
+  }
+  if (opcode >> 5U == kCongestion) {
+    return expected_of_notification(type, state);
   }
   const char kind = kKinds[opcode & 0x1FU];
   const bool answers_a_receiver = kind == 'a' && type == QpType::kXrcRecv;

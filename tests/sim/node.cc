@@ -65,6 +65,8 @@ End& Node::add_end(std::uint32_t qpn, const QueuesConfig& queues, bool signal_al
   config.pd = kPd;
   config.doorbell_slot = static_cast<std::uint32_t>(session_.slots.size());
   config.signal_all = signal_all;
+  config.congestion = congestion_;
+  config.shares_network = shares_network_;
   End& end = ends_.emplace_back(queues, config);
   session_.slots.push_back(&end.qp);
   worker->add_qp(end.qp);

@@ -47,6 +47,12 @@ class Node {
 
   [[nodiscard]] Path path_to(const Node& other) const;
 
+  // Of the queue pairs that are made from here on.
+  void share_network(const CongestionSettings& settings) {
+    congestion_ = &settings;
+    shares_network_ = true;
+  }
+
   Arena arena;
   std::uint32_t key = 0;
   FaultyPort port;
@@ -55,6 +61,8 @@ class Node {
 
  private:
   Gid gid_;
+  const CongestionSettings* congestion_ = &kDefaultCongestion;
+  bool shares_network_ = false;
   Quiescence quiescence_;
   KeyTable keys_;
   std::unique_ptr<abi::Doorbells> bells_;

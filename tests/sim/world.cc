@@ -79,6 +79,8 @@ void Outcome::add(const Outcome& more) {
   invalidations += more.invalidations;
   overtaken += more.overtaken;
   broken += more.broken;
+  marked += more.marked;
+  overflowed += more.overflowed;
 }
 
 World::World(std::uint64_t seed) : random_(seed) {
@@ -111,6 +113,10 @@ World::World(std::uint64_t seed) : random_(seed) {
     counter.offset = (*pair)->arena.reserve(sizeof(std::uint64_t));
     const std::uint64_t zero = 0;
     (*pair)->arena.write(counter.offset, std::as_bytes(std::span(&zero, 1)));
+  }
+  if (faults_.bottleneck.rate != 0) {
+    a_->share_network(kDefaultCongestion);
+    b_->share_network(kDefaultCongestion);
   }
   for (std::uint32_t i = 0; i < connections_; ++i) {
     connect(i, plans[2 * i], plans[2 * i + 1]);
@@ -215,6 +221,9 @@ Outcome World::run() {
     outcome.wrong = check_end();
   }
   for (const Node* node : {a_.get(), b_.get()}) {
+    const LinkFaultCounts network = node->port.fault_counts();
+    outcome.marked += network.marked;
+    outcome.overflowed += network.overflowed;
     outcome.page_faults += node->worker->counters().page_faults;
     outcome.at_once += node->worker->counters().page_faults_at_once;
     if (node->paging != nullptr) {

@@ -24,8 +24,10 @@ struct Outcome {
   FaultCounts faults{};       // what the pagers made of them
   std::uint64_t at_once = 0;  // pages that workers brought in themselves
   std::uint64_t invalidations = 0;
-  std::uint64_t overtaken = 0;  // answers of programs, by invalidations
-  std::uint64_t broken = 0;     // directions of connections that failed, as intended
+  std::uint64_t overtaken = 0;   // answers of programs, by invalidations
+  std::uint64_t broken = 0;      // directions of connections that failed, as intended
+  std::uint64_t marked = 0;      // frames, by a bottleneck
+  std::uint64_t overflowed = 0;  // frames that found its queue full
 
   void add(const Outcome& more);  // its numbers
 };

@@ -61,6 +61,14 @@ TEST(CommandLine, WhatFollowsTheDashesIsTheEals) {
   EXPECT_EQ(line->options.eal_arguments, (std::vector<std::string>{"--no-huge", "-m", "64"}));
 }
 
+TEST(CommandLine, CongestionNotificationsAreChosen) {
+  const auto line = parse(
+      {"--port", "loopback", "--ip", "10.0.0.1/24", "--cnp-interval", "4", "--cnp-dscp", "46"});
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->options.congestion.cnp_interval, 4 * kNanosecondsPerMicrosecond);
+  EXPECT_EQ(line->options.congestion.cnp_dscp, 46);
+}
+
 TEST(CommandLine, HelpAndVersionAreTexts) {
   EXPECT_NE(parse({"--help"})->text.find("--port"), std::string::npos);
   EXPECT_NE(parse({"--version"})->text.find("uroced"), std::string::npos);
@@ -95,6 +103,8 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   expect_refusal(with("--workers", "99"), "--workers");
   expect_refusal(with("--idle", "lazy"), "--idle");
   expect_refusal(with("--socket-mode", "rw"), "--socket-mode");
+  expect_refusal(with("--cnp-interval", "1000001"), "--cnp-interval");
+  expect_refusal(with("--cnp-dscp", "64"), "--cnp-dscp");
   expect_refusal(with("--log-level", "loud"), "--log-level");
   expect_refusal(with("--ready-fd", "-2"), "--ready-fd");
   expect_refusal(with("--vendor-id", "5555"), "--vendor-id");  // 0x15b3

@@ -45,6 +45,8 @@ Endpoint::Endpoint(const EndpointConfig& config)
   qp.qpn = config.qpn;
   qp.pd = kPd;
   qp.signal_all = config.signal_all;
+  qp.shares_network = config.shares_network;
+  qp.congestion = config.congestion;
   attach(&qp);
   qp_ = std::make_unique<Qp>(qp);
 }

@@ -46,6 +46,8 @@ struct EndpointConfig {
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
   bool signal_all = false;
   bool slow_way = false;  // its memory is reached as /proc/PID/mem
+  bool shares_network = false;
+  const CongestionSettings* congestion = &kDefaultCongestion;
 };
 
 // One end: everything that a program and its card have for one queue pair.

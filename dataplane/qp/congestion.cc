@@ -1,0 +1,75 @@
+// Congestion notifications (CNPs; IBTA vol. 1, annex A17.9.3): what becomes of one that came, and
+// the one that a marked packet asks for.
+
+#include <array>
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/wire/ecn.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::size_t kReservedBytes = 16;  // behind the BTH
+// A notification that comes later than this after the last packet is about nothing of ours.
+constexpr Duration kStaleAfter = kNanosecondsPerSecond;
+
+}  // namespace
+
+Drop Qp::admit_notification(const Packet& packet) const {
+  if (config_.type == QpType::kUd) {
+    return Drop::kWrongQpType;
+  }
+  switch (attributes_.state) {
+    case QpState::kRtr:
+    case QpState::kRts:
+    case QpState::kSqd:
+    case QpState::kSqe:
+      return admit_from(packet);
+    default:
+      return Drop::kWrongQpState;
+  }
+}
+
+// Whoever knows a queue pair's number can write one, so only the peer's count, and only while
+// something may be under way to it.
+Drop Qp::on_notification(const Packet& packet, Turn& turn) {
+  const Drop drop = admit_notification(packet);
+  const bool fresh = last_sent_ != 0 && turn.now - last_sent_ <= kStaleAfter;
+  if (drop != Drop::kNone || !fresh) {
+    ++counters_.rp_cnp_ignored;
+    return drop == Drop::kNone ? Drop::kStaleResponse : drop;
+  }
+  ++counters_.rp_cnp_handled;
+  requester_.hear(turn);
+  return Drop::kNone;
+}
+
+// Datagrams have many senders and no connection to slow down.
+void Qp::note_marked(Time now) {
+  ++counters_.np_ecn_marked_roce_packets;
+  if (config_.type != QpType::kUd && attributes_.state != QpState::kErr) {
+    notification_point_.on_marked(now);
+  }
+}
+
+// Back along the path, in a class of its own and not to be marked itself. 0: the port is full.
+std::uint32_t Qp::send_notification(Turn& turn) {
+  Frame* frame = turn.tx.take();
+  if (frame == nullptr) {
+    return 0;
+  }
+  Path path = attributes_.path;
+  path.tos = static_cast<std::uint8_t>(config_.congestion->cnp_dscp << kDscpShift);
+  const Headers headers{
+      .opcode = Opcode::kCnp, .becn = true, .dest_qpn = attributes_.dest_qpn, .psn = 0};
+  static constexpr std::array<std::byte, kReservedBytes> kReserved{};
+  FrameWriter writer(*frame, FrameTemplate(path), headers, kReservedBytes, ip_id_++);
+  writer.append(kReserved.data(), kReserved.size());
+  writer.finish();
+  turn.tx.send(frame);
+  notification_point_.sent(turn.now, config_.congestion->cnp_interval);
+  ++counters_.np_cnp_sent;
+  return frame->length;
+}
+
+}  // namespace uroce

@@ -1,0 +1,170 @@
+// Congestion notifications: what marked packets ask for, and what becomes of those that come.
+
+#include <gtest/gtest.h>
+
+#include "dataplane/wire/ecn.h"
+#include "tests/qp/rig.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WrOpcode;
+
+constexpr std::size_t kEthernet = 14;
+constexpr Duration kInterval = kDefaultCongestion.cnp_interval;
+
+class Congestion : public testing::Test {
+ protected:
+  void given_a_write() {
+    const abi::Sge sge = pair_.a.sge(0, 8);
+    pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair_.b, 64), {&sge, 1});
+    pair_.a.ring(pair_.now);
+  }
+
+  // What `from` sends now reaches the other end marked.
+  void deliver_marked(Endpoint& from) {
+    for (const auto& frame : pair_.transmit(from)) {
+      write_ecn(frame->frame.data + kEthernet, Ecn::kCongested);
+      EXPECT_EQ(pair_.deliver(&from == &pair_.a ? pair_.b : pair_.a, *frame), Drop::kNone);
+    }
+  }
+
+  // Whether a notification is among what `from` sends; the rest is lost.
+  bool notifies(Endpoint& from) {
+    bool found = false;
+    for (const auto& frame : pair_.transmit(from)) {
+      EXPECT_EQ(parse(frame->frame), Drop::kNone);
+      found = found || frame->frame.packet.opcode == Opcode::kCnp;
+    }
+    return found;
+  }
+
+  Drop deliver_notification(Endpoint& to,
+                            const Headers& headers = {.opcode = Opcode::kCnp, .becn = true}) {
+    const auto frame = pair_.forge(to, headers, std::array<std::byte, 16>{});
+    return pair_.deliver(to, *frame);
+  }
+
+  QpPair pair_;
+};
+
+TEST_F(Congestion, AMarkedRequestIsAnsweredWithANotification) {
+  given_a_write();
+  deliver_marked(pair_.a);
+  const auto frames = pair_.transmit(pair_.b);
+  ASSERT_EQ(frames.size(), 2U) << "it, and the acknowledgement";
+  ASSERT_EQ(parse(frames[0]->frame), Drop::kNone);
+  const Packet& packet = frames[0]->frame.packet;
+  EXPECT_EQ(packet.opcode, Opcode::kCnp);
+  EXPECT_EQ(packet.dest_qpn, pair_.a.qp().config().qpn);
+  EXPECT_EQ(packet.tos, 48U << kDscpShift) << "a class of its own, not to be marked";
+  EXPECT_TRUE(packet.becn);
+  EXPECT_EQ(packet.payload_length, 16U);
+  EXPECT_EQ(pair_.b.qp().counters().np_ecn_marked_roce_packets, 1U);
+  EXPECT_EQ(pair_.b.qp().counters().np_cnp_sent, 1U);
+  EXPECT_FALSE(pair_.b.qp().has_work());
+
+  EXPECT_EQ(pair_.deliver(pair_.a, *frames[0]), Drop::kNone);
+  EXPECT_EQ(pair_.a.qp().counters().rp_cnp_handled, 1U);
+}
+
+TEST_F(Congestion, NoMoreThanOneInAnInterval) {
+  for (int i = 0; i < 3; ++i) {
+    given_a_write();
+    deliver_marked(pair_.a);
+    EXPECT_EQ(notifies(pair_.b), i == 0);
+  }
+  pair_.now += kInterval - 1;
+  given_a_write();
+  deliver_marked(pair_.a);
+  EXPECT_FALSE(notifies(pair_.b));
+  pair_.now += 1;
+  EXPECT_FALSE(notifies(pair_.b)) << "nothing is marked any more";
+  given_a_write();
+  deliver_marked(pair_.a);
+  EXPECT_TRUE(notifies(pair_.b));
+  EXPECT_EQ(pair_.b.qp().counters().np_ecn_marked_roce_packets, 5U);
+  EXPECT_EQ(pair_.b.qp().counters().np_cnp_sent, 2U);
+}
+
+TEST_F(Congestion, AMarkedReadResponseToo) {
+  const abi::Sge sge = pair_.a.sge(0, 5'000);
+  pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair_.b, 0), {&sge, 1});
+  pair_.a.ring(pair_.now);
+  for (const auto& frame : pair_.transmit(pair_.a)) {
+    EXPECT_EQ(pair_.deliver(pair_.b, *frame), Drop::kNone);
+  }
+  deliver_marked(pair_.b);
+  EXPECT_TRUE(notifies(pair_.a));
+  EXPECT_EQ(pair_.a.qp().counters().np_ecn_marked_roce_packets, 5U);
+}
+
+TEST_F(Congestion, APacketThatIsNotThePeersAsksForNothing) {
+  const auto frame =
+      pair_.forge(pair_.b, {.opcode = Opcode::kRcWriteOnly, .pkey = 3, .psn = 100}, {});
+  write_ecn(frame->frame.data + kEthernet, Ecn::kCongested);
+  EXPECT_EQ(pair_.deliver(pair_.b, *frame), Drop::kBadPkey);
+  EXPECT_FALSE(notifies(pair_.b));
+  EXPECT_EQ(pair_.b.qp().counters().np_ecn_marked_roce_packets, 0U);
+}
+
+TEST_F(Congestion, ANotificationForAQueuePairThatIsInErrorIsNotSent) {
+  given_a_write();
+  deliver_marked(pair_.a);
+  pair_.b.to_error(pair_.now);
+  EXPECT_FALSE(notifies(pair_.b));
+}
+
+TEST_F(Congestion, StaleNotificationsDoNothingButCount) {
+  EXPECT_EQ(deliver_notification(pair_.a), Drop::kStaleResponse) << "nothing was sent yet";
+  given_a_write();
+  pair_.exchange();
+  pair_.now += 2 * kNanosecondsPerSecond;
+  EXPECT_EQ(deliver_notification(pair_.a), Drop::kStaleResponse);
+  EXPECT_EQ(deliver_notification(pair_.a, {.opcode = Opcode::kCnp, .pkey = 3}), Drop::kBadPkey);
+  pair_.a.to_error(pair_.now);
+  EXPECT_EQ(deliver_notification(pair_.a), Drop::kWrongQpState);
+  EXPECT_EQ(pair_.a.qp().counters().rp_cnp_handled, 0U);
+  EXPECT_EQ(pair_.a.qp().counters().rp_cnp_ignored, 4U);
+}
+
+TEST(CongestionOfOthers, AForgedNotificationDoesNothingButCount) {
+  QpRig rig;
+  EXPECT_EQ(rig.receive({.opcode = Opcode::kCnp, .becn = true}, Bytes(16), true), Step::kDone);
+  EXPECT_EQ(rig.last_drop(), Drop::kWrongSource) << "a queue pair of another's";
+  EXPECT_EQ(rig.qp().counters().rp_cnp_ignored, 1U);
+}
+
+TEST(CongestionOfOthers, DatagramsHaveNoSenderToBeSlowedDown) {
+  QpRig::Options options;
+  options.type = QpType::kUd;
+  QpRig rig(options);
+  EXPECT_EQ(rig.receive({.opcode = Opcode::kCnp, .becn = true}, Bytes(16)), Step::kDone);
+  EXPECT_EQ(rig.last_drop(), Drop::kWrongQpType);
+}
+
+// What a queue pair writes into the IP header for this TOS of its path.
+std::uint8_t sent_tos(bool shares_network, std::uint8_t tos) {
+  PairConfig config;
+  config.a.shares_network = shares_network;
+  QpPair pair(config);
+  QpAttributes attributes = pair.attributes(true);
+  attributes.path.tos = tos;
+  pair.a.modify(attributes, kQpMaskPath);
+  const abi::Sge sge = pair.a.sge(0, 8);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 64), {&sge, 1});
+  pair.a.ring(pair.now);
+  const auto frames = pair.transmit(pair.a);
+  EXPECT_EQ(parse(frames.at(0)->frame), Drop::kNone);
+  return frames[0]->frame.packet.tos;
+}
+
+TEST(EcnOfWhatIsSent, IsCapableWhereOthersShareTheNetwork) {
+  EXPECT_EQ(sent_tos(true, 0x68), 0x6A);
+  EXPECT_EQ(sent_tos(true, 0x69), 0x69) << "as the program wants it";
+  EXPECT_EQ(sent_tos(false, 0x68), 0x68);
+}
+
+}  // namespace
+}  // namespace uroce::test
