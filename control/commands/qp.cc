@@ -121,7 +121,8 @@ QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& a
   config.recv_cq = parts.recv_cq->queue.get();
   config.addresses = &session.addresses().table();
   config.congestion = &session.card().congestion();
-  config.shares_network = !session.device()->loops_back();
+  config.shares_network =
+      config.congestion->mode != CongestionMode::kNone && !session.device()->loops_back();
   return config;
 }
 

@@ -95,7 +95,8 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
   config.worker = answer.worker;
   config.xrc_domain = &(*xrcd)->domain->seen[answer.worker];
   config.congestion = &card.congestion();
-  config.shares_network = !session.device()->loops_back();
+  config.shares_network =
+      config.congestion->mode != CongestionMode::kNone && !session.device()->loops_back();
   auto target = std::make_shared<XrcTarget>();
   target->domain = (*xrcd)->domain;
   target->qp = std::make_shared<Qp>(config);

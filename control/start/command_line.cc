@@ -127,6 +127,10 @@ void Parser::add_daemon_flags() {
       numeric(value::set_resident_limit, target));
   add("--odp-session-resident-limit", "BYTES", "the same for each program (no limit)",
       numeric(value::set_session_resident_limit, target));
+  add("--congestion", "MODE",
+      "dcqcn (default): senders give way to congestion notifications; delay: to long round trips, "
+      "too; none",
+      [this](const std::string& text) { return value::set_congestion(text, &options_); });
   add("--cnp-interval", "US",
       "microseconds between two congestion notifications to a sender, at least (50)",
       numeric(value::set_cnp_interval, target));

@@ -3,6 +3,9 @@
 //   socket = "/run/uroce/uroce.sock"
 //   workers = 1
 //
+//   [dcqcn]
+//   rpg_ai_rate = 10
+//
 //   [[port]]
 //   port = "loopback"
 //   ip = ["10.0.0.1/24", "fd00::1/64"]
@@ -56,6 +59,22 @@ Take texts(Set set) {
     }
     return ok();
   };
+}
+
+// [dcqcn]: names of parameters and numbers.
+Status read_dcqcn(const toml::node& node, DaemonOptions* options) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) {
+    return wrong_type("a table");
+  }
+  for (const auto& [key, value] : *table) {
+    const std::string name(key.str());
+    const auto set = [&](std::int64_t number) { return value::set_dcqcn(name, number, options); };
+    if (Status status = integer(set)(value); !status) {
+      return Error{EINVAL, name + ": " + status.error().message};
+    }
+  }
+  return ok();
 }
 
 class File {
@@ -128,6 +147,9 @@ Keys File::daemon_keys() {
       {"odp-session-resident-limit", integer([options](std::int64_t v) {
          return value::set_session_resident_limit(v, options);
        })},
+      {"congestion",
+       text([options](const std::string& v) { return value::set_congestion(v, options); })},
+      {"dcqcn", [options](const toml::node& node) { return read_dcqcn(node, options); }},
       {"cnp-interval",
        integer([options](std::int64_t v) { return value::set_cnp_interval(v, options); })},
       {"cnp-dscp", integer([options](std::int64_t v) { return value::set_cnp_dscp(v, options); })},

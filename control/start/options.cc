@@ -170,24 +170,6 @@ Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options) {
   return status;
 }
 
-Status set_cnp_interval(std::int64_t microseconds, DaemonOptions* options) {
-  Status status = check_range("the interval of congestion notifications in us", microseconds, 0,
-                              kCnpIntervalMax / kNanosecondsPerMicrosecond);
-  if (status) {
-    options->congestion.cnp_interval =
-        static_cast<Duration>(microseconds) * kNanosecondsPerMicrosecond;
-  }
-  return status;
-}
-
-Status set_cnp_dscp(std::int64_t dscp, DaemonOptions* options) {
-  Status status = check_range("the DSCP of congestion notifications", dscp, 0, kDscpMax);
-  if (status) {
-    options->congestion.cnp_dscp = static_cast<std::uint8_t>(dscp);
-  }
-  return status;
-}
-
 Status set_idle(const std::string& text, DaemonOptions* options) {
   if (text != "poll" && text != "adaptive") {
     return invalid("the idle policy is poll or adaptive, not '" + text + "'");

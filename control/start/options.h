@@ -64,6 +64,9 @@ Status set_socket_mode(const std::string& octal, DaemonOptions* options);
 Status set_log_level(const std::string& text, DaemonOptions* options);
 Status set_resident_limit(std::int64_t bytes, DaemonOptions* options);
 Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options);
+Status set_congestion(const std::string& text, DaemonOptions* options);
+// A parameter of DCQCN, by its name.
+Status set_dcqcn(const std::string& name, std::int64_t number, DaemonOptions* options);
 Status set_cnp_interval(std::int64_t microseconds, DaemonOptions* options);
 Status set_cnp_dscp(std::int64_t dscp, DaemonOptions* options);
 Status set_vendor_id(std::int64_t id, DaemonOptions* options);

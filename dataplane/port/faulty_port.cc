@@ -84,7 +84,8 @@ std::uint32_t FaultyPort::tx_burst(std::uint16_t queue, Frame** frames, std::uin
 }
 
 Time FaultyPort::next_due(std::uint16_t queue) const {
-  return std::min(queues_[queue]->receive.next_due(), queues_[queue]->transmit.next_due());
+  return std::min({queues_[queue]->receive.next_due(), queues_[queue]->transmit.next_due(),
+                   inner_->next_due(queue)});
 }
 
 }  // namespace uroce

@@ -113,10 +113,22 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
   retried_early_ = false;
   asked_ = false;
   rnr_waiting_ = false;
+  window_acknowledged(distance(unacked_psn_before, unacked_psn_), now);
   if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile
   }
   arm_timer(now);
+}
+
+// Grows the window, unless the round trip that this ends says that it is too large.
+void Requester::window_acknowledged(std::uint32_t packets, Time now) {
+  const bool measured_before = qp_.rate_.measuring(now);
+  qp_.rate_.acknowledged(unacked_psn_, now, qp_.counters_.bytes_sent);
+  if (!qp_.rate_.measuring(now)) {
+    window_.acknowledged(packets);
+  } else if (!measured_before) {
+    window_.halve();
+  }
 }
 
 void Requester::complete_oldest(abi::WcStatus status, Failure failure, Turn& turn) {

@@ -1,6 +1,7 @@
 // Congestion notifications (CNPs; IBTA vol. 1, annex A17.9.3): what becomes of one that came, and
 // the one that a marked packet asks for.
 
+#include <algorithm>
 #include <array>
 
 #include "dataplane/qp/qp.h"
@@ -41,6 +42,13 @@ Drop Qp::on_notification(const Packet& packet, Turn& turn) {
   }
   ++counters_.rp_cnp_handled;
   requester_.hear(turn);
+  if (config_.congestion->mode != CongestionMode::kNone) {
+    const bool first = !rate_.limited() && !rate_.measuring(turn.now);
+    rate_.on_notification(turn.now, counters_.bytes_sent);
+    if (first) {
+      requester_.window().halve();
+    }
+  }
   return Drop::kNone;
 }
 
@@ -70,6 +78,27 @@ std::uint32_t Qp::send_notification(Turn& turn) {
   notification_point_.sent(turn.now, config_.congestion->cnp_interval);
   ++counters_.np_cnp_sent;
   return frame->length;
+}
+
+// What the rate allows; once that is used up, acknowledgements only, which the peer's own window
+// waits for.
+std::uint32_t Qp::transmit_limited(Turn& turn, std::uint32_t bytes_max) {
+  const std::uint32_t allowance = rate_.allowance(turn.now);
+  if (!rate_.limited()) {
+    held_back_ = false;
+    requester_.window().release();
+    return transmit_all(turn, bytes_max);
+  }
+  held_back_ = allowance == 0;
+  if (held_back_) {
+    return responder_.transmit_acknowledgement(turn);
+  }
+  requester_.bound_window(rate_.window());
+  const std::uint32_t frames_before = turn.tx.ready_count();
+  const std::uint32_t bytes = transmit_all(turn, std::min(bytes_max, allowance));
+  rate_.sent(bytes, turn.tx.ready_count() - frames_before);
+  held_back_ = rate_.due() > turn.now;
+  return bytes;
 }
 
 }  // namespace uroce

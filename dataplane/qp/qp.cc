@@ -29,7 +29,8 @@ bool receives(QpState state, bool request) {
 
 }  // namespace
 
-Qp::Qp(const QpConfig& config) : config_(config), requester_(*this), responder_(*this) {}
+Qp::Qp(const QpConfig& config)
+    : config_(config), rate_(*config.congestion), requester_(*this), responder_(*this) {}
 
 void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) {
   take_attributes(attributes, mask);
@@ -45,6 +46,8 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       next_flush_ = kNever;
       forget_faults();
       notification_point_.forget();
+      rate_.forget();
+      held_back_ = false;
       requester_.reset();
       responder_.reset();
       attributes_ = QpAttributes{};
@@ -152,6 +155,17 @@ Drop Qp::admit_from(const Packet& packet) const {
 std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
   const std::uint32_t notification =
       notification_point_.pending() ? send_notification(turn) : std::uint32_t{0};
+  std::uint32_t bytes =
+      rate_.limited() ? transmit_limited(turn, bytes_max) : transmit_all(turn, bytes_max);
+  if (bytes != 0) {
+    last_sent_ = turn.now;
+  }
+  bytes += notification;
+  counters_.bytes_sent += bytes;
+  return bytes;
+}
+
+std::uint32_t Qp::transmit_all(Turn& turn, std::uint32_t bytes_max) {
   std::uint32_t bytes = transmit_both(turn, bytes_max);
   if (bytes < bytes_max && responder_.has_work()) {
     bytes += responder_.transmit(turn, bytes_max - bytes);
@@ -159,11 +173,6 @@ std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
   if (bytes < bytes_max && requester_.has_work()) {
     bytes += requester_.transmit(turn, bytes_max - bytes);
   }
-  if (bytes != 0) {
-    last_sent_ = turn.now;
-  }
-  bytes += notification;
-  counters_.bytes_sent += bytes;
   return bytes;
 }
 
@@ -194,6 +203,9 @@ std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
 }
 
 bool Qp::has_work() const {
+  if (held_back_) {
+    return responder_.owes_acknowledgement() || notification_point_.pending();
+  }
   return responder_.has_work() || requester_.has_work() || notification_point_.pending();
 }
 
@@ -207,9 +219,12 @@ void Qp::on_doorbell(Turn& turn) {
   requester_.on_doorbell(turn);
 }
 
-Time Qp::deadline() const { return std::min(requester_.deadline(), next_flush_); }
+Time Qp::deadline() const {
+  return std::min({requester_.deadline(), next_flush_, held_back_ ? rate_.due() : kNever});
+}
 
 void Qp::on_deadline(Turn& turn) {
+  held_back_ = held_back_ && turn.now < rate_.due();
   if (next_flush_ <= turn.now) {
     flush(turn);
     return;

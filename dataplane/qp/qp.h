@@ -19,6 +19,7 @@
 #include "dataplane/qp/congestion_settings.h"
 #include "dataplane/qp/counters.h"
 #include "dataplane/qp/notification_point.h"
+#include "dataplane/qp/rate_control.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/requester.h"
 #include "dataplane/qp/responder.h"
@@ -80,6 +81,7 @@ class Qp {
   [[nodiscard]] std::uint32_t send_psn() const { return requester_.send_psn(); }
   // In SQD, and something that was begun before isn't done yet.
   [[nodiscard]] bool draining() const;
+  [[nodiscard]] const RateControl& rate() const { return rate_; }
 
   // Takes the attributes in `mask` and makes the transition to attributes.state if the mask has it.
   // To RESET: forgets everything. To ERR: completes everything posted with kWrFlushErr, what is
@@ -147,7 +149,9 @@ class Qp {
   [[nodiscard]] Drop admit_notification(const Packet& packet) const;
   Drop on_notification(const Packet& packet, Turn& turn);
   std::uint32_t send_notification(Turn& turn);
+  std::uint32_t transmit_limited(Turn& turn, std::uint32_t bytes_max);
   void note_marked(Time now);
+  std::uint32_t transmit_all(Turn& turn, std::uint32_t bytes_max);
   std::uint32_t transmit_both(Turn& turn, std::uint32_t bytes_max);
   void flush(Turn& turn);
   void finish_sqe(Turn& turn);
@@ -164,6 +168,8 @@ class Qp {
   // send; about a frame at most.
   std::int32_t answers_ahead_ = 0;
   NotificationPoint notification_point_;
+  RateControl rate_;
+  bool held_back_ = false;  // until rate_.due(): nothing but acknowledgements may be sent
   Time last_sent_ = 0;
   Requester requester_;
   Responder responder_;

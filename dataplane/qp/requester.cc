@@ -20,7 +20,8 @@ Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(); }
 void Requester::configure() {
   const QpAttributes& attributes = qp_.attributes_;
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
-  window_packets_ = std::min(kWindowPackets, kWindowBytes >> mtu_shift_);
+  window_.configure(std::min(kWindowPackets, kWindowBytes >> mtu_shift_), mtu_shift_,
+                    qp_.config_.shares_network && qp_.config_.reliable());
   timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
   patience_.configure(attributes.retry_cnt, timeout_);
   silent_timeouts_ = 0;

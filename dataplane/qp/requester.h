@@ -32,6 +32,7 @@
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/patience.h"
 #include "dataplane/qp/send_queue.h"
+#include "dataplane/qp/send_window.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/packet.h"
 #include "mmu/access.h"
@@ -81,6 +82,10 @@ class Requester {
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
+  // For congestion control.
+  [[nodiscard]] SendWindow& window() { return window_; }
+  void bound_window(std::uint32_t bytes) { window_.bound(bytes >> mtu_shift_); }
+
   [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
   // Whether every message that was begun is done.
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
@@ -113,7 +118,7 @@ class Requester {
   std::uint32_t not_granted(Access access, Turn& turn);
   std::uint32_t refuse_begun(abi::WcStatus status, Failure failure, Turn& turn);
   [[nodiscard]] bool asks_for_answer(const SendEntry& entry) const;
-  void sent(const SendEntry& entry, std::uint32_t psns);
+  void sent(const SendEntry& entry, std::uint32_t psns, const Turn& turn);
 
   // unreliable_requester.cc
   void retire_sent(Turn& turn);
@@ -137,6 +142,7 @@ class Requester {
   [[nodiscard]] bool outstanding(std::uint32_t psn) const;
   [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn, Turn& turn);
   void retire_oldest(Turn& turn);
+  void window_acknowledged(std::uint32_t packets, Time now);
   void progressed(std::uint32_t unacked_psn_before, Time now);
   void complete_oldest(abi::WcStatus status, Failure failure, Turn& turn);
   void fail_oldest(abi::WcStatus status, Failure failure, Turn& turn);
@@ -175,7 +181,8 @@ class Requester {
   std::uint32_t begun_index_ = 0;   // entries before it have PSNs
   std::uint32_t reads_out_ = 0;     // READs and atomics begun and not done
   std::uint32_t flushed_ = 0;       // and not reported yet
-  std::uint32_t window_packets_ = 0;
+  std::uint32_t asked_psn_ = 0;     // of the last packet that an answer was asked for by
+  SendWindow window_;
   std::uint32_t mtu_shift_ = 0;
   Patience patience_;
   std::uint8_t rnr_retries_left_ = 0;

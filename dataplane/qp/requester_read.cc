@@ -50,7 +50,7 @@ std::uint32_t Requester::send_request(const SendEntry& entry, const Headers& hea
   FrameWriter writer(*frame, qp_.frame_template_, headers, 0, qp_.ip_id_++);
   writer.finish();
   turn.tx.send(frame);
-  sent(entry, psns);
+  sent(entry, psns, turn);
   return frame->length;
 }
 

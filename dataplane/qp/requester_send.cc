@@ -53,7 +53,9 @@ bool Requester::sending() const {
 }
 
 bool Requester::window_open() const {
-  return distance(unacked_psn_, cursor_psn_) < window_packets_;
+  const std::uint32_t under_way = distance(unacked_psn_, cursor_psn_);
+  // Beyond a window that has become smaller one packet may ask, or nobody would ever answer.
+  return under_way < window_.packets() || distance(unacked_psn_, asked_psn_) >= under_way;
 }
 
 bool Requester::may_begin(const SendEntry& entry) const {
@@ -251,7 +253,7 @@ std::uint32_t Requester::send_payload(const SendEntry& entry, std::uint32_t offs
   }
   writer.finish();
   turn.tx.send(&frame);
-  sent(entry, 1);
+  sent(entry, 1, turn);
   return frame.length;
 }
 
@@ -278,14 +280,22 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 // Whether the packet at the cursor does: the last of a message, and some before it.
 bool Requester::asks_for_answer(const SendEntry& entry) const {
   return entry.wants_response() || cursor_psn_ % kAckRequestEvery == 0 ||
-         psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count);
+         psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
+         distance(unacked_psn_, cursor_psn_) + 1 >= window_.packets();
 }
 
 // Moves the cursor over what was sent: `psns` of the entry that it is in.
-void Requester::sent(const SendEntry& entry, std::uint32_t psns) {
-  asked_ = asked_ || asks_for_answer(entry);
+void Requester::sent(const SendEntry& entry, std::uint32_t psns, const Turn& turn) {
+  const bool asks = asks_for_answer(entry);
+  if (asks) {
+    asked_ = true;
+    asked_psn_ = psn_add(cursor_psn_, psns - 1);
+  }
   if (cursor_psn_ == high_psn_) {
     ++qp_.counters_.requests_sent;
+    if (asks) {
+      qp_.rate_.asked(cursor_psn_, turn.now);
+    }
   } else {
     ++qp_.counters_.requests_resent;
   }

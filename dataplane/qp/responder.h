@@ -56,6 +56,15 @@ class Responder {
                                     : busy_ || nak_ != PendingNak::kNone || ack_pending_;
   }
 
+  // Whether it owes a NAK or an acknowledgement that needn't wait for answers before it.
+  [[nodiscard]] bool owes_acknowledgement() const {
+    return !resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_);
+  }
+  // Sends that and nothing else; the bytes.
+  std::uint32_t transmit_acknowledgement(Turn& turn) {
+    return owes_acknowledgement() && turn.tx.room() != 0 ? transmit_next(turn) : std::uint32_t{0};
+  }
+
   // For Qp::repeats.
   [[nodiscard]] bool repeats(const Packet& request) const;
 

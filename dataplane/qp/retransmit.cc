@@ -36,6 +36,7 @@ void Requester::go_back() {
   cursor_index_ = queue_.tail();
   cursor_psn_ = unacked_psn_;
   asked_ = false;
+  qp_.rate_.resends();
 }
 
 void Requester::retry(Turn& turn) {

@@ -62,11 +62,12 @@ TEST(CommandLine, WhatFollowsTheDashesIsTheEals) {
 }
 
 TEST(CommandLine, CongestionNotificationsAreChosen) {
-  const auto line = parse(
-      {"--port", "loopback", "--ip", "10.0.0.1/24", "--cnp-interval", "4", "--cnp-dscp", "46"});
+  const auto line = parse({"--port", "loopback", "--ip", "10.0.0.1/24", "--cnp-interval", "4",
+                           "--cnp-dscp", "46", "--congestion", "delay"});
   ASSERT_TRUE(line);
   EXPECT_EQ(line->options.congestion.cnp_interval, 4 * kNanosecondsPerMicrosecond);
   EXPECT_EQ(line->options.congestion.cnp_dscp, 46);
+  EXPECT_EQ(line->options.congestion.mode, CongestionMode::kDelay);
 }
 
 TEST(CommandLine, HelpAndVersionAreTexts) {
@@ -103,6 +104,7 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   expect_refusal(with("--workers", "99"), "--workers");
   expect_refusal(with("--idle", "lazy"), "--idle");
   expect_refusal(with("--socket-mode", "rw"), "--socket-mode");
+  expect_refusal(with("--congestion", "cubic"), "--congestion: congestion control is dcqcn");
   expect_refusal(with("--cnp-interval", "1000001"), "--cnp-interval");
   expect_refusal(with("--cnp-dscp", "64"), "--cnp-dscp");
   expect_refusal(with("--log-level", "loud"), "--log-level");

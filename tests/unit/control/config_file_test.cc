@@ -37,6 +37,28 @@ class ConfigFile : public ::testing::Test {
   DaemonOptions options;
 };
 
+TEST_F(ConfigFile, ReadsCongestionControl) {
+  const Status status = read(R"(
+port = "loopback"
+ip = "10.0.0.1/24"
+congestion = "delay"
+cnp-dscp = 46
+
+[dcqcn]
+rpg_ai_rate = 40
+dce_tcp_g = 960
+)");
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(options.congestion.mode, CongestionMode::kDelay);
+  EXPECT_EQ(options.congestion.cnp_dscp, 46);
+  EXPECT_EQ(options.congestion.dcqcn.rpg_ai_rate, 40U);
+  EXPECT_EQ(options.congestion.dcqcn.dce_tcp_g, 960U);
+  expect_refusal("dcqcn = 3", "line 1", "dcqcn: must be a table");
+  expect_refusal("[dcqcn]\nrpg_ai = 3", "line 1", "rpg_ai: there is no such key");
+  expect_refusal("[dcqcn]\ndce_tcp_g = 1024", "line 1", "dce_tcp_g: it must be from 0 to 1023");
+  expect_refusal("[dcqcn]\nrpg_gd = \"x\"", "line 1", "rpg_gd: must be a whole number");
+}
+
 TEST_F(ConfigFile, ReadsEverything) {
   const Status status = read(R"(
 socket = "/tmp/x.sock"

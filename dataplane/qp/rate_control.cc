@@ -1,0 +1,211 @@
+#include "dataplane/qp/rate_control.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dataplane/wire/psn.h"
+
+namespace uroce {
+namespace {
+
+constexpr double kMegabit = 1e-3;  // bits a nanosecond
+constexpr double kBitsPerByte = 8;
+constexpr double kParts = 1'024;  // NVIDIA's unit of alpha and of its weights
+
+// What may be sent ahead of the rate, so that a visit sends more than a frame where that is little
+// time: a burst that any switch has room for.
+constexpr double kBurst = 16e3;  // ns
+// The rate is so much above the window over the round trip, so that the window is used.
+constexpr double kHeadroom = 1.2;
+// Where nothing is acknowledged, as what a responder sends isn't.
+constexpr Duration kRoundTripGuess = kNanosecondsPerMillisecond;
+// Measuring takes a round trip; if no second notification ends it, there was no congestion.
+constexpr Duration kMeasureMin = 50 * kNanosecondsPerMicrosecond;
+constexpr Duration kMeasureMax = 20 * kNanosecondsPerMillisecond;
+constexpr Duration kMeasureRoundTrips = 4;  // more
+constexpr Duration kSmoothing = 8;
+// Periods that are made up for at a time; whoever was silent longer begins anew.
+constexpr int kPeriodsMax = 64;
+// A raise adds no more than so many frames and half of the window, or, once it is calm, this part
+// of the window.
+constexpr double kFramesMax = 2;
+constexpr double kRaiseMax = 0.5;
+constexpr double kCalmRaiseMax = 0.25;
+// So many periods without a notification, at least, are calm.
+constexpr Duration kCalmPeriods = 3;
+// Nobody complained for so long: what was learnt of the path is forgotten.
+constexpr Duration kForgetAfter = kNanosecondsPerSecond;
+constexpr double kWindowMin = 4'096;
+constexpr double kWindowMax = 1U << 20U;
+// Without a notification for so long, a limit that is as high as limits get is none.
+constexpr Duration kCalm = 20 * kNanosecondsPerMillisecond;
+
+Duration microseconds(std::uint32_t count) { return count * kNanosecondsPerMicrosecond; }
+
+}  // namespace
+
+double RateControl::megabits() const { return limited() ? bits_per_ns() / kMegabit : 0; }
+
+bool RateControl::measuring(Time now) const {
+  return state_ == State::kMeasuring &&
+         now - period_begun_ <= kMeasureMax + kMeasureRoundTrips * round_trip_;
+}
+
+void RateControl::acknowledged(std::uint32_t end_psn, Time now, std::uint64_t bytes_sent) {
+  if (!timing_ || psn_difference(end_psn, timed_psn_) <= 0) {
+    return;
+  }
+  timing_ = false;
+  const Duration took = std::max<Duration>(now - timed_at_, 1);
+  round_trip_ =
+      round_trip_ == 0 ? took : round_trip_ - round_trip_ / kSmoothing + took / kSmoothing;
+  shortest_ = shortest_ == 0 ? took : std::min(shortest_, took);
+  const Duration wanted = shortest_ + settings_->delay.target;
+  if (settings_->mode == CongestionMode::kDelay && took > wanted) {
+    excess_ = std::max(excess_, static_cast<double>(took - wanted) / static_cast<double>(took));
+    on_congested(now, bytes_sent);
+  }
+}
+
+Duration RateControl::round_trip() const {
+  return round_trip_ == 0 ? kRoundTripGuess : round_trip_;
+}
+
+double RateControl::bits_per_ns() const {
+  const DcqcnParameters& dcqcn = settings_->dcqcn;
+  return std::clamp(kHeadroom * window_ * kBitsPerByte / static_cast<double>(round_trip()),
+                    dcqcn.rpg_min_rate * kMegabit, dcqcn.rpg_max_rate * kMegabit);
+}
+
+void RateControl::set_window(double bytes) { window_ = std::clamp(bytes, kWindowMin, kWindowMax); }
+
+std::uint32_t RateControl::allowance(Time now) {
+  pass_time(now);
+  if (now < due_) {
+    return 0;
+  }
+  // What was left unused before is gone, but for a burst.
+  due_ = std::max(due_, now - std::min(now, static_cast<Time>(kBurst)));
+  const double bytes = (static_cast<double>(now - due_) + kBurst) * bits_per_ns() / kBitsPerByte;
+  return std::max(1U, static_cast<std::uint32_t>(bytes));
+}
+
+void RateControl::sent(std::uint32_t bytes, std::uint32_t frames) {
+  frames_ += frames;
+  bytes_ += bytes;
+  due_ += static_cast<Time>(bytes * kBitsPerByte / bits_per_ns());
+}
+
+void RateControl::on_notification(Time now, std::uint64_t bytes_sent) {
+  ++notices_;
+  on_congested(now, bytes_sent);
+}
+
+void RateControl::on_congested(Time now, std::uint64_t bytes_sent) {
+  notified_ = now;
+  switch (state_) {
+    case State::kMeasuring:
+      if (!measuring(now)) {
+        break;
+      }
+      if (now - period_begun_ >= std::max(kMeasureMin, round_trip_)) {
+        begin_limit(now, bytes_sent);
+      }
+      return;
+    case State::kLimited:
+      pass_time(now);
+      return;
+    case State::kUnlimited:
+      break;
+  }
+  state_ = State::kMeasuring;
+  period_begun_ = now;
+  bytes_ = bytes_sent;
+}
+
+void RateControl::begin_limit(Time now, std::uint64_t bytes_sent) {
+  const DcqcnParameters& dcqcn = settings_->dcqcn;
+  const double measured =
+      static_cast<double>(bytes_sent - bytes_) / static_cast<double>(now - period_begun_);
+  state_ = State::kLimited;
+  alpha_ = dcqcn.initial_alpha_value / kParts;
+  set_window(measured * static_cast<double>(round_trip()) * (1 - alpha_ / 2));
+  due_ = now;
+  period_begun_ = now;
+  notices_ = 0;
+  excess_ = 0;
+  frames_ = 0;
+  bytes_ = 0;
+}
+
+// The part of the frames that must have been marked for so many notifications to come: no more than
+// one in an interval does, however many of its frames are marked.
+double RateControl::marked_part(Duration period) const {
+  const double intervals = static_cast<double>(period) /
+                           static_cast<double>(std::max<Duration>(settings_->cnp_interval, 1));
+  const double chances = std::clamp(intervals, 1.0, std::max(1.0, static_cast<double>(frames_)));
+  const double notified = std::min(notices_ / chances, 1 - 0.5 / chances);
+  const double frames_a_chance = std::max(1.0, frames_ / chances);
+  return 1 - std::pow(1 - notified, 1 / frames_a_chance);
+}
+
+void RateControl::pass_time(Time now) {
+  const Duration period = std::max(microseconds(settings_->dcqcn.dce_tcp_rtt), round_trip());
+  int periods = 0;
+  for (; now - period_begun_ >= period && periods < kPeriodsMax; ++periods) {
+    period_begun_ += period;
+    end_period(period, now);
+  }
+  if (periods == kPeriodsMax) {
+    period_begun_ = now;
+  }
+  if (now - notified_ > kForgetAfter) {
+    state_ = State::kUnlimited;
+    shortest_ = 0;
+  }
+}
+
+void RateControl::end_period(Duration period, Time now) {
+  const DcqcnParameters& dcqcn = settings_->dcqcn;
+  const double past = dcqcn.dce_tcp_g / kParts;
+  alpha_ = alpha_ * past + (1 - past) * marked_part(period);
+  if (frames_ != 0) {
+    frame_bytes_ = static_cast<double>(bytes_) / frames_;
+  }
+  double left = 1;
+  if (notices_ != 0) {
+    left = std::max(1 - alpha_ * kParts / std::exp2(dcqcn.rpg_gd), dcqcn.rpg_min_dec_fac / 100.0);
+  }
+  if (excess_ > 0) {
+    const DelayParameters& delay = settings_->delay;
+    left = std::min(left, 1 - std::min(delay.beta * excess_, delay.cut_max));
+  }
+  set_window(window_ * left);
+  // What isn't used doesn't tell whether there is room for more.
+  if (static_cast<double>(bytes_) >= window_ / 2) {
+    raise(period, now);
+  }
+  notices_ = 0;
+  excess_ = 0;
+  frames_ = 0;
+  bytes_ = 0;
+}
+
+void RateControl::raise(Duration period, Time now) {
+  const DcqcnParameters& dcqcn = settings_->dcqcn;
+  const bool calm =
+      now - notified_ >
+      std::max(dcqcn.rpg_threshold * microseconds(dcqcn.rpg_time_reset), kCalmPeriods * period);
+  const double rate = (calm ? dcqcn.rpg_hai_rate : dcqcn.rpg_ai_rate) * kMegabit *
+                      static_cast<double>(period) /
+                      static_cast<double>(microseconds(dcqcn.rpg_time_reset));
+  const double most =
+      calm ? window_ * kCalmRaiseMax : std::min(kFramesMax * frame_bytes_, window_ * kRaiseMax);
+  set_window(window_ + std::min(rate * static_cast<double>(round_trip()) / kBitsPerByte, most));
+  if (now - notified_ > kCalm &&
+      (window_ >= kWindowMax || bits_per_ns() >= dcqcn.rpg_max_rate * kMegabit)) {
+    state_ = State::kUnlimited;
+  }
+}
+
+}  // namespace uroce

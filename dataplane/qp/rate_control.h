@@ -1,0 +1,92 @@
+#pragma once
+
+// How fast a queue pair may send: the sending end of congestion control (docs/congestion.md has the
+// states as a picture). Unlimited until a congestion notification (CNP) comes; then what it really
+// sent in a round trip is measured, cut, and raised again as DCQCN has it (SIGCOMM'15; the names of
+// the parameters are NVIDIA's).
+//
+// Where switches don't mark, a round trip that takes too long can stand for a notification.
+//
+// It departs from DCQCN where that wants links whose queues are short against the wire: what is
+// governed is a window, bytes in a round trip, and the rate is that over the round trip, so that a
+// queue that grows slows its senders down by itself; and there is one cut a round trip, since what
+// was changed shows no sooner.
+//
+// Nobody counts time for it: what has passed is made up for when somebody asks. Where it isn't
+// limited, asking is one compare.
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "dataplane/qp/congestion_settings.h"
+
+namespace uroce {
+
+class RateControl {
+ public:
+  explicit RateControl(const CongestionSettings& settings) : settings_(&settings) {}
+
+  // Whether sending must ask for allowance().
+  [[nodiscard]] bool limited() const { return state_ == State::kLimited; }
+  // Between the first notification and the second: nobody should send more than before.
+  [[nodiscard]] bool measuring(Time now) const;
+
+  // Bytes that may be sent now; 0: nothing before due(). A frame more does no harm: it is taken off
+  // later. REQUIRES: limited().
+  std::uint32_t allowance(Time now);
+  void sent(std::uint32_t bytes, std::uint32_t frames);
+  [[nodiscard]] Time due() const { return due_; }
+  // Bytes that may be under way. REQUIRES: limited().
+  [[nodiscard]] std::uint32_t window() const { return static_cast<std::uint32_t>(window_); }
+
+  // A notification came. `bytes_sent`: by the queue pair, since it was made.
+  void on_notification(Time now, std::uint64_t bytes_sent);
+
+  // A packet was sent for the first time whose answer was asked for; everything before `end_psn`
+  // was answered; packets are sent again, whose answers would tell nothing.
+  void asked(std::uint32_t psn, Time now) {
+    if (!timing_) {
+      timing_ = true;
+      timed_psn_ = psn;
+      timed_at_ = now;
+    }
+  }
+  void acknowledged(std::uint32_t end_psn, Time now, std::uint64_t bytes_sent);
+  void resends() { timing_ = false; }
+
+  [[nodiscard]] double megabits() const;  // a second; 0: unlimited
+  void forget() { *this = RateControl(*settings_); }
+
+ private:
+  enum class State : std::uint8_t { kUnlimited, kMeasuring, kLimited };
+
+  void on_congested(Time now, std::uint64_t bytes_sent);
+  void begin_limit(Time now, std::uint64_t bytes_sent);
+  void pass_time(Time now);
+  void end_period(Duration period, Time now);
+  void raise(Duration period, Time now);
+  [[nodiscard]] double marked_part(Duration period) const;
+  [[nodiscard]] Duration round_trip() const;
+  [[nodiscard]] double bits_per_ns() const;
+  void set_window(double bytes);
+
+  const CongestionSettings* settings_;
+  State state_ = State::kUnlimited;
+  double window_ = 0;         // bytes
+  double alpha_ = 0;          // how congested, 0 to 1
+  Duration round_trip_ = 0;   // smoothed; 0: not known
+  Duration shortest_ = 0;     // round trip since it was unlimited; 0: not known
+  double excess_ = 0;         // of this period's longest: the part that is beyond the target
+  Time due_ = 0;              // when the next byte may leave
+  Time notified_ = 0;         // last
+  Time period_begun_ = 0;     // or measuring
+  std::uint64_t bytes_ = 0;   // sent in this period; measuring: before it
+  std::uint32_t frames_ = 0;  // sent in this period
+  std::uint32_t notices_ = 0;
+  double frame_bytes_ = 0;  // on the average
+  bool timing_ = false;     // a round trip: of this packet, since then
+  std::uint32_t timed_psn_ = 0;
+  Time timed_at_ = 0;
+};
+
+}  // namespace uroce

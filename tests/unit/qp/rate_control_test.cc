@@ -1,0 +1,164 @@
+// The sending end of congestion control by itself: what a notification does to the rate, and how it
+// comes back.
+
+#include "dataplane/qp/rate_control.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce {
+namespace {
+
+constexpr Duration kMicrosecond = kNanosecondsPerMicrosecond;
+constexpr Duration kRoundTrip = 100 * kMicrosecond;
+constexpr std::uint32_t kFrame = 1'250;  // bytes: 10 us at 1 Gb/s
+
+class RateControlTest : public testing::Test {
+ protected:
+  // Sends as fast as it may for so long; a round trip is known. Notified so often, 0: never.
+  void send_for(Duration length, Duration notified_every = 0) {
+    Time next_notice = notified_every == 0 ? kNever : now_ + notified_every;
+    for (const Time end = now_ + length; now_ < end; now_ += kMicrosecond) {
+      if (now_ >= next_notice) {
+        rate_.on_notification(now_, sent_);
+        next_notice += notified_every;
+      }
+      if (!rate_.limited()) {
+        send(kFrame / 10);  // 1 Gb/s
+      } else if (rate_.allowance(now_) > 0) {
+        send(kFrame);
+      }
+    }
+  }
+  void send(std::uint32_t bytes) {
+    sent_ += bytes;
+    if (rate_.limited()) {
+      rate_.sent(bytes, 1);
+    }
+  }
+  void given_a_round_trip() {
+    rate_.asked(5, now_);
+    now_ += kRoundTrip;
+    rate_.acknowledged(6, now_, sent_);
+  }
+  // Limited, at half of the 1 Gb/s that it had.
+  void given_a_limit() {
+    given_a_round_trip();
+    send_for(kNanosecondsPerMillisecond);
+    rate_.on_notification(now_, sent_);
+    send_for(kRoundTrip);
+    rate_.on_notification(now_, sent_);
+  }
+
+  CongestionSettings settings_;
+  RateControl rate_{settings_};
+  Time now_ = kNanosecondsPerSecond;
+  std::uint64_t sent_ = 0;
+};
+
+TEST_F(RateControlTest, IsUnlimitedUntilItIsNotified) {
+  send_for(kNanosecondsPerMillisecond);
+  EXPECT_FALSE(rate_.limited());
+  EXPECT_EQ(rate_.megabits(), 0);
+}
+
+TEST_F(RateControlTest, MeasuresARoundTripAndCutsWhatItFound) {
+  given_a_round_trip();
+  send_for(kNanosecondsPerMillisecond);
+  rate_.on_notification(now_, sent_);
+  EXPECT_TRUE(rate_.measuring(now_));
+  EXPECT_FALSE(rate_.limited());
+  send_for(kRoundTrip);
+  rate_.on_notification(now_, sent_);
+  ASSERT_TRUE(rate_.limited());
+  // Half of a window of 12,500 bytes, and a fifth above it.
+  EXPECT_NEAR(rate_.window(), 6'250, 100);
+  EXPECT_NEAR(rate_.megabits(), 600, 10);
+}
+
+TEST_F(RateControlTest, ANotificationAloneIsForgotten) {
+  given_a_round_trip();
+  rate_.on_notification(now_, sent_);
+  now_ += 100 * kNanosecondsPerMillisecond;
+  EXPECT_FALSE(rate_.measuring(now_));
+  rate_.on_notification(now_, sent_);
+  EXPECT_FALSE(rate_.limited()) << "measured anew";
+}
+
+TEST_F(RateControlTest, PacesToItsRate) {
+  given_a_limit();
+  const std::uint64_t before = sent_;
+  send_for(kRoundTrip / 2);
+  EXPECT_NEAR(static_cast<double>(sent_ - before), 600e6 * 50e-6 / 8, 2 * kFrame);
+  while (rate_.allowance(now_) > 0) {
+    send(kFrame);
+  }
+  EXPECT_GT(rate_.due(), now_);
+  EXPECT_LT(rate_.due(), now_ + 3 * 10 * kMicrosecond);
+}
+
+TEST_F(RateControlTest, GivesWayWhileItIsNotified) {
+  given_a_limit();
+  send_for(5 * kNanosecondsPerMillisecond, 50 * kMicrosecond);
+  EXPECT_LE(rate_.window(), 4'096 + 2'048) << "as small as windows get, and a raise";
+}
+
+TEST_F(RateControlTest, ComesBackWhenItIsNotNotified) {
+  given_a_limit();
+  send_for(100 * kNanosecondsPerMillisecond);
+  EXPECT_GT(rate_.megabits(), 1'000);
+  send_for(2 * kNanosecondsPerSecond);
+  EXPECT_FALSE(rate_.limited()) << "forgotten after a second";
+}
+
+TEST_F(RateControlTest, SeldomMarksCutLessThanFrequentOnes) {
+  given_a_limit();
+  send_for(20 * kNanosecondsPerMillisecond, kNanosecondsPerMillisecond);
+  const double seldom = rate_.megabits();
+  send_for(20 * kNanosecondsPerMillisecond, 60 * kMicrosecond);
+  EXPECT_GT(seldom, 2 * rate_.megabits());
+}
+
+TEST_F(RateControlTest, WhatIsNotUsedIsNotRaised) {
+  given_a_limit();
+  const double before = rate_.megabits();
+  for (int i = 0; i < 100; ++i) {  // a frame a millisecond
+    now_ += kNanosecondsPerMillisecond;
+    ASSERT_GT(rate_.allowance(now_), 0U);
+    send(64);
+  }
+  EXPECT_EQ(rate_.megabits(), before);
+}
+
+TEST_F(RateControlTest, ALongRoundTripStandsForANotificationWhereThatIsWished) {
+  for (const CongestionMode mode : {CongestionMode::kDcqcn, CongestionMode::kDelay}) {
+    settings_.mode = mode;
+    rate_.forget();
+    given_a_round_trip();
+    send_for(kNanosecondsPerMillisecond);
+    for (int i = 0; i < 2; ++i) {
+      rate_.asked(5, now_);
+      send_for(kNanosecondsPerMillisecond);
+      rate_.acknowledged(6, now_, sent_);
+    }
+    EXPECT_EQ(rate_.limited(), mode == CongestionMode::kDelay);
+  }
+  const std::uint32_t before = rate_.window();
+  rate_.asked(5, now_);
+  send_for(400 * kMicrosecond);
+  rate_.acknowledged(6, now_, sent_);
+  EXPECT_GE(rate_.window(), before) << "as long as may be";
+}
+
+TEST_F(RateControlTest, AnswersToWhatWasSentAgainTellNoRoundTrip) {
+  rate_.asked(5, now_);
+  rate_.resends();
+  now_ += kNanosecondsPerSecond;
+  rate_.acknowledged(6, now_, sent_);
+  rate_.on_notification(now_, sent_);
+  send_for(kRoundTrip);
+  rate_.on_notification(now_, sent_);
+  EXPECT_TRUE(rate_.limited()) << "measured for 50 us, not for a second";
+}
+
+}  // namespace
+}  // namespace uroce

@@ -1,0 +1,44 @@
+#include "dataplane/qp/send_window.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce {
+namespace {
+
+constexpr std::uint32_t kMtuShift = 10;
+
+TEST(SendWindow, IsOpenWhereNobodySharesTheNetwork) {
+  SendWindow window;
+  window.configure(512, kMtuShift, false);
+  EXPECT_EQ(window.packets(), 512U);
+}
+
+TEST(SendWindow, BeginsSmallAndDoublesWithEachRoundTrip) {
+  SendWindow window;
+  window.configure(512, kMtuShift, true);
+  EXPECT_EQ(window.packets(), 32U);
+  window.acknowledged(32);
+  EXPECT_EQ(window.packets(), 64U);
+  window.acknowledged(1'000);
+  EXPECT_EQ(window.packets(), 512U);
+}
+
+TEST(SendWindow, ABoundDoesNotGrowByItself) {
+  SendWindow window;
+  window.configure(512, kMtuShift, true);
+  window.halve();
+  EXPECT_EQ(window.packets(), 16U);
+  window.bound(0);
+  EXPECT_EQ(window.packets(), 1U) << "or nothing would ever be heard again";
+  window.acknowledged(1);
+  EXPECT_EQ(window.packets(), 1U);
+  window.bound(1'000);
+  EXPECT_EQ(window.packets(), 512U);
+  window.bound(100);
+  window.release();
+  window.acknowledged(100);
+  EXPECT_EQ(window.packets(), 200U);
+}
+
+}  // namespace
+}  // namespace uroce
