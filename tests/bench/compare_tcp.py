@@ -16,9 +16,11 @@ from harness.case import Tree  # noqa: E402  (needs the path above)
 from harness.namespace import Namespace, NamespacesRefused, veth_pair  # noqa: E402
 from harness.process import Process, ProcessFailed, wait_until  # noqa: E402
 from harness.programs import listens, run_pair  # noqa: E402
+from harness.udp_wire import NOBODY, Udp  # noqa: E402
 from harness.wires import SharedMemory  # noqa: E402
 
 _TCP_MTU = 9000
+_UDP_MTUS = (1500, 9000)
 _TCP_ADDRESSES = ("10.77.9.1", "10.77.9.2")
 _TCP_PORT = 5201  # in a namespace of its own
 _SIZE = 65536
@@ -35,6 +37,9 @@ class Setting:
         self.addCleanup = stack.callback
         self._number = 0
 
+    def skipTest(self, reason):
+        raise NamespacesRefused(reason)
+
     def next_number(self):
         self._number += 1
         return f"{self._number:02}"
@@ -47,13 +52,13 @@ def _write_bw_gbps(setting, wire, seconds):
     return float(row[3])
 
 
-def _tcp_gbps(setting, server, client, seconds):
+def _tcp_gbps(setting, server, client, seconds, address=_TCP_ADDRESSES[0], user=()):
     number = setting.next_number()
-    listener = Process([*server.prefix(), "iperf3", "-s", "-1", "-p", _TCP_PORT], f"{number}-iperf3-server",
+    listener = Process([*server.prefix(), *user, "iperf3", "-s", "-1", "-p", _TCP_PORT], f"{number}-iperf3-server",
                        setting.logs)
     setting.addCleanup(listener.end)
     wait_until(lambda: listener.ended() or listens(server.pid, _TCP_PORT), 10, "iperf3 listening")
-    sender = Process([*client.prefix(), "iperf3", "-c", _TCP_ADDRESSES[0], "-p", _TCP_PORT, "-t", seconds, "-J"],
+    sender = Process([*client.prefix(), *user, "iperf3", "-c", address, "-p", _TCP_PORT, "-t", seconds, "-J"],
                      f"{number}-iperf3-client", setting.logs)
     setting.addCleanup(sender.end)
     report = json.loads(sender.expect_success(seconds + 60))
@@ -61,7 +66,7 @@ def _tcp_gbps(setting, server, client, seconds):
     return report["end"]["sum_received"]["bits_per_second"] / 1e9
 
 
-def _measure(options):
+def _shared_memory(options):
     """Both by turns, so that a slow minute of the machine hits both alike."""
     with contextlib.ExitStack() as stack:
         setting = Setting(stack, options.build)
@@ -79,29 +84,63 @@ def _measure(options):
         return ours, tcp
 
 
+def _over_udp_ports(options, mtu):
+    """As above, but both over the same veth pair, and all programs and daemons an ordinary user's."""
+    ours, tcp = [], []
+    for _ in range(options.runs):
+        with contextlib.ExitStack() as run:
+            setting = Setting(run, options.build)
+            wire = type("Wire", (Udp,), {"mtu": mtu})(setting)
+            ours.append(_write_bw_gbps(setting, wire, options.seconds))
+            wire.stop()
+            tcp.append(_tcp_gbps(setting, *wire.namespaces, options.seconds, wire.server.address, NOBODY))
+    return ours, tcp
+
+
+def _print_runs(what, values):
+    print(f"  {what:54} {statistics.median(values):6.2f} Gb/s  ({', '.join(f'{value:.2f}' for value in values)})")
+
+
+def _report(options, ours_are, ours, mtu, tcp):
+    """Returns medians and their ratio."""
+    medians = statistics.median(ours), statistics.median(tcp)
+    if not options.json:
+        print(f"median of {options.runs} runs of {options.seconds} s each, by turns (all runs):")
+        _print_runs(f"ib_write_bw, 64 KiB, {ours_are}", ours)
+        _print_runs(f"iperf3, TCP over veth, MTU {mtu}", tcp)
+        print(f"  ratio: {medians[0] / medians[1]:.2f}")
+    return (*medians, medians[0] / medians[1])
+
+
+def _compare(options):
+    if options.wire == "memory":
+        names = ("ib_write_bw_gbps", "iperf3_gbps", "ratio")
+        ours, tcp = _shared_memory(options)
+        return dict(zip(names, _report(options, "two daemons over shared memory", ours, _TCP_MTU, tcp)))
+    result = {}
+    for mtu in _UDP_MTUS:
+        names = (f"ib_write_bw_gbps_{mtu}", f"iperf3_gbps_{mtu}", f"ratio_{mtu}")
+        ours, tcp = _over_udp_ports(options, mtu)
+        result.update(zip(names, _report(options, f"udp ports over veth, MTU {mtu}", ours, mtu, tcp)))
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(prog="compare_tcp.sh", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--wire", choices=("memory", "udp"), default="memory",
+                        help="memory: shared memory between two daemons; udp: udp ports of an ordinary user, on TCP's veth")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     options = parser.parse_args()
     try:
-        ours, tcp = _measure(options)
+        result = _compare(options)
     except (NamespacesRefused, ProcessFailed) as error:
         print(f"compare_tcp.sh: {error}", file=sys.stderr)
         return 1
-    result = {"ib_write_bw_gbps": statistics.median(ours), "iperf3_gbps": statistics.median(tcp)}
-    result["ratio"] = result["ib_write_bw_gbps"] / result["iperf3_gbps"]
     if options.json:
         print(json.dumps({key: round(value, 3) for key, value in result.items()}))
-        return 0
-    print(f"median of {options.runs} runs of {options.seconds} s each, by turns (all runs, Gb/s):")
-    print(f"  ib_write_bw, 64 KiB, two daemons over shared memory: {result['ib_write_bw_gbps']:6.2f} Gb/s"
-          f"  ({', '.join(f'{value:.2f}' for value in ours)})")
-    print(f"  iperf3, TCP over veth, MTU {_TCP_MTU}:                      {result['iperf3_gbps']:6.2f} Gb/s"
-          f"  ({', '.join(f'{value:.2f}' for value in tcp)})")
-    print(f"  ratio: {result['ratio']:.2f}")
     return 0
 
 

@@ -8,47 +8,9 @@ from harness.daemon import Daemon
 from harness.process import ProcessFailed
 from harness.programs import Shape, run_pair
 from harness.rdmacm import run_cm_pair
-from harness.wires import Veth
+from harness.udp_wire import IPV4, IPV6, Udp, UdpAndAfPacket
 
-_NOBODY = ("setpriv", "--reuid", 65534, "--regid", 65534, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
-           "--no-new-privs", "--pdeathsig", "KILL")
 _SHAPE = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
-_IPV4, _IPV6 = 1, 2  # GID indices
-
-
-class Udp(Veth):
-    """Two namespaces joined by a veth pair; at `ordinary` ends daemon and programs are nobody's."""
-
-    ordinary = ("a", "b")
-    spec = "udp"
-
-    def _start(self, name, port, ip, prefix=(), arguments=()):
-        end = name.removeprefix("uroced-")
-        address = f"fd00:77::{1 if end == 'a' else 2}/64"
-        namespace = next(namespace for namespace in self.namespaces if namespace.name == end)
-        namespace.run("ip", "address", "add", address, "dev", "wire", "nodad")
-        if end not in self.ordinary:
-            return super()._start(name, port, [ip, address], prefix, arguments)
-        os.chmod(self.setting.folder, 0o777)
-        return super()._start(name, self.spec, [ip, address], [*prefix, *_NOBODY], arguments[2:])
-
-    def _join(self):
-        super()._join()
-        for end, name in ((self.server, "a"), (self.client, "b")):
-            if name in self.ordinary:
-                end.prefix = [*end.prefix, *_NOBODY]
-
-    def know_by_ipv6(self):
-        """From now on programs that connect are told the ends' IPv6 addresses."""
-        self.server.address, self.client.address = "fd00:77::1", "fd00:77::2"
-
-
-class UdpAndAfPacket(Udp):
-    """The server's end is a udp port, the client's an af_packet one, which would see joined datagrams unsegmented on a
-    veth pair: so they are sent one by one."""
-
-    ordinary = ("a",)
-    spec = "udp,segments=1"
 
 
 class UdpCase(E2eCase):
@@ -77,7 +39,7 @@ class OrdinaryUsers(UdpCase):
 
     def test_udp_pingpong(self):
         wire = Udp(self)
-        for index in (_IPV4, _IPV6):
+        for index in (IPV4, IPV6):
             for program, check in (("ibv_rc_pingpong", ["-c"]), ("ibv_uc_pingpong", []), ("ibv_ud_pingpong", [])):
                 run_pair(self, wire, program, "-g", index, *check, "-n", 200)
             run_pair(self, wire, "ibv_rc_pingpong", "-g", index, "-c", "-e", "-s", 65537, "-n", 50)
@@ -86,11 +48,11 @@ class OrdinaryUsers(UdpCase):
     def test_udp_perftest(self):
         """Joined datagrams: what comes has identifications above 0, solved for over IPv4 only."""
         wire = Udp(self)
-        for index in (_IPV6, _IPV4):
+        for index in (IPV6, IPV4):
             for tool in ("ib_write_bw", "ib_read_bw", "ib_send_lat"):
                 run_pair(self, wire, tool, "-x", index, "-F", "-s", 65536, "-n", 200)
             solved = sum(self.device(end)["ip_id_solved"] for end in (wire.server, wire.client))
-            self.assertEqual(solved > 0, index == _IPV4, solved)
+            self.assertEqual(solved > 0, index == IPV4, solved)
         self.assertEqual(self.device(wire.server)["tx_failed"], 0)
         wire.stop()
 
@@ -122,7 +84,7 @@ class OrdinaryUsers(UdpCase):
 class WithAnAfPacketDaemon(UdpCase):
     def test_udp_af_packet_programs(self):
         wire = UdpAndAfPacket(self)
-        for index in (_IPV4, _IPV6):
+        for index in (IPV4, IPV6):
             run_pair(self, wire, "ibv_rc_pingpong", "-g", index, "-c", "-n", 200)
             run_pair(self, wire, "ib_write_bw", "-x", index, "-F", "-s", 65536, "-n", 200)
         common = ["-a", "SERVER", "-p", "PORT", "-C", 10, "-V"]
