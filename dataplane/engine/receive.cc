@@ -10,7 +10,7 @@ namespace uroce {
 
 bool Worker::State::receive() {
   const auto queue = static_cast<std::uint16_t>(config.index);
-  std::array<Frame*, kReceiveBurst> burst;
+  std::array<Frame*, kBurstMax> burst;
   bool any = false;
   bool whole = false;  // a burst, so that there may be more
   for (auto& port : ports) {
@@ -21,11 +21,11 @@ bool Worker::State::receive() {
       steer(*port, port->hairpin.data(), own);
       port->hairpin.erase(port->hairpin.begin(), port->hairpin.begin() + own);
     }
-    const std::uint32_t count = port->port->rx_burst(queue, burst.data(), kReceiveBurst, now);
+    const std::uint32_t count = port->port->rx_burst(queue, burst.data(), port->turn_burst, now);
     steer(*port, burst.data(), count);
     counters.rx_frames += own + count;
     any |= own + count > 0;
-    whole |= count == kReceiveBurst;
+    whole |= count == port->turn_burst;
   }
   catch_up_left = whole && catch_up_left > 0 ? catch_up_left - 1 : 0;
   return any;

@@ -11,12 +11,12 @@ bool Worker::State::transmit(PortState& port) {
   RunQueue& queue = port.run_queue;
   TxBatch& tx = port.tx;
   // Frames that the port refused leave first, so that no backlog builds up here.
-  if (queue.empty() || tx.ready_count() >= kTransmitBurst) {
+  if (queue.empty() || tx.ready_count() >= port.turn_burst) {
     return false;
   }
-  if (tx.room() < kTransmitBurst) {
+  if (tx.room() < port.turn_burst) {
     tx.added(
-        port.port->allocate(tx.free_tail(), std::min(kTransmitBurst - tx.room(), tx.wanted())));
+        port.port->allocate(tx.free_tail(), std::min(port.turn_burst - tx.room(), tx.wanted())));
   }
   bool any = false;
   // Each visit sends, or counts towards one fruitless round of all.

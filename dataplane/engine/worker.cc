@@ -34,6 +34,7 @@ Worker::State::State(const Config& from) : config(from), steered(from.workers) {
     state->index = static_cast<std::uint16_t>(ports.size() - 1);
     state->loops_back = info.loops_back;
     state->mac = info.mac;
+    state->turn_burst = std::clamp(info.turn_burst, 1U, kBurstMax);
     state->any_mac = info.any_mac || info.mac == EtherAddress{};
     state->hairpin.reserve(kHairpinMax);
   }

@@ -113,7 +113,7 @@ void Worker::set_addresses(std::uint16_t port, std::vector<LinkAddress> addresse
 
 bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   PortState& to = *state_->ports[port];
-  if (to.tx.ready_count() >= kTransmitBurst) {
+  if (to.tx.ready_count() >= to.turn_burst) {
     return false;
   }
   Frame* buffer = to.tx.take();

@@ -20,14 +20,13 @@
 namespace uroce {
 
 // The bounds of a turn.
-inline constexpr std::uint32_t kReceiveBurst = 32;       // frames from each port
 inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
 inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
 inline constexpr std::uint32_t kResumesMax = 64;         // page faults, and flushes, that are over
-// And pages that the worker brings in itself: PageBudget::kTurnMax.
-inline constexpr std::uint32_t kTransmitBurst = 32;  // frames that queue pairs build for each port
+// And frames from and to each port, PortInfo::turn_burst; pages that the worker brings in itself,
+// PageBudget::kTurnMax.
 // Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
 // the peers answered meanwhile is read first. As many as empty a port's 2,048 receive descriptors.
 inline constexpr std::uint32_t kCatchUpTurns = 64;
@@ -47,6 +46,7 @@ struct PortState {
   bool loops_back = false;
   bool any_mac = false;
   EtherAddress mac;
+  std::uint32_t turn_burst = kTurnBurst;  // as PortInfo has it
   std::vector<LinkAddress> addresses;
   std::size_t address_hint = 0;                      // where the last packet's address was found
   std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers

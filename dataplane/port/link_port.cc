@@ -60,7 +60,8 @@ class LinkPort final : public Port {
     return {.name = end_ == 0 ? "link0" : "link1",
             .mac = EtherAddress{{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(end_ + 1)}},
             .mtu = config_.mtu,
-            .queues = config_.queues};
+            .queues = config_.queues,
+            .turn_burst = config_.turn_burst};
   }
 
   [[nodiscard]] PortCounters counters() const override {

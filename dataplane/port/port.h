@@ -16,6 +16,9 @@
 namespace uroce {
 
 inline constexpr std::uint32_t kBurstMax = 64;  // frames of one burst
+// Frames that a turn takes from a port, and that queue pairs build for it in a turn: few, so that
+// they are still in the processor's caches.
+inline constexpr std::uint32_t kTurnBurst = 32;
 
 // Bytes of a frame beyond the IP packet: Ethernet header and one VLAN tag.
 inline constexpr std::uint32_t kEthernetOverhead = 18;
@@ -32,6 +35,8 @@ struct PortInfo {
   // The machine's kernel finds stations and routes to them: Ethernet addresses are stand_in_mac()s,
   // and nothing but RoCEv2 to a single station can be sent.
   bool resolves_itself = false;
+  // Frames each way in a turn, at most kBurstMax; more where a call of the port costs much.
+  std::uint32_t turn_burst = kTurnBurst;
 };
 
 struct PortCounters {

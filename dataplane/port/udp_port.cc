@@ -18,6 +18,9 @@ namespace uroce {
 namespace {
 
 constexpr std::string_view kName = "udp";
+// Asking a socket that has nothing costs a system call: of several only the one that gave something
+// last is asked every turn.
+constexpr std::uint32_t kTurnsPerLook = 4;
 constexpr std::string_view kSegments = "udp,segments=";
 
 Result<std::uint32_t> segments_of(const std::string& spec) {
@@ -47,9 +50,10 @@ struct UdpPort::Queue {
 
   UdpSender sender;
   std::deque<UdpReceiver> receivers;
-  std::size_t next = 0;  // the receiver that is asked first in the next turn
   std::vector<UniqueFd> sockets;
-  UniqueFd any_readable;  // epoll: one descriptor to wait for, however many sockets
+  std::uint32_t turns = 0;
+  std::size_t latest = 0;  // the receiver that gave something last
+  UniqueFd any_readable;   // epoll: one descriptor to wait for, however many sockets
   QueueCounters counters;
 };
 
@@ -117,12 +121,17 @@ Status UdpPort::add_address(const Gid& address, std::uint32_t scope) {
 std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
                                 Time /*now*/) {
   Queue& self = *queues_[queue];
+  const std::size_t sockets = self.receivers.size();
+  const bool all = self.turns++ % kTurnsPerLook == 0;
+  const std::size_t first = all ? self.turns / kTurnsPerLook : self.latest;
   std::uint32_t count = 0;
-  for (std::size_t i = 0; i < self.receivers.size() && count < max; ++i) {
-    UdpReceiver& receiver = self.receivers[(self.next + i) % self.receivers.size()];
-    count += receiver.take(pool_, frames + count, max - count, self.counters);
+  for (std::size_t i = 0; i < (all ? sockets : 1) && count < max; ++i) {
+    const std::size_t at = (first + i) % sockets;
+    const std::uint32_t some =
+        self.receivers[at].take(pool_, frames + count, max - count, self.counters);
+    self.latest = some > 0 ? at : self.latest;
+    count += some;
   }
-  self.next = (self.next + 1) % self.receivers.size();
   return count;
 }
 
@@ -151,7 +160,8 @@ PortInfo UdpPort::info() const {
           .queues = static_cast<std::uint16_t>(queues_.size()),
           .link_up = interface && interface->up,
           .any_mac = true,
-          .resolves_itself = true};
+          .resolves_itself = true,
+          .turn_burst = UdpSender::kSegmentsMax};
 }
 
 PortCounters UdpPort::counters() const {

@@ -96,8 +96,7 @@ std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t ma
   if (!holds_any()) {
     return 0;
   }
-  const std::size_t headers = datagram_headers(path_.source.is_ipv4());
-  if (segment_ + headers > pool.capacity()) {
+  if (segment_ + datagram_headers(path_.source.is_ipv4()) > pool.capacity()) {
     counters.missed(1);
     at_ = length_;
     return 0;
@@ -105,10 +104,11 @@ std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t ma
   const std::size_t left = (length_ - at_ + segment_ - 1) / segment_;
   const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(max, left));
   const std::uint32_t count = pool.allocate(frames, wanted);
+  const DatagramHeaders headers(path_, source_port_);
   std::uint32_t solved = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::size_t size = std::min(segment_, length_ - at_);
-    const IpId id = build_frame(*frames[i], path_, source_port_, {buffer_.get() + at_, size});
+    const IpId id = build_frame(*frames[i], headers, {buffer_.get() + at_, size});
     solved += id == IpId::kSolved ? 1 : 0;
     at_ += size;
   }

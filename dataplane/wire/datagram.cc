@@ -58,46 +58,26 @@ void store_ipv4_checksum(Ipv4& ip) {
   ip.checksum.store(static_cast<std::uint16_t>(~sum));
 }
 
-std::size_t write_ip(std::byte* at, const DatagramPath& path, std::size_t udp_length) {
+// With lengths of nothing, so that only those are to be added.
+void write_ip(std::byte* at, const DatagramPath& path) {
   if (path.source.is_ipv4()) {
     auto& ip = view<Ipv4>(at);
     ip = Ipv4{};
     ip.version_ihl.store(0x45);
     ip.tos.store(path.tos);
-    ip.total_length.store(static_cast<std::uint16_t>(sizeof(Ipv4) + udp_length));
     ip.fragment.store(kDontFragment);
     ip.ttl.store(path.hop_limit);
     ip.protocol.store(kIpProtocolUdp);
     ip.source = last_bytes<4>(path.source);
     ip.destination = last_bytes<4>(path.destination);
-    store_ipv4_checksum(ip);
-    return sizeof(Ipv4);
+    return;
   }
   auto& ip = view<Ipv6>(at);
   ip.version_class_flow.store(0x6000'0000U | (std::uint32_t{path.tos} << 20U));
-  ip.payload_length.store(static_cast<std::uint16_t>(udp_length));
   ip.next_header.store(kIpProtocolUdp);
   ip.hop_limit.store(path.hop_limit);
   ip.source = last_bytes<16>(path.source);
   ip.destination = last_bytes<16>(path.destination);
-  return sizeof(Ipv6);
-}
-
-// Everything in front of the payload; returns where the IP header is.
-std::byte* write_headers(Frame& frame, const DatagramPath& path, std::uint16_t source_port,
-                         std::size_t payload_length) {
-  auto& ethernet = view<Ethernet>(frame.data);
-  ethernet.destination = mac_bytes(path.destination);
-  ethernet.source = mac_bytes(path.source);
-  ethernet.type.store(path.source.is_ipv4() ? kEtherTypeIpv4 : kEtherTypeIpv6);
-  std::byte* ip = frame.data + sizeof(Ethernet);
-  const std::size_t udp_length = sizeof(Udp) + payload_length;
-  auto& udp = view<Udp>(ip + write_ip(ip, path, udp_length));
-  udp.source_port.store(source_port);
-  udp.destination_port.store(kRoceUdpPort);
-  udp.length.store(static_cast<std::uint16_t>(udp_length));
-  udp.checksum.store(0);  // the kernel has looked at it
-  return ip;
 }
 
 }  // namespace
@@ -161,10 +141,39 @@ void set_kernel_fields(Frame& frame, const Datagram& datagram, std::uint16_t sou
   std::memcpy(datagram.payload.data() + datagram.payload.size() - kIcrcLength, &icrc, sizeof(icrc));
 }
 
-IpId build_frame(Frame& frame, const DatagramPath& path, std::uint16_t source_port,
-                 std::span<const std::byte> payload) {
-  std::byte* ip = write_headers(frame, path, source_port, payload.size());
-  const bool ipv6 = !path.source.is_ipv4();
+DatagramHeaders::DatagramHeaders(const DatagramPath& path, std::uint16_t source_port)
+    : ipv6_(!path.source.is_ipv4()) {
+  auto& ethernet = view<Ethernet>(bytes_.data());
+  ethernet.destination = mac_bytes(path.destination);
+  ethernet.source = mac_bytes(path.source);
+  ethernet.type.store(ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4);
+  std::byte* ip = bytes_.data() + sizeof(Ethernet);
+  write_ip(ip, path);
+  auto& udp = view<Udp>(ip + (ipv6_ ? sizeof(Ipv6) : sizeof(Ipv4)));
+  udp.source_port.store(source_port);
+  udp.destination_port.store(kRoceUdpPort);
+  udp.checksum.store(0);  // the kernel has looked at it
+}
+
+void DatagramHeaders::write(std::byte* at, std::size_t payload_length) const {
+  std::byte* ip = at + sizeof(Ethernet);
+  const auto udp_length = static_cast<std::uint16_t>(sizeof(Udp) + payload_length);
+  std::memcpy(at, bytes_.data(), datagram_headers(!ipv6_));
+  if (ipv6_) {
+    view<Ipv6>(ip).payload_length.store(udp_length);
+    view<Udp>(ip + sizeof(Ipv6)).length.store(udp_length);
+  } else {
+    auto& header = view<Ipv4>(ip);
+    header.total_length.store(static_cast<std::uint16_t>(sizeof(Ipv4) + udp_length));
+    store_ipv4_checksum(header);
+    view<Udp>(ip + sizeof(Ipv4)).length.store(udp_length);
+  }
+}
+
+IpId build_frame(Frame& frame, const DatagramHeaders& common, std::span<const std::byte> payload) {
+  const bool ipv6 = common.ipv6();
+  common.write(frame.data, payload.size());
+  std::byte* ip = frame.data + sizeof(Ethernet);
   const std::size_t headers = (ipv6 ? sizeof(Ipv6) : sizeof(Ipv4)) + sizeof(Udp);
   std::byte* body = ip + headers;
   frame.length = static_cast<std::uint32_t>(sizeof(Ethernet) + headers + payload.size());

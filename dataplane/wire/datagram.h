@@ -4,6 +4,7 @@
 // kernel's. A frame is taken apart to be sent and put together when one was received, so that
 // everybody else goes on seeing frames.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,11 +47,25 @@ enum class [[nodiscard]] IpId : std::uint8_t{
     kUnknown,     // none makes the ICRC right
 };
 
+// What stands in front of the payload of datagrams that came the same way: made once for all that
+// one system call gave. Ethernet addresses are those of stand_in_mac().
+class DatagramHeaders {
+ public:
+  DatagramHeaders(const DatagramPath& path, std::uint16_t source_port);
+
+  [[nodiscard]] bool ipv6() const { return ipv6_; }
+  // In front of a payload of so many bytes, with the identification 0.
+  void write(std::byte* at, std::size_t payload_length) const;
+
+ private:
+  alignas(16) std::array<std::byte, 64> bytes_{};
+  bool ipv6_;
+};
+
 // Makes the frame that `payload` came in. A socket doesn't show the IPv4 identification, so it is
 // the one with which the ICRC is right; with kUnknown the frame is left with a wrong ICRC, which
-// parse() finds. Sets frame.icrc_checked otherwise. Ethernet addresses are those of
-// stand_in_mac(). REQUIRES: frame.capacity holds the headers and the payload.
-IpId build_frame(Frame& frame, const DatagramPath& path, std::uint16_t source_port,
-                 std::span<const std::byte> payload);
+// parse() finds. Sets frame.icrc_checked otherwise. REQUIRES: frame.capacity holds the headers and
+// the payload.
+IpId build_frame(Frame& frame, const DatagramHeaders& headers, std::span<const std::byte> payload);
 
 }  // namespace uroce

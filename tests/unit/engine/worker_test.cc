@@ -257,6 +257,20 @@ TEST(Worker, ASmallMessageOvertakesABulkTransfer) {
   stations.a.worker.remove_qp(other.a.qp());
 }
 
+TEST(Worker, AsManyFramesATurnAsThePortSays) {
+  for (const std::uint32_t wanted : {kTurnBurst, kBurstMax}) {
+    Stations stations({}, {.turn_burst = wanted});
+    stations.post_write(1, 100'000);
+    stations.a.worker.poll(stations.now);
+    EXPECT_EQ(stations.ports.first->counters().tx_frames, wanted);
+    stations.a.worker.poll(stations.now);
+    stations.b.worker.poll(stations.now);
+    EXPECT_EQ(stations.ports.second->counters().rx_frames, wanted);
+    stations.settle();
+    EXPECT_TRUE(stations.pair.a.poll_send());
+  }
+}
+
 TEST(Worker, ARemovedQueuePairLeavesNothingBehind) {
   Stations stations;
   stations.post_write(1, 100'000);

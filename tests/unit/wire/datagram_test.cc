@@ -70,7 +70,7 @@ TEST(Datagram, a_received_one_becomes_the_frame_that_was_sent) {
       EXPECT_EQ(datagram->path.source, path.source_gid);
       OwnedFrame built;
       const IpId id =
-          build_frame(built.frame, datagram->path, path.udp_source_port, datagram->payload);
+          build_frame(built.frame, {datagram->path, path.udp_source_port}, datagram->payload);
       EXPECT_EQ(id, ipv6 || ip_id == 0 ? IpId::kAsExpected : IpId::kSolved);
       EXPECT_TRUE(built.frame.icrc_checked);
       ASSERT_TRUE(std::equal(sent.bytes().begin(), sent.bytes().end(), built.bytes().begin(),
@@ -96,7 +96,7 @@ TEST(Datagram, a_corrupted_one_is_dropped) {
         const std::size_t at = 12 + random() % (payload.size() - 12);
         payload[at] ^= static_cast<std::byte>(1 + random() % 255);
         OwnedFrame built;
-        const IpId id = build_frame(built.frame, datagram->path, path.udp_source_port, payload);
+        const IpId id = build_frame(built.frame, {datagram->path, path.udp_source_port}, payload);
         const bool dropped = parse(built.frame) == Drop::kBadIcrc;
         EXPECT_EQ(dropped, id == IpId::kUnknown);
         taken += dropped ? 0 : 1;
@@ -115,7 +115,7 @@ TEST(Datagram, what_is_too_short_or_odd_is_left_to_parse) {
     OwnedFrame built;
     const Bytes payload = random_bytes(random, length);
     EXPECT_EQ(
-        build_frame(built.frame, {path.source_gid, path.destination_gid, 0, 64}, 4'791, payload),
+        build_frame(built.frame, {{path.source_gid, path.destination_gid, 0, 64}, 4'791}, payload),
         IpId::kUnknown);
     EXPECT_FALSE(built.frame.icrc_checked);
     EXPECT_NE(parse(built.frame), Drop::kNone);
