@@ -31,7 +31,7 @@ enum class EventKind : std::uint8_t {
   kReply,           // active: the REP. Bring the queue pair to RTS, then ready(); `reply` is set
   kEstablished,     // passive: the RTU came, or data before it
   kRejected,        // a REJ before the connection was established; `reason` and `info` are set
-  kUnreachable,     // our REQ, REP or SIDR_REQ wasn't answered; `reason` is kTimeout
+  kUnreachable,     // our REQ, REP or SIDR_REQ wasn't answered; `reason` is kTimeout, `error` set
   kDisconnecting,   // the peer's DREQ. Answer with disconnect(). Bring the queue pair to ERR
   kDisconnected,    // ours was answered or wasn't in time, or the peer said that the connection is
                     // gone (`reason` then says why, else 0). Bring the queue pair to ERR
@@ -55,6 +55,7 @@ struct Event {
   Route route = {};
   RejectReason reason{};
   bool timed_out = false;  // kDisconnected: the peer never answered our DREQ
+  int error = 0;           // kUnreachable: ETIMEDOUT, or as the network said
   PrivateData info = {};   // additional reject information
   PrivateData private_data =
       {};  // to the limit of the message, zeroes at the end; with the IP header

@@ -144,7 +144,7 @@ void Manager::on_deadline(Connection& connection, Time now) {
   Repetition& repetition = connection.repetition;
   const bool stood_still = now - connection.deadline >= kStandstillMin;
   if (repetition.retries >= repetition.retries_max && !stood_still) {
-    give_up(connection, now);
+    give_up(connection, ETIMEDOUT, now);
     return;
   }
   // The patience that an MRA asked for is over.
@@ -159,7 +159,7 @@ void Manager::on_deadline(Connection& connection, Time now) {
   connections_.set_deadline(connection, now + repetition.interval);
 }
 
-void Manager::give_up(Connection& connection, Time now) {
+void Manager::give_up(Connection& connection, int error, Time now) {
   ++counters_.given_up;
   if (connection.state == State::kDreqSent) {
     tell(connection, EventKind::kDisconnected).timed_out = true;
@@ -168,7 +168,7 @@ void Manager::give_up(Connection& connection, Time now) {
   }
   Event& event = tell(connection, EventKind::kUnreachable);
   event.reason = RejectReason::kTimeout;
-  event.timed_out = true;
+  event.error = error;
   if (connection.state == State::kSidrReqSent) {
     enter_idle(connection);
     return;

@@ -142,6 +142,11 @@ class Manager {
 
   // A MAD of class CM that came to QP 1. `route.local` is the address it was sent to.
   void on_mad(const Route& route, std::span<const std::byte> bytes, Time now);
+  // The network says that a MAD of ours can't be delivered, and repeats its beginning. Ends a REQ
+  // or SIDR_REQ to which nobody has answered yet; anything else goes on, since this may be forged.
+  // `error`: why, as errno has it.
+  void on_undelivered(const Route& route, std::span<const std::byte> beginning, int error,
+                      Time now);
   void on_time(Time now);
   [[nodiscard]] Time next_deadline() const { return connections_.next_deadline(); }
 
@@ -170,7 +175,7 @@ class Manager {
   void on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq request, Time now);
   void on_sidr_rep(const Route& route, SidrRep reply, Time now);
   void on_deadline(Connection& connection, Time now);
-  void give_up(Connection& connection, Time now);
+  void give_up(Connection& connection, int error, Time now);
 
   // The connection that a message names by our id and, once known, by the peer's. nullptr: counted.
   Connection* named(const Route& route, std::uint32_t local_id, std::uint32_t remote_id);

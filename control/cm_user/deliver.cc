@@ -141,7 +141,7 @@ void deliver_to(Id& id, const cm::Event& event) {
     case cm::EventKind::kRejected:
       return end(id, EventNumber::kRejected, static_cast<int>(event.reason), event.private_data);
     case cm::EventKind::kUnreachable:
-      return end(id, EventNumber::kUnreachable, -ETIMEDOUT, {});
+      return end(id, EventNumber::kUnreachable, -event.error, {});
     case cm::EventKind::kDisconnecting:
       id.state = IdState::kDisconnecting;
       return report_with_data(id, EventNumber::kDisconnected, 0, event.private_data);

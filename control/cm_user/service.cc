@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/byte_stream.h"
 #include "control/cm_user/deliver.h"
 #include "control/cm_user/user.h"
 
@@ -95,6 +96,26 @@ bool Service::look_again(Id& id) {
 void Service::on_addresses_settled() {
   mads_.on_addresses_settled();
   look_again_at_all();
+}
+
+// The packet begins with the transport headers of a management datagram: BTH and DETH.
+void Service::on_path_error(const Device& device, const PathError& error) {
+  constexpr std::size_t kMadAt = 20;
+  ByteReader reader(error.payload);
+  const std::uint8_t opcode = reader.u8();
+  reader.skip(4);
+  const bool management =
+      opcode == static_cast<std::uint8_t>(Opcode::kUdSendOnly) && reader.u24() == kGsiQpn;
+  if (management && error.payload.size() > kMadAt && error.kind != PathError::Kind::kTooBig) {
+    const auto mad = error.payload.subspan(kMadAt);
+    cm::Route route;
+    route.device = device.index();
+    route.local = error.source;
+    route.remote = error.destination;
+    manager_.on_undelivered(route, mad.first(std::min(mad.size(), cm::kMadBytes)),
+                            error_number(error.kind), now());
+    pump();
+  }
 }
 
 void Service::look_again_at_all() {

@@ -52,6 +52,9 @@ class Service {
 
   // A device says that somebody who waits for an address must look again.
   void on_addresses_settled();
+  // The network says why a packet of the device didn't arrive: a request that nobody has answered
+  // ends at once.
+  void on_path_error(const Device& device, const PathError& error);
   void on_time();
   [[nodiscard]] Time next_deadline() const;
 

@@ -188,6 +188,12 @@ Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
   return {};
 }
 
+std::optional<PathError> Device::path_error(std::span<const std::byte> bytes) const {
+  const auto frame = parse_ethernet(bytes);
+  auto error = frame ? parse_path_error(*frame) : std::nullopt;
+  return error && gids_.owns(error->source) ? error : std::nullopt;
+}
+
 Device::Heard Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
   const std::uint16_t vlan = frame.vlan_id();
   const bool for_us = gids_.owns({arp.target, vlan});

@@ -22,6 +22,7 @@
 #include "control/ip/multicast_groups.h"
 #include "control/ip/ndp.h"
 #include "control/ip/neighbours.h"
+#include "control/ip/path_error.h"
 #include "dataplane/port/port.h"
 
 namespace uroce::control {
@@ -80,6 +81,8 @@ class Device {
   };
   // A frame that isn't RoCE: answers it, learns from it.
   Heard on_frame(std::span<const std::byte> frame, Time now);
+  // What such a frame says of the way to a peer. Nothing: it isn't about a packet of ours.
+  [[nodiscard]] std::optional<PathError> path_error(std::span<const std::byte> frame) const;
   // Asks again, gives up. True: somebody who waits for an address must look again.
   bool on_time(Time now);
   [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }

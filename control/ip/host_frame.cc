@@ -30,22 +30,6 @@ void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const E
   writer->u16(type);
 }
 
-std::uint32_t checksum_add(std::span<const std::byte> bytes, std::uint32_t sum) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const auto byte = static_cast<std::uint32_t>(bytes[i]);
-    sum += i % 2 == 0 ? byte << 8U : byte;
-    sum = (sum & 0xFFFFU) + (sum >> 16U);
-  }
-  return sum;
-}
-
-std::uint16_t checksum_finish(std::uint32_t sum) {
-  while (sum >> 16U != 0) {
-    sum = (sum & 0xFFFFU) + (sum >> 16U);
-  }
-  return static_cast<std::uint16_t>(~sum);
-}
-
 std::uint32_t pseudo_header_sum(const Gid& source, const Gid& destination, std::size_t length) {
   std::uint32_t sum = checksum_add(std::as_bytes(std::span(source.bytes)));
   sum = checksum_add(std::as_bytes(std::span(destination.bytes)), sum);

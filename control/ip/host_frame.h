@@ -1,7 +1,7 @@
 #pragma once
 
 // What the small host protocols (ARP, neighbour discovery, echo) share: Ethernet frames with or
-// without a VLAN tag, and the Internet checksum (RFC 1071).
+// without a VLAN tag, and IPv6 with ICMPv6 in it.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/byte_stream.h"
+#include "base/internet_checksum.h"
 #include "dataplane/wire/address.h"
 
 namespace uroce::control {
@@ -35,12 +36,6 @@ std::optional<EthernetFrame> parse_ethernet(std::span<const std::byte> frame);
 void write_ethernet(ByteWriter* writer, const EtherAddress& destination, const EtherAddress& source,
                     std::uint16_t vlan, std::uint16_t type);
 
-// The sum of 16-bit words, to be continued over several parts; only the last may have an odd
-// length.
-std::uint32_t checksum_add(std::span<const std::byte> bytes, std::uint32_t sum = 0);
-// What goes into the checksum field; over bytes with a right checksum it is 0.
-std::uint16_t checksum_finish(std::uint32_t sum);
-
 // The sum over the IPv6 pseudo header of an ICMPv6 message (RFC 8200, 8.1).
 std::uint32_t pseudo_header_sum(const Gid& source, const Gid& destination, std::size_t length);
 
@@ -55,6 +50,7 @@ std::optional<Ipv6Packet> parse_ipv6(std::span<const std::byte> bytes);
 void write_ipv6(ByteWriter* writer, const Gid& source, const Gid& destination,
                 std::uint8_t next_header, std::uint8_t hop_limit, std::size_t payload_length);
 
+inline constexpr std::uint8_t kProtocolIcmp = 1;
 inline constexpr std::uint8_t kProtocolIcmpV6 = 58;
 
 // An ICMPv6 message whose checksum is right; nothing else.

@@ -7,7 +7,6 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint8_t kProtocolIcmp = 1;
 constexpr std::uint8_t kEchoRequest = 8, kEchoReply = 0;
 constexpr std::uint8_t kEchoRequestV6 = 128, kEchoReplyV6 = 129;
 constexpr std::uint8_t kEchoHopLimit = 64;

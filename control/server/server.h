@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "control/commands/conversation.h"
 #include "control/commands/services.h"
+#include "control/reports/path_problems.h"
 #include "control/server/listening_socket.h"
 
 namespace uroce::control {
@@ -55,9 +56,11 @@ class Server {
   void receive(Connection& connection);
   void on_notices();
   void on_frame(const Notice& notice);
+  void on_path_error(const Device& device, const PathError& error);
   void on_async_event(const Notice& notice);
   void log_overrun(std::uint32_t cqn);
   void on_failure(const FailureReport& report);
+  [[nodiscard]] std::string why_unanswered(const FailureReport& report) const;
   void on_time();
   void resume_waiting();
   [[nodiscard]] int milliseconds_to_deadline() const;
@@ -69,6 +72,7 @@ class Server {
   UniqueFd poll_;
   UniqueFd spare_;  // see turn_away()
   Connections connections_;
+  PathProblems path_problems_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
   Time linger_until_ = 0;         // see kLinger

@@ -1,5 +1,7 @@
 // What workers tell the control thread: frames for it, events and failures of programs' objects.
 
+#include <spdlog/spdlog.h>
+
 #include <string>
 
 #include "control/reports/error_text.h"
@@ -39,6 +41,10 @@ void Server::on_frame(const Notice& notice) {
     return;
   }
   Device& device = card_.devices()[notice.port];
+  if (const auto error = device.path_error(notice.bytes)) {
+    on_path_error(device, *error);
+    return;
+  }
   const Device::Heard heard = device.on_frame(notice.bytes, card_.now());
   if (heard.moved) {
     follow_neighbour(card_, device, *heard.moved);
@@ -49,10 +55,32 @@ void Server::on_frame(const Notice& notice) {
   }
 }
 
+void Server::on_path_error(const Device& device, const PathError& error) {
+  if (path_problems_.note(error, card_.now())) {
+    spdlog::warn("{}: {}", device.name(), to_string(error));
+  }
+  services_.connections.on_path_error(device, error);
+}
+
 void Server::on_failure(const FailureReport& report) {
   if (const Session* owner = card_.find_session(report.owner); owner != nullptr) {
-    services_.errors.add(report.owner, owner->peer(), error_text(report));
+    services_.errors.add(report.owner, owner->peer(), error_text(report) + why_unanswered(report));
   }
+}
+
+// What the network said of the way to the peer of a queue pair that gave up: ", and <sentence>", or
+// nothing.
+std::string Server::why_unanswered(const FailureReport& report) const {
+  if (report.failure != Failure::kRetriesExhausted) {
+    return {};
+  }
+  const Owner* owner = card_.qpns().find(report.qpn);
+  const QpObject* object = owner == nullptr ? nullptr : owner->session->qps.find(owner->handle);
+  if (object == nullptr || !object->path) {
+    return {};
+  }
+  const std::string problem = path_problems_.last(object->path->destination_gid, card_.now());
+  return problem.empty() ? "" : "; and " + problem;
 }
 
 void Server::on_async_event(const Notice& notice) {

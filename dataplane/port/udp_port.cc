@@ -48,12 +48,24 @@ struct UdpPort::Queue {
   explicit Queue(std::uint32_t segments)
       : sender(segments), any_readable(::epoll_create1(EPOLL_CLOEXEC)) {}
 
+  std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) {
+    std::uint32_t count = 0;
+    if (may_have_errors) [[unlikely]] {
+      for (const UdpReceiver& receiver : receivers) {
+        count += receiver.take_errors(pool, frames + count, max - count);
+      }
+      may_have_errors = count == max;
+    }
+    return count;
+  }
+
   UdpSender sender;
   std::deque<UdpReceiver> receivers;
   std::vector<UniqueFd> sockets;
   std::uint32_t turns = 0;
-  std::size_t latest = 0;  // the receiver that gave something last
-  UniqueFd any_readable;   // epoll: one descriptor to wait for, however many sockets
+  std::size_t latest = 0;        // the receiver that gave something last
+  bool may_have_errors = false;  // sockets may have something in their error queues
+  UniqueFd any_readable;         // epoll: one descriptor to wait for, however many sockets
   QueueCounters counters;
 };
 
@@ -124,12 +136,13 @@ std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32
   const std::size_t sockets = self.receivers.size();
   const bool all = self.turns++ % kTurnsPerLook == 0;
   const std::size_t first = all ? self.turns / kTurnsPerLook : self.latest;
-  std::uint32_t count = 0;
+  std::uint32_t count = self.take_errors(pool_, frames, max);
   for (std::size_t i = 0; i < (all ? sockets : 1) && count < max; ++i) {
     const std::size_t at = (first + i) % sockets;
     const std::uint32_t some =
         self.receivers[at].take(pool_, frames + count, max - count, self.counters);
     self.latest = some > 0 ? at : self.latest;
+    self.may_have_errors |= self.receivers[at].failed();
     count += some;
   }
   return count;
@@ -139,6 +152,7 @@ std::uint32_t UdpPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32
                                 Time /*now*/) {
   Queue& self = *queues_[queue];
   const std::uint32_t done = self.sender.send({frames, count}, self.counters);
+  self.may_have_errors |= self.sender.failed();
   pool_.release(frames, done);
   if (done < count) {
     self.counters.refused(count - done);
@@ -177,11 +191,13 @@ int UdpPort::wait_descriptor(std::uint16_t queue) const {
 }
 
 bool UdpPort::arm_wait(std::uint16_t queue) {
-  const Queue& self = *queues_[queue];
+  Queue& self = *queues_[queue];
   pollfd readable{.fd = self.any_readable.get(), .events = POLLIN, .revents = 0};
-  return std::none_of(self.receivers.begin(), self.receivers.end(),
-                      [](const UdpReceiver& receiver) { return receiver.holds_any(); }) &&
-         ::poll(&readable, 1, 0) == 0;
+  const bool quiet = ::poll(&readable, 1, 0) == 0;
+  // What wakes may be an error, which stays until it is taken.
+  self.may_have_errors |= !quiet;
+  return quiet && std::none_of(self.receivers.begin(), self.receivers.end(),
+                               [](const UdpReceiver& receiver) { return receiver.holds_any(); });
 }
 
 }  // namespace uroce

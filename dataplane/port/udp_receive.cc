@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "dataplane/port/socket_address.h"
+#include "dataplane/port/udp_errors.h"
 
 namespace uroce {
 namespace {
@@ -41,6 +42,10 @@ std::uint32_t UdpReceiver::take(FramePool& pool, Frame** frames, std::uint32_t m
   return count;
 }
 
+std::uint32_t UdpReceiver::take_errors(FramePool& pool, Frame** frames, std::uint32_t max) const {
+  return take_udp_errors(descriptor_, path_.destination, pool, frames, max);
+}
+
 // One call of the kernel. False: nothing there.
 bool UdpReceiver::fetch(QueueCounters& counters) {
   iovec piece{buffer_.get(), kJoinedBytesMax};
@@ -53,11 +58,9 @@ bool UdpReceiver::fetch(QueueCounters& counters) {
                  .msg_control = control.data(),
                  .msg_controllen = control.size(),
                  .msg_flags = 0};
-  ssize_t received = -1;
-  do {
-    received = ::recvmsg(descriptor_, &message, MSG_DONTWAIT);
-  } while (received < 0 && errno == EINTR);
+  const ssize_t received = ::recvmsg(descriptor_, &message, MSG_DONTWAIT);
   if (received < 0) {
+    failed_ |= errno != EAGAIN;
     return false;
   }
   at_ = 0;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/queue_counters.h"
@@ -29,7 +30,11 @@ class UdpReceiver {
 
   // Whether some of what the last call of the kernel gave is left.
   [[nodiscard]] bool holds_any() const { return at_ < length_; }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  // Whether the kernel gave an error instead of datagrams since this was asked last: then the
+  // socket's error queue says which.
+  [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
+  // Frames about errors, as take_udp_errors() has it.
+  std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) const;
 
  private:
   bool fetch(QueueCounters& counters);
@@ -43,6 +48,7 @@ class UdpReceiver {
   DatagramPath path_;
   std::uint16_t source_port_ = 0;
   std::uint32_t overflows_ = 0;  // of the socket, as the kernel last told
+  bool failed_ = false;
 };
 
 }  // namespace uroce

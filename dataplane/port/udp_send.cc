@@ -136,10 +136,12 @@ UdpSender::Outcome UdpSender::send_joined(std::span<Frame* const> frames,
                        .msg_control = control.bytes.data(),
                        .msg_controllen = control.length,
                        .msg_flags = 0};
-  ssize_t sent = -1;
-  do {
+  // The first attempt may fail for what the network said of an earlier datagram.
+  ssize_t sent = ::sendmsg(source->descriptor, &message, MSG_DONTWAIT);
+  if (sent < 0 && errno != EAGAIN && errno != ENOBUFS) {
+    failed_ = true;
     sent = ::sendmsg(source->descriptor, &message, MSG_DONTWAIT);
-  } while (sent < 0 && errno == EINTR);
+  }
   if (sent >= 0) {
     return Outcome::kSent;
   }

@@ -5,8 +5,10 @@
 //
 // Its worker only.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dataplane/port/queue_counters.h"
@@ -28,6 +30,9 @@ class UdpSender {
     sources_.push_back({descriptor, address, scope});
   }
 
+  // Whether a call failed since this was asked last: then the sockets' error queues may say why.
+  [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
+
   // How many of the frames, from the first on, left or can't be sent at all (counted as failed).
   // The rest may be tried again: the socket is full. Frames stay the caller's.
   std::uint32_t send(std::span<Frame* const> frames, QueueCounters& counters);
@@ -46,6 +51,7 @@ class UdpSender {
 
   std::uint32_t segments_max_;
   std::vector<Source> sources_;
+  bool failed_ = false;
 };
 
 }  // namespace uroce

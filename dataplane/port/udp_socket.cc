@@ -41,8 +41,8 @@ bool set(int descriptor, int level, int option, int value) {
   return ::setsockopt(descriptor, level, option, &value, sizeof(value)) == 0;
 }
 
-// What a datagram came with is asked for, and what a router may not do is forbidden: nothing is
-// fragmented.
+// What a datagram came with is asked for, and why one didn't arrive; and what a router may not do
+// is forbidden: nothing is fragmented.
 bool set_up(int descriptor, bool ipv6) {
   set(descriptor, SOL_SOCKET, SO_RCVBUF, kBufferBytes);
   set(descriptor, SOL_SOCKET, SO_SNDBUF, kBufferBytes);
@@ -53,11 +53,13 @@ bool set_up(int descriptor, bool ipv6) {
     return set(descriptor, SOL_UDP, UDP_NO_CHECK6_RX, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+           set(descriptor, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
            set(descriptor, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
   }
   return set(descriptor, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-         set(descriptor, IPPROTO_IP, IP_RECVTOS, 1) && set(descriptor, IPPROTO_IP, IP_RECVTTL, 1);
+         set(descriptor, IPPROTO_IP, IP_RECVERR, 1) && set(descriptor, IPPROTO_IP, IP_RECVTOS, 1) &&
+         set(descriptor, IPPROTO_IP, IP_RECVTTL, 1);
 }
 
 enum class Sharing : std::uint8_t { kNone, kAmongWorkers };

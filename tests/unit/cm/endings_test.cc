@@ -29,7 +29,9 @@ TEST_F(EndingsTest, NobodyThereIsUnreachableWithinTheRequestsOwnTime) {
   run(patience - 1);
   EXPECT_TRUE(active.events.empty());
   run(2);
-  EXPECT_EQ(active.expect(EventKind::kUnreachable).connection, id);
+  const Event event = active.expect(EventKind::kUnreachable);
+  EXPECT_EQ(event.connection, id);
+  EXPECT_EQ(event.error, ETIMEDOUT);
   EXPECT_EQ(std::count_if(active.sent.begin(), active.sent.end(),
                           [](const Outgoing& out) {
                             return std::string(name_of(message_of(out.mad))) == "REQ";

@@ -237,6 +237,29 @@ TEST_F(UdpPorts, gives_back_every_frame) {
   }
 }
 
+// 127.x.y.7 is there, as all of 127.0.0.0/8 is, and nobody has a socket on it.
+TEST_F(UdpPorts, hears_that_nobody_listens_and_goes_on_sending) {
+  join();
+  Frame* lost = build(64, 17);
+  layout::view<layout::Ipv4>(lost->data + 14).destination[3] = std::byte{7};
+  ASSERT_EQ(near_->tx_burst(0, &lost, 1, 0), 1U);
+  EXPECT_FALSE(near_->arm_wait(0));
+  send({build(64, 17)});
+  expect_received(received());
+  EXPECT_EQ(near_->counters().tx_failed, 0U);
+  Frame* error = nullptr;
+  ASSERT_EQ(near_->rx_burst(0, &error, 1, 0), 1U);
+  EXPECT_EQ(parse(*error), Drop::kNotRoce);
+  EXPECT_TRUE(is_host_frame(*error));
+  constexpr std::size_t kIcmp = 34, kRepeated = kIcmp + 8, kRepeatedBth = kRepeated + 28;
+  EXPECT_EQ(error->data[kIcmp], std::byte{3});      // unreachable:
+  EXPECT_EQ(error->data[kIcmp + 1], std::byte{3});  // the port
+  EXPECT_EQ(error->data[kRepeated + 19], std::byte{7});
+  EXPECT_EQ(error->data[kRepeatedBth + 7], std::byte{17});  // the destination queue pair
+  near_->release(&error, 1);
+  EXPECT_TRUE(near_->arm_wait(0));
+}
+
 TEST(UdpPort, an_address_is_taken_once) {
   for (const std::uint16_t queues : {std::uint16_t{1}, std::uint16_t{2}}) {
     const auto first = open_at(local_address(3), queues);

@@ -1,0 +1,44 @@
+// A MAD of ours that the network couldn't deliver.
+
+#include <algorithm>
+
+#include "control/cm/manager.h"
+
+namespace uroce::control::cm {
+namespace {
+
+constexpr std::size_t kTransactionAt = 8;
+constexpr std::size_t kMadHeader = 24;
+
+// Whoever isn't on the way doesn't know the transaction, whose upper half is random.
+bool repeats(std::span<const std::byte> beginning, const Mad& mad) {
+  return beginning.size() >= kMadHeader && beginning.size() <= mad.size() &&
+         std::equal(beginning.begin(), beginning.end(), mad.begin());
+}
+
+ConnectionId connection_of(std::span<const std::byte> mad) {
+  ConnectionId id = 0;
+  for (const std::byte byte : mad.subspan(kTransactionAt + sizeof(id), sizeof(id))) {
+    id = id << 8U | static_cast<ConnectionId>(byte);
+  }
+  return id;
+}
+
+}  // namespace
+
+void Manager::on_undelivered(const Route& route, std::span<const std::byte> beginning, int error,
+                             Time now) {
+  if (beginning.size() < kMadHeader) {
+    return;
+  }
+  Connection* connection = connections_.find(connection_of(beginning));
+  if (connection == nullptr || !connection->has_last || connection->route.remote != route.remote ||
+      !repeats(beginning, connection->last)) {
+    return;
+  }
+  if (connection->state == State::kReqSent || connection->state == State::kSidrReqSent) {
+    give_up(*connection, error, now);
+  }
+}
+
+}  // namespace uroce::control::cm

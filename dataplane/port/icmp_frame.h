@@ -1,0 +1,27 @@
+#pragma once
+
+// An ICMP error (RFC 792, RFC 4443) about a RoCEv2 packet of ours, as a wire would have brought it.
+// Sockets get no such frames: the kernel keeps them and tells what they said.
+
+#include <cstdint>
+#include <span>
+
+#include "dataplane/wire/address.h"
+#include "dataplane/wire/frame.h"
+
+namespace uroce {
+
+struct IcmpError {
+  std::uint8_t type = 0, code = 0;
+  std::uint32_t mtu = 0;    // of the path, where the message says that the packet was too big
+  Gid reporter;             // who says so
+  Gid source, destination;  // of the packet that it is about
+  std::span<const std::byte> payload = {};  // of that packet, behind the UDP header; may be cut off
+};
+
+inline constexpr std::size_t kQuotedBytesMax = 256;  // of the payload
+
+// REQUIRES: frame.capacity is at least kPortMtuMin; source and destination are of one kind.
+void build_icmp_error(Frame& frame, const IcmpError& error);
+
+}  // namespace uroce
