@@ -12,13 +12,14 @@
 
 #include "base/record_socket.h"
 #include "base/socket_path.h"
+#include "control/ip/interface_addresses.h"
 #include "control/ip/kernel_interface.h"
 #include "control/reports/telemetry.h"
 #include "control/sessions/card_limits.h"
 #include "control/start/device_node.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/faulty_port.h"
-#include "dataplane/port/udp_port.h"
+#include "dataplane/port/udp_spec.h"
 #include "mmu/copy.h"
 
 namespace uroce::control {
@@ -103,13 +104,33 @@ void Daemon::log_start() const {
 
 PortOptions Daemon::port_options(const DaemonPort& wanted) const {
   // Sockets carry what their interface does; other ports have no such thing to go by.
-  const bool as_large_as_can_be = UdpPort::is_spec(wanted.spec) && !wanted.mtu_chosen;
+  const bool as_large_as_can_be = is_udp_spec(wanted.spec) && !wanted.mtu_chosen;
   PortOptions options{.mtu = as_large_as_can_be ? kPortMtuMax : wanted.mtu,
                       .queues = static_cast<std::uint16_t>(options_.workers)};
   for (const IpPrefix& entry : wanted.addresses) {
     options.addresses.push_back(entry.address);
   }
   return options;
+}
+
+// udp,iface=NAME: the port begins with the addresses that the interface has now.
+Status Daemon::take_interface_addresses(DaemonPort* wanted) {
+  if (!is_udp_spec(wanted->spec)) {
+    return ok();
+  }
+  const auto spec = parse_udp_spec(wanted->spec);
+  if (!spec) {
+    return spec.error();
+  }
+  if (spec->interface.empty()) {
+    return ok();
+  }
+  const auto found = interface_addresses(spec->interface);
+  if (!found) {
+    return Error{found.error().code, "port " + wanted->spec + ": " + found.error().message};
+  }
+  wanted->addresses = *found;
+  return ok();
 }
 
 Status Daemon::start_ports() {
@@ -134,7 +155,10 @@ Status Daemon::start_ports() {
       }
     }
   }
-  for (const DaemonPort& wanted : options_.ports) {
+  for (DaemonPort& wanted : options_.ports) {
+    if (Status status = take_interface_addresses(&wanted); !status) {
+      return status;
+    }
     auto port = make_port(wanted.spec, port_options(wanted));
     if (!port) {
       return port.error();

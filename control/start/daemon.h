@@ -42,6 +42,7 @@ class Daemon {
   explicit Daemon(const DaemonOptions& options) : options_(options) {}
   Status start_all();
   Status start_ports();
+  static Status take_interface_addresses(DaemonPort* wanted);
   [[nodiscard]] PortOptions port_options(const DaemonPort& wanted) const;
   Status start_engine();
   Status add_devices();

@@ -8,7 +8,7 @@
 #include "abi/command_records.h"
 #include "control/ip/limits.h"
 #include "dataplane/port/make_port.h"
-#include "dataplane/port/udp_port.h"
+#include "dataplane/port/udp_spec.h"
 
 namespace uroce::control {
 namespace {
@@ -37,6 +37,15 @@ Status check_resident_limit(std::int64_t bytes) {
 
 // Such a port stands on the machine's own interfaces, whose VLANs and routes the kernel knows.
 Status check_udp_port(const DaemonPort& port) {
+  const auto spec = parse_udp_spec(port.spec);
+  if (!spec) {
+    return spec.error();
+  }
+  if (spec->interface.empty() == port.addresses.empty()) {
+    return invalid("port " + port.spec +
+                   ": give it addresses of this machine, each with an --ip, or with ,iface=NAME "
+                   "those of an interface");
+  }
   const bool tagged = std::any_of(port.addresses.begin(), port.addresses.end(),
                                   [](const IpPrefix& prefix) { return prefix.vlan != 0; });
   if (tagged || !port.routes.empty() || !port.interface.empty()) {
@@ -51,11 +60,11 @@ Status check_port(const DaemonPort& port) {
   if (port.spec.empty()) {
     return invalid("no port is named: --ip, --mtu and --faults need a --port");
   }
+  if (is_udp_spec(port.spec)) {
+    return check_udp_port(port);
+  }
   if (port.addresses.empty()) {
     return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
-  }
-  if (UdpPort::is_spec(port.spec)) {
-    return check_udp_port(port);
   }
   for (const GatewayRoute& route : port.routes) {
     const bool near =

@@ -9,10 +9,11 @@
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/loopback_port.h"
 #include "dataplane/port/udp_port.h"
+#include "dataplane/port/udp_spec.h"
 
 namespace uroce {
 
-bool needs_eal(std::string_view spec) { return spec != "loopback" && !UdpPort::is_spec(spec); }
+bool needs_eal(std::string_view spec) { return spec != "loopback" && !is_udp_spec(spec); }
 
 // [DDDD:]BB:DD.F
 bool is_pci_address(std::string_view spec) {
@@ -66,7 +67,7 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
   if (spec == "loopback") {
     return std::unique_ptr<Port>(std::make_unique<LoopbackPort>(options.mtu, options.queues));
   }
-  if (UdpPort::is_spec(spec)) {
+  if (is_udp_spec(spec)) {
     return UdpPort::open(spec, options);
   }
   if (!is_pci_address(spec) && spec.find("net_") != 0 && spec.find("virtio_user") != 0) {

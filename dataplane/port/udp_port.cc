@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <deque>
 
 #include "base/system_error.h"
@@ -13,33 +12,14 @@
 #include "dataplane/port/udp_receive.h"
 #include "dataplane/port/udp_send.h"
 #include "dataplane/port/udp_socket.h"
+#include "dataplane/port/udp_spec.h"
 
 namespace uroce {
 namespace {
 
-constexpr std::string_view kName = "udp";
 // Asking a socket that has nothing costs a system call: of several only the one that gave something
 // last is asked every turn.
 constexpr std::uint32_t kTurnsPerLook = 4;
-constexpr std::string_view kSegments = "udp,segments=";
-
-Result<std::uint32_t> segments_of(const std::string& spec) {
-  if (spec == kName) {
-    return UdpSender::kSegmentsMax;
-  }
-  std::uint32_t segments = 0;
-  if (spec.rfind(kSegments, 0) == 0) {
-    const char* digits = spec.data() + kSegments.size();
-    const char* end = spec.data() + spec.size();
-    const auto [stopped, failure] = std::from_chars(digits, end, segments);
-    if (failure == std::errc{} && stopped == end && segments >= 1 &&
-        segments <= UdpSender::kSegmentsMax) {
-      return segments;
-    }
-  }
-  return Error{EINVAL, "port " + spec + ": say udp, or udp,segments=N with N from 1 to " +
-                           std::to_string(UdpSender::kSegmentsMax)};
-}
 
 }  // namespace
 
@@ -69,10 +49,6 @@ struct UdpPort::Queue {
   QueueCounters counters;
 };
 
-bool UdpPort::is_spec(std::string_view spec) {
-  return spec == kName || spec.substr(0, kName.size() + 1) == "udp,";
-}
-
 UdpPort::UdpPort(std::string spec, const PortOptions& options, std::uint32_t segments)
     : spec_(std::move(spec)),
       address_(options.addresses.front()),
@@ -86,13 +62,14 @@ UdpPort::UdpPort(std::string spec, const PortOptions& options, std::uint32_t seg
 UdpPort::~UdpPort() = default;
 
 Result<std::unique_ptr<Port>> UdpPort::open(const std::string& spec, const PortOptions& options) {
-  const auto segments = segments_of(spec);
-  if (!segments) {
-    return segments.error();
+  const auto parsed = parse_udp_spec(spec);
+  if (!parsed) {
+    return parsed.error();
   }
   if (options.addresses.empty()) {
     return Error{EINVAL, "port udp: has no address: give it one of this machine with --ip"};
   }
+  const std::uint32_t segments = parsed->segments != 0 ? parsed->segments : UdpSender::kSegmentsMax;
   PortOptions bounded = options;
   std::vector<std::uint32_t> scopes;
   for (const Gid& address : options.addresses) {
@@ -102,7 +79,7 @@ Result<std::unique_ptr<Port>> UdpPort::open(const std::string& spec, const PortO
       bounded.mtu = std::min(bounded.mtu, interface->mtu);
     }
   }
-  std::unique_ptr<UdpPort> port(new UdpPort(spec, bounded, *segments));
+  std::unique_ptr<UdpPort> port(new UdpPort(spec, bounded, segments));
   for (std::size_t i = 0; i < scopes.size(); ++i) {
     if (Status status = port->add_address(options.addresses[i], scopes[i]); !status) {
       return status.error();

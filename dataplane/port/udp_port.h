@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,11 +20,8 @@ class UdpPort final : public Port {
  public:
   static constexpr std::uint32_t kFramesPerQueue = 4'096;
 
-  // "udp", or "udp,segments=N": at most N datagrams a system call.
-  [[nodiscard]] static bool is_spec(std::string_view spec);
-
-  // At options.addresses. Carries IP packets of options.mtu bytes, or what the interface of the
-  // addresses carries if that is less. Errors are sentences for the user.
+  // `spec`: see udp_spec.h. At options.addresses. Carries IP packets of options.mtu bytes, or what
+  // the interface of the addresses carries if that is less. Errors are sentences for the user.
   static Result<std::unique_ptr<Port>> open(const std::string& spec, const PortOptions& options);
   ~UdpPort() override;
 

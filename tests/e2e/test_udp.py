@@ -110,6 +110,7 @@ class Refusals(E2eCase):
         self.assertRegex(self._refused(mine, ["--route", f"10.0.0.0/8={mine}"]), "leave out @VLAN, --route")
         first = Daemon(self.tree, self.folder, self.logs, "first", "udp", mine)
         self.addCleanup(first.end)
-        self.assertRegex(self._refused(mine), f"UDP port 4791 of {re.escape(mine)} is taken, by another uroced.*stop it")
+        taken = rf"UDP port 4791 of {re.escape(mine)} is taken by uroced \(process {first.process.pid}\): .*stop it"
+        self.assertRegex(self._refused(mine), taken)
         answer = self.uroce("addr", "add", "127.0.0.99", daemon=first)
         self.assertIn("are those that uroced was started with", answer.stderr)

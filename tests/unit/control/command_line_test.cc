@@ -87,6 +87,9 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
       {"--port", "loopback", "--ip", "10.0.0.1/24", "--port", "net_null0", "--ip", "10.0.0.1/16"},
       "10.0.0.1 of port loopback too");
   expect_refusal({"--port", "udp", "--ip", "10.0.0.1/24@5"}, "leave out @VLAN");
+  expect_refusal({"--port", "udp"}, "give it addresses of this machine");
+  expect_refusal({"--port", "udp,iface=eth0", "--ip", "10.0.0.1/24"}, "with ,iface=NAME");
+  expect_refusal({"--port", "udp,eth0"}, "say udp, and behind it ,iface=NAME");
   expect_refusal({"--port", "udp", "--ip", "10.0.0.1/24", "--route", "0.0.0.0/0=10.0.0.2"},
                  "--route");
   const std::vector<const char*> good = {"--port", "loopback", "--ip", "10.0.0.1/24"};

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dataplane/port/udp_spec.h"
 #include "dataplane/wire/layout.h"
 #include "tests/wire/sample.h"
 
@@ -266,7 +267,10 @@ TEST(UdpPort, an_address_is_taken_once) {
     const auto second = make_port("udp", {.queues = 2, .addresses = {local_address(3)}});
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, EADDRINUSE);
-    EXPECT_NE(second.error().message.find("is taken"), std::string::npos);
+    EXPECT_NE(second.error().message.find("is taken by port_test (process " +
+                                          std::to_string(::getpid()) + "): stop it"),
+              std::string::npos)
+        << second.error().message;
   }
 }
 
@@ -278,10 +282,17 @@ TEST(UdpPort, takes_only_addresses_of_the_machine) {
 }
 
 TEST(UdpPort, names_what_its_spec_may_be) {
-  for (const char* spec : {"udp,", "udp,segments=", "udp,segments=0", "udp,segments=65",
-                           "udp,segments=2x", "udp,mtu=9000"}) {
+  for (const char* spec :
+       {"udp,", "udp,segments=", "udp,segments=0", "udp,segments=65", "udp,segments=2x",
+        "udp,mtu=9000", "udp,iface=", "udp,iface=eth0,", "udp,iface=a-name-that-is-too-long"}) {
     EXPECT_FALSE(make_port(spec, {.addresses = {local_address(3)}})) << spec;
   }
+  const auto both = parse_udp_spec("udp,iface=eth0,segments=7");
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->interface, "eth0");
+  EXPECT_EQ(both->segments, 7U);
+  EXPECT_EQ(parse_udp_spec("udp,segments=7,iface=eth0")->interface, "eth0");
+  EXPECT_EQ(parse_udp_spec("udp")->interface, "");
   EXPECT_FALSE(make_port("udp", {}));
   EXPECT_FALSE(needs_eal("udp"));
   EXPECT_FALSE(needs_eal("udp,segments=1"));

@@ -1,0 +1,117 @@
+#include "control/ip/interface_addresses.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/system_error.h"
+#include "base/unique_fd.h"
+#include "control/ip/limits.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::size_t kReplyBytesMax = 32'768;  // of one message of the kernel's
+constexpr int kRepliesMax = 256;                // of a listing
+constexpr std::size_t kMappedPrefix = 12;       // bytes in front of an IPv4 address
+
+struct AddressListing {
+  nlmsghdr header{};
+  ifaddrmsg address{};
+};
+
+UniqueFd rtnetlink() {
+  return UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+}
+
+// Of one RTM_NEWADDR. False: can't be used yet, or is no address of an interface.
+bool read_address(const nlmsghdr& message, IpPrefix* found) {
+  const auto* about = static_cast<const ifaddrmsg*>(NLMSG_DATA(&message));
+  std::uint32_t flags = about->ifa_flags;
+  const bool ipv4 = about->ifa_family == AF_INET;
+  const std::size_t skip = ipv4 ? kMappedPrefix : 0;
+  bool has_address = false;
+  auto length = static_cast<int>(IFA_PAYLOAD(&message));
+  for (const rtattr* at = IFA_RTA(about); RTA_OK(at, length); at = RTA_NEXT(at, length)) {
+    // On a link between two points IFA_ADDRESS is the other end's.
+    const bool wanted = at->rta_type == IFA_LOCAL || (at->rta_type == IFA_ADDRESS && !has_address);
+    if (wanted && RTA_PAYLOAD(at) == found->address.bytes.size() - skip) {
+      found->address = {};
+      if (ipv4) {
+        found->address.bytes[10] = found->address.bytes[11] = 0xFF;
+      }
+      std::memcpy(&found->address.bytes[skip], RTA_DATA(at), RTA_PAYLOAD(at));
+      has_address = true;
+    } else if (at->rta_type == IFA_FLAGS && RTA_PAYLOAD(at) == sizeof(flags)) {
+      std::memcpy(&flags, RTA_DATA(at), sizeof(flags));
+    }
+  }
+  found->length = about->ifa_prefixlen + static_cast<std::uint32_t>(8 * skip);
+  return has_address && (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
+}
+
+// False: the listing is over.
+bool read_reply(const std::byte* bytes, std::size_t size, std::uint32_t interface,
+                std::vector<IpPrefix>* all) {
+  auto left = static_cast<std::uint32_t>(size);
+  for (const auto* message = reinterpret_cast<const nlmsghdr*>(bytes); NLMSG_OK(message, left);
+       message = NLMSG_NEXT(message, left)) {
+    if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR) {
+      return false;
+    }
+    IpPrefix found;
+    if (message->nlmsg_type == RTM_NEWADDR &&
+        static_cast<const ifaddrmsg*>(NLMSG_DATA(message))->ifa_index == interface &&
+        read_address(*message, &found)) {
+      all->push_back(found);
+    }
+  }
+  return true;
+}
+
+int rank(const IpPrefix& prefix) {
+  return prefix.address.is_ipv4() ? 0 : is_link_local(prefix.address) ? 2 : 1;
+}
+
+}  // namespace
+
+Result<std::vector<IpPrefix>> interface_addresses(const std::string& name) {
+  const std::uint32_t interface = ::if_nametoindex(name.c_str());
+  if (interface == 0) {
+    return Error{
+        ENODEV, "there is no network interface " + name + " here; `ip link` lists those there are"};
+  }
+  const UniqueFd socket = rtnetlink();
+  AddressListing request;
+  request.header = {.nlmsg_len = sizeof(request),
+                    .nlmsg_type = RTM_GETADDR,
+                    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+                    .nlmsg_seq = 1,
+                    .nlmsg_pid = 0};
+  if (!socket.valid() || ::send(socket.get(), &request, sizeof(request), 0) < 0) {
+    return system_error("can't ask the kernel for the addresses of interfaces");
+  }
+  std::vector<IpPrefix> all;
+  std::vector<std::byte> reply(kReplyBytesMax);
+  for (int i = 0; i < kRepliesMax; ++i) {
+    const ssize_t size = ::recv(socket.get(), reply.data(), reply.size(), 0);
+    if (size <= 0 || !read_reply(reply.data(), static_cast<std::size_t>(size), interface, &all)) {
+      break;
+    }
+  }
+  if (all.empty()) {
+    return Error{EADDRNOTAVAIL,
+                 "the interface " + name + " has no address yet; `ip address` shows"};
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const IpPrefix& a, const IpPrefix& b) { return rank(a) < rank(b); });
+  all.resize(std::min<std::size_t>(all.size(), kGidsMax - 1));
+  return all;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,123 @@
+// /proc/net/udp names sockets by inode and user; whose inode it is stands in /proc/PID/fd.
+
+#include "dataplane/port/port_holder.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "dataplane/wire/headers.h"
+
+namespace uroce {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kProcessesMax = 65'536;  // looked at
+
+struct Holder {
+  std::uint64_t inode = 0;  // 0: the socket of nobody
+  std::uint32_t user = 0;
+};
+
+// As the table has it: words of four bytes in the processor's order.
+std::string table_address(const Gid& address) {
+  std::array<std::uint32_t, 4> words{};
+  std::memcpy(words.data(), address.bytes.data(), sizeof(words));
+  char text[33];
+  if (address.is_ipv4()) {
+    std::snprintf(text, sizeof(text), "%08X", words[3]);
+  } else {
+    std::snprintf(text, sizeof(text), "%08X%08X%08X%08X", words[0], words[1], words[2], words[3]);
+  }
+  return text;
+}
+
+// A line of the table, if it is about the port, at this address or at all.
+std::optional<Holder> holder_in(const std::string& line, const std::string& wanted) {
+  std::istringstream words(line);
+  std::string slot, local, remote, state, queues, timer, retransmits;
+  Holder holder;
+  std::uint64_t timeout = 0;
+  words >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> holder.user >>
+      timeout >> holder.inode;
+  const std::size_t colon = local.find(':');
+  char port[5];
+  std::snprintf(port, sizeof(port), "%04X", unsigned{kRoceUdpPort});
+  if (!words || colon == std::string::npos || local.substr(colon + 1) != port) {
+    return std::nullopt;
+  }
+  const std::string address = local.substr(0, colon);
+  const bool any = address.find_first_not_of('0') == std::string::npos;
+  return any || address == wanted ? std::optional(holder) : std::nullopt;
+}
+
+std::optional<Holder> find_holder(const Gid& address) {
+  const std::string wanted = table_address(address);
+  for (const char* table : {"/proc/self/net/udp", "/proc/self/net/udp6"}) {
+    std::ifstream lines(table);
+    for (std::string line; std::getline(lines, line);) {
+      if (const auto holder = holder_in(line, wanted)) {
+        return holder;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool has_socket(const fs::path& process, const std::string& socket) {
+  std::error_code failure;
+  for (fs::directory_iterator at(process / "fd", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::error_code unreadable;
+    if (fs::read_symlink(at->path(), unreadable) == socket) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// "name (process N)"; empty: nobody whose descriptors we may see.
+std::string process_with(std::uint64_t inode) {
+  const std::string socket = "socket:[" + std::to_string(inode) + "]";
+  std::error_code failure;
+  std::uint32_t looked_at = 0;
+  for (fs::directory_iterator at("/proc", failure), end;
+       !failure && at != end && looked_at < kProcessesMax; at.increment(failure)) {
+    const std::string pid = at->path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    ++looked_at;
+    if (has_socket(at->path(), socket)) {
+      std::string name;
+      std::ifstream command(at->path() / "comm");
+      std::getline(command, name);
+      return name + " (process " + pid + ")";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string roce_port_holder(const Gid& address) {
+  const auto holder = find_holder(address);
+  if (!holder) {
+    return {};
+  }
+  if (std::string process = process_with(holder->inode); !process.empty()) {
+    return process;
+  }
+  // Root sees every process, so what it doesn't find is no process's.
+  return ::geteuid() == 0 ? "the kernel" : "a process of user " + std::to_string(holder->user);
+}
+
+}  // namespace uroce

@@ -1,0 +1,15 @@
+#pragma once
+
+// Who has UDP port 4791, for the sentence that a user gets whose daemon can't have it.
+
+#include <string>
+
+#include "dataplane/wire/address.h"
+
+namespace uroce {
+
+// "uroced (process 1234)", "a process of user 1000" where that one isn't ours to look into, "the
+// kernel" where no process has it. Empty: nobody has it, as far as /proc tells.
+std::string roce_port_holder(const Gid& address);
+
+}  // namespace uroce
