@@ -1,7 +1,9 @@
 // The command-line tool: runs programs on uroce's card, and shows what the daemon does.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,15 +24,41 @@ std::vector<std::string> replay_arguments(int argc, char** argv) {
              : std::vector<std::string>{};
 }
 
+constexpr const char* kRunHelp =
+    "run [--net [ADDRESS]] [--] COMMAND...: run it with uroce's libibverbs. When no daemon "
+    "answers, "
+    "a private one with a loopback port is started for the life of the command; with --net its "
+    "port is this machine's network (UDP 4791 of ADDRESS, or of the default route's interface), "
+    "and -- must stand before COMMAND.";
+
 // The command of `uroce run`: all that follows belongs to it, so CLI11 must not see it. Empty for
-// anything else, also for `uroce run --help`.
-std::vector<std::string> command_to_run(int argc, char** argv) {
+// anything else, also for `uroce run --help`, and for a --net that no -- ends.
+std::vector<std::string> command_to_run(int argc, char** argv, uroce::RunOptions* options) {
   std::vector<std::string> command(argv + 1, argv + argc);
   if (command.size() < 2 || command[0] != "run" || command[1] == "--help" || command[1] == "-h") {
     return {};
   }
-  command.erase(command.begin(), command.begin() + (command[1] == "--" ? 2 : 1));
+  command.erase(command.begin());
+  if (command[0] == "--net") {
+    const auto end = std::find(command.begin(), command.end(), "--");
+    if (end == command.end() || end - command.begin() > 2) {
+      return {};
+    }
+    options->network = true;
+    options->address = end - command.begin() == 2 ? command[1] : "";
+    command.erase(command.begin(), end);
+  }
+  if (command[0] == "--") {
+    command.erase(command.begin());
+  }
   return command;
+}
+
+// Nothing: `uroce run` isn't what was asked for, or not with a command.
+std::optional<int> run_if_asked(int argc, char** argv) {
+  uroce::RunOptions options;
+  const auto command = command_to_run(argc, argv, &options);
+  return command.empty() ? std::nullopt : std::optional(uroce::run_command(command, options));
 }
 
 // `uroce addr`
@@ -57,8 +85,8 @@ struct AddressCommand {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (const auto command = command_to_run(argc, argv); !command.empty()) {
-    return uroce::run_command(command);
+  if (const auto status = run_if_asked(argc, argv)) {
+    return *status;
   }
   if (const auto arguments = replay_arguments(argc, argv); !arguments.empty()) {
     return uroce::run_replay(arguments);
@@ -73,12 +101,11 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  uroce run -- ibv_devinfo\n"
       "  uroce run -- ib_write_bw -x 1\n"
+      "  uroce run --net -- rping -s\n"
       "  uroce status\n"
       "  uroce errors --follow");
 
-  app.add_subcommand("run",
-                     "run [--] COMMAND...: run it with uroce's libibverbs. When no daemon answers, "
-                     "a private one with a loopback port is started for the life of the command.");
+  app.add_subcommand("run", kRunHelp);
   CLI::App* status = app.add_subcommand(
       "status", "Show ports, addresses, workers, sessions, objects and counters.");
   bool json = false;

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "abi/command_records.h"
+#include "apps/default_route.h"
 #include "base/environment.h"
 #include "base/record_socket.h"
 #include "base/socket_path.h"
@@ -89,8 +90,26 @@ struct PrivateDaemon {
   std::string socket;
 };
 
+// uroced's flags for the private daemon's port. Empty: it said why on stderr.
+std::vector<std::string> private_port(const RunOptions& options) {
+  if (!options.network) {
+    return {"--port", "loopback", "--ip", "10.0.0.1/24", "--mtu", "4200"};
+  }
+  if (!options.address.empty()) {
+    return {"--port", "udp", "--ip", options.address};
+  }
+  const std::string interface = default_route_interface();
+  if (interface.empty()) {
+    std::fprintf(stderr,
+                 "uroce run: this machine has no default route, so name the address to use: "
+                 "uroce run --net ADDRESS -- COMMAND (`ip address` lists them)\n");
+    return {};
+  }
+  return {"--port", "udp,iface=" + interface};
+}
+
 // Starts a daemon that ends with this process, however that ends. False: it said why on stderr.
-bool start_private_daemon(PrivateDaemon* daemon) {
+bool start_private_daemon(const std::vector<std::string>& port, PrivateDaemon* daemon) {
   const fs::path program = find_daemon();
   int ready[2];
   if (program.empty() || ::pipe(ready) != 0) {
@@ -107,9 +126,11 @@ bool start_private_daemon(PrivateDaemon* daemon) {
     if (::getppid() != parent) {
       ::_exit(1);
     }
-    execute({program.string(), "--port", "loopback", "--ip", "10.0.0.1/24", "--mtu", "4200",
-             "--socket", daemon->socket, "--log-level", "error", "--ready-fd",
-             std::to_string(ready[1])});
+    std::vector<std::string> command = {program.string(),        "--socket", daemon->socket,
+                                        "--log-level",           "error",    "--ready-fd",
+                                        std::to_string(ready[1])};
+    command.insert(command.end(), port.begin(), port.end());
+    execute(command);
   }
   ::close(ready[1]);
   char byte = 0;
@@ -151,11 +172,13 @@ int wait_for(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int run_with_private_daemon(const std::vector<std::string>& command, const fs::path& shim) {
+int run_with_private_daemon(const std::vector<std::string>& command, const fs::path& shim,
+                            const RunOptions& options) {
   // Whoever started us may ignore it, and then nobody could be waited for.
   std::signal(SIGCHLD, SIG_DFL);
   PrivateDaemon daemon;
-  if (!start_private_daemon(&daemon)) {
+  const std::vector<std::string> port = private_port(options);
+  if (port.empty() || !start_private_daemon(port, &daemon)) {
     return 1;
   }
   const pid_t child = ::fork();
@@ -173,7 +196,7 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
 
 }  // namespace
 
-int run_command(const std::vector<std::string>& command) {
+int run_command(const std::vector<std::string>& command, const RunOptions& options) {
   const fs::path shim = find_shim();
   if (shim.empty()) {
     std::fprintf(stderr,
@@ -183,6 +206,11 @@ int run_command(const std::vector<std::string>& command) {
   const std::string socket = program_socket();
   const auto daemon = connect_to(socket);
   if (daemon) {
+    if (options.network) {
+      std::fprintf(stderr,
+                   "uroce run: a daemon answers at %s, so its ports are used, not --net's\n",
+                   socket.c_str());
+    }
     use_shim(shim, socket);
     execute(command);
   }
@@ -192,10 +220,10 @@ int run_command(const std::vector<std::string>& command) {
     return 1;
   }
   if (environment(kSocketVariable)) {
-    std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private loopback one\n",
-                 socket.c_str());
+    std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private %s one\n",
+                 socket.c_str(), options.network ? "udp" : "loopback");
   }
-  return run_with_private_daemon(command, shim);
+  return run_with_private_daemon(command, shim, options);
 }
 
 int run_replay(const std::vector<std::string>& arguments) {

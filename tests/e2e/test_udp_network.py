@@ -1,12 +1,14 @@
-"""Whose addresses a udp port takes."""
+"""Whose addresses a udp port takes; `uroce run --net`; who has the port already."""
 
 import os
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
 from harness.namespace import Namespace, NamespacesRefused, veth_pair
-from harness.process import ProcessFailed
-from harness.udp_wire import NOBODY
+from harness.process import Process, ProcessFailed, wait_until
+from harness.programs import listens
+from harness.udp_wire import IPV4, NOBODY
+from harness.wires import free_tcp_port
 
 
 
@@ -33,6 +35,13 @@ class NetworkCase(E2eCase):
         self.addCleanup(daemon.end)
         return daemon
 
+    def run_command(self, name, end, *arguments):
+        """`uroce run` of an ordinary user where no daemon answers."""
+        process = Process([*end.prefix(), *NOBODY, self.tree.uroce, "run", *arguments], name, self.logs,
+                          {"UROCE_SOCKET": os.path.join(self.folder, "none.sock")}, cwd="/")
+        self.addCleanup(process.end)
+        return process
+
 
 class OfAnInterface(NetworkCase):
     def _addresses(self, daemon):
@@ -53,3 +62,38 @@ class OfAnInterface(NetworkCase):
             with self.assertRaises(ProcessFailed) as failure:
                 self.daemon(f"refused-{self.next_number()}", self.ends[0], *port)
             self.assertIn(words, str(failure.exception))
+
+
+class RunWithANetwork(NetworkCase):
+    def test_run_net(self):
+        """Private daemons of both ends reach each other."""
+        port = free_tcp_port()
+        command = ["--net", "--", "ibv_rc_pingpong", "-g", IPV4, "-p", port, "-n", 100]
+        server = self.run_command("server", self.ends[0], *command)
+        wait_until(lambda: server.ended() or listens(self.ends[0].pid, port), 30, "the server listens")
+        client = self.run_command("client", self.ends[1], *command, "10.77.3.1")
+        self.assertIn("100 iters", client.expect_success(60))
+        server.expect_success(60)
+        self.assertIn("using a private udp one", server.err())
+
+    def test_run_net_address(self):
+        answer = self.run_command("address", self.ends[0], "--net", "fd00:78::1", "--", "ibv_devinfo", "-v")
+        self.assertIn("fd00:78::1, RoCE v2", answer.expect_success(30))
+
+    def test_run_net_refusals(self):
+        self.ends[0].run("ip", "route", "del", "default")
+        nowhere = self.run_command("nowhere", self.ends[0], "--net", "--", "true")
+        self.assertEqual(nowhere.expect_failure(30), 1)
+        self.assertIn("this machine has no default route", nowhere.err())
+        unended = self.run_command("unended", self.ends[0], "--net", "true")
+        self.assertEqual(unended.expect_failure(30), 2)
+
+    def test_run_net_port_taken(self):
+        """One line names who has the port and what to do."""
+        first = self.daemon("first", self.ends[0], "udp", "10.77.3.1/24")
+        second = self.run_command("second", self.ends[0], "--net", "--", "true")
+        self.assertEqual(second.expect_failure(30), 1)
+        lines = [line for line in second.err().splitlines() if "4791" in line]
+        self.assertEqual(len(lines), 1, second.err())
+        self.assertRegex(lines[0], rf"UDP port 4791 of 10\.77\.3\.1 is taken by uroced \(process {first.process.pid}\): "
+                                   r"let programs use that one \(UROCE_SOCKET\), stop it, or take another address")
