@@ -1,46 +1,11 @@
 """Whose addresses a udp port takes; `uroce run --net`; who has the port already."""
 
-import os
-
-from harness.case import E2eCase
-from harness.daemon import Daemon
-from harness.namespace import Namespace, NamespacesRefused, veth_pair
-from harness.process import Process, ProcessFailed, wait_until
+from harness.network_case import NetworkCase
+from harness.process import ProcessFailed, wait_until
 from harness.programs import listens
-from harness.udp_wire import IPV4, NOBODY
+from harness.udp_wire import IPV4
 from harness.wires import free_tcp_port
 
-
-
-class NetworkCase(E2eCase):
-    """Two namespaces, a veth pair as their default route, and no daemons yet."""
-
-    def setUp(self):
-        super().setUp()
-        os.chmod(self.folder, 0o777)
-        try:
-            self.ends = [Namespace(name, self.logs) for name in ("a", "b")]
-            for end in self.ends:
-                self.addCleanup(end.end)
-            veth_pair(*self.ends, 1500, ["10.77.3.1/24", "10.77.3.2/24"])
-            for number, end in enumerate(self.ends, 1):
-                end.run("ip", "address", "add", f"fd00:78::{number}/64", "dev", "wire", "nodad")
-                end.run("ip", "route", "add", "default", "dev", "wire")
-        except NamespacesRefused as refusal:
-            self.skipTest(str(refusal))
-
-    def daemon(self, name, end, *port):
-        os.chmod(self.folder, 0o777)
-        daemon = Daemon(self.tree, self.folder, self.logs, name, port[0], port[1:], prefix=[*end.prefix(), *NOBODY])
-        self.addCleanup(daemon.end)
-        return daemon
-
-    def run_command(self, name, end, *arguments):
-        """`uroce run` of an ordinary user where no daemon answers."""
-        process = Process([*end.prefix(), *NOBODY, self.tree.uroce, "run", *arguments], name, self.logs,
-                          {"UROCE_SOCKET": os.path.join(self.folder, "none.sock")}, cwd="/")
-        self.addCleanup(process.end)
-        return process
 
 
 class OfAnInterface(NetworkCase):
