@@ -10,16 +10,17 @@ from harness.programs import Shape, run_pair
 from harness.rdmacm import run_cm_pair
 from harness.udp_wire import IPV4, IPV6, Udp, UdpAndAfPacket
 
+_OPERATIONS = 100_000 if os.environ.get("UROCE_E2E_LONG") else 10_000
 _SHAPE = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
 
 
 class UdpCase(E2eCase):
-    seconds_max = 300
+    seconds_max = 900 if os.environ.get("UROCE_E2E_LONG") else 300
 
-    def run_integrity(self, wire, operations=10_000):
+    def run_integrity(self, wire, operations=_OPERATIONS, index=IPV4):
         """As large as an ordinary user's limit of locked memory (8 MiB) allows."""
         out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--qps", 2, "--size-max", 131_072,
-                       shape=_SHAPE, seconds_max=self.seconds_max - 30)
+                       "--gid-index", index, shape=_SHAPE, seconds_max=self.seconds_max - 30)
         self.assertIn(" operations, 0 errors", out)
 
     def device(self, endpoint):
@@ -74,6 +75,12 @@ class OrdinaryUsers(UdpCase):
         self.run_integrity(wire)
         wire.stop()
 
+    def test_udp_integrity_ipv6(self):
+        wire = Udp(self)
+        self.run_integrity(wire, index=IPV6)
+        self.assertEqual(self.device(wire.server)["ip_id_solved"], 0)
+        wire.stop()
+
     def test_udp_integrity_two_workers(self):
         self.run_integrity(Udp(self, ["--workers", 2]))
 
@@ -86,15 +93,20 @@ class WithAnAfPacketDaemon(UdpCase):
         wire = UdpAndAfPacket(self)
         for index in (IPV4, IPV6):
             run_pair(self, wire, "ibv_rc_pingpong", "-g", index, "-c", "-n", 200)
-            run_pair(self, wire, "ib_write_bw", "-x", index, "-F", "-s", 65536, "-n", 200)
-        common = ["-a", "SERVER", "-p", "PORT", "-C", 10, "-V"]
-        run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+            for tool in ("ib_write_bw", "ib_read_bw", "ib_send_lat"):
+                run_pair(self, wire, tool, "-x", index, "-F", "-s", 65536, "-n", 200)
+            common = ["-a", "SERVER", "-p", "PORT", "-C", 10, "-V"]
+            run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+            wire.know_by_ipv6()
         self.assertGreater(self.device(wire.server)["ip_id_solved"], 0)
         self.assertEqual(self.device(wire.client)["ip_id_solved"], 0)
         wire.stop()
 
     def test_udp_af_packet_integrity(self):
         self.run_integrity(UdpAndAfPacket(self))
+
+    def test_udp_af_packet_integrity_ipv6(self):
+        self.run_integrity(UdpAndAfPacket(self), index=IPV6)
 
 
 class Refusals(E2eCase):
