@@ -7,6 +7,18 @@ namespace {
 
 constexpr std::uint32_t kGidChange = 18;  // IBV_EVENT_GID_CHANGE
 
+void let_workers_take_over(Card& card, Device& device) {
+  Port& port = device.port();
+  for (std::uint16_t queue = 0; queue < port.info().queues; ++queue) {
+    card.engine().call(queue, [&port, queue](Worker& /*worker*/) { port.take_over(queue); });
+  }
+}
+
+void close_address(Card& card, Device& device, const Gid& address) {
+  device.port().close_address(address);
+  let_workers_take_over(card, device);
+}
+
 }  // namespace
 
 Status add_address(Card& card, KernelAddresses& kernel, Device& device, const IpPrefix& prefix) {
@@ -15,13 +27,19 @@ Status add_address(Card& card, KernelAddresses& kernel, Device& device, const Ip
       return Error{EEXIST, to_string(prefix.address) + " is an address of " + other.name()};
     }
   }
+  if (Status status = device.port().open_address(prefix.address); !status) {
+    return status;
+  }
   const auto index = device.add_address(prefix);
   if (!index) {
+    device.port().close_address(prefix.address);
     return index.error();
   }
+  let_workers_take_over(card, device);
   if (Status status = kernel.add(device, prefix.address); !status) {
     const Status undone = device.remove_address(prefix.address);
     UROCE_CHECK(undone);
+    close_address(card, device, prefix.address);
     return status;
   }
   card.tell_workers_addresses(device);
@@ -34,6 +52,7 @@ Status remove_address(Card& card, KernelAddresses& kernel, Device& device, const
     return status;
   }
   card.tell_workers_addresses(device);
+  close_address(card, device, address);
   kernel.remove(device, address);
   card.announce(device, kGidChange);
   return ok();

@@ -4,6 +4,7 @@
 // (control/start), tests put their own.
 
 #include "control/cm_user/service.h"
+#include "control/commands/address_follower.h"
 #include "control/ip/kernel_addresses.h"
 #include "control/paging/paging_service.h"
 #include "control/reports/error_log.h"
@@ -17,8 +18,9 @@ struct Services {
   cm_user::Service& connections;
   KernelAddresses& kernel;
   ErrorLog& errors;
-  PagingService* paging = nullptr;     // nullptr: no on-demand paging
-  bool numbers_may_be_chosen = false;  // by programs: kChooseNumbers
+  PagingService* paging = nullptr;       // nullptr: no on-demand paging
+  AddressFollower* addresses = nullptr;  // nullptr: no port has those of an interface
+  bool numbers_may_be_chosen = false;    // by programs: kChooseNumbers
 };
 
 // What the connection manager needs of the card, which outlives it.

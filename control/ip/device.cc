@@ -277,11 +277,6 @@ void Device::announce(const LinkAddress& address) {
 }
 
 Result<std::uint32_t> Device::add_address(const IpPrefix& prefix) {
-  if (resolves_itself_) {
-    return Error{EOPNOTSUPP, "the addresses of " + name_ +
-                                 ", a udp port, are those that uroced "
-                                 "was started with"};
-  }
   auto index = gids_.add(prefix);
   if (index) {
     announce({prefix.address, prefix.vlan});

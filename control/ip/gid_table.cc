@@ -107,7 +107,8 @@ Result<std::uint32_t> GidTable::add(const IpPrefix& prefix) {
   if (owns(prefix.address)) {
     return Error{EEXIST, "the port has the address " + to_string(prefix.address) + " already"};
   }
-  auto place = std::find_if(entries_.begin(), entries_.end(),
+  // The first place is that of the link-local address, also where there is none.
+  auto place = std::find_if(entries_.begin() + 1, entries_.end(),
                             [](const IpPrefix& entry) { return entry.address.is_zero(); });
   if (place == entries_.end()) {
     if (entries_.size() >= kGidsMax) {

@@ -17,7 +17,7 @@ namespace uroce::control {
 namespace {
 
 // What an epoll event is about, if not a session.
-enum Tag : std::uint64_t { kListener, kStop, kNotices, kPaging };
+enum Tag : std::uint64_t { kListener, kStop, kNotices, kPaging, kAddresses };
 
 constexpr int kServerEventsMax = 64;
 constexpr int kSessionRecordsMax = 16;  // of one session in one turn
@@ -46,6 +46,9 @@ Result<std::unique_ptr<Server>> Server::listen(const Services& services, const s
                                            {services.card.engine().notice_descriptor(), kNotices}};
   if (services.paging != nullptr) {
     watched.emplace_back(services.paging->control_descriptor(), kPaging);
+  }
+  if (services.addresses != nullptr) {
+    watched.emplace_back(services.addresses->descriptor(), kAddresses);
   }
   for (const auto& [descriptor, tag] : watched) {
     if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
@@ -124,6 +127,8 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
     case kPaging:
       services_.paging->control_woken();
       return resume_waiting();
+    case kAddresses:
+      return services_.addresses->on_change();
     default:
       break;
   }

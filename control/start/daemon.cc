@@ -80,8 +80,9 @@ Status Daemon::start_all() {
   }
   raise_descriptor_limit();
   install_copy_guard();
-  for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
-                          &Daemon::start_server, &Daemon::write_pid_file}) {
+  for (const auto step :
+       {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
+        &Daemon::follow_addresses, &Daemon::start_server, &Daemon::write_pid_file}) {
     if (Status status = (this->*step)(); !status) {
       return status;
     }
@@ -241,6 +242,25 @@ Status Daemon::add_interface(std::uint32_t index, const DaemonPort& wanted) {
   return ok();
 }
 
+Status Daemon::follow_addresses() {
+  auto follower = AddressFollower::open(*card_, kernel_);
+  if (!follower) {
+    return follower.error();
+  }
+  for (std::uint32_t i = 0; i < options_.ports.size(); ++i) {
+    const std::string& spec = options_.ports[i].spec;
+    const auto parsed = is_udp_spec(spec) ? parse_udp_spec(spec) : UdpSpec{};
+    if (parsed && !parsed->interface.empty()) {
+      follower->follow(i, parsed->interface);
+    }
+  }
+  if (follower->follows_any()) {
+    addresses_.emplace(std::move(*follower));
+    addresses_->on_change();  // what came since they were listed
+  }
+  return ok();
+}
+
 Status Daemon::start_server() {
   connections_ = std::make_unique<cm_user::Service>(connection_host(*card_));
   services_.emplace(Services{.card = *card_,
@@ -248,6 +268,7 @@ Status Daemon::start_server() {
                              .kernel = kernel_,
                              .errors = errors_,
                              .paging = paging_.get(),
+                             .addresses = addresses_ ? &*addresses_ : nullptr,
                              .numbers_may_be_chosen = options_.console});
   auto server = Server::listen(*services_, options_.socket, options_.socket_mode);
   if (!server) {
@@ -280,6 +301,7 @@ void Daemon::run() {
 Daemon::~Daemon() {
   server_.reset();  // ends the sessions while workers still run
   connections_.reset();
+  addresses_.reset();
   card_.reset();
   kernel_ = {};
   if (engine_) {

@@ -47,6 +47,7 @@ class Daemon {
   Status start_engine();
   Status add_devices();
   Status add_interface(std::uint32_t index, const DaemonPort& wanted);
+  Status follow_addresses();
   Status start_server();
   Status write_pid_file();
   void log_start() const;
@@ -64,6 +65,7 @@ class Daemon {
   std::unique_ptr<PagingService> paging_;
   std::unique_ptr<Card> card_;
   KernelAddresses kernel_;
+  std::optional<AddressFollower> addresses_;  // where a port has those of an interface
   ErrorLog errors_;
   std::unique_ptr<cm_user::Service> connections_;
   std::optional<Services> services_;

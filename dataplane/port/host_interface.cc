@@ -33,6 +33,20 @@ std::uint32_t mtu_of(const std::string& name) {
 
 }  // namespace
 
+std::optional<HostInterface> host_interface(const std::string& name) {
+  const std::uint32_t index = ::if_nametoindex(name.c_str());
+  if (index == 0) {
+    return std::nullopt;
+  }
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::copy_n(name.begin(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1), request.ifr_name);
+  constexpr int kUp = IFF_UP | IFF_RUNNING;
+  const bool up =
+      ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & kUp) == kUp;
+  return HostInterface{.name = name, .index = index, .mtu = mtu_of(name), .up = up};
+}
+
 std::optional<HostInterface> host_interface_with(const Gid& address) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {

@@ -17,6 +17,9 @@ struct HostInterface {
   bool up = false;  // and with a carrier
 };
 
+// Nothing: there is none of this name.
+[[nodiscard]] std::optional<HostInterface> host_interface(const std::string& name);
+
 // Nothing: no interface has it. All of 127.0.0.0/8 is the loopback interface's.
 [[nodiscard]] std::optional<HostInterface> host_interface_with(const Gid& address);
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "dataplane/wire/address.h"
 #include "dataplane/wire/frame.h"
@@ -68,6 +69,13 @@ class Port {
   // Any thread.
   [[nodiscard]] virtual PortInfo info() const = 0;
   [[nodiscard]] virtual PortCounters counters() const = 0;
+
+  // A port that resolves_itself gets or loses an address of the machine's. Control opens it, or
+  // says that it closes; then each queue's worker takes that over between two turns, and only when
+  // all have may the next one be opened or closed. Others have no part in addresses.
+  virtual Status open_address(const Gid& /*address*/) { return ok(); }
+  virtual void close_address(const Gid& /*address*/) {}
+  virtual void take_over(std::uint16_t /*queue*/) {}
 
   // For sleeping workers: a descriptor that becomes readable when a frame has come on this queue,
   // or -1 where the port can't tell: the worker then naps if needs_polling(). arm_wait returns

@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <deque>
 
-#include "base/system_error.h"
-#include "dataplane/port/host_interface.h"
 #include "dataplane/port/udp_receive.h"
 #include "dataplane/port/udp_send.h"
 #include "dataplane/port/udp_socket.h"
@@ -39,8 +37,29 @@ struct UdpPort::Queue {
     return count;
   }
 
+  // The epoll forgets a socket that is closed.
+  void add(const Gid& address, std::uint32_t scope, UniqueFd socket) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = socket.get()}};
+    ::epoll_ctl(any_readable.get(), EPOLL_CTL_ADD, socket.get(), &event);
+    sender.add(socket.get(), address, scope);
+    receivers.emplace_back(socket.get(), address);
+    sockets.push_back(std::move(socket));
+  }
+
+  void remove(const Gid& address) {
+    sender.remove(address);
+    for (std::size_t i = 0; i < receivers.size(); ++i) {
+      if (receivers[i].address() == address) {
+        receivers.erase(receivers.begin() + static_cast<std::ptrdiff_t>(i));
+        sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
+        latest = 0;
+        return;
+      }
+    }
+  }
+
   UdpSender sender;
-  std::deque<UdpReceiver> receivers;
+  std::deque<UdpReceiver> receivers;  // of the sockets, one each
   std::vector<UniqueFd> sockets;
   std::uint32_t turns = 0;
   std::size_t latest = 0;        // the receiver that gave something last
@@ -49,8 +68,10 @@ struct UdpPort::Queue {
   QueueCounters counters;
 };
 
-UdpPort::UdpPort(std::string spec, const PortOptions& options, std::uint32_t segments)
+UdpPort::UdpPort(std::string spec, std::string interface, const PortOptions& options,
+                 std::uint32_t segments)
     : spec_(std::move(spec)),
+      interface_(std::move(interface)),
       address_(options.addresses.front()),
       mtu_(options.mtu),
       pool_(kFramesPerQueue * options.queues, mtu_ + kEthernetOverhead) {
@@ -71,46 +92,58 @@ Result<std::unique_ptr<Port>> UdpPort::open(const std::string& spec, const PortO
   }
   const std::uint32_t segments = parsed->segments != 0 ? parsed->segments : UdpSender::kSegmentsMax;
   PortOptions bounded = options;
-  std::vector<std::uint32_t> scopes;
   for (const Gid& address : options.addresses) {
     const auto interface = host_interface_with(address);
-    scopes.push_back(interface ? interface->index : 0);
     if (interface && interface->mtu >= kPortMtuMin) {
       bounded.mtu = std::min(bounded.mtu, interface->mtu);
     }
   }
-  std::unique_ptr<UdpPort> port(new UdpPort(spec, bounded, segments));
-  for (std::size_t i = 0; i < scopes.size(); ++i) {
-    if (Status status = port->add_address(options.addresses[i], scopes[i]); !status) {
+  std::unique_ptr<UdpPort> port(new UdpPort(spec, parsed->interface, bounded, segments));
+  for (const Gid& address : options.addresses) {
+    if (Status status = port->open_address(address); !status) {
       return status.error();
+    }
+    for (std::uint16_t queue = 0; queue < options.queues; ++queue) {
+      port->take_over(queue);
     }
   }
   return std::unique_ptr<Port>(std::move(port));
 }
 
-Status UdpPort::add_address(const Gid& address, std::uint32_t scope) {
+std::optional<HostInterface> UdpPort::interface_of(const Gid& address) const {
+  return interface_.empty() ? host_interface_with(address) : host_interface(interface_);
+}
+
+Status UdpPort::open_address(const Gid& address) {
+  const auto interface = interface_of(address);
+  const std::uint32_t scope = interface ? interface->index : 0;
   auto sockets = open_udp_sockets(address, scope, static_cast<std::uint16_t>(queues_.size()));
   if (!sockets) {
     return sockets.error();
   }
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    Queue& queue = *queues_[i];
-    const int descriptor = (*sockets)[i].get();
-    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
-    if (::epoll_ctl(queue.any_readable.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
-      return system_error("port udp: can't wait for a socket");
-    }
-    queue.sender.add(descriptor, address, scope);
-    queue.receivers.emplace_back(descriptor, address);
-    queue.sockets.push_back(std::move((*sockets)[i]));
-  }
+  change_ = {.address = address, .scope = scope, .sockets = std::move(*sockets)};
   return ok();
+}
+
+void UdpPort::close_address(const Gid& address) {
+  change_ = {.address = address, .scope = 0, .sockets = {}};
+}
+
+void UdpPort::take_over(std::uint16_t queue) {
+  if (change_.sockets.empty()) {
+    queues_[queue]->remove(change_.address);
+  } else {
+    queues_[queue]->add(change_.address, change_.scope, std::move(change_.sockets[queue]));
+  }
 }
 
 std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
                                 Time /*now*/) {
   Queue& self = *queues_[queue];
   const std::size_t sockets = self.receivers.size();
+  if (sockets == 0) {
+    return 0;  // the interface has lost all its addresses
+  }
   const bool all = self.turns++ % kTurnsPerLook == 0;
   const std::size_t first = all ? self.turns / kTurnsPerLook : self.latest;
   std::uint32_t count = self.take_errors(pool_, frames, max);
@@ -144,7 +177,7 @@ std::uint32_t UdpPort::allocate(Frame** frames, std::uint32_t count) {
 void UdpPort::release(Frame** frames, std::uint32_t count) { pool_.release(frames, count); }
 
 PortInfo UdpPort::info() const {
-  const auto interface = host_interface_with(address_);
+  const auto interface = interface_of(address_);
   return {.name = spec_,
           .mac = stand_in_mac(address_),
           .mtu = mtu_,

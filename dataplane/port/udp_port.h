@@ -5,12 +5,14 @@
 // see frames as everywhere.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "dataplane/port/frame_pool.h"
+#include "dataplane/port/host_interface.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 
@@ -34,17 +36,29 @@ class UdpPort final : public Port {
   [[nodiscard]] PortCounters counters() const override;
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
   bool arm_wait(std::uint16_t queue) override;
+  Status open_address(const Gid& address) override;
+  void close_address(const Gid& address) override;
+  void take_over(std::uint16_t queue) override;
 
  private:
   struct Queue;
-  UdpPort(std::string spec, const PortOptions& options, std::uint32_t segments);
-  Status add_address(const Gid& address, std::uint32_t scope);
+  // Of the addresses: what control has prepared for the queues.
+  struct Change {
+    Gid address;
+    std::uint32_t scope = 0;
+    std::vector<UniqueFd> sockets;  // a queue each; none: the address goes
+  };
+  UdpPort(std::string spec, std::string interface, const PortOptions& options,
+          std::uint32_t segments);
+  [[nodiscard]] std::optional<HostInterface> interface_of(const Gid& address) const;
 
   std::string spec_;
-  Gid address_;  // the first one, whose interface is looked at
+  std::string interface_;  // whose addresses these are; empty: of several, perhaps
+  Gid address_;            // the first one, whose interface is looked at otherwise
   std::uint32_t mtu_;
   FramePool pool_;
   std::vector<std::unique_ptr<Queue>> queues_;
+  Change change_;
 };
 
 }  // namespace uroce

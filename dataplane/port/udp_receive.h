@@ -28,6 +28,7 @@ class UdpReceiver {
   // Up to `max` frames out of the pool. Fewer than asked: the socket or the pool is empty.
   std::uint32_t take(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
 
+  [[nodiscard]] const Gid& address() const { return path_.destination; }
   // Whether some of what the last call of the kernel gave is left.
   [[nodiscard]] bool holds_any() const { return at_ < length_; }
   // Whether the kernel gave an error instead of datagrams since this was asked last: then the

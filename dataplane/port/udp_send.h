@@ -30,6 +30,10 @@ class UdpSender {
     sources_.push_back({descriptor, address, scope});
   }
 
+  void remove(const Gid& address) {
+    std::erase_if(sources_, [&](const Source& source) { return source.address == address; });
+  }
+
   // Whether a call failed since this was asked last: then the sockets' error queues may say why.
   [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
 

@@ -124,5 +124,5 @@ class Refusals(E2eCase):
         self.addCleanup(first.end)
         taken = rf"UDP port 4791 of {re.escape(mine)} is taken by uroced \(process {first.process.pid}\): .*stop it"
         self.assertRegex(self._refused(mine), taken)
-        answer = self.uroce("addr", "add", "127.0.0.99", daemon=first)
-        self.assertIn("are those that uroced was started with", answer.stderr)
+        answer = self.uroce("addr", "add", "192.0.2.77", daemon=first)
+        self.assertIn("192.0.2.77 isn't an address of this machine", answer.stderr)

@@ -1,9 +1,10 @@
 """Whose addresses a udp port takes; `uroce run --net`; who has the port already."""
 
 from harness.network_case import NetworkCase
-from harness.process import ProcessFailed, wait_until
+from harness.process import Process, ProcessFailed, wait_until
 from harness.programs import listens
-from harness.udp_wire import IPV4
+from harness.rdmacm import connections
+from harness.udp_wire import IPV4, NOBODY
 from harness.wires import free_tcp_port
 
 
@@ -19,6 +20,33 @@ class OfAnInterface(NetworkCase):
         addresses = self._addresses(daemon)
         self.assertLess(addresses.index("10.77.3.1/24"), addresses.index("fd00:78::1/64"))
         daemon.stop()
+
+    def test_udp_interface_changes(self):
+        """Addresses that the interface gets and loses, the device does; the new one carries traffic."""
+        wire = self.ends[0]
+        daemon = self.daemon("uroced", wire, "udp,iface=wire")
+        wire.run("ip", "address", "add", "10.77.3.9/24", "dev", "wire")
+        wait_until(lambda: "10.77.3.9/24" in self._addresses(daemon), 10, "the new address")
+        self._ping("10.77.3.9", daemon)
+        wire.run("ip", "address", "del", "10.77.3.9/24", "dev", "wire")
+        wire.run("ip", "address", "del", "fd00:78::1/64", "dev", "wire")
+        wait_until(lambda: not {"10.77.3.9", "fd00:78::1"} & set(self._addresses(daemon).replace("/", " ").split()), 10,
+                   "the addresses gone")
+        self._ping("10.77.3.1", daemon)
+        daemon.stop()
+
+    def _ping(self, address, daemon):
+        """rping from the other end."""
+        port = free_tcp_port()
+        server = Process([*self.ends[0].prefix(), *NOBODY, "rping", "-s", "-a", address, "-p", port, "-C", 5],
+                         f"{self.next_number()}-server", self.logs, daemon.environment())
+        self.addCleanup(server.end)
+        wait_until(lambda: server.ended() or any(listener["port"] == port for listener in
+                                                 connections(self, daemon)["listeners"]), 30, "rping listens")
+        client = self.run_command(f"{self.next_number()}-client", self.ends[1], "--net", "--", "rping", "-c", "-a", address,
+                                  "-p", port, "-C", 5)
+        client.expect_success(60)
+        server.expect_success(60)
 
     def test_udp_interface_refusals(self):
         for port, words in ((["udp,iface=nothere"], "there is no network interface nothere here"),

@@ -261,6 +261,38 @@ TEST_F(UdpPorts, hears_that_nobody_listens_and_goes_on_sending) {
   EXPECT_TRUE(near_->arm_wait(0));
 }
 
+TEST_F(UdpPorts, gets_and_loses_addresses) {
+  join(2);
+  const Gid extra = local_address(4);
+  const auto change = [&] {
+    far_->take_over(0);
+    far_->take_over(1);
+  };
+  const auto arrive = [&] {
+    Frame* frame = build(64, 17);
+    layout::view<layout::Ipv4>(frame->data + 14).destination[3] = std::byte{4};
+    near_->tx_burst(0, &frame, 1, 0);
+    std::size_t frames = 0;
+    for (int turn = 0; turn < 4; ++turn) {  // a silent socket isn't asked every turn
+      frames += received(1).size();
+    }
+    return frames;
+  };
+  EXPECT_EQ(arrive(), 0U);
+  ASSERT_TRUE(far_->open_address(extra));
+  change();
+  EXPECT_FALSE(make_port("udp", {.addresses = {extra}})) << "it has the port";
+  EXPECT_EQ(arrive(), 1U);
+  far_->close_address(extra);
+  change();
+  EXPECT_EQ(arrive(), 0U);
+  EXPECT_TRUE(make_port("udp", {.addresses = {extra}}));
+  far_->close_address(far_address_);
+  change();
+  EXPECT_EQ(arrive(), 0U) << "a port without addresses";
+  EXPECT_EQ(far_->open_address(*parse_ip("192.0.2.77")).error().code, EADDRNOTAVAIL);
+}
+
 TEST(UdpPort, an_address_is_taken_once) {
   for (const std::uint16_t queues : {std::uint16_t{1}, std::uint16_t{2}}) {
     const auto first = open_at(local_address(3), queues);

@@ -1,0 +1,45 @@
+#pragma once
+
+// Ports that have the addresses of an interface (udp,iface=NAME) keep them: what the interface gets
+// or loses, the port does. Control thread only.
+
+#include <string>
+#include <vector>
+
+#include "control/ip/interface_addresses.h"
+#include "control/ip/kernel_addresses.h"
+#include "control/sessions/card.h"
+
+namespace uroce::control {
+
+class AddressFollower {
+ public:
+  // Card and kernel outlive this.
+  static Result<AddressFollower> open(Card& card, KernelAddresses& kernel);
+
+  // The device with this index has the interface's addresses.
+  void follow(std::uint32_t device, std::string interface) {
+    followed_.push_back({device, std::move(interface)});
+  }
+  [[nodiscard]] bool follows_any() const { return !followed_.empty(); }
+
+  // Readable: on_change() has something to look at.
+  [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
+  void on_change();
+
+ private:
+  struct Followed {
+    std::uint32_t device;
+    std::string interface;
+  };
+  AddressFollower(Card& card, KernelAddresses& kernel, AddressWatch watch)
+      : card_(card), kernel_(kernel), watch_(std::move(watch)) {}
+  void look(Device& device, const std::string& interface);
+
+  Card& card_;
+  KernelAddresses& kernel_;
+  AddressWatch watch_;
+  std::vector<Followed> followed_;
+};
+
+}  // namespace uroce::control
