@@ -76,7 +76,7 @@ ib_user_path_rec path_record(const Id& id) {
   path.numb_path = 1;
   path.pkey = htons(kPkeyDefault);
   path.mtu_selector = kExactly;
-  path.mtu = id.device->active_mtu_code();
+  path.mtu = id.device->path_mtu_code_to(id.source.address, id.destination.address);
   path.rate_selector = kExactly;
   path.rate = rate_code(id.device->speed_mbps());
   path.packet_life_time_selector = kExactly;

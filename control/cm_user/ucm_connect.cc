@@ -88,7 +88,8 @@ Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
   wish.srq = parameters.srq != 0;
   wish.retry_count = std::min(parameters.retry_count, kRetriesMax);
   wish.rnr_retry_count = std::min(parameters.rnr_retry_count, kRetriesMax);
-  wish.path_mtu = static_cast<std::uint8_t>(id.device->active_mtu_code());
+  wish.path_mtu = static_cast<std::uint8_t>(
+      id.device->path_mtu_code_to(id.source.address, id.destination.address));
   wish.packet_lifetime = kPacketLifetime;
   wish.ack_timeout = id.ack_timeout.value_or(kPacketLifetime + 1);
   wish.private_data = request_data(id, parameters);

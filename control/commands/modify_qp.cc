@@ -87,7 +87,12 @@ Status check_attributes(const Session& session, const abi::QpAttributesRecord& a
     return Error{EINVAL, "RoCE has no alternate paths"};
   }
   if ((mask & kVerbsAv) != 0) {
-    return check_address(device, a.address);
+    if (Status status = check_address(device, a.address); !status) {
+      return status;
+    }
+    if ((mask & kVerbsPathMtu) != 0) {
+      return check_path_mtu(device, a.address, a.path_mtu);
+    }
   }
   return ok();
 }

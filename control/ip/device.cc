@@ -77,6 +77,10 @@ std::optional<bool> Device::link_change() {
 
 std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
 
+std::uint32_t Device::path_mtu_code_to(const Gid& source, const Gid& peer) const {
+  return path_mtu_code(std::min(port_.info().mtu, port_.mtu_to(source, peer)));
+}
+
 std::uint32_t Device::speed_mbps() const {
   const std::uint32_t told = port_.info().speed_mbps;
   return told != 0 ? told : kSpeedUnknown;
@@ -130,6 +134,14 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
     return Resolution::kDone;
   }
   if (resolves_itself_) {
+    const auto& ours = gids_.entries();
+    const auto source = std::find_if(ours.begin(), ours.end(), [&](const IpPrefix& entry) {
+      return !entry.address.is_zero() && entry.address.is_ipv4() == gid.is_ipv4();
+    });
+    if (source != ours.end() && port_.mtu_to(source->address, gid) == 0) {
+      return Error{ENETUNREACH, "this machine has no route to " + to_string(gid) +
+                                    " (`ip route` lists those it has)"};
+    }
     *mac = stand_in_mac(gid);
     return Resolution::kDone;
   }

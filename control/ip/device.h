@@ -55,6 +55,8 @@ class Device {
   [[nodiscard]] Port& port() const { return port_; }
   [[nodiscard]] const EtherAddress& mac() const { return mac_; }
   [[nodiscard]] std::uint32_t active_mtu_code() const;
+  // The same, as far as the way from an address of ours to a peer carries it.
+  [[nodiscard]] std::uint32_t path_mtu_code_to(const Gid& source, const Gid& peer) const;
   [[nodiscard]] std::uint32_t active_mtu_bytes() const { return mtu_bytes(active_mtu_code()); }
   // Of the link, in Mb/s; 10 Gb/s where the port can't tell.
   [[nodiscard]] std::uint32_t speed_mbps() const;

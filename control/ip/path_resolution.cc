@@ -58,6 +58,18 @@ Status check_address(const Device& device, const abi::AddressRecord& address) {
   return ok();
 }
 
+Status check_path_mtu(const Device& device, const abi::AddressRecord& address, std::uint32_t code) {
+  const Gid destination = destination_of(address);
+  const std::uint32_t carried =
+      device.path_mtu_code_to(*device.gids().find(address.sgid_index), destination);
+  if (carried != 0 && code > carried) {
+    return Error{EINVAL, "path_mtu " + std::to_string(mtu_bytes(code)) + " is more than the " +
+                             std::to_string(mtu_bytes(carried)) + " that the path to " +
+                             to_string(destination) + " carries"};
+  }
+  return ok();
+}
+
 Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& address,
                                       std::uint32_t qpn, std::uint32_t remote_qpn, Time now) {
   Path path;

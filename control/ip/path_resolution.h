@@ -14,6 +14,10 @@ namespace uroce::control {
 // EINVAL with a sentence for an address vector that can't work on this device.
 Status check_address(const Device& device, const abi::AddressRecord& address);
 
+// Whether packets of the path MTU with this code get to the destination, as far as is known. EINVAL
+// with a sentence. REQUIRES: check_address().
+Status check_path_mtu(const Device& device, const abi::AddressRecord& address, std::uint32_t code);
+
 // The path; nothing while the peer's Ethernet address is being asked for: try again when the device
 // says that somebody must look. The UDP source port follows from the flow label and both queue pair
 // numbers (0 where there is none). REQUIRES: check_address(device, address)

@@ -44,6 +44,9 @@ class FaultyPort final : public Port {
   void release(Frame** frames, std::uint32_t count) override { inner_->release(frames, count); }
   [[nodiscard]] PortInfo info() const override { return inner_->info(); }
   [[nodiscard]] PortCounters counters() const override { return inner_->counters(); }
+  [[nodiscard]] std::uint32_t mtu_to(const Gid& source, const Gid& peer) const override {
+    return inner_->mtu_to(source, peer);
+  }
   Status open_address(const Gid& address) override { return inner_->open_address(address); }
   void close_address(const Gid& address) override { inner_->close_address(address); }
   void take_over(std::uint16_t queue) override { inner_->take_over(queue); }

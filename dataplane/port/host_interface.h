@@ -20,6 +20,10 @@ struct HostInterface {
 // Nothing: there is none of this name.
 [[nodiscard]] std::optional<HostInterface> host_interface(const std::string& name);
 
+// IP packets of how many bytes get from an address of this machine to a peer, as far as its kernel
+// knows (routes, and what routers said); 0: it has no route.
+[[nodiscard]] std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scope);
+
 // Nothing: no interface has it. All of 127.0.0.0/8 is the loopback interface's.
 [[nodiscard]] std::optional<HostInterface> host_interface_with(const Gid& address);
 

@@ -70,6 +70,12 @@ class Port {
   [[nodiscard]] virtual PortInfo info() const = 0;
   [[nodiscard]] virtual PortCounters counters() const = 0;
 
+  // IP packets of how many bytes the way to a peer carries, as far as the machine knows; 0: there
+  // is none. Any thread.
+  [[nodiscard]] virtual std::uint32_t mtu_to(const Gid& /*source*/, const Gid& /*peer*/) const {
+    return info().mtu;
+  }
+
   // A port that resolves_itself gets or loses an address of the machine's. Control opens it, or
   // says that it closes; then each queue's worker takes that over between two turns, and only when
   // all have may the next one be opened or closed. Others have no part in addresses.

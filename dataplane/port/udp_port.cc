@@ -19,6 +19,9 @@ namespace {
 // last is asked every turn.
 constexpr std::uint32_t kTurnsPerLook = 4;
 
+// Only of fe80::/10 must one say on which interface it is.
+bool needs_scope(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1] & 0xC0U) == 0x80; }
+
 }  // namespace
 
 // One worker's: a socket for each address.
@@ -135,6 +138,11 @@ void UdpPort::take_over(std::uint16_t queue) {
   } else {
     queues_[queue]->add(change_.address, change_.scope, std::move(change_.sockets[queue]));
   }
+}
+
+std::uint32_t UdpPort::mtu_to(const Gid& source, const Gid& peer) const {
+  const auto interface = needs_scope(peer) ? interface_of(source) : std::nullopt;
+  return std::min(mtu_, host_mtu_to(source, peer, interface ? interface->index : 0));
 }
 
 std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,

@@ -4,7 +4,8 @@ import time
 
 from harness.case import E2eCase
 from harness.process import wait_until
-from harness.programs import start, start_pair
+from harness.programs import run_pair, start, start_pair
+from harness.rdmacm import run_cm_pair
 from harness.udp_wire import IPV4, Udp
 from harness.wires import free_tcp_port
 
@@ -57,3 +58,25 @@ class Unreachable(E2eCase):
 
     def _sent(self, endpoint):
         return self.status(endpoint.daemon)["devices"][0]["tx_frames"]
+
+    def test_udp_narrow_path(self):
+        """What the kernel knows of a path bounds the path MTU: the connection manager's is smaller, a program's is refused."""
+        wire = Udp(self)
+        for namespace in wire.namespaces:
+            namespace.run("ip", "route", "replace", "10.77.2.0/24", "dev", "wire", "mtu", "1400")
+        common = ["-a", "SERVER", "-p", "PORT", "-C", 10, "-V", "-S", 20_000]
+        run_cm_pair(self, wire, ["rping", "-s", *common], ["rping", "-c", *common])
+        run_pair(self, wire, "ib_write_bw", "-F", "-x", IPV4, "-m", 1024, "-s", 65536, "-n", 100)
+        self.assertEqual([self.status(end.daemon)["devices"][0]["tx_failed"] for end in (wire.server, wire.client)], [0, 0])
+        server, _client = start_pair(self, wire, "ib_write_bw", ["-F", "-x", IPV4, "-m", 4096, "-s", 65536, "-n", 100])
+        server.expect_failure(60)
+        self.assertIn("path_mtu 4096 is more than the 1024 that the path to 10.77.2.2 carries",
+                      self.uroce("errors", daemon=wire.server.daemon).stdout)
+        wire.stop()
+
+    def test_udp_no_route(self):
+        wire = Udp(self)
+        program = start(self, wire.client, ["ucmatose", "-s", "203.0.113.1", "-p", free_tcp_port(), "-C", 1], "ucmatose")
+        program.expect_failure(20)
+        self.assertIn("Network is unreachable", program.out() + program.err())
+        wire.stop()

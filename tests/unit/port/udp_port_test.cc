@@ -293,6 +293,11 @@ TEST_F(UdpPorts, gets_and_loses_addresses) {
   EXPECT_EQ(far_->open_address(*parse_ip("192.0.2.77")).error().code, EADDRNOTAVAIL);
 }
 
+TEST_F(UdpPorts, knows_what_the_way_to_a_peer_carries) {
+  join();
+  EXPECT_EQ(near_->mtu_to(near_address_, far_address_), 4'200U);
+}
+
 TEST(UdpPort, an_address_is_taken_once) {
   for (const std::uint16_t queues : {std::uint16_t{1}, std::uint16_t{2}}) {
     const auto first = open_at(local_address(3), queues);
