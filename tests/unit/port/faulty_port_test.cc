@@ -187,6 +187,17 @@ TEST_F(FaultyPortTest, DelaysByTheTimeGiven) {
   EXPECT_EQ(receive(), std::vector<std::uint32_t>{1});
 }
 
+// The port inside may hold frames back, too: a worker that sleeps until then must hear of it.
+TEST_F(FaultyPortTest, TellsWhenTheInnerPortHasSomethingDue) {
+  auto [first, second] = make_link({});
+  auto inner = std::make_unique<FaultyPort>(std::move(first), Faults{.delay = 20'000});
+  Frame* frame = nullptr;
+  ASSERT_EQ(inner->allocate(&frame, 1), 1U);
+  ASSERT_EQ(inner->tx_burst(0, &frame, 1, 0), 1U);
+  const FaultyPort outer(std::move(inner), {});
+  EXPECT_EQ(outer.next_due(0), 20'000U);
+}
+
 TEST_F(FaultyPortTest, TheSameSeedDoesTheSame) {
   const Faults faults{
       .loss = 0.1, .dup = 0.1, .reorder = 0.1, .corrupt = 0.1, .delay = 3'000, .seed = 11};
