@@ -114,6 +114,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
   asked_ = false;
   rnr_waiting_ = false;
   window_acknowledged(distance(unacked_psn_before, unacked_psn_), now);
+  repair_.advanced(unacked_psn_, now);
   if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile
   }

@@ -18,6 +18,11 @@ void Requester::on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& tur
   if (rnr_waiting_ && psn == unacked_psn_) {
     return;  // a copy of what we are waiting for
   }
+  if (psn == unacked_psn_ && repair_.probing()) {
+    // The peer was busy with this packet, for instance with a page, and only the probe made it say
+    // so. It says more when it is done; if not, the timer of the attributes asks again.
+    return repair_.be_patient();
+  }
   if (!acknowledge_before(psn, turn)) {
     return retry_implied(turn);
   }

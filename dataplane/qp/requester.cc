@@ -97,6 +97,8 @@ void Requester::forget_outstanding() {
   send_parked_ = false;
   receive_parked_ = false;
   timer_ = kNever;
+  repair_.forget();
+  probed_ = false;
 }
 
 void Requester::on_doorbell(Turn& turn) {

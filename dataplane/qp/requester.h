@@ -15,6 +15,7 @@
 //   completer_nak.cc     RNR, sequence and fatal NAKs
 //   completer_read.cc    READ responses and atomic acknowledgements
 //   retransmit.cc        timeouts, going back, giving up (patience.h says when)
+//   requester_repair.cc  holes sent again by themselves; the probe into a silence
 //   unreliable_requester.cc  UC and UD: sent is done
 //
 // PSNs, oldest first (all differences are below 2^23):
@@ -31,6 +32,7 @@
 #include "base/time.h"
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/patience.h"
+#include "dataplane/qp/repair.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/send_window.h"
 #include "dataplane/qp/turn.h"
@@ -108,6 +110,7 @@ class Requester {
   [[nodiscard]] bool sending() const;
   [[nodiscard]] bool window_open() const;
   [[nodiscard]] bool may_begin(const SendEntry& entry) const;
+  [[nodiscard]] bool stream_has_work() const;
   bool next_ready(Turn& turn);
   void prepare(SendEntry& entry) const;
   void begin(SendEntry& entry);
@@ -171,6 +174,13 @@ class Requester {
   void retry_implied(Turn& turn);
   void wait_for_receiver(Duration duration, Turn& turn);
 
+  // requester_repair.cc
+  [[nodiscard]] std::uint32_t index_of(std::uint32_t psn) const;
+  std::uint32_t send_holes(Turn& turn, std::uint32_t bytes_max);
+  std::uint32_t send_hole(const Hole& hole, Turn& turn);
+  [[nodiscard]] std::uint32_t oldest_count() const;
+  void on_silence(Turn& turn);
+
   Qp& qp_;
 
   std::uint32_t unacked_psn_ = 0;
@@ -198,6 +208,10 @@ class Requester {
   std::uint64_t local_grace_ = kNotExecuted;  // of the local operation that was executed last
   Time timer_ = kNever;
   Duration timeout_ = 0;  // 0: none
+  Repair repair_;
+  std::uint32_t hole_count_ = 0;  // not 0: the cursor stands at a hole of so many PSNs
+  std::uint32_t probe_end_ = 0;   // what was probed last ends before it
+  bool probed_ = false;           // probe_end_ means something
   SendQueue queue_;
 };
 

@@ -78,7 +78,13 @@ bool Requester::may_begin(const SendEntry& entry) const {
 }
 
 bool Requester::has_work() const {
-  if (!sending() || rnr_waiting_ || send_parked_ || !window_open()) {
+  return sending() && !rnr_waiting_ && !send_parked_ &&
+         (repair_.has_waiting() || stream_has_work());
+}
+
+// Whether there is something at the cursor that may be sent.
+bool Requester::stream_has_work() const {
+  if (!window_open()) {
     return false;
   }
   if (cursor_index_ != begun_index_) {
@@ -98,7 +104,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     return 0;
   }
   const bool asked = asked_;
-  std::uint32_t bytes = 0;
+  std::uint32_t bytes = has_work() ? send_holes(turn, bytes_max) : 0;
   std::uint32_t local = 0;
   while (bytes < bytes_max && local < kLocalOperationsMax && next_ready(turn)) {
     if (queue_.entry(cursor_index_).local()) {
@@ -136,7 +142,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
 
 // Makes sure that the entry at the cursor has its PSNs. False if nothing can be sent now.
 bool Requester::next_ready(Turn& turn) {
-  if (!has_work()) {
+  if (!has_work() || !stream_has_work()) {
     return false;
   }
   if (cursor_index_ != begun_index_) {
@@ -279,7 +285,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 
 // Whether the packet at the cursor does: the last of a message, and some before it.
 bool Requester::asks_for_answer(const SendEntry& entry) const {
-  return entry.wants_response() || cursor_psn_ % kAckRequestEvery == 0 ||
+  return entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
          psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
          distance(unacked_psn_, cursor_psn_) + 1 >= window_.packets();
 }
@@ -295,6 +301,9 @@ void Requester::sent(const SendEntry& entry, std::uint32_t psns, const Turn& tur
     ++qp_.counters_.requests_sent;
     if (asks) {
       qp_.rate_.asked(cursor_psn_, turn.now);
+    }
+    if (asks && turn.recovery == Recovery::kSelective && qp_.config_.reliable()) {
+      repair_.sent(cursor_psn_, turn.now);
     }
   } else {
     ++qp_.counters_.requests_resent;

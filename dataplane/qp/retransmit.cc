@@ -26,6 +26,7 @@ void Requester::arm_timer(Time now) {
   if (rnr_waiting_) {
     return;
   }
+  repair_.watch(unacked_psn_ != high_psn_, now);
   timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
                ? kNever
                : now + Patience::wait(timeout_, silent_timeouts_);
@@ -37,6 +38,7 @@ void Requester::go_back() {
   cursor_psn_ = unacked_psn_;
   asked_ = false;
   qp_.rate_.resends();
+  repair_.clear();
 }
 
 void Requester::retry(Turn& turn) {
@@ -76,7 +78,12 @@ void Requester::wait_for_receiver(Duration duration, Turn& turn) {
   timer_ = turn.now + duration;
 }
 
-Time Requester::deadline() const { return receive_parked_ ? kNever : timer_; }
+Time Requester::deadline() const {
+  if (receive_parked_) {
+    return kNever;
+  }
+  return rnr_waiting_ ? timer_ : std::min(timer_, repair_.deadline());
+}
 
 void Requester::on_deadline(Turn& turn) {
   if (turn.now < deadline()) {
@@ -86,6 +93,9 @@ void Requester::on_deadline(Turn& turn) {
     rnr_waiting_ = false;
     timer_ = kNever;  // transmit() starts it
     return;
+  }
+  if (turn.now < timer_) {
+    return on_silence(turn);
   }
   if (cursor_psn_ == unacked_psn_) {
     return arm_timer(turn.now);  // the port is full: nothing was sent that could be answered

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "dataplane/qp/recovery.h"
 #include "dataplane/qp/tx_batch.h"
 #include "mmu/key_table.h"
 #include "mmu/page_fault.h"
@@ -67,6 +68,7 @@ struct Turn {
       dirty_queues;              // got a completion: the engine flushes them after the drain
   FaultSink* faults = nullptr;   // nullptr: there is no on-demand paging
   RemoteBatch* batch = nullptr;  // nullptr: what isn't mapped is reached run by run
+  Recovery recovery = Recovery::kSelective;
   Duration absent = 0;           // in which the worker couldn't run, all in all
 
   // The worker's running time: what a peer's silence is measured in.

@@ -1,0 +1,139 @@
+#include "dataplane/qp/repair.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace uroce {
+
+void Repair::clear() {
+  count_ = 0;
+  waiting_ = 0;
+  probe_at_ = kNever;
+  sampled_at_ = kNever;
+  silent_probes_ = 0;
+}
+
+void Repair::sent(std::uint32_t psn, Time now) {
+  if (sampled_at_ == kNever && count_ == 0) {
+    sampled_at_ = now;
+    sample_psn_ = psn;
+  }
+}
+
+void Repair::advanced(std::uint32_t unacked_psn, Time now) {
+  silent_probes_ = 0;
+  if (sampled_at_ != kNever && psn_difference(unacked_psn, sample_psn_) > 0) {
+    trip_.sample(now - sampled_at_);
+    sampled_at_ = kNever;
+  }
+  while (count_ != 0 && psn_difference(unacked_psn, holes_[0].psn) > 0) {
+    Hole& hole = holes_[0];
+    if (hole.tries == 1 && hole.waiting == 0) {
+      repair_trip_.sample(now - hole.asked);
+    }
+    if (psn_difference(unacked_psn, hole.end()) >= 0) {
+      remove(0);
+      continue;
+    }
+    // A part of a READ is being answered: the rest is on its way.
+    hole.count -= distance(hole.psn, unacked_psn);
+    hole.psn = unacked_psn;
+    hole.asked = now;
+    hole.tries += hole.tries == 1 ? 1 : 0;  // no second sample
+  }
+}
+
+Hole* Repair::find(std::uint32_t psn) {
+  const auto end = holes_.begin() + count_;
+  const auto found =
+      std::find_if(holes_.begin(), end, [&](const Hole& hole) { return hole.psn == psn; });
+  return found == end ? nullptr : &*found;
+}
+
+bool Repair::add(std::uint32_t psn, std::uint32_t count) {
+  if (find(psn) != nullptr) {
+    return true;
+  }
+  if (count_ == kHolesMax) {
+    return false;
+  }
+  sampled_at_ = kNever;  // its answer waits for the hole
+  std::uint32_t place = count_++;
+  for (; place > 0 && psn_difference(holes_[place - 1].psn, psn) > 0; --place) {
+    holes_[place] = holes_[place - 1];
+  }
+  holes_[place] = {.psn = psn, .count = count, .waiting = 1};
+  ++waiting_;
+  return true;
+}
+
+void Repair::insist(std::uint32_t psn, std::uint32_t count) {
+  Hole* const hole = find(psn);
+  if (hole == nullptr) {
+    (void)add(psn, count);
+    return;
+  }
+  waiting_ += 1 - hole->waiting;
+  hole->waiting = 1;
+}
+
+Hole& Repair::next_waiting() {
+  const auto end = holes_.begin() + count_;
+  const auto found =
+      std::find_if(holes_.begin(), end, [](const Hole& hole) { return hole.waiting != 0; });
+  UROCE_CHECK(found != end);
+  return *found;
+}
+
+void Repair::asked(Hole& hole, Time now) {
+  hole.waiting = 0;
+  hole.asked = now;
+  ++hole.tries;
+  --waiting_;
+}
+
+void Repair::remove(std::uint32_t index) {
+  waiting_ -= holes_[index].waiting;
+  std::copy(holes_.begin() + index + 1, holes_.begin() + count_, holes_.begin() + index);
+  --count_;
+}
+
+void Repair::watch(bool outstanding, Time now) {
+  probe_at_ = !outstanding || !trip_.known()
+                  ? kNever
+                  : now + (trip_.patience() << std::min(silent_probes_, kBackOffMax));
+}
+
+Duration Repair::patience(const Hole& hole) const {
+  const RoundTrip& trip = repair_trip_.known() ? repair_trip_ : trip_;
+  return (trip.known() ? trip.patience() : kPatienceFirst) << std::min(hole.tries - 1, kBackOffMax);
+}
+
+Time Repair::deadline() const {
+  Time next = probe_at_;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (holes_[i].waiting == 0) {
+      next = std::min(next, holes_[i].asked + patience(holes_[i]));
+    }
+  }
+  return next;
+}
+
+bool Repair::on_time(Time now) {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    Hole& hole = holes_[i];
+    if (hole.waiting == 0 && hole.asked + patience(hole) <= now) {
+      hole.waiting = 1;
+      ++waiting_;
+    }
+  }
+  if (probe_at_ > now) {
+    return false;
+  }
+  ++silent_probes_;
+  watch(true, now);
+  return true;
+}
+
+}  // namespace uroce

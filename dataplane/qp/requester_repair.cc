@@ -1,0 +1,77 @@
+// What is sent again by itself, without going back: holes, and the probe of the oldest packet when
+// the peer says nothing for a while.
+
+#include <utility>
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester.h"
+
+namespace uroce {
+
+// The entry that a PSN lies in. REQUIRES: it is outstanding.
+std::uint32_t Requester::index_of(std::uint32_t psn) const {
+  std::uint32_t index = queue_.tail();
+  while (distance(queue_.entry(index).first_psn, psn) >= queue_.entry(index).packet_count) {
+    ++index;
+  }
+  return index;
+}
+
+// Sends holes again, oldest first. Their place in the stream is the cursor's for that long.
+std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
+  std::uint32_t bytes = 0;
+  while (bytes < bytes_max && repair_.has_waiting() && !send_parked_) {
+    Hole& hole = repair_.next_waiting();
+    const std::uint32_t sent = send_hole(hole, turn);
+    if (sent == 0) {
+      break;
+    }
+    bytes += sent;
+    repair_.asked(hole, turn.now);
+    ++qp_.counters_.resends_single;
+  }
+  return bytes;
+}
+
+std::uint32_t Requester::send_hole(const Hole& hole, Turn& turn) {
+  const std::uint32_t psn = std::exchange(cursor_psn_, hole.psn);
+  const std::uint32_t index = std::exchange(cursor_index_, index_of(hole.psn));
+  hole_count_ = hole.count;
+  const std::uint32_t bytes = send_next(turn);
+  hole_count_ = 0;
+  if (!sending()) {
+    return 0;  // it turned out that it can't be sent, and nothing is outstanding any more
+  }
+  cursor_psn_ = psn;
+  cursor_index_ = index;
+  return bytes;
+}
+
+// How many of the PSNs from unacked_psn_ on one packet can bring: the rest of a READ, else one.
+std::uint32_t Requester::oldest_count() const {
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  return entry.opcode == abi::WrOpcode::kRdmaRead
+             ? entry.packet_count - distance(entry.first_psn, unacked_psn_)
+             : 1;
+}
+
+// The peer says nothing for longer than it usually takes. Whatever was lost, a request, its answer
+// or what was sent again: the oldest packet that isn't acknowledged makes the peer say where it
+// stands. That costs a packet at most, so it isn't a retry. When the peer took that packet and
+// waits for the next, everything behind it was lost, too.
+void Requester::on_silence(Turn& turn) {
+  if (!repair_.on_time(turn.now) || cursor_psn_ != high_psn_ || cursor_psn_ == unacked_psn_) {
+    return;  // nothing to ask for, or it is being sent
+  }
+  if (probed_ && unacked_psn_ == probe_end_) {
+    probed_ = false;
+    ++qp_.counters_.resends_gone_back;
+    return go_back();
+  }
+  probed_ = true;
+  probe_end_ = psn_add(unacked_psn_, oldest_count());
+  ++qp_.counters_.tail_probes;
+  repair_.insist(unacked_psn_, oldest_count());
+}
+
+}  // namespace uroce
