@@ -50,16 +50,18 @@ LinkFaultCounts FaultyPort::fault_counts() const {
 }
 
 // Sends what is due; runs at every receive too, so that held frames leave though nobody sends.
-void FaultyPort::pump(Queue& queue, std::uint16_t index, Time now) {
+// False if the port inside took less than that.
+bool FaultyPort::pump(Queue& queue, std::uint16_t index, Time now) {
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t count = 0;
   while ((count = queue.transmit.take(burst.data(), kBurstMax, now)) > 0) {
     const std::uint32_t sent = inner_->tx_burst(index, burst.data(), count, now);
     if (sent < count) {
       queue.transmit.put_back(burst.data() + sent, count - sent);
-      return;
+      return false;
     }
   }
+  return true;
 }
 
 std::uint32_t FaultyPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
@@ -76,7 +78,9 @@ std::uint32_t FaultyPort::rx_burst(std::uint16_t queue, Frame** frames, std::uin
 std::uint32_t FaultyPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
                                    Time now) {
   Queue& self = *queues_[queue];
-  pump(self, queue, now);
+  if (!pump(self, queue, now)) {
+    return 0;  // no longer queue than the port inside has
+  }
   const std::uint32_t taken = std::min(count, self.transmit.room());
   self.transmit.offer(frames, taken, enabled_.load(std::memory_order_relaxed), *inner_, now);
   pump(self, queue, now);

@@ -60,7 +60,7 @@ class FaultyPort final : public Port {
 
  private:
   struct Queue;
-  void pump(Queue& queue, std::uint16_t index, Time now);
+  bool pump(Queue& queue, std::uint16_t index, Time now);
 
   std::unique_ptr<Port> inner_;
   // Relaxed: which frame is the first without faults doesn't matter.
