@@ -40,6 +40,9 @@ struct QpEntry {
 
   // Frames that wait for memory, oldest first. Index: Role.
   std::array<std::vector<Frame*>, 2> parked{};
+  // Frames that came ahead of one that is missing, by PSN. Index: Role.
+  std::array<std::vector<Frame*>, 2> kept{};
+  Time kept_at = 0;  // when the newest of them came
 };
 
 }  // namespace uroce

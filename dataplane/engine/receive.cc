@@ -155,8 +155,8 @@ bool Worker::State::drain_frames(Role role) {
   return drained > 0;
 }
 
-// Hands a frame to its queue pair, or keeps it if that waits for memory. True if the queue pair
-// took it.
+// Hands a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
+// if the queue pair took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
   const bool parked_before = !entry.parked[static_cast<std::size_t>(role)].empty();
   // An answer that was lost is repeated even so: the peer may need it before anything else.
@@ -166,14 +166,23 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
   }
   Turn lent = turn(entry);
   Drop reason = Drop::kNone;
-  if (entry.qp->receive(*frame, lent, &reason) == Step::kParked) {
-    park(entry, role, frame);
-    return false;
+  switch (entry.qp->receive(*frame, lent, &reason)) {
+    case Step::kParked:
+      park(entry, role, frame);
+      return false;
+    case Step::kKept:
+      keep(entry, role, frame);
+      return false;
+    case Step::kDone:
+      break;
   }
   if (reason != Drop::kNone) {
     ++counters.drops[static_cast<std::size_t>(reason)];
   }
   release(frame);
+  if (!entry.kept[static_cast<std::size_t>(role)].empty()) [[unlikely]] {
+    give_kept(entry, role);
+  }
   return true;
 }
 

@@ -44,12 +44,7 @@ Worker::Worker(const Config& config) : state_(std::make_unique<State>(config)) {
 
 Worker::~Worker() {
   State& self = *state_;
-  self.table.for_each([&self](QpEntry& entry) {
-    for (auto& parked : entry.parked) {
-      self.parked -= static_cast<std::uint32_t>(parked.size());
-      std::for_each(parked.begin(), parked.end(), [&self](Frame* frame) { self.release(frame); });
-    }
-  });
+  self.table.for_each([&self](QpEntry& entry) { self.release_waiting(entry); });
   for (auto& ring : self.rings) {
     for (Frame* frame = nullptr; ring->dequeue(&frame, 1) == 1;) {
       self.release(frame);
@@ -169,6 +164,12 @@ void Worker::State::flush_queues() {
 
 // After anything that may have given a queue pair work or moved its deadline.
 void Worker::State::update(QpEntry& entry) {
+  for (const Role role : {Role::kCompleter, Role::kResponder}) {
+    if (!entry.kept[static_cast<std::size_t>(role)].empty() &&
+        entry.qp->kept(role == Role::kResponder) == 0) [[unlikely]] {
+      let_go(entry, role);
+    }
+  }
   if (!entry.queued && entry.qp->has_work()) {
     ports[entry.port]->run_queue.push_back(entry);
   }

@@ -66,6 +66,8 @@ class Worker {
   // Frames that one role of a queue pair may have waiting for memory, and all of a worker.
   static constexpr std::uint32_t kParkedMax = 128;
   static constexpr std::uint32_t kParkedTotalMax = 1'024;
+  // Frames that came ahead of a missing one and are kept, of all queue pairs of a worker.
+  static constexpr std::uint32_t kKeptTotalMax = 512;
 
   struct Config {
     std::uint32_t index = 0;
@@ -77,6 +79,7 @@ class Worker {
     FrameSink* frames = nullptr;     // nullptr: frames that are control's are dropped
     PagingQueues* paging = nullptr;  // nullptr: no on-demand paging
     Wakeup* wakeup = nullptr;        // for workers that may sleep, and have peers
+    Recovery recovery = Recovery::kSelective;
   };
 
   explicit Worker(const Config& config);

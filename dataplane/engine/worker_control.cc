@@ -41,10 +41,7 @@ void Worker::remove_qp(Qp& qp) {
     self.ports[entry->port]->run_queue.remove(*entry);
   }
   self.timers.remove(*entry);
-  for (auto& waiting : entry->parked) {
-    self.parked -= static_cast<std::uint32_t>(waiting.size());
-    std::for_each(waiting.begin(), waiting.end(), [&self](Frame* frame) { self.release(frame); });
-  }
+  self.release_waiting(*entry);
   self.flush_releases();
   // Frames in the rings carry numbers, not pointers, and find nobody later. The requester ring
   // holds pointers: everything in it goes round once, less this one.

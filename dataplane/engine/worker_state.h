@@ -25,6 +25,9 @@ inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each se
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
 inline constexpr std::uint32_t kResumesMax = 64;         // page faults, and flushes, that are over
+// Kept frames that nothing was added to for so long are let go of when others need the room, which
+// is looked after so often at most.
+inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
 // And frames from and to each port, PortInfo::turn_burst; pages that the worker brings in itself,
 // PageBudget::kTurnMax.
 // Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
@@ -88,7 +91,9 @@ struct Worker::State final : FaultSink {
   std::vector<CompletionQueue*> dirty_queues;
   std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full
   Time next_flush = 0;
-  std::uint32_t parked = 0;  // frames, of all queue pairs
+  std::uint32_t parked = 0;      // frames, of all queue pairs
+  std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
+  Time next_let_go = 0;
   RemoteBatch remote_batch;
   PageBudget page_budget;
   bool may_defer = true;              // the frame in hand can wait for its page
@@ -109,6 +114,8 @@ struct Worker::State final : FaultSink {
                 .dirty_queues = dirty_queues,
                 .faults = config.paging != nullptr ? this : nullptr,
                 .batch = &remote_batch,
+                .recovery = config.recovery,
+                .keep = config.recovery == Recovery::kSelective && kept_total < kKeptTotalMax,
                 .absent = absent};
   }
 
@@ -127,6 +134,13 @@ struct Worker::State final : FaultSink {
   bool drain_deferred(bool busy);
   void resume(QpEntry& entry);
   void park(QpEntry& entry, Role role, Frame* frame);
+
+  // keeping.cc
+  void keep(QpEntry& entry, Role role, Frame* frame);
+  void give_kept(QpEntry& entry, Role role);
+  void let_go(QpEntry& entry, Role role);
+  void let_go_idle();
+  void release_waiting(QpEntry& entry);
 
   // receive.cc
   bool receive();

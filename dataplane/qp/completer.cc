@@ -45,7 +45,7 @@ Step Requester::receive(const Packet& packet, Turn& turn, Drop* drop) {
   Step step = Step::kDone;
   switch (opcode_info(packet.opcode).operation) {
     case Operation::kAcknowledge:
-      on_acknowledge(packet, turn, drop);
+      step = on_acknowledge(packet, turn, drop);
       break;
     case Operation::kReadResponse:
       step = on_read_response(packet, turn, drop);
@@ -115,6 +115,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
   rnr_waiting_ = false;
   window_acknowledged(distance(unacked_psn_before, unacked_psn_), now);
   repair_.advanced(unacked_psn_, now);
+  kept_.passed(unacked_psn_before, unacked_psn_);
   if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile
   }

@@ -13,21 +13,23 @@ constexpr std::uint8_t kSyndromeValue = 0x1F;  // credits, timer code, NAK code
 
 // One acknowledgement covers everything up to its PSN. When it passes a READ or an atomic whose
 // answer hasn't come, that answer was lost: an implied NAK (C9-112).
-void Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
+Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
   const std::uint8_t syndrome = packet.aeth().syndrome;
   const auto value = static_cast<std::uint8_t>(syndrome & kSyndromeValue);
   switch (syndrome & kSyndromeKind) {
     case 0:
       if (!acknowledge_before(psn_add(packet.psn, 1), turn)) {
-        retry_implied(turn);
+        return answer_missing(packet, turn, drop);
       }
-      return;
+      after_single();
+      return Step::kDone;
     case kSyndromeRnr:
-      return on_rnr_nak(packet.psn, value, turn);
+      return on_rnr_nak(packet, value, turn, drop);
     case kSyndromeNak:
-      return on_nak(packet.psn, value, turn, drop);
+      return on_nak(packet, value, turn, drop);
     default:
       *drop = Drop::kStaleResponse;  // a reserved syndrome says nothing
+      return Step::kDone;
   }
 }
 

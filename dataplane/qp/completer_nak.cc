@@ -13,38 +13,42 @@ constexpr std::uint8_t kRnrRetryForEver = 7;
 }  // namespace
 
 // The peer has no receive posted: waits as long as it asks, then sends again from there (C9-111).
-void Requester::on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& turn) {
-  ++qp_.counters_.rnr_nak_retry_err;
+Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop) {
+  const std::uint32_t psn = packet.psn;
+  qp_.counters_.rnr_nak_retry_err += turn.again ? 0 : 1;
   if (rnr_waiting_ && psn == unacked_psn_) {
-    return;  // a copy of what we are waiting for
+    return Step::kDone;  // a copy of what we are waiting for
   }
   if (psn == unacked_psn_ && repair_.probing()) {
     // The peer was busy with this packet, for instance with a page, and only the probe made it say
     // so. It says more when it is done; if not, the timer of the attributes asks again.
-    return repair_.be_patient();
+    repair_.be_patient();
+    return Step::kDone;
   }
   if (!acknowledge_before(psn, turn)) {
-    return retry_implied(turn);
+    return answer_missing(packet, turn, drop);
   }
   // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
   // would use up retry_cnt, loss by loss.
   patience_.refill();
   silent_timeouts_ = 0;
   if (rnr_retries_left_ == 0) {
-    return fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);
+    fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);
+    return Step::kDone;
   }
   if (qp_.attributes_.rnr_retry != kRnrRetryForEver) {
     --rnr_retries_left_;
   }
   wait_for_receiver(kRnrTimer[timer_code] * kRnrTimerUnit, turn);
+  return Step::kDone;
 }
 
-void Requester::on_nak(std::uint32_t psn, std::uint8_t code, Turn& turn, Drop* drop) {
+Step Requester::on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop* drop) {
   abi::WcStatus status = abi::WcStatus::kSuccess;
   Failure failure = Failure::kNone;
   switch (static_cast<Nak>(code)) {
     case Nak::kPsnSequence:
-      ++qp_.counters_.packet_seq_err;
+      qp_.counters_.packet_seq_err += turn.again ? 0 : 1;
       break;
     case Nak::kInvalidRequest:
     case Nak::kInvalidRdRequest:
@@ -61,17 +65,19 @@ void Requester::on_nak(std::uint32_t psn, std::uint8_t code, Turn& turn, Drop* d
       break;
     default:
       *drop = Drop::kStaleResponse;  // a reserved code
-      return;
+      return Step::kDone;
   }
   // A READ or atomic before it may have lost its answer. It is asked again first: only the oldest
   // work request can be completed.
-  if (!acknowledge_before(psn, turn)) {
-    return retry_implied(turn);
+  if (!acknowledge_before(packet.psn, turn)) {
+    return answer_missing(packet, turn, drop);
   }
-  if (status != abi::WcStatus::kSuccess) {
-    return fail_oldest(status, failure, turn);
+  if (status == abi::WcStatus::kSuccess) {
+    on_missing(turn);
+  } else {
+    fail_oldest(status, failure, turn);
   }
-  (void)retry_early(turn);
+  return Step::kDone;
 }
 
 }  // namespace uroce

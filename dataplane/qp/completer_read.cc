@@ -10,30 +10,22 @@
 
 namespace uroce {
 
-// Whether the answer is the one that is expected next. It acknowledges what came before its own
-// request; when an answer before it is missing, that one is asked for again at once.
-bool Requester::response_in_place(std::uint32_t psn, Turn& turn) {
-  if (acknowledge_before(psn, turn)) {
-    return true;
-  }
-  retry_implied(turn);
-  return false;
-}
-
 Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
-  if (!response_in_place(packet.psn, turn)) {
-    *drop = Drop::kOutOfSequence;
-    return Step::kDone;
+  // It acknowledges what came before its own request.
+  if (!acknowledge_before(packet.psn, turn)) {
+    return answer_missing(packet, turn, drop);
   }
   const SendEntry& entry = queue_.entry(queue_.tail());
   const std::uint32_t index = (packet.psn - entry.first_psn) & kPsnMask;
   const std::uint32_t offset = index << mtu_shift_;
   // Whether a READ retried from inside is answered by FIRST or ONLY or goes on with MIDDLE or LAST
-  // differs between peers (Responder::replay_read); only the end has to be where it belongs.
+  // differs between peers (Responder::replay_read); only the end has to be where it belongs: that
+  // of the READ, and perhaps that of a part that was asked for again.
   const bool last = index + 1 == entry.packet_count;
+  const bool ends = opcode_info(packet.opcode).last;
   const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
   const std::uint32_t length = reads ? std::min(1U << mtu_shift_, entry.length - offset) : 0;
-  if (!(reads || entry.extension()) || opcode_info(packet.opcode).last != last ||
+  if (!(reads || entry.extension()) || (ends != last && !(ends && entry.in_parts)) ||
       packet.payload_length != length) {
     fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
     return Step::kDone;
@@ -42,9 +34,8 @@ Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
 }
 
 Step Requester::on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
-  if (!response_in_place(packet.psn, turn)) {
-    *drop = Drop::kOutOfSequence;
-    return Step::kDone;
+  if (!acknowledge_before(packet.psn, turn)) {
+    return answer_missing(packet, turn, drop);
   }
   const SendEntry& entry = queue_.entry(queue_.tail());
   if (!entry.atomic_result()) {

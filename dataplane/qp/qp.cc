@@ -121,8 +121,9 @@ Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
   requester_.hear(turn);
   const Step step = info.request ? responder_.receive(frame.packet, turn, drop)
                                  : requester_.receive(frame.packet, turn, drop);
-  // What is parked comes again.
-  if (ecn_of(frame.packet.tos) == Ecn::kCongested && step == Step::kDone) [[unlikely]] {
+  // What is parked comes again; what was kept was looked at when it came.
+  if (ecn_of(frame.packet.tos) == Ecn::kCongested && step != Step::kParked && !turn.again)
+      [[unlikely]] {
     note_marked(turn.now);
   }
   return step;
@@ -248,6 +249,11 @@ void Qp::finish_sqe(Turn& turn) {
     next_flush_ = kNever;
     (void)requester_.flush(turn, config_.send_entry_count);
   }
+}
+
+void Qp::let_go() {
+  responder_.let_go();
+  requester_.let_go();
 }
 
 void Qp::forget_srq(std::uint32_t number) { responder_.forget_srq(number); }

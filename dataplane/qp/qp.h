@@ -124,6 +124,12 @@ class Qp {
   // More requests wait for memory than may: asks the peer to come again from `psn` on later.
   void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
 
+  // Frames that are kept for the role that takes requests, or answers; let_go(): they are all gone.
+  [[nodiscard]] std::uint32_t kept(bool requests) const {
+    return requests ? responder_.kept() : requester_.kept();
+  }
+  void let_go();
+
   // For the roles.
 
   // The memory that a role may reach; its faults come back to it.

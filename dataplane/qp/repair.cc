@@ -27,21 +27,39 @@ void Repair::advanced(std::uint32_t unacked_psn, Time now) {
     trip_.sample(now - sampled_at_);
     sampled_at_ = kNever;
   }
-  while (count_ != 0 && psn_difference(unacked_psn, holes_[0].psn) > 0) {
-    Hole& hole = holes_[0];
-    if (hole.tries == 1 && hole.waiting == 0) {
-      repair_trip_.sample(now - hole.asked);
-    }
-    if (psn_difference(unacked_psn, hole.end()) >= 0) {
-      remove(0);
-      continue;
-    }
-    // A part of a READ is being answered: the rest is on its way.
-    hole.count -= distance(hole.psn, unacked_psn);
-    hole.psn = unacked_psn;
-    hole.asked = now;
-    hole.tries += hole.tries == 1 ? 1 : 0;  // no second sample
+  while (count_ != 0 && psn_difference(unacked_psn, holes_[0].psn) > 0 &&
+         shrink(0, unacked_psn, now)) {
   }
+}
+
+// What of a hole is before `psn` has come; true if that was all, and the hole is gone.
+bool Repair::shrink(std::uint32_t index, std::uint32_t psn, Time now) {
+  Hole& hole = holes_[index];
+  if (hole.tries == 1 && hole.waiting == 0) {
+    repair_trip_.sample(now - hole.asked);
+  }
+  if (psn_difference(psn, hole.end()) >= 0) {
+    remove(index);
+    return true;
+  }
+  // A part of a READ is being answered: the rest is on its way, and isn't measured.
+  hole.count = distance(psn, hole.end());
+  hole.psn = psn;
+  hole.asked = now;
+  hole.tries += hole.tries == 1 ? 1 : 0;
+  return false;
+}
+
+bool Repair::filled(std::uint32_t psn, Time now) {
+  Hole* const hole = find(psn);
+  return hole != nullptr &&
+         shrink(static_cast<std::uint32_t>(hole - holes_.data()), psn_add(psn, 1), now);
+}
+
+bool Repair::in(std::uint32_t psn, std::uint32_t end) const {
+  return std::any_of(holes_.begin(), holes_.begin() + count_, [&](const Hole& hole) {
+    return distance(psn, hole.psn) < distance(psn, end);
+  });
 }
 
 Hole* Repair::find(std::uint32_t psn) {
@@ -107,7 +125,8 @@ void Repair::watch(bool outstanding, Time now) {
 
 Duration Repair::patience(const Hole& hole) const {
   const RoundTrip& trip = repair_trip_.known() ? repair_trip_ : trip_;
-  return (trip.known() ? trip.patience() : kPatienceFirst) << std::min(hole.tries - 1, kBackOffMax);
+  return (trip.known() ? trip.short_patience() : kPatienceFirst)
+         << std::min(hole.tries - 1, kBackOffMax);
 }
 
 Time Repair::deadline() const {

@@ -47,6 +47,10 @@ class Repair {
   bool add(std::uint32_t psn, std::uint32_t count);
   // As add(), but sent again even if it was lately.
   void insist(std::uint32_t psn, std::uint32_t count);
+  // The answer with this PSN came, ahead of others. True if it was the last of a hole.
+  bool filled(std::uint32_t psn, Time now);
+  // Whether there is a hole within [psn, end).
+  [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const;
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
   // The oldest one that is to be sent again. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();
@@ -66,6 +70,7 @@ class Repair {
  private:
   Hole* find(std::uint32_t psn);
   void remove(std::uint32_t index);
+  bool shrink(std::uint32_t index, std::uint32_t psn, Time now);
   [[nodiscard]] Duration patience(const Hole& hole) const;
 
   RoundTrip trip_;         // of what the program asked for, waits in queues included

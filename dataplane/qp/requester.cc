@@ -98,6 +98,8 @@ void Requester::forget_outstanding() {
   receive_parked_ = false;
   timer_ = kNever;
   repair_.forget();
+  peer_keeps_ = PeerKeeps();
+  kept_.clear();
   probed_ = false;
 }
 

@@ -16,6 +16,7 @@
 //   completer_read.cc    READ responses and atomic acknowledgements
 //   retransmit.cc        timeouts, going back, giving up (patience.h says when)
 //   requester_repair.cc  holes sent again by themselves; the probe into a silence
+//   requester_gap.cc     answers that are kept while an earlier one is missing
 //   unreliable_requester.cc  UC and UD: sent is done
 //
 // PSNs, oldest first (all differences are below 2^23):
@@ -31,7 +32,9 @@
 
 #include "base/time.h"
 #include "dataplane/qp/failure.h"
+#include "dataplane/qp/kept.h"
 #include "dataplane/qp/patience.h"
+#include "dataplane/qp/peer_keeps.h"
 #include "dataplane/qp/repair.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/send_window.h"
@@ -98,6 +101,10 @@ class Requester {
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
+  // Answers that the caller keeps for this; let_go(): it has thrown them away.
+  [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
+  void let_go() { kept_.clear(); }
+
   // A page fault that parked sending or receiving is resolved.
   void resume(Turn& turn);
 
@@ -157,13 +164,12 @@ class Requester {
   void report_flushed(std::uint32_t count, Turn& turn) const;
 
   // completer_ack.cc, completer_nak.cc
-  void on_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
-  void on_rnr_nak(std::uint32_t psn, std::uint8_t timer_code, Turn& turn);
-  void on_nak(std::uint32_t psn, std::uint8_t code, Turn& turn, Drop* drop);
+  Step on_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
+  Step on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop);
+  Step on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop* drop);
   // completer_read.cc
   Step on_read_response(const Packet& packet, Turn& turn, Drop* drop);
   Step on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
-  [[nodiscard]] bool response_in_place(std::uint32_t psn, Turn& turn);
   Step take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length, Turn& turn);
 
   // retransmit.cc
@@ -180,6 +186,14 @@ class Requester {
   std::uint32_t send_hole(const Hole& hole, Turn& turn);
   [[nodiscard]] std::uint32_t oldest_count() const;
   void on_silence(Turn& turn);
+  void on_missing(Turn& turn);
+  void after_single();
+  void resend_all();
+
+  // requester_gap.cc
+  Step answer_missing(const Packet& packet, Turn& turn, Drop* drop);
+  void ask_for_missing();
+  void ask_for_missing_of(const SendEntry& entry, std::uint32_t from);
 
   Qp& qp_;
 
@@ -209,6 +223,9 @@ class Requester {
   Time timer_ = kNever;
   Duration timeout_ = 0;  // 0: none
   Repair repair_;
+  PeerKeeps peer_keeps_;
+  Kept kept_;
+  std::uint32_t kept_end_ = 0;    // behind the newest answer that was kept
   std::uint32_t hole_count_ = 0;  // not 0: the cursor stands at a hole of so many PSNs
   std::uint32_t probe_end_ = 0;   // what was probed last ends before it
   bool probed_ = false;           // probe_end_ means something

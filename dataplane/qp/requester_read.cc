@@ -6,23 +6,25 @@
 
 namespace uroce {
 
-// The request for what is missing of a READ: all of it at first; after a loss the rest from the
-// cursor on, with the address advanced (IBTA vol. 1, 9.7.5.1.3). The PSNs stay those of the
-// responses.
+// The request for what is missing of a READ: all of it at first; after a loss the hole, or the rest
+// from the cursor on, with the address advanced (IBTA vol. 1, 9.7.5.1.3). The PSNs stay those of
+// the responses.
 std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   const std::uint32_t done = (cursor_psn_ - entry.first_psn) & kPsnMask;
   const std::uint32_t offset = done << mtu_shift_;
+  const std::uint32_t rest = entry.packet_count - done;
+  const bool part = hole_count_ != 0 && hole_count_ < rest;
+  const std::uint32_t length = part ? hole_count_ << mtu_shift_ : entry.length - offset;
+  queue_.entry(cursor_index_).in_parts |= part;
   const Headers headers{
       .opcode = opcode_for(qp_.config_.type, Opcode::kRcReadRequest),
       .ack_request = true,
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
-      .reth = {.address = entry.remote_address + offset,
-               .rkey = entry.rkey,
-               .length = entry.length - offset},
+      .reth = {.address = entry.remote_address + offset, .rkey = entry.rkey, .length = length},
       .xrc_srqn = entry.xrc_srqn,
   };
-  return send_request(entry, headers, entry.packet_count - done, turn);
+  return send_request(entry, headers, part ? hole_count_ : rest, turn);
 }
 
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {

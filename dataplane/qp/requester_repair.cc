@@ -28,6 +28,7 @@ std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
     }
     bytes += sent;
     repair_.asked(hole, turn.now);
+    qp_.rate_.resends();
     ++qp_.counters_.resends_single;
   }
   return bytes;
@@ -47,12 +48,19 @@ std::uint32_t Requester::send_hole(const Hole& hole, Turn& turn) {
   return bytes;
 }
 
-// How many of the PSNs from unacked_psn_ on one packet can bring: the rest of a READ, else one.
+// How many of the PSNs from unacked_psn_ on one packet can bring: what is missing of a READ there,
+// else one.
 std::uint32_t Requester::oldest_count() const {
   const SendEntry& entry = queue_.entry(queue_.tail());
-  return entry.opcode == abi::WrOpcode::kRdmaRead
-             ? entry.packet_count - distance(entry.first_psn, unacked_psn_)
-             : 1;
+  if (entry.opcode != abi::WrOpcode::kRdmaRead) {
+    return 1;
+  }
+  const std::uint32_t rest = entry.packet_count - distance(entry.first_psn, unacked_psn_);
+  std::uint32_t count = 1;
+  while (count < rest && (count >= Kept::kSpan || !kept_.has(psn_add(unacked_psn_, count)))) {
+    ++count;
+  }
+  return count;
 }
 
 // The peer says nothing for longer than it usually takes. Whatever was lost, a request, its answer
@@ -65,13 +73,55 @@ void Requester::on_silence(Turn& turn) {
   }
   if (probed_ && unacked_psn_ == probe_end_) {
     probed_ = false;
-    ++qp_.counters_.resends_gone_back;
-    return go_back();
+    return resend_all();
   }
   probed_ = true;
   probe_end_ = psn_add(unacked_psn_, oldest_count());
   ++qp_.counters_.tail_probes;
   repair_.insist(unacked_psn_, oldest_count());
+}
+
+// A NAK: the peer has all before unacked_psn_ and misses that packet.
+void Requester::on_missing(Turn& turn) {
+  if (turn.recovery == Recovery::kGoBackN || !peer_keeps_.resend_single(unacked_psn_)) {
+    (void)retry_early(turn);
+    return;
+  }
+  silent_timeouts_ = 0;
+  if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
+    return;  // all of it is about to be sent
+  }
+  // The timer goes on unless something has moved since it was started: a peer that names the same
+  // packet for ever is given up at last.
+  if (!retried_early_) {
+    retried_early_ = true;
+    arm_timer(turn.now);
+  }
+  if (!repair_.add(unacked_psn_, oldest_count())) {
+    resend_all();
+  }
+}
+
+// An acknowledgement came. It may show what the peer made of a packet that was sent again alone.
+void Requester::after_single() {
+  switch (peer_keeps_.acknowledged(unacked_psn_, unacked_psn_ != high_psn_)) {
+    case PeerKeeps::Next::kGoOn:
+      return;
+    case PeerKeeps::Next::kSingle:
+      if (cursor_psn_ == unacked_psn_ || repair_.add(unacked_psn_, oldest_count())) {
+        return;
+      }
+      break;
+    case PeerKeeps::Next::kAll:
+      break;
+  }
+  resend_all();
+}
+
+// From unacked_psn_ on. Not a retry: the peer has taken what came before.
+void Requester::resend_all() {
+  ++qp_.counters_.resends_gone_back;
+  go_back();
 }
 
 }  // namespace uroce

@@ -191,6 +191,7 @@ void Requester::prepare(SendEntry& entry) const {
 
 void Requester::begin(SendEntry& entry) {
   entry.stage = SendStage::kBegun;
+  entry.in_parts = false;
   entry.first_psn = next_psn_;
   next_psn_ = psn_add(next_psn_, entry.packet_count);
   ++begun_index_;

@@ -18,6 +18,7 @@ void Responder::modified(std::uint32_t mask) {
   if ((mask & kQpMaskRqPsn) != 0) {
     expected_psn_ = qp_->attributes_.rq_psn & kPsnMask;
     ack_psn_ = psn_add(expected_psn_, kPsnMask);
+    kept_.clear();
   }
   if ((mask & kQpMaskMaxDestRdAtomic) != 0) {
     resources_.resize(qp_->attributes_.max_dest_rd_atomic);
@@ -46,9 +47,7 @@ Step Responder::receive(const Packet& packet, Turn& turn, Drop* drop) {
       return qp_->config_.type == QpType::kXrcRecv ? execute_xrc(packet, turn)
                                                    : execute(packet, turn);
     case Sequence::kAhead:
-      ahead(packet);
-      *drop = Drop::kOutOfSequence;
-      return Step::kDone;
+      return ahead(packet, turn, drop);
     case Sequence::kDuplicate:
       *drop = duplicate(packet, turn);
       return Step::kDone;
@@ -100,6 +99,7 @@ Step Responder::execute(const Packet& packet, Turn& turn) {
 // A SEND or WRITE packet was executed.
 void Responder::advance(const Packet& packet, bool message_ends) {
   ack_psn_ = expected_psn_;
+  kept_.passed(expected_psn_, psn_add(expected_psn_, 1));
   expected_psn_ = psn_add(expected_psn_, 1);
   msn_ = psn_add(msn_, message_ends ? 1 : 0);
   ack_msn_ = msn_;
@@ -111,36 +111,12 @@ void Responder::advance(const Packet& packet, bool message_ends) {
 
 // A READ or an atomic was taken. Its answer acknowledges it, so AckReq asks for nothing more.
 void Responder::advance_read(std::uint32_t psns) {
+  kept_.passed(expected_psn_, psn_add(expected_psn_, psns));
   expected_psn_ = psn_add(expected_psn_, psns);
   msn_ = psn_add(msn_, 1);
   if (gap_announced_) [[unlikely]] {
     close_gap();
   }
-}
-
-// 9.7.5.2: one NAK a gap; what follows is dropped silently until the expected packet comes. The
-// same after an RNR NAK.
-void Responder::ahead(const Packet& packet) {
-  if (gap_announced_) {
-    if (psn_difference(packet.psn, gap_psn_) > 0) {
-      gap_psn_ = packet.psn;
-    }
-    return;
-  }
-  ++qp_->counters_.out_of_sequence;
-  gap_announced_ = true;
-  gap_psn_ = packet.psn;
-  nak_ = PendingNak::kSequence;
-}
-
-// The packet that was missing came. A NAK that wasn't sent yet is still needed if packets behind
-// the one that is expected now were dropped.
-void Responder::close_gap() {
-  if (nak_ == PendingNak::kSequence && psn_difference(gap_psn_, expected_psn_) >= 0) {
-    return;
-  }
-  nak_ = PendingNak::kNone;
-  gap_announced_ = false;
 }
 
 }  // namespace uroce

@@ -10,16 +10,17 @@
 // Linux's requester takes that for a fatal error. An RNR NAK may name its first, not one inside.)
 //
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
-// sequence), responder_message.cc (SEND and WRITE), responder_read_atomic.cc (READ and atomics,
-// also duplicates), responder_extension.cc (ATOMIC WRITE and FLUSH), responder_transmit.cc
-// (answers), responder_receive.cc (receive work requests and their completions), xrc_responder.cc
-// (what XRC adds), uc_responder.cc and ud_responder.cc (what is different where nothing is
-// answered).
+// sequence), responder_gap.cc (requests ahead of a missing one), responder_message.cc (SEND and
+// WRITE), responder_read_atomic.cc (READ and atomics, also duplicates), responder_extension.cc
+// (ATOMIC WRITE and FLUSH), responder_transmit.cc (answers), responder_receive.cc (receive work
+// requests and their completions), xrc_responder.cc (what XRC adds), uc_responder.cc and
+// ud_responder.cc (what is different where nothing is answered).
 
 #include <cstdint>
 
 #include "abi/completion.h"
 #include "dataplane/qp/failure_report.h"
+#include "dataplane/qp/kept.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/responder_resources.h"
 #include "dataplane/qp/turn.h"
@@ -78,6 +79,10 @@ class Responder {
   // For Qp::forget_srq: a receive work request of this queue isn't held any more.
   void forget_srq(std::uint32_t number);
 
+  // Requests that the caller keeps for this; let_go(): it has thrown them away.
+  [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
+  void let_go();
+
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
@@ -96,7 +101,10 @@ class Responder {
   Step flush_memory(const Packet& packet, Turn& turn);
   void advance(const Packet& packet, bool message_ends);
   void advance_read(std::uint32_t psns);
-  void ahead(const Packet& packet);
+
+  // Requests ahead of a missing one (responder_gap.cc).
+  Step ahead(const Packet& packet, const Turn& turn, Drop* drop);
+  void announce_gap(const Packet& packet);
   void close_gap();
 
   // Unreliable queue pairs (uc_responder.cc, ud_responder.cc).
@@ -158,9 +166,10 @@ class Responder {
   std::uint32_t ack_msn_ = 0;  // the MSN after it
   std::uint32_t nak_psn_ = 0;  // of kFatal
   std::uint32_t flushed_ = 0;  // receive work requests, and not reported yet
-  std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead and was dropped
+  std::uint32_t gap_psn_ = 0;  // the newest PSN that came ahead
   bool ack_pending_ = false;
-  bool gap_announced_ = false;  // ahead packets are dropped without another NAK
+  bool gap_announced_ = false;  // packets that come ahead raise no other NAK
+  bool told_later_ = false;     // the gap is that of an RNR NAK
   bool answer_parked_ = false;  // memory for the next answer isn't resident
   bool communication_established_ = false;
   bool last_wqe_announced_ = false;
@@ -180,6 +189,8 @@ class Responder {
   std::uint32_t write_rkey_ = 0;      // WRITE
   std::uint64_t write_address_ = 0;   // WRITE: of the message's first byte
   std::uint64_t receive_length_ = 0;  // what the receive work request in hand can hold
+
+  Kept kept_;
 
   XrcSrq xrc_srq_;  // XRC: that the message names
 

@@ -59,7 +59,9 @@ Step Responder::not_ready() {
   }
   nak_ = PendingNak::kRnr;
   gap_announced_ = true;
+  told_later_ = true;
   gap_psn_ = expected_psn_;
+  kept_.clear();
   return Step::kDone;
 }
 

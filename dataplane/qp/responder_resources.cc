@@ -76,6 +76,11 @@ void ResourceRing::replay(Resource& resource, std::uint32_t packet, std::uint32_
     ++pending_count_;
     resource.replay = true;
     resource.packet_next = packet;
+  } else if (packet_end <= resource.packet_next && !resource.patching()) {
+    resource.patch_next = packet;
+    resource.patch_end = packet_end;
+    resource.patch_length_end = length_end;
+    return;
   } else {
     // Some of it wasn't sent yet: nothing that the peer may still wait for is left out.
     resource.packet_next = std::min(resource.packet_next, packet);
@@ -98,6 +103,7 @@ Resource* ResourceRing::next_pending() {
 
 void ResourceRing::answered(Resource& resource) {
   resource.packet_next = resource.packet_end;
+  resource.patch_next = resource.patch_end;
   --pending_count_;
 }
 

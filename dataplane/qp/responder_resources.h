@@ -27,8 +27,14 @@ struct Resource {
   PdId pd = 0;                                    // by which the key is judged
   Operation operation = Operation::kReadRequest;  // what was asked
   bool replay = false;                            // answered once already
+  // A part of what was sent already that is asked for again before the rest is sent; none if both
+  // are equal.
+  std::uint32_t patch_next = 0;
+  std::uint32_t patch_end = 0;
+  std::uint32_t patch_length_end = 0;  // bytes into the answer where it stops
 
   [[nodiscard]] bool pending() const { return packet_next < packet_end; }
+  [[nodiscard]] bool patching() const { return patch_next < patch_end; }
 };
 
 class ResourceRing {

@@ -49,15 +49,17 @@ std::uint32_t Responder::transmit_next(Turn& turn) {
 }
 
 std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
-  const std::uint32_t psn = psn_add(resource.psn_first, resource.packet_next);
-  const bool last = resource.packet_next + 1 == resource.packet_end;
+  const bool patch = resource.patching();
+  std::uint32_t& next = patch ? resource.patch_next : resource.packet_next;
+  const std::uint32_t length_end = patch ? resource.patch_length_end : resource.length_end;
+  const std::uint32_t psn = psn_add(resource.psn_first, next);
+  const bool last = next + 1 == (patch ? resource.patch_end : resource.packet_end);
   const std::uint32_t mtu = qp_->attributes_.path_mtu;
-  const std::uint32_t offset = resource.packet_next * mtu;
-  const std::uint32_t length = std::min(mtu, resource.length_end - offset);
+  const std::uint32_t offset = next * mtu;
+  const std::uint32_t length = std::min(mtu, length_end - offset);
   const bool atomic =
       resource.operation == Operation::kCompareSwap || resource.operation == Operation::kFetchAdd;
-  const Opcode opcode =
-      atomic ? Opcode::kRcAtomicAcknowledge : read_response(resource.packet_next == 0, last);
+  const Opcode opcode = atomic ? Opcode::kRcAtomicAcknowledge : read_response(next == 0, last);
   const Headers headers{.opcode = opcode_for(qp_->config_.type, opcode),
                         .dest_qpn = qp_->attributes_.dest_qpn,
                         .psn = psn,
@@ -71,7 +73,7 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
                                     {.rkey = resource.rkey,
                                      .address = resource.address + offset,
                                      .length = length,
-                                     .ahead = resource.length_end - offset - length},
+                                     .ahead = length_end - offset - length},
                                     writer);
   if (access != Access::kGranted) {
     turn.tx.put_back(frame);
@@ -84,10 +86,10 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   if (ack_pending_ && psn_difference(psn, ack_psn_) >= 0) {
     ack_pending_ = false;  // 9.7.5.1: a response acknowledges all requests before it
   }
-  if (last) {
+  if (last && !patch) {
     resources_.answered(resource);
   } else {
-    ++resource.packet_next;
+    ++next;
   }
   return frame->length;
 }

@@ -1,13 +1,15 @@
-// Retransmission: go-back-N (IBTA vol. 1, 9.7.5.1 and 9.9.2). The cursor goes back to the oldest
-// packet that isn't acknowledged, and everything from there is sent again with the same PSNs. That
-// is right whatever was lost, since the responder recognises duplicates; it costs at most a window.
+// Retransmission of everything: go-back-N (IBTA vol. 1, 9.7.5.1 and 9.9.2). Single packets are
+// requester_repair.cc's. The cursor goes back to the oldest packet that isn't acknowledged, and
+// everything from there is sent again with the same PSNs. That is right whatever was lost, since
+// the responder recognises duplicates; it costs at most a window.
 //
 // What sets it off:
 //   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
 //                                the timer runs out again and again without a word from the peer,
 //                                each wait is twice as long as the one before, up to a bound
-//   a sequence NAK               the peer misses the packet that it names
-//   an implied NAK               an answer came that passes a READ or atomic without its own
+//   a sequence NAK               of a peer that keeps nothing: it misses the packet that it names
+//   an implied NAK               an answer came that passes a READ or atomic without its own, and
+//                                there is no room to keep it
 //   the end of an RNR wait       not a retry of retry_cnt
 //
 // How many of the first three there may be is for patience.h to say. NAKs can be copied by the
@@ -39,6 +41,7 @@ void Requester::go_back() {
   asked_ = false;
   qp_.rate_.resends();
   repair_.clear();
+  peer_keeps_.gone_back();
 }
 
 void Requester::retry(Turn& turn) {
@@ -60,6 +63,7 @@ bool Requester::retry_early(Turn& turn) {
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_ || (retried_early_ && timeout_ != 0)) {
     return false;
   }
+  ++qp_.counters_.resends_gone_back;
   retry(turn);
   retried_early_ = true;
   return true;

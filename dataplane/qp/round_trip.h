@@ -34,6 +34,11 @@ class RoundTrip {
     return std::max(kPatienceMin, 2 * smoothed_ + 4 * deviation_);
   }
 
+  // The same for what was sent again already, and keeps others waiting.
+  [[nodiscard]] Duration short_patience() const {
+    return std::max(kPatienceMin, smoothed_ + 4 * deviation_);
+  }
+
   [[nodiscard]] Duration smoothed() const { return smoothed_; }
 
  private:

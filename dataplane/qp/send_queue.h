@@ -65,8 +65,8 @@ struct SendEntry {
   std::uint8_t flags;  // abi::SendFlags
   std::uint8_t sge_count;
   SendStage stage;
-  abi::WcStatus status;  // kRefused: why
-  std::uint8_t reserved;
+  abi::WcStatus status;      // kRefused: why
+  bool in_parts;             // READ: a part from inside its answer was asked for again
   std::uint16_t vendor_err;  // kRefused: which check failed
   std::uint32_t xrc_srqn;    // XRC: the shared receive queue that it is for
 

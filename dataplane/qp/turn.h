@@ -57,6 +57,8 @@ enum class [[nodiscard]] Step : std::uint8_t{
     kDone,    // the frame may be released
     kParked,  // memory is not resident: keep the frame, in order, and receive() it again after
               // resume
+    kKept,    // one before it is missing: keep the frame, and receive() it `again`, in the order
+              // of PSNs, after each frame that is done with. Only where Turn::keep allows it
 };
 
 struct Turn {
@@ -69,7 +71,9 @@ struct Turn {
   FaultSink* faults = nullptr;   // nullptr: there is no on-demand paging
   RemoteBatch* batch = nullptr;  // nullptr: what isn't mapped is reached run by run
   Recovery recovery = Recovery::kSelective;
-  Duration absent = 0;           // in which the worker couldn't run, all in all
+  bool keep = false;    // there is room for a frame to be kept
+  bool again = false;   // the frame received is one that was kept
+  Duration absent = 0;  // in which the worker couldn't run, all in all
 
   // The worker's running time: what a peer's silence is measured in.
   [[nodiscard]] Time ran() const { return now - absent; }

@@ -34,6 +34,8 @@ struct Setting {
   double loss = 0;
   Duration round_trip = kRoundTrip;
   Duration length = 200 * kNanosecondsPerMillisecond;
+  Recovery sender = Recovery::kSelective;
+  Recovery receiver = Recovery::kSelective;
 };
 
 struct Result {
@@ -49,8 +51,10 @@ class LossRun {
     link.loss = setting.loss;
     auto [left, right] = make_timed_link(link);
     const std::size_t bytes = std::size_t{setting.depth} * setting.bytes + sim::Arena::kPage;
-    a_ = std::make_unique<sim::Node>(std::move(left), Faults{}, "10.0.0.1", bytes);
-    b_ = std::make_unique<sim::Node>(std::move(right), Faults{}, "10.0.0.2", bytes);
+    a_ = std::make_unique<sim::Node>(std::move(left), Faults{}, "10.0.0.1", bytes, 0,
+                                     setting.sender);
+    b_ = std::make_unique<sim::Node>(std::move(right), Faults{}, "10.0.0.2", bytes, 0,
+                                     setting.receiver);
     const QueuesConfig queues{.send_entries = kDepth, .recv_entries = 4 * kDepth};
     a_end_ = &a_->add_end(17, queues, true);
     b_end_ = &b_->add_end(117, queues, true);
@@ -201,6 +205,24 @@ void measure_goodput(Figures* figures) {
   }
 }
 
+// Against everything sent again from the first lost packet on, and against a peer that keeps
+// nothing, with which nothing must get worse.
+void measure_go_back_n(Figures* figures) {
+  const auto write = [&](double loss, Recovery sender, Recovery receiver) {
+    return figures->goodput(
+        {.loss = loss, .length = kNanosecondsPerSecond, .sender = sender, .receiver = receiver});
+  };
+  for (const Loss& loss : {kLosses[1], kLosses[2]}) {
+    const double before = write(loss.probability, Recovery::kGoBackN, Recovery::kGoBackN);
+    const double now = write(loss.probability, Recovery::kSelective, Recovery::kSelective);
+    figures->note(std::string("write_of_go_back_n_") + loss.name, now / before);
+    if (loss.probability == kLosses[1].probability) {
+      const double with_old = write(loss.probability, Recovery::kSelective, Recovery::kGoBackN);
+      figures->note("gbn_peer_of_before", with_old / before);
+    }
+  }
+}
+
 // How much later than without loss the 8-byte WRITE is that 999 of 1,000 beat.
 void measure_late(Figures* figures) {
   const auto late = [&](double loss) {
@@ -222,6 +244,7 @@ int main(int argc, char** argv) {
   };
   Figures figures(has("--brief"));
   measure_goodput(&figures);
+  measure_go_back_n(&figures);
   measure_late(&figures);
   figures.print(has("--json"));
   return 0;

@@ -31,7 +31,8 @@ class Node {
  public:
   // `paging_seed`: not 0: memory is paged on demand, and the program keeps changing it.
   Node(std::unique_ptr<Port> port, const Faults& faults, const std::string& address,
-       std::size_t memory_bytes, std::uint64_t paging_seed = 0);
+       std::size_t memory_bytes, std::uint64_t paging_seed = 0,
+       Recovery recovery = Recovery::kSelective);
   ~Node();
 
   // Makes a queue pair in RESET.

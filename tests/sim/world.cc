@@ -15,6 +15,7 @@ constexpr Duration kTurnMin = 100;
 constexpr Duration kTurnMax = 3'000;
 constexpr std::uint64_t kPagingSalt = 0x0DB0'0DB0;
 constexpr std::uint64_t kBottleneckSalt = 0xB077'1E9E;
+constexpr std::uint64_t kRecoverySalt = 0x5E1E'C71E;
 constexpr std::uint32_t kPsnWindow = 40;  // how near to the wrap PSNs may start
 
 // Both ports of a link apply them, so an exchange meets them four times: with more, a few of 10,000
@@ -106,8 +107,15 @@ World::World(std::uint64_t seed) : random_(seed) {
   Faults other = faults_;
   other.seed = random_.next();
   const auto paging_seed = [&] { return paging.chance(0.4) ? paging.next() | 1 : 0; };
-  a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes, paging_seed());
-  b_ = std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes, paging_seed());
+  // Mostly both ends keep what comes ahead of a hole, else one of them, or none.
+  Random recoveries(seed ^ kRecoverySalt);
+  const auto recovery = [&] {
+    return recoveries.chance(0.25) ? Recovery::kGoBackN : Recovery::kSelective;
+  };
+  a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes, paging_seed(),
+                              recovery());
+  b_ =
+      std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes, paging_seed(), recovery());
   for (auto* pair : {&a_, &b_}) {
     SharedCounter& counter = pair == &a_ ? shared_a_ : shared_b_;
     counter.offset = (*pair)->arena.reserve(sizeof(std::uint64_t));

@@ -269,8 +269,20 @@ TEST_F(Completer, RnrRetriesAreCountedAndRefilledByProgress) {
   EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
 }
 
-// 9.7.5.2.2: a sequence NAK acknowledges what came before and sends us back to its PSN.
-TEST_F(Completer, C9_7_5_2_2_ASequenceNakSendsUsBack) {
+// 9.7.5.2.2: a sequence NAK acknowledges what came before, and its PSN is sent again.
+TEST_F(Completer, C9_7_5_2_2_ASequenceNakAsksForItsPacket) {
+  write(4);
+  EXPECT_EQ(answer(acknowledge(102, kSyndromeNak)), Drop::kNone);
+  expect(0, WcStatus::kSuccess);
+  expect(1, WcStatus::kSuccess);
+  expect_nothing();
+  EXPECT_EQ(sends(), (Psns{102}));
+  EXPECT_EQ(answer(acknowledge(102, kSyndromeNak)), Drop::kNone);  // a copy
+  EXPECT_EQ(sends(), Psns{});
+}
+
+TEST_F(Completer, C9_7_5_2_2_ASequenceNakSendsUsBackWithGoBackN) {
+  pair.a.recovery = Recovery::kGoBackN;
   write(4);
   EXPECT_EQ(answer(acknowledge(102, kSyndromeNak)), Drop::kNone);
   expect(0, WcStatus::kSuccess);

@@ -41,6 +41,21 @@ class PatienceTest : public testing::Test {
     }
     return tries;
   }
+  int naks_until_it_ends() {
+    post_write(1'024 + 8);
+    int naks = 0;
+    while (!(end_ = pair_.a.poll_send()) && naks < 1'000) {
+      ++naks;
+      (void)pair_.transmit(pair_.a);
+      peer_says(kSyndromeNak, 100, Drop::kNone);
+      if (!pair_.a.qp().has_work()) {  // one early retry only: the timer makes the next
+        (void)pair_.next_deadline();
+      }
+    }
+    EXPECT_TRUE(end_ && end_->status == WcStatus::kRetryExcErr);
+    EXPECT_TRUE(end_ && failure() == Failure::kRetriesInVain);
+    return naks;
+  }
   // An acknowledgement of what was acknowledged long ago, or a NAK of what is outstanding.
   void peer_says(std::uint8_t syndrome, std::uint32_t psn, Drop drop) {
     const auto frame = pair_.forge(
@@ -118,23 +133,18 @@ TEST_F(PatienceTest, AnyWordBeginsTheSilenceAfresh) {
 
 // A peer that says again and again what it misses, and never gets it, whatever the reason.
 TEST_F(PatienceTest, NaksForEverEnd) {
-  post_write(1'024 + 8);
-  int retries = 0;
-  while (!(end_ = pair_.a.poll_send())) {
-    ASSERT_LT(++retries, 1'000);
-    (void)pair_.transmit(pair_.a);
-    peer_says(kSyndromeNak, 100, Drop::kNone);
-    if (!pair_.a.qp().has_work()) {  // one early retry only: the timer makes the next
-      (void)pair_.next_deadline();
-    }
-  }
-  EXPECT_EQ(end_->status, WcStatus::kRetryExcErr);
-  EXPECT_EQ(failure(), Failure::kRetriesInVain);
-  EXPECT_EQ(retries, 1 + static_cast<int>(Patience::kAliveFactor) * kRetries);
+  pair_.a.recovery = Recovery::kGoBackN;
+  EXPECT_EQ(naks_until_it_ends(), 1 + static_cast<int>(Patience::kAliveFactor) * kRetries);
 }
 
-TEST(Patience, WithoutRetriesANakIsTheEnd) {
+// The packet that it names is sent again by itself, too, which is no retry.
+TEST_F(PatienceTest, NaksForEverEndWhereSinglePacketsAreSentAgain) {
+  EXPECT_GT(naks_until_it_ends(), 1 + static_cast<int>(Patience::kAliveFactor) * kRetries);
+}
+
+TEST(Patience, WithoutRetriesANakIsTheEndOfGoingBack) {
   QpPair pair({.retry_cnt = 0});
+  pair.a.recovery = Recovery::kGoBackN;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
   pair.exchange([](const Packet& packet, bool to_b) { return to_b && packet.psn == 100; });
   const auto end = pair.a.poll_send();

@@ -14,13 +14,13 @@ using abi::WrOpcode;
 
 constexpr Duration kRoundTripTime = 200 * kNanosecondsPerMicrosecond;
 
-void post_write(QpPair& pair, std::size_t length) {
+void post_writes(QpPair& pair, std::size_t length) {
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, length)});
 }
 
 // One exchange that takes kRoundTripTime.
 void measure(QpPair& pair) {
-  post_write(pair, 8);
+  post_writes(pair, 8);
   for (const auto& frame : pair.transmit(pair.a)) {
     EXPECT_EQ(pair.deliver(pair.b, *frame), Drop::kNone);
   }
@@ -50,7 +50,7 @@ TEST(RoundTrip, HasPatienceWithAWorkerThatSleeps) {
 TEST(Probe, ComesLongBeforeTheTimerAndIsNoRetry) {
   QpPair pair({.timeout = 14, .retry_cnt = 0});
   measure(pair);
-  post_write(pair, 8);
+  post_writes(pair, 8);
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost
   EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4 * kRoundTripTime);
   ASSERT_TRUE(pair.next_deadline());
@@ -66,7 +66,7 @@ TEST(Probe, ComesLongBeforeTheTimerAndIsNoRetry) {
 TEST(Probe, IsOnePacketThatAsks) {
   QpPair pair({.timeout = 14});
   measure(pair);
-  post_write(pair, 3'000);
+  post_writes(pair, 3'000);
   ASSERT_EQ(pair.transmit(pair.a).size(), 3U);
   ASSERT_TRUE(pair.next_deadline());
   auto probe = pair.transmit(pair.a);
@@ -80,7 +80,7 @@ TEST(Probe, IsOnePacketThatAsks) {
 TEST(Probe, IsFollowedByTheRestIfThatWasLostToo) {
   QpPair pair({.timeout = 14});
   measure(pair);
-  post_write(pair, 5'000);
+  post_writes(pair, 5'000);
   ASSERT_EQ(pair.transmit(pair.a).size(), 5U);
   const Time sent = pair.now;
   pair.run();
@@ -94,7 +94,7 @@ TEST(Probe, IsFollowedByTheRestIfThatWasLostToo) {
 TEST(Probe, ComesLessAndLessOftenAndATimeoutStillEndsIt) {
   QpPair pair({.timeout = 10, .retry_cnt = 1});
   measure(pair);
-  post_write(pair, 8);
+  post_writes(pair, 8);
   int probes = 0;
   const Time sent = pair.now;
   pair.run([&](const Packet&, bool) { return ++probes != 0; });
@@ -109,7 +109,7 @@ TEST(Probe, ComesLessAndLessOftenAndATimeoutStillEndsIt) {
 TEST(Probe, DoesNotMeasureWhatWasSentTwice) {
   QpPair pair({.timeout = 14});
   measure(pair);
-  post_write(pair, 8);
+  post_writes(pair, 8);
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);
   ASSERT_TRUE(pair.next_deadline());
   for (const auto& frame : pair.transmit(pair.a)) {
@@ -118,7 +118,7 @@ TEST(Probe, DoesNotMeasureWhatWasSentTwice) {
   for (const auto& frame : pair.transmit(pair.b)) {
     EXPECT_EQ(pair.deliver(pair.a, *frame), Drop::kNone);
   }
-  post_write(pair, 8);
+  post_writes(pair, 8);
   ASSERT_EQ(pair.transmit(pair.a).size(), 1U);
   EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4 * kRoundTripTime);
 }

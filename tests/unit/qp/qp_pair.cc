@@ -154,16 +154,38 @@ void QpPair::exchange(const Filter& lost) {
   while (busy) {
     busy = false;
     for (const bool from_a : {true, false}) {
-      for (const auto& frame : transmit(from_a ? a : b)) {
+      for (auto& frame : transmit(from_a ? a : b)) {
         busy = true;
         UROCE_CHECK(parse(frame->frame) == Drop::kNone);
         note_sent(frame->frame.packet);
         if (!lost || !lost(frame->frame.packet, from_a)) {
-          (void)deliver(from_a ? b : a, *frame);
+          give(from_a ? b : a, std::move(frame));
         }
       }
     }
   }
+}
+
+// What the engine does (keeping.cc).
+void QpPair::give(Endpoint& to, std::unique_ptr<HeapFrame> frame) {
+  (void)deliver(to, *frame);
+  Frames& kept = kept_[{&to, opcode_info(frame->frame.packet.opcode).request}];
+  if (step == Step::kKept) {
+    kept.push_back(std::move(frame));
+    std::sort(kept.begin(), kept.end(), [](const auto& left, const auto& right) {
+      return psn_difference(left->frame.packet.psn, right->frame.packet.psn) < 0;
+    });
+    return;
+  }
+  to.again = true;
+  while (!kept.empty()) {
+    (void)deliver(to, *kept.front());
+    if (step == Step::kKept) {
+      break;
+    }
+    kept.erase(kept.begin());
+  }
+  to.again = false;
 }
 
 bool QpPair::next_deadline() {

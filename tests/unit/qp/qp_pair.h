@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -68,15 +69,18 @@ class Endpoint : public Queues {
   // The card's side.
   [[nodiscard]] Qp& qp() { return *qp_; }
   [[nodiscard]] KeyTable& keys() { return keys_; }
-  Turn turn(Time now, TxBatch& tx) {
-    return {.now = now,
-            .tx = tx,
-            .keys = keys_,
-            .events = events,
-            .dirty_queues = dirty_,
-            .absent = absent};
-  }
+  Recovery recovery = Recovery::kSelective;
+  bool keep = false;    // frames that come ahead of a missing one are kept by the test
+  bool again = false;   // what is delivered next was kept
   Duration absent = 0;  // in which its worker couldn't run
+  Turn turn(Time now, TxBatch& tx) {
+    Turn lent{now, tx, keys_, events, dirty_};
+    lent.recovery = recovery;
+    lent.keep = keep;
+    lent.again = again;
+    lent.absent = absent;
+    return lent;
+  }
   void modify(const QpAttributes& attributes, std::uint32_t mask, Time now = 0);
   void to_error(Time now = 0);
   void ring(Time now);
@@ -131,6 +135,8 @@ class QpPair {
   // frame.
   using Filter = std::function<bool(const Packet& packet, bool to_b)>;
   void exchange(const Filter& lost = {});
+  // Gives a frame as deliver() does, and keeps it if the queue pair wants that.
+  void give(Endpoint& to, std::unique_ptr<HeapFrame> frame);
   // As exchange, and time passes from deadline to deadline while there are any, `rounds` times at
   // most.
   void run(const Filter& lost = {}, int rounds = 64);
@@ -143,6 +149,8 @@ class QpPair {
   void connect(Endpoint& end);
 
  private:
+  using KeptFrames = std::map<std::pair<Endpoint*, bool>, Frames>;  // of each role
+  KeptFrames kept_;
   PairConfig config_;
 };
 

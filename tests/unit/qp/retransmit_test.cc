@@ -259,6 +259,7 @@ TEST(RetransmitTimer, WaitsLongerForAPeerThatStaysSilent) {
 // missed after the attribute's time.
 TEST(RetransmitTimer, ANakDoesNotMakeItWaitLonger) {
   QpPair pair({.timeout = 14, .retry_cnt = 4});
+  pair.a.recovery = Recovery::kGoBackN;  // nothing but the timer then
   constexpr Duration kTimeout = Duration{4'096} << 14U;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 4'096)});
   auto frames = pair.transmit(pair.a);
@@ -277,6 +278,7 @@ TEST(RetransmitTimer, ANakDoesNotMakeItWaitLonger) {
 // Nor does it after timeouts: they were the network's, not those of a peer that is kept waiting.
 TEST(RetransmitTimer, AWordFromThePeerEndsTheLongerWaits) {
   QpPair pair({.timeout = 14, .retry_cnt = 7});
+  pair.a.recovery = Recovery::kGoBackN;  // nothing but the timer then
   constexpr Duration kTimeout = Duration{4'096} << 14U;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 2'048)});
   (void)pair.transmit(pair.a);

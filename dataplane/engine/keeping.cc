@@ -1,0 +1,93 @@
+// Frames that wait for an earlier one which is missing: in the order of their PSNs, given to their
+// queue pair again as soon as it has gone on. Beside them, frames that wait for memory (paging.cc)
+// are in the order in which they came.
+
+#include <algorithm>
+
+#include "dataplane/engine/worker_state.h"
+#include "dataplane/wire/psn.h"
+
+namespace uroce {
+
+// The queue pair sees to it that none is kept twice, and how many it may keep.
+void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
+  auto& frames = entry.kept[static_cast<std::size_t>(role)];
+  const auto behind = std::find_if(frames.rbegin(), frames.rend(), [frame](const Frame* other) {
+    return psn_difference(other->packet.psn, frame->packet.psn) < 0;
+  });
+  frames.insert(behind.base(), frame);
+  entry.kept_at = now;
+  if (++kept_total == kKeptTotalMax) {
+    let_go_idle();
+  }
+}
+
+// After a frame that the queue pair has done with: those that are next now.
+void Worker::State::give_kept(QpEntry& entry, Role role) {
+  auto& frames = entry.kept[static_cast<std::size_t>(role)];
+  std::vector<Frame*>::difference_type given = 0;
+  Frame* parks = nullptr;
+  while (given < std::ssize(frames) && parks == nullptr) {
+    Frame* const frame = frames[static_cast<std::size_t>(given)];
+    Turn lent = turn(entry);
+    lent.again = true;
+    Drop reason = Drop::kNone;
+    const Step step = entry.qp->receive(*frame, lent, &reason);
+    if (step == Step::kKept) {
+      break;
+    }
+    ++given;
+    if (step == Step::kParked) {
+      parks = frame;
+      continue;
+    }
+    if (reason != Drop::kNone) {
+      ++counters.drops[static_cast<std::size_t>(reason)];
+    }
+    release(frame);
+  }
+  frames.erase(frames.begin(), frames.begin() + given);
+  kept_total -= static_cast<std::uint32_t>(given);
+  if (parks != nullptr) {
+    park(entry, role, parks);
+  }
+}
+
+// The queue pair doesn't want them any more.
+void Worker::State::let_go(QpEntry& entry, Role role) {
+  auto& frames = entry.kept[static_cast<std::size_t>(role)];
+  for (Frame* frame : frames) {
+    drop(frame, Drop::kOutOfSequence);
+  }
+  kept_total -= static_cast<std::uint32_t>(frames.size());
+  frames.clear();
+}
+
+// All room is taken. Whoever keeps frames for a peer that has fallen silent gives them up.
+void Worker::State::let_go_idle() {
+  if (now < next_let_go) {
+    return;
+  }
+  next_let_go = now + kKeptIdleMax;
+  table.for_each([this](QpEntry& entry) {
+    if (now - entry.kept_at >= kKeptIdleMax) {
+      entry.qp->let_go();
+      let_go(entry, Role::kCompleter);
+      let_go(entry, Role::kResponder);
+    }
+  });
+}
+
+// The queue pair goes away.
+void Worker::State::release_waiting(QpEntry& entry) {
+  for (const auto& frames : {&entry.parked, &entry.kept}) {
+    std::uint32_t& total = frames == &entry.parked ? parked : kept_total;
+    for (auto& waiting : *frames) {
+      total -= static_cast<std::uint32_t>(waiting.size());
+      std::for_each(waiting.begin(), waiting.end(), [this](Frame* frame) { release(frame); });
+      waiting.clear();
+    }
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,208 @@
+// Selective repeat: what comes ahead of a hole is kept, and only the hole is sent again. With a
+// peer that keeps nothing, everything is, as before.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dataplane/qp/kept.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WcStatus;
+using abi::WrOpcode;
+
+constexpr std::size_t kLong = 20'000;  // bytes: 20 packets
+
+class RecoveryTest : public ::testing::Test {
+ protected:
+  void keeping(bool a, bool b) {
+    pair.a.keep = a;
+    pair.b.keep = b;
+  }
+
+  void post(WrOpcode opcode) {
+    fill_pattern(pair.a.memory, 1);
+    fill_pattern(pair.b.memory, 2);
+    pair.a.post_send(rdma_wr(1, opcode, pair.b, 0), std::array{pair.a.sge(0, kLong)});
+  }
+
+  // Loses the first copy of each packet that `unlucky` names; counts those that were sent.
+  void run(const std::vector<std::uint32_t>& unlucky, bool to_b) {
+    std::vector<std::uint32_t> left = unlucky;
+    pair.run([&, to_b](const Packet& packet, bool from_a) {
+      sent += from_a == to_b ? 1 : 0;
+      const auto found = std::find(left.begin(), left.end(), packet.psn);
+      if (from_a != to_b || found == left.end()) {
+        return false;
+      }
+      left.erase(found);
+      return true;
+    });
+  }
+
+  void expect_done() {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe.has_value());
+    EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+    EXPECT_TRUE(
+        std::equal(pair.a.memory.begin(), pair.a.memory.begin() + kLong, pair.b.memory.begin()));
+    EXPECT_EQ(pair.a.qp().counters().timeouts, 0U);
+    EXPECT_EQ(pair.a.qp().kept(false), 0U);
+    EXPECT_EQ(pair.b.qp().kept(true), 0U);
+  }
+
+  QpPair pair;
+  int sent = 0;
+};
+
+TEST_F(RecoveryTest, OnlyTheMissingPacketOfAWriteIsSentAgain) {
+  keeping(false, true);
+  post(WrOpcode::kRdmaWrite);
+  run({105}, true);
+  expect_done();
+  EXPECT_EQ(sent, 20 + 1);
+  EXPECT_EQ(pair.b.qp().counters().frames_kept, 14U);
+  EXPECT_EQ(pair.a.qp().counters().resends_single, 1U);
+  EXPECT_EQ(pair.b.qp().counters().naks_sent, 1U);
+}
+
+// One hole after the other: the next NAK names the next one. Two that touch don't look like a peer
+// that keeps nothing.
+TEST_F(RecoveryTest, SeveralHolesAreClosedOneByOne) {
+  keeping(false, true);
+  post(WrOpcode::kRdmaWrite);
+  run({102, 105, 106, 110}, true);
+  expect_done();
+  EXPECT_EQ(sent, 20 + 4);
+}
+
+// Nothing is executed before the hole is closed: memory behind it is as it was.
+TEST_F(RecoveryTest, WhatIsKeptIsNotExecutedBeforeItsTurn) {
+  keeping(false, true);
+  post(WrOpcode::kRdmaWrite);
+  auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(frames.size(), 20U);
+  const std::vector<std::byte> before(pair.b.memory.begin(), pair.b.memory.begin() + kLong);
+  std::unique_ptr<HeapFrame> missing = std::move(frames[0]);
+  for (std::size_t i = 1; i < frames.size(); ++i) {
+    pair.give(pair.b, std::move(frames[i]));
+  }
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), pair.b.memory.begin()));
+  pair.give(pair.b, std::move(missing));
+  EXPECT_TRUE(
+      std::equal(pair.a.memory.begin(), pair.a.memory.begin() + kLong, pair.b.memory.begin()));
+  auto answers = pair.transmit(pair.b);
+  ASSERT_EQ(answers.size(), 1U);  // the NAK isn't needed any more
+  ASSERT_EQ(parse(answers[0]->frame), Drop::kNone);
+  EXPECT_EQ(answers[0]->frame.packet.psn, 119U);
+}
+
+// The peer throws away what comes ahead: its acknowledgement of the missing packet alone shows it.
+TEST_F(RecoveryTest, GoesBackWithAPeerThatKeepsNothing) {
+  post(WrOpcode::kRdmaWrite);
+  run({105}, true);
+  expect_done();
+  EXPECT_EQ(pair.a.qp().counters().resends_single, 1U);
+  EXPECT_EQ(pair.a.qp().counters().resends_gone_back, 1U);
+  EXPECT_EQ(sent, 20 + 1 + 14);
+}
+
+TEST_F(RecoveryTest, RemembersThatThePeerKeepsNothing) {
+  post(WrOpcode::kRdmaWrite);
+  run({105}, true);
+  expect_done();
+  sent = 0;
+  post(WrOpcode::kRdmaWrite);
+  run({125}, true);
+  expect_done();
+  EXPECT_EQ(sent, 20 + 15);
+  EXPECT_EQ(pair.a.qp().counters().resends_single, 1U);
+}
+
+TEST_F(RecoveryTest, GoBackNKeepsNothingAndGoesBackAtOnce) {
+  pair.a.recovery = pair.b.recovery = Recovery::kGoBackN;
+  post(WrOpcode::kRdmaWrite);
+  run({105}, true);
+  expect_done();
+  EXPECT_EQ(sent, 20 + 15);
+  EXPECT_EQ(pair.a.qp().counters().resends_single, 0U);
+  EXPECT_EQ(pair.a.qp().counters().tail_probes, 0U);
+}
+
+// The answers behind a hole are kept, and the READ request asks for the hole only.
+TEST_F(RecoveryTest, OnlyTheMissingAnswersOfAReadAreAskedForAgain) {
+  keeping(true, false);
+  post(WrOpcode::kRdmaRead);
+  run({105, 106}, false);
+  expect_done();
+  EXPECT_EQ(sent, 20 + 2);
+  EXPECT_EQ(pair.a.qp().counters().frames_kept, 13U);
+}
+
+// One hole of each READ at a time, since a peer may forget what is before the part that it was
+// asked for last.
+TEST_F(RecoveryTest, HolesOfAReadAreClosedOneByOne) {
+  keeping(true, false);
+  post(WrOpcode::kRdmaRead);
+  run({102, 105, 110}, false);
+  expect_done();
+  EXPECT_EQ(sent, 20 + 3);
+}
+
+TEST_F(RecoveryTest, HolesOfDifferentReadsAreClosedTogether) {
+  keeping(true, false);
+  post(WrOpcode::kRdmaRead);
+  pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0),
+                   std::array{pair.a.sge(500'000, kLong)});
+  run({105, 125}, false);
+  expect_done();
+  EXPECT_TRUE(pair.a.poll_send().has_value());
+  EXPECT_EQ(sent, 40 + 2);
+}
+
+// A part that ends inside the READ ends with LAST: not an answer that doesn't fit.
+TEST_F(RecoveryTest, AnAnswerToAPartMayComeLate) {
+  keeping(true, false);
+  post(WrOpcode::kRdmaRead);
+  auto request = pair.transmit(pair.a);
+  (void)pair.deliver(pair.b, *request[0]);
+  auto answers = pair.transmit(pair.b);
+  ASSERT_EQ(answers.size(), 20U);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i != 5) {
+      pair.give(pair.a, std::move(answers[i]));
+    }
+  }
+  auto hole = pair.transmit(pair.a);
+  ASSERT_EQ(hole.size(), 1U);
+  ASSERT_EQ(parse(hole[0]->frame), Drop::kNone);
+  EXPECT_EQ(hole[0]->frame.packet.psn, 105U);
+  EXPECT_EQ(hole[0]->frame.packet.reth().length, 1'024U);
+  (void)pair.deliver(pair.b, *hole[0]);
+  auto rest = pair.transmit(pair.b);
+  ASSERT_EQ(rest.size(), 1U);
+  HeapFrame copy(*rest[0]);
+  pair.give(pair.a, std::move(rest[0]));
+  EXPECT_EQ(pair.deliver(pair.a, copy), Drop::kStaleResponse);
+  expect_done();
+}
+
+// A packet that is kept isn't kept twice, nor one that is too far ahead.
+TEST(Kept, IsBounded) {
+  Kept kept;
+  EXPECT_TRUE(kept.add(0xFF'FFF0, 0x00'0001));
+  EXPECT_FALSE(kept.add(0xFF'FFF0, 0x00'0001));
+  EXPECT_FALSE(kept.add(0xFF'FFF0, psn_add(0xFF'FFF0, Kept::kSpan)));
+  kept.passed(0xFF'FFF0, 0x00'0002);
+  EXPECT_EQ(kept.count(), 0U);
+  for (std::uint32_t psn = 1; psn <= Kept::kMax; ++psn) {
+    EXPECT_TRUE(kept.add(0, psn));
+  }
+  EXPECT_FALSE(kept.add(0, Kept::kMax + 1));
+}
+
+}  // namespace
+}  // namespace uroce::test
