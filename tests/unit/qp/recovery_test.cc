@@ -49,7 +49,7 @@ class RecoveryTest : public ::testing::Test {
     EXPECT_EQ(cqe->status, WcStatus::kSuccess);
     EXPECT_TRUE(
         std::equal(pair.a.memory.begin(), pair.a.memory.begin() + kLong, pair.b.memory.begin()));
-    EXPECT_EQ(pair.a.qp().counters().timeouts, 0U);
+    EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
     EXPECT_EQ(pair.a.qp().kept(false), 0U);
     EXPECT_EQ(pair.b.qp().kept(true), 0U);
   }
