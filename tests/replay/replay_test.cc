@@ -41,6 +41,8 @@ Circumstances circumstances_of(const std::string& capture) {
 //   * a receive that is too short: Linux NAKs 3 (remote operation), the specification 1;
 //   * a SEND whose invalidation fails: Linux doesn't count it as a message, we do, since it was
 //     delivered.
+//   * Linux doesn't tell of congestion; we answer a packet that is marked CE with a notification,
+//     too (our_answers() leaves it out).
 // Never compared: IP identification, UDP source port, time. Acknowledgements can't coalesce here,
 // since each request is answered before the next one comes.
 std::vector<std::string> recorded_answers(const Flow& flow, const std::string& capture) {
@@ -72,7 +74,10 @@ std::vector<std::string> our_answers(const Flow& flow, const replay::Outcome& ou
   std::vector<std::string> answers;
   for (const Flow::Record& record : flow.records) {
     for (const replay::Bytes& bytes : outcome.frames[record.frame].fate.answers) {
-      answers.push_back(replay::describe(replay::ParsedFrame(bytes).packet()));
+      const replay::ParsedFrame frame(bytes);
+      if (frame.packet().opcode != Opcode::kCnp) {
+        answers.push_back(replay::describe(frame.packet()));
+      }
     }
   }
   return answers;
