@@ -33,8 +33,8 @@ constexpr std::array<Parameter, 11> kParameters{{
     {"dce_tcp_rtt", &DcqcnParameters::dce_tcp_rtt, 1, kMicrosecondsMax},
 }};
 
-Status check_range(const std::string& what, std::int64_t number, std::int64_t least,
-                   std::int64_t most) {
+Status check_between(const std::string& what, std::int64_t number, std::int64_t least,
+                     std::int64_t most) {
   if (number < least || number > most) {
     return Error{EINVAL, what + " must be from " + std::to_string(least) + " to " +
                              std::to_string(most) + ", not " + std::to_string(number)};
@@ -68,7 +68,7 @@ Status set_dcqcn(const std::string& name, std::int64_t number, DaemonOptions* op
     return Error{EINVAL, "there is no such key"};
   }
   DcqcnParameters& dcqcn = options->congestion.dcqcn;
-  Status status = check_range("it", number, found->least, found->most);
+  Status status = check_between("it", number, found->least, found->most);
   if (!status) {
     return status;
   }
@@ -77,8 +77,8 @@ Status set_dcqcn(const std::string& name, std::int64_t number, DaemonOptions* op
 }
 
 Status set_cnp_interval(std::int64_t microseconds, DaemonOptions* options) {
-  Status status = check_range("the interval of congestion notifications in us", microseconds, 0,
-                              kCnpIntervalMax / kNanosecondsPerMicrosecond);
+  Status status = check_between("the interval of congestion notifications in us", microseconds, 0,
+                                kCnpIntervalMax / kNanosecondsPerMicrosecond);
   if (status) {
     options->congestion.cnp_interval =
         static_cast<Duration>(microseconds) * kNanosecondsPerMicrosecond;
@@ -87,7 +87,7 @@ Status set_cnp_interval(std::int64_t microseconds, DaemonOptions* options) {
 }
 
 Status set_cnp_dscp(std::int64_t dscp, DaemonOptions* options) {
-  Status status = check_range("the DSCP of congestion notifications", dscp, 0, kDscpMax);
+  Status status = check_between("the DSCP of congestion notifications", dscp, 0, kDscpMax);
   if (status) {
     options->congestion.cnp_dscp = static_cast<std::uint8_t>(dscp);
   }

@@ -10,8 +10,8 @@
 namespace uroce::bench {
 namespace {
 
-constexpr std::uint32_t kMtu = 4'200;
-constexpr std::uint32_t kEthernet = 14;
+constexpr std::uint32_t kPortMtu = 4'200;
+constexpr std::uint32_t kEthernetBytes = 14;
 constexpr std::uint32_t kMacLast = 5;
 // What waits for a host's own link at most: then it pushes back, as a full transmit ring does.
 constexpr std::uint64_t kHostQueue = 64U << 10U;
@@ -21,7 +21,7 @@ constexpr std::uint64_t kUnbounded = 1U << 30U;
 
 struct Fabric::State {
   explicit State(const FabricConfig& from)
-      : config(from), pool(from.frames, kMtu + kEthernetOverhead) {
+      : config(from), pool(from.frames, kPortMtu + kEthernetOverhead) {
     UROCE_CHECK(config.hosts <= kHostsMax);
     const BottleneckConfig link{.rate = config.host_rate, .queue = kUnbounded};
     for (std::uint32_t i = 0; i < config.hosts; ++i) {
@@ -40,7 +40,7 @@ struct Fabric::State {
   void forward(Frame* frame, Time now) {
     const auto host = std::to_integer<std::uint32_t>(frame->data[kMacLast]) - 1;
     UROCE_CHECK(host < config.hosts);
-    std::byte* ip = frame->data + kEthernet;
+    std::byte* ip = frame->data + kEthernetBytes;
     const Bottleneck::Fate fate =
         down[host].admit(frame->length, read_ecn(ip) != Ecn::kNotCapable, random.draw(), now);
     if (fate.dropped) {
@@ -99,7 +99,7 @@ class FabricPort final : public Port {
   [[nodiscard]] PortInfo info() const override {
     return {.name = "host" + std::to_string(host_),
             .mac = EtherAddress{{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(host_ + 1)}},
-            .mtu = kMtu};
+            .mtu = kPortMtu};
   }
   [[nodiscard]] PortCounters counters() const override { return {}; }
   [[nodiscard]] Time next_due(std::uint16_t /*queue*/) const override {
