@@ -38,6 +38,12 @@ struct QpEntry {
 
   bool starved = false;  // in the worker's list of those whose fault found no record
 
+  // READ responses on their way as they are counted for the port, and whether its next READ waits
+  // for room or was let go.
+  std::uint32_t read_frames = 0;
+  bool reads_waiting = false;
+  bool reads_next = false;
+
   // Frames that wait for memory, oldest first. Index: Role.
   std::array<std::vector<Frame*>, 2> parked{};
   // Frames that came ahead of one that is missing, by PSN. Index: Role.

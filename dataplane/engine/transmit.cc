@@ -27,7 +27,9 @@ bool Worker::State::transmit(PortState& port) {
     std::uint32_t sent = 0;
     if (granted > 0) {
       Turn lent = turn(entry);
+      lent.read_room = read_room(port, entry);
       sent = entry.qp->transmit(lent, granted);
+      count_reads(entry);
     }
     queue.settle(entry, sent, entry.qp->has_work(), tx.room() == 0);
     timers.update(entry, entry.qp->deadline());

@@ -170,6 +170,7 @@ void Worker::State::update(QpEntry& entry) {
       let_go(entry, role);
     }
   }
+  count_reads(entry);
   if (!entry.queued && entry.qp->has_work()) {
     ports[entry.port]->run_queue.push_back(entry);
   }

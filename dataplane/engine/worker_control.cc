@@ -52,8 +52,11 @@ void Worker::remove_qp(Qp& qp) {
       self.requester_ring.enqueue(&waiting, 1);
     }
   }
-  self.ports[entry->port]->roce_counters += qp.counters();
+  PortState& port = *self.ports[entry->port];
+  port.roce_counters += qp.counters();
+  port.read_frames -= entry->read_frames;
   self.table.remove(qp.config().qpn);
+  self.resume_reads(port);
 }
 
 void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask) {

@@ -57,6 +57,9 @@ struct PortState {
   // Of frames that are no queue pair's, and of queue pairs that are gone.
   RoceCounters roce_counters;
 
+  std::uint32_t read_frames = 0;            // READ responses that were asked for and haven't come
+  std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
+
   TxBatch tx;
   RunQueue run_queue;
   Time refused_since = kNever;   // when the port began to take nothing
@@ -141,6 +144,11 @@ struct Worker::State final : FaultSink {
   void let_go(QpEntry& entry, Role role);
   void let_go_idle();
   void release_waiting(QpEntry& entry);
+
+  // reads.cc
+  [[nodiscard]] static ReadRoom read_room(PortState& port, QpEntry& entry);
+  void count_reads(QpEntry& entry);
+  void resume_reads(PortState& port);
 
   // receive.cc
   bool receive();

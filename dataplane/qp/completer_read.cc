@@ -67,6 +67,9 @@ Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::u
   }
   qp_.counters_.bytes_received += length;
   const SendEntry& entry = queue_.entry(tail);
+  if (entry.opcode == abi::WrOpcode::kRdmaRead && read_frames_out_ != 0) {
+    --read_frames_out_;
+  }
   const std::uint32_t before = unacked_psn_;
   unacked_psn_ = psn_add(unacked_psn_, 1);
   if (unacked_psn_ == psn_add(entry.first_psn, entry.packet_count)) {

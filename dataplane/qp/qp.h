@@ -100,6 +100,13 @@ class Qp {
   // Whether transmit() would send something now (given room in turn.tx).
   [[nodiscard]] bool has_work() const;
 
+  // READ responses that were asked for and haven't come.
+  [[nodiscard]] std::uint32_t read_frames_out() const { return requester_.read_frames_out(); }
+  // Those of the READ that turn.read_room had no room for; 0: none waits. reads_may_go() lets it
+  // try again.
+  [[nodiscard]] std::uint32_t read_frames_wanted() const { return requester_.read_frames_wanted(); }
+  void reads_may_go() { requester_.reads_may_go(); }
+
   // The program rang: it may have posted to the send queue. (In ERR, posted work is flushed here.)
   void on_doorbell(Turn& turn);
 

@@ -91,6 +91,8 @@ void Requester::forget_outstanding() {
   cursor_index_ = queue_.tail();
   begun_index_ = queue_.tail();
   reads_out_ = 0;
+  read_frames_out_ = 0;
+  read_frames_wanted_ = 0;
   asked_ = false;
   rnr_waiting_ = false;
   retried_early_ = false;

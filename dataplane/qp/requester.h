@@ -83,6 +83,10 @@ class Requester {
   [[nodiscard]] bool has_work() const;
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
+  [[nodiscard]] std::uint32_t read_frames_out() const;
+  [[nodiscard]] std::uint32_t read_frames_wanted() const { return read_frames_wanted_; }
+  void reads_may_go() { read_frames_wanted_ = 0; }
+
   // A response or acknowledgement. kParked: the memory for it isn't resident; nothing has changed
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
@@ -135,6 +139,7 @@ class Requester {
   std::uint32_t send_datagram(const SendEntry& entry, Turn& turn);
 
   // requester_read.cc
+  bool take_read_room(const SendEntry& entry, Turn& turn);
   std::uint32_t send_read(const SendEntry& entry, Turn& turn);
   std::uint32_t send_atomic(const SendEntry& entry, Turn& turn);
   std::uint32_t send_request(const SendEntry& entry, const Headers& headers, std::uint32_t psns,
@@ -201,11 +206,13 @@ class Requester {
   std::uint32_t cursor_psn_ = 0;
   std::uint32_t high_psn_ = 0;
   std::uint32_t next_psn_ = 0;
-  std::uint32_t cursor_index_ = 0;  // the entry that holds cursor_psn_
-  std::uint32_t begun_index_ = 0;   // entries before it have PSNs
-  std::uint32_t reads_out_ = 0;     // READs and atomics begun and not done
-  std::uint32_t flushed_ = 0;       // and not reported yet
-  std::uint32_t asked_psn_ = 0;     // of the last packet that an answer was asked for by
+  std::uint32_t cursor_index_ = 0;        // the entry that holds cursor_psn_
+  std::uint32_t begun_index_ = 0;         // entries before it have PSNs
+  std::uint32_t reads_out_ = 0;           // READs and atomics begun and not done
+  std::uint32_t flushed_ = 0;             // and not reported yet
+  std::uint32_t read_frames_out_ = 0;     // READ responses asked for since the cursor went back
+  std::uint32_t read_frames_wanted_ = 0;  // by the READ at begun_index_, which waits for room
+  std::uint32_t asked_psn_ = 0;           // of the last packet that an answer was asked for by
   SendWindow window_;
   std::uint32_t mtu_shift_ = 0;
   Patience patience_;

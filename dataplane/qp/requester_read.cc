@@ -1,5 +1,7 @@
 // READ and atomic requests: one packet each, whatever the answer's length.
 
+#include <algorithm>
+
 #include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
@@ -24,7 +26,25 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
       .reth = {.address = entry.remote_address + offset, .rkey = entry.rkey, .length = length},
       .xrc_srqn = entry.xrc_srqn,
   };
-  return send_request(entry, headers, part ? hole_count_ : rest, turn);
+  const std::uint32_t bytes = send_request(entry, headers, part ? hole_count_ : rest, turn);
+  // A hole's are counted already.
+  read_frames_out_ += bytes != 0 && hole_count_ == 0 ? rest : 0;
+  return bytes;
+}
+
+// Whether the worker could receive all answers to it now; else the READ waits.
+bool Requester::take_read_room(const SendEntry& entry, Turn& turn) {
+  if (!turn.read_room.holds(entry.packet_count)) {
+    read_frames_wanted_ = entry.packet_count;
+    return false;
+  }
+  turn.read_room.take(entry.packet_count);
+  return true;
+}
+
+// What was lost and asked for again may be counted twice until all READs are done.
+std::uint32_t Requester::read_frames_out() const {
+  return reads_out_ == 0 ? 0 : std::min(read_frames_out_, distance(unacked_psn_, high_psn_));
 }
 
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {

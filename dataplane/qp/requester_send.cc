@@ -73,7 +73,7 @@ bool Requester::may_begin(const SendEntry& entry) const {
   if (!entry.wants_response()) {
     return true;
   }
-  return reads_out_ < qp_.attributes_.max_rd_atomic &&
+  return read_frames_wanted_ == 0 && reads_out_ < qp_.attributes_.max_rd_atomic &&
          distance(unacked_psn_, next_psn_) + entry.packet_count <= kPsnsOutstandingMax;
 }
 
@@ -157,6 +157,9 @@ bool Requester::next_ready(Turn& turn) {
     if (entry.stage == SendStage::kRefused) {
       fail_refused(turn);
     }
+    return false;
+  }
+  if (entry.opcode == WrOpcode::kRdmaRead && !take_read_room(entry, turn)) {
     return false;
   }
   begin(entry);

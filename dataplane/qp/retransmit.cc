@@ -39,6 +39,7 @@ void Requester::go_back() {
   cursor_index_ = queue_.tail();
   cursor_psn_ = unacked_psn_;
   asked_ = false;
+  read_frames_out_ = 0;
   qp_.rate_.resends();
   repair_.clear();
   peer_keeps_.gone_back();

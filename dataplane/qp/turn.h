@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "dataplane/qp/read_room.h"
 #include "dataplane/qp/recovery.h"
 #include "dataplane/qp/tx_batch.h"
 #include "mmu/key_table.h"
@@ -70,6 +71,7 @@ struct Turn {
       dirty_queues;              // got a completion: the engine flushes them after the drain
   FaultSink* faults = nullptr;   // nullptr: there is no on-demand paging
   RemoteBatch* batch = nullptr;  // nullptr: what isn't mapped is reached run by run
+  ReadRoom read_room{};          // for READs that are begun
   Recovery recovery = Recovery::kSelective;
   bool keep = false;    // there is room for a frame to be kept
   bool again = false;   // the frame received is one that was kept

@@ -1,0 +1,28 @@
+#pragma once
+
+// How many READ responses a worker may have on their way to it by one port, over all its queue
+// pairs: no more than its completer ring holds, with a quarter for acknowledgements. Else what we
+// ask for ourselves would overflow it, and each loss waits for a timer. A READ that is longer goes
+// alone.
+
+#include <cstdint>
+
+namespace uroce {
+
+class ReadRoom {
+ public:
+  static constexpr std::uint32_t kFramesMax = 1'536;
+
+  // Room beside `out` frames that are on their way.
+  explicit constexpr ReadRoom(std::uint32_t out = 0) : out_(out) {}
+
+  [[nodiscard]] constexpr bool holds(std::uint32_t frames) const {
+    return out_ == 0 || (out_ < kFramesMax && frames <= kFramesMax - out_);
+  }
+  constexpr void take(std::uint32_t frames) { out_ += frames; }
+
+ private:
+  std::uint32_t out_;
+};
+
+}  // namespace uroce

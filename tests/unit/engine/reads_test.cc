@@ -1,0 +1,155 @@
+// READs are asked for only as fast as their answers can be received: a worker's ring doesn't
+// overflow with what its own queue pairs asked for, though it isn't emptied for a while.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+
+#include "dataplane/qp/read_room.h"
+#include "tests/reasons/reasons.h"
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kReadMtu = 256;
+
+// Two workers at each end. a's queue pair is worker 1's, and the answers come to worker 0.
+class ReadsTest : public testing::Test {
+ protected:
+  ReadsTest() {
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      a_[i] = std::make_unique<Worker>(Worker::Config{
+          .index = i, .workers = 2, .ports = {ports_.first.get()}, .keys = &pair_.a.keys()});
+      b_[i] = std::make_unique<Worker>(Worker::Config{
+          .index = i, .workers = 2, .ports = {ports_.second.get()}, .keys = &pair_.b.keys()});
+      a_[i]->set_addresses(0, {parse_ip("10.0.0.1").value()});
+      b_[i]->set_addresses(0, {parse_ip("10.0.0.2").value()});
+    }
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      a_[i]->set_peers(std::array{a_[0].get(), a_[1].get()});
+      b_[i]->set_peers(std::array{b_[0].get(), b_[1].get()});
+    }
+    a_[1]->add_qp(pair_.a.qp());
+    b_[0]->add_qp(pair_.b.qp());
+  }
+
+  void post_read(std::uint64_t id, std::uint32_t frames) {
+    const abi::Sge sge = pair_.a.sge(0, std::size_t{frames} * kReadMtu);
+    pair_.a.post_send(rdma_wr(id, abi::WrOpcode::kRdmaRead, pair_.b, 0), {&sge, 1});
+    pair_.a.ring(now_);
+    a_[1]->schedule(pair_.a.qp());
+  }
+
+  // The owner has one turn, all others as many as they have work for.
+  void owner_falls_behind() {
+    a_[1]->poll(now_);
+    for (bool busy = true; busy;) {
+      busy = b_[1]->poll(now_);
+      busy |= b_[0]->poll(now_);
+      busy |= a_[0]->poll(now_);
+    }
+  }
+
+  [[nodiscard]] std::uint64_t ring_full() const {
+    note_drops(a_[0]->counters().drops);
+    return a_[0]->counters().drops[static_cast<std::size_t>(Drop::kRingFull)];
+  }
+
+  // Turns of the owner until `count` READs are done.
+  void expect_done(std::uint64_t count) {
+    for (std::uint64_t id = 1; id <= count; ++id) {
+      std::optional<abi::Cqe> cqe;
+      for (int turn = 0; turn < 100 && !(cqe = pair_.a.poll_send()); ++turn) {
+        owner_falls_behind();
+      }
+      ASSERT_TRUE(cqe) << id;
+      EXPECT_EQ(cqe->wr_id, id);
+      EXPECT_EQ(cqe->status, abi::WcStatus::kSuccess);
+    }
+    const RoceCounters& counters = pair_.a.qp().counters();
+    EXPECT_EQ(counters.implied_nak_seq_err + counters.local_ack_timeout_err, 0U);
+  }
+
+  QpPair pair_{{.path_mtu = kReadMtu, .max_rd_atomic = 16}};
+  std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_ =
+      make_link({.queues = 2, .wire_entries = 8'192, .frames = 16'384});
+  std::array<std::unique_ptr<Worker>, 2> a_, b_;
+  Time now_ = 1'000'000;
+};
+
+TEST_F(ReadsTest, TheirAnswersFitIntoTheOwnersRing) {
+  post_read(1, 500);
+  post_read(2, 1'600);  // more than there is room for: alone
+  post_read(3, 500);
+  post_read(4, 1'500);
+  owner_falls_behind();
+  EXPECT_EQ(pair_.a.qp().read_frames_out(), 500U);
+  expect_done(4);
+  EXPECT_EQ(ring_full(), 0U);
+}
+
+TEST_F(ReadsTest, ManySmallOnesAreNotHeldBack) {
+  for (std::uint64_t id = 1; id <= 8; ++id) {
+    post_read(id, 64);
+  }
+  owner_falls_behind();
+  EXPECT_EQ(pair_.a.qp().read_frames_out(), 512U);
+  expect_done(8);
+  EXPECT_EQ(ring_full(), 0U);
+}
+
+// Those that found no room go on in turn, whatever became of those before them: a READ that is
+// done, one whose queue pair fails, one whose queue pair is removed while it waits.
+TEST(Reads, ThatWaitGoOnInTurn) {
+  constexpr std::uint32_t kFrames = 1'400;
+  Stations stations({.path_mtu = kReadMtu});
+  // The workers don't have the keys of these, so that their READs end with an error.
+  QpPair second({.a = {.qpn = 33}, .b = {.qpn = 34}, .path_mtu = kReadMtu});
+  QpPair third({.a = {.qpn = 35}, .b = {.qpn = 36}, .path_mtu = kReadMtu});
+  QpPair fourth({.a = {.qpn = 37}, .b = {.qpn = 38}, .path_mtu = kReadMtu});
+  const abi::Sge sge = stations.pair.a.sge(0, kFrames * kReadMtu);
+  stations.pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, stations.pair.b, 0), {&sge, 1});
+  stations.a.ring();
+  stations.a.worker.poll(stations.now);
+  ASSERT_EQ(stations.pair.a.qp().read_frames_out(), kFrames);
+  for (QpPair* pair : {&second, &third, &fourth}) {
+    stations.a.worker.add_qp(pair->a.qp());
+    stations.b.worker.add_qp(pair->b.qp());
+    const abi::Sge own = pair->a.sge(0, kFrames * kReadMtu);
+    pair->a.post_send(rdma_wr(2, abi::WrOpcode::kRdmaRead, pair->b, 0), {&own, 1});
+    pair->a.ring(stations.now);
+    stations.a.worker.schedule(pair->a.qp());
+    stations.a.worker.poll(stations.now);
+    EXPECT_EQ(pair->a.qp().read_frames_out(), 0U);
+    EXPECT_EQ(pair->a.qp().read_frames_wanted(), kFrames);
+  }
+  stations.a.worker.remove_qp(third.a.qp());
+  stations.settle();
+  const auto done = stations.pair.a.poll_send();
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->status, abi::WcStatus::kSuccess);
+  for (QpPair* pair : {&second, &fourth}) {
+    const auto failed = pair->a.poll_send();
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->status, abi::WcStatus::kRemAccessErr);
+  }
+  for (QpPair* pair : {&second, &third, &fourth}) {
+    stations.a.worker.remove_qp(pair->a.qp());
+    stations.b.worker.remove_qp(pair->b.qp());
+  }
+}
+
+TEST(ReadRoom, ALongReadGoesAlone) {
+  ReadRoom room;
+  EXPECT_TRUE(room.holds(100'000));
+  room.take(1);
+  EXPECT_FALSE(room.holds(ReadRoom::kFramesMax));
+  EXPECT_TRUE(room.holds(ReadRoom::kFramesMax - 1));
+  room.take(100'000);
+  EXPECT_FALSE(room.holds(1));
+}
+
+}  // namespace
+}  // namespace uroce::test
