@@ -10,7 +10,7 @@
 namespace uroce::bench {
 namespace {
 
-constexpr std::uint32_t kMtu = 4'200;
+constexpr std::uint32_t kLinkMtu = 4'200;
 // Preamble, frame check sequence and the gap between frames: bytes of the wire that no frame shows.
 constexpr std::uint32_t kWireOverhead = 24;
 // Frames of a full MTU that wait for the wire; beyond them the sender is pushed back.
@@ -27,7 +27,7 @@ struct Direction {
 
 struct TimedLink {
   explicit TimedLink(const TimedLinkConfig& from)
-      : config(from), pool(from.frames, kMtu + kEthernetOverhead), random(from.seed) {}
+      : config(from), pool(from.frames, kLinkMtu + kEthernetOverhead), random(from.seed) {}
 
   [[nodiscard]] Duration time_of(std::uint32_t bytes) const {
     return static_cast<Duration>(8.0 * (bytes + kWireOverhead) / config.bits_per_ns);
@@ -58,7 +58,7 @@ class TimedPort final : public Port {
   std::uint32_t tx_burst(std::uint16_t /*queue*/, Frame** frames, std::uint32_t count,
                          Time now) override {
     Direction& to = link_->to[1 - end_];
-    const Duration ring = kTransmitRing * link_->time_of(kMtu);
+    const Duration ring = kTransmitRing * link_->time_of(kLinkMtu);
     std::uint32_t taken = 0;
     for (; taken < count && (to.wire_free <= now || to.wire_free - now < ring); ++taken) {
       to.wire_free = std::max(to.wire_free, now) + link_->time_of(frames[taken]->length);
@@ -79,7 +79,7 @@ class TimedPort final : public Port {
   [[nodiscard]] PortInfo info() const override {
     return {.name = "timed",
             .mac = EtherAddress{{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(end_ + 1)}},
-            .mtu = kMtu};
+            .mtu = kLinkMtu};
   }
   [[nodiscard]] PortCounters counters() const override { return {}; }
 

@@ -190,6 +190,17 @@ TEST_F(RecoveryTest, AnAnswerToAPartMayComeLate) {
   expect_done();
 }
 
+// A queue pair in error takes nothing any more, so nothing may be kept for it.
+TEST_F(RecoveryTest, NothingIsKeptForAQueuePairInError) {
+  keeping(true, true);
+  post(WrOpcode::kRdmaWrite);
+  auto frames = pair.transmit(pair.a);
+  pair.give(pair.b, std::move(frames[3]));
+  EXPECT_EQ(pair.b.qp().kept(true), 1U);
+  pair.b.to_error();
+  EXPECT_EQ(pair.b.qp().kept(true), 0U);
+}
+
 // A packet that is kept isn't kept twice, nor one that is too far ahead.
 TEST(Kept, IsBounded) {
   Kept kept;
