@@ -122,6 +122,9 @@ void Parser::add_daemon_flags() {
   add("--workers", "N", "threads that move packets (1)", numeric(value::set_workers, target));
   add("--idle", "POLICY", "adaptive (default): sleep when nothing happens; poll: never sleep",
       [this](const std::string& text) { return value::set_idle(text, &options_); });
+  add("--recovery", "WAY",
+      "selective (default): send again what was lost; go-back-n: and all behind it",
+      [this](const std::string& text) { return value::set_recovery(text, &options_); });
   add("--odp-resident-limit", "BYTES",
       "on-demand memory that may be resident at a time (no limit); the coldest is given back",
       numeric(value::set_resident_limit, target));

@@ -142,6 +142,8 @@ Keys File::daemon_keys() {
        text([options](const std::string& v) { return value::set_socket_mode(v, options); })},
       {"workers", integer([options](std::int64_t v) { return value::set_workers(v, options); })},
       {"idle", text([options](const std::string& v) { return value::set_idle(v, options); })},
+      {"recovery",
+       text([options](const std::string& v) { return value::set_recovery(v, options); })},
       {"odp-resident-limit",
        integer([options](std::int64_t v) { return value::set_resident_limit(v, options); })},
       {"odp-session-resident-limit", integer([options](std::int64_t v) {

@@ -183,6 +183,7 @@ Status Daemon::start_engine() {
   Engine::Config config;
   config.workers = options_.workers;
   config.idle = options_.idle;
+  config.recovery = options_.recovery;
   for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
     config.status.push_back(
         reinterpret_cast<abi::WorkerStatus*>(status_.data() + worker * kStatusStride));

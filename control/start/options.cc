@@ -179,6 +179,14 @@ Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options) {
   return status;
 }
 
+Status set_recovery(const std::string& text, DaemonOptions* options) {
+  if (text != "selective" && text != "go-back-n") {
+    return invalid("recovery is selective or go-back-n, not '" + text + "'");
+  }
+  options->recovery = text == "selective" ? Recovery::kSelective : Recovery::kGoBackN;
+  return ok();
+}
+
 Status set_idle(const std::string& text, DaemonOptions* options) {
   if (text != "poll" && text != "adaptive") {
     return invalid("the idle policy is poll or adaptive, not '" + text + "'");

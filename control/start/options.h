@@ -33,6 +33,7 @@ struct DaemonOptions {
   unsigned socket_mode = 0666;  // who may connect: by default every local user
   std::uint32_t workers = 1;
   IdlePolicy idle = IdlePolicy::kAdaptive;
+  Recovery recovery = Recovery::kSelective;
   PagingLimits paging;
   CongestionSettings congestion;
   Identity identity;
@@ -60,6 +61,7 @@ Status set_interface(const std::string& name, DaemonPort* port);
 Status set_faults(const std::string& text, DaemonPort* port);
 Status set_workers(std::int64_t count, DaemonOptions* options);
 Status set_idle(const std::string& text, DaemonOptions* options);
+Status set_recovery(const std::string& text, DaemonOptions* options);
 Status set_socket_mode(const std::string& octal, DaemonOptions* options);
 Status set_log_level(const std::string& text, DaemonOptions* options);
 Status set_resident_limit(std::int64_t bytes, DaemonOptions* options);

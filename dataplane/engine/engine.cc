@@ -80,7 +80,8 @@ Engine::Engine(const Config& config, const std::vector<Port*>& ports, const KeyT
                                            .quiescence = &quiescence,
                                            .events = &state_->notices,
                                            .frames = &state_->notices,
-                                           .paging = config.paging},
+                                           .paging = config.paging,
+                                           .recovery = config.recovery},
                                 .idle = config.idle,
                                 .status = i < config.status.size() ? config.status[i] : nullptr};
     state_->runners.push_back(std::make_unique<Runner>(runner));

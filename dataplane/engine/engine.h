@@ -26,6 +26,7 @@ class Engine {
   struct Config {
     std::uint32_t workers = 1;
     IdlePolicy idle = IdlePolicy::kAdaptive;
+    Recovery recovery = Recovery::kSelective;
     // One a worker, in memory that programs map read-only; it outlives the engine. Empty: nobody
     // looks, and the engine uses memory of its own.
     std::vector<abi::WorkerStatus*> status{};

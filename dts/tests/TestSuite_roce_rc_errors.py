@@ -23,14 +23,16 @@ class TestRoceRcErrors(RoceSuite):
             Skip a PSN.
 
         Verify:
-            One NAK: PSN sequence error, with the expected PSN, and no second one until that packet came.
+            One NAK: PSN sequence error, with the expected PSN, and no second one until that packet came. What came ahead was
+            kept, and is acknowledged with it.
         """
         self.qp()
         self.region()
         self.expect(self.exchange(self.write(101)), "NAK:0 psn=100")
         self.expect(self.exchange(self.write(102)))
-        self.expect(self.exchange(self.write(100)), "ACK psn=100 msn=1")
-        self.expect(self.exchange(self.write(102)), "NAK:0 psn=101")
+        self.expect(self.exchange(self.write(104)))
+        self.expect(self.exchange(self.write(100)), "NAK:0 psn=103")
+        self.expect(self.exchange(self.write(103)), "ACK psn=104 msn=5")
 
     @func_test
     def duplicate_write(self) -> None:

@@ -46,12 +46,13 @@ class RoceSuite(TestSuite):
 
     config: Config
     Config = Config
+    daemon_arguments: tuple = ()  # of this suite
 
     def set_up_suite(self):
         """Starts the daemon, and shows it where the peer is."""
         config = self.config
         self.shell = UrocedShell(config.uroced, f"{config.card_ip}/24", config.mtu, config.port or None,
-                                 config.arguments.split())
+                                 [*config.arguments.split(), *self.daemon_arguments])
         self.shell.start_application()
         port = self.shell.ask("port")
         self.ends = Ends(port["mac"], config.card_ip, config.peer_mac, config.peer_ip)

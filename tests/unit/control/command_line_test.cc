@@ -106,6 +106,7 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   expect_refusal(with("--workers", "0"), "--workers");
   expect_refusal(with("--workers", "99"), "--workers");
   expect_refusal(with("--idle", "lazy"), "--idle");
+  expect_refusal(with("--recovery", "all"), "--recovery");
   expect_refusal(with("--socket-mode", "rw"), "--socket-mode");
   expect_refusal(with("--congestion", "cubic"), "--congestion: congestion control is dcqcn");
   expect_refusal(with("--cnp-interval", "1000001"), "--cnp-interval");

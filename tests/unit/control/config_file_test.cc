@@ -65,6 +65,7 @@ socket = "/tmp/x.sock"
 socket-mode = "0660"
 workers = 2
 idle = "poll"
+recovery = "go-back-n"
 log-level = "error"
 vendor-part-id = 1
 telemetry = true
@@ -85,6 +86,7 @@ faults = "loss=0.01"
   EXPECT_EQ(options.socket_mode, 0660U);
   EXPECT_EQ(options.workers, 2U);
   EXPECT_EQ(options.idle, IdlePolicy::kPoll);
+  EXPECT_EQ(options.recovery, Recovery::kGoBackN);
   EXPECT_EQ(options.identity.vendor_part_id, 1U);
   EXPECT_EQ(options.eal_arguments.size(), 3U);
   ASSERT_EQ(options.ports.size(), 2U);
@@ -116,6 +118,7 @@ TEST_F(ConfigFile, RefusalsNameFileLineAndKey) {
   expect_refusal("workers = 2\nspede = 3\n", "line 2", "spede");
   expect_refusal("\n\nworkers = \"two\"\n", "line 3", "workers: must be a whole number");
   expect_refusal("idle = \"lazy\"\n", "line 1", "idle");
+  expect_refusal("recovery = \"all\"\n", "line 1", "recovery");
   expect_refusal("[[port]]\nport = \"loopback\"\nmtu = 1\n", "line 3", "port.mtu");
   expect_refusal("[[port]]\nport = \"loopback\"\nspede = 3\n", "line 3", "port.spede");
   expect_refusal("[[port]]\nip = [\"10.0.0.1/24\", 7]\n", "line 2", "port.ip: must be a string");
