@@ -125,7 +125,7 @@ std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool resp
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const Seen& seen) { return seen.qpn == packet.dest_qpn; });
   if (found != all.end()) {
-    return found - all.begin();
+    return static_cast<std::size_t>(found - all.begin());
   }
   if (all.size() == kQpsMax) {
     return std::nullopt;

@@ -132,7 +132,8 @@ void FaultLane::apply_event(Frame& frame, Fate* fate) {
       // Where the ICRC must notice: elsewhere it masks some bits.
       Frame looked_at = frame;
       static_cast<void>(parse_headers(looked_at));
-      frame.data[looked_at.packet.bth - frame.data + kPsnEnd] ^= std::byte{1};
+      const auto bth = static_cast<std::size_t>(looked_at.packet.bth - frame.data);
+      frame.data[bth + kPsnEnd] ^= std::byte{1};
       frame.icrc_checked = false;
       count(corrupted_);
       break;

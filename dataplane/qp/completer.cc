@@ -87,7 +87,7 @@ bool Requester::acknowledge_before(std::uint32_t end_psn, Turn& turn) {
       retire_oldest(turn);
     }
   }
-  progressed(before, turn.now);
+  progressed(before, turn);
   return !missing;
 }
 
@@ -103,7 +103,7 @@ void Requester::retire_oldest(Turn& turn) {
 }
 
 // When unacked_psn_ has moved, the peer lives: all counters start afresh (IBTA vol. 1, 9.9.2.1.2).
-void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
+void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   if (unacked_psn_ == unacked_psn_before) {
     return;
   }
@@ -113,20 +113,25 @@ void Requester::progressed(std::uint32_t unacked_psn_before, Time now) {
   retried_early_ = false;
   asked_ = false;
   rnr_waiting_ = false;
-  window_acknowledged(distance(unacked_psn_before, unacked_psn_), now);
-  repair_.advanced(unacked_psn_, now);
+  window_acknowledged(distance(unacked_psn_before, unacked_psn_), turn);
+  repair_.advanced(unacked_psn_, turn.now);
   kept_.passed(unacked_psn_before, unacked_psn_);
   if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile
   }
-  arm_timer(now);
+  arm_timer(turn.now);
 }
 
 // Grows the window, unless the round trip that this ends says that it is too large.
-void Requester::window_acknowledged(std::uint32_t packets, Time now) {
-  const bool measured_before = qp_.rate_.measuring(now);
-  qp_.rate_.acknowledged(unacked_psn_, now, qp_.counters_.bytes_sent);
-  if (!qp_.rate_.measuring(now)) {
+void Requester::window_acknowledged(std::uint32_t packets, const Turn& turn) {
+  const bool measured_before = qp_.rate_.measuring(turn.now);
+  if (const Duration took = round_trip_.answered(unacked_psn_, turn.now); took != 0) {
+    qp_.rate_.measured(took, turn.now, qp_.counters_.bytes_sent);
+    if (turn.recovery == Recovery::kSelective) {
+      repair_.measured(took);
+    }
+  }
+  if (!qp_.rate_.measuring(turn.now)) {
     window_.acknowledged(packets);
   } else if (!measured_before) {
     window_.halve();

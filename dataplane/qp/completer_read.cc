@@ -75,7 +75,7 @@ Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::u
   if (unacked_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
     retire_oldest(turn);
   }
-  progressed(before, turn.now);
+  progressed(before, turn);
   return Step::kDone;
 }
 

@@ -51,12 +51,7 @@ bool RateControl::measuring(Time now) const {
          now - period_begun_ <= kMeasureMax + kMeasureRoundTrips * round_trip_;
 }
 
-void RateControl::acknowledged(std::uint32_t end_psn, Time now, std::uint64_t bytes_sent) {
-  if (!timing_ || psn_difference(end_psn, timed_psn_) <= 0) {
-    return;
-  }
-  timing_ = false;
-  const Duration took = std::max<Duration>(now - timed_at_, 1);
+void RateControl::measured(Duration took, Time now, std::uint64_t bytes_sent) {
   round_trip_ =
       round_trip_ == 0 ? took : round_trip_ - round_trip_ / kSmoothing + took / kSmoothing;
   shortest_ = shortest_ == 0 ? took : std::min(shortest_, took);

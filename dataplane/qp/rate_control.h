@@ -42,17 +42,8 @@ class RateControl {
   // A notification came. `bytes_sent`: by the queue pair, since it was made.
   void on_notification(Time now, std::uint64_t bytes_sent);
 
-  // A packet was sent for the first time whose answer was asked for; everything before `end_psn`
-  // was answered; packets are sent again, whose answers would tell nothing.
-  void asked(std::uint32_t psn, Time now) {
-    if (!timing_) {
-      timing_ = true;
-      timed_psn_ = psn;
-      timed_at_ = now;
-    }
-  }
-  void acknowledged(std::uint32_t end_psn, Time now, std::uint64_t bytes_sent);
-  void resends() { timing_ = false; }
+  // The answer to a packet that was sent once took so long.
+  void measured(Duration took, Time now, std::uint64_t bytes_sent);
 
   [[nodiscard]] double megabits() const;  // a second; 0: unlimited
   void forget() { *this = RateControl(*settings_); }
@@ -84,9 +75,6 @@ class RateControl {
   std::uint32_t frames_ = 0;  // sent in this period
   std::uint32_t notices_ = 0;
   double frame_bytes_ = 0;  // on the average
-  bool timing_ = false;     // a round trip: of this packet, since then
-  std::uint32_t timed_psn_ = 0;
-  Time timed_at_ = 0;
 };
 
 }  // namespace uroce

@@ -10,23 +10,11 @@ void Repair::clear() {
   count_ = 0;
   waiting_ = 0;
   probe_at_ = kNever;
-  sampled_at_ = kNever;
   silent_probes_ = 0;
-}
-
-void Repair::sent(std::uint32_t psn, Time now) {
-  if (sampled_at_ == kNever && count_ == 0) {
-    sampled_at_ = now;
-    sample_psn_ = psn;
-  }
 }
 
 void Repair::advanced(std::uint32_t unacked_psn, Time now) {
   silent_probes_ = 0;
-  if (sampled_at_ != kNever && psn_difference(unacked_psn, sample_psn_) > 0) {
-    trip_.sample(now - sampled_at_);
-    sampled_at_ = kNever;
-  }
   while (count_ != 0 && psn_difference(unacked_psn, holes_[0].psn) > 0 &&
          shrink(0, unacked_psn, now)) {
   }
@@ -76,7 +64,6 @@ bool Repair::add(std::uint32_t psn, std::uint32_t count) {
   if (count_ == kHolesMax) {
     return false;
   }
-  sampled_at_ = kNever;  // its answer waits for the hole
   std::uint32_t place = count_++;
   for (; place > 0 && psn_difference(holes_[place - 1].psn, psn) > 0; --place) {
     holes_[place] = holes_[place - 1];

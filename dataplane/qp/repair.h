@@ -38,9 +38,9 @@ class Repair {
   // Everything that isn't acknowledged is sent again anyway.
   void clear();
 
-  // The requester's stream. sent(): this PSN was sent for the first time, and asks for an answer.
-  // advanced(): everything before `unacked_psn` is answered now.
-  void sent(std::uint32_t psn, Time now);
+  // The answer to a packet that was sent once took so long.
+  void measured(Duration round_trip) { trip_.sample(round_trip); }
+  // Everything before `unacked_psn` is answered now.
   void advanced(std::uint32_t unacked_psn, Time now);
 
   // A hole that is to be sent again. Nothing if it is known already; false if there are too many.
@@ -51,6 +51,7 @@ class Repair {
   bool filled(std::uint32_t psn, Time now);
   // Whether there is a hole within [psn, end).
   [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const;
+  [[nodiscard]] bool has_holes() const { return count_ != 0; }
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
   // The oldest one that is to be sent again. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();
@@ -76,8 +77,6 @@ class Repair {
   RoundTrip trip_;         // of what the program asked for, waits in queues included
   RoundTrip repair_trip_;  // of what was sent again
   Time probe_at_ = kNever;
-  Time sampled_at_ = kNever;  // when sample_psn_ was sent; kNever: no sample is under way
-  std::uint32_t sample_psn_ = 0;
   std::uint32_t silent_probes_ = 0;  // since the peer was heard last
   std::uint32_t count_ = 0;
   std::uint32_t waiting_ = 0;

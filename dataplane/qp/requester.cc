@@ -100,6 +100,7 @@ void Requester::forget_outstanding() {
   receive_parked_ = false;
   timer_ = kNever;
   repair_.forget();
+  round_trip_.cancel();
   peer_keeps_ = PeerKeeps();
   kept_.clear();
   probed_ = false;

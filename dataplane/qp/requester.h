@@ -157,8 +157,8 @@ class Requester {
   [[nodiscard]] bool outstanding(std::uint32_t psn) const;
   [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn, Turn& turn);
   void retire_oldest(Turn& turn);
-  void window_acknowledged(std::uint32_t packets, Time now);
-  void progressed(std::uint32_t unacked_psn_before, Time now);
+  void window_acknowledged(std::uint32_t packets, const Turn& turn);
+  void progressed(std::uint32_t unacked_psn_before, const Turn& turn);
   void complete_oldest(abi::WcStatus status, Failure failure, Turn& turn);
   void fail_oldest(abi::WcStatus status, Failure failure, Turn& turn);
   void fail_refused(Turn& turn);
@@ -229,6 +229,7 @@ class Requester {
   std::uint64_t local_grace_ = kNotExecuted;  // of the local operation that was executed last
   Time timer_ = kNever;
   Duration timeout_ = 0;  // 0: none
+  RoundTripTimer round_trip_;
   Repair repair_;
   PeerKeeps peer_keeps_;
   Kept kept_;

@@ -28,7 +28,6 @@ std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
     }
     bytes += sent;
     repair_.asked(hole, turn.now);
-    qp_.rate_.resends();
     ++qp_.counters_.resends_single;
   }
   return bytes;
@@ -78,6 +77,7 @@ void Requester::on_silence(Turn& turn) {
   probed_ = true;
   probe_end_ = psn_add(unacked_psn_, oldest_count());
   ++qp_.counters_.tail_probes;
+  round_trip_.resent(probe_end_);
   repair_.insist(unacked_psn_, oldest_count());
 }
 
@@ -97,6 +97,7 @@ void Requester::on_missing(Turn& turn) {
     retried_early_ = true;
     arm_timer(turn.now);
   }
+  round_trip_.cancel();
   if (!repair_.add(unacked_psn_, oldest_count())) {
     resend_all();
   }
@@ -108,6 +109,7 @@ void Requester::after_single() {
     case PeerKeeps::Next::kGoOn:
       return;
     case PeerKeeps::Next::kSingle:
+      round_trip_.cancel();
       if (cursor_psn_ == unacked_psn_ || repair_.add(unacked_psn_, oldest_count())) {
         return;
       }

@@ -303,11 +303,8 @@ void Requester::sent(const SendEntry& entry, std::uint32_t psns, const Turn& tur
   }
   if (cursor_psn_ == high_psn_) {
     ++qp_.counters_.requests_sent;
-    if (asks) {
-      qp_.rate_.asked(cursor_psn_, turn.now);
-    }
-    if (asks && turn.recovery == Recovery::kSelective && qp_.config_.reliable()) {
-      repair_.sent(cursor_psn_, turn.now);
+    if (asks && !repair_.has_holes()) {
+      round_trip_.asked(cursor_psn_, turn.now);
     }
   } else {
     ++qp_.counters_.requests_resent;

@@ -40,7 +40,7 @@ void Requester::go_back() {
   cursor_psn_ = unacked_psn_;
   asked_ = false;
   read_frames_out_ = 0;
-  qp_.rate_.resends();
+  round_trip_.cancel();
   repair_.clear();
   peer_keeps_.gone_back();
 }

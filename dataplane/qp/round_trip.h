@@ -1,14 +1,47 @@
 #pragma once
 
-// How long a queue pair's peer takes to answer: smoothed, with its mean deviation, as RFC 6298 has
-// it. The caller samples only what was sent once (Karn): an answer to something that was sent twice
-// doesn't say to which of both.
+// How long a queue pair's peer takes to answer: measured on one packet at a time, and smoothed,
+// with its mean deviation, as RFC 6298 has it. Only what was sent once is measured (Karn): an
+// answer to something that was sent twice doesn't say to which of both.
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/time.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce {
+
+class RoundTripTimer {
+ public:
+  // This packet was sent for the first time, and asks for an answer.
+  void asked(std::uint32_t psn, Time now) {
+    if (!running_) {
+      running_ = true;
+      psn_ = psn;
+      since_ = now;
+    }
+  }
+  // Everything before `end_psn` is answered now. How long the measured packet took; 0: it isn't
+  // among it.
+  [[nodiscard]] Duration answered(std::uint32_t end_psn, Time now) {
+    if (!running_ || psn_difference(end_psn, psn_) <= 0) {
+      return 0;
+    }
+    running_ = false;
+    return std::max<Duration>(now - since_, 1);
+  }
+  // A packet is missing, and the answer waits for it.
+  void cancel() { running_ = false; }
+  // Everything before `end_psn` was sent once more. What comes behind it is answered as before,
+  // unless it turns out that something is missing.
+  void resent(std::uint32_t end_psn) { running_ = running_ && psn_difference(end_psn, psn_) <= 0; }
+
+ private:
+  bool running_ = false;
+  std::uint32_t psn_ = 0;
+  Time since_ = 0;
+};
 
 class RoundTrip {
  public:

@@ -31,6 +31,32 @@ void measure(QpPair& pair) {
   EXPECT_TRUE(pair.a.poll_send().has_value());
 }
 
+TEST(RoundTripTimer, MeasuresOnePacketAtATime) {
+  RoundTripTimer timer;
+  timer.asked(5, 100);
+  timer.asked(6, 200);
+  EXPECT_EQ(timer.answered(5, 300), 0);
+  EXPECT_EQ(timer.answered(7, 400), 300);
+  EXPECT_EQ(timer.answered(8, 500), 0);
+}
+
+TEST(RoundTripTimer, AnswersToWhatWasSentAgainTellNothing) {
+  RoundTripTimer timer;
+  timer.asked(5, 100);
+  timer.resent(5);
+  EXPECT_EQ(timer.answered(6, 300), 200);
+  timer.asked(5, 100);
+  timer.resent(6);
+  EXPECT_EQ(timer.answered(6, 300), 0);
+}
+
+TEST(RoundTripTimer, AnAnswerThatWaitsForAMissingPacketTellsNothing) {
+  RoundTripTimer timer;
+  timer.asked(5, 100);
+  timer.cancel();
+  EXPECT_EQ(timer.answered(6, 300), 0);
+}
+
 TEST(RoundTrip, IsSmoothedWithItsDeviation) {
   RoundTrip trip;
   EXPECT_FALSE(trip.known());

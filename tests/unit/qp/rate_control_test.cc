@@ -36,9 +36,8 @@ class RateControlTest : public testing::Test {
     }
   }
   void given_a_round_trip() {
-    rate_.asked(5, now_);
     now_ += kRoundTrip;
-    rate_.acknowledged(6, now_, sent_);
+    rate_.measured(kRoundTrip, now_, sent_);
   }
   // Limited, at half of the 1 Gb/s that it had.
   void given_a_limit() {
@@ -136,28 +135,15 @@ TEST_F(RateControlTest, ALongRoundTripStandsForANotificationWhereThatIsWished) {
     given_a_round_trip();
     send_for(kNanosecondsPerMillisecond);
     for (int i = 0; i < 2; ++i) {
-      rate_.asked(5, now_);
       send_for(kNanosecondsPerMillisecond);
-      rate_.acknowledged(6, now_, sent_);
+      rate_.measured(kNanosecondsPerMillisecond, now_, sent_);
     }
     EXPECT_EQ(rate_.limited(), mode == CongestionMode::kDelay);
   }
   const std::uint32_t before = rate_.window();
-  rate_.asked(5, now_);
   send_for(400 * kMicrosecond);
-  rate_.acknowledged(6, now_, sent_);
+  rate_.measured(400 * kMicrosecond, now_, sent_);
   EXPECT_GE(rate_.window(), before) << "as long as may be";
-}
-
-TEST_F(RateControlTest, AnswersToWhatWasSentAgainTellNoRoundTrip) {
-  rate_.asked(5, now_);
-  rate_.resends();
-  now_ += kNanosecondsPerSecond;
-  rate_.acknowledged(6, now_, sent_);
-  rate_.on_notification(now_, sent_);
-  send_for(kRoundTrip);
-  rate_.on_notification(now_, sent_);
-  EXPECT_TRUE(rate_.limited()) << "measured for 50 us, not for a second";
 }
 
 }  // namespace
