@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kRequestsMax = 4'096;
 // What we put into requests, as Linux does: 4.096 us * 2^16 is 268 ms for a packet's way, so both
 // sides miss an answer after 537 ms. Linux waits no longer with each retry: for a program that asks
 // for 5 retries (ucmatose) it is this number that lets our daemon stand still for 3 s. With 67 ms
-// its queue pair failed after 0.4 s.
+// its queue pair would fail after 0.4 s.
 inline constexpr std::uint8_t kPacketLifetime = 16;
 inline constexpr std::uint8_t kAckTimeoutMax = 31;
 

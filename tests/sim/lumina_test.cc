@@ -158,6 +158,8 @@ TEST_P(Lumina, CountsExactlyWhatHappened) {
 std::vector<Row> rows() {
   std::vector<Row> all;
   const Counts gap{.packet_seq_err = 1, .out_of_sequence = 1, .resends = true};
+  // The next packet was kept, and the late one came before a NAK had left.
+  const Counts closed{.out_of_sequence = 1};
   Counts corrupted = gap;
   corrupted.answerer_bad_icrc = 1;
   const Counts told{.asker_heeded = 1, .answerer_marked = 1, .answerer_notified = 1};
@@ -166,7 +168,7 @@ std::vector<Row> rows() {
   for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kRdmaWrite}) {
     all.push_back({"Nothing", opcode, {}, {}});
     all.push_back({"Drop", opcode, {"qp:0/psn:4:drop"}, gap});
-    all.push_back({"Late", opcode, {"qp:0/psn:4:late"}, gap});
+    all.push_back({"Late", opcode, {"qp:0/psn:4:late"}, closed});
     all.push_back({"Corrupt", opcode, {"qpn:117/psn:4:corrupt"}, corrupted});
     all.push_back({"Duplicate", opcode, {"qp:0/psn:4:dup"}, {.duplicate_request = 1}});
     all.push_back({"Mark", opcode, {"qp:0/psn:4:ce"}, told});
