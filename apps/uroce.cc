@@ -82,6 +82,16 @@ struct AddressCommand {
   }
 };
 
+constexpr const char* kFooter =
+    "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n"
+    "UROCE_DEBUG, UROCE_HOOKS and UROCE_MEMORY are for the program that is run: see uroce(1).\n\n"
+    "Examples:\n"
+    "  uroce run -- ibv_devinfo\n"
+    "  uroce run -- ib_write_bw -x 1\n"
+    "  uroce run --net -- rping -s\n"
+    "  uroce status\n"
+    "  uroce errors --follow";
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -95,15 +105,7 @@ int main(int argc, char** argv) {
   app.name("uroce");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("uroce ") + uroce::kReleaseVersion);
-  app.footer(
-      "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n"
-      "UROCE_DEBUG, UROCE_HOOKS and UROCE_MEMORY are for the program that is run: see uroce(1).\n\n"
-      "Examples:\n"
-      "  uroce run -- ibv_devinfo\n"
-      "  uroce run -- ib_write_bw -x 1\n"
-      "  uroce run --net -- rping -s\n"
-      "  uroce status\n"
-      "  uroce errors --follow");
+  app.footer(kFooter);
 
   app.add_subcommand("run", kRunHelp);
   CLI::App* status = app.add_subcommand(
