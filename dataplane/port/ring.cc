@@ -1,7 +1,3 @@
-// The variant of rte_ring that is written with C11 atomics: the same instructions on x86, and
-// ThreadSanitizer understands it.
-#define RTE_USE_C11_MEM_MODEL 1
-
 #include "dataplane/port/ring.h"
 
 #include <rte_ring.h>

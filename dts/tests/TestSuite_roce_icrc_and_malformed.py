@@ -92,7 +92,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
         Verify:
             The packets are good.
         """
-        for at, value in ((15, 0x03), (22, 9), (40, 0x12), (46, 0xC0)):
+        for at, value in ((15, 0xBA), (22, 9), (40, 0x12), (46, 0xC0)):
             data = bytearray(self.good())
             data[at] = value
             if at != 46 and at != 40:

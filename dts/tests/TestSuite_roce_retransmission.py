@@ -86,12 +86,11 @@ class TestRoceRetransmission(RoceSuite):
             Let the card send; answer NAK: PSN sequence error with a long timer.
 
         Verify:
-            The request comes again, without a timer's help.
+            The request comes again, without a timer's help; and more often while nobody answers.
         """
         self.start("send q 1 opcode=SEND from=A+0:20", timeout=20)
-        self.expect(
-            self.exchange(self.answer(_SEND_PSN, syndrome=0x60), seconds=TIMER_SECONDS), f"RC_SEND_ONLY psn={_SEND_PSN}"
-        )
+        answers = self.exchange(self.answer(_SEND_PSN, syndrome=0x60), seconds=TIMER_SECONDS)
+        self.expect(answers, *[f"RC_SEND_ONLY psn={_SEND_PSN}"] * max(1, len(answers)))
 
     @func_test
     def rnr_nak_waits(self) -> None:
