@@ -71,8 +71,10 @@ Result<Pieces> take_pieces(const abi::RegMrRequest& head, Request& request) {
       return Error{EBADMSG, "register MR: the number of pieces and the record's length disagree"};
     }
     pieces.resize(head.piece_count);
-    std::memcpy(static_cast<void*>(pieces.data()), request.bytes.data() + sizeof(abi::RegMrRequest),
-                bytes);
+    if (bytes != 0) {
+      std::memcpy(static_cast<void*>(pieces.data()),
+                  request.bytes.data() + sizeof(abi::RegMrRequest), bytes);
+    }
   }
   const bool named = std::all_of(pieces.begin(), pieces.end(), [&](const abi::MemoryPiece& piece) {
     return piece.kind != abi::PieceKind::kDescriptor || piece.source < request.descriptors.size();
