@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dataplane/wire/psn.h"
-
 namespace uroce {
 namespace {
 

@@ -18,6 +18,7 @@
 
 #include "tests/bench/cubic_flow.h"
 #include "tests/bench/fabric.h"
+#include "tests/bench/figures.h"
 #include "tests/sim/node.h"
 
 namespace uroce::bench {
@@ -114,22 +115,13 @@ class Incast {
     const QueuesConfig queues{.send_entries = kDepth, .recv_entries = 1, .cq_entries = 2 * kDepth};
     sim::End& from = sender.add_end(17, queues, true);
     sim::End& to = receiver_->add_end(100 + number, queues, true);
-    QpAttributes forth;
-    forth.path_mtu = kMtu;
-    forth.access = kAccessRemoteWrite;
-    forth.timeout = 14;
-    forth.retry_cnt = 7;
-    forth.rnr_retry = 7;
-    QpAttributes back = forth;
-    forth.dest_qpn = to.qp.config().qpn;
-    forth.path = sender.path_to(*receiver_);
-    back.dest_qpn = from.qp.config().qpn;
-    back.path = receiver_->path_to(sender);
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      forth.state = back.state = state;
-      sender.modify(from, forth, ~0U, now_);
-      receiver_->modify(to, back, ~0U, now_);
-    }
+    QpAttributes attributes;
+    attributes.path_mtu = kMtu;
+    attributes.access = kAccessRemoteWrite;
+    attributes.timeout = 14;
+    attributes.retry_cnt = 7;
+    attributes.rnr_retry = 7;
+    sim::connect(sender, from, attributes, *receiver_, to, attributes, now_);
     ends_.push_back(&from);
     posted_.push_back(0);
   }
@@ -180,16 +172,12 @@ class Incast {
   std::vector<std::uint64_t> posted_, done_, done_before_;  // messages, index: flow
 };
 
-using Figures = std::vector<std::pair<std::string, double>>;
-
 void measure(bool brief, Figures* figures) {
   const auto run = [brief](Setting setting) {
     setting.length /= brief ? 4 : 1;
     return Incast(setting).run();
   };
-  const auto note = [&](const std::string& name, double value) {
-    figures->emplace_back(name, value);
-  };
+  const auto note = [&](const std::string& name, double value) { figures->note(name, value); };
   const Outcome eight = run({});
   note("jain", eight.jain);
   note("utilisation", eight.utilisation);
@@ -218,29 +206,13 @@ void measure(bool brief, Figures* figures) {
   note("none_drops", static_cast<double>(none.drops));
 }
 
-void print(const Figures& figures, bool json) {
-  for (std::size_t i = 0; i < figures.size(); ++i) {
-    const auto& [name, value] = figures[i];
-    if (json) {
-      std::printf("%s\"%s\": %.4g%s", i == 0 ? "{" : " ", name.c_str(), value,
-                  i + 1 < figures.size() ? ",\n" : "}\n");
-    } else {
-      std::printf("%-28s %.4g\n", name.c_str(), value);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace uroce::bench
 
 int main(int argc, char** argv) {
   using namespace uroce::bench;
-  const auto has = [&](const char* flag) {
-    return std::any_of(argv + 1, argv + argc,
-                       [&](const char* argument) { return std::strcmp(argument, flag) == 0; });
-  };
   Figures figures;
-  measure(has("--brief"), &figures);
-  print(figures, has("--json"));
+  measure(has_flag(argc, argv, "--brief"), &figures);
+  figures.print(has_flag(argc, argv, "--json"));
   return 0;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/figures.h"
 #include "tests/bench/timed_link.h"
 #include "tests/sim/node.h"
 
@@ -93,25 +94,16 @@ class LossRun {
 
  private:
   void connect() {
-    QpAttributes to_b;
-    to_b.path_mtu = kMtu;
-    to_b.access = kAccessRemoteWrite | kAccessRemoteRead;
-    to_b.max_rd_atomic = kDepth;
-    to_b.max_dest_rd_atomic = kDepth;
-    to_b.min_rnr_timer = 1;
-    to_b.timeout = 14;
-    to_b.retry_cnt = 7;
-    to_b.rnr_retry = 7;
-    QpAttributes to_a = to_b;
-    to_b.dest_qpn = b_end_->qp.config().qpn;
-    to_b.path = a_->path_to(*b_);
-    to_a.dest_qpn = a_end_->qp.config().qpn;
-    to_a.path = b_->path_to(*a_);
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      to_b.state = to_a.state = state;
-      a_->modify(*a_end_, to_b, ~0U, now_);
-      b_->modify(*b_end_, to_a, ~0U, now_);
-    }
+    QpAttributes attributes;
+    attributes.path_mtu = kMtu;
+    attributes.access = kAccessRemoteWrite | kAccessRemoteRead;
+    attributes.max_rd_atomic = kDepth;
+    attributes.max_dest_rd_atomic = kDepth;
+    attributes.min_rnr_timer = 1;
+    attributes.timeout = 14;
+    attributes.retry_cnt = 7;
+    attributes.rnr_retry = 7;
+    sim::connect(*a_, *a_end_, attributes, *b_, *b_end_, attributes, now_);
   }
 
   [[nodiscard]] bool takes_receives() const { return setting_.opcode == WrOpcode::kSend; }
@@ -152,9 +144,9 @@ class LossRun {
   sim::End* b_end_ = nullptr;
 };
 
-class Figures {
+class Bench {
  public:
-  explicit Figures(bool brief) : brief_(brief) {}
+  explicit Bench(bool brief) : brief_(brief) {}
 
   // Bytes in a microsecond.
   [[nodiscard]] double goodput(Setting setting) const { return run(setting).bytes_per_us; }
@@ -164,19 +156,10 @@ class Figures {
     return LossRun(setting).run();
   }
 
-  void note(const std::string& name, double value) { figures_.emplace_back(name, value); }
-
-  void print(bool json) const {
-    for (std::size_t i = 0; i < figures_.size(); ++i) {
-      const char* end = i + 1 < figures_.size() ? ",\n" : "}\n";
-      std::printf(json ? "%s\"%s\": %.4g%s" : "%s%-32s %.4g%s", json ? (i == 0 ? "{" : " ") : "",
-                  figures_[i].first.c_str(), figures_[i].second, json ? end : "\n");
-    }
-  }
+  Figures figures;
 
  private:
   bool brief_;
-  std::vector<std::pair<std::string, double>> figures_;
 };
 
 struct Loss {
@@ -192,45 +175,45 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"write", WrOpcode::kRdmaWrite}, {"read", WrOpcode::kRdmaRead}, {"send", WrOpcode::kSend}};
 
-void measure_goodput(Figures* figures) {
+void measure_goodput(Bench* bench) {
   for (const Kind& kind : kKinds) {
-    const double lossless = figures->goodput({.opcode = kind.opcode});
-    figures->note(std::string(kind.name) + "_lossless_mb_s", lossless);
+    const double lossless = bench->goodput({.opcode = kind.opcode});
+    bench->figures.note(std::string(kind.name) + "_lossless_mb_s", lossless);
     for (const Loss& loss : kLosses) {
       // Long enough for several of the gaps that waiting for the timer makes.
-      const double lossy = figures->goodput(
+      const double lossy = bench->goodput(
           {.opcode = kind.opcode, .loss = loss.probability, .length = kNanosecondsPerSecond});
-      figures->note(std::string(kind.name) + "_of_lossless_" + loss.name, lossy / lossless);
+      bench->figures.note(std::string(kind.name) + "_of_lossless_" + loss.name, lossy / lossless);
     }
   }
 }
 
 // Against everything sent again from the first lost packet on, and against a peer that keeps
 // nothing, with which nothing must get worse.
-void measure_go_back_n(Figures* figures) {
+void measure_go_back_n(Bench* bench) {
   const auto write = [&](double loss, Recovery sender, Recovery receiver) {
-    return figures->goodput(
+    return bench->goodput(
         {.loss = loss, .length = kNanosecondsPerSecond, .sender = sender, .receiver = receiver});
   };
   for (const Loss& loss : {kLosses[1], kLosses[2]}) {
     const double before = write(loss.probability, Recovery::kGoBackN, Recovery::kGoBackN);
     const double now = write(loss.probability, Recovery::kSelective, Recovery::kSelective);
-    figures->note(std::string("write_of_go_back_n_") + loss.name, now / before);
+    bench->figures.note(std::string("write_of_go_back_n_") + loss.name, now / before);
     if (loss.probability == kLosses[1].probability) {
       const double with_old = write(loss.probability, Recovery::kSelective, Recovery::kGoBackN);
-      figures->note("gbn_peer_of_before", with_old / before);
+      bench->figures.note("gbn_peer_of_before", with_old / before);
     }
   }
 }
 
 // How much later than without loss the 8-byte WRITE is that 999 of 1,000 beat.
-void measure_late(Figures* figures) {
+void measure_late(Bench* bench) {
   const auto late = [&](double loss) {
-    const Result result = figures->run(
+    const Result result = bench->run(
         {.bytes = kSmallBytes, .depth = 1, .loss = loss, .length = 2 * kNanosecondsPerSecond});
     return static_cast<double>(result.latencies[result.latencies.size() * 999 / 1'000]) / 1e3;
   };
-  figures->note("late_8b_extra_us", late(0.01) - late(0));
+  bench->figures.note("late_8b_extra_us", late(0.01) - late(0));
 }
 
 }  // namespace
@@ -238,14 +221,10 @@ void measure_late(Figures* figures) {
 
 int main(int argc, char** argv) {
   using namespace uroce::bench;
-  const auto has = [&](const char* flag) {
-    return std::any_of(argv + 1, argv + argc,
-                       [&](const char* argument) { return std::strcmp(argument, flag) == 0; });
-  };
-  Figures figures(has("--brief"));
-  measure_goodput(&figures);
-  measure_go_back_n(&figures);
-  measure_late(&figures);
-  figures.print(has("--json"));
+  Bench bench(has_flag(argc, argv, "--brief"));
+  measure_goodput(&bench);
+  measure_go_back_n(&bench);
+  measure_late(&bench);
+  bench.figures.print(has_flag(argc, argv, "--json"));
   return 0;
 }

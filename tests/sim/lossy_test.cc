@@ -77,21 +77,12 @@ class LossyWorld {
     const QpType type = flow.datagrams ? QpType::kUd : QpType::kUc;
     End& a_end = a_->add_end(17 + index, queues, false, type);
     End& b_end = b_->add_end(117 + index, queues, false, type);
-    QpAttributes to_b;
-    to_b.path_mtu = mtu_;
-    to_b.qkey = 0x5EED;
-    to_b.sq_psn = 0xFF'FFF0;
-    to_b.rq_psn = 0xFF'FFF0;
-    QpAttributes to_a = to_b;
-    to_b.dest_qpn = b_end.qp.config().qpn;
-    to_b.path = a_->path_to(*b_);
-    to_a.dest_qpn = a_end.qp.config().qpn;
-    to_a.path = b_->path_to(*a_);
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      to_b.state = to_a.state = state;
-      a_->modify(a_end, to_b, ~0U, now_);
-      b_->modify(b_end, to_a, ~0U, now_);
-    }
+    QpAttributes attributes;
+    attributes.path_mtu = mtu_;
+    attributes.qkey = 0x5EED;
+    attributes.sq_psn = 0xFF'FFF0;
+    attributes.rq_psn = 0xFF'FFF0;
+    sim::connect(*a_, a_end, attributes, *b_, b_end, attributes, now_);
     flows_.emplace_back(flow, 2 * index, random_, *a_, a_end, *b_, b_end);
     flows_.emplace_back(flow, 2 * index + 1, random_, *b_, b_end, *a_, a_end);
   }

@@ -120,24 +120,15 @@ class Exchange {
   Arena& source() { return row_.opcode == WrOpcode::kRdmaRead ? b_->arena : a_->arena; }
 
   void connect() {
-    QpAttributes to_b;
-    to_b.path_mtu = kMtu;
-    to_b.access = kAccessRemoteWrite | kAccessRemoteRead;
-    to_b.max_rd_atomic = 4;
-    to_b.max_dest_rd_atomic = 4;
-    to_b.timeout = 14;
-    to_b.retry_cnt = 7;
-    to_b.rnr_retry = 7;
-    QpAttributes to_a = to_b;
-    to_b.dest_qpn = b_end_->qp.config().qpn;
-    to_b.path = a_->path_to(*b_);
-    to_a.dest_qpn = a_end_->qp.config().qpn;
-    to_a.path = b_->path_to(*a_);
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      to_b.state = to_a.state = state;
-      a_->modify(*a_end_, to_b, ~0U, now_);
-      b_->modify(*b_end_, to_a, ~0U, now_);
-    }
+    QpAttributes attributes;
+    attributes.path_mtu = kMtu;
+    attributes.access = kAccessRemoteWrite | kAccessRemoteRead;
+    attributes.max_rd_atomic = 4;
+    attributes.max_dest_rd_atomic = 4;
+    attributes.timeout = 14;
+    attributes.retry_cnt = 7;
+    attributes.rnr_retry = 7;
+    sim::connect(*a_, *a_end_, attributes, *b_, *b_end_, attributes, now_);
   }
 
   Row row_;

@@ -90,4 +90,17 @@ Path Node::path_to(const Node& other) const {
   return path;
 }
 
+void connect(Node& a, End& a_end, QpAttributes of_a, Node& b, End& b_end, QpAttributes of_b,
+             Time now) {
+  of_a.dest_qpn = b_end.qp.config().qpn;
+  of_a.path = a.path_to(b);
+  of_b.dest_qpn = a_end.qp.config().qpn;
+  of_b.path = b.path_to(a);
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    of_a.state = of_b.state = state;
+    a.modify(a_end, of_a, ~0U, now);
+    b.modify(b_end, of_b, ~0U, now);
+  }
+}
+
 }  // namespace uroce::sim

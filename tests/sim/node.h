@@ -72,4 +72,8 @@ class Node {
   std::deque<End> ends_;
 };
 
+// Brings two queue pairs to RTS, each the other's peer, with these attributes else.
+void connect(Node& a, End& a_end, QpAttributes of_a, Node& b, End& b_end, QpAttributes of_b,
+             Time now);
+
 }  // namespace uroce::sim

@@ -185,16 +185,7 @@ void World::connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b) {
   };
   to_b.rnr_retry = rnr_retry(of_a);
   to_a.rnr_retry = rnr_retry(of_b);
-  to_b.dest_qpn = b_end.qp.config().qpn;
-  to_b.path = a_->path_to(*b_);
-  to_a.dest_qpn = a_end.qp.config().qpn;
-  to_a.path = b_->path_to(*a_);
-  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    to_b.state = state;
-    to_a.state = state;
-    a_->modify(a_end, to_b, ~0U, now_);
-    b_->modify(b_end, to_a, ~0U, now_);
-  }
+  sim::connect(*a_, a_end, to_b, *b_, b_end, to_a, now_);
   flows_.emplace_back(of_a, random_, *a_, a_end, *b_, b_end, shared_b_);
   flows_.emplace_back(of_b, random_, *b_, b_end, *a_, a_end, shared_a_);
   if (of_a.mishap != Mishap::kNone || of_b.mishap != Mishap::kNone) {
