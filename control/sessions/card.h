@@ -19,7 +19,7 @@
 #include "control/sessions/user_accounts.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/engine/engine.h"
-#include "dataplane/qp/congestion_settings.h"
+#include "dataplane/qp/congestion/congestion_settings.h"
 #include "mmu/key_table.h"
 
 namespace uroce::control {

@@ -18,8 +18,8 @@
 #include "control/sessions/card_limits.h"
 #include "control/start/device_node.h"
 #include "dataplane/port/eal.h"
-#include "dataplane/port/faulty_port.h"
-#include "dataplane/port/udp_spec.h"
+#include "dataplane/port/faults/faulty_port.h"
+#include "dataplane/port/udp/udp_spec.h"
 #include "mmu/copy.h"
 
 namespace uroce::control {

@@ -8,7 +8,7 @@
 #include "abi/command_records.h"
 #include "control/ip/limits.h"
 #include "dataplane/port/make_port.h"
-#include "dataplane/port/udp_spec.h"
+#include "dataplane/port/udp/udp_spec.h"
 
 namespace uroce::control {
 namespace {

@@ -12,8 +12,8 @@
 #include "control/ip/gid_table.h"
 #include "control/paging/limits.h"
 #include "dataplane/engine/engine.h"
-#include "dataplane/port/faults.h"
-#include "dataplane/qp/congestion_settings.h"
+#include "dataplane/port/faults/faults.h"
+#include "dataplane/qp/congestion/congestion_settings.h"
 
 namespace uroce::control {
 

@@ -8,8 +8,8 @@
 #include "dataplane/port/eal.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/loopback_port.h"
-#include "dataplane/port/udp_port.h"
-#include "dataplane/port/udp_spec.h"
+#include "dataplane/port/udp/udp_port.h"
+#include "dataplane/port/udp/udp_spec.h"
 
 namespace uroce {
 

@@ -2,8 +2,8 @@
 // came before.
 
 #include "dataplane/qp/qp.h"
+#include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/qp/requester.h"
-#include "dataplane/qp/rnr_timer.h"
 
 namespace uroce {
 namespace {

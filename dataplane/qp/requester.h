@@ -31,13 +31,13 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "dataplane/qp/congestion/send_window.h"
 #include "dataplane/qp/failure.h"
-#include "dataplane/qp/kept.h"
-#include "dataplane/qp/patience.h"
-#include "dataplane/qp/peer_keeps.h"
-#include "dataplane/qp/repair.h"
+#include "dataplane/qp/recovery/kept.h"
+#include "dataplane/qp/recovery/patience.h"
+#include "dataplane/qp/recovery/peer_keeps.h"
+#include "dataplane/qp/recovery/repair.h"
 #include "dataplane/qp/send_queue.h"
-#include "dataplane/qp/send_window.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/packet.h"
 #include "mmu/access.h"

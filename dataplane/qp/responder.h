@@ -20,8 +20,8 @@
 
 #include "abi/completion.h"
 #include "dataplane/qp/failure_report.h"
-#include "dataplane/qp/kept.h"
 #include "dataplane/qp/receive_queue.h"
+#include "dataplane/qp/recovery/kept.h"
 #include "dataplane/qp/responder_resources.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/qp/xrc_domain.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "dataplane/qp/qp.h"
+#include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/qp/responder.h"
-#include "dataplane/qp/rnr_timer.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce {

@@ -7,8 +7,8 @@
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
+#include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/qp/responder.h"
-#include "dataplane/qp/rnr_timer.h"
 #include "dataplane/wire/build.h"
 
 namespace uroce {

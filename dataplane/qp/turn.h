@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "dataplane/qp/read_room.h"
-#include "dataplane/qp/recovery.h"
+#include "dataplane/qp/recovery/read_room.h"
+#include "dataplane/qp/recovery/recovery.h"
 #include "dataplane/qp/tx_batch.h"
 #include "mmu/key_table.h"
 #include "mmu/page_fault.h"

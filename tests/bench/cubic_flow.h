@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "dataplane/port/bottleneck.h"
+#include "dataplane/port/faults/bottleneck.h"
 
 namespace uroce::bench {
 

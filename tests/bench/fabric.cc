@@ -3,7 +3,7 @@
 #include <deque>
 
 #include "base/check.h"
-#include "dataplane/port/fault_lane.h"
+#include "dataplane/port/faults/fault_lane.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/ecn.h"
 

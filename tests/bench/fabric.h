@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/port/bottleneck.h"
+#include "dataplane/port/faults/bottleneck.h"
 #include "dataplane/port/port.h"
 
 namespace uroce::bench {

@@ -10,7 +10,7 @@
 
 #include "apps/replay/queues.h"
 #include "dataplane/engine/worker.h"
-#include "dataplane/port/faulty_port.h"
+#include "dataplane/port/faults/faulty_port.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
 #include "tests/sim/arena.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "control/reports/path_problems.h"
-#include "dataplane/port/icmp_frame.h"
+#include "dataplane/port/udp/icmp_frame.h"
 
 namespace uroce::control {
 namespace {

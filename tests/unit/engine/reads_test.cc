@@ -6,7 +6,7 @@
 #include <array>
 #include <optional>
 
-#include "dataplane/qp/read_room.h"
+#include "dataplane/qp/recovery/read_room.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "dataplane/port/bottleneck.h"
+#include "dataplane/port/faults/bottleneck.h"
 
 #include <gtest/gtest.h>
 

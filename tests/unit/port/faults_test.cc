@@ -1,4 +1,4 @@
-#include "dataplane/port/faults.h"
+#include "dataplane/port/faults/faults.h"
 
 #include <gtest/gtest.h>
 

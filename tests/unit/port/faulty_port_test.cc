@@ -1,4 +1,4 @@
-#include "dataplane/port/faulty_port.h"
+#include "dataplane/port/faults/faulty_port.h"
 
 #include <gtest/gtest.h>
 

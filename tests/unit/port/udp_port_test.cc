@@ -1,7 +1,7 @@
 // Two udp ports on addresses of the loopback interface: what one sends the other receives, as if
 // frames had gone over a wire.
 
-#include "dataplane/port/udp_port.h"
+#include "dataplane/port/udp/udp_port.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dataplane/port/udp_spec.h"
+#include "dataplane/port/udp/udp_spec.h"
 #include "dataplane/wire/layout.h"
 #include "tests/wire/sample.h"
 

@@ -1,7 +1,7 @@
 // When a requester gives up: on a peer from which nothing came for as long as the retries take in
 // the worker's running time, or on one that is heard but never gets on.
 
-#include "dataplane/qp/patience.h"
+#include "dataplane/qp/recovery/patience.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dataplane/qp/round_trip.h"
+#include "dataplane/qp/recovery/round_trip.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {

@@ -1,7 +1,7 @@
 // The sending end of congestion control by itself: what a notification does to the rate, and how it
 // comes back.
 
-#include "dataplane/qp/rate_control.h"
+#include "dataplane/qp/congestion/rate_control.h"
 
 #include <gtest/gtest.h>
 

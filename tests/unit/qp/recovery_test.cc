@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "dataplane/qp/kept.h"
+#include "dataplane/qp/recovery/kept.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {

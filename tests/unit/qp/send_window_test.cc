@@ -1,4 +1,4 @@
-#include "dataplane/qp/send_window.h"
+#include "dataplane/qp/congestion/send_window.h"
 
 #include <gtest/gtest.h>
 

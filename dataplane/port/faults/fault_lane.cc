@@ -1,4 +1,4 @@
-#include "dataplane/port/fault_lane.h"
+#include "dataplane/port/faults/fault_lane.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "dataplane/qp/peer_keeps.h"
+#include "dataplane/qp/recovery/peer_keeps.h"
 
 namespace uroce {
 

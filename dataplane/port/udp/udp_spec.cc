@@ -1,11 +1,11 @@
-#include "dataplane/port/udp_spec.h"
+#include "dataplane/port/udp/udp_spec.h"
 
 #include <net/if.h>
 
 #include <cerrno>
 #include <charconv>
 
-#include "dataplane/port/udp_send.h"
+#include "dataplane/port/udp/udp_send.h"
 
 namespace uroce {
 namespace {

@@ -1,6 +1,6 @@
 // /proc/net/udp names sockets by inode and user; whose inode it is stands in /proc/PID/fd.
 
-#include "dataplane/port/port_holder.h"
+#include "dataplane/port/udp/port_holder.h"
 
 #include <unistd.h>
 

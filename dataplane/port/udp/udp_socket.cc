@@ -1,7 +1,7 @@
 // Never connected: only of a socket that isn't does the kernel send the identification 0 (and 1, 2,
 // ... in the segments of one call), on which the ICRC is made.
 
-#include "dataplane/port/udp_socket.h"
+#include "dataplane/port/udp/udp_socket.h"
 
 #include <linux/filter.h>
 #include <netinet/udp.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <system_error>
 
-#include "dataplane/port/port_holder.h"
 #include "dataplane/port/socket_address.h"
+#include "dataplane/port/udp/port_holder.h"
 #include "dataplane/wire/headers.h"
 
 namespace uroce {

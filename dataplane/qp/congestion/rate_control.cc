@@ -1,4 +1,4 @@
-#include "dataplane/qp/rate_control.h"
+#include "dataplane/qp/congestion/rate_control.h"
 
 #include <algorithm>
 #include <cmath>

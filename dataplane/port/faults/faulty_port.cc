@@ -1,9 +1,9 @@
-#include "dataplane/port/faulty_port.h"
+#include "dataplane/port/faults/faulty_port.h"
 
 #include <algorithm>
 #include <array>
 
-#include "dataplane/port/fault_lane.h"
+#include "dataplane/port/faults/fault_lane.h"
 
 namespace uroce {
 

@@ -1,4 +1,4 @@
-#include "dataplane/port/udp_port.h"
+#include "dataplane/port/udp/udp_port.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <deque>
 
-#include "dataplane/port/udp_receive.h"
-#include "dataplane/port/udp_send.h"
-#include "dataplane/port/udp_socket.h"
-#include "dataplane/port/udp_spec.h"
+#include "dataplane/port/udp/udp_receive.h"
+#include "dataplane/port/udp/udp_send.h"
+#include "dataplane/port/udp/udp_socket.h"
+#include "dataplane/port/udp/udp_spec.h"
 
 namespace uroce {
 namespace {

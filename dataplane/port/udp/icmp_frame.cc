@@ -1,4 +1,4 @@
-#include "dataplane/port/icmp_frame.h"
+#include "dataplane/port/udp/icmp_frame.h"
 
 #include <algorithm>
 

@@ -12,8 +12,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "dataplane/port/bottleneck.h"
-#include "dataplane/port/fault_events.h"
+#include "dataplane/port/faults/bottleneck.h"
+#include "dataplane/port/faults/fault_events.h"
 
 namespace uroce {
 

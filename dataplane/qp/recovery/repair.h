@@ -11,7 +11,7 @@
 #include <array>
 #include <cstdint>
 
-#include "dataplane/qp/round_trip.h"
+#include "dataplane/qp/recovery/round_trip.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce {

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "base/time.h"
-#include "dataplane/qp/congestion_settings.h"
+#include "dataplane/qp/congestion/congestion_settings.h"
 
 namespace uroce {
 

@@ -1,4 +1,4 @@
-#include "dataplane/port/udp_errors.h"
+#include "dataplane/port/udp/udp_errors.h"
 
 #include <linux/errqueue.h>
 #include <netinet/icmp6.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <optional>
 
-#include "dataplane/port/icmp_frame.h"
 #include "dataplane/port/socket_address.h"
+#include "dataplane/port/udp/icmp_frame.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/qp/repair.h"
+#include "dataplane/qp/recovery/repair.h"
 
 #include <algorithm>
 

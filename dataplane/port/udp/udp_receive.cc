@@ -1,4 +1,4 @@
-#include "dataplane/port/udp_receive.h"
+#include "dataplane/port/udp/udp_receive.h"
 
 #include <netinet/udp.h>
 #include <sys/uio.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "dataplane/port/socket_address.h"
-#include "dataplane/port/udp_errors.h"
+#include "dataplane/port/udp/udp_errors.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/port/udp_send.h"
+#include "dataplane/port/udp/udp_send.h"
 
 #include <netinet/udp.h>
 #include <sys/uio.h>

@@ -1,4 +1,4 @@
-#include "dataplane/port/fault_events.h"
+#include "dataplane/port/faults/fault_events.h"
 
 #include <algorithm>
 #include <array>

@@ -15,10 +15,10 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/port/bottleneck.h"
-#include "dataplane/port/fault_events.h"
-#include "dataplane/port/fault_lane.h"
-#include "dataplane/port/faults.h"
+#include "dataplane/port/faults/bottleneck.h"
+#include "dataplane/port/faults/fault_events.h"
+#include "dataplane/port/faults/fault_lane.h"
+#include "dataplane/port/faults/faults.h"
 #include "dataplane/port/port.h"
 
 namespace uroce {

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <deque>
 
-#include "dataplane/port/bottleneck.h"
-#include "dataplane/port/fault_events.h"
-#include "dataplane/port/faults.h"
+#include "dataplane/port/faults/bottleneck.h"
+#include "dataplane/port/faults/fault_events.h"
+#include "dataplane/port/faults/faults.h"
 #include "dataplane/port/port.h"
 
 namespace uroce {
