@@ -16,7 +16,8 @@ constexpr Duration kStaleAfter = kNanosecondsPerSecond;
 
 }  // namespace
 
-Drop Qp::admit_notification(const Packet& packet) const {
+// What has no place in the sequence of a connection's packets, but is one of them.
+Drop Qp::admit_beside(const Packet& packet) const {
   if (config_.type == QpType::kUd) {
     return Drop::kWrongQpType;
   }
@@ -34,7 +35,7 @@ Drop Qp::admit_notification(const Packet& packet) const {
 // Whoever knows a queue pair's number can write one, so only the peer's count, and only while
 // something may be under way to it.
 Drop Qp::on_notification(const Packet& packet, Turn& turn) {
-  const Drop drop = admit_notification(packet);
+  const Drop drop = admit_beside(packet);
   const bool fresh = last_sent_ != 0 && turn.now - last_sent_ <= kStaleAfter;
   if (drop != Drop::kNone || !fresh) {
     ++counters_.rp_cnp_ignored;

@@ -110,8 +110,9 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
 
 Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
   const OpcodeInfo& info = opcode_info(frame.packet.opcode);
-  if (info.operation == Operation::kCnp) [[unlikely]] {
-    *drop = on_notification(frame.packet, turn);
+  if (beside_sequence(info.operation)) [[unlikely]] {
+    *drop = info.operation == Operation::kCnp ? on_notification(frame.packet, turn)
+                                              : on_kept_notice(frame.packet, turn);
     return Step::kDone;
   }
   *drop = admit(frame.packet);

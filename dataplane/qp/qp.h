@@ -158,8 +158,12 @@ class Qp {
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
   [[nodiscard]] Drop admit_from(const Packet& packet) const;
+  // kept_notices.cc
+  Drop on_kept_notice(const Packet& packet, Turn& turn);
+  std::uint32_t send_kept_notice(Opcode opcode, std::uint32_t psn,
+                                 std::span<const std::byte> payload, Turn& turn);
   // congestion.cc
-  [[nodiscard]] Drop admit_notification(const Packet& packet) const;
+  [[nodiscard]] Drop admit_beside(const Packet& packet) const;
   Drop on_notification(const Packet& packet, Turn& turn);
   std::uint32_t send_notification(Turn& turn);
   std::uint32_t transmit_limited(Turn& turn, std::uint32_t bytes_max);

@@ -17,6 +17,7 @@
 //   retransmit.cc        timeouts, going back, giving up (patience.h says when)
 //   requester_repair.cc  holes sent again by themselves; the probe into a silence
 //   requester_gap.cc     answers that are kept while an earlier one is missing
+//   kept_notices.cc      what the peer says that it has kept
 //   unreliable_requester.cc  UC and UD: sent is done
 //
 // PSNs, oldest first (all differences are below 2^23):
@@ -36,6 +37,7 @@
 #include "dataplane/qp/recovery/kept.h"
 #include "dataplane/qp/recovery/patience.h"
 #include "dataplane/qp/recovery/peer_keeps.h"
+#include "dataplane/qp/recovery/peer_kept.h"
 #include "dataplane/qp/recovery/repair.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/turn.h"
@@ -91,6 +93,9 @@ class Requester {
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
+  // A report of what the peer has kept, from `psn` on.
+  void on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn);
+
   // For congestion control.
   [[nodiscard]] SendWindow& window() { return window_; }
   void bound_window(std::uint32_t bytes) { window_.bound(bytes >> mtu_shift_); }
@@ -119,6 +124,7 @@ class Requester {
 
   // requester_send.cc
   [[nodiscard]] bool sending() const;
+  [[nodiscard]] std::uint32_t under_way() const;
   [[nodiscard]] bool window_open() const;
   [[nodiscard]] bool may_begin(const SendEntry& entry) const;
   [[nodiscard]] bool stream_has_work() const;
@@ -195,6 +201,11 @@ class Requester {
   void after_single();
   void resend_all();
 
+  // kept_notices.cc
+  std::uint32_t send_kept_ask(Turn& turn);
+  void take_report_of(const SendEntry& entry, std::uint32_t psn, const KeptReport& report,
+                      const Turn& turn);
+
   // requester_gap.cc
   Step answer_missing(const Packet& packet, Turn& turn, Drop* drop);
   void ask_for_missing();
@@ -232,6 +243,7 @@ class Requester {
   RoundTripTimer round_trip_;
   Repair repair_;
   PeerKeeps peer_keeps_;
+  PeerKept peer_kept_;
   Kept kept_;
   std::uint32_t kept_end_ = 0;    // behind the newest answer that was kept
   std::uint32_t hole_count_ = 0;  // not 0: the cursor stands at a hole of so many PSNs

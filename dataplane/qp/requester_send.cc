@@ -52,10 +52,19 @@ bool Requester::sending() const {
   return state == QpState::kRts || state == QpState::kSqd;
 }
 
+// Packets in the network: what was sent and isn't acknowledged, less what the peer has kept.
+std::uint32_t Requester::under_way() const {
+  const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
+  return sent - std::min(sent, peer_kept_.count());
+}
+
 bool Requester::window_open() const {
-  const std::uint32_t under_way = distance(unacked_psn_, cursor_psn_);
+  const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
+  if (under_way() < window_.packets() && (sent < Kept::kSpan || peer_kept_.count() == 0)) {
+    return true;
+  }
   // Beyond a window that has become smaller one packet may ask, or nobody would ever answer.
-  return under_way < window_.packets() || distance(unacked_psn_, asked_psn_) >= under_way;
+  return distance(unacked_psn_, asked_psn_) >= sent;
 }
 
 bool Requester::may_begin(const SendEntry& entry) const {
@@ -291,7 +300,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 bool Requester::asks_for_answer(const SendEntry& entry) const {
   return entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
          psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
-         distance(unacked_psn_, cursor_psn_) + 1 >= window_.packets();
+         under_way() + 1 >= window_.packets();
 }
 
 // Moves the cursor over what was sent: `psns` of the entry that it is in.

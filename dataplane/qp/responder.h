@@ -13,8 +13,9 @@
 // sequence), responder_gap.cc (requests ahead of a missing one), responder_message.cc (SEND and
 // WRITE), responder_read_atomic.cc (READ and atomics, also duplicates), responder_extension.cc
 // (ATOMIC WRITE and FLUSH), responder_transmit.cc (answers), responder_receive.cc (receive work
-// requests and their completions), xrc_responder.cc (what XRC adds), uc_responder.cc and
-// ud_responder.cc (what is different where nothing is answered).
+// requests and their completions), kept_notices.cc (what is kept, told to a uroce),
+// xrc_responder.cc (what XRC adds), uc_responder.cc and ud_responder.cc (what is different where
+// nothing is answered).
 
 #include <cstdint>
 
@@ -53,13 +54,14 @@ class Responder {
   // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] bool has_work() const {
-    return resources_.any_pending() ? !answer_parked_ || busy_
-                                    : busy_ || nak_ != PendingNak::kNone || ack_pending_;
+    return resources_.any_pending() ? !answer_parked_ || busy_ || report_pending_
+                                    : owes_acknowledgement();
   }
 
   // Whether it owes a NAK or an acknowledgement that needn't wait for answers before it.
   [[nodiscard]] bool owes_acknowledgement() const {
-    return !resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_);
+    return !resources_.any_pending() &&
+           (busy_ || nak_ != PendingNak::kNone || ack_pending_ || report_pending_);
   }
   // Sends that and nothing else; the bytes.
   std::uint32_t transmit_acknowledgement(Turn& turn) {
@@ -82,6 +84,8 @@ class Responder {
   // Requests that the caller keeps for this; let_go(): it has thrown them away.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
   void let_go();
+  // The peer is a uroce, and wants to be told what is kept.
+  void report_kept() { reports_wanted_ = report_pending_ = true; }
 
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
@@ -106,6 +110,10 @@ class Responder {
   Step ahead(const Packet& packet, const Turn& turn, Drop* drop);
   void announce_gap(const Packet& packet);
   void close_gap();
+  void note_kept(const Packet& packet);
+
+  // What is kept, for a peer that asked (kept_notices.cc).
+  std::uint32_t transmit_kept_report(Turn& turn);
 
   // Unreliable queue pairs (uc_responder.cc, ud_responder.cc).
   Step receive_uc(const Packet& packet, Turn& turn, Drop* drop);
@@ -191,6 +199,10 @@ class Responder {
   std::uint64_t receive_length_ = 0;  // what the receive work request in hand can hold
 
   Kept kept_;
+  std::uint32_t newest_kept_ = 0;
+  std::uint32_t report_serial_ = 0;
+  bool reports_wanted_ = false;
+  bool report_pending_ = false;
 
   XrcSrq xrc_srq_;  // XRC: that the message names
 

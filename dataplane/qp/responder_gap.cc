@@ -15,6 +15,7 @@ Step Responder::ahead(const Packet& packet, const Turn& turn, Drop* drop) {
   // A peer that was told to come later sends all of it again.
   if (!turn.again && turn.keep && !told_later_ && kept_.add(expected_psn_, packet.psn)) {
     ++qp_->counters_.frames_kept;
+    note_kept(packet);
     return Step::kKept;
   }
   *drop = Drop::kOutOfSequence;
@@ -34,6 +35,16 @@ void Responder::announce_gap(const Packet& packet) {
   gap_announced_ = true;
   gap_psn_ = packet.psn;
   nak_ = PendingNak::kSequence;
+  report_pending_ = reports_wanted_;
+}
+
+// The peer is told of what opens or closes a hole, and when it asks for an answer.
+void Responder::note_kept(const Packet& packet) {
+  const std::int32_t beyond = kept_.count() == 1 ? 0 : psn_difference(packet.psn, newest_kept_);
+  newest_kept_ = beyond >= 0 ? packet.psn : newest_kept_;
+  if (reports_wanted_ && (beyond != 1 || packet.ack_request)) {
+    report_pending_ = true;
+  }
 }
 
 // The packet that was missing came. A NAK that wasn't sent yet is still needed if packets behind

@@ -89,6 +89,7 @@ void Responder::push(const abi::Cqe& cqe, bool solicited, Turn& turn) {
 
 bool Responder::flush(Turn& turn) {
   kept_.clear();
+  report_pending_ = false;
   if (nak_ != PendingNak::kFatal) {
     // The program or the other half of the queue pair brought it here. Messages that were
     // delivered are still acknowledged, or the peer would take them for lost.

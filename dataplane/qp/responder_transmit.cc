@@ -33,6 +33,9 @@ std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
 
 // Sends one frame; 0 if it turned out that there is none to send.
 std::uint32_t Responder::transmit_next(Turn& turn) {
+  if (report_pending_) [[unlikely]] {
+    return transmit_kept_report(turn);
+  }
   Resource* const resource = resources_.next_pending();
   if (busy_ && (resource == nullptr || answer_parked_)) {
     return transmit_busy(turn);

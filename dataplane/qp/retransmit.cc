@@ -43,6 +43,7 @@ void Requester::go_back() {
   round_trip_.cancel();
   repair_.clear();
   peer_keeps_.gone_back();
+  peer_kept_.gone_back();
 }
 
 void Requester::retry(Turn& turn) {

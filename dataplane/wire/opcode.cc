@@ -135,6 +135,13 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
   constexpr Row kCnpRow{0x01, Operation::kCnp, Place::kOnly, false, true, kNothing, "", "", ""};
   table[static_cast<std::size_t>(Opcode::kCnp)] =
       make_info(kCnpRow, Transport::kCnp, "CNP", kNothing);
+  constexpr Row kAskRow{0x00, Operation::kKeptAsk, Place::kOnly, true, true, kNothing, "", "", ""};
+  table[static_cast<std::size_t>(Opcode::kKeptAsk)] =
+      make_info(kAskRow, Transport::kManufacturer, "UROCE KEPT ASK", kNothing);
+  constexpr Row kReportRow{
+      0x01, Operation::kKeptReport, Place::kOnly, false, true, kNothing, "", "", ""};
+  table[static_cast<std::size_t>(Opcode::kKeptReport)] =
+      make_info(kReportRow, Transport::kManufacturer, "UROCE KEPT REPORT", kNothing);
   return table;
 }
 

@@ -77,10 +77,21 @@ enum class Opcode : std::uint8_t {
   kXrcFetchAdd = 0xB4,
   kXrcSendLastInv = 0xB6,
   kXrcSendOnlyInv = 0xB7,
+  // Manufacturers' opcodes are 0xC0 to 0xFF; these two are ours (wire/kept_report.h).
+  kKeptAsk = 0xC0,
+  kKeptReport = 0xC1,
 };
 
 // The transport of an opcode: its bits 7:5.
-enum class Transport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kUd = 3, kCnp = 4, kXrc = 5 };
+enum class Transport : std::uint8_t {
+  kRc = 0,
+  kUc = 1,
+  kRd = 2,
+  kUd = 3,
+  kCnp = 4,
+  kXrc = 5,
+  kManufacturer = 6,
+};
 
 // What kind of operation, whatever the transport.
 enum class Operation : std::uint8_t {
@@ -95,8 +106,15 @@ enum class Operation : std::uint8_t {
   kFetchAdd,
   kFlush,
   kAtomicWrite,
+  // Beside the sequence of a connection's packets: without a PSN of their own.
   kCnp,
+  kKeptAsk,
+  kKeptReport,
 };
+
+[[nodiscard]] constexpr bool beside_sequence(Operation operation) {
+  return operation >= Operation::kCnp;
+}
 
 // The extension headers that follow the BTH, in this order on the wire.
 enum class Extension : std::uint16_t {

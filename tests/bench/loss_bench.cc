@@ -25,6 +25,10 @@ constexpr std::uint32_t kBulkBytes = 64U << 10U;
 constexpr std::uint32_t kSmallBytes = 8;
 constexpr std::uint32_t kMtu = 4'096;
 constexpr Duration kRoundTrip = 50 * kNanosecondsPerMicrosecond;
+// A long path: as much is posted as the peer may keep beside a window, or the program itself would
+// wait for each repair.
+constexpr Duration kLongRoundTrip = 10 * kNanosecondsPerMillisecond;
+constexpr std::uint32_t kLongDepth = 64;
 constexpr Duration kTurn = 500;  // ns: of a worker that has something to do
 constexpr Duration kBriefFactor = 10;
 
@@ -56,7 +60,7 @@ class LossRun {
                                      setting.sender);
     b_ = std::make_unique<sim::Node>(std::move(right), Faults{}, "10.0.0.2", bytes, 0,
                                      setting.receiver);
-    const QueuesConfig queues{.send_entries = kDepth, .recv_entries = 4 * kDepth};
+    const QueuesConfig queues{.send_entries = setting.depth, .recv_entries = 4 * setting.depth};
     a_end_ = &a_->add_end(17, queues, true);
     b_end_ = &b_->add_end(117, queues, true);
     connect();
@@ -64,22 +68,22 @@ class LossRun {
 
   Result run() {
     Result result;
-    std::vector<Time> posted(kDepth);
+    std::vector<Time> posted(setting_.depth);
     std::uint64_t done = 0;
     std::uint64_t sent = 0;
     std::uint64_t receives = 0;
     while (now_ < setting_.length) {
-      for (; takes_receives() && receives < done + 2 * kDepth; ++receives) {
+      for (; takes_receives() && receives < done + 2 * setting_.depth; ++receives) {
         post_receive(receives);
       }
       for (; sent < done + setting_.depth; ++sent) {
-        posted[sent % kDepth] = now_;
+        posted[sent % setting_.depth] = now_;
         post(sent);
       }
       const bool busy = turn();
       while (const auto cqe = a_end_->queues.poll_send()) {
         UROCE_CHECK(cqe->status == abi::WcStatus::kSuccess);
-        result.latencies.push_back(now_ - posted[done % kDepth]);
+        result.latencies.push_back(now_ - posted[done % setting_.depth]);
         ++done;
       }
       while (b_end_->queues.poll_recv().has_value()) {
@@ -206,6 +210,18 @@ void measure_go_back_n(Bench* bench) {
   }
 }
 
+void measure_long(Bench* bench) {
+  const auto write = [&](double loss) {
+    return bench->goodput({.depth = kLongDepth,
+                           .loss = loss,
+                           .round_trip = kLongRoundTrip,
+                           .length = 10 * kNanosecondsPerSecond});
+  };
+  const double lossless = write(0);
+  bench->figures.note("long_write_lossless_mb_s", lossless);
+  bench->figures.note("long_write_of_lossless_1pct", write(0.01) / lossless);
+}
+
 // How much later than without loss the 8-byte WRITE is that 999 of 1,000 beat.
 void measure_late(Bench* bench) {
   const auto late = [&](double loss) {
@@ -224,6 +240,7 @@ int main(int argc, char** argv) {
   Bench bench(has_flag(argc, argv, "--brief"));
   measure_goodput(&bench);
   measure_go_back_n(&bench);
+  measure_long(&bench);
   measure_late(&bench);
   bench.figures.print(has_flag(argc, argv, "--json"));
   return 0;

@@ -284,7 +284,10 @@ void check(QpType type, unsigned opcode, unsigned previous, QpState state) {
 
 TEST(Exhaustive, UndefinedOpcodesAreDropped) {
   for (unsigned opcode = 0; opcode < 256; ++opcode) {
-    if (!is_defined(opcode)) {
+    // Our own of the manufacturers' range are judged by their payload, which the tests below give
+    // them another maker's.
+    if (!is_defined(opcode) &&
+        !beside_sequence(opcode_info(static_cast<Opcode>(opcode)).operation)) {
       EXPECT_EQ(fate_of_undefined(opcode), Drop::kUnknownOpcode) << opcode;
     }
   }

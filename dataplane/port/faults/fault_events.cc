@@ -134,10 +134,10 @@ std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool resp
   return all.size() - 1;
 }
 
-// Datagrams have no place in a sequence, and congestion notifications no PSN.
+// Datagrams have no place in a sequence, and congestion notifications and kept reports no PSN.
 std::optional<FaultAction> FaultEvents::pass(const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
-  if (info.transport == Transport::kUd || info.transport == Transport::kCnp) {
+  if (info.transport == Transport::kUd || beside_sequence(info.operation)) {
     return std::nullopt;
   }
   const std::lock_guard lock(mutex_);

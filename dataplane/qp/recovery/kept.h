@@ -11,16 +11,18 @@
 #include <bitset>
 #include <cstdint>
 
+#include "dataplane/wire/kept_report.h"
 #include "dataplane/wire/psn.h"
 
 namespace uroce {
 
 class Kept {
  public:
-  // How far ahead of the missing packet one may be; as far as our own requesters' windows reach.
-  static constexpr std::uint32_t kSpan = 512;
+  // How far ahead of the missing packet one may be: four times a window of 1 MiB at an MTU of 4096,
+  // for what our own requesters send on while a packet is repaired.
+  static constexpr std::uint32_t kSpan = KeptReport::kSpan;
   // Frames of one role of a queue pair.
-  static constexpr std::uint32_t kMax = 256;
+  static constexpr std::uint32_t kMax = 768;
 
   [[nodiscard]] std::uint32_t count() const { return count_; }
   // REQUIRES: `psn` is less than kSpan ahead of the role's next one.

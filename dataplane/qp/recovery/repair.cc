@@ -73,6 +73,18 @@ bool Repair::add(std::uint32_t psn, std::uint32_t count) {
   return true;
 }
 
+bool Repair::add_behind(std::uint32_t psn, std::uint32_t newest) {
+  Hole* const hole = find(psn);
+  if (hole == nullptr) {
+    return add(psn, 1);
+  }
+  if (hole->waiting == 0 && psn_difference(newest, hole->behind) >= 0) {
+    hole->waiting = 1;
+    ++waiting_;
+  }
+  return true;
+}
+
 void Repair::insist(std::uint32_t psn, std::uint32_t count) {
   Hole* const hole = find(psn);
   if (hole == nullptr) {
@@ -91,8 +103,9 @@ Hole& Repair::next_waiting() {
   return *found;
 }
 
-void Repair::asked(Hole& hole, Time now) {
+void Repair::asked(Hole& hole, std::uint32_t high_psn, Time now) {
   hole.waiting = 0;
+  hole.behind = high_psn;
   hole.asked = now;
   ++hole.tries;
   --waiting_;

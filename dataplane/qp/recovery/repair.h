@@ -21,6 +21,7 @@ struct Hole {
   std::uint32_t count = 1;    // PSNs: more than one only for the responses of a READ
   std::uint32_t tries = 0;    // how often it was sent again
   std::uint32_t waiting = 0;  // to be sent again now
+  std::uint32_t behind = 0;   // PSNs from this on were sent after it was
   Time asked = 0;             // when it was sent again last
 
   [[nodiscard]] std::uint32_t end() const { return psn_add(psn, count); }
@@ -45,6 +46,9 @@ class Repair {
 
   // A hole that is to be sent again. Nothing if it is known already; false if there are too many.
   bool add(std::uint32_t psn, std::uint32_t count);
+  // As add() of one packet, where the peer has something up to `newest`: what was sent again before
+  // that was lost once more.
+  bool add_behind(std::uint32_t psn, std::uint32_t newest);
   // As add(), but sent again even if it was lately.
   void insist(std::uint32_t psn, std::uint32_t count);
   // The answer with this PSN came, ahead of others. True if it was the last of a hole.
@@ -52,10 +56,12 @@ class Repair {
   // Whether there is a hole within [psn, end).
   [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const;
   [[nodiscard]] bool has_holes() const { return count_ != 0; }
+  [[nodiscard]] bool has_room() const { return count_ != kHolesMax; }
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
   // The oldest one that is to be sent again. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();
-  void asked(Hole& hole, Time now);
+  // New packets get PSNs from `high_psn` on.
+  void asked(Hole& hole, std::uint32_t high_psn, Time now);
 
   // The peer was heard, or asked: if it says nothing for a while from now on, `outstanding` packets
   // want a probe.

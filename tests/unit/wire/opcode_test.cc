@@ -25,6 +25,7 @@ TEST(Opcode, knows_exactly_the_specified_ones) {
     expected.push_back(code);
   }
   expected.insert(expected.end(), {0xB6, 0xB7});
+  expected.insert(expected.end(), {0xC0, 0xC1});  // manufacturers': ours
   std::vector<unsigned> found;
   for (const Opcode opcode : all_opcodes()) {
     found.push_back(static_cast<unsigned>(opcode));

@@ -1,0 +1,48 @@
+#pragma once
+
+// What uroces tell each other of a lossy path, and nobody else: which packets the responder has
+// kept behind a missing one. A NAK can name one packet, and speaks for all before it; so several
+// holes in a window take a round trip each. A report names them all at once.
+//
+// Two opcodes of the manufacturers' range, which a card of another make drops without a word: their
+// bits 7:5 name a transport that no queue pair of its has (IBTA vol. 1, 9.6). A requester *asks*
+// for reports; a responder that was never asked never sends one. Both begin with a mark, since
+// another manufacturer may use the same opcodes.
+//
+//   ask      BTH (0xC0), mark
+//   report   BTH (0xC1, PSN: the first one that is missing), mark, serial number, bits: bit 0 of
+//            byte 0 for the BTH's PSN, 1: kept; up to the newest one that was, padded with 0 to 4
+//            bytes
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace uroce {
+
+struct KeptReport {
+  // PSNs that one can tell about.
+  static constexpr std::uint32_t kSpan = 1'024;
+
+  std::uint32_t serial = 0;  // of the connection's reports, so that an old one isn't believed
+  std::uint32_t psns = 0;    // told about, from the BTH's up to the newest kept one
+  std::bitset<kSpan> kept{};
+};
+
+inline constexpr std::size_t kKeptAskBytes = 4;
+inline constexpr std::size_t kKeptReportBytesMax = 8 + KeptReport::kSpan / 8;
+
+// The payload of an ask.
+[[nodiscard]] std::array<std::byte, kKeptAskBytes> kept_ask();
+[[nodiscard]] bool is_kept_ask(std::span<const std::byte> payload);
+
+// Writes the payload of a report; its bytes. REQUIRES: report.psns <= KeptReport::kSpan.
+[[nodiscard]] std::size_t write_kept_report(const KeptReport& report,
+                                            std::span<std::byte, kKeptReportBytesMax> payload);
+// Nothing if it isn't one of ours.
+[[nodiscard]] std::optional<KeptReport> parse_kept_report(std::span<const std::byte> payload);
+
+}  // namespace uroce

@@ -1,0 +1,232 @@
+// Reports of what was kept, between uroces: the holes that one shows are sent again at once.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "dataplane/qp/recovery/peer_kept.h"
+#include "dataplane/wire/kept_report.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WrOpcode;
+
+constexpr std::size_t kPacket = 1'024;
+constexpr std::uint32_t kFirst = 100;  // PairConfig::psn_a
+
+class KeptNotices : public ::testing::Test {
+ protected:
+  KeptNotices() { pair_.a.keep = pair_.b.keep = true; }
+
+  void write(std::size_t packets) {
+    pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair_.b, 0),
+                      std::array{pair_.a.sge(0, packets * kPacket)});
+  }
+
+  // All that `a` has to send; what `lost` names doesn't arrive. The PSNs, in order.
+  std::vector<std::uint32_t> to_b(const std::vector<std::uint32_t>& lost = {}) {
+    std::vector<std::uint32_t> psns;
+    for (auto frames = pair_.transmit(pair_.a); !frames.empty(); frames = pair_.transmit(pair_.a)) {
+      for (auto& frame : frames) {
+        EXPECT_EQ(parse(frame->frame), Drop::kNone);
+        const std::uint32_t psn = frame->frame.packet.psn;
+        psns.push_back(psn);
+        if (std::find(lost.begin(), lost.end(), psn) == lost.end()) {
+          pair_.give(pair_.b, std::move(frame));
+        }
+      }
+    }
+    return psns;
+  }
+
+  // All that `b` has to say reaches `a`. How many reports were among it.
+  int to_a() {
+    int reports = 0;
+    for (auto& frame : pair_.transmit(pair_.b)) {
+      EXPECT_EQ(parse(frame->frame), Drop::kNone);
+      reports += frame->frame.packet.opcode == Opcode::kKeptReport ? 1 : 0;
+      pair_.give(pair_.a, std::move(frame));
+    }
+    return reports;
+  }
+
+  Drop ask(std::span<const std::byte> payload) {
+    const auto frame = pair_.forge(pair_.b, {.opcode = Opcode::kKeptAsk}, payload);
+    return pair_.deliver(pair_.b, *frame);
+  }
+  Drop ask() { return ask(kept_ask()); }
+
+  Drop report(std::uint32_t psn, std::uint32_t serial, const std::vector<std::uint32_t>& kept) {
+    KeptReport report{.serial = serial};
+    for (const std::uint32_t place : kept) {
+      report.kept.set(place);
+      report.psns = std::max(report.psns, place + 1);
+    }
+    std::array<std::byte, kKeptReportBytesMax> payload;
+    const std::size_t length = write_kept_report(report, payload);
+    const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kKeptReport, .psn = psn},
+                                   std::span(payload).first(length));
+    return pair_.deliver(pair_.a, *frame);
+  }
+
+  QpPair pair_;
+};
+
+using Psns = std::vector<std::uint32_t>;
+
+TEST_F(KeptNotices, WithoutThemARoundTripClosesOneHole) {
+  write(20);
+  (void)to_b({102, 105, 110});
+  EXPECT_EQ(to_a(), 0) << "nobody asked";
+  EXPECT_EQ(to_b(), Psns{102});
+}
+
+TEST_F(KeptNotices, AllHolesAreClosedInOneRoundTrip) {
+  EXPECT_EQ(ask(), Drop::kNone);
+  EXPECT_EQ(to_a(), 1) << "an answer, so that nobody asks again";
+  write(20);
+  (void)to_b({102, 105, 106, 110});
+  EXPECT_EQ(to_a(), 1);
+  EXPECT_EQ(to_b(), (Psns{102, 105, 106, 110}));
+  (void)to_a();
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+  EXPECT_EQ(pair_.a.qp().counters().resends_single, 4U);
+  EXPECT_EQ(pair_.a.qp().counters().kept_reports_handled, 2U);
+  EXPECT_EQ(pair_.b.qp().counters().kept_reports_sent, 2U);
+}
+
+// The report shows packets that were sent after a hole was sent again, so that was lost, too.
+TEST_F(KeptNotices, WhatIsLostAgainIsSentAgainWithoutATimer) {
+  (void)ask();
+  (void)to_a();
+  write(20);
+  (void)to_b({105});
+  write(20);
+  (void)to_a();
+  EXPECT_EQ(to_b({105, 130}).front(), 105U);
+  EXPECT_EQ(to_a(), 1);
+  EXPECT_EQ(to_b(), (Psns{105, 130}));
+}
+
+// A READ's request has one PSN on the wire, and its answers the rest.
+TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
+  (void)ask();
+  (void)to_a();
+  write(5);
+  pair_.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair_.b, 0),
+                    std::array{pair_.a.sge(500'000, 3 * kPacket)});
+  write(5);
+  EXPECT_EQ(to_b({101, 105}), (Psns{100, 101, 102, 103, 104, 105, 108, 109, 110, 111, 112}));
+  EXPECT_EQ(to_a(), 1);
+  EXPECT_EQ(to_b(), (Psns{101, 105}));
+}
+
+// What the peer has kept doesn't fill the window.
+TEST_F(KeptNotices, TheWindowGoesOnBehindAHole) {
+  (void)ask();
+  (void)to_a();
+  write(700);
+  EXPECT_EQ(to_b({kFirst}).size(), Requester::kWindowPackets);
+  (void)to_a();
+  EXPECT_EQ(to_b().size(), 1 + 700 - Requester::kWindowPackets);
+  (void)to_a();
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+}
+
+TEST_F(KeptNotices, APathThatLosesAgainAndAgainIsAskedAbout) {
+  int asks = 0;
+  int reports = 0;
+  std::vector<std::uint32_t> left;
+  for (std::uint32_t psn = kFirst; psn < kFirst + 600; psn += 15) {
+    left.push_back(psn);
+  }
+  const auto lose_some = [&](const Packet& packet, bool to_b) {
+    asks += packet.opcode == Opcode::kKeptAsk ? 1 : 0;
+    reports += packet.opcode == Opcode::kKeptReport ? 1 : 0;
+    const auto found = std::find(left.begin(), left.end(), packet.psn);
+    if (!to_b || packet.opcode == Opcode::kKeptAsk || found == left.end()) {
+      return false;
+    }
+    left.erase(found);
+    return true;
+  };
+  for (int i = 0; i < 30; ++i) {
+    write(20);
+    pair_.run(lose_some);
+    ASSERT_TRUE(pair_.a.poll_send().has_value());
+  }
+  EXPECT_EQ(asks, 1);
+  EXPECT_GT(reports, 1);
+}
+
+// A card of another make drops the question, and isn't asked for ever.
+TEST_F(KeptNotices, WhoDoesNotAnswerIsAskedAFewTimes) {
+  std::uint32_t asks = 0;
+  std::uint32_t newest = kFirst;
+  for (int i = 0; i < 200; ++i) {
+    write(20);
+    pair_.run([&](const Packet& packet, bool to_b) {
+      const bool asked = packet.opcode == Opcode::kKeptAsk;
+      asks += asked ? 1 : 0;
+      const bool lost = to_b && !asked && packet.psn == newest + 3;
+      newest += lost ? 20 : 0;
+      return asked || lost;
+    });
+    ASSERT_TRUE(pair_.a.poll_send().has_value());
+  }
+  EXPECT_EQ(asks, PeerKept::kAsksMax);
+}
+
+TEST_F(KeptNotices, AnotherMakersPacketsOfTheseOpcodesAreDropped) {
+  const std::array<std::byte, 12> other{};
+  EXPECT_EQ(ask(other), Drop::kUnknownOpcode);
+  const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kKeptReport}, other);
+  EXPECT_EQ(pair_.deliver(pair_.a, *frame), Drop::kUnknownOpcode);
+  EXPECT_EQ(to_a(), 0);
+}
+
+TEST_F(KeptNotices, GoBackNIsAnotherMake) {
+  pair_.a.recovery = pair_.b.recovery = Recovery::kGoBackN;
+  EXPECT_EQ(ask(), Drop::kUnknownOpcode);
+  EXPECT_EQ(report(kFirst, 1, {1}), Drop::kUnknownOpcode);
+}
+
+// Whoever can write a packet with the peer's address may have written it: nothing is believed but
+// what was sent, and nothing is retired.
+TEST_F(KeptNotices, AForgedReportDoesNoHarm) {
+  write(20);
+  (void)pair_.transmit(pair_.a);
+  EXPECT_EQ(report(kFirst, 1, {500}), Drop::kNone) << "never sent";
+  EXPECT_EQ(report(kFirst + 0x80'0000, 2, {1}), Drop::kNone) << "half the PSNs away";
+  EXPECT_TRUE(pair_.transmit(pair_.a).empty());
+  Psns all;
+  for (std::uint32_t place = 0; place < 20; ++place) {
+    all.push_back(place);
+  }
+  EXPECT_EQ(report(kFirst, 3, all), Drop::kNone);
+  EXPECT_FALSE(pair_.a.poll_send().has_value());
+  pair_.run();
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+}
+
+TEST_F(KeptNotices, AnOldReportIsNotBelieved) {
+  write(20);
+  (void)pair_.transmit(pair_.a);
+  EXPECT_EQ(report(kFirst, 2, {1, 2, 3}), Drop::kNone);
+  EXPECT_EQ(to_b(), Psns{kFirst});
+  EXPECT_EQ(report(kFirst, 1, {3}), Drop::kNone);
+  EXPECT_TRUE(pair_.transmit(pair_.a).empty());
+}
+
+TEST_F(KeptNotices, AQueuePairInErrorReportsNothing) {
+  (void)ask();
+  pair_.b.to_error();
+  EXPECT_TRUE(pair_.transmit(pair_.b).empty());
+  EXPECT_EQ(ask(), Drop::kWrongQpState);
+}
+
+}  // namespace
+}  // namespace uroce::test
