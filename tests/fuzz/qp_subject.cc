@@ -6,6 +6,7 @@
 #include <map>
 
 #include "dataplane/qp/opcode_for.h"
+#include "dataplane/wire/kept_report.h"
 
 namespace uroce::test {
 namespace {
@@ -154,6 +155,26 @@ void QpSubject::receive(ByteSource& source) {
                     .selectivity = static_cast<std::uint8_t>(source.below(4))};
   }
   rig_->receive_if_it_parses(headers, pattern(headers.psn, payload_length));
+}
+
+void QpSubject::receive_kept_notice(ByteSource& source) {
+  if (source.below(4) == 0) {
+    rig_->receive_if_it_parses({.opcode = Opcode::kKeptAsk, .dest_qpn = QpRig::kQpn}, kept_ask());
+    return;
+  }
+  KeptReport report{.serial = source.take<std::uint8_t>(),
+                    .psns = 1 + source.below(KeptReport::kSpan)};
+  report.kept.set(report.psns - 1);
+  for (std::uint32_t bit = 0; bit < report.psns; bit += 1 + source.below(4)) {
+    report.kept.set(bit);
+  }
+  std::array<std::byte, kKeptReportBytesMax> payload;
+  const std::size_t length = write_kept_report(report, payload);
+  const Headers headers{.opcode = Opcode::kKeptReport,
+                        .dest_qpn = QpRig::kQpn,
+                        .psn = psn_add(5'000, source.take<std::uint8_t>() % 64U + kPsnMask - 8)};
+  rig_->receive_if_it_parses(headers,
+                             std::span(payload).first(source.flag() ? length : length / 8 * 4));
 }
 
 void QpSubject::transmit(ByteSource& source) {

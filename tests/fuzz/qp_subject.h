@@ -28,6 +28,8 @@ class QpSubject {
   // A packet of any opcode of its transport, near enough to what the queue pair expects to get
   // somewhere.
   void receive(ByteSource& source);
+  // What a uroce says of kept packets, or something like it.
+  void receive_kept_notice(ByteSource& source);
   // Sends a portion; every frame must parse.
   void transmit(ByteSource& source);
   // Time goes on, and deadlines come.

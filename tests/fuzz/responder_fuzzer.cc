@@ -44,6 +44,10 @@ class Session {
           case 3:
             subject_.change_window(source);
             break;
+          case 4:
+          case 5:
+            subject_.receive_kept_notice(source);
+            break;
           default:
             break;
         }

@@ -54,6 +54,13 @@ class Node {
     shares_network_ = true;
   }
 
+  template <typename Visit>
+  void for_each_qp(Visit visit) const {
+    for (const End& end : ends_) {
+      visit(end.qp);
+    }
+  }
+
   Arena arena;
   std::uint32_t key = 0;
   FaultyPort port;

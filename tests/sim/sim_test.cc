@@ -35,6 +35,11 @@ void print(const Outcome& sum) {
               sum.requests, sum.frames, sum.broken);
   std::printf("  bottlenecks marked %" PRIu64 " frames and dropped %" PRIu64 "\n", sum.marked,
               sum.overflowed);
+  const RoceCounters& qps = sum.transport;
+  std::printf("  %" PRIu64 " frames kept, %" PRIu64 " sent again singly, %" PRIu64
+              " times gone back, %" PRIu64 " probes, %" PRIu64 " reports of what is kept\n",
+              qps.frames_kept, qps.resends_single, qps.resends_gone_back, qps.tail_probes,
+              qps.kept_reports_handled);
   std::printf("  %" PRIu64 " nodes paged explicitly, %" PRIu64 " implicitly: %" PRIu64
               " page faults (requester %" PRIu64 ", completer %" PRIu64 ", responder %" PRIu64
               ", READ answers %" PRIu64 "), %" PRIu64 " pages at once\n",
@@ -51,7 +56,8 @@ bool exercised(const Outcome& sum) {
   const auto& by_role = sum.faults.by_role;
   return sum.explicit_nodes != 0 && sum.implicit_nodes != 0 && sum.at_once != 0 &&
          std::find(by_role.begin(), by_role.end(), 0) == by_role.end() && sum.faults.asked != 0 &&
-         sum.overtaken != 0 && sum.marked != 0;
+         sum.overtaken != 0 && sum.marked != 0 && sum.transport.frames_kept != 0 &&
+         sum.transport.tail_probes != 0 && sum.transport.kept_reports_handled != 0;
 }
 
 }  // namespace
@@ -69,7 +75,7 @@ int main(int argc, char** argv) {
       },
       [&] { print(sum); });
   if (worlds >= kSeedsDefault && !exercised(sum)) {
-    std::printf("of on-demand paging or congestion something never happened\n");
+    std::printf("of on-demand paging, recovery or congestion something never happened\n");
     return 1;
   }
   return code;

@@ -82,6 +82,7 @@ void Outcome::add(const Outcome& more) {
   broken += more.broken;
   marked += more.marked;
   overflowed += more.overflowed;
+  transport += more.transport;
 }
 
 World::World(std::uint64_t seed) : random_(seed) {
@@ -223,6 +224,7 @@ Outcome World::run() {
     const LinkFaultCounts network = node->port.fault_counts();
     outcome.marked += network.marked;
     outcome.overflowed += network.overflowed;
+    node->for_each_qp([&](const Qp& qp) { outcome.transport += qp.counters(); });
     outcome.page_faults += node->worker->counters().page_faults;
     outcome.at_once += node->worker->counters().page_faults_at_once;
     if (node->paging != nullptr) {

@@ -28,6 +28,7 @@ struct Outcome {
   std::uint64_t broken = 0;      // directions of connections that failed, as intended
   std::uint64_t marked = 0;      // frames, by a bottleneck
   std::uint64_t overflowed = 0;  // frames that found its queue full
+  RoceCounters transport{};      // of all queue pairs
 
   void add(const Outcome& more);  // its numbers
 };
