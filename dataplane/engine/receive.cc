@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dataplane/engine/worker_state.h"
+#include "dataplane/wire/ecn.h"
 
 namespace uroce {
 
@@ -103,7 +104,8 @@ bool Worker::State::is_ours(PortState& port, const Packet& packet) {
 }
 
 // Puts the gathered frames into the owner's ring; what doesn't fit is dropped, as a network card
-// whose receive ring is full does.
+// whose receive ring is full does. What comes next is marked as a full switch's queue marks it, so
+// that its senders slow down.
 void Worker::State::hand_over(std::uint32_t worker, Role role) {
   const auto index = static_cast<std::size_t>(role);
   Steered& batch = steered[worker][index];
@@ -111,7 +113,14 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
     return;
   }
   State& owner = worker == config.index ? *this : *peers[worker]->state_;
+  if (batch.overflowed) [[unlikely]] {
+    for (std::uint32_t i = 0; i < batch.count; ++i) {
+      std::uint8_t& tos = batch.frames[i]->packet.tos;
+      tos = marked_by_full_queue(tos);
+    }
+  }
   std::uint32_t taken = owner.rings[index]->enqueue(batch.frames.data(), batch.count);
+  batch.overflowed = taken < batch.count;
   for (; taken < batch.count; ++taken) {
     drop(batch.frames[taken], Drop::kRingFull);
   }

@@ -71,6 +71,7 @@ struct PortState {
 struct Steered {
   std::array<Frame*, kBurstMax> frames;
   std::uint32_t count = 0;
+  bool overflowed = false;  // the ring had no room for all of the last one
 };
 
 struct Worker::State final : FaultSink {

@@ -25,6 +25,11 @@ inline constexpr unsigned kDscpShift = 2;
   return static_cast<std::uint8_t>((tos & ~kEcnMask) | static_cast<std::uint8_t>(ecn));
 }
 
+// As a queue leaves it that had no room for another packet: marked, if its sender listens.
+[[nodiscard]] constexpr std::uint8_t marked_by_full_queue(std::uint8_t tos) {
+  return ecn_of(tos) == Ecn::kNotCapable ? tos : with_ecn(tos, Ecn::kCongested);
+}
+
 // Of the IPv4 or IPv6 header at `ip`, as a switch on the way reads and changes it; the checksum of
 // an IPv4 header is kept right. REQUIRES: the whole header is there.
 [[nodiscard]] Ecn read_ecn(const std::byte* ip);

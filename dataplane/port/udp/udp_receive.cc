@@ -10,6 +10,7 @@
 
 #include "dataplane/port/socket_address.h"
 #include "dataplane/port/udp/udp_errors.h"
+#include "dataplane/wire/ecn.h"
 
 namespace uroce {
 namespace {
@@ -72,7 +73,10 @@ bool UdpReceiver::fetch(QueueCounters& counters) {
   return true;
 }
 
+// A socket's buffer is the last queue on the way: after it had no room it marks what it lets
+// through, as a switch does, and the queue pair asks the sender to slow down.
 void UdpReceiver::read_control(msghdr* message, QueueCounters& counters) {
+  bool overflowed = false;
   for (cmsghdr* at = CMSG_FIRSTHDR(message); at != nullptr; at = CMSG_NXTHDR(message, at)) {
     const int level = at->cmsg_level;
     const int type = at->cmsg_type;
@@ -88,9 +92,11 @@ void UdpReceiver::read_control(msghdr* message, QueueCounters& counters) {
     } else if (level == SOL_SOCKET && type == SO_RXQ_OVFL) {
       const auto overflows = value_of<std::uint32_t>(*at);
       counters.missed(overflows - overflows_);
+      overflowed = overflows != overflows_;
       overflows_ = overflows;
     }
   }
+  path_.tos = overflowed ? marked_by_full_queue(path_.tos) : path_.tos;
 }
 
 // Frames from the buffer. What no frame has room for isn't from a peer that keeps to the MTU.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "dataplane/wire/ecn.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 
@@ -25,7 +26,9 @@ class SteeringTest : public testing::Test {
   }
 
   // Puts a request of a's to the far end of a queue.
-  void arrive(std::uint16_t queue, std::uint32_t count = 1) {
+  void arrive(std::uint16_t queue, std::uint32_t count = 1, Ecn ecn = Ecn::kCapable0) {
+    Path path = pair_.attributes(true).path;
+    path.tos = with_ecn(path.tos, ecn);
     for (std::uint32_t i = 0; i < count; ++i) {
       Frame* frame = nullptr;
       ASSERT_EQ(far_->allocate(&frame, 1), 1U);
@@ -34,7 +37,7 @@ class SteeringTest : public testing::Test {
                             .dest_qpn = pair_.b.qp().config().qpn,
                             .psn = 100,
                             .reth = {.address = pair_.b.address(), .rkey = pair_.b.key()}};
-      FrameWriter writer(*frame, FrameTemplate(pair_.attributes(true).path), headers, 0, 1);
+      FrameWriter writer(*frame, FrameTemplate(path), headers, 0, 1);
       writer.finish();
       ASSERT_EQ(far_->tx_burst(queue, &frame, 1, 0), 1U);
     }
@@ -75,6 +78,31 @@ TEST_F(SteeringTest, WhatTheOwnersRingCantHoldIsDroppedAndCounted) {
   EXPECT_GT(workers_[1]->counters().turns - before, 4U);
   const auto unknown = static_cast<std::size_t>(Drop::kUnknownQp);
   EXPECT_EQ(workers_[1]->counters().drops[unknown], Worker::kRingEntries);
+}
+
+// As a switch's queue that is full: senders that listen are told to slow down.
+TEST_F(SteeringTest, AFullRingMarksWhatComesNext) {
+  const auto marked = [this] { return pair_.b.qp().counters().np_ecn_marked_roce_packets; };
+  const auto arrive_alone = [this](Ecn ecn) {
+    arrive(0, 1, ecn);
+    for (auto& worker : workers_) {
+      while (worker->poll(1)) {
+      }
+    }
+  };
+  workers_[1]->add_qp(pair_.b.qp());
+  for (const Ecn ecn : {Ecn::kNotCapable, Ecn::kCapable0}) {
+    arrive(0, Worker::kRingEntries + 100);
+    while (workers_[0]->poll(1)) {
+    }
+    while (workers_[1]->poll(1)) {
+    }
+    const std::uint64_t before = marked();
+    arrive_alone(ecn);
+    EXPECT_EQ(marked() - before, ecn == Ecn::kNotCapable ? 0U : 1U);
+    arrive_alone(ecn);
+    EXPECT_EQ(marked() - before, ecn == Ecn::kNotCapable ? 0U : 1U) << "there was room again";
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "dataplane/port/udp/udp_spec.h"
+#include "dataplane/wire/ecn.h"
 #include "dataplane/wire/layout.h"
 #include "tests/wire/sample.h"
 
@@ -226,6 +227,35 @@ TEST_F(UdpPorts, drops_what_no_frame_has_room_for) {
   send({build(1'024, 17)});
   EXPECT_EQ(received().size(), 0U);
   EXPECT_EQ(far_->counters().rx_missed, 1U);
+}
+
+// A socket's buffer is the last queue on the way, and marks as a switch does after it had no room.
+TEST_F(UdpPorts, marks_what_comes_after_the_buffer_was_full) {
+  join();
+  const auto next_is_marked = [&](Ecn ecn) {
+    send({build(64, 17, with_ecn(0, ecn))});
+    auto arrived = received();
+    EXPECT_EQ(arrived.size(), 1U);
+    const bool marked = read_ecn(arrived[0]->data + 14) == Ecn::kCongested;
+    EXPECT_EQ(parse(*arrived[0]), Drop::kNone);
+    far_->release(arrived.data(), 1);
+    return marked;
+  };
+  for (const Ecn ecn : {Ecn::kNotCapable, Ecn::kCapable0}) {
+    const std::uint64_t missed = far_->counters().rx_missed;
+    // One datagram a call, so that the kernel joins nothing, until one has found no room.
+    constexpr std::uint32_t kMore = 16 << 10;  // of them fill any buffer that an ordinary user gets
+    for (std::uint32_t i = 0; i < kMore; ++i) {
+      Frame* frame = build(i % 2 == 0 ? 1'024 : 64, 17);
+      ASSERT_EQ(near_->tx_burst(0, &frame, 1, 0), 1U);
+    }
+    for (auto arrived = received(); !arrived.empty(); arrived = received()) {
+      far_->release(arrived.data(), static_cast<std::uint32_t>(arrived.size()));
+    }
+    EXPECT_EQ(next_is_marked(ecn), ecn == Ecn::kCapable0);
+    EXPECT_GT(far_->counters().rx_missed, missed);
+    EXPECT_FALSE(next_is_marked(ecn));
+  }
 }
 
 TEST_F(UdpPorts, gives_back_every_frame) {
