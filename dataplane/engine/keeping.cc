@@ -17,9 +17,7 @@ void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
   });
   frames.insert(behind.base(), frame);
   entry.kept_at = now;
-  if (++kept_total == kKeptTotalMax) {
-    let_go_idle();
-  }
+  ++kept_total;
 }
 
 // After a frame that the queue pair has done with: those that are next now.

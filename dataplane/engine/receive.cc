@@ -131,6 +131,9 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
 }
 
 bool Worker::State::drain_frames(Role role) {
+  if (kept_total >= kKeptTotalMax) [[unlikely]] {
+    let_go_idle();
+  }
   Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t drained = 0;
@@ -167,7 +170,8 @@ bool Worker::State::drain_frames(Role role) {
 // Hands a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
 // if the queue pair took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
-  const bool parked_before = !entry.parked[static_cast<std::size_t>(role)].empty();
+  const bool parked_before = !entry.parked[static_cast<std::size_t>(role)].empty() &&
+                             !beside_sequence(opcode_info(frame->packet.opcode).operation);
   // An answer that was lost is repeated even so: the peer may need it before anything else.
   if (parked_before && (role == Role::kCompleter || !entry.qp->repeats(frame->packet))) {
     park(entry, role, frame);

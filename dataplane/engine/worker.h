@@ -67,7 +67,7 @@ class Worker {
   static constexpr std::uint32_t kParkedMax = 128;
   static constexpr std::uint32_t kParkedTotalMax = 1'024;
   // Frames that came ahead of a missing one and are kept, of all queue pairs of a worker.
-  static constexpr std::uint32_t kKeptTotalMax = 1'024;
+  static constexpr std::uint32_t kKeptTotalMax = 1'536;
 
   struct Config {
     std::uint32_t index = 0;

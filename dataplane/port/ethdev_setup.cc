@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint16_t kDescriptors = 1'024;  // of each queue, if the driver agrees
 // Buffers beyond those in the queues: in the worker's rings, parked, or being built.
-constexpr std::uint32_t kBuffersSpare = 4'608;
+constexpr std::uint32_t kBuffersSpare = 5'120;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;

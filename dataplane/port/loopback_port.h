@@ -17,7 +17,7 @@ namespace uroce {
 class LoopbackPort final : public Port {
  public:
   static constexpr std::uint32_t kRingEntries = 1'024;     // frames on their way, of each queue
-  static constexpr std::uint32_t kFramesPerQueue = 4'608;  // of the pool
+  static constexpr std::uint32_t kFramesPerQueue = 5'120;  // of the pool
 
   LoopbackPort(std::uint32_t mtu, std::uint16_t queues);
 

@@ -116,7 +116,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   window_acknowledged(distance(unacked_psn_before, unacked_psn_), turn);
   repair_.advanced(unacked_psn_, turn.now);
   kept_.passed(unacked_psn_before, unacked_psn_);
-  peer_kept_.passed(unacked_psn_before, unacked_psn_);
+  kept_reports_.passed(unacked_psn_before, unacked_psn_);
   if (distance(unacked_psn_before, cursor_psn_) < distance(unacked_psn_before, unacked_psn_)) {
     go_back();  // forwards: what was about to be sent again has arrived meanwhile
   }

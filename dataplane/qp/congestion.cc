@@ -63,22 +63,18 @@ void Qp::note_marked(Time now) {
 
 // Back along the path, in a class of its own and not to be marked itself. 0: the port is full.
 std::uint32_t Qp::send_notification(Turn& turn) {
-  Frame* frame = turn.tx.take();
-  if (frame == nullptr) {
-    return 0;
-  }
   Path path = attributes_.path;
   path.tos = static_cast<std::uint8_t>(config_.congestion->cnp_dscp << kDscpShift);
   const Headers headers{
       .opcode = Opcode::kCnp, .becn = true, .dest_qpn = attributes_.dest_qpn, .psn = 0};
   static constexpr std::array<std::byte, kReservedBytes> kReserved{};
-  FrameWriter writer(*frame, FrameTemplate(path), headers, kReservedBytes, ip_id_++);
-  writer.append(kReserved.data(), kReserved.size());
-  writer.finish();
-  turn.tx.send(frame);
+  const std::uint32_t bytes = send_small(FrameTemplate(path), headers, kReserved, turn);
+  if (bytes == 0) {
+    return 0;
+  }
   notification_point_.sent(turn.now, config_.congestion->cnp_interval);
   ++counters_.np_cnp_sent;
-  return frame->length;
+  return bytes;
 }
 
 // What the rate allows; once that is used up, acknowledgements only, which the peer's own window

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "dataplane/qp/opcode_for.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/wire/build.h"
+#include "dataplane/wire/kept_report.h"
 
 namespace uroce {
 
@@ -16,41 +16,24 @@ Drop Qp::on_kept_notice(const Packet& packet, Turn& turn) {
   if (!config_.reliable() || turn.recovery == Recovery::kGoBackN) {
     return Drop::kUnknownOpcode;
   }
+  const bool ask = packet.opcode == Opcode::kKeptAsk;
+  if (config_.type == (ask ? QpType::kXrcSend : QpType::kXrcRecv)) {
+    return Drop::kWrongQpType;
+  }
   const Drop drop = admit_beside(packet);
   if (drop != Drop::kNone) {
     return drop;
   }
   const std::span<const std::byte> payload(packet.payload, packet.payload_length);
-  if (packet.opcode == Opcode::kKeptAsk) {
+  if (ask) {
     if (!is_kept_ask(payload)) {
       return Drop::kUnknownOpcode;
     }
-    responder_.report_kept();
+    responder_.want_reports();
     return Drop::kNone;
   }
   const auto report = parse_kept_report(payload);
-  if (!report) {
-    return Drop::kUnknownOpcode;
-  }
-  requester_.hear(turn);
-  requester_.on_kept_report(packet.psn, *report, turn);
-  return Drop::kNone;
-}
-
-// Bytes; 0: the port is full.
-std::uint32_t Qp::send_kept_notice(Opcode opcode, std::uint32_t psn,
-                                   std::span<const std::byte> payload, Turn& turn) {
-  Frame* frame = turn.tx.take();
-  if (frame == nullptr) {
-    return 0;
-  }
-  const Headers headers{.opcode = opcode, .dest_qpn = attributes_.dest_qpn, .psn = psn};
-  const auto length = static_cast<std::uint32_t>(payload.size());
-  FrameWriter writer(*frame, frame_template_, headers, length, ip_id_++);
-  writer.append(payload.data(), payload.size());
-  writer.finish();
-  turn.tx.send(frame);
-  return frame->length;
+  return report ? requester_.on_kept_report(packet.psn, *report, turn) : Drop::kUnknownOpcode;
 }
 
 // 0: nothing is kept any more. The first report says that there are reports, whatever it tells.
@@ -60,62 +43,83 @@ std::uint32_t Responder::transmit_kept_report(Turn& turn) {
     return 0;
   }
   KeptReport report{.serial = ++report_serial_};
-  for (std::uint32_t i = 0; kept_.count() != 0 && i <= distance(expected_psn_, newest_kept_); ++i) {
-    report.kept[i] = i != 0 && kept_.has(psn_add(expected_psn_, i));
-  }
   report.psns = kept_.count() == 0 ? 0 : distance(expected_psn_, newest_kept_) + 1;
+  for (std::uint32_t i = 1; i < report.psns; ++i) {
+    report.kept[i] = kept_.has(psn_add(expected_psn_, i));
+  }
   std::array<std::byte, kKeptReportBytesMax> payload;
   const std::size_t length = write_kept_report(report, payload);
+  const Headers headers{
+      .opcode = Opcode::kKeptReport, .dest_qpn = qp_->attributes_.dest_qpn, .psn = expected_psn_};
   ++qp_->counters_.kept_reports_sent;
-  return qp_->send_kept_notice(Opcode::kKeptReport, expected_psn_, std::span(payload).first(length),
-                               turn);
+  return qp_->send_small(qp_->frame_template_, headers, std::span(payload).first(length), turn);
 }
 
 std::uint32_t Requester::send_kept_ask(Turn& turn) {
-  const std::uint32_t bytes =
-      qp_.send_kept_notice(Opcode::kKeptAsk, unacked_psn_, kept_ask(), turn);
+  const Headers headers{
+      .opcode = Opcode::kKeptAsk, .dest_qpn = qp_.attributes_.dest_qpn, .psn = unacked_psn_};
+  const std::uint32_t bytes = qp_.send_small(qp_.frame_template_, headers, kept_ask(), turn);
   if (bytes != 0) {
-    peer_kept_.asked();
+    kept_reports_.asked();
   }
   return bytes;
 }
 
 // The peer misses `psn`, or says so: what it has executed only acknowledgements tell.
-void Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn) {
-  if (!sending() || rnr_waiting_ || !peer_kept_.take(report.serial)) {
-    return;
+Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn) {
+  const std::uint32_t newest = psn_add(psn, std::max(report.psns, 1U) - 1);
+  const bool plausible =
+      report.psns == 0 ? newest == high_psn_ || outstanding(newest) : outstanding(newest);
+  if (!sending() || rnr_waiting_ || !plausible || !kept_reports_.take(report.serial)) {
+    return Drop::kStaleResponse;
   }
+  hear(turn);
   ++qp_.counters_.kept_reports_handled;
-  if (report.psns == 0 || !outstanding(psn_add(psn, report.psns - 1))) {
-    return;
+  peer_keeps_.told(report.psns != 0);
+  const auto arrived = [&](std::uint32_t at) {
+    return psn_difference(at, psn) < 0 ||
+           (distance(psn, at) < report.psns && report.kept[distance(psn, at)]);
+  };
+  repair_.closed(arrived, turn.now);
+  std::uint32_t index = queue_.tail();
+  while (report.psns != 0 && index != begun_index_ &&
+         take_report_of(queue_.entry(index), psn, report)) {
+    ++index;
   }
-  for (std::uint32_t index = queue_.tail(); index != begun_index_ && repair_.has_room(); ++index) {
-    take_report_of(queue_.entry(index), psn, report, turn);
-  }
+  return Drop::kNone;
 }
 
 // What a report says of one work request's packets. Of a READ or an atomic it knows the request,
-// whose PSN is the first.
-void Requester::take_report_of(const SendEntry& entry, std::uint32_t psn, const KeptReport& report,
-                               const Turn& turn) {
+// whose PSN is the first. False: it says nothing of those behind.
+bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
+                               const KeptReport& report) {
   const std::uint32_t newest = psn_add(psn, report.psns - 1);
-  const bool answered = entry.wants_response();
-  const std::int32_t end = answered ? 1 : static_cast<std::int32_t>(entry.packet_count);
+  const std::int32_t end =
+      entry.wants_response() ? 1 : static_cast<std::int32_t>(entry.packet_count);
   std::int32_t i = std::max(
       {0, psn_difference(unacked_psn_, entry.first_psn), psn_difference(psn, entry.first_psn)});
   for (; i < end; ++i) {
     const std::uint32_t at = psn_add(entry.first_psn, static_cast<std::uint32_t>(i));
     if (psn_difference(at, newest) > 0 || psn_difference(at, cursor_psn_) >= 0) {
-      return;
+      return false;
     }
     if (report.kept[distance(psn, at)]) {
-      peer_kept_.note(unacked_psn_, at);
-      (void)(!answered && repair_.filled(at, turn.now));
-    } else if (!answered) {
-      (void)repair_.add_behind(at, newest);
-    } else if (!repair_.in(at, psn_add(at, entry.packet_count))) {
-      (void)repair_.add(at, entry.packet_count);
+      kept_reports_.note(unacked_psn_, at);
+    } else {
+      add_reported(at, entry, newest);
     }
+  }
+  return true;
+}
+
+// A packet that the peer misses, though it has a later one. Where there are too many, the next
+// report names those that are left.
+void Requester::add_reported(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest) {
+  round_trip_.cancel();
+  if (!entry.wants_response()) {
+    (void)repair_.add_behind(psn, newest);
+  } else if (!repair_.in(psn, psn_add(psn, entry.packet_count))) {
+    (void)repair_.add(psn, entry.packet_count);
   }
 }
 

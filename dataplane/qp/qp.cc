@@ -204,6 +204,23 @@ std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
   return bytes;
 }
 
+// One packet whose payload is no program's. Its bytes; 0: the port is full.
+std::uint32_t Qp::send_small(const FrameTemplate& path, const Headers& headers,
+                             std::span<const std::byte> payload, Turn& turn) {
+  Frame* frame = turn.tx.take();
+  if (frame == nullptr) {
+    return 0;
+  }
+  const auto length = static_cast<std::uint32_t>(payload.size());
+  FrameWriter writer(*frame, path, headers, length, ip_id_++);
+  if (length != 0) {
+    writer.append(payload.data(), length);
+  }
+  writer.finish();
+  turn.tx.send(frame);
+  return frame->length;
+}
+
 bool Qp::has_work() const {
   if (held_back_) {
     return responder_.owes_acknowledgement() || notification_point_.pending();

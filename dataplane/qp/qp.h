@@ -160,8 +160,6 @@ class Qp {
   [[nodiscard]] Drop admit_from(const Packet& packet) const;
   // kept_notices.cc
   Drop on_kept_notice(const Packet& packet, Turn& turn);
-  std::uint32_t send_kept_notice(Opcode opcode, std::uint32_t psn,
-                                 std::span<const std::byte> payload, Turn& turn);
   // congestion.cc
   [[nodiscard]] Drop admit_beside(const Packet& packet) const;
   Drop on_notification(const Packet& packet, Turn& turn);
@@ -170,6 +168,8 @@ class Qp {
   void note_marked(Time now);
   std::uint32_t transmit_all(Turn& turn, std::uint32_t bytes_max);
   std::uint32_t transmit_both(Turn& turn, std::uint32_t bytes_max);
+  std::uint32_t send_small(const FrameTemplate& path, const Headers& headers,
+                           std::span<const std::byte> payload, Turn& turn);
   void flush(Turn& turn);
   void finish_sqe(Turn& turn);
   void forget_faults();

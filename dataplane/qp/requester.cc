@@ -102,7 +102,7 @@ void Requester::forget_outstanding() {
   repair_.forget();
   round_trip_.cancel();
   peer_keeps_ = PeerKeeps();
-  peer_kept_ = PeerKept();
+  kept_reports_ = KeptReports();
   kept_.clear();
   probed_ = false;
 }

@@ -35,9 +35,9 @@
 #include "dataplane/qp/congestion/send_window.h"
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/recovery/kept.h"
+#include "dataplane/qp/recovery/kept_reports.h"
 #include "dataplane/qp/recovery/patience.h"
 #include "dataplane/qp/recovery/peer_keeps.h"
-#include "dataplane/qp/recovery/peer_kept.h"
 #include "dataplane/qp/recovery/repair.h"
 #include "dataplane/qp/send_queue.h"
 #include "dataplane/qp/turn.h"
@@ -52,7 +52,8 @@ struct Headers;
 
 class Requester {
  public:
-  // Sent and not acknowledged: at most this many packets, and about this many bytes.
+  // Sent and not acknowledged: at most this many packets, and about this many bytes; beside them
+  // what the peer has reported to keep.
   static constexpr std::uint32_t kWindowPackets = 512;
   static constexpr std::uint32_t kWindowBytes = 1U << 20U;
   // Packets of a message after which an acknowledgement is asked for; a power of two, far below the
@@ -94,7 +95,7 @@ class Requester {
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
   // A report of what the peer has kept, from `psn` on.
-  void on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn);
+  Drop on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn);
 
   // For congestion control.
   [[nodiscard]] SendWindow& window() { return window_; }
@@ -124,7 +125,7 @@ class Requester {
 
   // requester_send.cc
   [[nodiscard]] bool sending() const;
-  [[nodiscard]] std::uint32_t under_way() const;
+  [[nodiscard]] std::uint32_t window_left() const;
   [[nodiscard]] bool window_open() const;
   [[nodiscard]] bool may_begin(const SendEntry& entry) const;
   [[nodiscard]] bool stream_has_work() const;
@@ -203,8 +204,8 @@ class Requester {
 
   // kept_notices.cc
   std::uint32_t send_kept_ask(Turn& turn);
-  void take_report_of(const SendEntry& entry, std::uint32_t psn, const KeptReport& report,
-                      const Turn& turn);
+  bool take_report_of(const SendEntry& entry, std::uint32_t psn, const KeptReport& report);
+  void add_reported(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest);
 
   // requester_gap.cc
   Step answer_missing(const Packet& packet, Turn& turn, Drop* drop);
@@ -243,7 +244,7 @@ class Requester {
   RoundTripTimer round_trip_;
   Repair repair_;
   PeerKeeps peer_keeps_;
-  PeerKept peer_kept_;
+  KeptReports kept_reports_;
   Kept kept_;
   std::uint32_t kept_end_ = 0;    // behind the newest answer that was kept
   std::uint32_t hole_count_ = 0;  // not 0: the cursor stands at a hole of so many PSNs

@@ -19,7 +19,7 @@ std::uint32_t Requester::index_of(std::uint32_t psn) const {
 
 // Sends holes again, oldest first. Their place in the stream is the cursor's for that long.
 std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
-  std::uint32_t bytes = peer_kept_.wants_ask() ? send_kept_ask(turn) : 0;
+  std::uint32_t bytes = kept_reports_.wants_ask() ? send_kept_ask(turn) : 0;
   while (bytes < bytes_max && repair_.has_waiting() && !send_parked_) {
     Hole& hole = repair_.next_waiting();
     const std::uint32_t sent = send_hole(hole, turn);
@@ -70,7 +70,7 @@ void Requester::on_silence(Turn& turn) {
   if (!repair_.on_time(turn.now) || cursor_psn_ != high_psn_ || cursor_psn_ == unacked_psn_) {
     return;  // nothing to ask for, or it is being sent
   }
-  if (probed_ && unacked_psn_ == probe_end_) {
+  if (probed_ && unacked_psn_ == probe_end_ && kept_reports_.count() == 0) {
     probed_ = false;
     return resend_all();
   }
@@ -98,7 +98,7 @@ void Requester::on_missing(Turn& turn) {
     arm_timer(turn.now);
   }
   round_trip_.cancel();
-  peer_kept_.on_nak();
+  kept_reports_.on_nak();
   if (!repair_.add(unacked_psn_, oldest_count())) {
     resend_all();
   }

@@ -52,19 +52,19 @@ bool Requester::sending() const {
   return state == QpState::kRts || state == QpState::kSqd;
 }
 
-// Packets in the network: what was sent and isn't acknowledged, less what the peer has kept.
-std::uint32_t Requester::under_way() const {
+// How many packets more may be sent. What the peer has kept has left the network, but it keeps no
+// more than Kept::kMax.
+std::uint32_t Requester::window_left() const {
   const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
-  return sent - std::min(sent, peer_kept_.count());
+  const std::uint32_t kept = std::min(sent, kept_reports_.count());
+  const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - kept);
+  return kept == 0 ? left : std::min(left, Kept::kMax - std::min(Kept::kMax, sent));
 }
 
 bool Requester::window_open() const {
-  const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
-  if (under_way() < window_.packets() && (sent < Kept::kSpan || peer_kept_.count() == 0)) {
-    return true;
-  }
   // Beyond a window that has become smaller one packet may ask, or nobody would ever answer.
-  return distance(unacked_psn_, asked_psn_) >= sent;
+  return window_left() != 0 ||
+         distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
 }
 
 bool Requester::may_begin(const SendEntry& entry) const {
@@ -300,7 +300,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 bool Requester::asks_for_answer(const SendEntry& entry) const {
   return entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
          psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
-         under_way() + 1 >= window_.packets();
+         window_left() <= 1;
 }
 
 // Moves the cursor over what was sent: `psns` of the entry that it is in.

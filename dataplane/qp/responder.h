@@ -54,14 +54,13 @@ class Responder {
   // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] bool has_work() const {
-    return resources_.any_pending() ? !answer_parked_ || busy_ || report_pending_
-                                    : owes_acknowledgement();
+    return owes_acknowledgement() || (resources_.any_pending() && (!answer_parked_ || busy_));
   }
 
-  // Whether it owes a NAK or an acknowledgement that needn't wait for answers before it.
+  // Whether it owes a NAK, an acknowledgement or a report that needn't wait for answers before it.
   [[nodiscard]] bool owes_acknowledgement() const {
-    return !resources_.any_pending() &&
-           (busy_ || nak_ != PendingNak::kNone || ack_pending_ || report_pending_);
+    return report_pending_ ||
+           (!resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_));
   }
   // Sends that and nothing else; the bytes.
   std::uint32_t transmit_acknowledgement(Turn& turn) {
@@ -85,7 +84,7 @@ class Responder {
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
   void let_go();
   // The peer is a uroce, and wants to be told what is kept.
-  void report_kept() { reports_wanted_ = report_pending_ = true; }
+  void want_reports() { reports_wanted_ = report_pending_ = true; }
 
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
   [[nodiscard]] std::uint32_t msn() const { return msn_; }

@@ -131,11 +131,7 @@ std::uint32_t Responder::transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn
                         .dest_qpn = qp_->attributes_.dest_qpn,
                         .psn = psn,
                         .aeth = aeth};
-  Frame* frame = turn.tx.take();
-  FrameWriter writer(*frame, qp_->frame_template_, headers, 0, qp_->ip_id_++);
-  writer.finish();
-  turn.tx.send(frame);
-  return frame->length;
+  return qp_->send_small(qp_->frame_template_, headers, {}, turn);
 }
 
 }  // namespace uroce

@@ -1,7 +1,7 @@
 // Retransmission of everything: go-back-N (IBTA vol. 1, 9.7.5.1 and 9.9.2). Single packets are
 // requester_repair.cc's. The cursor goes back to the oldest packet that isn't acknowledged, and
 // everything from there is sent again with the same PSNs. That is right whatever was lost, since
-// the responder recognises duplicates; it costs at most a window.
+// the responder recognises duplicates; it costs what is under way.
 //
 // What sets it off:
 //   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
@@ -43,7 +43,7 @@ void Requester::go_back() {
   round_trip_.cancel();
   repair_.clear();
   peer_keeps_.gone_back();
-  peer_kept_.gone_back();
+  kept_reports_.gone_back();
 }
 
 void Requester::retry(Turn& turn) {

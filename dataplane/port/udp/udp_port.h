@@ -20,7 +20,7 @@ namespace uroce {
 
 class UdpPort final : public Port {
  public:
-  static constexpr std::uint32_t kFramesPerQueue = 4'608;
+  static constexpr std::uint32_t kFramesPerQueue = 5'120;
 
   // `spec`: see udp_spec.h. At options.addresses. Carries IP packets of options.mtu bytes, or what
   // the interface of the addresses carries if that is less. Errors are sentences for the user.

@@ -17,7 +17,7 @@ bool PeerKeeps::single(std::uint32_t psn) {
 bool PeerKeeps::went_on_by_one(std::uint32_t psn, bool certain) {
   single_ = false;
   ++row_;
-  if (belief_ == Belief::kYes && row_ < kRowMax) {
+  if (belief_ == Belief::kYes && row_ < (told_ ? kRowMaxTold : kRowMax)) {
     return single(psn);
   }
   if (certain || belief_ == Belief::kYes || row_ >= kDoubtsMax) {
@@ -51,6 +51,13 @@ PeerKeeps::Next PeerKeeps::acknowledged(std::uint32_t unacked_psn, bool more) {
     return Next::kGoOn;
   }
   return went_on_by_one(unacked_psn, true) ? Next::kSingle : Next::kAll;
+}
+
+void PeerKeeps::told(bool keeps) {
+  told_ = keeps;
+  if (keeps) {
+    jumped();
+  }
 }
 
 void PeerKeeps::jumped() {

@@ -27,6 +27,9 @@ class PeerKeeps {
   enum class Next : std::uint8_t { kGoOn, kSingle, kAll };
   [[nodiscard]] Next acknowledged(std::uint32_t unacked_psn, bool more);
 
+  // A uroce has reported what it keeps, or that it keeps nothing.
+  void told(bool keeps);
+
   // Everything is sent again: what is acknowledged next shows nothing.
   void gone_back() { single_ = false; }
 
@@ -35,6 +38,7 @@ class PeerKeeps {
   // How often in a row a peer may go on by a single packet: one that has shown that it keeps, and
   // one of which nothing is known.
   static constexpr std::uint32_t kRowMax = 4;
+  static constexpr std::uint32_t kRowMaxTold = 64;  // and one that has said that it keeps
   static constexpr std::uint32_t kDoubtsMax = 2;
   static constexpr std::uint32_t kTryEvery = 64;  // losses with a peer that keeps nothing
 
@@ -43,6 +47,7 @@ class PeerKeeps {
   void jumped();
 
   Belief belief_ = Belief::kUnknown;
+  bool told_ = false;
   bool single_ = false;  // single_psn_ was sent again alone, and nothing was heard since
   std::uint32_t single_psn_ = 0;
   std::uint32_t row_ = 0;

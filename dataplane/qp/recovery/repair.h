@@ -53,10 +53,17 @@ class Repair {
   void insist(std::uint32_t psn, std::uint32_t count);
   // The answer with this PSN came, ahead of others. True if it was the last of a hole.
   bool filled(std::uint32_t psn, Time now);
+  // The peer has the packets that `has(psn)` says: their holes are closed.
+  template <typename Has>
+  void closed(Has has, Time now) {
+    for (std::uint32_t i = 0; i < count_;) {
+      const Hole& hole = holes_[i];
+      i += hole.count == 1 && has(hole.psn) && shrink(i, hole.end(), now) ? 0 : 1;
+    }
+  }
   // Whether there is a hole within [psn, end).
   [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const;
   [[nodiscard]] bool has_holes() const { return count_ != 0; }
-  [[nodiscard]] bool has_room() const { return count_ != kHolesMax; }
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
   // The oldest one that is to be sent again. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();

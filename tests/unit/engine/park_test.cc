@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dataplane/wire/kept_report.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 #include "tests/unit/qp/fake_memory.h"
@@ -34,6 +35,31 @@ TEST(WorkerPark, KeepsSoManyFramesAndDropsTheRest) {
   }
   EXPECT_TRUE(std::equal(stations.pair.a.memory.begin(), stations.pair.a.memory.begin() + 400'000,
                          stations.pair.b.memory.begin()));
+}
+
+// Congestion notifications and the like aren't in the sequence of what waits, and don't wait with
+// it.
+TEST(WorkerPark, WhatIsBesideTheSequenceDoesNotWait) {
+  Stations stations;
+  QpPair& pair = stations.pair;
+  const std::uint64_t start = pair.b.address(4'096);
+  missing = [=](std::uint64_t address) { return address >= start && address < start + 4'096; };
+  stations.post_write(1, 8, 4'096);
+  stations.settle();
+  const std::uint64_t told_later = pair.b.qp().counters().rnr_naks_sent;
+  const auto ask = pair.forge(pair.b, {.opcode = Opcode::kKeptAsk, .psn = 100}, kept_ask());
+  Frame* frame = nullptr;
+  ASSERT_EQ(stations.ports.first->allocate(&frame, 1), 1U);
+  std::copy_n(ask->frame.data, ask->frame.length, frame->data);
+  frame->length = ask->frame.length;
+  ASSERT_EQ(stations.ports.first->tx_burst(0, &frame, 1, stations.now), 1U);
+  stations.settle();
+  EXPECT_EQ(pair.b.qp().counters().kept_reports_sent, 1U);
+  EXPECT_EQ(pair.b.qp().counters().rnr_naks_sent, told_later);
+  missing = nullptr;
+  stations.b.worker.resume(pair.b.qp());
+  stations.settle();
+  EXPECT_TRUE(pair.a.poll_send().has_value());
 }
 
 // An answer that got lost before its queue pair parked is what the peer needs first: whatever else

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "dataplane/qp/recovery/peer_kept.h"
+#include "dataplane/qp/recovery/kept_reports.h"
 #include "dataplane/wire/kept_report.h"
+#include "tests/qp/rig.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -111,6 +112,84 @@ TEST_F(KeptNotices, WhatIsLostAgainIsSentAgainWithoutATimer) {
   EXPECT_EQ(to_b(), (Psns{105, 130}));
 }
 
+// Each is acknowledged alone, as a peer does that keeps nothing; but this one has said that it
+// does.
+TEST_F(KeptNotices, AdjacentHolesAreNoReasonToGoBack) {
+  (void)ask();
+  (void)to_a();
+  write(300);
+  Psns lost;
+  for (std::uint32_t psn = kFirst + 10; psn < kFirst + 20; ++psn) {
+    lost.push_back(psn);
+  }
+  (void)to_b(lost);
+  (void)to_a();
+  auto frames = pair_.transmit(pair_.a);
+  ASSERT_EQ(frames.size(), lost.size());
+  for (auto& frame : frames) {
+    pair_.give(pair_.b, std::move(frame));
+    (void)to_a();
+  }
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+  EXPECT_EQ(pair_.a.qp().counters().resends_gone_back, 0U);
+  EXPECT_EQ(pair_.a.qp().counters().requests_resent, lost.size());
+}
+
+// More than are sent again at a time: the window stays open for what the peer keeps, and the rest
+// follows.
+TEST_F(KeptNotices, ManyHolesAreClosedInAFewRoundTrips) {
+  (void)ask();
+  (void)to_a();
+  write(500);
+  Psns lost;
+  for (std::uint32_t psn = kFirst; psn < kFirst + 480; psn += 10) {
+    lost.push_back(psn);
+  }
+  (void)to_b(lost);
+  for (int trips = 0; trips < 2; ++trips) {
+    (void)to_a();
+    (void)to_b();
+  }
+  (void)to_a();
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+  EXPECT_EQ(pair_.a.qp().counters().requests_resent, lost.size());
+}
+
+// As far as the peer keeps, and no farther: what it has no room for it would throw away.
+TEST_F(KeptNotices, NoMoreIsSentThanThePeerKeeps) {
+  (void)ask();
+  (void)to_a();
+  write(1'000);
+  Psns sent;
+  for (int trips = 0; trips < 8; ++trips) {
+    for (const std::uint32_t psn : to_b({kFirst})) {
+      sent.push_back(psn);
+    }
+    (void)to_a();
+  }
+  EXPECT_EQ(*std::max_element(sent.begin(), sent.end()), kFirst + Kept::kMax - 1);
+  EXPECT_EQ(pair_.b.qp().kept(true), Kept::kMax - 1);
+}
+
+// A packet that waits for its hole isn't a measure of the path.
+TEST_F(KeptNotices, AHoleIsNotMeasured) {
+  (void)ask();
+  (void)to_a();
+  write(20);
+  (void)to_b();
+  pair_.now += 50'000;
+  (void)to_a();
+  write(20);
+  (void)to_b({125});
+  pair_.now += 5'000'000;
+  (void)to_a();
+  (void)to_b();
+  (void)to_a();
+  write(20);
+  (void)to_b();
+  EXPECT_LT(pair_.a.qp().deadline() - pair_.now, 1'000'000U) << "until the probe";
+}
+
 // A READ's request has one PSN on the wire, and its answers the rest.
 TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
   (void)ask();
@@ -177,7 +256,7 @@ TEST_F(KeptNotices, WhoDoesNotAnswerIsAskedAFewTimes) {
     });
     ASSERT_TRUE(pair_.a.poll_send().has_value());
   }
-  EXPECT_EQ(asks, PeerKept::kAsksMax);
+  EXPECT_EQ(asks, KeptReports::kAsksMax);
 }
 
 TEST_F(KeptNotices, AnotherMakersPacketsOfTheseOpcodesAreDropped) {
@@ -199,14 +278,14 @@ TEST_F(KeptNotices, GoBackNIsAnotherMake) {
 TEST_F(KeptNotices, AForgedReportDoesNoHarm) {
   write(20);
   (void)pair_.transmit(pair_.a);
-  EXPECT_EQ(report(kFirst, 1, {500}), Drop::kNone) << "never sent";
-  EXPECT_EQ(report(kFirst + 0x80'0000, 2, {1}), Drop::kNone) << "half the PSNs away";
+  EXPECT_EQ(report(kFirst, 0x7FFF'FFFF, {500}), Drop::kStaleResponse) << "never sent";
+  EXPECT_EQ(report(kFirst + 0x80'0000, 0x7FFF'FFFF, {1}), Drop::kStaleResponse) << "far away";
   EXPECT_TRUE(pair_.transmit(pair_.a).empty());
   Psns all;
   for (std::uint32_t place = 0; place < 20; ++place) {
     all.push_back(place);
   }
-  EXPECT_EQ(report(kFirst, 3, all), Drop::kNone);
+  EXPECT_EQ(report(kFirst, 3, all), Drop::kNone) << "what was forged before bars no other";
   EXPECT_FALSE(pair_.a.poll_send().has_value());
   pair_.run();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
@@ -217,8 +296,32 @@ TEST_F(KeptNotices, AnOldReportIsNotBelieved) {
   (void)pair_.transmit(pair_.a);
   EXPECT_EQ(report(kFirst, 2, {1, 2, 3}), Drop::kNone);
   EXPECT_EQ(to_b(), Psns{kFirst});
-  EXPECT_EQ(report(kFirst, 1, {3}), Drop::kNone);
+  EXPECT_EQ(report(kFirst, 1, {3}), Drop::kStaleResponse);
   EXPECT_TRUE(pair_.transmit(pair_.a).empty());
+}
+
+// The receiving end of XRC gets no answers, and the sending end no requests.
+TEST(KeptNoticesOfXrc, GoOneWay) {
+  const auto ask = kept_ask();
+  const Bytes payload(ask.begin(), ask.end());
+  for (const bool receives : {false, true}) {
+    QpRig rig({.type = receives ? QpType::kXrcRecv : QpType::kXrcSend});
+    (void)rig.receive({.opcode = Opcode::kKeptAsk, .dest_qpn = QpRig::kQpn}, payload);
+    EXPECT_EQ(rig.last_drop(), receives ? Drop::kNone : Drop::kWrongQpType);
+    (void)rig.receive({.opcode = Opcode::kKeptReport, .dest_qpn = QpRig::kQpn}, payload);
+    EXPECT_EQ(rig.last_drop(), receives ? Drop::kWrongQpType : Drop::kUnknownOpcode);
+  }
+}
+
+TEST_F(KeptNotices, WhatThePeerHadToGiveUpIsSentAgain) {
+  (void)ask();
+  (void)to_a();
+  write(20);
+  (void)to_b({105});
+  (void)to_a();
+  pair_.let_go(pair_.b);
+  pair_.run();
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
 TEST_F(KeptNotices, AQueuePairInErrorReportsNothing) {

@@ -167,6 +167,12 @@ void QpPair::exchange(const Filter& lost) {
 }
 
 // What the engine does (keeping.cc).
+void QpPair::let_go(Endpoint& end) {
+  end.qp().let_go();
+  kept_.erase({&end, false});
+  kept_.erase({&end, true});
+}
+
 void QpPair::give(Endpoint& to, std::unique_ptr<HeapFrame> frame) {
   (void)deliver(to, *frame);
   Frames& kept = kept_[{&to, opcode_info(frame->frame.packet.opcode).request}];

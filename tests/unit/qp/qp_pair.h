@@ -137,6 +137,8 @@ class QpPair {
   void exchange(const Filter& lost = {});
   // Gives a frame as deliver() does, and keeps it if the queue pair wants that.
   void give(Endpoint& to, std::unique_ptr<HeapFrame> frame);
+  // The caller of `end` had no room for kept frames any more.
+  void let_go(Endpoint& end);
   // As exchange, and time passes from deadline to deadline while there are any, `rounds` times at
   // most.
   void run(const Filter& lost = {}, int rounds = 64);

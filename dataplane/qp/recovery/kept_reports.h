@@ -10,7 +10,7 @@
 
 namespace uroce {
 
-class PeerKept {
+class KeptReports {
  public:
   // One in so many NAKs asks for reports, as long as none came, and so many times at most.
   static constexpr std::uint32_t kAskEvery = 8;

@@ -1,0 +1,68 @@
+// Frames that a worker keeps behind a missing one, for several queue pairs.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kFirst = 100;  // PairConfig::psn_a
+
+class Keeping : public testing::Test {
+ protected:
+  Keeping() : worker_({.ports = {near_.get()}, .keys = &pairs_.front().b.keys()}) {
+    worker_.set_addresses(0, {parse_ip("10.0.0.2").value()});
+    for (QpPair& pair : pairs_) {
+      worker_.add_qp(pair.b.qp());
+    }
+  }
+
+  // `count` requests, each a PSN farther, behind one that is missing.
+  void arrive_ahead(QpPair& pair, std::uint32_t count, Time now) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Frame* frame = nullptr;
+      ASSERT_EQ(far_->allocate(&frame, 1), 1U);
+      const Headers headers{.opcode = Opcode::kRcWriteMiddle,
+                            .dest_qpn = pair.b.qp().config().qpn,
+                            .psn = psn_add(kFirst + 1, i)};
+      FrameWriter writer(*frame, FrameTemplate(pair.attributes(true).path), headers, 0, 1);
+      writer.finish();
+      ASSERT_EQ(far_->tx_burst(0, &frame, 1, 0), 1U);
+    }
+    while (worker_.poll(now)) {
+    }
+  }
+
+  std::deque<QpPair> pairs_ = [] {
+    std::deque<QpPair> pairs;
+    for (const std::uint32_t qpn : {18U, 19U, 20U}) {
+      pairs.emplace_back(PairConfig{.b = {.qpn = qpn}});
+    }
+    return pairs;
+  }();
+  std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_ =
+      make_link({.wire_entries = 4'096, .frames = 8'192});
+  std::unique_ptr<Port>& near_ = ports_.second;
+  std::unique_ptr<Port>& far_ = ports_.first;
+  Worker worker_;
+};
+
+// All room is taken by peers that have fallen silent, one after the other.
+TEST_F(Keeping, WhoFallsSilentLetsGo) {
+  constexpr Time kLater = 50 * kNanosecondsPerMillisecond;
+  arrive_ahead(pairs_[0], Kept::kMax, 1);
+  arrive_ahead(pairs_[1], Kept::kMax, kLater);
+  EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax);
+  arrive_ahead(pairs_[2], 1, kLater + 1);
+  EXPECT_EQ(pairs_[2].b.qp().kept(true), 0U) << "there is no room";
+  arrive_ahead(pairs_[2], 1, 5 * kLater);
+  EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);
+  EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::test
