@@ -199,6 +199,14 @@ void measure(bool brief, Figures* figures) {
   note("delay_utilisation", delay.utilisation);
   note("delay_queue_p99_of_kmax", delay.queue_p99 / kKmax);
   note("delay_drops", static_cast<double>(delay.drops));
+  // Switches that drop and don't mark, in the default mode.
+  const Outcome unmarked = run({.queue = kKmax, .marks = false});
+  note("unmarked_jain", unmarked.jain);
+  note("unmarked_utilisation", unmarked.utilisation);
+  note("unmarked_drops", static_cast<double>(unmarked.drops));
+  const Outcome unmarked_many = run({.flows = 100, .queue = kKmax, .marks = false});
+  note("unmarked_100_failed", static_cast<double>(unmarked_many.failed));
+  note("unmarked_100_utilisation", unmarked_many.utilisation);
   const Outcome none = run({.mode = CongestionMode::kNone});
   note("none_jain", none.jain);
   note("none_utilisation", none.utilisation);
