@@ -39,7 +39,8 @@ constexpr std::array kCommands = {
     Command{"poll", "QP recv|send [wait=MS]: the next completion", poll_queue},
     Command{"event", "[wait=MS]: the next asynchronous event", next_event},
     Command{"port", ": addresses and link of the card", show_port},
-    Command{"counters", ": frames, and drops by reason", show_counters},
+    Command{"counters", "[QP]: of the port, with drops by reason; or of a queue pair",
+            show_counters},
 };
 
 }  // namespace

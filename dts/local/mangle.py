@@ -2,7 +2,8 @@
 
 from uroce_dts.packets import answer, icrc
 
-_MSN, _ICRC = 57, 4  # where the last byte of an AETH's MSN lies; bytes at the end
+_PSN, _MSN, _LENGTH = 51, 57, 66  # where they lie: a BTH's PSN, the last byte of an AETH's MSN, an RETH's length
+_ICRC = 4  # bytes at the end
 
 
 def _is_answer(data):
@@ -34,4 +35,27 @@ def _nak(data):
     return None if found is not None and found.syndrome_name().startswith("NAK") else data
 
 
-KINDS = {"msn": _msn, "icrc": _icrc, "pad": _pad, "nak": _nak}
+def _hole(data):
+    """A NAK names the packet behind the one that is missing."""
+    found = answer(data)
+    if found is None or not found.syndrome_name().startswith("NAK"):
+        return data
+    body = data[:_PSN] + (found.psn + 1).to_bytes(3, "big") + data[_PSN + 3:-_ICRC]
+    return body + icrc(body)
+
+
+def _reread(data):
+    """A READ of one packet asks for two."""
+    found = answer(data)
+    if found is None or found.name != "RC_READ_REQUEST" or data[_LENGTH:_LENGTH + 4] != b"\0\0\4\0":
+        return data
+    body = data[:_LENGTH] + b"\0\0\10\0" + data[_LENGTH + 4:-_ICRC]
+    return body + icrc(body)
+
+
+def _cnp(data):
+    found = answer(data)
+    return None if found is not None and found.name == "CNP" else data
+
+
+KINDS = {"msn": _msn, "icrc": _icrc, "pad": _pad, "nak": _nak, "hole": _hole, "reread": _reread, "cnp": _cnp}

@@ -117,13 +117,17 @@ class RoceSuite(TestSuite):
         """Sends frames; returns the card's RoCEv2 answers. With `seconds`: all that comes in that time."""
         sent = [flat(frame) for frame in frames]
         if seconds is None:
-            self._sequence = (self._sequence + 1) & 0xFFFF
-            sent.append(flat(packets.echo_request(self.ends, sequence=self._sequence)))
+            sent.append(self.barrier())
         return answers(self.capture(sent, seconds or LINK_SECONDS))
 
-    def capture(self, sent, seconds=LINK_SECONDS):
+    def barrier(self):
+        """What is to be sent behind all else: when it is answered, the rest was served."""
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        return flat(packets.echo_request(self.ends, sequence=self._sequence))
+
+    def capture(self, sent, seconds=LINK_SECONDS, gapless=False):
         """The same for packets of any kind, answers untouched."""
-        return send_packets_and_capture(sent, Everything(), seconds)
+        return send_packets_and_capture(sent, Everything(gapless=gapless), seconds)
 
     # What a case verifies
 
@@ -164,8 +168,11 @@ class RoceSuite(TestSuite):
 
     def drops(self):
         """How many packets were dropped so far, by reason."""
-        counters = self.shell.ask("counters")
-        return {key.removeprefix("drop."): int(value) for key, value in counters.items() if key.startswith("drop.")}
+        return {key.removeprefix("drop."): value for key, value in self.counters().items() if key.startswith("drop.")}
+
+    def counters(self, name=""):
+        """The port's, or a queue pair's, by the names that `uroce status --json` has."""
+        return {key: int(value) for key, value in self.shell.ask(f"counters {name}").items()}
 
     def expect_dropped(self, reason, *frames):
         """The frames draw no answer, and each counts under the reason."""

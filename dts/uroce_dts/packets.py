@@ -24,9 +24,11 @@ _IP_HEADER, _UDP_HEADER, _BTH, _ICRC = 20, 8, 12, 4
 
 @dataclass(frozen=True)
 class Everything:
-    """A capture filter, by the names that DTS looks at, that leaves nothing out."""
+    """A capture filter, by the names that DTS looks at, that leaves nothing out. Upstream knows nothing of `gapless`, and each of
+    its captures stands by itself."""
     no_lldp: bool = False
     no_arp: bool = False
+    gapless: bool = False  # begins where the capture before ended
 
 
 @dataclass(frozen=True)

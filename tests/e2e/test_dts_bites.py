@@ -38,5 +38,18 @@ class DtsBites(E2eCase):
         self.assertIn("sequence_error", failed)
         self.assertNotIn("duplicate_write", failed)
 
+    def test_wrong_hole(self):
+        """NAKs name another packet than the one that is missing: of the cases that lose something, those notice in which there are
+        any."""
+        self.assertEqual(self._failed("roce_lumina", "--mangle", "hole", "lost"),
+                         {"lost_request", "request_lost_twice", "two_requests_lost", "words_lost"})
+
+    def test_read_of_what_came(self):
+        self.assertEqual(self._failed("roce_lumina", "--mangle", "reread", "read"),
+                         {"end_of_a_read_lost", "lost_read_response", "spoilt_and_repeated_read_responses"})
+
+    def test_no_notifications(self):
+        self.assertEqual(self._failed("roce_lumina", "--mangle", "cnp", "marked"), {"marked_requests", "marked_read_responses"})
+
     def test_nothing_wrong(self):
         self.assertEqual(self._failed("roce_rc_errors"), set())

@@ -35,12 +35,13 @@ def send_packet_and_capture(packet, filter_config=None, duration=1):
 
 
 def send_packets_and_capture(packets, filter_config=None, duration=1):
-    """Lasts for `duration`; but if the last packet is an ICMP echo request, until its answer is there."""
+    """Lasts for `duration`; but if the last packet is an ICMP echo request, until its answer is there. What came before it
+    began is thrown away, unless the filter wants it gapless."""
     if exchange:
         frames = [bytes(packet) for packet in packets]
         answers = [mangle(data) if mangle else data for data in exchange(frames, not _echo(frames[-1], 8))]
         return [Ether(data) for data in answers if data is not None]
-    while select.select([_wire], [], [], 0)[0]:
+    while not getattr(filter_config, "gapless", False) and select.select([_wire], [], [], 0)[0]:
         _wire.recv(65536)
     send_packets(packets)
     echo = _echo(bytes(packets[-1]), 8) if packets else None

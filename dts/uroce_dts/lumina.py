@@ -1,0 +1,210 @@
+"""Lumina's rules (SIGCOMM'23), checked on what passes a switch: what a sender may repeat, what a receiver may say of a gap, what may be
+asked of a READ again, when a congestion notification is due; and what the counters must then be.
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+from api.test import verify
+
+MTU = 1024  # of the path
+_NOBODY = {"asker": 0, "answerer": 0}
+
+
+@dataclass
+class Sequence:
+    """What one end has got of a stream of packets, and the gaps that it could see meanwhile."""
+    expected: int
+    ahead: set = field(default_factory=set)
+    gaps: set = field(default_factory=set)  # (first missing, the one behind the last missing)
+    stuck: set = field(default_factory=set)  # what was expected, and something later came
+
+    def take(self, psn):
+        """True if it makes a gap."""
+        if psn < self.expected or psn in self.ahead:
+            return False
+        gaps = len(self.gaps)
+        newest = max(self.ahead, default=self.expected - 1)
+        if psn > newest + 1:
+            self.gaps.add((newest + 1, psn))
+        self.ahead.add(psn)
+        while self.expected in self.ahead:
+            self.ahead.remove(self.expected)
+            self.expected += 1
+        if self.ahead:
+            self.stuck.add(self.expected)
+        return len(self.gaps) > gaps
+
+
+@dataclass
+class Seen:
+    """What the log says of one pair, in the counters' terms."""
+    resent: list = field(default_factory=list)  # PSNs, from 0 on
+    timeouts: int = 0
+    naks: int = 0  # that the answerer sent
+    naks_given: int = 0
+    duplicates: int = 0  # given to the answerer
+    reads_again: list = field(default_factory=list)  # (PSN, packets)
+    gaps: int = 0  # that the answerer saw
+    holes: int = 0  # in READ responses, that the asker saw
+    marked: dict = field(default_factory=lambda: dict(_NOBODY))  # given to
+    notices: dict = field(default_factory=lambda: dict(_NOBODY))  # sent by
+    notices_given: dict = field(default_factory=lambda: dict(_NOBODY))  # given to
+    notice_age: float = 0  # from the last packet of the end that was given the notice
+    latencies: list = field(default_factory=list)  # (what, seconds)
+
+    def counters(self, end):
+        """What the end must have counted."""
+        asker = end == "asker"
+        return {"packet_seq_err": self.naks_given * asker, "implied_nak_seq_err": self.holes * asker,
+                "local_ack_timeout_err": self.timeouts * asker, "rnr_nak_retry_err": 0,
+                "requests_resent": (len(self.resent) + len(self.reads_again)) * asker,
+                "out_of_sequence": self.gaps * (not asker), "naks_sent": self.naks * (not asker),
+                "duplicate_request": self.duplicates * (not asker),
+                "np_ecn_marked_roce_packets": self.marked[end], "np_cnp_sent": self.notices[end]}
+
+
+class Rules:
+    """Sees what passes of one pair, entry by entry. A rule that is broken fails the case at once. `timer`: something may be
+    repeated because nobody said a word."""
+
+    def __init__(self, pair, timer=False):
+        self._pair, self._timer = pair, timer
+        self.seen = Seen()
+        self._asked = 0  # PSNs, by requests sent for the first time
+        self._acknowledged = 0  # as far as the asker knows
+        self._run = None  # the next PSN of what a timer has made it send again
+        self._named = set()  # PSNs, by NAKs that were given
+        self._told = set()  # NAKs that were sent
+        self._said = 0  # how far the answerer's last word went
+        self._requests = Sequence(0)  # at the answerer
+        self._answers = Sequence(0)  # of READs, at the asker
+        self._answers_wanted = []  # how often each was asked for, as far as the answerer knows
+        self._answers_sent = []
+        self._cause = None  # when a gap or a NAK was given that nobody has reacted to
+        self._spoke = {"asker": 0.0, "answerer": 0.0}  # when
+
+    def end(self):
+        """Nothing more comes. Returns what was seen."""
+        # A request that comes again before the last one was answered may share its answer.
+        verify(all(1 <= sent <= wanted for sent, wanted in zip(self._answers_sent, self._answers_wanted)),
+               f"READ responses sent {self._answers_sent} times, but asked for {self._answers_wanted} times")
+        self.seen.gaps, self.seen.holes = len(self._requests.stuck), len(self._answers.gaps)
+        return self.seen
+
+    def see(self, entry):
+        """The next one."""
+        frame = entry.frame
+        to = {self._pair.asker_qpn: "asker", self._pair.answerer_qpn: "answerer"}.get(frame.qpn)
+        if to is None or entry.spoilt or frame.name.startswith("#"):
+            return  # what the specification doesn't name stands beside the sequence
+        sender = "asker" if to == "answerer" else "answerer"
+        if entry.given:
+            self.seen.marked[to] += entry.marked
+        else:
+            self._spoke[sender] = entry.seconds
+        if frame.name == "CNP":
+            self._notice(entry, sender, to)
+            return
+        psn = (frame.psn - self._pair.psn) & 0xFFFFFF
+        kind = "read" if "_READ_" in frame.name else "request" if to == "answerer" else "word"
+        if kind == "read":
+            kind = "read_request" if to == "answerer" else "read_response"
+        getattr(self, f"_{kind}_{'given' if entry.given else 'sent'}")(entry, psn)
+
+    def _notice(self, entry, sender, to):
+        """None without a mark."""
+        if entry.given:
+            self.seen.notices_given[to] += 1
+            self.seen.notice_age = max(self.seen.notice_age, entry.seconds - self._spoke[to])
+        else:
+            self.seen.notices[sender] += 1
+            verify(self.seen.notices[sender] <= self.seen.marked[sender], f"{entry.frame} without a mark")
+
+    def _react(self, what, entry):
+        if self._cause:
+            self.seen.latencies.append((what, entry.seconds - self._cause))
+            self._cause = None
+
+    # SEND and WRITE
+
+    def _request_sent(self, entry, psn):
+        """Resends begin where a NAK says, and only that packet is sent again; otherwise nothing is out of order."""
+        if psn == self._asked:
+            self._asked += 1
+            return
+        self.seen.resent.append(psn)
+        if psn in self._named:
+            self._react("reaction to a NAK", entry)
+        elif self._timer and psn == self._acknowledged:
+            self.seen.timeouts += 1
+            self._run = psn + 1
+        elif self._timer and psn == self._run:
+            self._run += 1
+        else:
+            verify(False, f"{entry.frame} is out of order: NAKs named {sorted(self._named)}, {self._asked} is next")
+
+    def _request_given(self, entry, psn):
+        self.seen.duplicates += psn < self._requests.expected
+        if self._requests.take(psn):
+            self._cause = entry.seconds
+
+    # ACK and NAK
+
+    def _word_sent(self, entry, psn):
+        """One NAK a gap, which names the first packet that is missing; words never go back."""
+        if entry.frame.syndrome_name().startswith("NAK"):
+            verify(psn in self._requests.stuck, f"{entry.frame} names no gap; there were {self._requests.stuck}")
+            verify(psn not in self._told, f"{entry.frame}: a second NAK for one gap")
+            self._told.add(psn)
+            self.seen.naks += 1
+            self._react("NAK generation", entry)
+            position = psn
+        else:
+            verify(psn < self._requests.expected, f"{entry.frame} acknowledges more than came")
+            position = psn + 1
+        verify(position >= self._said, f"{entry.frame} goes back: the word before went up to {self._said}")
+        self._said = position
+
+    def _word_given(self, entry, psn):
+        nak = entry.frame.syndrome_name().startswith("NAK")
+        self._acknowledged = max(self._acknowledged, psn if nak else psn + 1)
+        if nak:
+            self.seen.naks_given += 1
+            self._named.add(psn)
+            self._cause = entry.seconds
+
+    # READ
+
+    def _read_request_sent(self, entry, psn):
+        """Again, it begins exactly at what is missing and ends with it."""
+        address, _, length = struct.unpack("!QII", entry.frame.header)
+        count = -(-length // MTU)
+        if psn == self._asked:
+            self._base = address - psn * MTU
+            self._asked += count
+            return
+        end = self._asked if self._timer else psn + count
+        rest = (self._answers.expected, end)
+        allowed = self._answers.gaps | ({rest} if self._timer else set())
+        verify((psn, psn + count) in allowed and address == self._base + psn * MTU,
+               f"{entry.frame} asks for {count} packets from {psn} on at {address:#x}; missing were {sorted(allowed)}")
+        self.seen.timeouts += self._timer and (psn, psn + count) == rest
+        self.seen.reads_again.append((psn, count))
+        self._react("reaction to a gap", entry)
+
+    def _read_request_given(self, entry, psn):
+        count = -(-struct.unpack("!QII", entry.frame.header)[2] // MTU)
+        self.seen.duplicates += psn < len(self._answers_wanted)
+        missing = psn + count - len(self._answers_wanted)
+        self._answers_wanted += [0] * missing
+        self._answers_sent += [0] * missing
+        for i in range(psn, psn + count):
+            self._answers_wanted[i] += 1
+
+    def _read_response_sent(self, _, psn):
+        self._answers_sent[psn] += 1
+
+    def _read_response_given(self, entry, psn):
+        if self._answers.take(psn):
+            self._cause = entry.seconds
