@@ -198,6 +198,7 @@ class Requester {
   std::uint32_t send_hole(const Hole& hole, Turn& turn);
   [[nodiscard]] std::uint32_t oldest_count() const;
   void on_silence(Turn& turn);
+  void probe();
   void on_missing(Turn& turn);
   void after_single();
   void resend_all();

@@ -1,6 +1,7 @@
 // What is sent again by itself, without going back: holes, and the probe of the oldest packet when
 // the peer says nothing for a while.
 
+#include <algorithm>
 #include <utility>
 
 #include "dataplane/qp/qp.h"
@@ -67,9 +68,14 @@ std::uint32_t Requester::oldest_count() const {
 // stands. That costs a packet at most, so it isn't a retry. When the peer took that packet and
 // waits for the next, everything behind it was lost, too.
 void Requester::on_silence(Turn& turn) {
-  if (!repair_.on_time(turn.now) || cursor_psn_ != high_psn_ || cursor_psn_ == unacked_psn_) {
-    return;  // nothing to ask for, or it is being sent
+  const std::uint32_t waiting = repair_.waiting();
+  if (repair_.on_time(turn.now) && cursor_psn_ == high_psn_ && cursor_psn_ != unacked_psn_) {
+    probe();  // else there is nothing to ask for, or it is being sent
   }
+  qp_.counters_.roce_adp_retrans += repair_.waiting() - std::min(waiting, repair_.waiting());
+}
+
+void Requester::probe() {
   if (probed_ && unacked_psn_ == probe_end_ && kept_reports_.count() == 0) {
     probed_ = false;
     return resend_all();

@@ -117,12 +117,14 @@ class TestRoceLumina(RoceSuite):
             Lose the fifth packet, and again when it is repeated.
 
         Verify:
-            There is no other NAK; it is sent a third time.
+            There is no other NAK; it is sent a third time, by the card's own clock: roce_adp_retrans.
         """
         for opcode in ("SEND", "WRITE"):
             seen = self._fresh(opcode, Event("drop", 4), Event("drop", 4, iteration=2))
             self._one_gap(seen)
             verify(len(seen.resent) >= 2, f"{seen}")
+            by_clock = self.counters("asker0")["roce_adp_retrans"]
+            verify(by_clock == len(seen.resent) - 1, f"roce_adp_retrans is {by_clock}: {seen}")
 
     @func_test
     def two_requests_lost(self) -> None:

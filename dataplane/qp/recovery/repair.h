@@ -65,6 +65,7 @@ class Repair {
   [[nodiscard]] bool in(std::uint32_t psn, std::uint32_t end) const;
   [[nodiscard]] bool has_holes() const { return count_ != 0; }
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
+  [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
   // The oldest one that is to be sent again. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();
   // New packets get PSNs from `high_psn` on.

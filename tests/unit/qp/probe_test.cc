@@ -85,7 +85,26 @@ TEST(Probe, ComesLongBeforeTheTimerAndIsNoRetry) {
   ASSERT_TRUE(cqe.has_value());
   EXPECT_EQ(cqe->status, WcStatus::kSuccess);
   EXPECT_EQ(pair.a.qp().counters().tail_probes, 1U);
+  EXPECT_EQ(pair.a.qp().counters().roce_adp_retrans, 1U);
   EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
+}
+
+// What a NAK named is no matter of time, but it is when that gets lost, too.
+TEST(Probe, CountsWhatIsSentAgainInVain) {
+  QpPair pair({.timeout = 20});
+  post_writes(pair, 3'000);
+  auto frames = pair.transmit(pair.a);
+  ASSERT_EQ(frames.size(), 3U);
+  EXPECT_EQ(pair.deliver(pair.b, *frames[1]), Drop::kOutOfSequence);
+  for (const auto& frame : pair.transmit(pair.b)) {
+    EXPECT_EQ(pair.deliver(pair.a, *frame), Drop::kNone);
+  }
+  ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost once more
+  EXPECT_EQ(pair.a.qp().counters().roce_adp_retrans, 0U);
+  ASSERT_TRUE(pair.next_deadline());
+  ASSERT_EQ(pair.transmit(pair.a).size(), 1U);
+  EXPECT_EQ(pair.a.qp().counters().roce_adp_retrans, 1U);
+  EXPECT_EQ(pair.a.qp().counters().tail_probes, 0U);
 }
 
 // The oldest packet that isn't acknowledged, alone; it asks for an answer whatever it is.
