@@ -88,6 +88,33 @@ class OrdinaryUsers(UdpCase):
         self.run_integrity(Udp(self, ["--faults", "loss=0.02,dup=0.01,reorder=0.02,seed=7"]), 4_000)
 
 
+class MarkedAtEachEnd(Udp):
+    """The card of each end marks one packet that it sends as congested: a request of the first queue pair at the client's, a
+    response to the second one at the server's."""
+
+    def _start(self, name, port, ip, prefix=(), arguments=()):
+        event = "qp:1/response/psn:3:ce" if name == "uroced-a" else "qp:0/psn:3:ce"
+        return super()._start(name, port, ip, prefix, [*arguments, "--faults", f"at={event}"])
+
+
+class Marks(UdpCase):
+    def test_udp_marks(self):
+        self._run_marked(IPV4)
+
+    def test_udp_marks_ipv6(self):
+        self._run_marked(IPV6)
+
+    def _run_marked(self, index):
+        """A mark gets through the sockets of both ends, and so does the notification that answers it: in both directions."""
+        wire = MarkedAtEachEnd(self)
+        for tool, sees, told in (("ib_write_bw", wire.server, wire.client), ("ib_read_bw", wire.client, wire.server)):
+            run_pair(self, wire, tool, "-x", index, "-F", "-s", 4096, "-n", 20)
+            seen, heeded = (self.device(end)["hw_counters"] for end in (sees, told))
+            self.assertEqual((seen["np_ecn_marked_roce_packets"], seen["np_cnp_sent"]), (1, 1), tool)
+            self.assertEqual(heeded["rp_cnp_handled"] + heeded["rp_cnp_ignored"], 1, tool)
+        wire.stop()
+
+
 class WithAnAfPacketDaemon(UdpCase):
     def test_udp_af_packet_programs(self):
         wire = UdpAndAfPacket(self)
