@@ -8,7 +8,7 @@ from harness.case import E2eCase, on_each_wire
 from harness.programs import Shape, run_pair
 
 _OPERATIONS = 1_000_000 if os.environ.get("UROCE_E2E_LONG") else 100_000
-_SHAPE = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
+SHAPE = Shape(port=("--port",), serve=("--server",), connect=("--connect",))
 FAULTS = "loss=0.02,dup=0.01,reorder=0.02,corrupt=0.005,seed=7"
 
 
@@ -17,7 +17,7 @@ class IntegrityCase(E2eCase):
 
     def run_integrity(self, wire, operations=_OPERATIONS, odp=None, **options):
         on_demand = ("--odp", odp) if odp else ()
-        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, *on_demand, shape=_SHAPE,
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, *on_demand, shape=SHAPE,
                        seconds_max=self.seconds_max - 30, **options)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         self.assertGreaterEqual(done, operations)
@@ -61,7 +61,7 @@ class IntegrityByWindows(IntegrityCase):
 
     def run_windows(self, wire, operations=20_000):
         # The side that leads says so; the other one follows.
-        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--windows", shape=_SHAPE)
+        out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--windows", shape=SHAPE)
         self.assertIn(" operations, 0 errors", out)
 
 
@@ -90,7 +90,7 @@ class IntegrityByCopy(IntegrityCase):
 class LossyCase(E2eCase):
     def run_lossy(self, wire, transport):
         """Returns how many of the messages that the peer sent got lost, and how many were sent."""
-        out = run_pair(self, wire, self.tree.integrity, "--ops", 8192, "--transport", transport, shape=_SHAPE)
+        out = run_pair(self, wire, self.tree.integrity, "--ops", 8192, "--transport", transport, shape=SHAPE)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         return int(re.search(r"(\d+) messages of the peer lost", out).group(1)), done // 2
 
@@ -125,6 +125,6 @@ class SharedReceives(IntegrityCase):
 
     def run_shared(self, wire):
         for service in (("--srq",), ("--transport", "xrc")):
-            out = run_pair(self, wire, self.tree.integrity, "--ops", 4_096, *service, shape=_SHAPE)
+            out = run_pair(self, wire, self.tree.integrity, "--ops", 4_096, *service, shape=SHAPE)
             self.assertIn("0 messages of the peer lost, 0 came twice, 0 too late", out)
             self.assertIn(" operations, 0 errors", out)
