@@ -42,3 +42,9 @@ class UdpAndAfPacket(Udp):
 
     ordinary = ("a",)
     spec = "udp,segments=1"
+
+
+class AfPacketAndUdp(UdpAndAfPacket):
+    """The other way round."""
+
+    ordinary = ("b",)
