@@ -58,4 +58,10 @@ def _cnp(data):
     return None if found is not None and found.name == "CNP" else data
 
 
-KINDS = {"msn": _msn, "icrc": _icrc, "pad": _pad, "nak": _nak, "hole": _hole, "reread": _reread, "cnp": _cnp}
+def _report(data):
+    found = answer(data)
+    return None if found is not None and found.name == "UROCE_KEPT_REPORT" else data
+
+
+KINDS = {"msn": _msn, "icrc": _icrc, "pad": _pad, "nak": _nak, "hole": _hole, "reread": _reread, "cnp": _cnp,
+         "report": _report}

@@ -33,22 +33,22 @@ class TestRoceLumina(RoceSuite):
 
     daemon_arguments = ("--congestion", "dcqcn", "--cnp-interval", str(int(_INTERVAL_SECONDS * 1e6)))
 
-    def pass_message(self, opcode, *events, pairs=1, timer=False):
-        """A message of eight packets from each pair, and one event or more. Returns what was seen of each pair, when the rules hold
-        and the counters are exact. `timer`: whether anything is repeated because nobody says a word."""
+    def pass_message(self, opcode, *events, pairs=1, timer=False, length=_BYTES):
+        """A message of eight packets, or of so many bytes, from each pair, and one event or more. Returns what was seen of each
+        pair, when the rules hold and the counters are exact. `timer`: whether anything is repeated because nobody says a word."""
         reads = opcode == "READ"
-        self.region("near", _BYTES * pairs, seed=0 if reads else 6)
-        self.region("far", _BYTES * pairs, key=_FAR_KEY, iova=_FAR_IOVA, seed=6 if reads else 0)
+        self.region("near", length * pairs, seed=0 if reads else 6)
+        self.region("far", length * pairs, key=_FAR_KEY, iova=_FAR_IOVA, seed=6 if reads else 0)
         ends = [self._pair(i, _TIMER if timer else _NO_TIMER) for i in range(pairs)]
         for i, pair in enumerate(ends):
             if opcode == "SEND":
-                self.shell.ask(f"recv {pair.answerer} 1 to=far+{i * _BYTES}:{_BYTES}")
+                self.shell.ask(f"recv {pair.answerer} 1 to=far+{i * length}:{length}")
         errors = self.counters()["rx_icrc_encapsulated"]
         rules = [Rules(pair, timer) for pair in ends]
         switch = Switch(self, ends, rules, events)
-        switch.run(*[f"send {pair.asker} 1 opcode={opcode} from=near+{i * _BYTES}:{_BYTES} "
-                     f"address={_FAR_IOVA + i * _BYTES} rkey={_FAR_KEY}" for i, pair in enumerate(ends)], wanted=pairs)
-        self.expect_memory(f"{'near' if reads else 'far'}+0:{_BYTES * pairs}", seed=6)
+        switch.run(*[f"send {pair.asker} 1 opcode={opcode} from=near+{i * length}:{length} "
+                     f"address={_FAR_IOVA + i * length} rkey={_FAR_KEY}" for i, pair in enumerate(ends)], wanted=pairs)
+        self.expect_memory(f"{'near' if reads else 'far'}+0:{length * pairs}", seed=6)
         errors = self.counters()["rx_icrc_encapsulated"] - errors
         verify(errors == switch.spoilt, f"rx_icrc_encapsulated went up by {errors}; {switch.spoilt} packets were spoilt")
         seen = [its.end() for its in rules]
@@ -139,6 +139,23 @@ class TestRoceLumina(RoceSuite):
         for opcode in ("SEND", "WRITE"):
             seen = self._fresh(opcode, Event("drop", 2), Event("drop", 5))
             verify(seen.naks == seen.gaps == 2 and set(seen.resent) == {2, 5}, f"{seen}")
+
+    @func_test
+    def holes_of_a_window_are_reported(self) -> None:
+        """Drop, eleven in a message: between two uroces.
+
+        Steps:
+            Lose eight packets, and three behind them.
+
+        Verify:
+            The eighth NAK has the card ask what is kept; what the report names is sent again without a NAK for each.
+        """
+        losses = {*range(1, 16, 2), 18, 21, 24}
+        for opcode in ("SEND", "WRITE"):
+            seen = self._fresh(opcode, *[Event("drop", psn) for psn in losses], length=28 * MTU)
+            verify(set(seen.resent) == losses and seen.resent_by_report >= {21, 24}, f"{seen}")
+            handled = self.counters("asker0")["kept_reports_handled"]
+            verify(1 <= handled <= seen.reports, f"kept_reports_handled is {handled}: {seen}")
 
     @func_test
     def last_request_lost(self) -> None:
