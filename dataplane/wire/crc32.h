@@ -30,6 +30,10 @@ struct Crc32Kernel {
   // Sums as if the first 64 bytes had been or-ed with the mask. REQUIRES: length >= 16.
   std::uint32_t (*update_masked)(std::uint32_t state, const std::byte* bytes, std::size_t length,
                                  const CrcMask& mask);
+
+  // The product of two polynomials modulo the CRC's, each reflected: the highest bit is 1, the next
+  // one x.
+  std::uint32_t (*multiply)(std::uint32_t a, std::uint32_t b);
 };
 
 // The kernels that this processor can run, slowest first.

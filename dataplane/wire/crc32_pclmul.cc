@@ -58,9 +58,27 @@ UROCE_PCLMUL_ENTRY std::uint32_t update_masked(std::uint32_t state, const std::b
   return sum(state, input, length);
 }
 
+// The first 32 bits alone.
+UROCE_PCLMUL __m128i low_half(__m128i value) {
+  return _mm_cvtsi64_si128(static_cast<std::uint32_t>(_mm_cvtsi128_si32(value)));
+}
+
+UROCE_PCLMUL_ENTRY std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  // 63 bits, one down; as 64 their lower half is x^32 and up, which Barrett's reduction takes away.
+  const __m128i product =
+      _mm_slli_epi64(_mm_clmulepi64_si128(_mm_cvtsi64_si128(a), _mm_cvtsi64_si128(b), 0x00), 1);
+  const __m128i barrett = load(&kBarrett);
+  const __m128i upper = _mm_clmulepi64_si128(low_half(product), barrett, 0x00);
+  const __m128i multiple = _mm_clmulepi64_si128(low_half(upper), barrett, 0x10);
+  return static_cast<std::uint32_t>(_mm_extract_epi32(_mm_xor_si128(product, multiple), 1));
+}
+
 }  // namespace
 
-const Crc32Kernel kCrc32Pclmul{
-    .name = "pclmul", .update = update, .copy = copy, .update_masked = update_masked};
+const Crc32Kernel kCrc32Pclmul{.name = "pclmul",
+                               .update = update,
+                               .copy = copy,
+                               .update_masked = update_masked,
+                               .multiply = multiply};
 
 }  // namespace uroce

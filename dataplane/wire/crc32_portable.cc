@@ -77,9 +77,44 @@ std::uint32_t update_masked(std::uint32_t state, const std::byte* bytes, std::si
   return update(state, bytes + head, length - head);
 }
 
+constexpr std::uint32_t times_x(std::uint32_t value) {
+  return (value >> 1U) ^ ((0U - (value & 1U)) & kPolynomial);
+}
+
+constexpr unsigned kNibble = 4;
+using Nibbles = std::array<std::uint32_t, 1U << kNibble>;
+
+// What the lowest four bits become when they are moved out by four places, times x^4.
+constexpr Nibbles kMovedOut = [] {
+  Nibbles reduced{};
+  for (std::uint32_t value = 0; value < reduced.size(); ++value) {
+    reduced[value] = times_x(times_x(times_x(times_x(value))));
+  }
+  return reduced;
+}();
+
+// Horner's scheme over four bits at a time.
+std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  Nibbles multiples{};  // of b, by four bits of which the highest is 1
+  for (std::uint32_t bit = 8; bit != 0; bit /= 2, b = times_x(b)) {
+    for (std::uint32_t upper = 0; upper < multiples.size(); upper += 2 * bit) {
+      multiples[upper + bit] = multiples[upper] ^ b;
+    }
+  }
+  constexpr unsigned kBits = 32;
+  std::uint32_t product = 0;
+  for (unsigned shift = 0; shift < kBits; shift += kNibble) {
+    product = (product >> kNibble) ^ kMovedOut[product & 0xFU] ^ multiples[(a >> shift) & 0xFU];
+  }
+  return product;
+}
+
 }  // namespace
 
-const Crc32Kernel kCrc32Portable{
-    .name = "portable", .update = update, .copy = copy, .update_masked = update_masked};
+const Crc32Kernel kCrc32Portable{.name = "portable",
+                                 .update = update,
+                                 .copy = copy,
+                                 .update_masked = update_masked,
+                                 .multiply = multiply};
 
 }  // namespace uroce

@@ -105,9 +105,14 @@ UROCE_VPCLMUL_ENTRY std::uint32_t update_masked(std::uint32_t state, const std::
   return sum(state, input, length);
 }
 
+std::uint32_t multiply(std::uint32_t a, std::uint32_t b) { return kCrc32Pclmul.multiply(a, b); }
+
 }  // namespace
 
-const Crc32Kernel kCrc32Vpclmul{
-    .name = "vpclmul", .update = update, .copy = copy, .update_masked = update_masked};
+const Crc32Kernel kCrc32Vpclmul{.name = "vpclmul",
+                                .update = update,
+                                .copy = copy,
+                                .update_masked = update_masked,
+                                .multiply = multiply};
 
 }  // namespace uroce

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "dataplane/wire/crc32.h"
 
 namespace uroce {
 namespace {
@@ -51,34 +52,6 @@ constexpr std::uint32_t x_to_the_half() {
 constexpr Powers kForward = make_powers(x_to_the_half(), times_x);
 constexpr Powers kBack = make_powers(kOne, over_x);
 
-constexpr unsigned kNibble = 4;
-using Nibbles = std::array<std::uint32_t, 1U << kNibble>;
-
-// What the lowest four bits become when they are moved out by four places, times x^4.
-constexpr Nibbles kMovedOut = [] {
-  Nibbles reduced{};
-  for (std::uint32_t value = 0; value < reduced.size(); ++value) {
-    reduced[value] = times_x(times_x(times_x(times_x(value))));
-  }
-  return reduced;
-}();
-
-// The product modulo the polynomial, by Horner's scheme over four bits at a time: it is made for
-// every frame that a udp port receives.
-std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  Nibbles multiples{};  // of b, by four bits of which the highest is 1
-  for (std::uint32_t bit = 8; bit != 0; bit /= 2, b = times_x(b)) {
-    for (std::uint32_t upper = 0; upper < multiples.size(); upper += 2 * bit) {
-      multiples[upper + bit] = multiples[upper] ^ b;
-    }
-  }
-  std::uint32_t product = 0;
-  for (unsigned shift = 0; shift < kBitsPerStep; shift += kNibble) {
-    product = (product >> kNibble) ^ kMovedOut[product & 0xFU] ^ multiples[(a >> shift) & 0xFU];
-  }
-  return product;
-}
-
 std::size_t words(std::size_t distance) {
   UROCE_CHECK(distance % 4 == 0 && distance >= 4 && distance <= kIcrcDistanceMax);
   return distance / 4;
@@ -89,11 +62,11 @@ std::size_t words(std::size_t distance) {
 std::uint32_t icrc_change(std::uint16_t change, std::size_t distance) {
   const std::uint32_t reflected = std::uint32_t{__builtin_bswap16(change)} << kHalf;
   // The low half of the register is x^16 and up, which the table has already.
-  return multiply(reflected, kForward[words(distance)]);
+  return crc32_kernel().multiply(reflected, kForward[words(distance)]);
 }
 
 std::optional<std::uint16_t> solve_icrc_change(std::uint32_t difference, std::size_t distance) {
-  const std::uint32_t reflected = multiply(difference, kBack[words(distance)]);
+  const std::uint32_t reflected = crc32_kernel().multiply(difference, kBack[words(distance)]);
   if (reflected >> kHalf != 0) {
     return std::nullopt;
   }

@@ -135,6 +135,19 @@ TEST_P(Crc32, a_source_that_changes_meanwhile_is_summed_as_it_was_copied) {
   EXPECT_EQ(wrong, 0U);
 }
 
+// Multiplying by x to the 8 n is what n more bytes of nothing do to the register.
+TEST_P(Crc32, multiplying_by_a_power_of_x_equals_summing_zeroes) {
+  constexpr std::uint32_t kOne = 0x8000'0000;
+  const Bytes zeroes(2'000);
+  for (std::size_t length = 0; length < zeroes.size(); ++length) {
+    const std::uint32_t state = random_state();
+    const std::uint32_t power = reference(kOne, zeroes.data(), length);
+    ASSERT_EQ(kernel_.multiply(state, power), reference(state, zeroes.data(), length)) << length;
+    ASSERT_EQ(kernel_.multiply(power, state), reference(state, zeroes.data(), length)) << length;
+  }
+  EXPECT_EQ(kernel_.multiply(0, random_state()), 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(kernels, Crc32,
                          testing::ValuesIn(crc32_kernels().begin(), crc32_kernels().end()),
                          [](const auto& instance) { return std::string(instance.param->name); });
