@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <deque>
 
 #include "dataplane/port/udp/udp_receive.h"
 #include "dataplane/port/udp/udp_send.h"
@@ -32,8 +31,8 @@ struct UdpPort::Queue {
   std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) {
     std::uint32_t count = 0;
     if (may_have_errors) [[unlikely]] {
-      for (const UdpReceiver& receiver : receivers) {
-        count += receiver.take_errors(pool, frames + count, max - count);
+      for (const auto& receiver : receivers) {
+        count += receiver->take_errors(pool, frames + count, max - count);
       }
       may_have_errors = count == max;
     }
@@ -45,14 +44,14 @@ struct UdpPort::Queue {
     epoll_event event{.events = EPOLLIN, .data = {.fd = socket.get()}};
     ::epoll_ctl(any_readable.get(), EPOLL_CTL_ADD, socket.get(), &event);
     sender.add(socket.get(), address, scope);
-    receivers.emplace_back(socket.get(), address);
+    receivers.push_back(std::make_unique<UdpReceiver>(socket.get(), address));
     sockets.push_back(std::move(socket));
   }
 
   void remove(const Gid& address) {
     sender.remove(address);
     for (std::size_t i = 0; i < receivers.size(); ++i) {
-      if (receivers[i].address() == address) {
+      if (receivers[i]->address() == address) {
         receivers.erase(receivers.begin() + static_cast<std::ptrdiff_t>(i));
         sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
         latest = 0;
@@ -62,7 +61,7 @@ struct UdpPort::Queue {
   }
 
   UdpSender sender;
-  std::deque<UdpReceiver> receivers;  // of the sockets, one each
+  std::vector<std::unique_ptr<UdpReceiver>> receivers;  // of the sockets, one each
   std::vector<UniqueFd> sockets;
   std::uint32_t turns = 0;
   std::size_t latest = 0;        // the receiver that gave something last
@@ -158,9 +157,9 @@ std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32
   for (std::size_t i = 0; i < (all ? sockets : 1) && count < max; ++i) {
     const std::size_t at = (first + i) % sockets;
     const std::uint32_t some =
-        self.receivers[at].take(pool_, frames + count, max - count, self.counters);
+        self.receivers[at]->take(pool_, frames + count, max - count, self.counters);
     self.latest = some > 0 ? at : self.latest;
-    self.may_have_errors |= self.receivers[at].failed();
+    self.may_have_errors |= self.receivers[at]->failed();
     count += some;
   }
   return count;
@@ -215,7 +214,7 @@ bool UdpPort::arm_wait(std::uint16_t queue) {
   // What wakes may be an error, which stays until it is taken.
   self.may_have_errors |= !quiet;
   return quiet && std::none_of(self.receivers.begin(), self.receivers.end(),
-                               [](const UdpReceiver& receiver) { return receiver.holds_any(); });
+                               [](const auto& receiver) { return receiver->holds_any(); });
 }
 
 }  // namespace uroce

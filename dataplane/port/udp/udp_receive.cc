@@ -26,17 +26,25 @@ T value_of(const cmsghdr& header) {
 }  // namespace
 
 UdpReceiver::UdpReceiver(int descriptor, const Gid& address)
-    : descriptor_(descriptor), buffer_(new std::byte[kJoinedBytesMax]) {
-  path_.destination = address;
+    : descriptor_(descriptor), address_(address), buffers_(new std::byte[kSinglesMax * kStride]) {
+  for (std::size_t i = 0; i < headers_.size(); ++i) {
+    Place& place = places_[i];
+    place.bytes = {buffers_.get() + i * kStride, kJoinedBytesMax};
+    headers_[i].msg_hdr.msg_name = &place.sender.any;
+    headers_[i].msg_hdr.msg_iov = &place.bytes;
+    headers_[i].msg_hdr.msg_iovlen = 1;
+    headers_[i].msg_hdr.msg_control = place.control.data();
+  }
 }
 
 std::uint32_t UdpReceiver::take(FramePool& pool, Frame** frames, std::uint32_t max,
                                 QueueCounters& counters) {
   std::uint32_t count = 0;
-  while (count < max && (holds_any() || fetch(counters))) {
-    const std::size_t before = at_;
+  drained_ = false;
+  while (count < max && (holds_any() || (!drained_ && fetch(counters)))) {
+    const std::byte* before = messages_[next_].at;
     count += cut(pool, frames + count, max - count, counters);
-    if (at_ == before && holds_any()) {
+    if (holds_any() && messages_[next_].at == before) {
       break;  // no frames to be had
     }
   }
@@ -44,51 +52,56 @@ std::uint32_t UdpReceiver::take(FramePool& pool, Frame** frames, std::uint32_t m
 }
 
 std::uint32_t UdpReceiver::take_errors(FramePool& pool, Frame** frames, std::uint32_t max) const {
-  return take_udp_errors(descriptor_, path_.destination, pool, frames, max);
+  return take_udp_errors(descriptor_, address_, pool, frames, max);
 }
 
 // One call of the kernel. False: nothing there.
 bool UdpReceiver::fetch(QueueCounters& counters) {
-  iovec piece{buffer_.get(), kJoinedBytesMax};
-  SocketAddress sender;
-  alignas(cmsghdr) std::array<std::byte, 256> control;
-  msghdr message{.msg_name = &sender.any,
-                 .msg_namelen = sizeof(sender.ipv6),
-                 .msg_iov = &piece,
-                 .msg_iovlen = 1,
-                 .msg_control = control.data(),
-                 .msg_controllen = control.size(),
-                 .msg_flags = 0};
-  const ssize_t received = ::recvmsg(descriptor_, &message, MSG_DONTWAIT);
+  const unsigned wanted = singles_ ? kSinglesMax : kJoinedMax;
+  for (unsigned i = 0; i < wanted; ++i) {
+    headers_[i].msg_hdr.msg_namelen = sizeof(places_[i].sender.ipv6);
+    headers_[i].msg_hdr.msg_controllen = places_[i].control.size();
+  }
+  const int received = ::recvmmsg(descriptor_, headers_.data(), wanted, MSG_DONTWAIT, nullptr);
   if (received < 0) {
     failed_ |= errno != EAGAIN;
     return false;
   }
-  at_ = 0;
-  length_ = static_cast<std::size_t>(received);
-  segment_ = length_;
-  path_.source = gid_of(sender.any);
-  source_port_ = port_of(sender.any);
-  read_control(&message, counters);
+  next_ = 0;
+  count_ = static_cast<std::uint32_t>(received);
+  drained_ = count_ < wanted;
+  singles_ = true;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    messages_[i] = read(headers_[i].msg_hdr, headers_[i].msg_len, counters);
+    messages_[i].at = static_cast<const std::byte*>(places_[i].bytes.iov_base);
+    singles_ &= messages_[i].segment >= messages_[i].left;
+  }
   return true;
 }
 
 // A socket's buffer is the last queue on the way: after it had no room it marks what it lets
 // through, as a switch does, and the queue pair asks the sender to slow down.
-void UdpReceiver::read_control(msghdr* message, QueueCounters& counters) {
+UdpReceiver::Message UdpReceiver::read(const msghdr& header, std::size_t length,
+                                       QueueCounters& counters) {
+  const auto& sender = *static_cast<const sockaddr*>(header.msg_name);
+  Message message{.left = length,
+                  .segment = length,
+                  .path = {.source = gid_of(sender), .destination = address_},
+                  .source_port = port_of(sender)};
   bool overflowed = false;
-  for (cmsghdr* at = CMSG_FIRSTHDR(message); at != nullptr; at = CMSG_NXTHDR(message, at)) {
+  auto* parts = const_cast<msghdr*>(&header);  // CMSG_NXTHDR() wants it so
+  for (cmsghdr* at = CMSG_FIRSTHDR(parts); at != nullptr; at = CMSG_NXTHDR(parts, at)) {
     const int level = at->cmsg_level;
     const int type = at->cmsg_type;
     if (level == SOL_UDP && type == UDP_GRO) {
-      segment_ = static_cast<std::size_t>(std::max(value_of<int>(*at), 1));
+      message.segment = static_cast<std::size_t>(std::max(value_of<int>(*at), 1));
     } else if (level == IPPROTO_IP && type == IP_TOS) {
-      path_.tos = value_of<std::uint8_t>(*at);
+      message.path.tos = value_of<std::uint8_t>(*at);
     } else if (level == IPPROTO_IPV6 && type == IPV6_TCLASS) {
-      path_.tos = static_cast<std::uint8_t>(value_of<int>(*at));
+      message.path.tos = static_cast<std::uint8_t>(value_of<int>(*at));
     } else if ((level == IPPROTO_IP && type == IP_TTL) ||
                (level == IPPROTO_IPV6 && type == IPV6_HOPLIMIT)) {
-      path_.hop_limit = static_cast<std::uint8_t>(value_of<int>(*at));
+      message.path.hop_limit = static_cast<std::uint8_t>(value_of<int>(*at));
     } else if (level == SOL_SOCKET && type == SO_RXQ_OVFL) {
       const auto overflows = value_of<std::uint32_t>(*at);
       counters.missed(overflows - overflows_);
@@ -96,31 +109,36 @@ void UdpReceiver::read_control(msghdr* message, QueueCounters& counters) {
       overflows_ = overflows;
     }
   }
-  path_.tos = overflowed ? marked_by_full_queue(path_.tos) : path_.tos;
+  message.path.tos = overflowed ? marked_by_full_queue(message.path.tos) : message.path.tos;
+  return message;
 }
 
-// Frames from the buffer. What no frame has room for isn't from a peer that keeps to the MTU.
+// Frames from the next message. What no frame has room for isn't from a peer that keeps to the MTU.
 std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t max,
                                QueueCounters& counters) {
-  if (!holds_any()) {
+  Message& message = messages_[next_];
+  if (message.left == 0) {
+    ++next_;
     return 0;
   }
-  if (segment_ + datagram_headers(path_.source.is_ipv4()) > pool.capacity()) {
+  if (message.segment + datagram_headers(message.path.source.is_ipv4()) > pool.capacity()) {
     counters.missed(1);
-    at_ = length_;
+    ++next_;
     return 0;
   }
-  const std::size_t left = (length_ - at_ + segment_ - 1) / segment_;
+  const std::size_t left = (message.left + message.segment - 1) / message.segment;
   const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(max, left));
   const std::uint32_t count = pool.allocate(frames, wanted);
-  const DatagramHeaders headers(path_, source_port_);
+  const DatagramHeaders headers(message.path, message.source_port);
   std::uint32_t solved = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::size_t size = std::min(segment_, length_ - at_);
-    const IpId id = build_frame(*frames[i], headers, {buffer_.get() + at_, size});
+    const std::size_t size = std::min(message.segment, message.left);
+    const IpId id = build_frame(*frames[i], headers, {message.at, size});
     solved += id == IpId::kSolved ? 1 : 0;
-    at_ += size;
+    message.at += size;
+    message.left -= size;
   }
+  next_ += message.left == 0 ? 1 : 0;
   counters.received(frames, count);
   counters.solved(solved);
   return count;

@@ -1,10 +1,14 @@
 #pragma once
 
 // The receiving end of one socket of a udp port: what the kernel joined (UDP_GRO) becomes frames
-// again, as they were on the wire.
+// again, as they were on the wire. Where it joins nothing, because something on the way or the
+// interface can't, a system call takes several datagrams.
 //
 // Its queue's worker only.
 
+#include <sys/socket.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,9 +16,8 @@
 
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/queue_counters.h"
+#include "dataplane/port/socket_address.h"
 #include "dataplane/wire/datagram.h"
-
-struct msghdr;
 
 namespace uroce {
 
@@ -24,13 +27,15 @@ class UdpReceiver {
 
   // `address`: which the socket is bound to.
   UdpReceiver(int descriptor, const Gid& address);
+  UdpReceiver(const UdpReceiver&) = delete;
+  UdpReceiver& operator=(const UdpReceiver&) = delete;
 
   // Up to `max` frames out of the pool. Fewer than asked: the socket or the pool is empty.
   std::uint32_t take(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
 
-  [[nodiscard]] const Gid& address() const { return path_.destination; }
+  [[nodiscard]] const Gid& address() const { return address_; }
   // Whether some of what the last call of the kernel gave is left.
-  [[nodiscard]] bool holds_any() const { return at_ < length_; }
+  [[nodiscard]] bool holds_any() const { return next_ < count_; }
   // Whether the kernel gave an error instead of datagrams since this was asked last: then the
   // socket's error queue says which.
   [[nodiscard]] bool failed() { return std::exchange(failed_, false); }
@@ -38,17 +43,42 @@ class UdpReceiver {
   std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) const;
 
  private:
+  // Messages of one call: of joined datagrams, which soon fill a burst, and of single ones.
+  static constexpr unsigned kJoinedMax = 2;
+  static constexpr unsigned kSinglesMax = 16;
+  // From one message's buffer to the next one's: not a power of two, or all would begin in the same
+  // sets of the caches.
+  static constexpr std::size_t kStride = kJoinedBytesMax + 1'088;
+
+  // One message of the last call, as much of it as is left.
+  struct Message {
+    const std::byte* at = nullptr;
+    std::size_t left = 0;
+    std::size_t segment = 0;  // bytes of each datagram in it but the last
+    DatagramPath path;
+    std::uint16_t source_port = 0;
+  };
+  // Where the kernel puts the parts of a message.
+  struct Place {
+    iovec bytes;
+    SocketAddress sender;
+    alignas(cmsghdr) std::array<std::byte, 256> control;
+  };
+
   bool fetch(QueueCounters& counters);
-  void read_control(msghdr* message, QueueCounters& counters);
+  Message read(const msghdr& header, std::size_t length, QueueCounters& counters);
   std::uint32_t cut(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
 
   int descriptor_;
-  std::unique_ptr<std::byte[]> buffer_;
-  std::size_t at_ = 0, length_ = 0;  // what is left of the buffer
-  std::size_t segment_ = 0;          // bytes of each datagram in it but the last
-  DatagramPath path_;
-  std::uint16_t source_port_ = 0;
-  std::uint32_t overflows_ = 0;  // of the socket, as the kernel last told
+  Gid address_;
+  std::unique_ptr<std::byte[]> buffers_;  // kSinglesMax; what isn't filled takes no memory
+  std::array<Place, kSinglesMax> places_;
+  std::array<mmsghdr, kSinglesMax> headers_{};
+  std::array<Message, kSinglesMax> messages_;
+  std::uint32_t next_ = 0, count_ = 0;  // of the messages: those that are left
+  bool singles_ = false;                // the last call gave nothing that was joined
+  bool drained_ = false;                // and fewer messages than it might have
+  std::uint32_t overflows_ = 0;         // of the socket, as the kernel last told
   bool failed_ = false;
 };
 

@@ -181,6 +181,34 @@ TEST_F(UdpPorts, hands_out_what_was_joined_in_bursts) {
   EXPECT_TRUE(far_->arm_wait(0));
 }
 
+// The kernel gives single datagrams several a call, and what it joined in calls of few.
+TEST_F(UdpPorts, takes_joined_and_single_datagrams_in_the_order_in_which_they_came) {
+  join();
+  constexpr std::uint32_t kSingles = 50;  // each longer than the one before, so that none is joined
+  constexpr std::uint32_t kJoined = 62;
+  std::vector<Frame*> frames;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Frame*> some;
+    for (std::uint32_t i = 0; i < kSingles; ++i) {
+      some.push_back(build(100 + 4 * i, 1));
+    }
+    for (std::uint32_t i = 0; i < kJoined; ++i) {
+      some.push_back(build(1'024, 1));
+    }
+    send(some);
+    // Part of it before the rest is there, with frames of a call left over.
+    std::array<Frame*, 7> burst;
+    const std::uint32_t count = far_->rx_burst(0, burst.data(), burst.size(), 0);
+    EXPECT_EQ(count, burst.size());
+    frames.insert(frames.end(), burst.begin(), burst.begin() + count);
+  }
+  for (Frame* frame : received()) {
+    frames.push_back(frame);
+  }
+  expect_received(frames);
+  far_->release(frames.data(), static_cast<std::uint32_t>(frames.size()));
+}
+
 TEST_F(UdpPorts, wakes_a_worker_that_waits) {
   join();
   pollfd readable{.fd = far_->wait_descriptor(0), .events = POLLIN, .revents = 0};
