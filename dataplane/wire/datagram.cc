@@ -113,6 +113,30 @@ std::optional<Datagram> datagram_of(Frame& frame) {
   return datagram;
 }
 
+std::span<std::byte> payload_on_same_path(Frame& frame, const Frame& other) {
+  const auto equal = [&](std::size_t at, std::size_t size) {
+    return std::memcmp(frame.data + at, other.data + at, size) == 0;
+  };
+  constexpr std::size_t kIp = sizeof(Ethernet);
+  constexpr std::size_t kType = offsetof(Ethernet, type);
+  const bool ipv4 = view<Ethernet>(other.data).type.load() == kEtherTypeIpv4;
+  const std::size_t headers = datagram_headers(ipv4);
+  const std::size_t port = headers - sizeof(Udp) + offsetof(Udp, destination_port);
+  if (frame.length < headers + kPayloadMin || !equal(port, sizeof(Be16))) {
+    return {};
+  }
+  // The type of the packet and what stands in front of its length; what stands behind it and names
+  // the path.
+  const bool same =
+      ipv4 ? equal(kType, kIp + offsetof(Ipv4, total_length) - kType) &&
+                 equal(kIp + offsetof(Ipv4, ttl), sizeof(Ipv4::ttl) + sizeof(Ipv4::protocol)) &&
+                 equal(kIp + offsetof(Ipv4, source), 2 * sizeof(Ipv4::source))
+           : equal(kType, kIp + offsetof(Ipv6, payload_length) - kType) &&
+                 equal(kIp + offsetof(Ipv6, next_header),
+                       sizeof(Ipv6) - offsetof(Ipv6, next_header));
+  return same ? std::span(frame.data, frame.length).subspan(headers) : std::span<std::byte>{};
+}
+
 void set_kernel_fields(Frame& frame, const Datagram& datagram, std::uint16_t source_port,
                        std::uint16_t ip_id) {
   std::byte* ip = frame.data + sizeof(Ethernet);

@@ -32,6 +32,10 @@ struct Datagram {
 // Nothing: the frame is no RoCEv2 packet, or has not even the bytes of one.
 [[nodiscard]] std::optional<Datagram> datagram_of(Frame& frame);
 
+// What comes behind the UDP header of a frame whose headers say the same path as those of `other`,
+// which has a datagram; empty: they don't, or it is no packet. Much quicker than datagram_of().
+[[nodiscard]] std::span<std::byte> payload_on_same_path(Frame& frame, const Frame& other);
+
 // The kernel writes the IP identification and the UDP source port itself. Puts what it will write
 // into the headers, and into the ICRC, which covers them; an ICRC that was wrong stays wrong. May
 // be called again. REQUIRES: datagram_of() gave the datagram.

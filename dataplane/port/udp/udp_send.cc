@@ -40,20 +40,25 @@ void add_path(Control& control, const DatagramPath& path) {
   }
 }
 
-// How many datagrams, from the first on, one call can take: the same path, and the same size but
-// for a shorter last one.
-std::uint32_t joined(std::span<const Datagram> datagrams, std::uint32_t most) {
-  const Datagram& first = datagrams.front();
-  const std::size_t size = first.payload.size();
+// Finds out about the first of the frames, and about those behind it that one call can take with
+// it: the same path, and the same size but for a shorter last one. Returns how many those are.
+std::uint32_t join(std::span<Frame* const> frames, std::uint32_t most, Datagram* datagrams) {
+  // Without payload: the frame is none.
+  datagrams[0] = datagram_of(*frames[0]).value_or(Datagram{});
+  const std::size_t size = datagrams[0].payload.size();
   if (size == 0) {
     return 1;
   }
   const auto fitting = std::min<std::size_t>(most, UdpSender::kJoinedBytesMax / size);
-  const std::size_t limit = std::clamp<std::size_t>(fitting, 1, datagrams.size());
+  const std::size_t limit = std::clamp<std::size_t>(fitting, 1, frames.size());
   std::uint32_t count = 1;
-  while (count < limit && datagrams[count].path == first.path &&
-         !datagrams[count].payload.empty() && datagrams[count].payload.size() <= size) {
-    if (datagrams[count++].payload.size() < size) {
+  while (count < limit) {
+    const auto payload = payload_on_same_path(*frames[count], *frames[0]);
+    if (payload.empty() || payload.size() > size) {
+      break;
+    }
+    datagrams[count++] = {datagrams[0].path, payload};
+    if (payload.size() < size) {
       break;
     }
   }
@@ -83,17 +88,14 @@ std::uint32_t UdpSender::send(std::span<Frame* const> frames, QueueCounters& cou
 
 // REQUIRES: at most kBurstMax frames.
 std::uint32_t UdpSender::send_some(std::span<Frame* const> frames, QueueCounters& counters) {
-  std::array<Datagram, kBurstMax> datagrams;  // without payload: the frame is none
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    datagrams[i] = datagram_of(*frames[i]).value_or(Datagram{});
-  }
+  std::array<Datagram, kBurstMax> datagrams;
   std::uint32_t done = 0;
   std::uint32_t singly_until = 0;
   while (done < frames.size()) {
-    const std::span<const Datagram> rest(&datagrams[done], frames.size() - done);
-    const std::uint32_t count = done < singly_until ? 1 : joined(rest, segments_max_);
+    const std::uint32_t most = done < singly_until ? 1 : segments_max_;
+    const std::uint32_t count = join(frames.subspan(done), most, datagrams.data());
     const auto group = frames.subspan(done, count);
-    switch (send_joined(group, rest.first(count))) {
+    switch (send_joined(group, {datagrams.data(), count})) {
       case Outcome::kSent:
         counters.sent(group.data(), count);
         break;

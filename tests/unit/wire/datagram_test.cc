@@ -61,6 +61,35 @@ TEST(Datagram, kernel_fields_are_as_if_the_frame_had_been_built_with_them) {
   }
 }
 
+// Whatever byte of the headers another frame differs in: the quick look says the same of it as the
+// thorough one, save that it also sees a flow label, and the length of the IPv4 header.
+TEST(Datagram, a_frame_on_the_same_path_is_told_from_others) {
+  for (const bool ipv6 : {false, true}) {
+    for_each_packet(ipv6, [ipv6](OwnedFrame& frame, Path& path, const Headers& headers,
+                                 const Bytes& payload, std::uint16_t ip_id, Random&) {
+      const auto datagram = datagram_of(frame.frame);
+      ASSERT_TRUE(datagram);
+      OwnedFrame other;
+      build(other, path, headers, payload, ip_id);
+      for (std::size_t at = sizeof(Ethernet::destination) * 2; at < datagram_headers(!ipv6); ++at) {
+        other.frame.data[at] ^= std::byte{1};
+        const auto changed = datagram_of(other.frame);
+        const bool same = changed && changed->path == datagram->path;
+        const std::size_t at_ip = at - sizeof(Ethernet);
+        const bool only_quick_look_sees = ipv6 ? at_ip > 0 && at_ip < 4 : at_ip == 0;
+        const auto found = payload_on_same_path(other.frame, frame.frame);
+        if (same && !only_quick_look_sees) {
+          ASSERT_EQ(found.data(), changed->payload.data()) << at;
+          ASSERT_EQ(found.size(), changed->payload.size());
+        } else {
+          ASSERT_TRUE(found.empty()) << at;
+        }
+        other.frame.data[at] ^= std::byte{1};
+      }
+    });
+  }
+}
+
 TEST(Datagram, a_received_one_becomes_the_frame_that_was_sent) {
   for (const bool ipv6 : {false, true}) {
     for_each_packet(ipv6, [ipv6](OwnedFrame& sent, Path& path, const Headers&, const Bytes&,
