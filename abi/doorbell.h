@@ -42,6 +42,10 @@ struct WorkerStatus {
   // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing. The worker sets
   // it (sequentially consistent), looks at all doorbells once more, and only then sleeps.
   alignas(kCacheLine) std::atomic<std::uint32_t> asleep;
+  // Not 0: the worker waits for a processor while it has something to do. Whoever polls a
+  // completion queue and finds nothing takes that from it, and naps instead. Advice: guards
+  // nothing.
+  std::atomic<std::uint32_t> crowded;
 };
 
 }  // namespace uroce::abi

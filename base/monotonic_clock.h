@@ -9,4 +9,7 @@ namespace uroce {
 // CLOCK_MONOTONIC: what programs compare completion timestamps with.
 [[nodiscard]] Time monotonic_now();
 
+// How long the calling thread has run. A system call.
+[[nodiscard]] Duration thread_processor_time();
+
 }  // namespace uroce

@@ -64,10 +64,13 @@ void Runner::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
   quiescence_->online(index_);
   absence_ = {};
+  bool busy = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = monotonic_now();
     worker_.was_away(absence_.turn_begins(now));
-    if (turn(now)) {
+    wakeup_.tell_crowded(shortage_.turn_begins(now, busy, thread_processor_time));
+    busy = turn(now);
+    if (busy) {
       idle_turns_ = 0;
     } else {
       idle(now);
@@ -123,6 +126,7 @@ void Runner::sleep(Time now) {
     std::array<epoll_event, 8> events;
     quiescence_->offline(index_);
     absence_.sleeps_until(now + timeout);
+    shortage_.sleeps(now);
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
     quiescence_->online(index_);
     worker_.count_sleep();

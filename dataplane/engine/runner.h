@@ -15,6 +15,7 @@
 #include "dataplane/engine/absence.h"
 #include "dataplane/engine/idle_policy.h"
 #include "dataplane/engine/mailbox.h"
+#include "dataplane/engine/shortage.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/engine/worker.h"
 #include "mmu/quiescence.h"
@@ -70,6 +71,7 @@ class Runner {
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
   Absence absence_;
+  Shortage shortage_;
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
   // Set by stop() before it rings, read by run(): relaxed, the ring orders it.

@@ -33,6 +33,14 @@ class Wakeup {
   // make (abi/doorbell.h).
   void fall_asleep() { status_->asleep.exchange(1, std::memory_order_seq_cst); }
   void wake_up();
+
+  // The worker: whether it is short of a processor, for programs (abi::WorkerStatus::crowded).
+  void tell_crowded(bool crowded) {
+    const std::uint32_t value = crowded ? 1 : 0;
+    if (status_->crowded.load(std::memory_order_relaxed) != value) [[unlikely]] {
+      status_->crowded.store(value, std::memory_order_relaxed);
+    }
+  }
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
  private:

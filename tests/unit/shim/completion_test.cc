@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <thread>
@@ -41,6 +42,36 @@ TEST_F(Completion, IsPolledOnceAndInOrder) {
   ASSERT_EQ(ibv_poll_cq(cq, 4, wcs), 1);
   EXPECT_EQ(wcs[0].wr_id, 3U);
   EXPECT_EQ(ibv_poll_cq(cq, 4, wcs), 0);
+}
+
+long blockings() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;  // a yield is none: who yields stays ready to run
+}
+
+// A loop that has the processor for itself can't give it to a daemon that waits for another one.
+TEST_F(Completion, IsWaitedForAsleepWhileTheDaemonIsShortOfAProcessor) {
+  constexpr int kPolls = 512 + 16 * 20;
+  ibv_wc wc;
+  const auto poll_in_vain = [&] {
+    const long before = blockings();
+    for (int i = 0; i < kPolls; ++i) {
+      EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+    }
+    return blockings() - before;
+  };
+  const auto find_one = [&] {
+    daemon.complete(completion(1));
+    ASSERT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
+  };
+  EXPECT_LT(poll_in_vain(), 5);
+  daemon.status().crowded.store(1);
+  find_one();
+  EXPECT_GE(poll_in_vain(), 20);
+  find_one();
+  daemon.status().crowded.store(0);
+  EXPECT_LT(poll_in_vain(), 5);
 }
 
 TEST_F(Completion, KeepsTheStrongerWish) {

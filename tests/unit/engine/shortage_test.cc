@@ -1,0 +1,74 @@
+#include "dataplane/engine/shortage.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::test {
+namespace {
+
+constexpr Duration kMs = kNanosecondsPerMillisecond;
+constexpr Time kStart = 1'000 * kMs;
+
+// A thread that takes a turn each 100 us and runs for part of the time.
+struct Thread {
+  Shortage shortage{};
+  Time now = kStart;
+  Duration ran = 0;
+  bool is_short = false;
+
+  void turns(Duration time, Duration percent, int busy_of_ten = 10) {
+    constexpr Duration kTurn = kMs / 10;
+    int turn = 0;
+    for (const Time end = now + time; now < end;) {
+      now += kTurn;
+      ran += kTurn * percent / 100;
+      is_short = shortage.turn_begins(now, turn++ % 10 < busy_of_ten, [this] { return ran; });
+    }
+  }
+};
+
+TEST(Shortage, WhoRunsWheneverItWantsHasNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  EXPECT_FALSE(thread.is_short);
+  thread.turns(50 * kMs, 90);
+  EXPECT_FALSE(thread.is_short);
+}
+
+TEST(Shortage, WhoWaitsForHalfOfTheTimeHasOne) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  thread.turns(3 * Shortage::kPeriod, 50);
+  EXPECT_TRUE(thread.is_short);
+}
+
+// It yields whenever it finds nothing, and programs take that.
+TEST(Shortage, WhoHasLittleToDoHasNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 50, 3);
+  EXPECT_FALSE(thread.is_short);
+  thread.turns(50 * kMs, 50, 7);
+  EXPECT_TRUE(thread.is_short);
+}
+
+TEST(Shortage, LastsALittleAndEnds) {
+  Thread thread;
+  thread.turns(50 * kMs, 50);
+  thread.turns(Shortage::kHold - 2 * Shortage::kPeriod, 100);
+  EXPECT_TRUE(thread.is_short);
+  thread.turns(3 * Shortage::kPeriod, 100);
+  EXPECT_FALSE(thread.is_short);
+}
+
+TEST(Shortage, SleepIsNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  for (int i = 0; i < 20; ++i) {
+    thread.shortage.sleeps(thread.now);
+    thread.now += 10 * kMs;
+    thread.turns(kMs, 100);
+    ASSERT_FALSE(thread.is_short);
+  }
+}
+
+}  // namespace
+}  // namespace uroce::test
