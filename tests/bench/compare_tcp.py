@@ -45,20 +45,21 @@ class Setting:
         return f"{self._number:02}"
 
 
-def _write_bw_gbps(setting, wire, seconds):
+def write_bw_gbps(setting, wire, seconds):
     out = run_pair(setting, wire, "ib_write_bw", "-F", "-x", 1, "-s", _SIZE, "-D", seconds, "-f", 0,
                    "--report_gbits", seconds_max=seconds + 60)
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == [str(_SIZE)])
     return float(row[3])
 
 
-def _tcp_gbps(setting, server, client, seconds, address=_TCP_ADDRESSES[0], user=()):
+def tcp_gbps(setting, server, client, seconds, address=_TCP_ADDRESSES[0], user=(), options=()):
     number = setting.next_number()
     listener = Process([*server.prefix(), *user, "iperf3", "-s", "-1", "-p", _TCP_PORT], f"{number}-iperf3-server",
                        setting.logs)
     setting.addCleanup(listener.end)
     wait_until(lambda: listener.ended() or listens(server.pid, _TCP_PORT), 10, "iperf3 listening")
-    sender = Process([*client.prefix(), *user, "iperf3", "-c", address, "-p", _TCP_PORT, "-t", seconds, "-J"],
+    sender = Process([*client.prefix(), *user, "iperf3", "-c", address, "-p", _TCP_PORT, "-t", seconds, "-J",
+                      *options],
                      f"{number}-iperf3-client", setting.logs)
     setting.addCleanup(sender.end)
     report = json.loads(sender.expect_success(seconds + 60))
@@ -76,10 +77,10 @@ def _shared_memory(options):
         veth_pair(*namespaces, _TCP_MTU, [f"{address}/24" for address in _TCP_ADDRESSES])
         ours, tcp = [], []
         for _ in range(options.runs):
-            tcp.append(_tcp_gbps(setting, *namespaces, options.seconds))
+            tcp.append(tcp_gbps(setting, *namespaces, options.seconds))
             with contextlib.ExitStack() as run:  # daemons are gone while TCP runs
                 setting.addCleanup = run.callback
-                ours.append(_write_bw_gbps(setting, SharedMemory(setting), options.seconds))
+                ours.append(write_bw_gbps(setting, SharedMemory(setting), options.seconds))
             setting.addCleanup = stack.callback
         return ours, tcp
 
@@ -91,9 +92,9 @@ def _over_udp_ports(options, mtu):
         with contextlib.ExitStack() as run:
             setting = Setting(run, options.build)
             wire = type("Wire", (Udp,), {"mtu": mtu})(setting)
-            ours.append(_write_bw_gbps(setting, wire, options.seconds))
+            ours.append(write_bw_gbps(setting, wire, options.seconds))
             wire.stop()
-            tcp.append(_tcp_gbps(setting, *wire.namespaces, options.seconds, wire.server.address, NOBODY))
+            tcp.append(tcp_gbps(setting, *wire.namespaces, options.seconds, wire.server.address, NOBODY))
     return ours, tcp
 
 

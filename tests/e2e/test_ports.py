@@ -34,7 +34,8 @@ class AfXdp(Veth):
     def _join(self):
         super()._join()
         self.server.tcp_host, self.client.tcp_host = "10.77.3.1", "10.77.3.2"
-        veth_pair(*self.namespaces, self.mtu, [f"{end.tcp_host}/24" for end in (self.server, self.client)], "talk")
+        veth_pair(*self.namespaces, self.mtu, [f"{end.tcp_host}/24" for end in (self.server, self.client)],
+                  ("talk", "talk"))
 
 
 class AfXdpCarries(E2eCase):

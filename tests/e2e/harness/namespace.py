@@ -37,13 +37,13 @@ class Namespace:
         self._holder.end()
 
 
-def veth_pair(first, second, mtu, addresses, name="wire"):
-    """Joins two namespaces: interface `name` in each, with the addresses (A.B.C.D/N) given."""
-    first.run("ip", "link", "add", name, "mtu", str(mtu), "type", "veth",
-              "peer", "name", name, "mtu", str(mtu), "netns", str(second.pid))
-    for namespace, address in zip((first, second), addresses):
+def veth_pair(first, second, mtu, addresses, names=("wire", "wire")):
+    """Joins two namespaces: an interface in each, with the addresses (A.B.C.D/N) given."""
+    first.run("ip", "link", "add", names[0], "mtu", str(mtu), "type", "veth",
+              "peer", "name", names[1], "mtu", str(mtu), "netns", str(second.pid))
+    for namespace, name, address in zip((first, second), names, addresses):
         namespace.run("ip", "link", "set", name, "addrgenmode", "none")
         namespace.run("ip", "address", "add", address, "dev", name)
         namespace.run("ip", "link", "set", name, "up")
-    for namespace in (first, second):
+    for namespace, name in zip((first, second), names):
         wait_until(lambda: "LOWER_UP" in namespace.run("ip", "link", "show", name), 10, "the veth pair's carrier")

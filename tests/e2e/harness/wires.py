@@ -73,20 +73,23 @@ class Veth(Wire):
 
     port = "net_af_packet0,iface=wire,blocksz=65536,framesz=16384,framecnt=1024,qdisc_bypass=1"
     mtu = MTU
+    addresses = ("10.77.2.1", "10.77.2.2")
 
     def _join(self):
-        addresses = ("10.77.2.1", "10.77.2.2")
         try:
             namespaces = self.namespaces = [self._namespace(name) for name in ("a", "b")]
-            veth_pair(*namespaces, self.mtu, [f"{address}/24" for address in addresses])
+            self._link(*namespaces)
         except NamespacesRefused as refusal:
             self.setting.skipTest(str(refusal))
         ends = []
-        for namespace, address in zip(namespaces, addresses):
+        for namespace, address in zip(namespaces, self.addresses):
             daemon = self._start(f"uroced-{namespace.name}", self.port, f"{address}/24", namespace.prefix(),
                                  ["--mtu", self.mtu])
             ends.append(Endpoint(daemon, address, address, namespace.pid, namespace.prefix()))
         self.server, self.client = ends
+
+    def _link(self, first, second):
+        veth_pair(first, second, self.mtu, [f"{address}/24" for address in self.addresses])
 
     def _namespace(self, name):
         namespace = Namespace(name, self.setting.logs)
