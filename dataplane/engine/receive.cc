@@ -130,6 +130,15 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
   }
 }
 
+// No queue pair has the number that the frame is for.
+void Worker::State::deliver_to_none(Frame* frame) {
+  if (frame->packet.dest_qpn == kMulticastQpn) {
+    deliver_group(frame);
+  } else {
+    drop(frame, Drop::kUnknownQp);
+  }
+}
+
 bool Worker::State::drain_frames(Role role) {
   if (kept_total >= kKeptTotalMax) [[unlikely]] {
     let_go_idle();
@@ -147,11 +156,7 @@ bool Worker::State::drain_frames(Role role) {
     for (std::uint32_t i = 0; i < count; ++i) {
       QpEntry* entry = table.find(burst[i]->packet.dest_qpn);
       if (entry == nullptr) {
-        if (burst[i]->packet.dest_qpn == kMulticastQpn) {
-          deliver_group(burst[i]);
-        } else {
-          drop(burst[i], Drop::kUnknownQp);
-        }
+        deliver_to_none(burst[i]);
         continue;
       }
       if (entry != last && last != nullptr) {

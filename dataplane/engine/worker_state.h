@@ -171,6 +171,7 @@ struct Worker::State final : FaultSink {
   static Frame* copy_of(PortState& port, const Frame& frame);
   void steer_group(PortState& port, Frame* frame);
   void deliver_group(Frame* frame);
+  void deliver_to_none(Frame* frame);
   void loop_back_group(PortState& port, Frame* frame);
 
   // transmit.cc

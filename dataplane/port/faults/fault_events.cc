@@ -112,7 +112,7 @@ std::string to_string(const FaultEvent& event) {
          "/iter:" + std::to_string(event.iteration) + ":" + std::string(named->name);
 }
 
-FaultEvents::FaultEvents(std::vector<FaultEvent> events) {
+FaultEvents::FaultEvents(const std::vector<FaultEvent>& events) {
   UROCE_CHECK(events.size() <= kEventsMax);
   for (const FaultEvent& event : events) {
     events_.push_back({event});

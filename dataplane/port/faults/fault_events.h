@@ -49,7 +49,7 @@ class FaultEvents {
   // Queue pairs of a kind that are told apart, from the first one on.
   static constexpr std::size_t kQpsMax = 1'024;
 
-  explicit FaultEvents(std::vector<FaultEvent> events);
+  explicit FaultEvents(const std::vector<FaultEvent>& events);
 
   // A packet passes. Counts it, once a call.
   [[nodiscard]] std::optional<FaultAction> pass(const Packet& packet);

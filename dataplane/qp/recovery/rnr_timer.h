@@ -3,6 +3,7 @@
 // The RNR NAK timer field: how long a requester leaves a receiver alone (IBTA vol. 1, table 45).
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/time.h"
@@ -20,9 +21,9 @@ inline constexpr Duration kRnrTimerUnit = 10 * kNanosecondsPerMicrosecond;
 
 // The code of the shortest wait that isn't below `wait`.
 constexpr std::uint8_t rnr_timer_code(Duration wait) {
-  for (std::uint8_t code = 1; code < kRnrTimer.size(); ++code) {
+  for (std::size_t code = 1; code < kRnrTimer.size(); ++code) {
     if (kRnrTimer[code] * kRnrTimerUnit >= wait) {
-      return code;
+      return static_cast<std::uint8_t>(code);
     }
   }
   return 0;
