@@ -211,15 +211,17 @@ void measure_go_back_n(Bench* bench) {
 }
 
 void measure_long(Bench* bench) {
-  const auto write = [&](double loss) {
-    return bench->goodput({.depth = kLongDepth,
+  const auto write = [&](std::uint32_t depth, double loss) {
+    return bench->goodput({.depth = depth,
                            .loss = loss,
                            .round_trip = kLongRoundTrip,
                            .length = 10 * kNanosecondsPerSecond});
   };
-  const double lossless = write(0);
+  const double lossless = write(kLongDepth, 0);
   bench->figures.note("long_write_lossless_mb_s", lossless);
-  bench->figures.note("long_write_of_lossless_1pct", write(0.01) / lossless);
+  bench->figures.note("long_write_of_lossless_1pct", write(kLongDepth, 0.01) / lossless);
+  bench->figures.note("long_write_16_deep_of_lossless_1pct",
+                      write(kDepth, 0.01) / write(kDepth, 0));
 }
 
 // How much later than without loss the 8-byte WRITE is that 999 of 1,000 beat.
