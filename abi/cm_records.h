@@ -10,9 +10,9 @@
 
 namespace uroce::abi {
 
-// kCmOpenChannel, a bare header: HandleReply with one descriptor, the read end of a pipe that holds
-// one byte exactly while events wait in the channel. kCmCloseChannel, a HandleRequest: destroys the
-// channel's ids.
+// kCmOpenChannel, a bare header: HandleReply with one descriptor, the read end of a socket that
+// holds one byte exactly while events wait in the channel. kCmCloseChannel, a HandleRequest:
+// destroys the channel's ids.
 
 // kCmCommand: one command as librdmacm writes it to its device, raw: `number` and the input of
 // rdma/rdma_user_cm.h, then the bytes of an option for SET_OPTION (the pointers in the input mean
@@ -26,7 +26,7 @@ struct CmCommandRequest {
   std::uint32_t channel, number, input_length, option_length, other_channel, reserved;
   std::uint8_t bytes[];  // input, option
 };
-// The last event left the channel: the program takes the byte out of the pipe, so that it is
+// The last event left the channel: the program takes the byte out of it, so that the socket is
 // readable exactly while events wait. Events that come meanwhile put in another.
 enum CmDrained : std::uint32_t { kCmDrainedChannel = 1U, kCmDrainedOther = 2U };
 struct CmCommandReply {

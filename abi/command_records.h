@@ -82,6 +82,10 @@ enum class Command : std::uint32_t {
   kChooseNumbers,
   kErrors,
   kChangeAddress,  // address_records.h
+  kLimits,
+  kObjects,  // the status with each session's objects one by one
+  kCapture,  // capture_records.h
+  kHistory,  // samples of the counters of the last minutes
 };
 
 struct RequestHeader {
@@ -137,7 +141,7 @@ struct OpenDeviceRequest {
   std::uint32_t reserved;
   Ticket exporter;
 };
-// Descriptors: the read end of the async event pipe (records AsyncEventRecord), a memfd with
+// Descriptors: the read end of the async event socket (records AsyncEventRecord), a memfd with
 // workers x Doorbells (each at a multiple of doorbells_stride), a read-only memfd with workers
 // x WorkerStatus (each at a multiple of status_stride), a memfd with this session's Ticket,
 // then `workers` eventfds.
@@ -241,7 +245,7 @@ struct RegMrReply {
   std::uint32_t remote_pieces;  // how many are reached the slow way
 };
 
-// Answer: HandleReply with one descriptor, the read end of the channel's pipe (CompletionEvent
+// Answer: HandleReply with one descriptor, the read end of the channel's socket (CompletionEvent
 // records).
 struct CreateChannelRequest {
   RequestHeader header;

@@ -95,7 +95,7 @@ struct CqControl {
 };
 static_assert(sizeof(CqControl) == 4 * kCacheLine);
 
-// What the daemon writes into a completion channel's pipe: one record an event.
+// What the daemon writes into a completion channel's socket: one record an event.
 struct CompletionEvent {
   std::uint64_t cq_cookie;  // chosen by the program when it made the queue
 };

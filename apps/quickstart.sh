@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 machine to RDMA traffic: installs what is needed, builds, starts two daemons joined by a wire, and
 # runs unmodified Debian programs through them. Prints what ran, how fast, and whether the data was right.
-#   sudo apps/quickstart.sh
+#   sudo apps/quickstart.sh                  installs packages, builds in build/
+#   sudo apps/quickstart.sh --installed      runs what is installed already (the packages of debian/)
 # Leaves nothing behind but the packages and the build folder (build/), also when it fails; may be run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,14 +28,25 @@ quietly() {
   "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; die "failed: $*"; }
 }
 
-apps/install-packages.sh build run
-[[ -f build/build.ninja ]] || quietly "Configuring" meson setup build
-quietly "Building" ninja -C build apps/uroced apps/uroce apps/integrity/integrity verbs_shim/libibverbs.so.1
+case ${1:-} in
+  "")
+    apps/install-packages.sh build run
+    [[ -f build/build.ninja ]] || quietly "Configuring" meson setup build
+    quietly "Building" ninja -C build apps/uroced apps/uroce apps/integrity/integrity verbs_shim/libibverbs.so.1
+    daemon=build/apps/uroced integrity=build/apps/integrity/integrity
+    export LD_LIBRARY_PATH=$PWD/build/verbs_shim  # programs take this libibverbs.so.1
+    ;;
+  --installed)
+    daemon=$(command -v uroced) || die "uroced isn't installed: apt install ./uroce_*.deb ./libibverbs-uroce_*.deb"
+    integrity=$(dirname "$daemon")/../libexec/uroce/integrity
+    ;;
+  *) die "usage: apps/quickstart.sh [--installed]" ;;
+esac
 
 # start_daemon NAME PORT ADDRESS: returns when the daemon is ready.
 start_daemon() {
   mkfifo "$work/$1.ready"
-  build/apps/uroced --port "$2" --ip "$3" --mtu 4200 --socket "$work/$1.sock" --ready-fd 3 \
+  "$daemon" --port "$2" --ip "$3" --mtu 4200 --socket "$work/$1.sock" --ready-fd 3 \
     3>"$work/$1.ready" >"$work/$1.log" 2>&1 &
   children+=($!)
   if [[ -z $(timeout 30 head -c 1 "$work/$1.ready" | tr '\0' 1) ]]; then
@@ -47,9 +59,9 @@ echo "Starting two daemons joined by shared memory ..."
 start_daemon a "net_vhost0,iface=$work/wire.sock,queues=1" 10.77.1.1/24
 start_daemon b "net_virtio_user0,path=$work/wire.sock,queues=1" 10.77.1.2/24
 
-# on DAEMON COMMAND...: runs a program on the card of daemon a or b. This is all that a program needs.
+# on DAEMON COMMAND...: runs a program on the card of daemon a or b. This, and to find uroce's libibverbs, is all that a program needs.
 on() {
-  UROCE_SOCKET=$work/$1.sock LD_LIBRARY_PATH=$PWD/build/verbs_shim timeout 120 "${@:2}"
+  UROCE_SOCKET=$work/$1.sock timeout 120 "${@:2}"
 }
 
 row() { printf '%-32s %-7s %-31s %s\n' "$1" "$2" "$3" "$4"; }
@@ -92,7 +104,7 @@ pair "ib_atomic_bw, fetch and add" "-" '$1 == 8 { printf "%.3f million/s", $5 }'
 pair "ib_send_lat, 2 B" "-" '$1 == 2 { print $5, "us one way (median)" }' ib_send_lat -F -x 1 -n 1000
 serve=(--server) connect=(--connect) port_flag=--port
 pair "integrity, random operations" "every byte verified" '/operations/ { print $2, $3, $4, $5 }' \
-  build/apps/integrity/integrity --ops 20000
+  "$integrity" --ops 20000
 echo
 [[ $failed -eq 0 ]] || die "something failed, see the table"
 echo "All ran. Next: README.md, \"Using it\"."

@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "apps/doctor/doctor.h"
+#include "apps/report/report.h"
+#include "apps/tree/tree_keeper.h"
 #include "apps/uroce_address.h"
 #include "apps/uroce_connections.h"
 #include "apps/uroce_errors.h"
+#include "apps/uroce_limits.h"
 #include "apps/uroce_odp.h"
 #include "apps/uroce_run.h"
 #include "apps/uroce_status.h"
@@ -17,39 +21,65 @@
 
 namespace {
 
-// `uroce replay`: a program of its own, which reads its own options.
-std::vector<std::string> replay_arguments(int argc, char** argv) {
-  return argc > 1 && std::string(argv[1]) == "replay"
+// Programs of their own in apps/NAME, which read their own options; so does `uroce integrity`.
+constexpr const char* kPrograms[] = {"replay", "check", "capture", "top"};
+
+// What follows such a subcommand. None if it isn't asked for, or if nothing follows.
+std::vector<std::string> arguments_of(const char* subcommand, int argc, char** argv) {
+  return argc > 1 && std::string(argv[1]) == subcommand
              ? std::vector<std::string>(argv + 2, argv + argc)
              : std::vector<std::string>{};
 }
 
+// `uroce doctor PEER` and `--serve` make transfers, as programs of the card; without, it looks
+// around here.
+bool asks_for_peer(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+    return word == "--serve" || !word.starts_with('-');
+  });
+}
+
 constexpr const char* kRunHelp =
-    "run [--net [ADDRESS]] [--] COMMAND...: run it with uroce's libibverbs. When no daemon "
-    "answers, "
-    "a private one with a loopback port is started for the life of the command; with --net its "
-    "port is this machine's network (UDP 4791 of ADDRESS, or of the default route's interface), "
-    "and -- must stand before COMMAND.";
+    "run [--net [ADDRESS]] [--namespace] [--no-tree] [--] COMMAND...: run it with uroce's "
+    "libibverbs, and show it the card in /sys and /dev. When no daemon answers, a private one with "
+    "a loopback port is started for the life of the command; with --net its port is this machine's "
+    "network (UDP 4791 of ADDRESS, or of the default route's interface). --namespace shows the "
+    "card by mounts, which static programs see, too; --no-tree shows none. After an option, -- "
+    "must stand before COMMAND.";
+
+// The options between `run` and `--`. False: one of them is none.
+bool take_options(const std::vector<std::string>& words, uroce::RunOptions* options) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--net") {
+      options->network = true;
+      if (i + 1 < words.size() && words[i + 1].front() != '-') {
+        options->address = words[++i];
+      }
+    } else if (words[i] == "--namespace") {
+      options->own_namespace = true;
+    } else if (words[i] == "--no-tree") {
+      options->tree = false;
+    } else {
+      return false;
+    }
+  }
+  return options->tree || !options->own_namespace;
+}
 
 // The command of `uroce run`: all that follows belongs to it, so CLI11 must not see it. Empty for
-// anything else, also for `uroce run --help`, and for a --net that no -- ends.
+// anything else, also for `uroce run --help`, and for options that no -- ends.
 std::vector<std::string> command_to_run(int argc, char** argv, uroce::RunOptions* options) {
   std::vector<std::string> command(argv + 1, argv + argc);
   if (command.size() < 2 || command[0] != "run" || command[1] == "--help" || command[1] == "-h") {
     return {};
   }
   command.erase(command.begin());
-  if (command[0] == "--net") {
+  if (command[0].starts_with("--")) {
     const auto end = std::find(command.begin(), command.end(), "--");
-    if (end == command.end() || end - command.begin() > 2) {
+    if (end == command.end() || !take_options({command.begin(), end}, options)) {
       return {};
     }
-    options->network = true;
-    options->address = end - command.begin() == 2 ? command[1] : "";
-    command.erase(command.begin(), end);
-  }
-  if (command[0] == "--") {
-    command.erase(command.begin());
+    command.erase(command.begin(), end + 1);
   }
   return command;
 }
@@ -82,6 +112,104 @@ struct AddressCommand {
   }
 };
 
+// `uroce odp`
+struct OdpCommand {
+  CLI::App* all;
+  bool json = false, trace = false;
+
+  explicit OdpCommand(CLI::App* app)
+      : all(app->add_subcommand(
+            "odp", "Show on-demand paging: resident memory, page faults, their times.")) {
+    all->add_flag("--json", json, "print one JSON object");
+    all->add_flag("--trace", trace, "show the last faults, too");
+  }
+};
+
+// `uroce errors`
+struct ErrorsCommand {
+  CLI::App* all;
+  bool follow = false, json = false;
+
+  explicit ErrorsCommand(CLI::App* app)
+      : all(app->add_subcommand(
+            "errors", "Show why completions failed and calls were refused, a line each.")) {
+    all->add_flag("--follow,-f", follow, "go on with new lines until ended");
+    all->add_flag("--json", json, "print one JSON object a line");
+  }
+};
+
+// `uroce report`
+struct ReportCommand {
+  CLI::App* all;
+  uroce::ReportOptions options;
+
+  explicit ReportCommand(CLI::App* app)
+      : all(app->add_subcommand("report",
+                                "What a bug report needs: the last minutes, programs, limits, "
+                                "errors, configuration.")) {
+    auto* const html = all->add_option("--html", options.html,
+                                       "write one page for a browser to this file; - is standard "
+                                       "output");
+    all->add_flag("--json", options.json, "print one JSON object")->excludes(html);
+  }
+};
+
+// `uroce tree`
+struct TreeCommand {
+  CLI::App* all;
+  std::string folder;
+
+  explicit TreeCommand(CLI::App* app)
+      : all(app->add_subcommand("tree",
+                                "tree FOLDER: keep there what /sys and /dev would show of the "
+                                "cards, until ended.")) {
+    all->add_option("folder", folder, "where; it is made if need be")->required();
+  }
+};
+
+// Those that have no option but --json, and those that are programs of their own.
+struct PlainCommands {
+  CLI::App *status, *integrity, *connections, *limits, *doctor;
+  bool json = false;
+
+  explicit PlainCommands(CLI::App* app)
+      : status(app->add_subcommand(
+            "status", "Show ports, addresses, workers, sessions, objects and counters.")),
+        integrity(app->add_subcommand(
+            "integrity",
+            "integrity [--server | --connect HOST ...]: random operations between two programs, "
+            "here or on two machines, every byte verified; integrity --help has its options.")),
+        connections(app->add_subcommand("cm",
+                                        "Show who listens, which connections there are, and why "
+                                        "the last one was refused.")),
+        limits(app->add_subcommand("limits",
+                                   "Show what each user has of what users share, and may have.")),
+        doctor(
+            app->add_subcommand("doctor",
+                                "doctor [PEER | --serve]: look at everything between you and "
+                                "your first byte, and say what to do; or at the way to a peer.")) {
+    doctor->footer(
+        "doctor PEER [--port N] [--device NAME] [--gid-index N]: real transfers to where "
+        "`uroce doctor --serve` runs.");
+    app->add_subcommand("replay",
+                        "replay IN.pcap [--out OUT.pcap] [--script FILE]: feed a capture to the "
+                        "responder, and say what becomes of each frame.");
+    app->add_subcommand("top",
+                        "top [--batch]: ports, workers, programs and queue pairs with their rates, "
+                        "again and again.");
+    app->add_subcommand(
+        "capture",
+        "capture OUT.pcapng [--device D] [--qp N] [--peer A] [--drops | --on-error N]: "
+        "the daemon's packets for Wireshark, each with a comment.");
+    app->add_subcommand("check",
+                        "check CAPTURE [--json]: judge a capture of any RoCEv2 cards: what they "
+                        "lost, and what they did wrong.");
+    for (CLI::App* one : {status, connections, limits, doctor}) {
+      one->add_flag("--json", json, "print one JSON object");
+    }
+  }
+};
+
 constexpr const char* kFooter =
     "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n"
     "UROCE_DEBUG, UROCE_HOOKS and UROCE_MEMORY are for the program that is run: see uroce(1).\n\n"
@@ -98,8 +226,16 @@ int main(int argc, char** argv) {
   if (const auto status = run_if_asked(argc, argv)) {
     return *status;
   }
-  if (const auto arguments = replay_arguments(argc, argv); !arguments.empty()) {
-    return uroce::run_replay(arguments);
+  for (const char* const program : kPrograms) {
+    if (const auto arguments = arguments_of(program, argc, argv); !arguments.empty()) {
+      return uroce::run_program(program, arguments);
+    }
+  }
+  if (const auto arguments = arguments_of("integrity", argc, argv); !arguments.empty()) {
+    return uroce::run_on_card("integrity", "integrity", arguments);
+  }
+  if (const auto arguments = arguments_of("doctor", argc, argv); asks_for_peer(arguments)) {
+    return uroce::run_on_card("doctor", "uroce-doctor", arguments, true);
   }
   CLI::App app("uroce: RDMA programs on a network card made of software.");
   app.name("uroce");
@@ -108,55 +244,51 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
 
   app.add_subcommand("run", kRunHelp);
-  CLI::App* status = app.add_subcommand(
-      "status", "Show ports, addresses, workers, sessions, objects and counters.");
-  bool json = false;
-  status->add_flag("--json", json, "print one JSON object");
-
-  CLI::App* replay = app.add_subcommand(
-      "replay",
-      "replay IN.pcap [--out OUT.pcap] [--script FILE]: feed a capture to the responder, and say "
-      "what becomes of each frame.");
-  CLI::App* connections =
-      app.add_subcommand("cm",
-                         "Show who listens, which connections there are, and why the last "
-                         "one was refused.");
-  connections->add_flag("--json", json, "print one JSON object");
-  CLI::App* odp = app.add_subcommand(
-      "odp", "Show on-demand paging: resident memory, page faults, their times.");
-  bool trace = false;
-  odp->add_flag("--json", json, "print one JSON object");
-  odp->add_flag("--trace", trace, "show the last faults, too");
-
-  CLI::App* errors = app.add_subcommand(
-      "errors", "Show why completions failed and calls were refused, a line each.");
-  bool follow = false;
-  errors->add_flag("--follow,-f", follow, "go on with new lines until ended");
-  errors->add_flag("--json", json, "print one JSON object a line");
-
-  const AddressCommand addresses(&app);
+  PlainCommands plain(&app);
+  OdpCommand odp(&app);
+  ErrorsCommand errors(&app);
+  ReportCommand report(&app);
+  TreeCommand tree(&app);
+  AddressCommand addresses(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (*status) {
-    return uroce::show_status(json);
+  if (*plain.status) {
+    return uroce::show_status(plain.json);
   }
-  if (*odp) {
-    return uroce::show_odp(json, trace);
+  if (*odp.all) {
+    return uroce::show_odp(odp.json, odp.trace);
   }
-  if (*connections) {
-    return uroce::show_connections(json);
+  if (*plain.connections) {
+    return uroce::show_connections(plain.json);
   }
-  if (*errors) {
-    return uroce::show_errors(follow, json);
+  if (*plain.doctor) {
+    return uroce::run_doctor(uroce::own_library(), plain.json);
+  }
+  if (*report.all) {
+    return uroce::run_report(uroce::own_library(), report.options);
+  }
+  if (*plain.limits) {
+    return uroce::show_limits(plain.json);
+  }
+  if (*errors.all) {
+    return uroce::show_errors(errors.follow, errors.json);
   }
   if (*addresses.all) {
     return addresses.run();
   }
-  if (*replay) {
-    return uroce::run_replay({});
+  if (*tree.all) {
+    return uroce::keep_tree(tree.folder);
+  }
+  for (const char* const program : kPrograms) {
+    if (app.got_subcommand(program)) {
+      return uroce::run_program(program, {});
+    }
+  }
+  if (*plain.integrity) {
+    return uroce::run_on_card("integrity", "integrity", {});
   }
   std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
              stderr);

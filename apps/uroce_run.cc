@@ -13,9 +13,13 @@
 
 #include "abi/command_records.h"
 #include "apps/default_route.h"
+#include "apps/tree/mount_tree.h"
+#include "apps/tree/tree_keeper.h"
+#include "base/daemon_peer.h"
 #include "base/environment.h"
-#include "base/record_socket.h"
+#include "base/private_folder.h"
 #include "base/socket_path.h"
+#include "base/tree_variable.h"
 
 namespace uroce {
 namespace {
@@ -45,8 +49,10 @@ fs::path first_existing(std::initializer_list<fs::path> places) {
 
 fs::path find_shim() {
   const fs::path here = own_folder();
-  return first_existing({here / "../verbs_shim/libibverbs.so.1",
-                         here / ".." / UROCE_LIBDIR / "uroce/libibverbs.so.1"});
+  const fs::path shim = first_existing({here / "../verbs_shim/libibverbs.so.1",
+                                        here / ".." / UROCE_LIBDIR / "uroce/libibverbs.so.1"});
+  std::error_code failure;
+  return shim.empty() ? shim : fs::weakly_canonical(shim, failure);
 }
 
 fs::path find_daemon() {
@@ -54,16 +60,16 @@ fs::path find_daemon() {
   return first_existing({here / "uroced", here / "../sbin/uroced"});
 }
 
-// A name that nobody can guess and that needs no folder of its own: the daemon removes it.
-std::string private_socket() {
+// Another one at each run; the daemon removes it.
+std::string private_socket(const std::string& folder) {
   std::random_device random;
   char name[64];
-  std::snprintf(name, sizeof(name), "/uroce-%d-%08x%08x.sock", ::getpid(), random(), random());
-  return environment("TMPDIR").value_or("/tmp") + name;
+  std::snprintf(name, sizeof(name), "/run-%d-%08x.sock", ::getpid(), random());
+  return folder + name;
 }
 
 void use_shim(const fs::path& shim, const std::string& socket) {
-  std::string path = fs::weakly_canonical(shim).parent_path().string();
+  std::string path = shim.parent_path().string();
   if (const auto old = environment("LD_LIBRARY_PATH")) {
     path.append(":").append(*old);
   }
@@ -83,6 +89,46 @@ void use_shim(const fs::path& shim, const std::string& socket) {
   std::fprintf(stderr, "%s: can't run %s: %s\n", who, arguments[0],
                std::generic_category().message(code).c_str());
   ::_exit(code == ENOENT ? kNotFound : kNotRunnable);
+}
+
+// Shows the program and what it starts the card's files in /sys and /dev. Without them most
+// programs run as well, so a failure is only told. The tree's folder; empty: there is none.
+std::string show_tree(const fs::path& shim, const std::string& socket, const RunOptions& options) {
+  if (!options.tree) {
+    return {};
+  }
+  const auto tree = start_tree(socket);
+  if (!tree) {
+    std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
+    return {};
+  }
+  std::string preloaded = (shim.parent_path() / "liburoce_outside.so").string();
+  if (preloaded.find_first_of(" :") != std::string::npos) {
+    std::fprintf(stderr,
+                 "uroce run: /sys shows no card: LD_PRELOAD can't name %s (a blank or a colon)\n",
+                 preloaded.c_str());
+    return {};
+  }
+  set_environment(kTreeVariable, *tree);
+  if (const auto old = environment("LD_PRELOAD")) {
+    preloaded.append(":").append(*old);
+  }
+  set_environment("LD_PRELOAD", preloaded);
+  return *tree;
+}
+
+// Becomes the command, in a namespace of its own if that was asked for.
+[[noreturn]] void become(const std::vector<std::string>& command, const std::string& tree,
+                         const RunOptions& options) {
+  if (options.own_namespace) {
+    const Status entered =
+        tree.empty() ? Status(Error{ENOENT, "there is nothing to mount"}) : mount_tree(tree);
+    if (!entered) {
+      std::fprintf(stderr, "uroce run --namespace: %s\n", entered.error().message.c_str());
+      ::_exit(1);
+    }
+  }
+  execute(command);
 }
 
 struct PrivateDaemon {
@@ -116,7 +162,12 @@ bool start_private_daemon(const std::vector<std::string>& port, PrivateDaemon* d
     std::fprintf(stderr, "uroce run: no daemon answers, and uroced isn't beside this program\n");
     return false;
   }
-  daemon->socket = private_socket();
+  const auto folder = make_private_folder();
+  if (!folder) {
+    std::fprintf(stderr, "uroce run: %s\n", folder.error().message.c_str());
+    return false;
+  }
+  daemon->socket = private_socket(*folder);
   const pid_t parent = ::getpid();
   daemon->pid = ::fork();
   if (daemon->pid == 0) {
@@ -181,10 +232,11 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
   if (port.empty() || !start_private_daemon(port, &daemon)) {
     return 1;
   }
+  use_shim(shim, daemon.socket);
+  const std::string tree = show_tree(shim, daemon.socket, options);
   const pid_t child = ::fork();
   if (child == 0) {
-    use_shim(shim, daemon.socket);
-    execute(command);
+    become(command, tree, options);
   }
   forward_signals(child);
   const int status = child > 0 ? wait_for(child) : 1;
@@ -204,7 +256,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
     return 1;
   }
   const std::string socket = program_socket();
-  const auto daemon = connect_to(socket);
+  const auto daemon = connect_to_daemon(socket);
   if (daemon) {
     if (options.network) {
       std::fprintf(stderr,
@@ -212,7 +264,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str());
     }
     use_shim(shim, socket);
-    execute(command);
+    become(command, show_tree(shim, socket, options), options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.
   if (const int error = daemon.error().code; error != ENOENT && error != ECONNREFUSED) {
@@ -226,17 +278,38 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
   return run_with_private_daemon(command, shim, options);
 }
 
-int run_replay(const std::vector<std::string>& arguments) {
+int run_on_card(const std::string& folder, const std::string& file,
+                const std::vector<std::string>& arguments, bool network) {
   const fs::path here = own_folder();
-  const fs::path program = first_existing(
-      {here / "replay/uroce-replay", here / ".." / UROCE_LIBEXECDIR / "uroce/uroce-replay"});
+  const fs::path program =
+      first_existing({here / folder / file, here / ".." / UROCE_LIBEXECDIR / "uroce" / file});
   if (program.empty()) {
-    std::fprintf(stderr, "uroce replay: uroce-replay isn't where this program expects it\n");
+    std::fprintf(stderr, "uroce %s: its program isn't where this one expects it\n", folder.c_str());
     return 1;
   }
   std::vector<std::string> command = {program.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  execute(command, "uroce replay");
+  RunOptions options;
+  options.network = network;
+  options.tree = false;  // it looks for cards by verbs only
+  return run_command(command, options);
+}
+
+std::string own_library() { return find_shim().string(); }
+
+int run_program(const std::string& name, const std::vector<std::string>& arguments) {
+  const fs::path here = own_folder();
+  const std::string file = "uroce-" + name;
+  const fs::path program =
+      first_existing({here / name / file, here / ".." / UROCE_LIBEXECDIR / "uroce" / file});
+  if (program.empty()) {
+    std::fprintf(stderr, "uroce %s: %s isn't where this program expects it\n", name.c_str(),
+                 file.c_str());
+    return 1;
+  }
+  std::vector<std::string> command = {program.string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  execute(command, ("uroce " + name).c_str());
 }
 
 }  // namespace uroce

@@ -26,6 +26,9 @@ void print_device(const Json& device) {
               text_of(device["port"]).c_str(), text_of(device["mac"]).c_str(),
               text_of(device["link"]).c_str(), text_of(device["mtu"]).c_str(),
               text_of(device["path_mtu"]).c_str());
+  if (const std::string trouble = text_of(device["trouble"]); !trouble.empty()) {
+    std::printf("  %s\n", trouble.c_str());
+  }
   for (const Json& address : device["addresses"]) {
     std::printf("  GID %s: %s\n", text_of(address["index"]).c_str(),
                 text_of(address["address"]).c_str());
@@ -50,7 +53,7 @@ void print_session(const Json& session) {
     std::printf("  QP %s %s %s to %s QP %s: %s\n", text_of(qp["qpn"]).c_str(),
                 text_of(qp["type"]).c_str(), text_of(qp["state"]).c_str(),
                 text_of(qp["remote_gid"]).c_str(), text_of(qp["remote_qpn"]).c_str(),
-                counters(qp, {"qpn", "worker", "remote_qpn"}).c_str());
+                counters(qp, {"qpn", "worker", "remote_qpn", "sq_psn", "rq_psn"}).c_str());
   }
 }
 
@@ -68,6 +71,11 @@ int show_status(bool json) {
   }
   std::printf("uroced %s, pid %s\n", text_of(status["version"]).c_str(),
               text_of(status["pid"]).c_str());
+  for (const Json& thread : status["stuck_threads"]) {
+    std::printf("STUCK for %s s: %s (thread %s) %s\n", text_of(thread["seconds"]).c_str(),
+                text_of(thread["name"]).c_str(), text_of(thread["thread"]).c_str(),
+                text_of(thread["doing"]).c_str());
+  }
   for (const Json& device : status["devices"]) {
     print_device(device);
   }

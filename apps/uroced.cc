@@ -47,6 +47,9 @@ int main(int argc, char** argv) {
       return fail(started.error());
     }
   }
+  if (const auto locked = (*daemon)->lock_down(); !locked) {
+    return fail(locked.error());
+  }
   notify_ready(line->options.ready_descriptor);
   (*daemon)->run();
   return 0;

@@ -19,10 +19,8 @@ namespace uroce {
 
 class EventFd {
  public:
-  // For the daemon's own threads, while it starts: there is one to be had.
-  EventFd() : EventFd(UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
-    UROCE_CHECK(descriptor_.valid());
-  }
+  // For the daemon's own threads, which look whether it is valid() before they start.
+  EventFd() : EventFd(UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {}
   static Result<EventFd> make() {
     UniqueFd descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!descriptor.valid()) {
@@ -44,6 +42,7 @@ class EventFd {
     std::uint64_t count = 0;
     ::syscall(SYS_read, descriptor_.get(), &count, sizeof(count));
   }
+  [[nodiscard]] bool valid() const { return descriptor_.valid(); }
   [[nodiscard]] int get() const { return descriptor_.get(); }
 
  private:

@@ -57,6 +57,10 @@ class HandleTable {
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }
+  // No handle is as high.
+  [[nodiscard]] std::uint32_t handles_end() const {
+    return static_cast<std::uint32_t>(slots_.size());
+  }
   [[nodiscard]] const char* kind() const { return kind_; }
 
   // Calls visit(handle, object) for each object, which may remove it.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -41,7 +42,14 @@ Result<UniqueFd> connect_to(const std::string& path) {
   return Result<UniqueFd>(std::move(connection));
 }
 
-bool is_administrator(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
+ProgramProcess process_of(const Peer& peer) {
+  return peer.process ? *peer.process : ProgramProcess(peer.pid, peer.uid);
+}
+
+bool is_administrator(const Peer& peer) {
+  const bool here = !peer.process || peer.process->shares_user_namespace();
+  return here && (peer.uid == 0 || peer.uid == ::geteuid());
+}
 
 Result<Peer> peer_of(int socket) {
   ucred credentials{};
@@ -49,7 +57,20 @@ Result<Peer> peer_of(int socket) {
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
     return system_error("can't learn who connected");
   }
-  return Peer{credentials.pid, credentials.uid, credentials.gid};
+  return Peer{.pid = credentials.pid, .uid = credentials.uid, .gid = credentials.gid};
+}
+
+Result<Peer> program_at(int socket) {
+  auto peer = peer_of(socket);
+  if (!peer) {
+    return peer;
+  }
+  auto process = ProgramProcess::at(socket, peer->pid, peer->uid);
+  if (!process) {
+    return process.error();
+  }
+  peer->process = std::make_shared<const ProgramProcess>(std::move(*process));
+  return peer;
 }
 
 Receipt receive_record(int socket, Record* record) {
@@ -65,7 +86,8 @@ Receipt receive_record(int socket, Record* record) {
   }
   record->bytes.resize(static_cast<std::size_t>(received.length));
   if (received.descriptors_cut) {
-    return Receipt::kTooManyDescriptors;
+    return descriptors.count() < kDescriptorsMax ? Receipt::kNoDescriptorsLeft
+                                                 : Receipt::kTooManyDescriptors;
   }
   if (received.cut) {
     return Receipt::kTooLong;
@@ -74,6 +96,68 @@ Receipt receive_record(int socket, Record* record) {
     record->descriptors.push_back(descriptors.take(i));
   }
   return Receipt::kRecord;
+}
+
+Receipt receive_plain_record(int socket, Record* record) {
+  std::array<std::byte, kRecordMax> buffer;  // what isn't a record costs no memory
+  record->descriptors.clear();
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t length = 0;
+  do {
+    length = ::recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+  } while (length < 0 && errno == EINTR);
+  if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    return Receipt::kNothing;
+  }
+  if (length >= 0 && (message.msg_flags & MSG_CTRUNC) != 0) {
+    return Receipt::kDescriptors;  // there was no room for what else came
+  }
+  if (length <= 0) {
+    return Receipt::kClosed;
+  }
+  // Where there is no memory for it, it stays in the queue.
+  record->bytes.assign(buffer.begin(), buffer.begin() + length);
+  (void)::recv(socket, nullptr, 0, MSG_DONTWAIT);  // off the queue
+  return (message.msg_flags & MSG_TRUNC) != 0 ? Receipt::kTooLong : Receipt::kRecord;
+}
+
+// A record of no bytes looks like the end of the stream, unless it says who sent it.
+bool nothing_waits(int socket) {
+  constexpr int kTriesMax = 8;
+  const int yes = 1;
+  (void)::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
+  char byte = 0;
+  iovec part{&byte, sizeof(byte)};
+  alignas(cmsghdr) std::byte credentials[CMSG_SPACE(sizeof(ucred))];  // no room for more
+  for (int i = 0; i < kTriesMax; ++i) {
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = credentials;
+    message.msg_controllen = sizeof(credentials);
+    const ssize_t length = ::recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (length >= 0) {
+      return length == 0 && message.msg_controllen == 0;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    }
+    // An error (ECONNRESET) is told before what waits, and once.
+  }
+  return false;
+}
+
+void permit_descriptors(int socket, bool permitted) {
+#ifdef SO_PASSRIGHTS
+  constexpr int kPassRights = SO_PASSRIGHTS;
+#else
+  constexpr int kPassRights = 83;  // asm-generic/socket.h of Linux 6.16
+#endif
+  const int value = permitted ? 1 : 0;
+  (void)::setsockopt(socket, SOL_SOCKET, kPassRights, &value, sizeof(value));
 }
 
 Sending send_record(int socket, const Record& record) {

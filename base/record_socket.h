@@ -7,10 +7,13 @@
 #include <sys/un.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -25,9 +28,14 @@ struct Peer {
   pid_t pid = 0;
   uid_t uid = 0;
   gid_t gid = 0;
+  std::shared_ptr<const ProgramProcess> process{};  // of those that were accepted
 };
 
-// Root and the daemon's own user, who may change what concerns everybody.
+// For what is opened by the number.
+[[nodiscard]] ProgramProcess process_of(const Peer& peer);
+
+// Root and the daemon's own user, who may change what concerns everybody. Root of another user
+// namespace is root there only.
 [[nodiscard]] bool is_administrator(const Peer& peer);
 
 // ENAMETOOLONG: no socket can be there.
@@ -36,6 +44,8 @@ Result<UniqueFd> connect_to(const std::string& path);
 
 // The kernel's word on who is at the other end.
 Result<Peer> peer_of(int socket);
+// The same, with its process.
+Result<Peer> program_at(int socket);
 
 enum class [[nodiscard]] Receipt : std::uint8_t{
     kRecord,
@@ -43,8 +53,19 @@ enum class [[nodiscard]] Receipt : std::uint8_t{
     kClosed,
     kTooLong,             // longer than kRecordMax; it is gone
     kTooManyDescriptors,  // more than kDescriptorsMax; all are closed
+    kDescriptors,         // receive_plain_record: it has some; nothing is taken
+    kNoDescriptorsLeft,   // this process may have no more; a record without any
 };
 Receipt receive_record(int socket, Record* record);
+
+// Takes a record only if no descriptors came with it: to receive those, also the ones that are too
+// many, and to close them takes as long as their maker likes.
+Receipt receive_plain_record(int socket, Record* record);
+// Whether the socket can be closed without closing a descriptor that somebody sent.
+[[nodiscard]] bool nothing_waits(int socket);
+// Whether the other end may send descriptors at all; connections have it from their listener.
+// Before Linux 6.16 it always may.
+void permit_descriptors(int socket, bool permitted);
 
 enum class [[nodiscard]] Sending : std::uint8_t{kSent, kFull, kClosed};
 Sending send_record(int socket, const Record& record);

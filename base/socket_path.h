@@ -1,26 +1,28 @@
 #pragma once
 
-// Where the daemon listens when nobody says otherwise. Header-only: the shim uses it too.
+// Where the daemon listens when nobody says otherwise.
 
 #include <unistd.h>
 
 #include <string>
 
+#include "base/daemon_peer.h"
 #include "base/environment.h"
+#include "base/private_folder.h"
 
 namespace uroce {
 
+inline constexpr const char* kSystemFolder = "/run/uroce";
 inline constexpr const char* kSocketDefault = "/run/uroce/uroce.sock";
 inline constexpr const char* kSocketVariable = "UROCE_SOCKET";
 
 // An ordinary user's daemon can't make files in /run.
-inline std::string user_socket() {
-  const auto folder = environment("XDG_RUNTIME_DIR");
-  return folder ? *folder + "/uroce.sock" : "/tmp/uroce-" + std::to_string(::geteuid()) + ".sock";
-}
+inline std::string user_socket() { return private_folder() + "/uroce.sock"; }
 
 // Where uroced listens without --socket.
-inline std::string daemon_socket() { return ::geteuid() == 0 ? kSocketDefault : user_socket(); }
+inline std::string daemon_socket() {
+  return ::geteuid() == 0 || owns_system_folder(::geteuid()) ? kSocketDefault : user_socket();
+}
 
 // Where programs look: UROCE_SOCKET, else the system's daemon if there is one, else the user's own.
 inline std::string program_socket() {

@@ -7,7 +7,8 @@
 namespace uroce {
 
 Error system_error(const char* what) {
-  const int code = errno;
+  // A call that did less than it was asked for sets none.
+  const int code = errno != 0 ? errno : EIO;
   return Error{code, std::string(what) + ": " + std::generic_category().message(code)};
 }
 

@@ -30,7 +30,11 @@ enum class [[nodiscard]] Access : std::uint8_t{
     kNoRight,      // the region doesn't allow this
     kOutOfRange,   // not wholly inside the region
     kNotResident,  // on-demand paging: not yet; park and wait for the resume
+    kLate,  // the memory, reached the slow way, wasn't there in time: an operation error, too
     kLost,  // the memory went away under us (file truncated, program died): an operation error
 };
+
+// An operation error, not a mistake of whoever asked.
+constexpr bool is_lost(Access access) { return access == Access::kLost || access == Access::kLate; }
 
 }  // namespace uroce

@@ -3,34 +3,102 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 namespace uroce {
 
+namespace {
+
+// Whether the daemon's own mounts have this one. What lies below an overlay is for whoever mounted
+// it to say, and a program mounts only in a namespace of its own.
+bool is_mounted_here(dev_t device) {
+  char wanted[32];
+  std::snprintf(wanted, sizeof(wanted), " %u:%u ", major(device), minor(device));
+  std::FILE* const mounts = std::fopen("/proc/self/mountinfo", "re");
+  char line[512];
+  bool found = false;
+  while (mounts != nullptr && !found && std::fgets(line, sizeof(line), mounts) != nullptr) {
+    found = std::strstr(line, wanted) != nullptr;
+  }
+  if (mounts != nullptr) {
+    std::fclose(mounts);
+  }
+  return found;
+}
+
+// Whether it is a dmabuf made of memory, which nobody has to be waited for. Those of other drivers
+// (a GPU's) are as these answer. The line can be asked without waiting, too.
+bool is_memory_buffer(int descriptor, const struct statfs& system) {
+  if (static_cast<std::uint32_t>(system.f_type) != DMA_BUF_MAGIC) {
+    return false;
+  }
+  char path[48];
+  std::snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", descriptor);
+  std::FILE* const lines = std::fopen(path, "re");
+  char line[128];
+  bool memory = false;
+  while (lines != nullptr && !memory && std::fgets(line, sizeof(line), lines) != nullptr) {
+    memory = std::strcmp(line, "exp_name:\tudmabuf\n") == 0 ||
+             std::strcmp(line, "exp_name:\tsystem\n") == 0;
+  }
+  if (lines != nullptr) {
+    std::fclose(lines);
+  }
+  return memory;
+}
+
+bool answers(const struct stat& status, const struct statfs& system) {
+  constexpr std::uint32_t kZfsMagic = 0x2fc12fc1, kBcachefsMagic = 0xca451a4e;
+  switch (static_cast<std::uint32_t>(system.f_type)) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case HUGETLBFS_MAGIC:
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case kZfsMagic:
+    case kBcachefsMagic:
+      return true;
+    case OVERLAYFS_SUPER_MAGIC:
+      return is_mounted_here(status.st_dev);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool is_answering_file(int descriptor) {
+  if (::fcntl(descriptor, F_GET_SEALS) >= 0) {
+    return true;  // only memory has seals
+  }
+  struct stat status = {};
+  struct statfs system = {};
+  return ::fstat(descriptor, &status) == 0 && ::fstatfs(descriptor, &system) == 0 &&
+         ((S_ISREG(status.st_mode) && answers(status, system)) ||
+          is_memory_buffer(descriptor, system));
+}
+
 Result<FileFacts> check_file(int descriptor) {
   struct stat status = {};
   struct statfs system = {};
-  if (::fstat(descriptor, &status) != 0 || ::fstatfs(descriptor, &system) != 0) {
-    return Error{EBADF, "a descriptor that came with the region isn't open"};
-  }
-  constexpr std::uint32_t kCifsMagic = 0xff534d42;
-  switch (static_cast<std::uint32_t>(system.f_type)) {
-    case FUSE_SUPER_MAGIC:
-    case NFS_SUPER_MAGIC:
-    case V9FS_MAGIC:
-    case SMB2_SUPER_MAGIC:
-    case kCifsMagic:
-      return Error{EOPNOTSUPP, "the memory is a file on a network or FUSE file system"};
-    default:
-      break;
-  }
-  if (!S_ISREG(status.st_mode)) {
+  const bool open = ::fstat(descriptor, &status) == 0 && ::fstatfs(descriptor, &system) == 0;
+  const bool buffer = open && is_memory_buffer(descriptor, system);
+  if (open && !buffer && !S_ISREG(status.st_mode)) {
     return Error{EOPNOTSUPP, "the memory belongs to a device, not to a file"};
+  }
+  if (!open || (!buffer && !answers(status, system))) {
+    return Error{EOPNOTSUPP,
+                 "the memory is a file of a kind that the daemon might wait for (FUSE, a network, "
+                 "a mount of the program's own); it takes those on tmpfs, hugetlbfs and disks"};
   }
   FileFacts facts{.size = static_cast<std::uint64_t>(status.st_size),
                   .device = status.st_dev,
@@ -39,7 +107,7 @@ Result<FileFacts> check_file(int descriptor) {
   if (static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC) {
     facts.page_size = static_cast<std::uint64_t>(system.f_bsize);
   }
-  facts.durable = static_cast<std::uint32_t>(system.f_type) != HUGETLBFS_MAGIC &&
+  facts.durable = !buffer && static_cast<std::uint32_t>(system.f_type) != HUGETLBFS_MAGIC &&
                   static_cast<std::uint32_t>(system.f_type) != TMPFS_MAGIC &&
                   static_cast<std::uint32_t>(system.f_type) != RAMFS_MAGIC;
   return facts;
@@ -58,10 +126,11 @@ Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size) {
   return facts;
 }
 
-UniqueFd open_map_file(int pid, std::uint32_t uid, const abi::MemoryPiece& piece, bool writable) {
+UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece,
+                       bool writable) {
   char path[96];
-  std::snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, piece.map_start,
-                piece.map_end);
+  std::snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, program.pid(),
+                piece.map_start, piece.map_end);
   // The link carries the rights that the program itself opened the file with. The open below is
   // made with the daemon's, hence the two looks: the link's mode, and (because the program can put
   // another file there in between) that the file is the program's own.
@@ -75,7 +144,8 @@ UniqueFd open_map_file(int pid, std::uint32_t uid, const abi::MemoryPiece& piece
     return file;
   }
   auto facts = check_file(file.get());
-  if (!facts || (facts->uid != uid && uid != 0)) {
+  const bool root = program.uid() == 0 && program.shares_user_namespace();
+  if (!facts || (facts->uid != program.uid() && !root) || !program.check()) {
     return UniqueFd{};
   }
   return file;

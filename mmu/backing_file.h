@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/memory_piece.h"
+#include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -20,7 +21,13 @@ struct FileFacts {
   bool durable = false;  // outlives the machine's memory
 };
 
-// Refuses what a worker could wait for: other machines, and file systems that are programs.
+// Whether a descriptor of any kind is a file that answers whatever a program does: memory, or a
+// file on a file system that only the machine's administrator can have made, above disks. To find
+// out may take for ever (control/foreign). Such a file can be looked at, mapped and closed on any
+// thread.
+[[nodiscard]] bool is_answering_file(int descriptor);
+
+// Refuses all others, by the same list. REQUIRES: is_answering_file(), or nobody waits for us.
 Result<FileFacts> check_file(int descriptor);
 
 // The same for a memfd that is to be an arena: sealed against shrinking, of the pages that the
@@ -28,6 +35,6 @@ Result<FileFacts> check_file(int descriptor);
 Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size);
 
 // The file behind a kMapFiles piece; not valid where the daemon can't or mustn't open it.
-UniqueFd open_map_file(int pid, std::uint32_t uid, const abi::MemoryPiece& piece, bool writable);
+UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece, bool writable);
 
 }  // namespace uroce

@@ -39,7 +39,8 @@ bool copy_to(const Region& region, const Span& destination, const std::byte* sou
     return region.null() ||
            write_program(region.remote(), destination.remote_address, source, destination.length);
   }
-  return guarded([&] { std::memcpy(destination.host, source, destination.length); });
+  // The source may be a program's memory, too, and the same as the destination's.
+  return guarded([&] { std::memmove(destination.host, source, destination.length); });
 }
 
 // seq_cst on mapped words: the program's processor and other workers see one order of all atomics,
@@ -56,11 +57,15 @@ bool compare_and_swap(const Region& region, const Span& span, std::uint64_t comp
     return there;
   }
   const std::lock_guard lock(remote_lock(span.remote_address));
-  if (!read_program(region.remote(), span.remote_address, original, sizeof(*original))) {
+  return swap_program_word(region.remote(), span.remote_address, compare, swap, original);
+}
+
+bool swap_program_word(int memory, std::uint64_t address, std::uint64_t compare, std::uint64_t swap,
+                       std::uint64_t* original) {
+  if (!read_program(memory, address, original, sizeof(*original))) {
     return false;
   }
-  return *original != compare ||
-         write_program(region.remote(), span.remote_address, &swap, sizeof(swap));
+  return *original != compare || write_program(memory, address, &swap, sizeof(swap));
 }
 
 bool fetch_and_add(const Region& region, const Span& span, std::uint64_t add,
@@ -69,11 +74,16 @@ bool fetch_and_add(const Region& region, const Span& span, std::uint64_t add,
     return guarded([&] { *original = std::atomic_ref<std::uint64_t>(*word(span)).fetch_add(add); });
   }
   const std::lock_guard lock(remote_lock(span.remote_address));
-  if (!read_program(region.remote(), span.remote_address, original, sizeof(*original))) {
+  return add_program_word(region.remote(), span.remote_address, add, original);
+}
+
+bool add_program_word(int memory, std::uint64_t address, std::uint64_t add,
+                      std::uint64_t* original) {
+  if (!read_program(memory, address, original, sizeof(*original))) {
     return false;
   }
   const std::uint64_t sum = *original + add;
-  return write_program(region.remote(), span.remote_address, &sum, sizeof(sum));
+  return write_program(memory, address, &sum, sizeof(sum));
 }
 
 bool store_word(const Region& region, const Span& span, std::uint64_t value) {

@@ -27,6 +27,13 @@ void install_copy_guard();
 [[nodiscard]] bool fetch_and_add(const Region& region, const Span& span, std::uint64_t add,
                                  std::uint64_t* original);
 
+// The same on a word of a program that is reached through the file `memory`; atomic only against
+// what holds the same lock, and the program may let them wait (remote_program.h).
+[[nodiscard]] bool swap_program_word(int memory, std::uint64_t address, std::uint64_t compare,
+                                     std::uint64_t swap, std::uint64_t* original);
+[[nodiscard]] bool add_program_word(int memory, std::uint64_t address, std::uint64_t add,
+                                    std::uint64_t* original);
+
 // Stores 8 bytes at once. REQUIRES: as for the atomics.
 [[nodiscard]] bool store_word(const Region& region, const Span& span, std::uint64_t value);
 

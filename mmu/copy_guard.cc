@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "mmu/copy.h"
+#include "mmu/small_copy.h"
 
 namespace uroce {
 
@@ -36,6 +37,12 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
   // Positive codes are the kernel's, for the access that this thread was making. BUS_MCEERR_AO is
   // not for an access.
   const bool access = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
+  greg_t& instruction = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+  const void* const failed = small_copy_failed(reinterpret_cast<const void*>(instruction));
+  if (access && failed != nullptr) {
+    instruction = reinterpret_cast<greg_t>(failed);
+    return;
+  }
   if (access && detail::guard_entry != nullptr) {
     // The jump leaves the mask alone, which blocks this signal while it is handled.
     pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);

@@ -95,8 +95,7 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
   while (!region->close()) {
     windows_.release_region(*region);
   }
-  quiescence_.wait();
-  return region;
+  return once_unused(std::move(region));
 }
 
 bool KeyTable::close(std::uint32_t key) {
@@ -120,8 +119,15 @@ Result<std::unique_ptr<Region>> KeyTable::replace(std::uint32_t key,
     region->key_ = key;
     old.reset(slot.exchange(region.release(), std::memory_order_release));  // pairs with check()
   }
-  quiescence_.wait();
-  return old;
+  return once_unused(std::move(old));
+}
+
+std::unique_ptr<Region> KeyTable::once_unused(std::unique_ptr<Region> region) {
+  if (!quiescence_.wait()) {
+    const std::lock_guard lock(mutex_);
+    held_.push_back(std::move(region));
+  }
+  return region;
 }
 
 WindowChange KeyTable::bind_window(std::uint32_t key, const WindowBind& bind,
@@ -142,32 +148,6 @@ WindowChange KeyTable::bind_window(std::uint32_t key, const WindowBind& bind,
 WindowChange KeyTable::invalidate(std::uint32_t key, const KeyUser& user, bool remote) const {
   Window* window = windows_.find(key);
   return window == nullptr ? WindowChange::kNoWindow : window->invalidate(key, user, remote);
-}
-
-Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address, std::uint64_t length,
-                       std::uint32_t rights, const Region** region) const {
-  const std::uint32_t index = key >> kTagBits;
-  if (index >= slots_.size()) {
-    return Access::kUnknownKey;
-  }
-  // Acquire: pairs with the release in add().
-  const Region* found = slots_[index].load(std::memory_order_acquire);
-  if (found == nullptr || found->key() != key) {
-    return Access::kUnknownKey;
-  }
-  if (found->pd() != pd) {
-    return Access::kWrongPd;
-  }
-  if ((rights & ~found->access()) != 0) {
-    return Access::kNoRight;
-  }
-  // An address below the region becomes a distance beyond its end, because regions don't wrap.
-  const std::uint64_t distance = address - found->iova();
-  if (length != 0 && (distance >= found->length() || length > found->length() - distance)) {
-    return Access::kOutOfRange;
-  }
-  *region = found;
-  return Access::kGranted;
 }
 
 }  // namespace uroce

@@ -43,13 +43,14 @@ class KeyTable {
   bool close(std::uint32_t key);
 
   // Takes the region out, unbinds windows that are left on it, and waits until no worker can hold
-  // it, then gives it back for its mappings to be released. nullptr if there is none. Any thread
-  // but a worker.
+  // it, then gives it back for its mappings to be released. nullptr if there is none, or a worker
+  // hangs: then it stays, mappings and all. Any thread but a worker.
   std::unique_ptr<Region> remove(std::uint32_t key);
 
   // Puts another region in the place of one, under the same key, and gives the old one back when no
-  // worker can hold it. EBUSY when windows are bound to the old one, EINVAL when the new one's
-  // addresses wrap; then the old one stays. REQUIRES: there is one. Any thread but a worker.
+  // worker can hold it; nullptr as above. EBUSY when windows are bound to the old one, EINVAL when
+  // the new one's addresses wrap; then the old one stays. REQUIRES: there is one. Any thread but a
+  // worker.
   Result<std::unique_ptr<Region>> replace(std::uint32_t key, std::unique_ptr<Region> region);
 
   [[nodiscard]] WindowTable& windows() { return windows_; }
@@ -83,6 +84,7 @@ class KeyTable {
   static constexpr std::uint32_t kTagBits = 8;
 
   std::unique_ptr<Region> unpublish(std::uint32_t key);
+  std::unique_ptr<Region> once_unused(std::unique_ptr<Region> region);
 
   Quiescence& quiescence_;
   WindowTable windows_;
@@ -91,6 +93,35 @@ class KeyTable {
   std::vector<std::uint32_t> free_;
   std::vector<std::uint8_t> tags_;  // the last one of each index
   std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Region>>
+      held_;  // unpublished, but perhaps used by a worker that hangs
 };
+
+inline Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address,
+                              std::uint64_t length, std::uint32_t rights,
+                              const Region** region) const {
+  const std::uint32_t index = key >> kTagBits;
+  if (index >= slots_.size()) {
+    return Access::kUnknownKey;
+  }
+  // Acquire: pairs with the release in add().
+  const Region* found = slots_[index].load(std::memory_order_acquire);
+  if (found == nullptr || found->key() != key) {
+    return Access::kUnknownKey;
+  }
+  if (found->pd() != pd) {
+    return Access::kWrongPd;
+  }
+  if ((rights & ~found->access()) != 0) {
+    return Access::kNoRight;
+  }
+  // An address below the region becomes a distance beyond its end, because regions don't wrap.
+  const std::uint64_t distance = address - found->iova();
+  if (length != 0 && (distance >= found->length() || length > found->length() - distance)) {
+    return Access::kOutOfRange;
+  }
+  *region = found;
+  return Access::kGranted;
+}
 
 }  // namespace uroce

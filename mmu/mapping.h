@@ -1,32 +1,16 @@
 #pragma once
 
-// Mappings of files into the daemon, and how many there may be.
+// Mappings of files into the daemon. Each is charged to the program's user.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 
 #include "base/result.h"
+#include "shares/account.h"
 
 namespace uroce {
-
-// How much of the daemon's address space one program takes, and may take. Shared by all that
-// belongs to it, because regions outlive the session that made them. The kernel bounds a process at
-// vm.max_map_count mappings and 128 TiB; one program gets a part of that, so that no single one
-// takes the others'. Control alone adds to it; any thread gives back.
-struct MappingQuota {
-  static constexpr std::uint64_t kBytesMax = 16ULL << 40U;
-
-  // Relaxed: counts order nothing.
-  std::atomic<std::size_t> used{0};
-  std::atomic<std::uint64_t> bytes{0};
-  std::size_t limit = 0;
-
-  [[nodiscard]] bool used_up() const { return used.load(std::memory_order_relaxed) >= limit; }
-  static std::shared_ptr<MappingQuota> make();
-};
 
 // One MAP_SHARED mapping of whole pages. Made by the control thread; unmapped with its last owner,
 // on whatever thread.
@@ -35,8 +19,7 @@ class Mapping {
   // Maps [offset, offset + length) of the file, rounded outwards to `page_size`.
   static Result<std::shared_ptr<const Mapping>> make(int descriptor, std::uint64_t page_size,
                                                      std::uint64_t offset, std::uint64_t length,
-                                                     bool writable,
-                                                     std::shared_ptr<MappingQuota> quota);
+                                                     bool writable, Account& account);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -54,7 +37,7 @@ class Mapping {
   std::byte* host_ = nullptr;
   std::uint64_t offset_ = 0;  // in the file
   std::uint64_t length_ = 0;
-  std::shared_ptr<MappingQuota> quota_;
+  Charge charge_;
 };
 
 // The mappings of one arena. Registering a buffer again finds the old mapping, and giving a region
@@ -62,7 +45,7 @@ class Mapping {
 // that no region uses are dropped when they have become as many as those in use.
 class MappingCache {
  public:
-  MappingCache(int descriptor, std::uint64_t page_size, std::shared_ptr<MappingQuota> quota);
+  MappingCache(int descriptor, std::uint64_t page_size, std::shared_ptr<Account> account);
 
   Result<std::shared_ptr<const Mapping>> map(std::uint64_t offset, std::uint64_t length);
 
@@ -72,7 +55,7 @@ class MappingCache {
   static constexpr std::size_t kUnusedMin = 1024;  // kept without a look
   int descriptor_;
   std::uint64_t page_size_;
-  std::shared_ptr<MappingQuota> quota_;
+  std::shared_ptr<Account> account_;
   std::map<std::uint64_t, std::shared_ptr<const Mapping>> by_offset_;
   std::size_t sweep_at_ = kUnusedMin;
 };

@@ -8,19 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/check.h"
 #include "mmu/copy_guard.h"
-#include "mmu/mapping.h"
 #include "mmu/page_bits.h"
 #include "mmu/quiescence.h"
 
 namespace uroce {
 namespace {
 
-constexpr std::size_t kSegments = Mirror::kAddressEnd / Mirror::kSegment;
-constexpr std::size_t kSegmentsBytes = kSegments * sizeof(void*);
-constexpr int kPopulateRead = 22;   // MADV_POPULATE_READ, Linux 5.14
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+constexpr std::size_t kShareOfSession = 4;  // of the mappings that the kernel gives a process
+constexpr int kPopulateRead = 22;           // MADV_POPULATE_READ, Linux 5.14
+constexpr int kPopulateWrite = 23;          // MADV_POPULATE_WRITE
 
 // For kernels that can't populate: one access a page.
 bool touch(std::byte* host, std::size_t length, bool write) {
@@ -71,24 +68,38 @@ bool has_swap_space() {
 
 }  // namespace
 
-Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session)
+Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session,
+               std::shared_ptr<Account> account, std::shared_ptr<FaultCount> faults)
     : quiescence_(quiescence),
       remote_(std::move(remote)),
       session_(session),
+      fault_share_(std::move(faults)),
       at_once_allowed_(!has_swap_space()),
-      parts_max_(MappingQuota::make()->limit) {
-  void* const table = ::mmap(nullptr, kSegmentsBytes, PROT_READ | PROT_WRITE,
+      parts_max_(mappings_of_a_process() / kShareOfSession),
+      account_(std::move(account)) {
+  auto mappings = account_->charge(Limit::kMappings);
+  auto addresses = account_->charge(Limit::kAddressSpace, kTableBytes);
+  if (!mappings || !addresses) {
+    return;
+  }
+  mappings_ = std::move(*mappings);
+  addresses_ = std::move(*addresses);
+  mappings_paid_ = 1;
+  void* const table = ::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  UROCE_CHECK(table != MAP_FAILED);
-  // Zeroes of a fresh mapping are null pointers.
-  segments_ = static_cast<std::atomic<Segment*>*>(table);
+  if (table != MAP_FAILED) {
+    // Zeroes of a fresh mapping are null pointers.
+    segments_ = static_cast<std::atomic<Segment*>*>(table);
+  }
 }
 
 Mirror::~Mirror() {
   for (const auto& segment : owned_) {
     ::munmap(segment->reservation, kSegment + kChunk);
   }
-  ::munmap(segments_, kSegmentsBytes);
+  if (segments_ != nullptr) {
+    ::munmap(segments_, kTableBytes);
+  }
 }
 
 Mirror::Chunk* Mirror::chunk_of(std::uint64_t address) const {
@@ -255,16 +266,15 @@ void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
       host = chunk == nullptr ? nullptr : chunk->host + first % kChunk;
     }
     // Pages that are unmapped just now aren't in memory.
-    if (host != nullptr &&
-        ::mincore(const_cast<std::byte*>(host), there.end - first, present.data()) == 0) {
-      for (std::size_t i = 0; i < pages; ++i) {
-        if ((present[i] & 1U) != 0) {
-          Look one = there;
-          one.first = first + i * kPage;
-          one.end = one.first + kPage;
-          // An outcome other than kDone leaves it to a fault.
-          static_cast<void>(populate(one, false));
-        }
+    const bool looked = host != nullptr && ::mincore(const_cast<std::byte*>(host),
+                                                     there.end - first, present.data()) == 0;
+    for (std::size_t i = 0; looked && i < pages; ++i) {
+      if ((present[i] & 1U) != 0) {
+        Look one = there;
+        one.first = first + i * kPage;
+        one.end = one.first + kPage;
+        // An outcome other than kDone leaves it to a fault.
+        static_cast<void>(populate(one, false));
       }
     }
     first = there.end;

@@ -25,8 +25,10 @@
 #include "abi/memory_piece.h"
 #include "base/unique_fd.h"
 #include "mmu/access.h"
+#include "mmu/fault_share.h"
 #include "mmu/fault_statistics.h"
 #include "mmu/region.h"
+#include "shares/shares.h"
 
 namespace uroce {
 
@@ -60,6 +62,7 @@ class Mirror {
   // What a program has touched of its addresses and not unmapped: 2 TiB, in 16 TiB of addresses.
   static constexpr std::size_t kChunksMax = 1U << 20U;
   static constexpr std::size_t kSegmentsMax = 1U << 14U;
+  static constexpr std::size_t kTableBytes = kAddressEnd / kSegment * sizeof(void*);
 
   static constexpr std::uint64_t page_down(std::uint64_t address) {
     return address / kPage * kPage;
@@ -69,15 +72,27 @@ class Mirror {
   }
 
   // `remote`: the program's memory as a file, for what can't be mapped; may be invalid.
-  // `session`: its number, for reports.
-  Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0);
+  // `session`: its number, for reports. `account` pays for mappings and addresses; `faults` counts
+  // those of all sessions of the user.
+  Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0,
+         std::shared_ptr<Account> account = account_of_its_own(),
+         std::shared_ptr<FaultCount> faults = nullptr);
   ~Mirror();  // no worker and no thread of the daemon knows of it any more
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
+  // The daemon had the room that every mirror needs. Nothing else may be called of one that isn't.
+  [[nodiscard]] bool usable() const { return segments_ != nullptr; }
   [[nodiscard]] int remote() const { return remote_.get(); }
+  // Who goes there. Set before the first region is made.
+  [[nodiscard]] const std::shared_ptr<RemoteProgram>& program() const { return program_; }
+  void set_program(std::shared_ptr<RemoteProgram> program) { program_ = std::move(program); }
   [[nodiscard]] std::uint64_t session() const { return session_; }
+  [[nodiscard]] const User& user() const { return account_->user(); }
   [[nodiscard]] FaultStatistics& statistics() { return statistics_; }
+  [[nodiscard]] FaultShare& fault_share() { return fault_share_; }
+  // Ranges that are being prefetched: control adds, the fault thread removes. Orders nothing.
+  [[nodiscard]] std::atomic<std::uint32_t>& prefetches() { return prefetches_; }
 
   // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
   // bytes; kNotResident if there is none. REQUIRES: length != 0.
@@ -140,8 +155,9 @@ class Mirror {
   // The invalidation thread.
 
   // Clears the bits of a range and returns when no worker holds anything of it. `forget`: what lies
-  // there must be asked for again. Until unblock(id), faults there find kBlocked.
-  void invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget);
+  // there must be asked for again. Until unblock(id), faults there find kBlocked. False: a worker
+  // hangs and may hold something of it, so the daemon's mappings of it stay.
+  bool invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget);
   void unblock(std::uint32_t id);
   // Gives back at least `bytes` of the coldest resident pages, if there are as many; returns how
   // many. The program keeps what it has there.
@@ -216,6 +232,7 @@ class Mirror {
   Segment* segment_of(std::uint64_t address);
   [[nodiscard]] Chunk* chunk_of(std::uint64_t address) const;
   Chunk* make_chunk(std::uint64_t address);
+  bool charge_parts(std::size_t parts);
   void note_mapping(Chunk& chunk, const MirrorPiece& piece, std::size_t first, std::size_t end);
   [[nodiscard]] std::size_t parts_around(std::uint64_t address) const;
   void take_gone(std::uint64_t first, std::uint64_t end,
@@ -237,11 +254,14 @@ class Mirror {
 
   Quiescence& quiescence_;
   UniqueFd remote_;
+  std::shared_ptr<RemoteProgram> program_;
   std::uint64_t session_;
   FaultStatistics statistics_;
+  FaultShare fault_share_;
+  std::atomic<std::uint32_t> prefetches_{0};
   // Published with release, under the mutex; workers read with acquire. In a mapping of its own:
   // most of it is never touched.
-  std::atomic<Segment*>* segments_;
+  std::atomic<Segment*>* segments_ = nullptr;
   std::atomic<std::uint32_t> epoch_{1};
   std::atomic<std::uint64_t> resident_pages_{0};  // counts; order nothing
   std::atomic<std::uint64_t> evicted_{0};
@@ -254,10 +274,14 @@ class Mirror {
   std::size_t chunk_count_ = 0;
   std::size_t part_count_ = 0;  // mappings of the daemon's
   std::size_t parts_max_;
+  std::shared_ptr<Account> account_;
+  Charge mappings_, addresses_;  // what is paid for; see charge_parts()
+  std::uint64_t mappings_paid_ = 0;
   std::vector<Block> blocks_;
   std::uint64_t change_count_ = 0;
   std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept
   bool closed_ = false;
+  std::vector<std::unique_ptr<Chunk>> held_;  // given up, but perhaps used by a worker that hangs
 };
 
 inline Access Mirror::find(std::uint64_t address, std::uint64_t length, bool write,

@@ -4,18 +4,41 @@
 
 #include <algorithm>
 
-#include "mmu/mapping.h"
 #include "mmu/mirror.h"
 #include "mmu/page_bits.h"
 
 namespace uroce {
+namespace {
+
+constexpr std::uint64_t kPaidAtOnce = 64;  // mappings
+
+}  // namespace
+
+// Pays for so many mappings of the program's memory: each has a gap beside it at worst, which is
+// one for the kernel, too; and segments and the table are one each. In steps, since this happens
+// with each fault. False: the user can't have as many. Called with the mutex held.
+bool Mirror::charge_parts(std::size_t parts) {
+  const std::uint64_t needed = 2 * parts + owned_.size() + 1;
+  const std::uint64_t steps = (needed + kPaidAtOnce - 1) / kPaidAtOnce * kPaidAtOnce;
+  if (needed <= mappings_paid_ && mappings_paid_ <= steps + kPaidAtOnce) {
+    return true;
+  }
+  for (const std::uint64_t wanted : {steps, needed}) {
+    if (mappings_.resize(wanted)) {
+      mappings_paid_ = wanted;
+      return true;
+    }
+  }
+  return false;
+}
 
 Mirror::Segment* Mirror::segment_of(std::uint64_t address) {
   std::atomic<Segment*>& slot = segments_[address / kSegment];
   if (Segment* const there = slot.load(std::memory_order_relaxed)) {
     return there;
   }
-  if (owned_.size() >= kSegmentsMax) {
+  if (owned_.size() >= kSegmentsMax || !charge_parts(part_count_ + 1) ||
+      !addresses_.resize(kTableBytes + (owned_.size() + 1) * (kSegment + kChunk))) {
     return nullptr;
   }
   // A chunk more, to begin where huge pages may.
@@ -108,6 +131,7 @@ void Mirror::map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t en
     const bool whole = address % piece.page_size == 0 && length % piece.page_size == 0;
     const bool mapped =
         piece.descriptor >= 0 && whole && part_count_ < parts_max_ &&
+        charge_parts(part_count_ + 2) &&  // it may cut one into two
         ::mmap(chunk.host + page * kPage, length, piece.write ? PROT_READ | PROT_WRITE : PROT_READ,
                MAP_SHARED | MAP_FIXED, piece.descriptor,
                static_cast<off_t>(piece.offset + (address - piece.address))) != MAP_FAILED;

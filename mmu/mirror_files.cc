@@ -32,7 +32,7 @@ Status MirrorFiles::add_arena(UniqueFd memfd, std::uint64_t page_size) {
 
 Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool write,
                                          std::span<const UniqueFd> descriptors,
-                                         std::vector<UniqueFd>* opened) {
+                                         std::span<const UniqueFd>* opened) {
   if (!sound(piece)) {
     return Error{EINVAL, "a piece of on-demand memory is malformed"};
   }
@@ -58,8 +58,10 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
       made.descriptor = descriptors[piece.source].get();
       break;
     case abi::PieceKind::kMapFiles:
-      opened->push_back(open_map_file(pid_, uid_, piece, write));
-      made.descriptor = opened->back().get();
+      if (!opened->empty()) {
+        made.descriptor = opened->front().get();
+        *opened = opened->subspan(1);
+      }
       break;
     case abi::PieceKind::kRemote:
       return made;

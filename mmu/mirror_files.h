@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "abi/memory_piece.h"
+#include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "mmu/backing_file.h"
@@ -19,16 +21,15 @@ class MirrorFiles {
  public:
   static constexpr std::size_t kArenasMax = 16;
 
-  // The program, as the kernel says who it is.
-  MirrorFiles(int pid, std::uint32_t uid) : pid_(pid), uid_(uid) {}
-
   // Arenas have numbers in the order in which they came.
   Status add_arena(UniqueFd memfd, std::uint64_t page_size);
 
   // The piece as the mirror maps it. What can't be mapped becomes remote; EINVAL for nonsense.
-  // `opened` keeps what had to be opened for it until the mirror has mapped it.
+  // `opened`: the files of kMapFiles pieces in order, of which this one takes its own
+  // (mmu/backing_file.h, open_map_file). They stay open until the mirror has mapped them.
   Result<MirrorPiece> resolve(const abi::MemoryPiece& piece, bool write,
-                              std::span<const UniqueFd> descriptors, std::vector<UniqueFd>* opened);
+                              std::span<const UniqueFd> descriptors,
+                              std::span<const UniqueFd>* opened);
 
  private:
   struct Arena {
@@ -36,8 +37,6 @@ class MirrorFiles {
     FileFacts facts;
   };
 
-  int pid_;
-  std::uint32_t uid_;
   std::vector<Arena> arenas_;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "mmu/mirror.h"
 #include "mmu/page_bits.h"
@@ -70,7 +71,7 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
   return held;
 }
 
-void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
+bool Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
   bool held = false;
   std::vector<std::unique_ptr<Chunk>> gone;
   {
@@ -88,10 +89,13 @@ void Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end
       take_gone(first, end, &gone);
     }
   }
-  if (held || !gone.empty()) {
-    quiescence_.wait();
+  if ((held || !gone.empty()) && !quiescence_.wait()) {
+    const std::lock_guard lock(mutex_);
+    std::move(gone.begin(), gone.end(), std::back_inserter(held_));
+    return false;
   }
   unmap(std::move(gone));
+  return true;
 }
 
 // Unpublishes the chunks of which nothing is known any more.
@@ -105,6 +109,7 @@ void Mirror::take_gone(std::uint64_t first, std::uint64_t end,
       part_count_ -= parts_around(address);
       segment.chunks[address % kSegment / kChunk].store(nullptr, std::memory_order_relaxed);
       part_count_ += parts_around(address);
+      static_cast<void>(charge_parts(part_count_));  // asks for less
       --chunk_count_;
       taken->push_back(std::move(*at));
     }
@@ -188,31 +193,32 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
   };
   std::vector<Victim> victims;
   std::uint64_t pages = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const std::uint32_t now = epoch_.load(std::memory_order_relaxed);
-    for (const auto& segment : owned_) {
-      for (const auto& chunk : segment->owned) {
-        if (chunk->resident != 0) {
-          const std::uint32_t age = now - chunk->touched.load(std::memory_order_relaxed);
-          victims.push_back({age, chunk.get(), chunk->resident});
-        }
+  std::unique_lock lock(mutex_);
+  const std::uint32_t now = epoch_.load(std::memory_order_relaxed);
+  for (const auto& segment : owned_) {
+    for (const auto& chunk : segment->owned) {
+      if (chunk->resident != 0) {
+        const std::uint32_t age = now - chunk->touched.load(std::memory_order_relaxed);
+        victims.push_back({age, chunk.get(), chunk->resident});
       }
     }
-    std::sort(victims.begin(), victims.end(),
-              [](const Victim& a, const Victim& b) { return a.age > b.age; });
-    std::size_t count = 0;
-    while (count < victims.size() && pages * kPage < bytes) {
-      pages += victims[count].pages;
-      clear(*victims[count].chunk, 0, kPagesInChunk, false);
-      ++count;
-    }
-    victims.resize(count);
   }
+  std::sort(victims.begin(), victims.end(),
+            [](const Victim& a, const Victim& b) { return a.age > b.age; });
+  std::size_t count = 0;
+  while (count < victims.size() && pages * kPage < bytes) {
+    pages += victims[count].pages;
+    clear(*victims[count].chunk, 0, kPagesInChunk, false);
+    ++count;
+  }
+  victims.resize(count);
+  lock.unlock();
   if (victims.empty()) {
     return 0;
   }
-  quiescence_.wait();
+  if (!quiescence_.wait()) {
+    return 0;  // they are where they were, and each of them will be a fault
+  }
   for (const Victim& victim : victims) {
     // Whatever the fault thread brings in again meanwhile merely faults in the worker. Both may
     // fail: then the kernel reclaims the pages when it needs to.

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "mmu/access.h"
+#include "mmu/remote_copy.h"
 
 namespace uroce {
 
@@ -68,8 +69,9 @@ struct PageFault : WaitingRole {
   std::uint32_t retries = 0;
   bool asked = false;
   bool refreshed = false;  // its rights were asked for anew
+  bool counted = false;    // in the mirror's FaultShare
 
-  void release() { mirror.reset(); }
+  void release();
 };
 
 // A role's memory of its fault, in the queue pair.
@@ -80,9 +82,9 @@ struct FaultSlot {
   Time since = 0, looked = 0;  // parked: since when, and when it looked last
   std::uint64_t page = kNoPage;
   bool flushing = false;             // the fault is a flush, under way or over
-  bool store_lost = false;           // bytes that were taken can't be stored (RemoteBatch)
   Access failed = Access::kGranted;  // what the next look at failed_page answers
   std::uint64_t failed_page = 0;
+  std::unique_ptr<SlowSlot> slow{};  // from the first copy the slow way on
 
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 
@@ -120,6 +122,11 @@ class FaultSink {
   // kAccessFlushPersistent.
   virtual bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn,
                      FaultRole role, std::uint32_t ticket) = 0;
+  // Has bytes copied the slow way: they come back to the slot (Qp::take_copy), and the role is
+  // resumed. False, with *copy left alone, if there is no room; then as raise().
+  virtual bool copy(std::unique_ptr<RemoteCopy>* copy) = 0;
+  // The role touches no memory now, and is resumed when it may.
+  virtual void withhold(std::uint32_t /*qpn*/) {}
   // What a fault takes, by those before it.
   [[nodiscard]] virtual Duration usual_time() const = 0;
 };

@@ -253,6 +253,9 @@ void Pager::answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequen
 }
 
 void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
+  if (mirror->closed()) {
+    drop_jobs(mirror.get());
+  }
   const auto at = works_.find(mirror.get());
   if (at == works_.end()) {
     return;

@@ -38,6 +38,8 @@ class PagingPeer {
   // Calls Pager::changed soon, not from within.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
   virtual Time clock() = 0;
+  // What follows is nobody's fault: it isn't worth a priority. `true` before, `false` after it.
+  virtual void in_background(bool begins) = 0;
 };
 
 // Pages that a program wants brought in ahead of their use (ibv_advise_mr).
@@ -60,7 +62,8 @@ class Pager {
   static constexpr std::uint64_t kAheadMax = 2ULL << 20U;  // bytes of a message brought in ahead
   static constexpr std::uint64_t kAskMax = 64 * Mirror::kChunk;  // in one question
   static constexpr std::size_t kAheadEntries = 256;
-  static constexpr std::size_t kAheadsWaiting = 16;  // of a mirror, for the program's answer
+  static constexpr std::size_t kAheadsWaiting = 16;       // of a mirror, for the program's answer
+  static constexpr std::uint32_t kPrefetchesMax = 1'024;  // ranges of a mirror
 
   Pager(FaultQueue& queue, PagingPeer& peer, Duration patience = kPatience)
       : queue_(queue), peer_(peer), patience_(patience) {}
@@ -135,6 +138,8 @@ class Pager {
   void ask_ahead(Ahead ahead);
   bool serve_jobs(Time now);
   bool go_on(Job& job, Time now);
+  void drop_jobs(Mirror* mirror);
+  static void finish(const Job& job, Access outcome);
 
   FaultQueue& queue_;
   PagingPeer& peer_;

@@ -100,17 +100,41 @@ bool Pager::serve_jobs(Time now) {
   jobs_.pop_front();
   const std::shared_ptr<Mirror> mirror = job->wanted.mirror;
   Work& work = work_of(mirror);
-  if (go_on(*job, now)) {
+  peer_.in_background(true);
+  const bool more = go_on(*job, now);
+  peer_.in_background(false);
+  if (more) {
     jobs_.push_back(std::move(job));
   } else if (job->fault.outcome == Access::kNotResident) {
     job->fault.outcome = Access::kGranted;
     work.jobs.push_back(std::move(job));
-  } else if (job->wanted.done) {
-    job->wanted.done(job->fault.outcome);
+  } else {
+    finish(*job, job->fault.outcome);
   }
   ask_wanted();
   drop_if_empty(mirror.get());
   return true;
+}
+
+void Pager::finish(const Job& job, Access outcome) {
+  if (job.wanted.done) {
+    job.wanted.done(outcome);
+  }
+}
+
+// Its program is gone, or can't be asked any more: nobody wants the rest.
+void Pager::drop_jobs(Mirror* mirror) {
+  const auto first_dropped = std::stable_partition(
+      jobs_.begin(), jobs_.end(),
+      [mirror](const std::unique_ptr<Job>& job) { return job->wanted.mirror.get() != mirror; });
+  std::for_each(first_dropped, jobs_.end(),
+                [](const std::unique_ptr<Job>& job) { finish(*job, Access::kLost); });
+  jobs_.erase(first_dropped, jobs_.end());
+  if (const auto at = works_.find(mirror); at != works_.end()) {
+    for (const auto& job : std::exchange(at->second.jobs, {})) {
+      finish(*job, Access::kLost);
+    }
+  }
 }
 
 // One slice. True if there is more to do now; else the job is done, has failed, or waits

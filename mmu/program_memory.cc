@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -10,13 +11,12 @@
 #include "mmu/copy.h"
 #include "mmu/mapping.h"
 #include "mmu/remote_memory.h"
+#include "mmu/remote_program.h"
 
 namespace uroce {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint32_t kAccessWriting =
-    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteAtomic | kAccessMwBind;
 
 std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
 
@@ -47,10 +47,21 @@ Status check_pieces(const ProgramMemory::Request& request,
 
 }  // namespace
 
+bool ProgramMemory::is_writing(std::uint32_t access) {
+  return (access &
+          (kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteAtomic | kAccessMwBind)) != 0;
+}
+
 struct ProgramMemory::Arena {
   UniqueFd memfd;
+  Charge charge;  // of the descriptor
   std::uint64_t size = 0;
   std::unique_ptr<MappingCache> mappings;
+};
+
+struct ProgramMemory::Remote {
+  UniqueFd memory;
+  Charge charge;  // of the descriptor
 };
 
 // What the pieces of one region become, collected until all are there.
@@ -60,8 +71,7 @@ struct ProgramMemory::Reached {
   bool durable = false;  // of a file that outlives the machine's memory
 };
 
-ProgramMemory::ProgramMemory(int pid, std::uint32_t uid)
-    : pid_(pid), uid_(uid), quota_(MappingQuota::make()) {
+ProgramMemory::ProgramMemory(std::shared_ptr<Account> account) : account_(std::move(account)) {
   install_copy_guard();
 }
 
@@ -75,8 +85,13 @@ Result<std::uint32_t> ProgramMemory::add_arena(UniqueFd memfd, std::uint64_t pag
   if (!facts) {
     return facts.error();
   }
+  auto charge = account_->charge(Limit::kDescriptors);
+  if (!charge) {
+    return charge.error();
+  }
   Arena arena;
-  arena.mappings = std::make_unique<MappingCache>(memfd.get(), page_size, quota_);
+  arena.charge = std::move(*charge);
+  arena.mappings = std::make_unique<MappingCache>(memfd.get(), page_size, account_);
   arena.memfd = std::move(memfd);
   arena.size = facts->size;
   arenas_.push_back(std::move(arena));
@@ -109,7 +124,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
     return Error{EFAULT, "the memory lies beyond the end of its file"};
   }
   auto mapping =
-      Mapping::make(descriptor, facts->page_size, piece.offset, piece.length, writable, quota_);
+      Mapping::make(descriptor, facts->page_size, piece.offset, piece.length, writable, *account_);
   if (!mapping) {
     return mapping.error();
   }
@@ -118,18 +133,41 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
                  .durable = facts->durable && writable};
 }
 
-Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
-                                                              bool writable) {
-  const UniqueFd file = open_map_file(pid_, uid_, piece, writable);
-  if (!file.valid()) {
-    return Reached{};
+bool ProgramMemory::must_open(std::span<const abi::MemoryPiece> pieces) const {
+  return std::any_of(pieces.begin(), pieces.end(), [this](const abi::MemoryPiece& piece) {
+    return piece.kind == abi::PieceKind::kMapFiles ||
+           (piece.kind == abi::PieceKind::kRemote && remote_ == nullptr);
+  });
+}
+
+ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
+                                          std::span<const abi::MemoryPiece> pieces, bool writable) {
+  Opened opened;
+  bool slow_way = false;
+  for (const abi::MemoryPiece& piece : pieces) {
+    if (piece.kind == abi::PieceKind::kMapFiles) {
+      opened.files.push_back(open_map_file(program, piece, writable));
+      slow_way = slow_way || !opened.files.back().valid();
+    }
+    slow_way = slow_way || piece.kind == abi::PieceKind::kRemote;
   }
-  return reach_file(piece, file.get(), writable);
+  if (slow_way) {
+    opened.memory.emplace(open_remote_memory(program));
+  }
+  return opened;
+}
+
+Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
+                                                              bool writable,
+                                                              std::span<const UniqueFd>* files) {
+  const int file = files->empty() ? -1 : files->front().get();
+  *files = files->empty() ? *files : files->subspan(1);
+  return file < 0 ? Result<Reached>(Reached{}) : reach_file(piece, file, writable);
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piece,
-                                                    std::span<const int> descriptors,
-                                                    bool writable) {
+                                                    std::span<const int> descriptors, bool writable,
+                                                    std::span<const UniqueFd>* files) {
   switch (piece.kind) {
     case abi::PieceKind::kArena:
       return reach_arena(piece);
@@ -139,27 +177,39 @@ Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piec
       }
       return reach_file(piece, descriptors[piece.source], writable);
     case abi::PieceKind::kMapFiles:
-      return reach_map_files(piece, writable);
+      return reach_map_files(piece, writable, files);
     case abi::PieceKind::kRemote:
       return Reached{};
   }
   return Error{EINVAL, "the region has a piece of unknown kind"};
 }
 
-Status ProgramMemory::open_remote() {
-  if (remote_ == nullptr) {
-    auto memory = open_remote_memory(pid_, uid_);
-    if (!memory) {
-      return memory.error();
-    }
-    remote_ = std::make_shared<UniqueFd>(std::move(*memory));
+Status ProgramMemory::open_remote(std::optional<Result<UniqueFd>>& opened) {
+  if (remote_ != nullptr) {
+    return ok();
   }
+  if (!opened || !*opened) {
+    return opened ? opened->error() : Error{EPERM, "the program's memory wasn't opened"};
+  }
+  auto charge = account_->charge(Limit::kDescriptors);
+  if (!charge) {
+    return charge.error();
+  }
+  auto remote = std::make_shared<Remote>(Remote{std::move(**opened), std::move(*charge)});
+  auto program = RemoteProgram::start(std::shared_ptr<const UniqueFd>(remote, &remote->memory),
+                                      account_->user());
+  if (!program) {
+    return program.error();
+  }
+  remote_ = std::move(remote);
+  program_ = std::move(*program);
   return ok();
 }
 
 Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& request,
                                                            std::span<const abi::MemoryPiece> pieces,
-                                                           std::span<const int> descriptors) {
+                                                           std::span<const int> descriptors,
+                                                           Opened opened) {
   if (Status checked = check_pieces(request, pieces); !checked) {
     return checked.error();
   }
@@ -170,13 +220,14 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
   config.length = request.length;
   config.program_address = request.address;
   const std::uint64_t end = request.address + request.length;
+  std::span<const UniqueFd> files(opened.files);
   for (const abi::MemoryPiece& piece : pieces) {
     const std::uint64_t first = std::max(piece.address, request.address);
     const std::uint64_t last = std::min(end_of(piece), end);
     if (first >= last) {
       return Error{EINVAL, "a piece lies outside the region"};
     }
-    auto reached = reach(piece, descriptors, (request.access & kAccessWriting) != 0);
+    auto reached = reach(piece, descriptors, is_writing(request.access), &files);
     if (!reached) {
       return reached.error();
     }
@@ -193,10 +244,11 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
       part.host = reached->host + (first - piece.address);
       config.holds.push_back(std::move(reached->mapping));
     } else if (config.remote < 0) {
-      if (Status opened = open_remote(); !opened) {
-        return opened.error();
+      if (Status found = open_remote(opened.memory); !found) {
+        return found.error();
       }
-      config.remote = remote_->get();
+      config.remote = remote_->memory.get();
+      config.program = program_;
       config.holds.push_back(remote_);
     }
     config.pieces.push_back(part);

@@ -10,24 +10,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "abi/memory_piece.h"
+#include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "mmu/region.h"
 
 namespace uroce {
 
-struct MappingQuota;
+class Account;
+class RemoteProgram;
 
 class ProgramMemory {
  public:
   static constexpr std::size_t kArenasMax = 16;
 
-  // The program, as the kernel says who it is (SO_PEERCRED).
-  ProgramMemory(int pid, std::uint32_t uid);
+  // `account`: what its mappings and descriptors are charged to.
+  explicit ProgramMemory(std::shared_ptr<Account> account);
   ~ProgramMemory();
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
@@ -45,30 +48,48 @@ class ProgramMemory {
     std::uint64_t iova = 0;
   };
 
+  // What isn't handed over but opened by the process's number. That waits for the program's locks,
+  // so not every thread may do it (control/foreign).
+  struct Opened {
+    std::vector<UniqueFd> files;  // of the kMapFiles pieces, in order; not valid: can't be had
+    std::optional<Result<UniqueFd>> memory;  // where some of it has to be reached the slow way
+  };
+  // Whether a region of these rights has to be mapped for writing.
+  static bool is_writing(std::uint32_t access);
+  // Whether make_region() needs something opened for these pieces.
+  [[nodiscard]] bool must_open(std::span<const abi::MemoryPiece> pieces) const;
+  // Opens it; knows of no ProgramMemory, which may be gone when it is done.
+  static Opened open(const ProgramProcess& program, std::span<const abi::MemoryPiece> pieces,
+                     bool writable);
+
   // A region ready for KeyTable::add. `pieces` as in abi::MemoryPiece; `descriptors` stay the
-  // caller's. Errors: EINVAL for pieces that don't cover the range, EFAULT for memory that can't be
-  // accessed as asked, ENOMEM for a bound on mappings, EPERM when the program's memory can't be
-  // reached at all; the sentence says which.
+  // caller's; `opened` is what open() gave for the same pieces. Errors: EINVAL for pieces that
+  // don't cover the range, EFAULT for memory that can't be accessed as asked, ENOMEM for a bound on
+  // mappings, EPERM when the program's memory can't be reached at all; the sentence says which.
   Result<std::unique_ptr<Region>> make_region(const Request& request,
                                               std::span<const abi::MemoryPiece> pieces,
-                                              std::span<const int> descriptors);
+                                              std::span<const int> descriptors, Opened opened = {});
+
+  // Who goes to memory that isn't mapped; nullptr: there was none yet.
+  [[nodiscard]] const std::shared_ptr<RemoteProgram>& program() const { return program_; }
 
  private:
   struct Arena;
   struct Reached;
 
   Result<Reached> reach(const abi::MemoryPiece& piece, std::span<const int> descriptors,
-                        bool writable);
+                        bool writable, std::span<const UniqueFd>* files);
   Result<Reached> reach_arena(const abi::MemoryPiece& piece);
   Result<Reached> reach_file(const abi::MemoryPiece& piece, int descriptor, bool writable);
-  Result<Reached> reach_map_files(const abi::MemoryPiece& piece, bool writable);
-  Status open_remote();
+  Result<Reached> reach_map_files(const abi::MemoryPiece& piece, bool writable,
+                                  std::span<const UniqueFd>* files);
+  Status open_remote(std::optional<Result<UniqueFd>>& opened);
 
-  int pid_;
-  std::uint32_t uid_;
-  std::shared_ptr<MappingQuota> quota_;
+  std::shared_ptr<Account> account_;
   std::vector<Arena> arenas_;
-  std::shared_ptr<UniqueFd> remote_;  // the program's memory, opened when first needed
+  struct Remote;
+  std::shared_ptr<Remote> remote_;          // the program's memory, opened when first needed
+  std::shared_ptr<RemoteProgram> program_;  // who goes there
 };
 
 }  // namespace uroce

@@ -6,12 +6,13 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/monotonic_clock.h"
 
 namespace uroce {
 
 void Quiescence::Deleter::operator()(rte_rcu_qsbr* state) const { std::free(state); }
 
-Quiescence::Quiescence(std::uint32_t workers_max) {
+Quiescence::Quiescence(std::uint32_t workers_max, Duration patience) : patience_(patience) {
   const std::size_t bytes = rte_rcu_qsbr_get_memsize(workers_max);
   state_.reset(static_cast<rte_rcu_qsbr*>(std::aligned_alloc(alignof(rte_rcu_qsbr), bytes)));
   UROCE_CHECK(state_ != nullptr && rte_rcu_qsbr_init(state_.get(), workers_max) == 0);
@@ -31,11 +32,19 @@ void Quiescence::offline(std::uint32_t worker) {
   rte_rcu_qsbr_thread_offline(state_.get(), worker);
 }
 
-void Quiescence::wait() {
+bool Quiescence::wait() {
   const std::uint64_t token = begin();
+  const Time start = monotonic_now();
   while (!over(token)) {
+    if (monotonic_now() - start > patience_) {
+      if (tell_) {
+        tell_();
+      }
+      return false;
+    }
     sched_yield();  // on a small machine the worker may need this very core
   }
+  return true;
 }
 
 std::uint64_t Quiescence::begin() const { return rte_rcu_qsbr_start(state_.get()); }

@@ -5,8 +5,12 @@
 // EAL.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
+
+#include "base/time.h"
 
 struct rte_rcu_qsbr;
 
@@ -16,7 +20,11 @@ class Quiescence {
  public:
   static constexpr std::uint32_t kWorkersMax = 64;
 
-  explicit Quiescence(std::uint32_t workers_max = kWorkersMax);
+  // A worker that holds what it looked up for so long hangs: the daemon waits no longer for it to
+  // run a task either (Mailbox::kStuckMax).
+  static constexpr Duration kPatience = 10 * kNanosecondsPerSecond;
+
+  explicit Quiescence(std::uint32_t workers_max = kWorkersMax, Duration patience = kPatience);
   ~Quiescence();
   Quiescence(const Quiescence&) = delete;
   Quiescence& operator=(const Quiescence&) = delete;
@@ -28,8 +36,11 @@ class Quiescence {
   void offline(std::uint32_t worker);
 
   // Any other thread: returns when every online worker has passed a quiescent state since the call.
-  // Yields.
-  void wait();
+  // Yields. False: one hasn't, for all that patience, and may still use what was unpublished, which
+  // therefore has to stay where it is.
+  [[nodiscard]] bool wait();
+  // Is told of each wait that was in vain, on the thread that waited. Before anybody waits.
+  void on_overdue(std::function<void()> tell) { tell_ = std::move(tell); }
 
   // The same in two steps, for whoever can't wait, workers too: over(begin()), asked again and
   // again, turns true. Several threads may ask; none waits for another, it is told no.
@@ -41,7 +52,9 @@ class Quiescence {
     void operator()(rte_rcu_qsbr* state) const;
   };
   std::unique_ptr<rte_rcu_qsbr, Deleter> state_;
+  const Duration patience_;
   mutable std::mutex checking_;
+  std::function<void()> tell_;
 };
 
 }  // namespace uroce

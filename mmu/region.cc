@@ -12,6 +12,7 @@ Region::Region(Config config) : config_(std::move(config)) {
   if (config_.mirror != nullptr) {
     UROCE_CHECK(config_.pieces.empty());
     config_.remote = config_.mirror->remote();
+    config_.program = config_.mirror->program();
     return;
   }
   UROCE_CHECK(!config_.pieces.empty());

@@ -17,10 +17,11 @@
 
 namespace uroce {
 
-using PdId = std::uint32_t;  // a protection domain, unique in the daemon
+using PdId = std::uint64_t;  // a protection domain, unique in the daemon's life
 
 class DurableMemory;
 class Mirror;
+class RemoteProgram;
 
 // A run of bytes of a region and how to reach it.
 struct Span {
@@ -46,7 +47,9 @@ class Region {
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
     int remote = -1;            // the program's memory as a file (mmu/remote_memory.h)
-    bool null = false;          // there is no memory behind it; one piece without a host
+    // Who goes there. nullptr, in tests and simulations: whoever wants the bytes, and waits.
+    std::shared_ptr<RemoteProgram> program{};
+    bool null = false;                  // there is no memory behind it; one piece without a host
     std::uint64_t program_address = 0;  // of the first byte
     // On demand: where the pages are; no pieces.
     std::shared_ptr<Mirror> mirror;
@@ -64,6 +67,7 @@ class Region {
   [[nodiscard]] std::uint64_t iova() const { return config_.iova; }
   [[nodiscard]] std::uint64_t length() const { return config_.length; }
   [[nodiscard]] int remote() const { return config_.remote; }
+  [[nodiscard]] const std::shared_ptr<RemoteProgram>& program() const { return config_.program; }
   [[nodiscard]] std::uint32_t remote_pieces() const;  // how many aren't mapped
   // Without memory: reads as zeroes, and what is written is dropped (ibv_alloc_null_mr).
   [[nodiscard]] bool null() const { return config_.null; }
@@ -88,6 +92,14 @@ class Region {
     span->remote_address = piece.remote_address + inside;
     span->length = std::min<std::uint64_t>(length, piece.length - inside);
     return Access::kGranted;
+  }
+
+  // Where [address, address + length) lies in the daemon, if that is one run in the first mapping
+  // of a pinned region; nullptr: translate() has to look. REQUIRES: as there; length isn't 0.
+  [[nodiscard]] std::byte* mapped(std::uint64_t address, std::size_t length) const {
+    const std::uint64_t distance = address - config_.iova;
+    const bool inside = distance < first_.length && length <= first_.length - distance;
+    return inside && first_.host != nullptr ? first_.host + distance : nullptr;
   }
 
   // On-demand regions: where the pages are. nullptr: pinned.

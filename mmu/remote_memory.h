@@ -12,15 +12,19 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
 namespace uroce {
 
-// Opens the memory of the program `pid` if it (still) runs as `uid`. EPERM, with a sentence, where
-// the kernel refuses.
-Result<UniqueFd> open_remote_memory(int pid, std::uint32_t uid);
+// Opens the memory of the program if it (still) is the process that connected, and runs as the user
+// that it was then. EPERM, with a sentence, also where the kernel refuses.
+Result<UniqueFd> open_remote_memory(const ProgramProcess& program);
 
+// How much could be read, from the first byte on.
+[[nodiscard]] std::size_t read_some(int memory, std::uint64_t address, void* destination,
+                                    std::size_t length);
 // false unless all of it was read or written.
 [[nodiscard]] bool read_program(int memory, std::uint64_t address, void* destination,
                                 std::size_t length);

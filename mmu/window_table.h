@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <vector>
@@ -28,7 +29,8 @@ class WindowTable {
   // Any thread but a worker. A window that is bound to nothing yet: its key. ENOMEM when all are
   // taken.
   Result<std::uint32_t> add(PdId pd, WindowType type);
-  // Unbinds and removes the window, whatever its tag is now, and waits until no worker can hold it.
+  // Unbinds and removes the window, whatever its tag is now, and waits until no worker can hold it;
+  // one that a worker which hangs may hold stays in memory.
   // REQUIRES: there is one.
   void remove(std::uint32_t key);
   // Unbinds the window (by any key that it ever had) if it is of type 2 and bound to this queue
@@ -56,6 +58,7 @@ class WindowTable {
   std::mutex mutex_;  // guards what follows; workers never take it
   std::vector<std::uint32_t> free_;
   std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Window>> held_;  // removed, but perhaps used by a worker that hangs
 };
 
 }  // namespace uroce

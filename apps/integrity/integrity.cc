@@ -6,7 +6,8 @@
 //   integrity --server [--port N]    one side; prints the port it listens on
 //   integrity --connect HOST         the other side, which also says how much to do
 //
-// It is an ordinary verbs program: nothing in it knows uroce. Read integrity_plan.h first.
+// It is an ordinary verbs program: nothing in it knows uroce but the bar that says how far it has
+// come (apps/progress). Read integrity_plan.h first.
 
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -51,6 +52,7 @@ struct Options {
   std::uint16_t port = 18'517;
   std::string device;
   int gid_index = 1;
+  std::uint8_t timeout_code = integrity::kTimeoutDefault;
   std::uint64_t operations = 100'000;
   std::uint64_t seed = 1;
   Limits limits;
@@ -66,12 +68,12 @@ struct Terms {
 };
 
 [[noreturn]] void usage(int code) {
-  std::fprintf(
-      code == 0 ? stdout : stderr,
-      "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
-      "                 [--gid-index N] [--ops N] [--seed S] [--size-max BYTES] [--qps N]\n"
-      "                 [--transport rc|uc|ud|xrc] [--srq] [--odp explicit|implicit] "
-      "[--windows]\n");
+  std::fprintf(code == 0 ? stdout : stderr,
+               "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
+               "                 [--gid-index N] [--timeout CODE] [--ops N] [--seed S] [--size-max "
+               "BYTES] [--qps N]\n"
+               "                 [--transport rc|uc|ud|xrc] [--srq] [--odp explicit|implicit] "
+               "[--windows]\n");
   std::exit(code);
 }
 
@@ -139,6 +141,8 @@ Options parse(int argc, char** argv) {
       options.device = value;
     } else if (flag == "--gid-index") {
       options.gid_index = static_cast<int>(number(value, 255));
+    } else if (flag == "--timeout") {
+      options.timeout_code = static_cast<std::uint8_t>(number(value, 31));
     } else if (flag == "--ops") {
       options.operations = number(value, UINT64_MAX);
     } else if (flag == "--seed") {
@@ -223,7 +227,7 @@ Totals play(Options options, Link& link, bool leader) {
   options.limits.queue_pairs = terms.queue_pairs;
   options.limits.size_max = terms.size_max;
   options.limits.windows = terms.windows != 0;
-  Card card(options.device, options.gid_index, options.limits, options.odp);
+  Card card(options.device, options.gid_index, options.limits, options.odp, options.timeout_code);
   std::uint32_t inline_theirs = 0;
   if (!link.exchange(card.inline_max(), inline_theirs)) {
     integrity::die("agreeing with the peer");

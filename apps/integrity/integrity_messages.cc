@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "apps/progress/progress.h"
+
 namespace integrity {
 namespace {
 
@@ -80,7 +82,12 @@ void MessageRunner::fill(std::uint8_t* bytes, bool mine, std::uint64_t round, st
 
 MessageTotals MessageRunner::run(std::uint64_t operations) {
   const std::uint64_t of_a_round = 2ULL * kRoundMessages * progress_.size();
+  uroce::Progress shown("operations");
+  shown.begin(operations);
   while (totals_.operations < operations && !failed_) {
+    if (leads_) {
+      shown.at(totals_.operations);
+    }
     begin_round();
     if (!meet()) {
       break;

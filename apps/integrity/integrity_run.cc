@@ -9,6 +9,8 @@
 
 #include <uroce/verbs_flush.h>
 
+#include "apps/progress/progress.h"
+
 namespace integrity {
 namespace {
 
@@ -77,7 +79,12 @@ Totals Runner::run(std::uint64_t operations) {
   if (!meet()) {
     return totals_;
   }
+  uroce::Progress shown("operations");
+  shown.begin(operations);
   while (totals_.operations < operations && !failed_) {
+    if (leads_) {
+      shown.at(totals_.operations);
+    }
     // Both sides plan both sides' rounds, with the same shares.
     const std::uint64_t left = operations - totals_.operations;
     const std::uint64_t smaller = left / 2;

@@ -14,8 +14,6 @@ namespace {
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint32_t kInlineWanted = 64;
 constexpr std::uint8_t kReadsMax = 16;
-// 4.096 us << 13: 34 ms; seven of them outlast a busy machine.
-constexpr std::uint8_t kTimeoutCode = 13;
 constexpr std::uint8_t kRnrTimerCode = 12;  // 0.64 ms
 constexpr std::uint8_t kForEver = 7;
 constexpr std::uint8_t kHopLimit = 64;
@@ -77,11 +75,13 @@ ibv_sge Arena::sge(const Piece& piece, ibv_mr* key) {
           .lkey = key->lkey};
 }
 
-Card::Card(const std::string& device, int gid_index, const Limits& limits, Odp odp)
+Card::Card(const std::string& device, int gid_index, const Limits& limits, Odp odp,
+           std::uint8_t timeout_code)
     : context_(open_device(device)),
       pd_(ibv_alloc_pd(context_)),
       odp_(odp),
       gid_index_(gid_index),
+      timeout_code_(timeout_code),
       endpoints_(limits.queue_pairs) {
   ibv_port_attr port{};
   if (pd_ == nullptr || ibv_query_port(context_, kPort, &port) != 0 ||
@@ -235,7 +235,7 @@ void Card::connect(std::uint32_t qp) {
   attr.qp_state = IBV_QPS_RTS;
   attr.sq_psn = endpoint.mine.psn;
   attr.max_rd_atomic = reads;
-  attr.timeout = kTimeoutCode;
+  attr.timeout = timeout_code_;
   attr.retry_cnt = kForEver;
   attr.rnr_retry = kForEver;
   if ((errno = ibv_modify_qp(endpoint.qp, &attr,

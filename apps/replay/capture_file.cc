@@ -4,10 +4,11 @@
 
 #include <pcap/pcap.h>
 
-#include <array>
 #include <cerrno>
 #include <memory>
 #include <string>
+
+#include "apps/replay/capture_reader.h"
 
 namespace uroce::replay {
 namespace {
@@ -23,43 +24,26 @@ Error refuse(const std::filesystem::path& file, const std::string& why) {
   return {EINVAL, file.string() + ": " + why};
 }
 
-std::string link_type_name(int type) {
-  const char* const name = pcap_datalink_val_to_name(type);
-  return name != nullptr ? name : std::to_string(type);
-}
-
 }  // namespace
 
 Result<std::vector<CapturedFrame>> read_capture(const std::filesystem::path& file) {
-  std::array<char, PCAP_ERRBUF_SIZE> reason{};
-  const std::unique_ptr<pcap_t, Close> handle(pcap_open_offline_with_tstamp_precision(
-      file.c_str(), PCAP_TSTAMP_PRECISION_NANO, reason.data()));
-  if (handle == nullptr) {
-    const std::string why(reason.data());
-    return why.starts_with(file.string()) ? Error{EINVAL, why} : refuse(file, why);
-  }
-  if (const int type = pcap_datalink(handle.get()); type != DLT_EN10MB) {
-    return refuse(file, "not a capture of Ethernet frames, but of " + link_type_name(type));
+  auto reader = CaptureReader::open(file);
+  if (!reader) {
+    return reader.error();
   }
   std::vector<CapturedFrame> frames;
   std::size_t bytes_total = 0;
-  pcap_pkthdr* header = nullptr;
-  const u_char* data = nullptr;
-  int outcome = 0;
-  while ((outcome = pcap_next_ex(handle.get(), &header, &data)) == 1) {
-    bytes_total += header->caplen;
+  while (const auto captured = reader->next()) {
+    const auto bytes = captured->bytes.first(captured->present);
+    bytes_total += bytes.size();
     if (frames.size() == kCaptureFramesMax || bytes_total > kCaptureBytesMax) {
       return refuse(file, "more than " + std::to_string(kCaptureFramesMax) + " frames or " +
                               std::to_string(kCaptureBytesMax) + " bytes; take a part of it");
     }
-    const auto* bytes = reinterpret_cast<const std::byte*>(data);
-    frames.push_back({.time = static_cast<Time>(header->ts.tv_sec) * kNanosecondsPerSecond +
-                              static_cast<Time>(header->ts.tv_usec),
-                      .bytes = {bytes, bytes + header->caplen}});
+    frames.push_back({.time = captured->time, .bytes = {bytes.begin(), bytes.end()}});
   }
-  if (outcome != PCAP_ERROR_BREAK) {
-    return refuse(file,
-                  "frame " + std::to_string(frames.size() + 1) + ": " + pcap_geterr(handle.get()));
+  if (!reader->damage().empty()) {
+    return refuse(file, "frame " + std::to_string(frames.size() + 1) + ": " + reader->damage());
   }
   return frames;
 }

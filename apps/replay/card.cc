@@ -209,7 +209,8 @@ bool Card::take(std::uint16_t /*port*/, std::span<const std::byte> /*frame*/) {
   return true;
 }
 
-bool Card::take_mad(std::uint16_t /*port*/, std::span<const std::byte> /*frame*/) {
+bool Card::take_mad(std::uint16_t /*port*/, std::span<const std::byte> /*frame*/,
+                    const Gid& /*sender*/) {
   if (fate_ != nullptr) {
     fate_->kind = Fate::Kind::kMad;
   }

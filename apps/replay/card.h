@@ -66,7 +66,7 @@ class Card final : private EventSink, private FrameSink {
   void announce(AsyncEvent event, std::uint32_t object) override;
   void report(const FailureReport& report) override;
   bool take(std::uint16_t port, std::span<const std::byte> frame) override;
-  bool take_mad(std::uint16_t port, std::span<const std::byte> frame) override;
+  bool take_mad(std::uint16_t port, std::span<const std::byte> frame, const Gid& sender) override;
 
   [[nodiscard]] static std::uint32_t keys_for(const CardPlan& plan);
   void add_regions(std::vector<std::string>& problems);

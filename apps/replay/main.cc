@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "apps/replay/derive.h"
@@ -70,7 +71,9 @@ Status run(const Wish& wish) {
   if (!plan) {
     return plan.error();
   }
-  const auto outcome = replay(*captured, frames, *plan);
+  std::optional<Progress> progress(std::in_place, "frames");
+  const auto outcome = replay(*captured, frames, *plan, &*progress);
+  progress.reset();
   if (!outcome) {
     return outcome.error();
   }

@@ -12,6 +12,7 @@ namespace {
 
 // Longer silence in a capture tells nothing, and its clock may be wrong.
 constexpr Duration kSilenceMax = 3'600 * kNanosecondsPerSecond;
+constexpr std::size_t kProgressEvery = 256;
 
 class Replay {
  public:
@@ -23,10 +24,16 @@ class Replay {
     }
   }
 
-  Result<Outcome> run(std::span<const CapturedFrame> captured) {
+  Result<Outcome> run(std::span<const CapturedFrame> captured, Progress* progress) {
+    if (progress != nullptr) {
+      progress->begin(captured.size());
+    }
     Time last = captured.empty() ? 0 : captured.front().time;
     Time now = kNanosecondsPerSecond;
     for (std::size_t i = 0; i < captured.size(); ++i) {
+      if (progress != nullptr && i % kProgressEvery == 0 && i != 0) {
+        progress->at(i);
+      }
       if (captured[i].time > last) {
         now += std::min(captured[i].time - last, kSilenceMax);
       }
@@ -124,8 +131,8 @@ class Replay {
 }  // namespace
 
 Result<Outcome> replay(std::span<const CapturedFrame> captured, const ParsedFrames& frames,
-                       const Plan& plan) {
-  return Replay(frames, plan).run(captured);
+                       const Plan& plan, Progress* progress) {
+  return Replay(frames, plan).run(captured, progress);
 }
 
 }  // namespace uroce::replay

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/progress/progress.h"
 #include "apps/replay/card.h"
 #include "apps/replay/plan.h"
 
@@ -34,8 +35,9 @@ struct Outcome {
   std::vector<std::pair<std::string, std::string>> answers;  // to the plan's questions
 };
 
-// EFBIG: the answers would be too many.
+// EFBIG: the answers would be too many. `progress` counts frames.
 [[nodiscard]] Result<Outcome> replay(std::span<const CapturedFrame> captured,
-                                     const ParsedFrames& frames, const Plan& plan);
+                                     const ParsedFrames& frames, const Plan& plan,
+                                     Progress* progress = nullptr);
 
 }  // namespace uroce::replay

@@ -38,6 +38,7 @@ enum class EventKind : std::uint8_t {
   kTimewaitExit,    // the numbers of the queue pair may be reused; the connection is gone
   kServiceRequest,  // a SIDR_REQ. Answer with answer_service(); `service` is set
   kServiceReply,    // the SIDR_REP; `service` is set. The exchange is over
+  kExpired,  // passive: who sent the request repeats it no more; it can't be answered any more
 };
 
 struct ServiceInfo {
@@ -50,8 +51,9 @@ struct ServiceInfo {
 struct Event {
   EventKind kind{};
   ConnectionId connection = 0;
-  std::uint64_t cookie = 0;  // of the connection; of the listener in requests
-  ListenerId listener = 0;   // of a request
+  std::uint64_t cookie = 0;       // of the connection; of the listener in requests
+  ListenerId listener = 0;        // of a request
+  std::uint32_t ahead_of_it = 0;  // of a request: how many of the same sender's wait already
   Route route = {};
   RejectReason reason{};
   bool timed_out = false;  // kDisconnected: the peer never answered our DREQ

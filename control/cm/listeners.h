@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -37,7 +39,7 @@ class Listeners {
  public:
   // ENOMEM, EADDRINUSE
   Result<ListenerId> add(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
-  void remove(ListenerId id) { listeners_.erase(id); }
+  void remove(ListenerId id);
 
   [[nodiscard]] Listener* find(ListenerId id);
   // The most specific one that matches. `ip`: of the request, if its service has it.
@@ -45,7 +47,13 @@ class Listeners {
   [[nodiscard]] std::vector<ListenerInfo> infos() const;
 
  private:
+  // Those that may take a request for the service: all with a mask, and those that name it.
+  template <typename Use>
+  void for_each_candidate(std::uint64_t service_id, Use&& use);
+
   std::map<ListenerId, Listener> listeners_;
+  std::unordered_multimap<std::uint64_t, ListenerId> by_service_;  // without a mask
+  std::set<ListenerId> masked_;
   ListenerId next_ = 1;
 };
 

@@ -68,6 +68,11 @@ std::vector<ConnectionInfo> Manager::connections() const {
   return infos;
 }
 
+std::optional<ConnectionInfo> Manager::connection(ConnectionId id) const {
+  const Connection* const found = connections_.find(id);
+  return found == nullptr ? std::nullopt : std::optional(info_of(*found));
+}
+
 Result<Connection*> Manager::held(ConnectionId id) {
   Connection* connection = connections_.find(id);
   if (connection == nullptr || !connection->held) {
@@ -143,6 +148,11 @@ void Manager::on_deadline(Connection& connection, Time now) {
   }
   Repetition& repetition = connection.repetition;
   const bool stood_still = now - connection.deadline >= kStandstillMin;
+  if (connection.listener != 0) {
+    return stood_still
+               ? connections_.set_deadline(connection, now + patience_of(repetition.interval))
+               : expire_request(connection);
+  }
   if (repetition.retries >= repetition.retries_max && !stood_still) {
     give_up(connection, ETIMEDOUT, now);
     return;

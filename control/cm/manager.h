@@ -26,6 +26,7 @@
 #include "control/cm/listeners.h"
 #include "control/cm/mad.h"
 #include "control/cm/qp_attributes.h"
+#include "control/cm/requests.h"
 #include "control/cm/state.h"
 
 namespace uroce::control::cm {
@@ -101,6 +102,7 @@ class Manager {
 
   // Listening. EADDRINUSE: another listener has the same match. `backlog`: requests that may wait
   // for an answer, 0 is the default; further ones are dropped, so that their senders try again.
+  // One sender takes at most half of what others leave of it (requests.h).
   Result<ListenerId> listen(const Match& match, std::uint32_t backlog, std::uint64_t cookie);
   // Its unanswered requests are rejected and destroyed; no more events of them. Those that somebody
   // has made his own (set_cookie) stay.
@@ -156,6 +158,8 @@ class Manager {
   // For `uroce cm`, tests and the simulation.
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::vector<ConnectionInfo> connections() const;
+  [[nodiscard]] std::vector<ConnectionId> connection_ids() const { return connections_.ids(); }
+  [[nodiscard]] std::optional<ConnectionInfo> connection(ConnectionId id) const;
   [[nodiscard]] std::vector<ListenerInfo> listeners() const { return listeners_.infos(); }
 
  private:
@@ -163,7 +167,8 @@ class Manager {
   void on_req(const Route& route, std::uint64_t transaction, Req req, Time now);
   void on_repeated_req(Connection& connection, const Req& req, std::uint64_t transaction, Time now);
   bool refuse_req(const Route& route, std::uint64_t transaction, const Req& req, Time now);
-  void add_request(const Route& route, std::uint64_t transaction, Req req, Listener& listener);
+  void add_request(const Route& route, std::uint64_t transaction, Req req, Listener& listener,
+                   Time now);
   void on_rep(const Route& route, std::uint64_t transaction, Rep rep, Time now);
   void take_rep(Connection& connection, std::uint64_t transaction, Rep rep, Time now);
   void on_rtu(const Route& route, Rtu rtu, Time now);
@@ -191,7 +196,10 @@ class Manager {
                   RejMessage refused, RejectReason reason);
   void begin_disconnect(Connection& connection, std::span<const std::byte> private_data, Time now);
   void abandon(Connection& connection, std::span<const std::byte> private_data, Time now);
+  bool has_room(const Listener& listener, const Route& route);
+  std::uint32_t enter_backlog(Connection& connection, Listener& listener, Time now);
   void leave_backlog(Connection& connection);
+  void expire_request(Connection& connection);
   void count(MadFault fault);
   void make_established(Connection& connection, PrivateData private_data);
   void enter_timewait(Connection& connection, Time now);
@@ -204,7 +212,7 @@ class Manager {
   std::uint32_t instance_;  // upper half of our transaction ids
   Connections connections_;
   Listeners listeners_;
-  std::size_t unanswered_ = 0;  // requests in all backlogs
+  Requests requests_;  // in all backlogs
   Counters counters_;
   std::deque<Outgoing> sends_;
   std::deque<Event> events_;

@@ -64,16 +64,9 @@ void Manager::on_req(const Route& route, std::uint64_t transaction, Req req, Tim
     answer_rej(route, transaction, req.local_id, RejMessage::kReq, RejectReason::kInvalidServiceId);
     return;
   }
-  // Dropped, not refused: the peer asks again, and by then there may be room.
-  if (listener->waiting >= listener->backlog) {
-    ++counters_.dropped_backlog;
-    return;
+  if (has_room(*listener, route)) {
+    add_request(route, transaction, std::move(req), *listener, now);
   }
-  if (connections_.held_count() >= kConnectionsMax || unanswered_ >= kUnansweredMax) {
-    ++counters_.dropped_full;
-    return;
-  }
-  add_request(route, transaction, std::move(req), *listener);
 }
 
 // What is wrong whoever listens; answered with a REJ that says so.
@@ -97,14 +90,12 @@ bool Manager::refuse_req(const Route& route, std::uint64_t transaction, const Re
 }
 
 void Manager::add_request(const Route& route, std::uint64_t transaction, Req req,
-                          Listener& listener) {
+                          Listener& listener, Time now) {
   Connection& connection = connections_.add(random_);
   connection.state = State::kReqReceived;
   connection.remote_id = req.local_id;
   connection.remote_guid = req.ca_guid;
   connection.remote_qpn = req.qpn;
-  connection.cookie = listener.cookie;
-  connection.listener = listener.id;
   connection.route = route;
   connection.route.flow_label = req.primary.flow_label;
   connection.route.traffic_class = req.primary.traffic_class;
@@ -130,9 +121,9 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
       .retries = 0};
   connections_.index_peer(connection);
   connections_.index_remote_qp(connection);
-  ++listener.waiting;
-  ++unanswered_;
+  const std::uint32_t ahead = enter_backlog(connection, listener, now);
   Event& event = tell(connection, EventKind::kRequest);
+  event.ahead_of_it = ahead;
   event.listener = listener.id;
   event.private_data = req.private_data;
   event.request = std::move(req);
@@ -146,6 +137,8 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
     case State::kMraReqSent:
       // The program takes its time.
       send_mra(connection, kServiceTimeoutDefault);
+      connections_.set_deadline(connection, now + duration_of(kServiceTimeoutDefault) +
+                                                patience_of(connection.repetition.interval));
       return;
     case State::kRepSent:
     case State::kMraRepReceived:
@@ -168,18 +161,6 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
     default:
       ++counters_.dropped_state;
   }
-}
-
-// A request that the program answers, or that ends, leaves the backlog.
-void Manager::leave_backlog(Connection& connection) {
-  if (connection.listener == 0) {
-    return;
-  }
-  if (Listener* listener = listeners_.find(connection.listener); listener != nullptr) {
-    --listener->waiting;
-  }
-  --unanswered_;
-  connection.listener = 0;
 }
 
 Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now) {

@@ -134,7 +134,7 @@ void Manager::on_rej(const Route& route, Rej rej, Time now) {
   }
 }
 
-Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time /*now*/) {
+Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time now) {
   auto found = held(id);
   if (!found) {
     return found.error();
@@ -148,6 +148,10 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
     case State::kRepReceived:
     case State::kMraRepSent:
       send_mra(**found, service_timeout);
+      if ((*found)->listener != 0) {
+        connections_.set_deadline(**found, now + duration_of(service_timeout) +
+                                               patience_of((*found)->repetition.interval));
+      }
       return ok();
     default:
       return wrong_state("wait_longer", (*found)->state);

@@ -58,7 +58,7 @@ Result<ConnectionId> Manager::resolve_service(const ServiceParameters& wanted, T
 }
 
 void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq request,
-                          Time /*now*/) {
+                          Time now) {
   const PeerKey key{.address = route.remote, .guid = 0, .id = request.request_id, .sidr = true};
   if (Connection* known = connections_.find_peer(key); known != nullptr) {
     ++counters_.duplicates;
@@ -74,19 +74,12 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
     send(route, transaction, refusal(request, SidrStatus::kUnsupported));
     return;
   }
-  if (listener->waiting >= listener->backlog) {
-    ++counters_.dropped_backlog;
-    return;
-  }
-  if (connections_.held_count() >= kConnectionsMax || unanswered_ >= kUnansweredMax) {
-    ++counters_.dropped_full;
+  if (!has_room(*listener, route)) {
     return;
   }
   Connection& exchange = connections_.add(random_);
   exchange.state = State::kSidrReqReceived;
   exchange.remote_id = request.request_id;
-  exchange.cookie = listener->cookie;
-  exchange.listener = listener->id;
   exchange.route = route;
   exchange.transaction = transaction;
   exchange.service_id = request.service_id;
@@ -95,9 +88,9 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
   exchange.repetition.interval =
       answer_time(kResponseTimeoutDefault, kPacketLifetimeDefault);  // a SIDR_REQ doesn't say
   connections_.index_peer(exchange);
-  ++listener->waiting;
-  ++unanswered_;
+  const std::uint32_t ahead = enter_backlog(exchange, *listener, now);
   Event& event = tell(exchange, EventKind::kServiceRequest);
+  event.ahead_of_it = ahead;
   event.listener = listener->id;
   event.private_data = std::move(request.private_data);
   event.service = ServiceInfo{.service_id = request.service_id, .pkey = request.pkey};

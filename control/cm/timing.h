@@ -2,6 +2,7 @@
 
 // Times of the CM protocol: codes of 5 bits for 4.096 us * 2^code.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -13,6 +14,14 @@ constexpr Duration duration_of(std::uint8_t code) { return Duration{4096} << (co
 // How long to wait for an answer: the other side's time to think, and both ways (12.9.8.5).
 constexpr Duration answer_time(std::uint8_t response_timeout, std::uint8_t packet_lifetime) {
   return duration_of(response_timeout) + 2 * duration_of(packet_lifetime);
+}
+
+// How long a request waits for a program without being repeated by its sender, who repeats it after
+// each `interval` as long as it wants an answer: one repetition may be lost.
+inline constexpr Duration kPatienceMin = 2 * kNanosecondsPerSecond;
+inline constexpr Duration kPatienceMax = 20 * kNanosecondsPerSecond;
+constexpr Duration patience_of(Duration interval) {
+  return std::clamp(3 * interval, kPatienceMin, kPatienceMax);
 }
 
 // A local ACK timeout is about two packet lifetimes.

@@ -58,7 +58,7 @@ void report_with_data(Id& id, EventNumber event, int status, std::span<const std
 void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   const auto header = cm::parse_ip_header(event.private_data);
   Id* fresh = nullptr;
-  if (header && listening.requests_waiting < listening.requests_max) {
+  if (header) {
     fresh = listening.user->add_requested(listening, event, *header);
   }
   if (fresh == nullptr) {
@@ -88,8 +88,11 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   }
   ++listening.requests_waiting;
   fresh->unheard_of = true;
-  listening.channel->push(
-      {.id = &listening, .membership = nullptr, .fresh = fresh, .record = record});
+  listening.channel->push({.id = &listening,
+                           .membership = nullptr,
+                           .fresh = fresh,
+                           .round = event.ahead_of_it,
+                           .record = record});
 }
 
 void deliver_reply(Id& id, const cm::Event& event) {
@@ -140,6 +143,9 @@ void deliver_to(Id& id, const cm::Event& event) {
       return report_with_data(id, EventNumber::kEstablished, 0, event.private_data);
     case cm::EventKind::kRejected:
       return end(id, EventNumber::kRejected, static_cast<int>(event.reason), event.private_data);
+    case cm::EventKind::kExpired:
+      // One that the program has heard of it can't accept any more, and rejects or destroys.
+      return id.unheard_of ? id.user->destroy(id) : static_cast<void>(id.state = IdState::kEnded);
     case cm::EventKind::kUnreachable:
       return end(id, EventNumber::kUnreachable, -event.error, {});
     case cm::EventKind::kDisconnecting:
@@ -181,6 +187,14 @@ void report_unresolved(Id& id, int error) {
   id.state = IdState::kBound;
   id.address_error_waits = id.uid != 0;
   report(id, EventNumber::kAddrError, -error);
+}
+
+void report_written(Id& id, EventNumber event, std::uint32_t status,
+                    const std::uint32_t (&argument)[2]) {
+  rdma_ucm_event_resp record = record_of(id, event, static_cast<int>(status));
+  // Debian 12's header doesn't have it: the first member of a union that has others here.
+  std::memcpy(&record.param, argument, sizeof(argument));
+  push(id, record);
 }
 
 void report_joined(Id& id, Membership& membership) {

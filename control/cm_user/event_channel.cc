@@ -1,16 +1,20 @@
 #include "control/cm_user/event_channel.h"
 
 #include "base/check.h"
-#include "base/event_pipe.h"
+#include "base/event_socket.h"
 
 namespace uroce::control::cm_user {
 
 void EventChannel::push(UserEvent event) {
-  events_.push_back(event);
-  if (!byte_in_pipe_) {
+  auto behind = events_.end();
+  while (behind != events_.begin() && std::prev(behind)->round > event.round) {
+    --behind;
+  }
+  events_.insert(behind, event);
+  if (!byte_waits_) {
     const char byte = 1;
     // It fails only when the program has closed its end: then nobody waits for events either.
-    byte_in_pipe_ = put_event(write_end_.get(), byte) == PutEvent::kPut;
+    byte_waits_ = put_event(write_end_.get(), byte) == PutEvent::kPut;
   }
 }
 
@@ -22,9 +26,9 @@ UserEvent EventChannel::pop() {
 }
 
 bool EventChannel::settle() {
-  const bool drained = byte_in_pipe_ && events_.empty();
+  const bool drained = byte_waits_ && events_.empty();
   if (drained) {
-    byte_in_pipe_ = false;
+    byte_waits_ = false;
   }
   return drained;
 }

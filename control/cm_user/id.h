@@ -11,6 +11,7 @@
 #include "control/cm/ip_service.h"
 #include "control/cm_user/endpoint.h"
 #include "control/cm_user/event_channel.h"
+#include "shares/account.h"
 
 namespace uroce::control {
 class Device;
@@ -41,6 +42,7 @@ struct Membership {
   std::uint64_t uid = 0;  // of the program, comes back in events
   Gid group;
   std::uint32_t events_reported = 0;
+  Charge charge;
 };
 
 struct Id {
@@ -53,6 +55,7 @@ struct Id {
   std::uint8_t qp_type = 0;  // enum ibv_qp_type
   IdState state = IdState::kIdle;
   std::uint32_t events_reported = 0;
+  std::uint32_t written_events = 0;  // by the program itself, in the channel
   bool unheard_of = false;           // its connect request waits: the program can't name it yet
   bool address_error_waits = false;  // in the channel
 
@@ -72,13 +75,15 @@ struct Id {
 
   // Listening
   std::optional<cm::ListenerId> listener;
-  std::uint32_t requests_max = 0;      // that wait in the channel
+  Charge listener_charge;
   std::uint32_t requests_waiting = 0;  // in the channel
 
   // Connecting
   std::optional<cm::ConnectionId> connection;  // or SIDR exchange
-  std::uint32_t qpn = 0;                       // ours, once the program named it
+  Charge connection_charge;
+  std::uint32_t qpn = 0;  // ours, once the program named it
   std::uint32_t memberships = 0;
+  Charge charge;
 
   [[nodiscard]] bool is_datagram() const;
 };

@@ -6,18 +6,14 @@
 
 namespace uroce::control::cm_user {
 
-inline constexpr std::uint32_t kChannelsMax = 16'384;    // of one program
 inline constexpr std::uint32_t kIdsMax = 65'536;         // of one program: librdmacm counts to that
 inline constexpr std::uint32_t kMembershipsMax = 4'096;  // multicast groups of one program
+// Events that a program wrote to its own ids and hasn't fetched: the next one is ENOMEM.
+inline constexpr std::uint32_t kWrittenEventsMax = 64;  // of one id
+inline constexpr std::uint32_t kWrittenEventsOfProgramMax = 1'024;
 
 // Linux's ip_unprivileged_port_start, which its rdma_cm obeys too.
 inline constexpr std::uint16_t kPortUnprivilegedMin = 1'024;
-
-// Connect requests that may wait in a listening id's channel; more are rejected. A program that
-// asks for less gets this much: requests come in bursts that no program can fetch in time, and what
-// waits costs the daemon little.
-inline constexpr std::uint32_t kRequestsMin = 1'024;
-inline constexpr std::uint32_t kRequestsMax = 4'096;
 
 // What we put into requests, as Linux does: 4.096 us * 2^16 is 268 ms for a packet's way, so both
 // sides miss an answer after 537 ms. Linux waits no longer with each retry: for a program that asks

@@ -1,5 +1,9 @@
 #include "control/cm_user/report.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "control/cm_user/service.h"
 #include "control/cm_user/user.h"
 
@@ -25,7 +29,7 @@ const char* name_of(cm::PortSpace space) {
 Json report_listener(const Id& id) {
   return {{"pid", id.user->peer().pid},      {"port_space", name_of(id.space)},
           {"address", to_string(id.source)}, {"port", id.source.port},
-          {"backlog", id.requests_max},      {"waiting", id.requests_waiting}};
+          {"backlog", cm::kBacklogMax},      {"waiting", id.requests_waiting}};
 }
 
 // A connection that its program has destroyed has no id; the protocol still owes its peer an
@@ -58,21 +62,64 @@ Json report_counters(const cm::Counters& counters) {
 
 }  // namespace
 
-Json report(const Service& service) {
-  Json listeners = Json::array();
+Report::Report(const Service& service, std::function<bool(const User*)> visible)
+    : service_(service), visible_(std::move(visible)) {
   for (const cm::ListenerInfo& info : service.manager().listeners()) {
-    if (const Id* id = service.find(info.cookie); id != nullptr) {
-      listeners.push_back(report_listener(*id));
-    }
+    listeners_.push_back(info.cookie);
   }
-  Json connections = Json::array();
-  for (const cm::ConnectionInfo& info : service.manager().connections()) {
-    connections.push_back(report_connection(info, info.held ? service.find(info.cookie) : nullptr));
+  connections_ = service.manager().connection_ids();
+  std::reverse(listeners_.begin(), listeners_.end());
+  std::reverse(connections_.begin(), connections_.end());
+}
+
+std::size_t Report::bytes() const {
+  return listeners_.size() * sizeof(listeners_.front()) +
+         connections_.size() * sizeof(connections_.front());
+}
+
+std::string Report::next(std::size_t entries) {
+  std::string text;
+  const auto add = [&](const Json& entry) {
+    text += first_ ? "" : ",";
+    text += entry.dump();
+    first_ = false;
+  };
+  switch (part_) {
+    case Part::kHead:
+      text = "{\"ids\":" + std::to_string(service_.ids()) + ",\"listeners\":[";
+      part_ = Part::kListeners;
+      break;
+    case Part::kListeners:
+      for (; entries != 0 && !listeners_.empty(); --entries, listeners_.pop_back()) {
+        const Id* const id = service_.find(listeners_.back());
+        if (id != nullptr && visible_(id->user)) {
+          add(report_listener(*id));
+        }
+      }
+      if (listeners_.empty()) {
+        text += "],\"connections\":[";
+        first_ = true;
+        part_ = Part::kConnections;
+      }
+      break;
+    case Part::kConnections:
+      for (; entries != 0 && !connections_.empty(); --entries, connections_.pop_back()) {
+        const auto info = service_.manager().connection(connections_.back());
+        const Id* const id = info && info->held ? service_.find(info->cookie) : nullptr;
+        if (info && visible_(id != nullptr ? id->user : nullptr)) {
+          add(report_connection(*info, id));
+        }
+      }
+      part_ = connections_.empty() ? Part::kTail : part_;
+      break;
+    case Part::kTail:
+      text = "],\"counters\":" + report_counters(service_.manager().counters()).dump() + "}";
+      part_ = Part::kEnd;
+      break;
+    case Part::kEnd:
+      break;
   }
-  return {{"ids", service.ids()},
-          {"listeners", std::move(listeners)},
-          {"connections", std::move(connections)},
-          {"counters", report_counters(service.manager().counters())}};
+  return text;
 }
 
 }  // namespace uroce::control::cm_user

@@ -46,6 +46,7 @@ constexpr CommandRule kRules[] = {
     {RDMA_USER_CM_CMD_BIND, "BIND", sizeof(rdma_ucm_bind), bind_any},
     {RDMA_USER_CM_CMD_RESOLVE_ADDR, "RESOLVE_ADDR", sizeof(rdma_ucm_resolve_addr), resolve_any},
     {RDMA_USER_CM_CMD_JOIN_MCAST, "JOIN_MCAST", sizeof(rdma_ucm_join_mcast), join_multicast},
+    {kWriteEvent, "WRITE_CM_EVENT", sizeof(WriteEvent), write_event},
 };
 
 const char* name_of(IdState state) {

@@ -47,6 +47,22 @@ Status run_command(User& user, std::uint32_t number, Call& call);
 Result<Id*> find_id(const User& user, const EventChannel& channel, std::uint32_t handle);
 Error wrong_state(const Id& id, const char* command);
 
+// RDMA_USER_CM_CMD_WRITE_CM_EVENT (Linux 6.17), which Debian 12's header doesn't know.
+inline constexpr std::uint32_t kWriteEvent = 24;
+
+// struct rdma_ucm_write_cm_event, as far as anybody reads it: events of other parameters can't be
+// written.
+struct WriteEvent {
+  std::uint32_t id;
+  std::uint32_t reserved;
+  std::uint32_t event;
+  std::uint32_t status;
+  std::uint32_t argument[2];
+};
+
+// Whether a program may write events of this number (enum EventNumber).
+bool is_written(std::uint32_t event);
+
 // Ids and events (ucm_commands.cc, ucm_id.cc)
 Status create_id(User& user, Call& call);
 Status destroy_id(User& user, Call& call);
@@ -54,6 +70,7 @@ Status migrate_id(User& user, Call& call);
 Status get_event(User& user, Call& call);
 Status set_option(User& user, Call& call);
 Status notify(User& user, Call& call);
+Status write_event(User& user, Call& call);  // ucm_write_event.cc
 
 // Addresses (ucm_address.cc)
 Status bind_ip(User& user, Call& call);

@@ -167,6 +167,10 @@ Status connect(User& user, Call& call) {
   if (body.conn_param.valid == 0) {
     return Error{EINVAL, "rdma_connect needs parameters"};
   }
+  auto charge = user.account().charge(Limit::kConnections);
+  if (!charge) {
+    return charge.error();
+  }
   id.qpn = body.conn_param.qp_num;
   const auto connection = id.is_datagram() ? ask_for_service(user, id, body.conn_param)
                                            : ask_for_connection(user, id, body);
@@ -174,6 +178,7 @@ Status connect(User& user, Call& call) {
     return connection.error();
   }
   id.connection = *connection;
+  id.connection_charge = std::move(*charge);
   id.state = IdState::kConnecting;
   return ok();
 }
@@ -203,12 +208,18 @@ Status listen(User& user, Call& call) {
   if (Status status = service.ports().may_listen(id.space, id.serial, id.source.port); !status) {
     return status;
   }
+  auto charge = user.account().charge(Limit::kListeners);
+  if (!charge) {
+    return charge.error();
+  }
+  // Whatever backlog the program asks for: requests come in bursts that no program can fetch in
+  // time, what waits costs little, and one sender has at most half of it.
   const auto listener = service.manager().listen(match_of(id), cm::kBacklogMax, id.serial);
   if (!listener) {
     return listener.error();
   }
   id.listener = *listener;
-  id.requests_max = std::clamp(body.backlog, kRequestsMin, kRequestsMax);
+  id.listener_charge = std::move(*charge);
   id.state = IdState::kListening;
   return ok();
 }

@@ -140,7 +140,7 @@ Status migrate_id(User& user, Call& call) {
   return ok();
 }
 
-Status get_event(User& /*user*/, Call& call) {
+Status get_event(User& user, Call& call) {
   if (call.channel.empty()) {
     return ok();  // no output: no event waits
   }
@@ -152,6 +152,9 @@ Status get_event(User& /*user*/, Call& call) {
   if (event.fresh != nullptr) {
     --event.id->requests_waiting;
     event.fresh->unheard_of = false;
+  }
+  if (is_written(event.record.event)) {
+    user.remove_written(*event.id);
   }
   if (event.record.event == static_cast<std::uint32_t>(EventNumber::kAddrError)) {
     event.id->address_error_waits = false;

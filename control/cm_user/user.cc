@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <string>
 
-#include "base/event_pipe.h"
+#include "base/event_socket.h"
 #include "control/cm_user/service.h"
 
 namespace uroce::control::cm_user {
@@ -16,17 +16,18 @@ User::~User() {
 }
 
 Result<User::OpenedChannel> User::open_channel() {
-  if (channels_.count() >= kChannelsMax) {
-    return Error{EMFILE, "a program has at most " + std::to_string(kChannelsMax) +
-                             " event channels of the connection manager"};
+  auto charge = account_->charge({{Limit::kCmChannels}, {Limit::kDescriptors}});
+  if (!charge) {
+    return charge.error();
   }
-  auto pipe = make_event_pipe("an event channel");
-  if (!pipe) {
-    return pipe.error();
+  auto socket = make_event_socket("an event channel");
+  if (!socket) {
+    return socket.error();
   }
   OpenedChannel opened;
-  opened.read_end = std::move(pipe->read_end);
-  opened.handle = channels_.add(std::make_unique<EventChannel>(std::move(pipe->write_end)));
+  opened.read_end = std::move(socket->read_end);
+  opened.handle = channels_.add(
+      std::make_unique<EventChannel>(std::move(socket->write_end), std::move(*charge)));
   return Result<OpenedChannel>(std::move(opened));
 }
 
@@ -53,8 +54,13 @@ Result<Id*> User::add_id(EventChannel& channel) {
   if (ids_.count() >= kIdsMax) {
     return Error{ENOMEM, "a program has at most " + std::to_string(kIdsMax) + " ids"};
   }
+  auto charge = account_->charge(Limit::kCmIds);
+  if (!charge) {
+    return charge.error();
+  }
   auto id = std::make_unique<Id>();
   Id* added = id.get();
+  added->charge = std::move(*charge);
   added->user = this;
   added->channel = &channel;
   added->handle = ids_.add(std::move(id));
@@ -64,11 +70,13 @@ Result<Id*> User::add_id(EventChannel& channel) {
 }
 
 Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeader& header) {
-  const auto added = add_id(*listening.channel);
+  auto charge = account_->charge(Limit::kConnections);
+  const auto added = charge ? add_id(*listening.channel) : Result<Id*>(charge.error());
   if (!added) {
     return nullptr;
   }
   Id& id = **added;
+  id.connection_charge = std::move(*charge);
   id.space = listening.space;
   id.qp_type = listening.qp_type;
   id.traffic_class = listening.traffic_class;
@@ -113,7 +121,27 @@ void User::destroy(Id& id) {
   }
   service_.leave(id);
   --id.channel->ids;
+  written_events_ -= id.written_events;
   ids_.remove(id.handle);
+}
+
+Status User::add_written(Id& id) {
+  if (id.written_events == kWrittenEventsMax || written_events_ == kWrittenEventsOfProgramMax) {
+    return Error{ENOMEM, "of the events that the program wrote " +
+                             std::to_string(id.written_events) + " of this id and " +
+                             std::to_string(written_events_) +
+                             " in all haven't been fetched (rdma_get_cm_event): no more than " +
+                             std::to_string(kWrittenEventsMax) + " and " +
+                             std::to_string(kWrittenEventsOfProgramMax) + " may wait"};
+  }
+  ++id.written_events;
+  ++written_events_;
+  return ok();
+}
+
+void User::remove_written(Id& id) {
+  --id.written_events;
+  --written_events_;
 }
 
 Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& group,
@@ -122,11 +150,16 @@ Result<Membership*> User::add_membership(Id& id, std::uint64_t uid, const Gid& g
     return Error{
         ENOMEM, "a program joins at most " + std::to_string(kMembershipsMax) + " multicast groups"};
   }
+  auto charge = account_->charge(Limit::kMemberships);
+  if (!charge) {
+    return charge.error();
+  }
   if (Status status = id.device->join_group(group); !status) {
     return status.error();
   }
   auto membership = std::make_unique<Membership>();
   Membership* added = membership.get();
+  added->charge = std::move(*charge);
   added->id = &id;
   added->uid = uid;
   added->group = group;

@@ -12,6 +12,7 @@
 #include "control/cm_user/event_channel.h"
 #include "control/cm_user/id.h"
 #include "control/cm_user/limits.h"
+#include "shares/account.h"
 
 namespace uroce::control::cm_user {
 
@@ -19,13 +20,15 @@ class Service;
 
 class User {
  public:
-  User(Service& service, const Peer& peer) : service_(service), peer_(peer) {}
+  User(Service& service, const Peer& peer, std::shared_ptr<Account> account)
+      : service_(service), peer_(peer), account_(std::move(account)) {}
   ~User();
   User(const User&) = delete;
   User& operator=(const User&) = delete;
 
   [[nodiscard]] Service& service() { return service_; }
   [[nodiscard]] const Peer& peer() const { return peer_; }
+  [[nodiscard]] Account& account() const { return *account_; }
 
   struct OpenedChannel {
     std::uint32_t handle = 0;
@@ -47,6 +50,11 @@ class User {
   // Everything of the id: its events, memberships, port, connection (the peer is told).
   void destroy(Id& id);
 
+  // An event that the program itself put into the id's channel. ENOMEM: too many wait.
+  Status add_written(Id& id);
+  // It has left the channel.
+  void remove_written(Id& id);
+
   // Joins the group on the device, which tells the network. REQUIRES: the id has a device.
   Result<Membership*> add_membership(Id& id, std::uint64_t uid, const Gid& group,
                                      std::uint32_t* handle);
@@ -58,9 +66,11 @@ class User {
  private:
   Service& service_;
   Peer peer_;
+  std::shared_ptr<Account> account_;
   HandleTable<EventChannel> channels_{"event channel"};
   HandleTable<Id> ids_{"id"};
   HandleTable<Membership> memberships_{"membership"};
+  std::uint32_t written_events_ = 0;  // the sum over all ids
 };
 
 }  // namespace uroce::control::cm_user

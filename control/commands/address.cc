@@ -23,8 +23,9 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
   if (!pd) {
     return pd.error();
   }
-  if (Status room = card.totals().address_handles.room(); !room) {
-    return room.error();
+  auto charge = session.account()->charge(Limit::kAhs);
+  if (!charge) {
+    return charge.error();
   }
   if (Status status = check_address(*session.device(), body.address); !status) {
     return status.error();
@@ -37,10 +38,10 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
     return Outcome::kWait;
   }
   ++(*pd)->users;
-  card.totals().address_handles.add();
-  const AddressHandle ah{*pd, **path};
-  const std::uint32_t handle = session.address_handles.add(std::make_unique<AddressHandle>(ah));
-  session.addresses().publish(handle, ah);
+  auto ah = std::make_unique<AddressHandle>(AddressHandle{*pd, **path, std::move(*charge)});
+  const AddressHandle& made = *ah;
+  const std::uint32_t handle = session.address_handles.add(std::move(ah));
+  session.addresses().publish(handle, made);
   reply->set_handle(handle);
   return Outcome::kReply;
 }

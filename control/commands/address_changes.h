@@ -3,15 +3,22 @@
 // Addresses that come and go while the daemon runs: the device's GID table, what workers accept,
 // what the kernel does for them, and programs, which hear IBV_EVENT_GID_CHANGE.
 
+#include <cstdint>
+
 #include "control/ip/kernel_addresses.h"
 #include "control/sessions/card.h"
 
 namespace uroce::control {
+
+inline constexpr std::uint32_t kGidChange = 18;  // IBV_EVENT_GID_CHANGE
 
 // EEXIST, ENOSPC
 Status add_address(Card& card, KernelAddresses& kernel, Device& device, const IpPrefix& prefix);
 // Queue pairs that use it lose their peers: what is sent to it is dropped from now on. ENOENT,
 // EPERM.
 Status remove_address(Card& card, KernelAddresses& kernel, Device& device, const Gid& address);
+
+// Each worker has its queue of the port take over what was changed. Waits for them.
+void let_workers_take_over(Card& card, Device& device);
 
 }  // namespace uroce::control

@@ -3,8 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "control/commands/address_changes.h"
+#include "dataplane/port/host_interface.h"
 
 namespace uroce::control {
 namespace {
@@ -17,26 +19,39 @@ bool has(const std::vector<IpPrefix>& all, const Gid& address) {
 }  // namespace
 
 Result<AddressFollower> AddressFollower::open(Card& card, KernelAddresses& kernel) {
-  auto watch = AddressWatch::open();
+  auto watch = KernelWatch::open(KernelWatch::Of::kAddresses);
   if (!watch) {
     return watch.error();
   }
   return AddressFollower(card, kernel, std::move(*watch));
 }
 
+void AddressFollower::follow(std::uint32_t device, std::string interface) {
+  const auto found = host_interface(interface);
+  followed_.push_back(
+      {.device = device, .interface = std::move(interface), .index = found ? found->index : 0});
+}
+
 void AddressFollower::on_change() {
   watch_.drain();
-  for (const Followed& followed : followed_) {
-    look(card_.devices()[followed.device], followed.interface);
+  for (Followed& followed : followed_) {
+    look(followed);
   }
 }
 
-void AddressFollower::look(Device& device, const std::string& interface) {
+// A link-local address is bound to its interface, which may have been made anew.
+void AddressFollower::look(Followed& followed) {
+  Device& device = card_.devices()[followed.device];
+  const std::string& interface = followed.interface;
+  const auto found = host_interface(interface);
+  const std::uint32_t index = found ? found->index : 0;
+  const bool another = std::exchange(followed.index, index) != index;
   const auto listed = interface_addresses(interface);
   const std::vector<IpPrefix> now = listed ? *listed : std::vector<IpPrefix>{};
   const std::vector<IpPrefix> before = device.gids().entries();
   for (const IpPrefix& entry : before) {
-    if (entry.address.is_zero() || has(now, entry.address)) {
+    const bool stays = has(now, entry.address) && !(another && is_link_local(entry.address));
+    if (entry.address.is_zero() || stays) {
       continue;
     }
     if (Status status = remove_address(card_, kernel_, device, entry.address); status) {
@@ -47,7 +62,7 @@ void AddressFollower::look(Device& device, const std::string& interface) {
     }
   }
   for (const IpPrefix& entry : now) {
-    if (has(before, entry.address)) {
+    if (device.gids().owns(entry.address)) {
       continue;
     }
     if (Status status = add_address(card_, kernel_, device, entry); status) {

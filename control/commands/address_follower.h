@@ -8,6 +8,7 @@
 
 #include "control/ip/interface_addresses.h"
 #include "control/ip/kernel_addresses.h"
+#include "control/ip/kernel_watch.h"
 #include "control/sessions/card.h"
 
 namespace uroce::control {
@@ -18,9 +19,7 @@ class AddressFollower {
   static Result<AddressFollower> open(Card& card, KernelAddresses& kernel);
 
   // The device with this index has the interface's addresses.
-  void follow(std::uint32_t device, std::string interface) {
-    followed_.push_back({device, std::move(interface)});
-  }
+  void follow(std::uint32_t device, std::string interface);
   [[nodiscard]] bool follows_any() const { return !followed_.empty(); }
 
   // Readable: on_change() has something to look at.
@@ -31,14 +30,15 @@ class AddressFollower {
   struct Followed {
     std::uint32_t device;
     std::string interface;
+    std::uint32_t index = 0;  // the kernel's, when its addresses were looked at last; 0: none
   };
-  AddressFollower(Card& card, KernelAddresses& kernel, AddressWatch watch)
+  AddressFollower(Card& card, KernelAddresses& kernel, KernelWatch watch)
       : card_(card), kernel_(kernel), watch_(std::move(watch)) {}
-  void look(Device& device, const std::string& interface);
+  void look(Followed& followed);
 
   Card& card_;
   KernelAddresses& kernel_;
-  AddressWatch watch_;
+  KernelWatch watch_;
   std::vector<Followed> followed_;
 };
 

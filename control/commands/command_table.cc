@@ -1,6 +1,10 @@
 #include "control/commands/command_table.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "abi/address_records.h"
+#include "abi/capture_records.h"
 #include "abi/cm_records.h"
 #include "abi/cq_records.h"
 #include "abi/error_records.h"
@@ -83,6 +87,11 @@ constexpr CommandRule kRules[] = {
     {abi::Command::kOpenPaging, "open paging", kBare, false, 0, true, open_paging},
     {abi::Command::kAdviseMr, "advise MR", sizeof(abi::AdviseMrRequest), true, 0, true, advise_mr},
     {abi::Command::kStatus, "status", kBare, false, 0, false, report_status},
+    {abi::Command::kObjects, "objects", kBare, false, 0, false, report_objects},
+    {abi::Command::kCapture, "capture", sizeof(abi::CaptureRequest), false, 0, false,
+     begin_capture},
+    {abi::Command::kHistory, "history", kBare, false, 0, false, report_history},
+    {abi::Command::kLimits, "limits", kBare, false, 0, false, report_limits},
     {abi::Command::kOdpStatus, "ODP status", kBare, false, 0, false, report_paging},
 };
 
@@ -104,6 +113,14 @@ static_assert(numbers_differ());
 }  // namespace
 
 std::span<const CommandRule> command_rules() { return kRules; }
+
+bool gives_back(const CommandRule& rule) {
+  constexpr std::string_view kVerbs[] = {"deallocate", "deregister", "destroy",
+                                         "close",      "free",       "detach"};
+  return std::any_of(std::begin(kVerbs), std::end(kVerbs), [&rule](std::string_view verb) {
+    return std::string_view(rule.name).starts_with(verb);
+  });
+}
 
 const CommandRule* command_rule(abi::Command command) {
   for (const CommandRule& rule : kRules) {

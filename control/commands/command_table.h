@@ -32,6 +32,8 @@ struct CommandRule {
 [[nodiscard]] std::span<const CommandRule> command_rules();
 // nullptr: no such command.
 const CommandRule* command_rule(abi::Command command);
+// Whether it gives something back: such a one works also when the daemon has no memory.
+[[nodiscard]] bool gives_back(const CommandRule& rule);
 
 // Device and status (device.cc)
 Result<Outcome> list_devices(Session& session, Request& request, Reply* reply);
@@ -40,17 +42,21 @@ Result<Outcome> query_device(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_port(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_gid(Session& session, Request& request, Reply* reply);
 Result<Outcome> report_status(Conversation& conversation, Request& request, Reply* reply);
+Result<Outcome> report_objects(Conversation& conversation, Request& request, Reply* reply);
+Result<Outcome> begin_capture(Conversation& conversation, Request& request, Reply* reply);
+Result<Outcome> report_limits(Session& session, Request& request, Reply* reply);
 Result<Outcome> choose_numbers(Conversation& conversation, Request& request, Reply* reply);
 // What went wrong (errors.cc)
 Result<Outcome> report_errors(Conversation& conversation, Request& request, Reply* reply);
+Result<Outcome> report_history(Conversation& conversation, Request& request, Reply* reply);
 Result<Outcome> own_errors(Conversation& conversation, Request& request, Reply* reply);
 
 // Memory (memory.cc)
 Result<Outcome> alloc_pd(Session& session, Request& request, Reply* reply);
 Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* reply);
 Result<Outcome> share_arena(Session& session, Request& request, Reply* reply);
-Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply);
-Result<Outcome> dereg_mr(Session& session, Request& request, Reply* reply);
+Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* reply);
+Result<Outcome> dereg_mr(Conversation& conversation, Request& request, Reply* reply);
 
 // Regions of other memory than the program's (device_memory.cc)
 Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply);
@@ -120,6 +126,7 @@ Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* 
 Status check_rights(std::uint32_t access);
 // Publishes a region and answers with its handle and keys.
 Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
-                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply);
+                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply,
+                                   LockedCharge locked = {});
 
 }  // namespace uroce::control

@@ -3,20 +3,31 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <span>
 #include <utility>
 #include <variant>
 
+#include "base/memory_reserve.h"
+#include "control/commands/capture.h"
 #include "control/commands/command_table.h"
 
 namespace uroce::control {
 namespace {
+
+constexpr std::uint64_t kPieceOfReport = 2ULL * kRecordMax;  // a piece, at most, and its records
 
 abi::ReplyHeader reply_header(std::uint32_t sequence) {
   abi::ReplyHeader header;
   header.version = abi::kVersion;
   header.sequence = sequence;
   return header;
+}
+
+Error out_of_memory() {
+  return {ENOMEM,
+          "the daemon has no memory left: all programs together ask for more than its limit "
+          "(RLIMIT_AS) or the machine has"};
 }
 
 }  // namespace
@@ -35,12 +46,14 @@ Conversation::~Conversation() {
 
 cm_user::User& Conversation::cm_user() {
   if (cm_user_ == nullptr) {
-    cm_user_ = std::make_unique<cm_user::User>(services_.connections, session_->peer());
+    cm_user_ = std::make_unique<cm_user::User>(services_.connections, session_->peer(),
+                                               session_->account());
   }
   return *cm_user_;
 }
 
 void Conversation::receive(Record record) {
+  reply_charge_ = Charge();
   abi::RequestHeader header;
   if (record.bytes.size() < sizeof(header)) {
     refuse(EBADMSG, "the record is shorter than its header");
@@ -68,6 +81,19 @@ void Conversation::receive(Record record) {
   run(header, Request{std::move(record.bytes), std::move(record.descriptors)});
 }
 
+void Conversation::receive_without_descriptors(const Record& record) {
+  abi::RequestHeader header;
+  if (record.bytes.size() < sizeof(header)) {
+    refuse(EBADMSG, "the record is shorter than its header");
+    return;
+  }
+  std::memcpy(&header, record.bytes.data(), sizeof(header));
+  reply_error(header.sequence,
+              {EMFILE,
+               "the daemon has no descriptors left (ulimit -n) for those that came "
+               "with the request"});
+}
+
 void Conversation::refuse(int error, const std::string& message) {
   reply_error(0, {error, message});
   finished_ = true;
@@ -83,7 +109,7 @@ void Conversation::resume() {
 
 void Conversation::run(const abi::RequestHeader& header, Request request) {
   Reply answer;
-  const Result<Outcome> outcome = dispatch(header, request, &answer);
+  const Result<Outcome> outcome = dispatch_within_memory(header, request, &answer);
   if (!outcome) {
     log_refusal(header.command, outcome.error());
     reply_error(header.sequence, outcome.error());
@@ -91,7 +117,10 @@ void Conversation::run(const abi::RequestHeader& header, Request request) {
   }
   switch (*outcome) {
     case Outcome::kReply:
-      reply(header, std::move(answer));
+      reply(header.sequence, std::move(answer));
+      break;
+    case Outcome::kPieces:
+      report_sequence_ = header.sequence;
       break;
     case Outcome::kWait:
       waiting_ = Waiting{header, std::move(request)};
@@ -104,9 +133,20 @@ void Conversation::log_refusal(abi::Command command, const Error& error) {
   if (session_->device() == nullptr || rule == nullptr) {
     return;  // not a program with a device, or not a command
   }
-  services_.errors.add(session_->id(), session_->peer(),
+  services_.errors.add(session_->id(), session_->peer(), *session_->account(),
                        std::string(rule->name) + " refused with " + strerrorname_np(error.code) +
                            ": " + error.message);
+}
+
+// What a library throws for want of memory is a refusal, as what the kernel refuses is.
+Result<Outcome> Conversation::dispatch_within_memory(const abi::RequestHeader& header,
+                                                     Request& request, Reply* reply) {
+  try {
+    return dispatch(header, request, reply);
+  } catch (const std::bad_alloc&) {
+    *reply = {};
+    return out_of_memory();
+  }
 }
 
 Result<Outcome> Conversation::dispatch(const abi::RequestHeader& header, Request& request,
@@ -126,24 +166,56 @@ Result<Outcome> Conversation::dispatch(const abi::RequestHeader& header, Request
   if (rule->needs_device && session_->device() == nullptr) {
     return Error{EBADF, std::string(rule->name) + ": no device is open on this connection"};
   }
+  if (!hold_memory_reserve() && !gives_back(*rule)) {
+    return out_of_memory();
+  }
   if (const auto* handler = std::get_if<SessionHandler>(&rule->handler)) {
     return (*handler)(*session_, request, reply);
   }
   return std::get<ConversationHandler>(rule->handler)(*this, request, reply);
 }
 
-// The JSON of kStatus is longer than a record; every other reply is one piece.
-void Conversation::reply(const abi::RequestHeader& request, Reply reply) {
+Status Conversation::answer_with(std::unique_ptr<StatusReport> report) {
+  auto charge = session_->account()->charge(Limit::kReplyMemory, report->bytes() + kPieceOfReport);
+  if (!charge) {
+    return charge.error();
+  }
+  reply_charge_ = std::move(*charge);
+  report_ = std::move(report);
+  return ok();
+}
+
+void Conversation::answer_more() {
+  Reply piece;
+  piece.set_text(report_->next());
+  const bool more = !report_->done();
+  if (!more || piece.bytes.size() > sizeof(abi::ReplyHeader)) {
+    reply(report_sequence_, std::move(piece), more);
+  }
+  if (!more) {
+    report_.reset();
+  }
+}
+
+// Reports in JSON are longer than a record; every other reply is one piece. `more` comes later.
+void Conversation::reply(std::uint32_t sequence, Reply reply, bool more) {
   constexpr std::size_t kPieceMax = kRecordMax - sizeof(abi::ReplyHeader);
   std::span<const std::byte> rest(reply.bytes);
   rest = rest.subspan(sizeof(abi::ReplyHeader));
+  if (rest.size() > kPieceMax && !answering()) {
+    auto charge = session_->account()->charge(Limit::kReplyMemory, rest.size());
+    if (!charge) {
+      return reply_error(sequence, charge.error());
+    }
+    reply_charge_ = std::move(*charge);
+  }
   do {
     const std::span<const std::byte> piece = rest.first(std::min(rest.size(), kPieceMax));
     rest = rest.subspan(piece.size());
     Record record;
-    abi::ReplyHeader header = reply_header(request.sequence);
+    abi::ReplyHeader header = reply_header(sequence);
     header.length = static_cast<std::uint32_t>(sizeof(header) + piece.size());
-    header.flags = rest.empty() ? 0 : static_cast<std::uint32_t>(abi::kReplyMore);
+    header.flags = rest.empty() && !more ? 0 : static_cast<std::uint32_t>(abi::kReplyMore);
     if (rest.empty()) {
       std::swap(record.descriptors, reply.descriptors);
     }
@@ -166,5 +238,7 @@ void Conversation::reply_error(std::uint32_t sequence, const Error& error) {
   std::memcpy(record.bytes.data(), &header, sizeof(header));
   outbox_.push_back(std::move(record));
 }
+
+void Conversation::keep(std::unique_ptr<Capture> capture) { capture_ = std::move(capture); }
 
 }  // namespace uroce::control

@@ -17,9 +17,12 @@
 #include "control/cm_user/user.h"
 #include "control/commands/request.h"
 #include "control/commands/services.h"
+#include "control/reports/status.h"
 #include "control/sessions/session.h"
 
 namespace uroce::control {
+
+class Capture;
 
 class Conversation {
  public:
@@ -29,7 +32,7 @@ class Conversation {
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
-  // Serves one record. REQUIRES: !waiting()
+  // Serves one record. REQUIRES: !waiting() && !answering()
   void receive(Record record);
   // Refuses a record that couldn't be received whole; the connection ends after the reply.
   void refuse(int error, const std::string& message);
@@ -38,6 +41,19 @@ class Conversation {
   // A command waits for an address; resume() when one was learned or given up.
   [[nodiscard]] bool waiting() const { return waiting_.has_value(); }
   void resume();
+
+  // A long answer isn't whole yet. answer_more() puts its next piece into the outbox, once that is
+  // empty; so an answer that isn't read costs little, and there is one at most.
+  [[nodiscard]] bool answering() const { return report_ != nullptr; }
+  void answer_more();
+  // The answer to the command that is being run: Outcome::kPieces. ENOMEM
+  Status answer_with(std::unique_ptr<StatusReport> report);
+
+  // It runs as long as the conversation; one that did before ends.
+  void keep(std::unique_ptr<Capture> capture);
+
+  // A record whose descriptors the daemon had no room for: only that one is refused.
+  void receive_without_descriptors(const Record& record);
 
   // Replies to be sent, oldest first.
   [[nodiscard]] std::deque<Record>& outbox() { return outbox_; }
@@ -55,17 +71,23 @@ class Conversation {
     Request request;
   };
   void run(const abi::RequestHeader& header, Request request);
-  void reply(const abi::RequestHeader& header, Reply reply);
+  void reply(std::uint32_t sequence, Reply reply, bool more = false);
   void log_refusal(abi::Command command, const Error& error);
   void reply_error(std::uint32_t sequence, const Error& error);
+  Result<Outcome> dispatch_within_memory(const abi::RequestHeader& header, Request& request,
+                                         Reply* reply);
   Result<Outcome> dispatch(const abi::RequestHeader& header, Request& request, Reply* reply);
 
   const Services& services_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<cm_user::User> cm_user_;
   std::deque<Record> outbox_;
+  Charge reply_charge_;  // of a long answer, until the next command
   std::optional<Waiting> waiting_;
+  std::unique_ptr<StatusReport> report_;
+  std::uint32_t report_sequence_ = 0;
   bool finished_ = false;
+  std::unique_ptr<Capture> capture_;
 };
 
 }  // namespace uroce::control

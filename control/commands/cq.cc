@@ -5,28 +5,29 @@
 #include <utility>
 
 #include "abi/cq_records.h"
-#include "base/event_pipe.h"
+#include "base/event_socket.h"
 #include "control/commands/command_table.h"
 #include "control/commands/destroy.h"
+#include "control/commands/resize.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 
 namespace uroce::control {
 
 Result<Outcome> create_channel(Session& session, Request& /*request*/, Reply* reply) {
-  Total& total = session.card().totals().channels;
-  if (Status room = total.room(); !room) {
-    return room.error();
+  auto charge = session.account()->charge({{Limit::kChannels}, {Limit::kDescriptors}});
+  if (!charge) {
+    return charge.error();
   }
-  auto pipe = make_event_pipe("a completion channel");
-  if (!pipe) {
-    return pipe.error();
+  auto socket = make_event_socket("a completion channel");
+  if (!socket) {
+    return socket.error();
   }
   auto channel = std::make_unique<Channel>();
-  channel->write_end = std::move(pipe->write_end);
-  total.add();
+  channel->write_end = std::move(socket->write_end);
+  channel->charge = std::move(*charge);
   reply->set_handle(session.channels.add(std::move(channel)));
-  reply->descriptors.push_back(std::move(pipe->read_end));
+  reply->descriptors.push_back(std::move(socket->read_end));
   return Outcome::kReply;
 }
 
@@ -57,6 +58,10 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
     }
     channel = *found;
   }
+  auto charge = session.account()->charge(Limit::kCqs);
+  if (!charge) {
+    return charge.error();
+  }
   const std::uint32_t entries = std::bit_ceil(body.entries);
   constexpr std::size_t kEntriesOffset = sizeof(abi::CqControl);
   auto memory = session.share("uroce-cq", kEntriesOffset + std::size_t{entries} * sizeof(abi::Cqe));
@@ -69,8 +74,10 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   if (cq->id == 0) {
     return Error{ENOMEM, "all " + std::to_string(kCqsMax) + " completion queues are taken"};
   }
+  cq->charge = std::move(*charge);
   cq->cookie = body.cookie;
   cq->channel = channel;
+  cq->entry_count = entries;
   cq->memory = std::move(*memory);
   cq->queue = std::make_unique<CompletionQueue>(
       cq->id, reinterpret_cast<abi::CqControl*>(cq->memory.data()),
@@ -164,14 +171,15 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
   settle(session.card().engine());
   const std::uint32_t entries = std::exchange(cq.next_entry_count, 0);
   SealedMemory memory = std::move(cq.next_entries);
-  Status status = ok();
-  session.card().engine().call(0, [&](Worker&) {
-    status = cq.queue->resize(reinterpret_cast<abi::Cqe*>(memory.data()), entries);
+  auto* const ring = reinterpret_cast<abi::Cqe*>(memory.data());
+  const Status status = resize_in_steps(session.card().engine(), [&](RingMove* move) {
+    return cq.queue->resize(ring, entries, move);
   });
   if (!status) {
     return status.error();
   }
   cq.entries = std::move(memory);
+  cq.entry_count = entries;
   abi::ResizeCqReply answer{};
   answer.entries = entries;
   reply->set(answer);

@@ -1,13 +1,15 @@
-// Commands about devices, and the status report.
+// Commands about devices, and the reports on status and limits.
 
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
 #include <utility>
 
+#include "base/record_socket.h"
 #include "base/version.h"
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"
 #include "control/ip/limits.h"
+#include "control/reports/limits_report.h"
 #include "control/reports/status.h"
 #include "control/sessions/card_limits.h"
 
@@ -80,7 +82,7 @@ abi::DeviceAttributes attributes_of(const Device& device) {
   attributes.phys_ports = 1;
   attributes.node_guid = record.node_guid;
   attributes.sys_image_guid = attributes.node_guid;
-  std::strcpy(attributes.fw_ver, kReleaseVersion);
+  std::snprintf(attributes.fw_ver, sizeof(attributes.fw_ver), "%s", kReleaseVersion);
   return attributes;
 }
 
@@ -136,9 +138,47 @@ Result<Outcome> choose_numbers(Conversation& conversation, Request& request, Rep
   return Outcome::kReply;
 }
 
-Result<Outcome> report_status(Conversation& conversation, Request& /*request*/, Reply* reply) {
+namespace {
+
+Result<Outcome> report_with(Conversation& conversation, StatusReport::Detail detail) {
   const Services& services = conversation.services();
-  reply->set_text(status_text(services.card, services.connections));
+  const Session& session = conversation.session();
+  auto report =
+      std::make_unique<StatusReport>(services.card, services.connections, services.watchdog,
+                                     session.peer(), session.account(), detail);
+  if (Status status = conversation.answer_with(std::move(report)); !status) {
+    return status.error();
+  }
+  return Outcome::kPieces;
+}
+
+}  // namespace
+
+Result<Outcome> report_status(Conversation& conversation, Request& /*request*/, Reply* /*reply*/) {
+  return report_with(conversation, StatusReport::Detail::kPlain);
+}
+
+Result<Outcome> report_objects(Conversation& conversation, Request& /*request*/, Reply* /*reply*/) {
+  return report_with(conversation, StatusReport::Detail::kObjects);
+}
+
+// Devices and workers are everybody's business, how many programs there are isn't.
+Result<Outcome> report_history(Conversation& conversation, Request& /*request*/, Reply* reply) {
+  const Services& services = conversation.services();
+  if (services.sampler == nullptr) {
+    return Error{EOPNOTSUPP, "this daemon keeps no history"};
+  }
+  std::vector<std::string> names;
+  for (const Device& device : services.card.devices()) {
+    names.push_back(device.name());
+  }
+  reply->set_text(history_json(services.sampler->history(), names, Sampler::kInterval,
+                               is_administrator(conversation.session().peer())));
+  return Outcome::kReply;
+}
+
+Result<Outcome> report_limits(Session& session, Request& /*request*/, Reply* reply) {
+  reply->set_text(limits_text(session.card().shares(), session.peer(), *session.account()));
   return Outcome::kReply;
 }
 

@@ -44,24 +44,22 @@ Result<Outcome> alloc_null_mr(Session& session, Request& request, Reply* reply) 
 
 Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::AllocDmRequest>();
-  DeviceMemoryTotal& total = session.card().totals().device_memory;
-  const std::uint64_t used = total.used();
   if (body.length == 0 || body.log_align > kPageBits) {
     return Error{EINVAL, "device memory has at least 1 byte, and an alignment of at most 4096"};
   }
   if (Status room = room_for_another(session); !room) {
     return room.error();
   }
-  if (body.length > kDeviceMemoryMax ||
-      SealedMemory::whole_pages(body.length) > kDeviceMemoryMax - used) {
-    return Error{ENOMEM, std::to_string(used) + " of the " + std::to_string(kDeviceMemoryMax) +
-                             " bytes of device memory are taken (whole pages); there is no room "
-                             "for " +
-                             std::to_string(body.length)};
+  if (body.length > kDeviceMemoryMax) {
+    return Error{ENOMEM, "there are " + std::to_string(kDeviceMemoryMax) +
+                             " bytes of device memory, and not " + std::to_string(body.length)};
   }
-  // Charged to the user: it may outlive the session.
-  auto memory = SealedMemory::create("uroce-dm", body.length,
-                                     session.card().accounts().of(session.peer().uid));
+  auto charge = session.account()->charge(
+      {{Limit::kDeviceMemory, SealedMemory::whole_pages(body.length)}, {Limit::kDescriptors}});
+  if (!charge) {
+    return charge.error();
+  }
+  auto memory = session.share("uroce-dm", body.length);
   if (!memory) {
     return memory.error();
   }
@@ -72,7 +70,7 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   auto dm = std::make_unique<DeviceMemory>();
   dm->memory = std::make_shared<SealedMemory>(std::move(*memory));
   dm->length = body.length;
-  dm->charge = total.charge(dm->memory->length());
+  dm->charge = std::make_shared<Charge>(std::move(*charge));
   reply->descriptors.push_back(std::move(*descriptor));
   reply->set_handle(session.device_memories.add(std::move(dm)));
   return Outcome::kReply;

@@ -21,12 +21,12 @@ Result<Outcome> import_pd(Session& session, Request& request, Reply* reply) {
   if (!theirs) {
     return theirs.error();
   }
-  Total& total = session.card().totals().pds;
-  if (Status room = total.room(); !room) {
-    return room.error();
+  auto charge = session.account()->charge(Limit::kPds);
+  if (!charge) {
+    return charge.error();
   }
-  total.add();
   auto ours = std::make_unique<ProtectionDomain>();
+  ours->charge = std::move(*charge);
   ours->id = (*theirs)->id;  // never given out again, so it may outlive theirs
   reply->set_handle(session.pds.add(std::move(ours)));
   return Outcome::kReply;

@@ -1,28 +1,60 @@
 // Commands about protection domains and memory regions.
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "control/commands/command_table.h"
+#include "control/commands/conversation.h"
 #include "control/commands/destroy.h"
 #include "control/commands/piece_list.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
+#include "mmu/mirror.h"
+#include "mmu/remote_program.h"
 
 namespace uroce::control {
 
 Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
-  Card& card = session.card();
-  Total& total = card.totals().pds;
-  if (Status room = total.room(); !room) {
-    return room.error();
+  auto charge = session.account()->charge(Limit::kPds);
+  if (!charge) {
+    return charge.error();
   }
-  total.add();
   auto pd = std::make_unique<ProtectionDomain>();
-  pd->id = card.new_pd();
+  pd->id = session.card().new_pd();
+  pd->charge = std::move(*charge);
   reply->set_handle(session.pds.add(std::move(pd)));
   return Outcome::kReply;
 }
+
+namespace {
+
+// How many helpers are at the session's memory for copies that were set off until now.
+std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conversation) {
+  auto count = std::make_shared<std::atomic<std::uint32_t>>(0);
+  PagingService* const paging = conversation.services().paging;
+  Session& session = conversation.session();
+  const std::array programs{session.memory().program(),
+                            session.mirror() == nullptr ? nullptr : session.mirror()->program()};
+  for (const auto& program : programs) {
+    if (program == nullptr || paging == nullptr) {
+      continue;
+    }
+    count->fetch_add(1, std::memory_order_relaxed);
+    // Release: pairs with the acquire of the handler that looks again.
+    if (program->when_idle([count, control = paging->control_event()] {
+          count->fetch_sub(1, std::memory_order_release);
+          control->ring();
+        })) {
+      count->fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  return count;
+}
+
+}  // namespace
 
 Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* /*reply*/) {
   return destroy(session, session.pds, request, remove_pd);
@@ -41,12 +73,20 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
   return Outcome::kReply;
 }
 
+// A registration whose memory a helper opens. Written by the helper before `done`.
+struct Registration {
+  std::vector<abi::MemoryPiece> pieces;
+  ProgramMemory::Opened opened;
+  std::atomic<bool> done{false};  // released by the helper, acquired by control
+};
+
 namespace {
 
 // ibv_rereg_mr: all of a region's properties at once, under its old keys. The old region stays as
 // it was when this is refused.
 Result<Outcome> replace_region(Session& session, std::uint32_t handle,
-                               std::unique_ptr<Region> region, ProtectionDomain& pd, Reply* reply) {
+                               std::unique_ptr<Region> region, ProtectionDomain& pd,
+                               LockedCharge locked, Reply* reply) {
   const auto found = session.regions.get(handle);
   if (!found) {
     return found.error();
@@ -65,6 +105,7 @@ Result<Outcome> replace_region(Session& session, std::uint32_t handle,
   ++pd.users;
   old.pd = &pd;
   old.length = length;
+  old.locked = std::move(locked);
   reply->set(abi::RegMrReply{{}, handle, old.key, old.key, remote_pieces});
   return Outcome::kReply;
 }
@@ -72,7 +113,7 @@ Result<Outcome> replace_region(Session& session, std::uint32_t handle,
 // All pages are shared now.
 Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                                    const abi::RegMrRequest& head,
-                                                   std::span<const abi::MemoryPiece> pieces,
+                                                   Registration& registration,
                                                    std::span<const UniqueFd> files) {
   if (head.length > kRegionBytesMax || head.address + head.length < head.address) {
     return Error{EINVAL, "a memory region has at most 2^46 bytes and doesn't wrap"};
@@ -86,7 +127,28 @@ Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                       .address = head.address,
                                       .length = head.length,
                                       .iova = head.iova};
-  return session.memory().make_region(wanted, pieces, descriptors);
+  return session.memory().make_region(wanted, registration.pieces, descriptors,
+                                      std::move(registration.opened));
+}
+
+// Whether the registration can go on: what isn't handed over but opened by the process's number, a
+// helper opens, since that waits for the program's locks.
+Result<Outcome> open_pieces(Conversation& conversation, const abi::RegMrRequest& head,
+                            const std::shared_ptr<Registration>& registration) {
+  const Session& session = conversation.session();
+  const bool on_demand = (head.access & kAccessOnDemand) != 0;
+  if (on_demand || !conversation.session().memory().must_open(registration->pieces)) {
+    registration->done.store(true, std::memory_order_relaxed);
+    return Outcome::kReply;
+  }
+  const Peer peer = session.peer();
+  const bool writing = ProgramMemory::is_writing(head.access);
+  const Status asked = conversation.services().helpers->run(
+      session.account()->user(), [registration, peer, writing] {
+        registration->opened = ProgramMemory::open(process_of(peer), registration->pieces, writing);
+        registration->done.store(true, std::memory_order_release);
+      });
+  return asked ? Result<Outcome>(Outcome::kWait) : asked.error();
 }
 
 }  // namespace
@@ -99,35 +161,61 @@ Status check_rights(std::uint32_t access) {
   return ok();
 }
 
-Result<Outcome> reg_mr(Session& session, Request& request, Reply* reply) {
+Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* reply) {
+  Session& session = conversation.session();
   abi::RegMrRequest head;  // as<> would want a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
-  const auto pieces = take_pieces(head, request);
-  if (!pieces) {
-    return pieces.error();
-  }
   const auto pd = session.pds.get(head.pd);
   if (!pd) {
     return pd.error();
   }
-  if (Status rights = check_rights(head.access); !rights) {
-    return rights.error();
+  if (request.registration == nullptr) {
+    auto pieces = take_pieces(head, request);
+    if (!pieces) {
+      return pieces.error();
+    }
+    if (Status rights = check_rights(head.access); !rights) {
+      return rights.error();
+    }
+    request.registration = std::make_shared<Registration>();
+    request.registration->pieces = std::move(*pieces);
+    auto outcome = open_pieces(conversation, head, request.registration);
+    if (!outcome || *outcome == Outcome::kWait) {
+      return outcome;
+    }
   }
-  auto region = (head.access & kAccessOnDemand) != 0
-                    ? make_on_demand_region(session, (*pd)->id, head)
-                    : make_pinned_region(session, (*pd)->id, head, *pieces, request.descriptors);
+  if (!request.registration->done.load(std::memory_order_acquire)) {
+    const Status well = conversation.services().helpers->check(session.account()->user());
+    return well ? Result<Outcome>(Outcome::kWait) : well.error();
+  }
+  const bool on_demand = (head.access & kAccessOnDemand) != 0;
+  auto locked = on_demand ? Result<LockedCharge>(LockedCharge())
+                          : session.card().locked_memory().charge(process_of(session.peer()),
+                                                                  head.address, head.length);
+  if (!locked) {
+    return locked.error();
+  }
+  auto region = on_demand ? make_on_demand_region(session, (*pd)->id, head)
+                          : make_pinned_region(session, (*pd)->id, head, *request.registration,
+                                               request.descriptors);
   if (!region) {
     return region.error();
   }
-  return head.replaces == 0
-             ? answer_with_region(session, std::move(*region), **pd, nullptr, reply)
-             : replace_region(session, head.replaces - 1, std::move(*region), **pd, reply);
+  return head.replaces == 0 ? answer_with_region(session, std::move(*region), **pd, nullptr, reply,
+                                                 std::move(*locked))
+                            : replace_region(session, head.replaces - 1, std::move(*region), **pd,
+                                             std::move(*locked), reply);
 }
 
 Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
-                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply) {
+                                   ProtectionDomain& pd, DeviceMemory* dm, Reply* reply,
+                                   LockedCharge locked) {
   const std::uint32_t remote_pieces = region->remote_pieces();
   const std::uint64_t length = region->length();
+  auto charge = session.account()->charge(Limit::kMrs);
+  if (!charge) {
+    return charge.error();
+  }
   const auto key = session.card().keys().add(std::move(region), session.take_chosen_key());
   if (!key) {
     return key.error();
@@ -136,23 +224,29 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
   if (dm != nullptr) {
     ++dm->users;
   }
-  const std::uint32_t handle =
-      session.regions.add(std::make_unique<MemoryRegion>(MemoryRegion{*key, &pd, length, dm}));
+  const std::uint32_t handle = session.regions.add(std::make_unique<MemoryRegion>(
+      MemoryRegion{*key, &pd, length, dm, std::move(*charge), std::move(locked)}));
   reply->set(abi::RegMrReply{{}, handle, *key, *key, remote_pieces});
   return Outcome::kReply;
 }
 
-Result<Outcome> dereg_mr(Session& session, Request& request, Reply* /*reply*/) {
-  const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
-  const auto region = session.regions.get(handle);
-  if (!region) {
-    return region.error();
+// Run again until no helper (mmu/remote_program.h) is at the region's memory any more: it is the
+// program's to reuse once this is answered. How long that takes is the program's own business.
+Result<Outcome> dereg_mr(Conversation& conversation, Request& request, Reply* /*reply*/) {
+  if (request.helpers == nullptr) {
+    Session& session = conversation.session();
+    const std::uint32_t handle = request.as<abi::HandleRequest>().handle;
+    const auto region = session.regions.get(handle);
+    if (!region) {
+      return region.error();
+    }
+    if (!session.card().keys().close((*region)->key)) {
+      return Error{EBUSY, "memory windows are bound to memory region " + std::to_string(handle)};
+    }
+    remove_region(session, handle);
+    request.helpers = helpers_at_work(conversation);
   }
-  if (!session.card().keys().close((*region)->key)) {
-    return Error{EBUSY, "memory windows are bound to memory region " + std::to_string(handle)};
-  }
-  remove_region(session, handle);
-  return Outcome::kReply;
+  return request.helpers->load(std::memory_order_acquire) == 0 ? Outcome::kReply : Outcome::kWait;
 }
 
 }  // namespace uroce::control

@@ -11,6 +11,7 @@
 #include "control/paging/paging_service.h"
 #include "control/reports/paging_status.h"
 #include "control/sessions/card_limits.h"
+#include "mmu/remote_memory.h"
 
 namespace uroce::control {
 
@@ -20,7 +21,32 @@ struct AdviceProgress {
   std::atomic<bool> failed{false};
 };
 
-Result<Outcome> open_paging(Conversation& conversation, Request& /*request*/, Reply* reply) {
+// The program's memory as a helper opens it, which waits for the program's locks. Written before
+// `done`.
+struct MemoryOpening {
+  UniqueFd memory;                // not valid: what can't be mapped can't be had; the fault says so
+  std::atomic<bool> done{false};  // released by the helper, acquired by control
+};
+
+namespace {
+
+constexpr std::uint64_t kPagingDescriptors = 3;  // two channels, and the program's memory
+
+Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpening>& opening) {
+  const Session& session = conversation.session();
+  const Peer peer = session.peer();
+  const User& user = session.account()->user();
+  return conversation.services().helpers->run(user, [opening, peer] {
+    if (auto memory = open_remote_memory(process_of(peer)); memory) {
+      opening->memory = std::move(*memory);
+    }
+    opening->done.store(true, std::memory_order_release);
+  });
+}
+
+}  // namespace
+
+Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply* reply) {
   PagingService* const paging = conversation.services().paging;
   Session& session = conversation.session();
   if (paging == nullptr) {
@@ -29,12 +55,34 @@ Result<Outcome> open_paging(Conversation& conversation, Request& /*request*/, Re
   if (session.mirror() != nullptr) {
     return Error{EBUSY, "this session has its paging channels open already"};
   }
-  auto mirror = paging->make_mirror(session.peer(), session.id());
-  auto channels = paging->open(mirror, session.peer());
+  const auto& helpers = conversation.services().helpers;
+  Status well = ok();
+  if (request.opening == nullptr) {
+    request.opening = std::make_shared<MemoryOpening>();
+    well = open_memory(conversation, request.opening);
+  } else if (!request.opening->done.load(std::memory_order_acquire)) {
+    well = helpers->check(session.account()->user());
+  }
+  if (!well) {
+    return well.error();
+  }
+  if (!request.opening->done.load(std::memory_order_acquire)) {
+    return Outcome::kWait;
+  }
+  auto descriptors = session.account()->charge(Limit::kDescriptors, kPagingDescriptors);
+  if (!descriptors) {
+    return descriptors.error();
+  }
+  auto mirror =
+      paging->make_mirror(std::move(request.opening->memory), session.id(), session.account());
+  if (!mirror) {
+    return mirror.error();
+  }
+  auto channels = paging->open(*mirror, session.peer());
   if (!channels) {
     return channels.error();
   }
-  session.set_mirror(std::move(mirror));
+  session.set_mirror(std::move(*mirror), std::move(*descriptors));
   reply->descriptors.push_back(std::move(channels->share));
   reply->descriptors.push_back(std::move(channels->invalidate));
   return Outcome::kReply;
@@ -156,6 +204,14 @@ Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /
     }
     if (Status status = check_sges(session, *pd, head.advice, sges); !status) {
       return status.error();
+    }
+    const std::uint32_t under_way =
+        session.mirror() == nullptr ? 0 : session.mirror()->prefetches().load();
+    if (under_way + sges.size() > Pager::kPrefetchesMax) {
+      return Error{ENOMEM, "a session may have " + std::to_string(Pager::kPrefetchesMax) +
+                               " ranges prefetched at a time, and has " +
+                               std::to_string(under_way) +
+                               "; wait for some (IBV_ADVISE_MR_FLAG_FLUSH)"};
     }
     auto progress = std::make_shared<AdviceProgress>();
     follow(session, *paging, *pd, head.advice, sges, progress);

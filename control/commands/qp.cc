@@ -107,6 +107,7 @@ QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& a
   config.worker = answer.worker;
   config.doorbell_slot = answer.doorbell_slot;
   config.owner = session.id();
+  config.user = session.account()->number();
   config.signal_all = body.signal_all != 0;
   config.send_sge_max = answer.max_send_sge;
   config.inline_max = answer.max_inline;
@@ -121,6 +122,7 @@ QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& a
   config.recv_cq = parts.recv_cq->queue.get();
   config.addresses = &session.addresses().table();
   config.congestion = &session.card().congestion();
+  config.measures_latency = session.card().measures_latency();
   config.shares_network =
       config.congestion->mode != CongestionMode::kNone && !session.device()->loops_back();
   return config;
@@ -166,6 +168,10 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   if (!parts) {
     return parts.error();
   }
+  auto charge = session.account()->charge(Limit::kQps);
+  if (!charge) {
+    return charge.error();
+  }
   const bool receives_itself =
       parts->srq == nullptr && static_cast<QpType>(body.type) != QpType::kXrcSend;
   abi::CreateQpReply answer = lay_out(body, receives_itself);
@@ -191,6 +197,7 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   answer.doorbell_slot = *slot;
   answer.worker = card.engine().owner_of(answer.qpn);
   auto object = std::make_unique<QpObject>();
+  object->charge = std::move(*charge);
   object->cookie = body.cookie;
   object->memory = std::move(*memory);
   if (receives_itself) {

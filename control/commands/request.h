@@ -2,6 +2,7 @@
 
 // A command's record, and the reply to it in the making.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,18 +17,25 @@
 namespace uroce::control {
 
 struct AdviceProgress;
+struct MemoryOpening;
+struct Registration;
 
 // What became of a command that isn't refused.
 enum class [[nodiscard]] Outcome : std::uint8_t{
-    kReply,  // send the reply
-    kWait,   // an address isn't known yet: run the handler again later
+    kReply,   // send the reply
+    kWait,    // an address isn't known yet: run the handler again later
+    kPieces,  // the conversation has a report to send, piece by piece
 };
 
 // A request's bytes, checked against the command's least length.
 struct Request {
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> descriptors;
-  std::shared_ptr<AdviceProgress> advice{};  // what a waiting kAdviseMr waits for
+  std::shared_ptr<AdviceProgress> advice{};      // what a waiting kAdviseMr waits for
+  std::shared_ptr<Registration> registration{};  // a waiting kRegMr
+  std::shared_ptr<MemoryOpening> opening{};      // a waiting kOpenPaging
+  // Helpers that may still be at the memory that a waiting kDeregMr is about.
+  std::shared_ptr<std::atomic<std::uint32_t>> helpers{};
 
   // REQUIRES: the command table says that the record is at least this long.
   template <typename Body>

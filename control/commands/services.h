@@ -3,11 +3,16 @@
 // What the commands of programs reach besides the sessions. The daemon puts it together
 // (control/start), tests put their own.
 
+#include <memory>
+
 #include "control/cm_user/service.h"
 #include "control/commands/address_follower.h"
+#include "control/foreign/helpers.h"
 #include "control/ip/kernel_addresses.h"
 #include "control/paging/paging_service.h"
 #include "control/reports/error_log.h"
+#include "control/reports/sampler.h"
+#include "control/reports/watchdog.h"
 #include "control/sessions/card.h"
 
 namespace uroce::control {
@@ -20,7 +25,11 @@ struct Services {
   ErrorLog& errors;
   PagingService* paging = nullptr;       // nullptr: no on-demand paging
   AddressFollower* addresses = nullptr;  // nullptr: no port has those of an interface
+  const Watchdog* watchdog = nullptr;    // nullptr: nobody watches the threads
+  Sampler* sampler = nullptr;            // nullptr: there is no history
   bool numbers_may_be_chosen = false;    // by programs: kChooseNumbers
+  // For what takes as long as a program likes; control's, the fault thread has its own.
+  std::shared_ptr<Helpers> helpers = std::make_shared<Helpers>();
 };
 
 // What the connection manager needs of the card, which outlives it.

@@ -8,6 +8,7 @@
 #include "abi/cq_records.h"
 #include "control/commands/command_table.h"
 #include "control/commands/destroy.h"
+#include "control/commands/resize.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 #include "control/sessions/xrc.h"
@@ -89,6 +90,10 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   if (!xrc) {
     return xrc.error();
   }
+  auto charge = session.account()->charge(Limit::kSrqs);
+  if (!charge) {
+    return charge.error();
+  }
   Card& card = session.card();
   abi::CreateSrqReply answer{};
   answer.max_wr = std::bit_ceil(body.max_wr);
@@ -107,6 +112,7 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   if (srq->id == 0) {
     return Error{ENOMEM, "all " + std::to_string(kSrqsMax) + " shared receive queues are taken"};
   }
+  srq->charge = std::move(*charge);
   srq->cookie = body.cookie;
   srq->pd = *pd;
   srq->max_wr = answer.max_wr;
@@ -193,10 +199,10 @@ Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply) {
   }
   const std::uint32_t max_wr = std::exchange(srq.next_max_wr, 0);
   auto memory = std::move(srq.next_entries);
-  Status status = ok();
   // As in modify_srq().
-  session.card().engine().call(0,
-                               [&](Worker&) { status = srq.queue->resize(memory.data(), max_wr); });
+  const Status status = resize_in_steps(session.card().engine(), [&](RingMove* move) {
+    return srq.queue->resize(memory.data(), max_wr, move);
+  });
   if (!status) {
     return status.error();
   }

@@ -20,14 +20,18 @@ Result<Outcome> alloc_mw(Session& session, Request& request, Reply* reply) {
       body.type != static_cast<std::uint32_t>(WindowType::kType2)) {
     return Error{EINVAL, "a memory window is of type 1 or 2, not " + std::to_string(body.type)};
   }
+  auto charge = session.account()->charge(Limit::kMws);
+  if (!charge) {
+    return charge.error();
+  }
   const auto key =
       session.card().keys().windows().add((*pd)->id, static_cast<WindowType>(body.type));
   if (!key) {
     return key.error();
   }
   ++(*pd)->users;
-  const std::uint32_t handle =
-      session.windows.add(std::make_unique<MemoryWindow>(MemoryWindow{*key, *pd}));
+  const std::uint32_t handle = session.windows.add(
+      std::make_unique<MemoryWindow>(MemoryWindow{*key, *pd, std::move(*charge)}));
   reply->set(abi::AllocMwReply{{}, handle, *key});
   return Outcome::kReply;
 }

@@ -15,6 +15,11 @@ namespace uroce::control {
 namespace {
 
 Result<XrcFile> identify(const Session& session, const UniqueFd& file) {
+  if (!file.valid()) {
+    return Error{EOPNOTSUPP,
+                 "the XRC domain's file is of a kind that the daemon might wait for (FUSE, a "
+                 "network, a mount of the program's own); it takes those on tmpfs and disks"};
+  }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) {
     return system_error("the XRC domain's file can't be looked at");
@@ -48,17 +53,20 @@ Result<std::shared_ptr<SharedXrcDomain>> open_domain(Session& session, std::uint
   if (!creates) {
     return Error{EAGAIN, "the file has no XRC domain; O_CREAT makes one"};
   }
-  return domains.make(*file, std::move(request.descriptors.front()));
+  auto charge = session.account()->charge({{Limit::kXrcDomains}, {Limit::kDescriptors}});
+  if (!charge) {
+    return charge.error();
+  }
+  return domains.make(*file, std::move(request.descriptors.front()), std::move(*charge));
 }
 
 }  // namespace
 
 Result<Outcome> open_xrcd(Session& session, Request& request, Reply* reply) {
   const std::uint32_t flags = request.as<abi::OpenXrcdRequest>().flags;
-  Total& total = session.card().totals().xrcds;
-  if (session.xrcds.count() >= kSessionXrcdsMax || !total.room()) {
-    return Error{ENOMEM, "a program opens at most " + std::to_string(kSessionXrcdsMax) +
-                             " XRC domains, all together " + std::to_string(kXrcdsMax)};
+  auto charge = session.account()->charge(Limit::kXrcds);
+  if (!charge) {
+    return charge.error();
   }
   auto domain = open_domain(session, flags, request);
   if (!domain) {
@@ -66,7 +74,7 @@ Result<Outcome> open_xrcd(Session& session, Request& request, Reply* reply) {
   }
   auto xrcd = std::make_unique<Xrcd>();
   xrcd->domain = std::move(*domain);
-  total.add();
+  xrcd->charge = std::move(*charge);
   reply->set_handle(session.xrcds.add(std::move(xrcd)));
   return Outcome::kReply;
 }
@@ -82,6 +90,10 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
     return xrcd.error();
   }
   Card& card = session.card();
+  auto charge = session.account()->charge(Limit::kQps);
+  if (!charge) {
+    return charge.error();
+  }
   abi::CreateQpReply answer{};
   answer.qpn = card.qpns().take({&session, 0});
   if (answer.qpn == 0) {
@@ -102,7 +114,7 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
   target->qp = std::make_shared<Qp>(config);
   target->domain->targets[answer.qpn] = target.get();
   card.engine().call(answer.worker, [&](Worker& worker) { worker.add_qp(*target->qp); });
-  answer.handle = hold(session, target, **xrcd, body.cookie);
+  answer.handle = hold(session, target, **xrcd, body.cookie, std::move(*charge));
   card.qpns().set_owner(answer.qpn, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;
@@ -123,11 +135,16 @@ Result<Outcome> open_qp(Session& session, Request& request, Reply* reply) {
     return Error{ENOMEM, "queue pair " + std::to_string(body.qpn) + " has been opened " +
                              std::to_string(kXrcHandlesMax) + " times, no more"};
   }
+  auto charge = session.account()->charge(Limit::kQps);
+  if (!charge) {
+    return charge.error();
+  }
   const XrcTarget::Handle& first = handles.front();
   abi::CreateQpReply answer{};
   answer.qpn = body.qpn;
   answer.worker = found->second->qp->config().worker;
-  answer.handle = hold(session, first.session->qps.find(first.handle)->target, **xrcd, body.cookie);
+  answer.handle = hold(session, first.session->qps.find(first.handle)->target, **xrcd, body.cookie,
+                       std::move(*charge));
   reply->set(answer);
   return Outcome::kReply;
 }

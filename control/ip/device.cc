@@ -19,8 +19,6 @@ constexpr std::uint32_t kPortActive = 4;
 constexpr std::uint32_t kPhysPolling = 2;
 constexpr std::uint32_t kPhysLinkUp = 5;
 constexpr std::uint32_t kGidRoceV2 = 2;
-constexpr std::uint32_t kPortMtuCodeMax = 5;
-constexpr std::size_t kGivenMax = 65'536;  // beyond it whatever a peer says is passed on
 
 struct Rate {
   std::uint32_t mbps_max, width, speed;  // codes of ibv_port_attr
@@ -48,14 +46,6 @@ std::uint64_t guid_of(const EtherAddress& mac) {
 
 }  // namespace
 
-std::uint32_t path_mtu_code(std::uint32_t port_mtu) {
-  std::uint32_t code = 0;
-  while (code < kPortMtuCodeMax && mtu_bytes(code + 1) + kHeadersMax <= port_mtu) {
-    ++code;
-  }
-  return code;
-}
-
 Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
                const Identity& identity, SendFrame send)
     : index_(index),
@@ -73,6 +63,27 @@ Device::Device(std::uint32_t index, Port& port, std::vector<IpPrefix> addresses,
 std::optional<bool> Device::link_change() {
   const bool up = port_.info().link_up;
   return std::exchange(link_up_, up) == up ? std::nullopt : std::optional(up);
+}
+
+bool Device::follow_mac() {
+  const EtherAddress mac = port_.info().mac;
+  if (std::exchange(mac_, mac) == mac) {
+    return false;
+  }
+  gids_.follow_mac(mac_);
+  return true;
+}
+
+// At most kEntriesMax of them.
+void Device::ask_again(Time now) {
+  announce();
+  neighbours_ = {};
+  for (const auto& [address, mac] : moves_.given()) {
+    EtherAddress ignored;
+    if (neighbours_.resolve(address, now, &ignored) == Neighbours::Answer::kFull) {
+      return;
+    }
+  }
 }
 
 std::uint32_t Device::active_mtu_code() const { return path_mtu_code(port_.info().mtu); }
@@ -104,7 +115,7 @@ void Device::fill_port(abi::QueryPortReply* reply) const {
                    [mbps = speed_mbps()](const Rate& r) { return mbps <= r.mbps_max; });
   reply->state = info.link_up ? kPortActive : kPortDown;
   reply->phys_state = info.link_up ? kPhysLinkUp : kPhysPolling;
-  reply->max_mtu = kPortMtuCodeMax;
+  reply->max_mtu = kPathMtuCodeMax;
   reply->active_mtu = path_mtu_code(info.mtu);
   reply->gid_count = kGidsMax;
   reply->max_msg_size = kMessageBytesMax;
@@ -153,9 +164,7 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
   }
   switch (neighbours_.resolve(*hop, now, mac)) {
     case Neighbours::Answer::kKnown:
-      if (given_.size() < kGivenMax) {
-        given_[*hop] = *mac;
-      }
+      moves_.gave(*hop, *mac);
       return Resolution::kDone;
     case Neighbours::Answer::kPending:
       return Resolution::kPending;
@@ -175,10 +184,10 @@ bool Device::on_time(Time now) {
   return settled;
 }
 
-Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
+bool Device::on_frame(std::span<const std::byte> bytes, Time now) {
   const auto frame = parse_ethernet(bytes);
   if (!frame || !has_link_ || frame->source == mac_) {
-    return {};
+    return false;
   }
   if (const auto arp = parse_arp(*frame)) {
     return on_arp(*frame, *arp, now);
@@ -190,14 +199,14 @@ Device::Heard Device::on_frame(std::span<const std::byte> bytes, Time now) {
     for (const Gid& group : groups_.asked_for(*query)) {
       report_group(group, true, frame->vlan_id());
     }
-    return {};
+    return false;
   }
   if (const auto reply = answer_echo(*frame, mac_, [this, vlan = frame->vlan_id()](const Gid& gid) {
         return gids_.owns({gid, vlan});
       })) {
     send_(*reply);
   }
-  return {};
+  return false;
 }
 
 std::optional<PathError> Device::path_error(std::span<const std::byte> bytes) const {
@@ -206,50 +215,39 @@ std::optional<PathError> Device::path_error(std::span<const std::byte> bytes) co
   return error && gids_.owns(error->source) ? error : std::nullopt;
 }
 
-Device::Heard Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
+bool Device::on_arp(const EthernetFrame& frame, const Arp& arp, Time now) {
   const std::uint16_t vlan = frame.vlan_id();
   const bool for_us = gids_.owns({arp.target, vlan});
-  Heard heard = hear({arp.sender, vlan}, arp.sender_mac, for_us, now);
+  const bool settled = hear({arp.sender, vlan}, arp.sender_mac, for_us, now);
   if (arp.request && for_us) {
     send_(build_arp_reply(frame, arp, mac_));
   }
-  return heard;
+  return settled;
 }
 
-Device::Heard Device::on_neighbour_message(const EthernetFrame& frame,
-                                           const NeighbourMessage& message, Time now) {
+bool Device::on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message,
+                                  Time now) {
   const std::uint16_t vlan = frame.vlan_id();
   if (!message.solicitation) {
     return hear({message.target, vlan}, message.link_address.value_or(frame.source), false, now);
   }
   if (!gids_.owns({message.target, vlan})) {
-    return {};
+    return false;
   }
   send_(build_advertisement(frame, message, mac_));
-  return message.link_address ? hear({message.source, vlan}, *message.link_address, true, now)
-                              : Heard{};
+  return message.link_address && hear({message.source, vlan}, *message.link_address, true, now);
 }
 
-// Somebody says that `address` is at `mac`.
-Device::Heard Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us,
-                           Time now) {
+// Somebody says that `address` is at `mac`. True: that was asked for.
+bool Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now) {
   const Gid& gid = address.gid;
   const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
   if (gid.is_zero() || gid == unspecified_ipv4 || is_multicast(gid) || gids_.owns(gid) ||
       !gids_.on_link(address)) {
-    return {};
+    return false;
   }
-  Heard heard{.settled = neighbours_.learn(address, mac, now, for_us), .moved = {}};
-  // Looking at all paths takes long, and anybody on the link can say something.
-  const auto given = given_.find(address);
-  const bool in_use = given != given_.end();
-  if (in_use ? given->second != mac : given_.size() >= kGivenMax) {
-    heard.moved = Neighbour{address, mac};
-  }
-  if (in_use) {
-    given->second = mac;
-  }
-  return heard;
+  moves_.heard(address, mac);
+  return neighbours_.learn(address, mac, now, for_us);
 }
 
 // In the name of the first of our addresses that is in the same subnet, or at least (for link-local

@@ -4,10 +4,10 @@
 // Answers what the link asks of an IP host (ARP, neighbour discovery, echo) and finds the Ethernet
 // address of peers. Control thread only.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,24 +19,23 @@
 #include "control/ip/arp.h"
 #include "control/ip/gateways.h"
 #include "control/ip/gid_table.h"
+#include "control/ip/moves.h"
 #include "control/ip/multicast_groups.h"
 #include "control/ip/ndp.h"
 #include "control/ip/neighbours.h"
 #include "control/ip/path_error.h"
 #include "dataplane/port/port.h"
+#include "dataplane/wire/path_mtu.h"
 
 namespace uroce::control {
 
 struct Identity {
-  std::uint32_t vendor_id = 0x7572;     // nobody's: programs must not take us for a known card
-  std::uint32_t vendor_part_id = 4119;  // turns on inline and ibv_wr_* in perftest
+  std::uint32_t vendor_id = 0x7572;  // nobody's: programs must not take us for a known card
+  // A ConnectX-3 Pro has it: perftest turns on inline for it, and asks nothing of libmlx5, which
+  // version 25.01 does of every newer one (and fails where it isn't answered).
+  std::uint32_t vendor_part_id = 4103;
   std::uint32_t hw_ver = 1;
 };
-
-// Path MTU codes of verbs: 1 is 256 bytes, 5 is 4096.
-constexpr std::uint32_t mtu_bytes(std::uint32_t code) { return 128U << code; }
-// The largest that a port with IP packets of `port_mtu` bytes carries; 0: none.
-std::uint32_t path_mtu_code(std::uint32_t port_mtu);
 
 class Device {
  public:
@@ -73,24 +72,28 @@ class Device {
   enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
   Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac);
 
-  struct Neighbour {
-    LinkAddress address;
-    EtherAddress mac;
-  };
-  struct Heard {
-    bool settled = false;            // somebody who waits for an address must look again
-    std::optional<Neighbour> moved;  // paths made by resolve() lead elsewhere
-  };
-  // A frame that isn't RoCE: answers it, learns from it.
-  Heard on_frame(std::span<const std::byte> frame, Time now);
+  // A frame that isn't RoCE: answers it, learns from it. True: somebody who waits for an address
+  // must look again.
+  bool on_frame(std::span<const std::byte> frame, Time now);
+  // Peers of paths made by resolve() that are elsewhere on the link now.
+  [[nodiscard]] Moves& moves() { return moves_; }
   // What such a frame says of the way to a peer. Nothing: it isn't about a packet of ours.
   [[nodiscard]] std::optional<PathError> path_error(std::span<const std::byte> frame) const;
   // Asks again, gives up. True: somebody who waits for an address must look again.
   bool on_time(Time now);
-  [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }
+  [[nodiscard]] Time next_deadline() const {
+    return std::min(neighbours_.next_deadline(), moves_.next_deadline());
+  }
 
   // Looks at the port's link. What became of it since the last look; none: nothing.
   std::optional<bool> link_change();
+  // At the last look.
+  [[nodiscard]] bool link_up() const { return link_up_; }
+  // The port has been attached anew. True: its Ethernet address is another one, and so is GID 0.
+  bool follow_mac();
+  // The link is up again, and whoever is on it may be somebody else: our addresses are announced,
+  // and peers that paths lead to are asked for again.
+  void ask_again(Time now);
 
   // Tells the link our addresses, so that caches of an earlier owner are corrected.
   void announce();
@@ -116,9 +119,9 @@ class Device {
   void ask(const LinkAddress& address);
   void announce(const LinkAddress& address);
   void report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan);
-  Heard on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
-  Heard on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
-  Heard hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now);
+  bool on_arp(const EthernetFrame& frame, const Arp& arp, Time now);
+  bool on_neighbour_message(const EthernetFrame& frame, const NeighbourMessage& message, Time now);
+  bool hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now);
 
   std::uint32_t index_;
   std::string name_;
@@ -133,7 +136,7 @@ class Device {
   Gateways gateways_;
   MulticastGroups groups_;
   Neighbours neighbours_;
-  std::map<LinkAddress, EtherAddress> given_;  // by resolve(); paths have no others
+  Moves moves_;
   SendFrame send_;
   bool link_up_;
 };

@@ -135,6 +135,12 @@ Status GidTable::remove(const Gid& address) {
   return ok();
 }
 
+void GidTable::follow_mac(const EtherAddress& mac) {
+  if (!entries_.front().address.is_zero()) {
+    entries_.front().address = link_local_gid(mac);
+  }
+}
+
 const IpPrefix* GidTable::entry_of(const Gid& gid) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const IpPrefix& entry) {
     return entry.address == gid && !gid.is_zero();

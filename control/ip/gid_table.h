@@ -55,6 +55,8 @@ class GidTable {
   Result<std::uint32_t> add(const IpPrefix& prefix);
   // ENOENT; EPERM for index 0.
   Status remove(const Gid& address);
+  // Index 0 follows the Ethernet address, where it is filled.
+  void follow_mac(const EtherAddress& mac);
   [[nodiscard]] bool owns(const Gid& gid) const { return entry_of(gid) != nullptr; }
   // In this VLAN, too.
   [[nodiscard]] bool owns(const LinkAddress& address) const;

@@ -6,28 +6,23 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
 
 #include "base/system_error.h"
+#include "base/unique_fd.h"
 #include "control/ip/limits.h"
 
 namespace uroce::control {
 namespace {
 
 constexpr std::size_t kReplyBytesMax = 32'768;  // of one message of the kernel's
-constexpr int kRepliesMax = 256;                // of a listing, and of news at a time
+constexpr int kRepliesMax = 256;                // of a listing
 constexpr std::size_t kMappedPrefix = 12;       // bytes in front of an IPv4 address
 
 struct AddressListing {
   nlmsghdr header{};
   ifaddrmsg address{};
 };
-
-UniqueFd rtnetlink(int flags = 0) {
-  return UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE));
-}
 
 // Of one RTM_NEWADDR. False: can't be used yet, or is no address of an interface.
 bool read_address(const nlmsghdr& message, IpPrefix* found) {
@@ -86,7 +81,7 @@ Result<std::vector<IpPrefix>> interface_addresses(const std::string& name) {
     return Error{
         ENODEV, "there is no network interface " + name + " here; `ip link` lists those there are"};
   }
-  const UniqueFd socket = rtnetlink();
+  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   AddressListing request;
   request.header = {.nlmsg_len = sizeof(request),
                     .nlmsg_type = RTM_GETADDR,
@@ -112,29 +107,6 @@ Result<std::vector<IpPrefix>> interface_addresses(const std::string& name) {
                    [](const IpPrefix& a, const IpPrefix& b) { return rank(a) < rank(b); });
   all.resize(std::min<std::size_t>(all.size(), kGidsMax - 1));
   return all;
-}
-
-Result<AddressWatch> AddressWatch::open() {
-  UniqueFd socket = rtnetlink(SOCK_NONBLOCK);
-  sockaddr_nl groups{};
-  groups.nl_family = AF_NETLINK;
-  groups.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-  if (!socket.valid() ||
-      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof(groups)) != 0) {
-    return system_error("can't watch the addresses of this machine's interfaces");
-  }
-  return AddressWatch(std::move(socket));
-}
-
-// What they say isn't read: whoever is woken looks at all addresses again.
-void AddressWatch::drain() {
-  std::array<std::byte, 4096> news;
-  for (int i = 0; i < kRepliesMax; ++i) {
-    // A full socket (ENOBUFS) is news, too.
-    if (::recv(socket_.get(), news.data(), news.size(), 0) < 0 && errno != ENOBUFS) {
-      return;
-    }
-  }
 }
 
 }  // namespace uroce::control

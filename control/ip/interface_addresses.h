@@ -1,13 +1,12 @@
 #pragma once
 
 // The addresses of an interface of this machine, asked of the kernel by rtnetlink, which needs no
-// right; and a descriptor that says when they may have changed.
+// right.
 
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "base/unique_fd.h"
 #include "control/ip/gid_table.h"
 
 namespace uroce::control {
@@ -15,19 +14,5 @@ namespace uroce::control {
 // IPv4 first, then IPv6, link-local ones last; kGidsMax - 1 at most. Without those that can't be
 // used yet (duplicate address detection). ENODEV, EADDRNOTAVAIL: it has none.
 Result<std::vector<IpPrefix>> interface_addresses(const std::string& name);
-
-class AddressWatch {
- public:
-  // Of all interfaces.
-  static Result<AddressWatch> open();
-
-  // Readable: something has changed.
-  [[nodiscard]] int descriptor() const { return socket_.get(); }
-  void drain();
-
- private:
-  explicit AddressWatch(UniqueFd socket) : socket_(std::move(socket)) {}
-  UniqueFd socket_;
-};
 
 }  // namespace uroce::control

@@ -40,9 +40,9 @@ bool Neighbours::learn(const LinkAddress& address, const EtherAddress& mac, Time
     return false;
   }
   Entry& entry = found->second;
-  const bool news = entry.state != State::kKnown || entry.mac != mac;
+  const bool answered = entry.state != State::kKnown;
   entry = Entry{.state = State::kKnown, .mac = mac, .deadline = now + kKnownFor};
-  return news;
+  return answered;
 }
 
 std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {

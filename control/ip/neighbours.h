@@ -36,7 +36,7 @@ class Neighbours {
 
   // `address` has been seen to be at `mac`. An address that isn't in the cache is added only if
   // `addressed_to_us` (RFC 826: the packet asks for one of our own). True if this answers a pending
-  // question or moves a known address.
+  // question.
   bool learn(const LinkAddress& address, const EtherAddress& mac, Time now, bool addressed_to_us);
 
   // What has to be asked now. Gives up and forgets what is due; `*settled` is set when somebody who

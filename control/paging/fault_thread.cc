@@ -1,5 +1,8 @@
 #include "control/paging/fault_thread.h"
 
+#include <algorithm>
+#include <latch>
+#include <memory>
 #include <utility>
 
 #include "base/monotonic_clock.h"
@@ -12,17 +15,27 @@ constexpr int kFaultRecordsMax = 16;  // of one program in one turn
 
 }  // namespace
 
-FaultThread::FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits)
-    : queue_(queue), remover_(remover), limits_(limits), pager_(queue, *this) {
-  poll_.add(queue_.descriptor());
-  poll_.add(tasks_.descriptor());
+FaultThread::FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits,
+                         std::shared_ptr<Helpers> helpers)
+    : queue_(queue),
+      remover_(remover),
+      limits_(limits),
+      pager_(queue, *this),
+      helpers_(std::move(helpers)) {
+  usable_ = poll_.add(queue_.descriptor()) && poll_.add(tasks_.descriptor()) &&
+            poll_.add(helpers_->descriptor());
 }
 
 void FaultThread::start() {
-  thread_ = start_thread("uroce-fault", [this] {
-    raise_priority();
+  // The right to raise it may be given up as soon as this returns.
+  const auto raised = std::make_shared<std::latch>(1);
+  thread_ = start_thread("uroce-fault", [this, raised] {
+    priority_.begin();
+    queue_.hurry = [this] { priority_.raise(); };
+    raised->count_down();
     serve();
   });
+  raised->wait();
 }
 
 void FaultThread::stop() {
@@ -36,7 +49,9 @@ void FaultThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, c
   {
     // Not by a task: the first fault may be with the fault thread before its next tasks are.
     const std::lock_guard lock(opened_mutex_);
-    opened_.emplace_back(mirror, std::move(socket), peer);
+    opened_.emplace_back(
+        mirror, std::make_shared<ForeignSocket>(std::move(socket), mirror->user(), helpers_), peer,
+        next_tag_++);
   }
   // Its program may hang up before anything is asked.
   tasks_.put([this, mirror] { channel_of(mirror.get()); });
@@ -45,12 +60,19 @@ void FaultThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, c
 void FaultThread::close(const std::shared_ptr<Mirror>& mirror) {
   tasks_.put([this, mirror] {
     channel_of(mirror.get());
-    channels_.erase(mirror.get());
+    drop(mirror.get());
     pager_.changed(mirror, clock());
   });
 }
 
 void FaultThread::prefetch(Prefetch wanted) {
+  wanted.mirror->prefetches().fetch_add(1, std::memory_order_relaxed);
+  wanted.done = [mirror = wanted.mirror, done = std::move(wanted.done)](Access outcome) {
+    mirror->prefetches().fetch_sub(1, std::memory_order_relaxed);
+    if (done) {
+      done(outcome);
+    }
+  };
   tasks_.put([this, wanted = std::move(wanted)] { pager_.prefetch(wanted, clock()); });
 }
 
@@ -59,7 +81,9 @@ void FaultThread::look_again(const std::shared_ptr<Mirror>& mirror) {
 }
 
 void FaultThread::serve() {
+  heartbeat_.begin();
   while (!stopping_) {
+    heartbeat_.beat();
     if (pager_.serve(clock())) {
       keep_limits();
       take_answers(0);
@@ -71,6 +95,7 @@ void FaultThread::serve() {
       pager_.expire(now);
     }
   }
+  heartbeat_.end();
 }
 
 void FaultThread::wait() {
@@ -88,11 +113,16 @@ void FaultThread::wait() {
 
 // What programs and other threads have to say. `timeout`: as PollSet::wait's.
 void FaultThread::take_answers(int timeout) {
-  for (const PollSet::Event& event : poll_.wait(timeout)) {
+  heartbeat_.rest();
+  const std::span<const PollSet::Event> events = poll_.wait(timeout);
+  heartbeat_.beat();
+  for (const PollSet::Event& event : events) {
+    heartbeat_.beat();
     if (event.mirror != nullptr) {
       on_share(event.mirror);
     }
   }
+  on_helpers();
   tasks_.run();
 }
 
@@ -102,24 +132,66 @@ void FaultThread::on_share(Mirror* mirror) {
     if (at == channels_.end()) {
       return;
     }
-    const std::shared_ptr<Mirror> hold = at->second.mirror();
     ShareChannel::Answer answer;
-    switch (at->second.receive(&answer)) {
-      case ShareChannel::Heard::kNothing:
-        return;
-      case ShareChannel::Heard::kArena:
-        break;
-      case ShareChannel::Heard::kAnswer:
-        pager_.answered(hold, answer.sequence, answer.end, answer.pieces, clock());
-        at->second.warn_when_full();
-        break;
-      case ShareChannel::Heard::kBroken:
-        // Nobody can say any more what lies where: all faults of the session fail.
-        hold->close();
-        channels_.erase(at);
-        pager_.changed(hold, clock());
-        return;
+    const ShareChannel::Heard heard = at->second.receive(*helpers_, *inbox_, &answer);
+    if (!on_heard(at->second, heard, answer)) {
+      return;
     }
+  }
+}
+
+// Records with descriptors, which helpers have received.
+void FaultThread::on_helpers() {
+  helpers_->quieten();
+  for (Inbox::Arrival& arrival : inbox_->take()) {
+    const auto at = std::find_if(channels_.begin(), channels_.end(), [&](const auto& entry) {
+      return entry.second.tag() == arrival.tag;
+    });
+    if (at == channels_.end()) {
+      continue;  // closed meanwhile
+    }
+    ShareChannel::Answer answer;
+    const bool heard_on = poll_.add(at->second.descriptor(), at->first);
+    const ShareChannel::Heard heard =
+        heard_on ? at->second.hear(arrival.receipt, std::move(*arrival.record),
+                                   std::move(arrival.opened), &answer)
+                 : ShareChannel::Heard::kBroken;
+    (void)on_heard(at->second, heard, answer);
+  }
+}
+
+// False if there is nothing more to be heard now.
+bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::Heard heard,
+                           const ShareChannel::Answer& answer) {
+  const std::shared_ptr<Mirror> mirror = channel.mirror();
+  switch (heard) {
+    case ShareChannel::Heard::kNothing:
+      return false;
+    case ShareChannel::Heard::kArena:
+      return true;
+    case ShareChannel::Heard::kAnswer:
+      pager_.answered(mirror, answer.sequence, answer.end, answer.pieces, clock());
+      channel.warn_when_full();
+      return true;
+    case ShareChannel::Heard::kFetched:
+      // What comes next waits in the socket, like the faults that it would answer.
+      poll_.remove(channel.descriptor());
+      return false;
+    case ShareChannel::Heard::kBroken:
+      break;
+  }
+  // Nobody can say any more what lies where: all faults of the session fail.
+  mirror->close();
+  drop(mirror.get());
+  pager_.changed(mirror, clock());
+  return false;
+}
+
+// Not by closing it: a helper may still hold the socket.
+void FaultThread::drop(Mirror* mirror) {
+  if (const auto at = channels_.find(mirror); at != channels_.end()) {
+    poll_.remove(at->second.descriptor());
+    channels_.erase(at);
   }
 }
 
@@ -130,8 +202,11 @@ ShareChannel* FaultThread::channel_of(Mirror* mirror) {
     const std::lock_guard lock(opened_mutex_);
     for (ShareChannel& channel : opened_) {
       Mirror* const opened = channel.mirror().get();
-      poll_.add(channel.descriptor(), opened);
-      channels_.emplace(opened, std::move(channel));
+      if (poll_.add(channel.descriptor(), opened)) {
+        channels_.emplace(opened, std::move(channel));
+      } else {
+        opened->close();  // it couldn't be heard, so all faults of the session fail
+      }
     }
     opened_.clear();
     at = channels_.find(mirror);
@@ -168,6 +243,17 @@ bool FaultThread::ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bo
 void FaultThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                          std::uint64_t end) {
   remover_.forget(mirror, first, end);
+}
+
+// Where a worker raises a fault meanwhile, that puts the thread back (FaultQueue::raise).
+void FaultThread::in_background(bool begins) {
+  if (!begins) {
+    queue_.in_background.store(false, std::memory_order_relaxed);
+    priority_.raise();
+  } else if (queue_.empty()) {
+    priority_.lower();
+    queue_.in_background.store(true, std::memory_order_relaxed);
+  }
 }
 
 Time FaultThread::clock() { return monotonic_now(); }

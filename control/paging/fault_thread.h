@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "base/record_socket.h"
 #include "base/unique_fd.h"
 #include "control/paging/limits.h"
@@ -18,6 +19,7 @@
 #include "control/paging/share_channel.h"
 #include "control/paging/task_queue.h"
 #include "control/paging/thread_links.h"
+#include "control/paging/threads.h"
 #include "mmu/fault_queue.h"
 #include "mmu/pager.h"
 
@@ -26,12 +28,16 @@ namespace uroce::control {
 class FaultThread final : public FaultWaiters, private PagingPeer {
  public:
   // All outlive it.
-  FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits);
+  FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits,
+              std::shared_ptr<Helpers> helpers);
   FaultThread(const FaultThread&) = delete;
   FaultThread& operator=(const FaultThread&) = delete;
 
+  // The machine had the descriptors that it needs. REQUIRES for start()
+  [[nodiscard]] bool usable() const { return usable_; }
   void start();
   void stop();
+  [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
   // The control thread. `socket`: the daemon's end of the program's share channel.
   void open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, const Peer& peer);
@@ -45,7 +51,11 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   void wait();
   void take_answers(int timeout);
   void on_share(Mirror* mirror);
+  void on_helpers();
+  bool on_heard(ShareChannel& channel, ShareChannel::Heard heard,
+                const ShareChannel::Answer& answer);
   ShareChannel* channel_of(Mirror* mirror);
+  void drop(Mirror* mirror);
   void keep_limits();
 
   // What the pager needs.
@@ -54,14 +64,21 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
               std::uint64_t end) override;
   Time clock() override;
+  void in_background(bool begins) override;
 
   FaultQueue& queue_;
+  Heartbeat heartbeat_;
   PageRemover& remover_;
   PagingLimits limits_;
   Pager pager_;
+  Priority priority_;
   PollSet poll_;
+  bool usable_ = false;  // it can hear what it is told
   TaskQueue tasks_;
+  std::shared_ptr<Helpers> helpers_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // the helpers' too
   std::mutex opened_mutex_;
+  std::uint64_t next_tag_ = 0;
   std::vector<ShareChannel> opened_;  // by the control thread; not in channels_ yet
   std::map<Mirror*, ShareChannel> channels_;
   bool stopping_ = false;  // set by a task

@@ -20,7 +20,9 @@ void FlushThread::stop() {
 
 void FlushThread::serve() {
   pollfd wanted{.fd = queue_.descriptor(), .events = POLLIN, .revents = 0};
+  heartbeat_.begin();
   while (!stopping_.load(std::memory_order_relaxed)) {
+    heartbeat_.beat();
     if (Flush* const flush = queue_.next(); flush != nullptr) {
       flush->outcome = flush->write_back();
       queue_.resume(flush);
@@ -28,9 +30,11 @@ void FlushThread::serve() {
     }
     queue_.fall_asleep();
     // From here on whoever raises a flush rings. Now the last look.
+    heartbeat_.rest();
     ::poll(&wanted, 1, queue_.empty() ? -1 : 0);
     queue_.wake_up();
   }
+  heartbeat_.end();
 }
 
 }  // namespace uroce::control

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/heartbeat.h"
 #include "mmu/flush_queue.h"
 
 namespace uroce::control {
@@ -19,11 +20,13 @@ class FlushThread {
   void start();
   // Returns when the flush in hand is over; those that wait stay in the queue.
   void stop();
+  [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
  private:
   void serve();
 
   FlushQueue& queue_;
+  Heartbeat heartbeat_;
   std::atomic<bool> stopping_{false};  // relaxed: the queue's ring orders it
   std::thread thread_;
 };

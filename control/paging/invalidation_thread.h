@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "base/record_socket.h"
 #include "base/unique_fd.h"
+#include "control/foreign/foreign_socket.h"
 #include "control/paging/limits.h"
 #include "control/paging/poll_set.h"
 #include "control/paging/task_queue.h"
@@ -28,11 +30,14 @@ class InvalidationThread final : public PageRemover {
   InvalidationThread& operator=(const InvalidationThread&) = delete;
 
   // `waiters` outlives the thread.
+  // The machine had the descriptors that it needs. REQUIRES for start()
+  [[nodiscard]] bool usable() const { return usable_; }
   void start(FaultWaiters& waiters);
   void stop();
+  [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
   // The control thread. `socket`: the daemon's end of the program's invalidation channel.
-  void open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket);
+  void open(const std::shared_ptr<Mirror>& mirror, std::shared_ptr<const ForeignSocket> socket);
   void close(const std::shared_ptr<Mirror>& mirror);
 
   // Any thread.
@@ -43,23 +48,29 @@ class InvalidationThread final : public PageRemover {
  private:
   struct Channel {
     std::shared_ptr<Mirror> mirror;
-    UniqueFd socket;
+    std::shared_ptr<const ForeignSocket> socket;
     std::vector<std::uint32_t> open;  // invalidations that aren't over
   };
 
   void serve();
   void on_channel(Mirror* mirror);
+  void drop(Mirror* mirror);
   bool on_record(Channel& channel, const Record& record);
+  void answer_late(const std::weak_ptr<Mirror>& mirror, std::uint32_t sequence);
+  static bool answer(const Channel& channel, std::uint32_t sequence);
 
   // reclaim.cc
   void keep_limits();
   void watch_pressure();
   void on_pressure();
 
+  Heartbeat heartbeat_;
   PagingLimits limits_;
   PollSet poll_;
-  UniqueFd pressure_;  // /proc/pressure/memory with our trigger; not valid where there is none
-  TaskQueue tasks_;
+  bool usable_ = false;  // it can hear what it is told
+  UniqueFd pressure_;    // /proc/pressure/memory with our trigger; not valid where there is none
+  // Shared with helpers of programs, which may outlive this.
+  std::shared_ptr<TaskQueue> tasks_ = std::make_shared<TaskQueue>();
   std::map<Mirror*, Channel> channels_;
   std::atomic<bool> reclaiming_{false};  // a task for it is on its way; orders nothing
   FaultWaiters* waiters_ = nullptr;      // set by start(), before the thread is there

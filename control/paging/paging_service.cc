@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <utility>
 
-#include "base/check.h"
 #include "base/monotonic_clock.h"
 #include "base/system_error.h"
 #include "mmu/remote_memory.h"
+#include "mmu/remote_program.h"
 
 namespace uroce::control {
 namespace {
@@ -20,7 +21,9 @@ Result<std::pair<UniqueFd, UniqueFd>> make_channel() {
     return system_error("the daemon can't make a paging channel");
   }
   std::pair<UniqueFd, UniqueFd> channel{ends[0], ends[1]};
-  UROCE_CHECK(::fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
+    return system_error("the daemon can't make a paging channel");
+  }
   return Result<std::pair<UniqueFd, UniqueFd>>(std::move(channel));
 }
 
@@ -32,13 +35,20 @@ PagingService::PagingService(PagingQueues& queues, Quiescence& quiescence,
       quiescence_(quiescence),
       limits_(limits),
       invalidation_thread_(limits),
-      fault_thread_(queues.faults, invalidation_thread_, limits),
+      fault_thread_(queues.faults, invalidation_thread_, limits, helpers_),
       flush_thread_(queues.flushes) {}
 
-void PagingService::start() {
+Status PagingService::start() {
+  if (!control_event_->valid() || !fault_thread_.usable() || !invalidation_thread_.usable() ||
+      queues_.flushes.descriptor() < 0) {
+    return Error{EMFILE,
+                 "the threads of on-demand paging can't be started: the daemon has no "
+                 "descriptors left (ulimit -n)"};
+  }
   fault_thread_.start();
   invalidation_thread_.start(fault_thread_);
   flush_thread_.start();
+  return ok();
 }
 
 // What one thread still asks of another that has stopped is never done.
@@ -48,15 +58,45 @@ PagingService::~PagingService() {
   flush_thread_.stop();
 }
 
-std::shared_ptr<Mirror> PagingService::make_mirror(const Peer& peer, std::uint64_t session) {
-  // Without it, what can't be mapped can't be had; the fault says so.
-  auto remote = open_remote_memory(peer.pid, peer.uid);
-  auto mirror =
-      std::make_shared<Mirror>(quiescence_, remote ? std::move(*remote) : UniqueFd{}, session);
+// Of all sessions of a user.
+std::shared_ptr<FaultCount> PagingService::faults_of(const User& user) {
+  std::erase_if(user_faults_, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<FaultCount> count = user_faults_[user].lock();
+  if (count == nullptr) {
+    count = std::make_shared<FaultCount>(0);
+    user_faults_[user] = count;
+  }
+  return count;
+}
+
+Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std::uint64_t session,
+                                                           std::shared_ptr<Account> account) {
+  // The mirror pays again; this one is for the sentence.
+  if (const auto room =
+          account->charge({{Limit::kMappings}, {Limit::kAddressSpace, Mirror::kTableBytes}});
+      !room) {
+    return room.error();
+  }
+  const User user = account->user();
+  auto mirror = std::make_shared<Mirror>(quiescence_, std::move(memory), session,
+                                         std::move(account), faults_of(user));
+  if (!mirror->usable()) {
+    return Error{ENOMEM, "the daemon has no room for the on-demand paging of one more program"};
+  }
+  if (mirror->remote() >= 0) {
+    auto file = std::make_shared<const UniqueFd>(::fcntl(mirror->remote(), F_DUPFD_CLOEXEC, 0));
+    // Without it, workers would go there themselves and wait: the program has no slow way then.
+    auto program = file->valid() ? RemoteProgram::start(std::move(file), user)
+                                 : system_error("no descriptor is left");
+    if (!program) {
+      return program.error();
+    }
+    mirror->set_program(std::move(*program));
+  }
   if (limits_.daemon != 0 || limits_.session != 0) {
     mirror->faults_only();
   }
-  return mirror;
+  return Result<std::shared_ptr<Mirror>>(std::move(mirror));
 }
 
 Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror>& mirror,
@@ -67,7 +107,9 @@ Result<PagingService::Channels> PagingService::open(const std::shared_ptr<Mirror
     return share ? invalidate.error() : share.error();
   }
   fault_thread_.open(mirror, std::move(share->first), peer);
-  invalidation_thread_.open(mirror, std::move(invalidate->first));
+  permit_descriptors(invalidate->first.get(), false);
+  invalidation_thread_.open(mirror, std::make_shared<ForeignSocket>(std::move(invalidate->first),
+                                                                    mirror->user(), helpers_));
   return Result<Channels>(
       Channels{.share = std::move(share->second), .invalidate = std::move(invalidate->second)});
 }

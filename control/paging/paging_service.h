@@ -5,6 +5,7 @@
 // the sessions' mirrors, and reach each other by thread_links.h.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "base/event_fd.h"
@@ -15,6 +16,7 @@
 #include "control/paging/flush_thread.h"
 #include "control/paging/invalidation_thread.h"
 #include "control/paging/limits.h"
+#include "mmu/fault_share.h"
 #include "mmu/paging_queues.h"
 
 namespace uroce::control {
@@ -27,10 +29,13 @@ class PagingService {
   PagingService(const PagingService&) = delete;
   PagingService& operator=(const PagingService&) = delete;
 
-  void start();
+  // EMFILE: the threads can't have what they need.
+  Status start();
 
-  // The mirror of a new session's program.
-  std::shared_ptr<Mirror> make_mirror(const Peer& peer, std::uint64_t session);
+  // The mirror of a new session's program, paid for by the account. `memory`: the program's
+  // (mmu/remote_memory.h); not valid: what can't be mapped can't be had. ENOMEM
+  Result<std::shared_ptr<Mirror>> make_mirror(UniqueFd memory, std::uint64_t session,
+                                              std::shared_ptr<Account> account);
   // The program's ends of its channels.
   struct Channels {
     UniqueFd share;
@@ -42,18 +47,31 @@ class PagingService {
   void prefetch(Prefetch wanted) { fault_thread_.prefetch(std::move(wanted)); }
 
   // Readable when a command that waited for pages may go on; control_woken() makes it quiet again.
-  [[nodiscard]] int control_descriptor() const { return control_event_.get(); }
-  void control_woken() { control_event_.quieten(); }
-  void notify_control() { control_event_.ring(); }  // any thread
+  [[nodiscard]] int control_descriptor() const { return control_event_->get(); }
+  void control_woken() { control_event_->quieten(); }
+  void notify_control() { control_event_->ring(); }  // any thread
+  // For threads that may outlive this.
+  [[nodiscard]] const std::shared_ptr<EventFd>& control_event() const { return control_event_; }
+
+  // By which the threads say that they live.
+  [[nodiscard]] const Heartbeat& fault_heartbeat() const { return fault_thread_.heartbeat(); }
+  [[nodiscard]] const Heartbeat& invalidation_heartbeat() const {
+    return invalidation_thread_.heartbeat();
+  }
+  [[nodiscard]] const Heartbeat& flush_heartbeat() const { return flush_thread_.heartbeat(); }
 
   [[nodiscard]] const PagingLimits& limits() const { return limits_; }
   [[nodiscard]] const FaultJournal& journal() const { return queues_.faults.journal; }
 
  private:
+  std::shared_ptr<FaultCount> faults_of(const User& user);
+
   PagingQueues& queues_;
   Quiescence& quiescence_;
   PagingLimits limits_;
-  EventFd control_event_;
+  std::shared_ptr<Helpers> helpers_ = std::make_shared<Helpers>();
+  std::map<User, std::weak_ptr<FaultCount>> user_faults_;  // the control thread's
+  std::shared_ptr<EventFd> control_event_ = std::make_shared<EventFd>();
   InvalidationThread invalidation_thread_;
   FaultThread fault_thread_;
   FlushThread flush_thread_;

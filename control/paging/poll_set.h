@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <span>
 
-#include "base/check.h"
 #include "base/unique_fd.h"
 
 namespace uroce {
@@ -25,11 +24,15 @@ class PollSet {
     bool pressure = false;     // EPOLLPRI
   };
 
-  PollSet() : descriptor_(::epoll_create1(EPOLL_CLOEXEC)) { UROCE_CHECK(descriptor_.valid()); }
+  PollSet() : descriptor_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
-  // A descriptor leaves by being closed.
-  void add(int descriptor, Mirror* mirror = nullptr) {
-    UROCE_CHECK(control(descriptor, EPOLLIN, mirror));
+  // Until remove(): others may still hold what is done with here. False: the kernel watches no more
+  // (EPOLL_CTL_ADD).
+  [[nodiscard]] bool add(int descriptor, Mirror* mirror = nullptr) {
+    return control(descriptor, EPOLLIN, mirror);
+  }
+  void remove(int descriptor) {
+    (void)::epoll_ctl(descriptor_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   }
   // False where the kernel can't wait for it.
   bool add_pressure(int descriptor) { return control(descriptor, EPOLLPRI, nullptr); }

@@ -2,12 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
+#include "mmu/backing_file.h"
 
 namespace uroce::control {
 namespace {
@@ -28,6 +32,40 @@ bool sound(const abi::PagingHeader& header, const Record& record) {
          header.descriptor_count == record.descriptors.size();
 }
 
+// What an answer says of memory; none if it isn't one, or not as long as it says.
+std::optional<std::vector<abi::SharedPiece>> pieces_of(const Record& record) {
+  abi::SharedRange head;
+  if (!read_body(record, &head) || head.header.kind != abi::PagingKind::kSharedRange ||
+      head.piece_count > abi::kSharedPiecesMax ||
+      record.bytes.size() != sizeof(head) + head.piece_count * sizeof(abi::SharedPiece)) {
+    return std::nullopt;
+  }
+  std::vector<abi::SharedPiece> pieces(head.piece_count);
+  std::copy(record.bytes.begin() + sizeof(head), record.bytes.end(),
+            reinterpret_cast<std::byte*>(pieces.data()));
+  return pieces;
+}
+
+bool is_to_be_opened(const abi::SharedPiece& piece) {
+  return (piece.rights & abi::kPagingRead) != 0 && piece.memory.kind == abi::PieceKind::kMapFiles;
+}
+
+// On a helper: it waits for the program's locks.
+std::vector<UniqueFd> open_files(const Peer& peer, const Record& record) {
+  std::vector<UniqueFd> opened;
+  const auto pieces = pieces_of(record);
+  if (!pieces) {
+    return opened;
+  }
+  for (const abi::SharedPiece& piece : *pieces) {
+    if (is_to_be_opened(piece)) {
+      opened.push_back(
+          open_map_file(process_of(peer), piece.memory, (piece.rights & abi::kPagingWrite) != 0));
+    }
+  }
+  return opened;
+}
+
 }  // namespace
 
 bool ShareChannel::ask(std::uint64_t first, std::uint64_t end, bool write,
@@ -45,12 +83,28 @@ bool ShareChannel::ask(std::uint64_t first, std::uint64_t end, bool write,
   record.bytes.resize(sizeof(question));
   std::memcpy(record.bytes.data(), &question, sizeof(question));
   // A program that doesn't read its questions has so many waiting that its faults may as well fail.
-  return send_record(socket_.get(), record) == Sending::kSent;
+  return send_record(socket_->get(), record) == Sending::kSent;
 }
 
-ShareChannel::Heard ShareChannel::receive(Answer* answer) {
+ShareChannel::Heard ShareChannel::receive(Helpers& helpers, Inbox& inbox, Answer* answer) {
   Record record;
-  const Receipt receipt = receive_record(socket_.get(), &record);
+  const Receipt receipt = receive_plain_record(socket_->get(), &record);
+  const auto open = [peer = peer_](const Record& of) { return open_files(peer, of); };
+  if (receipt == Receipt::kDescriptors) {
+    return inbox.fetch(helpers, mirror_->user(), socket_, tag_, open) ? Heard::kFetched
+                                                                      : Heard::kBroken;
+  }
+  const auto pieces = pieces_of(record);
+  if (receipt == Receipt::kRecord && pieces &&
+      std::any_of(pieces->begin(), pieces->end(), is_to_be_opened)) {
+    return inbox.open(helpers, mirror_->user(), std::move(record), tag_, open) ? Heard::kFetched
+                                                                               : Heard::kBroken;
+  }
+  return hear(receipt, std::move(record), {}, answer);
+}
+
+ShareChannel::Heard ShareChannel::hear(Receipt receipt, Record record, std::vector<UniqueFd> opened,
+                                       Answer* answer) {
   if (receipt == Receipt::kNothing) {
     return Heard::kNothing;
   }
@@ -62,7 +116,7 @@ ShareChannel::Heard ShareChannel::receive(Answer* answer) {
     case abi::PagingKind::kArena:
       return take_arena(std::move(record));
     case abi::PagingKind::kSharedRange:
-      return take_answer(std::move(record), answer);
+      return take_answer(std::move(record), std::move(opened), answer);
     default:
       return Heard::kBroken;
   }
@@ -77,26 +131,25 @@ ShareChannel::Heard ShareChannel::take_arena(Record record) {
                                                                              : Heard::kBroken;
 }
 
-ShareChannel::Heard ShareChannel::take_answer(Record record, Answer* answer) {
+ShareChannel::Heard ShareChannel::take_answer(Record record, std::vector<UniqueFd> opened,
+                                              Answer* answer) {
   abi::SharedRange head;
-  if (!read_body(record, &head) || head.piece_count > abi::kSharedPiecesMax ||
-      record.bytes.size() !=
-          sizeof(abi::SharedRange) + head.piece_count * sizeof(abi::SharedPiece)) {
+  const auto pieces = pieces_of(record);
+  if (!pieces || !read_body(record, &head)) {
     return Heard::kBroken;
   }
   answer->sequence = head.header.sequence;
   answer->end = head.error != 0 ? 0 : head.end;
   answer->passed = std::move(record.descriptors);
+  answer->opened = std::move(opened);
+  std::span<const UniqueFd> files(answer->opened);
   std::uint64_t last = 0;
-  for (std::uint32_t i = 0; i < head.piece_count; ++i) {
-    abi::SharedPiece piece;
-    std::memcpy(&piece, record.bytes.data() + sizeof(abi::SharedRange) + i * sizeof(piece),
-                sizeof(piece));
+  for (const abi::SharedPiece& piece : *pieces) {
     if ((piece.rights & abi::kPagingRead) == 0) {
       continue;  // what may not be read might as well not be there
     }
     auto made = files_.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0,
-                               answer->passed, &answer->opened);
+                               answer->passed, &files);
     if (!made || made->address < last) {
       return Heard::kBroken;
     }

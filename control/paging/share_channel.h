@@ -9,6 +9,8 @@
 
 #include "base/record_socket.h"
 #include "base/unique_fd.h"
+#include "control/foreign/foreign_socket.h"
+#include "control/foreign/inbox.h"
 #include "mmu/mirror.h"
 #include "mmu/mirror_files.h"
 
@@ -16,11 +18,14 @@ namespace uroce::control {
 
 class ShareChannel {
  public:
-  ShareChannel(std::shared_ptr<Mirror> mirror, UniqueFd socket, const Peer& peer)
-      : mirror_(std::move(mirror)), socket_(std::move(socket)), files_(peer.pid, peer.uid) {}
+  ShareChannel(std::shared_ptr<Mirror> mirror, std::shared_ptr<const ForeignSocket> socket,
+               const Peer& peer, std::uint64_t tag)
+      : mirror_(std::move(mirror)), socket_(std::move(socket)), peer_(peer), tag_(tag) {}
 
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
-  [[nodiscard]] int descriptor() const { return socket_.get(); }
+  // By which what a helper received is known.
+  [[nodiscard]] std::uint64_t tag() const { return tag_; }
+  [[nodiscard]] int descriptor() const { return socket_->get(); }
 
   // False if the program can't be asked: it is gone, or doesn't read its questions.
   [[nodiscard]] bool ask(std::uint64_t first, std::uint64_t end, bool write,
@@ -36,20 +41,25 @@ class ShareChannel {
   enum class Heard : std::uint8_t {
     kNothing,  // for now
     kAnswer,
-    kArena,   // has been noted
-    kBroken,  // the program hung up, or talks nonsense
+    kArena,    // has been noted
+    kFetched,  // a helper has it: hear() it when it has arrived, and nothing before
+    kBroken,   // the program hung up, or talks nonsense
   };
-  Heard receive(Answer* answer);
+  Heard receive(Helpers& helpers, Inbox& inbox, Answer* answer);
+  // `opened`: files behind the program's mappings that the record names.
+  Heard hear(Receipt receipt, Record record, std::vector<UniqueFd> opened, Answer* answer);
 
   // Says once that no more of the program's memory can be reached, when it is so.
   void warn_when_full();
 
  private:
   Heard take_arena(Record record);
-  Heard take_answer(Record record, Answer* answer);
+  Heard take_answer(Record record, std::vector<UniqueFd> opened, Answer* answer);
 
   std::shared_ptr<Mirror> mirror_;
-  UniqueFd socket_;
+  std::shared_ptr<const ForeignSocket> socket_;
+  Peer peer_;
+  std::uint64_t tag_;
   MirrorFiles files_;
   bool said_full_ = false;
 };

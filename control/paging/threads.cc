@@ -8,21 +8,13 @@
 
 #include <utility>
 
+#include "base/all_processors.h"
+
 namespace uroce::control {
 namespace {
 
 constexpr int kFifoPriority = 1;  // the lowest of the real-time ones: above all ordinary threads
 constexpr int kNice = -20;
-
-void use_all_processors() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    CPU_SET(cpu, &all);
-  }
-  // The kernel takes those that this process may use.
-  static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
-}
 
 }  // namespace
 
@@ -34,15 +26,44 @@ std::thread start_thread(const char* name, std::function<void()> body) {
   });
 }
 
-void raise_priority() {
-  const sched_param wanted{.sched_priority = kFifoPriority};
-  if (::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &wanted) == 0) {
+bool Priority::set(Way way) const {
+  const sched_param fifo{.sched_priority = kFifoPriority};
+  const sched_param ordinary{.sched_priority = 0};
+  switch (way) {
+    case Way::kFifo:
+      return ::sched_setscheduler(thread_, SCHED_FIFO, &fifo) == 0;
+    case Way::kNice:
+      return ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread_), kNice) == 0;
+    case Way::kNone:
+      break;
+  }
+  return way_ == Way::kFifo ? ::sched_setscheduler(thread_, SCHED_OTHER, &ordinary) == 0
+                            : ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread_), 0) == 0;
+}
+
+void Priority::begin() {
+  thread_ = ::gettid();
+  if (set(Way::kFifo)) {
+    way_ = Way::kFifo;
     spdlog::info("page faults are served with real-time priority (SCHED_FIFO {})", kFifoPriority);
-  } else if (::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice) == 0) {
+  } else if (set(Way::kNice)) {
+    way_ = Way::kNice;
     spdlog::info("page faults are served with nice {}: SCHED_FIFO is refused", kNice);
   } else {
     spdlog::info(
         "page faults are served with ordinary priority: SCHED_FIFO and nice {} are refused", kNice);
+  }
+}
+
+void Priority::raise() const {
+  if (way_ != Way::kNone) {
+    static_cast<void>(set(way_));
+  }
+}
+
+void Priority::lower() const {
+  if (way_ != Way::kNone) {
+    static_cast<void>(set(Way::kNone));
   }
 }
 

@@ -19,25 +19,51 @@ std::uint64_t unix_time_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
 }
 
+// For all lines of the session. False: its user can't have as many.
+bool pay(Account& account, SessionErrors* errors) {
+  if (errors->lines.size() > 1) {
+    return errors->charge.resize(errors->lines.size()).has_value();
+  }
+  auto charge = account.charge(Limit::kErrorLines);
+  if (charge) {
+    errors->charge = std::move(*charge);
+  }
+  return charge.has_value();
+}
+
 }  // namespace
 
-void ErrorLog::add(std::uint64_t session, const Peer& peer, std::string text) {
+void ErrorLog::add(std::uint64_t session, const Peer& peer, Account& account, std::string text) {
   const auto [place, is_new] = sessions_.try_emplace(session);
   SessionErrors& errors = place->second;
   if (is_new) {
     errors.pid = peer.pid;
     errors.uid = peer.uid;
-    errors.program = program_name(peer.pid);
+    errors.program = program_name(peer);
   }
   errors.lines.push_back({++last_, unix_time_ms(), std::move(text)});
-  if (errors.lines.size() > kLinesMax) {
+  if (errors.lines.size() > kLinesMax || !pay(account, &errors)) {
     errors.lines.pop_front();
     ++errors.forgotten;
   }
   if (sessions_.size() > kSessionsMax) {
-    sessions_.erase(sessions_.begin()->first == session ? std::next(sessions_.begin())
-                                                        : sessions_.begin());
+    make_room(session);
   }
+}
+
+// The oldest session goes of the user who has most.
+void ErrorLog::make_room(std::uint64_t newest) {
+  std::map<uid_t, std::size_t> of_user;
+  for (const auto& entry : sessions_) {
+    ++of_user[entry.second.uid];
+  }
+  const auto most = std::max_element(
+      of_user.begin(), of_user.end(),
+      [](const auto& left, const auto& right) { return left.second < right.second; });
+  const auto oldest = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
+    return entry.first != newest && entry.second.uid == most->first;
+  });
+  sessions_.erase(oldest != sessions_.end() ? oldest : sessions_.begin());
 }
 
 std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader) {

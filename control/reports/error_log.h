@@ -1,7 +1,8 @@
 #pragma once
 
 // What went wrong for each program, a line each: error completions, refused calls, broken queues.
-// `uroce errors` reads it. Bounded: the newest lines of each session, and of the newest sessions,
+// `uroce errors` reads it. Bounded: the newest lines of each session, and of the newest sessions of
+// each user, who pays for his lines (whoever has most in it makes room),
 // also when they have ended. Control thread only.
 
 #include <sys/types.h>
@@ -10,6 +11,8 @@
 #include <deque>
 #include <map>
 #include <string>
+
+#include "shares/account.h"
 
 namespace uroce {
 struct Peer;
@@ -29,6 +32,7 @@ struct SessionErrors {
   std::string program;
   std::uint64_t forgotten = 0;  // older lines that found no room
   std::deque<ErrorLine> lines;  // oldest first
+  Charge charge;
 };
 
 class ErrorLog {
@@ -36,12 +40,14 @@ class ErrorLog {
   static constexpr std::size_t kLinesMax = 64;      // of a session
   static constexpr std::size_t kSessionsMax = 256;  // that had errors
 
-  void add(std::uint64_t session, const Peer& peer, std::string text);
+  void add(std::uint64_t session, const Peer& peer, Account& account, std::string text);
 
   [[nodiscard]] std::uint64_t last() const { return last_; }
   [[nodiscard]] const std::map<std::uint64_t, SessionErrors>& sessions() const { return sessions_; }
 
  private:
+  void make_room(std::uint64_t newest);
+
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, SessionErrors> sessions_;
 };

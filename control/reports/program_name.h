@@ -2,13 +2,13 @@
 
 // The name under which a process runs, as ps shows it.
 
-#include <sys/types.h>
-
 #include <string>
+
+#include "base/record_socket.h"
 
 namespace uroce::control {
 
-// Empty when the process is gone.
-std::string program_name(pid_t pid);
+// Empty when the process is gone, also if another has its number.
+std::string program_name(const Peer& peer);
 
 }  // namespace uroce::control

@@ -1,13 +1,15 @@
 #include "control/reports/status.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/version.h"
-#include "control/cm_user/report.h"
+#include "control/cm_user/user.h"
+#include "control/reports/latency_report.h"
 #include "control/reports/program_name.h"
 #include "control/sessions/qp_states.h"
 #include "control/sessions/session.h"
@@ -17,45 +19,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Queue pairs looked at in one piece, all in one turn of their worker at worst, whose packets wait
+// meanwhile. One that is shown, or whose histograms are added up, costs as much as several that are
+// only counted.
+constexpr std::size_t kLooksInPiece = 256;
+constexpr std::size_t kLooksOfSummed = 4;
+constexpr std::size_t kLooksOfShown = 8;
+constexpr std::size_t kEntriesInPiece = 64;  // listeners and connections
+
 // What only a queue pair's worker may look at.
 struct QpView {
   QpState state{};
   std::uint32_t remote_qpn = 0;
   Gid remote_gid;
+  std::uint32_t send_psn = 0, expected_psn = 0;
+  std::uint32_t outstanding = 0;
   RoceCounters counters;
+  LatencySummaries latencies{};
 };
-using QpViews = std::unordered_map<const Qp*, QpView>;
-
-constexpr std::size_t kViewsMax = 256;  // in one turn of a worker, whose packets wait meanwhile
-
-// A question costs a turn of the worker, so it is asked for many queue pairs at once.
-QpViews look_at_qps(Card& card) {
-  std::vector<std::vector<const Qp*>> of_worker(card.engine().workers());
-  QpViews views;
-  for (const auto& entry : card.sessions()) {
-    entry.second->qps.for_each([&](std::uint32_t, const QpObject& object) {
-      const Qp* qp = object.qp.get();
-      if (views.try_emplace(qp).second) {
-        of_worker[qp->config().worker].push_back(qp);
-      }
-    });
-  }
-  for (std::uint32_t worker = 0; worker < of_worker.size(); ++worker) {
-    for (std::span<const Qp* const> rest(of_worker[worker]); !rest.empty();) {
-      const auto part = rest.first(std::min(rest.size(), kViewsMax));
-      card.engine().call(worker, [&](Worker&) {
-        for (const Qp* qp : part) {
-          views[qp] = {.state = qp->state(),
-                       .remote_qpn = qp->attributes().dest_qpn,
-                       .remote_gid = qp->attributes().path.destination_gid,
-                       .counters = qp->counters()};
-        }
-      });
-      rest = rest.subspan(part.size());
-    }
-  }
-  return views;
-}
 
 void add_counters(Json& json, const RoceCounters& counters, bool of_port) {
   for (const RoceCounter& counter : kRoceCounters) {
@@ -65,34 +46,19 @@ void add_counters(Json& json, const RoceCounters& counters, bool of_port) {
   }
 }
 
-// A port's are the sum of its queue pairs', with those that are gone, and what only ports count.
-Json port_counters(Card& card, const QpViews& views, const Device& device) {
-  RoceCounters sum;
-  for (std::uint32_t index = 0; index < card.engine().workers(); ++index) {
-    card.engine().call(index, [&](Worker& worker) {
-      sum += worker.roce_counters(static_cast<std::uint16_t>(device.index()));
-    });
-  }
-  for (const auto& [qp, view] : views) {
-    if (qp->config().port == device.index()) {
-      sum += view.counters;
-    }
-  }
-  Json json = Json::object();
-  add_counters(json, sum, true);
-  return json;
-}
-
-Json qp_status(const QpViews& views, const QpObject& object) {
+Json qp_status(const QpView& view, const QpObject& object) {
   const QpConfig& config = object.qp->config();
-  const QpView& view = views.at(object.qp.get());
   Json json = {{"qpn", config.qpn},
                {"type", name_of(config.type)},
                {"state", name_of(view.state)},
                {"worker", config.worker},
                {"remote_qpn", view.remote_qpn},
-               {"remote_gid", to_string(view.remote_gid)}};
+               {"remote_gid", to_string(view.remote_gid)},
+               {"sq_psn", view.send_psn},
+               {"rq_psn", view.expected_psn},
+               {"outstanding", view.outstanding}};
   add_counters(json, view.counters, false);
+  json["latency"] = json_of(view.latencies);
   if (!object.groups.empty()) {
     Json& groups = json["groups"];
     for (const Gid& group : object.groups) {
@@ -102,14 +68,12 @@ Json qp_status(const QpViews& views, const QpObject& object) {
   return json;
 }
 
-Json session_status(const QpViews& views, const Session& session) {
-  Json qps = Json::array();
-  session.qps.for_each(
-      [&](std::uint32_t, const QpObject& object) { qps.push_back(qp_status(views, object)); });
+// Without its queue pairs.
+Json session_status(const Session& session) {
   return {{"id", session.id()},
           {"pid", session.peer().pid},
           {"uid", session.peer().uid},
-          {"command", program_name(session.peer().pid)},
+          {"command", program_name(session.peer())},
           {"device", session.device() != nullptr ? session.device()->name() : ""},
           {"pds", session.pds.count()},
           {"regions", session.regions.count()},
@@ -117,11 +81,32 @@ Json session_status(const QpViews& views, const Session& session) {
           {"cqs", session.cqs.count()},
           {"srqs", session.srqs.count()},
           {"ahs", session.address_handles.count()},
-          {"events_lost", session.events_lost()},
-          {"qps", std::move(qps)}};
+          {"events_lost", session.events_lost()}};
 }
 
-Json device_status(Card& card, const QpViews& views, const Device& device) {
+// What sysfs and netlink say of a card of the kernel's (apps/tree): numbers are those of
+// ibv_port_attr.
+Json identity_status(const Device& device) {
+  const abi::DeviceRecord record = device.record();
+  abi::QueryPortReply port{};
+  device.fill_port(&port);
+  return {{"index", record.index},
+          {"node_guid", be64toh(record.node_guid)},
+          {"vendor_id", record.vendor_id},
+          {"vendor_part_id", record.vendor_part_id},
+          {"hw_ver", record.hw_ver},
+          {"state", port.state},
+          {"phys_state", port.phys_state},
+          {"active_width", port.active_width},
+          {"active_speed", port.active_speed},
+          {"gid_count", port.gid_count},
+          {"pkey_count", port.pkey_count},
+          {"interface_index", port.netdev_index}};
+}
+
+Json device_status(const RoceCounters& counted, const Latencies& latencies, const Device& device) {
+  Json hw_counters = Json::object();
+  add_counters(hw_counters, counted, true);
   const PortInfo info = device.port().info();
   const PortCounters c = device.port().counters();
   Json gids = Json::array();
@@ -139,6 +124,7 @@ Json device_status(Card& card, const QpViews& views, const Device& device) {
           {"port", info.name},
           {"mac", to_string(info.mac)},
           {"link", info.link_up ? "up" : "down"},
+          {"trouble", info.trouble},
           {"mtu", info.mtu},
           {"path_mtu", mtu_bytes(device.active_mtu_code())},
           {"speed_mbps", info.speed_mbps},
@@ -152,12 +138,18 @@ Json device_status(Card& card, const QpViews& views, const Device& device) {
           {"tx_refused", c.tx_refused},
           {"tx_failed", c.tx_failed},
           {"ip_id_solved", c.ip_id_solved},
-          {"hw_counters", port_counters(card, views, device)}};
+          {"identity", identity_status(device)},
+          {"hw_counters", std::move(hw_counters)},
+          {"latency", json_of(latencies)}};
 }
 
 Json worker_status(Card& card, std::uint32_t index) {
   WorkerCounters c;
-  card.engine().call(index, [&](Worker& worker) { c = worker.counters(); });
+  LatencyHistogram faults;
+  card.engine().try_call(index, [&](Worker& worker) {
+    c = worker.counters();
+    faults = worker.fault_times();
+  });
   Json drops = Json::object();
   for (std::size_t reason = 1; reason < kDropCount; ++reason) {
     if (c.drops[reason] != 0) {
@@ -173,36 +165,227 @@ Json worker_status(Card& card, std::uint32_t index) {
           {"tx_lost", c.tx_lost},
           {"absences", c.absences},
           {"absent_us", c.absent_us},
+          {"stalls", c.stalls},
+          {"stalled_us", c.stalled_us},
           {"drops", std::move(drops)},
           {"page_faults", c.page_faults},
           {"page_faults_at_once", c.page_faults_at_once},
           {"page_faults_deferred", c.page_faults_deferred},
           {"page_faults_starved", c.page_faults_starved},
+          {"page_fault_time", json_of(faults)},
           {"flushes", c.flushes},
-          {"flushes_starved", c.flushes_starved}};
+          {"flushes_starved", c.flushes_starved},
+          {"copies", c.copies},
+          {"copies_late", c.copies_late}};
+}
+
+Json stuck_threads(const Watchdog* watchdog) {
+  Json threads = Json::array();
+  if (watchdog != nullptr) {
+    for (const Watchdog::Stuck& stuck : watchdog->stuck()) {
+      threads.push_back({{"name", stuck.name},
+                         {"thread", stuck.thread},
+                         {"seconds", stuck.duration / kNanosecondsPerSecond},
+                         {"doing", stuck.doing}});
+    }
+  }
+  return threads;
+}
+
+std::string text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-std::string status_text(Card& card, const cm_user::Service& connections) {
-  const QpViews views = look_at_qps(card);
-  Json devices = Json::array();
-  for (const Device& device : card.devices()) {
-    devices.push_back(device_status(card, views, device));
+StatusReport::StatusReport(Card& card, const cm_user::Service& connections,
+                           const Watchdog* watchdog, const Peer& reader,
+                           std::shared_ptr<const Account> account, Detail detail)
+    : card_(card),
+      watchdog_(watchdog),
+      sees_all_(is_administrator(reader)),
+      account_(std::move(account)),
+      connections_(connections,
+                   [this](const cm_user::User* user) {
+                     return sees_all_ || (user != nullptr && &user->account() == account_.get());
+                   }),
+      detail_(detail) {}
+
+bool StatusReport::visible(const Session& session) const {
+  return sees_all_ || session.account() == account_;
+}
+
+std::string StatusReport::next() {
+  std::string piece;
+  std::size_t looks = kLooksInPiece;
+  while (part_ != Part::kEnd && looks != 0 && piece.size() < kPieceFull) {
+    piece += next_part(&looks);
   }
+  return piece;
+}
+
+std::string StatusReport::next_part(std::size_t* looks) {
+  switch (part_) {
+    case Part::kHead:
+      part_ = Part::kSessions;
+      return head();
+    case Part::kSessions:
+      return next_queue_pairs(looks);
+    case Part::kDevices:
+      part_ = Part::kConnections;
+      return devices();
+    case Part::kConnections: {
+      std::string entries = connections_.next(kEntriesInPiece);
+      *looks -= std::min(*looks, kEntriesInPiece);
+      if (connections_.done()) {
+        entries += "}";
+        part_ = Part::kEnd;
+      }
+      return entries;
+    }
+    case Part::kEnd:
+      break;
+  }
+  return {};
+}
+
+// What queue pairs that are gone have counted comes first: one that goes while the report is made
+// is then counted once, or not at all.
+std::string StatusReport::head() {
   Json workers = Json::array();
-  for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
-    workers.push_back(worker_status(card, worker));
+  counted_.resize(card_.devices().size());
+  latencies_.resize(card_.devices().size());
+  for (std::uint32_t index = 0; index < card_.engine().workers(); ++index) {
+    workers.push_back(worker_status(card_, index));
+    card_.engine().try_call(index, [&](Worker& worker) {
+      for (std::size_t port = 0; port < counted_.size(); ++port) {
+        counted_[port] += worker.roce_counters(static_cast<std::uint16_t>(port));
+        if (sees_all_) {  // from all users' times one could tell a single user's
+          latencies_[port] += worker.latencies(static_cast<std::uint16_t>(port));
+        }
+      }
+    });
   }
-  Json sessions = Json::array();
-  for (const auto& [id, session] : card.sessions()) {
-    sessions.push_back(session_status(views, *session));
+  return "{\"version\":" + text(Json(kReleaseVersion)) + ",\"pid\":" + std::to_string(::getpid()) +
+         ",\"workers\":" + text(workers) + ",\"stuck_threads\":" + text(stuck_threads(watchdog_)) +
+         ",\"sessions\":[";
+}
+
+// The next session, or the next queue pairs of the one that was begun.
+std::string StatusReport::next_queue_pairs(std::size_t* looks) {
+  const auto& sessions = card_.sessions();
+  const auto at = sessions.lower_bound(session_);
+  if (begun_ && (at == sessions.end() || at->first != session_)) {
+    return end_session();  // it has gone meanwhile
   }
-  const Json json = {
-      {"version", kReleaseVersion},      {"pid", ::getpid()},
-      {"devices", std::move(devices)},   {"workers", std::move(workers)},
-      {"sessions", std::move(sessions)}, {"connections", cm_user::report(connections)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (at == sessions.end()) {
+    part_ = Part::kDevices;
+    return "]";
+  }
+  const Session& session = *at->second;
+  std::string part;
+  if (!begun_) {
+    session_ = at->first;
+    begun_ = true;
+    shown_ = visible(session);
+    if (shown_) {
+      std::string begun = text(session_status(session));
+      begun.pop_back();  // its brace
+      part = (first_session_ ? "" : ",") + begun + ",\"qps\":[";
+      first_session_ = false;
+      first_qp_ = true;
+    }
+  }
+  *looks -= std::min<std::size_t>(*looks, 1);
+  if (!objects_) {  // later ones have no place any more
+    part += look_at_some(session, looks);
+    if (handle_ != session.qps.handles_end()) {
+      return part;
+    }
+  }
+  if (detail_ == Detail::kObjects && shown_) {
+    part += next_objects(session, looks);
+    return objects_->done() ? part + end_session() : part;
+  }
+  return part + end_session();
+}
+
+std::string StatusReport::next_objects(const Session& session, std::size_t* looks) {
+  std::string part;
+  if (!objects_) {
+    objects_.emplace();
+    part = "],\"objects\":[";
+  }
+  return part + objects_->next(session, looks);
+}
+
+std::string StatusReport::end_session() {
+  ++session_;
+  handle_ = 0;
+  objects_.reset();
+  begun_ = false;
+  return shown_ ? "]}" : "";
+}
+
+std::string StatusReport::look_at_some(const Session& session, std::size_t* looks) {
+  struct Look {
+    const QpObject* object;
+    bool counts;
+    QpView view;
+  };
+  std::vector<std::vector<Look>> of_worker(card_.engine().workers());
+  const std::size_t cost = shown_ ? kLooksOfShown : sees_all_ ? kLooksOfSummed : 1;
+  for (; handle_ < session.qps.handles_end() && *looks != 0; ++handle_) {
+    if (const QpObject* object = session.qps.find(handle_)) {
+      of_worker[object->qp->config().worker].push_back(
+          {object, counts_in(session, handle_, *object), {}});
+      *looks -= std::min(*looks, cost);
+    }
+  }
+  std::string shown;
+  for (std::uint32_t worker = 0; worker < of_worker.size(); ++worker) {
+    std::vector<Look>& looked = of_worker[worker];
+    if (looked.empty()) {
+      continue;
+    }
+    card_.engine().try_call(worker, [&](Worker&) {
+      for (Look& look : looked) {
+        const Qp& qp = *look.object->qp;
+        look.view = {.state = qp.state(),
+                     .remote_qpn = qp.attributes().dest_qpn,
+                     .remote_gid = qp.attributes().path.destination_gid,
+                     .send_psn = qp.send_psn(),
+                     .expected_psn = qp.expected_psn(),
+                     .outstanding = qp.outstanding(),
+                     .counters = qp.counters()};
+        if (look.counts && sees_all_) {
+          latencies_[qp.config().port] += qp.latencies();
+        }
+        if (shown_) {
+          look.view.latencies = summarize(qp.latencies());
+        }
+      }
+    });
+    for (const Look& look : looked) {
+      if (look.counts) {
+        counted_[look.object->qp->config().port] += look.view.counters;
+      }
+      if (shown_) {
+        shown += first_qp_ ? "" : ",";
+        shown += text(qp_status(look.view, *look.object));
+        first_qp_ = false;
+      }
+    }
+  }
+  return shown;
+}
+
+std::string StatusReport::devices() {
+  Json all = Json::array();
+  for (const Device& device : card_.devices()) {
+    all.push_back(device_status(counted_[device.index()], latencies_[device.index()], device));
+  }
+  return ",\"devices\":" + text(all) + ",\"connections\":";
 }
 
 }  // namespace uroce::control

@@ -1,5 +1,8 @@
 #include "control/reports/status_client.h"
 
+#include <sys/socket.h>
+#include <sys/time.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -7,6 +10,7 @@
 #include "abi/command_records.h"
 #include "abi/error_records.h"
 #include "abi/version.h"
+#include "base/daemon_peer.h"
 #include "base/record_socket.h"
 
 namespace uroce::control {
@@ -16,10 +20,13 @@ namespace {
 // Sends a request and puts the text of its answer together.
 template <typename Request>
 Result<std::string> fetch(const std::string& socket, abi::Command command, Request request) {
-  const auto connection = connect_to(socket);
+  const auto connection = connect_to_daemon(socket);
   if (!connection) {
     return connection.error();
   }
+  // A daemon that stands still is told of, not waited for.
+  constexpr timeval kPatience{.tv_sec = 30, .tv_usec = 0};
+  ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
   abi::RequestHeader head;
   head.version = abi::kVersion;
   head.command = command;
@@ -28,14 +35,16 @@ Result<std::string> fetch(const std::string& socket, abi::Command command, Reque
   Record record;
   record.bytes.resize(sizeof(request));
   std::memcpy(record.bytes.data(), &request, sizeof(request));
-  if (send_record(connection->get(), record) != Sending::kSent) {
-    return Error{EIO, "the daemon at " + socket + " closed the connection"};
-  }
+  // One that was turned away before it asked has its answer already.
+  (void)send_record(connection->get(), record);
   std::string text;
   for (;;) {
     abi::ReplyHeader header;
-    if (receive_record(connection->get(), &record) != Receipt::kRecord ||
-        record.bytes.size() < sizeof(header)) {
+    const Receipt receipt = receive_record(connection->get(), &record);
+    if (receipt == Receipt::kNothing) {
+      return Error{ETIMEDOUT, "the daemon at " + socket + " hasn't answered for 30 s"};
+    }
+    if (receipt != Receipt::kRecord || record.bytes.size() < sizeof(header)) {
       return Error{EIO, "the daemon at " + socket + " closed the connection"};
     }
     std::memcpy(&header, record.bytes.data(), sizeof(header));

@@ -10,7 +10,8 @@
 
 namespace uroce::control {
 
-// The report's JSON text (kStatus, kOdpStatus), put together from its pieces. Waits for the daemon.
+// The report's JSON text (kStatus, kOdpStatus, kObjects), put together from its pieces. Waits for
+// the daemon.
 Result<std::string> fetch_status(const std::string& socket,
                                  abi::Command command = abi::Command::kStatus);
 

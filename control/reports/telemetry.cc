@@ -1,8 +1,10 @@
 #include "control/reports/telemetry.h"
 
 #include <rte_telemetry.h>
+#include <rte_version.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "control/reports/status_client.h"
@@ -40,6 +42,14 @@ void add_members(rte_tel_data* dict, const Json& container) {
   }
 }
 
+void add_number(rte_tel_data* dict, const std::string& name, std::uint64_t number) {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+  rte_tel_data_add_dict_uint(dict, name.c_str(), number);
+#else
+  rte_tel_data_add_dict_u64(dict, name.c_str(), number);
+#endif
+}
+
 void add(rte_tel_data* dict, const std::string& name, const Json& value) {
   if (value.is_structured()) {
     rte_tel_data* inner = rte_tel_data_alloc();
@@ -49,7 +59,7 @@ void add(rte_tel_data* dict, const std::string& name, const Json& value) {
       rte_tel_data_add_dict_container(dict, name.c_str(), inner, 0);
     }
   } else if (value.is_number()) {
-    rte_tel_data_add_dict_u64(dict, name.c_str(), value.get<std::uint64_t>());
+    add_number(dict, name, value.get<std::uint64_t>());
   } else if (value.is_string()) {
     rte_tel_data_add_dict_string(dict, name.c_str(), value.get<std::string>().c_str());
   }

@@ -106,6 +106,7 @@ Status ListeningSocket::listen(mode_t mode) {
     return path_error("can't make the socket", path_);
   }
   socket_ = std::move(socket);
+  permit_descriptors(socket_.get(), false);  // until it is known whose they are
   if (::chmod(path_.c_str(), mode) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0) {
     return path_error("can't listen on", path_);
   }

@@ -9,23 +9,34 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <vector>
 
 #include "control/sessions/card_limits.h"
+#include "control/sessions/neighbour_changes.h"
 
 namespace uroce::control {
 namespace {
 
 // What an epoll event is about, if not a session.
-enum Tag : std::uint64_t { kListener, kStop, kNotices, kPaging, kAddresses };
+enum Tag : std::uint64_t {
+  kListener,
+  kSignals,
+  kNotices,
+  kPaging,
+  kAddresses,
+  kHelpers,
+  kLinks,
+  kSamples
+};
 
 constexpr int kServerEventsMax = 64;
-constexpr int kSessionRecordsMax = 16;  // of one session in one turn
-// No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
-constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
 // A program that asks one thing after another is expected for so long after each answer: to be
 // woken takes longer than most answers do.
 constexpr Duration kLinger = 30 * kNanosecondsPerMicrosecond;
+
+// Between two lines in the log about what the machine hasn't got.
+constexpr Duration kSilence = 10 * kNanosecondsPerSecond;
 
 UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
@@ -43,12 +54,19 @@ Result<std::unique_ptr<Server>> Server::listen(const Services& services, const s
   }
   std::unique_ptr<Server> server(new Server(services, std::move(*listener), std::move(poll)));
   std::vector<std::pair<int, Tag>> watched{{server->listener_.get(), kListener},
-                                           {services.card.engine().notice_descriptor(), kNotices}};
+                                           {services.card.engine().notice_descriptor(), kNotices},
+                                           {services.helpers->descriptor(), kHelpers}};
   if (services.paging != nullptr) {
     watched.emplace_back(services.paging->control_descriptor(), kPaging);
   }
   if (services.addresses != nullptr) {
     watched.emplace_back(services.addresses->descriptor(), kAddresses);
+  }
+  if (services.sampler != nullptr) {
+    watched.emplace_back(services.sampler->descriptor(), kSamples);
+  }
+  if (server->links_.descriptor() >= 0) {
+    watched.emplace_back(server->links_.descriptor(), kLinks);
   }
   for (const auto& [descriptor, tag] : watched) {
     if (Status status = server->watch(descriptor, EPOLLIN, tag); !status) {
@@ -63,13 +81,8 @@ Server::Server(const Services& services, ListeningSocket listener, UniqueFd poll
       card_(services.card),
       listener_(std::move(listener)),
       poll_(std::move(poll)),
-      spare_(spare_descriptor()) {
-  const auto& devices = card_.devices();
-  if (std::any_of(devices.begin(), devices.end(),
-                  [](const Device& device) { return !device.port().info().loops_back; })) {
-    next_link_look_ = card_.now();
-  }
-}
+      spare_(spare_descriptor()),
+      links_(card_) {}
 
 Server::~Server() { connections_.clear(); }
 
@@ -83,21 +96,38 @@ Status Server::watch(int descriptor, std::uint32_t events, std::uint64_t tag) {
   return ok();
 }
 
-void Server::run(int stop_descriptor) {
-  if (!watch(stop_descriptor, EPOLLIN, kStop)) {
+void Server::run(int signals, std::function<bool()> on_signal) {
+  if (!watch(signals, EPOLLIN, kSignals)) {
     return;
   }
+  on_signal_ = std::move(on_signal);
   std::array<epoll_event, kServerEventsMax> events;
+  heartbeat_.begin();
   while (!stopping_) {
     const int count = wait(events);
+    answered_this_turn_ = false;
     // Notices first: a program that asks why its completion failed gets the worker's word on it.
     std::partition(events.begin(), events.begin() + std::max(count, 0),
                    [](const epoll_event& event) { return event.data.u64 == kNotices; });
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
-      on_event(event.data.u64, event.events);
+      heartbeat_.beat();
+      within_memory(event.data.u64, [&] { on_event(event.data.u64, event.events); });
     }
-    on_time();
+    serve_dear();
+    within_memory(kListener, [this] { on_time(); });
+  }
+  heartbeat_.end();
+}
+
+void Server::on_no_memory(std::uint64_t tag) {
+  const auto at = connections_.find(tag);
+  if (at != connections_.end() && at->second.serving) {
+    drop(at);
+  }
+  if (silent_until_ <= card_.now()) {
+    silent_until_ = card_.now() + kSilence;
+    spdlog::error("the daemon has no memory left (RLIMIT_AS, or the machine's)");
   }
 }
 
@@ -109,7 +139,11 @@ int Server::wait(std::span<epoll_event> events) {
     }
     ::sched_yield();
   }
-  return ::epoll_wait(poll_.get(), events.data(), most, milliseconds_to_deadline());
+  const int timeout = milliseconds_to_deadline();
+  heartbeat_.rest();
+  const int count = ::epoll_wait(poll_.get(), events.data(), most, timeout);
+  heartbeat_.beat();
+  return count;
 }
 
 void Server::on_event(std::uint64_t tag, std::uint32_t events) {
@@ -119,8 +153,8 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
   switch (tag) {
     case kListener:
       return accept_all();
-    case kStop:
-      stopping_ = true;
+    case kSignals:
+      stopping_ = on_signal_();
       return;
     case kNotices:
       return on_notices();
@@ -129,19 +163,41 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
       return resume_waiting();
     case kAddresses:
       return services_.addresses->on_change();
+    case kHelpers:
+      return on_helpers();
+    case kLinks:
+      return links_.on_change();
+    case kSamples:
+      return services_.sampler->on_event();
     default:
       break;
   }
   const auto at = connections_.find(tag);
-  if (at == connections_.end()) {
-    return;  // ended by an earlier event of this turn
+  if (at != connections_.end()) {  // else: ended by an earlier event of this turn
+    on_connection(at, events);
   }
+}
+
+void Server::on_connection(Connections::iterator at, std::uint32_t events) {
   // The program is gone: nobody reads the answer to what it may still have asked.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-    connections_.erase(at);
+    drop(at);
     return;
   }
+  const User& user = at->second.conversation->session().account()->user();
+  if (dear_users_.is_dear(user, card_.now())) {
+    watch_for(at, 0);
+    dear_users_.wait(user, at->first);
+  } else {
+    serve_timed(at);
+  }
+}
+
+void Server::serve_timed(Connections::iterator at) {
+  const User user = at->second.conversation->session().account()->user();  // it may be dropped
+  const Time begun = card_.now();
   serve(at);
+  dear_users_.note(user, begun, card_.now());
   linger_until_ = card_.now() + kLinger;
 }
 
@@ -159,39 +215,36 @@ void Server::accept_all() {
   }
 }
 
-Status Server::has_room_for(const Card& card, const Peer& peer) {
-  const auto& sessions = card.sessions();
-  const bool administrator = is_administrator(peer);
-  const std::uint32_t most = administrator ? kSessionsMax : kOrdinarySessionsMax;
-  if (sessions.size() >= most) {
-    return Error{EMFILE, "the daemon serves " + std::to_string(most) + " sessions, no more"};
-  }
-  const auto theirs = std::count_if(sessions.begin(), sessions.end(), [&](const auto& entry) {
-    return entry.second->peer().uid == peer.uid;
-  });
-  if (!administrator && theirs >= kUserSessionsMax) {
-    return Error{EMFILE, "user " + std::to_string(peer.uid) + " has " +
-                             std::to_string(kUserSessionsMax) + " sessions, no more"};
-  }
-  return ok();
-}
-
 void Server::accept(UniqueFd socket) {
-  const auto peer = peer_of(socket.get());
+  const auto peer = program_at(socket.get());
   if (!peer) {
+    spdlog::warn("a program was turned away: {}", peer.error().message);
     return;
   }
   const std::uint64_t id = next_id_++;
-  const Status room = has_room_for(card_, *peer);
-  Connection connection{std::move(socket), std::make_unique<Conversation>(services_, id, *peer),
-                        EPOLLIN};
+  auto conversation = std::make_unique<Conversation>(services_, id, *peer);
+  const Status room = conversation->session().admit();
+  // Who may not pass descriptors now is told so by sendmsg(2), rather than by a connection that
+  // can't be closed.
+  const User& user = conversation->session().account()->user();
+  permit_descriptors(socket.get(), room && services_.helpers->check(user));
+  Connection connection{std::make_shared<ForeignSocket>(std::move(socket), user, services_.helpers),
+                        std::move(conversation), EPOLLIN};
   if (!room) {
     connection.conversation->refuse(room.error().code, room.error().message);
     (void)flush(connection);
     return;
   }
-  if (watch(connection.socket.get(), EPOLLIN, id)) {
+  if (watch(connection.socket->get(), EPOLLIN, id)) {
     connections_.emplace(id, std::move(connection));
+  }
+}
+
+void Server::serve_dear() {
+  const auto at = connections_.find(dear_users_.next(card_.now()));
+  if (at != connections_.end()) {  // else: none waits, or it has ended
+    heartbeat_.beat();
+    within_memory(at->first, [&] { serve_timed(at); });
   }
 }
 
@@ -200,36 +253,59 @@ void Server::accept(UniqueFd socket) {
 void Server::turn_away() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  spdlog::warn("a program was turned away: the daemon has no descriptors left (ulimit -n)");
+  if (silent_until_ <= card_.now()) {
+    silent_until_ = card_.now() + kSilence;
+    spdlog::warn("programs are turned away: the daemon has no descriptors left (ulimit -n)");
+  }
 }
 
 void Server::serve(Connections::iterator at) {
   Connection& connection = at->second;
   Conversation& conversation = *connection.conversation;
   if (flush(connection)) {
-    receive(connection);
+    conversation.answering() ? answer_more(conversation) : receive(at->first, connection);
   }
   if (!flush(connection) && conversation.finished()) {
     // It doesn't read its last answer; nothing more is owed to it.
     conversation.outbox().clear();
   }
   if (conversation.finished() && conversation.outbox().empty()) {
-    connections_.erase(at);
+    drop(at);
     return;
   }
   // Commands wait in the socket while an answer can't be sent or an address isn't known.
   std::uint32_t interest = 0;
-  if (!conversation.outbox().empty()) {
+  if (!conversation.outbox().empty() || conversation.answering()) {
     interest = EPOLLOUT;
-  } else if (!conversation.waiting()) {
+  } else if (!conversation.waiting() && connection.fetch_until == 0) {
     interest = EPOLLIN;
   }
+  watch_for(at, interest);
+}
+
+void Server::watch_for(Connections::iterator at, std::uint32_t interest) {
+  Connection& connection = at->second;
   if (interest != connection.interest) {
     epoll_event event{};
     event.events = interest;
     event.data.u64 = at->first;
-    ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+    ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, connection.socket->get(), &event);
     connection.interest = interest;
+  }
+}
+
+// Not by closing it: a helper may still hold the socket.
+void Server::drop(Connections::iterator at) {
+  (void)::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, at->second.socket->get(), nullptr);
+  dear_users_.forget(at->second.conversation->session().account()->user(), at->first);
+  connections_.erase(at);
+}
+
+// A piece of one long answer a turn, so that however many are asked for hold nobody up.
+void Server::answer_more(Conversation& conversation) {
+  if (!answered_this_turn_) {
+    answered_this_turn_ = true;
+    conversation.answer_more();
   }
 }
 
@@ -237,7 +313,7 @@ void Server::serve(Connections::iterator at) {
 bool Server::flush(Connection& connection) {
   auto& outbox = connection.conversation->outbox();
   while (!outbox.empty()) {
-    switch (send_record(connection.socket.get(), outbox.front())) {
+    switch (send_record(connection.socket->get(), outbox.front())) {
       case Sending::kSent:
         outbox.pop_front();
         break;
@@ -252,62 +328,28 @@ bool Server::flush(Connection& connection) {
   return true;
 }
 
-void Server::receive(Connection& connection) {
-  Conversation& conversation = *connection.conversation;
-  for (int i = 0; i < kSessionRecordsMax; ++i) {
-    if (conversation.finished() || conversation.waiting() || !flush(connection)) {
-      return;
-    }
-    Record record;
-    switch (receive_record(connection.socket.get(), &record)) {
-      case Receipt::kRecord:
-        conversation.receive(std::move(record));
-        break;
-      case Receipt::kNothing:
-        return;
-      case Receipt::kClosed:
-        conversation.end();
-        return;
-      case Receipt::kTooLong:
-        conversation.refuse(EMSGSIZE,
-                            "a record has at most " + std::to_string(kRecordMax) + " bytes");
-        break;
-      case Receipt::kTooManyDescriptors:
-        conversation.refuse(
-            EMSGSIZE, "a record has at most " + std::to_string(kDescriptorsMax) + " descriptors");
-        break;
-    }
-  }
-}
-
 void Server::on_time() {
   const Time now = card_.now();
   bool settled = false;
   for (Device& device : card_.devices()) {
     settled = (device.next_deadline() <= now && device.on_time(now)) || settled;
+    follow_moves(card_, device);
   }
   if (settled) {
     resume_waiting();
     services_.connections.on_addresses_settled();
   }
   services_.connections.on_time();
-  if (next_link_look_ <= now) {
-    next_link_look_ = now + kLinkLookInterval;
-    look_at_links();
+  give_up_fetches();
+  if (next_overdue_ <= now) {
+    resume_waiting();
   }
-}
-
-// A link that comes or goes is an event for every program that has the device open.
-void Server::look_at_links() {
-  for (Device& device : card_.devices()) {
-    const std::optional<bool> up = device.link_change();
-    if (!up) {
-      continue;
-    }
-    spdlog::info("{}: the link is {}", device.name(), *up ? "up" : "down");
-    const auto event =
-        static_cast<std::uint32_t>(*up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr);
-    card_.announce(device, event);
+  next_overdue_ = services_.helpers->next_overdue();
+  if (links_.next_look() <= now) {
+    links_.look();
+  }
+  if (services_.sampler != nullptr) {
+    services_.sampler->on_time(now);
   }
 }
 
@@ -323,9 +365,16 @@ void Server::resume_waiting() {
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = std::min(next_link_look_, services_.connections.next_deadline());
+  Time deadline = std::min({links_.next_look(), next_overdue_, dear_users_.next_time(),
+                            services_.connections.next_deadline()});
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());
+  }
+  if (services_.sampler != nullptr) {
+    deadline = std::min(deadline, services_.sampler->next_deadline());
+  }
+  if (!fetches_.empty()) {
+    deadline = std::min(deadline, fetches_.front().deadline);
   }
   if (deadline == kNever) {
     return -1;

@@ -7,23 +7,29 @@
 #include <sys/epoll.h>
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 
+#include "base/heartbeat.h"
 #include "base/unique_fd.h"
 #include "control/commands/conversation.h"
+#include "control/commands/link_follower.h"
 #include "control/commands/services.h"
+#include "control/foreign/foreign_socket.h"
+#include "control/foreign/inbox.h"
 #include "control/reports/path_problems.h"
+#include "control/server/dear_users.h"
 #include "control/server/listening_socket.h"
 
 namespace uroce::control {
 
 class Server {
  public:
-  // Whether one more connection is served. EMFILE with a sentence.
-  static Status has_room_for(const Card& card, const Peer& peer);
   // Listens at `path`. The services outlive the server.
   static Result<std::unique_ptr<Server>> listen(const Services& services, const std::string& path,
                                                 unsigned mode);
@@ -31,15 +37,23 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Serves until `stop_descriptor` is readable.
-  void run(int stop_descriptor);
+  // Serves until `on_signal`, which is asked whenever `signals` is readable, says so.
+  void run(
+      int signals, std::function<bool()> on_signal = [] { return true; });
+  [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
  private:
   static constexpr std::uint64_t kFirstSession = 16;  // smaller ones tag the other descriptors
   struct Connection {
-    UniqueFd socket;
+    std::shared_ptr<const ForeignSocket> socket;
     std::unique_ptr<Conversation> conversation;
     std::uint32_t interest = 0;  // of epoll
+    Time fetch_until = 0;        // a helper receives the next record; 0: none does
+    bool serving = false;        // a record is taken, and its answer isn't there yet
+  };
+  struct Fetch {
+    Time deadline = 0;
+    std::uint64_t connection = 0;
   };
   using Connections = std::map<std::uint64_t, Connection>;
 
@@ -50,10 +64,32 @@ class Server {
   void accept_all();
   void accept(UniqueFd socket);
   void turn_away();
+  // What finds no memory is left undone; if a record of the program `tag` was begun, its connection
+  // ends.
+  template <typename Work>
+  void within_memory(std::uint64_t tag, const Work& work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      on_no_memory(tag);
+    }
+  }
+  void on_no_memory(std::uint64_t tag);
   void on_event(std::uint64_t tag, std::uint32_t events);
+  void on_connection(Connections::iterator at, std::uint32_t events);
   void serve(Connections::iterator at);
+  void serve_timed(Connections::iterator at);
+  void serve_dear();
+  void watch_for(Connections::iterator at, std::uint32_t interest);
+  void drop(Connections::iterator at);
   bool flush(Connection& connection);
-  void receive(Connection& connection);
+  void receive(std::uint64_t id, Connection& connection);
+  static void take(Connection& connection, Receipt receipt, Record record);
+  void fetch(std::uint64_t id, Connection& connection);
+  void on_helpers();
+  void give_up_fetches();
+  void forget_ended_fetches();
+  void answer_more(Conversation& conversation);
   void on_notices();
   void on_frame(const Notice& notice);
   void on_path_error(const Device& device, const PathError& error);
@@ -64,19 +100,26 @@ class Server {
   void on_time();
   void resume_waiting();
   [[nodiscard]] int milliseconds_to_deadline() const;
-  void look_at_links();
 
+  Heartbeat heartbeat_;
   const Services& services_;
   Card& card_;
   ListeningSocket listener_;
   UniqueFd poll_;
   UniqueFd spare_;  // see turn_away()
   Connections connections_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // the helpers' too
+  std::deque<Fetch> fetches_;  // in the order of their deadlines; all but the first may be over
   PathProblems path_problems_;
+  std::function<bool()> on_signal_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
-  Time linger_until_ = 0;         // see kLinger
-  Time next_link_look_ = kNever;  // kNever: no port has a link that could change
+  bool answered_this_turn_ = false;  // answer_more()
+  DearUsers dear_users_;
+  Time next_overdue_ = kNever;  // of the helpers: who waits for one is told
+  Time silent_until_ = 0;       // about a want of memory or descriptors
+  Time linger_until_ = 0;       // see kLinger
+  LinkFollower links_;
 };
 
 }  // namespace uroce::control

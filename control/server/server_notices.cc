@@ -7,7 +7,6 @@
 #include "control/reports/error_text.h"
 #include "control/server/server.h"
 #include "control/sessions/events.h"
-#include "control/sessions/neighbour_changes.h"
 
 namespace uroce::control {
 namespace {
@@ -45,11 +44,7 @@ void Server::on_frame(const Notice& notice) {
     on_path_error(device, *error);
     return;
   }
-  const Device::Heard heard = device.on_frame(notice.bytes, card_.now());
-  if (heard.moved) {
-    follow_neighbour(card_, device, *heard.moved);
-  }
-  if (heard.settled) {
+  if (device.on_frame(notice.bytes, card_.now())) {
     resume_waiting();
     services_.connections.on_addresses_settled();
   }
@@ -64,7 +59,8 @@ void Server::on_path_error(const Device& device, const PathError& error) {
 
 void Server::on_failure(const FailureReport& report) {
   if (const Session* owner = card_.find_session(report.owner); owner != nullptr) {
-    services_.errors.add(report.owner, owner->peer(), error_text(report) + why_unanswered(report));
+    services_.errors.add(report.owner, owner->peer(), *owner->account(),
+                         error_text(report) + why_unanswered(report));
   }
 }
 
@@ -95,7 +91,7 @@ void Server::on_async_event(const Notice& notice) {
 
 void Server::log_overrun(std::uint32_t cqn) {
   if (const Owner* owner = card_.cqns().find(cqn); owner != nullptr) {
-    services_.errors.add(owner->session->id(), owner->session->peer(),
+    services_.errors.add(owner->session->id(), owner->session->peer(), *owner->session->account(),
                          "completion queue " + std::to_string(owner->handle) +
                              " broke: a completion found no room, because the program polls too "
                              "seldom or made the queue too small");

@@ -15,12 +15,12 @@
 #include "control/sessions/groups.h"
 #include "control/sessions/numbers.h"
 #include "control/sessions/sealed_memory.h"
-#include "control/sessions/totals.h"
-#include "control/sessions/user_accounts.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/qp/congestion/congestion_settings.h"
 #include "mmu/key_table.h"
+#include "shares/locked_memory.h"
+#include "shares/shares.h"
 
 namespace uroce::control {
 
@@ -59,14 +59,18 @@ class Card {
   [[nodiscard]] Numbers& srqns() { return srqns_; }
   // Whose the queue pair with this number is; none: there is none.
   [[nodiscard]] std::optional<uid_t> user_of_qp(std::uint32_t qpn) const;
-  PdId new_pd() { return next_pd_++; }  // 32 bits: a daemon doesn't live long enough to wrap
+  PdId new_pd() { return next_pd_++; }  // 64 bits: none comes round
 
   // Of all queue pairs. REQUIRES: set before there are sessions.
   [[nodiscard]] const CongestionSettings& congestion() const { return congestion_; }
   void set_congestion(const CongestionSettings& settings) { congestion_ = settings; }
 
-  [[nodiscard]] UserAccounts& accounts() { return accounts_; }
-  [[nodiscard]] Totals& totals() { return totals_; }
+  // Whether queue pairs time their messages. REQUIRES: as above.
+  [[nodiscard]] bool measures_latency() const { return measures_latency_; }
+  void set_measures_latency(bool whether) { measures_latency_ = whether; }
+
+  [[nodiscard]] Shares& shares() { return shares_; }
+  [[nodiscard]] LockedMemory& locked_memory() { return locked_memory_; }
   [[nodiscard]] Groups& groups() { return groups_; }
   [[nodiscard]] XrcDomains& xrc_domains() { return xrc_domains_; }
 
@@ -80,8 +84,9 @@ class Card {
   Numbers qpns_, cqns_, srqns_;
   PdId next_pd_ = 1;
   CongestionSettings congestion_;
-  UserAccounts accounts_;
-  Totals totals_;
+  bool measures_latency_ = true;
+  Shares shares_;
+  LockedMemory locked_memory_;
   Groups groups_;
   XrcDomains xrc_domains_;
 };

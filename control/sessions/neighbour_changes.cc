@@ -1,38 +1,114 @@
 #include "control/sessions/neighbour_changes.h"
 
+#include <cstddef>
+#include <map>
+#include <vector>
+
 #include "control/sessions/session.h"
 
 namespace uroce::control {
+namespace {
 
-void follow_neighbour(Card& card, Device& device, const Device::Neighbour& neighbour) {
-  const EtherAddress& mac = neighbour.mac;
-  const auto leads_there = [&](const Path& path) {
-    return path.destination_mac != mac &&
-           device.next_hop({path.destination_gid, path.vlan_id()}) == neighbour.address;
-  };
+constexpr std::size_t kChangesMax = 64;  // of queue pairs, in one interruption of their worker
+
+// New paths of queue pairs, handed to their workers in batches.
+class PathChanges {
+ public:
+  explicit PathChanges(Engine& engine) : engine_(engine) {}
+  ~PathChanges() {
+    for (const auto& entry : changes_) {
+      apply(entry.first);
+    }
+  }
+  PathChanges(const PathChanges&) = delete;
+  PathChanges& operator=(const PathChanges&) = delete;
+
+  void add(QpObject& object) {
+    const std::uint32_t worker = object.qp->config().worker;
+    std::vector<QpObject*>& changes = changes_[worker];
+    changes.push_back(&object);
+    if (changes.size() == kChangesMax) {
+      apply(worker);
+      changes.clear();
+    }
+  }
+
+ private:
+  void apply(std::uint32_t index) {
+    const std::vector<QpObject*>& changes = changes_[index];
+    if (changes.empty()) {
+      return;
+    }
+    engine_.call(index, [&changes](Worker& worker) {
+      for (QpObject* object : changes) {
+        QpAttributes change;
+        change.path = *object->path;
+        worker.modify_qp(*object->qp, change, kQpMaskPath);
+      }
+    });
+  }
+
+  Engine& engine_;
+  std::map<std::uint32_t, std::vector<QpObject*>> changes_;  // by worker
+};
+
+// `change` says whether it has changed a path.
+template <typename Change>
+void change_paths(Card& card, const Device& device, const Change& change) {
+  PathChanges changes(card.engine());
   for (const auto& entry : card.sessions()) {
     Session& session = *entry.second;
     if (session.device() != &device) {
       continue;
     }
     session.qps.for_each([&](std::uint32_t, QpObject& object) {
-      if (!object.path || !leads_there(*object.path)) {
-        return;
+      if (object.path && change(*object.path)) {
+        changes.add(object);
       }
-      object.path->destination_mac = mac;
-      QpAttributes change;
-      change.path = *object.path;
-      card.engine().call(object.qp->config().worker, [&](Worker& worker) {
-        worker.modify_qp(*object.qp, change, kQpMaskPath);
-      });
     });
     session.address_handles.for_each([&](std::uint32_t handle, AddressHandle& ah) {
-      if (leads_there(ah.path)) {
-        ah.path.destination_mac = mac;
+      if (change(ah.path)) {
         session.addresses().publish(handle, ah);
       }
     });
   }
+}
+
+}  // namespace
+
+void follow_neighbours(Card& card, Device& device, std::span<const Neighbour> moved) {
+  std::map<LinkAddress, EtherAddress> now_at;
+  for (const Neighbour& neighbour : moved) {
+    now_at[neighbour.address] = neighbour.mac;
+  }
+  change_paths(card, device, [&](Path& path) {
+    const auto hop = device.next_hop({path.destination_gid, path.vlan_id()});
+    const auto at = hop ? now_at.find(*hop) : now_at.end();
+    if (at == now_at.end() || at->second == path.destination_mac) {
+      return false;
+    }
+    path.destination_mac = at->second;
+    return true;
+  });
+}
+
+void follow_moves(Card& card, Device& device) {
+  const Time began = card.now();
+  if (const std::vector<Neighbour> moved = device.moves().take(began); !moved.empty()) {
+    follow_neighbours(card, device, moved);
+    device.moves().followed(began, card.now());
+  }
+}
+
+// Peers of our own on the same port have the address, too.
+void follow_own_mac(Card& card, Device& device) {
+  change_paths(card, device, [&](Path& path) {
+    path.source_mac = device.mac();
+    if (device.gids().owns(path.destination_gid)) {
+      path.destination_mac = device.mac();
+    }
+    return true;
+  });
 }
 
 }  // namespace uroce::control

@@ -17,12 +17,15 @@
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/wire/path.h"
 #include "mmu/region.h"
+#include "shares/account.h"
+#include "shares/locked_memory.h"
 
 namespace uroce::control {
 
 struct ProtectionDomain {
   PdId id = 0;
   std::uint32_t users = 0;
+  Charge charge;
 };
 
 // Memory of the daemon's that programs use as memory of the device.
@@ -30,7 +33,7 @@ struct DeviceMemory {
   std::shared_ptr<SealedMemory> memory;  // regions keep it too
   std::uint64_t length = 0;
   std::uint32_t users = 0;
-  std::shared_ptr<const void> charge;  // gives the card its bytes back with the last handle
+  std::shared_ptr<Charge> charge;  // of whoever made it, until the last handle goes
 };
 
 struct MemoryRegion {
@@ -38,21 +41,26 @@ struct MemoryRegion {
   ProtectionDomain* pd = nullptr;
   std::uint64_t length = 0;
   DeviceMemory* dm = nullptr;  // that it lies in, if in any
+  Charge charge;
+  LockedCharge locked;  // of the program's memory; nothing, if it is paged on demand
 };
 
 struct MemoryWindow {
   std::uint32_t key = 0;  // the first it had: the tag changes with each bind
   ProtectionDomain* pd = nullptr;
+  Charge charge;
 };
 
 struct Channel {
   UniqueFd write_end;  // O_NONBLOCK; the program has the other end
   std::uint32_t users = 0;
+  Charge charge;
 };
 
 struct CqObject {
   std::uint32_t id = 0;  // daemon-wide
   std::uint64_t cookie = 0;
+  std::uint32_t entry_count = 0;
   SealedMemory memory;        // its control; the entries too, until it is resized
   SealedMemory entries;       // since it was resized
   SealedMemory next_entries;  // of a resize that isn't committed yet
@@ -60,6 +68,7 @@ struct CqObject {
   std::unique_ptr<CompletionQueue> queue;
   Channel* channel = nullptr;
   std::uint32_t users = 0;
+  Charge charge;
 };
 
 struct SrqObject {
@@ -75,6 +84,7 @@ struct SrqObject {
   CqObject* cq = nullptr;  // type XRC
   std::uint32_t max_wr = 0, max_sge = 0;
   std::uint32_t users = 0;
+  Charge charge;
 };
 
 struct QpObject {
@@ -91,11 +101,13 @@ struct QpObject {
   abi::QpAttributesRecord attributes{};  // as the program set them last
   std::optional<Path> path;              // once it has one
   std::set<Gid> groups{};                // multicast
+  Charge charge;
 };
 
 struct AddressHandle {
   ProtectionDomain* pd = nullptr;
   Path path;
+  Charge charge;
 };
 
 }  // namespace uroce::control

@@ -40,9 +40,11 @@ Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, 
   return Result<SealedMemory>(std::move(memory));
 }
 
-Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length,
-                                          MemoryAccount& account, std::size_t also) {
-  auto charge = account.charge(whole_pages(length) + also);
+Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, Account& account,
+                                          std::size_t also) {
+  const std::uint64_t bytes = whole_pages(length);
+  auto charge = account.charge(
+      {{Limit::kQueueMemory, bytes + also}, {Limit::kMappings}, {Limit::kAddressSpace, bytes}});
   if (!charge) {
     return charge.error();
   }

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/system_error.h"
 #include "base/unique_fd.h"
-#include "control/sessions/memory_account.h"
+#include "shares/account.h"
 
 namespace uroce::control {
 
@@ -21,9 +21,9 @@ class SealedMemory {
   // it only for reading.
   static Result<SealedMemory> create(const char* name, std::size_t length,
                                      Writers writers = Writers::kBoth);
-  // The same, and `account` pays for its pages and `also` bytes as long as it lives. ENOMEM: that
-  // can't.
-  static Result<SealedMemory> create(const char* name, std::size_t length, MemoryAccount& account,
+  // The same, and `account` pays for a mapping, its pages and `also` bytes as long as it lives.
+  // ENOMEM: that can't.
+  static Result<SealedMemory> create(const char* name, std::size_t length, Account& account,
                                      std::size_t also = 0);
 
   // What a length takes.
@@ -45,7 +45,7 @@ class SealedMemory {
   UniqueFd descriptor_;
   std::byte* data_ = nullptr;
   std::size_t length_ = 0;
-  MemoryCharge charge_;
+  Charge charge_;
 };
 
 }  // namespace uroce::control

@@ -8,10 +8,9 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/event_pipe.h"
+#include "base/event_socket.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
-#include "control/sessions/withdraw_events.h"
 
 namespace uroce::control {
 namespace {
@@ -25,9 +24,8 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
     : card_(card),
       id_(id),
       peer_(peer),
-      account_("a session", card.accounts().limits().session_bytes,
-               card.accounts().limits().user_mappings, &card.accounts().of(peer.uid)),
-      memory_(peer.pid, peer.uid),
+      account_(card.shares().of(user_of(process_of(peer)))),
+      memory_(account_),
       addresses_(card.engine()) {
   card_.enter(*this);
 }
@@ -52,9 +50,23 @@ Session::~Session() {
   card_.leave(*this);
 }
 
+Status Session::admit() {
+  auto charge = account_->charge({{Limit::kSessions}, {Limit::kDescriptors}});
+  if (!charge) {
+    return charge.error();
+  }
+  charge_ = std::move(*charge);
+  return ok();
+}
+
 Result<Session::Opened> Session::open(Device& device) {
   const std::uint32_t workers = card_.engine().workers();
-  auto events = make_event_pipe("the event pipe");
+  // A mapping for the doorbells; descriptors for events, and each worker's wake-ups.
+  auto charge = account_->charge({{Limit::kMappings}, {Limit::kDescriptors, 1 + workers}});
+  if (!charge) {
+    return charge.error();
+  }
+  auto events = make_event_socket("the event socket", kAsyncEventsMax);
   if (!events) {
     return events.error();
   }
@@ -84,8 +96,9 @@ Result<Session::Opened> Session::open(Device& device) {
     ours.push_back(std::move(*event));
   }
   wake_descriptors_ = std::move(ours);
+  open_charge_ = std::move(*charge);
   device_ = &device;
-  event_pipe_ = std::move(events->write_end);
+  event_socket_ = std::move(events->write_end);
   doorbells_ = std::move(*doorbells);
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     SessionBells& bells = bells_.emplace_back();
@@ -154,27 +167,9 @@ void Session::choose(std::uint32_t qpn, std::uint32_t key) {
 
 void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie) {
   const abi::AsyncEventRecord record{event, handle, cookie};
-  if (put_event(event_pipe_.get(), record) != PutEvent::kPut) {
+  if (put_event(event_socket_.get(), record) != PutEvent::kPut) {
     ++events_lost_;  // the program doesn't read its events; it harms only itself
   }
-}
-
-void Session::withdraw_events(std::uint64_t cookie) {
-  if (ending_) {
-    return;
-  }
-  events_lost_ += withdraw<abi::AsyncEventRecord>(
-      event_pipe_.get(),
-      [cookie](const abi::AsyncEventRecord& record) { return record.cookie == cookie; });
-}
-
-void Session::withdraw_completion_events(const Channel& channel, std::uint64_t cookie) {
-  if (ending_) {
-    return;
-  }
-  events_lost_ += withdraw<abi::CompletionEvent>(
-      channel.write_end.get(),
-      [cookie](const abi::CompletionEvent& event) { return event.cq_cookie == cookie; });
 }
 
 std::optional<std::uint32_t> Session::take_slot() {

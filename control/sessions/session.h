@@ -53,19 +53,21 @@ class Session {
   // The session that lent its ticket to this one. EINVAL, ENODEV
   [[nodiscard]] Result<const Session*> exporter() const;
 
-  // Tells the program of an asynchronous event about one of its objects.
+  // Tells the program of an asynchronous event about one of its objects. What it hasn't read when
+  // the object goes, it takes out itself (verbs_shim/objects/event_queue.h): to read the program's
+  // end is to wait for whoever else does.
   void announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie);
-  // Events about an object that goes are of no use any more. While the session itself ends nobody
-  // reads its events, so none are taken back.
-  void withdraw_events(std::uint64_t cookie);
-  void withdraw_completion_events(const Channel& channel, std::uint64_t cookie);
   [[nodiscard]] std::uint64_t events_lost() const { return events_lost_; }
   [[nodiscard]] bool ending() const { return ending_; }
 
+  // Of the program's user, who pays for what the session has.
+  [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
+  // Pays for the session itself and its connection. ENOMEM: it may not be served.
+  Status admit();
   // Memory for an object's queues, and `also` bytes of the daemon's own. ENOMEM beyond the limits
-  // of the session or its user.
+  // of the user.
   Result<SealedMemory> share(const char* name, std::size_t length, std::size_t also = 0) {
-    return SealedMemory::create(name, length, account_, also);
+    return SealedMemory::create(name, length, *account_, also);
   }
   // A doorbell slot for a queue pair; none: ENOMEM.
   std::optional<std::uint32_t> take_slot();
@@ -75,7 +77,10 @@ class Session {
   // The program's own memory, and once it opened on-demand paging, that as the daemon mirrors it.
   [[nodiscard]] ProgramMemory& memory() { return memory_; }
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
-  void set_mirror(std::shared_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
+  void set_mirror(std::shared_ptr<Mirror> mirror, Charge descriptors) {
+    mirror_ = std::move(mirror);
+    mirror_charge_ = std::move(descriptors);
+  }
 
   // Numbers for the next queue pair and the next region (kChooseNumbers); 0: any.
   void choose(std::uint32_t qpn, std::uint32_t key);
@@ -103,17 +108,20 @@ class Session {
   Card& card_;
   std::uint64_t id_;
   Peer peer_;
-  MemoryAccount account_;  // of the objects, which ~Session has removed when it goes
+  std::shared_ptr<Account> account_;
+  Charge charge_;       // of itself
+  Charge open_charge_;  // of what an open device costs
   Device* device_ = nullptr;
   ProgramMemory memory_;
   std::shared_ptr<Mirror> mirror_;
+  Charge mirror_charge_;
   PublishedAddresses addresses_;
   abi::Ticket ticket_{};
   std::optional<std::uint64_t> exporter_;  // whose objects this one may import
   std::uint32_t chosen_qpn_ = 0;
   std::uint32_t chosen_key_ = 0;
 
-  UniqueFd event_pipe_;  // write end
+  UniqueFd event_socket_;  // write end
   std::uint64_t events_lost_ = 0;
   bool ending_ = false;
 

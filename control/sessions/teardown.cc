@@ -22,7 +22,6 @@ void unbind_windows(Session& session, std::uint32_t qpn) {
 // retries run out.
 void remove_qp(Session& session, std::uint32_t handle) {
   const std::unique_ptr<QpObject> object = session.qps.remove(handle);
-  session.withdraw_events(object->cookie);
   if (object->target) {
     let_go(session, handle, *object);
     return;
@@ -51,7 +50,6 @@ void remove_qp(Session& session, std::uint32_t handle) {
 
 void remove_srq(Session& session, std::uint32_t handle) {
   const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
-  session.withdraw_events(srq->cookie);
   if (srq->xrcd != nullptr) {
     leave_xrc_domain(session.card().engine(), *srq);
     --srq->xrcd->users;
@@ -68,17 +66,12 @@ void remove_cq(Session& session, std::uint32_t handle) {
     card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
   }
   card.cqns().release(cq->id);
-  session.withdraw_events(cq->cookie);
   if (cq->channel != nullptr) {
-    session.withdraw_completion_events(*cq->channel, cq->cookie);
     --cq->channel->users;
   }
 }
 
-void remove_channel(Session& session, std::uint32_t handle) {
-  session.channels.remove(handle);
-  session.card().totals().channels.remove();
-}
+void remove_channel(Session& session, std::uint32_t handle) { session.channels.remove(handle); }
 
 void remove_mw(Session& session, std::uint32_t handle) {
   const std::unique_ptr<MemoryWindow> window = session.windows.remove(handle);
@@ -104,17 +97,10 @@ void remove_ah(Session& session, std::uint32_t handle) {
   const std::unique_ptr<AddressHandle> ah = session.address_handles.remove(handle);
   session.addresses().withdraw(handle);
   --ah->pd->users;
-  session.card().totals().address_handles.remove();
 }
 
-void remove_xrcd(Session& session, std::uint32_t handle) {
-  session.xrcds.remove(handle);
-  session.card().totals().xrcds.remove();
-}
+void remove_xrcd(Session& session, std::uint32_t handle) { session.xrcds.remove(handle); }
 
-void remove_pd(Session& session, std::uint32_t handle) {
-  session.pds.remove(handle);
-  session.card().totals().pds.remove();
-}
+void remove_pd(Session& session, std::uint32_t handle) { session.pds.remove(handle); }
 
 }  // namespace uroce::control

@@ -1,11 +1,8 @@
 #include "control/sessions/xrc.h"
 
-#include <cerrno>
-#include <string>
 #include <utility>
 
 #include "control/sessions/card.h"
-#include "control/sessions/card_limits.h"
 #include "control/sessions/session.h"
 
 namespace uroce::control {
@@ -15,26 +12,24 @@ std::shared_ptr<SharedXrcDomain> XrcDomains::find(const XrcFile& file) const {
   return found == domains_.end() ? nullptr : found->second.lock();
 }
 
-Result<std::shared_ptr<SharedXrcDomain>> XrcDomains::make() {
-  std::erase_if(domains_, [](const auto& entry) { return entry.second.expired(); });
-  if (domains_.size() >= kXrcDomainsMax) {
-    return Error{ENOMEM, "all " + std::to_string(kXrcDomainsMax) + " XRC domains are taken"};
-  }
+std::shared_ptr<SharedXrcDomain> XrcDomains::make() const {
   return std::make_shared<SharedXrcDomain>(workers_);
 }
 
-Result<std::shared_ptr<SharedXrcDomain>> XrcDomains::make(const XrcFile& name, UniqueFd file) {
+std::shared_ptr<SharedXrcDomain> XrcDomains::make(const XrcFile& name, UniqueFd file,
+                                                  Charge charge) {
+  std::erase_if(domains_, [](const auto& entry) { return entry.second.expired(); });
   auto made = make();
-  if (made) {
-    (*made)->file = std::move(file);
-    domains_[name] = *made;
-  }
+  made->file = std::move(file);
+  made->charge = std::move(charge);
+  domains_[name] = made;
   return made;
 }
 
 std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, Xrcd& xrcd,
-                   std::uint64_t cookie) {
+                   std::uint64_t cookie, Charge charge) {
   auto object = std::make_unique<QpObject>();
+  object->charge = std::move(charge);
   object->cookie = cookie;
   object->qp = target->qp;
   object->target = target;

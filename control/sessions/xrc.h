@@ -15,6 +15,7 @@
 #include "dataplane/engine/engine.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/xrc_domain.h"
+#include "shares/account.h"
 
 namespace uroce::control {
 
@@ -35,12 +36,14 @@ struct SharedXrcDomain {
   std::vector<XrcDomain> seen;  // by each worker; never resized, as queue pairs point into it
   std::map<std::uint32_t, XrcTarget*> targets;  // by number
   UniqueFd file;  // keeps the inode's number from being reused; none: only one session knows it
+  Charge charge;  // of the file, for whoever brought it
 };
 
 // A session's hold of a domain.
 struct Xrcd {
   std::shared_ptr<SharedXrcDomain> domain;
   std::uint32_t users = 0;  // objects of this session
+  Charge charge;
 };
 
 // A receiving queue pair of a domain, with the handles by which sessions hold it.
@@ -61,9 +64,9 @@ class XrcDomains {
 
   // nullptr: the file has none.
   [[nodiscard]] std::shared_ptr<SharedXrcDomain> find(const XrcFile& file) const;
-  // A domain that only its maker knows, or that others find by this file. ENOMEM
-  Result<std::shared_ptr<SharedXrcDomain>> make();
-  Result<std::shared_ptr<SharedXrcDomain>> make(const XrcFile& name, UniqueFd file);
+  // A domain that only its maker knows, or that others find by this file.
+  [[nodiscard]] std::shared_ptr<SharedXrcDomain> make() const;
+  std::shared_ptr<SharedXrcDomain> make(const XrcFile& name, UniqueFd file, Charge charge);
 
  private:
   std::uint32_t workers_;
@@ -72,7 +75,7 @@ class XrcDomains {
 
 // A session's new handle of a receiving queue pair; it knows what the holders before it know.
 std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, Xrcd& xrcd,
-                   std::uint64_t cookie);
+                   std::uint64_t cookie, Charge charge);
 // The queue pair goes with its last handle.
 void let_go(Session& session, std::uint32_t handle, QpObject& object);
 // Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target

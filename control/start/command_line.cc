@@ -125,6 +125,13 @@ void Parser::add_daemon_flags() {
   add("--recovery", "WAY",
       "selective (default): send again what was lost; go-back-n: and all behind it",
       [this](const std::string& text) { return value::set_recovery(text, &options_); });
+  add("--direct", "WHETHER",
+      "on (default): messages between queue pairs of one worker are copied without frames; off: as "
+      "frames",
+      [this](const std::string& text) { return value::set_direct(text, &options_); });
+  add("--latency", "WHETHER",
+      "on (default): queue pairs time their messages, one after the other; off: they don't",
+      [this](const std::string& text) { return value::set_latency(text, &options_); });
   add("--odp-resident-limit", "BYTES",
       "on-demand memory that may be resident at a time (no limit); the coldest is given back",
       numeric(value::set_resident_limit, target));
@@ -143,6 +150,9 @@ void Parser::add_daemon_flags() {
       set(&config_file_));
   add("--log-level", "LEVEL", "trace, debug, info (default), warning, error or off",
       [this](const std::string& text) { return value::set_log_level(text, &options_); });
+  add("--seccomp", "MODE",
+      "system calls that no running daemon makes: on (refused; default), kill, log or off",
+      [this](const std::string& text) { return value::set_call_filter(text, &options_); });
   add("--ready-fd", "N", "write a byte to descriptor N when programs can connect",
       [this](const std::string& text) -> Status {
         const auto parsed = number(text);
@@ -153,8 +163,11 @@ void Parser::add_daemon_flags() {
         return ok();
       });
   add("--pid-file", "FILE", "write the process id there", set(&options_.pid_file));
+  add("--metrics", "WHERE",
+      "serve metrics for Prometheus at ADDRESS:PORT or unix:PATH, to whoever can connect there",
+      [this](const std::string& text) { return value::set_metrics(text, &options_); });
   add("--vendor-id", "N", "what ibv_query_device reports", numeric(value::set_vendor_id, target));
-  add("--vendor-part-id", "N", "what ibv_query_device reports (4119)",
+  add("--vendor-part-id", "N", "what ibv_query_device reports (4103)",
       numeric(value::set_vendor_part_id, target));
   app_.add_flag("--console", options_.console,
                 "read debugging commands from standard input; ends at its end (uroce-console)");
@@ -211,6 +224,7 @@ Result<std::string> Parser::parse(std::vector<std::string> arguments) {
 Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
   std::vector<std::string> ours(argv + 1, argv + argc);
   CommandLine line;
+  line.options.command_line.assign(argv, argv + argc);
   const auto separator = std::find(ours.begin(), ours.end(), "--");
   const std::vector<std::string> eal(separator == ours.end() ? separator : separator + 1,
                                      ours.end());

@@ -6,6 +6,12 @@
 //   [dcqcn]
 //   rpg_ai_rate = 10
 //
+//   [limits]
+//   qps = 10000
+//
+//   [limits.alice]
+//   qps = 60000
+//
 //   [[port]]
 //   port = "loopback"
 //   ip = ["10.0.0.1/24", "fd00::1/64"]
@@ -18,6 +24,7 @@
 #include <cstring>
 #include <functional>
 
+#include "control/start/limits_table.h"
 #include "control/start/options.h"
 
 namespace uroce::control {
@@ -144,6 +151,8 @@ Keys File::daemon_keys() {
       {"idle", text([options](const std::string& v) { return value::set_idle(v, options); })},
       {"recovery",
        text([options](const std::string& v) { return value::set_recovery(v, options); })},
+      {"direct", text([options](const std::string& v) { return value::set_direct(v, options); })},
+      {"latency", text([options](const std::string& v) { return value::set_latency(v, options); })},
       {"odp-resident-limit",
        integer([options](std::int64_t v) { return value::set_resident_limit(v, options); })},
       {"odp-session-resident-limit", integer([options](std::int64_t v) {
@@ -152,11 +161,15 @@ Keys File::daemon_keys() {
       {"congestion",
        text([options](const std::string& v) { return value::set_congestion(v, options); })},
       {"dcqcn", [options](const toml::node& node) { return read_dcqcn(node, options); }},
+      {"limits", [options](const toml::node& node) { return read_limits(node, &options->limits); }},
       {"cnp-interval",
        integer([options](std::int64_t v) { return value::set_cnp_interval(v, options); })},
       {"cnp-dscp", integer([options](std::int64_t v) { return value::set_cnp_dscp(v, options); })},
       {"log-level",
        text([options](const std::string& v) { return value::set_log_level(v, options); })},
+      {"metrics", text([options](const std::string& v) { return value::set_metrics(v, options); })},
+      {"seccomp",
+       text([options](const std::string& v) { return value::set_call_filter(v, options); })},
       {"vendor-id",
        integer([options](std::int64_t v) { return value::set_vendor_id(v, options); })},
       {"vendor-part-id",

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
 
+#include "base/memory_reserve.h"
 #include "base/record_socket.h"
 #include "base/socket_path.h"
 #include "control/ip/interface_addresses.h"
@@ -17,6 +17,7 @@
 #include "control/reports/telemetry.h"
 #include "control/sessions/card_limits.h"
 #include "control/start/device_node.h"
+#include "control/start/privileges.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/faults/faulty_port.h"
 #include "dataplane/port/udp/udp_spec.h"
@@ -25,9 +26,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr const char* kSocketFolder = "/run/uroce";  // of kSocketDefault
-
-sigset_t stop_signals() {
+sigset_t awaited_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -48,12 +47,14 @@ void raise_descriptor_limit() {
 }  // namespace
 
 void Daemon::block_signals() {
-  const sigset_t signals = stop_signals();
+  const sigset_t signals = awaited_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
   // drivers write to sockets) vanish at any time. That is EPIPE, and must not take the daemon
   // along.
   (void)::signal(SIGPIPE, SIG_IGN);
+  // Whose shell has a limit of file sizes (ulimit -f) gets an error and a sentence.
+  (void)::signal(SIGXFSZ, SIG_IGN);
 }
 
 Result<std::unique_ptr<Daemon>> Daemon::start(const DaemonOptions& options) {
@@ -65,7 +66,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const DaemonOptions& options) {
 }
 
 Status Daemon::start_all() {
-  const sigset_t signals = stop_signals();
+  const sigset_t signals = awaited_signals();
   signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.valid()) {
     return system_error("can't wait for signals");
@@ -75,21 +76,38 @@ Status Daemon::start_all() {
     return Error{EADDRINUSE, "another uroced already listens on " + options_.socket +
                                  "; stop it, or give this one another --socket"};
   }
-  if (options_.socket == kSocketDefault) {
-    ::mkdir(kSocketFolder, 0755);  // a missing folder of the user's choice is the user's mistake
+  if (Status status = make_socket_folder(); !status) {
+    return status;
   }
   raise_descriptor_limit();
   install_copy_guard();
-  for (const auto step :
-       {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
-        &Daemon::follow_addresses, &Daemon::start_server, &Daemon::write_pid_file}) {
+  if (!hold_memory_reserve()) {
+    return Error{ENOMEM, "the daemon has no memory to begin with (RLIMIT_AS?)"};
+  }
+  for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
+                          &Daemon::follow_addresses, &Daemon::start_server, &Daemon::start_metrics,
+                          &Daemon::write_pid_file}) {
     if (Status status = (this->*step)(); !status) {
       return status;
     }
   }
   // After everything else, so that a daemon which doesn't start says one thing: why.
-  paging_->start();
+  if (Status status = paging_->start(); !status) {
+    return status.error();
+  }
+  start_watchdog();
   log_start();
+  return ok();
+}
+
+// A missing folder of the user's choice is the user's mistake.
+Status Daemon::make_socket_folder() const {
+  if (options_.socket == kSocketDefault) {
+    ::mkdir(kSystemFolder, 0755);
+  } else if (options_.socket == user_socket()) {
+    const auto made = make_private_folder();
+    return made ? ok() : Status(made.error());
+  }
   return ok();
 }
 
@@ -99,6 +117,9 @@ void Daemon::log_start() const {
     spdlog::info("{} is {}, {}, MTU {}, path MTU {}, GID 1 {}", device.name(), info.name,
                  to_string(info.mac), info.mtu, mtu_bytes(device.active_mtu_code()),
                  to_string(*device.gids().find(1)));
+    if (!info.trouble.empty()) {
+      spdlog::warn("{}: {}", device.name(), info.trouble);
+    }
   }
   spdlog::info("listening on {}", options_.socket);
 }
@@ -184,6 +205,8 @@ Status Daemon::start_engine() {
   config.workers = options_.workers;
   config.idle = options_.idle;
   config.recovery = options_.recovery;
+  // Who chooses go-back-n wants to see it on all frames.
+  config.direct = options_.direct && options_.recovery == Recovery::kSelective;
   for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
     config.status.push_back(
         reinterpret_cast<abi::WorkerStatus*>(status_.data() + worker * kStatusStride));
@@ -193,6 +216,12 @@ Status Daemon::start_engine() {
     ports.push_back(port.get());
   }
   quiescence_ = std::make_unique<Quiescence>();
+  quiescence_->on_overdue([] {
+    spdlog::error(
+        "a worker hangs: for {} s it hasn't let go of what it looked up, so memory that is "
+        "deregistered or taken away stays mapped here",
+        Quiescence::kPatience / kNanosecondsPerSecond);
+  });
   keys_ = std::make_unique<KeyTable>(*quiescence_);
   paging_queues_ = std::make_unique<PagingQueues>(
       options_.workers, [this](std::uint32_t worker) { engine_->wake(worker); });
@@ -205,6 +234,8 @@ Status Daemon::start_engine() {
 Status Daemon::add_devices() {
   card_ = std::make_unique<Card>(*engine_, *keys_, status_);
   card_->set_congestion(options_.congestion);
+  card_->set_measures_latency(options_.latency);
+  card_->shares().set_limits(options_.limits);
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DaemonPort& wanted = options_.ports[i];
     if (Status status = add_interface(static_cast<std::uint32_t>(i), wanted); !status) {
@@ -262,45 +293,44 @@ Status Daemon::follow_addresses() {
   return ok();
 }
 
-Status Daemon::start_server() {
-  connections_ = std::make_unique<cm_user::Service>(connection_host(*card_));
-  services_.emplace(Services{.card = *card_,
-                             .connections = *connections_,
-                             .kernel = kernel_,
-                             .errors = errors_,
-                             .paging = paging_.get(),
-                             .addresses = addresses_ ? &*addresses_ : nullptr,
-                             .numbers_may_be_chosen = options_.console});
-  auto server = Server::listen(*services_, options_.socket, options_.socket_mode);
-  if (!server) {
-    return server.error();
+Status Daemon::lock_down() {
+  if (Status kept = keep_only(needed_capabilities(options_)); !kept) {
+    return kept;
   }
-  server_ = std::move(*server);
-  return ok();
-}
-
-// Once the socket is ours, so that a second daemon doesn't write its number over the first one's.
-Status Daemon::write_pid_file() {
-  if (options_.pid_file.empty()) {
-    return ok();
+  const CallFilter mode = options_.call_filter;
+  Status filtered =
+      filter_all_threads(mode, eal_started_ ? CallList::kServiceWithDrivers : CallList::kService);
+  // Workers of DPDK's ports run their drivers, which open sockets anew.
+  for (std::uint32_t worker = 0; worker < options_.workers && filtered && !eal_started_; ++worker) {
+    engine_->call(worker, [mode, &filtered](Worker& /*worker*/) {
+      filtered = filter_this_thread(mode, CallList::kWorker);
+    });
   }
-  std::ofstream file(options_.pid_file);
-  file << ::getpid() << '\n';
-  file.close();
-  if (!file) {
-    return Error{EIO, "can't write the pid file " + options_.pid_file};
-  }
-  pid_written_ = true;
-  return ok();
+  return filtered;
 }
 
 void Daemon::run() {
-  server_->run(signals_.get());
+  server_->run(signals_.get(), [this] { return on_signal(); });
   spdlog::info("stopping");
 }
 
+bool Daemon::on_signal() {
+  signalfd_siginfo signal{};
+  while (::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
+    if (signal.ssi_signo != SIGHUP) {
+      return true;
+    }
+    for (const std::string& line : reload_->read_again()) {
+      spdlog::warn("SIGHUP: {}", line);
+    }
+  }
+  return false;
+}
+
 Daemon::~Daemon() {
-  server_.reset();  // ends the sessions while workers still run
+  watchdog_.stop();
+  server_.reset();   // ends the sessions while workers still run
+  metrics_.reset();  // behind the server: a scrape that waits for it has been told no
   connections_.reset();
   addresses_.reset();
   card_.reset();

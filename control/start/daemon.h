@@ -10,11 +10,14 @@
 #include "control/cm_user/service.h"
 #include "control/commands/services.h"
 #include "control/ip/kernel_addresses.h"
+#include "control/metrics/metrics_server.h"
 #include "control/paging/paging_service.h"
 #include "control/reports/error_log.h"
+#include "control/reports/watchdog.h"
 #include "control/server/server.h"
 #include "control/sessions/card.h"
 #include "control/start/options.h"
+#include "control/start/reload.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/port/make_port.h"
 #include "mmu/key_table.h"
@@ -31,16 +34,22 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Serves until SIGTERM, SIGINT or SIGHUP. REQUIRES: block_signals() was called before start().
+  // Gives up every right that serving doesn't need (privileges.h, call_filter.h). After this the
+  // process starts no other program.
+  Status lock_down();
+
+  // Serves until SIGTERM or SIGINT; SIGHUP has the configuration read again. REQUIRES:
+  // block_signals() was called before start().
   void run();
 
   // Blocks the signals that run() waits for, in the calling thread and those it starts later, and
-  // ignores SIGPIPE.
+  // ignores SIGPIPE and SIGXFSZ.
   static void block_signals();
 
  private:
-  explicit Daemon(const DaemonOptions& options) : options_(options) {}
+  explicit Daemon(const DaemonOptions& options) : given_(options), options_(options) {}
   Status start_all();
+  [[nodiscard]] Status make_socket_folder() const;
   Status start_ports();
   static Status take_interface_addresses(DaemonPort* wanted);
   [[nodiscard]] PortOptions port_options(const DaemonPort& wanted) const;
@@ -49,9 +58,15 @@ class Daemon {
   Status add_interface(std::uint32_t index, const DaemonPort& wanted);
   Status follow_addresses();
   Status start_server();
+  Status start_metrics();
   Status write_pid_file();
   void log_start() const;
+  void start_watchdog();
 
+  // Whether to stop.
+  bool on_signal();
+
+  const DaemonOptions given_;  // options_ has interfaces' addresses, too
   DaemonOptions options_;
   UniqueFd signals_;
   bool eal_started_ = false;
@@ -68,8 +83,12 @@ class Daemon {
   std::optional<AddressFollower> addresses_;  // where a port has those of an interface
   ErrorLog errors_;
   std::unique_ptr<cm_user::Service> connections_;
+  std::optional<Sampler> sampler_;
   std::optional<Services> services_;
+  std::optional<Reload> reload_;
   std::unique_ptr<Server> server_;
+  std::unique_ptr<MetricsServer> metrics_;
+  Watchdog watchdog_;
 };
 
 }  // namespace uroce::control

@@ -7,6 +7,7 @@
 
 #include "abi/command_records.h"
 #include "control/ip/limits.h"
+#include "control/metrics/metrics_address.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/udp/udp_spec.h"
 
@@ -18,6 +19,14 @@ constexpr std::uint32_t kTakenVendors[] = {0x15B3, 0x1D0F, 0x8086, 0x1425};
 constexpr std::int64_t kVendorIdMax = 0xFF'FFFF;
 
 Error invalid(std::string message) { return Error{EINVAL, std::move(message)}; }
+
+Status set_switch(const std::string& name, const std::string& text, bool* value) {
+  if (text != "on" && text != "off") {
+    return invalid(name + " is on or off, not '" + text + "'");
+  }
+  *value = text == "on";
+  return ok();
+}
 
 Status check_range(const char* what, std::int64_t number, std::int64_t least, std::int64_t most) {
   if (number < least || number > most) {
@@ -187,6 +196,14 @@ Status set_recovery(const std::string& text, DaemonOptions* options) {
   return ok();
 }
 
+Status set_direct(const std::string& text, DaemonOptions* options) {
+  return set_switch("direct", text, &options->direct);
+}
+
+Status set_latency(const std::string& text, DaemonOptions* options) {
+  return set_switch("latency", text, &options->latency);
+}
+
 Status set_idle(const std::string& text, DaemonOptions* options) {
   if (text != "poll" && text != "adaptive") {
     return invalid("the idle policy is poll or adaptive, not '" + text + "'");
@@ -205,6 +222,14 @@ Status set_socket_mode(const std::string& octal, DaemonOptions* options) {
   return ok();
 }
 
+Status set_metrics(const std::string& where, DaemonOptions* options) {
+  if (const auto parsed = parse_metrics_address(where); !parsed) {
+    return parsed.error();
+  }
+  options->metrics = where;
+  return ok();
+}
+
 Status set_log_level(const std::string& text, DaemonOptions* options) {
   constexpr const char* kLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
   if (std::find(std::begin(kLevels), std::end(kLevels), text) == std::end(kLevels)) {
@@ -213,6 +238,20 @@ Status set_log_level(const std::string& text, DaemonOptions* options) {
   }
   options->log_level = text;
   return ok();
+}
+
+Status set_call_filter(const std::string& text, DaemonOptions* options) {
+  constexpr std::pair<const char*, CallFilter> kModes[] = {{"off", CallFilter::kOff},
+                                                           {"log", CallFilter::kLog},
+                                                           {"on", CallFilter::kOn},
+                                                           {"kill", CallFilter::kKill}};
+  for (const auto& [name, mode] : kModes) {
+    if (text == name) {
+      options->call_filter = mode;
+      return ok();
+    }
+  }
+  return invalid("seccomp is on, kill, log or off, not '" + text + "'");
 }
 
 Status set_vendor_id(std::int64_t id, DaemonOptions* options) {

@@ -11,9 +11,11 @@
 #include "control/ip/gateways.h"
 #include "control/ip/gid_table.h"
 #include "control/paging/limits.h"
+#include "control/start/call_filter.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/port/faults/faults.h"
 #include "dataplane/qp/congestion/congestion_settings.h"
+#include "shares/shares.h"
 
 namespace uroce::control {
 
@@ -34,15 +36,21 @@ struct DaemonOptions {
   std::uint32_t workers = 1;
   IdlePolicy idle = IdlePolicy::kAdaptive;
   Recovery recovery = Recovery::kSelective;
+  bool direct = true;   // messages within the daemon need no frames
+  bool latency = true;  // queue pairs time their messages
   PagingLimits paging;
+  ConfiguredLimits limits;
   CongestionSettings congestion;
   Identity identity;
   std::string log_level = "info";
   std::string pid_file;
+  std::string metrics;  // where they are served; empty: nowhere
   int ready_descriptor = -1;
+  CallFilter call_filter = kCallFilterDefault;
   bool telemetry = false;
   bool console = false;
   std::vector<std::string> eal_arguments;
+  std::vector<std::string> command_line;  // with the program's name, to be read again
 };
 
 // What became of the command line: options to start with, or a text to print (--help, --version).
@@ -62,7 +70,10 @@ Status set_faults(const std::string& text, DaemonPort* port);
 Status set_workers(std::int64_t count, DaemonOptions* options);
 Status set_idle(const std::string& text, DaemonOptions* options);
 Status set_recovery(const std::string& text, DaemonOptions* options);
+Status set_direct(const std::string& text, DaemonOptions* options);
+Status set_latency(const std::string& text, DaemonOptions* options);
 Status set_socket_mode(const std::string& octal, DaemonOptions* options);
+Status set_metrics(const std::string& where, DaemonOptions* options);
 Status set_log_level(const std::string& text, DaemonOptions* options);
 Status set_resident_limit(std::int64_t bytes, DaemonOptions* options);
 Status set_session_resident_limit(std::int64_t bytes, DaemonOptions* options);
@@ -72,6 +83,7 @@ Status set_dcqcn(const std::string& name, std::int64_t number, DaemonOptions* op
 Status set_cnp_interval(std::int64_t microseconds, DaemonOptions* options);
 Status set_cnp_dscp(std::int64_t dscp, DaemonOptions* options);
 Status set_vendor_id(std::int64_t id, DaemonOptions* options);
+Status set_call_filter(const std::string& text, DaemonOptions* options);
 Status set_vendor_part_id(std::int64_t id, DaemonOptions* options);
 }  // namespace value
 

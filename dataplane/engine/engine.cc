@@ -3,9 +3,14 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
+#include "base/liveness.h"
+#include "base/monotonic_clock.h"
 #include "dataplane/engine/runner.h"
 #include "dataplane/port/eal.h"
 
@@ -15,6 +20,16 @@ namespace {
 int run_on_lcore(void* runner) {
   static_cast<Runner*>(runner)->run();
   return 0;
+}
+
+// Not one of our own mistakes, as checks are for, but as final.
+[[noreturn]] void end_process(std::uint32_t worker, pid_t thread) {
+  std::fprintf(
+      stderr,
+      "uroce: worker %u (thread %d) is stuck: it %s. Nothing that it serves can be changed "
+      "safely any more, so the daemon ends\n",
+      worker, thread, what_it_does(thread).c_str());
+  std::abort();
 }
 
 }  // namespace
@@ -44,6 +59,16 @@ class Engine::State {
       lcores.push_back(free[i]);
     }
     return ok();
+  }
+
+  Mailbox::Called call(std::uint32_t worker, const std::function<void(Worker&)>& task,
+                       Duration limit) {
+    Runner& runner = *runners[worker];
+    if (running) {
+      return runner.mailbox().call(task, limit);
+    }
+    runner.run_here(task);
+    return Mailbox::Called::kDone;
   }
 
   void start_on_threads() {
@@ -81,7 +106,9 @@ Engine::Engine(const Config& config, const std::vector<Port*>& ports, const KeyT
                                            .events = &state_->notices,
                                            .frames = &state_->notices,
                                            .paging = config.paging,
-                                           .recovery = config.recovery},
+                                           .recovery = config.recovery,
+                                           .direct = config.direct,
+                                           .clock = monotonic_now},
                                 .idle = config.idle,
                                 .status = i < config.status.size() ? config.status[i] : nullptr};
     state_->runners.push_back(std::make_unique<Runner>(runner));
@@ -96,6 +123,13 @@ Engine::~Engine() { stop(); }
 
 Status Engine::start() {
   UROCE_CHECK(!state_->running);
+  const bool usable = std::all_of(state_->runners.begin(), state_->runners.end(),
+                                  [](const auto& runner) { return runner->usable(); });
+  if (!usable || notice_descriptor() < 0) {
+    return Error{EMFILE,
+                 "the workers can't be started: the daemon has no descriptors left "
+                 "(ulimit -n)"};
+  }
   if (eal_is_running()) {
     if (Status started = state_->start_on_lcores(); !started) {
       return started;
@@ -111,13 +145,22 @@ void Engine::stop() { state_->stop(); }
 
 std::uint32_t Engine::workers() const { return static_cast<std::uint32_t>(state_->runners.size()); }
 
+const Heartbeat& Engine::heartbeat(std::uint32_t worker) const {
+  return state_->runners[worker]->heartbeat();
+}
+
 void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
-  Runner& runner = *state_->runners[worker];
-  if (state_->running) {
-    runner.mailbox().call(task);
-  } else {
-    runner.run_here(task);
+  if (state_->call(worker, task, Mailbox::kStuckMax) != Mailbox::Called::kDone) {
+    end_process(worker, heartbeat(worker).thread());
   }
+}
+
+bool Engine::try_call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
+  const auto called = state_->call(worker, task, Mailbox::kStuckMaxLooking);
+  if (called == Mailbox::Called::kUnknown) {
+    end_process(worker, heartbeat(worker).thread());
+  }
+  return called == Mailbox::Called::kDone;
 }
 
 void Engine::wake(std::uint32_t worker) { state_->runners[worker]->wakeup().wake(); }
@@ -133,7 +176,7 @@ bool Engine::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
 WorkerCounters Engine::counters() {
   WorkerCounters sum;
   for (std::uint32_t i = 0; i < workers(); ++i) {
-    call(i, [&sum](Worker& worker) {
+    try_call(i, [&sum](Worker& worker) {
       const WorkerCounters& from = worker.counters();
       sum.turns += from.turns;
       sum.idle_turns += from.idle_turns;
@@ -147,6 +190,8 @@ WorkerCounters Engine::counters() {
       sum.page_faults_starved += from.page_faults_starved;
       sum.flushes += from.flushes;
       sum.flushes_starved += from.flushes_starved;
+      sum.copies += from.copies;
+      sum.copies_late += from.copies_late;
       for (std::size_t reason = 0; reason < kDropCount; ++reason) {
         sum.drops[reason] += from.drops[reason];
       }

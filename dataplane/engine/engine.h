@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "base/result.h"
 #include "dataplane/engine/idle_policy.h"
 #include "dataplane/engine/notices.h"
@@ -27,6 +28,7 @@ class Engine {
     std::uint32_t workers = 1;
     IdlePolicy idle = IdlePolicy::kAdaptive;
     Recovery recovery = Recovery::kSelective;
+    bool direct = false;  // as Worker::Config has it
     // One a worker, in memory that programs map read-only; it outlives the engine. Empty: nobody
     // looks, and the engine uses memory of its own.
     std::vector<abi::WorkerStatus*> status{};
@@ -44,10 +46,19 @@ class Engine {
   void stop();
 
   [[nodiscard]] std::uint32_t workers() const;
+  // By which a worker says that it lives.
+  [[nodiscard]] const Heartbeat& heartbeat(std::uint32_t worker) const;
 
   // Runs `task` on a worker between two turns and returns when it has run; wakes a sleeping one.
   // Before start() and after stop() it runs in the caller. Any thread but a worker.
+  //
+  // For a worker that is stuck (Mailbox::kStuckMax) nothing can be changed safely any more: what
+  // the task would have taken away, the worker may be using. The process then ends with a sentence,
+  // and whoever started it may start another.
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
+  // The same for tasks that only look, and needn't: false if the worker is stuck; then the task
+  // will never run (Mailbox::kStuckMaxLooking).
+  bool try_call(std::uint32_t worker, const std::function<void(Worker&)>& task);
 
   // After something was put where a worker finds it (PagingQueues): wakes a sleeping one.
   void wake(std::uint32_t worker);

@@ -1,33 +1,94 @@
 #include "dataplane/engine/mailbox.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <ctime>
 #include <memory>
 
+#include "base/monotonic_clock.h"
+
 namespace uroce {
+namespace {
+
+constexpr Duration kLookInterval = 100 * kNanosecondsPerMillisecond;
+
+}  // namespace
 
 Mailbox::~Mailbox() {
+  for (Task* task = nullptr; tasks_.dequeue(&task, 1) == 1;) {
+    delete task;  // withdrawn: whoever waits for one keeps the mailbox
+  }
   OutFrame* frame = nullptr;
   while (frames_.dequeue(&frame, 1) == 1) {
     delete frame;
   }
 }
 
-void Mailbox::call(const std::function<void(Worker&)>& task) {
-  Task waiting{.run = &task};
-  Task* const pointer = &waiting;
+bool Mailbox::gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state) {
+  const bool in_kernel = state && state->state == 'D';
+  return still >= (in_kernel && limit == kStuckMax ? kStuckInKernelMax : limit);
+}
+
+Mailbox::Called Mailbox::call(const std::function<void(Worker&)>& task, Duration limit) {
+  std::unique_ptr<Task> owned(new Task{.run = &task});
+  Task* pointer = owned.get();
+  Liveness worker(heartbeat_);
+  Time next_look = monotonic_now() + kLookInterval;
+  const auto stuck = [&] {
+    const Time now = monotonic_now();
+    if (now < next_look) {
+      return false;
+    }
+    next_look = now + kLookInterval;
+    const Duration still = worker.look(now);
+    return still >= limit && gives_up(still, limit, thread_state(heartbeat_.thread()));
+  };
   while (tasks_.enqueue(&pointer, 1) == 0) {
+    if (stuck()) {
+      return Called::kWithdrawn;
+    }
     sched_yield();
   }
   wakeup_.wake();
-  waiting.done.wait(false, std::memory_order_acquire);
+  while (owned->state.load(std::memory_order_acquire) != Task::kDone) {
+    if (stuck()) {
+      std::uint32_t expected = Task::kWaiting;
+      const bool withdrawn = owned->state.compare_exchange_strong(expected, Task::kWithdrawn) ||
+                             expected == Task::kTaken;
+      if (withdrawn) {
+        static_cast<void>(owned.release());  // the worker's, should it ever come
+        return expected == Task::kTaken ? Called::kUnknown : Called::kWithdrawn;
+      }
+    } else {
+      wait(*owned, kLookInterval);
+    }
+  }
+  return Called::kDone;
 }
 
-// The caller may return, and its Task vanish, between the two: notifying uses the address only.
+bool Mailbox::take(Task& task) {
+  std::uint32_t expected = Task::kWaiting;
+  return task.state.compare_exchange_strong(expected, Task::kTaken);
+}
+
+// The caller may return, and its Task vanish, between the two: waking uses the address only.
 void Mailbox::finish(Task& task) {
-  std::atomic<bool>& done = task.done;
-  done.store(true, std::memory_order_release);
-  done.notify_one();
+  std::atomic<std::uint32_t>& state = task.state;
+  state.store(Task::kDone, std::memory_order_release);
+  ::syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+// std::atomic::wait knows no limit.
+void Mailbox::wait(const Task& task, Duration longest) {
+  const timespec limit{.tv_sec = static_cast<time_t>(longest / kNanosecondsPerSecond),
+                       .tv_nsec = static_cast<long>(longest % kNanosecondsPerSecond)};
+  const std::uint32_t state = task.state.load(std::memory_order_relaxed);
+  if (state != Task::kDone) {
+    ::syscall(SYS_futex, &task.state, FUTEX_WAIT_PRIVATE, state, &limit, nullptr, 0);
+  }
 }
 
 bool Mailbox::send_frame(std::uint16_t port, std::span<const std::byte> bytes) {

@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "base/heartbeat.h"
+#include "base/liveness.h"
+#include "base/time.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
@@ -20,11 +24,29 @@ class Mailbox {
   static constexpr std::uint32_t kTasksMax = 64;  // callers beyond wait their turn
   static constexpr std::uint32_t kFramesMax = 256;
 
-  explicit Mailbox(Wakeup& wakeup) : wakeup_(wakeup) {}
+  // A worker that has been stuck for so long (base/liveness.h) won't take a task any more. Time in
+  // which it only wants a processor doesn't count.
+  static constexpr Duration kStuckMax = 10 * kNanosecondsPerSecond;
+  // One that waits in the kernel where nothing can wake it (state D) isn't given up so soon: it
+  // goes on by itself. A page fault takes as long as the hole that the program punches there
+  // (docs/threats.md), and a program's hole mustn't end the daemon.
+  static constexpr Duration kStuckInKernelMax = 300 * kNanosecondsPerSecond;
+  // For tasks that needn't run.
+  static constexpr Duration kStuckMaxLooking = 1 * kNanosecondsPerSecond;
+
+  // Both are the worker's, and outlive this.
+  Mailbox(Wakeup& wakeup, const Heartbeat& heartbeat) : wakeup_(wakeup), heartbeat_(heartbeat) {}
   ~Mailbox();
 
-  // Returns when the worker has run the task.
-  void call(const std::function<void(Worker&)>& task);
+  enum class Called : std::uint8_t {
+    kDone,
+    kWithdrawn,  // not taken: it will never run
+    kUnknown     // taken, and may still run: nothing that it uses may go away
+  };
+  // Whether a worker that has been stuck for `still`, and is in this state, is given up.
+  static bool gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state);
+  // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax).
+  Called call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
   // The worker sends the frame, which is copied, at some time; false if too many wait.
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
 
@@ -34,9 +56,13 @@ class Mailbox {
     Task* task = nullptr;
     bool any = false;
     while (tasks_.dequeue(&task, 1) == 1) {
-      (*task->run)(worker);
-      after_task();
-      finish(*task);
+      if (take(*task)) {
+        (*task->run)(worker);
+        after_task();
+        finish(*task);
+      } else {
+        delete task;
+      }
       any = true;
     }
     return any;
@@ -45,19 +71,26 @@ class Mailbox {
   [[nodiscard]] bool empty() const { return tasks_.empty() && frames_.empty(); }
 
  private:
+  // Deleted by the caller once it is done, by the worker if it was withdrawn, whose `run` is the
+  // caller's and gone then.
   struct Task {
+    enum State : std::uint32_t { kWaiting, kTaken, kDone, kWithdrawn };
     const std::function<void(Worker&)>* run;
-    // Set with release by the worker, waited for with acquire by the caller, who then sees what the
-    // task did.
-    std::atomic<bool> done{false};
+    // kTaken and kWithdrawn by exchange with kWaiting, so that it is one of them. kDone with
+    // release by the worker, waited for with acquire by the caller, who then sees what the task
+    // did.
+    std::atomic<std::uint32_t> state{kWaiting};
   };
   struct OutFrame {
     std::uint16_t port;
     std::vector<std::byte> bytes;
   };
+  static bool take(Task& task);
   static void finish(Task& task);
+  static void wait(const Task& task, Duration longest);
 
   Wakeup& wakeup_;
+  const Heartbeat& heartbeat_;
   Ring<Task> tasks_{kTasksMax, Producers::kSeveral};
   Ring<OutFrame> frames_{kFramesMax, Producers::kSeveral};
 };

@@ -24,16 +24,27 @@ Drop check_mad(const Packet& packet) {
 
 }  // namespace
 
-void Worker::State::take_mad(const PortState& port, Frame* frame) {
+void Worker::State::take_mad(Frame* frame) {
   const Drop reason = check_mad(frame->packet);
   if (reason != Drop::kNone) {
     return drop(frame, reason);
   }
-  if (config.frames != nullptr &&
-      !config.frames->take_mad(port.index, {frame->data, frame->length})) {
-    return drop(frame, Drop::kControlFull);
+  mads.push_back(frame);
+}
+
+// After programs were told of what came before: control, once it is woken, may be faster than this
+// worker, and a program that learns of the disconnection first takes what it waited for as lost.
+void Worker::State::give_mads() {
+  for (Frame* frame : mads) {
+    if (config.frames != nullptr &&
+        !config.frames->take_mad(frame->port, {frame->data, frame->length},
+                                 frame->packet.source_gid())) {
+      drop(frame, Drop::kControlFull);
+    } else {
+      release(frame);
+    }
   }
-  release(frame);
+  mads.clear();
 }
 
 }  // namespace uroce

@@ -80,6 +80,18 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
   }
 }
 
+// A frame that several look at can't wait for one of them: a copy does.
+void Worker::State::park_copy(QpEntry& entry, PortState& port, const Frame& frame) {
+  Frame* const copy = copy_of(port, frame);
+  if (copy != nullptr && parse_headers(*copy) == Drop::kNone) {
+    return park(entry, Role::kResponder, copy);
+  }
+  ++counters.drops[static_cast<std::size_t>(Drop::kNoBuffer)];
+  if (copy != nullptr) {
+    release(copy);
+  }
+}
+
 // Shows the frame to each member that this worker owns.
 void Worker::State::deliver_group(Frame* frame) {
   PortState& port = *ports[frame->port];
@@ -97,10 +109,9 @@ void Worker::State::deliver_group(Frame* frame) {
     }
     Turn lent = turn(*entry);
     Drop reason = Drop::kNone;
-    // A frame that several look at can't wait for one of them.
     if (!entry->parked[static_cast<std::size_t>(Role::kResponder)].empty() ||
         entry->qp->receive(*frame, lent, &reason) == Step::kParked) {
-      reason = Drop::kParkFull;
+      park_copy(*entry, port, *frame);
     }
     if (reason != Drop::kNone) {
       ++counters.drops[static_cast<std::size_t>(reason)];

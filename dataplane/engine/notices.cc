@@ -1,10 +1,21 @@
 #include "dataplane/engine/notices.h"
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "base/check.h"
 
 namespace uroce {
+namespace {
+
+// Who floods may choose its group, and takes one quarter with each.
+std::uint8_t group_of(std::span<const std::byte> sender) {
+  const std::string_view bytes(reinterpret_cast<const char*>(sender.data()), sender.size());
+  return static_cast<std::uint8_t>(std::hash<std::string_view>{}(bytes) % Notices::kSenderGroups);
+}
+
+}  // namespace
 
 Notices::~Notices() {
   Notice* notice = nullptr;
@@ -54,18 +65,34 @@ void Notices::report(const FailureReport& report) {
 }
 
 bool Notices::take(std::uint16_t port, std::span<const std::byte> frame) {
-  return put_frame(Notice::Kind::kFrame, port, frame);
+  constexpr std::size_t kStationAt = 6, kStation = 6;  // the Ethernet source address
+  const bool whole = frame.size() >= kStationAt + kStation;
+  return put_frame(Notice::Kind::kFrame, port, frame,
+                   whole ? frame.subspan(kStationAt, kStation) : frame);
 }
 
-bool Notices::take_mad(std::uint16_t port, std::span<const std::byte> frame) {
-  return put_frame(Notice::Kind::kMad, port, frame);
+bool Notices::take_mad(std::uint16_t port, std::span<const std::byte> frame, const Gid& sender) {
+  const Gid host = host_of(sender);
+  return put_frame(Notice::Kind::kMad, port, frame, std::as_bytes(std::span(host.bytes)));
 }
 
-bool Notices::put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame) {
-  if (!reserve(kind)) {
+bool Notices::put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame,
+                        std::span<const std::byte> sender) {
+  static_assert(static_cast<std::size_t>(Notice::Kind::kFrame) == 0 &&
+                static_cast<std::size_t>(Notice::Kind::kMad) == 1);
+  const std::uint8_t senders = group_of(sender);
+  auto& of_group = waiting_of_group_[static_cast<std::size_t>(kind)][senders];
+  if (of_group.fetch_add(1, std::memory_order_acquire) >= limit(kind) / kGroupShare) {
+    of_group.fetch_sub(1, std::memory_order_relaxed);
+    dropped_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  put(Notice{.kind = kind, .port = port, .bytes = {frame.begin(), frame.end()}});
+  if (!reserve(kind)) {
+    of_group.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  put(Notice{
+      .kind = kind, .port = port, .senders = senders, .bytes = {frame.begin(), frame.end()}});
   return true;
 }
 
@@ -95,6 +122,10 @@ bool Notices::next(Notice* notice) {
   }
   const std::unique_ptr<Notice> owned(pointer);
   waiting_[static_cast<std::size_t>(owned->kind)].fetch_sub(1, std::memory_order_release);
+  if (owned->kind == Notice::Kind::kFrame || owned->kind == Notice::Kind::kMad) {
+    waiting_of_group_[static_cast<std::size_t>(owned->kind)][owned->senders].fetch_sub(
+        1, std::memory_order_release);
+  }
   *notice = std::move(*owned);
   return true;
 }

@@ -20,6 +20,7 @@ namespace uroce {
 struct Notice {
   enum class Kind : std::uint8_t { kFrame, kMad, kFailure, kAsyncEvent } kind = Kind::kFrame;
   std::uint16_t port = 0;                   // kFrame, kMad
+  std::uint8_t senders = 0;                 // kFrame, kMad: the group of senders it is from
   std::vector<std::byte> bytes{};           // kFrame, kMad: the whole Ethernet frame
   AsyncEvent event = AsyncEvent::kQpFatal;  // kAsyncEvent
   std::uint32_t object = 0;                 // kAsyncEvent: handle of the QP, CQ or SRQ
@@ -33,8 +34,12 @@ class Notices final : public EventSink, public FrameSink {
   // keep connections from being made, nor must a program that fails in a loop. Events have what is
   // left.
   static constexpr std::uint32_t kFramesMax = 256;
-  static constexpr std::uint32_t kMadsMax = 1'024;
+  static constexpr std::uint32_t kMadsMax = 2'048;
   static constexpr std::uint32_t kFailuresMax = 256;
+  // Senders fall into so many groups by their address, and frames of one group take a quarter of
+  // their kind's places: whoever floods us leaves room for others.
+  static constexpr std::size_t kSenderGroups = 64;
+  static constexpr std::uint32_t kGroupShare = 4;
 
   ~Notices() override;
 
@@ -42,7 +47,7 @@ class Notices final : public EventSink, public FrameSink {
   void announce(AsyncEvent event, std::uint32_t object) override;
   void report(const FailureReport& report) override;
   bool take(std::uint16_t port, std::span<const std::byte> frame) override;
-  bool take_mad(std::uint16_t port, std::span<const std::byte> frame) override;
+  bool take_mad(std::uint16_t port, std::span<const std::byte> frame, const Gid& sender) override;
 
   // Control.
   [[nodiscard]] int descriptor() const { return event_.get(); }
@@ -52,7 +57,8 @@ class Notices final : public EventSink, public FrameSink {
  private:
   static constexpr std::size_t kKinds = 4;  // Notice::Kind
   static std::uint32_t limit(Notice::Kind kind);
-  bool put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame);
+  bool put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame,
+                 std::span<const std::byte> sender);
   bool reserve(Notice::Kind kind);
   void put(Notice notice);
   void signal();
@@ -66,6 +72,8 @@ class Notices final : public EventSink, public FrameSink {
   // How many of each kind are in the ring, or about to be. Control gives a place back (release)
   // after it has taken the notice out; whoever gets the place (acquire) finds room.
   std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};
+  // The same of each group of senders, of kFrame and kMad.
+  std::array<std::array<std::atomic<std::uint32_t>, kSenderGroups>, 2> waiting_of_group_{};
   std::atomic<std::uint64_t> dropped_{0};  // relaxed: a counter orders nothing
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/probe.h"
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/psn.h"
 #include "mmu/mirror.h"
@@ -40,15 +41,15 @@ AtOnce Worker::State::at_once(const FaultRequest& request, Mirror& mirror, std::
 
 bool Worker::State::raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
                           FaultRole role, std::uint32_t ticket) {
-  PageFault* fault = config.paging->faults.take(request);
+  PageFault* fault = config.paging->faults.take(request, region.mirror());
   if (fault == nullptr) {
     ++counters.page_faults_starved;
     starve(qpn);
     return false;
   }
   ++counters.page_faults;
+  UROCE_PROBE2(fault, config.index, qpn);
   static_cast<WaitingRole&>(*fault) = {config.index, qpn, ticket, role};
-  fault->mirror = region.mirror();
   fault->times.raised = now;
   config.paging->faults.raise(fault);
   return true;
@@ -110,6 +111,7 @@ bool Worker::State::drain_resumed() {
   std::array<std::uint32_t, std::size_t{2} * kResumesMax> settled;
   std::uint32_t count = settle_resumed(faults, settled.data(), [&](const PageFault& fault) {
     faults.journal.count(FaultStep::kResuming, now - fault.times.populated);
+    fault_times.add(now - fault.times.raised);
   });
   count +=
       settle_resumed(config.paging->flushes, settled.data() + count, [](const Flush& /*flush*/) {});
@@ -149,6 +151,32 @@ bool Worker::State::drain_deferred(bool busy) {
   return true;
 }
 
+void Worker::State::withhold(std::uint32_t qpn) {
+  if (QpEntry* entry = table.find(qpn); entry != nullptr && !std::exchange(entry->withheld, true)) {
+    withheld.push_back(qpn);
+  }
+}
+
+// Those that need wait no more go on.
+bool Worker::State::drain_withheld() {
+  if (withheld.empty() || now < next_withheld) {
+    return false;
+  }
+  next_withheld = now + kWithheldInterval;
+  for (std::size_t left = std::min<std::size_t>(kWithheldMax, withheld.size()); left > 0; --left) {
+    const std::uint32_t qpn = withheld.front();
+    withheld.pop_front();
+    QpEntry* const entry = table.find(qpn);
+    if (entry != nullptr && must_wait(*entry)) {
+      withheld.push_back(qpn);
+    } else if (entry != nullptr) {
+      entry->withheld = false;
+      resume(*entry);
+    }
+  }
+  return true;
+}
+
 // Receives what was parked, in order, until the queue pair parks again. Answers first, because they
 // free the window.
 void Worker::State::resume(QpEntry& entry) {
@@ -172,7 +200,9 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   auto& waiting = entry.parked[static_cast<std::size_t>(role)];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&
                      psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
-  if (!again && waiting.size() < kParkedMax && parked < kParkedTotalMax) {
+  // Who waits for others leaves them half of the room.
+  const std::uint32_t room = kParkedTotalMax / (must_wait(entry) ? 2 : 1);
+  if (!again && waiting.size() < kParkedMax && parked < room) {
     waiting.push_back(frame);
     ++parked;
     return;

@@ -16,6 +16,8 @@ namespace uroce {
 // The roles that take frames; each parks by itself.
 enum class Role : std::uint8_t { kCompleter = 0, kResponder = 1 };
 
+struct RunGroup;
+
 struct QpEntry {
   static constexpr std::uint32_t kNoTimer = std::numeric_limits<std::uint32_t>::max();
 
@@ -25,7 +27,9 @@ struct QpEntry {
   std::uint32_t qpn;
   std::uint16_t port;
 
-  // RunQueue: a place in the list, and what deficit round robin still grants.
+  // RunQueue: its user's queue pairs, a place among them, and what deficit round robin still
+  // grants.
+  RunGroup* group = nullptr;
   bool queued = false;
   bool granted = false;  // got this round's quantum
   std::int64_t deficit = 0;
@@ -36,7 +40,8 @@ struct QpEntry {
   Time timer = kNever;
   std::uint32_t timer_index = kNoTimer;
 
-  bool starved = false;  // in the worker's list of those whose fault found no record
+  bool starved = false;   // in the worker's list of those whose fault found no record
+  bool withheld = false;  // and of those that others come before
 
   // READ responses on their way as they are counted for the port, and whether its next READ waits
   // for room or was let go.

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "base/probe.h"
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/ecn.h"
 
@@ -23,7 +25,13 @@ bool Worker::State::receive() {
       port->hairpin.erase(port->hairpin.begin(), port->hairpin.begin() + own);
     }
     const std::uint32_t count = port->port->rx_burst(queue, burst.data(), port->turn_burst, now);
+    if (capture != nullptr) [[unlikely]] {
+      capture_received(*port, burst.data(), count);
+    }
     steer(*port, burst.data(), count);
+    if (count != 0) {
+      UROCE_PROBE3(receive, config.index, port->index, count);
+    }
     counters.rx_frames += own + count;
     any |= own + count > 0;
     whole |= count == port->turn_burst;
@@ -65,11 +73,11 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
     return drop(frame, reason);
   }
   const Packet& packet = frame->packet;
-  if (!is_ours(port, packet)) {
+  if (!is_own_address(port, LinkAddress(packet.destination_gid(), packet.vlan_id()))) {
     return steer_group(port, frame);
   }
   if (packet.dest_qpn == kGsiQpn) [[unlikely]] {
-    return take_mad(port, frame);
+    return take_mad(frame);
   }
   const std::uint32_t owner = config.workers == 1 ? 0 : packet.dest_qpn % config.workers;
   const Role role = opcode_info(packet.opcode).request ? Role::kResponder : Role::kCompleter;
@@ -79,7 +87,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
 }
 
 // What a card's filter keeps from us, but not a port that hands over all that is on its wire
-// (af_packet on a veth pair). Groups are for is_ours() and steer_group() to judge.
+// (af_packet on a veth pair). Groups are for is_own_address() and steer_group() to judge.
 bool Worker::State::is_for_another_station(const PortState& port, const Frame& frame) {
   EtherAddress destination;
   if (port.any_mac || frame.length < sizeof(destination)) {
@@ -89,17 +97,15 @@ bool Worker::State::is_for_another_station(const PortState& port, const Frame& f
   return destination != port.mac && !destination.is_multicast();
 }
 
-bool Worker::State::is_ours(PortState& port, const Packet& packet) {
-  const LinkAddress destination(packet.destination_gid(), packet.vlan_id());
-  if (port.address_hint < port.addresses.size() && port.addresses[port.address_hint] == destination)
-      [[likely]] {
+bool Worker::State::is_own_address(PortState& port, const LinkAddress& destination) {
+  if (port.own_address == destination && !port.addresses.empty()) [[likely]] {
     return true;
   }
   const auto found = std::find(port.addresses.begin(), port.addresses.end(), destination);
   if (found == port.addresses.end()) {
     return false;
   }
-  port.address_hint = static_cast<std::size_t>(found - port.addresses.begin());
+  port.own_address = destination;
   return true;
 }
 
@@ -139,6 +145,18 @@ void Worker::State::deliver_to_none(Frame* frame) {
   }
 }
 
+// What the frames behind the first one will need. REQUIRES: there is one.
+void Worker::State::look_ahead(std::span<Frame* const> frames) const {
+  constexpr std::size_t kEntryAhead = 2, kQpAhead = 1;
+  if (frames.size() > kEntryAhead) {
+    table.prefetch_entry(frames[kEntryAhead]->packet.dest_qpn);
+  }
+  const QpEntry* const entry = table.find(frames[kQpAhead]->packet.dest_qpn);
+  if (entry != nullptr) {
+    entry->qp->prefetch_receiving();
+  }
+}
+
 bool Worker::State::drain_frames(Role role) {
   if (kept_total >= kKeptTotalMax) [[unlikely]] {
     let_go_idle();
@@ -146,7 +164,8 @@ bool Worker::State::drain_frames(Role role) {
   Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t drained = 0;
-  QpEntry* last = nullptr;  // whose state is to be looked at once its run of frames ends
+  QpEntry* last = nullptr;   // whose state is to be looked at once its run of frames ends
+  std::optional<Turn> lent;  // for that run, as long as nothing has happened that a turn says
   while (drained < kDrainMax) {
     const std::uint32_t count = ring.dequeue(burst.data(), kBurstMax);
     if (count == 0) {
@@ -154,7 +173,11 @@ bool Worker::State::drain_frames(Role role) {
     }
     drained += count;
     for (std::uint32_t i = 0; i < count; ++i) {
-      QpEntry* entry = table.find(burst[i]->packet.dest_qpn);
+      const std::uint32_t qpn = burst[i]->packet.dest_qpn;
+      if (i + 1 < count && burst[i + 1]->packet.dest_qpn != qpn) {
+        look_ahead({burst.data() + i, count - i});
+      }
+      QpEntry* entry = last != nullptr && last->qpn == qpn ? last : table.find(qpn);
       if (entry == nullptr) {
         deliver_to_none(burst[i]);
         continue;
@@ -162,8 +185,15 @@ bool Worker::State::drain_frames(Role role) {
       if (entry != last && last != nullptr) {
         update(*last);
       }
+      if (entry != last || !lent.has_value()) {
+        lent.emplace(turn(*entry));
+      }
       last = entry;
-      deliver(*entry, role, burst[i]);
+      // What a turn is lent stays the same until memory is waited for, or frames are kept.
+      const bool took = deliver(*entry, role, burst[i], *lent);
+      if (!took || !lent->keep || stalls.watches(now)) [[unlikely]] {
+        lent.reset();
+      }
     }
   }
   if (last != nullptr) {
@@ -175,6 +205,11 @@ bool Worker::State::drain_frames(Role role) {
 // Hands a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
 // if the queue pair took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
+  Turn lent = turn(entry);
+  return deliver(entry, role, frame, lent);
+}
+
+bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent) {
   const bool parked_before = !entry.parked[static_cast<std::size_t>(role)].empty() &&
                              !beside_sequence(opcode_info(frame->packet.opcode).operation);
   // An answer that was lost is repeated even so: the peer may need it before anything else.
@@ -182,7 +217,6 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
     park(entry, role, frame);
     return false;
   }
-  Turn lent = turn(entry);
   Drop reason = Drop::kNone;
   switch (entry.qp->receive(*frame, lent, &reason)) {
     case Step::kParked:
@@ -195,9 +229,10 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
       break;
   }
   if (reason != Drop::kNone) {
-    ++counters.drops[static_cast<std::size_t>(reason)];
+    drop(frame, reason);
+  } else {
+    release(frame);
   }
-  release(frame);
   if (!entry.kept[static_cast<std::size_t>(role)].empty()) [[unlikely]] {
     give_kept(entry, role);
   }
@@ -209,7 +244,23 @@ void Worker::State::release(Frame* frame) {
   releases.push_back(frame);
 }
 
+// What a port hands back was shown when it was sent. The serial says whose it is, since another
+// worker may drop the frame.
+void Worker::State::capture_received(const PortState& port, Frame** frames, std::uint32_t count) {
+  constexpr std::uint32_t kSerialBits = 28;
+  for (std::uint32_t i = 0; i < count && !port.loops_back; ++i) {
+    ++captured;
+    frames[i]->capture_serial =
+        (config.index + 1) << kSerialBits | (captured & ((1U << kSerialBits) - 1));
+    capture->received(*frames[i], port.index, frames[i]->capture_serial, now);
+  }
+}
+
 void Worker::State::drop(Frame* frame, Drop reason) {
+  if (capture != nullptr) [[unlikely]] {
+    capture->dropped(*frame, static_cast<std::uint8_t>(reason), now);
+  }
+  UROCE_PROBE3(drop, config.index, frame->port, static_cast<std::uint32_t>(reason));
   ++counters.drops[static_cast<std::size_t>(reason)];
   release(frame);
 }

@@ -1,72 +1,142 @@
 #pragma once
 
 // The queue pairs of one port that have something to send, in the order of deficit round robin: a
-// visit grants a quantum of bytes, what is sent beyond it is taken off the next one. A queue pair
-// with one small message so waits for at most one quantum of each other one.
+// visit grants a quantum of bytes, what is sent beyond it is taken off the next one. Users take
+// turns first, and each user's queue pairs share its turns in the same way: more queue pairs get
+// nobody more. A queue pair with one small message so waits for at most one quantum of each other
+// user, and of each other queue pair of its own.
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
 #include "dataplane/engine/qp_entry.h"
 
 namespace uroce {
 
+// The queue pairs of one user that have something to send.
+struct RunGroup {
+  QpEntry* head = nullptr;
+  QpEntry* tail = nullptr;
+  RunGroup* next = nullptr;
+  RunGroup* previous = nullptr;
+  bool granted = false;      // got this round's quantum
+  std::int64_t deficit = 0;  // below 0: sent beyond it
+  std::uint32_t members = 0;
+};
+
 class RunQueue {
  public:
   // Bytes a visit. Two frames of the largest MTU: large enough that bulk transfers build frames in
-  // runs, small enough that 8 bulk QPs delay a small message by about 64 KiB.
+  // runs, small enough that 8 bulk users delay a small message by about 64 KiB.
   static constexpr std::int64_t kQuantum = 8'448;
 
   [[nodiscard]] bool empty() const { return head_ == nullptr; }
-  [[nodiscard]] QpEntry* front() const { return head_; }
+  [[nodiscard]] QpEntry* front() const { return head_ == nullptr ? nullptr : head_->head; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
   void push_back(QpEntry& entry) {
+    if (entry.group == nullptr) [[unlikely]] {
+      entry.group = &groups_[entry.qp->config().user];
+      ++entry.group->members;
+    }
+    RunGroup& group = *entry.group;
+    const bool waits = group.head != nullptr;
     entry.queued = true;
-    entry.next = nullptr;
-    entry.previous = tail_;
-    (tail_ != nullptr ? tail_->next : head_) = &entry;
-    tail_ = &entry;
+    append(group, entry);
     ++size_;
+    if (!waits) {
+      append(group);
+    }
   }
 
   void remove(QpEntry& entry) {
-    (entry.previous != nullptr ? entry.previous->next : head_) = entry.next;
-    (entry.next != nullptr ? entry.next->previous : tail_) = entry.previous;
+    RunGroup& group = *entry.group;
+    unlink(group, entry);
     entry.queued = false;
     --size_;
+    if (group.head == nullptr) {
+      unlink(group);
+      group.granted = false;
+      group.deficit = std::min<std::int64_t>(group.deficit, 0);
+    }
+  }
+
+  // The entry goes away for good.
+  void leave(QpEntry& entry) {
+    if (entry.queued) {
+      remove(entry);
+    }
+    if (entry.group != nullptr && --entry.group->members == 0) {
+      groups_.erase(entry.qp->config().user);
+    }
+    entry.group = nullptr;
   }
 
   // Before the front entry sends: what it may send now, in bytes; 0: nothing this round. What an
   // earlier visit left over is gone: it wasn't for want of bytes that the entry stopped, and what
   // it saved up would be sent at one go, however long others waited.
   static std::uint32_t grant(QpEntry& entry) {
-    if (!entry.granted) {
-      entry.granted = true;
-      entry.deficit = std::min<std::int64_t>(entry.deficit, 0) + kQuantum;
-    }
-    return entry.deficit > 0 ? static_cast<std::uint32_t>(entry.deficit) : 0;
+    // A user that is in debt pays first: its queue pairs keep their places. Else the queue pair has
+    // its own share, and what that is beyond its user's is taken off the user's next visits.
+    const std::int64_t granted = grant_one(*entry.group) > 0 ? grant_one(entry) : 0;
+    return granted > 0 ? static_cast<std::uint32_t>(granted) : 0;
   }
 
   // After the front entry sent: where it goes. `cut_off`: the port had no room left, so that the
   // entry goes on in front with the rest of its grant.
   void settle(QpEntry& entry, std::uint32_t sent, bool has_work, bool cut_off) {
+    RunGroup& group = *entry.group;
+    const bool visited = entry.granted;
     entry.deficit -= sent;
+    group.deficit -= sent;
     if (!has_work) {
-      remove(entry);
       entry.granted = false;
       entry.deficit = 0;
-    } else if (!cut_off || entry.deficit <= 0) {
       remove(entry);
+    } else if (visited && (!cut_off || entry.deficit <= 0)) {
       entry.granted = false;
-      push_back(entry);
+      unlink(group, entry);
+      append(group, entry);
+    }
+    if (group.head != nullptr && (!cut_off || group.deficit <= 0)) {
+      group.granted = false;
+      unlink(group);
+      append(group);
     }
   }
 
  private:
-  QpEntry* head_ = nullptr;
-  QpEntry* tail_ = nullptr;
-  std::uint32_t size_ = 0;
+  template <typename Granted>
+  static std::int64_t grant_one(Granted& one) {
+    if (!one.granted) {
+      one.granted = true;
+      one.deficit = std::min<std::int64_t>(one.deficit, 0) + kQuantum;
+    }
+    return one.deficit;
+  }
+
+  template <typename List, typename Node>
+  static void link_last(List*& head, List*& tail, Node& node) {
+    node.next = nullptr;
+    node.previous = tail;
+    (tail != nullptr ? tail->next : head) = &node;
+    tail = &node;
+  }
+  template <typename List, typename Node>
+  static void link_out(List*& head, List*& tail, Node& node) {
+    (node.previous != nullptr ? node.previous->next : head) = node.next;
+    (node.next != nullptr ? node.next->previous : tail) = node.previous;
+  }
+  static void append(RunGroup& group, QpEntry& entry) { link_last(group.head, group.tail, entry); }
+  static void unlink(RunGroup& group, QpEntry& entry) { link_out(group.head, group.tail, entry); }
+  void append(RunGroup& group) { link_last(head_, tail_, group); }
+  void unlink(RunGroup& group) { link_out(head_, tail_, group); }
+
+  RunGroup* head_ = nullptr;
+  RunGroup* tail_ = nullptr;
+  std::uint32_t size_ = 0;                    // queue pairs
+  std::map<std::uint64_t, RunGroup> groups_;  // by user, of all queue pairs that were here
 };
 
 }  // namespace uroce

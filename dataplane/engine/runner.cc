@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "base/check.h"
 #include "base/monotonic_clock.h"
@@ -46,14 +47,14 @@ Worker::Config with_wakeup(Worker::Config config, Wakeup* wakeup) {
 Runner::Runner(const Config& config)
     : wakeup_(config.status != nullptr ? config.status : &own_status_),
       worker_(with_wakeup(config.worker, &wakeup_)),
-      mailbox_(wakeup_),
+      mailbox_(wakeup_, heartbeat_),
       ports_(config.worker.ports),
       queue_(static_cast<std::uint16_t>(config.worker.index)),
       quiescence_(config.worker.quiescence),
       index_(config.worker.index),
       policy_(config.idle),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
-  UROCE_CHECK(epoll_ >= 0 && quiescence_ != nullptr);
+  UROCE_CHECK(quiescence_ != nullptr);
   watch(epoll_, wakeup_.descriptor(), EPOLLIN);
   watched_ports_.assign(ports_.size(), -1);
 }
@@ -61,11 +62,14 @@ Runner::Runner(const Config& config)
 Runner::~Runner() { close(epoll_); }
 
 void Runner::run() {
+  prctl(PR_SET_NAME, ("uroce-worker-" + std::to_string(index_)).c_str());
   prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
   quiescence_->online(index_);
+  heartbeat_.begin();
   absence_ = {};
   bool busy = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
+    heartbeat_.beat();
     const Time now = monotonic_now();
     worker_.was_away(absence_.turn_begins(now));
     wakeup_.tell_crowded(shortage_.turn_begins(now, busy, thread_processor_time));
@@ -76,6 +80,7 @@ void Runner::run() {
       idle(now);
     }
   }
+  heartbeat_.end();
   quiescence_->offline(index_);
   stopping_.store(false, std::memory_order_relaxed);
 }
@@ -84,7 +89,10 @@ bool Runner::turn(Time now) {
   bool busy = false;
   if (!mailbox_.empty()) {
     worker_.set_time(now);
-    busy = mailbox_.run_tasks(worker_, [this] { watch_sessions(); });
+    busy = mailbox_.run_tasks(worker_, [this] {
+      watch_sessions();
+      forget_ports();
+    });
     busy |= mailbox_.send_frames(worker_);
   }
   return worker_.poll(now) || busy;
@@ -127,7 +135,9 @@ void Runner::sleep(Time now) {
     quiescence_->offline(index_);
     absence_.sleeps_until(now + timeout);
     shortage_.sleeps(now);
+    heartbeat_.rest();
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
+    heartbeat_.beat();
     quiescence_->online(index_);
     worker_.count_sleep();
     if (woken > 0) {
@@ -170,6 +180,15 @@ void Runner::watch_ports() {
       watched_ports_[i] = descriptor;
       watch(epoll_, descriptor, EPOLLIN | EPOLLET);
     }
+  }
+}
+
+// A port that is made anew has other descriptors, which may have the old numbers. The epoll forgot
+// the old ones when they were closed.
+void Runner::forget_ports() {
+  if (port_changes_ != worker_.port_changes()) {
+    port_changes_ = worker_.port_changes();
+    watched_ports_.assign(ports_.size(), -1);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "dataplane/engine/absence.h"
 #include "dataplane/engine/idle_policy.h"
 #include "dataplane/engine/mailbox.h"
@@ -35,9 +36,12 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
+  // The machine had the descriptors that it needs. REQUIRES for run()
+  [[nodiscard]] bool usable() const { return epoll_ >= 0 && wakeup_.descriptor() >= 0; }
   [[nodiscard]] Worker& worker() { return worker_; }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
   [[nodiscard]] Wakeup& wakeup() { return wakeup_; }
+  [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
   // The worker's thread: returns after stop().
   void run();
@@ -56,9 +60,11 @@ class Runner {
   void disarm_ports();
   void watch_sessions();
   void watch_ports();
+  void forget_ports();
 
   abi::WorkerStatus own_status_{};
   Wakeup wakeup_;
+  Heartbeat heartbeat_;
   Worker worker_;
   Mailbox mailbox_;
   std::vector<Port*> ports_;
@@ -68,6 +74,7 @@ class Runner {
   IdlePolicy policy_;
   int epoll_;
   std::uint64_t watched_changes_ = 0;  // Worker::session_changes() of the last watch_sessions()
+  std::uint64_t port_changes_ = 0;     // Worker::port_changes() of the last forget_ports()
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
   Absence absence_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/probe.h"
 #include "dataplane/engine/bells.h"
 #include "dataplane/engine/worker_state.h"
 
@@ -18,11 +19,16 @@ NoEvents no_events;
 
 }  // namespace
 
-Worker::State::State(const Config& from) : config(from), steered(from.workers) {
+Worker::State::State(const Config& from)
+    : config(from), steered(from.workers), stalls(from.looker) {
   UROCE_CHECK(config.keys != nullptr && config.index < config.workers);
+  copy_bell = std::make_shared<CopyBell>(config.wakeup == nullptr
+                                             ? std::function<void()>()
+                                             : [wakeup = config.wakeup] { wakeup->wake(); });
   if (config.events == nullptr) {
     config.events = &no_events;
   }
+  events = config.events;
   for (auto& ring : rings) {
     ring = std::make_unique<Ring<Frame>>(
         kRingEntries, config.workers == 1 ? Producers::kOne : Producers::kSeveral);
@@ -33,9 +39,9 @@ Worker::State::State(const Config& from) : config(from), steered(from.workers) {
     state->port = port;
     state->index = static_cast<std::uint16_t>(ports.size() - 1);
     state->loops_back = info.loops_back;
-    state->mac = info.mac;
+    state->wants_frames = info.wants_frames;
     state->turn_burst = std::clamp(info.turn_burst, 1U, kBurstMax);
-    state->any_mac = info.any_mac || info.mac == EtherAddress{};
+    state->take_identity(info);
     state->hairpin.reserve(kHairpinMax);
   }
 }
@@ -44,6 +50,7 @@ Worker::Worker(const Config& config) : state_(std::make_unique<State>(config)) {
 
 Worker::~Worker() {
   State& self = *state_;
+  self.forget_copies();
   self.table.for_each([&self](QpEntry& entry) { self.release_waiting(entry); });
   for (auto& ring : self.rings) {
     for (Frame* frame = nullptr; ring->dequeue(&frame, 1) == 1;) {
@@ -66,22 +73,31 @@ bool Worker::poll(Time now) {
   self.page_budget.begin(now);
   bool busy = self.receive();
   busy |= self.drain_resumed();
+  busy |= self.drain_withheld();
+  busy |= self.drain_copies();
   busy |= self.drain_frames(Role::kCompleter);
   busy |= self.drain_frames(Role::kResponder);
+  self.serve_nobody();
   busy |= self.drain_doorbells();
   if (self.catch_up_left == 0) {
     busy |= self.expire_timers();
   }
   busy |= self.drain_deferred(busy);
-  self.remote_batch.flush();
+  self.serve_nobody();
   self.flush_queues();
+  self.give_mads();
   self.flush_releases();  // before sending takes frames: these are warm
   for (auto& port : self.ports) {
     busy |= self.transmit(*port);
+    self.serve_nobody();
     busy |= self.send(*port);
   }
-  self.remote_batch.forget();
   self.flush_queues();
+  self.stalls.turn_ends();
+  if (self.stalls.count() != self.counters.stalls) [[unlikely]] {
+    self.counters.stalls = self.stalls.count();
+    self.counters.stalled_us = self.stalls.total() / kNanosecondsPerMicrosecond;
+  }
   if (self.config.quiescence != nullptr) {
     self.config.quiescence->quiescent(self.config.index);
   }
@@ -89,6 +105,22 @@ bool Worker::poll(Time now) {
   ++self.counters.turns;
   self.counters.idle_turns += busy ? 0 : 1;
   return busy;
+}
+
+// What the queue pairs behind the first one will need, which with many of them isn't in the cache.
+void Worker::State::look_ahead(std::span<Qp* const> rung) const {
+  constexpr std::size_t kQpAhead = 3, kTableAhead = 2, kEntryAhead = 1;
+  if (rung.size() > kQpAhead) {
+    rung[kQpAhead]->prefetch_sending();
+  }
+  if (rung.size() > kTableAhead) {
+    table.prefetch(rung[kTableAhead]->config().qpn);
+    table.prefetch(rung[kTableAhead]->attributes().dest_qpn);
+  }
+  if (rung.size() > kEntryAhead) {
+    table.prefetch_entry(rung[kEntryAhead]->config().qpn);
+    __builtin_prefetch(rung[kEntryAhead]->config().send_control);
+  }
 }
 
 // Doorbells go through the requester ring, so that what a turn serves is bounded however many
@@ -118,10 +150,13 @@ bool Worker::State::drain_doorbells() {
     }
     drained += count;
     for (std::uint32_t i = 0; i < count; ++i) {
+      look_ahead({burst.data() + i, count - i});
       QpEntry* entry = table.find(burst[i]->config().qpn);
       if (entry != nullptr) {
+        UROCE_PROBE1(post, entry->qp->config().qpn);
         Turn lent = turn(*entry);
         entry->qp->on_doorbell(lent);
+        entry->qp->prefetch_work();
         update(*entry);
       }
     }
@@ -146,7 +181,7 @@ bool Worker::State::expire_timers() {
   return expired > 0;
 }
 
-// Tells the channels of queues that got completions. A full pipe is tried again later: the program
+// Tells the channels of queues that got completions. A full one is tried again later: the program
 // has events to read, so it isn't waiting for this one. So is a queue whose event may still wait.
 void Worker::State::flush_queues() {
   if (!unflushed_queues.empty() && now >= next_flush) {
@@ -197,13 +232,16 @@ Time Worker::next_deadline() const {
   if (!self.starved.empty()) {
     next = std::min(next, self.next_starved);
   }
-  next = std::min(next, self.page_budget.deadline());
+  if (!self.withheld.empty()) {
+    next = std::min(next, self.next_withheld);
+  }
+  next = std::min({next, self.page_budget.deadline(), self.copies_deadline()});
   return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;
 }
 
 bool Worker::has_arrivals() const {
   const State& self = *state_;
-  return !self.rings[0]->empty() || !self.rings[1]->empty() ||
+  return !self.rings[0]->empty() || !self.rings[1]->empty() || self.has_copies_back() ||
          (self.config.paging != nullptr && self.config.paging->has_resumed(self.config.index)) ||
          std::any_of(self.sessions.begin(), self.sessions.end(),
                      [](const SessionBells* session) { return any_bells(*session->bells); });

@@ -16,6 +16,7 @@
 
 #include "abi/doorbell.h"
 #include "base/time.h"
+#include "dataplane/engine/stalls.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"
@@ -39,12 +40,15 @@ struct WorkerCounters {
   std::uint64_t rx_frames = 0, tx_frames = 0;
   std::uint64_t tx_lost = 0;                      // the port took nothing for too long
   std::uint64_t absences = 0, absent_us = 0;      // times and microseconds that it couldn't run
+  std::uint64_t stalls = 0, stalled_us = 0;       // for which a user's memory kept it waiting
   std::uint64_t page_faults = 0;                  // raised
   std::uint64_t page_faults_at_once = 0;          // not raised: the worker brought in the page
   std::uint64_t page_faults_deferred = 0;         // not raised yet: others' work came first
   std::uint64_t page_faults_starved = 0;          // all records were in use
   std::uint64_t flushes = 0;                      // to persistence, handed to the flush thread
   std::uint64_t flushes_starved = 0;              // all records were in use
+  std::uint64_t copies = 0;                       // the slow way, handed to helpers
+  std::uint64_t copies_late = 0;                  // that helpers didn't bring in time
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 
@@ -55,8 +59,11 @@ class FrameSink {
   // Not RoCE: what is_host_frame() says.
   virtual bool take(std::uint16_t port, std::span<const std::byte> frame) = 0;
   // A management datagram for QP1, checked.
-  virtual bool take_mad(std::uint16_t port, std::span<const std::byte> frame) = 0;
+  virtual bool take_mad(std::uint16_t port, std::span<const std::byte> frame,
+                        const Gid& sender) = 0;
 };
+
+class CaptureWriter;
 
 class Worker {
  public:
@@ -80,6 +87,10 @@ class Worker {
     PagingQueues* paging = nullptr;  // nullptr: no on-demand paging
     Wakeup* wakeup = nullptr;        // for workers that may sleep, and have peers
     Recovery recovery = Recovery::kSelective;
+    Stalls::Looker looker = Stalls::look_at_thread;  // tests have their own time
+    // Messages between queue pairs of this worker need no frames (qp/direct/README.md).
+    bool direct = false;
+    Time (*clock)() = nullptr;  // as Turn has it
   };
 
   explicit Worker(const Config& config);
@@ -119,6 +130,12 @@ class Worker {
   [[nodiscard]] std::span<SessionBells* const> sessions() const;
   [[nodiscard]] std::uint64_t session_changes() const;  // goes up whenever sessions() changes
   void forget(CompletionQueue& queue);
+  // The port has been detached or attached: its Ethernet address may be another one, and what wakes
+  // of it.
+  void look_at_port(std::uint16_t port, const PortInfo& info);
+  [[nodiscard]] std::uint64_t port_changes() const;  // how often that was
+  // Frames that come and go are shown to it, until it is told nullptr. False: somebody else has it.
+  bool set_capture(CaptureWriter* writer);
   // Sends a frame that control built. False if the port takes no more.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
   // The queue pair `qpn`, of whichever worker, is in a multicast group, or no more. All workers are
@@ -131,6 +148,9 @@ class Worker {
   [[nodiscard]] const WorkerCounters& counters() const;
   // What was counted on this port, without what its queue pairs still have themselves.
   [[nodiscard]] const RoceCounters& roce_counters(std::uint16_t port) const;
+  [[nodiscard]] const Latencies& latencies(std::uint16_t port) const;
+  // From raising a page fault to the turn that goes on with it.
+  [[nodiscard]] const LatencyHistogram& fault_times() const;
   void count_sleep();
 
  private:

@@ -19,6 +19,7 @@ void Worker::was_away(Duration duration) {
     return;
   }
   State& self = *state_;
+  self.stalls.was_away(self.now + duration, duration);
   self.absent += duration;
   self.catch_up_left = kCatchUpTurns;
   ++self.counters.absences;
@@ -27,6 +28,7 @@ void Worker::was_away(Duration duration) {
 
 void Worker::add_qp(Qp& qp) {
   QpEntry& entry = state_->table.add(qp);
+  ++state_->qps_of_users[qp.config().user];
   UROCE_CHECK(entry.port < state_->ports.size());
   state_->update(entry);
 }
@@ -37,9 +39,7 @@ void Worker::remove_qp(Qp& qp) {
   if (entry == nullptr || entry->qp != &qp) {
     return;
   }
-  if (entry->queued) {
-    self.ports[entry->port]->run_queue.remove(*entry);
-  }
+  self.ports[entry->port]->run_queue.leave(*entry);
   self.timers.remove(*entry);
   self.release_waiting(*entry);
   self.flush_releases();
@@ -54,8 +54,12 @@ void Worker::remove_qp(Qp& qp) {
   }
   PortState& port = *self.ports[entry->port];
   port.roce_counters += qp.counters();
+  port.latencies += qp.latencies();
   port.read_frames -= entry->read_frames;
   self.table.remove(qp.config().qpn);
+  if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
+    self.qps_of_users.erase(of);
+  }
   self.resume_reads(port);
 }
 
@@ -82,7 +86,6 @@ void Worker::resume(Qp& qp) {
     return;
   }
   self.resume(*entry);
-  self.remote_batch.flush();
   self.flush_queues();
   self.flush_releases();
 }
@@ -106,9 +109,38 @@ void Worker::forget(CompletionQueue& queue) {
   std::erase(state_->unflushed_queues, &queue);
 }
 
+void Worker::look_at_port(std::uint16_t port, const PortInfo& info) {
+  state_->ports[port]->take_identity(info);
+  ++state_->port_changes;
+}
+
+std::uint64_t Worker::port_changes() const { return state_->port_changes; }
+
 void Worker::set_addresses(std::uint16_t port, std::vector<LinkAddress> addresses) {
+  state_->ports[port]->own_address = addresses.empty() ? LinkAddress() : addresses.front();
   state_->ports[port]->addresses = std::move(addresses);
-  state_->ports[port]->address_hint = 0;
+}
+
+bool Worker::set_capture(CaptureWriter* writer) {
+  if (writer != nullptr && state_->capture != nullptr) {
+    return false;
+  }
+  state_->capture = writer;
+  state_->events = state_->config.events;
+  if (writer != nullptr) {
+    state_->events = &state_->failure_tap;
+  }
+  return true;
+}
+
+void Worker::State::FailureTap::announce(AsyncEvent event, std::uint32_t object) {
+  state.config.events->announce(event, object);
+}
+
+void Worker::State::FailureTap::report(const FailureReport& report) {
+  const QpEntry* const entry = state.table.find(report.qpn);
+  state.capture->failed(report, entry == nullptr ? std::uint16_t{0} : entry->port, state.now);
+  state.config.events->report(report);
 }
 
 bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
@@ -127,6 +159,8 @@ bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   std::memcpy(buffer->data, frame.data(), frame.size());
   buffer->length = static_cast<std::uint32_t>(frame.size());
   buffer->hairpin = false;
+  buffer->capture_serial = 0;
+  buffer->sent_for = {};
   to.tx.send(buffer);
   return true;
 }
@@ -136,6 +170,12 @@ const WorkerCounters& Worker::counters() const { return state_->counters; }
 const RoceCounters& Worker::roce_counters(std::uint16_t port) const {
   return state_->ports[port]->roce_counters;
 }
+
+const Latencies& Worker::latencies(std::uint16_t port) const {
+  return state_->ports[port]->latencies;
+}
+
+const LatencyHistogram& Worker::fault_times() const { return state_->fault_times; }
 
 void Worker::count_sleep() { ++state_->counters.sleeps; }
 

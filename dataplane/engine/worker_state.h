@@ -6,16 +6,20 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <span>
 #include <vector>
 
+#include "base/probe.h"
+#include "dataplane/engine/capture.h"
 #include "dataplane/engine/page_budget.h"
 #include "dataplane/engine/qp_table.h"
 #include "dataplane/engine/run_queue.h"
+#include "dataplane/engine/stalls.h"
 #include "dataplane/engine/timers.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
-#include "mmu/remote_batch.h"
+#include "mmu/remote_program.h"
 
 namespace uroce {
 
@@ -23,11 +27,19 @@ namespace uroce {
 inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
 inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
-inline constexpr std::uint32_t kTimersMax = 256;         // deadlines
-inline constexpr std::uint32_t kResumesMax = 64;         // page faults, and flushes, that are over
+// Bytes that go to queue pairs of the same worker without frames, of each port; about.
+inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
+// And at a time for a queue pair that is the only one with something to send.
+inline constexpr std::uint32_t kDirectAloneBytes = 64U << 10U;
+inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
+inline constexpr std::size_t kCopiesMax = 1'024;  // the slow way, on their way
+inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
 // Kept frames that nothing was added to for so long are let go of when others need the room, which
 // is looked after so often at most.
 inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
+// Queue pairs that others come before are looked at so often, so many of them.
+inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
+inline constexpr std::uint32_t kWithheldMax = 64;
 // And frames from and to each port, PortInfo::turn_burst; pages that the worker brings in itself,
 // PageBudget::kTurnMax.
 // Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
@@ -35,7 +47,7 @@ inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kCatchUpTurns = 64;
 inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
 
-// A port that pushed back, or a channel whose pipe is full, is tried again after this time.
+// A port that pushed back, or a channel that is full, is tried again after this time.
 inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
 
 // A port that has taken nothing for so long is a cable that was pulled (a peer's shared-memory ring
@@ -48,23 +60,32 @@ struct PortState {
   std::uint16_t index = 0;
   bool loops_back = false;
   bool any_mac = false;
+  bool wants_frames = false;  // as PortInfo has it
   EtherAddress mac;
   std::uint32_t turn_burst = kTurnBurst;  // as PortInfo has it
   std::vector<LinkAddress> addresses;
-  std::size_t address_hint = 0;                      // where the last packet's address was found
+  LinkAddress own_address;                           // that of the last packet; one of `addresses`
   std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers
 
   // Of frames that are no queue pair's, and of queue pairs that are gone.
   RoceCounters roce_counters;
+  Latencies latencies;
 
   std::uint32_t read_frames = 0;            // READ responses that were asked for and haven't come
   std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
 
   TxBatch tx;
   RunQueue run_queue;
+  std::uint32_t captured = 0;    // of tx: the first ones, which a capture was shown already
   Time refused_since = kNever;   // when the port began to take nothing
   std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
   std::vector<Frame*> releases;  // given back to the port in bursts
+
+  // Where frames are to be sent to, which may change when the port is detached and attached.
+  void take_identity(const PortInfo& info) {
+    mac = info.mac;
+    any_mac = info.any_mac || info.mac == EtherAddress{};
+  }
 };
 
 // The frames of one burst on their way to one owner's ring.
@@ -75,6 +96,14 @@ struct Steered {
 };
 
 struct Worker::State final : FaultSink {
+  // Stands before the receiver of events while a capture runs, and shows the capture what fails.
+  struct FailureTap final : EventSink {
+    explicit FailureTap(State& of) : state(of) {}
+    void announce(AsyncEvent event, std::uint32_t object) override;
+    void report(const FailureReport& report) override;
+    State& state;
+  };
+
   explicit State(const Config& from);
 
   Config config;
@@ -87,40 +116,70 @@ struct Worker::State final : FaultSink {
   Ring<Qp> requester_ring{kRingEntries, Producers::kOne};
   std::vector<std::array<Steered, 2>> steered;  // index: worker, Role
 
+  CaptureWriter* capture = nullptr;  // nullptr: nobody looks
+  std::uint32_t captured = 0;        // frames, of all captures: what serials are made of
+  FailureTap failure_tap{*this};
+  EventSink* events = nullptr;  // config.events, or the tap before it
+
   QpTable table;
   Timers timers;
   std::vector<SessionBells*> sessions;
   std::uint64_t session_changes = 0;
+  std::uint64_t port_changes = 0;
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
+  std::vector<Frame*> mads;      // of this turn, for control
   std::vector<CompletionQueue*> dirty_queues;
-  std::vector<CompletionQueue*> unflushed_queues;  // their channel's pipe was full
+  std::vector<CompletionQueue*> unflushed_queues;  // their channel was full
   Time next_flush = 0;
   std::uint32_t parked = 0;      // frames, of all queue pairs
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
   Time next_let_go = 0;
-  RemoteBatch remote_batch;
+  std::vector<std::unique_ptr<RemoteCopy>> copies;  // on their way, oldest first
+  std::shared_ptr<CopyBell> copy_bell;
+  std::uint32_t copies_seen = 0;  // CopyBell::rung() when they were looked at
   PageBudget page_budget;
-  bool may_defer = true;              // the frame in hand can wait for its page
-  std::deque<std::uint32_t> starved;  // queue pairs that found no record
+  Stalls stalls;
+  std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
+  Time next_withheld = 0;
+  std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
+  bool may_defer = true;                                // the frame in hand can wait for its page
+  std::deque<std::uint32_t> starved;                    // queue pairs that found no record
   Time next_starved = 0;
   Time now = 0;
   Duration absent = 0;              // in which it couldn't run, all in all
   std::uint32_t catch_up_left = 0;  // turns
   WorkerCounters counters;
+  LatencyHistogram fault_times;
 
+  // What follows is for all of them: rings of theirs, the port.
+  void serve_nobody() {
+    if (stalls.watches(now)) [[unlikely]] {
+      stalls.serves(Stalls::kNobody);
+    }
+  }
+  // Whether others' turn comes before the queue pair's, whose user's memory kept the worker
+  // waiting.
+  [[nodiscard]] bool must_wait(const QpEntry& entry) const {
+    return stalls.refuses(entry.qp->config().user, now) && qps_of_users.size() > 1 &&
+           config.paging != nullptr;
+  }
   // The time, less what the worker was away.
   [[nodiscard]] Time ran() const { return now - absent; }
   [[nodiscard]] Turn turn(const QpEntry& entry) {
+    if (stalls.watches(now)) [[unlikely]] {
+      stalls.serves(entry.qp->config().user);
+    }
     return Turn{.now = now,
                 .tx = ports[entry.port]->tx,
                 .keys = *config.keys,
-                .events = *config.events,
+                .events = *events,
                 .dirty_queues = dirty_queues,
                 .faults = config.paging != nullptr ? this : nullptr,
-                .batch = &remote_batch,
                 .recovery = config.recovery,
                 .keep = config.recovery == Recovery::kSelective && kept_total < kKeptTotalMax,
-                .absent = absent};
+                .withheld = must_wait(entry),
+                .absent = absent,
+                .clock = config.clock};
   }
 
   // paging.cc
@@ -130,6 +189,15 @@ struct Worker::State final : FaultSink {
   bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
              std::uint32_t ticket) override;
   void starve(std::uint32_t qpn);
+  // slow_copies.cc
+  bool copy(std::unique_ptr<RemoteCopy>* copy) override;
+  bool drain_copies();
+  [[nodiscard]] bool has_copies_back() const { return copy_bell->rung() != copies_seen; }
+  [[nodiscard]] Time copies_deadline() const;
+  std::unique_ptr<RemoteCopy> give_up_copy(std::unique_ptr<RemoteCopy> copy);
+  void forget_copies();
+
+  // paging.cc
   template <typename Queue, typename Note>
   std::uint32_t settle_resumed(Queue& queue, std::uint32_t* qpns, Note&& note);
   [[nodiscard]] Duration usual_time() const override;
@@ -138,6 +206,8 @@ struct Worker::State final : FaultSink {
   bool drain_deferred(bool busy);
   void resume(QpEntry& entry);
   void park(QpEntry& entry, Role role, Frame* frame);
+  void withhold(std::uint32_t qpn) override;
+  bool drain_withheld();
 
   // keeping.cc
   void keep(QpEntry& entry, Role role, Frame* frame);
@@ -156,23 +226,34 @@ struct Worker::State final : FaultSink {
   void steer(PortState& port, Frame** frames, std::uint32_t count);
   void steer_frame(PortState& port, Frame* frame);
   [[nodiscard]] static bool is_for_another_station(const PortState& port, const Frame& frame);
-  [[nodiscard]] bool is_ours(PortState& port, const Packet& packet);
+  [[nodiscard]] static bool is_own_address(PortState& port, const LinkAddress& address);
   void hand_over(std::uint32_t worker, Role role);
   bool drain_frames(Role role);
   bool deliver(QpEntry& entry, Role role, Frame* frame);
+  bool deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent);
+  void look_ahead(std::span<Frame* const> frames) const;
   void release(Frame* frame);
-  void drop(Frame* frame, Drop reason);
+  void capture_received(const PortState& port, Frame** frames, std::uint32_t count);
+  UROCE_ONE_PLACE void drop(Frame* frame, Drop reason);
   void flush_releases();
 
   // management.cc
-  void take_mad(const PortState& port, Frame* frame);
+  void take_mad(Frame* frame);
+  void give_mads();
 
   // multicast.cc
   static Frame* copy_of(PortState& port, const Frame& frame);
   void steer_group(PortState& port, Frame* frame);
+  void park_copy(QpEntry& entry, PortState& port, const Frame& frame);
   void deliver_group(Frame* frame);
   void deliver_to_none(Frame* frame);
   void loop_back_group(PortState& port, Frame* frame);
+
+  // direct.cc
+  [[nodiscard]] static bool leads_here(PortState& port, const Path& path);
+  [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
+  [[nodiscard]] QpEntry* next_door(PortState& port, const QpEntry& entry);
+  void look_ahead_next_door(const QpEntry& entry) const;
 
   // transmit.cc
   bool transmit(PortState& port);
@@ -181,6 +262,7 @@ struct Worker::State final : FaultSink {
   void take_hairpins(PortState& port);
 
   // worker.cc
+  void look_ahead(std::span<Qp* const> rung) const;
   bool drain_doorbells();
   bool expire_timers();
   void flush_queues();

@@ -15,11 +15,13 @@
 #include <string_view>
 
 #include "dataplane/port/make_port.h"
+#include "dataplane/port/runtime_folders.h"
 
 namespace uroce {
 namespace {
 
 std::atomic<bool> running{false};
+UniqueFd folder_lock;  // of our runtime folder, for as long as the EAL runs
 
 // Memory that the EAL's heap must have for each port: buffers of the largest frames, and rings.
 constexpr std::uint64_t kMegabytesPerPort = 192;
@@ -106,6 +108,9 @@ Status start_eal(const EalOptions& options) {
   if (running.load()) {
     return Error{EALREADY, "the EAL runs already"};
   }
+  if (Status folder = use_private_runtime_folder(); !folder) {
+    return folder;
+  }
   // The EAL keeps pointers into what it was given.
   static std::vector<std::string> arguments;
   static std::vector<char*> pointers;
@@ -116,12 +121,14 @@ Status start_eal(const EalOptions& options) {
     pointers.push_back(argument.data());
     line += (line.empty() ? "" : " ") + argument;
   }
+  remove_dead_folders(dpdk_folder(), options.name);
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     const int code = rte_errno != 0 ? rte_errno : EINVAL;
     return Error{code, "DPDK's EAL refused to start (" + std::string(rte_strerror(code)) +
                            ") with: " + line};
   }
   running.store(true);
+  folder_lock = lock_folder(rte_eal_get_runtime_dir());
   return ok();
 }
 
@@ -134,6 +141,8 @@ void stop_eal() {
     rte_eal_cleanup();
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);
+    folder_lock.reset();
+    remove_dead_folders(folder.parent_path(), "uroce");
   }
 }
 

@@ -102,6 +102,7 @@ Result<std::unique_ptr<Port>> EthdevPort::open(const std::string& spec,
   if (!vdev.listens_on.empty()) {
     remove_stale_socket(vdev.listens_on);
   }
+  port->vdev_ = vdev;
   const Status done = vdev.waits_for_peer ? port->bring_up_with_peer(vdev) : port->bring_up(vdev);
   if (!done) {
     return done.error();
@@ -121,6 +122,7 @@ Status EthdevPort::bring_up(const VdevSpec& vdev) {
     return done;
   }
   find_wait_descriptors(known);
+  note_interface();
   up_.store(true, std::memory_order_release);
   return ok();
 }

@@ -140,6 +140,8 @@ PortInfo EthdevPort::info() const {
   info.mac = mac_.value_or(EtherAddress{});
   // A recorded file is for the station of its day.
   info.any_mac = spec_.starts_with("net_pcap") && spec_.find("rx_pcap=") != std::string::npos;
+  info.on_interface = !interface_.empty();
+  info.trouble = trouble();
   if (!up_.load(std::memory_order_acquire)) {
     info.link_up = false;
     return info;
@@ -150,7 +152,7 @@ PortInfo EthdevPort::info() const {
   }
   rte_eth_link link{};
   if (rte_eth_link_get_nowait(id_, &link) == 0) {
-    info.link_up = link.link_status == RTE_ETH_LINK_UP;
+    info.link_up = info.on_interface ? info.trouble.empty() : link.link_status == RTE_ETH_LINK_UP;
     info.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
   }
   return info;
@@ -161,6 +163,7 @@ PortCounters EthdevPort::counters() const {
   for (const auto& queue : queues_) {
     queue->counters.add_to(&sum);
   }
+  sum.rx_missed += missed_before_;
   rte_eth_stats stats{};
   if (up_.load(std::memory_order_acquire) && rte_eth_stats_get(id_, &stats) == 0) {
     sum.rx_missed += stats.imissed + stats.ierrors + stats.rx_nombuf;

@@ -6,6 +6,11 @@
 // virtio_user as a server blocks in its probe until a peer connects. Such a port is brought up by a
 // thread of its own; until then its link is down, and it neither receives nor sends.
 //
+// af_packet, af_xdp and tap stand on an interface of the kernel's, which is asked for the state of
+// the link: the drivers make theirs up. When it is there again after it was away, the device is
+// made anew under this port (ethdev_interface.cc), since a driver's sockets are bound to the
+// interface that was.
+//
 // A driver may have fewer queues than there are workers. Workers without a receive queue then
 // receive nothing (steering hands them their frames), and those that share a transmit queue take a
 // lock.
@@ -26,6 +31,7 @@
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 #include "dataplane/port/queue_counters.h"
+#include "dataplane/port/vdev_spec.h"
 
 struct rte_mbuf;
 
@@ -44,6 +50,11 @@ class EthdevPort final : public Port {
   void release(Frame** frames, std::uint32_t count) override;
   [[nodiscard]] PortInfo info() const override;
   [[nodiscard]] PortCounters counters() const override;
+
+  void detach() override;
+  Status attach() override;
+  // Without its interface it needn't be looked at: workers are woken when it is there again.
+  [[nodiscard]] bool needs_polling() const override { return interface_.empty() || up_.load(); }
 
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
   bool arm_wait(std::uint16_t queue) override;
@@ -64,15 +75,18 @@ class EthdevPort final : public Port {
   };
 
   EthdevPort(std::string spec, const PortOptions& options);
-  Status bring_up(const struct VdevSpec& vdev);
-  Status bring_up_with_peer(const struct VdevSpec& vdev);
-  void keep_trying(const struct VdevSpec& vdev);
+  Status bring_up(const VdevSpec& vdev);
+  Status bring_up_with_peer(const VdevSpec& vdev);
+  void keep_trying(const VdevSpec& vdev);
   void abandon_peer();
-  Status probe(const struct VdevSpec& vdev);
-  Status configure(const struct VdevSpec& vdev);
+  Status probe(const VdevSpec& vdev);
+  Status configure(const VdevSpec& vdev);
   Status make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
                    std::uint16_t tx_descriptors);
   Status start();
+  void close_device();
+  void note_interface();
+  [[nodiscard]] std::string trouble() const;
   void find_wait_descriptors(const std::vector<int>& known);
   std::uint32_t receive(Queue& self, std::uint16_t queue, Frame** frames, std::uint32_t max);
   [[nodiscard]] Error error(int code, const std::string& what) const;
@@ -88,16 +102,23 @@ class EthdevPort final : public Port {
   bool started_ = false;
   std::uint16_t rx_queues_ = 1;
   std::uint16_t tx_queues_ = 1;
+  // Outlives the devices that are made one after the other: workers hold frames of it.
   std::unique_ptr<rte_mempool, PoolDeleter> pool_;
   std::vector<std::unique_ptr<Queue>> queues_;  // index: worker
 
   // Set with release when the device runs, loaded with acquire before anything of it is used: all
   // that bringing up wrote is then visible.
   std::atomic<bool> up_{false};
+  // Only of a driver that stands on an interface of the kernel's. Control's.
+  VdevSpec vdev_;
+  std::string interface_;              // empty: it stands on none
+  std::uint32_t interface_index_ = 0;  // of the one that the device is bound to
+  std::string not_attached_;           // why not, at the last try
+  std::uint64_t missed_before_ = 0;    // by the devices that there were
   // Only while a peer is waited for.
   std::thread waiting_;
   std::string listens_on_;
-  std::optional<EtherAddress> mac_;     // known before the device is there
+  std::optional<EtherAddress> mac_;     // known while the device isn't there
   std::atomic<bool> abandoned_{false};  // set by the destructor, seen by keep_trying
   std::atomic<bool> trying_{true};      // cleared by keep_trying at its end
   std::promise<Status> first_try_;

@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint16_t kDescriptors = 1'024;  // of each queue, if the driver agrees
 // Buffers beyond those in the queues: in the worker's rings, parked, or being built.
 constexpr std::uint32_t kBuffersSpare = 5'120;
+// More of them where a driver forgets some each time that its device is made anew.
+constexpr std::uint32_t kBuffersToForget = 12'288;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;
@@ -70,7 +72,8 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
   const std::uint32_t room = RTE_PKTMBUF_HEADROOM + (buffer_bytes + kBufferAlignment - 1) /
                                                         kBufferAlignment * kBufferAlignment;
   const std::uint32_t buffers = kBuffersSpare + rx_queues_ * std::uint32_t{rx_descriptors} +
-                                tx_queues_ * std::uint32_t{tx_descriptors};
+                                tx_queues_ * std::uint32_t{tx_descriptors} +
+                                (vdev_.forgets_buffers ? kBuffersToForget : 0);
   constexpr std::uint16_t kPrivate =
       (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
   static std::atomic<std::uint32_t> pools{0};

@@ -26,29 +26,64 @@ bool carries(const ifaddrs& entry, const Gid& address) {
                               address.is_ipv4() && address.bytes[12] == kLoopbackNet);
 }
 
-std::uint32_t mtu_of(const std::string& name) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::copy_n(name.begin(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1), request.ifr_name);
-  return ::ioctl(socket.get(), SIOCGIFMTU, &request) == 0
-             ? static_cast<std::uint32_t>(request.ifr_mtu)
-             : 0;
-}
+// One question about an interface by its name.
+class InterfaceQuestion {
+ public:
+  explicit InterfaceQuestion(const std::string& name)
+      : name_(name), socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
+
+  // Nothing: there is none of this name, or no descriptor to ask with.
+  std::optional<ifreq> ask(unsigned long what) const {
+    ifreq request{};
+    std::copy_n(name_.begin(), std::min<std::size_t>(name_.size(), IFNAMSIZ - 1), request.ifr_name);
+    return ::ioctl(socket_.get(), what, &request) == 0 ? std::optional(request) : std::nullopt;
+  }
+
+ private:
+  const std::string& name_;
+  UniqueFd socket_;
+};
 
 }  // namespace
 
 std::optional<HostInterface> host_interface(const std::string& name) {
-  const std::uint32_t index = ::if_nametoindex(name.c_str());
-  if (index == 0) {
+  const InterfaceQuestion question(name);
+  const auto index = question.ask(SIOCGIFINDEX);
+  if (!index) {
     return std::nullopt;
   }
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::copy_n(name.begin(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1), request.ifr_name);
-  constexpr int kUp = IFF_UP | IFF_RUNNING;
-  const bool up =
-      ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & kUp) == kUp;
-  return HostInterface{.name = name, .index = index, .mtu = mtu_of(name), .up = up};
+  HostInterface found{.name = name, .index = static_cast<std::uint32_t>(index->ifr_ifindex)};
+  if (const auto flags = question.ask(SIOCGIFFLAGS)) {
+    constexpr int kUp = IFF_UP | IFF_RUNNING;
+    found.set_up = (flags->ifr_flags & IFF_UP) != 0;
+    found.up = (flags->ifr_flags & kUp) == kUp;
+  }
+  if (const auto mtu = question.ask(SIOCGIFMTU)) {
+    found.mtu = static_cast<std::uint32_t>(mtu->ifr_mtu);
+  }
+  if (const auto mac = question.ask(SIOCGIFHWADDR)) {
+    std::copy_n(mac->ifr_hwaddr.sa_data, found.mac.bytes.size(), found.mac.bytes.begin());
+  }
+  return found;
+}
+
+std::string interface_trouble(const std::string& name, const std::optional<HostInterface>& found,
+                              std::uint32_t mtu) {
+  if (!found) {
+    return "the interface " + name + " isn't there";
+  }
+  if (!found->set_up) {
+    return "the interface " + name + " is down (`ip link set " + name + " up`)";
+  }
+  if (!found->up) {
+    return "the interface " + name + " has no carrier: its other end is down, or the cable is out";
+  }
+  if (found->mtu < mtu) {
+    return "the interface " + name + " has an MTU of " + std::to_string(found->mtu) +
+           ", and the port's path MTU needs " + std::to_string(mtu) + " (`ip link set " + name +
+           " mtu " + std::to_string(mtu) + "`, or a smaller --mtu)";
+  }
+  return {};
 }
 
 // A socket that is connected knows its route; nothing is sent.
@@ -79,11 +114,7 @@ std::optional<HostInterface> host_interface_with(const Gid& address) {
   std::optional<HostInterface> interface;
   for (const ifaddrs* one = all; one != nullptr && !interface; one = one->ifa_next) {
     if (carries(*one, address)) {
-      constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
-      interface = HostInterface{.name = one->ifa_name,
-                                .index = ::if_nametoindex(one->ifa_name),
-                                .mtu = mtu_of(one->ifa_name),
-                                .up = (one->ifa_flags & kUp) == kUp};
+      interface = host_interface(one->ifa_name);
     }
   }
   ::freeifaddrs(all);

@@ -14,11 +14,18 @@ struct HostInterface {
   std::string name;
   std::uint32_t index = 0;
   std::uint32_t mtu = 0;
-  bool up = false;  // and with a carrier
+  bool set_up = false;  // somebody wants it up
+  bool up = false;      // it is, with a carrier
+  EtherAddress mac{};
 };
 
 // Nothing: there is none of this name.
 [[nodiscard]] std::optional<HostInterface> host_interface(const std::string& name);
+
+// Why frames of `mtu` bytes can't go by it, as a sentence without its end; empty: they can.
+[[nodiscard]] std::string interface_trouble(const std::string& name,
+                                            const std::optional<HostInterface>& found,
+                                            std::uint32_t mtu);
 
 // IP packets of how many bytes get from an address of this machine to a peer, as far as its kernel
 // knows (routes, and what routers said); 0: it has no route.

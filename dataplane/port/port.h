@@ -30,8 +30,13 @@ struct PortInfo {
   std::uint32_t mtu = 1500;  // bytes of an IP packet that the port carries
   std::uint16_t queues = 1;  // receive and transmit queues; queue q is used by worker q only
   bool link_up = true;
+  // Why the link is down, where the port knows: a sentence without its end.
+  std::string trouble{};
+  // The link is an interface of the kernel's, which tells of its changes (rtnetlink).
+  bool on_interface = false;
   std::uint32_t speed_mbps = 0;  // 0: unknown
   bool any_mac = false;          // frames for other stations are to be received, too
+  bool wants_frames = false;     // whatever is sent must pass through it
   bool loops_back = false;       // what is sent comes back: frames to its own address need no help
   // The machine's kernel finds stations and routes to them: Ethernet addresses are stand_in_mac()s,
   // and nothing but RoCEv2 to a single station can be sent.
@@ -82,6 +87,13 @@ class Port {
   virtual Status open_address(const Gid& /*address*/) { return ok(); }
   virtual void close_address(const Gid& /*address*/) {}
   virtual void take_over(std::uint16_t /*queue*/) {}
+
+  // An interface of the kernel's may go and come again below its port. Control detaches the port
+  // when its link is down: it gives and takes nothing any more. When each worker has ended a turn
+  // since, attach() opens what is there now, or says why not, and may be tried again; then workers
+  // look at the port anew. Frames stay good throughout. Other ports have no part in it.
+  virtual void detach() {}
+  virtual Status attach() { return ok(); }
 
   // For sleeping workers: a descriptor that becomes readable when a frame has come on this queue,
   // or -1 where the port can't tell: the worker then naps if needs_polling(). arm_wait returns

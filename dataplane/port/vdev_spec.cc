@@ -81,9 +81,12 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
     add_default(&spec, "bsize", std::to_string((frame + kMemifLine - 1) / kMemifLine * kMemifLine));
   } else if (spec.name.starts_with("net_af_packet") || spec.name.starts_with("eth_af_packet")) {
     spec.mtu_by_arguments = true;
+    spec.on_interface = true;
     complete_af_packet(&spec, frame, queues);
   } else if (spec.name.starts_with("net_af_xdp")) {
     spec.mtu_by_arguments = true;  // The kernel interface's own.
+    spec.on_interface = true;
+    spec.forgets_buffers = true;
     add_default(&spec, "queue_count", std::to_string(queues));
     spec.buffer_bytes = std::max(frame, kXdpBufferMin);
     spec.buffer_bytes_max = kXdpBufferMax;
@@ -102,6 +105,8 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
     if (vdev_argument(spec.arguments, "client") != "1") {
       spec.listens_on = vdev_argument(spec.arguments, "iface");
     }
+  } else if (spec.name.starts_with("net_tap")) {
+    spec.on_interface = true;
   } else if (spec.name.starts_with("net_ring") || spec.name.starts_with("net_pcap")) {
     spec.mtu_by_arguments = true;  // Any size; there is nothing to set.
   }

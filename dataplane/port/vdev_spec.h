@@ -18,6 +18,8 @@ struct VdevSpec {
   std::uint32_t buffer_bytes = 0;      // of frame data in an mbuf, at least
   std::uint32_t buffer_bytes_max = 0;  // what the driver can carry; 0: anything
   std::string listens_on{};            // the socket that the driver makes, or empty
+  bool on_interface = false;           // of the kernel's, which may go and come again
+  bool forgets_buffers = false;        // those that the kernel has when the device is closed
   bool waits_for_peer = false;         // the probe returns only when somebody has connected
 };
 

@@ -36,7 +36,7 @@ WcOpcode completion_opcode(WrOpcode opcode) {
 
 }  // namespace
 
-Step Requester::receive(const Packet& packet, Turn& turn, Drop* drop) {
+[[gnu::noinline]] Step Requester::receive(const Packet& packet, Turn& turn, Drop* drop) {
   // Ghosts: duplicates of old answers, and answers to what was never asked (IBTA vol. 1, 9.9.3).
   if (!outstanding(packet.psn)) {
     *drop = Drop::kStaleResponse;
@@ -57,12 +57,17 @@ Step Requester::receive(const Packet& packet, Turn& turn, Drop* drop) {
       *drop = Drop::kWrongQpType;
       break;
   }
+  settle_answered(turn);
+  return step;
+}
+
+// Work was perhaps retired.
+void Requester::settle_answered(Turn& turn) {
   if (sending()) {
     fail_refused(turn);
     announce_drained(turn);
     queue_.publish();
   }
-  return step;
 }
 
 bool Requester::outstanding(std::uint32_t psn) const {
@@ -72,7 +77,7 @@ bool Requester::outstanding(std::uint32_t psn) const {
 // The peer has executed everything before `end_psn`: retires what that completes. False if a READ
 // or an atomic before it still misses its answer, which must have been lost; unacked_psn_ then says
 // where. REQUIRES: end_psn - 1 or end_psn is outstanding.
-bool Requester::acknowledge_before(std::uint32_t end_psn, Turn& turn) {
+[[gnu::flatten]] bool Requester::acknowledge_before(std::uint32_t end_psn, Turn& turn) {
   const std::uint32_t before = unacked_psn_;
   bool missing = false;
   while (unacked_psn_ != end_psn && !missing) {
@@ -99,6 +104,9 @@ void Requester::retire_oldest(Turn& turn) {
   if (entry.has(abi::kSignaled) || qp_.config_.signal_all) {
     complete_oldest(abi::WcStatus::kSuccess, Failure::kNone, turn);
   }
+  if (message_timer_.times(queue_.tail())) [[unlikely]] {
+    time_done(entry, turn);
+  }
   queue_.retire();
 }
 
@@ -107,11 +115,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   if (unacked_psn_ == unacked_psn_before) {
     return;
   }
-  patience_.refill();
-  silent_timeouts_ = 0;
-  rnr_retries_left_ = qp_.attributes_.rnr_retry;
-  retried_early_ = false;
-  asked_ = false;
+  start_counters_afresh();
   rnr_waiting_ = false;
   window_acknowledged(distance(unacked_psn_before, unacked_psn_), turn);
   repair_.advanced(unacked_psn_, turn.now);
@@ -123,11 +127,20 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   arm_timer(turn.now);
 }
 
+void Requester::start_counters_afresh() {
+  patience_.refill();
+  silent_timeouts_ = 0;
+  rnr_retries_left_ = qp_.attributes_.rnr_retry;
+  retried_early_ = false;
+  asked_ = false;
+}
+
 // Grows the window, unless the round trip that this ends says that it is too large.
 void Requester::window_acknowledged(std::uint32_t packets, const Turn& turn) {
   const bool measured_before = qp_.rate_.measuring(turn.now);
   if (const Duration took = round_trip_.answered(unacked_psn_, turn.now); took != 0) {
     qp_.rate_.measured(took, turn.now, qp_.counters_.bytes_sent);
+    time_answered(took);
     if (turn.recovery == Recovery::kSelective) {
       repair_.measured(took);
     }

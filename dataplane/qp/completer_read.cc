@@ -61,22 +61,26 @@ Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::u
     return Step::kParked;
   }
   if (access != Access::kGranted) {
-    fail_oldest(abi::WcStatus::kLocProtErr,
-                access == Access::kLost ? Failure::kSendLost : Failure::kSendKey, turn);
+    fail_oldest(abi::WcStatus::kLocProtErr, send_failure(access), turn);
     return Step::kDone;
   }
+  take_answered(1, length, turn);
+  return Step::kDone;
+}
+
+// The answer to `psns` from unacked_psn_ on, all of the oldest entry's, is where it belongs.
+void Requester::take_answered(std::uint32_t psns, std::uint32_t length, Turn& turn) {
   qp_.counters_.bytes_received += length;
-  const SendEntry& entry = queue_.entry(tail);
-  if (entry.opcode == abi::WrOpcode::kRdmaRead && read_frames_out_ != 0) {
-    --read_frames_out_;
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  if (entry.opcode == abi::WrOpcode::kRdmaRead) {
+    read_frames_out_ -= std::min(read_frames_out_, psns);
   }
   const std::uint32_t before = unacked_psn_;
-  unacked_psn_ = psn_add(unacked_psn_, 1);
+  unacked_psn_ = psn_add(unacked_psn_, psns);
   if (unacked_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
     retire_oldest(turn);
   }
   progressed(before, turn);
-  return Step::kDone;
 }
 
 }  // namespace uroce

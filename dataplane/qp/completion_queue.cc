@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/event_pipe.h"
+#include "base/event_socket.h"
+#include "base/probe.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce {
@@ -43,6 +44,7 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   ++producer_;
   // Pairs with the program's acquire load before it reads the entry.
   control_->ring.producer.value.store(producer_, std::memory_order_release);
+  UROCE_PROBE3(complete, cqe.qp_num, cqe.wr_id, static_cast<std::uint32_t>(cqe.status));
   solicited_pending_ = solicited_pending_ || solicited;
   if (unannounced_++ == 0) {
     first_unannounced_ = cqe.timestamp_ns;
@@ -62,8 +64,8 @@ bool CompletionQueue::flush(Time now) {
   }
   const abi::CompletionEvent event{.cq_cookie = event_cookie_};
   // Without the lock: a system call takes long, and other workers only want to push. Only a full
-  // pipe is tried again.
-  if (put_event(event_descriptor_, event) == PutEvent::kFull) {
+  // channel is tried again.
+  if (put_event_at_a_pace(event_descriptor_, &event, sizeof(event)) == PutEvent::kFull) {
     const LockWhen lock(shared_, lock_);
     event_owed_ = true;
     flush_pending_ = true;
@@ -120,7 +122,7 @@ void CompletionQueue::moderate(std::uint32_t count, Duration period) {
   moderation_period_ = period;
 }
 
-Status CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count) {
+Result<bool> CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count, RingMove* move) {
   UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
   const LockWhen lock(shared_, lock_);
   // Acquire, as in push(): the program has read what it gave back.
@@ -131,12 +133,15 @@ Status CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count) {
                              " completions that the program hasn't polled, more than " +
                              std::to_string(std::min(entry_count, mask_ + 1))};
   }
-  for (std::uint32_t index = consumer; index != producer_; ++index) {
+  const auto copy = [&](std::uint32_t index) {
     entries[index & (entry_count - 1)] = entries_[index & mask_];
+  };
+  const bool over = move->step(consumer, producer_, sizeof(abi::Cqe), copy);
+  if (over) {
+    entries_ = entries;
+    mask_ = entry_count - 1;
   }
-  entries_ = entries;
-  mask_ = entry_count - 1;
-  return ok();
+  return over;
 }
 
 }  // namespace uroce

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/spin_lock.h"
 #include "base/time.h"
+#include "dataplane/qp/ring_move.h"
 
 namespace uroce {
 
@@ -30,7 +31,7 @@ class CompletionQueue {
   // flushed and wasn't waiting for it yet.
   bool push(const abi::Cqe& cqe, bool solicited, EventSink& events);
 
-  // Tells the program's channel if it armed the queue. False if the channel's pipe is full: flush
+  // Tells the program's channel if it armed the queue. False if the channel is full: flush
   // again later. So it is while the queue's moderation (modify) still wants to wait at `now`.
   [[nodiscard]] bool flush(Time now = kNever);
 
@@ -42,9 +43,10 @@ class CompletionQueue {
   // An event may wait until `count` completions came, but not longer than `period` after the first
   // of them. 0 or 1, or no period: at once.
   void moderate(std::uint32_t count, Duration period);
-  // Continues in another ring, with what the program hasn't read yet. EINVAL if that is more than
-  // the new ring holds. The indices and `arm` stay where they are.
-  Status resize(abi::Cqe* entries, std::uint32_t entry_count);
+  // Continues in another ring, with what the program hasn't read yet: a step of that, until it says
+  // true. EINVAL if it is more than the new ring holds; then the old one stays. The indices and
+  // `arm` stay where they are. REQUIRES: `entries` stay what they are from step to step.
+  Result<bool> resize(abi::Cqe* entries, std::uint32_t entry_count, RingMove* move);
 
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] bool broken() const { return broken_; }
@@ -59,14 +61,14 @@ class CompletionQueue {
   abi::Cqe* entries_;
   std::uint32_t mask_;
   std::uint32_t producer_ = 0;  // ours; the program's copy is only written
-  int event_descriptor_;        // write end of the channel's pipe, or -1
+  int event_descriptor_;        // write end of the channel's socket, or -1
   std::uint64_t event_cookie_;
   bool shared_;
   bool ignore_overrun_ = false;
   bool broken_ = false;
   bool flush_pending_ = false;
   bool solicited_pending_ = false;
-  bool event_owed_ = false;  // disarmed, but the pipe was full
+  bool event_owed_ = false;  // disarmed, but the channel was full
   std::uint32_t moderation_count_ = 0;
   Duration moderation_period_ = 0;
   std::uint32_t unannounced_ = 0;  // completions since the last look at `arm`

@@ -34,7 +34,7 @@ Drop Qp::admit_beside(const Packet& packet) const {
 
 // Whoever knows a queue pair's number can write one, so only the peer's count, and only while
 // something may be under way to it.
-Drop Qp::on_notification(const Packet& packet, Turn& turn) {
+[[gnu::noinline]] Drop Qp::on_notification(const Packet& packet, Turn& turn) {
   const Drop drop = admit_beside(packet);
   const bool fresh = last_sent_ != 0 && turn.now - last_sent_ <= kStaleAfter;
   if (drop != Drop::kNone || !fresh) {
@@ -54,7 +54,7 @@ Drop Qp::on_notification(const Packet& packet, Turn& turn) {
 }
 
 // Datagrams have many senders and no connection to slow down.
-void Qp::note_marked(Time now) {
+[[gnu::noinline]] void Qp::note_marked(Time now) {
   ++counters_.np_ecn_marked_roce_packets;
   if (config_.type != QpType::kUd && attributes_.state != QpState::kErr) {
     notification_point_.on_marked(now);

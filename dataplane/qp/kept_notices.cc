@@ -12,7 +12,7 @@
 namespace uroce {
 
 // Another manufacturer may use the same opcodes for something else.
-Drop Qp::on_kept_notice(const Packet& packet, Turn& turn) {
+[[gnu::noinline]] Drop Qp::on_kept_notice(const Packet& packet, Turn& turn) {
   if (!config_.reliable() || turn.recovery == Recovery::kGoBackN) {
     return Drop::kUnknownOpcode;
   }

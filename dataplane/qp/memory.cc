@@ -4,26 +4,17 @@
 #include <atomic>
 #include <utility>
 
+#include "dataplane/qp/memory_parts.h"
+#include "dataplane/qp/slow_memory.h"
 #include "mmu/copy.h"
 #include "mmu/durable_memory.h"
 #include "mmu/flush_queue.h"
 #include "mmu/mirror.h"
-#include "mmu/remote_batch.h"
+#include "mmu/small_copy.h"
 
 namespace uroce {
-namespace {
 
-// Part of a region, as one call touches it.
-struct Part {
-  const Region& region;
-  std::uint64_t address = 0;
-  std::size_t length = 0;
-  std::uint64_t ahead = 0;  // bytes behind it that the same message will touch
-};
-
-// The memory at `address` isn't resident: kGranted if it is now; else raises the role's fault,
-// unless it is under way or has failed just now.
-Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, bool write) {
+Access fault(const MemoryScope& scope, const MemoryPart& part, std::uint64_t address, bool write) {
   if (scope.faults == nullptr || scope.slot == nullptr) {
     return Access::kLost;
   }
@@ -56,9 +47,17 @@ Access fault(const MemoryScope& scope, const Part& part, std::uint64_t address, 
   return Access::kNotResident;
 }
 
+Access withhold(const MemoryScope& scope, const MemoryPart& part) {
+  scope.slot->park(Mirror::page_down(part.region.program_address(part.address)), scope.now);
+  scope.faults->withhold(scope.qpn);
+  return Access::kNotResident;
+}
+
+namespace {
+
 // Persistence takes as long as the disk does, so it is asked for as a fault is: the role parks.
 // Where nobody takes faults, the caller waits for the disk.
-Access flush_to_disk(const MemoryScope& scope, const Part& part) {
+Access flush_to_disk(const MemoryScope& scope, const MemoryPart& part) {
   const std::uint64_t address = part.region.program_address(part.address);
   if (scope.faults == nullptr || scope.slot == nullptr) {
     return part.region.mirror() != nullptr ? Access::kLost
@@ -81,38 +80,15 @@ Access flush_to_disk(const MemoryScope& scope, const Part& part) {
   return Access::kNotResident;
 }
 
-// Calls copy(span, done) for each contiguous run of the part, `done` bytes into it.
-// REQUIRES: the part was granted.
-template <typename Copy>
-Access for_each_span(const MemoryScope& scope, const Part& part, bool write, Copy&& copy) {
-  std::size_t done = 0;
-  while (done < part.length) {
-    Span span;
-    Access access = part.region.translate(part.address + done, part.length - done, write, &span);
-    if (access == Access::kNotResident) {
-      access = fault(scope, part, part.address + done, write);
-      if (access == Access::kGranted) {
-        continue;
-      }
-    }
-    if (access != Access::kGranted) {
-      return access;
-    }
-    if (!copy(span, done)) {
-      return Access::kLost;
-    }
-    done += span.length;
-  }
-  return Access::kGranted;
-}
+constexpr Access granted_if(bool there) { return there ? Access::kGranted : Access::kLost; }
 
 // Bytes of the message behind `span`, which ends `done` bytes into the part, that lie behind it in
 // the program too, and are reached the slow way as it is.
-std::uint64_t run_behind(const Part& part, const Span& span, std::size_t done) {
+std::uint64_t run_behind(const MemoryPart& part, const Span& span, std::size_t done) {
   const std::uint64_t address = part.address + done;
   const std::uint64_t end = part.region.iova() + part.region.length();
   const std::uint64_t wanted = std::min(
-      {part.length - done + part.ahead, end - address, std::uint64_t{RemoteBatch::kBytes}});
+      {part.length - done + part.ahead, end - address, std::uint64_t{2 * RemoteCopy::kBytesMax}});
   Span behind;
   return wanted != 0 &&
                  part.region.translate(address, wanted, false, &behind) == Access::kGranted &&
@@ -122,96 +98,85 @@ std::uint64_t run_behind(const Part& part, const Span& span, std::size_t done) {
              : 0;
 }
 
-// Appends a granted part to the frame. The plain case is one fused pass; what the daemon has no
-// mapping of is read straight into the frame and summed there.
-Access append_range(const MemoryScope& scope, const Part& part, std::size_t following,
+// Appends a granted part to the frame. The plain case is one fused pass.
+Access append_range(const MemoryScope& scope, const MemoryPart& part, std::size_t following,
                     FrameWriter& writer) {
   return for_each_span(scope, part, false, [&](const Span& span, std::size_t done) {
     if (span.host != nullptr) {
-      return guarded([&] { writer.append(span.host, span.length, following); });
+      return granted_if(guarded([&] { writer.append(span.host, span.length, following); }));
     }
-    if (scope.batch != nullptr && !part.region.null()) {
+    if (is_helped(scope, part.region)) {
+      Access access = Access::kGranted;
       const std::byte* const bytes =
-          scope.batch->read(part.region.remote(), span.remote_address, span.length,
-                            run_behind(part, span, done + span.length));
+          fetch(scope, part.region, span, run_behind(part, span, done + span.length), &access);
       if (bytes != nullptr) {
         writer.append(bytes, span.length);
       }
-      return bytes != nullptr;
-    }
-    if (!copy_from(part.region, span, writer.cursor())) {
-      return false;
-    }
-    writer.appended(span.length);
-    return true;
-  });
-}
-
-// `more`: packets of the same message follow, which will store behind these bytes.
-Access store_range(const MemoryScope& scope, const Part& part, const std::byte* source, bool more) {
-  if (scope.batch == nullptr || scope.slot == nullptr || part.region.null()) {
-    return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
-      return copy_to(part.region, span, source + done);
-    });
-  }
-  bool* const lost = &scope.slot->store_lost;
-  const Access access = for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
-    if (span.host != nullptr) {
-      return copy_to(part.region, span, source + done);
-    }
-    scope.batch->write(part.region.remote(), span.remote_address, source + done, span.length,
-                       more || done + span.length < part.length, lost);
-    return true;
-  });
-  if (access != Access::kGranted) {
-    return access;
-  }
-  const bool stored = more ? !std::exchange(*lost, false) : scope.batch->finish(lost);
-  return stored ? Access::kGranted : Access::kLost;
-}
-
-// Calls use(region, address, length, done, following) for each part of the list that
-// [offset, offset + length) touches; `following`: what the entry holds behind it.
-template <typename Use>
-Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
-                    std::uint32_t length, std::uint32_t rights, Use&& use) {
-  std::uint32_t done = 0;
-  for (const abi::Sge& sge : sges) {
-    if (done == length) {
-      break;
-    }
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const auto part =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(length - done, sge.length - offset));
-    const Region* region = nullptr;
-    const std::uint64_t address = sge.address + offset;
-    Access access = scope.keys.check(sge.lkey, scope.pd, address, part, rights, &region);
-    if (access == Access::kGranted) {
-      access = use(*region, address, part, done, sge.length - offset - part);
-    }
-    if (access != Access::kGranted) {
       return access;
     }
-    done += part;
-    offset = 0;
-  }
-  return Access::kGranted;
+    if (!copy_from(part.region, span, writer.cursor())) {
+      return Access::kLost;
+    }
+    writer.appended(span.length);
+    return Access::kGranted;
+  });
 }
 
-// A range that was granted to a peer: where the region has it.
-struct Granted {
-  const Region* region = nullptr;
-  std::uint64_t address = 0;
-};
+Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::byte* source) {
+  return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
+    return span.host == nullptr && is_helped(scope, part.region)
+               ? collect(scope, part.region, span, source + done)
+               : granted_if(copy_to(part.region, span, source + done));
+  });
+}
 
-Access find_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights,
-                   Granted* granted) {
-  granted->address = range.address;
-  return scope.keys.check_remote(range.rkey, scope.user(), &granted->address, range.length, rights,
-                                 &granted->region);
+// Where a few bytes lie that were granted, if they may be copied at once: mapped in one run, and
+// nothing else is waited for. nullptr: the long way finds out what to do.
+[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, const Region& region,
+                                                 std::uint64_t address, std::uint32_t length) {
+  const bool waits = scope.withheld || (scope.slot != nullptr && scope.slot->slow != nullptr);
+  return waits ? nullptr : region.mapped(address, length);
+}
+
+// The same of bytes in the first entry of a list, where small messages are.
+[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope,
+                                                 std::span<const abi::Sge> sges,
+                                                 std::uint64_t offset, std::uint32_t length,
+                                                 std::uint32_t rights) {
+  if (length == 0 || sges.empty() || offset + length > sges.front().length) {
+    return nullptr;
+  }
+  const std::uint64_t address = sges.front().address + offset;
+  const Region* region = nullptr;
+  return scope.keys.check(sges.front().lkey, scope.pd, address, length, rights, &region) ==
+                 Access::kGranted
+             ? at_hand(scope, *region, address, length)
+             : nullptr;
+}
+
+// `store` is all that a packet stores, or a part of it. `more`: others of the same message follow,
+// which will store behind these bytes.
+template <typename Store>
+Access store_packet(const MemoryScope& scope, bool more, Store&& store) {
+  Access access = begin_stores(scope);
+  if (access == Access::kGranted) {
+    access = store();
+  }
+  if (access == Access::kGranted) {
+    access = end_stores(scope, more);
+  }
+  if (access != Access::kGranted && access != Access::kNotResident) {
+    forget_slow(scope);
+  }
+  return access;
+}
+
+// What was read for the packet isn't needed any more once it is whole.
+Access end_reads(const MemoryScope& scope, Access access) {
+  if (access == Access::kGranted) {
+    fetched(scope);
+  }
+  return access;
 }
 
 // Finds the 8 bytes of an atomic and applies `operation` to them.
@@ -224,7 +189,11 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, std::ui
     return access;
   }
   Span span;
-  const Part part{.region = *granted.region, .address = granted.address, .length = range.length};
+  const MemoryPart part{
+      .region = *granted.region, .address = granted.address, .length = range.length};
+  if (scope.withheld) [[unlikely]] {
+    return withhold(scope, part);
+  }
   do {
     access = part.region.translate(part.address, part.length, true, &span);
   } while (access == Access::kNotResident &&
@@ -236,10 +205,11 @@ Access atomic_remote(const MemoryScope& scope, const RemoteRange& range, std::ui
   // or so that the 8 bytes lie in two mappings. No atomic can be made of these.
   const std::uint64_t address =
       span.host != nullptr ? reinterpret_cast<std::uint64_t>(span.host) : span.remote_address;
-  if (span.length < sizeof(std::uint64_t) || address % alignof(std::uint64_t) != 0) {
+  if ((scope.mapped_only && span.host == nullptr) || span.length < sizeof(std::uint64_t) ||
+      address % alignof(std::uint64_t) != 0) {
     return Access::kLost;
   }
-  return operation(*granted.region, span) ? Access::kGranted : Access::kLost;
+  return operation(*granted.region, span);
 }
 
 }  // namespace
@@ -254,27 +224,44 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
 
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
-  return for_each_sge(
-      scope, sges, offset, length, 0,
-      [&](const Region& region, std::uint64_t address, std::uint32_t part, std::uint32_t,
-          std::size_t following) {
-        return append_range(scope, {region, address, part, following}, following, writer);
-      });
+  if (length <= kSmallCopyMax) {
+    if (const std::byte* const host = at_hand(scope, sges, offset, length, 0)) {
+      const bool there = copy_small(writer.cursor(), host, length);
+      writer.appended(length);
+      return granted_if(there);
+    }
+  }
+  const auto append = [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                          std::uint32_t, std::size_t following) {
+    return append_range(scope, MemoryPart{region, address, part, following}, following, writer);
+  };
+  return end_reads(scope, for_each_sge(scope, sges, offset, length, 0, append));
 }
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
                const std::byte* source, std::uint32_t length, bool more) {
-  return for_each_sge(scope, sges, offset, length, kAccessLocalWrite,
-                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
-                          std::uint32_t done, std::size_t following) {
-                        return store_range(scope, {region, address, part, following}, source + done,
-                                           more || done + part < length);
-                      });
+  if (length <= kSmallCopyMax) {
+    if (std::byte* const host = at_hand(scope, sges, offset, length, kAccessLocalWrite)) {
+      return granted_if(copy_small(host, source, length));
+    }
+  }
+  const auto store = [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                         std::uint32_t done, std::size_t following) {
+    return store_range(scope, MemoryPart{region, address, part, following}, source + done);
+  };
+  return store_packet(scope, more, [&] {
+    return for_each_sge(scope, sges, offset, length, kAccessLocalWrite, store);
+  });
 }
 
 Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uint32_t rights) {
   Granted granted;
-  return range.length == 0 ? Access::kGranted : find_remote(scope, range, rights, &granted);
+  const Access access =
+      range.length == 0 ? Access::kGranted : find_remote(scope, range, rights, &granted);
+  if (access != Access::kGranted) {
+    forget_slow(scope);
+  }
+  return access;
 }
 
 Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWriter& writer) {
@@ -282,45 +269,69 @@ Access read_remote(const MemoryScope& scope, const RemoteRange& range, FrameWrit
   if (range.length == 0) {
     return Access::kGranted;
   }
-  const Access access = find_remote(scope, range, kAccessRemoteRead, &granted);
-  return access != Access::kGranted
-             ? access
-             : append_range(scope, {*granted.region, granted.address, range.length, range.ahead}, 0,
-                            writer);
+  Access access = find_remote(scope, range, kAccessRemoteRead, &granted);
+  if (access == Access::kGranted) {
+    access = append_range(scope, {*granted.region, granted.address, range.length, range.ahead}, 0,
+                          writer);
+  }
+  return end_reads(scope, access);
 }
 
 Access write_remote(const MemoryScope& scope, const RemoteRange& range, const std::byte* source) {
-  Granted granted;
   if (range.length == 0) {
     return Access::kGranted;
   }
-  const Access access = find_remote(scope, range, kAccessRemoteWrite, &granted);
-  return access != Access::kGranted
-             ? access
-             : store_range(scope, {*granted.region, granted.address, range.length, range.ahead},
-                           source, range.ahead != 0);
+  if (range.length <= kSmallCopyMax) {
+    Granted granted;
+    std::byte* const host =
+        find_remote(scope, range, kAccessRemoteWrite, &granted) == Access::kGranted
+            ? at_hand(scope, *granted.region, granted.address, range.length)
+            : nullptr;
+    if (host != nullptr) {
+      return granted_if(copy_small(host, source, range.length));
+    }
+  }
+  return store_packet(scope, range.ahead != 0, [&] {
+    Granted granted;
+    const Access access = find_remote(scope, range, kAccessRemoteWrite, &granted);
+    return access != Access::kGranted
+               ? access
+               : store_range(scope, {*granted.region, granted.address, range.length, range.ahead},
+                             source);
+  });
 }
 
 Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
                            std::uint64_t compare, std::uint64_t swap, std::uint64_t* original) {
-  return atomic_remote(scope, range, kAccessRemoteAtomic,
-                       [&](const Region& region, const Span& span) {
-                         return compare_and_swap(region, span, compare, swap, original);
-                       });
+  const SlowAtomic slow{RemoteCopy::Kind::kCompareSwap, compare, swap};
+  return atomic_remote(
+      scope, range, kAccessRemoteAtomic, [&](const Region& region, const Span& span) {
+        return span.host == nullptr && is_helped(scope, region)
+                   ? swap_or_add(scope, region, span, slow, original)
+                   : granted_if(compare_and_swap(region, span, compare, swap, original));
+      });
 }
 
 Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t add,
                         std::uint64_t* original) {
+  const SlowAtomic slow{RemoteCopy::Kind::kFetchAdd, 0, add};
   return atomic_remote(scope, range, kAccessRemoteAtomic,
                        [&](const Region& region, const Span& span) {
-                         return fetch_and_add(region, span, add, original);
+                         return span.host == nullptr && is_helped(scope, region)
+                                    ? swap_or_add(scope, region, span, slow, original)
+                                    : granted_if(fetch_and_add(region, span, add, original));
                        });
 }
 
 Access store_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t value) {
-  return atomic_remote(
-      scope, range, kAccessRemoteWrite,
-      [&](const Region& region, const Span& span) { return store_word(region, span, value); });
+  const auto store = [&](const Region& region, const Span& span) {
+    return span.host == nullptr && is_helped(scope, region)
+               ? collect(scope, region, {nullptr, span.remote_address, sizeof(value)},
+                         reinterpret_cast<const std::byte*>(&value))
+               : granted_if(store_word(region, span, value));
+  };
+  return store_packet(scope, false,
+                      [&] { return atomic_remote(scope, range, kAccessRemoteWrite, store); });
 }
 
 Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool whole_region,

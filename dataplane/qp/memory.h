@@ -20,8 +20,6 @@
 
 namespace uroce {
 
-class RemoteBatch;
-
 // Whose memory, and the table that says where it is.
 // What follows `qpn` is for memory that is paged on demand; without them, memory that isn't
 // resident is lost.
@@ -33,7 +31,12 @@ struct MemoryScope {
   FaultSlot* slot = nullptr;  // of the role that asks
   FaultRole role = FaultRole::kRequester;
   Time now = 0;
-  RemoteBatch* batch = nullptr;  // of the worker; nullptr: there is none
+  // Of which the bytes are that are read: read ahead for one message, they are stale for another.
+  std::uint32_t message = 0;
+  // Nothing is touched: the role parks until others have had their turn (FaultSink::withhold).
+  bool withheld = false;
+  // Nothing but what is mapped here, and resident: the rest is lost.
+  bool mapped_only = false;
 
   [[nodiscard]] KeyUser user() const { return {.pd = pd, .qpn = qpn}; }
 };

@@ -108,7 +108,8 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   }
 }
 
-Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
+// In one piece with what admits a packet; the roles are pieces of their own.
+[[gnu::flatten]] Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
   const OpcodeInfo& info = opcode_info(frame.packet.opcode);
   if (beside_sequence(info.operation)) [[unlikely]] {
     *drop = info.operation == Operation::kCnp ? on_notification(frame.packet, turn)
@@ -131,7 +132,11 @@ Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
 }
 
 Drop Qp::admit(const Packet& packet) const {
-  const OpcodeInfo& info = opcode_info(packet.opcode);
+  const Drop reason = admit_kind(opcode_info(packet.opcode));
+  return reason == Drop::kNone ? admit_from(packet) : reason;
+}
+
+Drop Qp::admit_kind(const OpcodeInfo& info) const {
   if (info.transport != transport_of(config_.type) ||
       config_.type == (info.request ? QpType::kXrcSend : QpType::kXrcRecv)) {
     return Drop::kWrongQpType;
@@ -139,13 +144,12 @@ Drop Qp::admit(const Packet& packet) const {
   if (!receives(attributes_.state, info.request)) {
     return Drop::kWrongQpState;
   }
-  return admit_from(packet);
+  return Drop::kNone;
 }
 
 Drop Qp::admit_from(const Packet& packet) const {
   // Datagrams come from anywhere.
-  if (config_.type != QpType::kUd && (packet.source_gid() != attributes_.path.destination_gid ||
-                                      packet.destination_gid() != attributes_.path.source_gid)) {
+  if (config_.type != QpType::kUd && !expects(packet.source_gid(), packet.destination_gid())) {
     return Drop::kWrongSource;
   }
   if ((packet.pkey & kPkeyBase) != kPkeyBase) {
@@ -154,7 +158,27 @@ Drop Qp::admit_from(const Packet& packet) const {
   return Drop::kNone;
 }
 
+bool Qp::expects(const Gid& source, const Gid& destination) const {
+  return source == attributes_.path.destination_gid && destination == attributes_.path.source_gid;
+}
+
+bool Qp::is_next_door(const Qp& other) const {
+  return &other != this && config_.port == other.config_.port && config_.type != QpType::kUd &&
+         transport_of(config_.type) == transport_of(other.config_.type) &&
+         attributes_.dest_qpn == other.config_.qpn && other.attributes_.dest_qpn == config_.qpn &&
+         expects(other.attributes_.path.source_gid, other.attributes_.path.destination_gid);
+}
+
+bool Qp::execute_directly(const Request& request, Turn& turn) {
+  if (admit_kind(request.info) != Drop::kNone) {
+    return false;
+  }
+  requester_.hear(turn);
+  return responder_.execute_directly(request, turn);
+}
+
 std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
+  const std::uint32_t direct_before = turn.direct_bytes;
   const std::uint32_t notification =
       notification_point_.pending() ? send_notification(turn) : std::uint32_t{0};
   std::uint32_t bytes =
@@ -163,7 +187,7 @@ std::uint32_t Qp::transmit(Turn& turn, std::uint32_t bytes_max) {
     last_sent_ = turn.now;
   }
   bytes += notification;
-  counters_.bytes_sent += bytes;
+  counters_.bytes_sent += bytes - (turn.direct_bytes - direct_before);
   return bytes;
 }
 
@@ -217,6 +241,7 @@ std::uint32_t Qp::send_small(const FrameTemplate& path, const Headers& headers,
     writer.append(payload.data(), length);
   }
   writer.finish();
+  frame->sent_for = {.qpn = config_.qpn, .cause = SentFor::Cause::kWord};
   turn.tx.send(frame);
   return frame->length;
 }
@@ -295,6 +320,13 @@ void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint6
   slot.failed_page = failed_page;
 }
 
+void Qp::take_copy(std::unique_ptr<RemoteCopy> copy) {
+  SlowSlot* const slow = fault_slots_[static_cast<std::size_t>(copy->role)].slow.get();
+  if (slow != nullptr && slow->id == copy->slot) {  // else the role has been reset since
+    slow->take(std::move(copy));
+  }
+}
+
 MemoryScope Qp::memory(FaultRole role, const Turn& turn) {
   return {.keys = turn.keys,
           .pd = config_.pd,
@@ -303,7 +335,7 @@ MemoryScope Qp::memory(FaultRole role, const Turn& turn) {
           .slot = &fault_slots_[static_cast<std::size_t>(role)],
           .role = role,
           .now = turn.now,
-          .batch = turn.batch};
+          .withheld = turn.withheld && turn.faults != nullptr};
 }
 
 void Qp::fail(Turn& turn) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "abi/ring.h"
+#include "base/prefetch.h"
 #include "dataplane/qp/address_table.h"
 #include "dataplane/qp/attributes.h"
 #include "dataplane/qp/completion_queue.h"
@@ -20,6 +21,7 @@
 #include "dataplane/qp/congestion/notification_point.h"
 #include "dataplane/qp/congestion/rate_control.h"
 #include "dataplane/qp/counters.h"
+#include "dataplane/qp/latency/latencies.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/requester.h"
 #include "dataplane/qp/responder.h"
@@ -36,6 +38,8 @@ struct QpConfig {
   std::uint16_t port = 0;    // index of the port it sends by
   std::uint32_t worker = 0;  // its owner
   std::uint32_t doorbell_slot = 0;
+  // The number of its user's account. Users take turns first, then each one's queue pairs.
+  std::uint64_t user = 0;
   std::uint64_t owner = 0;  // whatever control knows its program by; comes back in reports
   bool signal_all = false;  // sq_sig_all
   std::uint32_t send_sge_max = 1;
@@ -54,6 +58,8 @@ struct QpConfig {
   const CongestionSettings* congestion = &kDefaultCongestion;  // outlives it
   // Its frames share links and queues with others': they say that it listens to marks (ECT(0)).
   bool shares_network = false;
+
+  bool measures_latency = true;
 
   // Whether the peer acknowledges. Else messages can get lost (IBTA vol. 1, 9.8).
   [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
@@ -75,6 +81,9 @@ class Qp {
   [[nodiscard]] const QpAttributes& attributes() const { return attributes_; }
   [[nodiscard]] QpState state() const { return attributes_.state; }
   [[nodiscard]] const RoceCounters& counters() const { return counters_; }
+  [[nodiscard]] const Latencies& latencies() const { return latencies_; }
+  // Work requests to send that are posted and not done.
+  [[nodiscard]] std::uint32_t outstanding() const { return requester_.outstanding(); }
   // The PSN that the peer's next request must have.
   [[nodiscard]] std::uint32_t expected_psn() const { return responder_.expected_psn(); }
   // The PSN of the next request that is sent for the first time.
@@ -93,9 +102,28 @@ class Qp {
   // completer; packets that don't suit type or state are dropped under *drop.
   Step receive(const Frame& frame, Turn& turn, Drop* drop);
 
+  // The queue pair next door (direct/README.md). is_next_door(): each is the other's peer, by
+  // number and by address. execute_directly(): a request of its; false if frames must bring it.
+  // take_directly(): an answer of its; false as well.
+  [[nodiscard]] bool is_next_door(const Qp& other) const;
+  [[nodiscard]] [[gnu::noinline]] bool execute_directly(const Request& request, Turn& turn);
+  [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn) {
+    return requester_.take_directly(answer, turn);
+  }
+
   // Sends at most about `bytes_max` bytes of frames; answers and requests get the same share while
   // there are both. Returns the bytes sent. Stops when turn.tx has no room.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
+
+  // For whoever knows that it will soon be its turn: brings what sending, or taking what came,
+  // looks at towards the processor; and once that is there, the work request to be sent next.
+  void prefetch_sending() const { prefetch_lines(this, offset_of(requester_) + kRequesterBytes); }
+  void prefetch_receiving() const {
+    prefetch_lines(this, offset_of(rate_));
+    prefetch_lines(&requester_, 2 * kCacheLine);
+    prefetch_lines(&responder_, 2 * kCacheLine);
+  }
+  void prefetch_work() const { requester_.prefetch_work(); }
 
   // Whether transmit() would send something now (given room in turn.tx).
   [[nodiscard]] bool has_work() const;
@@ -124,6 +152,9 @@ class Qp {
   // The outcome of the fault that a role raised with this ticket; resume() follows. An outcome
   // that isn't kGranted makes the role's next look at `failed_page` fail with it.
   void settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page);
+
+  // Bytes that a role had copied the slow way are back; resume() follows.
+  void take_copy(std::unique_ptr<RemoteCopy> copy);
 
   // Whether a request is a duplicate of one that was executed, which touches no memory but that of
   // its answer.
@@ -155,8 +186,16 @@ class Qp {
  private:
   friend class Requester;
   friend class Responder;
+  static constexpr std::size_t kRequesterBytes = 4 * kCacheLine;  // up to the ends of its queue_
+  template <typename Member>
+  [[nodiscard]] std::size_t offset_of(const Member& member) const {
+    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&member) -
+                                    reinterpret_cast<const std::byte*>(this));
+  }
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
+  [[nodiscard]] Drop admit_kind(const OpcodeInfo& info) const;
+  [[nodiscard]] bool expects(const Gid& source, const Gid& destination) const;
   [[nodiscard]] Drop admit_from(const Packet& packet) const;
   // kept_notices.cc
   Drop on_kept_notice(const Packet& packet, Turn& turn);
@@ -174,22 +213,25 @@ class Qp {
   void finish_sqe(Turn& turn);
   void forget_faults();
 
+  // What each message needs comes first, and the roles begin with theirs: of ten thousand queue
+  // pairs none is in the cache when its turn comes, so that lines are what it costs.
   QpConfig config_;
   QpAttributes attributes_;
-  RoceCounters counters_;
-  FaultSlots fault_slots_{};
-  FrameTemplate frame_template_;
-  std::uint16_t ip_id_ = 0;   // of the next frame
   Time next_flush_ = kNever;  // there is more to flush
   // Bytes by which the responder has sent more than the requester, since both have had something to
   // send; about a frame at most.
   std::int32_t answers_ahead_ = 0;
+  std::uint16_t ip_id_ = 0;  // of the next frame
+  bool held_back_ = false;   // until rate_.due(): nothing but acknowledgements may be sent
+  Time last_sent_ = 0;
   NotificationPoint notification_point_;
   RateControl rate_;
-  bool held_back_ = false;  // until rate_.due(): nothing but acknowledgements may be sent
-  Time last_sent_ = 0;
   Requester requester_;
   Responder responder_;
+  FrameTemplate frame_template_;
+  RoceCounters counters_;
+  Latencies latencies_;
+  FaultSlots fault_slots_{};
 };
 
 }  // namespace uroce

@@ -83,7 +83,7 @@ std::uint32_t ReceiveQueue::limit() {
   return limit_;
 }
 
-Status ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count) {
+Result<bool> ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count, RingMove* move) {
   UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
   const LockWhen lock(locks(), lock_);
   const std::uint32_t left = waiting();
@@ -94,13 +94,16 @@ Status ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count) {
     return Error{EINVAL, "the receive queue holds " + std::to_string(left) +
                              " work requests, more than " + std::to_string(entry_count)};
   }
-  for (std::uint32_t index = consumer_; index != consumer_ + left; ++index) {
+  const auto copy = [&](std::uint32_t index) {
     std::memcpy(entries + std::size_t{index & (entry_count - 1)} * stride_,
                 entries_ + std::size_t{index & mask_} * stride_, stride_);
+  };
+  const bool over = move->step(consumer_, consumer_ + left, stride_, copy);
+  if (over) {
+    entries_ = entries;
+    mask_ = entry_count - 1;
   }
-  entries_ = entries;
-  mask_ = entry_count - 1;
-  return ok();
+  return over;
 }
 
 bool ReceiveQueue::empty() const { return waiting() == 0; }

@@ -11,6 +11,7 @@
 #include "abi/work_request.h"
 #include "base/result.h"
 #include "base/spin_lock.h"
+#include "dataplane/qp/ring_move.h"
 
 namespace uroce {
 
@@ -60,7 +61,8 @@ class ReceiveQueue {
   // Goes over to another ring for entries of the same size, taking along what wasn't taken yet; the
   // control stays. EINVAL, and nothing changes, if that is more than the new ring holds. REQUIRES:
   // as arm(); entry_count is a power of two.
-  Status resize(std::byte* entries, std::uint32_t entry_count);
+  // A step of it, until it says true (RingMove).
+  Result<bool> resize(std::byte* entries, std::uint32_t entry_count, RingMove* move);
 
   [[nodiscard]] bool empty() const;
 

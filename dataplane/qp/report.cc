@@ -63,6 +63,7 @@ void Requester::report_oldest(abi::WcStatus status, Failure failure, Turn& turn)
   switch (failure) {
     case Failure::kSendKey:
     case Failure::kSendLost:
+    case Failure::kSendLate:
       blame(queue_.sges(queue_.tail()),
             entry.wants_response() ? std::uint32_t{kAccessLocalWrite} : 0U, qp_.config_.pd, turn,
             &report);
@@ -143,6 +144,7 @@ void Responder::report(Failure failure, abi::WcStatus status, Turn& turn) const 
       break;
     case Failure::kReceiveKey:
     case Failure::kReceiveLost:
+    case Failure::kReceiveLate:
       blame({receive_.sges.data(), receive_.sge_count}, kAccessLocalWrite, memory(turn).pd, turn,
             &report);
       break;

@@ -101,6 +101,7 @@ void Requester::forget_outstanding() {
   timer_ = kNever;
   repair_.forget();
   round_trip_.cancel();
+  message_timer_.stop();
   peer_keeps_ = PeerKeeps();
   kept_reports_ = KeptReports();
   kept_.clear();
@@ -108,7 +109,7 @@ void Requester::forget_outstanding() {
 }
 
 void Requester::on_doorbell(Turn& turn) {
-  if (sending() && !queue_.refresh()) {
+  if (sending() && !look_at_ring(turn)) {
     report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
   }

@@ -19,6 +19,8 @@
 //   requester_gap.cc     answers that are kept while an earlier one is missing
 //   kept_notices.cc      what the peer says that it has kept
 //   unreliable_requester.cc  UC and UD: sent is done
+//   direct/requester_direct.cc  without frames, to the queue pair next door
+//   latency/requester_latency.cc  how long messages take
 //
 // PSNs, oldest first (all differences are below 2^23):
 //
@@ -33,7 +35,9 @@
 
 #include "base/time.h"
 #include "dataplane/qp/congestion/send_window.h"
+#include "dataplane/qp/direct/direct_way.h"
 #include "dataplane/qp/failure.h"
+#include "dataplane/qp/latency/message_timer.h"
 #include "dataplane/qp/recovery/kept.h"
 #include "dataplane/qp/recovery/kept_reports.h"
 #include "dataplane/qp/recovery/patience.h"
@@ -46,9 +50,19 @@
 
 namespace uroce {
 
+class ByteRuns;
 class FrameWriter;
 class Qp;
+struct DirectAnswer;
 struct Headers;
+
+// Why a work request's own memory was refused.
+[[nodiscard]] constexpr Failure send_failure(Access access) {
+  if (access == Access::kLate) {
+    return Failure::kSendLate;
+  }
+  return access == Access::kLost ? Failure::kSendLost : Failure::kSendKey;
+}
 
 class Requester {
  public:
@@ -82,6 +96,8 @@ class Requester {
   void reset();
 
   void on_doorbell(Turn& turn);
+  // Brings the next work request towards the processor.
+  void prefetch_work() const { queue_.prefetch(); }
   // Whether transmit() would send something, or find out that it can't.
   [[nodiscard]] bool has_work() const;
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
@@ -94,6 +110,9 @@ class Requester {
   // for this packet, and it is to be received again after resume().
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
+  // For Qp::take_directly.
+  [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn);
+
   // A report of what the peer has kept, from `psn` on.
   Drop on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn);
 
@@ -102,6 +121,7 @@ class Requester {
   void bound_window(std::uint32_t bytes) { window_.bound(bytes >> mtu_shift_); }
 
   [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
+  [[nodiscard]] std::uint32_t outstanding() const { return queue_.outstanding(); }
   // Whether every message that was begun is done.
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
 
@@ -119,27 +139,58 @@ class Requester {
   void resume(Turn& turn);
 
  private:
+  // What is `flatten` is compiled in one piece with all that it calls, for small messages; what is
+  // `noinline` is where that ends.
+
   // requester.cc
   void forget_outstanding();
-  void announce_drained(Turn& turn);
+  [[gnu::noinline]] void announce_drained(Turn& turn);
 
-  // requester_send.cc
+  // requester_send.cc (inline: what nobody else calls)
   [[nodiscard]] bool sending() const;
-  [[nodiscard]] std::uint32_t window_left() const;
-  [[nodiscard]] bool window_open() const;
-  [[nodiscard]] bool may_begin(const SendEntry& entry) const;
-  [[nodiscard]] bool stream_has_work() const;
-  bool next_ready(Turn& turn);
-  void prepare(SendEntry& entry) const;
-  void begin(SendEntry& entry);
+  [[nodiscard]] inline std::uint32_t window_left() const;
+  [[nodiscard]] inline bool window_open() const;
+  [[nodiscard]] inline bool may_begin(const SendEntry& entry) const;
+  [[nodiscard]] inline bool stream_has_work() const;
+  inline bool next_ready(Turn& turn);
+  inline void prepare(SendEntry& entry) const;
+  inline void begin(SendEntry& entry);
   std::uint32_t send_next(Turn& turn);
   std::uint32_t send_message(const SendEntry& entry, Turn& turn);
-  std::uint32_t send_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length,
-                             Frame& frame, FrameWriter& writer, Turn& turn);
-  std::uint32_t not_granted(Access access, Turn& turn);
+  [[nodiscard]] Headers message_headers(const SendEntry& entry, std::uint32_t first,
+                                        std::uint32_t packets) const;
+  struct PayloadPart {
+    std::uint32_t offset, length;  // bytes of the message
+    bool asks;                     // its packet does, for an answer
+  };
+  std::uint32_t send_payload(const SendEntry& entry, const PayloadPart& part, Frame& frame,
+                             FrameWriter& writer, Turn& turn);
+  [[gnu::noinline]] std::uint32_t not_granted(Access access, Turn& turn);
   std::uint32_t refuse_begun(abi::WcStatus status, Failure failure, Turn& turn);
   [[nodiscard]] bool asks_for_answer(const SendEntry& entry) const;
-  void sent(const SendEntry& entry, std::uint32_t psns, const Turn& turn);
+  [[nodiscard]] SentFor sent_for(const SendEntry& entry) const;
+  void sent(const SendEntry& entry, std::uint32_t psns, bool asks, const Turn& turn);
+  void advance_cursor(const SendEntry& entry, std::uint32_t psns);
+
+  // direct/requester_direct.cc
+  // Nothing new is begun before what is outstanding is answered, so that it can go directly.
+  [[nodiscard]] bool waits_for_direct_way() const {
+    return direct_way_.open() && unacked_psn_ != high_psn_;
+  }
+  inline std::uint32_t send_either_way(Turn& turn, std::uint32_t bytes_max);
+  [[nodiscard]] static bool needs_frames(const SendEntry& entry);
+  [[nodiscard]] bool may_go_directly(const SendEntry& entry, const Turn& turn) const;
+  std::uint32_t send_directly(Turn& turn, std::uint32_t bytes_max);
+  [[nodiscard]] bool locate_payload(const SendEntry& entry, std::uint32_t offset,
+                                    std::uint32_t length, const Turn& turn, ByteRuns* runs);
+  void took_directly(const SendEntry& entry, std::uint32_t packets, std::uint32_t length,
+                     Turn& turn);
+
+  // latency/requester_latency.cc
+  [[nodiscard]] bool look_at_ring(const Turn& turn);
+  void time_begun(const Turn& turn);
+  void time_done(const SendEntry& entry, const Turn& turn);
+  void time_answered(Duration took);
 
   // unreliable_requester.cc
   void retire_sent(Turn& turn);
@@ -149,6 +200,9 @@ class Requester {
   bool take_read_room(const SendEntry& entry, Turn& turn);
   std::uint32_t send_read(const SendEntry& entry, Turn& turn);
   std::uint32_t send_atomic(const SendEntry& entry, Turn& turn);
+  [[nodiscard]] Headers read_headers(const SendEntry& entry, std::uint32_t offset,
+                                     std::uint32_t length) const;
+  [[nodiscard]] Headers atomic_headers(const SendEntry& entry) const;
   std::uint32_t send_request(const SendEntry& entry, const Headers& headers, std::uint32_t psns,
                              Turn& turn);
 
@@ -164,11 +218,13 @@ class Requester {
   [[nodiscard]] bool outstanding(std::uint32_t psn) const;
   [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn, Turn& turn);
   void retire_oldest(Turn& turn);
+  void settle_answered(Turn& turn);
   void window_acknowledged(std::uint32_t packets, const Turn& turn);
-  void progressed(std::uint32_t unacked_psn_before, const Turn& turn);
-  void complete_oldest(abi::WcStatus status, Failure failure, Turn& turn);
+  [[gnu::noinline]] void progressed(std::uint32_t unacked_psn_before, const Turn& turn);
+  void start_counters_afresh();
+  [[gnu::noinline]] void complete_oldest(abi::WcStatus status, Failure failure, Turn& turn);
   void fail_oldest(abi::WcStatus status, Failure failure, Turn& turn);
-  void fail_refused(Turn& turn);
+  [[gnu::noinline]] void fail_refused(Turn& turn);
 
   // report.cc
   void report_oldest(abi::WcStatus status, Failure failure, Turn& turn) const;
@@ -183,6 +239,7 @@ class Requester {
   Step on_read_response(const Packet& packet, Turn& turn, Drop* drop);
   Step on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
   Step take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length, Turn& turn);
+  void take_answered(std::uint32_t psns, std::uint32_t length, Turn& turn);
 
   // retransmit.cc
   void arm_timer(Time now);
@@ -215,6 +272,7 @@ class Requester {
 
   Qp& qp_;
 
+  // What each message needs, in lines side by side.
   std::uint32_t unacked_psn_ = 0;
   std::uint32_t cursor_psn_ = 0;
   std::uint32_t high_psn_ = 0;
@@ -222,7 +280,6 @@ class Requester {
   std::uint32_t cursor_index_ = 0;        // the entry that holds cursor_psn_
   std::uint32_t begun_index_ = 0;         // entries before it have PSNs
   std::uint32_t reads_out_ = 0;           // READs and atomics begun and not done
-  std::uint32_t flushed_ = 0;             // and not reported yet
   std::uint32_t read_frames_out_ = 0;     // READ responses asked for since the cursor went back
   std::uint32_t read_frames_wanted_ = 0;  // by the READ at begun_index_, which waits for room
   std::uint32_t asked_psn_ = 0;           // of the last packet that an answer was asked for by
@@ -230,7 +287,6 @@ class Requester {
   std::uint32_t mtu_shift_ = 0;
   Patience patience_;
   std::uint8_t rnr_retries_left_ = 0;
-  std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
   bool draining_ = false;
   bool drained_announced_ = false;
   bool asked_ = false;           // for an answer, since the cursor or unacked_psn_ went elsewhere
@@ -238,20 +294,25 @@ class Requester {
   bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
   bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
   bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
+  std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last
+  std::uint32_t hole_count_ = 0;       // not 0: the cursor stands at a hole of so many PSNs
   static constexpr std::uint64_t kNotExecuted = 0;
   std::uint64_t local_grace_ = kNotExecuted;  // of the local operation that was executed last
   Time timer_ = kNever;
   Duration timeout_ = 0;  // 0: none
   RoundTripTimer round_trip_;
+  DirectWay direct_way_;
+  MessageTimer message_timer_;
+  SendQueue queue_;
+  // What is looked at only where something was lost, but for the first words of the first two.
+  KeptReports kept_reports_;
   Repair repair_;
   PeerKeeps peer_keeps_;
-  KeptReports kept_reports_;
   Kept kept_;
-  std::uint32_t kept_end_ = 0;    // behind the newest answer that was kept
-  std::uint32_t hole_count_ = 0;  // not 0: the cursor stands at a hole of so many PSNs
-  std::uint32_t probe_end_ = 0;   // what was probed last ends before it
-  bool probed_ = false;           // probe_end_ means something
-  SendQueue queue_;
+  std::uint32_t kept_end_ = 0;   // behind the newest answer that was kept
+  std::uint32_t probe_end_ = 0;  // what was probed last ends before it
+  bool probed_ = false;          // probe_end_ means something
+  std::uint32_t flushed_ = 0;    // and not reported yet
 };
 
 }  // namespace uroce

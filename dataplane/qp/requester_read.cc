@@ -18,7 +18,16 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   const bool part = hole_count_ != 0 && hole_count_ < rest;
   const std::uint32_t length = part ? hole_count_ << mtu_shift_ : entry.length - offset;
   queue_.entry(cursor_index_).in_parts |= part;
-  const Headers headers{
+  const Headers headers = read_headers(entry, offset, length);
+  const std::uint32_t bytes = send_request(entry, headers, part ? hole_count_ : rest, turn);
+  // A hole's are counted already.
+  read_frames_out_ += bytes != 0 && hole_count_ == 0 ? rest : 0;
+  return bytes;
+}
+
+Headers Requester::read_headers(const SendEntry& entry, std::uint32_t offset,
+                                std::uint32_t length) const {
+  return {
       .opcode = opcode_for(qp_.config_.type, Opcode::kRcReadRequest),
       .ack_request = true,
       .dest_qpn = qp_.attributes_.dest_qpn,
@@ -26,10 +35,6 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
       .reth = {.address = entry.remote_address + offset, .rkey = entry.rkey, .length = length},
       .xrc_srqn = entry.xrc_srqn,
   };
-  const std::uint32_t bytes = send_request(entry, headers, part ? hole_count_ : rest, turn);
-  // A hole's are counted already.
-  read_frames_out_ += bytes != 0 && hole_count_ == 0 ? rest : 0;
-  return bytes;
 }
 
 // Whether the worker could receive all answers to it now; else the READ waits.
@@ -48,8 +53,12 @@ std::uint32_t Requester::read_frames_out() const {
 }
 
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
+  return send_request(entry, atomic_headers(entry), 1, turn);
+}
+
+Headers Requester::atomic_headers(const SendEntry& entry) const {
   const bool swaps = entry.opcode == abi::WrOpcode::kAtomicCmpAndSwp;
-  const Headers headers{
+  return {
       .opcode = opcode_for(qp_.config_.type, swaps ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd),
       .ack_request = true,
       .dest_qpn = qp_.attributes_.dest_qpn,
@@ -60,7 +69,6 @@ std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {
                      .compare = swaps ? entry.atomic.compare_add : 0},
       .xrc_srqn = entry.xrc_srqn,
   };
-  return send_request(entry, headers, 1, turn);
 }
 
 std::uint32_t Requester::send_request(const SendEntry& entry, const Headers& headers,
@@ -71,8 +79,9 @@ std::uint32_t Requester::send_request(const SendEntry& entry, const Headers& hea
   }
   FrameWriter writer(*frame, qp_.frame_template_, headers, 0, qp_.ip_id_++);
   writer.finish();
+  frame->sent_for = sent_for(entry);
   turn.tx.send(frame);
-  sent(entry, psns, turn);
+  sent(entry, psns, asks_for_answer(entry), turn);
   return frame->length;
 }
 

@@ -1,6 +1,7 @@
 // What the requester sends next, and the packets of SEND and WRITE messages.
 
 #include <algorithm>
+#include <array>
 
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/opcode_for.h"
@@ -13,36 +14,42 @@ namespace {
 
 using abi::WrOpcode;
 
-// The BTH opcodes of a message's packets, by their place in it.
-struct MessageOpcodes {
-  Opcode first, middle, last, only;
-};
+// The BTH opcodes of a message's packets, by their place in it: middle, last, first, only.
+using MessageOpcodes = std::array<Opcode, 4>;
 
 constexpr MessageOpcodes message_opcodes(WrOpcode opcode) {
   switch (opcode) {
     case WrOpcode::kSend:
-      return {Opcode::kRcSendFirst, Opcode::kRcSendMiddle, Opcode::kRcSendLast,
+      return {Opcode::kRcSendMiddle, Opcode::kRcSendLast, Opcode::kRcSendFirst,
               Opcode::kRcSendOnly};
     case WrOpcode::kSendWithImm:
-      return {Opcode::kRcSendFirst, Opcode::kRcSendMiddle, Opcode::kRcSendLastImm,
+      return {Opcode::kRcSendMiddle, Opcode::kRcSendLastImm, Opcode::kRcSendFirst,
               Opcode::kRcSendOnlyImm};
     case WrOpcode::kSendWithInv:
-      return {Opcode::kRcSendFirst, Opcode::kRcSendMiddle, Opcode::kRcSendLastInv,
+      return {Opcode::kRcSendMiddle, Opcode::kRcSendLastInv, Opcode::kRcSendFirst,
               Opcode::kRcSendOnlyInv};
     case WrOpcode::kRdmaWriteWithImm:
-      return {Opcode::kRcWriteFirst, Opcode::kRcWriteMiddle, Opcode::kRcWriteLastImm,
+      return {Opcode::kRcWriteMiddle, Opcode::kRcWriteLastImm, Opcode::kRcWriteFirst,
               Opcode::kRcWriteOnlyImm};
     default:
-      return {Opcode::kRcWriteFirst, Opcode::kRcWriteMiddle, Opcode::kRcWriteLast,
+      return {Opcode::kRcWriteMiddle, Opcode::kRcWriteLast, Opcode::kRcWriteFirst,
               Opcode::kRcWriteOnly};
   }
 }
 
-constexpr Opcode pick(const MessageOpcodes& opcodes, bool first, bool last) {
-  if (first) {
-    return last ? opcodes.only : opcodes.first;
+// Of all work requests that make messages.
+constexpr auto kMessageOpcodes = [] {
+  std::array<MessageOpcodes, static_cast<std::size_t>(WrOpcode::kSendWithInv) + 1> opcodes{};
+  for (std::size_t i = 0; i < opcodes.size(); ++i) {
+    opcodes[i] = message_opcodes(static_cast<WrOpcode>(i));
   }
-  return last ? opcodes.last : opcodes.middle;
+  return opcodes;
+}();
+
+// REQUIRES: the work request makes a message.
+Opcode pick(WrOpcode opcode, bool first, bool last) {
+  return kMessageOpcodes[static_cast<std::size_t>(opcode)]
+                        [(first ? std::size_t{2} : std::size_t{0}) + (last ? 1 : 0)];
 }
 
 }  // namespace
@@ -54,20 +61,20 @@ bool Requester::sending() const {
 
 // How many packets more may be sent. What the peer has kept has left the network, but it keeps no
 // more than Kept::kMax.
-std::uint32_t Requester::window_left() const {
+[[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
   const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
   const std::uint32_t kept = std::min(sent, kept_reports_.count());
   const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - kept);
   return kept == 0 ? left : std::min(left, Kept::kMax - std::min(Kept::kMax, sent));
 }
 
-bool Requester::window_open() const {
+[[gnu::always_inline]] inline bool Requester::window_open() const {
   // Beyond a window that has become smaller one packet may ask, or nobody would ever answer.
   return window_left() != 0 ||
          distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
 }
 
-bool Requester::may_begin(const SendEntry& entry) const {
+[[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
   if (entry.stage == SendStage::kRefused) {
     return false;
   }
@@ -92,14 +99,14 @@ bool Requester::has_work() const {
 }
 
 // Whether there is something at the cursor that may be sent.
-bool Requester::stream_has_work() const {
+[[gnu::always_inline]] inline bool Requester::stream_has_work() const {
   if (!window_open()) {
     return false;
   }
   if (cursor_index_ != begun_index_) {
     return queue_.entry(cursor_index_).stage != SendStage::kRefused;
   }
-  if (draining_) {
+  if (draining_ || waits_for_direct_way()) {
     return false;
   }
   return cursor_index_ != queue_.head() ? may_begin(queue_.entry(cursor_index_))
@@ -107,11 +114,12 @@ bool Requester::stream_has_work() const {
 }
 
 std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
-  if (!queue_.has_posted() && sending() && !queue_.refresh()) {
+  if (!queue_.has_posted() && sending() && !look_at_ring(turn)) {
     report_ring(turn);
     qp_.fail(turn, AsyncEvent::kQpFatal);
     return 0;
   }
+  direct_way_.look(turn.neighbour != nullptr);
   const bool asked = asked_;
   std::uint32_t bytes = has_work() ? send_holes(turn, bytes_max) : 0;
   std::uint32_t local = 0;
@@ -123,11 +131,11 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
       ++local;
       continue;
     }
-    const std::uint32_t frame_bytes = send_next(turn);
-    if (frame_bytes == 0) {
+    const std::uint32_t sent = send_either_way(turn, bytes_max - bytes);
+    if (sent == 0) {
       break;
     }
-    bytes += frame_bytes;
+    bytes += sent;
     if (!qp_.config_.reliable()) {
       retire_sent(turn);
     }
@@ -142,16 +150,27 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     if (!asked || timer_ == kNever) {
       arm_timer(turn.now);
     }
-    if (!qp_.config_.reliable()) {
+    if (!qp_.config_.reliable() || turn.direct_bytes != 0) {
       queue_.publish();
     }
   }
   return bytes;
 }
 
+[[gnu::always_inline]] inline std::uint32_t Requester::send_either_way(Turn& turn,
+                                                                       std::uint32_t bytes_max) {
+  const SendEntry& entry = queue_.entry(cursor_index_);
+  if (direct_way_.open() && needs_frames(entry)) {
+    direct_way_.declined();  // the next ones are likely the same, and wait for no answers
+  }
+  const std::uint32_t bytes =
+      may_go_directly(entry, turn) ? send_directly(turn, bytes_max) : std::uint32_t{0};
+  return bytes != 0 ? bytes : send_next(turn);
+}
+
 // Makes sure that the entry at the cursor has its PSNs. False if nothing can be sent now.
-bool Requester::next_ready(Turn& turn) {
-  if (!has_work() || !stream_has_work()) {
+[[gnu::always_inline]] inline bool Requester::next_ready(Turn& turn) {
+  if (!sending() || rnr_waiting_ || send_parked_ || !stream_has_work()) {
     return false;
   }
   if (cursor_index_ != begun_index_) {
@@ -171,11 +190,14 @@ bool Requester::next_ready(Turn& turn) {
   if (entry.opcode == WrOpcode::kRdmaRead && !take_read_room(entry, turn)) {
     return false;
   }
+  if (message_timer_.times(begun_index_)) [[unlikely]] {
+    time_begun(turn);
+  }
   begin(entry);
   return true;
 }
 
-void Requester::prepare(SendEntry& entry) const {
+[[gnu::always_inline]] inline void Requester::prepare(SendEntry& entry) const {
   if (entry.stage == SendStage::kRefused) {
     return;
   }
@@ -201,13 +223,14 @@ void Requester::prepare(SendEntry& entry) const {
       std::max(1U, static_cast<std::uint32_t>((entry.length + mtu - 1) >> mtu_shift_));
 }
 
-void Requester::begin(SendEntry& entry) {
+[[gnu::always_inline]] inline void Requester::begin(SendEntry& entry) {
   entry.stage = SendStage::kBegun;
   entry.in_parts = false;
   entry.first_psn = next_psn_;
   next_psn_ = psn_add(next_psn_, entry.packet_count);
   ++begun_index_;
   local_grace_ = kNotExecuted;
+  direct_way_.message_begins();
   if (entry.wants_response()) {
     ++reads_out_;
   }
@@ -231,7 +254,7 @@ std::uint32_t Requester::send_next(Turn& turn) {
   }
 }
 
-std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
+[[gnu::flatten]] std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
   Frame* frame = turn.tx.take();
   if (frame == nullptr) {
     return 0;
@@ -239,12 +262,21 @@ std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
   const std::uint32_t packet = distance(entry.first_psn, cursor_psn_);
   const std::uint32_t offset = packet << mtu_shift_;
   const std::uint32_t length = std::min(1U << mtu_shift_, entry.length - offset);
-  const bool last = packet + 1 == entry.packet_count;
-  Headers headers{
-      .opcode =
-          opcode_for(qp_.config_.type, pick(message_opcodes(entry.opcode), packet == 0, last)),
+  Headers headers = message_headers(entry, packet, 1);
+  const bool asks = asks_for_answer(entry);
+  headers.ack_request = qp_.config_.reliable() && asks;
+  FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
+  return send_payload(entry, {.offset = offset, .length = length, .asks = asks}, *frame, writer,
+                      turn);
+}
+
+// Of the packet at the cursor, the message's `first`, or of so many packets as one.
+Headers Requester::message_headers(const SendEntry& entry, std::uint32_t first,
+                                   std::uint32_t packets) const {
+  const bool last = first + packets == entry.packet_count;
+  return {
+      .opcode = opcode_for(qp_.config_.type, pick(entry.opcode, first == 0, last)),
       .solicited = last && entry.has(abi::kSolicited) && entry.opcode != WrOpcode::kRdmaWrite,
-      .ack_request = qp_.config_.reliable() && asks_for_answer(entry),
       .dest_qpn = qp_.attributes_.dest_qpn,
       .psn = cursor_psn_,
       .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
@@ -252,27 +284,27 @@ std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
       .invalidate_rkey = entry.immediate,
       .xrc_srqn = entry.xrc_srqn,
   };
-  FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
-  return send_payload(entry, offset, length, *frame, writer, turn);
 }
 
-// Puts `length` bytes of the entry at the cursor behind the headers, and the frame on its way.
-std::uint32_t Requester::send_payload(const SendEntry& entry, std::uint32_t offset,
-                                      std::uint32_t length, Frame& frame, FrameWriter& writer,
-                                      Turn& turn) {
+// Puts a part of the entry at the cursor behind the headers, and the frame on its way.
+std::uint32_t Requester::send_payload(const SendEntry& entry, const PayloadPart& part, Frame& frame,
+                                      FrameWriter& writer, Turn& turn) {
   if (entry.has(abi::kInline)) {
-    writer.append(queue_.inline_bytes(cursor_index_) + offset, length);
+    writer.append(queue_.inline_bytes(cursor_index_) + part.offset, part.length);
   } else {
-    const Access access = gather(qp_.memory(FaultRole::kRequester, turn),
-                                 queue_.sges(cursor_index_), offset, length, writer);
+    MemoryScope scope = qp_.memory(FaultRole::kRequester, turn);
+    scope.message = entry.first_psn;
+    const Access access =
+        gather(scope, queue_.sges(cursor_index_), part.offset, part.length, writer);
     if (access != Access::kGranted) {
       turn.tx.put_back(&frame);
       return not_granted(access, turn);
     }
   }
   writer.finish();
+  frame.sent_for = sent_for(entry);
   turn.tx.send(&frame);
-  sent(entry, 1, turn);
+  sent(entry, 1, part.asks, turn);
   return frame.length;
 }
 
@@ -282,8 +314,7 @@ std::uint32_t Requester::not_granted(Access access, Turn& turn) {
     send_parked_ = true;
     return 0;
   }
-  return refuse_begun(abi::WcStatus::kLocProtErr,
-                      access == Access::kLost ? Failure::kSendLost : Failure::kSendKey, turn);
+  return refuse_begun(abi::WcStatus::kLocProtErr, send_failure(access), turn);
 }
 
 // The entry at the cursor turns out to be impossible to send.
@@ -298,14 +329,20 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
 
 // Whether the packet at the cursor does: the last of a message, and some before it.
 bool Requester::asks_for_answer(const SendEntry& entry) const {
-  return entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
-         psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
+  return psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
+         entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
          window_left() <= 1;
 }
 
-// Moves the cursor over what was sent: `psns` of the entry that it is in.
-void Requester::sent(const SendEntry& entry, std::uint32_t psns, const Turn& turn) {
-  const bool asks = asks_for_answer(entry);
+// Of the packet at the cursor, before sent() moves that on.
+SentFor Requester::sent_for(const SendEntry& entry) const {
+  using enum SentFor::Cause;
+  const SentFor::Cause cause = cursor_psn_ == high_psn_ ? kNew : hole_count_ != 0 ? kHole : kAgain;
+  return {.work_request = entry.wr_id, .qpn = qp_.config_.qpn, .cause = cause};
+}
+
+// Moves the cursor over what was sent: `psns` of the entry that it is in. `asks`: for an answer.
+void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool asks, const Turn& turn) {
   if (asks) {
     asked_ = true;
     asked_psn_ = psn_add(cursor_psn_, psns - 1);
@@ -318,6 +355,10 @@ void Requester::sent(const SendEntry& entry, std::uint32_t psns, const Turn& tur
   } else {
     ++qp_.counters_.requests_resent;
   }
+  advance_cursor(entry, psns);
+}
+
+void Requester::advance_cursor(const SendEntry& entry, std::uint32_t psns) {
   cursor_psn_ = psn_add(cursor_psn_, psns);
   if (cursor_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
     ++cursor_index_;

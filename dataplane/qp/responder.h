@@ -12,14 +12,15 @@
 // The worker that owns the queue pair owns this. Split by event: responder.cc (requests in
 // sequence), responder_gap.cc (requests ahead of a missing one), responder_message.cc (SEND and
 // WRITE), responder_read_atomic.cc (READ and atomics, also duplicates), responder_extension.cc
-// (ATOMIC WRITE and FLUSH), responder_transmit.cc (answers), responder_receive.cc (receive work
-// requests and their completions), kept_notices.cc (what is kept, told to a uroce),
-// xrc_responder.cc (what XRC adds), uc_responder.cc and ud_responder.cc (what is different where
-// nothing is answered).
+// (ATOMIC WRITE and FLUSH), direct/responder_direct.cc (what comes without frames),
+// responder_transmit.cc (answers), responder_receive.cc (receive work requests and their
+// completions), kept_notices.cc (what is kept, told to a uroce), xrc_responder.cc (what XRC adds),
+// uc_responder.cc and ud_responder.cc (what is different where nothing is answered).
 
 #include <cstdint>
 
 #include "abi/completion.h"
+#include "dataplane/qp/direct/request.h"
 #include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/receive_queue.h"
 #include "dataplane/qp/recovery/kept.h"
@@ -51,6 +52,9 @@ class Responder {
   // A request packet. REQUIRES: it suits the queue pair's type, state, source and P_Key.
   Step receive(const Packet& packet, Turn& turn, Drop* drop);
 
+  // For Qp::execute_directly.
+  [[nodiscard]] bool execute_directly(const Request& request, Turn& turn);
+
   // Sends answers of at most about `bytes_max` bytes; returns the bytes sent.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] bool has_work() const {
@@ -64,7 +68,8 @@ class Responder {
   }
   // Sends that and nothing else; the bytes.
   std::uint32_t transmit_acknowledgement(Turn& turn) {
-    return owes_acknowledgement() && turn.tx.room() != 0 ? transmit_next(turn) : std::uint32_t{0};
+    return owes_acknowledgement() && turn.tx.room() != 0 ? transmit_next(turn, 1)
+                                                         : std::uint32_t{0};
   }
 
   // For Qp::repeats.
@@ -90,50 +95,58 @@ class Responder {
   [[nodiscard]] std::uint32_t msn() const { return msn_; }
 
  private:
+  // `noinline`: where receive(), which is compiled in one piece with what WRITEs need, ends.
   enum class PendingNak : std::uint8_t { kNone, kSequence, kRnr, kFatal };
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
   // Requests in sequence (responder.cc, responder_message.cc, responder_read_atomic.cc).
-  Step execute(const Packet& packet, Turn& turn);
-  Step send(const Packet& packet, const OpcodeInfo& info, Turn& turn);
-  Step write(const Packet& packet, const OpcodeInfo& info, Turn& turn);
-  Step store(const Packet& packet, const OpcodeInfo& info, Turn& turn);
-  Step read(const Packet& packet, Turn& turn);
-  Step atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn);
-  Step atomic_write(const Packet& packet, Turn& turn);
-  Step flush_memory(const Packet& packet, Turn& turn);
-  void advance(const Packet& packet, bool message_ends);
+  void note_established(Turn& turn);
+  Step execute_in_sequence(const Request& request, Turn& turn);
+  Step execute(const Request& request, Turn& turn);
+  [[gnu::noinline]] Step send(const Request& request, Turn& turn);
+  Step write(const Request& request, Turn& turn);
+  inline Step store(const Request& request, Turn& turn);  // of responder_message.cc alone
+  [[gnu::noinline]] Step read(const Request& request, Turn& turn);
+  [[gnu::noinline]] Step atomic(const Request& request, Turn& turn);
+  [[gnu::noinline]] Step atomic_write(const Packet& packet, Turn& turn);
+  [[gnu::noinline]] Step flush_memory(const Packet& packet, Turn& turn);
+  void advance(const Request& request);
   void advance_read(std::uint32_t psns);
 
   // Requests ahead of a missing one (responder_gap.cc).
-  Step ahead(const Packet& packet, const Turn& turn, Drop* drop);
+  [[gnu::noinline]] Step ahead(const Packet& packet, const Turn& turn, Drop* drop);
   void announce_gap(const Packet& packet);
-  void close_gap();
+  [[gnu::noinline]] void close_gap();
   void note_kept(const Packet& packet);
 
   // What is kept, for a peer that asked (kept_notices.cc).
   std::uint32_t transmit_kept_report(Turn& turn);
 
+  // Without frames (direct/responder_direct.cc).
+  [[nodiscard]] bool settled() const;
+  Step decline();
+  std::uint32_t answer_directly(Resource& resource, Turn& turn, std::uint32_t bytes_max);
+
   // Unreliable queue pairs (uc_responder.cc, ud_responder.cc).
-  Step receive_uc(const Packet& packet, Turn& turn, Drop* drop);
-  Step receive_datagram(const Packet& packet, Turn& turn, Drop* drop);
+  [[gnu::noinline]] Step receive_uc(const Packet& packet, Turn& turn, Drop* drop);
+  [[gnu::noinline]] Step receive_datagram(const Packet& packet, Turn& turn, Drop* drop);
   Step deliver_datagram(const Packet& packet, Turn& turn);
   Step answer_nothing(Step step);
   Step abandon(Drop reason);
 
   // Duplicates (responder_read_atomic.cc).
-  Drop duplicate(const Packet& packet, const Turn& turn);
+  [[gnu::noinline]] Drop duplicate(const Packet& packet, const Turn& turn);
   [[nodiscard]] bool asks_for_rest(const Packet& packet);
   [[nodiscard]] bool replay_read(const Packet& packet);
   [[nodiscard]] bool replay_atomic(const Packet& packet);
 
   // XRC (xrc_responder.cc).
-  Step execute_xrc(const Packet& packet, Turn& turn);
+  [[gnu::noinline]] Step execute_xrc(const Request& request, Turn& turn);
 
   // Receive work requests (responder_receive.cc).
   [[nodiscard]] ReceiveQueue* receive_queue() const;
-  Step hold_receive(Turn& turn, bool* held);
-  void complete_receive(const Packet& packet, const OpcodeInfo& info, Turn& turn);
+  [[gnu::noinline]] Step hold_receive(Turn& turn, bool* held);
+  [[gnu::noinline]] void complete_receive(const Request& request, Turn& turn);
   void complete_failed(abi::WcStatus status, Failure failure, Turn& turn);
   void push(const abi::Cqe& cqe, bool solicited, Turn& turn);
   [[nodiscard]] abi::Cqe blank_cqe(const Turn& turn) const;
@@ -141,8 +154,8 @@ class Responder {
 
   // Refusals (responder_refuse.cc). All return kDone: the packet isn't needed any more.
   Step not_ready();
-  Step refuse(Nak nak, Failure failure, Turn& turn);
-  Step refuse_remote(Access access, Turn& turn);
+  [[gnu::noinline]] Step refuse(Nak nak, Failure failure, Turn& turn);
+  [[gnu::noinline]] Step refuse_remote(Access access, Turn& turn);
   Step refuse_local(Access access, Turn& turn);
   Step refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn);
   void refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn);
@@ -156,8 +169,8 @@ class Responder {
   void report_flushed(std::uint32_t count, Turn& turn) const;
 
   // Answers (responder_transmit.cc).
-  std::uint32_t transmit_next(Turn& turn);
-  std::uint32_t transmit_resource(Resource& resource, Turn& turn);
+  std::uint32_t transmit_next(Turn& turn, std::uint32_t bytes_max);
+  std::uint32_t transmit_resource(Resource& resource, Turn& turn, std::uint32_t bytes_max);
   std::uint32_t transmit_nak(Turn& turn);
   std::uint32_t transmit_busy(Turn& turn);
   std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
@@ -183,6 +196,8 @@ class Responder {
   PendingNak nak_ = PendingNak::kNone;
   Nak nak_code_ = Nak::kPsnSequence;
   Drop abandoned_ = Drop::kNone;  // unreliable: why the packet being executed isn't delivered
+  bool direct_ = false;           // what is executed comes without frames,
+  bool declined_ = false;         // and can't be
   // An RNR NAK for memory that is on its way; doesn't wait for answers that do.
   bool busy_ = false;
   std::uint8_t busy_timer_code_ = 0;

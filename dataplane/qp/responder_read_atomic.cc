@@ -18,18 +18,18 @@ std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) {
 
 }  // namespace
 
-Step Responder::read(const Packet& packet, Turn& turn) {
+Step Responder::read(const Request& request, Turn& turn) {
   if ((qp_->attributes_.access & kAccessRemoteRead) == 0) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
   }
   if (resources_.full()) {
     return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
   }
-  const Reth reth = packet.reth();
+  const Reth reth = request.reth();
   if (reth.length > kReadLengthMax) {
     return refuse(Nak::kInvalidRequest, Failure::kMessageTooLong, turn);
   }
-  if (packet.payload_length != 0) {
+  if (request.payload_length != 0) {
     return refuse(Nak::kInvalidRequest, Failure::kPacketLength, turn);
   }
   const Access access = check_remote(
@@ -53,17 +53,17 @@ Step Responder::read(const Packet& packet, Turn& turn) {
   return Step::kDone;
 }
 
-Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
+Step Responder::atomic(const Request& request, Turn& turn) {
   if ((qp_->attributes_.access & kAccessRemoteAtomic) == 0) {
     return refuse(Nak::kInvalidRequest, Failure::kNotEnabled, turn);
   }
   if (resources_.full()) {
     return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
   }
-  if (packet.payload_length != 0) {
+  if (request.payload_length != 0) {
     return refuse(Nak::kInvalidRequest, Failure::kPacketLength, turn);
   }
-  const AtomicEth eth = packet.atomic_eth();
+  const AtomicEth eth = request.atomic_eth();
   const RemoteRange range{.rkey = eth.rkey, .address = eth.address, .length = kAtomicLength};
   Access access = check_remote(memory(turn), range, kAccessRemoteAtomic);
   if (access == Access::kGranted && eth.address % kAtomicLength != 0) {
@@ -71,7 +71,7 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
   }
   std::uint64_t original = 0;
   if (access == Access::kGranted) {
-    access = info.operation == Operation::kCompareSwap
+    access = request.info.operation == Operation::kCompareSwap
                  ? compare_swap_remote(memory(turn), range, eth.compare, eth.swap_add, &original)
                  : fetch_add_remote(memory(turn), range, eth.swap_add, &original);
   }
@@ -84,7 +84,7 @@ Step Responder::atomic(const Packet& packet, const OpcodeInfo& info, Turn& turn)
                    .psn_first = psn,
                    .packet_end = 1,
                    .msn = msn_,
-                   .operation = info.operation});
+                   .operation = request.info.operation});
   return Step::kDone;
 }
 

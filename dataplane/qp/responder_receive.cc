@@ -44,27 +44,28 @@ abi::Cqe Responder::blank_cqe(const Turn& turn) const {
           .reserved = {}};
 }
 
-void Responder::complete_receive(const Packet& packet, const OpcodeInfo& info, Turn& turn) {
+void Responder::complete_receive(const Request& request, Turn& turn) {
+  const OpcodeInfo& info = request.info;
   abi::Cqe cqe = blank_cqe(turn);
   cqe.byte_len = offset_;
   if (info.operation == Operation::kWrite) {
     cqe.opcode = abi::WcOpcode::kRecvRdmaWithImm;
   }
   if (info.has(Extension::kImmediate)) {
-    cqe.immediate = packet.immediate();
+    cqe.immediate = request.immediate();
     cqe.wc_flags = abi::kWcWithImm;
   }
   if (info.transport == Transport::kUd) {
-    cqe.src_qp = packet.deth().source_qpn;
+    cqe.src_qp = request.packet->deth().source_qpn;
     cqe.wc_flags |= abi::kWcGrh;
-    cqe.sl = packet.ip_version == 4 ? abi::kSlRoceIpv4 : abi::kSlRoceIpv6;
+    cqe.sl = request.packet->ip_version == 4 ? abi::kSlRoceIpv4 : abi::kSlRoceIpv6;
   }
   if (info.has(Extension::kIeth)) {
-    cqe.immediate = packet.invalidate_rkey();
+    cqe.immediate = request.invalidate_rkey();
     cqe.wc_flags = abi::kWcWithInv;
   }
   holding_ = false;
-  push(cqe, packet.solicited, turn);
+  push(cqe, request.solicited, turn);
 }
 
 // The receive work request in hand, or the one just taken to be flushed, fails.

@@ -22,9 +22,18 @@ Failure failure_of(Access access) {
       return Failure::kRemoteRight;
     case Access::kOutOfRange:
       return Failure::kRemoteRange;
+    case Access::kLate:
+      return Failure::kRemoteLate;
     default:
       return Failure::kRemoteLost;
   }
+}
+
+Failure receive_failure(Access access) {
+  if (access == Access::kLate) {
+    return Failure::kReceiveLate;
+  }
+  return access == Access::kLost ? Failure::kReceiveLost : Failure::kReceiveKey;
 }
 
 abi::WcStatus status_of(Nak nak) {
@@ -54,6 +63,9 @@ AsyncEvent event_of(Nak nak) {
 // 9.7.5.2: no receive work request. The rest of the message is dropped silently until the peer
 // sends this packet again.
 Step Responder::not_ready() {
+  if (direct_) {
+    return decline();
+  }
   if (!qp_->config_.reliable()) {
     return abandon(Drop::kNoReceive);
   }
@@ -101,6 +113,9 @@ void Responder::resume() {
 // The peer's mistake. A receive work request in hand fails with it; if there is none, an event
 // tells the program why its queue pair is in error.
 Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
   if (!qp_->config_.reliable() && nak != Nak::kRemoteOperational) {
     return abandon(Drop::kRequestRefused);
   }
@@ -115,28 +130,36 @@ Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
 }
 
 Step Responder::refuse_remote(Access access, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
   if (access == Access::kNotResident) {
     return Step::kParked;
   }
   if (!qp_->config_.reliable()) {
     return abandon(Drop::kRequestRefused);
   }
-  return refuse(access == Access::kLost ? Nak::kRemoteOperational : Nak::kRemoteAccess,
-                failure_of(access), turn);
+  return refuse(is_lost(access) ? Nak::kRemoteOperational : Nak::kRemoteAccess, failure_of(access),
+                turn);
 }
 
 // The receive buffers that our own program posted are at fault.
 Step Responder::refuse_local(Access access, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
   if (access == Access::kNotResident) {
     return Step::kParked;
   }
   return refuse_receive(abi::WcStatus::kLocProtErr, Nak::kRemoteOperational,
-                        access == Access::kLost ? Failure::kReceiveLost : Failure::kReceiveKey,
-                        turn);
+                        receive_failure(access), turn);
 }
 
 // REQUIRES: holding_
 Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
   if (!qp_->config_.reliable() && failure == Failure::kReceiveTooShort) {
     return abandon(Drop::kReceiveTooShort);
   }
@@ -163,7 +186,7 @@ void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t p
   if (qp_->state() != QpState::kErr) {
     turn.events.announce(event_of(Nak::kRemoteAccess), qp_->config_.qpn);
   }
-  fail(access == Access::kLost ? Nak::kRemoteOperational : Nak::kRemoteAccess, psn, turn);
+  fail(is_lost(access) ? Nak::kRemoteOperational : Nak::kRemoteAccess, psn, turn);
 }
 
 // 9.9.3, class C: the NAK is the last that the peer hears; answers before its PSN still go out.

@@ -26,13 +26,13 @@ Opcode read_response(bool first, bool last) {
 std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
   std::uint32_t sent = 0;
   while (sent < bytes_max && turn.tx.room() != 0 && has_work()) {
-    sent += transmit_next(turn);
+    sent += transmit_next(turn, bytes_max - sent);
   }
   return sent;
 }
 
-// Sends one frame; 0 if it turned out that there is none to send.
-std::uint32_t Responder::transmit_next(Turn& turn) {
+// Sends one frame, or part of an answer without; 0 if it turned out that there is none to send.
+std::uint32_t Responder::transmit_next(Turn& turn, std::uint32_t bytes_max) {
   if (report_pending_) [[unlikely]] {
     return transmit_kept_report(turn);
   }
@@ -41,7 +41,7 @@ std::uint32_t Responder::transmit_next(Turn& turn) {
     return transmit_busy(turn);
   }
   if (resource != nullptr) {
-    return transmit_resource(*resource, turn);
+    return transmit_resource(*resource, turn, bytes_max);
   }
   if (nak_ != PendingNak::kNone) {
     return transmit_nak(turn);
@@ -51,8 +51,14 @@ std::uint32_t Responder::transmit_next(Turn& turn) {
   return transmit_aeth({.syndrome = kSyndromeAckUnlimited, .msn = ack_msn_}, ack_psn_, turn);
 }
 
-std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
+std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn,
+                                           std::uint32_t bytes_max) {
   const bool patch = resource.patching();
+  if (turn.neighbour != nullptr && !patch && !resource.replay) {
+    if (const std::uint32_t bytes = answer_directly(resource, turn, bytes_max); bytes != 0) {
+      return bytes;
+    }
+  }
   std::uint32_t& next = patch ? resource.patch_next : resource.packet_next;
   const std::uint32_t length_end = patch ? resource.patch_length_end : resource.length_end;
   const std::uint32_t psn = psn_add(resource.psn_first, next);
@@ -72,6 +78,7 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
   FrameWriter writer(*frame, qp_->frame_template_, headers, length, qp_->ip_id_++);
   MemoryScope scope = qp_->memory(FaultRole::kAnswer, turn);
   scope.pd = resource.pd;
+  scope.message = resource.psn_first;
   const Access access = read_remote(scope,
                                     {.rkey = resource.rkey,
                                      .address = resource.address + offset,
@@ -84,6 +91,7 @@ std::uint32_t Responder::transmit_resource(Resource& resource, Turn& turn) {
     return 0;
   }
   writer.finish();
+  frame->sent_for = {.qpn = qp_->config_.qpn, .cause = SentFor::Cause::kAnswer};
   turn.tx.send(frame);
   ++qp_->counters_.responses_sent;
   if (ack_pending_ && psn_difference(psn, ack_psn_) >= 0) {

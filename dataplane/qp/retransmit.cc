@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "base/probe.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 
@@ -106,6 +107,7 @@ void Requester::on_deadline(Turn& turn) {
   if (cursor_psn_ == unacked_psn_) {
     return arm_timer(turn.now);  // the port is full: nothing was sent that could be answered
   }
+  UROCE_PROBE2(retry, qp_.config_.qpn, unacked_psn_);
   ++qp_.counters_.local_ack_timeout_err;
   ++silent_timeouts_;
   retried_early_ = false;

@@ -1,5 +1,6 @@
 #include "dataplane/qp/send_queue.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -101,6 +102,15 @@ bool SendQueue::refresh() {
   return true;
 }
 
+std::uint32_t SendQueue::outstanding() const {
+  if (control_ == nullptr) {
+    return 0;
+  }
+  // Nothing is read that it stands for, so nothing needs to be visible.
+  const std::uint32_t posted = control_->producer.value.load(std::memory_order_relaxed);
+  return std::min(posted - tail_, mask_ + 1);
+}
+
 bool SendQueue::pull() {
   if (head_ == posted_) {
     return false;
@@ -134,6 +144,10 @@ void SendQueue::copy(std::uint32_t index) {
   entry.xrc_srqn = wr.remote_srqn;
   take_operands(type_, wr, entry);
   if (!abi::may_post(type_, wr.opcode)) {
+    constexpr std::uint8_t kOpcodes = 32;
+    if (static_cast<std::uint8_t>(wr.opcode) >= kOpcodes) {
+      entry.opcode = WrOpcode::kSend;  // as its completion will have it
+    }
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendOpcode);
   }
   if (entry.local() || wr.opcode == WrOpcode::kFlush) {
@@ -156,6 +170,17 @@ void SendQueue::copy(std::uint32_t index) {
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendSges);
   }
   entry.sge_count = static_cast<std::uint8_t>(wr.sge_count);
+  if (wr.sge_count == 1 && is_message(wr.opcode)) {  // most are
+    abi::Sge sge;
+    std::memcpy(&sge, posted_tail, sizeof(sge));
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // as above
+    std::memcpy(tail, &sge, sizeof(sge));
+    entry.length = sge.length;
+    if (sge.length > Requester::kMessageBytesMax) {
+      refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
+    }
+    return;
+  }
   std::memcpy(tail, posted_tail, wr.sge_count * sizeof(abi::Sge));
   measure(index);
 }

@@ -19,6 +19,7 @@
 #include "abi/completion.h"
 #include "abi/ring.h"
 #include "abi/work_request.h"
+#include "base/prefetch.h"
 #include "dataplane/qp/attributes.h"
 
 namespace uroce {
@@ -31,6 +32,15 @@ enum class SendStage : std::uint8_t {
   kBegun,    // has its PSNs; some packets may be sent
   kRefused,  // can't be sent: completes with `status` once all earlier work has completed
 };
+
+// The work requests that are done when their answer has come, a bit each: READs, atomics and annex
+// A19's operations. An acknowledgement isn't enough for them.
+inline constexpr std::uint32_t kAnswered =
+    1U << static_cast<unsigned>(abi::WrOpcode::kRdmaRead) |
+    1U << static_cast<unsigned>(abi::WrOpcode::kAtomicCmpAndSwp) |
+    1U << static_cast<unsigned>(abi::WrOpcode::kAtomicFetchAndAdd) |
+    1U << static_cast<unsigned>(abi::WrOpcode::kAtomicWrite) |
+    1U << static_cast<unsigned>(abi::WrOpcode::kFlush);
 
 // A send work request in the daemon's hands: one cache line. The scatter/gather list or the inline
 // bytes lie elsewhere (SendQueue::sges, SendQueue::inline_bytes).
@@ -61,8 +71,8 @@ struct SendEntry {
   std::uint32_t packet_count;  // PSNs that it takes
   std::uint32_t rkey;
   std::uint32_t immediate;  // as on the wire, or the rkey to invalidate or to bind in host order
-  abi::WrOpcode opcode;
-  std::uint8_t flags;  // abi::SendFlags
+  abi::WrOpcode opcode;     // less than 32, whatever was posted
+  std::uint8_t flags;       // abi::SendFlags
   std::uint8_t sge_count;
   SendStage stage;
   abi::WcStatus status;      // kRefused: why
@@ -70,10 +80,8 @@ struct SendEntry {
   std::uint16_t vendor_err;  // kRefused: which check failed
   std::uint32_t xrc_srqn;    // XRC: the shared receive queue that it is for
 
-  // READs, atomics and annex A19's operations are done when their answer has come; an
-  // acknowledgement isn't enough.
   [[nodiscard]] bool wants_response() const {
-    return opcode == abi::WrOpcode::kRdmaRead || atomic_result() || extension();
+    return (kAnswered >> (static_cast<std::uint32_t>(opcode) % 32) & 1U) != 0;
   }
   [[nodiscard]] bool atomic_result() const {
     return opcode == abi::WrOpcode::kAtomicCmpAndSwp || opcode == abi::WrOpcode::kAtomicFetchAndAdd;
@@ -104,7 +112,10 @@ class SendQueue {
 
   [[nodiscard]] std::uint32_t tail() const { return tail_; }
   [[nodiscard]] std::uint32_t head() const { return head_; }
+  [[nodiscard]] std::uint32_t posted() const { return posted_; }
   [[nodiscard]] bool has_posted() const { return posted_ != head_; }
+  // How many the program says to have posted that aren't retired; no more than fit.
+  [[nodiscard]] std::uint32_t outstanding() const;
 
   // REQUIRES: index in [tail, head).
   [[nodiscard]] SendEntry& entry(std::uint32_t index) { return entries_[index & mask_]; }
@@ -116,6 +127,14 @@ class SendQueue {
   }
   [[nodiscard]] const std::byte* inline_bytes(std::uint32_t index) const {
     return tails_.get() + std::size_t{index & mask_} * tail_stride_;
+  }
+
+  // Brings the entry that pull() copies next towards the processor, and the place where it puts it.
+  void prefetch() const {
+    const std::uint32_t index = head_ & mask_;
+    prefetch_lines(ring_entries_ + std::size_t{index} * ring_stride_, 2 * kCacheLine);
+    __builtin_prefetch(entries_.get() + index, 1);
+    __builtin_prefetch(tails_.get() + std::size_t{index} * tail_stride_, 1);
   }
 
   // The oldest entry is done with.

@@ -15,7 +15,7 @@
 namespace uroce {
 
 class CompletionQueue;
-class RemoteBatch;
+class Qp;
 struct FailureReport;
 
 // Asynchronous events; values as in enum ibv_event_type.
@@ -62,20 +62,32 @@ enum class [[nodiscard]] Step : std::uint8_t{
               // of PSNs, after each frame that is done with. Only where Turn::keep allows it
 };
 
+// What a message that needs no frames counts beside its bytes: as much as the headers and the
+// acknowledgement of one packet, about.
+inline constexpr std::uint32_t kDirectCost = 64;
+
 struct Turn {
   Time now = 0;
   TxBatch& tx;  // of the queue pair's port
   const KeyTable& keys;
   EventSink& events;
   std::vector<CompletionQueue*>&
-      dirty_queues;              // got a completion: the engine flushes them after the drain
-  FaultSink* faults = nullptr;   // nullptr: there is no on-demand paging
-  RemoteBatch* batch = nullptr;  // nullptr: what isn't mapped is reached run by run
-  ReadRoom read_room{};          // for READs that are begun
+      dirty_queues;             // got a completion: the engine flushes them after the drain
+  FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
+  ReadRoom read_room{};         // for READs that are begun
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;    // there is room for a frame to be kept
-  bool again = false;   // the frame received is one that was kept
+  bool keep = false;      // there is room for a frame to be kept
+  bool again = false;     // the frame received is one that was kept
+  bool withheld = false;  // others come before whoever touches memory for it: its roles park
+  // The queue pair at the other end, if it is this worker's and nobody wants to see frames between
+  // the two; nullptr: frames it is. Good for one call of Qp::transmit, which counts in direct_bytes
+  // what went there without any.
+  Qp* neighbour = nullptr;
+  std::uint32_t direct_bytes = 0;
   Duration absent = 0;  // in which the worker couldn't run, all in all
+  // For what is over within the turn, in which `now` stands still; nullptr: nobody wants to know.
+  // Costs as much as looking at a clock does.
+  Time (*clock)() = nullptr;
 
   // The worker's running time: what a peer's silence is measured in.
   [[nodiscard]] Time ran() const { return now - absent; }

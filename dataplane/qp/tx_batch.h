@@ -26,6 +26,8 @@ class TxBatch {
     }
     Frame* frame = free_[--free_count_];
     frame->hairpin = false;
+    frame->capture_serial = 0;
+    frame->sent_for = {};
     return frame;
   }
   void put_back(Frame* frame) { free_[free_count_++] = frame; }

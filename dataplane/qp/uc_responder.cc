@@ -22,7 +22,7 @@ Step Responder::receive_uc(const Packet& packet, Turn& turn, Drop* drop) {
     *drop = Drop::kOutOfSequence;
     return Step::kDone;
   }
-  const Step step = execute(packet, turn);
+  const Step step = execute(Request(packet), turn);
   *drop = std::exchange(abandoned_, Drop::kNone);
   return answer_nothing(step);
 }

@@ -54,7 +54,7 @@ Step Responder::deliver_datagram(const Packet& packet, Turn& turn) {
   }
   const std::span sges(receive_.sges.data(), receive_.sge_count);
   const std::array grh = grh_of(packet);
-  Access access = scatter(memory(turn), sges, 0, grh.data(), kGrhLength);
+  Access access = scatter(memory(turn), sges, 0, grh.data(), kGrhLength, true);
   if (access == Access::kGranted) {
     access = scatter(memory(turn), sges, kGrhLength, packet.payload, packet.payload_length);
   }
@@ -63,7 +63,7 @@ Step Responder::deliver_datagram(const Packet& packet, Turn& turn) {
   }
   offset_ = kGrhLength + packet.payload_length;
   qp_->counters_.bytes_received += packet.payload_length;
-  complete_receive(packet, opcode_info(packet.opcode), turn);
+  complete_receive(Request(packet), turn);
   return Step::kDone;
 }
 

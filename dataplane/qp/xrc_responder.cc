@@ -9,15 +9,15 @@ namespace uroce {
 
 // A queue that isn't in the domain, be it that of another one or none at all, makes the request
 // invalid: the peer learns nothing about other domains' numbers.
-Step Responder::execute_xrc(const Packet& packet, Turn& turn) {
-  const std::uint32_t number = packet.xrc_srqn();
+Step Responder::execute_xrc(const Request& request, Turn& turn) {
+  const std::uint32_t number = request.xrc_srqn();
   const XrcSrq* srq = qp_->config_.xrc_domain->find(number);
   const bool other_than_before = message_ != Message::kNone && number != xrc_srq_.number;
   if (srq == nullptr || other_than_before) {
     return refuse(Nak::kInvalidRequest, Failure::kXrcSrq, turn);
   }
   xrc_srq_ = *srq;
-  return execute(packet, turn);
+  return execute(request, turn);
 }
 
 void Responder::forget_srq(std::uint32_t number) {
@@ -32,6 +32,12 @@ ReceiveQueue* Responder::receive_queue() const {
 
 MemoryScope Responder::memory(const Turn& turn) const {
   MemoryScope scope = qp_->memory(FaultRole::kResponder, turn);
+  if (direct_) {
+    scope.mapped_only = true;
+    scope.faults = nullptr;
+    scope.slot = nullptr;
+    scope.withheld = false;
+  }
   if (qp_->config_.type == QpType::kXrcRecv) {
     scope.pd = xrc_srq_.pd;
   }

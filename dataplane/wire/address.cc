@@ -44,6 +44,15 @@ bool Gid::is_ipv4() const {
   return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
 }
 
+Gid host_of(const Gid& address) {
+  Gid host = address;
+  if (!address.is_ipv4()) {
+    constexpr std::size_t kNetwork = 8;
+    std::fill(host.bytes.begin() + kNetwork, host.bytes.end(), std::uint8_t{0});
+  }
+  return host;
+}
+
 std::string to_string(const EtherAddress& address) {
   std::array<char, 18> text{};
   const auto& b = address.bytes;

@@ -3,6 +3,7 @@
 // Ethernet addresses and GIDs.
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +24,20 @@ static_assert(sizeof(EtherAddress) == 6);
 struct Gid {
   std::array<std::uint8_t, 16> bytes{};
   auto operator<=>(const Gid&) const = default;
+  // By halves: a packet's addresses are compared with what is expected of it.
+  bool operator==(const Gid& other) const {
+    using Halves = std::array<std::uint64_t, 2>;
+    const auto ours = std::bit_cast<Halves>(bytes), theirs = std::bit_cast<Halves>(other.bytes);
+    return ((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1])) == 0;
+  }
   [[nodiscard]] bool is_zero() const { return *this == Gid{}; }
   [[nodiscard]] bool is_ipv4() const;  // IPv4-mapped
 };
 static_assert(sizeof(Gid) == 16);
+
+// Who counts as one sender: an IPv4 address, or the network of 64 bits that one IPv6 host may fill
+// with addresses of its own.
+[[nodiscard]] Gid host_of(const Gid& address);
 
 // The identifier in an 802.1Q tag; the rest is priority. 0 and 4095 name no VLAN.
 inline constexpr std::uint16_t kVlanIdMask = 0xFFF;

@@ -14,6 +14,7 @@ namespace uroce {
 namespace {
 
 using namespace layout;
+using namespace detail;
 
 // Payload shorter than this is summed together with the headers when the frame is finished.
 constexpr std::size_t kFusedMin = 256;
@@ -29,31 +30,6 @@ std::array<std::byte, kSize> last_bytes(const Gid& gid) {
   return bytes;
 }
 
-// All headers are multiples of 4 bytes, so counting from the IP header gives the same.
-std::uint32_t pad_count(std::uint32_t payload_length) { return (0U - payload_length) & 3U; }
-
-template <typename Header>
-Header& extension(std::byte* bth, const OpcodeInfo& info, Extension which) {
-  return view<Header>(bth + info.offset(which));
-}
-
-void write_bth(Bth& bth, const Headers& headers, std::uint32_t pad) {
-  bth.opcode.store(static_cast<std::uint8_t>(headers.opcode));
-  bth.flags.store(static_cast<std::uint8_t>((headers.solicited ? kSolicited : 0U) |
-                                            (headers.migrated ? kMigReq : 0U) |
-                                            (pad << kPadShift)));
-  bth.pkey.store(headers.pkey);
-  bth.ecn_qpn.store((headers.fecn ? kFecn : 0U) | (headers.becn ? kBecn : 0U) |
-                    (headers.dest_qpn & kLow24));
-  bth.ack_psn.store((headers.ack_request ? kAckRequest : 0U) | (headers.psn & kLow24));
-}
-
-void write_reth(RethLayout& layout, const Reth& reth) {
-  layout.address.store(reth.address);
-  layout.rkey.store(reth.rkey);
-  layout.length.store(reth.length);
-}
-
 void write_atomic_eth(AtomicEthLayout& layout, const AtomicEth& atomic) {
   layout.address.store(atomic.address);
   layout.rkey.store(atomic.rkey);
@@ -61,7 +37,18 @@ void write_atomic_eth(AtomicEthLayout& layout, const AtomicEth& atomic) {
   layout.compare.store(atomic.compare);
 }
 
-void write_extensions(std::byte* bth, const OpcodeInfo& info, const Headers& headers) {
+// The sum of a header's 16-bit words, not folded.
+std::uint32_t word_sum(const std::byte* bytes, std::size_t length) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < length; i += sizeof(Be16)) {
+    sum += view<Be16>(bytes + i).load();
+  }
+  return sum;
+}
+
+}  // namespace
+
+void detail::write_extensions(std::byte* bth, const OpcodeInfo& info, const Headers& headers) {
   if (info.has(Extension::kXrcEth)) {
     extension<Be32>(bth, info, Extension::kXrcEth).store(headers.xrc_srqn & kLow24);
   }
@@ -97,23 +84,6 @@ void write_extensions(std::byte* bth, const OpcodeInfo& info, const Headers& hea
     extension<Be32>(bth, info, Extension::kIeth).store(headers.invalidate_rkey);
   }
 }
-
-// The sum of a header's 16-bit words, not folded.
-std::uint32_t word_sum(const std::byte* bytes, std::size_t length) {
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < length; i += sizeof(Be16)) {
-    sum += view<Be16>(bytes + i).load();
-  }
-  return sum;
-}
-
-std::uint16_t checksum_of(std::uint32_t sum) {
-  sum = (sum & 0xFFFFU) + (sum >> 16U);
-  sum = (sum & 0xFFFFU) + (sum >> 16U);
-  return static_cast<std::uint16_t>(~sum);
-}
-
-}  // namespace
 
 FrameTemplate::FrameTemplate(const Path& path) : ipv6_(!path.destination_gid.is_ipv4()) {
   std::byte* at = bytes_.data();
@@ -158,50 +128,6 @@ FrameTemplate::FrameTemplate(const Path& path) : ipv6_(!path.destination_gid.is_
       static_cast<std::uint32_t>(at - bytes_.data()) + static_cast<std::uint32_t>(sizeof(Udp));
 }
 
-FrameWriter::FrameWriter(Frame& frame, const FrameTemplate& frame_template, const Headers& headers,
-                         std::uint32_t payload_length, std::uint16_t ip_id)
-    : frame_(frame), ipv6_(frame_template.ipv6_) {
-  const OpcodeInfo& info = opcode_info(headers.opcode);
-  const std::uint32_t pad = pad_count(payload_length);
-  UROCE_CHECK(frame_template.length_ + info.header_length + payload_length + pad + kIcrcLength <=
-              frame.capacity);
-  // Two sizes known to the compiler instead of a call; what is written too much lies where the BTH
-  // and the ICRC come.
-  std::memcpy(frame.data, frame_template.bytes_.data(), 48);
-  if (frame_template.length_ > 48) {
-    std::memcpy(frame.data + 48, frame_template.bytes_.data() + 48, 24);
-  }
-  ip_ = frame.data + frame_template.ip_offset_;
-  std::byte* bth = frame.data + frame_template.length_;
-  const std::uint32_t udp_length = static_cast<std::uint32_t>(sizeof(Udp)) + info.header_length +
-                                   payload_length + pad + kIcrcLength;
-  if (ipv6_) {
-    view<Ipv6>(ip_).payload_length.store(static_cast<std::uint16_t>(udp_length));
-  } else {
-    auto& ip = view<Ipv4>(ip_);
-    const std::uint32_t total = static_cast<std::uint32_t>(sizeof(Ipv4)) + udp_length;
-    ip.total_length.store(static_cast<std::uint16_t>(total));
-    ip.identification.store(ip_id);
-    ip.checksum.store(checksum_of(frame_template.checksum_base_ + total + ip_id));
-  }
-  view<Udp>(bth - sizeof(Udp)).length.store(static_cast<std::uint16_t>(udp_length));
-  write_bth(view<Bth>(bth), headers, pad);
-  if (info.extensions != 0) {
-    write_extensions(bth, info, headers);
-  }
-  cursor_ = bth + info.header_length;
-  payload_end_ = cursor_ + payload_length;
-}
-
-void FrameWriter::catch_up() {
-  if (summed_ == nullptr) {
-    crc_ = icrc_begin(ip_, ipv6_, static_cast<std::size_t>(cursor_ - ip_));
-  } else {
-    crc_ = crc32_update(crc_, summed_, static_cast<std::size_t>(cursor_ - summed_));
-  }
-  summed_ = cursor_;
-}
-
 void FrameWriter::append(const std::byte* source, std::size_t length, std::size_t following) {
   if (length == 0) {
     return;  // memcpy wants a source even then
@@ -217,20 +143,6 @@ void FrameWriter::append(const std::byte* source, std::size_t length, std::size_
   crc_ = crc32_copy(crc_, cursor_, source, length, std::min(following, kReadAhead));
   cursor_ += length;
   summed_ = cursor_;
-}
-
-void FrameWriter::finish() {
-  UROCE_CHECK(cursor_ == payload_end_);
-  const std::uint32_t pad = pad_count(static_cast<std::uint32_t>(cursor_ - ip_));
-  std::memset(cursor_, 0, pad);
-  cursor_ += pad;
-  if (summed_ != cursor_) {
-    catch_up();
-  }
-  const std::uint32_t icrc = icrc_end(crc_);
-  std::memcpy(cursor_, &icrc, sizeof(icrc));
-  cursor_ += sizeof(icrc);
-  frame_.length = static_cast<std::uint32_t>(cursor_ - frame_.data);
 }
 
 }  // namespace uroce

@@ -66,39 +66,6 @@ class FrameTemplate {
   bool ipv6_ = false;
 };
 
-class FrameWriter {
- public:
-  // Writes all headers. `ip_id` is the IPv4 identification (ignored for IPv6).
-  // REQUIRES: frame.capacity holds the headers, payload_length, 3 pad bytes and 4 of ICRC.
-  FrameWriter(Frame& frame, const FrameTemplate& frame_template, const Headers& headers,
-              std::uint32_t payload_length, std::uint16_t ip_id);
-
-  // Copies payload behind what is there and sums it on the way.
-  // `following`: bytes behind these that later frames will carry; they are read ahead, which saves
-  // a third of the time where the source isn't in the cache. REQUIRES: no more in all than
-  // payload_length.
-  void append(const std::byte* source, std::size_t length, std::size_t following = 0);
-
-  // Where the next payload bytes go, for a source that can't be read with plain loads; the caller
-  // fills `length` bytes, then calls appended(length).
-  [[nodiscard]] std::byte* cursor() { return cursor_; }
-  void appended(std::size_t length) { cursor_ += length; }
-
-  // Pads to 4 bytes, stores the ICRC, sets frame.length. REQUIRES: payload_length bytes were
-  // appended.
-  void finish();
-
- private:
-  // Brings crc_ up to the cursor.
-  void catch_up();
-
-  Frame& frame_;
-  std::byte* ip_ = nullptr;
-  std::byte* cursor_ = nullptr;
-  std::byte* payload_end_ = nullptr;
-  const std::byte* summed_ = nullptr;  // up to where crc_ goes; nullptr: nothing yet
-  std::uint32_t crc_ = 0;
-  bool ipv6_ = false;
-};
-
 }  // namespace uroce
+
+#include "dataplane/wire/frame_writer.h"  // IWYU pragma: export

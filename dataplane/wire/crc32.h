@@ -2,7 +2,7 @@
 
 // CRC-32 (reflected, polynomial 0xEDB88320) as a bare register: no initial value, no final
 // inversion, so that a sum can be continued over any number of pieces. Each kernel does the same;
-// the fastest that the processor has is chosen when the program starts.
+// the one that is fastest on this processor is chosen when the program starts.
 
 #include <array>
 #include <cstddef>
@@ -36,12 +36,20 @@ struct Crc32Kernel {
   std::uint32_t (*multiply)(std::uint32_t a, std::uint32_t b);
 };
 
-// The kernels that this processor can run, slowest first.
+// The kernels that this processor can run, narrowest first.
 [[nodiscard]] std::span<const Crc32Kernel* const> crc32_kernels();
 
 // The one in use. Changing it is for tests and benchmarks, before other threads run.
-[[nodiscard]] const Crc32Kernel& crc32_kernel();
+namespace detail {
+extern constinit const Crc32Kernel* crc32_chosen;
+}
+[[nodiscard]] inline const Crc32Kernel& crc32_kernel() { return *detail::crc32_chosen; }
 void set_crc32_kernel(const Crc32Kernel& kernel);
+
+// The one that costs least, in whatever unit. REQUIRES: at least one.
+using Crc32Cost = std::uint64_t (*)(const Crc32Kernel& kernel);
+[[nodiscard]] const Crc32Kernel& cheapest_crc32_kernel(std::span<const Crc32Kernel* const> kernels,
+                                                       Crc32Cost cost);
 
 [[nodiscard]] inline std::uint32_t crc32_update(std::uint32_t state, const std::byte* bytes,
                                                 std::size_t length) {
@@ -56,6 +64,7 @@ void set_crc32_kernel(const Crc32Kernel& kernel);
 // Each in a file of its own. REQUIRES, except for the portable one: the processor has it.
 extern const Crc32Kernel kCrc32Portable;
 extern const Crc32Kernel kCrc32Pclmul;
+extern const Crc32Kernel kCrc32Vpclmul256;
 extern const Crc32Kernel kCrc32Vpclmul;
 
 }  // namespace uroce

@@ -23,6 +23,7 @@
 namespace uroce::crc32_fold {
 
 constexpr std::size_t kBlock = 16;
+constexpr std::size_t kCacheLine = 64;
 
 // x^n modulo the polynomial, bit-reflected, one bit up (a product of two reflected polynomials
 // comes out one bit down).

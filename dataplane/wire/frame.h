@@ -14,6 +14,15 @@
 
 namespace uroce {
 
+// Of a frame being sent, what made it: for whoever looks at a capture.
+struct SentFor {
+  // In the order of abi::CaptureCause, which is the same list.
+  enum class Cause : std::uint8_t { kControl, kNew, kAgain, kHole, kAnswer, kWord };
+  std::uint64_t work_request = 0;  // of requests
+  std::uint32_t qpn = 0;           // of the queue pair of ours; 0: none
+  Cause cause = Cause::kControl;
+};
+
 struct Frame {
   std::byte* data = nullptr;   // the first byte of the Ethernet header
   std::uint32_t length = 0;    // bytes, without FCS
@@ -21,8 +30,10 @@ struct Frame {
   std::uint16_t port = 0;      // index of the port whose buffer it is
   bool hairpin = false;       // being sent: a copy of it went round to the port's own receiving end
   bool icrc_checked = false;  // the port that received it found the ICRC right (wire/datagram.h)
-  void* buffer = nullptr;     // the port's own handle (an rte_mbuf, for instance)
-  Packet packet;              // filled by parse()
+  std::uint32_t capture_serial = 0;  // of a received frame that a capture was told of; 0: none was
+  SentFor sent_for;
+  void* buffer = nullptr;  // the port's own handle (an rte_mbuf, for instance)
+  Packet packet;           // filled by parse()
 };
 
 }  // namespace uroce

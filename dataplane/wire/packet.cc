@@ -16,21 +16,14 @@ const Header& extension(const Packet& packet, Extension which) {
   return view<Header>(packet.bth + opcode_info(packet.opcode).offset(which));
 }
 
-Gid mapped(const std::array<std::byte, 4>& address) {
-  Gid gid;
-  gid.bytes[10] = 0xFF;
-  gid.bytes[11] = 0xFF;
-  for (std::size_t i = 0; i < address.size(); ++i) {
-    gid.bytes[12 + i] = static_cast<std::uint8_t>(address[i]);
-  }
-  return gid;
-}
-
-Gid plain(const std::array<std::byte, 16>& address) {
-  return Gid{std::bit_cast<std::array<std::uint8_t, 16>>(address)};
-}
-
 }  // namespace
+
+struct PacketLayout {
+  static_assert(offsetof(Ipv4, source) == Packet::kIpv4Source &&
+                offsetof(Ipv4, destination) == Packet::kIpv4Source + Packet::kIpv4Length &&
+                offsetof(Ipv6, source) == Packet::kIpv6Source &&
+                offsetof(Ipv6, destination) == Packet::kIpv6Source + sizeof(Gid));
+};
 
 Reth Packet::reth() const {
   const auto& header = extension<RethLayout>(*this, Extension::kReth);
@@ -76,14 +69,6 @@ Feth Packet::feth() const {
   const std::uint32_t bits = extension<FethLayout>(*this, Extension::kFeth).bits.load();
   return {.placement = static_cast<std::uint8_t>(bits & kPlacementMask),
           .selectivity = static_cast<std::uint8_t>((bits >> kSelectivityShift) & kSelectivityMask)};
-}
-
-Gid Packet::source_gid() const {
-  return ip_version == 4 ? mapped(view<Ipv4>(ip).source) : plain(view<Ipv6>(ip).source);
-}
-
-Gid Packet::destination_gid() const {
-  return ip_version == 4 ? mapped(view<Ipv4>(ip).destination) : plain(view<Ipv6>(ip).destination);
 }
 
 std::uint16_t Packet::tagged_vlan_id() const {

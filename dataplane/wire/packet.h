@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "dataplane/wire/address.h"
@@ -51,12 +52,32 @@ struct Packet {
   [[nodiscard]] std::uint16_t vlan_id() const {
     return ethernet_length == kUntagged ? std::uint16_t{0} : tagged_vlan_id();
   }
-  [[nodiscard]] Gid source_gid() const;  // IPv4 as ::ffff:a.b.c.d
-  [[nodiscard]] Gid destination_gid() const;
+  // IPv4 as ::ffff:a.b.c.d.
+  [[nodiscard]] Gid source_gid() const { return gid_at(kIpv4Source, kIpv6Source); }
+  [[nodiscard]] Gid destination_gid() const {
+    return gid_at(kIpv4Source + kIpv4Length, kIpv6Source + sizeof(Gid));
+  }
   [[nodiscard]] EtherAddress source_mac()
       const;  // of the Ethernet header in front of `ip` or of its VLAN tag
 
  private:
+  // Where addresses lie in the IP headers, the destination's behind the source's; packet.cc
+  // compares with wire/layout.h.
+  friend struct PacketLayout;
+  static constexpr std::size_t kIpv4Source = 12;
+  static constexpr std::size_t kIpv4Length = 4;
+  static constexpr std::size_t kIpv6Source = 8;
+  [[nodiscard]] Gid gid_at(std::size_t ipv4, std::size_t ipv6) const {
+    Gid gid;
+    if (ip_version == 4) [[likely]] {
+      constexpr std::size_t kMapped = sizeof(Gid) - kIpv4Length;
+      gid.bytes[kMapped - 2] = gid.bytes[kMapped - 1] = 0xFF;
+      std::memcpy(gid.bytes.data() + kMapped, ip + ipv4, kIpv4Length);
+    } else {
+      std::memcpy(gid.bytes.data(), ip + ipv6, sizeof(Gid));
+    }
+    return gid;
+  }
   [[nodiscard]] std::uint16_t tagged_vlan_id() const;
 };
 

@@ -20,11 +20,11 @@ constexpr std::uint8_t kGidIndex = 1;  // the IPv4 address
 constexpr int kAllRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-ibv_qp* make_qp(const BenchCard& card, ibv_cq* cq) {
+ibv_qp* make_qp(const BenchCard& card, ibv_cq* cq, std::uint32_t depth) {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = cq;
   wanted.recv_cq = cq;
-  wanted.cap = {.max_send_wr = BenchPair::kDepth,
+  wanted.cap = {.max_send_wr = depth,
                 .max_recv_wr = 1,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
@@ -112,6 +112,10 @@ BenchCard::BenchCard() {
   UROCE_CHECK(context_ != nullptr);
   pd_ = ibv_alloc_pd(context_);
   UROCE_CHECK(pd_ != nullptr);
+  ibv_port_attr port{};
+  UROCE_CHECK(ibv_query_gid(context_, 1, kGidIndex, &gid_) == 0);
+  UROCE_CHECK(ibv_query_port(context_, 1, &port) == 0);
+  mtu_ = port.active_mtu;
 }
 
 BenchCard::~BenchCard() {
@@ -127,22 +131,24 @@ RegionHandle BenchCard::register_range(void* address, std::size_t length, bool o
 }
 
 BenchPair::BenchPair(const BenchCard& card)
-    : cq_(ibv_create_cq(card.context(), 2 * kDepth, nullptr, nullptr, 0)) {
+    : BenchPair(card, kDepth, ibv_create_cq(card.context(), 2 * kDepth, nullptr, nullptr, 0)) {
+  owns_cq_ = true;
+}
+
+BenchPair::BenchPair(const BenchCard& card, std::uint32_t depth, ibv_cq* shared) : cq_(shared) {
   UROCE_CHECK(cq_ != nullptr);
-  ibv_gid gid{};
-  ibv_port_attr port{};
-  UROCE_CHECK(ibv_query_gid(card.context(), 1, kGidIndex, &gid) == 0);
-  UROCE_CHECK(ibv_query_port(card.context(), 1, &port) == 0);
-  sender_ = make_qp(card, cq_);
-  receiver_ = make_qp(card, cq_);
-  connect(sender_, receiver_, gid, port.active_mtu);
-  connect(receiver_, sender_, gid, port.active_mtu);
+  sender_ = make_qp(card, cq_, depth);
+  receiver_ = make_qp(card, cq_, depth);
+  connect(sender_, receiver_, card.gid(), card.mtu());
+  connect(receiver_, sender_, card.gid(), card.mtu());
 }
 
 BenchPair::~BenchPair() {
   ibv_destroy_qp(sender_);
   ibv_destroy_qp(receiver_);
-  ibv_destroy_cq(cq_);
+  if (owns_cq_) {
+    ibv_destroy_cq(cq_);
+  }
 }
 
 void BenchPair::post_write(const ibv_mr& from, std::size_t from_offset, const ibv_mr& to,

@@ -22,6 +22,8 @@ class BenchDaemon {
   BenchDaemon(const BenchDaemon&) = delete;
   BenchDaemon& operator=(const BenchDaemon&) = delete;
 
+  [[nodiscard]] pid_t pid() const { return child_; }
+
  private:
   std::string folder_;
   pid_t child_ = -1;
@@ -41,12 +43,16 @@ class BenchCard {
 
   [[nodiscard]] ibv_context* context() const { return context_; }
   [[nodiscard]] ibv_pd* pd() const { return pd_; }
+  [[nodiscard]] const ibv_gid& gid() const { return gid_; }
+  [[nodiscard]] ibv_mtu mtu() const { return mtu_; }
   // With all rights, on demand or not.
   RegionHandle register_range(void* address, std::size_t length, bool on_demand);
 
  private:
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
+  ibv_gid gid_{};
+  ibv_mtu mtu_ = IBV_MTU_1024;
 };
 
 // Two connected reliable queue pairs of the card; one WRITEs to the other.
@@ -55,6 +61,9 @@ class BenchPair {
   static constexpr std::uint32_t kDepth = 64;
 
   explicit BenchPair(const BenchCard& card);
+  // With rings of its own for `depth` work requests, and a completion queue that others share: who
+  // owns that reaps, and outstanding() counts what was posted.
+  BenchPair(const BenchCard& card, std::uint32_t depth, ibv_cq* shared);
   ~BenchPair();
   BenchPair(const BenchPair&) = delete;
   BenchPair& operator=(const BenchPair&) = delete;
@@ -70,6 +79,7 @@ class BenchPair {
 
  private:
   ibv_cq* cq_ = nullptr;
+  bool owns_cq_ = false;
   ibv_qp* sender_ = nullptr;
   ibv_qp* receiver_ = nullptr;
   std::uint32_t outstanding_ = 0;

@@ -1,11 +1,16 @@
 // How near the datapath comes to the bound of copying and checksumming, on one core: two workers,
 // polled by turns on one thread, over two ports joined in memory. Everything is as in the daemon:
-// the program's rings and doorbells, parsing, steering, queue pairs, completions.
+// the program's rings and doorbells, parsing, steering, queue pairs, completions. And what it costs
+// without frames, within one worker, against plain copies.
 //
-//   build/tests/bench/datapath_bench [--json]
+//   build/tests/bench/datapath_bench [--json] [--brief]
+//   build/tests/bench/datapath_bench --count frames|direct MESSAGES IN_FLIGHT
+//
+// The second does nothing but so many WRITEs of 8 bytes, for callgrind (instructions.py).
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -14,6 +19,10 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/link_port.h"
 #include "tests/bench/bound.h"
+#include "tests/bench/counted_bench.h"
+#include "tests/bench/direct_bench.h"
+#include "tests/bench/figures.h"
+#include "tests/bench/observed_bench.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::bench {
@@ -74,11 +83,12 @@ class Node {
 
  private:
   Worker::Config config(Endpoint& end, Port& port) {
-    return {.ports = {&port}, .keys = &end.keys(), .quiescence = &quiescence_};
+    return {.ports = {&port}, .keys = &end.keys(), .quiescence = &quiescence_, .paging = &paging_};
   }
 
   Endpoint& end_;
   Quiescence quiescence_;
+  PagingQueues paging_{1, {}};
   Worker worker_;
   abi::Doorbells bells_{};
   SessionBells session_;
@@ -193,15 +203,34 @@ class BoundBench {
   std::vector<std::byte*> starts_;
 };
 
-int run(bool json) {
+// Instructions that a WRITE of 8 bytes takes from post to completion, of programs and workers at
+// both ends; alone: with nothing else under way, the turns in which nothing comes included. 0: no
+// valgrind here.
+struct Instructions {
+  double frames = instructions_per_write("frames", kSendEntries);
+  double direct = instructions_per_write("direct", kSendEntries);
+  double frames_alone = instructions_per_write("frames", 1);
+  double direct_alone = instructions_per_write("direct", 1);
+};
+
+void print_instructions(const Instructions& count) {
+  std::printf(
+      "\"write_8b_instructions\": %.0f, \"direct_8b_instructions\": %.0f, "
+      "\"write_8b_alone_instructions\": %.0f, \"direct_8b_alone_instructions\": %.0f}\n",
+      count.frames, count.direct, count.frames_alone, count.direct_alone);
+}
+
+int run(bool json, bool brief) {
+  const std::uint32_t rounds = brief ? 1 : kRounds;
   constexpr std::uint32_t kLarge = 64 * 1024;
   constexpr std::uint32_t kSmall = 8;
   Bench bench(kMtu, false);
   SlowWay slow(kMtu), slow_1k(kMtuOfEthernet);
   BoundBench bound;
-  std::vector<double> tx, rx, ratio, large, small;
+  DirectBench direct(kMemoryBytes, kSendEntries);
+  std::vector<double> tx, rx, ratio, large, small, copy, direct_large, of_copy, direct_small, sum;
   // The bound and the datapath by turns, so that what disturbs the machine disturbs both.
-  for (std::uint32_t round = 0; round < kRounds; ++round) {
+  for (std::uint32_t round = 0; round < rounds; ++round) {
     const Bound of_round = bound.run();
     const double ns_per_4k = 1e9 / (bench.run(kLarge) * kLarge / kBoundPayload);
     tx.push_back(of_round.tx_ns_per_4k);
@@ -209,21 +238,37 @@ int run(bool json) {
     large.push_back(ns_per_4k);
     ratio.push_back((of_round.tx_ns_per_4k + of_round.rx_ns_per_4k) / ns_per_4k);
     small.push_back(bench.run(kSmall));
+    copy.push_back(direct.copy_ns_per_4k(kLarge, kRound));
+    direct_large.push_back(1e9 / (direct.run(kLarge, kRound) * kLarge / kBoundPayload));
+    of_copy.push_back(copy.back() / direct_large.back());
+    direct_small.push_back(direct.run(kSmall, kRound));
+    sum.push_back(direct.libdeflate_ns_per_4k(kRound / 4));
     slow.run(kLarge);
     slow_1k.run(kLarge);
   }
   UROCE_CHECK(std::equal(bench.pair.a.memory.begin(), bench.pair.a.memory.begin() + kLarge,
                          bench.pair.b.memory.begin()));
+  const ObservedFigures watched = measure_observed(brief);
+  const double observed = std::min({watched.write_8b, watched.write_64k, watched.direct_8b});
   if (json) {
     std::printf(
-        "{\"bound_tx_ns_per_4k\": %.1f, \"bound_rx_ns_per_4k\": %.1f, "
+        "{\"observed_of_plain\": %.3f, \"observed_of_plain_8b\": %.3f, "
+        "\"observed_of_plain_64k\": %.3f, \"observed_of_plain_direct_8b\": %.3f, "
+        "\"captured_of_plain_8b\": %.3f, \"captured_of_plain\": %.3f,\n",
+        observed, watched.write_8b, watched.write_64k, watched.direct_8b, watched.captured_8b,
+        watched.captured_64k);
+    std::printf(
+        "\"bound_tx_ns_per_4k\": %.1f, \"bound_rx_ns_per_4k\": %.1f, "
         "\"write_64k_of_bound\": %.3f, \"write_8b_per_second\": %.0f, "
-        "\"slow_way_of_direct\": %.3f, \"slow_way_of_direct_mtu_1k\": %.3f}\n",
-        median(tx), median(rx), median(ratio), median(small), slow.of_direct(),
-        slow_1k.of_direct());
+        "\"slow_way_of_direct\": %.3f, \"slow_way_of_direct_mtu_1k\": %.3f, "
+        "\"memcpy_ns_per_4k\": %.1f, \"libdeflate_ns_per_4k\": %.1f, "
+        "\"direct_64k_of_memcpy\": %.3f, \"direct_8b_per_second\": %.0f, ",
+        median(tx), median(rx), median(ratio), median(small), slow.of_direct(), slow_1k.of_direct(),
+        median(copy), median(sum), median(of_copy), median(direct_small));
+    print_instructions(Instructions());
     return 0;
   }
-  std::printf("Medians of %u rounds, in processor time of one thread\n", kRounds);
+  std::printf("Medians of %u rounds, in processor time of one thread\n", rounds);
   std::printf("bound, sending (fused copy and ICRC)    %8.1f ns per 4 KiB\n", median(tx));
   std::printf("bound, receiving (ICRC, then copy)      %8.1f ns per 4 KiB\n", median(rx));
   std::printf("RC WRITE 64 KiB, MTU 4096, both sides   %8.1f ns per 4 KiB (%.1f Gb/s)\n",
@@ -233,6 +278,18 @@ int run(bool json) {
               median(small) * 1e-6);
   std::printf("RC WRITE 64 KiB through /proc/PID/mem   %8.3f of direct; MTU 1024: %.3f\n",
               slow.of_direct(), slow_1k.of_direct());
+  std::printf("memcpy of 64 KiB, the same working set  %8.1f ns per 4 KiB\n", median(copy));
+  std::printf("libdeflate's CRC-32 of it               %8.1f ns per 4 KiB\n", median(sum));
+  std::printf("RC WRITE 64 KiB without frames          %8.1f ns per 4 KiB\n", median(direct_large));
+  std::printf("  of memcpy                             %8.3f (target 0.8)\n", median(of_copy));
+  std::printf("RC WRITE 8 B without frames             %8.2f million a second\n",
+              median(direct_small) * 1e-6);
+  std::printf(
+      "with histograms and scrapes             %8.3f of the rate without (target 0.98): "
+      "8 B %.3f, 64 KiB %.3f, 8 B without frames %.3f\n",
+      observed, watched.write_8b, watched.write_64k, watched.direct_8b);
+  std::printf("with a capture of whole frames          %8.3f of the rate without, 8 B: %.3f\n",
+              watched.captured_64k, watched.captured_8b);
   return 0;
 }
 
@@ -240,10 +297,21 @@ int run(bool json) {
 }  // namespace uroce::bench
 
 int main(int argc, char** argv) {
-  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
-  if (argc > 2 || (argc == 2 && !json)) {
-    std::fprintf(stderr, "usage: datapath_bench [--json]\n");
+  constexpr int kCountArguments = 5;
+  if (argc == kCountArguments && std::strcmp(argv[1], "--count") == 0) {
+    const auto number = [&](int index) {
+      return static_cast<std::uint32_t>(std::strtoul(argv[index], nullptr, 10));
+    };
+    return uroce::bench::write_counted(argv[2], number(3), number(4)) ? 0 : 2;
+  }
+  using uroce::bench::has_flag;
+  const bool json = has_flag(argc, argv, "--json");
+  const bool brief = has_flag(argc, argv, "--brief");
+  if (argc != 1 + (json ? 1 : 0) + (brief ? 1 : 0)) {
+    std::fprintf(stderr,
+                 "usage: datapath_bench [--json] [--brief]\n"
+                 "       datapath_bench --count frames|direct MESSAGES IN_FLIGHT\n");
     return 2;
   }
-  return uroce::bench::run(json);
+  return uroce::bench::run(json, brief);
 }

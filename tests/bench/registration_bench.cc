@@ -23,6 +23,7 @@
 #include "mmu/copy.h"
 #include "mmu/key_table.h"
 #include "mmu/program_memory.h"
+#include "shares/shares.h"
 #include "verbs_shim/memory/hooks/libc_patch.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 
@@ -62,13 +63,14 @@ class Registrar {
     const auto start = reinterpret_cast<std::uintptr_t>(address);
     auto region = daemon_.make_region(
         {.pd = 1, .access = kAccess, .address = start, .length = length, .iova = start},
-        description.pieces, {});
+        description.pieces, {},
+        ProgramMemory::open(ProgramProcess(::getpid(), ::getuid()), description.pieces, true));
     UROCE_CHECK(region);
     return std::move(*region);
   }
 
  private:
-  ProgramMemory daemon_{::getpid(), ::getuid()};
+  ProgramMemory daemon_{account_of_its_own()};
   int arenas_ = 0;
 };
 

@@ -215,6 +215,11 @@ void Host::on_event(const Event& event, const Time& now) {
       });
       finish(*end, now);
       return;
+    case EventKind::kExpired:
+      if (end->active || end->established || end->over) {
+        fail("expired in the wrong place");
+      }
+      break;
     case EventKind::kDisconnected:
       ++(event.timed_out ? counts_.timed_out : counts_.disconnected);
       break;

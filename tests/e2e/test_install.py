@@ -4,11 +4,12 @@ import os
 import subprocess
 
 from harness.case import E2eCase
+from harness.elf_files import installed_elf_files, missing_hardening
 from harness.process import Process, wait_until
 from harness.wires import free_tcp_port
 
 _FILES = ("bin/uroce", "sbin/uroced", "share/man/man8/uroced.8", "share/man/man1/uroce.1", "share/man/man5/uroce.toml.5",
-          "lib/systemd/system/uroced.service")
+          "lib/systemd/system/uroced.service", "share/bash-completion/completions/uroce", "share/bash-completion/completions/uroced", "share/uroce/uroce-dashboard.json")
 
 
 class Install(E2eCase):
@@ -32,6 +33,16 @@ class Install(E2eCase):
         with open(f"{self.prefix}/lib/systemd/system/uroced.service", encoding="utf-8") as unit:
             self.assertIn("ExecStart=/usr/local/sbin/uroced", unit.read())
 
+    def test_programs_are_hardened(self):
+        """What a mistake of ours would be used by finds none of it writable, executable or where it is expected."""
+        programs = [program for program in installed_elf_files(self.prefix)]
+        names = {os.path.basename(program) for program in programs}
+        self.assertLessEqual({"uroced", "uroce", "uroce-console", "uroce-replay", "uroce-check", "uroce-doctor", "uroce-capture", "uroce-top"}, names)
+        self.assertTrue(any(name.startswith("libibverbs.so") for name in names), names)
+        for program in programs:
+            with self.subTest(os.path.basename(program)):
+                self.assertEqual(missing_hardening(program), [])
+
     def test_pkg_config(self):
         folder = os.path.dirname(self._find("uroce.pc"))
         answer = subprocess.run(["pkg-config", "--libs", "uroce"], capture_output=True, text=True, check=False,
@@ -50,6 +61,26 @@ class Install(E2eCase):
                                 env={"PATH": os.environ["PATH"], "TMPDIR": self.folder, "PORT": str(free_tcp_port())})
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
         self.assertIn(self.folder, answer.stdout.splitlines()[-1])
+
+    def test_integrity(self):
+        """`uroce integrity` of the installed tree, over a daemon of its own."""
+        answer = subprocess.run([f"{self.prefix}/bin/uroce", "integrity", "--ops", "500"],
+                                capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+                                env={"PATH": os.environ["PATH"], "TMPDIR": self.folder})
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertIn("500 operations, 0 errors", answer.stdout)
+
+    def test_completion(self):
+        """Bash completes what the programs' --help lists."""
+        for words, expected in (("uroce st", "status"), ("uroce status --j", "--json"), ("uroce addr a", "add"), ("uroce check --j", "--json"), ("uroce doc", "doctor"), ("uroce capture --dr", "--drops"), ("uroce capture --on", "--on-error"), ("uroce report --ht", "--html"), ("uroce top --ba", "--batch"),
+                                ("uroce run --net --no", "--no-tree"), ("uroce run --net -- ibv_devinf", "ibv_devinfo"), ("uroced --rec", "--recovery"), ("uroced --idle p", "poll")):
+            with self.subTest(words):
+                command = words.split()[0]
+                script = (f"source {self.prefix}/share/bash-completion/completions/uroce && COMP_WORDS=({words}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && "
+                          f"_{command} {command} && echo ${{COMPREPLY[*]}}")
+                answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False,
+                                        env={"PATH": f"{self.prefix}/bin:{self.prefix}/sbin:{os.environ['PATH']}"})
+                self.assertEqual(set(answer.stdout.split()), {expected}, answer.stderr)
 
     def test_example_configuration(self):
         """The installed configuration is one that the daemon accepts."""

@@ -39,6 +39,23 @@ class Integrity(IntegrityCase):
         self.run_integrity(wire)
 
 
+class IntegrityWithinADaemon(IntegrityCase):
+    """Messages between the programs of one daemon need no frames, unless it is told to send some."""
+
+    def _messages_without_frames(self, wire):
+        return self.status(wire.server.daemon)["devices"][0]["hw_counters"]["direct_messages"]
+
+    def test_direct_loopback(self):
+        wire = self.wire("loopback")
+        self.run_integrity(wire)
+        self.assertGreater(self._messages_without_frames(wire), _OPERATIONS // 2)
+
+    def test_frames_loopback(self):
+        wire = self.wire("loopback", "--direct", "off")
+        self.run_integrity(wire)
+        self.assertEqual(self._messages_without_frames(wire), 0)
+
+
 class IntegrityUnderFaults(IntegrityCase):
     def test_faults_loopback(self):
         self.run_integrity(self.wire("loopback", "--faults", FAULTS))

@@ -81,9 +81,9 @@ class Libraries(E2eCase):
                    ["--interface", "uroce7"], user=65534, group=65534, extra_groups=[])
         self.assertIn("needs CAP_NET_ADMIN", str(failure.exception))
 
-    def _pingpong(self, kind):
+    def _pingpong(self, kind, provider="verbs"):
         _, end = self._alone("--interface", "uroce7")
-        common = ["fi_pingpong", "-p", "verbs", "-e", kind, "-I", 10, "-c"]
+        common = ["fi_pingpong", "-p", provider, "-e", kind, "-I", 10, "-c"]
         self._run(end, end, [*common, "-B", "PORT"], [*common, "-P", "PORT", _ADDRESS])
         end.daemon.expect_running()
 
@@ -96,3 +96,7 @@ class Libraries(E2eCase):
 
     def test_libfabric_datagrams(self):
         self._pingpong("dgram")
+
+    def test_libfabric_reliable_over_datagrams(self):
+        """ofi_rxd repeats and puts into order itself what datagrams carry."""
+        self._pingpong("rdm", "verbs;ofi_rxd")

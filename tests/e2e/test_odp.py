@@ -41,6 +41,10 @@ class Report(E2eCase):
         self.assertGreater(len(report["trace"]), 0)
         self.assertTrue(all(fault["outcome"] == "resolved" for fault in report["trace"]), report["trace"])
         self.assertEqual(report["sessions"], [])
+        worker = self.status(daemon)["workers"][0]
+        self.assertGreater(worker["page_fault_time"]["count"], 0)
+        self.assertLessEqual(worker["page_fault_time"]["count"], worker["page_faults"])
+        self.assertGreater(worker["page_fault_time"]["p50_ns"], 0)
         answer = self.uroce("odp", "--trace", daemon=daemon)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn("resolved", answer.stdout)

@@ -122,3 +122,15 @@ class Latency(PerftestCase):
     def check_atomics(self, wire):
         for kind in _ATOMICS:
             self.run_tool(wire, "ib_atomic_lat", *_LATENCY, "-A", kind)
+
+
+class NewerCard(PerftestCase):
+    """With a ConnectX-5's part id perftest posts by ibv_wr_*, with the default one by ibv_post_send."""
+
+    def test_bandwidth_and_latency(self):
+        wire = self.wire("loopback", "--vendor-part-id", 4119)
+        for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+            self.run_tool(wire, tool, *_BANDWIDTH)
+        for tool in ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_atomic_lat"):
+            self.run_tool(wire, tool, *_LATENCY)
+        self.run_tool(wire, "ib_send_bw", *_BANDWIDTH, "-c", "UD")

@@ -4,10 +4,9 @@ import os
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
-from harness.namespace import veth_pair
 from harness.process import wait_until
 from harness.programs import run_pair
-from harness.wires import MTU, Endpoint, Veth, Wire
+from harness.wires import MTU, AfXdp, Endpoint, Wire
 
 
 class ServerFirst(Wire):
@@ -23,19 +22,6 @@ class ServerFirst(Wire):
         second = self._start("uroced-b", f"net_vhost0,iface={self.path},queues=1,client=1", "10.77.1.2/24",
                              arguments=["--mtu", MTU])
         self.client = Endpoint(second, "10.77.1.2", "127.0.0.1")
-
-
-class AfXdp(Veth):
-    """As Veth, but by AF_XDP sockets, which take all frames: the programs' TCP needs a pair of its own."""
-
-    port = "net_af_xdp0,iface=wire"
-    mtu = 1500
-
-    def _join(self):
-        super()._join()
-        self.server.tcp_host, self.client.tcp_host = "10.77.3.1", "10.77.3.2"
-        veth_pair(*self.namespaces, self.mtu, [f"{end.tcp_host}/24" for end in (self.server, self.client)],
-                  ("talk", "talk"))
 
 
 class AfXdpCarries(E2eCase):

@@ -1,6 +1,8 @@
 """uroce, uroced's flags, and programs that find no daemon."""
 
+import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -8,7 +10,7 @@ import subprocess
 import threading
 
 from harness.case import E2eCase
-from harness.process import Process
+from harness.process import Process, wait_until
 from harness.programs import run_pair
 from harness.wires import free_tcp_port
 
@@ -78,6 +80,48 @@ class Run(E2eCase):
         self.assertEqual(answer.returncode, 1, answer.stderr)
         self.assertIn("Permission denied", answer.stderr)
 
+    def _squatted(self):
+        """A socket of another user's, at which somebody listens."""
+        os.chmod(self.folder, 0o777)
+        path = f"{self.folder}/squatted.sock"
+        listen = ("import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind(sys.argv[1]); "
+                  "import os; os.chmod(sys.argv[1], 0o666); s.listen(); print('listening', flush=True); "
+                  "[s.accept() for _ in iter(int, 1)]")
+        squatter = Process(["/usr/bin/python3", "-c", listen, path], f"squatter-{self.next_number()}", self.logs,
+                           user=_NOBODY, group=_NOBODY, extra_groups=[], cwd="/")
+        self.addCleanup(squatter.end)
+        wait_until(lambda: "listening" in squatter.out(), 30, "the squatter")
+        return path
+
+    def test_another_users_daemon_is_refused(self):
+        """Whoever listens would map our memory: only root and oneself may."""
+        path = self._squatted()
+        for command in (["run", "--", "true"], ["status"], ["cm"], ["errors"]):
+            with self.subTest(command):
+                answer = self.uroce(*command, env={"PATH": os.environ["PATH"], "UROCE_SOCKET": path})
+                self.assertEqual(answer.returncode, 1, answer.stderr)
+                self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+                self.assertIn(f"user {_NOBODY}", answer.stderr)
+        answer = subprocess.run(["ibv_devices"], capture_output=True, text=True, timeout=30, check=False,
+                                env={**os.environ, **self.tree.program_environment(), "UROCE_SOCKET": path})
+        self.assertNotIn("uroce0", answer.stdout)
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        self.assertIn(f"user {_NOBODY}", answer.stderr)
+
+    def test_private_daemons_folder_is_ones_own(self):
+        """Without XDG_RUNTIME_DIR the socket is in /tmp/uroce-UID, which nobody else can have made."""
+        user = 61_234
+        folder = f"/tmp/uroce-{user}"
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        script = f"stat -c %a:%u {folder}; dirname $UROCE_SOCKET"
+        options = {"user": user, "group": user, "extra_groups": [], "cwd": "/", "env": {"PATH": os.environ["PATH"]}}
+        answer = self.uroce("run", "--", "sh", "-c", script, **options)
+        self.assertEqual((answer.returncode, answer.stdout), (0, f"700:{user}\n{folder}\n"), answer.stderr)
+        os.chown(folder, _NOBODY, _NOBODY)  # as if another user had come first
+        answer = self.uroce("run", "--", "true", **options)
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn(f"user {_NOBODY} has it", answer.stderr)
+
     def test_parent_that_ignores_its_children(self):
         """An ignored SIGCHLD is inherited; the command's exit code is told all the same."""
         answer = self.uroce("run", "--", "sh", "-c", "exit 42",
@@ -96,6 +140,8 @@ class Status(E2eCase):
         status = self.status(self.wire("loopback").server.daemon)
         for key in ("devices", "sessions", "workers"):
             self.assertIn(key, status)
+        identity = status["devices"][0]["identity"]
+        self.assertEqual((identity["index"], identity["state"], identity["pkey_count"]), (0, 4, 1))
 
     def test_text(self):
         answer = self.uroce("status", daemon=self.wire("loopback").server.daemon)
@@ -106,6 +152,18 @@ class Status(E2eCase):
         answer = self.uroce("status", env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
         self.assertNotEqual(answer.returncode, 0)
         self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+
+
+class Limits(E2eCase):
+    def test_limits(self):
+        daemon = self.wire("loopback").server.daemon
+        answer = self.uroce("limits", "--json", daemon=daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        [user] = json.loads(answer.stdout)["users"]
+        self.assertEqual(user["uid"], os.getuid())
+        sessions = next(limit for limit in user["limits"] if limit["name"] == "sessions")
+        self.assertEqual(sessions, {"name": "sessions", "used": 1, "allowed": 1024, "maximum": 1024})
+        self.assertIn("queue-memory", self.uroce("limits", daemon=daemon).stdout)
 
 
 class Counters(E2eCase):
@@ -145,7 +203,7 @@ class StrangeDaemon(E2eCase):
                 peer.send(struct.pack("=IIIiIIII240x", 0x75726F63, 0, 0, 0, 272 + len(text), 0, 0, 0) + text)
 
     def test_reports_that_make_no_sense(self):
-        for number, command in enumerate(("status", "cm", "addr", "errors")):
+        for number, command in enumerate(("status", "cm", "addr", "errors", "limits")):
             with self.subTest(command):
                 path = f"{self.folder}/strange{number}.sock"
                 self._listening = threading.Event()

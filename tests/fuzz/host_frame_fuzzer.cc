@@ -49,8 +49,10 @@ void receive(std::span<const std::byte> frame) {
   EtherAddress mac;
   (void)device.resolve(*parse_ip("10.0.0.2"), 1, &mac);
   (void)device.resolve(*parse_ip("fd00::2"), 1, &mac);
-  const Device::Heard heard = device.on_frame(frame, 2);
-  require(!heard.moved || !device.gids().owns(heard.moved->address.gid), "our address was claimed");
+  (void)device.on_frame(frame, 2);
+  for (const Neighbour& moved : device.moves().take(2)) {
+    require(!device.gids().owns(moved.address.gid), "our address was claimed");
+  }
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ QpSubject::QpSubject(QpType type)
   }
   for (const PdId pd : {QpRig::kPd, QpRig::kPd + 1}) {
     static_cast<void>(addresses_.put(
-        pd, std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(local_path())})));
+        static_cast<std::uint32_t>(pd),
+        std::make_unique<AddressVector>(AddressVector{pd, FrameTemplate(local_path())})));
   }
 }
 

@@ -129,6 +129,14 @@ def e2e(options):
     return _sub_runner("e2e", options, "e2e", "--build", build.folder, *(["--long"] if options.long else []))
 
 
+def hostile(options):
+    """Attackers of another user against a victim and the daemon that serves both."""
+    build, failed = _made("build", options)
+    if failed:
+        return [failed]
+    return _sub_runner("hostile", options, "hostile", "--build", build.folder, *(["--long"] if options.long else []))
+
+
 def e2e_asan(options):
     """Some of the same, against a daemon under AddressSanitizer; with --long all."""
     build, failed = _made("build", options)
@@ -163,6 +171,14 @@ def tidy(options):
     return _sub_runner("tidy", options, "tidy", *([] if options.long else ["--changed"]))
 
 
-PARTS = {part.__name__: part for part in (unit, e2e, dts, tidy, asan, fuzz, tsan, bench, e2e_asan)}
+def packages(options):
+    """Debian packages, made and run in clean roots of Debian 12 and 13, and a container that gets the card; only with --long."""
+    if not options.long:
+        return [Case("packages", "skipped", 0, "it builds everything twice more; --long does it")]
+    subprocess.run([os.path.join(ROOT, "apps", "install-packages.sh"), "package"], check=True)
+    return _sub_runner("packages", options, "packages", "--suite", "bookworm", "--suite", "trixie")
+
+
+PARTS = {part.__name__: part for part in (unit, e2e, hostile, dts, tidy, asan, fuzz, tsan, bench, e2e_asan, packages)}
 # Two rows of parts, side by side: what keeps processors busy, and what mostly waits.
-TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "dts", "tidy", "e2e_asan"))
+TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "hostile", "dts", "tidy", "e2e_asan", "packages"))

@@ -29,6 +29,15 @@ def read_cases(path):
         return [Case(**json.loads(line)) for line in lines]
 
 
+def close_part(cases, path):
+    """Hands them over at `path`, or, without one, counts them for a person. Returns the exit code."""
+    if path:
+        write_cases(cases, path)
+    else:
+        print(counts(cases))
+    return 1 if any(case.outcome == "failed" for case in cases) else 0
+
+
 def counts(cases):
     count = Counter(case.outcome for case in cases)
     return ", ".join(f"{count[outcome]} {outcome}" for outcome in OUTCOMES)

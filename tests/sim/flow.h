@@ -48,6 +48,8 @@ struct FlowConfig {
   double receives_late = 0;  // how reluctantly receives are posted
   Mishap mishap = Mishap::kNone;
   std::uint32_t mishap_at = 0;  // the request that it happens to
+  // What is posted doesn't depend on when: it comes from this seed alone. 0: from the world's.
+  std::uint64_t content_seed = 0;
 };
 
 // A counter that all flows into a node add to.
@@ -76,6 +78,9 @@ class Flow {
   // The other direction of the connection, or the network, may break this one as well.
   void may_break() { may_break_ = true; }
   [[nodiscard]] std::uint32_t requests_posted() const { return next_; }
+  // What the programs have been told, in order.
+  [[nodiscard]] const std::vector<abi::Cqe>& sends_told() const { return sends_told_; }
+  [[nodiscard]] const std::vector<abi::Cqe>& receives_told() const { return receives_told_; }
   // When all flows have finished.
   [[nodiscard]] std::string check_end();
 
@@ -122,7 +127,7 @@ class Flow {
   void take_local(Request* request, std::uint32_t length);
   [[nodiscard]] std::vector<std::byte> fill_local(const Request& request);
   [[nodiscard]] std::vector<abi::Sge> split(std::uint64_t address, std::uint32_t length,
-                                            std::uint32_t key);
+                                            std::uint32_t key, Random& random) const;
   [[nodiscard]] std::uint32_t random_length();
   [[nodiscard]] bool read_under_way(std::size_t offset, std::uint32_t length) const;
   void strike(Time now);
@@ -139,7 +144,11 @@ class Flow {
   void give_up_on(const Request& request);
 
   FlowConfig config_;
-  Random& random_;
+  Random own_sends_;
+  Random own_receives_;
+  Random& chances_;    // when
+  Random& random_;     // what is sent
+  Random& receiving_;  // what is posted for it
   Node& from_;
   End& from_end_;
   Node& to_;
@@ -155,7 +164,9 @@ class Flow {
   std::uint32_t receives_posted_ = 0;
   bool failed_ = false;
   bool may_break_ = false;
-  bool peer_failed_ = false;      // the peer's receives are flushed
+  bool peer_failed_ = false;  // the peer's receives are flushed
+  std::vector<abi::Cqe> sends_told_;
+  std::vector<abi::Cqe> receives_told_;
   std::deque<Request> requests_;  // posted, not yet completed
   std::deque<Message> messages_;  // posted, not yet received
   std::deque<Receive> posted_receives_;

@@ -19,7 +19,11 @@ constexpr std::uint32_t kZoneMessages = 3;
 Flow::Flow(const FlowConfig& config, Random& random, Node& from, End& from_end, Node& to,
            End& to_end, SharedCounter& shared)
     : config_(config),
-      random_(random),
+      own_sends_(config.content_seed),
+      own_receives_(~config.content_seed),
+      chances_(random),
+      random_(config.content_seed == 0 ? random : own_sends_),
+      receiving_(config.content_seed == 0 ? random : own_receives_),
       from_(from),
       from_end_(from_end),
       to_(to),
@@ -38,13 +42,13 @@ std::size_t Flow::arena_bytes(const FlowConfig& config) {
 
 void Flow::act(Time now) {
   while (posted_receives_.size() < config_.recv_entries && config_.mishap != Mishap::kNoReceive &&
-         to_end_.qp.state() != QpState::kErr && !random_.chance(config_.receives_late)) {
+         to_end_.qp.state() != QpState::kErr && !chances_.chance(config_.receives_late)) {
     post_receive();
   }
-  if (!random_.chance(0.3)) {
+  if (!chances_.chance(0.3)) {
     return;
   }
-  for (std::uint32_t burst = random_.range(1, 6);
+  for (std::uint32_t burst = chances_.range(1, 6);
        burst > 0 && !posted() && requests_.size() < config_.send_entries; --burst) {
     post_send(now);
   }
@@ -83,7 +87,7 @@ void Flow::post_receive() {
   const std::uint64_t address =
       to_.arena.address(receives_ + slot * std::size_t{config_.message_bytes_max});
   Receive receive{.id = 0xEE00'0000U + receives_posted_};
-  receive.sges = split(address, config_.message_bytes_max, to_.key);
+  receive.sges = split(address, config_.message_bytes_max, to_.key, receiving_);
   to_end_.queues.post_recv(receive.id, receive.sges);
   posted_receives_.push_back(std::move(receive));
   ++receives_posted_;
@@ -168,7 +172,9 @@ void Flow::make_read(Request* request, abi::SendWr* wr) {
 
 void Flow::make_atomic(Request* request, abi::SendWr* wr) {
   take_local(request, kAtomicBytes);
-  request->shared = wr->opcode == WrOpcode::kAtomicFetchAndAdd && random_.chance(0.5);
+  // Whose turn it is at a shared counter depends on when.
+  request->shared = wr->opcode == WrOpcode::kAtomicFetchAndAdd && random_.chance(0.5) &&
+                    config_.content_seed == 0;
   if (request->shared) {
     request->remote = shared_.offset;
     wr->remote_address = to_.arena.address(shared_.offset);
@@ -295,7 +301,7 @@ void Flow::take_local(Request* request, std::uint32_t length) {
   const std::size_t room = config_.message_bytes_max + kSlotSlack;
   const std::size_t at = slot * room + random_.range(0, static_cast<std::uint32_t>(room) - length);
   request->length = length;
-  request->sges = split(from_.arena.address(local_ + at), length, from_.key);
+  request->sges = split(from_.arena.address(local_ + at), length, from_.key, random_);
 }
 
 std::vector<std::byte> Flow::fill_local(const Request& request) {
@@ -308,11 +314,12 @@ std::vector<std::byte> Flow::fill_local(const Request& request) {
 }
 
 // A list for a range: contiguous, so that a test sees where a piece went astray.
-std::vector<abi::Sge> Flow::split(std::uint64_t address, std::uint32_t length, std::uint32_t key) {
+std::vector<abi::Sge> Flow::split(std::uint64_t address, std::uint32_t length, std::uint32_t key,
+                                  Random& random) const {
   std::vector<abi::Sge> list;
   std::uint32_t left = length;
-  for (std::uint32_t pieces = random_.range(1, config_.sge_max); left > 0; --pieces) {
-    const std::uint32_t piece = pieces <= 1 ? left : random_.range(0, left);
+  for (std::uint32_t pieces = random.range(1, config_.sge_max); left > 0; --pieces) {
+    const std::uint32_t piece = pieces <= 1 ? left : random.range(0, left);
     list.push_back({address, piece, key});
     address += piece;
     left -= piece;

@@ -6,7 +6,7 @@ End::End(const QueuesConfig& queues_config, QpConfig qp_config)
     : queues(queues_config), qp((queues.attach(&qp_config), qp_config)) {}
 
 Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string& address,
-           std::size_t memory_bytes, std::uint64_t paging_seed, Recovery recovery)
+           std::size_t memory_bytes, std::uint64_t paging_seed, Recovery recovery, bool direct)
     : arena(memory_bytes),
       port(std::move(inner), faults),
       gid_(parse_ip(address).value()),
@@ -38,6 +38,7 @@ Node::Node(std::unique_ptr<Port> inner, const Faults& faults, const std::string&
   config.ports = {&port};
   config.keys = &keys_;
   config.recovery = recovery;
+  config.direct = direct;
   config.paging = paging == nullptr ? nullptr : &paging->queues();
   worker = std::make_unique<Worker>(config);
   worker->set_addresses(0, {gid_});

@@ -27,12 +27,24 @@ struct End {
   Qp qp;
 };
 
+// With faults for all frames; but who needs none may do without.
+class SimPort final : public FaultyPort {
+ public:
+  using FaultyPort::FaultyPort;
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = FaultyPort::info();
+    info.wants_frames = false;
+    return info;
+  }
+};
+
 class Node {
  public:
   // `paging_seed`: not 0: memory is paged on demand, and the program keeps changing it.
+  // `direct`: its queue pairs need no frames between each other.
   Node(std::unique_ptr<Port> port, const Faults& faults, const std::string& address,
        std::size_t memory_bytes, std::uint64_t paging_seed = 0,
-       Recovery recovery = Recovery::kSelective);
+       Recovery recovery = Recovery::kSelective, bool direct = false);
   ~Node();
 
   // Makes a queue pair in RESET.
@@ -63,7 +75,7 @@ class Node {
 
   Arena arena;
   std::uint32_t key = 0;
-  FaultyPort port;
+  SimPort port;
   std::unique_ptr<Worker> worker;
   std::unique_ptr<Paging> paging;  // none: memory is pinned
 

@@ -52,6 +52,7 @@ class Paging final : private PagingPeer {
               std::uint64_t end) override;
   void look_again(const std::shared_ptr<Mirror>& mirror) override;
   Time clock() override { return now_; }
+  void in_background(bool /*begins*/) override {}
 
   void answer(const Question& question);
   [[nodiscard]] std::vector<MirrorPiece> describe(std::uint64_t first, std::uint64_t end) const;

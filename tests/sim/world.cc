@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dataplane/port/link_port.h"
+#include "dataplane/port/loopback_port.h"
 
 namespace uroce::sim {
 namespace {
@@ -16,7 +16,9 @@ constexpr Duration kTurnMax = 3'000;
 constexpr std::uint64_t kPagingSalt = 0x0DB0'0DB0;
 constexpr std::uint64_t kBottleneckSalt = 0xB077'1E9E;
 constexpr std::uint64_t kRecoverySalt = 0x5E1E'C71E;
-constexpr std::uint32_t kPsnWindow = 40;  // how near to the wrap PSNs may start
+constexpr std::uint64_t kContentSalt = 0xC047'E471;
+constexpr std::uint32_t kIpHeadersMax = 100;  // and RoCE's, before a payload and behind it
+constexpr std::uint32_t kPsnWindow = 40;      // how near to the wrap PSNs may start
 
 // Both ports of a link apply them, so an exchange meets them four times: with more, a few of 10,000
 // seeds lose one packet or its answer eight times in a row, which ends a connection by right.
@@ -57,6 +59,16 @@ std::uint32_t random_psn(Random& random) {
                             : static_cast<std::uint32_t>(random.next()) & kPsnMask;
 }
 
+bool told_the_same(const std::vector<abi::Cqe>& left, const std::vector<abi::Cqe>& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](const abi::Cqe& one, const abi::Cqe& other) {
+                      return one.wr_id == other.wr_id && one.status == other.status &&
+                             one.opcode == other.opcode && one.byte_len == other.byte_len &&
+                             one.immediate == other.immediate && one.wc_flags == other.wc_flags &&
+                             one.qp_num == other.qp_num && one.src_qp == other.src_qp;
+                    });
+}
+
 void add(FaultCounts& sum, const FaultCounts& more) {
   for (std::size_t role = 0; role < kFaultRoles; ++role) {
     sum.by_role[role] += more.by_role[role];
@@ -85,7 +97,7 @@ void Outcome::add(const Outcome& more) {
   transport += more.transport;
 }
 
-World::World(std::uint64_t seed) : random_(seed) {
+World::World(std::uint64_t seed, Topology topology) : random_(seed), topology_(topology) {
   static constexpr std::uint32_t kMtus[] = {256, 512, 1'024, 2'048, 4'096};
   mtu_ = random_.pick(kMtus);
   faults_ = random_faults(random_);
@@ -94,13 +106,30 @@ World::World(std::uint64_t seed) : random_(seed) {
 
   LinkConfig link;
   link.wire_entries = 64U << random_.range(0, 3);
-  auto [left, right] = make_link(link);
   std::vector<FlowConfig> plans;
   std::size_t bytes = 4'096;
   for (std::uint32_t i = 0; i < 2 * connections_; ++i) {
     plans.push_back(random_flow());
     bytes += Flow::arena_bytes(plans.back());
+    plans.back().content_seed = topology_ == Topology::kTwoNodes ? 0 : seed * kContentSalt + i + 1;
   }
+  make_nodes(bytes, link, seed);
+  for (SharedCounter* counter : {&shared_a_, &shared_b_}) {
+    Node& node = counter == &shared_a_ ? *a_ : *b_;
+    counter->offset = node.arena.reserve(sizeof(std::uint64_t));
+    const std::uint64_t zero = 0;
+    node.arena.write(counter->offset, std::as_bytes(std::span(&zero, 1)));
+  }
+  if (faults_.bottleneck.rate != 0) {
+    a_->share_network(kDefaultCongestion);
+    b_->share_network(kDefaultCongestion);
+  }
+  for (std::uint32_t i = 0; i < connections_; ++i) {
+    connect(i, plans[2 * i], plans[2 * i + 1]);
+  }
+}
+
+void World::make_nodes(std::size_t bytes, const LinkConfig& link, std::uint64_t seed) {
   // From sequences of their own, so that a seed means the same with and without them.
   Random paging(seed ^ kPagingSalt);
   Random narrow(seed ^ kBottleneckSalt);
@@ -113,23 +142,19 @@ World::World(std::uint64_t seed) : random_(seed) {
   const auto recovery = [&] {
     return recoveries.chance(0.25) ? Recovery::kGoBackN : Recovery::kSelective;
   };
-  a_ = std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes, paging_seed(),
-                              recovery());
-  b_ =
-      std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes, paging_seed(), recovery());
-  for (auto* pair : {&a_, &b_}) {
-    SharedCounter& counter = pair == &a_ ? shared_a_ : shared_b_;
-    counter.offset = (*pair)->arena.reserve(sizeof(std::uint64_t));
-    const std::uint64_t zero = 0;
-    (*pair)->arena.write(counter.offset, std::as_bytes(std::span(&zero, 1)));
+  if (topology_ != Topology::kTwoNodes) {
+    nodes_.push_back(std::make_unique<Node>(std::make_unique<LoopbackPort>(mtu_ + kIpHeadersMax, 1),
+                                            faults_, "10.0.0.1", bytes, paging_seed(), recovery(),
+                                            topology_ == Topology::kOneNodeDirect));
+  } else {
+    auto [left, right] = make_link(link);
+    nodes_.push_back(std::make_unique<Node>(std::move(left), faults_, "10.0.0.1", bytes,
+                                            paging_seed(), recovery()));
+    nodes_.push_back(std::make_unique<Node>(std::move(right), other, "10.0.0.2", bytes,
+                                            paging_seed(), recovery()));
   }
-  if (faults_.bottleneck.rate != 0) {
-    a_->share_network(kDefaultCongestion);
-    b_->share_network(kDefaultCongestion);
-  }
-  for (std::uint32_t i = 0; i < connections_; ++i) {
-    connect(i, plans[2 * i], plans[2 * i + 1]);
-  }
+  a_ = nodes_.front().get();
+  b_ = nodes_.back().get();
 }
 
 FlowConfig World::random_flow() {
@@ -164,7 +189,8 @@ void World::connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b) {
                               .cq_entries = 128,
                               .sge_max = std::max(sends.sge_max, receives.sge_max),
                               .inline_max = sends.inline_max};
-    return node.add_end(17 + index + (&node == b_.get() ? 100 : 0), queues, sends.signal_all);
+    const bool other = &sends == &of_b;
+    return node.add_end(17 + index + (other ? 100 : 0), queues, sends.signal_all);
   };
   End& a_end = add(*a_, of_a, of_b);
   End& b_end = add(*b_, of_b, of_a);
@@ -210,8 +236,9 @@ Outcome World::run() {
     }
     if (!healed && all([](const Flow& flow) { return flow.posted(); }) && random_.chance(0.01)) {
       healed = true;  // from here on everything must finish
-      a_->port.set_enabled(false);
-      b_->port.set_enabled(false);
+      for (const auto& node : nodes_) {
+        node->port.set_enabled(false);
+      }
     }
     if (++turns > kTurnsMax || now_ > kRunMax) {
       outcome.wrong = "never finishes: " + stuck();
@@ -220,11 +247,12 @@ Outcome World::run() {
   if (outcome.wrong.empty()) {
     outcome.wrong = check_end();
   }
-  for (const Node* node : {a_.get(), b_.get()}) {
+  for (const auto& node : nodes_) {
     const LinkFaultCounts network = node->port.fault_counts();
     outcome.marked += network.marked;
     outcome.overflowed += network.overflowed;
     node->for_each_qp([&](const Qp& qp) { outcome.transport += qp.counters(); });
+    outcome.frames += node->worker->counters().rx_frames;
     outcome.page_faults += node->worker->counters().page_faults;
     outcome.at_once += node->worker->counters().page_faults_at_once;
     if (node->paging != nullptr) {
@@ -234,7 +262,6 @@ Outcome World::run() {
       (node->paging->implicit() ? outcome.implicit_nodes : outcome.explicit_nodes) += 1;
     }
   }
-  outcome.frames = a_->worker->counters().rx_frames + b_->worker->counters().rx_frames;
   for (const Flow& flow : flows_) {
     outcome.requests += flow.requests_posted();
     outcome.broken += flow.broken() ? 1 : 0;
@@ -250,12 +277,15 @@ bool World::turn() {
     flow.act(now_);
     may_post = may_post || !flow.finished();
   }
-  bool busy = a_->worker->poll(now_);
-  busy |= b_->worker->poll(now_);
-  for (Node* node : {a_.get(), b_.get()}) {
-    busy |= node->paging != nullptr && node->paging->turn(now_, may_post);
+  bool busy = false;
+  for (const auto& node : nodes_) {
+    busy |= node->worker->poll(now_);
   }
-  const Time next = std::min(a_->worker->next_deadline(), b_->worker->next_deadline());
+  Time next = kNever;
+  for (const auto& node : nodes_) {
+    busy |= node->paging != nullptr && node->paging->turn(now_, may_post);
+    next = std::min(next, node->worker->next_deadline());
+  }
   Duration step = random_.range(kTurnMin, kTurnMax);
   if (!busy && next != kNever && next > now_) {
     step = std::max<Duration>(1, std::min(next - now_, may_post ? 50 * step : next - now_));
@@ -279,29 +309,47 @@ std::string World::check_end() {
       return wrong;
     }
   }
-  for (auto* pair : {&a_, &b_}) {
-    Node& node = **pair;
-    SharedCounter& counter = pair == &a_ ? shared_a_ : shared_b_;
-    const std::uint64_t additions = counter.originals.size();
-    std::sort(counter.originals.begin(), counter.originals.end());
-    if (std::adjacent_find(counter.originals.begin(), counter.originals.end()) !=
-        counter.originals.end()) {
+  for (SharedCounter* counter : {&shared_a_, &shared_b_}) {
+    Node& node = counter == &shared_a_ ? *a_ : *b_;
+    const std::uint64_t additions = counter->originals.size();
+    std::sort(counter->originals.begin(), counter->originals.end());
+    if (std::adjacent_find(counter->originals.begin(), counter->originals.end()) !=
+        counter->originals.end()) {
       return "two additions found the same value in the shared counter";
     }
-    if (counter.exact) {
-      node.arena.expect(counter.offset, std::as_bytes(std::span(&additions, 1)));
+    if (counter->exact) {
+      node.arena.expect(counter->offset, std::as_bytes(std::span(&additions, 1)));
     } else {
-      node.arena.forget(counter.offset, sizeof(additions));
+      node.arena.forget(counter->offset, sizeof(additions));
     }
-    if (std::string wrong = node.arena.compare(); !wrong.empty()) {
+  }
+  for (const auto& node : nodes_) {
+    if (std::string wrong = node->arena.compare(); !wrong.empty()) {
       std::string where;
       for (const Flow& flow : flows_) {
         where += "\n  " + flow.describe();
       }
-      return std::string(pair == &a_ ? "a" : "b") + "'s memory: " + wrong + where;
+      return std::string(node.get() == a_ ? "a" : "b") + "'s memory: " + wrong + where;
     }
   }
   return {};
+}
+
+// Where nothing is broken by intention, all of it is decided by what was posted.
+std::string World::compare(const World& other) const {
+  if (mishaps_) {
+    return {};
+  }
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    if (!told_the_same(flows_[i].sends_told(), other.flows_[i].sends_told()) ||
+        !told_the_same(flows_[i].receives_told(), other.flows_[i].receives_told())) {
+      return flows_[i].describe() + ": other completions than with frames";
+    }
+  }
+  const auto& mine = a_->arena.memory;
+  return std::equal(mine.begin(), mine.end(), other.a_->arena.memory.begin())
+             ? ""
+             : "other bytes than with frames";
 }
 
 std::string World::stuck() const {

@@ -9,11 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/port/link_port.h"
 #include "tests/sim/flow.h"
 #include "tests/sim/node.h"
 #include "tests/sim/random.h"
 
 namespace uroce::sim {
+
+// Between whom the connections are.
+enum class Topology : std::uint8_t {
+  kTwoNodes,
+  kOneNode,        // all within one
+  kOneNodeDirect,  // and without frames where that goes
+};
 
 struct Outcome {
   std::string wrong{};  // empty: all is well
@@ -35,14 +43,19 @@ struct Outcome {
 
 class World {
  public:
-  explicit World(std::uint64_t seed);
+  explicit World(std::uint64_t seed, Topology topology = Topology::kTwoNodes);
 
   // Runs to the end: all work done, or something wrong.
   Outcome run();
 
+  // Of a world on one node, after run(): what the programs were told and what their memory holds,
+  // where that doesn't depend on time. Empty, or how this one differs from the other.
+  [[nodiscard]] std::string compare(const World& other) const;
+
  private:
   void connect(std::uint32_t index, FlowConfig of_a, FlowConfig of_b);
   [[nodiscard]] FlowConfig random_flow();
+  void make_nodes(std::size_t bytes, const LinkConfig& link, std::uint64_t seed);
   [[nodiscard]] bool turn();
   [[nodiscard]] std::string check();
   [[nodiscard]] std::string check_end();
@@ -54,8 +67,10 @@ class World {
   std::uint32_t connections_;
   bool mishaps_;
   Time now_ = 0;
-  std::unique_ptr<Node> a_;
-  std::unique_ptr<Node> b_;
+  Topology topology_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  Node* a_ = nullptr;
+  Node* b_ = nullptr;       // the same one, or another
   SharedCounter shared_a_;  // in a's memory
   SharedCounter shared_b_;
   std::deque<Flow> flows_;

@@ -18,7 +18,7 @@ import dts_suites  # noqa: E402
 import layering  # noqa: E402
 import shape  # noqa: E402
 import ways  # noqa: E402
-from report import Case, counts, write_cases  # noqa: E402
+from report import Case, close_part  # noqa: E402
 
 _SOURCE = (".h", ".cc", ".c", ".def", ".py", ".sh", ".build")
 _CPP = (".h", ".cc")
@@ -83,11 +83,7 @@ def main():
             print(f"  {problem}")
         reason = f"{len(problems)} found; the first: {problems[0]}" if problems else ""
         cases.append(Case(name, "failed" if problems else "passed", 0, reason))
-    if options.report:
-        write_cases(cases, options.report)
-    else:
-        print(counts(cases))
-    return 1 if any(case.outcome == "failed" for case in cases) else 0
+    return close_part(cases, options.report)
 
 
 if __name__ == "__main__":

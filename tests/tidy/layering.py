@@ -7,7 +7,8 @@ import re
 _MAY_INCLUDE = {
     "base": [],
     "abi": ["base"],
-    "mmu": ["base", "abi"],
+    "shares": ["base"],
+    "mmu": ["base", "abi", "shares"],
     "dataplane/wire": ["base"],
     "dataplane/qp/recovery": ["base", "dataplane/wire"],
     "dataplane/qp/congestion": ["base"],
@@ -20,15 +21,17 @@ _MAY_INCLUDE = {
     "dataplane/engine": ["base", "dataplane/wire", "abi", "dataplane/qp", "dataplane/port", "mmu"],
     "control/cm": ["base", "dataplane/wire"],
     "control/ip": ["base", "abi", "dataplane/wire", "dataplane/port"],
-    "control/paging": ["base", "abi", "mmu"],
-    "control/cm_user": ["base", "abi", "dataplane", "control/cm", "control/ip"],
-    "control/sessions": ["base", "abi", "dataplane", "mmu", "control/ip"],
-    "control/reports": ["base", "abi", "dataplane", "mmu", "control/sessions", "control/cm_user", "control/ip", "control/paging"],
-    "control/commands": ["base", "abi", "dataplane", "mmu", "control/sessions", "control/cm_user", "control/ip",
-                         "control/paging", "control/reports"],
-    "control/server": ["base", "abi", "dataplane", "control/commands", "control/sessions", "control/reports"],
-    "control/start": ["base", "abi", "dataplane", "mmu", "control/server", "control/commands", "control/sessions",
-                      "control/cm_user", "control/ip", "control/paging", "control/reports"],
+    "control/foreign": ["base", "abi", "shares", "mmu"],
+    "control/paging": ["base", "abi", "shares", "mmu", "control/foreign"],
+    "control/cm_user": ["base", "abi", "shares", "dataplane", "control/cm", "control/ip"],
+    "control/sessions": ["base", "abi", "shares", "dataplane", "mmu", "control/ip"],
+    "control/reports": ["base", "abi", "shares", "dataplane", "mmu", "control/sessions", "control/cm_user", "control/ip", "control/paging"],
+    "control/metrics": ["base", "dataplane"],
+    "control/commands": ["base", "abi", "shares", "dataplane", "mmu", "control/sessions", "control/cm_user", "control/ip",
+                         "control/paging", "control/reports", "control/foreign"],
+    "control/server": ["base", "abi", "shares", "dataplane", "control/commands", "control/sessions", "control/reports", "control/foreign"],
+    "control/start": ["base", "abi", "shares", "dataplane", "mmu", "control/server", "control/commands", "control/sessions",
+                      "control/cm_user", "control/ip", "control/paging", "control/reports", "control/metrics"],
     "verbs_shim/include": [],
     "verbs_shim/socket": ["base", "abi"],
     "verbs_shim/cm": ["base", "abi", "verbs_shim/socket"],
@@ -40,14 +43,16 @@ _MAY_INCLUDE = {
                            "verbs_shim/memory/paging"],
     "verbs_shim/rings": ["base", "abi", "verbs_shim/objects", "verbs_shim/socket"],
     "verbs_shim/verbs": ["base", "abi", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/socket", "verbs_shim/memory"],
+    "verbs_shim/symbols": ["verbs_shim/objects", "verbs_shim/socket"],
+    "verbs_shim/outside": ["base"],  # in programs that know nothing of verbs
     "verbs_shim/device": ["base", "abi", "verbs_shim/verbs", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/cm",
                           "verbs_shim/socket", "verbs_shim/memory"],
-    "apps": ["base", "abi", "dataplane", "mmu", "control", "verbs_shim"],
+    "apps": ["base", "abi", "shares", "dataplane", "mmu", "control", "verbs_shim"],
     "apps/examples": [],  # they show what any program can do: verbs, and nothing of ours
-    "apps/integrity": [],
-    "tests": ["base", "abi", "dataplane", "mmu", "control", "verbs_shim", "apps"],
+    "apps/integrity": ["apps/progress"],
+    "tests": ["base", "abi", "shares", "dataplane", "mmu", "control", "verbs_shim", "apps"],
 }
-_OURS = ("base/", "abi/", "dataplane/", "mmu/", "control/", "verbs_shim/", "apps/", "tests/", "dts/")
+_OURS = ("base/", "abi/", "shares/", "dataplane/", "mmu/", "control/", "verbs_shim/", "apps/", "tests/", "dts/")
 
 # Sans-I/O: no clock, thread, lock or DPDK below the engine.
 _PURE = ("abi", "dataplane/wire", "dataplane/qp", "dataplane/qp/recovery", "dataplane/qp/congestion", "control/cm")

@@ -4,9 +4,13 @@ import re
 
 _LINES_MAX = 400
 _LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+_WALL_CLOCK = re.compile(r"\b(CLOCK_REALTIME\w*|system_clock|gettimeofday|pthread_\w+_timed\w+|sem_timedwait|std::time)\b")
+_OF_THE_CARD = ("base/", "abi/", "mmu/", "dataplane/", "control/", "verbs_shim/", "apps/")
+# When a packet or an error was; a list of names; what verbs calls wall clock.
+_FOR_PEOPLE = ("apps/capture/recorder.cc", "apps/report/gathered.cc", "control/reports/error_log.cc", "control/reports/sampler.cc", "control/start/system_calls.def", "verbs_shim/rings/cq_ex.cc")
 _BANNER = re.compile(r"^\s*(//|#)\s*[-=*#/]{8,}")
 # The page about a folder's subfolders may stand in the folder itself.
-_NO_README = re.compile(r"^(\.|\.ci|docs|apps/man|tests/(runner|tidy|unit|unit/\w+|e2e/harness)|"
+_NO_README = re.compile(r"^(\.|\.ci|debian|debian/.*|docs|apps/man|tests/(runner|tidy|unit|unit/\w+|e2e/harness)|"
                         r"tests/fuzz/corpus.*|dts/\w+|dts/local/.*|tests/data.*)$")
 
 
@@ -44,6 +48,16 @@ def _leftovers(files):
                 yield f"{path}:{number}: banner"
 
 
+def _wall_clock(files):
+    """Somebody sets the machine's clock: nothing may wait by it. What only people read may stand in it."""
+    for path, text in files.items():
+        if not path.startswith(_OF_THE_CARD) or path in _FOR_PEOPLE:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if _WALL_CLOCK.search(line):
+                yield f"{path}:{number}: a clock that may jump: {line.strip()[:80]}"
+
+
 def _readmes(paths):
     folders = {path.rsplit("/", 1)[0] if "/" in path else "." for path in paths}
     have = {path.rsplit("/", 1)[0] for path in paths if path.endswith("/README.md")}
@@ -58,6 +72,7 @@ def check(files, paths):
         "file sizes": list(_too_long(files)),
         "headers have #pragma once": list(_pragma(files)),
         "files open with what they are": list(_opening(files)),
+        "nothing waits by the wall clock": list(_wall_clock(files)),
         "no leftovers or banners": list(_leftovers(files)),
         "a README in each folder": list(_readmes(paths)),
     }

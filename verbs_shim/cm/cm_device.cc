@@ -23,7 +23,7 @@ using abi::Command;
 constexpr const char* kPath = "/dev/infiniband/rdma_cm";
 constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller ones
 
-// Channels by descriptor. The pipe's inode tells a channel from another file that took over its
+// Channels by descriptor. The socket's inode tells a channel from another file that took over its
 // number, should the program have closed it behind librdmacm's back.
 struct Channel {
   bool open = false;

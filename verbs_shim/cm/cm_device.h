@@ -2,7 +2,7 @@
 
 // The character device that librdmacm talks to, /dev/infiniband/rdma_cm, played in the program.
 //
-// An event channel is a pipe from the daemon, readable exactly while events wait, so that poll,
+// An event channel is a socket from the daemon, readable exactly while events wait, so that poll,
 // epoll and O_NONBLOCK mean what they mean on the device. Commands (rdma/rdma_user_cm.h) travel as
 // they are over one connection of the process to the daemon. Any thread may call.
 

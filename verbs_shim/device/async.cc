@@ -1,10 +1,11 @@
 // Asynchronous events: what happened to a queue, a port or the device that no completion tells.
 //
-// They come through a pipe whose other end the daemon holds. When the daemon dies the pipe ends,
+// They come through a socket whose other end the daemon holds. When the daemon dies the events end,
 // which is an event too, handed out once: IBV_EVENT_DEVICE_FATAL.
 
-#include <unistd.h>
+#include <cstring>
 
+#include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
 
@@ -65,6 +66,24 @@ bool translate(Context& context, const abi::AsyncEventRecord& record, ibv_async_
   return false;
 }
 
+bool names_nothing(void* context, const void* bytes) {
+  abi::AsyncEventRecord record{};
+  std::memcpy(&record, bytes, sizeof(record));
+  Registry& registry = static_cast<Context*>(context)->registry;
+  switch (subject_of(record.event)) {
+    case Subject::kCq:
+      return !registry.with<Cq>(record.cookie, [](Cq& /*cq*/) {});
+    case Subject::kQp:
+      return !registry.with<Qp>(record.cookie, [](Qp& /*qp*/) {});
+    case Subject::kSrq:
+      return !registry.with<Srq>(record.cookie, [](Srq& /*srq*/) {});
+    case Subject::kPort:
+    case Subject::kDevice:
+      break;
+  }
+  return false;
+}
+
 void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_t& completed) {
   pthread_mutex_lock(&mutex);
   ++completed;
@@ -73,6 +92,14 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 }
 
 }  // namespace
+
+void forget_async_events(ibv_context* base) {
+  Context& context = *of(base);
+  if (!context.client.abandoned()) {
+    context.async_events.forget(base->async_fd, {names_nothing, &context});
+  }
+}
+
 }  // namespace uroce::shim
 
 using namespace uroce::shim;
@@ -87,7 +114,8 @@ int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
   }
   for (;;) {
     abi::AsyncEventRecord record{};
-    const ssize_t length = read(base->async_fd, &record, sizeof(record));
+    const ssize_t length =
+        context.async_events.next(base->async_fd, {names_nothing, &context}, &record);
     if (length == static_cast<ssize_t>(sizeof(record))) {
       if (translate(context, record, *event)) {
         return 0;
@@ -101,7 +129,7 @@ int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
       *event = {};
       event->event_type = IBV_EVENT_DEVICE_FATAL;
       return 0;
-    } else if (length > 0 || errno != EINTR) {
+    } else {
       return -1;
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "verbs_shim/objects/newer_verbs.h"
 #include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
@@ -45,6 +46,18 @@ int gid_count(ibv_context* context, std::uint32_t port) {
 }
 
 }  // namespace
+
+int query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, unsigned* type) {
+  abi::QueryGidReply reply{};
+  const int error = ask_gid(context, port, index, reply);
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  *type = reply.type == IBV_GID_TYPE_ROCE_V2 ? kSysfsRoceV2 : kSysfsIbOrRoceV1;
+  return 0;
+}
+
 }  // namespace uroce::shim
 
 using namespace uroce::shim;
@@ -59,17 +72,6 @@ int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
     return -1;
   }
   std::memcpy(gid->raw, reply.gid, sizeof(gid->raw));
-  return 0;
-}
-
-int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, unsigned int* type) {
-  abi::QueryGidReply reply{};
-  const int error = ask_gid(context, port, index, reply);
-  if (error != 0) {
-    errno = error;
-    return -1;
-  }
-  *type = reply.type == IBV_GID_TYPE_ROCE_V2 ? kSysfsRoceV2 : kSysfsIbOrRoceV1;
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/tree_variable.h"
 #include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
@@ -67,21 +68,18 @@ int read_file(const char* directory, const char* file, char* buffer, std::size_t
 
 extern "C" {
 
+// Open MPI's openib wants <this>/class/infiniband to exist. Under `uroce run` it does; a program
+// that hasn't the library loaded by which /sys shows it (verbs_shim/outside) finds it in the tree
+// itself.
 const char* ibv_get_sysfs_path(void) {
-  // Open MPI's openib wants <this>/class/infiniband to exist. The daemon keeps such a directory
-  // beside its socket for machines without RDMA of their own.
-  static char beside_socket[IBV_SYSFS_PATH_MAX];
+  static char in_tree[IBV_SYSFS_PATH_MAX];
   struct stat status {};
-  if (stat("/sys/class/infiniband", &status) == 0) {
+  const char* tree = std::getenv(uroce::kTreeVariable);  // NOLINT(concurrency-mt-unsafe)
+  if (tree == nullptr || stat("/sys/class/infiniband", &status) == 0) {
     return "/sys";
   }
-  const char* socket = uroce::shim::Client::socket_path();
-  const char* slash = std::strrchr(socket, '/');
-  const int folder = slash != nullptr ? static_cast<int>(slash - socket) : 0;
-  char wanted[IBV_SYSFS_PATH_MAX + 32];
-  std::snprintf(beside_socket, sizeof(beside_socket), "%.*s/sysfs", folder, socket);
-  std::snprintf(wanted, sizeof(wanted), "%s/class/infiniband", beside_socket);
-  return stat(wanted, &status) == 0 ? beside_socket : "/sys";
+  const int length = std::snprintf(in_tree, sizeof(in_tree), "%s/sys", tree);
+  return length < static_cast<int>(sizeof(in_tree)) ? in_tree : "/sys";
 }
 
 int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, size_t size) {

@@ -24,4 +24,9 @@ inline int destroy_handle(const char* call_name, ibv_context* context, abi::Comm
   return error == ENODEV ? 0 : error;
 }
 
+// What the program hasn't read of the events of an object that was destroyed goes with it. After
+// the object left the registry.
+void forget_async_events(ibv_context* context);
+void forget_completion_events(ibv_comp_channel* channel);
+
 }  // namespace uroce::shim

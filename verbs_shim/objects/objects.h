@@ -10,12 +10,15 @@
 #include <new>
 #include <vector>
 
+#include "abi/command_records.h"
 #include "abi/completion.h"
 #include "abi/doorbell.h"
 #include "abi/ring.h"
 #include "base/spin_lock.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
+#include "verbs_shim/objects/event_queue.h"
+#include "verbs_shim/objects/file_mapping.h"
 #include "verbs_shim/objects/mapping.h"
 #include "verbs_shim/objects/registry.h"
 #include "verbs_shim/objects/verbs.h"
@@ -34,6 +37,7 @@ struct Context {
   verbs_context base;
   Client client;
   Registry registry;
+  EventQueue async_events{sizeof(abi::AsyncEventRecord)};
   Mapping doorbell_memory;
   Mapping status_memory;
   abi::Doorbells* doorbells[abi::kWorkersMax];
@@ -77,6 +81,7 @@ struct Mr {
   std::uint64_t iova;
   bool elsewhere;  // in device memory, or nowhere: nothing of the program's is shared for it
   HeldMemory held;
+  FileMapping mapping;  // of the descriptor that it was registered by
 };
 
 struct Ah {
@@ -85,7 +90,8 @@ struct Ah {
 
 struct Channel {
   ibv_comp_channel base;
-  std::uint32_t handle;
+  std::uint32_t handle = 0;
+  EventQueue events{sizeof(abi::CompletionEvent)};
 };
 
 struct Cq {
@@ -143,11 +149,13 @@ struct Srq {
   std::uint32_t async_events_delivered;  // registry's lock
 };
 
+inline constexpr std::size_t kWrFlushOffset = 352;  // in ibv_qp_ex since rdma-core 46
+inline constexpr std::size_t kQpExBytesMax = 368;   // of any header's, and a little more
+
 struct Qp {
   ibv_qp_ex base;
-  // The last member of newer headers' ibv_qp_ex (include/uroce/verbs_flush.h).
-  void (*wr_flush)(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_address,
-                   std::size_t length, std::uint8_t type, std::uint8_t level);
+  // What newer headers' ibv_qp_ex has behind that of older ones: wr_flush (verbs_flush.h).
+  std::byte newer[kQpExBytesMax - sizeof(ibv_qp_ex)];
   WorkRing send;
   WorkRing recv;
   Mapping memory;
@@ -164,7 +172,8 @@ struct Qp {
   std::byte* batch_entry;  // the request being built
 };
 
-static_assert(offsetof(Qp, wr_flush) == 352);
+// Programs find it there, whatever the headers that they or we were compiled with.
+static_assert(offsetof(Qp, send) >= kWrFlushOffset + sizeof(void*));
 
 inline Device* of(ibv_device* device) { return reinterpret_cast<Device*>(device); }
 inline Context* of(ibv_context* context) {

@@ -3,7 +3,7 @@
 // The verbs ABI, as Debian's headers define it, ready to be implemented.
 //
 // Everything that the headers declare becomes visible outside the shared object, whatever else is
-// compiled hidden; libibverbs.map gives each name its version. The headers wrap three functions in
+// compiled hidden; symbols.table gives each name its version. The headers wrap three functions in
 // macros, which have to go before the functions can be defined.
 
 #pragma GCC visibility push(default)
@@ -22,9 +22,6 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr* to, struct ib_uverbs_ah_attr
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr* to, struct ib_uverbs_qp_attr* from);
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec* to, struct ib_user_path_rec* from);
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* to, struct ibv_sa_path_rec* from);
-// How sysfs, and this private function after it, number the types: 0 for IB and RoCE v1, 1 for v2.
-int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int index,
-                       unsigned int* type);
 }
 #pragma GCC visibility pop
 

@@ -19,7 +19,7 @@ inline bool daemon_died(Cq& cq) {
 bool next_flushed(Cq& cq);
 
 // A queue of the channel whose program waits for an event; it is disarmed and the event counted.
-// nullptr if there is none. REQUIRES: the channel's pipe has ended.
+// nullptr if there is none. REQUIRES: the channel's events have ended.
 Cq* next_to_wake(ibv_comp_channel& channel);
 
 }  // namespace uroce::shim

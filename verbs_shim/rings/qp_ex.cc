@@ -238,7 +238,8 @@ void fill_wr_operations(Qp& qp) {
   base.wr_atomic_fetch_add = wr_atomic_fetch_add;
   base.wr_atomic_write = wr_atomic_write;
   base.wr_bind_mw = wr_bind_mw;
-  qp.wr_flush = wr_flush;
+  const auto flush = wr_flush;
+  std::memcpy(reinterpret_cast<std::byte*>(&qp) + kWrFlushOffset, &flush, sizeof(flush));
   base.wr_local_inv = wr_local_inv;
   base.wr_set_ud_addr = wr_set_ud_addr;
   base.wr_set_xrc_srqn = wr_set_xrc_srqn;

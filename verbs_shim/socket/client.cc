@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "abi/import_records.h"
 #include "abi/version.h"
+#include "base/daemon_peer.h"
 #include "base/socket_path.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/socket/not_cancelled.h"
@@ -74,8 +76,8 @@ Client::~Client() {
 }
 
 const char* Client::socket_path() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): as any library does
-  const char* path = std::getenv(kSocketVariable);
+  // A set-uid program's user must not choose whom it talks to.
+  const char* path = ::secure_getenv(kSocketVariable);
   return path != nullptr && path[0] != '\0' ? path : kSocketDefault;
 }
 
@@ -101,6 +103,11 @@ int Client::connect() {
     close(descriptor_);
     descriptor_ = -1;
     return error;
+  }
+  if (Status trusted = check_daemon(descriptor_, path); !trusted) {
+    complain_once("%s%s", trusted.error().message.c_str(), "");
+    close(std::exchange(descriptor_, -1));
+    return trusted.error().code;
   }
   alive_.store(true, std::memory_order_relaxed);
   return 0;

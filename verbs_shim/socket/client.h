@@ -29,7 +29,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Connects to the socket that UROCE_SOCKET names. 0 or an errno value.
+  // Connects to the socket that UROCE_SOCKET names. 0 or an errno value; for EPERM, where whoever
+  // listens there isn't to be trusted, it has told the user.
   int connect();
   static const char* socket_path();
 

@@ -1,7 +1,8 @@
-// Completion channels: a pipe into which the daemon writes a record for each event, so that the
-// descriptor works with poll, epoll and O_NONBLOCK like any other.
+// Completion channels: a record for each event (verbs_shim/objects/event_queue.h).
 
 #include <unistd.h>
+
+#include <cstring>
 
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
@@ -11,18 +12,22 @@
 namespace uroce::shim {
 namespace {
 
+bool is_gone(void* context, const void* record) {
+  abi::CompletionEvent event{};
+  std::memcpy(&event, record, sizeof(event));
+  return !static_cast<Context*>(context)->registry.with<Cq>(event.cq_cookie, [](Cq& /*cq*/) {});
+}
+
 // The next record. 0, or -1 with errno: EAGAIN if the program made the descriptor non-blocking,
 // ENODEV when the daemon is gone, or when this is the child of a fork, which must not take its
 // parent's events.
-int read_event(const ibv_comp_channel& channel, abi::CompletionEvent& event) {
-  if (of(channel.context)->client.abandoned()) {
+int read_event(ibv_comp_channel& channel, abi::CompletionEvent& event) {
+  Context& context = *of(channel.context);
+  if (context.client.abandoned()) {
     errno = ENODEV;
     return -1;
   }
-  ssize_t length = 0;
-  do {
-    length = read(channel.fd, &event, sizeof(event));
-  } while (length < 0 && errno == EINTR);
+  const ssize_t length = of(&channel)->events.next(channel.fd, {is_gone, &context}, &event);
   if (length == static_cast<ssize_t>(sizeof(event))) {
     return 0;
   }
@@ -32,7 +37,7 @@ int read_event(const ibv_comp_channel& channel, abi::CompletionEvent& event) {
   return -1;
 }
 
-// The pipe has ended. Whoever waits on the channel learns it from the queues: an event for each
+// The events have ended. Whoever waits on the channel learns it from the queues: an event for each
 // that is armed, and nothing more after that.
 int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) {
   Client& client = of(channel.context)->client;
@@ -48,6 +53,14 @@ int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) 
 }
 
 }  // namespace
+
+void forget_completion_events(ibv_comp_channel* channel) {
+  if (channel == nullptr || of(channel->context)->client.abandoned()) {
+    return;
+  }
+  of(channel)->events.forget(channel->fd, {is_gone, of(channel->context)});
+}
+
 }  // namespace uroce::shim
 
 using namespace uroce::shim;

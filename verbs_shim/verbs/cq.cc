@@ -160,6 +160,8 @@ int ibv_destroy_cq(ibv_cq* base) {
     return error;
   }
   of(base->context)->registry.remove(cq->cookie);
+  forget_async_events(base->context);
+  forget_completion_events(base->channel);
   wait_for_acknowledgements(base->mutex, base->cond, base->comp_events_completed,
                             cq->comp_events_delivered);
   wait_for_acknowledgements(base->mutex, base->cond, base->async_events_completed,

@@ -3,6 +3,7 @@
 // allocators are never called, because queues lie in the daemon's memory; the manual leaves that to
 // the device.
 
+#include "verbs_shim/objects/newer_verbs.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/verbs/operations.h"
@@ -11,7 +12,8 @@ namespace uroce::shim {
 namespace {
 
 constexpr std::uint32_t kAttributesKnown =
-    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+    kDomainAllowsUnprotected;  // of no meaning: all of the program's memory is as unprotected
 
 Td* of(ibv_td* td) { return reinterpret_cast<Td*>(td); }
 

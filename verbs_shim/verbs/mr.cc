@@ -36,7 +36,10 @@ unsigned known(unsigned access) {
   return access & (kMandatory | static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING));
 }
 
-std::uint64_t address_of(const Mr& mr) { return reinterpret_cast<std::uintptr_t>(mr.base.addr); }
+std::uint64_t address_of(const Mr& mr) {
+  return mr.mapping.start != nullptr ? mr.mapping.address()
+                                     : reinterpret_cast<std::uintptr_t>(mr.base.addr);
+}
 
 bool on_demand(const Mr& mr) { return (mr.access & IBV_ACCESS_ON_DEMAND) != 0; }
 
@@ -68,6 +71,9 @@ Result<MemoryDescription> describe(const Mr& mr) {
 int register_range(Mr& mr, std::uint32_t replaces) {
   auto description = describe(mr);
   if (!description) {
+    if (description.error().code == ENOMEM) {  // programs say no more than that there is no memory
+      complain_once("%s%s", "memory can't be registered: ", description.error().message.c_str());
+    }
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
   }
   mr.held = std::move(description->held);
@@ -106,6 +112,23 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   return 0;
 }
 
+// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno.
+ibv_mr* registered(Mr* mr, ibv_pd* pd, std::size_t length, std::uint64_t iova, unsigned access) {
+  mr->base.context = pd->context;
+  mr->base.pd = pd;
+  mr->base.length = length;
+  mr->access = known(access);
+  mr->iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  const int error = register_range(*mr, 0);
+  if (error != 0) {
+    unmap_file(mr->mapping);
+    delete mr;
+    errno = error;
+    return nullptr;
+  }
+  return &mr->base;
+}
+
 }  // namespace
 }  // namespace uroce::shim
 
@@ -119,19 +142,8 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
   if (mr == nullptr) {
     return nullptr;
   }
-  mr->base.context = pd->context;
-  mr->base.pd = pd;
   mr->base.addr = address;
-  mr->base.length = length;
-  mr->access = known(access);
-  mr->iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
-  const int error = register_range(*mr, 0);
-  if (error != 0) {
-    delete mr;
-    errno = error;
-    return nullptr;
-  }
-  return &mr->base;
+  return registered(mr, pd, length, iova, access);
 }
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
@@ -143,6 +155,31 @@ ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
   return ibv_reg_mr_iova2(pd, address, length, iova, static_cast<unsigned>(access));
 }
 
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int descriptor,
+                          int access) {
+  const auto rights = static_cast<unsigned>(access);
+  if (check_access(rights) != 0) {
+    return nullptr;
+  }
+  if ((rights & IBV_ACCESS_ON_DEMAND) != 0) {
+    refuse("ibv_reg_dmabuf_mr", EOPNOTSUPP, "a buffer isn't registered on demand");
+    return nullptr;
+  }
+  auto mapping = map_file(descriptor, offset, length, (rights & IBV_ACCESS_LOCAL_WRITE) != 0);
+  if (!mapping) {
+    refuse("ibv_reg_dmabuf_mr", mapping.error().code, mapping.error().message.c_str());
+    return nullptr;
+  }
+  Mr* mr = make<Mr>();
+  if (mr == nullptr) {
+    unmap_file(*mapping);
+    return nullptr;
+  }
+  mr->base.addr = reinterpret_cast<void*>(offset);  // as libibverbs says it
+  mr->mapping = *mapping;
+  return registered(mr, pd, length, iova, rights);
+}
+
 int ibv_dereg_mr(ibv_mr* base) {
   Mr* mr = of(base);
   if (mr->imported) {
@@ -152,6 +189,7 @@ int ibv_dereg_mr(ibv_mr* base) {
       destroy_handle("ibv_dereg_mr", base->context, abi::Command::kDeregMr, base->handle);
   if (error == 0) {
     release(*mr);
+    unmap_file(mr->mapping);
     delete mr;
   }
   return error;
@@ -167,7 +205,7 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
   const bool sound = (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) == 0 && flags != 0 &&
                      (!translation || (address != nullptr && length != 0)) &&
                      (rights || access == 0) && (!domain || pd != nullptr) && !mr->elsewhere &&
-                     !mr->imported;
+                     !mr->imported && mr->mapping.start == nullptr;
   if (!sound) {
     errno = refuse("ibv_rereg_mr", EINVAL, "the flags don't fit the arguments or the region");
     return IBV_REREG_MR_ERR_INPUT;

@@ -202,6 +202,7 @@ int ibv_destroy_qp(ibv_qp* base) {
     return error;
   }
   of(base->context)->registry.remove(qp->cookie);
+  forget_async_events(base->context);
   wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,
                             qp->async_events_delivered);
   pthread_cond_destroy(&base->cond);

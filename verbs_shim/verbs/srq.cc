@@ -219,6 +219,7 @@ int ibv_destroy_srq(ibv_srq* base) {
     return error;
   }
   of(base->context)->registry.remove(srq->cookie);
+  forget_async_events(base->context);
   wait_for_acknowledgements(base->mutex, base->cond, base->events_completed,
                             srq->async_events_delivered);
   pthread_cond_destroy(&base->cond);

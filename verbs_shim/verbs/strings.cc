@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "verbs_shim/objects/verbs.h"
+#include "verbs_shim/objects/newer_verbs.h"
 
 namespace uroce::shim {
 namespace {
@@ -60,6 +60,25 @@ constexpr const char* kStatuses[] = {"success",
                                      "general error",
                                      "TM error",
                                      "TM software rendezvous"};
+
+// Those without a name are numbers that no program's header has.
+constexpr const char* kWrOpcodes[] = {"rdma-write",
+                                      "rdma-write-with-imm",
+                                      "send",
+                                      "send-with-imm",
+                                      "rdma-read",
+                                      "atomic-cmp-and-swp",
+                                      "atomic-fetch-and-add",
+                                      "local-inv",
+                                      "bind-mw",
+                                      "send-with-inv",
+                                      "tso",
+                                      "driver1",
+                                      "unknown",
+                                      "unknown",
+                                      "flush",
+                                      "atomic-write"};
+static_assert(std::size(kWrOpcodes) == IBV_WR_ATOMIC_WRITE + 1);
 static_assert(std::size(kEvents) == IBV_EVENT_WQ_FATAL + 1);
 static_assert(std::size(kStatuses) == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
@@ -91,3 +110,5 @@ const char* ibv_wc_status_str(ibv_wc_status status) {
   return name(uroce::shim::kStatuses, status, "unknown");
 }
 }
+
+const char* uroce::shim::wr_opcode_str(int opcode) { return name(kWrOpcodes, opcode, "unknown"); }

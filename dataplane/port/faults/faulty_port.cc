@@ -2,34 +2,64 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <utility>
 
+#include "dataplane/port/faults/bottleneck.h"
+#include "dataplane/port/faults/fault_events.h"
 #include "dataplane/port/faults/fault_lane.h"
 
 namespace uroce {
 
+// What all queues have together.
+struct FaultyPort::Shared {
+  std::deque<Bottleneck> narrows;       // of receiving and of sending
+  std::unique_ptr<FaultEvents> events;  // nullptr: none
+  bool receives_events = false;
+};
+
 struct FaultyPort::Queue {
-  Queue(const Faults& faults, std::uint64_t index, FaultyPort& port)
-      : receive(faults, index * 2, port.narrows_.empty() ? nullptr : &port.narrows_[0],
-                port.receives_events_ ? port.events_.get() : nullptr),
-        transmit(faults, index * 2 + 1, port.narrows_.empty() ? nullptr : &port.narrows_[1],
-                 port.events_.get()) {}
+  Queue(const Faults& faults, std::uint64_t index, std::shared_ptr<Shared> of_all)
+      : shared(std::move(of_all)),
+        receive(faults, index * 2, shared->narrows.empty() ? nullptr : &shared->narrows[0],
+                shared->receives_events ? shared->events.get() : nullptr),
+        transmit(faults, index * 2 + 1, shared->narrows.empty() ? nullptr : &shared->narrows[1],
+                 shared->events.get()) {}
+  std::shared_ptr<Shared> shared;
   FaultLane receive;
   FaultLane transmit;
 };
 
 FaultyPort::FaultyPort(std::unique_ptr<Port> inner, const Faults& faults)
-    : inner_(std::move(inner)) {
+    : inner_(std::move(inner)), queues_(make_queues(faults)) {}
+
+std::vector<std::unique_ptr<FaultyPort::Queue>> FaultyPort::make_queues(
+    const Faults& faults) const {
   const PortInfo info = inner_->info();
+  auto shared = std::make_shared<Shared>();
   if (faults.bottleneck.rate != 0) {
-    narrows_.emplace_back(faults.bottleneck);
-    narrows_.emplace_back(faults.bottleneck);
+    shared->narrows.emplace_back(faults.bottleneck);
+    shared->narrows.emplace_back(faults.bottleneck);
   }
   if (!faults.events.empty()) {
-    events_ = std::make_unique<FaultEvents>(faults.events);
-    receives_events_ = !info.loops_back;
+    shared->events = std::make_unique<FaultEvents>(faults.events);
+    shared->receives_events = !info.loops_back;
   }
+  std::vector<std::unique_ptr<Queue>> made;
   for (std::uint16_t i = 0; i < info.queues; ++i) {
-    queues_.push_back(std::make_unique<Queue>(faults, i, *this));
+    made.push_back(std::make_unique<Queue>(faults, i, shared));
+  }
+  return made;
+}
+
+void FaultyPort::change(const Faults& faults) { next_ = make_queues(faults); }
+
+void FaultyPort::take_over(std::uint16_t queue) {
+  inner_->take_over(queue);
+  if (queue < next_.size() && next_[queue] != nullptr) {
+    queues_[queue]->receive.release_all(*inner_);
+    queues_[queue]->transmit.release_all(*inner_);
+    queues_[queue] = std::move(next_[queue]);
   }
 }
 

@@ -11,19 +11,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
-#include "dataplane/port/faults/bottleneck.h"
-#include "dataplane/port/faults/fault_events.h"
 #include "dataplane/port/faults/fault_lane.h"
 #include "dataplane/port/faults/faults.h"
 #include "dataplane/port/port.h"
 
 namespace uroce {
 
-class FaultyPort final : public Port {
+class FaultyPort : public Port {
  public:
   FaultyPort(std::unique_ptr<Port> inner, const Faults& faults);
   ~FaultyPort() override;
@@ -32,7 +29,12 @@ class FaultyPort final : public Port {
   // thread.
   void set_enabled(bool enabled) { enabled_.store(enabled, std::memory_order_relaxed); }
 
-  // Of both directions and all queues. Any thread.
+  // Other faults, with their counts of frames and packets begun anew; frames that are held back are
+  // lost. A queue has them from its next take_over() on. Control thread; not again before all
+  // queues have taken over.
+  void change(const Faults& faults);
+
+  // Of both directions and all queues. Not while queues take over.
   [[nodiscard]] LinkFaultCounts fault_counts() const;
 
   std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
@@ -42,14 +44,21 @@ class FaultyPort final : public Port {
     return inner_->allocate(frames, count);
   }
   void release(Frame** frames, std::uint32_t count) override { inner_->release(frames, count); }
-  [[nodiscard]] PortInfo info() const override { return inner_->info(); }
+  // Nothing may pass it by.
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = inner_->info();
+    info.wants_frames = true;
+    return info;
+  }
   [[nodiscard]] PortCounters counters() const override { return inner_->counters(); }
   [[nodiscard]] std::uint32_t mtu_to(const Gid& source, const Gid& peer) const override {
     return inner_->mtu_to(source, peer);
   }
   Status open_address(const Gid& address) override { return inner_->open_address(address); }
   void close_address(const Gid& address) override { inner_->close_address(address); }
-  void take_over(std::uint16_t queue) override { inner_->take_over(queue); }
+  void take_over(std::uint16_t queue) override;
+  void detach() override { inner_->detach(); }
+  Status attach() override { return inner_->attach(); }
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override {
     return inner_->wait_descriptor(queue);
   }
@@ -59,16 +68,16 @@ class FaultyPort final : public Port {
   [[nodiscard]] Time next_due(std::uint16_t queue) const override;
 
  private:
+  struct Shared;
   struct Queue;
+  std::vector<std::unique_ptr<Queue>> make_queues(const Faults& faults) const;
   bool pump(Queue& queue, std::uint16_t index, Time now);
 
   std::unique_ptr<Port> inner_;
   // Relaxed: which frame is the first without faults doesn't matter.
   std::atomic<bool> enabled_{true};
-  std::deque<Bottleneck> narrows_;       // of receiving and of sending, all queues together
-  std::unique_ptr<FaultEvents> events_;  // nullptr: none
-  bool receives_events_ = false;
   std::vector<std::unique_ptr<Queue>> queues_;
+  std::vector<std::unique_ptr<Queue>> next_;  // nullptr, or empty: it has taken over
 };
 
 }  // namespace uroce

@@ -10,6 +10,7 @@
 #include "dataplane/port/udp/udp_send.h"
 #include "dataplane/port/udp/udp_socket.h"
 #include "dataplane/port/udp/udp_spec.h"
+#include "dataplane/wire/path_mtu.h"
 
 namespace uroce {
 namespace {
@@ -185,11 +186,20 @@ void UdpPort::release(Frame** frames, std::uint32_t count) { pool_.release(frame
 
 PortInfo UdpPort::info() const {
   const auto interface = interface_of(address_);
+  std::string trouble;
+  if (interface || !interface_.empty()) {
+    const std::string& name = interface ? interface->name : interface_;
+    trouble = interface_trouble(name, interface, packet_bytes_max(mtu_));
+  } else {
+    trouble = "no interface of this machine has the address " + to_string(address_);
+  }
   return {.name = spec_,
           .mac = stand_in_mac(address_),
           .mtu = mtu_,
           .queues = static_cast<std::uint16_t>(queues_.size()),
-          .link_up = interface && interface->up,
+          .link_up = trouble.empty(),
+          .trouble = trouble,
+          .on_interface = true,
           .any_mac = true,
           .resolves_itself = true,
           .turn_burst = UdpSender::kSegmentsMax};

@@ -57,8 +57,8 @@ class Kept {
     bits_.reset(psn % kSpan);
   }
 
+  std::uint32_t count_ = 0;  // first: as a rule it is all that is looked at
   std::bitset<kSpan> bits_;
-  std::uint32_t count_ = 0;
 };
 
 }  // namespace uroce

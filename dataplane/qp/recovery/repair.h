@@ -88,12 +88,12 @@ class Repair {
   bool shrink(std::uint32_t index, std::uint32_t psn, Time now);
   [[nodiscard]] Duration patience(const Hole& hole) const;
 
+  std::uint32_t count_ = 0;
+  std::uint32_t waiting_ = 0;
   RoundTrip trip_;         // of what the program asked for, waits in queues included
   RoundTrip repair_trip_;  // of what was sent again
   Time probe_at_ = kNever;
   std::uint32_t silent_probes_ = 0;  // since the peer was heard last
-  std::uint32_t count_ = 0;
-  std::uint32_t waiting_ = 0;
   std::array<Hole, kHolesMax> holes_{};
 };
 

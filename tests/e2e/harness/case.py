@@ -22,6 +22,9 @@ class Tree:
         self.integrity = os.path.join(build, "apps", "integrity", "integrity")
         self.shim = os.path.join(build, "verbs_shim")
 
+    def hostile_program(self, name):
+        return os.path.join(self.root, "tests", "hostile", name)
+
     def program_environment(self):
         return {"LD_LIBRARY_PATH": self.shim}
 
@@ -49,6 +52,7 @@ class E2eCase(unittest.TestCase):
     def uroce(self, *arguments, daemon=None, **options):
         """Runs the command-line tool; returns the finished process."""
         environment = {**os.environ, **({"UROCE_SOCKET": daemon.socket} if daemon else {})}
+        options = {**(daemon.as_owner() if daemon else {}), **options}
         return subprocess.run([self.tree.uroce, *map(str, arguments)], capture_output=True, text=True,
                               timeout=60, check=False, stdin=subprocess.DEVNULL,
                               **{"env": environment, **options})
@@ -57,6 +61,10 @@ class E2eCase(unittest.TestCase):
         answer = self.uroce("status", "--json", daemon=daemon)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return json.loads(answer.stdout)
+
+    def bytes_sent(self, daemon):
+        """What queue pairs of this daemon's cards have sent so far, in frames and without them."""
+        return sum(device["hw_counters"][name] for device in self.status(daemon)["devices"] for name in ("bytes_sent", "direct_bytes"))
 
 
 def on_each_wire(case):

@@ -44,6 +44,11 @@ class Daemon:
         """What makes a program use this daemon."""
         return {**self.tree.program_environment(), "UROCE_SOCKET": self.socket}
 
+    def as_owner(self):
+        """Options of subprocess.run: root's tools don't talk to an ordinary user's daemon, so they run as that user."""
+        owner = os.stat(self.socket)
+        return {} if owner.st_uid == os.getuid() else {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
+
     def expect_running(self):
         if self.process.ended():
             raise ProcessFailed(f"{self.name} ended: {self.process.last_words()}")
@@ -54,6 +59,9 @@ class Daemon:
         code = self.process.wait(STOP_SECONDS_MAX)
         if code != 0:
             raise ProcessFailed(f"{self.name} ended with {code} after SIGTERM: {self.process.last_words()}")
+        refused = [line for line in self.process.err().splitlines() if "which it has no use for" in line]
+        if refused:
+            raise ProcessFailed(f"{self.name} made system calls that aren't listed: {refused}")
 
     def keep_status(self, logs):
         """Writes its counters beside the logs: what it saw, for whoever looks into a failure."""
@@ -62,7 +70,8 @@ class Daemon:
         with open(os.path.join(logs, f"{self.name}.status"), "w", encoding="utf-8") as out:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run([self.tree.uroce, "status", "--json"], stdout=out, timeout=5, check=False,
-                               env={**os.environ, "UROCE_SOCKET": self.socket}, stdin=subprocess.DEVNULL)
+                               env={**os.environ, "UROCE_SOCKET": self.socket}, stdin=subprocess.DEVNULL,
+                               **self.as_owner())
 
     def end(self):
         self.process.end()

@@ -31,6 +31,17 @@ def wait_until(condition, seconds_max, what):
         time.sleep(POLL_SECONDS)
 
 
+def expect_success_while_moving(process, progress, still_seconds_max):
+    """Waits as long as progress() changes: for programs that take the longer the busier the machine is."""
+    before = progress()
+    while not process.ended_within(still_seconds_max):
+        now = progress()
+        if now == before:
+            raise ProcessFailed(f"{process.name} doesn't move for {still_seconds_max} s: {process.last_words()}; {now}")
+        before = now
+    return process.expect_success(0)
+
+
 class Process:
     """Standard output and error go to files named after the process, in the case's log folder."""
 
@@ -70,6 +81,13 @@ class Process:
             return self._popen.wait(timeout=seconds_max)
         except subprocess.TimeoutExpired:
             raise ProcessFailed(f"{self.name} still runs after {seconds_max} s: {self.last_words()}") from None
+
+    def ended_within(self, seconds):
+        try:
+            self._popen.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def expect_success(self, seconds_max):
         code = self.wait(seconds_max)

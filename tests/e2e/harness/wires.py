@@ -97,6 +97,19 @@ class Veth(Wire):
         return namespace
 
 
+class AfXdp(Veth):
+    """As Veth, but by AF_XDP sockets, which take all frames: the programs' TCP needs a pair of its own."""
+
+    port = "net_af_xdp0,iface=wire"
+    mtu = 1500
+
+    def _join(self):
+        super()._join()
+        self.server.tcp_host, self.client.tcp_host = "10.77.3.1", "10.77.3.2"
+        veth_pair(*self.namespaces, self.mtu, [f"{end.tcp_host}/24" for end in (self.server, self.client)],
+                  ("talk", "talk"))
+
+
 WIRES = {"loopback": Loopback, "shared_memory": SharedMemory, "veth": Veth}
 
 

@@ -8,6 +8,7 @@ import argparse
 import gzip
 import importlib
 import json
+import multiprocessing
 import os
 import shutil
 import sys
@@ -91,6 +92,7 @@ def _flatten(suite):
 
 def main():
     options = _options()
+    multiprocessing.set_start_method("fork")  # as Python before 3.14 did: the suite hands its processes what can't be pickled
     with tempfile.TemporaryDirectory(prefix="uroce-pyverbs-") as parent:
         folder = os.path.join(parent, "tests")
         os.mkdir(folder)

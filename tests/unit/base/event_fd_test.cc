@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 namespace uroce::test {
 namespace {
@@ -23,6 +24,17 @@ TEST(EventFd, IsReadableFromRingToQuieten) {
   EXPECT_FALSE(readable(event));
   event.quieten();
   EXPECT_FALSE(readable(event)) << "twice waits for nothing";
+}
+
+// It was an assertion once.
+TEST(EventFd, WithoutDescriptorsIsNotValid) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const EventFd event;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(event.valid());
 }
 
 }  // namespace

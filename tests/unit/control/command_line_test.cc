@@ -112,6 +112,7 @@ TEST(CommandLine, RefusalsNameTheFlagAndSayWhatToDo) {
   expect_refusal(with("--cnp-interval", "1000001"), "--cnp-interval");
   expect_refusal(with("--cnp-dscp", "64"), "--cnp-dscp");
   expect_refusal(with("--log-level", "loud"), "--log-level");
+  expect_refusal(with("--metrics", "9100"), "--metrics: metrics are served at ADDRESS:PORT");
   expect_refusal(with("--ready-fd", "-2"), "--ready-fd");
   expect_refusal(with("--vendor-id", "5555"), "--vendor-id");  // 0x15b3
   expect_refusal(with("--config", "/nonexistent/uroce.toml"), "/nonexistent/uroce.toml");

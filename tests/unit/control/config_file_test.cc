@@ -37,6 +37,35 @@ class ConfigFile : public ::testing::Test {
   DaemonOptions options;
 };
 
+TEST_F(ConfigFile, ReadsLimits) {
+  const Status status = read(R"(
+port = "loopback"
+ip = "10.0.0.1/24"
+
+[limits]
+qps = 100
+
+[limits.root]
+qps = 200
+device-memory = 4096
+
+[limits.4711]
+cqs = 5
+)");
+  ASSERT_TRUE(status) << status.error().message;
+  const ConfiguredLimits& limits = options.limits;
+  EXPECT_EQ(limits.of_everybody, (ConfiguredLimits::Some{{Limit::kQps, 100}}));
+  EXPECT_EQ(limits.of_user.at(0).name, "root");
+  EXPECT_EQ(limits.of_user.at(0).limits,
+            (ConfiguredLimits::Some{{Limit::kQps, 200}, {Limit::kDeviceMemory, 4096}}));
+  EXPECT_EQ(limits.of_user.at(4711).limits, (ConfiguredLimits::Some{{Limit::kCqs, 5}}));
+  expect_refusal("limits = 3", "line 1", "limits: must be a table");
+  expect_refusal("[limits]\nquarks = 3", "line 1", "quarks: there is no such limit");
+  expect_refusal("[limits]\nqps = -1", "line 1", "qps: must be a whole number");
+  expect_refusal("[limits.root]\nqps = \"x\"", "line 1", "root.qps: must be a whole number");
+  expect_refusal("[limits.no-such-user]\nqps = 1", "line 1", "there is no user no-such-user");
+}
+
 TEST_F(ConfigFile, ReadsCongestionControl) {
   const Status status = read(R"(
 port = "loopback"
@@ -66,7 +95,10 @@ socket-mode = "0660"
 workers = 2
 idle = "poll"
 recovery = "go-back-n"
+direct = "off"
+latency = "off"
 log-level = "error"
+metrics = "unix:/tmp/m"
 vendor-part-id = 1
 telemetry = true
 eal = ["--no-huge", "-m", "64"]
@@ -87,6 +119,9 @@ faults = "loss=0.01"
   EXPECT_EQ(options.workers, 2U);
   EXPECT_EQ(options.idle, IdlePolicy::kPoll);
   EXPECT_EQ(options.recovery, Recovery::kGoBackN);
+  EXPECT_FALSE(options.direct);
+  EXPECT_FALSE(options.latency);
+  EXPECT_EQ(options.metrics, "unix:/tmp/m");
   EXPECT_EQ(options.identity.vendor_part_id, 1U);
   EXPECT_EQ(options.eal_arguments.size(), 3U);
   ASSERT_EQ(options.ports.size(), 2U);
@@ -119,6 +154,8 @@ TEST_F(ConfigFile, RefusalsNameFileLineAndKey) {
   expect_refusal("\n\nworkers = \"two\"\n", "line 3", "workers: must be a whole number");
   expect_refusal("idle = \"lazy\"\n", "line 1", "idle");
   expect_refusal("recovery = \"all\"\n", "line 1", "recovery");
+  expect_refusal("direct = \"never\"\n", "line 1", "direct is on or off");
+  expect_refusal("latency = \"1\"\n", "line 1", "latency is on or off");
   expect_refusal("[[port]]\nport = \"loopback\"\nmtu = 1\n", "line 3", "port.mtu");
   expect_refusal("[[port]]\nport = \"loopback\"\nspede = 3\n", "line 3", "port.spede");
   expect_refusal("[[port]]\nip = [\"10.0.0.1/24\", 7]\n", "line 2", "port.ip: must be a string");

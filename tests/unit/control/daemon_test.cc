@@ -11,7 +11,7 @@
 namespace uroce::control {
 namespace {
 
-// Completion and event channels are pipes whose read end only the program has.
+// The daemon writes into ends of which only a program, or a peer's driver, has the other.
 TEST(Daemon, OutlivesAProgramThatClosesItsChannel) {
   sigset_t before;
   ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);

@@ -101,7 +101,7 @@ TEST_F(DatagramTest, ManyAddressHandlesComeAndGo) {
     const std::uint32_t handle = create_ah("10.0.0.7").as<abi::HandleReply>().handle;
     EXPECT_EQ(program.ask_about(abi::Command::kDestroyAh, handle).header.error, 0);
   }
-  EXPECT_EQ(rig.card.totals().address_handles.count(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kAhs), 0U);
   EXPECT_LT(program.session.addresses().retired(), 64U);
 }
 

@@ -56,7 +56,7 @@ TEST_F(DeviceTest, ARouterIsAskedForWhatIsBehindIt) {
   EXPECT_FALSE(device.on_time(now));
   EXPECT_EQ(to_string(last_arp().target), "10.0.0.254");
   const auto answer = build_arp_reply(*parse_ethernet(sent.back()), last_arp(), kTheirs);
-  EXPECT_TRUE(device.on_frame(answer, now).settled);
+  EXPECT_TRUE(device.on_frame(answer, now));
   EXPECT_EQ(*device.resolve(far, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kTheirs);
 }
@@ -95,9 +95,8 @@ TEST_F(DeviceTest, AsksInTheNameOfTheSubnetsAddressAndLearns) {
 
   const auto question = parse_ethernet(sent.back());
   const auto answer = build_arp_reply(*question, last_arp(), kTheirs);
-  const Device::Heard heard = device.on_frame(answer, now);
-  EXPECT_TRUE(heard.settled);
-  EXPECT_FALSE(heard.moved) << "no path leads there yet";
+  EXPECT_TRUE(device.on_frame(answer, now));
+  EXPECT_TRUE(device.moves().take(now).empty()) << "no path leads there yet";
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kTheirs);
 }
@@ -110,7 +109,7 @@ TEST_F(DeviceTest, AsksForIpv6ByNeighbourDiscovery) {
   const auto message = parse_neighbour_message(*question);
   ASSERT_TRUE(message);
   EXPECT_EQ(message->target, peer);
-  EXPECT_TRUE(device.on_frame(build_advertisement(*question, *message, kTheirs), now).settled);
+  EXPECT_TRUE(device.on_frame(build_advertisement(*question, *message, kTheirs), now));
   EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kDone);
 }
 
@@ -144,33 +143,31 @@ TEST_F(DeviceTest, AnswersForItsOwnAddressesOnly) {
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone) << "it asked for us";
 }
 
-// Each announcement that is passed on costs a look at every path.
-TEST_F(DeviceTest, OnlyAPeerInUseThatMovedIsPassedOn) {
+TEST_F(DeviceTest, APeerInUseThatMovedIsFollowed) {
   constexpr EtherAddress kElsewhere{{2, 0, 0, 0, 0, 99}};
   const auto announce = [this](const EtherAddress& where) {
-    return device.on_frame(build_arp_request(where, kTheirIp, kTheirIp), now).moved;
+    EXPECT_FALSE(device.on_frame(build_arp_request(where, kTheirIp, kTheirIp), now));
+    return device.moves().take(now);
   };
-  EXPECT_FALSE(announce(kTheirs)) << "a stranger";
+  EXPECT_TRUE(announce(kTheirs).empty()) << "a stranger";
   device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.1")), now);
-  EXPECT_FALSE(announce(kElsewhere)) << "known, but no path leads there";
+  EXPECT_TRUE(announce(kElsewhere).empty()) << "known, but no path leads there";
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kElsewhere);
-  EXPECT_FALSE(announce(kElsewhere)) << "where it was";
+  EXPECT_TRUE(announce(kElsewhere).empty()) << "where it was";
   now += 2 * Neighbours::kKnownFor;  // a path lasts longer than the cache
   const auto moved = announce(kTheirs);
-  ASSERT_TRUE(moved);
-  EXPECT_EQ(moved->address, LinkAddress(kTheirIp));
-  EXPECT_EQ(moved->mac, kTheirs);
-  EXPECT_FALSE(announce(kTheirs));
+  ASSERT_EQ(moved.size(), 1U);
+  EXPECT_EQ(moved[0].address, LinkAddress(kTheirIp));
+  EXPECT_EQ(moved[0].mac, kTheirs);
+  EXPECT_TRUE(announce(kTheirs).empty());
 }
 
 TEST_F(DeviceTest, NobodyCanClaimOurAddressOrAnotherSubnets) {
-  EXPECT_FALSE(
-      device.on_frame(build_arp_request(kTheirs, *parse_ip("10.0.0.1"), *parse_ip("10.0.0.1")), now)
-          .moved);
-  EXPECT_FALSE(
-      device.on_frame(build_arp_request(kTheirs, *parse_ip("10.9.0.1"), *parse_ip("10.9.0.1")), now)
-          .moved);
+  for (const Gid& claimed : {*parse_ip("10.0.0.1"), *parse_ip("10.9.0.1")}) {
+    device.on_frame(build_arp_request(kTheirs, claimed, claimed), now);
+    EXPECT_TRUE(device.moves().take(now).empty());
+  }
 }
 
 // One more address, in VLAN 5.
@@ -204,9 +201,9 @@ TEST_F(VlanDeviceTest, AsksThereAndIsAnsweredThere) {
   const Arp question = last_arp();
   EthernetFrame frame = *parse_ethernet(sent.back());
   frame.vlan = 6;
-  EXPECT_FALSE(device.on_frame(build_arp_reply(frame, question, kTheirs), now).settled);
+  EXPECT_FALSE(device.on_frame(build_arp_reply(frame, question, kTheirs), now));
   frame.vlan = 0x6005;  // with a priority
-  EXPECT_TRUE(device.on_frame(build_arp_reply(frame, question, kTheirs), now).settled);
+  EXPECT_TRUE(device.on_frame(build_arp_reply(frame, question, kTheirs), now));
   EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kDone);
 }
 

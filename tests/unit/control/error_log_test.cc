@@ -8,14 +8,15 @@
 namespace uroce::control {
 namespace {
 
-constexpr Peer kUser{.pid = 1, .uid = 1000, .gid = 1000};
+const Peer kUser{.pid = 1, .uid = 1000, .gid = 1000};
+const std::shared_ptr<Account> account = account_of_its_own();
 
 std::size_t count(const std::string& json) { return nlohmann::json::parse(json)["errors"].size(); }
 
 TEST(ErrorLog, KeepsTheNewestLinesOfASession) {
   ErrorLog log;
   for (std::size_t i = 0; i <= ErrorLog::kLinesMax; ++i) {
-    log.add(5, kUser, "line " + std::to_string(i));
+    log.add(5, kUser, *account, "line " + std::to_string(i));
   }
   const SessionErrors& errors = log.sessions().at(5);
   EXPECT_EQ(errors.lines.size(), ErrorLog::kLinesMax);
@@ -26,16 +27,43 @@ TEST(ErrorLog, KeepsTheNewestLinesOfASession) {
 TEST(ErrorLog, KeepsTheNewestSessions) {
   ErrorLog log;
   for (std::uint64_t session = 1; session <= ErrorLog::kSessionsMax + 1; ++session) {
-    log.add(session, kUser, "a line");
+    log.add(session, kUser, *account, "a line");
   }
   EXPECT_EQ(log.sessions().size(), ErrorLog::kSessionsMax);
   EXPECT_FALSE(log.sessions().contains(1));
 }
 
+TEST(ErrorLog, WhoHasMostSessionsInItMakesRoom) {
+  ErrorLog log;
+  const Peer kQuiet{.pid = 2, .uid = 1001, .gid = 1001};
+  log.add(1, kQuiet, *account, "the only one");
+  for (std::uint64_t session = 2; session < 2 * ErrorLog::kSessionsMax; ++session) {
+    log.add(session, kUser, *account, "one of many");
+  }
+  EXPECT_EQ(log.sessions().size(), ErrorLog::kSessionsMax);
+  EXPECT_TRUE(log.sessions().contains(1));
+}
+
+TEST(ErrorLog, AUserKeepsAsManyLinesAsHeMay) {
+  Shares shares;
+  shares.set_limits({.of_everybody = {{Limit::kErrorLines, 3}}, .of_user = {}});
+  const auto poor = shares.of({.uid = 1000});
+  {
+    ErrorLog log;
+    for (int i = 0; i < 10; ++i) {
+      log.add(1, kUser, *poor, "line " + std::to_string(i));
+    }
+    EXPECT_EQ(log.sessions().at(1).lines.size(), 3U);
+    EXPECT_EQ(log.sessions().at(1).lines.back().text, "line 9");
+    EXPECT_EQ(poor->used(Limit::kErrorLines), 3U);
+  }
+  EXPECT_EQ(poor->used(Limit::kErrorLines), 0U);
+}
+
 TEST(ErrorLog, TellsLinesInTheirOrderOverAllSessions) {
   ErrorLog log;
-  log.add(2, kUser, "first");
-  log.add(1, kUser, "second");
+  log.add(2, kUser, *account, "first");
+  log.add(1, kUser, *account, "second");
   const auto lines = nlohmann::json::parse(errors_json(log, 0, 1000));
   EXPECT_EQ(lines["last"], 2);
   EXPECT_EQ(lines["errors"][0]["text"], "first");
@@ -45,15 +73,15 @@ TEST(ErrorLog, TellsLinesInTheirOrderOverAllSessions) {
 
 TEST(ErrorLog, ShowsOthersLinesOnlyToRoot) {
   ErrorLog log;
-  log.add(1, kUser, "a key");
+  log.add(1, kUser, *account, "a key");
   EXPECT_EQ(count(errors_json(log, 0, 1001)), 0U);
   EXPECT_EQ(count(errors_json(log, 0, 0)), 1U);
 }
 
 TEST(ErrorLog, GivesAsMuchTextAsFits) {
   ErrorLog log;
-  log.add(1, kUser, "one");
-  log.add(1, kUser, "two");
+  log.add(1, kUser, *account, "one");
+  log.add(1, kUser, *account, "two");
   EXPECT_EQ(errors_text(log, 1, 0, 100), "one\ntwo\n");
   EXPECT_EQ(errors_text(log, 1, 0, 7), "two\n");
   EXPECT_EQ(errors_text(log, 1, 1, 100), "two\n");

@@ -99,7 +99,7 @@ TEST_F(ImportedDeviceMemory, IsTheSameMemoryUnderAHandleOfOurs) {
   const DeviceMemory* ours =
       importer.session.device_memories.find(answer.as<abi::ImportDmReply>().handle);
   EXPECT_EQ(ours->memory, exporter->session.device_memories.find(theirs)->memory);
-  EXPECT_EQ(rig.card.totals().device_memory.used(), kLength) << "counted once";
+  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), kLength) << "counted once";
 }
 
 TEST_F(ImportedDeviceMemory, OutlivesItsExporter) {
@@ -107,9 +107,9 @@ TEST_F(ImportedDeviceMemory, OutlivesItsExporter) {
       importer.ask_about(abi::Command::kImportDm, theirs).as<abi::ImportDmReply>().handle;
   exporter.reset();
   EXPECT_NE(importer.session.device_memories.find(ours)->memory->data(), nullptr);
-  EXPECT_EQ(rig.card.totals().device_memory.used(), kLength) << "somebody still has it";
+  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), kLength) << "somebody still has it";
   EXPECT_EQ(importer.ask_about(abi::Command::kFreeDm, ours).header.error, 0);
-  EXPECT_EQ(rig.card.totals().device_memory.used(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), 0U);
 }
 
 TEST_F(ImportedDeviceMemory, CountsAgainstTheProgramsLimit) {

@@ -1,9 +1,13 @@
 // Windows, device memory, null regions, and regions that are registered anew.
 
+#include <poll.h>
+
 #include <array>
 
 #include "abi/memory_records.h"
+#include "control/paging/paging_service.h"
 #include "tests/unit/control/program.h"
+#include "tests/unit/mmu/held_up.h"
 
 namespace uroce::control {
 namespace {
@@ -97,7 +101,7 @@ TEST_F(MemoryObjectsTest, AQueuePairTakesItsWindowsAlong) {
 TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
   const Answer half = alloc_dm(kDeviceMemoryMax / 2);
   ASSERT_EQ(half.record.descriptors.size(), 1U);
-  expect_refusal(alloc_dm(kDeviceMemoryMax / 2 + 1), ENOMEM, "device memory are taken");
+  expect_refusal(alloc_dm(kDeviceMemoryMax / 2 + 1), ENOMEM, "bytes of device memory are taken");
   expect_refusal(alloc_dm(0), EINVAL, "at least 1 byte");
   expect_refusal(alloc_dm(64, 13), EINVAL, "4096");
   EXPECT_EQ(
@@ -107,11 +111,11 @@ TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
 
 TEST_F(MemoryObjectsTest, DeviceMemoryCountsInWholePages) {
   const auto dm = alloc_dm(1).as<abi::HandleReply>().handle;
-  EXPECT_EQ(rig.card.totals().device_memory.used(), 4096U);
-  EXPECT_EQ(rig.card.accounts().of(::getuid()).used(), 4096U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), 4096U);
+  EXPECT_EQ(program.session.account()->used(Limit::kQueueMemory), 4096U);
   EXPECT_EQ(program.ask_about(abi::Command::kFreeDm, dm).header.error, 0);
-  EXPECT_EQ(rig.card.totals().device_memory.used(), 0U);
-  EXPECT_EQ(rig.card.accounts().of(::getuid()).used(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), 0U);
+  EXPECT_EQ(program.session.account()->used(Limit::kQueueMemory), 0U);
 }
 
 TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {
@@ -205,6 +209,31 @@ TEST_F(ReregTest, ARefusalLeavesTheOldRegion) {
 
 TEST_F(ReregTest, OnlyFilesOnADiskCanBePersistent) {
   expect_refusal(reg(pd, kAccessLocalWrite | kAccessFlushPersistent), EINVAL, "PERSISTENT");
+}
+
+// Its memory is the program's to reuse once deregistering is answered.
+TEST_F(ReregTest, DeregisteringWaitsForAHelperAndKeepsNobodyElseWaiting) {
+  PagingQueues queues(2, {});
+  PagingService paging(queues, rig.quiescence());
+  rig.services.paging = &paging;
+  const auto region = reg(pd, kAccessLocalWrite).as<abi::RegMrReply>();
+  ASSERT_NE(program.session.memory().program(), nullptr);
+  test::HeldUp held(*program.session.memory().program());
+  EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, -1);
+  EXPECT_TRUE(program.conversation.waiting());
+  EXPECT_EQ(check(region.lkey, address(), 8, 0), Access::kUnknownKey);
+  Program other(rig);
+  other.open();
+  EXPECT_EQ(other.ask(abi::Command::kAllocPd).header.error, 0);
+  held.release();
+  while (program.conversation.waiting()) {
+    pollfd event{.fd = paging.control_descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&event, 1, -1), 1);
+    paging.control_woken();
+    program.conversation.resume();
+  }
+  EXPECT_EQ(program.take().header.error, 0);
+  rig.services.paging = nullptr;
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ TEST(NeighbourChanges, PathsWithAPriorityFollowTheirNeighbour) {
       program.session.address_handles.find(made.as<abi::HandleReply>().handle);
   ASSERT_EQ(ah->path.destination_mac, kThere);
 
-  follow_neighbour(rig.card, device, {peer, kElsewhere});
+  const Neighbour moved{peer, kElsewhere};
+  follow_neighbours(rig.card, device, {&moved, 1});
 
   EXPECT_EQ(ah->path.destination_mac, kElsewhere);
 }

@@ -62,11 +62,12 @@ TEST_F(NeighboursTest, LearnsStrangersOnlyWhenTheyAskForUs) {
   EXPECT_EQ(neighbours.resolve(other, now, &mac), Neighbours::Answer::kKnown);
 }
 
-TEST_F(NeighboursTest, AMoveIsNews) {
+// Nobody waits for it; paths follow by Moves.
+TEST_F(NeighboursTest, AMoveSettlesNoQuestion) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_FALSE(neighbours.learn(kTheirIp, kOurs, now, false));
-  EXPECT_TRUE(neighbours.learn(kTheirIp, kTheirs, now, false));
+  EXPECT_FALSE(neighbours.learn(kTheirIp, kTheirs, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
   EXPECT_EQ(mac, kTheirs);
 }

@@ -52,17 +52,20 @@ TEST_F(ObjectsTest, AChannelIsBusyWhileAQueueUsesIt) {
 }
 
 TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
-  rig.card.accounts().set_limits({.user_mappings = 2});
   const uid_t user = ::getuid() + 1;
   Program one(rig, user), two(rig, user);
   one.open();
   two.open();
+  const std::uint64_t now = one.session.account()->used(Limit::kMappings);
+  rig.card.shares().set_limits(
+      {.of_everybody = {}, .of_user = {{user, {"greedy", {{Limit::kMappings, now + 2}}}}}});
   const std::uint32_t first = one.make_cq();
   two.make_cq();
   abi::CreateCqRequest request{};
   request.entries = 16;
   for (Program* full : {&one, &two}) {
-    expect_refusal(full->ask(abi::Command::kCreateCq, request), ENOMEM, "has 2 queues");
+    expect_refusal(full->ask(abi::Command::kCreateCq, request), ENOMEM,
+                   "mappings under [limits.greedy] in uroce.toml allows");
   }
   EXPECT_EQ(one.ask_about(abi::Command::kDestroyCq, first).header.error, 0);
   EXPECT_EQ(two.ask(abi::Command::kCreateCq, request).header.error, 0);
@@ -189,9 +192,11 @@ TEST_F(ObjectsTest, TheEndOfASessionFreesEverything) {
   EXPECT_EQ(rig.card.sessions().size(), 1U);
   EXPECT_EQ(rig.card.qpns().count(), 0U);
   EXPECT_EQ(rig.card.cqns().count(), 1U);
-  EXPECT_EQ(rig.card.totals().pds.count(), 1U);
-  EXPECT_EQ(rig.card.totals().channels.count(), 0U);
-  EXPECT_EQ(rig.card.totals().address_handles.count(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kPds), 1U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kCqs), 1U);
+  for (const Limit limit : {Limit::kChannels, Limit::kAhs, Limit::kQps}) {
+    EXPECT_EQ(rig.card.shares().used(limit), 0U) << facts_of(limit).name;
+  }
 }
 
 TEST_F(ObjectsTest, RegistrationsAreCheckedBeforeMemoryIsTouched) {

@@ -3,6 +3,7 @@
 #include "control/paging/paging_service.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include "base/monotonic_clock.h"
 #include "mmu/quiescence.h"
+#include "mmu/remote_memory.h"
 #include "tests/unit/control/paging_program.h"
 
 namespace uroce::control {
@@ -24,16 +26,15 @@ class PagingServiceTest : public ::testing::Test {
 
   Paged open() {
     const Peer peer{::getpid(), ::getuid(), 0};
-    auto mirror = service.make_mirror(peer, 1);
+    auto mirror = *service.make_mirror(std::move(open_remote_memory(process_of(peer)).value()), 1,
+                                       account_of_its_own());
     auto channels = service.open(mirror, peer);
     return {mirror, std::make_unique<PagingProgram>(std::move(channels->share),
                                                     std::move(channels->invalidate), 1)};
   }
   void raise(const Paged& whose) {
     const FaultRequest request{.address = kBase, .length = 8, .write = true};
-    PageFault* const fault = queue.take(request);
-    fault->request = request;
-    fault->mirror = whose.mirror;
+    PageFault* const fault = queue.take(request, whose.mirror);
     fault->times.raised = monotonic_now();
     queue.raise(fault);
   }
@@ -60,18 +61,44 @@ class PagingServiceTest : public ::testing::Test {
   PagingService service{queues, quiescence};
 };
 
+// Each was an assertion once.
+TEST(PagingService, SaysSoWhenItHasNoDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  Quiescence quiescence;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  PagingQueues queues(1, {});
+  PagingService service(queues, quiescence);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const Status started = service.start();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, EMFILE);
+}
+
+TEST_F(PagingServiceTest, AMirrorThatItsUserCantPayForIsRefused) {
+  Shares shares;
+  shares.set_limits({.of_everybody = {{Limit::kMappings, 0}}, .of_user = {}});
+  const uid_t user = ::geteuid() + 1;
+  const auto mirror = service.make_mirror(UniqueFd(), 1, shares.of({.uid = user}));
+  ASSERT_FALSE(mirror);
+  EXPECT_EQ(mirror.error().code, ENOMEM);
+  EXPECT_NE(mirror.error().message.find("mappings under [limits."), std::string::npos)
+      << mirror.error().message;
+}
+
 // The fault thread takes faults before it does what it was told.
 TEST_F(PagingServiceTest, AProgramCanBeAskedAsSoonAsItsChannelsAreOpen) {
   const Paged there = open();
   raise(there);
-  service.start();
+  ASSERT_TRUE(service.start());
   EXPECT_EQ(outcome(), Access::kGranted);
   service.close(there.mirror);
 }
 
 // There is other work until the answer is there, however late this thread gets its turn.
 TEST_F(PagingServiceTest, AnswersAreHeardWhileThereIsOtherWork) {
-  service.start();
+  ASSERT_TRUE(service.start());
   const Paged busy = open();
   std::atomic<bool> begun{false}, answered{false};
   std::atomic<int> jobs{4};

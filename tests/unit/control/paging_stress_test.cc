@@ -34,8 +34,8 @@ class Stress {
  public:
   explicit Stress(const PagingLimits& limits) : service_(queues_, rig_.quiescence(), limits) {
     rig_.services.paging = &service_;
-    service_.start();
-    for (std::uint32_t slot = 0; slot < kSessions; ++slot) {
+    EXPECT_TRUE(service_.start());
+    for (std::uint32_t slot = 0; slot < kPagedSessions; ++slot) {
       open(slot);
     }
     for (std::uint32_t index = 0; index < kWorkers; ++index) {
@@ -51,7 +51,7 @@ class Stress {
 
   // Ends all sessions, and returns when every fault has come back.
   void finish() {
-    for (std::uint32_t slot = 0; slot < kSessions; ++slot) {
+    for (std::uint32_t slot = 0; slot < kPagedSessions; ++slot) {
       close(slot);
     }
     stopping_ = true;  // workers end when all their faults are back
@@ -62,7 +62,7 @@ class Stress {
   }
 
   void round() {
-    const std::uint32_t slot = draw(kSessions);
+    const std::uint32_t slot = draw(kPagedSessions);
     const std::uint32_t region = draw(kRegions);
     switch (draw(16)) {
       case 0:
@@ -221,9 +221,9 @@ class Stress {
   std::mt19937 random_{7};
   std::deque<Life> all_lives_;
   std::deque<Registration> all_registrations_;
-  std::array<std::optional<Program>, kSessions> sessions_;
-  std::array<Life*, kSessions> lives_{};
-  std::array<std::array<Registration*, kRegions>, kSessions> mine_{};
+  std::array<std::optional<Program>, kPagedSessions> sessions_;
+  std::array<Life*, kPagedSessions> lives_{};
+  std::array<std::array<Registration*, kRegions>, kPagedSessions> mine_{};
   Published published_{};
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> workers_;

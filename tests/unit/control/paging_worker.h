@@ -48,9 +48,9 @@ struct Tally {
   std::atomic<std::uint64_t> faults{0}, at_once{0}, refused{0};
 };
 
-inline constexpr std::uint32_t kSessions = 2;
+inline constexpr std::uint32_t kPagedSessions = 2;
 inline constexpr std::uint32_t kRegions = 3;  // of a session at a time
-using Published = std::array<std::array<std::atomic<Registration*>, kRegions>, kSessions>;
+using Published = std::array<std::array<std::atomic<Registration*>, kRegions>, kPagedSessions>;
 
 class PagingWorker {
  public:
@@ -88,8 +88,9 @@ class PagingWorker {
   const Published& published_;
   Tally& tally_;
   std::mt19937 random_;
-  std::array<Registration*, kSessions * kRegions> last_{};  // as it saw them
-  std::array<std::array<Registration*, PagingProgram::kPages>, kSessions> faults_{};  // under way
+  std::array<Registration*, kPagedSessions * kRegions> last_{};  // as it saw them
+  std::array<std::array<Registration*, PagingProgram::kPages>, kPagedSessions>
+      faults_{};  // under way
   std::uint32_t faults_out_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "tests/unit/control/rig.h"
 
@@ -43,7 +44,19 @@ class Program {
     return ask(command, abi::HandleRequest{{}, handle, 0});
   }
   Answer send(Record record) {
+    abi::RequestHeader header{};
+    std::copy_n(record.bytes.begin(), std::min(sizeof(header), record.bytes.size()),
+                reinterpret_cast<std::byte*>(&header));
     conversation.receive(std::move(record));
+    // A helper opens what is needed; the server would resume the conversation when it has.
+    while (conversation.waiting() && (header.command == abi::Command::kRegMr ||
+                                      header.command == abi::Command::kOpenPaging)) {
+      std::this_thread::yield();
+      conversation.resume();
+    }
+    while (conversation.answering()) {
+      conversation.answer_more();
+    }
     return take();
   }
   // The oldest reply; error -1 if there is none.

@@ -2,6 +2,7 @@
 
 #include "control/server/server.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <sys/un.h>
 
 #include <thread>
+#include <vector>
 
 #include "tests/unit/control/program.h"
 
@@ -137,6 +139,33 @@ TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
   }
 }
 
+TEST_F(ServerTest, WithoutRoomForDescriptorsOnlyTheRequestThatBroughtSomeIsRefused) {
+  const UniqueFd connection = connect();
+  ASSERT_EQ(ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
+  Record record = make_record(abi::Command::kOpenXrcd, abi::RequestHeader{});
+  record.descriptors.push_back(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  const int next = ::dup(stop.get());
+  ::close(next);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  // What other threads give back meanwhile is taken, too.
+  std::vector<UniqueFd> taken;
+  Answer answer;
+  for (int tries = 0; tries < 100 && answer.header.error != EMFILE; ++tries) {
+    for (UniqueFd one(::dup(stop.get())); one.valid(); one.reset(::dup(stop.get()))) {
+      taken.push_back(std::move(one));
+    }
+    EXPECT_EQ(send_record(connection.get(), record), Sending::kSent);
+    answer = receive(connection);
+  }
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(answer.header.error, EMFILE) << answer.message();
+  EXPECT_NE(answer.message().find("no descriptors left"), std::string::npos) << answer.message();
+  EXPECT_EQ(ask(connection, abi::Command::kAllocPd).header.error, 0) << "the session goes on";
+}
+
 TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
   {
     const UniqueFd connection = connect();
@@ -199,6 +228,7 @@ TEST_F(ServerTest, LongAndEmptyRecordsHarmOnlyTheirSender) {
 
 TEST_F(ServerTest, ManyDescriptorsAreRefusedAndClosed) {
   const UniqueFd bad = connect();
+  ASSERT_EQ(ask(bad, abi::Command::kListDevices).header.error, 0) << "until then it may pass none";
   Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   constexpr std::size_t kCount = 100;  // more than a record may have, fewer than the kernel's 253
   alignas(cmsghdr) char ancillary[CMSG_SPACE(kCount * sizeof(int))] = {};
@@ -240,38 +270,40 @@ TEST_F(ServerTest, AProgramThatDoesNotReadHoldsUpNobody) {
 
 TEST_F(ServerTest, TooManySessionsAreToldSo) {
   std::vector<UniqueFd> connections;
-  for (std::uint32_t i = 0; i < kSessionsMax; ++i) {
+  for (std::uint64_t i = 0; i < facts_of(Limit::kSessions).of_daemon; ++i) {
     connections.push_back(connect());
   }
   EXPECT_EQ(ask(connections.back(), abi::Command::kListDevices).header.error, 0);
   const UniqueFd one_more = connect();
   const Answer answer = receive(one_more);
-  EXPECT_EQ(answer.header.error, EMFILE);
+  EXPECT_EQ(answer.header.error, ENOMEM);
   EXPECT_EQ(answer.header.sequence, 0U);
 }
 
 TEST(Server, NoUserKeepsTheOthersOut) {
   Rig rig;
   std::vector<std::unique_ptr<Program>> programs;
-  const uid_t greedy = ::geteuid() + 1, another = ::geteuid() + 2;
-  const auto room_for = [&rig](uid_t user) {
-    return Server::has_room_for(rig.card, Peer{.pid = 1, .uid = user, .gid = 0}) ? 0 : EMFILE;
+  const auto admitted = [&](uid_t user) {
+    auto program = std::make_unique<Program>(rig, user);
+    const bool yes = program->session.admit().has_value();
+    if (yes) {
+      programs.push_back(std::move(program));
+    }
+    return yes;
   };
-  while (programs.size() < kUserSessionsMax) {
-    ASSERT_EQ(room_for(greedy), 0);
-    programs.push_back(std::make_unique<Program>(rig, greedy));
-  }
-  EXPECT_EQ(room_for(greedy), EMFILE);
-  while (programs.size() < kOrdinarySessionsMax) {
-    ASSERT_EQ(room_for(another), 0);
-    programs.push_back(std::make_unique<Program>(rig, another));
-  }
-  EXPECT_EQ(room_for(another), EMFILE);
-  EXPECT_EQ(room_for(0), 0) << "uroce status still gets in";
-  while (programs.size() < kSessionsMax) {
-    programs.push_back(std::make_unique<Program>(rig, 0));
-  }
-  EXPECT_EQ(room_for(0), EMFILE);
+  const auto take_all = [&](uid_t user) {
+    int taken = 0;
+    for (; admitted(user); ++taken) {
+    }
+    return taken;
+  };
+  constexpr int kOrdinary = 1'024 - 1'024 / 64;
+  const uid_t greedy = ::geteuid() + 1, another = ::geteuid() + 2;
+  EXPECT_EQ(take_all(greedy), kOrdinary / 2);
+  EXPECT_EQ(take_all(another), kOrdinary / 4);
+  EXPECT_EQ(take_all(::geteuid() + 3), kOrdinary / 8);
+  EXPECT_TRUE(admitted(0)) << "uroce status still gets in";
+  EXPECT_FALSE(admitted(greedy));
 }
 
 // The client's descriptor is the last that there may be, so the server has none to accept with.

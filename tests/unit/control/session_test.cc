@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "control/commands/command_table.h"
@@ -26,7 +27,7 @@ TEST_F(SessionTest, ListsDevicesWithoutOpeningOne) {
   const auto list = program.ask(abi::Command::kListDevices).as<abi::ListDevicesReply>();
   ASSERT_EQ(list.count, 1U);
   EXPECT_STREQ(list.devices[0].name, "uroce0");
-  EXPECT_EQ(list.devices[0].vendor_part_id, 4119U);
+  EXPECT_EQ(list.devices[0].vendor_part_id, 4103U);
   EXPECT_NE(list.devices[0].node_guid, 0U);
 }
 
@@ -156,7 +157,7 @@ TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
   const EtherAddress peer{{2, 0, 0, 0, 0, 9}};
   Device& device = rig.card.devices().front();
   const auto announcement = build_arp_request(peer, *parse_ip("10.0.0.9"), *parse_ip("10.0.0.1"));
-  EXPECT_TRUE(device.on_frame(announcement, rig.now).settled);
+  EXPECT_TRUE(device.on_frame(announcement, rig.now));
   slow.conversation.resume();
   const Answer answer = slow.take();
   EXPECT_EQ(answer.header.error, 0) << answer.message();
@@ -209,6 +210,58 @@ TEST_F(SessionTest, StatusComesInPiecesAndNamesEveryQp) {
   EXPECT_EQ(text.back(), '}');
 }
 
+// The answer, put together.
+nlohmann::json status_of(Program& program) {
+  std::string text;
+  Answer answer = program.ask(abi::Command::kStatus);
+  for (;; answer = program.take()) {
+    text.append(
+        reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(abi::ReplyHeader),
+        answer.record.bytes.size() - sizeof(abi::ReplyHeader));
+    if ((answer.header.flags & abi::kReplyMore) == 0) {
+      return nlohmann::json::parse(text);
+    }
+  }
+}
+
+TEST_F(SessionTest, StatusShowsOthersProgramsToAdministratorsOnly) {
+  program.open();
+  Program other(rig, ::geteuid() + 1);
+  other.open();
+  for (Program* each : {&program, &other}) {
+    const std::uint32_t pd = each->make_pd();
+    const std::uint32_t cq = each->make_cq();
+    ASSERT_EQ(each->ask(abi::Command::kCreateQp, each->rc_qp(pd, cq)).header.error, 0);
+  }
+  EXPECT_EQ(status_of(program)["sessions"].size(), 2U);
+  const nlohmann::json shown = status_of(other);
+  ASSERT_EQ(shown["sessions"].size(), 1U);
+  EXPECT_EQ(shown["sessions"][0]["uid"], ::geteuid() + 1);
+  EXPECT_EQ(shown["sessions"][0]["qps"].size(), 1U);
+  EXPECT_EQ(shown["devices"].size(), 1U) << "ports are everybody's";
+  EXPECT_TRUE(shown["devices"][0]["hw_counters"].is_object());
+}
+
+TEST_F(SessionTest, AStatusReportTakesALittleAtATime) {
+  program.open();
+  const std::uint32_t pd = program.make_pd();
+  const std::uint32_t cq = program.make_cq();
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
+  }
+  StatusReport report(rig.card, rig.connections, nullptr, program.session.peer(),
+                      program.session.account());
+  std::string text;
+  int pieces = 0;
+  for (; !report.done(); ++pieces) {
+    const std::string piece = report.next();
+    EXPECT_LT(piece.size(), 3 * kRecordMax);
+    text += piece;
+  }
+  EXPECT_GT(pieces, 15);
+  EXPECT_EQ(nlohmann::json::parse(text)["sessions"][0]["qps"].size(), 1'000U);
+}
+
 // Every command with bodies of random bytes: refused or served, never more.
 TEST_F(SessionTest, SurvivesRandomBodies) {
   std::mt19937 random(11);
@@ -229,6 +282,9 @@ TEST_F(SessionTest, SurvivesRandomBodies) {
     }
     std::memcpy(record.bytes.data(), &header, sizeof(header));
     program.conversation.receive(std::move(record));
+    while (program.conversation.answering()) {
+      program.conversation.answer_more();
+    }
     program.conversation.outbox().clear();
     ASSERT_FALSE(program.conversation.waiting()) << "a loopback knows every address";
   }

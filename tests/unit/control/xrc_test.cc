@@ -9,6 +9,7 @@ namespace uroce::control {
 namespace {
 
 constexpr std::uint32_t kInitState = 1;
+constexpr std::uint32_t kMost = 1'024;  // domains that a user may have open
 
 class XrcTest : public ::testing::Test {
  protected:
@@ -145,15 +146,17 @@ TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
   {
     Program greedy(rig);
     greedy.open();
-    for (std::uint32_t i = 0; i < kSessionXrcdsMax; ++i) {
+    rig.card.shares().set_limits(
+        {.of_everybody = {}, .of_user = {{::getuid(), {"greedy", {{Limit::kXrcds, kMost}}}}}});
+    for (std::uint32_t i = 0; i < kMost; ++i) {
       ASSERT_EQ(open(greedy, abi::kXrcdCreate).header.error, 0) << i;
     }
     EXPECT_EQ(open(greedy, abi::kXrcdCreate).header.error, ENOMEM);
     EXPECT_EQ(greedy.ask_about(abi::Command::kCloseXrcd, 0).header.error, 0);
     EXPECT_EQ(open(greedy, abi::kXrcdCreate).header.error, 0);
-    EXPECT_EQ(rig.card.totals().xrcds.count(), kSessionXrcdsMax);
+    EXPECT_EQ(rig.card.shares().used(Limit::kXrcds), kMost);
   }
-  EXPECT_EQ(rig.card.totals().xrcds.count(), 0U);
+  EXPECT_EQ(rig.card.shares().used(Limit::kXrcds), 0U);
 
   open(a, abi::kXrcdCreate);
   const auto made = make_target(a, 0).as<abi::CreateQpReply>();

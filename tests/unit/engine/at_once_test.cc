@@ -135,6 +135,23 @@ TEST_F(AtOnceTest, WhoAlwaysWantsMoreLeavesItsTurnToOthers) {
   stations_.b.worker.remove_qp(second.b.qp());
 }
 
+TEST_F(AtOnceTest, HowLongAFaultTakesIsCounted) {
+  program_.mirror->faults_only();
+  write(0);
+  stations_.settle();
+  PageFault* const fault = queues_.faults.next();
+  ASSERT_NE(fault, nullptr);
+  constexpr Duration kTook = 40 * kNanosecondsPerMicrosecond;
+  stations_.now += kTook;
+  fault->times.populated = stations_.now;
+  fault->outcome = Access::kLost;
+  queues_.faults.resume(fault);
+  EXPECT_EQ(stations_.b.worker.fault_times().count(), 0U);
+  stations_.settle();
+  EXPECT_EQ(stations_.b.worker.fault_times().count(), 1U);
+  EXPECT_EQ(stations_.b.worker.fault_times().max(), kTook);
+}
+
 // A queue pair of which two roles want a record that there isn't looks again once in a while, not
 // twice as often each time.
 TEST_F(AtOnceTest, WhoFindsNoRecordIsListedOnce) {

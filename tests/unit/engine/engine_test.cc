@@ -182,15 +182,17 @@ TEST(Notices, AreReadableWhileThereAreAny) {
 
 TEST(Notices, AFloodOfOneKindLeavesRoomForTheOthers) {
   Notices notices;
-  const std::vector<std::byte> frame(60);
+  std::vector<std::byte> frame(60);
   for (int round = 0; round < 2; ++round) {
     std::uint32_t frames = 0;
-    while (notices.take(0, frame)) {
-      ++frames;
+    const std::uint64_t dropped = notices.dropped();
+    for (std::uint32_t i = 0; i < 4 * Notices::kFramesMax; ++i) {
+      frame[11] = static_cast<std::byte>(i);  // of the sender's Ethernet address
+      frames += notices.take(0, frame) ? 1 : 0;
     }
     EXPECT_EQ(frames, Notices::kFramesMax);
-    EXPECT_EQ(notices.dropped(), static_cast<std::uint64_t>(round) * 101 + 1);
-    EXPECT_TRUE(notices.take_mad(0, frame));
+    EXPECT_EQ(notices.dropped() - dropped, 3 * Notices::kFramesMax);
+    EXPECT_TRUE(notices.take_mad(0, frame, Gid{}));
     for (std::uint32_t i = 0; i < Notices::kFailuresMax + 100; ++i) {
       notices.report({});
     }
@@ -201,6 +203,27 @@ TEST(Notices, AFloodOfOneKindLeavesRoomForTheOthers) {
     }
     EXPECT_EQ(found,
               (std::array<std::uint32_t, 4>{Notices::kFramesMax, 1, Notices::kFailuresMax, 1}));
+  }
+}
+
+// Whoever floods has a quarter of the places; somebody else's frame finds one.
+TEST(Notices, OneSenderLeavesRoomForTheOthers) {
+  Notices notices;
+  std::vector<std::byte> frame(60);
+  const Gid flooder = *parse_ip("fd00:66::1"), other = *parse_ip("10.0.0.1");
+  for (int round = 0; round < 2; ++round) {
+    std::uint32_t mads = 0, frames = 0;
+    for (std::uint32_t i = 0; i < 2 * Notices::kMadsMax; ++i) {
+      Gid of_his_network = flooder;
+      of_his_network.bytes[15] = static_cast<std::uint8_t>(i);
+      mads += notices.take_mad(0, frame, of_his_network) ? 1 : 0;
+      frames += notices.take(0, frame) ? 1 : 0;
+    }
+    EXPECT_EQ(mads, Notices::kMadsMax / Notices::kGroupShare);
+    EXPECT_EQ(frames, Notices::kFramesMax / Notices::kGroupShare);
+    EXPECT_TRUE(notices.take_mad(0, frame, other));
+    for (Notice notice; notices.next(&notice);) {
+    }
   }
 }
 

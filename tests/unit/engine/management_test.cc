@@ -10,13 +10,14 @@
 #include "dataplane/wire/frame.h"
 #include "mmu/key_table.h"
 #include "tests/reasons/reasons.h"
+#include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {
 namespace {
 
 struct KeptMads final : FrameSink {
   bool take(std::uint16_t, std::span<const std::byte>) override { return false; }
-  bool take_mad(std::uint16_t, std::span<const std::byte> frame) override {
+  bool take_mad(std::uint16_t, std::span<const std::byte> frame, const Gid& /*sender*/) override {
     if (count == room) {
       return false;
     }
@@ -107,6 +108,52 @@ TEST_F(Management, WhatControlHasNoRoomForIsCounted) {
   receive(mad_headers());
   receive(mad_headers());
   EXPECT_EQ(drops(Drop::kControlFull), 1U);
+}
+
+// Looks, when a datagram comes, whether the program had been told of its message.
+struct LooksForACompletion final : FrameSink {
+  explicit LooksForACompletion(Endpoint& end) : program(end) {}
+  bool take(std::uint16_t, std::span<const std::byte>) override { return false; }
+  bool take_mad(std::uint16_t, std::span<const std::byte>, const Gid& /*sender*/) override {
+    came = true;
+    completed = program.poll_recv().has_value();
+    return true;
+  }
+  Endpoint& program;
+  bool came = false, completed = false;
+};
+
+// A message, and behind it the datagram that ends the connection, in one turn.
+TEST(ManagementOrder, ControlHearsOfADatagramAfterProgramsOfWhatCameBefore) {
+  QpPair pair;
+  auto ports = make_link({});
+  LooksForACompletion sink(pair.b);
+  Station a({.ports = {ports.first.get()}, .keys = &pair.a.keys()}, "10.0.0.1");
+  Station b({.ports = {ports.second.get()}, .keys = &pair.b.keys(), .frames = &sink}, "10.0.0.2");
+  a.add(pair.a.qp());
+  b.add(pair.b.qp());
+  const abi::Sge sge = pair.a.sge(0, 8);
+  pair.b.post_recv(1, {&sge, 0});
+  abi::SendWr message{};
+  message.wr_id = 2;
+  message.opcode = abi::WrOpcode::kSend;
+  message.flags = abi::kSignaled;
+  pair.a.post_send(message, {});
+  a.ring();
+  a.worker.poll(1'000'000);
+  Frame* frame = nullptr;
+  ASSERT_EQ(ports.first->allocate(&frame, 1), 1U);
+  const std::vector<std::byte> payload(kMadLength, std::byte{0x5A});
+  const Headers headers{.opcode = Opcode::kUdSendOnly,
+                        .dest_qpn = kGsiQpn,
+                        .deth = {.qkey = kGsiQkey, .source_qpn = kGsiQpn}};
+  FrameWriter writer(*frame, FrameTemplate(pair.a.qp().attributes().path), headers, kMadLength, 1);
+  writer.append(payload.data(), kMadLength);
+  writer.finish();
+  ASSERT_EQ(ports.first->tx_burst(0, &frame, 1, 0), 1U);
+  b.worker.poll(1'000'000);
+  EXPECT_TRUE(sink.came);
+  EXPECT_TRUE(sink.completed);
 }
 
 }  // namespace

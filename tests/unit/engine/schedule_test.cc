@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <random>
 #include <vector>
@@ -13,8 +15,9 @@
 namespace uroce {
 namespace {
 
-std::unique_ptr<Qp> make_qp(std::uint32_t qpn) {
+std::unique_ptr<Qp> make_qp(std::uint32_t qpn, std::uint32_t user = 0) {
   QpConfig config;
+  config.user = user;
   config.qpn = qpn;
   return std::make_unique<Qp>(config);
 }
@@ -38,8 +41,8 @@ TEST(QpTable, FindsByNumberAndGrowsForNumbersThatShareLowBits) {
 
 // Sends frames of a size for ever.
 struct Sender {
-  explicit Sender(std::uint32_t qpn, std::uint32_t frame_bytes)
-      : qp(make_qp(qpn)), entry(*qp), frame(frame_bytes) {}
+  explicit Sender(std::uint32_t qpn, std::uint32_t frame_bytes, std::uint32_t user = 0)
+      : qp(make_qp(qpn, user)), entry(*qp), frame(frame_bytes) {}
   std::unique_ptr<Qp> qp;
   QpEntry entry;
   std::uint32_t frame;
@@ -69,6 +72,59 @@ TEST(RunQueue, SharesBytesWhateverTheFrameSize) {
   for (const Sender* sender : {&bulk, &middle, &small}) {
     EXPECT_NEAR(static_cast<double>(sender->bytes), fair, fair * 0.01);
   }
+}
+
+// One user's 63 queue pairs, and another's one: half each, and a fair share within.
+TEST(RunQueue, SharesBytesByUserFirst) {
+  constexpr std::uint32_t kMany = 63;
+  std::vector<std::unique_ptr<Sender>> senders;
+  RunQueue queue;
+  for (std::uint32_t i = 0; i <= kMany; ++i) {
+    const std::uint32_t frame = i % 2 == 0 ? 4'150 : 1'078;
+    senders.push_back(std::make_unique<Sender>(i, frame, i == kMany ? 1'001 : 1'000));
+    queue.push_back(senders.back()->entry);
+  }
+  std::uint64_t longest_wait = 0;
+  std::uint64_t waited = 0;
+  for (int visit = 0; visit < 100'000; ++visit) {
+    QpEntry& entry = *queue.front();
+    Sender& sender = *senders[entry.qpn];
+    const std::uint32_t granted = RunQueue::grant(entry);
+    std::uint32_t sent = 0;
+    while (sent < granted) {
+      sent += sender.frame;
+    }
+    sender.bytes += sent;
+    waited = entry.qpn == kMany ? 0 : waited + sent;
+    longest_wait = std::max(longest_wait, waited);
+    queue.settle(entry, sent, true, false);
+  }
+  std::uint64_t many = 0;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    many += senders[i]->bytes;
+    EXPECT_NEAR(static_cast<double>(senders[i]->bytes), static_cast<double>(senders[0]->bytes),
+                static_cast<double>(senders[0]->bytes) / 20);
+  }
+  const auto one = static_cast<double>(senders[kMany]->bytes);
+  std::printf("the user with one queue pair got %.3f of the bytes, and waited for %llu at most\n",
+              one / (one + static_cast<double>(many)),
+              static_cast<unsigned long long>(longest_wait));
+  EXPECT_NEAR(one, static_cast<double>(many), one * 0.01);
+  EXPECT_LE(longest_wait, 2 * RunQueue::kQuantum + 4'150);
+}
+
+TEST(RunQueue, WhoeverLeavesTakesItsUserAlong) {
+  Sender first(1, 100, 7);
+  Sender second(2, 100, 7);
+  RunQueue queue;
+  queue.push_back(first.entry);
+  queue.push_back(second.entry);
+  queue.leave(first.entry);
+  EXPECT_EQ(queue.front(), &second.entry);
+  queue.leave(second.entry);
+  EXPECT_TRUE(queue.empty());
+  queue.push_back(first.entry);
+  EXPECT_EQ(RunQueue::grant(first.entry), RunQueue::kQuantum);
 }
 
 TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {

@@ -1,12 +1,15 @@
-// Memory that is reached as /proc/PID/mem, in batches, holds what mapped memory would: the same
-// messages through two pairs of stations.
+// Memory that is reached as /proc/PID/mem, by helpers, holds what mapped memory would: the same
+// messages through two pairs of stations. And what helpers don't bring in time fails.
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/unit/engine/worker_fixture.h"
+#include "tests/unit/mmu/held_up.h"
 
 namespace uroce::test {
 namespace {
@@ -78,7 +81,9 @@ void post(Stations& stations, const Message& message, std::uint64_t id, bool fro
 
 void run(std::uint32_t path_mtu) {
   std::mt19937 random(path_mtu);
-  Stations direct(config_of(false, path_mtu)), slow(config_of(true, path_mtu));
+  PagingQueues paging_a(1, {}), paging_b(1, {});
+  Stations direct(config_of(false, path_mtu)),
+      slow(config_of(true, path_mtu), {}, &paging_b, &paging_a);
   for (Stations* stations : {&direct, &slow}) {
     fill_pattern(stations->pair.a.memory, 1);
     fill_pattern(stations->pair.b.memory, 2);
@@ -89,11 +94,10 @@ void run(std::uint32_t path_mtu) {
       const Message message = draw(random);
       for (Stations* stations : {&direct, &slow}) {
         post(*stations, message, i, from_a);
-        stations->settle();
         Endpoint& from = from_a ? stations->pair.a : stations->pair.b;
         Endpoint& to = from_a ? stations->pair.b : stations->pair.a;
-        const auto sent = from.poll_send();
-        ASSERT_TRUE(sent.has_value());
+        std::optional<abi::Cqe> sent;
+        stations->settle_until([&] { return (sent = from.poll_send()).has_value(); });
         EXPECT_EQ(sent->status, abi::WcStatus::kSuccess);
         EXPECT_EQ(to.poll_recv().has_value(), message.opcode == abi::WrOpcode::kSend);
       }
@@ -105,6 +109,43 @@ void run(std::uint32_t path_mtu) {
 
 TEST(SlowWay, LeavesWhatTheDirectWayDoes) { run(4096); }
 TEST(SlowWay, LeavesWhatTheDirectWayDoesInSmallPackets) { run(256); }
+
+class LateTest : public testing::TestWithParam<abi::WrOpcode> {};
+
+TEST_P(LateTest, WhatAHelperDoesntBringInTimeFailsThatRequestOnly) {
+  PairConfig config;
+  config.b.slow_way = true;
+  PagingQueues paging(1, {});
+  Stations stations(config, {}, &paging);
+  fill_pattern(stations.pair.a.memory, 1);
+  const std::vector<std::byte> before = stations.pair.b.memory;
+  HeldUp held(*stations.pair.b.program());
+  const abi::Sge sge = stations.pair.a.sge(0, 8);
+  stations.pair.a.post_send(rdma_wr(1, GetParam(), stations.pair.b, 0), {&sge, 1});
+  stations.a.ring();
+  stations.settle();
+  EXPECT_FALSE(stations.pair.a.poll_send().has_value());
+  EXPECT_EQ(stations.b.worker.counters().copies, 1U);
+  EXPECT_LE(stations.b.worker.next_deadline(), stations.now + RemoteCopy::kPatience);
+  stations.now += RemoteCopy::kPatience;
+  std::optional<abi::Cqe> sent;
+  stations.b.worker.poll(stations.now);
+  stations.settle_until([&] { return (sent = stations.pair.a.poll_send()).has_value(); });
+  EXPECT_EQ(stations.b.worker.counters().copies_late, 1U);
+  EXPECT_EQ(stations.pair.b.qp().state(), QpState::kErr);
+  held.release();
+  // What was given up is never done: the next copy comes behind it.
+  HeldUp next(*stations.pair.b.program());
+  next.release();
+  EXPECT_EQ(stations.pair.b.memory, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Opcodes, LateTest,
+                         testing::Values(abi::WrOpcode::kRdmaWrite, abi::WrOpcode::kRdmaRead,
+                                         abi::WrOpcode::kAtomicFetchAndAdd),
+                         [](const auto& of) {
+                           return "opcode" + std::to_string(static_cast<int>(of.param));
+                         });
 
 }  // namespace
 }  // namespace uroce::test

@@ -4,6 +4,7 @@
 // test's.
 
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,13 +34,19 @@ struct Station {
 };
 
 struct Stations {
-  // `paging`: where b's queue pairs raise faults and flushes.
+  // `paging`: where b's queue pairs raise faults and flushes, and `paging_of_a` a's. `looker`: b's.
   explicit Stations(const PairConfig& config = {}, const LinkConfig& link = {},
-                    PagingQueues* paging = nullptr)
+                    PagingQueues* paging = nullptr, PagingQueues* paging_of_a = nullptr,
+                    Stalls::Looker looker = Stalls::look_at_thread)
       : pair(config),
         ports(make_link(link)),
-        a({.ports = {ports.first.get()}, .keys = &pair.a.keys()}, "10.0.0.1"),
-        b({.ports = {ports.second.get()}, .keys = &pair.b.keys(), .paging = paging}, "10.0.0.2") {
+        a({.ports = {ports.first.get()}, .keys = &pair.a.keys(), .paging = paging_of_a},
+          "10.0.0.1"),
+        b({.ports = {ports.second.get()},
+           .keys = &pair.b.keys(),
+           .paging = paging,
+           .looker = looker},
+          "10.0.0.2") {
     a.add(pair.a.qp());
     b.add(pair.b.qp());
   }
@@ -52,6 +59,15 @@ struct Stations {
     for (bool busy = true; busy;) {
       busy = a.worker.poll(now);
       busy |= b.worker.poll(now);
+    }
+  }
+
+  // And until done() is true, which helpers' threads bring about.
+  template <typename Done>
+  void settle_until(Done&& done) {
+    for (settle(); !done(); settle()) {
+      std::this_thread::yield();
+      now += kNanosecondsPerMicrosecond;
     }
   }
 

@@ -22,7 +22,8 @@ struct KeptFrames final : FrameSink {
     frames.emplace_back(frame.begin(), frame.end());
     return frames.size() <= room;
   }
-  bool take_mad(std::uint16_t /*port*/, std::span<const std::byte> frame) override {
+  bool take_mad(std::uint16_t /*port*/, std::span<const std::byte> frame,
+                const Gid& /*sender*/) override {
     mads.emplace_back(frame.begin(), frame.end());
     return mads.size() <= room;
   }

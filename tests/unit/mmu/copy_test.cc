@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
 
 #include "mmu/remote_memory.h"
+#include "mmu/small_copy.h"
 #include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/pages.h"
 
@@ -80,6 +82,34 @@ TEST_F(Copy, MissingPagesFailTheCopyAndNothingElse) {
   }
 }
 
+// Every length, at the end of the page that is there, against one that isn't.
+TEST_F(Copy, SmallCopiesFailWherePagesAreMissing) {
+  install_copy_guard();
+  std::byte* const end = file_.memory() + kPage;
+  for (std::size_t length = 1; length <= kSmallCopyMax; ++length) {
+    for (std::size_t i = 0; i < length; ++i) {
+      buffer_[i] = static_cast<std::byte>(length + i);
+    }
+    ASSERT_TRUE(copy_small(end - length, buffer_.data(), length)) << length;
+    EXPECT_TRUE(std::equal(end - length, end, buffer_.begin())) << length;
+    EXPECT_FALSE(copy_small(end - length + 1, buffer_.data(), length)) << length;
+    EXPECT_FALSE(copy_small(buffer_.data(), end - length + 1, length)) << length;
+  }
+}
+
+TEST_F(Copy, SmallCopiesMayOverlap) {
+  for (std::size_t length = 1; length <= kSmallCopyMax; ++length) {
+    for (std::size_t i = 0; i < 2 * kSmallCopyMax; ++i) {
+      buffer_[i] = static_cast<std::byte>(i);
+    }
+    ASSERT_TRUE(copy_small(buffer_.data() + 3, buffer_.data(), length));
+    for (std::size_t i = 0; i < length; ++i) {
+      EXPECT_EQ(buffer_[i + 3], static_cast<std::byte>(i)) << length;
+    }
+    EXPECT_EQ(buffer_[length + 3], static_cast<std::byte>(length + 3)) << length;
+  }
+}
+
 TEST_F(Copy, MissingPagesFailAtomics) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer's atomics hold a lock of its own, which the jump would keep";
@@ -129,7 +159,7 @@ TEST_F(Copy, AtomicsAnswerWithTheValueBefore) {
 }
 
 TEST_F(Copy, TheSlowWayDoesTheSame) {
-  auto memory = open_remote_memory(::getpid(), ::getuid());
+  auto memory = open_remote_memory(ProgramProcess(::getpid(), ::getuid()));
   if (!memory) {
     GTEST_SKIP() << memory.error().message;
   }
@@ -162,7 +192,7 @@ TEST_F(Copy, TheSlowWayDoesTheSame) {
 // Two programs have mapped one counter, each at an address of its own.
 TEST_F(Copy, AtomicsOfTheSlowWayMeetAtTheWordNotAtItsAddress) {
   constexpr std::uint64_t kRounds = 5'000;
-  auto memory = open_remote_memory(::getpid(), ::getuid());
+  auto memory = open_remote_memory(ProgramProcess(::getpid(), ::getuid()));
   if (!memory) {
     GTEST_SKIP() << memory.error().message;
   }

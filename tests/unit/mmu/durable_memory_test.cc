@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "mmu/backing_file.h"
 #include "mmu/program_memory.h"
+#include "shares/shares.h"
 #include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
@@ -79,7 +80,7 @@ class FileRegions : public testing::Test {
 
   std::string path_ = "/var/tmp/uroce-durable-XXXXXX";
   UniqueFd file_;
-  ProgramMemory program_{::getpid(), ::getuid()};
+  ProgramMemory program_{account_of_its_own()};
 };
 
 // A program deregisters while the disk works, and goes on to register: the memory that is being

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
+
+#include "mmu/mirror.h"
+#include "mmu/quiescence.h"
 
 namespace uroce::test {
 namespace {
@@ -33,6 +37,41 @@ TEST(FaultQueue, AFaultComesBackToTheWorkerThatRaisedIt) {
   EXPECT_TRUE(queue.has_resumed(1));
   EXPECT_EQ(queue.next_resumed(1), fault);
   EXPECT_EQ(fault->request.address, 4096U);
+}
+
+// A program that doesn't answer keeps what it has for the pager's patience.
+TEST(FaultQueue, OneSessionAndOneUserLeaveRecordsToOthers) {
+  Quiescence quiescence;
+  FaultQueue queue(1);
+  const auto user = std::make_shared<FaultCount>(0);
+  std::vector<std::shared_ptr<Mirror>> mirrors;
+  for (int i = 0; i < 4; ++i) {
+    mirrors.push_back(
+        std::make_shared<Mirror>(quiescence, UniqueFd(), i, account_of_its_own(), user));
+  }
+  const auto take_all = [&](const std::shared_ptr<Mirror>& mirror) {
+    std::vector<PageFault*> taken;
+    while (PageFault* fault = queue.take({.length = 8}, mirror)) {
+      taken.push_back(fault);
+    }
+    return taken;
+  };
+  std::vector<PageFault*> first = take_all(mirrors[0]);
+  EXPECT_EQ(first.size(), FaultShare::kSessionMax);
+  std::size_t all = first.size();
+  for (const auto& mirror : {mirrors[1], mirrors[2], mirrors[3]}) {
+    all += take_all(mirror).size();
+  }
+  EXPECT_EQ(all, FaultQueue::kRecords / 2);
+  const auto other = std::make_shared<Mirror>(quiescence, UniqueFd(), 9);
+  EXPECT_EQ(take_all(other).size(), FaultShare::kSessionMax);
+  const auto third = std::make_shared<Mirror>(quiescence, UniqueFd(), 10);
+  EXPECT_EQ(take_all(third).size(), (FaultQueue::kRecords - all - FaultShare::kSessionMax) / 2);
+  // What is over can be had again.
+  queue.resume(first.front());
+  queue.give_back(queue.next_resumed(0));
+  const auto fourth = std::make_shared<Mirror>(quiescence, UniqueFd(), 11);
+  EXPECT_NE(queue.take({.length = 8}, fourth), nullptr);
 }
 
 }  // namespace

@@ -152,6 +152,30 @@ TEST_F(KeyTableTest, RemovedRegionsAreNotLookedAtAnyMore) {
   worker.join();
 }
 
+// It would look at memory that is gone. The region goes with the table.
+TEST(HangingWorker, KeepsWhatItMayHold) {
+  Quiescence quiescence(Quiescence::kWorkersMax, kNanosecondsPerMillisecond);
+  auto freed = std::make_shared<int>();
+  const std::weak_ptr<int> held = freed;
+  {
+    KeyTable table(quiescence, 1024, 1);
+    Region::Config config;
+    config.null = true;
+    config.length = 4096;
+    config.pieces = {{.start = 0, .length = 4096, .host = nullptr, .remote_address = 0}};
+    config.holds.push_back(std::move(freed));
+    const auto key = table.add(std::make_unique<Region>(std::move(config)));
+    ASSERT_TRUE(key);
+    quiescence.online(1);
+    EXPECT_EQ(table.remove(*key), nullptr);
+    const Region* region = nullptr;
+    EXPECT_NE(table.check(*key, 0, 0, 1, 0, &region), Access::kGranted) << "nobody finds it";
+    EXPECT_FALSE(held.expired());
+    quiescence.offline(1);
+  }
+  EXPECT_TRUE(held.expired());
+}
+
 TEST_F(KeyTableTest, TenThousandRemovalsAreQuick) {
   KeyTable table(quiescence_);
   std::vector<std::uint32_t> keys;

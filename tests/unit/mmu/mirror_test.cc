@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "mmu/mapping.h"
 #include "tests/unit/mmu/paged_program.h"
 #include "tests/unit/mmu/pages.h"
 
@@ -255,7 +254,7 @@ TEST_F(MirrorTest, FilesOnDisksStayForTheFlushToCome) {
 
 TEST_F(MirrorTest, MemoryInTooManyPartsIsReachedTheSlowWay) {
   Mirror& mirror = *program_.mirror;
-  const std::size_t most = MappingQuota::make()->limit;
+  const std::size_t most = mappings_of_a_process() / 4;
   std::uint64_t at = kBase;
   for (std::size_t parts = 0; parts <= most; parts += Mirror::kPagesInChunk) {
     std::vector<MirrorPiece> pieces;
@@ -279,7 +278,7 @@ TEST_F(MirrorTest, MemoryInTooManyPartsIsReachedTheSlowWay) {
 // each.
 TEST_F(MirrorTest, OnlyWhatContinuesIsOneMapping) {
   Mirror& mirror = *program_.mirror;
-  const std::size_t most = MappingQuota::make()->limit;
+  const std::size_t most = mappings_of_a_process() / 4;
   MirrorPiece piece = program_.everything();
   piece.length = kPage;
   std::uint64_t at = kBase;

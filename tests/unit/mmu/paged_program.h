@@ -63,6 +63,10 @@ class PagedProgram final : public PagingPeer {
   }
 
   Time clock() override { return now; }
+  void in_background(bool begins) override {
+    background = begins;
+    backgrounds += begins ? 1 : 0;
+  }
 
   // Answers the oldest question, truthfully.
   void answer() {
@@ -107,6 +111,8 @@ class PagedProgram final : public PagingPeer {
   bool read_only = false;
   bool a_file = false;  // rather than an arena
   bool dead = false;
+  bool background = false;
+  std::uint32_t backgrounds = 0;
   Time now = 1'000;
 };
 

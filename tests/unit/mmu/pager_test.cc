@@ -256,5 +256,37 @@ TEST_F(PagerTest, PrefetchesAndSaysWhenItIsDone) {
   EXPECT_EQ(done, Access::kLost);
 }
 
+// An advice can name 2^46 bytes, and a program end the moment after.
+TEST_F(PagerTest, PrefetchesEndWithTheirSession) {
+  std::uint32_t over = 0;
+  for (const bool faulting : {false, true}) {
+    for (int i = 0; i < 10; ++i) {
+      pager_.prefetch({.mirror = program_.mirror,
+                       .address = 0,
+                       .length = 1ULL << 46U,
+                       .faulting = faulting,
+                       .done = [&](Access outcome) { over += outcome == Access::kLost ? 1 : 0; }},
+                      program_.now);
+    }
+  }
+  pager_.serve(program_.now);
+  program_.mirror->close();
+  pager_.changed(program_.mirror, program_.now);
+  EXPECT_EQ(over, 20U);
+  EXPECT_FALSE(pager_.serve(program_.now));
+  EXPECT_EQ(pager_.deadline(), kNever);
+}
+
+TEST_F(PagerTest, PrefetchingIsntWorthAPriority) {
+  raise(kBase);
+  program_.settle();
+  EXPECT_EQ(program_.backgrounds, 0U);
+  pager_.prefetch({.mirror = program_.mirror, .address = kBase, .length = Mirror::kChunk},
+                  program_.now);
+  program_.settle();
+  EXPECT_EQ(program_.backgrounds, Mirror::kPagesInChunk / Pager::kSlice);
+  EXPECT_FALSE(program_.background);
+}
+
 }  // namespace
 }  // namespace uroce::test

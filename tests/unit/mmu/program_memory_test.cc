@@ -1,4 +1,5 @@
 #include "mmu/program_memory.h"
+#include "shares/shares.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -41,11 +42,11 @@ class ProgramMemoryTest : public ::testing::Test {
                std::uint32_t access = kAccessLocalWrite) {
     auto region = memory_.make_region(
         {.pd = 1, .access = access, .address = address, .length = length, .iova = address}, pieces,
-        descriptors);
+        descriptors, ProgramMemory::open(ProgramProcess(::getpid(), ::getuid()), pieces, true));
     return region ? 0 : region.error().code;
   }
 
-  ProgramMemory memory_{::getpid(), ::getuid()};
+  ProgramMemory memory_{account_of_its_own()};
 };
 
 TEST_F(ProgramMemoryTest, ArenasHaveToBeSealed) {
@@ -91,7 +92,7 @@ TEST_F(ProgramMemoryTest, AHostileProgramsPiecesAreRefused) {
   stranger.kind = static_cast<PieceKind>(99);
   EXPECT_EQ(error_of({stranger}), EINVAL);
   EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}), EINVAL);
-  EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}, kBase, kPage, {-1}), EBADF);
+  EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}, kBase, kPage, {-1}), EOPNOTSUPP);
 }
 
 TEST_F(ProgramMemoryTest, DescriptorsAreCheckedAsFiles) {
@@ -119,12 +120,14 @@ TEST_F(ProgramMemoryTest, MapFilesGivesNoMoreThanTheProgramHas) {
   map_files.address = reinterpret_cast<std::uintptr_t>(mapped);
   map_files.map_start = map_files.address;
   map_files.map_end = map_files.address + kPage;
-  auto region = memory_.make_region({.pd = 1,
-                                     .access = kAccessLocalWrite,
-                                     .address = map_files.address,
-                                     .length = kPage,
-                                     .iova = 0},
-                                    {&map_files, 1}, {});
+  auto region = memory_.make_region(
+      {.pd = 1,
+       .access = kAccessLocalWrite,
+       .address = map_files.address,
+       .length = kPage,
+       .iova = 0},
+      {&map_files, 1}, {},
+      ProgramMemory::open(ProgramProcess(::getpid(), ::getuid()), {&map_files, 1}, true));
   ASSERT_TRUE(region);
   EXPECT_EQ((*region)->remote_pieces(), 1U);
   ::munmap(mapped, kPage);
@@ -147,7 +150,7 @@ TEST_F(ProgramMemoryTest, PiecesOfOneArenaShareAMapping) {
 }
 
 TEST_F(ProgramMemoryTest, RegionsOutliveTheSession) {
-  auto session = std::make_unique<ProgramMemory>(::getpid(), ::getuid());
+  auto session = std::make_unique<ProgramMemory>(account_of_its_own());
   ASSERT_TRUE(session->add_arena(memfd(kPage, F_SEAL_SHRINK), kPage));
   const MemoryPiece all = piece(PieceKind::kArena, 0, 1);
   auto region = session->make_region(
@@ -164,10 +167,11 @@ TEST_F(ProgramMemoryTest, RegionsOutliveTheSession) {
 }
 
 TEST_F(ProgramMemoryTest, AStrangersMemoryIsLeftAlone) {
-  ProgramMemory stranger(::getpid(), ::getuid() + 1);
+  ProgramMemory stranger(account_of_its_own());
   const MemoryPiece all = piece(PieceKind::kRemote, 0, 1);
   auto region = stranger.make_region(
-      {.pd = 1, .access = 0, .address = kBase, .length = kPage, .iova = kBase}, {&all, 1}, {});
+      {.pd = 1, .access = 0, .address = kBase, .length = kPage, .iova = kBase}, {&all, 1}, {},
+      ProgramMemory::open(ProgramProcess(::getpid(), ::getuid() + 1), {&all, 1}, false));
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().code, EPERM);
 }

@@ -11,10 +11,10 @@ namespace {
 
 TEST(Quiescence, NobodyIsWaitedForWhoIsAway) {
   Quiescence quiescence;
-  quiescence.wait();
+  EXPECT_TRUE(quiescence.wait());
   quiescence.online(0);
   quiescence.offline(0);
-  quiescence.wait();
+  EXPECT_TRUE(quiescence.wait());
 }
 
 TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
@@ -23,7 +23,7 @@ TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
   std::atomic<bool> turn_over{false};
   std::atomic<bool> waited{false};
   std::thread waiter([&] {
-    quiescence.wait();
+    EXPECT_TRUE(quiescence.wait());
     EXPECT_TRUE(turn_over.load());
     waited = true;
   });
@@ -40,6 +40,18 @@ TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
   quiescence.offline(2);
 }
 
+TEST(Quiescence, AWorkerThatHangsIsntWaitedForForEver) {
+  Quiescence quiescence(4, kNanosecondsPerMillisecond);
+  int told = 0;
+  quiescence.on_overdue([&told] { ++told; });
+  quiescence.online(2);
+  EXPECT_FALSE(quiescence.wait());
+  EXPECT_EQ(told, 1);
+  quiescence.offline(2);
+  EXPECT_TRUE(quiescence.wait());
+  EXPECT_EQ(told, 1);
+}
+
 // Also when it was another one's check that found the worker quiescent (ThreadSanitizer watches).
 TEST(Quiescence, EachWaiterSeesWhatTheWorkerDid) {
   constexpr int kWaits = 200;
@@ -53,7 +65,7 @@ TEST(Quiescence, EachWaiterSeesWhatTheWorkerDid) {
     waiters.emplace_back([&, i] {
       for (int wait = 0; wait < kWaits; ++wait) {
         shared[i].store(nullptr, std::memory_order_relaxed);
-        quiescence.wait();
+        EXPECT_TRUE(quiescence.wait());
         memory[i] = 0;
         memory[i] = 1;
         shared[i].store(&memory[i], std::memory_order_release);  // pairs with the worker's acquire

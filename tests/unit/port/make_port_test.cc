@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "dataplane/port/eal.h"
+#include "dataplane/port/host_interface.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -48,6 +49,33 @@ TEST(VdevSpec, GivesDriversRoomForTheMtu) {
   EXPECT_EQ(vdev_argument(packet.arguments, "framesz"), "8192");
   EXPECT_EQ(vdev_argument(packet.arguments, "qpairs"), "2");
   EXPECT_GE(packet.buffer_bytes, 8'192U);
+}
+
+TEST(VdevSpec, KnowsWhichDriversStandOnAnInterface) {
+  for (const char* spec : {"net_af_packet0,iface=v0", "net_af_xdp0,iface=v0", "net_tap0"}) {
+    EXPECT_TRUE(complete_vdev(spec, 1'500, 1).on_interface) << spec;
+  }
+  EXPECT_FALSE(complete_vdev("net_memif0", 1'500, 1).on_interface);
+}
+
+TEST(HostInterface, TroubleIsASentence) {
+  HostInterface wire{.name = "wire", .index = 3, .mtu = 1'500, .set_up = true, .up = true};
+  EXPECT_EQ(interface_trouble("wire", wire, 1'112), "");
+  EXPECT_EQ(interface_trouble("wire", std::nullopt, 1'112), "the interface wire isn't there");
+  wire.mtu = 700;
+  EXPECT_NE(interface_trouble("wire", wire, 1'112).find("has an MTU of 700"), std::string::npos);
+  wire.up = false;
+  EXPECT_NE(interface_trouble("wire", wire, 1'112).find("no carrier"), std::string::npos);
+  wire.set_up = false;
+  EXPECT_NE(interface_trouble("wire", wire, 1'112).find("is down"), std::string::npos);
+}
+
+TEST(HostInterface, TheMachinesOwnLoopbackIsKnown) {
+  const auto found = host_interface("lo");
+  ASSERT_TRUE(found);
+  EXPECT_GT(found->index, 0U);
+  EXPECT_GT(found->mtu, 0U);
+  EXPECT_FALSE(host_interface("no-such-one"));
 }
 
 TEST(VdevSpec, TheUsersOwnArgumentsWin) {

@@ -7,24 +7,24 @@
 #include <array>
 #include <thread>
 
+#include "base/event_socket.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {
 namespace {
 
+RingMove* fresh_cq_move(RingMove* move) {
+  *move = {};
+  return move;
+}
+
 constexpr std::uint64_t kCookie = 0xC00C1E;
 constexpr std::uint32_t kEntries = 4;
 constexpr Duration kPeriod = 1'000;
 
-struct Pipe {
-  Pipe() { EXPECT_EQ(pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC), 0); }
-  ~Pipe() {
-    close(ends[0]);
-    close(ends[1]);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  std::array<int, 2> ends{-1, -1};
+struct Channel {
+  Channel() { EXPECT_EQ(fcntl(ends->read_end.get(), F_SETFL, O_NONBLOCK), 0); }
+  Result<EventSocket> ends = make_event_socket("a channel");
 };
 
 class CompletionQueueTest : public testing::Test {
@@ -38,21 +38,22 @@ class CompletionQueueTest : public testing::Test {
   abi::Arm armed() { return static_cast<abi::Arm>(ring_.control.arm.load()); }
 
   // How many events wait in the channel; takes them.
-  int events_in_pipe() {
+  int events_in_channel() {
     int count = 0;
     for (abi::CompletionEvent event{};
-         read(pipe_.ends[0], &event, sizeof(event)) == sizeof(event);) {
+         read(channel_.ends->read_end.get(), &event, sizeof(event)) == sizeof(event);) {
       EXPECT_EQ(event.cq_cookie, kCookie);
       ++count;
     }
     return count;
   }
 
-  Pipe pipe_;
+  Channel channel_;
   EventLog events_;
   CompletionRing ring_{kEntries};
-  CompletionQueue queue_{9,       &ring_.control, ring_.entries.data(), kEntries, pipe_.ends[1],
-                         kCookie, false};
+  CompletionQueue queue_{
+      9,       &ring_.control, ring_.entries.data(), kEntries, channel_.ends->write_end.get(),
+      kCookie, false};
 };
 
 TEST_F(CompletionQueueTest, PublishesInOrder) {
@@ -98,73 +99,51 @@ TEST_F(CompletionQueueTest, TellsAnArmedChannelOnce) {
   EXPECT_EQ(armed(), abi::Arm::kNone);
   push(2);
   EXPECT_TRUE(queue_.flush());
-  EXPECT_EQ(events_in_pipe(), 1);
+  EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, SaysNothingToAChannelThatDidNotAsk) {
   push(1);
   EXPECT_TRUE(queue_.flush());
-  EXPECT_EQ(events_in_pipe(), 0);
+  EXPECT_EQ(events_in_channel(), 0);
 }
 
 TEST_F(CompletionQueueTest, WaitsForASolicitedOne) {
   arm(abi::Arm::kSolicited);
   push(1);
   EXPECT_TRUE(queue_.flush());
-  EXPECT_EQ(events_in_pipe(), 0);
+  EXPECT_EQ(events_in_channel(), 0);
   push(2, true);
   push(3);
   EXPECT_TRUE(queue_.flush());
-  EXPECT_EQ(events_in_pipe(), 1);
+  EXPECT_EQ(events_in_channel(), 1);
 }
 
-TEST_F(CompletionQueueTest, KeepsAnEventThatFindsThePipeFull) {
+TEST_F(CompletionQueueTest, KeepsAnEventThatFindsTheChannelFull) {
   std::array<std::byte, 4096> filler{};
-  while (write(pipe_.ends[1], filler.data(), filler.size()) > 0) {
+  while (put_event(channel_.ends->write_end.get(), filler) == PutEvent::kPut) {
   }
   arm(abi::Arm::kNext);
   push(1);
   EXPECT_FALSE(queue_.flush());
   EXPECT_FALSE(push(2)) << "it still waits to be flushed";
-  while (read(pipe_.ends[0], filler.data(), filler.size()) > 0) {
+  while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
   EXPECT_TRUE(queue_.flush());
-  EXPECT_EQ(events_in_pipe(), 1);
-}
-
-// Here the pipe blocks, so that the writer stays where it is: another worker's push gets through.
-TEST_F(CompletionQueueTest, TheChannelIsWrittenWithoutTheLock) {
-  CompletionRing ring{kEntries};
-  CompletionQueue shared{9,       &ring.control, ring.entries.data(), kEntries, pipe_.ends[1],
-                         kCookie, true};
-  std::array<std::byte, 4096> filler{};
-  while (write(pipe_.ends[1], filler.data(), filler.size()) > 0) {
-  }
-  ASSERT_EQ(fcntl(pipe_.ends[1], F_SETFL, 0), 0);
-  ring.control.arm.store(static_cast<std::uint32_t>(abi::Arm::kNext));
-  EXPECT_TRUE(shared.push({}, false, events_));
-  std::thread writer([&shared] { EXPECT_TRUE(shared.flush()); });
-  while (ring.control.arm.load() != static_cast<std::uint32_t>(abi::Arm::kNone)) {
-    std::this_thread::yield();
-  }
-  shared.push({}, false, events_);
-  EXPECT_EQ(ring.poll_all().size(), 2U);
-  while (read(pipe_.ends[0], filler.data(), filler.size()) == filler.size()) {
-  }
-  writer.join();
+  EXPECT_EQ(events_in_channel(), 1);
 }
 
 // The program arms again as soon as it has read the event, before flush() returns: modelled by
 // arming while an event is owed.
 TEST_F(CompletionQueueTest, NeverClearsAnArmThatCameAfterTheEvent) {
   std::array<std::byte, 4096> filler{};
-  while (write(pipe_.ends[1], filler.data(), filler.size()) > 0) {
+  while (put_event(channel_.ends->write_end.get(), filler) == PutEvent::kPut) {
   }
   arm(abi::Arm::kNext);
   push(1);
   EXPECT_FALSE(queue_.flush());
   arm(abi::Arm::kNext);
-  while (read(pipe_.ends[0], filler.data(), filler.size()) > 0) {
+  while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
   EXPECT_TRUE(queue_.flush());
   EXPECT_EQ(armed(), abi::Arm::kNext);
@@ -194,10 +173,10 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitForTheCount) {
   push(1);
   push(2);
   EXPECT_FALSE(queue_.flush(kPeriod - 1)) << "is to be flushed again";
-  EXPECT_EQ(events_in_pipe(), 0);
+  EXPECT_EQ(events_in_channel(), 0);
   push(3);
   EXPECT_TRUE(queue_.flush(kPeriod - 1));
-  EXPECT_EQ(events_in_pipe(), 1);
+  EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, ModeratedEventsWaitNoLongerThanThePeriod) {
@@ -206,7 +185,7 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitNoLongerThanThePeriod) {
   push(1);
   EXPECT_FALSE(queue_.flush(kPeriod - 1));
   EXPECT_TRUE(queue_.flush(kPeriod));
-  EXPECT_EQ(events_in_pipe(), 1);
+  EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, ModerationKeepsNobodyBusyWhoDidNotArm) {
@@ -216,13 +195,14 @@ TEST_F(CompletionQueueTest, ModerationKeepsNobodyBusyWhoDidNotArm) {
 }
 
 TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
+  RingMove move;
   for (std::uint64_t i = 0; i < kEntries; ++i) {
     push(i);
   }
   EXPECT_EQ(ring_.poll()->wr_id, 0U);
   push(kEntries);
   std::vector<abi::Cqe> larger(2 * kEntries);
-  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kEntries));
+  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kEntries, fresh_cq_move(&move)));
   for (std::uint64_t i = 0; i < kEntries; ++i) {
     push(kEntries + 1 + i);
   }
@@ -234,21 +214,50 @@ TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
 }
 
 TEST_F(CompletionQueueTest, RefusesARingThatIsTooSmallForWhatItHolds) {
+  RingMove move;
   push(1);
   push(2);
   std::vector<abi::Cqe> smaller(1);
-  const Status status = queue_.resize(smaller.data(), 1);
+  const Result<bool> status = queue_.resize(smaller.data(), 1, fresh_cq_move(&move));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, EINVAL);
   EXPECT_EQ(ring_.poll()->wr_id, 1U);
-  ASSERT_TRUE(queue_.resize(smaller.data(), 1));
+  ASSERT_TRUE(queue_.resize(smaller.data(), 1, fresh_cq_move(&move)));
   EXPECT_EQ(smaller[0].wr_id, 2U);
 }
 
 TEST_F(CompletionQueueTest, RefusesToCopyByANonsenseConsumerIndex) {
+  RingMove move;
   ring_.control.ring.consumer.value.store(12345);
   std::vector<abi::Cqe> larger(2 * kEntries);
-  EXPECT_FALSE(queue_.resize(larger.data(), 2 * kEntries));
+  EXPECT_FALSE(queue_.resize(larger.data(), 2 * kEntries, fresh_cq_move(&move)));
+}
+
+// The index is the program's: it can say that all of a ring of 16 MiB is unread.
+TEST(CompletionQueueResize, GoesOverInStepsAndTakesWhatComesBetween) {
+  constexpr std::uint32_t kMany = 1U << 18U;
+  const auto control = std::make_unique<abi::CqControl>();
+  std::vector<abi::Cqe> ring(kMany), larger(2 * std::size_t{kMany});
+  CompletionQueue queue(1, control.get(), ring.data(), kMany, -1, 0, false);
+  EventLog events;
+  abi::Cqe pushed{};
+  pushed.wr_id = 1;
+  queue.push(pushed, false, events);
+  control->ring.consumer.value.store(1 - kMany);
+  RingMove move;
+  std::uint32_t steps = 1;
+  std::uint32_t copied = 1 - kMany;
+  for (Result<bool> over = queue.resize(larger.data(), 2 * kMany, &move); !over.value();
+       over = queue.resize(larger.data(), 2 * kMany, &move)) {
+    EXPECT_LE((move.next - copied) * sizeof(abi::Cqe), RingMove::kStepBytes);
+    copied = move.next;
+    control->ring.consumer.value.fetch_add(1);
+    pushed.wr_id = ++steps;
+    queue.push(pushed, false, events);
+  }
+  EXPECT_EQ(steps, kMany * sizeof(abi::Cqe) / RingMove::kStepBytes + 1);
+  EXPECT_EQ(larger[0].wr_id, 1U);
+  EXPECT_EQ(larger[steps - 1].wr_id, steps);
 }
 
 }  // namespace

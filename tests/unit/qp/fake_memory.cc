@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dataplane/qp/direct/locate.h"
 #include "dataplane/qp/memory.h"
 
 namespace uroce {
@@ -109,6 +110,20 @@ Access fetch_add_remote(const MemoryScope& /*scope*/, const RemoteRange& range, 
   }
   std::memcpy(original, at(range.address), sizeof(*original));
   return compare_swap(range.address, *original, *original + add, original);
+}
+
+Access locate(const MemoryScope& /*scope*/, std::span<const abi::Sge> sges, std::uint64_t offset,
+              std::uint32_t length, ByteRuns* runs) {
+  const Access access = resident(sges[0].address + offset, length);
+  return access == Access::kGranted && runs->add(at(sges[0].address + offset), length)
+             ? Access::kGranted
+             : Access::kLost;
+}
+
+Access locate_remote(const MemoryScope& /*scope*/, const RemoteRange& range, ByteRuns* runs) {
+  const Access access = resident(range.address, range.length);
+  return access == Access::kGranted && runs->add(at(range.address), range.length) ? Access::kGranted
+                                                                                  : Access::kLost;
 }
 
 }  // namespace uroce

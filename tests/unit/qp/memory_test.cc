@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "base/unique_fd.h"
-#include "mmu/remote_batch.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {
@@ -143,52 +142,6 @@ TEST_F(MemoryTest, FallsBackToSystemCalls) {
   const std::array<abi::Sge, 1> sges{{{kRegionIova, 100, key}}};
   ASSERT_EQ(scatter(scope(), sges, 0, b_.data(), 100), Access::kGranted);
   EXPECT_EQ(std::memcmp(a_.data(), b_.data(), 100), 0);
-}
-
-// Stores that wait for the rest of their message fail it, if not at once then by what follows.
-TEST_F(MemoryTest, BatchedStoresThatAreLostFailTheirMessage) {
-  constexpr std::size_t kPage = 4096;
-  auto* const memory = static_cast<std::byte*>(
-      mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  Region::Config config;
-  config.pd = QpRig::kPd;
-  config.access = kAccessRemoteWrite | kAccessLocalWrite;
-  config.iova = kRegionIova;
-  config.length = 3 * kPage;
-  const UniqueFd self(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
-  config.remote = self.get();
-  config.pieces = {{.start = 0,
-                    .length = 3 * kPage,
-                    .host = nullptr,
-                    .remote_address = reinterpret_cast<std::uint64_t>(memory)}};
-  const std::uint32_t key = rig_.keys.add(std::make_unique<Region>(std::move(config))).value();
-  RemoteBatch batch;
-  FaultSlot slot;
-  MemoryScope batched = scope();
-  batched.slot = &slot;
-  batched.batch = &batch;
-  const auto write = [&](std::uint64_t offset, std::uint32_t length, std::uint64_t ahead) {
-    return write_remote(
-        batched, {.rkey = key, .address = kRegionIova + offset, .length = length, .ahead = ahead},
-        b_.data());
-  };
-  munmap(memory + kPage, kPage);
-  EXPECT_EQ(write(0, 1000, 1000), Access::kGranted);
-  EXPECT_EQ(write(1000, 1000, 0), Access::kGranted);
-  EXPECT_EQ(std::memcmp(memory + 1000, b_.data(), 1000), 0);
-
-  EXPECT_EQ(write(kPage - 500, 1000, 500), Access::kGranted) << "it waits";
-  EXPECT_EQ(write(kPage + 500, 500, 0), Access::kLost);
-
-  EXPECT_EQ(write(kPage - 500, 1000, 500), Access::kGranted);
-  batch.flush();  // the worker, at the end of what it received
-  EXPECT_EQ(write(kPage + 500, 500, 0), Access::kLost);
-  EXPECT_EQ(write(2 * kPage, 1000, 0), Access::kGranted) << "said once";
-
-  const std::array<abi::Sge, 2> sges{{{kRegionIova + kPage, 100, key}, {kRegionIova, 100, key}}};
-  EXPECT_EQ(scatter(batched, sges, 0, b_.data(), 200, false), Access::kLost)
-      << "the part that isn't the last";
-  munmap(memory, 3 * kPage);
 }
 
 // A file that was truncated under us.

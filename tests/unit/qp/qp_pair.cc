@@ -6,6 +6,7 @@
 #include <random>
 
 #include "mmu/remote_memory.h"
+#include "mmu/remote_program.h"
 #include "tests/reasons/reasons.h"
 
 namespace uroce::test {
@@ -26,7 +27,10 @@ bool Endpoint::announced(AsyncEvent event) const {
 }
 
 Endpoint::Endpoint(const EndpointConfig& config)
-    : Queues(config.queues), memory(config.memory_bytes), keys_(quiescence_, 1'024, 1) {
+    : Queues(config.queues),
+      memory(config.memory_bytes),
+      own_keys_(quiescence_, 1'024, 1),
+      keys_(config.keys == nullptr ? &own_keys_ : config.keys) {
   Region::Config region;
   region.pd = kPd;
   region.access = config.access;
@@ -37,15 +41,21 @@ Endpoint::Endpoint(const EndpointConfig& config)
                     .host = config.slow_way ? nullptr : memory.data(),
                     .remote_address = address()}};
   if (config.slow_way) {
-    program_memory_ = std::move(open_remote_memory(::getpid(), ::getuid()).value());
-    region.remote = program_memory_.get();
+    const auto file = std::make_shared<const UniqueFd>(
+        std::move(open_remote_memory(ProgramProcess(::getpid(), ::getuid())).value()));
+    region.remote = file->get();
+    region.program = RemoteProgram::start(file, {.uid = ::getuid()}).value();
+    program_ = region.program;
+    region.holds.push_back(file);
   }
-  key_ = keys_.add(std::make_unique<Region>(std::move(region))).value();
+  key_ = keys_->add(std::make_unique<Region>(std::move(region))).value();
   QpConfig qp;
   qp.qpn = config.qpn;
+  qp.type = config.type;
   qp.pd = kPd;
   qp.signal_all = config.signal_all;
   qp.shares_network = config.shares_network;
+  qp.measures_latency = config.measures_latency;
   qp.congestion = config.congestion;
   attach(&qp);
   qp_ = std::make_unique<Qp>(qp);
@@ -65,7 +75,20 @@ void Endpoint::ring(Time now) {
   qp_->on_doorbell(lent);
 }
 
-QpPair::QpPair(const PairConfig& config) : a(config.a), b(config.b), config_(config) {
+namespace {
+
+EndpointConfig in_daemon_of(Endpoint& other, const PairConfig& config) {
+  EndpointConfig end = config.b;
+  if (config.shared_mac) {
+    end.keys = &other.keys();
+  }
+  return end;
+}
+
+}  // namespace
+
+QpPair::QpPair(const PairConfig& config)
+    : a(config.a), b(in_daemon_of(a, config)), config_(config) {
   connect(a);
   connect(b);
 }
@@ -86,6 +109,9 @@ QpAttributes QpPair::attributes(bool of_a) const {
   attributes.path.vlan = config_.vlan;
   attributes.path.source_mac = {{2, 0, 0, 0, 0, static_cast<std::uint8_t>(of_a ? 1 : 2)}};
   attributes.path.destination_mac = {{2, 0, 0, 0, 0, static_cast<std::uint8_t>(of_a ? 2 : 1)}};
+  if (config_.shared_mac) {
+    attributes.path.source_mac = attributes.path.destination_mac = *config_.shared_mac;
+  }
   attributes.path.source_gid = parse_ip(of_a ? "10.0.0.1" : "10.0.0.2").value();
   attributes.path.destination_gid = parse_ip(of_a ? "10.0.0.2" : "10.0.0.1").value();
   return attributes;

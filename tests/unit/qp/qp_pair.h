@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,14 +42,18 @@ struct HeapFrame {
 // What differs between tests.
 struct EndpointConfig {
   std::uint32_t qpn = 17;
+  QpType type = QpType::kRc;
   QueuesConfig queues{};
   std::size_t memory_bytes = 1U << 20U;
   std::uint32_t access =
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
   bool signal_all = false;
-  bool slow_way = false;  // its memory is reached as /proc/PID/mem
+  // Its memory is reached as /proc/PID/mem: by a helper where its worker has PagingQueues.
+  bool slow_way = false;
   bool shares_network = false;
+  bool measures_latency = true;
   const CongestionSettings* congestion = &kDefaultCongestion;
+  KeyTable* keys = nullptr;  // its daemon's, if that has other queue pairs as well
 };
 
 // One end: everything that a program and its card have for one queue pair.
@@ -68,13 +73,15 @@ class Endpoint : public Queues {
 
   // The card's side.
   [[nodiscard]] Qp& qp() { return *qp_; }
-  [[nodiscard]] KeyTable& keys() { return keys_; }
+  [[nodiscard]] KeyTable& keys() { return *keys_; }
+  // Who goes to its memory; nullptr unless that is reached the slow way.
+  [[nodiscard]] RemoteProgram* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
   bool keep = false;    // frames that come ahead of a missing one are kept by the test
   bool again = false;   // what is delivered next was kept
   Duration absent = 0;  // in which its worker couldn't run
   Turn turn(Time now, TxBatch& tx) {
-    Turn lent{now, tx, keys_, events, dirty_};
+    Turn lent{now, tx, *keys_, events, dirty_};
     lent.recovery = recovery;
     lent.keep = keep;
     lent.again = again;
@@ -89,9 +96,10 @@ class Endpoint : public Queues {
   [[nodiscard]] bool announced(AsyncEvent event) const;
 
  private:
-  UniqueFd program_memory_;
+  std::shared_ptr<RemoteProgram> program_;
   Quiescence quiescence_;
-  KeyTable keys_;
+  KeyTable own_keys_;
+  KeyTable* keys_;
   std::uint32_t key_ = 0;
   std::vector<CompletionQueue*> dirty_;
   std::unique_ptr<Qp> qp_;
@@ -110,6 +118,8 @@ struct PairConfig {
   std::uint8_t rnr_retry = 7;
   std::uint8_t min_rnr_timer = 1;
   std::uint16_t vlan = 0;  // the tag of all frames
+  // Both ends are one daemon's, on a port with this address.
+  std::optional<EtherAddress> shared_mac{};
 };
 
 class QpPair {

@@ -12,6 +12,11 @@
 namespace uroce::test {
 namespace {
 
+RingMove* fresh_srq_move(RingMove* move) {
+  *move = {};
+  return move;
+}
+
 constexpr std::uint32_t kReceives = 4;
 constexpr std::uint32_t kSges = 3;
 
@@ -154,38 +159,41 @@ TEST_F(SharedReceiveQueueTest, ZeroDisarms) {
 }
 
 TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
+  RingMove move;
   std::vector<std::byte> larger(std::size_t{2 * kReceives} * ring_.stride);
   post(4);
   take(3);
   post(2);  // over the end of the old ring: 3, 0, 1 wait
-  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kReceives));
+  ASSERT_TRUE(queue_.resize(larger.data(), 2 * kReceives, fresh_srq_move(&move)));
   for (const std::uint64_t expected : {3U, 0U, 1U}) {
     ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
     EXPECT_EQ(entry_.wr_id, expected);
   }
   EXPECT_TRUE(queue_.empty());
   std::vector<std::byte> smaller(std::size_t{2} * ring_.stride);
-  EXPECT_TRUE(queue_.resize(smaller.data(), 2));
+  EXPECT_TRUE(queue_.resize(smaller.data(), 2, fresh_srq_move(&move)));
   ring_.control.producer.value.fetch_add(3);
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "it holds two now";
 }
 
 TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
+  RingMove move;
   std::vector<std::byte> smaller(std::size_t{2} * ring_.stride);
   post(4);
   EXPECT_FALSE(queue_.arm(1));
-  EXPECT_EQ(queue_.resize(smaller.data(), 2).error().code, EINVAL);
+  EXPECT_EQ(queue_.resize(smaller.data(), 2, fresh_srq_move(&move)).error().code, EINVAL);
   EXPECT_EQ(queue_.limit(), 1U);
   take(2);
-  EXPECT_TRUE(queue_.resize(smaller.data(), 2));
+  EXPECT_TRUE(queue_.resize(smaller.data(), 2, fresh_srq_move(&move)));
   EXPECT_EQ(queue_.limit(), 1U);
   take(2);
 }
 
 TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotTakenAlong) {
+  RingMove move;
   ring_.control.producer.value.store(kReceives + 1);
   std::vector<std::byte> larger(std::size_t{8} * ring_.stride);
-  EXPECT_EQ(queue_.resize(larger.data(), 8).error().code, EINVAL);
+  EXPECT_EQ(queue_.resize(larger.data(), 8, fresh_srq_move(&move)).error().code, EINVAL);
 }
 
 TEST_F(SharedReceiveQueueTest, ABrokenRingIsAnnouncedOnce) {

@@ -129,7 +129,7 @@ class EndToEnd(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.e2e = _load("e2e_runner", "tests", "e2e", "__main__.py")
+        cls.e2e = _load("e2e_runner", "tests", "e2e", "harness", "runner.py")
 
     def test_a_failure_counts_before_a_skip(self):
         self.assertEqual(self.outcome("fails_and_skips"), _FAILED)

@@ -22,6 +22,13 @@ using abi::Command;
 
 constexpr std::uint32_t kDoorbellSlot = 70;
 
+void make_channel(UniqueFd& read_end, UniqueFd& write_end) {
+  int ends[2];
+  UROCE_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  read_end.reset(ends[0]);
+  write_end.reset(ends[1]);
+}
+
 void make_pipe(UniqueFd& read_end, UniqueFd& write_end) {
   int ends[2];
   UROCE_CHECK(pipe2(ends, O_CLOEXEC) == 0);
@@ -52,8 +59,8 @@ FakeDaemon::FakeDaemon() {
   UROCE_CHECK(listen(listener_.get(), 8) == 0);
   setenv(kSocketVariable, path.c_str(), 1);
   make_pipe(stop_read_, stop_write_);
-  make_pipe(async_read_, async_write_);
-  make_pipe(channel_read_, channel_write_);
+  make_channel(async_read_, async_write_);
+  make_channel(channel_read_, channel_write_);
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   doorbells_ = SharedFile(sizeof(abi::Doorbells));
   status_ = SharedFile(sizeof(abi::WorkerStatus));
@@ -161,6 +168,7 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       abi::QueryPortReply reply{};
       reply.gid_count = 2;
       reply.pkey_count = 1;
+      reply.active_width = reply.active_speed = 1;
       return answer(reply);
     }
     case Command::kCreateChannel:

@@ -4,8 +4,10 @@
 LINKED is a program linked with the shim, PLAIN one linked with Debian's library."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 
 def libraries(program, **environment):
@@ -19,6 +21,20 @@ def libraries(program, **environment):
 def stderr_of(program, **environment):
     environment = {"PATH": os.environ["PATH"], "UROCE_SOCKET": "/nowhere/uroce.sock", **environment}
     return subprocess.run([program], env=environment, capture_output=True, text=True, check=False).stderr
+
+
+def expect_own_choice(linked):
+    """A program with more rights than its user (set-gid) isn't told by the user's environment where its daemon is."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(linked, folder)
+        os.chown(program, 0, 1)
+        os.chmod(program, 0o2755)
+        said = subprocess.run([program], env={"UROCE_SOCKET": "/nowhere/uroce.sock"}, capture_output=True, text=True,
+                              check=False, user=65534, group=65534, extra_groups=[], cwd="/").stderr
+    fine = "uroce.sock" in said and "/nowhere" not in said
+    print(f"set-gid: {'ok' if fine else f'said {said!r}'}")
+    return fine
 
 
 def main():
@@ -40,6 +56,8 @@ def main():
         fine = loaded == {shim} and "/nowhere/uroce.sock" in said and "uroce.sock" not in quiet
         print(f"{way}: {'ok' if fine else f'loaded {loaded}, said {said!r}, then {quiet!r}'}")
         failures += not fine
+    if os.getuid() == 0 and not os.environ.get("SANITIZER_PRELOAD"):
+        failures += not expect_own_choice(linked)
     return failures
 
 

@@ -45,6 +45,22 @@ std::uint64_t bytes_in_arena() {
   return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
+// Otherwise the daemon would make the pages, and its memory cgroup would be charged for them.
+TEST(Pinned, PagesAreThereBeforeTheDaemonTouchesThem) {
+  if (!is_fresh_process()) {
+    return;
+  }
+  StandIn daemon;
+  constexpr std::size_t kBytes = 64 * kPage;
+  void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const shim::HeldMemory held = hold(memory, kBytes);
+  EXPECT_EQ(bytes_in_arena(), kBytes);
+  EXPECT_EQ(static_cast<std::uint64_t*>(memory)[0], 0U);
+  shim::release_memory(held);
+}
+
 TEST(Pinned, DroppedMemoryReadsAsZeroes) {
   if (!is_fresh_process()) {
     return;

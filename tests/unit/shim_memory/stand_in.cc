@@ -13,6 +13,7 @@
 #include "base/descriptor_message.h"
 #include "mmu/copy.h"
 #include "mmu/program_memory.h"
+#include "shares/shares.h"
 
 namespace uroce::test {
 namespace {
@@ -75,8 +76,9 @@ class Server {
   Reply serve(const Order& order, std::vector<UniqueFd>& passed) {
     switch (order.what) {
       case What::kProgram:
-        memory_ = std::make_unique<ProgramMemory>(static_cast<int>(order.length),
-                                                  static_cast<std::uint32_t>(order.value));
+        pid_ = static_cast<int>(order.length);
+        uid_ = static_cast<std::uint32_t>(order.value);
+        memory_ = std::make_unique<ProgramMemory>(account_of_its_own());
         return {};
       case What::kArena:
         return add_arena(order, passed);
@@ -100,12 +102,13 @@ class Server {
     for (const UniqueFd& one : passed) {
       descriptors.push_back(one.get());
     }
-    auto region = memory_->make_region({.pd = 1,
-                                        .access = order.access,
-                                        .address = order.address,
-                                        .length = order.length,
-                                        .iova = order.address},
-                                       pieces, descriptors);
+    auto region = memory_->make_region(
+        {.pd = 1,
+         .access = order.access,
+         .address = order.address,
+         .length = order.length,
+         .iova = order.address},
+        pieces, descriptors, ProgramMemory::open(ProgramProcess(pid_, uid_), pieces, true));
     if (!region) {
       return {.error = static_cast<std::uint32_t>(region.error().code)};
     }
@@ -139,6 +142,8 @@ class Server {
   }
 
   int socket_;
+  int pid_ = 0;
+  std::uint32_t uid_ = 0;
   std::unique_ptr<ProgramMemory> memory_;
   std::unique_ptr<Region> region_;
   std::vector<std::byte> payload_, answer_;

@@ -152,12 +152,27 @@ INSTANTIATE_TEST_SUITE_P(kernels, Crc32,
                          testing::ValuesIn(crc32_kernels().begin(), crc32_kernels().end()),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
-TEST(Crc32Choice, the_fastest_is_in_use_and_another_can_be_chosen) {
+TEST(Crc32Choice, one_that_runs_is_in_use_and_another_can_be_chosen) {
   const Crc32Kernel& chosen = crc32_kernel();
-  EXPECT_EQ(&chosen, crc32_kernels().back());
+  EXPECT_EQ(std::ranges::count(crc32_kernels(), &chosen), 1);
+  EXPECT_EQ(&chosen == &kCrc32Portable, crc32_kernels().size() == 1);
   set_crc32_kernel(kCrc32Portable);
   EXPECT_EQ(&crc32_kernel(), &kCrc32Portable);
   set_crc32_kernel(chosen);
+}
+
+TEST(Crc32Choice, the_cheapest_is_chosen_wherever_it_stands) {
+  std::array<Crc32Kernel, 3> kernels;
+  kernels.fill(kCrc32Portable);
+  kernels[0].name = "30";
+  kernels[1].name = "10";
+  kernels[2].name = "20";
+  const std::array<const Crc32Kernel*, 3> list{&kernels[0], &kernels[1], &kernels[2]};
+  const auto cost = [](const Crc32Kernel& kernel) -> std::uint64_t {
+    return std::stoull(std::string(kernel.name));
+  };
+  EXPECT_EQ(&cheapest_crc32_kernel(list, cost), &kernels[1]);
+  EXPECT_EQ(&cheapest_crc32_kernel(std::span(list).first(1), cost), &kernels[0]);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@ namespace uroce::shim {
 
 using Code = std::uint8_t;
 
-inline constexpr Code kMovEax = 0xb8;  // mov $number, %eax
 inline constexpr Code kShortJump = 0xeb;
 inline constexpr std::size_t kShortJumpBytes = 2;
 inline constexpr std::size_t kNearJumpBytes = 5;

@@ -10,15 +10,17 @@
 #include <string>
 
 #include "verbs_shim/memory/hooks/code_change.h"
+#include "verbs_shim/memory/hooks/entry_forms.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/page_conversion.h"
 
 // How a function is hooked while other threads may be in the middle of it: exactly one
 // instruction is replaced, its first, by one store that is atomic on x86-64 (inside of a cache
-// line). Most wrappers of system calls begin with `mov $number, %eax`, five bytes, as long as a
-// near jump. Where the first instruction is shorter, a short jump of two bytes leads to a near jump
-// in the padding between functions close by. Near jumps reach a page of ours that holds far ones.
+// line). It must be one that we know (entry_forms.h). Most wrappers of system calls begin with
+// `mov $number, %eax`, five bytes, as long as a near jump. Where the first instruction is shorter,
+// a short jump of two bytes leads to a near jump in the padding between functions close by. Near
+// jumps reach a page of ours that holds far ones.
 //
 // A change of code must have reached all cores before anything counts on it: the jumps that are
 // jumped to before whatever jumps there, and the hooks before the caller goes on.
@@ -31,31 +33,26 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kNearMax = 1ULL << 30U;
 
-// Where libc's function is, and how it begins where it isn't with `mov $number, %eax`.
 struct Target {
   const char* name;
   const void* ours;
-  void* next;  // of calls::next
-  const char* prologue;
-  Code* entry = nullptr;
-  Code* padding = nullptr;  // where there is a prologue
+  void* next;               // of calls::next
+  Code* entry = nullptr;    // libc's function
+  Code* padding = nullptr;  // where its first instruction is shorter than a near jump
   Code* far_jump = nullptr;
   const void* original = nullptr;  // what to call next where nobody was before us
   bool hooked = false;
 };
 
 Target targets[] = {
-    {"munmap", reinterpret_cast<const void*>(calls::munmap), &calls::next.munmap, nullptr},
-    {"madvise", reinterpret_cast<const void*>(calls::madvise), &calls::next.madvise, nullptr},
-    {"mprotect", reinterpret_cast<const void*>(calls::mprotect), &calls::next.mprotect, nullptr},
-    {"shmdt", reinterpret_cast<const void*>(calls::shmdt), &calls::next.shmdt, nullptr},
-    {"brk", reinterpret_cast<const void*>(calls::brk), &calls::next.brk, nullptr},
-    // mov ecx,r10d
-    {"mmap", reinterpret_cast<const void*>(calls::mmap), &calls::next.mmap, "\x41\x89\xca"},
-    // sub n,rsp
-    {"mremap", reinterpret_cast<const void*>(calls::mremap), &calls::next.mremap, "\x48\x83\xec"},
+    {"munmap", reinterpret_cast<const void*>(calls::munmap), &calls::next.munmap},
+    {"madvise", reinterpret_cast<const void*>(calls::madvise), &calls::next.madvise},
+    {"mprotect", reinterpret_cast<const void*>(calls::mprotect), &calls::next.mprotect},
+    {"shmdt", reinterpret_cast<const void*>(calls::shmdt), &calls::next.shmdt},
+    {"brk", reinterpret_cast<const void*>(calls::brk), &calls::next.brk},
+    {"mmap", reinterpret_cast<const void*>(calls::mmap), &calls::next.mmap},
+    {"mremap", reinterpret_cast<const void*>(calls::mremap), &calls::next.mremap},
 };
-constexpr std::size_t kPrologueBytes = 3;
 
 // Ours, near enough to `code` for a near jump.
 Code* map_near(const void* code) {
@@ -101,7 +98,10 @@ bool find_functions() {
   void* const libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   for (Target& target : targets) {
     target.entry = libc == nullptr ? nullptr : static_cast<Code*>(::dlsym(libc, target.name));
-    if (target.entry != nullptr && target.prologue != nullptr) {
+    const EntryForm* const form =
+        target.entry == nullptr ? nullptr : entry_form(first_instruction(target.entry));
+    // Where somebody has hooked it, what that hides may be short.
+    if (target.entry != nullptr && (form == nullptr || form->length < kNearJumpBytes)) {
       target.padding = find_padding(target.entry);
     }
     std::memcpy(&target.original, target.next, sizeof(target.original));
@@ -111,7 +111,7 @@ bool find_functions() {
 
 // While this library is being loaded: whoever registers memory may hold locks that those who wait
 // for the loader's want.
-[[maybe_unused]] const bool found_functions = find_functions();
+[[maybe_unused]] const bool kFoundFunctions = find_functions();
 
 // The page of far jumps, one for each target, and libc's own brk behind them: its first
 // instruction, then a jump to the rest of it. False: there can be none.
@@ -131,9 +131,10 @@ bool write_far_jumps() {
   Target& brk = *std::find_if(std::begin(targets), std::end(targets),
                               [](const Target& one) { return one.next == &calls::next.brk; });
   const Code* const begin = brk.entry == nullptr ? nullptr : first_instruction(brk.entry);
-  if (begin != nullptr && begin[0] == kMovEax) {
-    std::memcpy(at, begin, kNearJumpBytes);
-    write_far_jump(at + kNearJumpBytes, begin + kNearJumpBytes);
+  const EntryForm* const form = begin == nullptr ? nullptr : entry_form(begin);
+  if (form != nullptr) {
+    std::memcpy(at, begin, form->length);
+    write_far_jump(at + form->length, begin + form->length);
     brk.original = at;
   }
   if (kernel::mprotect(room, kPage, PROT_READ | PROT_EXEC) != 0) {
@@ -200,15 +201,15 @@ bool hook(const Target& target) {
   if (at[0] == kShortJump) {
     return target.hooked;
   }
-  if (target.original == nullptr) {
+  const EntryForm* const form = entry_form(at);
+  if (target.original == nullptr || form == nullptr) {
     return false;
   }
   std::memcpy(target.next, &target.original, sizeof(target.original));
-  if (target.prologue == nullptr) {
-    return at[0] == kMovEax && put_near_jump(at, target.far_jump);
+  if (form->length >= kNearJumpBytes) {
+    return put_near_jump(at, target.far_jump);
   }
-  return target.padding != nullptr && std::memcmp(at, target.prologue, kPrologueBytes) == 0 &&
-         put_short_jump(at, target.padding, target.far_jump);
+  return target.padding != nullptr && put_short_jump(at, target.padding, target.far_jump);
 }
 
 }  // namespace

@@ -81,6 +81,12 @@ bool PinnedRange::may_convert(const MappedArea& /*area*/) {
   return watched.has_value();
 }
 
-int PinnedRange::convert(const Conversion& conversion) { return state_.converter.run(conversion); }
+int PinnedRange::convert(const Conversion& conversion) {
+  const int failed = state_.converter.run(conversion);
+  if (failed == 0) {
+    description_.converted.push_back({.start = conversion.start, .length = conversion.length});
+  }
+  return failed;
+}
 
 }  // namespace uroce::shim

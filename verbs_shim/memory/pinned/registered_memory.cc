@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "verbs_shim/memory/pinned/pinned_range.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/memory_limit.h"
 
 namespace uroce::shim {
@@ -14,6 +15,24 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
+constexpr int kPopulateWrite = 23;             // MADV_POPULATE_WRITE, Linux 5.14
+constexpr int kPopulateRead = 22;              // MADV_POPULATE_READ
+
+// A page of an arena is charged to the memory cgroup of whoever touches it first. So that this is
+// the program, and not the daemon, what is registered is there when the daemon hears of it, as with
+// a kernel that pins it. Where that can't be, the daemon's touch makes it, or fails.
+void populate(const std::vector<MemoryDescription::Range>& ranges) {
+  for (const MemoryDescription::Range& range : ranges) {
+    int result = 0;
+    do {
+      result = kernel::madvise(kernel::pointer(range.start), range.length, kPopulateWrite);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) {  // a range that may only be read
+      static_cast<void>(kernel::madvise(kernel::pointer(range.start), range.length, kPopulateRead));
+    }
+  }
+}
+
 }  // namespace
 
 Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t length,
@@ -28,7 +47,7 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
     }
   }
   SharingState& state = sharing_state();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   auto description = PinnedRange(state).describe(address, length, access);
   if (!charged) {
     return description;
@@ -48,6 +67,8 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
           {.arena = piece.source, .offset = piece.offset, .length = piece.length});
     }
   }
+  lock.unlock();
+  populate(description->converted);
   return description;
 }
 

@@ -40,6 +40,11 @@ struct MemoryDescription {
   std::vector<abi::MemoryPiece> pieces;
   std::vector<UniqueFd> descriptors;  // to be passed with the request, then closed
   HeldMemory held;
+  // What was converted just now, page by page as far as it was there.
+  struct Range {
+    std::uint64_t start, length;
+  };
+  std::vector<Range> converted;
   // Why private memory was left as it is and is reached the slow way; mostly empty.
   std::string left_alone;
 };

@@ -1,9 +1,11 @@
 #include "verbs_shim/memory/sharing/shared_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cinttypes>
@@ -14,9 +16,17 @@
 namespace uroce::shim {
 namespace {
 
+// Of a file, or a dmabuf, which has no type. (Other descriptors without a type share one inode.)
+bool is_memory(int descriptor, const struct stat& status) {
+  struct statfs system = {};
+  return S_ISREG(status.st_mode) ||
+         ((status.st_mode & S_IFMT) == 0 && ::fstatfs(descriptor, &system) == 0 &&
+          static_cast<std::uint32_t>(system.f_type) == DMA_BUF_MAGIC);
+}
+
 bool is_file_of(int descriptor, const MappedArea& area) {
   struct stat status = {};
-  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+  return ::fstat(descriptor, &status) == 0 && is_memory(descriptor, status) &&
          status.st_ino == area.inode && major(status.st_dev) == area.device_major &&
          minor(status.st_dev) == area.device_minor;
 }

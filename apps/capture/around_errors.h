@@ -1,0 +1,65 @@
+#pragma once
+
+// What `--on-error N` keeps: the packets around each completion that failed. The last N packets
+// wait here; when a completion fails they are wanted, and the N that follow within kPatience.
+// Failures that are close together share packets, and no packet is handed over twice.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/capture/record.h"
+#include "base/time.h"
+
+namespace uroce::capture {
+
+class AroundErrors {
+ public:
+  static constexpr std::size_t kPacketsMax = 65'536;  // of N
+  // Behind a failure; a queue pair that failed is silent, so N more may never come.
+  static constexpr Duration kPatience = kNanosecondsPerSecond;
+
+  using Take = std::function<void(const Record&, const std::vector<std::string>& failures)>;
+
+  // `packets`: N, from 1 to kPacketsMax.
+  explicit AroundErrors(std::size_t packets) : packets_(packets) {}
+
+  // The next packet, in the order of time.
+  void add(Record packet, const Take& take);
+
+  // A completion of the queue pair `qpn` failed. The sentence goes with the last packet of that
+  // queue pair here; without one, with the last packet, or else with the next.
+  void fail(std::uint32_t qpn, std::string sentence, Time now);
+
+  // Hands over what has waited long enough, or all that is wanted.
+  void release(Time now, bool all, const Take& take);
+
+  // Whether a packet of this queue pair is here.
+  [[nodiscard]] bool knows(std::uint32_t qpn) const;
+  [[nodiscard]] std::uint64_t failures() const { return failures_; }
+  // There was a failure, and nothing more belongs to it.
+  [[nodiscard]] bool is_complete() const;
+
+ private:
+  enum class State : std::uint8_t { kNotWanted, kWanted, kHandedOver };
+  struct Waiting {
+    Record record;
+    std::vector<std::string> failures;
+    State state = State::kNotWanted;
+  };
+
+  static void hand_over(Waiting& waiting, const Take& take);
+
+  const std::size_t packets_;
+  std::deque<Waiting> waiting_;
+  std::size_t wanted_next_ = 0;              // packets that are still to come
+  std::vector<std::string> without_packet_;  // of failures, for the next packet
+  std::optional<Time> failed_;               // the last one, until kPatience is over
+  std::uint64_t failures_ = 0;
+};
+
+}  // namespace uroce::capture

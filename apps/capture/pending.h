@@ -1,0 +1,33 @@
+#pragma once
+
+// Records held back for a moment, since what became of a frame is told after it came: a drop by its
+// queue pair, perhaps by another worker. In the order of time.
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <unordered_map>
+
+#include "apps/capture/record.h"
+#include "base/time.h"
+
+namespace uroce::capture {
+
+class Pending {
+ public:
+  static constexpr std::size_t kMax = 65'536;
+  static constexpr Duration kHeld = 200 * kNanosecondsPerMillisecond;
+
+  // A fate goes to the record that it is about, if that is still here.
+  void add(Record record);
+
+  // Hands over those older than `now` by kHeld, or all; oldest first.
+  void release(Time now, bool all, const std::function<void(const Record&)>& take);
+
+ private:
+  std::deque<Record> records_;
+  std::uint64_t first_ = 0;  // how many came before records_[0]
+  std::unordered_map<std::uint32_t, std::uint64_t> by_serial_;
+};
+
+}  // namespace uroce::capture

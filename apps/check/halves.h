@@ -1,0 +1,78 @@
+#pragma once
+
+// Who talks to whom: a half of a connection is what goes from an address to a queue pair. A first
+// look at the capture finds the halves, the path MTU of each, and which two belong together, since
+// a packet doesn't say from which queue pair it comes.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dataplane/wire/address.h"
+#include "dataplane/wire/packet.h"
+
+namespace uroce::check {
+
+struct HalfKey {
+  Gid from, to;
+  std::uint32_t qpn = 0;  // of the receiver
+  bool operator==(const HalfKey&) const = default;
+};
+
+struct Half {
+  HalfKey key;
+  Transport transport = Transport::kRc;
+  std::uint32_t mtu = 0;  // learned; 0: no packet told
+  std::optional<std::size_t> partner;
+
+  // While they are looked for.
+  std::uint16_t udp_port = 0;
+  std::uint32_t payload_max = 0;
+  bool asked = false;
+  std::uint32_t asked_psn = 0;  // last
+
+  [[nodiscard]] bool reliable() const {
+    return transport == Transport::kRc || transport == Transport::kXrc;
+  }
+};
+
+class Halves {
+ public:
+  static constexpr std::size_t kMax = 16'384;
+  // Halves between two addresses that one answer is compared with.
+  static constexpr std::size_t kComparedMax = 256;
+
+  // The next packet of the capture, in the first look.
+  void survey(const Packet& packet);
+  // After the last one.
+  void settle();
+
+  [[nodiscard]] const std::vector<Half>& all() const { return halves_; }
+  [[nodiscard]] std::optional<std::size_t> find(const Packet& packet) const;
+  // Packets whose half had no more room.
+  [[nodiscard]] std::uint64_t beyond() const { return beyond_; }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const HalfKey& key) const;
+  };
+  struct Ends {
+    Gid from, to;
+    bool operator==(const Ends&) const = default;
+  };
+  struct EndsHash {
+    std::size_t operator()(const Ends& ends) const;
+  };
+
+  void find_partner(std::size_t answering, const Packet& packet);
+
+  std::vector<Half> halves_;
+  std::unordered_map<HalfKey, std::size_t, Hash> places_;
+  std::unordered_map<Ends, std::vector<std::size_t>, EndsHash> between_;
+  std::uint64_t beyond_ = 0;
+};
+
+}  // namespace uroce::check

@@ -1,0 +1,68 @@
+#pragma once
+
+// The second look at a capture: each packet goes to its half's tally and to the stream that it asks
+// or answers in.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/check/findings.h"
+#include "apps/check/halves.h"
+#include "apps/check/stream.h"
+#include "apps/check/tally.h"
+#include "apps/progress/progress.h"
+#include "apps/replay/capture_reader.h"
+#include "base/result.h"
+
+namespace uroce::check {
+
+// What is known of one half, and of what it asks for.
+struct HalfVerdict {
+  HalfVerdict(const Half& which, const Limits& limits, Tally& nobody)
+      : half(which), stream(which.mtu, which.reliable(), limits, findings, tally, nobody) {}
+  HalfVerdict(const HalfVerdict&) = delete;
+  HalfVerdict& operator=(const HalfVerdict&) = delete;
+
+  const Half& half;
+  Findings findings;
+  Tally tally;
+  Stream stream;
+  Duration cnp_interval_min = kNever;
+  Time cnp_last = 0;
+
+  // The last frames, to know one that came twice.
+  struct Recent {
+    std::size_t hash = 0;
+    Time time = 0;
+  };
+  std::deque<Recent> recent;
+};
+
+struct Verdict {
+  Halves halves;
+  std::deque<HalfVerdict> of_half;  // as halves.all()
+  Findings others;                  // of packets that belong to no half
+  std::uint64_t frames = 0;
+  std::uint64_t roce = 0;          // that are RoCEv2
+  std::uint64_t cut_short = 0;     // by the capture; their ICRC can't be checked
+  std::uint64_t unattributed = 0;  // answers to what isn't in the capture
+  std::map<std::string_view, std::uint64_t> not_parsed;  // by wire/drop.def's names
+  Time first = kNever, last = 0;
+  std::string damage;  // why reading stopped early; empty: it didn't
+  Tally nobody;        // what half connections' missing ends would have
+
+  [[nodiscard]] std::uint64_t faults() const;
+};
+
+// Writes into `verdict`, which is new. Fails where the file is no capture. `progress` counts
+// frames, twice: as they are surveyed, and as they are judged.
+[[nodiscard]] Status judge(const std::filesystem::path& file, const Limits& limits,
+                           Verdict& verdict, Progress* progress = nullptr);
+
+}  // namespace uroce::check

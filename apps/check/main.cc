@@ -1,0 +1,61 @@
+// uroce-check, which `uroce check` starts: judges a capture of any RoCEv2 cards.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "apps/check/report.h"
+
+namespace uroce::check {
+namespace {
+
+constexpr int kFaultsFound = 1, kTrouble = 2;
+
+int run(const std::string& in, const Limits& limits, bool json) {
+  Verdict verdict;
+  Status judged = ok();
+  {
+    Progress progress("frames");
+    judged = judge(in, limits, verdict, &progress);
+  }
+  if (!judged) {
+    std::fprintf(stderr, "uroce check: %s\n", judged.error().message.c_str());
+    return kTrouble;
+  }
+  (json ? print_json : print_report)(verdict, std::cout);
+  return verdict.faults() == 0 ? 0 : kFaultsFound;
+}
+
+}  // namespace
+}  // namespace uroce::check
+
+int main(int argc, char** argv) {
+  std::string in;
+  bool json = false;
+  double cnp_interval_us = 4;
+  double patience_ms = 100;
+  CLI::App app("Judges a capture of any RoCEv2 cards: what they lost, and what they did wrong.");
+  app.name("uroce check");
+  app.footer("Exit status: 0 nothing is wrong, 1 faults were found, 2 it can't be read.");
+  app.add_option("CAPTURE", in, "Ethernet frames, pcap or pcapng")->required();
+  app.add_flag("--json", json, "print one JSON object");
+  app.add_option("--cnp-interval", cnp_interval_us,
+                 "microseconds that lie between two congestion notifications at least")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--patience", patience_ms,
+                 "milliseconds after which what was lost must have been repaired")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : uroce::check::kTrouble;
+  }
+  uroce::check::Limits limits;
+  limits.cnp_interval = static_cast<uroce::Duration>(
+      cnp_interval_us * static_cast<double>(uroce::kNanosecondsPerMicrosecond));
+  limits.patience = static_cast<uroce::Duration>(
+      patience_ms * static_cast<double>(uroce::kNanosecondsPerMillisecond));
+  return uroce::check::run(in, limits, json);
+}

@@ -1,0 +1,16 @@
+#pragma once
+
+// How numbers read in a sentence.
+
+#include <cstdint>
+#include <string>
+
+#include "base/time.h"
+
+namespace uroce::check {
+
+[[nodiscard]] std::string milliseconds(Duration duration);  // "0.012 ms"
+[[nodiscard]] std::string hex(std::uint64_t value);
+[[nodiscard]] std::string psns(std::uint32_t first, std::uint32_t last);  // "PSN 5", "PSN 5 to 7"
+
+}  // namespace uroce::check

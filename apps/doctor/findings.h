@@ -1,0 +1,31 @@
+#pragma once
+
+// What follows from the facts: a sentence each, which says what to do where something is to be
+// done.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/doctor/facts.h"
+
+namespace uroce::doctor {
+
+enum class Weight : std::uint8_t {
+  kGood,     // as it must be
+  kNote,     // works; better or other than one may think
+  kProblem,  // doesn't work, or not as it should
+};
+
+[[nodiscard]] std::string_view name(Weight weight);  // "ok", "note", "PROBLEM"
+
+struct Finding {
+  Weight weight;
+  std::string about;  // one word: daemon, version, library, ...
+  std::string sentence;
+};
+
+[[nodiscard]] std::vector<Finding> examine(const Facts& facts);
+
+}  // namespace uroce::doctor

@@ -1,0 +1,125 @@
+// uroce-doctor, which `uroce doctor PEER` and `uroce doctor --serve` start as programs of the card.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/doctor/transfers.h"
+
+namespace uroce::doctor {
+namespace {
+
+constexpr std::uint16_t kPortDefault = 18'518;
+
+struct Options {
+  std::string peer, device;
+  std::uint16_t port = kPortDefault;
+  int gid_index = 1;
+  bool serve = false, json = false;
+};
+
+integrity::Limits limits() {
+  integrity::Limits limits;
+  limits.queue_pairs = 1;
+  // Arenas are four times as large, and together they must fit an ordinary user's 8 MiB of locked
+  // memory.
+  limits.size_max = kTransferBytesMax / 4;
+  return limits;
+}
+
+bool right(const TransferResult& result) {
+  return result.failure.empty() && result.wrong_bytes == 0;
+}
+
+void print_line(const TransferResult& result) {
+  if (!result.failure.empty()) {
+    std::printf("PROBLEM  %7u bytes: %s\n", result.bytes, result.failure.c_str());
+    return;
+  }
+  std::printf("%-7s  %7u bytes: WRITE %.1f us, READ %.1f us, %.3f Gb/s, %s\n",
+              right(result) ? "ok" : "PROBLEM", result.bytes, result.write_seconds * 1e6,
+              result.read_seconds * 1e6, result.gigabits_per_second,
+              right(result) ? "every byte right"
+                            : (std::to_string(result.wrong_bytes) + " bytes wrong").c_str());
+}
+
+void print_transfers_json(const std::vector<TransferResult>& results, std::uint32_t mtu,
+                          const std::string& cure) {
+  auto list = nlohmann::ordered_json::array();
+  for (const TransferResult& result : results) {
+    list.push_back({{"bytes", result.bytes},
+                    {"failure", result.failure},
+                    {"wrong_bytes", result.wrong_bytes},
+                    {"write_seconds", result.write_seconds},
+                    {"read_seconds", result.read_seconds},
+                    {"gigabits_per_second", result.gigabits_per_second}});
+  }
+  const nlohmann::ordered_json all = {{"path_mtu", mtu}, {"transfers", list}, {"advice", cure}};
+  std::printf("%s\n", all.dump(2).c_str());
+}
+
+int serve(const Options& options) {
+  const int descriptor = integrity::Link::listen_once(options.port);
+  if (descriptor < 0) {
+    return 1;
+  }
+  const integrity::Link link(descriptor);
+  integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);
+  meet(link, card);
+  char over = 0;
+  return link.receive(&over, sizeof(over)) ? 0 : 1;  // the peer does the rest
+}
+
+int examine_peer(const Options& options) {
+  const int descriptor = integrity::Link::connect_to(options.peer, options.port);
+  if (descriptor < 0) {
+    std::fprintf(stderr,
+                 "uroce doctor: nobody waits at %s, TCP port %u: run `uroce doctor --serve` there, "
+                 "and let that port through\n",
+                 options.peer.c_str(), options.port);
+    return 1;
+  }
+  const integrity::Link link(descriptor);
+  integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);
+  meet(link, card);
+  const std::uint32_t mtu = path_mtu_to(options.peer);
+  std::optional<Progress> progress(std::in_place, "sizes of transfers");
+  const auto results = transfer_all(card, *progress);
+  progress.reset();
+  (void)link.send("o", 1);
+  const std::string cure = advice(results, mtu);
+  if (options.json) {
+    print_transfers_json(results, mtu, cure);
+  } else {
+    if (mtu != 0) {
+      std::printf("ok       mtu: IP packets to %s have %u bytes at most\n", options.peer.c_str(),
+                  mtu);
+    }
+    std::for_each(results.begin(), results.end(), print_line);
+    std::printf("%s\n", cure.empty() ? "the way to the peer is as it must be" : cure.c_str());
+  }
+  return std::all_of(results.begin(), results.end(), right) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace uroce::doctor
+
+int main(int argc, char** argv) {
+  uroce::doctor::Options options;
+  CLI::App app("Looks at the way to a peer by real transfers; or waits to be looked at.");
+  app.name("uroce doctor");
+  app.add_option("PEER", options.peer, "where `uroce doctor --serve` runs");
+  app.add_flag("--serve", options.serve, "wait for one peer");
+  app.add_option("--port", options.port, "TCP port by which the two find each other")
+      ->capture_default_str();
+  app.add_option("--device", options.device, "the device (the first one)");
+  app.add_option("--gid-index", options.gid_index, "of the address to use")->capture_default_str();
+  app.add_flag("--json", options.json, "print one JSON object");
+  CLI11_PARSE(app, argc, argv);
+  if (options.serve == !options.peer.empty()) {
+    std::fprintf(stderr, "uroce doctor: name a PEER, or say --serve\n");
+    return 2;
+  }
+  return options.serve ? uroce::doctor::serve(options) : uroce::doctor::examine_peer(options);
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+// What the parts of the view share: reading of reports, rates, rows.
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace uroce::top {
+
+using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
+
+// null: there is none.
+[[nodiscard]] const Json& member(const Json& object, const char* name);
+[[nodiscard]] double number(const Json& object, const char* name);
+[[nodiscard]] std::string text(const Json& object, const char* name);
+
+// The element of an array whose `key` is the same; null: there was none.
+class Earlier {
+ public:
+  Earlier(const Json& list, const char* key);
+  [[nodiscard]] const Json& of(const Json& one) const;
+
+ private:
+  const char* key_;
+  std::map<std::string, const Json*> by_key_;
+};
+
+// How much a counter grows in a second.
+[[nodiscard]] double rate(const Json& before, const Json& now, const char* name, double seconds);
+// What a queue pair sends, in frames and without them.
+[[nodiscard]] double rate_sent(const Json& before, const Json& now, double seconds);
+
+// "12.3M": three digits and a unit.
+[[nodiscard]] std::string short_number(double value);
+// "12.3us" of nanoseconds.
+[[nodiscard]] std::string short_time(double nanoseconds);
+
+template <typename... Cells>
+std::string row(const char* format, const Cells&... cells) {
+  std::array<char, 512> line{};
+  std::snprintf(line.data(), line.size(), format, cells.c_str()...);
+  return line.data();
+}
+inline std::string cell(const char* words) { return words; }
+
+// A row, and by what it is sorted.
+struct Ranked {
+  double rank = 0;
+  std::string line;
+};
+
+// The largest ones, in their order; the others are counted as `what`.
+void add_ranked(std::vector<Ranked> rows, std::size_t rows_max, const char* what, Lines& lines);
+
+}  // namespace uroce::top

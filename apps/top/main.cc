@@ -1,0 +1,181 @@
+// uroce-top, which `uroce top` starts: rates of everything, again and again.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+
+#include "apps/top/screen.h"
+#include "apps/top/view.h"
+#include "base/monotonic_clock.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
+
+namespace uroce::top {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kHint =
+    " q quit  p ports  w workers  l latency  u users  s programs  t queue pairs  < > sort  space "
+    "pause ";
+constexpr int kQuit = 'q';
+
+// The newest report and the one before.
+class Reports {
+ public:
+  // False: the daemon says nothing; why is on stderr, unless a screen is on.
+  Status fetch() {
+    const auto text = control::fetch_status(program_socket());
+    if (!text) {
+      return text.error();
+    }
+    before_ = std::move(now_);
+    before_time_ = now_time_;
+    now_ = Json::parse(*text, nullptr, false);
+    now_time_ = monotonic_now();
+    return ok();
+  }
+  [[nodiscard]] double seconds() const {
+    return before_.is_null() ? 0
+                             : static_cast<double>(now_time_ - before_time_) /
+                                   static_cast<double>(kNanosecondsPerSecond);
+  }
+  [[nodiscard]] std::vector<std::string> lines(const Shown& shown) const {
+    return view_lines(before_, now_, seconds(), shown);
+  }
+  [[nodiscard]] Json json() const {
+    return {{"seconds", seconds()}, {"before", before_}, {"now", now_}};
+  }
+
+ private:
+  Json before_, now_;
+  Time before_time_ = 0, now_time_ = 0;
+};
+
+// False: it is no key of ours.
+bool press(int key, Shown& shown, bool& paused) {
+  const auto turn = [&shown](std::size_t by) {
+    shown.sort = static_cast<SortBy>((static_cast<std::size_t>(shown.sort) + by) % kSortCount);
+  };
+  switch (key) {
+    case 'p':
+      shown.ports = !shown.ports;
+      return true;
+    case 'w':
+      shown.workers = !shown.workers;
+      return true;
+    case 'l':
+      shown.latency = !shown.latency;
+      return true;
+    case 'u':
+      shown.users = !shown.users;
+      return true;
+    case 's':
+      shown.programs = !shown.programs;
+      return true;
+    case 't':
+      shown.queue_pairs = !shown.queue_pairs;
+      return true;
+    case '<':
+      turn(kSortCount - 1);
+      return true;
+    case '>':
+      turn(1);
+      return true;
+    case ' ':
+      paused = !paused;
+      return true;
+    default:
+      return key == -1;  // the terminal has another size
+  }
+}
+
+Status in_terminal(Reports& reports, Duration interval, Shown shown) {
+  Screen screen;
+  bool paused = false;
+  Time next = monotonic_now() + interval;
+  for (;;) {
+    screen.show(reports.lines(shown), paused ? std::string(kHint) + "PAUSED " : kHint);
+    const Time now = monotonic_now();
+    const int key = screen.key(
+        static_cast<int>((next > now ? next - now : 0) / kNanosecondsPerMillisecond + 1));
+    if (key == kQuit) {
+      return ok();
+    }
+    (void)press(key, shown, paused);
+    if (monotonic_now() >= next) {
+      next = monotonic_now() + interval;
+      Status fetched = paused ? ok() : reports.fetch();
+      if (!fetched) {
+        return fetched;
+      }
+    }
+  }
+}
+
+Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const Shown& shown,
+                bool json) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const timespec pause{.tv_sec = static_cast<time_t>(interval / kNanosecondsPerSecond),
+                         .tv_nsec = static_cast<long>(interval % kNanosecondsPerSecond)};
+    ::nanosleep(&pause, nullptr);
+    if (Status fetched = reports.fetch(); !fetched) {
+      return fetched;
+    }
+    if (json) {
+      std::printf("%s\n", reports.json().dump().c_str());
+    } else {
+      for (const std::string& line : reports.lines(shown)) {
+        std::printf("%s\n", line.c_str());
+      }
+      std::printf("\n");
+    }
+    if (std::fflush(stdout) != 0) {
+      return ok();  // nobody reads any more
+    }
+  }
+  return ok();
+}
+
+}  // namespace
+}  // namespace uroce::top
+
+int main(int argc, char** argv) {
+  using namespace uroce::top;
+  bool batch = false, json = false;
+  double seconds = 1;
+  std::uint64_t count = UINT64_MAX;
+  Shown shown;
+  std::string sort = name(shown.sort);
+  CLI::App app(
+      "Shows ports, workers, latencies, users, programs and queue pairs with their rates.");
+  app.name("uroce top");
+  app.footer("Keys:" + std::string(kHint));
+  app.add_flag("--batch,-b", batch, "print text again and again, for logs and pipes");
+  app.add_flag("--json", json,
+               "as --batch, one JSON object a line: two reports and the seconds between");
+  app.add_option("--interval,-d", seconds, "seconds between two looks (1)")
+      ->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--count,-n", count, "end after so many, with --batch");
+  app.add_option(
+      "--sort", sort,
+      "queue pairs by sent, received, again, rnr, marked, number, outstanding or latency (sent)");
+  CLI11_PARSE(app, argc, argv);
+  for (std::size_t i = 0; i < kSortCount && name(shown.sort) != sort; ++i) {
+    shown.sort = static_cast<SortBy>(i);
+  }
+  const auto interval = static_cast<uroce::Duration>(seconds * 1e9);
+  Reports reports;
+  uroce::Status done = reports.fetch();
+  if (done) {
+    done = batch || json || !Screen::possible() ? in_batch(reports, interval, count, shown, json)
+                                                : in_terminal(reports, interval, shown);
+  }
+  if (!done) {
+    std::fprintf(stderr, "uroce top: %s\n", done.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,157 @@
+#include "apps/tree/served_tree.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/system_error.h"
+#include "base/unique_fd.h"
+
+namespace uroce {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kReadable = 0444;
+// What the daemon's folders begin with, so that a program finds them also without a card.
+constexpr const char* kFolders[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
+                                    "/dev/infiniband"};
+
+Status make_folders(const fs::path& path) {
+  std::error_code failure;
+  fs::create_directories(path, failure);
+  return failure ? Status(Error{failure.value(), "can't make the folder " + path.string()}) : ok();
+}
+
+Status write_whole(const std::string& path, const std::string& text) {
+  const UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kReadable));
+  if (!file.valid() ||
+      ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return system_error(("can't write " + path).c_str());
+  }
+  return ok();
+}
+
+// Where somebody else may write, links of his would lead our writing to what he chooses.
+Status expect_own(const std::string& folder) {
+  struct stat facts = {};
+  if (::lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+      facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+    return ok();
+  }
+  return Error{EPERM, folder + " must be a folder of your own in which nobody else may write"};
+}
+
+// What isn't wanted any more goes.
+template <typename Shown>
+void remove_others(const std::string& folder, const Shown& wanted, Shown* shown) {
+  for (auto one = shown->begin(); one != shown->end();) {
+    if (wanted.contains(one->first)) {
+      ++one;
+    } else {
+      ::unlink((folder + one->first).c_str());
+      one = shown->erase(one);
+    }
+  }
+}
+
+}  // namespace
+
+Result<ServedTree> ServedTree::make(const std::string& folder) {
+  ServedTree tree(folder);
+  if (Status made = make_folders(folder); !made) {
+    return made.error();
+  }
+  if (Status own = expect_own(folder); !own) {
+    return own.error();
+  }
+  for (const char* below : kFolders) {
+    if (Status made = make_folders(folder + below); !made) {
+      return made.error();
+    }
+  }
+  return tree;
+}
+
+// The new text comes by a rename, which nobody sees half of.
+Status ServedTree::write_file(const std::string& path, const std::string& text) {
+  const std::string place = folder_ + path;
+  const std::string draft = folder_ + "/draft";
+  if (Status made = make_folders(fs::path(place).parent_path()); !made) {
+    return made;
+  }
+  ::unlink(draft.c_str());
+  if (Status written = write_whole(draft, text); !written) {
+    return written;
+  }
+  return ::rename(draft.c_str(), place.c_str()) == 0
+             ? ok()
+             : Status(system_error(("can't write " + place).c_str()));
+}
+
+Status ServedTree::write_link(const std::string& path, const std::string& target) {
+  const std::string place = folder_ + path;
+  if (Status made = make_folders(fs::path(place).parent_path()); !made) {
+    return made;
+  }
+  ::unlink(place.c_str());
+  return ::symlink(target.c_str(), place.c_str()) == 0
+             ? ok()
+             : Status(system_error(("can't make the link " + place).c_str()));
+}
+
+Status ServedTree::update(const TreeContents& wanted) {
+  remove_others(folder_, wanted.files, &shown_.files);
+  remove_others(folder_, wanted.links, &shown_.links);
+  for (const auto& [path, text] : wanted.files) {
+    const auto old = shown_.files.find(path);
+    if (old != shown_.files.end() && old->second == text) {
+      continue;
+    }
+    if (Status written = write_file(path, text); !written) {
+      return written;
+    }
+    shown_.files[path] = text;
+  }
+  for (const auto& [path, target] : wanted.links) {
+    const auto old = shown_.links.find(path);
+    if (old != shown_.links.end() && old->second == target) {
+      continue;
+    }
+    if (Status written = write_link(path, target); !written) {
+      return written;
+    }
+    shown_.links[path] = target;
+  }
+  return ok();
+}
+
+// Only what it made: the folder may have been there before, and somebody else's things in it.
+void ServedTree::remove() {
+  std::set<std::string> folders;
+  const auto forget = [&](const auto& paths) {
+    for (const auto& [path, content] : paths) {
+      ::unlink((folder_ + path).c_str());
+      for (fs::path up = fs::path(path).parent_path(); up != "/"; up = up.parent_path()) {
+        folders.insert(up.string());
+      }
+    }
+  };
+  forget(shown_.files);
+  forget(shown_.links);
+  folders.insert(std::begin(kFolders), std::end(kFolders));
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    ::rmdir((folder_ + *folder).c_str());  // what lies below has a longer name, and went before
+  }
+  ::rmdir(folder_.c_str());
+  shown_ = {};
+}
+
+}  // namespace uroce

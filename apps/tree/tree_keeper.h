@@ -1,0 +1,52 @@
+#pragma once
+
+// Keeps a tree of the daemon's cards (served_tree.h) up to date, and answers what programs ask of
+// them by netlink at the socket `netlink` in its folder. A process of its own, beside the programs
+// that look at the tree: the daemon's threads have better things to do than to write files.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/tree/card_view.h"
+#include "apps/tree/netlink_server.h"
+#include "apps/tree/served_tree.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace uroce {
+
+class TreeKeeper {
+ public:
+  // Asks the daemon, and writes the tree for the first time. The error says what is wrong.
+  static Result<TreeKeeper> make(const std::string& socket, const std::string& folder);
+
+  // Until `end` is readable. Files are a second old at most, unless the daemon takes longer than a
+  // twentieth of that to report: it is asked at most a twentieth of the time. Answers by netlink
+  // are as new as the question.
+  void keep(int end);
+  [[nodiscard]] int netlink_descriptor() const { return netlink_.descriptor(); }
+  // When nobody needs it any more.
+  void remove();
+
+ private:
+  TreeKeeper(std::string socket, ServedTree tree, NetlinkServer netlink)
+      : socket_(std::move(socket)), tree_(std::move(tree)), netlink_(std::move(netlink)) {}
+  Status refresh();
+  [[nodiscard]] std::vector<std::string> answer(std::string_view question) const;
+
+  std::string socket_;
+  ServedTree tree_;
+  NetlinkServer netlink_;
+  std::vector<CardView> last_;
+};
+
+// A tree in the user's private folder, kept by a process that ends with this one, whatever this
+// one becomes. The folder's name.
+Result<std::string> start_tree(const std::string& socket);
+
+// `uroce tree FOLDER`: until SIGINT or SIGTERM. The exit code.
+int keep_tree(const std::string& folder);
+
+}  // namespace uroce

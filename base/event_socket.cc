@@ -1,0 +1,61 @@
+#include "base/event_socket.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/event_pace.h"
+#include "base/monotonic_clock.h"
+#include "base/system_error.h"
+
+namespace uroce {
+namespace {
+
+constexpr int kBytesOfRecord = 768;  // as Linux 6.18 charges a socket for a short one
+
+}  // namespace
+
+Result<EventSocket> make_event_socket(const char* what, int records_max) {
+  const auto refused = [what] {
+    return system_error((std::string("the daemon can't make ") + what).c_str());
+  };
+  int ends[2];
+  // SEQPACKET: a record is read whole, and the end of the daemon is the end of the events.
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return refused();
+  }
+  const int half = records_max * kBytesOfRecord / 2;  // Linux doubles what it is asked for
+  EventSocket made{.read_end = UniqueFd(ends[0]), .write_end = UniqueFd(ends[1])};
+  if (::shutdown(made.write_end.get(), SHUT_RD) != 0 ||
+      ::setsockopt(made.write_end.get(), SOL_SOCKET, SO_SNDBUF, &half, sizeof(half)) != 0) {
+    return refused();
+  }
+  return Result<EventSocket>(std::move(made));
+}
+
+PutEvent put_event(int write_end, const void* event, std::size_t length) {
+  if (::send(write_end, event, length, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+      static_cast<ssize_t>(length)) {
+    return PutEvent::kPut;
+  }
+  return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? PutEvent::kFull
+                                                                : PutEvent::kClosed;
+}
+
+PutEvent put_event_at_a_pace(int write_end, const void* event, std::size_t length) {
+  thread_local EventPace pace;
+  const Time begun = monotonic_now();
+  if (!pace.permits(write_end, begun)) {
+    return PutEvent::kFull;
+  }
+  const bool closely = pace.looks_closely(write_end);
+  const Duration ran = closely ? thread_processor_time() : 0;
+  const PutEvent put = put_event(write_end, event, length);
+  const Time now = monotonic_now();
+  pace.note(write_end, now, closely ? thread_processor_time() - ran : now - begun);
+  return put;
+}
+
+}  // namespace uroce

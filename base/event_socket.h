@@ -1,0 +1,53 @@
+#pragma once
+
+// Events for a program: records in a socket pair of which it has the reading end, so that poll,
+// epoll and O_NONBLOCK work on it.
+//
+// Not a pipe: whoever reads a pipe holds its mutex while the bytes are copied, and a program can
+// have them copied into a page that it brings in itself (FUSE, userfaultfd) whenever it likes. The
+// writer waits for that mutex, O_NONBLOCK or not. What is sent into a socket is put into a list,
+// and whoever reads takes it out of the list first and copies it afterwards. So ours never waits,
+// and never reads the program's end either, whose readers do exclude each other.
+//
+// Nothing comes back: the program can't send, so no descriptor waits in our end to be closed with
+// it, which is another thing that takes as long as a program likes.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace uroce {
+
+struct EventSocket {
+  UniqueFd read_end, write_end;
+};
+
+// About so many records can wait for a program that doesn't read; each takes 768 bytes of the
+// kernel's, which are the daemon's. Completion events wait with their queue when there is no room,
+// so few suffice; asynchronous events are lost then.
+inline constexpr int kCompletionEventsMax = 128;
+inline constexpr int kAsyncEventsMax = 2048;  // 554 where net.core.wmem_max is as Linux has it
+
+// `what`: of the sentence "the daemon can't make <what>".
+Result<EventSocket> make_event_socket(const char* what, int records_max = kCompletionEventsMax);
+
+enum class [[nodiscard]] PutEvent : std::uint8_t{
+    kPut,
+    kFull,    // the program doesn't read its events, or the kernel has no memory just now
+    kClosed,  // the program went away
+};
+// A record comes out whole, by one read.
+PutEvent put_event(int write_end, const void* event, std::size_t length);
+
+template <typename Event>
+PutEvent put_event(int write_end, const Event& event) {
+  return put_event(write_end, &event, sizeof(event));
+}
+
+// For a worker: the same, but kFull also for a channel that costs too much just now
+// (base/event_pace.h).
+PutEvent put_event_at_a_pace(int write_end, const void* event, std::size_t length);
+
+}  // namespace uroce

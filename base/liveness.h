@@ -1,0 +1,50 @@
+#pragma once
+
+// Whether a thread is stuck: for how long it hasn't said that it lives (base/heartbeat.h) while it
+// could have. Time in which it was ready to run and others had the processor doesn't count, nor
+// time in which who watches wasn't there either (the whole process was stopped). So a busy machine
+// isn't a stuck thread.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/heartbeat.h"
+#include "base/time.h"
+
+namespace uroce {
+
+// What the kernel says of a thread of this process (/proc/self/task).
+struct ThreadState {
+  char state = '?';  // R: runs or is ready to; D, S: waits
+  Duration processor_time = 0;
+};
+[[nodiscard]] std::optional<ThreadState> thread_state(pid_t thread);
+// "waits in the system call 0 (read), in the kernel's pipe_read", or "runs".
+[[nodiscard]] std::string what_it_does(pid_t thread);
+
+// One who watches has one of these for each thread.
+class Liveness {
+ public:
+  // Looks that are further apart count as one of this length.
+  static constexpr Duration kLookMax = 500 * kNanosecondsPerMillisecond;
+
+  explicit Liveness(const Heartbeat& heartbeat) : heartbeat_(&heartbeat) {}
+
+  // For how long it has been stuck; 0: it lives, or waits for work. To be called every kLookMax or
+  // more often.
+  Duration look(Time now);
+  // The same with what the kernel says given.
+  Duration look(Time now, const std::optional<ThreadState>& state);
+
+  [[nodiscard]] const Heartbeat& heartbeat() const { return *heartbeat_; }
+
+ private:
+  const Heartbeat* heartbeat_;
+  std::uint64_t beats_ = 1;
+  Time looked_ = 0;
+  std::optional<Duration> processor_time_;  // at the last look; none: it has lived since
+  Duration stuck_ = 0;
+};
+
+}  // namespace uroce

@@ -1,0 +1,55 @@
+#pragma once
+
+// Which process a program is, for all that is opened by its number (/proc/PID/mem and the like).
+//
+// The number alone isn't enough: a program can pass its socket on and end, and its number goes to
+// another process, perhaps of the same user; in containers several roots are uid 0. So a pidfd is
+// taken when the program connects, and looked at after each opening: the number can't have changed
+// hands before the process has ended. The user namespace must be the one in which it connected.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace uroce {
+
+class ProgramProcess {
+ public:
+  // At the other end of a UNIX socket; `pid` and `uid` are SO_PEERCRED's. Errors: no descriptor is
+  // left. SO_PEERPIDFD (Linux 6.5) tells of the process that connected. Before that the pidfd is
+  // that of the process which has the number now, so whoever ends between connect and accept can
+  // still be mistaken, but nobody after.
+  static Result<ProgramProcess> at(int socket, pid_t pid, uid_t uid);
+
+  // The process that has this number now.
+  ProgramProcess(pid_t pid, uid_t uid);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] uid_t uid() const { return uid_; }
+
+  // Its number may be another process's.
+  [[nodiscard]] bool has_ended() const;
+  // After something was opened by pid(): whether it is this process's. EPERM with a sentence.
+  [[nodiscard]] Status check() const;
+
+  // The inode of its user namespace; 0: the daemon may not know.
+  [[nodiscard]] std::uint64_t user_namespace() const { return user_namespace_; }
+  // False only if it is known to be another one than this process's own.
+  [[nodiscard]] bool shares_user_namespace() const;
+  // -1: it had ended before it was accepted.
+  [[nodiscard]] int pidfd() const { return pidfd_->get(); }
+
+ private:
+  ProgramProcess(pid_t pid, uid_t uid, UniqueFd pidfd);
+
+  pid_t pid_;
+  uid_t uid_;
+  std::shared_ptr<const UniqueFd> pidfd_;
+  std::uint64_t user_namespace_ = 0;
+};
+
+}  // namespace uroce

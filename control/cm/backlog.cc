@@ -1,0 +1,61 @@
+// Requests that wait for a program: how they come into a listener's backlog, and how they leave it.
+
+#include "control/cm/limits.h"
+#include "control/cm/manager.h"
+#include "control/cm/timing.h"
+
+namespace uroce::control::cm {
+
+// What finds no room is dropped, not refused: its sender asks again, and by then there may be some.
+bool Manager::has_room(const Listener& listener, const Route& route) {
+  using enum Requests::Admission;
+  switch (requests_.admission(listener, route.remote)) {
+    case kBacklogFull:
+      ++counters_.dropped_backlog;
+      return false;
+    case kShareTaken:
+      ++counters_.dropped_share;
+      return false;
+    case kAllFull:
+      ++counters_.dropped_full;
+      return false;
+    case kAdmitted:
+      break;
+  }
+  if (connections_.held_count() >= kConnectionsMax) {
+    ++counters_.dropped_full;
+    return false;
+  }
+  return true;
+}
+
+// Returns how many requests of the same sender wait there already.
+// REQUIRES: has_room(); route and repetition are known.
+std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
+  connection.cookie = listener.cookie;
+  connection.listener = listener.id;
+  connections_.set_deadline(connection, now + patience_of(connection.repetition.interval));
+  return requests_.add(&listener, connection.route.remote);
+}
+
+// A request that the program answers, or that ends, leaves the backlog.
+void Manager::leave_backlog(Connection& connection) {
+  if (connection.listener == 0) {
+    return;
+  }
+  requests_.remove(connection.listener, listeners_.find(connection.listener),
+                   connection.route.remote);
+  connection.listener = 0;
+  connections_.set_deadline(connection, kNever);
+}
+
+// Its sender has given up, or never wanted an answer: it repeats nothing any more. A program that
+// answers all the same is told that it is over; nobody is there to be told on the other side.
+void Manager::expire_request(Connection& connection) {
+  ++counters_.expired;
+  leave_backlog(connection);
+  tell(connection, EventKind::kExpired);
+  enter_idle(connection);
+}
+
+}  // namespace uroce::control::cm

@@ -1,0 +1,58 @@
+#include "control/cm/requests.h"
+
+#include "control/cm/limits.h"
+
+namespace uroce::control::cm {
+namespace {
+
+// Half of what others leave of `room`, at least one place.
+bool has_share(std::uint32_t own, std::uint32_t all, std::uint32_t room) {
+  return own < (room - (all - own) + 1) / 2;
+}
+
+}  // namespace
+
+std::uint32_t Requests::count(ListenerId id, const Gid& sender) const {
+  const auto at = counts_.find({id, sender});
+  return at == counts_.end() ? 0 : at->second;
+}
+
+Requests::Admission Requests::admission(const Listener& listener, const Gid& address) const {
+  const Gid sender = host_of(address);
+  if (waiting_ >= kUnansweredMax) {
+    return Admission::kAllFull;
+  }
+  if (listener.waiting >= listener.backlog) {
+    return Admission::kBacklogFull;
+  }
+  const bool share = has_share(count(listener.id, sender), listener.waiting, listener.backlog) &&
+                     has_share(count(kAll, sender), waiting_, kUnansweredMax);
+  return share ? Admission::kAdmitted : Admission::kShareTaken;
+}
+
+std::uint32_t Requests::add(Listener* listener, const Gid& address) {
+  const Gid sender = host_of(address);
+  ++listener->waiting;
+  ++waiting_;
+  ++counts_[{kAll, sender}];
+  return counts_[{listener->id, sender}]++;
+}
+
+void Requests::remove(ListenerId id, Listener* listener, const Gid& address) {
+  const Gid sender = host_of(address);
+  if (listener != nullptr) {
+    --listener->waiting;
+  }
+  --waiting_;
+  take_one(kAll, sender);
+  take_one(id, sender);
+}
+
+void Requests::take_one(ListenerId id, const Gid& sender) {
+  const auto at = counts_.find({id, sender});
+  if (--at->second == 0) {
+    counts_.erase(at);
+  }
+}
+
+}  // namespace uroce::control::cm

@@ -1,0 +1,112 @@
+#include "control/commands/link_follower.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "control/commands/address_changes.h"
+#include "control/sessions/neighbour_changes.h"
+#include "dataplane/qp/turn.h"
+
+namespace uroce::control {
+namespace {
+
+// No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
+constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
+// An interface that couldn't be opened though it is there is tried again, ever more seldom, since
+// drivers write a line or two each time.
+constexpr Duration kAttachIntervalMin = kNanosecondsPerSecond;
+constexpr Duration kAttachIntervalMax = 64 * kNanosecondsPerSecond;
+
+}  // namespace
+
+LinkFollower::LinkFollower(Card& card) : card_(card), patience_(kAttachIntervalMin) {
+  const auto& devices = card.devices();
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](const Device& device) { return device.port().info().on_interface; })) {
+    if (auto watch = KernelWatch::open(KernelWatch::Of::kLinks)) {
+      watch_ = std::move(*watch);
+    } else {
+      spdlog::warn("{}: links are looked at from time to time instead", watch.error().message);
+    }
+  }
+  look();
+}
+
+void LinkFollower::on_change() {
+  watch_->drain();
+  look();
+}
+
+void LinkFollower::look() {
+  next_look_ = kNever;
+  for (Device& device : card_.devices()) {
+    if (!device.loops_back()) {
+      look(device);
+    }
+  }
+}
+
+void LinkFollower::look(Device& device) {
+  const bool on_interface = device.port().info().on_interface;
+  if (on_interface && !device.link_up()) {
+    attach(device);
+  }
+  const auto change = device.link_change();
+  if (change) {
+    follow(device, *change);
+  }
+  // An interface that was made anew between two looks has been up all the time: it goes down, and
+  // up again at once.
+  if (on_interface && change == false) {
+    attach(device);
+    if (const auto up = device.link_change()) {
+      follow(device, *up);
+    }
+  }
+  if (!watch_ || !on_interface) {
+    next_look_ = std::min(next_look_, card_.now() + kLinkLookInterval);
+  } else if (!device.link_up()) {
+    next_look_ = std::min(next_look_, card_.now() + patience_);
+    patience_ = std::min(2 * patience_, kAttachIntervalMax);
+  }
+}
+
+// A link that comes or goes is an event for every program that has the device open.
+void LinkFollower::follow(Device& device, bool up) {
+  if (up) {
+    spdlog::info("{}: the link is up", device.name());
+    device.ask_again(card_.now());
+  } else {
+    const std::string trouble = device.port().info().trouble;
+    spdlog::warn("{}: the link is down{}{}", device.name(), trouble.empty() ? "" : ": ", trouble);
+    patience_ = kAttachIntervalMin;
+    device.port().detach();
+    let_workers_look(device);
+  }
+  card_.announce(device,
+                 static_cast<std::uint32_t>(up ? AsyncEvent::kPortActive : AsyncEvent::kPortErr));
+}
+
+void LinkFollower::attach(Device& device) {
+  if (!device.port().attach()) {
+    return;  // why not stands in PortInfo::trouble
+  }
+  let_workers_look(device);
+  if (device.follow_mac()) {
+    spdlog::info("{}: the Ethernet address is {} now", device.name(), to_string(device.mac()));
+    follow_own_mac(card_, device);
+    card_.tell_workers_addresses(device);
+    card_.announce(device, kGidChange);
+  }
+}
+
+void LinkFollower::let_workers_look(const Device& device) {
+  const auto port = static_cast<std::uint16_t>(device.index());
+  const PortInfo info = device.port().info();  // asks the kernel, which workers don't
+  for (std::uint32_t worker = 0; worker < card_.engine().workers(); ++worker) {
+    card_.engine().call(worker, [port, &info](Worker& w) { w.look_at_port(port, info); });
+  }
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,40 @@
+#pragma once
+
+// What the links of the ports do: programs hear of it (PORT_ERR, PORT_ACTIVE), the log says it
+// once, and a port whose interface is there again is opened anew under its workers. Interfaces of
+// the kernel's tell of their changes; the others' links, and an interface that should be there
+// again, are looked at from time to time. Control thread only.
+
+#include <optional>
+#include <string>
+
+#include "control/ip/kernel_watch.h"
+#include "control/sessions/card.h"
+
+namespace uroce::control {
+
+class LinkFollower {
+ public:
+  // The card outlives this.
+  explicit LinkFollower(Card& card);
+
+  // Readable: on_change() has something to look at. -1: nothing can tell.
+  [[nodiscard]] int descriptor() const { return watch_ ? watch_->descriptor() : -1; }
+  void on_change();
+  // kNever: no link has to be looked at.
+  [[nodiscard]] Time next_look() const { return next_look_; }
+  void look();
+
+ private:
+  void look(Device& device);
+  void follow(Device& device, bool up);
+  void attach(Device& device);
+  void let_workers_look(const Device& device);
+
+  Card& card_;
+  std::optional<KernelWatch> watch_;
+  Time next_look_ = kNever;
+  Duration patience_;  // until interfaces that are down are looked at again by themselves
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,17 @@
+#include "control/foreign/foreign_socket.h"
+
+#include <sys/socket.h>
+
+#include "base/record_socket.h"
+
+namespace uroce::control {
+
+ForeignSocket::~ForeignSocket() {
+  // From here on nothing is added to what waits.
+  (void)::shutdown(socket_.get(), SHUT_RDWR);
+  if (!nothing_waits(socket_.get())) {
+    helpers_->close(user_, std::move(socket_));
+  }
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,31 @@
+#pragma once
+
+// A socket to a program, and how it is closed: descriptors that the program sent and nobody
+// received are closed with it, which can take for ever.
+
+#include <memory>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "control/foreign/helpers.h"
+
+namespace uroce::control {
+
+class ForeignSocket {
+ public:
+  // Of a program of this user.
+  ForeignSocket(UniqueFd socket, const User& user, std::shared_ptr<Helpers> helpers)
+      : socket_(std::move(socket)), user_(user), helpers_(std::move(helpers)) {}
+  ~ForeignSocket();
+  ForeignSocket(const ForeignSocket&) = delete;
+  ForeignSocket& operator=(const ForeignSocket&) = delete;
+
+  [[nodiscard]] int get() const { return socket_.get(); }
+
+ private:
+  UniqueFd socket_;
+  User user_;
+  std::shared_ptr<Helpers> helpers_;
+};
+
+}  // namespace uroce::control

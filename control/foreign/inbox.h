@@ -1,0 +1,47 @@
+#pragma once
+
+// Records that came with descriptors. A helper receives them, looks at what came, and closes what
+// the daemon shouldn't wait for; the thread that serves the program gets the rest.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/record_socket.h"
+#include "control/foreign/foreign_socket.h"
+
+namespace uroce::control {
+
+class Inbox : public std::enable_shared_from_this<Inbox> {
+ public:
+  struct Arrival {
+    std::uint64_t tag = 0;
+    Receipt receipt = Receipt::kNothing;
+    // Its descriptors may be used and closed anywhere; not valid: one of a kind that may not.
+    std::shared_ptr<Record> record;
+    std::vector<UniqueFd> opened;
+  };
+  // What the helper opens of what a record names; nothing by default.
+  using Open = std::function<std::vector<UniqueFd>(const Record&)>;
+
+  // Has the record at the head of the socket received; the helpers' descriptor is readable when it
+  // is here. EBUSY, and then nothing has happened.
+  Status fetch(Helpers& helpers, const User& user,
+               const std::shared_ptr<const ForeignSocket>& socket, std::uint64_t tag,
+               Open open = {});
+  // The same with a record that is received already.
+  Status open(Helpers& helpers, const User& user, Record record, std::uint64_t tag, Open open);
+
+  // What has arrived since, in order.
+  std::vector<Arrival> take();
+
+ private:
+  void put(Arrival arrival);
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<Arrival> arrived_;
+};
+
+}  // namespace uroce::control

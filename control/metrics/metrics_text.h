@@ -1,0 +1,23 @@
+#pragma once
+
+// The status report (control/reports/status.h) as a page of metrics.
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace uroce::control {
+
+struct MetricsWish {
+  bool open_metrics = false;  // OpenMetrics 1.0 instead of Prometheus' text format 0.0.4
+  bool queue_pairs = false;   // with those of each queue pair
+};
+
+// More of them aren't listed.
+inline constexpr std::size_t kMetricQueuePairsMax = 1'000;
+
+// What the report lacks isn't on the page.
+[[nodiscard]] std::string metrics_text(const nlohmann::ordered_json& report,
+                                       const MetricsWish& wish);
+
+}  // namespace uroce::control

@@ -1,0 +1,44 @@
+#pragma once
+
+// What the card did in the last minutes: a ring of samples of the counters, which `uroce report`
+// draws. Control thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+namespace uroce::control {
+
+// Counters as they stood; who wants rates takes the difference of two. In the order of
+// daemon_columns() and device_columns().
+struct Sample {
+  std::uint64_t unix_time_ms = 0;
+  std::vector<std::uint64_t> daemon;
+  std::vector<std::vector<std::uint64_t>> devices;
+};
+
+class History {
+ public:
+  static constexpr std::size_t kSamplesMax = 600;
+
+  // The newest; the oldest goes if there are too many. A counter that would go back stays: a queue
+  // pair that went while the sample was taken may be missing in it.
+  void add(Sample sample);
+  [[nodiscard]] const std::deque<Sample>& samples() const { return samples_; }
+
+ private:
+  std::deque<Sample> samples_;
+};
+
+// {"interval_ms", "samples_max", "columns": {"daemon": [...], "device": [...], "levels": [...]},
+// "devices": [...], "samples": [{"unix_time_ms", "daemon": [...], "devices": [[...]]}]}, oldest
+// first. Levels are those columns of the daemon's that are no counters, and are left out if the
+// reader may not see them.
+std::string history_json(const History& history, const std::vector<std::string>& devices,
+                         Duration interval, bool levels);
+
+}  // namespace uroce::control

@@ -1,0 +1,178 @@
+#include "control/reports/sampler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "control/reports/session_objects.h"
+#include "control/sessions/session.h"
+
+namespace uroce::control {
+namespace {
+
+std::uint64_t sample_time_ms() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
+}
+
+// Taking a sample costs turns, so these say nothing.
+bool shows_movement(const Sample& before, const Sample& after) {
+  if (before.devices != after.devices) {
+    return true;
+  }
+  for (std::size_t i = 0; i < std::size(kDaemonColumns); ++i) {
+    const auto member = kDaemonColumns[i].member;
+    if (member != &SampledWorkers::turns && member != &SampledWorkers::busy_turns &&
+        member != &SampledWorkers::absent_us && before.daemon[i] != after.daemon[i]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Sampler::Sampler(Card& card) : card_(card), beats_(card.engine().workers()) {}
+
+// What a sample itself stirs up must not be taken for movement: the first look behind it only
+// remembers.
+void Sampler::look() {
+  const bool moves = something_moves();
+  if (!resting_.load(std::memory_order_acquire)) {
+    settled_ = false;
+  } else if (!std::exchange(settled_, true)) {
+    return;
+  } else if (moves) {
+    settled_ = false;
+    resting_.store(false, std::memory_order_relaxed);
+    event_.ring();
+  }
+}
+
+// The lowest bit of a heartbeat says that the thread waits.
+bool Sampler::something_moves() {
+  bool moves = false;
+  for (std::uint32_t worker = 0; worker < beats_.size(); ++worker) {
+    const std::uint64_t now = card_.engine().heartbeat(worker).beats() / 2;
+    moves = now - std::exchange(beats_[worker], now) > kIdleBeatsMax || moves;
+  }
+  return moves;
+}
+
+void Sampler::on_event() {
+  event_.quieten();
+  deadline_ = std::min(deadline_, std::max(card_.now(), earliest_));
+}
+
+void Sampler::on_time(Time now) {
+  if (now < deadline_) {
+    return;
+  }
+  if (!walking_) {
+    begun_ = now;
+    walking_ = begin();
+    if (!walking_) {
+      deadline_ = now + kPauseWhenStuck;
+      return;
+    }
+  }
+  if (!look_at_some()) {
+    walking_ = false;
+    deadline_ = now + kPauseWhenStuck;
+  } else if (session_ != kWalkEnd) {
+    deadline_ = now + kPause;
+  } else {
+    walking_ = false;
+    earliest_ = begun_ + kInterval;
+    deadline_ = std::max(earliest_, now + kPause);
+    finish();
+  }
+}
+
+// What queue pairs that are gone have counted comes first, as in the status report.
+bool Sampler::begin() {
+  workers_ = {};
+  workers_.sessions = card_.sessions().size();
+  counted_.assign(card_.devices().size(), {});
+  session_ = 0;
+  handle_ = 0;
+  for (std::uint32_t index = 0; index < card_.engine().workers(); ++index) {
+    const bool answered = card_.engine().try_call(index, [&](Worker& worker) {
+      workers_.add(worker.counters());
+      for (std::size_t port = 0; port < counted_.size(); ++port) {
+        counted_[port] += worker.roce_counters(static_cast<std::uint16_t>(port));
+      }
+    });
+    if (!answered) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Sets session_ to kWalkEnd when all were looked at. False: a worker didn't answer.
+bool Sampler::look_at_some() {
+  std::vector<std::vector<const Qp*>> of_worker(card_.engine().workers());
+  const auto& sessions = card_.sessions();
+  std::size_t looks = kLooksInPiece;
+  auto at = sessions.lower_bound(session_);
+  handle_ = at != sessions.end() && at->first == session_ ? handle_ : 0;
+  while (looks != 0 && at != sessions.end()) {
+    const Session& session = *at->second;
+    for (; handle_ < session.qps.handles_end() && looks != 0; ++handle_, --looks) {
+      const QpObject* const object = session.qps.find(handle_);
+      if (object != nullptr && counts_in(session, handle_, *object)) {
+        of_worker[object->qp->config().worker].push_back(object->qp.get());
+      }
+    }
+    if (looks != 0) {
+      --looks;
+      ++at;
+      handle_ = 0;
+    }
+  }
+  session_ = at == sessions.end() ? kWalkEnd : at->first;
+  for (std::uint32_t worker = 0; worker < of_worker.size(); ++worker) {
+    const std::vector<const Qp*>& qps = of_worker[worker];
+    workers_.queue_pairs += qps.size();
+    const bool answered = qps.empty() || card_.engine().try_call(worker, [&](Worker&) {
+      for (const Qp* const qp : qps) {
+        counted_[qp->config().port] += qp->counters();
+      }
+    });
+    if (!answered) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Sampler::finish() {
+  Sample sample{.unix_time_ms = sample_time_ms(), .daemon = {}, .devices = {}};
+  for (const DaemonColumn& column : kDaemonColumns) {
+    sample.daemon.push_back(workers_.*column.member);
+  }
+  for (const Device& device : card_.devices()) {
+    const PortCounters port = device.port().counters();
+    std::vector<std::uint64_t>& values = sample.devices.emplace_back();
+    for (const PortColumn& column : kPortColumns) {
+      values.push_back(port.*column.member);
+    }
+    for (const RoceColumn& column : kRoceColumns) {
+      values.push_back(counted_[device.index()].*column.member);
+    }
+  }
+  const auto& before = history_.samples();
+  const bool moved = before.empty() || shows_movement(before.back(), sample);
+  if (moved || moved_) {
+    history_.add(std::move(sample));
+  }
+  moved_ = moved;
+  if (!moved) {
+    deadline_ = kNever;
+    resting_.store(true, std::memory_order_release);
+  }
+}
+
+}  // namespace uroce::control

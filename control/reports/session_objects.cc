@@ -1,0 +1,77 @@
+#include "control/reports/session_objects.h"
+
+#include <nlohmann/json.hpp>
+
+namespace uroce::control {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr unsigned kTagBits = 8;  // of a key, beside its index (mmu/key_table.h)
+
+Json describe_object(const ProtectionDomain& pd) {
+  return {{"kind", "pd"}, {"id", pd.id}, {"users", pd.users}};
+}
+
+Json describe_object(const CqObject& cq) {
+  return {{"kind", "cq"}, {"id", cq.id}, {"entries", cq.entry_count}, {"users", cq.users}};
+}
+
+// Without its key, which is as good as a password to whoever can reach the queue pairs.
+Json describe_object(const MemoryRegion& region) {
+  return {{"kind", "mr"},
+          {"id", region.key >> kTagBits},
+          {"length", region.length},
+          {"pd", region.pd != nullptr ? region.pd->id : 0}};
+}
+
+// The one at `*handle`, which moves on; nothing: there is none there.
+template <typename Table>
+std::string describe_next(const Table& table, std::uint32_t* handle) {
+  const auto* object = table.find((*handle)++);
+  return object != nullptr ? describe_object(*object).dump() : "";
+}
+
+}  // namespace
+
+bool counts_in(const Session& session, std::uint32_t handle, const QpObject& object) {
+  if (!object.target) {
+    return true;
+  }
+  const XrcTarget::Handle& first = object.target->handles.front();
+  return first.session == &session && first.handle == handle;
+}
+
+std::string SessionObjects::next(const Session& session, std::size_t* looks) {
+  const auto end = [&] {
+    switch (kind_) {
+      case Kind::kDomains:
+        return session.pds.handles_end();
+      case Kind::kQueues:
+        return session.cqs.handles_end();
+      case Kind::kMemory:
+        return session.regions.handles_end();
+      case Kind::kEnd:
+        break;
+    }
+    return 0U;
+  };
+  std::string text;
+  for (; !done() && *looks != 0; --*looks) {
+    if (handle_ >= end()) {
+      kind_ = static_cast<Kind>(static_cast<int>(kind_) + 1);
+      handle_ = 0;
+      continue;
+    }
+    const std::string one = kind_ == Kind::kDomains  ? describe_next(session.pds, &handle_)
+                            : kind_ == Kind::kQueues ? describe_next(session.cqs, &handle_)
+                                                     : describe_next(session.regions, &handle_);
+    if (!one.empty()) {
+      text += first_ ? one : "," + one;
+      first_ = false;
+    }
+  }
+  return text;
+}
+
+}  // namespace uroce::control

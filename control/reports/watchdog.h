@@ -1,0 +1,77 @@
+#pragma once
+
+// Watches the threads that others need. One that is stuck (base/liveness.h) for kStuckAfter is
+// named, with what it waits for, once in the log and in `uroce status` as long as it is so; and
+// whoever started the daemon is told that it lives only while no vital one is stuck. A thread of
+// its own, which needs none of the others.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/heartbeat.h"
+#include "base/liveness.h"
+#include "base/time.h"
+
+namespace uroce::control {
+
+class Watchdog {
+ public:
+  static constexpr Duration kStuckAfter = 2 * kNanosecondsPerSecond;
+  static constexpr Duration kLookInterval = 250 * kNanosecondsPerMillisecond;
+
+  enum class Need : std::uint8_t {
+    kVital,     // without it nobody is served
+    kMayBeLate  // it waits for disks by its trade: named, but no reason to end the daemon
+  };
+
+  Watchdog() = default;
+  ~Watchdog() { stop(); }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // Before start(). The heartbeat outlives the watchdog's stop().
+  void watch(std::string name, const Heartbeat& heartbeat, Need need = Need::kVital);
+  // Before start(): what is to be done at each look, too, by the watchdog's thread.
+  void at_each_look(std::function<void()> also) { also_ = std::move(also); }
+  // `tell_alive`: called every `interval` (0: never) while all vital ones live.
+  void start(std::function<void()> tell_alive = {}, Duration interval = 0);
+  void stop();
+
+  struct Stuck {
+    std::string name;
+    pid_t thread = 0;
+    Duration duration = 0;
+    std::string doing;  // what_it_does()
+  };
+  // Those that are stuck now. Any thread.
+  [[nodiscard]] std::vector<Stuck> stuck() const;
+
+  // A look at all of them; true while all vital ones live. The watchdog's thread, or a test's.
+  bool look(Time now);
+
+ private:
+  struct Watched {
+    std::string name;
+    Need need;
+    Liveness liveness;
+    Duration stuck = 0;
+    bool said = false;
+  };
+  void serve();
+
+  std::vector<Watched> watched_;  // the watchdog thread's after start()
+  std::function<void()> tell_alive_, also_;
+  Duration tell_interval_ = 0;
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<Stuck> stuck_;
+  bool stopping_ = false;
+  std::condition_variable stop_;
+  std::thread thread_;
+};
+
+}  // namespace uroce::control

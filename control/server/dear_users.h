@@ -1,0 +1,82 @@
+#pragma once
+
+// Users whose commands take the control thread long (a ring of 16 MiB that goes over to another
+// one: tens of milliseconds). They wait in a circle, user by user, and between two of their
+// commands others have as long as the last one took: whatever they ask for, and by however many
+// sessions, others wait for one command of theirs now and then. Control thread only.
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "base/time.h"
+#include "shares/user.h"
+
+namespace uroce::control {
+
+class DearUsers {
+ public:
+  // What is ordinary takes microseconds, and now and then some turns of the scheduler's.
+  static constexpr Duration kDear = 10 * kNanosecondsPerMillisecond;
+  static constexpr Duration kRemembered = 1 * kNanosecondsPerSecond;
+
+  // A session of the user was served from `begun` until now.
+  void note(const User& user, Time begun, Time now) {
+    if (now - begun > kDear) {
+      until_[user] = now + kRemembered;
+      rest_until_ = now + (now - begun);
+    }
+  }
+  [[nodiscard]] bool is_dear(const User& user, Time now) {
+    std::erase_if(until_, [now](const auto& entry) { return entry.second <= now; });
+    return until_.contains(user);
+  }
+
+  // A connection of such a user has asked for something.
+  void wait(const User& user, std::uint64_t id) { waiting_[user].ids.insert(id); }
+  // The connection has ended.
+  void forget(const User& user, std::uint64_t id) {
+    const auto at = waiting_.find(user);
+    if (at != waiting_.end() && at->second.ids.erase(id) != 0 && at->second.ids.empty()) {
+      waiting_.erase(at);
+    }
+  }
+  // The one whose turn it is, which doesn't wait any more; 0: none.
+  std::uint64_t next(Time now) {
+    if (next_time() > now) {
+      return 0;
+    }
+    const auto behind = waiting_.upper_bound(last_);
+    const auto user = behind != waiting_.end() ? behind : waiting_.begin();
+    last_ = user->first;
+    const std::uint64_t id = user->second.take();
+    if (user->second.ids.empty()) {
+      waiting_.erase(user);
+    }
+    return id;
+  }
+  // kNever: none waits.
+  [[nodiscard]] Time next_time() const { return waiting_.empty() ? kNever : rest_until_; }
+
+ private:
+  // Connections of one user that have asked for something; they take turns as users do.
+  struct Waiting {
+    std::uint64_t take() {
+      const auto behind = ids.upper_bound(last);
+      const auto at = behind != ids.end() ? behind : ids.begin();
+      last = *at;
+      ids.erase(at);
+      return last;
+    }
+
+    std::set<std::uint64_t> ids;
+    std::uint64_t last = 0;
+  };
+
+  std::map<User, Time> until_;
+  std::map<User, Waiting> waiting_;
+  User last_;
+  Time rest_until_ = 0;
+};
+
+}  // namespace uroce::control

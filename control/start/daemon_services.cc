@@ -1,0 +1,77 @@
+// What of a daemon others talk to once its card is there: the server of programs, metrics, the pid
+// file, the watchdog.
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "control/reports/status_client.h"
+#include "control/start/daemon.h"
+#include "control/start/notify.h"
+
+namespace uroce::control {
+
+Status Daemon::start_server() {
+  reload_.emplace(given_, *card_, kernel_, ports_);
+  connections_ = std::make_unique<cm_user::Service>(connection_host(*card_));
+  sampler_.emplace(*card_);
+  services_.emplace(Services{.card = *card_,
+                             .connections = *connections_,
+                             .kernel = kernel_,
+                             .errors = errors_,
+                             .paging = paging_.get(),
+                             .addresses = addresses_ ? &*addresses_ : nullptr,
+                             .watchdog = &watchdog_,
+                             .sampler = &*sampler_,
+                             .numbers_may_be_chosen = options_.console});
+  auto server = Server::listen(*services_, options_.socket, options_.socket_mode);
+  if (!server) {
+    return server.error();
+  }
+  server_ = std::move(*server);
+  return ok();
+}
+
+// Before rights are given up: the port may be one of root's.
+Status Daemon::start_metrics() {
+  if (options_.metrics.empty()) {
+    return ok();
+  }
+  auto metrics = MetricsServer::start(options_.metrics,
+                                      [socket = options_.socket] { return fetch_status(socket); });
+  if (!metrics) {
+    return metrics.error();
+  }
+  metrics_ = std::move(*metrics);
+  return ok();
+}
+
+// Once the socket is ours, so that a second daemon doesn't write its number over the first one's.
+Status Daemon::write_pid_file() {
+  if (options_.pid_file.empty()) {
+    return ok();
+  }
+  std::ofstream file(options_.pid_file);
+  file << ::getpid() << '\n';
+  file.close();
+  if (!file) {
+    return Error{EIO, "can't write the pid file " + options_.pid_file};
+  }
+  pid_written_ = true;
+  return ok();
+}
+
+void Daemon::start_watchdog() {
+  watchdog_.watch("the control thread", server_->heartbeat());
+  for (std::uint32_t worker = 0; worker < engine_->workers(); ++worker) {
+    watchdog_.watch("worker " + std::to_string(worker), engine_->heartbeat(worker));
+  }
+  watchdog_.watch("the fault thread", paging_->fault_heartbeat());
+  watchdog_.watch("the invalidation thread", paging_->invalidation_heartbeat());
+  watchdog_.watch("the flush thread", paging_->flush_heartbeat(), Watchdog::Need::kMayBeLate);
+  watchdog_.at_each_look([this] { sampler_->look(); });
+  watchdog_.start(notify_alive, notify_alive_interval());
+}
+
+}  // namespace uroce::control

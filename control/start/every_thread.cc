@@ -1,0 +1,100 @@
+#include "control/start/every_thread.h"
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <set>
+#include <string>
+
+#include "base/system_error.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr int kLooksMax = 5'000;  // a millisecond each, for one thread
+constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 1'000'000};
+
+// Release and acquire: the task is set before the signal, and counted after it.
+std::atomic<void (*)()> every_threads_task{nullptr};
+std::atomic<int> times_done{0};
+
+int signal_of_ours() { return SIGRTMIN + 6; }
+
+void do_the_task(int /*signal*/) {
+  const int code = errno;
+  every_threads_task.load(std::memory_order_acquire)();
+  times_done.fetch_add(1, std::memory_order_release);
+  errno = code;
+}
+
+bool send_signal(pid_t thread, int signal) {
+  return ::syscall(SYS_tgkill, ::getpid(), thread, signal) == 0;
+}
+
+Status have_it_done(pid_t thread) {
+  const int before = times_done.load(std::memory_order_acquire);
+  if (!send_signal(thread, signal_of_ours())) {
+    return ok();  // it has ended
+  }
+  for (int i = 0; i < kLooksMax; ++i) {
+    if (times_done.load(std::memory_order_acquire) != before || !send_signal(thread, 0)) {
+      return ok();
+    }
+    ::nanosleep(&kLook, nullptr);
+  }
+  return Error{ETIMEDOUT, "thread " + std::to_string(thread) + " takes no signals"};
+}
+
+// Of this process, without those in `known`.
+std::set<pid_t> new_threads(const std::set<pid_t>& known) {
+  std::set<pid_t> found;
+  DIR* const folder = ::opendir("/proc/self/task");
+  while (folder != nullptr) {
+    const dirent* const entry = ::readdir(folder);  // NOLINT(concurrency-mt-unsafe): our own stream
+    if (entry == nullptr) {
+      ::closedir(folder);
+      break;
+    }
+    pid_t thread = 0;
+    std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), thread);
+    if (thread != 0 && !known.contains(thread)) {
+      found.insert(thread);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Status on_every_thread(void (*task)()) {
+  task();
+  every_threads_task.store(task, std::memory_order_release);
+  struct sigaction handler {};
+  struct sigaction old {};
+  handler.sa_handler = do_the_task;
+  handler.sa_flags = SA_RESTART;
+  if (::sigaction(signal_of_ours(), &handler, &old) != 0) {
+    return system_error("can't reach the daemon's threads");
+  }
+  std::set<pid_t> seen{::gettid()};
+  Status outcome = ok();
+  for (std::set<pid_t> left = new_threads(seen); !left.empty() && outcome;
+       left = new_threads(seen)) {
+    for (const pid_t thread : left) {
+      outcome = outcome ? have_it_done(thread) : outcome;
+      seen.insert(thread);
+    }
+  }
+  ::sigaction(signal_of_ours(), &old, nullptr);
+  return outcome;
+}
+
+}  // namespace uroce::control

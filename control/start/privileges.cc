@@ -1,0 +1,85 @@
+#include "control/start/privileges.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "base/system_error.h"
+#include "control/start/every_thread.h"
+#include "dataplane/port/make_port.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr Capabilities capability_bit(int capability) { return Capabilities{1} << capability; }
+
+// Reopening an interface that was away, whose rings are locked memory; promiscuous mode, addresses,
+// neighbours.
+constexpr Capabilities kInterfaces =
+    capability_bit(CAP_NET_RAW) | capability_bit(CAP_NET_ADMIN) | capability_bit(CAP_IPC_LOCK);
+// What af_xdp needs besides, to reopen one: its program is loaded, and its map found by number.
+constexpr Capabilities kXdp = capability_bit(CAP_BPF) | capability_bit(CAP_SYS_ADMIN);
+// A card's driver maps memory for it and, without an IOMMU, asks where pages lie.
+constexpr Capabilities kCards =
+    capability_bit(CAP_IPC_LOCK) | capability_bit(CAP_SYS_RAWIO) | capability_bit(CAP_SYS_ADMIN);
+// /proc/PID/mem and map_files of other users, their limits, and the files that those lead to.
+constexpr Capabilities kOtherUsers =
+    capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_OVERRIDE) |
+    capability_bit(CAP_CHECKPOINT_RESTORE) | capability_bit(CAP_SYS_RESOURCE);
+constexpr unsigned kOthersConnect = 0077;
+
+// Read by threads that are told to give up the rest.
+std::atomic<Capabilities> kept_by_all{0};
+std::atomic<int> giving_up_failed{0};
+
+void give_up_here() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[2]{};
+  const Capabilities kept = kept_by_all.load(std::memory_order_acquire);
+  bool done = ::syscall(SYS_capget, &header, sets) == 0;
+  for (unsigned half = 0; half < 2; ++half) {
+    const auto mask = static_cast<std::uint32_t>(kept >> (32 * half));
+    sets[half].permitted &= mask;
+    sets[half].effective &= mask;
+    sets[half].inheritable = 0;
+  }
+  done = done && ::syscall(SYS_capset, &header, sets) == 0 &&
+         ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  if (!done) {
+    giving_up_failed.store(errno, std::memory_order_release);
+  }
+}
+
+}  // namespace
+
+Capabilities needed_capabilities(const DaemonOptions& options) {
+  Capabilities needed = (options.socket_mode & kOthersConnect) != 0 ? kOtherUsers : 0;
+  for (const DaemonPort& port : options.ports) {
+    if (needs_eal(port.spec) || !port.interface.empty()) {
+      needed |= kInterfaces;
+    }
+    if (port.spec.starts_with("net_af_xdp")) {
+      needed |= kXdp;
+    }
+    if (is_pci_address(port.spec)) {
+      needed |= kCards;
+    }
+  }
+  return needed;
+}
+
+Status keep_only(Capabilities kept) {
+  kept_by_all.store(kept, std::memory_order_release);
+  giving_up_failed.store(0, std::memory_order_release);
+  if (Status reached = on_every_thread(give_up_here); !reached) {
+    return reached;
+  }
+  errno = giving_up_failed.load(std::memory_order_acquire);
+  return errno == 0 ? ok() : Status(system_error("can't give up capabilities"));
+}
+
+}  // namespace uroce::control

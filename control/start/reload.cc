@@ -1,0 +1,205 @@
+#include "control/start/reload.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "control/commands/address_changes.h"
+#include "dataplane/port/faults/faulty_port.h"
+
+namespace uroce::control {
+namespace {
+
+// What only a new start takes, by the name of its flag. (How it is written is compared: a number
+// that is written in another way is the same number.)
+struct Fixed {
+  const char* name;
+  std::string (*text)(const DaemonOptions&);
+};
+
+std::string text_of(const CongestionSettings& settings) {
+  const DcqcnParameters& d = settings.dcqcn;
+  std::string text;
+  for (const std::uint64_t number :
+       {std::uint64_t{static_cast<std::uint8_t>(settings.mode)},
+        static_cast<std::uint64_t>(settings.cnp_interval), std::uint64_t{settings.cnp_dscp},
+        std::uint64_t{d.rpg_time_reset}, std::uint64_t{d.rpg_threshold},
+        std::uint64_t{d.rpg_ai_rate}, std::uint64_t{d.rpg_hai_rate}, std::uint64_t{d.rpg_max_rate},
+        std::uint64_t{d.rpg_min_rate}, std::uint64_t{d.rpg_min_dec_fac}, std::uint64_t{d.rpg_gd},
+        std::uint64_t{d.initial_alpha_value}, std::uint64_t{d.dce_tcp_g},
+        std::uint64_t{d.dce_tcp_rtt}}) {
+    text += std::to_string(number) + " ";
+  }
+  return text;
+}
+
+constexpr Fixed kFixed[] = {
+    {"socket", [](const DaemonOptions& o) { return o.socket; }},
+    {"socket-mode", [](const DaemonOptions& o) { return std::to_string(o.socket_mode); }},
+    {"workers", [](const DaemonOptions& o) { return std::to_string(o.workers); }},
+    {"idle", [](const DaemonOptions& o) { return std::to_string(static_cast<int>(o.idle)); }},
+    {"recovery",
+     [](const DaemonOptions& o) { return std::to_string(static_cast<int>(o.recovery)); }},
+    {"direct", [](const DaemonOptions& o) { return std::string(o.direct ? "on" : "off"); }},
+    {"latency", [](const DaemonOptions& o) { return std::string(o.latency ? "on" : "off"); }},
+    {"odp-resident-limit", [](const DaemonOptions& o) { return std::to_string(o.paging.daemon); }},
+    {"odp-session-resident-limit",
+     [](const DaemonOptions& o) { return std::to_string(o.paging.session); }},
+    {"congestion, cnp-interval, cnp-dscp or dcqcn",
+     [](const DaemonOptions& o) { return text_of(o.congestion); }},
+    {"seccomp",
+     [](const DaemonOptions& o) { return std::to_string(static_cast<int>(o.call_filter)); }},
+    {"vendor-id", [](const DaemonOptions& o) { return std::to_string(o.identity.vendor_id); }},
+    {"vendor-part-id",
+     [](const DaemonOptions& o) { return std::to_string(o.identity.vendor_part_id); }},
+    {"pid-file", [](const DaemonOptions& o) { return o.pid_file; }},
+    {"metrics", [](const DaemonOptions& o) { return o.metrics; }},
+    {"telemetry", [](const DaemonOptions& o) { return std::string(o.telemetry ? "yes" : "no"); }},
+    {"eal",
+     [](const DaemonOptions& o) {
+       std::string all;
+       for (const std::string& argument : o.eal_arguments) {
+         all += argument + "\n";
+       }
+       return all;
+     }},
+    {"the number or the kind of ports",
+     [](const DaemonOptions& o) {
+       std::string all;
+       for (const DaemonPort& port : o.ports) {
+         all += port.spec + "\n" + port.interface + "\n" + std::to_string(port.mtu) + "\n";
+       }
+       return all;
+     }},
+};
+
+bool contains(const std::vector<IpPrefix>& all, const IpPrefix& one) {
+  return std::any_of(all.begin(), all.end(), [&one](const IpPrefix& other) {
+    return other.address == one.address && other.length == one.length && other.vlan == one.vlan;
+  });
+}
+
+std::string text_of(const std::vector<GatewayRoute>& routes) {
+  std::string text;
+  for (const GatewayRoute& route : routes) {
+    text += to_string(route.destination) + "=" + to_string(route.gateway) + " ";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> Reload::read_again() {
+  std::vector<const char*> words;
+  for (const std::string& word : given_.command_line) {
+    words.push_back(word.c_str());
+  }
+  const auto line = parse_command_line(static_cast<int>(words.size()), words.data());
+  if (!line) {
+    return {"nothing is changed: " + line.error().message};
+  }
+  return take(line->options);
+}
+
+std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
+  Lines lines;
+  for (const Fixed& fixed : kFixed) {
+    if (fixed.text(given_) != fixed.text(wanted)) {
+      lines.push_back(std::string(fixed.name) + ": only a new start takes this");
+    }
+  }
+  take_log_level(wanted, &lines);
+  take_limits(wanted, &lines);
+  // Ports that aren't the ones there are have other addresses, too; which belong to which can't be
+  // told.
+  const bool same_ports =
+      std::equal(given_.ports.begin(), given_.ports.end(), wanted.ports.begin(), wanted.ports.end(),
+                 [](const DaemonPort& a, const DaemonPort& b) { return a.spec == b.spec; });
+  for (std::size_t i = 0; same_ports && i < wanted.ports.size(); ++i) {
+    take_port(i, wanted.ports[i], &lines);
+  }
+  if (lines.empty()) {
+    lines.emplace_back("nothing differs from what is in force");
+  }
+  return lines;
+}
+
+void Reload::take_log_level(const DaemonOptions& wanted, Lines* lines) {
+  if (given_.log_level != wanted.log_level) {
+    spdlog::set_level(spdlog::level::from_str(wanted.log_level));
+    lines->push_back("log-level: " + wanted.log_level + " from now on");
+    given_.log_level = wanted.log_level;
+  }
+}
+
+void Reload::take_limits(const DaemonOptions& wanted, Lines* lines) {
+  if (given_.limits != wanted.limits) {
+    card_.shares().set_limits(wanted.limits);
+    lines->emplace_back("limits: from now on; what users have they keep (`uroce limits`)");
+    given_.limits = wanted.limits;
+  }
+}
+
+void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines) {
+  const std::string name = card_.devices()[index].name();
+  if (Status status = take_addresses(index, wanted, lines); !status) {
+    lines->push_back(name + ": ip: " + status.error().message);
+  }
+  if (text_of(given_.ports[index].routes) != text_of(wanted.routes)) {
+    card_.devices()[index].set_gateways(Gateways(wanted.routes));
+    given_.ports[index].routes = wanted.routes;
+    lines->push_back(name + ": route: " + std::to_string(wanted.routes.size()) +
+                     " routes from now on");
+  }
+  take_faults(index, wanted, lines);
+}
+
+// What is new comes first, so that a port isn't without any meanwhile. Addresses that `uroce addr`
+// added are nobody's here and stay.
+Status Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
+  std::vector<IpPrefix>& present = given_.ports[index].addresses;
+  Device& device = card_.devices()[index];
+  for (const IpPrefix& prefix : wanted.addresses) {
+    if (contains(present, prefix)) {
+      continue;
+    }
+    if (Status status = add_address(card_, kernel_, device, prefix); !status) {
+      return status;
+    }
+    present.push_back(prefix);
+    lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is added");
+  }
+  for (const IpPrefix& prefix : std::vector<IpPrefix>(present)) {
+    if (contains(wanted.addresses, prefix)) {
+      continue;
+    }
+    if (Status status = remove_address(card_, kernel_, device, prefix.address); !status) {
+      return status;
+    }
+    std::erase_if(present,
+                  [&prefix](const IpPrefix& one) { return one.address == prefix.address; });
+    lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is removed");
+  }
+  return ok();
+}
+
+void Reload::take_faults(std::size_t index, const DaemonPort& wanted, Lines* lines) {
+  Faults& present = given_.ports[index].faults;
+  if (to_string(present) == to_string(wanted.faults)) {
+    return;
+  }
+  const std::string name = card_.devices()[index].name();
+  auto* const port = dynamic_cast<FaultyPort*>(ports_[index].get());
+  if (port == nullptr) {
+    lines->push_back(name + ": faults: only a new start takes this, since it began without any");
+    return;
+  }
+  port->change(wanted.faults);
+  let_workers_take_over(card_, card_.devices()[index]);
+  present = wanted.faults;
+  lines->push_back(name + ": faults: " + (wanted.faults.any() ? to_string(wanted.faults) : "none") +
+                   " from now on");
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,51 @@
+// Queue pairs of one worker that are each other's peers need no frames (qp/direct/README.md). Here
+// is found out whether a queue pair's peer is such a one: where its frames would go.
+
+#include <algorithm>
+
+#include "dataplane/engine/worker_state.h"
+
+namespace uroce {
+
+// Whether frames of this path would come back to this port, and be taken for its own.
+bool Worker::State::leads_here(PortState& port, const Path& path) {
+  const bool comes_back = path.destination_mac == port.mac || (port.loops_back && port.any_mac);
+  return comes_back && is_own_address(port, LinkAddress(path.destination_gid, path.vlan_id()));
+}
+
+// Whether the time that a copy takes can be told to be this or that user's, and nobody must wait.
+bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) const {
+  const bool same_user = one.qp->config().user == other.qp->config().user;
+  return (same_user || !stalls.watches(now)) && !must_wait(one) && !must_wait(other);
+}
+
+// The queue pair is next to send: what its peer and the peer of the one behind it will need.
+void Worker::State::look_ahead_next_door(const QpEntry& entry) const {
+  if (entry.next != nullptr) {
+    table.prefetch_entry(entry.next->qp->attributes().dest_qpn);
+  }
+  const QpEntry* const peer = table.find(entry.qp->attributes().dest_qpn);
+  if (peer != nullptr) {
+    peer->qp->prefetch_receiving();
+  }
+}
+
+// The entry of the queue pair's peer, if it may be reached without frames; nullptr else. What of
+// the peer's frames waits for memory, or for an earlier one, comes first.
+QpEntry* Worker::State::next_door(PortState& port, const QpEntry& entry) {
+  if (!config.direct || port.wants_frames || capture != nullptr) {
+    return nullptr;
+  }
+  const Qp& qp = *entry.qp;
+  QpEntry* peer = table.find(qp.attributes().dest_qpn);
+  constexpr auto kRequests = static_cast<std::size_t>(Role::kResponder);
+  if (peer == nullptr || !qp.is_next_door(*peer->qp) || !peer->parked[kRequests].empty() ||
+      !peer->kept[kRequests].empty() || !may_copy_between(entry, *peer)) {
+    return nullptr;
+  }
+  return leads_here(port, qp.attributes().path) && leads_here(port, peer->qp->attributes().path)
+             ? peer
+             : nullptr;
+}
+
+}  // namespace uroce

@@ -1,0 +1,109 @@
+// The interface of the kernel's below an ethdev of af_packet, af_xdp or tap: what is wrong with it,
+// and the device made anew when it is there again. Control thread only.
+
+#include <net/if.h>
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "dataplane/port/ethdev_port.h"
+#include "dataplane/port/host_interface.h"
+#include "dataplane/wire/path_mtu.h"
+
+namespace uroce {
+
+// Of the device that has just been opened.
+void EthdevPort::note_interface() {
+  rte_eth_dev_info about{};
+  std::array<char, IF_NAMESIZE> name{};
+  if (!vdev_.on_interface || rte_eth_dev_info_get(id_, &about) != 0 ||
+      ::if_indextoname(about.if_index, name.data()) == nullptr) {
+    return;
+  }
+  interface_ = name.data();
+  interface_index_ = about.if_index;
+  rte_ether_addr mac{};
+  if (rte_eth_macaddr_get(id_, &mac) == 0) {
+    mac_.emplace();
+    std::copy_n(mac.addr_bytes, mac_->bytes.size(), mac_->bytes.begin());
+  }
+}
+
+std::string EthdevPort::trouble() const {
+  if (interface_.empty()) {
+    return {};
+  }
+  const auto found = host_interface(interface_);
+  if (std::string trouble = interface_trouble(interface_, found, packet_bytes_max(options_.mtu));
+      !trouble.empty()) {
+    return trouble;
+  }
+  if (!not_attached_.empty()) {
+    return not_attached_;
+  }
+  if (found->index != interface_index_ || found->mac != mac_) {
+    return "the interface " + interface_ + " has been made anew, or has another Ethernet address";
+  }
+  return {};
+}
+
+void EthdevPort::detach() {
+  if (!interface_.empty()) {
+    up_.store(false);
+  }
+}
+
+// af_packet leaves a frame that was too long for the interface in its ring for ever, so it is made
+// anew every time; the others only where their sockets are bound to an interface that isn't there.
+Status EthdevPort::attach() {
+  if (interface_.empty() || up_.load()) {
+    return ok();
+  }
+  const auto found = host_interface(interface_);
+  // A tap interface is the driver's own: nobody else makes it again.
+  const bool makes_it = !found && device_name_.starts_with("net_tap");
+  const std::string wrong = interface_trouble(interface_, found, packet_bytes_max(options_.mtu));
+  if (!wrong.empty() && !makes_it) {
+    not_attached_.clear();
+    return Error{ENETDOWN, wrong};
+  }
+  const bool same = found && found->index == interface_index_ && found->mac == mac_ &&
+                    id_ != RTE_MAX_ETHPORTS && started_;
+  if (same && device_name_.find("af_packet") == std::string::npos) {
+    up_.store(true, std::memory_order_release);
+    return ok();
+  }
+  close_device();
+  const Status opened = bring_up(vdev_);
+  not_attached_ = opened ? std::string{} : opened.error().message;
+  if (!opened) {
+    close_device();
+  }
+  return opened;
+}
+
+void EthdevPort::close_device() {
+  if (id_ == RTE_MAX_ETHPORTS) {
+    return;
+  }
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(id_, &stats) == 0) {
+    missed_before_ += stats.imissed + stats.ierrors + stats.rx_nombuf;
+  }
+  if (started_) {
+    rte_eth_dev_stop(id_);
+    started_ = false;
+  }
+  rte_eth_dev_close(id_);
+  rte_eal_hotplug_remove("vdev", device_name_.c_str());
+  id_ = RTE_MAX_ETHPORTS;
+  for (const auto& queue : queues_) {
+    queue->wait_descriptor = -1;
+    queue->interrupts = false;
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,29 @@
+#pragma once
+
+// DPDK's runtime folders, one a process: /var/run/dpdk/uroce-PID. A daemon that is killed leaves
+// its own, and nobody else takes it away.
+
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace uroce {
+
+// Has DPDK make them where nobody else can have put anything: without XDG_RUNTIME_DIR it takes
+// /tmp/dpdk for ordinary users. REQUIRES: the process has one thread. EPERM: see
+// make_private_folder.
+Status use_private_runtime_folder();
+
+// Where DPDK makes them for this user.
+[[nodiscard]] std::string dpdk_folder();
+
+// Says that the folder is in use, also to daemons that can't see our process number (containers).
+// Not valid: it can't be said; then the number alone does.
+[[nodiscard]] UniqueFd lock_folder(const std::string& path);
+
+// Removes the folders NAME-PID in `parent` that are ours, whose process is gone, and that nobody
+// has locked. Where others may write to `parent`, nothing is removed. What fails is left there.
+void remove_dead_folders(const std::string& parent, const std::string& name);
+
+}  // namespace uroce

@@ -1,0 +1,37 @@
+#include "dataplane/qp/direct/locate.h"
+
+#include "dataplane/qp/memory_parts.h"
+
+namespace uroce {
+namespace {
+
+Access locate_part(const MemoryScope& scope, const MemoryPart& part, ByteRuns* runs) {
+  return for_each_span(scope, part, false, [&](const Span& span, std::size_t) {
+    return runs->add(span.host, static_cast<std::uint32_t>(span.length)) ? Access::kGranted
+                                                                         : Access::kLost;
+  });
+}
+
+}  // namespace
+
+Access locate(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
+              std::uint32_t length, ByteRuns* runs) {
+  return for_each_sge(scope, sges, offset, length, 0,
+                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                          std::uint32_t, std::size_t) {
+                        return locate_part(scope, MemoryPart{region, address, part}, runs);
+                      });
+}
+
+Access locate_remote(const MemoryScope& scope, const RemoteRange& range, ByteRuns* runs) {
+  if (range.length == 0) {
+    return Access::kGranted;
+  }
+  Granted granted;
+  const Access access = find_remote(scope, range, kAccessRemoteRead, &granted);
+  return access == Access::kGranted
+             ? locate_part(scope, MemoryPart{*granted.region, granted.address, range.length}, runs)
+             : access;
+}
+
+}  // namespace uroce

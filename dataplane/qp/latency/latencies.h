@@ -1,0 +1,69 @@
+#pragma once
+
+// How long messages take (latency.def), of a queue pair or of all of a port.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "dataplane/qp/latency/latency_histogram.h"
+
+namespace uroce {
+
+enum class LatencyOf : std::uint8_t {
+#define UROCE_LATENCY(enumerator, name, explanation) enumerator,
+#include "dataplane/qp/latency/latency.def"
+#undef UROCE_LATENCY
+};
+
+// A line of latency.def.
+struct LatencyText {
+  std::string_view name, explanation;
+};
+inline constexpr LatencyText kLatencyTexts[] = {
+#define UROCE_LATENCY(enumerator, name, explanation) {#name, explanation},
+#include "dataplane/qp/latency/latency.def"
+#undef UROCE_LATENCY
+};
+inline constexpr std::size_t kLatencyCount = std::size(kLatencyTexts);
+
+// A histogram exists once it has a sample: most queue pairs do one thing only, and many nothing.
+class Latencies {
+ public:
+  // Takes memory for the first one of its kind; without any the sample isn't counted.
+  void add(LatencyOf of, Duration took) {
+    if (LatencyHistogram* const histogram = make(static_cast<std::size_t>(of))) {
+      histogram->add(took);
+    }
+  }
+
+  // nullptr: there was none.
+  [[nodiscard]] const LatencyHistogram* find(LatencyOf of) const {
+    return histograms_[static_cast<std::size_t>(of)].get();
+  }
+
+  Latencies& operator+=(const Latencies& other) {
+    for (std::size_t i = 0; i < kLatencyCount; ++i) {
+      LatencyHistogram* const histogram = other.histograms_[i] != nullptr ? make(i) : nullptr;
+      if (histogram != nullptr) {
+        *histogram += *other.histograms_[i];
+      }
+    }
+    return *this;
+  }
+
+ private:
+  [[nodiscard]] LatencyHistogram* make(std::size_t of) {
+    if (histograms_[of] == nullptr) [[unlikely]] {
+      histograms_[of].reset(new (std::nothrow) LatencyHistogram);
+    }
+    return histograms_[of].get();
+  }
+
+  std::array<std::unique_ptr<LatencyHistogram>, kLatencyCount> histograms_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,51 @@
+#pragma once
+
+// The kinds of things that users share. One line of limits.def makes the enumerator and its facts;
+// uroce.toml, sentences, `uroce limits` and the accounts all go by this table.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace uroce {
+
+enum class Limit : std::uint8_t {
+#define UROCE_LIMIT(enumerator, name, noun, of_daemon, of_user, raised_by) enumerator,
+#include "shares/limits.def"
+#undef UROCE_LIMIT
+};
+
+struct LimitFacts {
+  std::string_view name;
+  const char* noun;
+  std::uint64_t of_daemon;
+  std::uint64_t of_user;  // 0: only half of what the others leave
+  const char* raised_by;  // the daemon's maximum
+};
+
+inline constexpr LimitFacts kLimits[] = {
+#define UROCE_LIMIT(enumerator, name, noun, of_daemon, of_user, raised_by) \
+  {name, noun, of_daemon, of_user, raised_by},
+#include "shares/limits.def"
+#undef UROCE_LIMIT
+};
+inline constexpr std::size_t kLimitCount = std::size(kLimits);
+
+constexpr std::size_t index_of(Limit limit) { return static_cast<std::size_t>(limit); }
+constexpr const LimitFacts& facts_of(Limit limit) { return kLimits[index_of(limit)]; }
+
+constexpr std::optional<Limit> limit_named(std::string_view name) {
+  for (std::size_t i = 0; i < kLimitCount; ++i) {
+    if (kLimits[i].name == name) {
+      return static_cast<Limit>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+// A number for each limit.
+using Amounts = std::array<std::uint64_t, kLimitCount>;
+
+}  // namespace uroce

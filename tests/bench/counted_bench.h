@@ -1,0 +1,19 @@
+#pragma once
+
+// A fixed number of 8-byte WRITEs in virtual time, for whoever counts instructions: everything is
+// the same from run to run, so the difference of two runs is what the further messages cost.
+
+#include <cstdint>
+#include <string_view>
+
+namespace uroce::bench {
+
+// Posts `messages` RC WRITEs of 8 bytes, `in_flight` of them at a time, and polls their
+// completions. `way`: "frames" between two workers over a link in memory, "direct" within one.
+// False if there is no such way.
+bool write_counted(std::string_view way, std::uint32_t messages, std::uint32_t in_flight);
+
+// What callgrind counts of them, as instructions a message; 0: it can't be run here.
+double instructions_per_write(std::string_view way, std::uint32_t in_flight);
+
+}  // namespace uroce::bench

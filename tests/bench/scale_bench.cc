@@ -1,0 +1,170 @@
+// What many queue pairs cost: a message over N of them, by turns, N from 10 to 10,000; making and
+// connecting them; the daemon's memory. One program, one daemon on its loopback, all of them there
+// from the start, so that what is compared is measured side by side. And two workers against one.
+//
+//   build/tests/bench/scale_bench [--json] [--brief]
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/bench/card.h"
+#include "tests/bench/figures.h"
+#include "tests/bench/worker_lanes.h"
+
+namespace uroce::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kWindow = 64;      // work requests under way
+constexpr std::uint32_t kDepth = kWindow;  // of each queue pair: the worst case of turns
+constexpr int kRounds = 9;
+constexpr std::size_t kBytesMax = 4'096;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What a process has for itself alone: rings are shared with their program, and aren't in it.
+double private_bytes(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;) {
+    if (double kib = 0; word == "RssAnon:" && status >> kib) {
+      return 1024 * kib;
+    }
+  }
+  return 0;
+}
+
+class ScaleBench {
+ public:
+  ScaleBench(pid_t daemon, std::uint32_t pairs, std::uint32_t messages)
+      : daemon_(daemon), messages_(messages) {
+    for (std::uint32_t size = 10; size <= pairs; size *= 10) {
+      sizes_.push_back(size);
+    }
+  }
+  ~ScaleBench() {
+    pairs_.clear();
+    region_.reset();
+    ibv_destroy_cq(cq_);
+  }
+
+  Figures run() {
+    set_up();
+    measure(8, "8b");
+    measure(4'096, "4k");
+    return figures_;
+  }
+
+ private:
+  void set_up() {
+    weigh();
+    const Clock::time_point start = Clock::now();
+    for (std::uint32_t i = 0; i < sizes_.back(); ++i) {
+      pairs_.push_back(std::make_unique<BenchPair>(card_, kDepth, cq_));
+    }
+    figures_.note("setup_us_per_pair", us_since(start) / sizes_.back());
+  }
+
+  // What a queue pair takes beyond its rings: of those for one work request.
+  void weigh() {
+    std::vector<std::unique_ptr<BenchPair>> small;
+    const std::uint32_t count = sizes_.back() / 10;
+    const double before = private_bytes(daemon_);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      small.push_back(std::make_unique<BenchPair>(card_, 1, cq_));
+    }
+    figures_.note("bytes_per_qp", (private_bytes(daemon_) - before) / (2.0 * count));
+  }
+
+  // Nanoseconds a message, of the first `count` pairs by turns.
+  double cost(std::uint32_t count, std::uint32_t bytes) {
+    std::array<ibv_wc, kWindow> completions;
+    std::uint32_t posted = 0;
+    const Clock::time_point start = Clock::now();
+    for (std::uint32_t done = 0; done < messages_;) {
+      for (; posted < messages_ && posted - done < kWindow; ++posted) {
+        pairs_[posted % count]->post_write(*region_, 0, *region_, kBytesMax, bytes);
+      }
+      const int reaped = ibv_poll_cq(cq_, kWindow, completions.data());
+      UROCE_CHECK(reaped >= 0);
+      for (int i = 0; i < reaped; ++i) {
+        UROCE_CHECK(completions[static_cast<std::size_t>(i)].status == IBV_WC_SUCCESS);
+      }
+      done += static_cast<std::uint32_t>(reaped);
+    }
+    return 1000 * us_since(start) / messages_;
+  }
+
+  void measure(std::uint32_t bytes, const std::string& name) {
+    std::vector<std::vector<double>> costs(sizes_.size());
+    for (int round = -1; round < kRounds; ++round) {
+      for (std::size_t i = 0; i < sizes_.size(); ++i) {
+        const double ns = cost(sizes_[i], bytes);
+        if (round >= 0) {  // the first one warms up
+          costs[i].push_back(ns);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      figures_.note("ns_per_" + name + "_over_" + std::to_string(sizes_[i]), median(costs[i]));
+    }
+    figures_.note("cost_" + std::to_string(sizes_.back()) + "_of_10_" + name,
+                  median(costs.back()) / median(costs.front()));
+  }
+
+  pid_t daemon_;
+  std::uint32_t messages_;  // a round
+  std::vector<std::uint32_t> sizes_;
+  BenchCard card_;
+  ibv_cq* cq_ = ibv_create_cq(card_.context(), 2 * kWindow, nullptr, nullptr, 0);
+  Pages pages_{2 * kBytesMax};
+  RegionHandle region_{card_.register_range(pages_.data(), pages_.length(), false)};
+  std::vector<std::unique_ptr<BenchPair>> pairs_;
+  Figures figures_;
+};
+
+// What two workers do of what one does: one and two by turns.
+void compare_workers(bool brief, Figures* figures) {
+  const Duration round = (brief ? 5 : 100) * kNanosecondsPerMillisecond;
+  WorkerLanes one(1), two(2);
+  for (const auto& [bytes, name] : {std::pair{8U, "8b"}, std::pair{65'536U, "64k"}}) {
+    std::vector<double> ratios;
+    for (int i = 0; i < kRounds; ++i) {
+      const double of_one = one.run(bytes, round);
+      ratios.push_back(two.run(bytes, round) / of_one);
+    }
+    figures->note("two_workers_of_one_" + std::string(name), median(ratios));
+  }
+}
+
+}  // namespace
+}  // namespace uroce::bench
+
+int main(int argc, char** argv) {
+  using uroce::bench::has_flag;
+  const bool brief = has_flag(argc, argv, "--brief");
+  // Where the build puts it, seen from here.
+  const uroce::bench::BenchDaemon daemon(
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../apps/uroced");
+  uroce::bench::ScaleBench bench(daemon.pid(), brief ? 100 : 10'000, brief ? 200 : 30'000);
+  uroce::bench::Figures figures = bench.run();
+  uroce::bench::compare_workers(brief, &figures);
+  figures.print(has_flag(argc, argv, "--json"));
+  return 0;
+}

@@ -1,0 +1,62 @@
+#pragma once
+
+// What several workers do beside each other: two cards, joined in memory queue by queue, each with
+// so many workers; a thread for each pair of workers, and a pair of queue pairs that are theirs.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/time.h"
+#include "dataplane/engine/worker.h"
+#include "dataplane/port/link_port.h"
+#include "tests/unit/qp/qp_pair.h"
+
+namespace uroce::bench {
+
+// One end of a lane: a worker, and the program behind it.
+class LaneEnd {
+ public:
+  LaneEnd(test::Endpoint& end, const Worker::Config& config, const char* address);
+  ~LaneEnd();
+
+  Worker& worker() { return worker_; }
+  void poll();
+  void ring() { abi::ring(bells_, 0); }
+
+ private:
+  test::Endpoint& end_;
+  std::uint32_t index_;
+  Quiescence& quiescence_;
+  Worker worker_;
+  abi::Doorbells bells_{};
+  SessionBells session_;
+};
+
+class WorkerLanes {
+ public:
+  explicit WorkerLanes(std::uint32_t workers);
+  ~WorkerLanes();
+
+  // RC WRITEs of `length` bytes over all lanes at once, for about `round` of each thread's time on
+  // the processor: messages in a second of every thread's own time, added up. So whoever else runs
+  // on the machine doesn't count, and what the workers do to each other does.
+  double run(std::uint32_t length, Duration round);
+
+ private:
+  // What belongs to one card: its workers share it.
+  struct Card {
+    explicit Card(std::uint32_t workers)
+        : quiescence(workers), keys(quiescence), paging(workers, {}) {}
+    Quiescence quiescence;
+    KeyTable keys;
+    PagingQueues paging;
+    std::unique_ptr<Port> port;
+  };
+  struct Lane;
+
+  Card a_, b_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace uroce::bench

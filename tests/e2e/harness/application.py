@@ -1,0 +1,83 @@
+"""Cases whose programs are an ordinary user's: applications that know nothing of uroce, on the card of root's daemon."""
+
+import os
+import shutil
+import subprocess
+
+from .case import E2eCase
+from .daemon import Daemon
+from .namespace import Namespace, NamespacesRefused
+from .process import Process
+from .udp_wire import NOBODY
+from .wires import Endpoint
+
+ADDRESS = "10.77.0.1"
+CARD_NAME = "uroce0"
+INTERFACE = "uroce7"
+# The same user where `ulimit -l` is unlimited, which this capability amounts to. Raising the limit itself is refused in many
+# containers.
+LOCKING_NOBODY = ("setpriv", "--reuid", 65534, "--regid", 65534, "--clear-groups", "--inh-caps=-all,+ipc_lock",
+                  "--ambient-caps=-all,+ipc_lock", "--bounding-set=-all,+ipc_lock", "--no-new-privs", "--pdeathsig", "KILL")
+_SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sources")
+_COMPILE_SECONDS_MAX = 60
+
+
+class ApplicationCase(E2eCase):
+    user = NOBODY  # who runs the programs
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder, 0o777)
+
+    def wants(self, *programs):
+        """Skips the case when a program isn't there; Debian's package of the same run says which (apps/packages.txt)."""
+        missing = [name for name in programs if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
+        if missing:
+            self.skipTest(f"not installed: {', '.join(missing)}")
+
+    def wants_character_device(self):
+        if os.geteuid() != 0:
+            self.skipTest("UCX wants /dev/infiniband/uroce0, which uroced makes when it runs as root")
+
+    def card(self, *arguments):
+        """A loopback card in a namespace of its own, where the kernel has its address, too, on an interface."""
+        try:
+            namespace = Namespace("alone", self.logs)
+        except NamespacesRefused as refusal:
+            self.skipTest(str(refusal))
+        self.addCleanup(namespace.end)
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", f"{ADDRESS}/24",
+                        ["--mtu", 4200, "--interface", INTERFACE, *arguments], prefix=namespace.prefix())
+        self.addCleanup(daemon.end)
+        self.addCleanup(daemon.keep_status, self.logs)
+        return Endpoint(daemon, ADDRESS, ADDRESS, namespace.pid, [*namespace.prefix(), *self.user])
+
+    def ordinary(self, wire):
+        """The wire's programs become an ordinary user's; returns its ends, server first."""
+        for end in {id(end): end for end in (wire.server, wire.client)}.values():
+            end.prefix = [*end.prefix, *self.user]
+        return wire.server, wire.client
+
+    def start(self, end, name, *command, environment=None, **options):
+        """A program of the ordinary user, who has a home: the case's folder."""
+        process = Process([*end.prefix, *command], f"{self.next_number()}-{name}", self.logs,
+                          {**end.environment(), "HOME": self.folder, "TMPDIR": self.folder, **(environment or {})},
+                          **{"cwd": self.folder, **options})
+        self.addCleanup(process.end)
+        return process
+
+    def compiled(self, source, *compiler):
+        """Returns the program made of a file in sources/."""
+        program = os.path.join(self.folder, source.rsplit(".", 1)[0])
+        answer = subprocess.run([*compiler[:1], "-O1", "-o", program, os.path.join(_SOURCES, source), *compiler[1:]],
+                                capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS_MAX)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return program
+
+    def expect_sent(self, bytes_min, *daemons):
+        """The data went over the cards, not by another way that a library knows. Says what they sent."""
+        for daemon in daemons:
+            daemon.expect_running()
+            sent = self.bytes_sent(daemon)
+            print(f"{daemon.name}: {sent} bytes sent by queue pairs", flush=True)
+            self.assertGreater(sent, bytes_min)

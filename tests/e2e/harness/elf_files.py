@@ -1,0 +1,39 @@
+"""What the compiler and the linker put into ELF files against mistakes being used, as readelf shows it."""
+
+import os
+import re
+import subprocess
+
+_ENDBR64 = bytes.fromhex("f30f1efa")  # where an indirect call may arrive
+
+
+def installed_elf_files(folder):
+    found = []
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(parent, name)
+            with open(path, "rb") as file:
+                if not os.path.islink(path) and file.read(4) == b"\x7fELF":
+                    found.append(path)
+    return found
+
+
+def _readelf(flags, path):
+    return subprocess.run(["readelf", flags, path], capture_output=True, text=True, check=True).stdout
+
+
+def missing_hardening(path):
+    """The names of what it lacks."""
+    header, segments, dynamic, symbols = (_readelf(flags, path) for flags in ("-hW", "-lW", "-dW", "-sW"))
+    with open(path, "rb") as file:
+        code = file.read()
+    has = {
+        "position-independent": bool(re.search(r"Type:\s+DYN", header)),
+        "GNU_RELRO": "GNU_RELRO" in segments,
+        "BIND_NOW": bool(re.search(r"BIND_NOW|FLAGS_1\).*\bNOW\b", dynamic)),
+        "stack that isn't executable": bool(re.search(r"GNU_STACK.* RW ", segments)),
+        "stack protector": "__stack_chk_fail" in symbols,
+        "fortified calls": bool(re.search(r"__(mem|str|s?n?printf|vs?n?printf|fprintf|read|recv|fdelt|explicit)\w*_chk", symbols)),
+        "endbr64 (-fcf-protection)": code.count(_ENDBR64) > 16,
+    }
+    return [name for name, there in has.items() if not there]

@@ -1,0 +1,68 @@
+"""`uroce check` over what daemons really send: nothing is wrong with it, also where packets get lost."""
+
+import json
+import os
+import re
+import signal
+
+from harness.case import E2eCase
+from harness.lossy_wire import LossyUdp
+from harness.process import Process, wait_until
+from harness.programs import run_pair
+
+
+class Check(E2eCase):
+    def _captured(self, wire, interface, traffic):
+        """The file with everything that passed the router's interface meanwhile, or a skipped case."""
+        file = f"{self.folder}/traffic.pcapng"
+        dumpcap = Process([*wire.router.prefix(), "dumpcap", "-q", "-i", interface, "-B", "64", "-w", file, "-f", "udp port 4791"],
+                          "dumpcap", self.logs)
+        self.addCleanup(dumpcap.end)
+        wait_until(lambda: "File: " in dumpcap.err() or dumpcap.ended(), 10, "dumpcap begins")
+        traffic()
+        dumpcap.signal(signal.SIGINT)
+        dumpcap.expect_success(20)
+        if lost := int(re.search(r"dropped on interface '\w+': \d+/(\d+)", dumpcap.err()).group(1)):
+            self.skipTest(f"dumpcap lost {lost} packets: it wasn't given the processor")
+        return file
+
+    def _check(self, interface, loss, *perftest):
+        wire = type("Lossy", (LossyUdp,), {"loss": loss})(self)
+        file = self._captured(wire, interface, lambda: run_pair(self, wire, *perftest))
+        answer = self.uroce("check", "--json", file)
+        self.assertIn(answer.returncode, (0, 1), answer.stderr)
+        report = json.loads(answer.stdout)
+        for direction in report["directions"]:
+            for finding in direction["faults"]["first"]:
+                print(finding, flush=True)
+        print(self.uroce("check", file).stdout, flush=True)
+        self.assertEqual(report["faults"], 0)
+        self.assertEqual(report["unattributed"], 0)
+        return report, wire.packets()
+
+    def _check_lossy(self, interface, *perftest):
+        report, (_all, lost) = self._check(interface, 0.02, *perftest)
+        resent = sum(direction["counters"]["requests_resent"] for direction in report["directions"])
+        print(f"{lost} packets lost, {resent} requests sent again", flush=True)
+        self.assertGreater(lost, 0)
+        self.assertGreater(resent, 0)
+
+    def test_writes_without_loss(self):
+        self._check("west", 0, "ib_write_bw", "-x", "1", "-n", "200", "-s", "16384", "-F")
+
+    def test_lossy_writes_before_the_loss(self):
+        self._check_lossy("west", "ib_write_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
+
+    def test_lossy_writes_behind_the_loss(self):
+        self._check_lossy("east", "ib_write_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
+
+    def test_lossy_reads(self):
+        self._check_lossy("west", "ib_read_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
+
+    def test_lossy_sends(self):
+        self._check_lossy("east", "ib_send_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
+
+    def test_a_missing_file(self):
+        answer = self.uroce("check", os.path.join(self.folder, "none.pcap"))
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("none.pcap", answer.stderr)

@@ -1,0 +1,103 @@
+"""`uroce doctor` on machines that are well and on others."""
+
+import json
+import os
+import subprocess
+
+from harness.case import E2eCase
+from harness.lossy_wire import LossyUdp
+from harness.process import wait_until
+from harness.programs import Shape, start_pair
+from harness.udp_wire import IPV4
+from harness.wires import free_tcp_port
+
+_NOBODY = 65534
+
+
+class Doctor(E2eCase):
+    def _findings(self, weight, daemon=None, **options):
+        """Of one weight, "about: sentence" each, and the exit status."""
+        answer = self.uroce("doctor", "--json", daemon=daemon, **options)
+        report = json.loads(answer.stdout)
+        self.assertEqual(answer.returncode, 1 if report["problems"] else 0, answer.stdout)
+        return [f"{finding['about']}: {finding['sentence']}" for finding in report["findings"] if finding["weight"] == weight]
+
+    def test_a_program_that_uroce_run_starts_has_no_problem(self):
+        answer = self.uroce("run", "--", self.tree.uroce, "doctor", env={"PATH": os.environ["PATH"], "TMPDIR": self.folder})
+        print(answer.stdout, flush=True)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertNotIn("a card of its own", answer.stdout)  # it is ours that /sys shows
+        for words in ("nothing stands between you and your first byte", "use GID index 1 for 10.0.0.1/24", "verbs_shim/libibverbs.so.1"):
+            self.assertIn(words, answer.stdout)
+
+    def test_no_daemon(self):
+        problems = self._findings("PROBLEM", env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn(f"daemon: no daemon listens on {self.folder}/none.sock: start it", problems[0])
+
+    def test_a_socket_that_keeps_us_out(self):
+        daemon = self.wire("loopback").server.daemon
+        os.chmod(self.folder, 0o755)
+        os.chmod(daemon.socket, 0o600)
+        problems = self._findings("PROBLEM", daemon, user=_NOBODY, group=_NOBODY, extra_groups=[], cwd="/")
+        self.assertIn("daemon: you may not connect to", problems[0])
+
+    def test_a_link_that_is_down(self):
+        wire = self.wire("veth")
+        wire.namespaces[1].run("ip", "link", "set", "wire", "down")
+        daemon = wire.server.daemon
+        wait_until(lambda: any(problem.startswith("link: uroce0") for problem in self._findings("PROBLEM", daemon)), 20, "the link is named")
+
+    def test_port_4791_is_taken(self):
+        """By somebody who isn't a daemon, in a network of its own."""
+        script = ("import socket, subprocess, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 4791)); "
+                  f"sys.exit(subprocess.call(['{self.tree.uroce}', 'doctor']))")
+        answer = subprocess.run(["unshare", "-rn", "/usr/bin/python3", "-c", script], capture_output=True, text=True, timeout=60, check=False,
+                                env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        if "unshare" in answer.stderr:
+            self.skipTest(answer.stderr.strip())
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("UDP port 4791 is taken, and not by this daemon", answer.stdout)
+
+
+class DoctorOfTheWay(E2eCase):
+    """`uroce doctor PEER`: between two namespaces, through a router."""
+
+    def _examine(self, rule=None):
+        """What it prints, and its exit status."""
+        wire = type("Router", (LossyUdp,), {"loss": 0, "mtu": 4200})(self)
+        if rule:
+            wire.router.run("nft", f"add rule ip lossy forward {rule}")
+        program = os.path.join(self.tree.root, "apps", "doctor", "uroce-doctor")
+        server, client = start_pair(self, wire, program, ("--gid-index", IPV4), shape=Shape(port=("--port",), serve=("--serve",)))
+        status = client.wait(120)
+        print(client.out(), client.err(), flush=True)
+        if not rule:
+            server.expect_success(30)
+        return client.out(), status
+
+    def test_a_way_that_is_well(self):
+        out, status = self._examine()
+        self.assertEqual(status, 0)
+        self.assertIn("mtu: IP packets to 10.77.3.1 have 4200 bytes at most", out)
+        self.assertEqual(out.count("every byte right"), 6)
+        self.assertIn("the way to the peer is as it must be", out)
+
+    def test_a_firewall(self):
+        out, status = self._examine("udp dport 4791 drop")
+        self.assertEqual(status, 1)
+        self.assertIn("TCP reaches the peer and RDMA doesn't: let UDP port 4791 through", out)
+
+    def test_a_link_with_a_smaller_mtu(self):
+        out, status = self._examine("meta length > 2000 drop")
+        self.assertEqual(status, 1)
+        self.assertIn("messages of 1024 bytes get there and larger ones don't", out)
+
+    def test_nobody_waits(self):
+        answer = self.uroce("doctor", "127.0.0.1", "--port", free_tcp_port(), daemon=self.wire("loopback").server.daemon)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("run `uroce doctor --serve` there", answer.stderr)
+
+    def test_both_words(self):
+        answer = self.uroce("doctor", "--serve", "x", daemon=self.wire("loopback").server.daemon)
+        self.assertEqual(answer.returncode, 2, answer.stderr)

@@ -1,0 +1,164 @@
+"""What a started daemon may still do, and what it does when it is told to read its configuration again."""
+
+import glob
+import os
+import re
+import resource
+import shutil
+import signal
+
+from harness.case import E2eCase
+from harness.daemon import Daemon
+from harness.process import Process, wait_until
+from harness.programs import run_pair
+from harness.victim import VICTIM, as_user
+from harness.wires import Endpoint
+
+_ORDINARY = as_user(VICTIM)
+
+
+def _fields(task, *names):
+    with open(f"{task}/status", encoding="ascii") as lines:
+        status = lines.read()
+    return [re.search(rf"^{name}:\s+(\w+)$", status, re.MULTILINE).group(1) for name in names]
+
+
+class Rights(E2eCase):
+    def _daemon(self, port, *arguments, **popen):
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", port, "10.77.0.1/24", arguments, **popen)
+        self.addCleanup(daemon.end)
+        return daemon
+
+    def _tasks(self, daemon):
+        return glob.glob(f"/proc/{daemon.process.pid}/task/*")
+
+    def test_of_one_user_there_are_none(self):
+        """Root's daemon for root's programs, on loopback: no capability in any thread, and no way back."""
+        daemon = self._daemon("loopback", "--socket-mode", "0600")
+        tasks = self._tasks(daemon)
+        self.assertGreaterEqual(len(tasks), 5)
+        for task in tasks:
+            self.assertEqual(_fields(task, "CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp"),
+                             [*["0" * 16] * 4, "1", "2"], task)
+
+    def test_for_other_users_it_keeps_what_their_memory_takes(self):
+        daemon = self._daemon("loopback")
+        for task in self._tasks(daemon):
+            kept = int(_fields(task, "CapPrm")[0], 16)
+            # DAC_OVERRIDE, SYS_PTRACE, SYS_RESOURCE, CHECKPOINT_RESTORE
+            self.assertEqual(kept & ~(1 << 1 | 1 << 19 | 1 << 24 | 1 << 40), 0, hex(kept))
+            self.assertTrue(kept & 1 << 19, hex(kept))
+
+    def test_too_little_memory_may_be_locked(self):
+        """The program says ENOMEM at the most; what to do is said once, without being asked for."""
+        os.chmod(self.folder, 0o755)
+        daemon = self._daemon("loopback")
+        process = Process([*_ORDINARY, "prlimit", "--memlock=65536", "ibv_rc_pingpong", "-d", "uroce0", "-g", 1, "-s", 1 << 20],
+                          "pingpong", self.logs, daemon.environment())
+        process.expect_failure(30)
+        self.assertIn("uroce: memory can't be registered: RLIMIT_MEMLOCK allows 64 KiB", process.err())
+        self.assertIn("raise it (ulimit -l", process.err())
+
+    def test_other_users_are_served_all_the_same(self):
+        """Memory that is shared, and memory that is reached by copying."""
+        os.chmod(self.folder, 0o755)
+        daemon = self._daemon("loopback")
+        end = Endpoint(daemon, "10.77.0.1", "127.0.0.1", prefix=list(_ORDINARY))
+
+        class OneEnd:
+            server = client = end
+            expect_running = staticmethod(daemon.expect_running)
+        run_pair(self, OneEnd, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 50)
+        os.environ["UROCE_MEMORY"] = "copy"
+        self.addCleanup(os.environ.pop, "UROCE_MEMORY", None)
+        run_pair(self, OneEnd, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 50)
+        run_pair(self, OneEnd, "ib_write_bw", "-x", 1, "-F", "-s", 65536, "-n", 100)
+        daemon.stop()
+        self.assertNotIn("has no use for", daemon.process.err())
+
+    def test_limit_of_file_sizes(self):
+        """`ulimit -f` isn't the daemon's death by SIGXFSZ: what is too large is refused with a sentence."""
+        small = (1_024, 1_024)
+        answer = self.uroce("run", "--", "ibv_devinfo", "-v", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small),
+                            env={"PATH": os.environ["PATH"]})
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn("File too large", answer.stderr)
+
+    def test_an_ordinary_users_dpdk_is_in_his_own_folder(self):
+        """Not in /tmp/dpdk, which another user can have made first."""
+        os.chmod(self.folder, 0o777)
+        user = 61_235
+        self.addCleanup(shutil.rmtree, f"/tmp/uroce-{user}", ignore_errors=True)
+        daemon = self._daemon("net_null0", user=user, group=user, extra_groups=[], cwd="/",
+                              environment={"XDG_RUNTIME_DIR": ""})
+        self.assertTrue(os.path.isdir(f"/tmp/uroce-{user}/dpdk/uroce-{daemon.process.pid}"))
+        daemon.stop()
+        self.assertEqual(os.listdir(f"/tmp/uroce-{user}/dpdk"), [])
+
+    def test_folders_of_dead_daemons_go(self):
+        """A killed daemon leaves /var/run/dpdk/uroce-PID; the next one takes it away, and its own at its end."""
+        killed = self._daemon("net_null0")
+        left = f"/var/run/dpdk/uroce-{killed.process.pid}"
+        self.assertTrue(os.path.isdir(left))
+        killed.process.signal(signal.SIGKILL)
+        killed.process.wait(15)
+        self.assertTrue(os.path.isdir(left))
+        os.unlink(killed.socket)
+        next_one = self._daemon("net_null0")
+        self.assertFalse(os.path.exists(left))
+        own = f"/var/run/dpdk/uroce-{next_one.process.pid}"
+        self.assertTrue(os.path.isdir(own))
+        next_one.stop()
+        self.assertFalse(os.path.exists(own))
+
+
+class Reload(E2eCase):
+    def _write(self, text):
+        with open(self.config, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def setUp(self):
+        super().setUp()
+        self.config = f"{self.folder}/uroce.toml"
+        self._write('log-level = "warning"\n[[port]]\nport = "loopback"\nip = "10.88.0.1/24"\nfaults = "loss=0.5,seed=1"\n')
+        self.socket = f"{self.folder}/reload.sock"
+        self.daemon_process = Process([*self.tree.uroced, "--config", self.config, "--socket", self.socket], "uroced",
+                                      self.logs)
+        self.addCleanup(self.daemon_process.end)
+        wait_until(lambda: os.path.exists(self.socket) or self.daemon_process.ended(), 30, "the daemon's socket")
+
+    def _hang_up(self, text, says):
+        self._write(text)
+        before = self.daemon_process.err().count(says)
+        self.daemon_process.signal(signal.SIGHUP)
+        wait_until(lambda: self.daemon_process.err().count(says) > before or self.daemon_process.ended(), 30, says)
+        self.assertFalse(self.daemon_process.ended(), self.daemon_process.err())
+
+    def _status(self):
+        return self.uroce("status", env={**os.environ, "UROCE_SOCKET": self.socket}).stdout
+
+    def test_what_changes_at_run_time(self):
+        self.assertIn("10.88.0.1", self._status())
+        self._hang_up('log-level = "info"\nworkers = 2\n[[port]]\nport = "loopback"\nip = ["10.88.0.2/24", "10.88.0.3/24"]\n'
+                      'faults = "loss=0.001,seed=2"\n', "10.88.0.1/24 is removed")
+        said = self.daemon_process.err()
+        for line in ("10.88.0.2/24 is added", "10.88.0.3/24 is added", "log-level: info", "faults: loss=0.001",
+                     "workers: only a new start takes this"):
+            self.assertIn(line, said)
+        status = self._status()
+        self.assertNotIn("10.88.0.1", status)
+        self.assertIn("10.88.0.3", status)
+        self._hang_up('log-level = "info"\n[[port]]\nport = "loopback"\nip = ["10.88.0.2/24", "10.88.0.3/24"]\n'
+                      'faults = "loss=0.001,seed=2"\n', "nothing differs")
+        self._hang_up('log-level = "info"\n[limits]\npds = 5\n[[port]]\nport = "loopback"\nip = ["10.88.0.2/24", "10.88.0.3/24"]\n'
+                      'faults = "loss=0.001,seed=2"\n', "limits: from now on")
+
+    def test_broken_file_changes_nothing(self):
+        for text in ('[[port]]\nport = "loopback"\nip = "10.88.0.300/24"\n', "[[port", 'nonsense = 3\n', ""):
+            with self.subTest(text):
+                self._hang_up(text, "nothing is changed")
+                self.assertIn("10.88.0.1", self._status())
+        os.unlink(self.config)
+        self.daemon_process.signal(signal.SIGHUP)
+        wait_until(lambda: self.daemon_process.err().count("nothing is changed") == 5, 30, "the missing file is noticed")
+        self.assertIn("10.88.0.1", self._status())

@@ -1,0 +1,106 @@
+"""The daemon's static probes are those that apps/tracing/README.md lists, and the scripts there see what happens."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+from harness.case import E2eCase
+from harness.process import Process, wait_until
+from harness.programs import run_pair
+
+_TRACING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "tracing")
+_FAULTS = "corrupt=0.05,seed=7"
+_ITERATIONS = 500
+
+
+class Tracing(E2eCase):
+    def probes(self):
+        """Of the daemon's program: (name, arguments) of each place."""
+        notes = subprocess.run(["readelf", "-n", os.path.join(self.tree.root, "apps", "uroced")], capture_output=True, text=True, timeout=60, check=True).stdout
+        found = [(name, arguments.split()) for name, arguments in re.findall(r"Provider: uroce\n\s+Name: (\w+)\n.*\n\s+Arguments: (.*)", notes)]
+        if not found and not os.path.exists("/usr/include/x86_64-linux-gnu/sys/sdt.h"):
+            self.skipTest("built without sys/sdt.h")
+        return found
+
+    def script(self, name):
+        with open(os.path.join(_TRACING, name), encoding="utf-8") as text:
+            return text.read()
+
+    def test_probes(self):
+        listed = {name: len(arguments.split(",")) for name, arguments in re.findall(r"^\| `uroce:(\w+)` \|[^|]*\| ([^|]*) \|$", re.sub(r"\([^)]*\)", "", self.script("README.md")), re.MULTILINE)}
+        self.assertEqual(len(listed), 7)
+        self.assertEqual({name: len(arguments) for name, arguments in self.probes()}, listed)
+
+    def test_scripts_name_probes_that_there_are(self):
+        there = {name: len(arguments) for name, arguments in self.probes()}
+        for script in os.listdir(_TRACING):
+            for name, body in re.findall(r"\buroce:(\w+)'?([^}\n]*)", self.script(script)):
+                self.assertIn(name, there, script)
+                for argument in re.findall(r"\barg(\d)", body):
+                    self.assertLess(int(argument), there[name], f"{script}: {name}")
+
+    def test_perf_can_take_the_arguments_of_drops(self):
+        """It takes none that is a constant, and wants them in the same registers wherever a probe is."""
+        drops = [arguments for name, arguments in self.probes() if name == "drop"]
+        self.assertEqual(len(drops), 1, drops)
+        self.assertNotIn("$", "".join(drops[0]))
+
+    def _run_traffic(self, wire):
+        run_pair(self, wire, "ib_write_bw", "-x", "1", "-n", _ITERATIONS, "-s", "16384", "-F")
+
+    def _drops(self, daemon):
+        return self.status(daemon)["workers"][0]["drops"].get("bad_icrc", 0)
+
+    def test_bpftrace(self):
+        """Counts what the daemon counts."""
+        if not shutil.which("bpftrace") or os.getuid() != 0:
+            self.skipTest("Debian's bpftrace isn't installed, or this isn't root")
+        wire = self.wire("loopback", "--faults", _FAULTS)
+        trace = Process(["bpftrace", os.path.join(_TRACING, "completions.bt"), "-p", wire.server.daemon.process.pid], "bpftrace", self.logs)
+        self.addCleanup(trace.end)
+        wait_until(lambda: "@faults" in trace.out() or trace.ended(), 60, "the probes are in place")
+        if trace.ended() and re.search(r"(?i)not permitted|couldn't|unable|not supported|failed to", trace.err()):
+            self.skipTest(f"bpftrace doesn't run here: {trace.last_words()}")
+        before = self._drops(wire.server.daemon)
+        self._run_traffic(wire)
+        dropped = self._drops(wire.server.daemon) - before
+        reason = self._reason_of("bad_icrc")
+
+        def counted(name, key):
+            return sum(int(count) for count in re.findall(rf"@{name}\[{key}\]: (\d+)", trace.out()))
+        wait_until(lambda: counted("drops", reason) >= dropped, 20, "all drops")
+        print(f"completions {counted('completions', 0)}, drops {counted('drops', reason)} of {dropped}", flush=True)
+        self.assertGreater(dropped, 0)
+        self.assertEqual(counted("drops", reason), dropped)
+        self.assertGreater(counted("completions", 0), 0)
+        trace.signal(signal.SIGINT)
+
+    def _reason_of(self, name):
+        """The number of its line in drop.def."""
+        with open(os.path.join(_TRACING, "..", "..", "dataplane", "wire", "drop.def"), encoding="utf-8") as lines:
+            return 1 + re.findall(r'^UROCE_DROP\(\w+, "(\w+)"', lines.read(), re.MULTILINE).index(name)
+
+    def test_perf(self):
+        if not shutil.which("perf") or os.getuid() != 0:
+            self.skipTest("Debian's linux-perf isn't installed, or this isn't root")
+        wire = self.wire("loopback", "--faults", _FAULTS)
+        program = os.path.join(self.tree.root, "apps", "uroced")
+        command = f"mount -t tracefs none /sys/kernel/tracing && mount -t debugfs none /sys/kernel/debug && exec sh {_TRACING}/perf_drops.sh {program}"
+        trace = Process(["unshare", "-m", "sh", "-c", command], "perf", self.logs, {"HOME": self.folder})
+        self.addCleanup(self._end_perf, trace)
+        wait_until(lambda: trace.ended() or "looking" in trace.err(), 60, "the probe is in place")
+        if trace.ended():
+            self.skipTest(f"perf doesn't run here: {trace.last_words()}")
+        self._run_traffic(wire)
+        reason = f"{self._reason_of('bad_icrc')}"
+        wait_until(lambda: re.search(rf"sdt_uroce:drop.*arg3[=: ]+{reason}\b", trace.out() + trace.err()), 30, "a drop with its reason")
+        print((trace.out() + trace.err())[:1000], flush=True)
+
+    @staticmethod
+    def _end_perf(trace):
+        """Its probe is the machine's, so the script must take it away itself."""
+        trace.signal(signal.SIGINT)
+        trace.ended_within(20)
+        trace.end()

@@ -1,0 +1,400 @@
+"""The card in /sys, /dev and netlink: what tools find that look outside of libibverbs, as an ordinary user."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+
+from harness.case import E2eCase
+from harness.process import Process, wait_until
+from harness.programs import run_pair, start
+from harness.wires import free_tcp_port
+
+_NOBODY = 65534
+_CARD = "/sys/class/infiniband/uroce0"
+_STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup.py")
+
+
+class TreeCase(E2eCase):
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder, 0o777)
+        self.run_folder = f"{self.folder}/run"
+        os.mkdir(self.run_folder, 0o700)
+        os.chown(self.run_folder, _NOBODY, _NOBODY)
+
+    def user(self):
+        """Options that make somebody ordinary of whoever is started."""
+        return {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": "/",
+                "env": {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "TMPDIR": self.folder, "HOME": "/nonexistent",
+                        "XDG_RUNTIME_DIR": self.run_folder}}
+
+    def need(self, *programs):
+        for program in programs:
+            if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+                self.skipTest(f"{program} isn't installed")
+
+    def need_no_card_of_the_kernels(self):
+        if os.path.exists("/sys/class/infiniband"):
+            self.skipTest("this machine has an RDMA card of its own")
+
+    def shell(self, script, *options):
+        """What a shell printed under `uroce run`, as an ordinary user, with a private daemon."""
+        answer = self.uroce("run", *options, "--", "sh", "-ec", script, **self.user())
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertEqual(answer.stderr, "")
+        return answer.stdout
+
+
+class Files(TreeCase):
+    def test_every_tool_shows_the_same_card(self):
+        self.need("ibstat", "rdma", "ibv_devices", "ucx_info", "fi_info")
+        guid = self.shell(f"cat {_CARD}/node_guid").strip()
+        self.assertRegex(guid, r"^([0-9a-f]{4}:){3}[0-9a-f]{4}$")
+        plain = guid.replace(":", "")
+        for script, found in (("rdma link show", "link uroce0/1 state ACTIVE physical_state LINK_UP"),
+                              ("rdma dev", f"0: uroce0: node_type ca fw .* node_guid {guid} sys_image_guid {guid}"),
+                              ("ibstat uroce0", f"Node GUID: 0x{plain}"), ("ibstat -l", "^uroce0$"),
+                              ("ibv_devices", rf"uroce0\s+{plain}"), ("ucx_info -d", "Device: uroce0:1"),
+                              ("fi_info -p verbs", "domain: uroce0")):
+            with self.subTest(script):
+                self.assertRegex(self.shell(script), re.compile(found, re.MULTILINE))
+
+    def test_formats_of_the_kernel(self):
+        port = f"{_CARD}/ports/1"
+        for path, text in ((f"{_CARD}/node_type", "1: CA"), (f"{_CARD}/board_id", "uroce"), (f"{port}/state", "4: ACTIVE"),
+                           (f"{port}/phys_state", "5: LinkUp"), (f"{port}/link_layer", "Ethernet"), (f"{port}/lid", "0x0"),
+                           (f"{port}/gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0001"), (f"{port}/gid_attrs/types/1", "RoCE v2"),
+                           (f"{port}/pkeys/0", "0xffff"), (f"{_CARD}/device/numa_node", "-1"),
+                           ("/sys/class/infiniband_verbs/abi_version", "6"), ("/sys/class/infiniband_verbs/uroce0/ibdev", "uroce0")):
+            with self.subTest(path):
+                self.assertEqual(self.shell(f"cat {path}"), text + "\n")
+        self.assertRegex(self.shell(f"cat {port}/rate"), r"^\d+(\.5)? Gb/sec \(\d+X( \w+)?\)$")
+
+    def test_shells_and_listings(self):
+        self.assertEqual(self.shell("ls /sys/class/infiniband"), "uroce0\n")
+        self.assertIn("uroce0 -> ../../devices/", self.shell("ls -l /sys/class/infiniband/ /dev/infiniband"))
+        self.assertEqual(self.shell(f"realpath {_CARD}/device"), "/sys/devices/pci7572:00/7572:00:00.0\n")
+        self.assertEqual(self.shell("cd /sys/class/infiniband/uroce0/ports && echo *"), "1\n")
+        self.assertEqual(self.shell("test -c /dev/infiniband/uroce0 && exec 3<>/dev/infiniband/rdma_cm && echo yes"), "yes\n")
+
+    def test_start_of_nccl_mooncake_and_gloo(self):
+        self.assertEqual(self.shell(f"{sys.executable} {_STARTUP}"), "uroce0 /sys/devices/pci7572:00/7572:00:00.0\n")
+
+    def test_goes_with_the_command(self):
+        self.assertIn("tree-", self.shell("echo $UROCE_TREE"))
+        wait_until(lambda: not [name for name in os.listdir(self.run_folder) if name.startswith("tree-")], 30, "the tree's end")
+
+    def test_found_by_libibverbs_alone(self):
+        """A program that lost the library which shows /sys is told where the tree is."""
+        self.need_no_card_of_the_kernels()
+        script = ("import ctypes; verbs = ctypes.CDLL('libibverbs.so.1'); verbs.ibv_get_sysfs_path.restype = ctypes.c_char_p; "
+                  "print(verbs.ibv_get_sysfs_path().decode())")
+        told, tree = self.shell(f'env -u LD_PRELOAD {sys.executable} -c "{script}"; echo $UROCE_TREE/sys').splitlines()
+        self.assertEqual(told, tree)
+
+    def test_without(self):
+        self.need_no_card_of_the_kernels()
+        self.assertEqual(self.shell("test ! -e /sys/class/infiniband && echo \"[$LD_PRELOAD$UROCE_TREE]\"", "--no-tree"), "[]\n")
+
+    def test_counters_are_the_daemons(self):
+        """And new ones while the program runs."""
+        wire = self.wire("loopback", "--direct", "off")
+        name = f"{_CARD}/ports/1/hw_counters/requests_sent"
+        watcher = start(self, wire.server, [self.tree.uroce, "run", "--", "sh", "-c",
+                                            f"cat {name}; until [ $(cat {name}) -gt 0 ]; do sleep 0.1; done; echo more"], "watcher")
+        wait_until(lambda: watcher.out().startswith("0\n"), 30, "the tree")
+        run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-n", 100)
+        self.assertEqual(watcher.expect_success(30), "0\nmore\n")
+        counted = self.status(wire.server.daemon)["devices"][0]
+        answer = self.uroce("run", "--", "sh", "-c", f"cat {name} {_CARD}/ports/1/counters/port_xmit_packets", daemon=wire.server.daemon)
+        self.assertEqual(answer.stdout.split(), [str(counted["hw_counters"]["requests_sent"]), str(counted["tx_frames"])], answer.stderr)
+
+    def test_in_a_folder_of_ones_choice(self):
+        """`uroce tree`: what it made goes when it ends, and nothing else."""
+        wire = self.wire("loopback")
+        place = f"{self.folder}/tree"
+        os.makedirs(f"{place}/sys/class/mine")
+        keeper = start(self, wire.server, [self.tree.uroce, "tree", place], "keeper")
+        wait_until(lambda: keeper.ended() or os.path.exists(f"{place}{_CARD}/ports/1/state"), 30, "the tree")
+        with open(f"{place}{_CARD}/ports/1/state", encoding="ascii") as state:
+            self.assertEqual(state.read(), "4: ACTIVE\n")
+        wire.server.daemon.stop()
+
+        def link_is_down():
+            with open(f"{place}{_CARD}/ports/1/state", encoding="ascii") as state:
+                return state.read() == "1: DOWN\n"
+        wait_until(link_is_down, 30, "word of the daemon's end")
+        keeper.signal(15)
+        keeper.expect_success(30)
+        self.assertEqual(list(os.walk(place)), [(place, ["sys"], []), (f"{place}/sys", ["class"], []),
+                                                (f"{place}/sys/class", ["mine"], []), (f"{place}/sys/class/mine", [], [])])
+
+
+class Netlink(TreeCase):
+    def _rdma(self, daemon, *words):
+        answer = self.uroce("run", "--", "rdma", *words, daemon=daemon)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
+        return answer.stdout
+
+    def test_queue_pairs(self):
+        self.need("rdma")
+        wire = self.wire("loopback")
+        waiting = start(self, wire.server, ["ibv_rc_pingpong", "-g", 1, "-p", free_tcp_port()], "waiting")
+
+        def queue_pairs():
+            return [qp for session in self.status(wire.server.daemon)["sessions"] for qp in session["qps"] if qp["state"] == "INIT"]
+        [qp] = wait_until(queue_pairs, 30, "a queue pair")
+        shown = self._rdma(wire.server.daemon, "resource", "show", "qp")
+        self.assertRegex(shown, rf"link uroce0/1 lqpn {qp['qpn']} .*type RC state INIT .*pid {waiting.pid} comm ibv_rc_pingpong")
+        self.assertRegex(self._rdma(wire.server.daemon, "resource"), r"^0: uroce0: .*qp 1 ")
+        owner = f"pid {waiting.pid} comm ibv_rc_pingpong"
+        for kind, text in (("pd", r"pdn \d+ users [1-9]"), ("cq", r"cqe 512 users [1-9]"), ("mr", r"mrlen 4096")):
+            with self.subTest(kind):
+                shown = self._rdma(wire.server.daemon, "resource", "show", kind).splitlines()
+                self.assertEqual(len(shown), 1, shown)
+                self.assertRegex(shown[0], text)
+                self.assertIn(owner, shown[0])
+        self.assertRegex(self._rdma(wire.server.daemon, "statistic", "qp", "show"),
+                         rf"link uroce0/1 cntn {qp['qpn']} {owner} requests_sent 0 [\s\S]*LQPN: <{qp['qpn']}>")
+        wire.expect_running()
+
+    def test_answer_that_is_longer_than_a_socket_holds(self):
+        """It is handed over as fast as the tool takes it, and whole."""
+        self.need("rdma")
+        wire = self.wire("loopback")
+        many = 300
+        script = ("import signal; from pyverbs.device import Context; from pyverbs.pd import PD; from pyverbs.cq import CQ; "
+                  "from pyverbs.qp import QP, QPInitAttr, QPCap; import pyverbs.enums as e; "
+                  "card = Context(name='uroce0'); pd = PD(card); cq = CQ(card, 8); "
+                  f"qps = [QP(pd, QPInitAttr(e.IBV_QPT_RC, cap=QPCap(1, 1, 1, 1), scq=cq, rcq=cq)) for _ in range({many})]; "
+                  "print('ready', flush=True); signal.pause()")
+        program = start(self, wire.server, ["/usr/bin/python3", "-c", script], "many")
+        wait_until(lambda: program.ended() or "ready" in program.out(), 60, "queue pairs")
+        self.assertFalse(program.ended(), program.err())
+        shown = self._rdma(wire.server.daemon, "statistic", "qp", "show")
+        self.assertEqual(len(set(re.findall(r"LQPN: <(\d+)>", shown))), many)
+
+    def test_listeners(self):
+        self.need("rdma", "rping")
+        wire = self.wire("loopback")
+        start(self, wire.server, ["rping", "-s", "-a", wire.server.address, "-p", 7471], "rping")
+        wait_until(lambda: "LISTEN" in self._rdma(wire.server.daemon, "resource", "show", "cm_id"), 30, "a listener")
+        self.assertIn("ps TCP pid", self._rdma(wire.server.daemon, "resource", "show", "cm_id"))
+        self.assertIn(f"src-addr {wire.server.address}:7471", self._rdma(wire.server.daemon, "resource", "show", "cm_id"))
+
+    def test_statistic(self):
+        self.need("rdma")
+        wire = self.wire("loopback")
+        run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-n", 100)
+        counted = self.status(wire.server.daemon)["devices"][0]["hw_counters"]
+        shown = self._rdma(wire.server.daemon, "statistic").split()
+        told = dict(zip(shown[2::2], shown[3::2]))
+        self.assertEqual(told, {name: str(value) for name, value in counted.items()})
+
+
+# A program that is its own keeper: `answer(question)` gives the datagrams of an answer.
+_OWN_KEEPER = """
+import os, socket, struct, sys, threading
+place = os.environ["UROCE_TREE"]
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(place + "/netlink")
+listener.listen(16)
+DONE, ERROR, MULTI, DUMP, CARD, MINE = 3, 2, 2, 0x301, 0x1401, 2
+
+def message(kind, flags, question, body=b""):
+    return struct.pack("IHHII", 16 + len(body), kind, flags, *struct.unpack_from("II", question, 8)) + body
+
+accepted = set()
+
+def keep(answer):
+    def serve():
+        while True:
+            asker = listener.accept()[0]
+            accepted.add(asker.fileno())
+            try:
+                for datagram in answer(asker.recv(8192)):
+                    asker.send(datagram)
+            except OSError:  # the program has enough
+                pass
+            asker.close()
+    threading.Thread(target=serve, daemon=True).start()
+
+def whole(question):
+    return [message(CARD, MULTI, question, b"body"), message(DONE, MULTI, question, bytes(4))]
+
+def open_socket(protocol=20):
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+    made.settimeout(5)
+    return made
+
+def ask(asker, sequence=7):
+    if asker.getsockname()[0] == 0:
+        asker.bind((0, 0))
+    asker.send(struct.pack("IHHII", 16, CARD, DUMP, sequence, 0))
+    return asker.getsockname()[0]
+"""
+
+
+class Interposer(TreeCase):
+    """The library that stands before libc, in programs that do what tools don't, with answers that a keeper doesn't give."""
+
+    def program(self, script, shell="{}"):
+        place = f"{self.folder}/own"
+        os.mkdir(place)
+        os.chown(place, _NOBODY, _NOBODY)
+        name = f"{self.folder}/program.py"
+        with open(name, "w", encoding="ascii") as file:
+            file.write(_OWN_KEEPER + script)
+        return self.shell(shell.format(f"UROCE_TREE={place} timeout 60 {sys.executable} {name}"))
+
+    def test_answer_that_breaks_off(self):
+        """The program is told EIO, with its own numbers; also behind more than its socket holds."""
+        script = """
+keep(lambda question: [message(CARD, MULTI, question, bytes(4000))] * many)
+for many in (0, 1, 500):
+    asker = open_socket()
+    port = ask(asker, 7)
+    for part in range(many):
+        assert struct.unpack_from("IHHII", asker.recv(8192))[1:] == (CARD, MULTI, 7, port), part
+    told = asker.recv(8192)
+    print(struct.unpack_from("IHHIIi", told)[1:4], struct.unpack_from("I", told, 12)[0] == port, struct.unpack_from("i", told, 16)[0])
+    asker.close()
+"""
+        self.assertEqual(self.program(script), "(2, 0, 7) True -5\n" * 3)
+
+    def test_whole_answer_has_no_error_behind_it(self):
+        script = """
+keep(whole)
+asker = open_socket()
+for sequence in (1, 2):
+    ask(asker, sequence)
+    print([struct.unpack_from("IHHI", asker.recv(8192))[1::2] for _ in range(2)])
+asker.setblocking(False)
+try:
+    print(asker.recv(8192))
+except BlockingIOError:
+    print("no more")
+"""
+        self.assertEqual(self.program(script), "[(5121, 1), (3, 1)]\n[(5121, 2), (3, 2)]\nno more\n")
+
+    def test_numbers_that_a_program_uses_again(self):
+        """What it opens under the number of a socket that it closed, or of one of the library's, is its own."""
+        script = """
+keep(lambda question: [message(CARD, MULTI, question, bytes(4000))] * 500)
+asker = open_socket()
+number = asker.fileno()
+before = set(os.listdir("/proc/self/fd"))
+ask(asker)
+hidden = {int(name) for name in set(os.listdir("/proc/self/fd")) - before} - accepted
+sockets = sorted(one for one in hidden if os.path.exists(f"/proc/self/fd/{one}"))
+asker.close()
+lower = []  # numbers that the other thread gave back meanwhile
+def under(number, open_one):
+    while (one := open_one()).fileno() < number:
+        lower.append(one)
+    assert one.fileno() == number
+    return one
+null = under(number, lambda: open("/dev/null", "rb", 0))
+for one in sockets:
+    os.dup2(null.fileno(), one)
+null.close()
+mine = under(number, lambda: open_socket(MINE))
+mine.bind((0, 0))
+other = open_socket(MINE)
+other.bind((0, 0))
+mine.sendto(struct.pack("IHHII", 16, 99, 0, 0, 0), (other.getsockname()[0], 0))
+print(struct.unpack_from("IH", other.recv(100))[1])
+mine.close()
+again = under(number, open_socket)
+print([one for one in sockets if not os.path.exists(f"/proc/self/fd/{one}")])
+"""
+        self.assertEqual(self.program(script), "99\n[]\n")
+
+    def test_everything_is_found_at_the_start(self):
+        """The loader's lock, which a search takes, may be another's when a handler opens a file."""
+        library = self.shell("echo ${LD_PRELOAD%%:*}").strip()
+        symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+        ours = {line.split()[2].split("@")[0] for line in symbols.splitlines() if " T " in line} - {"canonicalize_file_name"}
+        told = self.uroce("run", "--", "env", "LD_DEBUG=bindings", "true", **self.user()).stderr
+        found = set(re.findall(r"binding file \S*liburoce_outside\S* \[0\] to \S*libc\S* \[0\]: normal symbol `(\w+)'", told))
+        self.assertGreater(len(ours), 40)
+        self.assertEqual(ours - found, set())
+
+    def test_a_program_that_may_no_longer_look(self):
+        """Its calls go on as they came: to the kernel's own files, or to none."""
+        script = """
+import contextlib
+os.chmod(place, 0)
+with contextlib.suppress(FileNotFoundError):
+    os.stat("/sys/class/infiniband")
+"""
+        self.assertEqual(self.program(script), "")
+
+    def test_what_others_send(self):
+        """Whatever comes before the first question is dropped, and later the kernel refuses it."""
+        script = """
+keep(whole)
+asker = open_socket()
+asker.bind((0, 0))
+other = open_socket(MINE)
+forged = message(CARD, MULTI, struct.pack("IHHII", 16, 0, 0, 7, asker.getsockname()[0]), b"forged")
+other.sendto(forged, (asker.getsockname()[0], 0))
+ask(asker)
+print([asker.recv(8192)[16:] for _ in range(2)])
+try:
+    print(other.sendto(forged, (asker.getsockname()[0], 0)))
+except ConnectionRefusedError:
+    print("refused")
+"""
+        self.assertEqual(self.program(script), f"{[b'body', bytes(4)]}\nrefused\n")
+
+
+class Namespace(TreeCase):
+    def setUp(self):
+        super().setUp()
+        answer = self.uroce("run", "--namespace", "--", "true", **self.user())
+        if "user namespace" in answer.stderr:
+            self.skipTest(answer.stderr.strip())
+
+    def test_shown_without_a_library(self):
+        """A program that calls the kernel itself sees the card, too; all else is as before."""
+        alone = "env -u LD_PRELOAD -u UROCE_TREE"
+        self.assertEqual(self.shell(f"{alone} cat {_CARD}/node_type", "--namespace"), "1: CA\n")
+        self.assertEqual(self.shell(f"{alone} realpath {_CARD}/device", "--namespace"), "/sys/devices/pci7572:00/7572:00:00.0\n")
+        self.assertEqual(self.shell(f"{alone} test -c /dev/infiniband/uroce0 && echo x >/dev/null && id -u", "--namespace"), f"{_NOBODY}\n")
+        for folder in ("/sys/class", "/sys/devices", "/sys/class/net", "/dev", "/dev/shm"):
+            with self.subTest(folder):
+                shown = set(self.shell(f"{alone} ls -a {folder}", "--namespace").split())
+                self.assertLessEqual(set(os.listdir(folder)), shown | {"infiniband"})
+
+    def test_new_terminals(self):
+        script = f"{sys.executable} -c 'import os; print(os.ttyname(os.openpty()[1]))'"
+        outside = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30, check=False, **self.user())
+        if outside.returncode != 0:
+            self.skipTest(f"there are none outside either: {outside.stderr.splitlines()[-1]}")
+        self.assertRegex(self.shell(script, "--namespace"), r"^/dev/(\.kernel/)?pts/\d+$")
+
+    def test_carries_data(self):
+        script = ("ibv_rc_pingpong -g 1 -c -n 100 -p PORT >/dev/null & server=$!; until ibv_rc_pingpong -g 1 -c -n 100 -p PORT 127.0.0.1 "
+                  ">/dev/null 2>&1; do kill -0 $server || exit 1; done; wait $server").replace("PORT", str(free_tcp_port()))
+        self.shell(script, "--namespace")
+
+    def test_node_exporter(self):
+        """Written in Go: it makes its system calls itself."""
+        self.need("prometheus-node-exporter")
+        port = free_tcp_port()
+        options = self.user()
+        exporter = Process([self.tree.uroce, "run", "--namespace", "--", "prometheus-node-exporter", "--collector.disable-defaults",
+                            "--collector.infiniband", f"--web.listen-address=127.0.0.1:{port}"], "exporter", self.logs,
+                           options.pop("env"), **options)
+        self.addCleanup(exporter.end)
+        wait_until(lambda: exporter.ended() or "Listening on" in exporter.err(), 30, "node_exporter")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as page:
+            metrics = page.read().decode()
+        self.assertRegex(metrics, r'node_infiniband_info\{board_id="uroce",device="uroce0",firmware_version="[^"]+",hca_type="uroce"\} 1')
+        for metric in ('node_infiniband_state_id{device="uroce0",port="1"} 4', 'node_scrape_collector_success{collector="infiniband"} 1',
+                       'node_infiniband_port_packets_transmitted_total{device="uroce0",port="1"} 0'):
+            self.assertIn(metric, metrics)

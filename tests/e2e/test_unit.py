@@ -1,0 +1,73 @@
+"""The systemd unit's user and capabilities, without systemd: root's programs and other users' are served."""
+
+import os
+import re
+import shutil
+import subprocess
+
+from harness.case import E2eCase
+
+_UNIT = os.path.join(os.path.dirname(__file__), "../../apps/packaging/uroced.service.in")
+_DAEMON, _USER = 61_000, 65_534
+
+# A /run of its own, as systemd would make RuntimeDirectory=uroce for the unit's user.
+_SCRIPT = """
+set -e
+mount -t tmpfs -o mode=0755 none /run
+install -d -o {daemon} -g {daemon} -m 0755 /run/uroce
+setpriv --reuid {daemon} --regid {daemon} --clear-groups --bounding-set -all,{capabilities} --inh-caps -all,{capabilities} \\
+  --ambient-caps -all,{capabilities} --no-new-privs --pdeathsig KILL \\
+  {uroced} --port loopback --ip 10.77.0.1/24 --log-level error & daemon=$!
+until [ -S /run/uroce/uroce.sock ]; do kill -0 $daemon; sleep 0.02; done
+until {uroce} status >/dev/null 2>&1; do kill -0 $daemon; sleep 0.02; done
+{uroce} addr add 10.77.0.2/24
+as_user() {{ setpriv --reuid {user} --regid {user} --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }}
+for way in share copy; do
+  export UROCE_MEMORY=$way
+  as_user {uroce} run -- ibv_rc_pingpong -g 1 -c -n 50 -p 18577 >/dev/null & server=$!
+  until as_user {uroce} run -- ibv_rc_pingpong -g 1 -c -n 50 -p 18577 127.0.0.1 >/dev/null 2>&1; do kill -0 $server; done
+  wait $server
+  echo served by $way
+done
+grep -E '^(Uid|CapPrm)' /proc/$daemon/status
+kill $daemon
+"""
+
+
+def _capabilities_of_ours():
+    """Root of a container hasn't all."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        held = int(re.search(r"CapPrm:\s+(\w+)", status.read()).group(1), 16)
+    names = subprocess.run(["setpriv", "--list-caps"], capture_output=True, text=True, check=True).stdout.split()
+    return [name for number, name in enumerate(names) if held >> number & 1]
+
+
+class Unit(E2eCase):
+    def test_its_user_and_capabilities_are_enough(self):
+        with open(_UNIT, encoding="utf-8") as file:
+            unit = file.read()
+        named = re.search(r"^AmbientCapabilities=(.*)$", unit, re.MULTILINE).group(1)
+        self.assertEqual(named, re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE).group(1))
+        capabilities = ",".join("+" + name for name in _capabilities_of_ours() if f"CAP_{name.upper()}" in named.split())
+        script = _SCRIPT.format(daemon=_DAEMON, user=_USER, capabilities=capabilities, uroced=self.tree.uroced[0],
+                                uroce=self.tree.uroce)
+        answer = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", script], capture_output=True,
+                                text=True, timeout=120, check=False, stdin=subprocess.DEVNULL, cwd="/",
+                                env={"PATH": os.environ["PATH"]})
+        if "unshare" in answer.stderr:
+            self.skipTest(answer.stderr)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertIn("served by copy", answer.stdout)
+        self.assertRegex(answer.stdout, rf"Uid:\s+{_DAEMON}\s")
+        self.assertNotIn("has no use for", answer.stderr)
+
+    def test_systemd_knows_each_line(self):
+        """systemd-analyze verify names lines that it ignores."""
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("no systemd-analyze here")
+        path = f"{self.folder}/uroced.service"
+        with open(_UNIT, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as out:
+            out.write(file.read().replace("@sbindir@/uroced", "/bin/true").replace("@sysconfdir@", "/etc"))
+        answer = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True, timeout=60,
+                                check=False)
+        self.assertNotRegex(answer.stderr, r"ignoring|Unknown")

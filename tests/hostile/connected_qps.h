@@ -1,0 +1,28 @@
+#pragma once
+
+// Queue pairs in RTR to a peer that never hears of them: what a victim holds besides.
+
+#include <infiniband/verbs.h>
+
+#include <vector>
+
+#include "tests/bench/card.h"
+
+namespace uroce::hostile {
+
+class ConnectedQps {
+ public:
+  // To an IPv4 address. What can't be made ends the program.
+  ConnectedQps(const bench::BenchCard& card, int count, const char* address);
+  ~ConnectedQps();
+  ConnectedQps(const ConnectedQps&) = delete;
+  ConnectedQps& operator=(const ConnectedQps&) = delete;
+
+ private:
+  void add(const bench::BenchCard& card, const ibv_gid& peer);
+
+  ibv_cq* cq_;
+  std::vector<ibv_qp*> qps_;
+};
+
+}  // namespace uroce::hostile

@@ -1,0 +1,9 @@
+"""Records that no program of ours would send."""
+
+from hostile_case import HostileCase
+
+
+class Records(HostileCase):
+    def test_random_records(self):
+        """Random records with odd descriptors, in one session after the other, for as long as the case takes."""
+        self.check_victim(lambda: self.attack("records"))

@@ -1,0 +1,82 @@
+#include "base/daemon_peer.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/record_socket.h"
+#include "base/socket_path.h"
+
+namespace uroce {
+namespace {
+
+constexpr uid_t kStranger = 4'711;
+
+TEST(DaemonPeer, RootAndOneselfMayServe) {
+  EXPECT_TRUE(may_serve(0, 1'000, "/tmp/x.sock"));
+  EXPECT_TRUE(may_serve(1'000, 1'000, "/tmp/x.sock"));
+  EXPECT_FALSE(may_serve(kStranger, 1'000, "/tmp/x.sock"));
+  EXPECT_FALSE(may_serve(1'000, 0, "/tmp/x.sock")) << "root is served by root only";
+}
+
+TEST(DaemonPeer, StrangerDoesntServeWhereTheFolderIsntHis) {
+  EXPECT_FALSE(may_serve(kStranger, 1'000, kSocketDefault));
+}
+
+// Whose socket it is the kernel knows from listen().
+class Listening : public testing::Test {
+ public:
+  explicit Listening() {
+    char name[] = "/tmp/uroce-peer-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    path = folder_ + "/x.sock";
+    listener_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto address = address_of(path);
+    EXPECT_EQ(
+        ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
+  }
+  ~Listening() override {
+    ::unlink(path.c_str());
+    ::rmdir(folder_.c_str());
+  }
+  void listen_as(uid_t user) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool done =
+          (user == ::getuid() || ::setuid(user) == 0) && ::listen(listener_.get(), 1) == 0;
+      ::_exit(done ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+  }
+  std::string path;
+
+ private:
+  std::string folder_;
+  UniqueFd listener_;
+};
+
+TEST_F(Listening, OwnDaemonIsTaken) {
+  listen_as(::getuid());
+  EXPECT_TRUE(connect_to_daemon(path));
+}
+
+TEST_F(Listening, StrangersDaemonIsNamedAndRefused) {
+  if (::getuid() != 0) {
+    GTEST_SKIP() << "only root can be somebody else";
+  }
+  listen_as(kStranger);
+  const auto refused = connect_to_daemon(path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EPERM);
+  EXPECT_NE(refused.error().message.find("user 4711"), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().message.find(path), std::string::npos) << refused.error().message;
+}
+
+}  // namespace
+}  // namespace uroce

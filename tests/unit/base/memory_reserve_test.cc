@@ -1,0 +1,65 @@
+#include "base/memory_reserve.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/sanitized.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{256} << 10U;  // a mapping of its own
+constexpr std::size_t kReserve = std::size_t{8} << 20U;
+
+// Pages of address space that this process has.
+std::size_t address_space() {
+  std::size_t pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
+    if (std::fscanf(file, "%zu", &pages) != 1) {
+      pages = 0;
+    }
+    std::fclose(file);
+  }
+  return pages * 4096;
+}
+
+// In a process of its own, which may map no more than it has. 0: all is as it should be.
+int use_up_the_reserve() {
+  if (!hold_memory_reserve()) {
+    return 1;
+  }
+  const rlimit limit{.rlim_cur = address_space(), .rlim_max = RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &limit);
+  std::vector<std::unique_ptr<char[]>> blocks;
+  blocks.reserve(1'000);
+  for (;;) {
+    std::unique_ptr<char[]> block(new (std::nothrow) char[kBlock]);
+    if (block == nullptr) {
+      break;
+    }
+    blocks.push_back(std::move(block));
+  }
+  if (blocks.size() * kBlock < kReserve / 2) {
+    return 2;  // the reserve gave nothing
+  }
+  if (hold_memory_reserve()) {
+    return 3;  // there is nothing to take it from
+  }
+  blocks.clear();
+  return hold_memory_reserve() ? 0 : 4;
+}
+
+TEST(MemoryReserve, IsGivenUpPieceByPieceAndTakenAgain) {
+  if (kSanitized) {
+    GTEST_SKIP() << "sanitizers need more address space than a limit leaves";
+  }
+  EXPECT_EXIT(std::_Exit(use_up_the_reserve()), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace uroce

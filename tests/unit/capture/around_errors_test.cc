@@ -1,0 +1,106 @@
+#include "apps/capture/around_errors.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace uroce::capture {
+namespace {
+
+constexpr std::uint32_t kQpn = 17;
+
+// What was handed over: a packet's number, and a + for each failure that came with it.
+class Around {
+ public:
+  explicit Around(std::size_t packets) : around(packets) {}
+  void packets(int count, std::uint32_t qpn = kQpn) {
+    for (int i = 0; i < count; ++i) {
+      Record record;
+      record.head.kind = abi::CaptureKind::kSent;
+      record.head.qpn = qpn;
+      record.head.time = ++last_;
+      around.add(std::move(record), take);
+    }
+  }
+  std::string end() {
+    around.release(0, true, take);
+    return std::exchange(out, {});
+  }
+
+  AroundErrors around;
+  std::string out;
+  AroundErrors::Take take = [this](const Record& record, const std::vector<std::string>& failures) {
+    out += (out.empty() ? "" : " ") + std::to_string(record.head.time) +
+           std::string(failures.size(), '+');
+  };
+
+ private:
+  Time last_ = 0;
+};
+
+TEST(AroundErrors, NothingWithoutAnError) {
+  Around it(3);
+  it.packets(10);
+  EXPECT_FALSE(it.around.is_complete());
+  EXPECT_EQ(it.end(), "");
+}
+
+TEST(AroundErrors, SoManyBeforeAndAfter) {
+  Around it(3);
+  it.packets(10);
+  it.around.fail(kQpn, "why", 0);
+  EXPECT_FALSE(it.around.is_complete());
+  it.packets(10);
+  EXPECT_TRUE(it.around.is_complete());
+  EXPECT_EQ(it.end(), "8 9 10+ 11 12 13");
+}
+
+TEST(AroundErrors, FailuresCloseTogetherShareTheirPackets) {
+  Around it(3);
+  it.packets(10);
+  it.around.fail(kQpn, "why", 0);
+  it.packets(2);
+  it.around.fail(kQpn, "and why", 0);
+  it.packets(10);
+  EXPECT_EQ(it.end(), "8 9 10+ 11 12+ 13 14 15");
+  EXPECT_EQ(it.around.failures(), 2U);
+}
+
+TEST(AroundErrors, TheSentenceStandsAtAPacketOfTheQueuePair) {
+  Around it(3);
+  it.packets(2);
+  it.packets(1, 99);
+  EXPECT_TRUE(it.around.knows(kQpn));
+  EXPECT_FALSE(it.around.knows(18));
+  it.around.fail(kQpn, "why", 0);
+  it.around.fail(18, "without a packet of its own", 0);
+  EXPECT_EQ(it.end(), "1 2+ 3+");
+}
+
+TEST(AroundErrors, AFailureBeforeAnyPacketGoesWithTheNext) {
+  Around it(2);
+  it.around.fail(kQpn, "why", 0);
+  it.packets(5);
+  EXPECT_EQ(it.end(), "1+ 2");
+}
+
+// A queue pair that failed is silent: nobody waits for packets that may never come.
+TEST(AroundErrors, WaitsNoLongerThanItsPatience) {
+  Around it(3);
+  it.packets(2);
+  it.around.fail(kQpn, "why", 1'000);
+  it.packets(1);
+  it.around.release(1'000 + AroundErrors::kPatience - 1, false, it.take);
+  EXPECT_EQ(it.out, "");
+  it.around.release(1'000 + AroundErrors::kPatience, false, it.take);
+  EXPECT_EQ(it.out, "1 2+ 3");
+  EXPECT_TRUE(it.around.is_complete());
+  it.packets(3);
+  it.around.fail(kQpn, "again", 2'000);  // what was handed over isn't again
+  EXPECT_EQ(it.end(), "1 2+ 3 4 5 6+");
+}
+
+}  // namespace
+}  // namespace uroce::capture

@@ -1,0 +1,52 @@
+#include "apps/capture/pcapng_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "apps/replay/capture_file.h"
+
+namespace uroce::capture {
+namespace {
+
+// libpcap reads it back.
+TEST(PcapngWriter, WritesWhatLibpcapReads) {
+  std::string folder = testing::TempDir() + "/uroce-pcapng-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/x.pcapng";
+  {
+    auto writer = PcapngWriter::open(path, "test");
+    ASSERT_TRUE(writer);
+    writer->add_interface("uroce0", 9'000);
+    writer->add_interface("a longer name", 9'000);
+    for (std::size_t length = 0; length < 70; ++length) {
+      const std::vector<std::byte> bytes(length, static_cast<std::byte>(length));
+      writer->add({.interface = static_cast<std::uint32_t>(length % 2),
+                   .time_ns = 1'700'000'000'123'456'789U + length,
+                   .bytes = bytes,
+                   .frame_length = static_cast<std::uint32_t>(length),
+                   .outbound = length % 3 == 0,
+                   .comments = {std::string(length, 'c')}});
+    }
+    writer->add_statistics(0, 1, 70, 3);
+    EXPECT_TRUE(writer->flush());
+  }
+  const auto read = replay::read_capture(path);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), 70U);
+  for (std::size_t length = 0; length < 70; ++length) {
+    EXPECT_EQ((*read)[length].time, 1'700'000'000'123'456'789U + length);
+    EXPECT_EQ((*read)[length].bytes,
+              std::vector<std::byte>(length, static_cast<std::byte>(length)));
+  }
+}
+
+TEST(PcapngWriter, SaysWhatItCantOpen) {
+  const auto writer = PcapngWriter::open("/nonexistent/x.pcapng", "test");
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().message, "/nonexistent/x.pcapng: No such file or directory");
+}
+
+}  // namespace
+}  // namespace uroce::capture

@@ -1,0 +1,118 @@
+// Who gets into a listener's backlog, and how long what waits there stays.
+
+#include "control/cm/limits.h"
+#include "tests/unit/cm/pair.h"
+
+namespace uroce::control::cm {
+namespace {
+
+class BacklogTest : public Pair {
+ protected:
+  // A REQ as the active side sends it, as if from another address.
+  Mad request_mad(std::uint64_t service = kService) {
+    auto parameters = request(next_qpn_++);
+    parameters.service_id = service;
+    EXPECT_TRUE(active.manager.connect(parameters, now));
+    return active.manager.next_send()->mad;
+  }
+  void arrive_from(const char* source, const Mad& mad) {
+    passive.manager.on_mad({.local = passive.route.local, .remote = *parse_ip(source)}, mad, now);
+    while (auto event = passive.manager.next_event()) {
+      passive.events.push_back(*event);
+    }
+  }
+  std::size_t requests() {
+    const std::size_t count = passive.events.size();
+    passive.events.clear();
+    return count;
+  }
+
+ private:
+  std::uint32_t next_qpn_ = 100;
+};
+
+TEST_F(BacklogTest, OneSenderLeavesRoomForOthers) {
+  listen(8);
+  for (int i = 0; i < 20; ++i) {
+    arrive_from("10.0.0.66", request_mad());
+  }
+  EXPECT_EQ(requests(), 4U);
+  EXPECT_EQ(passive.manager.counters().dropped_share, 16U);
+  for (int i = 0; i < 20; ++i) {
+    arrive_from("10.0.0.67", request_mad());
+  }
+  EXPECT_EQ(requests(), 2U) << "half of what the first left";
+  arrive_from("10.0.0.1", request_mad());
+  EXPECT_EQ(requests(), 1U);
+}
+
+// One machine has as many addresses of its network as it likes.
+TEST_F(BacklogTest, ANetworkOfIpv6CountsAsOneSender) {
+  listen(8);
+  for (const char* source : {"fd00:1::1", "fd00:1::2", "fd00:1::3", "fd00:1::4", "fd00:1::5"}) {
+    arrive_from(source, request_mad());
+  }
+  EXPECT_EQ(requests(), 4U);
+  arrive_from("fd00:2::1", request_mad());
+  EXPECT_EQ(requests(), 1U);
+}
+
+// With 8 listeners of 4096 a flood of all could take all places that there are.
+TEST_F(BacklogTest, OneSenderLeavesRoomInAllBacklogsTogether) {
+  constexpr std::uint64_t kListeners = 8;
+  for (std::uint64_t i = 0; i < kListeners; ++i) {
+    ASSERT_TRUE(passive.manager.listen({.service_id = kService + i}, kBacklogMax, 1));
+  }
+  for (std::size_t i = 0; i < kUnansweredMax; ++i) {
+    arrive_from("10.0.0.66", request_mad(kService + i % kListeners));
+  }
+  EXPECT_EQ(requests(), kUnansweredMax / 2);
+  arrive_from("10.0.0.1", request_mad());
+  EXPECT_EQ(requests(), 1U);
+}
+
+TEST_F(BacklogTest, AnEventSaysHowManyOfTheSendersAreAheadOfIt) {
+  listen(16);
+  for (int i = 0; i < 3; ++i) {
+    arrive_from("10.0.0.66", request_mad());
+  }
+  arrive_from("10.0.0.1", request_mad());
+  ASSERT_EQ(passive.events.size(), 4U);
+  EXPECT_EQ(passive.events[2].ahead_of_it, 2U);
+  EXPECT_EQ(passive.events[3].ahead_of_it, 0U);
+}
+
+// Who floods repeats nothing.
+TEST_F(BacklogTest, WhatNobodyRepeatsExpires) {
+  listen(8);
+  for (int i = 0; i < 4; ++i) {
+    arrive_from("10.0.0.66", request_mad());
+  }
+  EXPECT_EQ(requests(), 4U);
+  now += 21 * kNanosecondsPerSecond;
+  for (Time due = passive.manager.next_deadline(); due <= now;
+       due = passive.manager.next_deadline()) {
+    passive.manager.on_time(due);  // in time: late looks are standstills of our own
+  }
+  exchange();
+  EXPECT_EQ(passive.manager.counters().expired, 4U);
+  EXPECT_EQ(passive.manager.listeners().front().waiting, 0U);
+  const Event event = passive.expect(EventKind::kExpired);
+  EXPECT_FALSE(passive.manager.accept(event.connection, answer(), now));
+  arrive_from("10.0.0.66", request_mad());
+  EXPECT_EQ(passive.events.back().kind, EventKind::kRequest);
+}
+
+// A program may take long: its peer asks again, is told to wait, and gets its answer.
+TEST_F(BacklogTest, WhatIsRepeatedStays) {
+  listen();
+  const Ends ends = ask();
+  run(100 * kNanosecondsPerSecond);
+  EXPECT_EQ(passive.manager.counters().expired, 0U);
+  ASSERT_TRUE(passive.manager.accept(ends.passive, answer(), now));
+  exchange();
+  active.expect(EventKind::kReply);
+}
+
+}  // namespace
+}  // namespace uroce::control::cm

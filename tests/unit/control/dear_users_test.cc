@@ -1,0 +1,68 @@
+#include "control/server/dear_users.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::control {
+namespace {
+
+constexpr User kOrdinary{.uid = 1'000}, kAttacker{.uid = 1'001}, kOther{.uid = 1'002};
+constexpr Duration kLong = 80 * kNanosecondsPerMillisecond;
+
+TEST(DearUsers, AreThoseWhoseCommandsTakeLong) {
+  DearUsers users;
+  users.note(kOrdinary, 0, DearUsers::kDear);
+  users.note(kAttacker, 0, kLong);
+  EXPECT_FALSE(users.is_dear(kOrdinary, kLong));
+  EXPECT_TRUE(users.is_dear(kAttacker, kLong));
+  EXPECT_FALSE(users.is_dear(kAttacker, kLong + DearUsers::kRemembered));
+}
+
+TEST(DearUsers, LeaveOthersAsMuchTimeAsTheyTook) {
+  DearUsers users;
+  EXPECT_EQ(users.next_time(), kNever);
+  users.note(kAttacker, 0, kLong);
+  users.wait(kAttacker, 17);
+  EXPECT_EQ(users.next_time(), 2 * kLong);
+  EXPECT_EQ(users.next(2 * kLong - 1), 0U);
+  EXPECT_EQ(users.next(2 * kLong), 17U);
+  EXPECT_EQ(users.next(2 * kLong), 0U);
+  EXPECT_EQ(users.next_time(), kNever);
+}
+
+// However many sessions one has.
+TEST(DearUsers, TakeTurns) {
+  DearUsers users;
+  for (std::uint64_t id = 20; id < 30; ++id) {
+    users.wait(kAttacker, id);
+  }
+  users.wait(kOther, 40);
+  EXPECT_EQ(users.next(0), 20U);
+  EXPECT_EQ(users.next(0), 40U);
+  users.wait(kOther, 40);
+  EXPECT_EQ(users.next(0), 21U);
+  EXPECT_EQ(users.next(0), 40U);
+}
+
+// One that asks again at once doesn't come before the others of its user.
+TEST(DearUsers, TheirSessionsTakeTurns) {
+  DearUsers users;
+  users.wait(kAttacker, 20);
+  users.wait(kAttacker, 21);
+  EXPECT_EQ(users.next(0), 20U);
+  users.wait(kAttacker, 20);
+  EXPECT_EQ(users.next(0), 21U);
+  EXPECT_EQ(users.next(0), 20U);
+}
+
+TEST(DearUsers, WhoHasEndedHasNoTurn) {
+  DearUsers users;
+  users.wait(kAttacker, 20);
+  users.wait(kAttacker, 21);
+  users.forget(kAttacker, 20);
+  users.forget(kOther, 40);
+  EXPECT_EQ(users.next(0), 21U);
+  EXPECT_EQ(users.next_time(), kNever);
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,269 @@
+// Descriptors that take for ever to be closed, and where they may wait: control goes on, and the
+// user who passed them is told.
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "base/monotonic_clock.h"
+#include "control/server/server.h"
+#include "tests/unit/control/lingering_socket.h"
+#include "tests/unit/control/program.h"
+
+namespace uroce::control {
+namespace {
+
+using abi::Command;
+
+class Foreign : public ::testing::Test {
+ protected:
+  Foreign() {
+    rig.card.set_clock(monotonic_now);
+    EXPECT_TRUE(rig.card.engine().start());
+    char folder[] = "/tmp/uroce-foreign-XXXXXX";
+    folder_ = ::mkdtemp(folder);
+    auto made = Server::listen(rig.services, folder_ + "/s", 0600);
+    EXPECT_TRUE(made);
+    server_ = std::move(*made);
+    thread_ = std::thread([this] { server_->run(stop_.get()); });
+    victim = connect();
+  }
+  ~Foreign() override {
+    lingering.give_way();
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(stop_.get(), &one, sizeof(one)), 8);
+    thread_.join();
+    server_.reset();
+    rig.card.engine().stop();
+    ::rmdir(folder_.c_str());
+  }
+
+  // Who has had an answer may pass descriptors (before that, from Linux 6.16 on, nobody may).
+  UniqueFd connect() {
+    auto connection = connect_to(folder_ + "/s");
+    EXPECT_TRUE(connection);
+    const timeval patience{.tv_sec = 5, .tv_usec = 0};
+    ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    EXPECT_EQ(
+        ask(*connection, make_record(Command::kListDevices, abi::RequestHeader{})).header.error, 0);
+    return std::move(*connection);
+  }
+  static Answer receive(const UniqueFd& connection) {
+    Answer answer;
+    answer.header.error = -1;
+    if (receive_record(connection.get(), &answer.record) == Receipt::kRecord) {
+      std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
+    }
+    return answer;
+  }
+  static Answer ask(const UniqueFd& connection, Record record) {
+    EXPECT_EQ(send_record(connection.get(), record), Sending::kSent);
+    return receive(connection);
+  }
+  // The last reference to the descriptor goes to the daemon.
+  static void pass(const UniqueFd& connection, Command command, UniqueFd descriptor) {
+    Record record = make_record(command, abi::ShareArenaRequest{});
+    record.descriptors.push_back(std::move(descriptor));
+    abi::RequestHeader header;
+    std::memcpy(&header, record.bytes.data(), sizeof(header));
+    header.descriptor_count = 1;
+    std::memcpy(record.bytes.data(), &header, sizeof(header));
+    ASSERT_EQ(send_record(connection.get(), record), Sending::kSent);
+  }
+  void expect_that_others_are_served() {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(ask(victim, make_record(Command::kListDevices, abi::RequestHeader{})).header.error,
+              0);
+    const UniqueFd late = connect();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  }
+
+  LingeringSocket lingering;
+  Rig rig;
+  UniqueFd victim;
+
+ private:
+  std::string folder_;
+  UniqueFd stop_{::eventfd(0, EFD_CLOEXEC)};
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+TEST_F(Foreign, ADescriptorThatTakesForEverToCloseHoldsUpOnlyItsUsersDescriptors) {
+  const UniqueFd attacker = connect();
+  pass(attacker, Command::kShareArena, lingering.take());
+  expect_that_others_are_served();
+  const Answer late = receive(attacker);
+  EXPECT_EQ(late.header.error, ETIMEDOUT);
+  EXPECT_NE(late.message().find("doesn't answer"), std::string::npos) << late.message();
+  // Others of the user's programs are told why, and only if they pass something.
+  while (rig.services.helpers->check({.uid = ::getuid()})) {
+    std::this_thread::yield();  // the helper began after the record's own second did
+  }
+  const UniqueFd memfd(::memfd_create("arena", MFD_CLOEXEC));
+  pass(victim, Command::kShareArena, UniqueFd(::dup(memfd.get())));
+  const Answer refused = receive(victim);
+  EXPECT_EQ(refused.header.error, EBUSY);
+  EXPECT_NE(refused.message().find("the daemon has waited for"), std::string::npos)
+      << refused.message();
+  victim = connect();
+  lingering.give_way();
+  while (!rig.services.helpers->check({.uid = ::getuid()})) {
+    std::this_thread::yield();
+  }
+  victim = connect();
+  pass(victim, Command::kShareArena, UniqueFd(::dup(memfd.get())));
+  EXPECT_EQ(receive(victim).header.error, EBADF) << "it is looked at: no device is open";
+}
+
+TEST_F(Foreign, OfARecordThatIsRefusedHoldsUpNobody) {
+  const UniqueFd attacker = connect();
+  pass(attacker, static_cast<Command>(9'999), lingering.take());
+  expect_that_others_are_served();
+}
+
+// Nobody receives the second record: it goes with the connection.
+TEST_F(Foreign, OfARecordThatNobodyReceivedHoldsUpNobody) {
+  UniqueFd attacker = connect();
+  ASSERT_EQ(::send(attacker.get(), "nonsense", 8, 0), 8);
+  pass(attacker, Command::kShareArena, lingering.take());
+  attacker.reset();
+  expect_that_others_are_served();
+}
+
+TEST_F(Foreign, ManyAtOnceHoldUpNobody) {
+  const UniqueFd attacker = connect();
+  UniqueFd slow = lingering.take();
+  Record record = make_record(Command::kListDevices, abi::RequestHeader{});
+  for (std::uint32_t i = 0; i < kDescriptorsMax; ++i) {
+    record.descriptors.emplace_back(::fcntl(slow.get(), F_DUPFD_CLOEXEC, 0));
+  }
+  ASSERT_EQ(send_record(attacker.get(), record), Sending::kSent);
+  record.descriptors.clear();
+  slow.reset();
+  expect_that_others_are_served();
+}
+
+// What is opened by the process's number waits for its locks, so a helper does it: here one that is
+// busy closing a descriptor.
+TEST_F(Foreign, ARegistrationThatWaitsForAProcessIsRefusedInTime) {
+  const UniqueFd program = connect();
+  EXPECT_EQ(ask(program, make_record(Command::kOpenDevice, abi::OpenDeviceRequest{})).header.error,
+            0);
+  EXPECT_EQ(ask(program, make_record(Command::kAllocPd, abi::RequestHeader{})).header.error, 0);
+  struct alignas(abi::RegMrRequest) Body {
+    std::byte bytes[sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece)];
+  } body{};
+  auto& request = *reinterpret_cast<abi::RegMrRequest*>(body.bytes);
+  request.address = request.iova = reinterpret_cast<std::uint64_t>(&body) & ~0xFFFULL;
+  request.length = 8;
+  request.piece_count = 1;
+  request.pieces[0].address = request.address;
+  request.pieces[0].length = 4096;
+  request.pieces[0].kind = abi::PieceKind::kRemote;
+  const UniqueFd attacker = connect();
+  pass(attacker, Command::kShareArena, lingering.take());
+  expect_that_others_are_served();
+  const Answer refused = ask(program, make_record(Command::kRegMr, body));
+  EXPECT_EQ(refused.header.error, EBUSY) << refused.message();
+  lingering.give_way();
+  while (!rig.services.helpers->check({.uid = ::getuid()})) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(ask(program, make_record(Command::kRegMr, body)).header.error, 0);
+}
+
+TEST(ForeignSockets, KnowWhetherSomethingWaits) {
+  const auto pair = [](UniqueFd& ours, UniqueFd& theirs) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    ours.reset(ends[0]);
+    theirs.reset(ends[1]);
+  };
+  UniqueFd ours, theirs;
+  pair(ours, theirs);
+  EXPECT_TRUE(nothing_waits(ours.get()));
+  ASSERT_EQ(::send(theirs.get(), nullptr, 0, 0), 0);
+  EXPECT_FALSE(nothing_waits(ours.get())) << "a record of no bytes may have descriptors";
+  pair(ours, theirs);
+  ASSERT_EQ(::send(theirs.get(), "x", 1, 0), 1);
+  EXPECT_FALSE(nothing_waits(ours.get()));
+  pair(ours, theirs);
+  theirs.reset();
+  EXPECT_TRUE(nothing_waits(ours.get()));
+  // The peer ends without having read: that is an error here, and is told first.
+  pair(ours, theirs);
+  ASSERT_EQ(::send(ours.get(), "x", 1, 0), 1);
+  ASSERT_EQ(::send(theirs.get(), "x", 1, 0), 1);
+  theirs.reset();
+  EXPECT_FALSE(nothing_waits(ours.get()));
+}
+
+// A user whose helper hangs has no second one; other users have their own, up to a bound.
+TEST(HelperThreads, HaveOneForAUser) {
+  auto helpers = std::make_shared<Helpers>(kNanosecondsPerMillisecond);
+  std::promise<void> release;
+  const std::shared_future<void> released(release.get_future());
+  constexpr User kHangs{.uid = 1'001}, kOther{.uid = 1'002};
+  ASSERT_TRUE(helpers->run(kHangs, [released] { released.wait(); }));
+  while (helpers->check(kHangs)) {
+    std::this_thread::yield();
+  }
+  const Status refused = helpers->run(kHangs, [] {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBUSY);
+  std::promise<void> done;
+  ASSERT_TRUE(helpers->run(kOther, [&done] { done.set_value(); }));
+  done.get_future().wait();
+  EXPECT_LE(helpers->threads(), 3U) << "two users', and a spare one";
+  for (uid_t user = 2'000; user < 2'000 + 2 * Helpers::kHelpersMax; ++user) {
+    ASSERT_TRUE(helpers->run({.uid = user}, [released] { released.wait(); }));
+  }
+  while (helpers->threads() < Helpers::kHelpersMax) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(helpers->threads(), Helpers::kHelpersMax);
+  release.set_value();
+  std::promise<void> last;
+  while (
+      !helpers->run({.uid = 2'000 + 2 * Helpers::kHelpersMax - 1}, [&last] { last.set_value(); })) {
+    std::this_thread::yield();
+  }
+  last.get_future().wait();
+}
+
+// Root of a container can be every user of it, and has errands of all of them hang.
+TEST(HelperThreads, OfOneUserNamespaceLeaveHalfToOthers) {
+  auto helpers = std::make_shared<Helpers>(kNanosecondsPerMillisecond);
+  std::promise<void> release;
+  const std::shared_future<void> released(release.get_future());
+  constexpr std::uint64_t kContainer = 4'026'532'000;
+  std::atomic<std::size_t> hanging{0};
+  for (uid_t user = 0; user < 2 * Helpers::kHelpersMax; ++user) {
+    ASSERT_TRUE(helpers->run({.uid = 100'000 + user, .user_namespace = kContainer}, [&, released] {
+      ++hanging;
+      released.wait();
+    }));
+  }
+  while (hanging < Helpers::kHelpersMax / 2) {
+    std::this_thread::yield();
+  }
+  for (const User& other :
+       {User{.uid = 1'001}, User{.uid = 100'000, .user_namespace = kContainer + 1}}) {
+    std::promise<void> done;
+    ASSERT_TRUE(helpers->run(other, [&done] { done.set_value(); }));
+    done.get_future().wait();
+  }
+  EXPECT_EQ(hanging, Helpers::kHelpersMax / 2);
+  release.set_value();
+  while (hanging < 2 * Helpers::kHelpersMax) {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,148 @@
+// The ring of samples, and who takes them.
+
+#include "control/reports/history.h"
+
+#include <poll.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "control/reports/sampler.h"
+#include "tests/unit/control/program.h"
+
+namespace uroce::control {
+namespace {
+
+bool is_readable(int descriptor) {
+  pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, 0) == 1;
+}
+
+TEST(HistoryTest, ForgetsTheOldest) {
+  History history;
+  for (std::uint64_t i = 0; i < History::kSamplesMax + 3; ++i) {
+    history.add({.unix_time_ms = i, .daemon = {i}, .devices = {{i}}});
+  }
+  EXPECT_EQ(history.samples().size(), History::kSamplesMax);
+  EXPECT_EQ(history.samples().front().unix_time_ms, 3U);
+}
+
+// A queue pair that goes while a sample is taken may be in none of its parts.
+TEST(HistoryTest, CountersNeverGoBack) {
+  History history;
+  history.add({.unix_time_ms = 1, .daemon = {7}, .devices = {{10, 20}}});
+  history.add({.unix_time_ms = 2, .daemon = {3}, .devices = {{9, 21}}});
+  EXPECT_EQ(history.samples().back().devices[0], (std::vector<std::uint64_t>{10, 21}));
+  EXPECT_EQ(history.samples().back().daemon[0], 3U) << "how many there are is no counter";
+}
+
+class SamplerTest : public ::testing::Test {
+ protected:
+  // Workers that are woken again and again have beaten often since the last look.
+  void stir() {
+    const Heartbeat& worker = rig.card.engine().heartbeat(0);
+    const std::uint64_t until = worker.beats() + 4 * Sampler::kIdleBeatsMax;
+    while (worker.beats() < until) {
+      rig.card.engine().wake(0);
+      std::this_thread::yield();
+    }
+  }
+  // Virtual time goes on by a second.
+  void second() {
+    rig.now += kNanosecondsPerSecond;
+    sampler.on_time(rig.now);
+  }
+
+  Rig rig;
+  Sampler sampler{rig.card};
+};
+
+TEST_F(SamplerTest, TakesOneASecondUntilNothingMoves) {
+  ASSERT_TRUE(rig.card.engine().start());
+  EXPECT_EQ(sampler.next_deadline(), kNever);
+  sampler.look();
+  EXPECT_FALSE(is_readable(sampler.descriptor())) << "the first look only remembers";
+  stir();
+  sampler.look();
+  ASSERT_TRUE(is_readable(sampler.descriptor()));
+  sampler.on_event();
+  EXPECT_FALSE(is_readable(sampler.descriptor()));
+  EXPECT_EQ(sampler.next_deadline(), rig.now);
+  sampler.on_time(rig.now);
+  EXPECT_EQ(sampler.history().samples().size(), 1U);
+  EXPECT_EQ(sampler.next_deadline(), rig.now + Sampler::kInterval);
+  Program program(rig);  // another session: something has changed
+  second();
+  EXPECT_EQ(sampler.history().samples().size(), 2U);
+  EXPECT_NE(sampler.next_deadline(), kNever);
+  second();
+  EXPECT_EQ(sampler.history().samples().size(), 3U);
+  EXPECT_EQ(sampler.next_deadline(), kNever) << "nothing has moved in that second";
+  sampler.look();  // what the sample itself stirred up isn't movement
+  EXPECT_FALSE(is_readable(sampler.descriptor()));
+  stir();
+  sampler.look();
+  EXPECT_TRUE(is_readable(sampler.descriptor()));
+  sampler.on_event();
+  second();
+  EXPECT_EQ(sampler.history().samples().size(), 3U) << "a worker that polls pushes nothing out";
+  rig.card.engine().stop();
+}
+
+// As in the daemon: the watchdog's thread looks, and control takes the samples.
+TEST_F(SamplerTest, LooksInAnotherThread) {
+  ASSERT_TRUE(rig.card.engine().start());
+  std::atomic<bool> over{false};
+  std::thread watchdog([&] {
+    while (!over) {
+      stir();
+      sampler.look();
+    }
+  });
+  for (int rung = 0; rung < 5;) {
+    if (is_readable(sampler.descriptor())) {
+      ++rung;
+      sampler.on_event();
+    }
+    second();
+  }
+  over = true;
+  watchdog.join();
+  EXPECT_EQ(sampler.history().samples().size(), 2U)
+      << "the first, and that nothing has moved since";
+  rig.card.engine().stop();
+}
+
+// Many queue pairs are looked at in several pieces.
+TEST_F(SamplerTest, CountsQueuePairsInPieces) {
+  Program program(rig);
+  program.open();
+  const std::uint32_t pd = program.make_pd(), cq = program.make_cq();
+  constexpr std::size_t kCount = Sampler::kLooksInPiece + 10;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
+  }
+  sampler.on_event();
+  sampler.on_time(rig.now);
+  EXPECT_TRUE(sampler.history().samples().empty());
+  EXPECT_EQ(sampler.next_deadline(), rig.now + Sampler::kPause);
+  rig.now = sampler.next_deadline();
+  sampler.on_time(rig.now);
+  ASSERT_EQ(sampler.history().samples().size(), 1U);
+  const auto json =
+      nlohmann::json::parse(history_json(sampler.history(), {"uroce0"}, Sampler::kInterval, true));
+  const auto& names = json["columns"]["daemon"];
+  const auto place = std::find(names.begin(), names.end(), "queue_pairs") - names.begin();
+  EXPECT_EQ(json["samples"][0]["daemon"][static_cast<std::size_t>(place)], kCount);
+  EXPECT_EQ(json["columns"]["device"].size(), json["samples"][0]["devices"][0].size());
+  const auto of_others =
+      nlohmann::json::parse(history_json(sampler.history(), {"uroce0"}, Sampler::kInterval, false));
+  const auto& known = of_others["columns"]["daemon"];
+  EXPECT_EQ(std::count(known.begin(), known.end(), "queue_pairs"), 0);
+  EXPECT_EQ(known.size(), of_others["samples"][0]["daemon"].size());
+  EXPECT_TRUE(of_others["columns"]["levels"].empty());
+}
+
+}  // namespace
+}  // namespace uroce::control

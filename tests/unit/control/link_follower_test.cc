@@ -1,0 +1,101 @@
+// Interfaces below ports go and come again: when ports are detached and opened anew, and what
+// follows a new Ethernet address.
+
+#include "control/commands/link_follower.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/control/program.h"
+
+namespace uroce::control {
+namespace {
+
+// A port on an interface, which a test takes away and gives back.
+class InterfacePort final : public SilentPort {
+ public:
+  [[nodiscard]] PortInfo info() const override {
+    PortInfo info = SilentPort::info();
+    info.on_interface = true;
+    info.trouble = trouble;
+    info.link_up = trouble.empty() && attached;
+    info.mac = mac;
+    return info;
+  }
+  void detach() override {
+    attached = false;
+    ++detached;
+  }
+  Status attach() override {
+    if (!present) {
+      return Error{ENETDOWN, "the interface isn't there"};
+    }
+    trouble.clear();
+    attached = true;
+    return ok();
+  }
+
+  EtherAddress mac = kMac;
+  std::string trouble;
+  bool attached = true;
+  bool present = true;  // attach() works
+  int detached = 0;
+};
+
+struct LinkRig {
+  InterfacePort* port = new InterfacePort;
+  Rig rig{std::unique_ptr<Port>(port), 2};
+  LinkFollower links{rig.card};
+  Device& device = rig.card.devices()[0];
+};
+
+TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
+  LinkRig at;
+  at.port->present = false;
+  at.port->trouble = "the interface isn't there";
+  at.links.look();
+  EXPECT_FALSE(at.device.link_up());
+  EXPECT_EQ(at.port->detached, 1);
+  EXPECT_FALSE(at.port->attached);
+  EXPECT_NE(at.links.next_look(), kNever) << "an interface may refuse at first";
+  at.links.look();
+  EXPECT_FALSE(at.device.link_up());
+  EXPECT_EQ(at.port->detached, 1);
+  at.port->present = true;
+  at.links.look();
+  EXPECT_TRUE(at.device.link_up());
+  EXPECT_TRUE(at.port->attached);
+}
+
+TEST(LinkFollower, OpensAnInterfaceAnewThatWentAndCameBetweenTwoLooks) {
+  LinkRig at;
+  at.port->trouble = "made anew";
+  at.links.look();
+  EXPECT_EQ(at.port->detached, 1);
+  EXPECT_TRUE(at.port->attached);
+  EXPECT_TRUE(at.device.link_up());
+}
+
+TEST(LinkFollower, PathsAndGid0FollowANewEthernetAddress) {
+  constexpr EtherAddress kOther{{2, 0, 0, 0, 0, 9}};
+  LinkRig at;
+  Program program(at.rig);
+  program.open();
+  const auto qp =
+      program.ask(abi::Command::kCreateQp, program.rc_qp(program.make_pd(), program.make_cq()))
+          .as<abi::CreateQpReply>();
+  QpObject* object = program.session.qps.find(qp.handle);
+  ASSERT_NE(object, nullptr);
+  Path path;
+  path.source_mac = InterfacePort::kMac;
+  object->path = path;
+  at.port->mac = kOther;
+  at.port->trouble = "made anew";
+  at.links.look();
+  EXPECT_EQ(at.device.mac(), kOther);
+  EXPECT_EQ(object->path->source_mac, kOther);
+  EXPECT_EQ(object->qp->attributes().path.source_mac, kOther);
+  EXPECT_EQ(*at.device.gids().find(0), link_local_gid(kOther));
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,116 @@
+#include "control/start/privileges.h"
+
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/start/every_thread.h"
+
+namespace uroce::control {
+namespace {
+
+DaemonOptions with(const std::string& port, unsigned socket_mode) {
+  DaemonOptions options;
+  options.socket_mode = socket_mode;
+  options.ports.emplace_back().spec = port;
+  return options;
+}
+
+bool needs(const DaemonOptions& options, int capability) {
+  return (needed_capabilities(options) >> capability & 1) != 0;
+}
+
+TEST(Privileges, OfOneUserOnLoopbackOrSocketsThereAreNone) {
+  EXPECT_EQ(needed_capabilities(with("loopback", 0600)), 0U);
+  EXPECT_EQ(needed_capabilities(with("udp", 0600)), 0U);
+}
+
+TEST(Privileges, OtherUsersMemoryTakesPtrace) {
+  EXPECT_TRUE(needs(with("loopback", 0666), CAP_SYS_PTRACE));
+  EXPECT_TRUE(needs(with("loopback", 0660), CAP_SYS_PTRACE));
+  EXPECT_FALSE(needs(with("loopback", 0666), CAP_NET_ADMIN));
+  EXPECT_FALSE(needs(with("loopback", 0666), CAP_SYS_ADMIN));
+}
+
+TEST(Privileges, InterfacesAndCardsTakeTheirOwn) {
+  const DaemonOptions interface = with("net_af_packet0,iface=eth0", 0600);
+  EXPECT_TRUE(needs(interface, CAP_NET_RAW));
+  EXPECT_FALSE(needs(interface, CAP_SYS_RAWIO));
+  EXPECT_FALSE(needs(interface, CAP_SYS_PTRACE));
+  EXPECT_FALSE(needs(interface, CAP_BPF));
+  EXPECT_TRUE(needs(with("net_af_xdp0,iface=eth0", 0600), CAP_BPF));
+  EXPECT_TRUE(needs(with("0000:01:00.0", 0600), CAP_SYS_RAWIO));
+}
+
+std::atomic<int> visits{0};
+
+// Also one that sleeps in a system call.
+TEST(EveryThread, EachDoesItOnce) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer hands signals to sleeping threads only when they wake";
+#endif
+  int way[2] = {-1, -1};
+  ASSERT_EQ(::pipe(way), 0);
+  std::thread sleeper([&way] {
+    char byte = 0;
+    EXPECT_EQ(::read(way[0], &byte, 1), 1) << "a signal begins the call anew";
+  });
+  std::atomic<bool> stop{false};
+  std::thread spinner([&stop] {
+    while (!stop.load()) {
+      ::usleep(1);  // where sanitizers let signals in
+    }
+  });
+  visits = 0;
+  EXPECT_TRUE(on_every_thread([] { visits.fetch_add(1); }));
+  EXPECT_EQ(visits.load(), 3);
+  stop = true;
+  EXPECT_EQ(::write(way[1], "x", 1), 1);
+  sleeper.join();
+  spinner.join();
+  ::close(way[0]);
+  ::close(way[1]);
+}
+
+std::string status_line(const std::string& key) {
+  std::ifstream status("/proc/thread-self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) {
+      return line.substr(key.size());
+    }
+  }
+  return "";
+}
+
+TEST(Privileges, AreGivenUpInAllThreads) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer hands signals to sleeping threads only when they wake";
+#endif
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int way[2] = {-1, -1};
+    bool none = ::pipe(way) == 0;
+    std::thread thread([&] {
+      char byte = 0;
+      none = ::read(way[0], &byte, 1) == 1 && status_line("CapPrm:") == "\t0000000000000000" &&
+             status_line("CapEff:") == "\t0000000000000000" && status_line("NoNewPrivs:") == "\t1";
+    });
+    const bool done = keep_only(0).has_value() && ::write(way[1], "x", 1) == 1;
+    thread.join();
+    ::_exit(done && none ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace uroce::control

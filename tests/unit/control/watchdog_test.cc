@@ -1,0 +1,115 @@
+#include "control/reports/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "control/start/notify.h"
+
+namespace uroce::control {
+namespace {
+
+// A thread that waits in a call for as long as the test likes, between two beats.
+class WaitingThread {
+ public:
+  WaitingThread() {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    reading_ = UniqueFd(ends[0]);
+    writing_ = UniqueFd(ends[1]);
+    thread_ = std::thread([this] {
+      heartbeat.begin();
+      char byte = 0;
+      EXPECT_EQ(::read(reading_.get(), &byte, 1), 0);
+      heartbeat.end();
+    });
+    while (what_it_does(heartbeat.thread()).find("(read)") == std::string::npos) {
+      std::this_thread::yield();
+    }
+  }
+  ~WaitingThread() { go_on(); }
+  void go_on() {
+    writing_.reset();
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  Heartbeat heartbeat;
+
+ private:
+  UniqueFd reading_, writing_;
+  std::thread thread_;
+};
+
+// Virtual time: `looks` looks, as far apart as the watchdog's own.
+bool look(Watchdog& watchdog, Time* now, int looks) {
+  bool alive = true;
+  for (int i = 0; i < looks; ++i) {
+    alive = watchdog.look(*now += Watchdog::kLookInterval);
+  }
+  return alive;
+}
+
+TEST(Watchdog, NamesAThreadThatWaitsInACallUntilItGoesOn) {
+  WaitingThread waiting;
+  Watchdog watchdog;
+  watchdog.watch("worker 0", waiting.heartbeat);
+  Time now = kNanosecondsPerSecond;
+  EXPECT_TRUE(look(watchdog, &now, 8));
+  EXPECT_TRUE(watchdog.stuck().empty());  // not for two seconds yet
+  EXPECT_FALSE(look(watchdog, &now, 2));
+  ASSERT_EQ(watchdog.stuck().size(), 1U);
+  const Watchdog::Stuck stuck = watchdog.stuck().front();
+  EXPECT_EQ(stuck.name, "worker 0");
+  EXPECT_EQ(stuck.thread, waiting.heartbeat.thread());
+  EXPECT_NE(stuck.doing.find("(read)"), std::string::npos) << stuck.doing;
+  waiting.go_on();
+  EXPECT_TRUE(look(watchdog, &now, 1));
+  EXPECT_TRUE(watchdog.stuck().empty());
+}
+
+TEST(Watchdog, OneThatMayBeLateIsNamedButNoReasonToEndTheDaemon) {
+  WaitingThread waiting;
+  Watchdog watchdog;
+  watchdog.watch("flush", waiting.heartbeat, Watchdog::Need::kMayBeLate);
+  Time now = kNanosecondsPerSecond;
+  EXPECT_TRUE(look(watchdog, &now, 12));
+  EXPECT_EQ(watchdog.stuck().size(), 1U);
+}
+
+TEST(Watchdog, TellsThatAllLive) {
+  Heartbeat resting;
+  Watchdog watchdog;
+  watchdog.watch("control", resting);
+  std::atomic<int> told{0};
+  watchdog.start(
+      [&] {
+        ++told;
+        told.notify_all();
+      },
+      kNanosecondsPerMillisecond);
+  for (int seen = 0; seen < 3; seen = told.load()) {
+    told.wait(seen);
+  }
+}
+
+TEST(Notify, TellsTheServiceManagerTwiceAsOftenAsItWants) {
+  ::unsetenv("WATCHDOG_PID");
+  ::setenv("WATCHDOG_USEC", "3000000", 1);
+  EXPECT_EQ(notify_alive_interval(), 1'500 * kNanosecondsPerMillisecond);
+  ::setenv("WATCHDOG_PID", "1", 1);
+  EXPECT_EQ(notify_alive_interval(), 0U);  // meant for another process
+  ::unsetenv("WATCHDOG_PID");
+  ::setenv("WATCHDOG_USEC", "3s", 1);
+  EXPECT_EQ(notify_alive_interval(), 0U);
+  ::unsetenv("WATCHDOG_USEC");
+  EXPECT_EQ(notify_alive_interval(), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::control

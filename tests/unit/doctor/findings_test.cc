@@ -1,0 +1,170 @@
+#include "apps/doctor/findings.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+
+namespace uroce::doctor {
+namespace {
+
+// A machine on which all is well.
+Facts healthy() {
+  Facts facts;
+  facts.version = "1.2.3";
+  facts.daemon.socket = "/run/uroce/uroce.sock";
+  facts.daemon.report = nlohmann::ordered_json::parse(R"({
+    "version": "1.2.3", "stuck_threads": [], "workers": [{"worker": 0, "absent_us": 10}],
+    "devices": [{"name": "uroce0", "port": "loopback", "link": "up", "trouble": "", "mtu": 4200, "path_mtu": 4096,
+                 "addresses": [{"index": 0, "address": "fe80::1/64"}, {"index": 1, "address": "10.0.0.1/24"}],
+                 "rx_missed": 0, "tx_failed": 0, "hw_counters": {"requests_sent": 1000, "requests_resent": 0}}]})");
+  facts.library = {.loaded = "/usr/lib/x/uroce/libibverbs.so.1", .ours = ""};
+  facts.kernel = {.userfaultfd = KernelFacts::UserFault::kAll,
+                  .procmap_query = true,
+                  .pidfd = true,
+                  .huge_pages = 0,
+                  .memlock_bytes = UINT64_MAX,
+                  .processors = 4,
+                  .roce_port_taken = false,
+                  .kernel_cards = {}};
+  return facts;
+}
+
+nlohmann::ordered_json& device(Facts& facts) { return facts.daemon.report["devices"][0]; }
+
+TEST(Examine, AHealthyMachineHasNothingToDo) {
+  for (const Finding& finding : examine(healthy())) {
+    EXPECT_EQ(finding.weight, Weight::kGood) << finding.sentence;
+  }
+}
+
+TEST(Examine, SaysWhichGidIndexToUse) {
+  bool said = false;
+  for (const Finding& finding : examine(healthy())) {
+    said =
+        said || finding.sentence.find("use GID index 1 for 10.0.0.1/24 (-x") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+struct Ill {
+  Weight weight;
+  const char* about;
+  const char* words;  // what to do
+  std::function<void(Facts&)> make;
+};
+
+const Ill kIll[] = {
+    {Weight::kProblem, "daemon", "systemctl start uroced",
+     [](Facts& facts) {
+       facts.daemon = {.socket = "/x", .error = ENOENT, .refusal = "", .report = {}};
+     }},
+    {Weight::kProblem, "daemon", "--socket-mode",
+     [](Facts& facts) {
+       facts.daemon = {.socket = "/x", .error = EACCES, .refusal = "", .report = {}};
+     }},
+    {Weight::kProblem, "daemon", "bob listens: set UROCE_SOCKET",
+     [](Facts& facts) {
+       facts.daemon = {.socket = "/x", .error = EPERM, .refusal = "bob listens", .report = {}};
+     }},
+    {Weight::kProblem, "daemon", "hasn't answered for 30 s; look at its log",
+     [](Facts& facts) {
+       facts.daemon = {
+           .socket = "/x", .error = ETIMEDOUT, .refusal = "hasn't answered for 30 s", .report = {}};
+     }},
+    {Weight::kProblem, "version", "restart the daemon", [](Facts& facts) { facts.version = "2"; }},
+    {Weight::kProblem, "daemon", "stands still for 12 s, worker 0",
+     [](Facts& facts) {
+       facts.daemon.report["stuck_threads"] = {{{"seconds", 12U}, {"name", "worker 0"}}};
+     }},
+    {Weight::kNote, "library", "uroce run -- PROGRAM",
+     [](Facts& facts) { facts.library.loaded = ""; }},
+    {Weight::kNote, "library", "/lib/libibverbs.so.1, which doesn't know this card",
+     [](Facts& facts) { facts.library.loaded = "/lib/libibverbs.so.1"; }},
+    {Weight::kNote, "library", "a card of its own, mlx5_0",
+     [](Facts& facts) { facts.kernel.kernel_cards = {"mlx5_0"}; }},
+    {Weight::kProblem, "link", "cable; bring its interface up",
+     [](Facts& facts) {
+       device(facts)["link"] = "down";
+       device(facts)["trouble"] = "no cable";
+     }},
+    {Weight::kProblem, "address", "uroce addr --device uroce0 add",
+     [](Facts& facts) { device(facts)["addresses"].erase(1); }},
+    {Weight::kNote, "mtu", "an MTU of 4200 carries 4096",
+     [](Facts& facts) { device(facts)["path_mtu"] = 1024U; }},
+    {Weight::kNote, "loss", "missed 7 packets",
+     [](Facts& facts) { device(facts)["rx_missed"] = 7U; }},
+    {Weight::kNote, "loss", "ip route get", [](Facts& facts) { device(facts)["tx_failed"] = 7U; }},
+    {Weight::kNote, "loss", "sent 11 of 1000 packets again",
+     [](Facts& facts) { device(facts)["hw_counters"]["requests_resent"] = 11U; }},
+    {Weight::kNote, "processors", "kept from running for 2 s",
+     [](Facts& facts) { facts.daemon.report["workers"][0]["absent_us"] = 2'000'000U; }},
+    {Weight::kNote, "processors", "fewer --workers",
+     [](Facts& facts) {
+       facts.daemon.report["workers"] = {1, 2, 3, 4};
+     }},
+    {Weight::kProblem, "port", "rmmod rdma_rxe",
+     [](Facts& facts) { facts.kernel.roce_port_taken = true; }},
+    {Weight::kProblem, "huge pages", "vm.nr_hugepages",
+     [](Facts& facts) { device(facts)["port"] = "0000:3b:00.0"; }},
+    {Weight::kNote, "kernel", "vm.unprivileged_userfaultfd",
+     [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kUserMode; }},
+    {Weight::kNote, "kernel", "the container's seccomp",
+     [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kRefused; }},
+    {Weight::kNote, "kernel", "older than 6.11",
+     [](Facts& facts) { facts.kernel.procmap_query = false; }},
+    {Weight::kProblem, "kernel", "pidfd_open is refused",
+     [](Facts& facts) { facts.kernel.pidfd = false; }},
+    {Weight::kNote, "memlock", "ulimit -l unlimited",
+     [](Facts& facts) { facts.kernel.memlock_bytes = 8U << 20U; }},
+};
+
+TEST(Examine, EachIllIsNamedWithItsCure) {
+  for (const Ill& ill : kIll) {
+    SCOPED_TRACE(ill.words);
+    Facts facts = healthy();
+    ill.make(facts);
+    std::string all;
+    int found = 0;
+    for (const Finding& finding : examine(facts)) {
+      if (finding.weight != Weight::kGood) {
+        all += finding.about + ": " + finding.sentence + "\n";
+        found += finding.weight == ill.weight && finding.about == ill.about &&
+                         finding.sentence.find(ill.words) != std::string::npos
+                     ? 1
+                     : 0;
+      }
+    }
+    EXPECT_EQ(found, 1) << all;
+    EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1) << all;
+  }
+}
+
+// `uroce run` shows it in /sys.
+TEST(Examine, OurOwnCardIsNoneOfTheKernels) {
+  Facts facts = healthy();
+  facts.kernel.kernel_cards = {"uroce0"};
+  for (const Finding& finding : examine(facts)) {
+    EXPECT_EQ(finding.weight, Weight::kGood) << finding.sentence;
+  }
+}
+
+TEST(Examine, OurOwnUdpPortIsNoTrouble) {
+  Facts facts = healthy();
+  device(facts)["port"] = "udp";
+  facts.kernel.roce_port_taken = true;
+  for (const Finding& finding : examine(facts)) {
+    EXPECT_EQ(finding.weight, Weight::kGood) << finding.sentence;
+  }
+}
+
+TEST(Examine, AReportThatMakesNoSenseIsNoTrouble) {
+  for (const char* const report : {"[]", "3", R"({"devices": [3, {"name": 4}], "workers": "x"})"}) {
+    Facts facts = healthy();
+    facts.daemon.report = nlohmann::ordered_json::parse(report);
+    EXPECT_FALSE(examine(facts).empty());
+  }
+}
+
+}  // namespace
+}  // namespace uroce::doctor

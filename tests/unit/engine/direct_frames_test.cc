@@ -1,0 +1,104 @@
+// What goes as frames between two queue pairs of one worker all the same.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "abi/capture_records.h"
+#include "dataplane/engine/capture.h"
+#include "dataplane/port/faults/faulty_port.h"
+#include "tests/unit/engine/one_daemon.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WrOpcode;
+
+TEST(DirectFrames, MemoryThatIsNotMappedGoesAsFrames) {
+  PairConfig config = small_memory();
+  config.b.slow_way = true;
+  OneDaemon daemon(true, config);
+  fill_pattern(daemon.pair.a.memory, 5);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    daemon.post_write(i, 2'000, i * 2'000);
+    daemon.settle();
+  }
+  std::uint32_t completed = 0;
+  while (daemon.pair.a.poll_send()) {
+    ++completed;
+  }
+  EXPECT_EQ(completed, 100U);
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 0U);
+  EXPECT_TRUE(std::equal(daemon.pair.a.memory.begin(), daemon.pair.a.memory.begin() + 200'000,
+                         daemon.pair.b.memory.begin()));
+}
+
+// Who wants frames gets them.
+TEST(DirectFrames, NotPastAPortWithFaults) {
+  FaultyPort port(std::make_unique<LoopbackPort>(4'196, 1), Faults{});
+  QpPair pair(in_one_daemon(small_memory(), port));
+  Station station({.ports = {&port}, .keys = &pair.a.keys(), .direct = true}, "10.0.0.1");
+  station.worker.set_addresses(0, {parse_ip("10.0.0.1").value(), parse_ip("10.0.0.2").value()});
+  station.add(pair.a.qp());
+  station.add(pair.b.qp());
+  const abi::Sge sge = pair.a.sge(0, 100);
+  pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), {&sge, 1});
+  station.ring();
+  while (station.worker.poll(1'000'000)) {
+  }
+  ASSERT_TRUE(pair.a.poll_send());
+  EXPECT_EQ(pair.a.qp().counters().direct_messages, 0U);
+  EXPECT_NE(port.counters().tx_frames, 0U);
+}
+
+// They are sent one behind the other as without a neighbour, not each after the other's answer.
+TEST(DirectFrames, WhatNeedsFramesWaitsForNoAnswer) {
+  OneDaemon daemon(true, small_memory());
+  constexpr std::uint32_t kCount = 4;  // as many as may be under way
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const abi::Sge sge = daemon.pair.a.sge(8 * i, 8);
+    daemon.pair.a.post_send(rdma_wr(i, WrOpcode::kAtomicWrite, daemon.pair.b, 8 * i), {&sge, 1});
+  }
+  daemon.station.ring();
+  daemon.station.worker.poll(daemon.now);
+  EXPECT_EQ(daemon.pair.a.qp().counters().requests_sent, kCount);
+  daemon.settle();
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    EXPECT_TRUE(daemon.pair.a.poll_send());
+  }
+}
+
+TEST(DirectFrames, NotWhileACaptureLooks) {
+  struct alignas(abi::kCaptureRingOffset) CaptureRing {
+    std::array<std::byte, abi::kCaptureRingOffset + abi::kCaptureRingMin> bytes{};
+  };
+  const auto ring = std::make_unique<CaptureRing>();
+  CaptureWriter writer(ring->bytes, 256);
+  OneDaemon daemon(true, small_memory());
+  ASSERT_TRUE(daemon.station.worker.set_capture(&writer));
+  daemon.post_write(1, 100);
+  daemon.settle();
+  EXPECT_TRUE(daemon.pair.a.poll_send());
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 0U);
+  EXPECT_NE(reinterpret_cast<const abi::CaptureControl*>(ring->bytes.data())->head.load(), 0U);
+  ASSERT_TRUE(daemon.station.worker.set_capture(nullptr));
+  daemon.post_write(2, 100);
+  daemon.settle();
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
+}
+
+// One that isn't the other's peer doesn't get its messages any other way than by frames.
+TEST(DirectFrames, NotToAQueuePairWhosePeerIsAnother) {
+  OneDaemon daemon(true, small_memory());
+  QpAttributes elsewhere = daemon.pair.b.qp().attributes();
+  elsewhere.dest_qpn = 0x999;
+  daemon.pair.b.modify(elsewhere, kQpMaskDestQpn);
+  daemon.post_write(1, 100);
+  daemon.settle();
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 0U);
+  EXPECT_FALSE(daemon.pair.a.poll_send());  // its acknowledgement goes to the other one
+}
+
+}  // namespace
+}  // namespace uroce::test

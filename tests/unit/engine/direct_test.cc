@@ -1,0 +1,315 @@
+// Messages between queue pairs of one worker, with frames and without: the same completions, bytes
+// and PSNs come of both.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/engine/one_daemon.h"
+
+namespace uroce::test {
+namespace {
+
+using abi::WrOpcode;
+
+// What programs and peers can notice of a run.
+struct Seen {
+  std::vector<std::string> completions;
+  std::vector<std::byte> bytes;
+  std::vector<std::uint32_t> psns;
+  std::vector<EventLog::Entry> events;
+
+  bool operator==(const Seen&) const = default;
+};
+
+std::string describe(const char* who, const abi::Cqe& cqe) {
+  return std::string(who) + " " + std::to_string(cqe.wr_id) + " status " +
+         std::to_string(static_cast<int>(cqe.status)) + " opcode " +
+         std::to_string(static_cast<int>(cqe.opcode)) + " length " + std::to_string(cqe.byte_len) +
+         " immediate " + std::to_string(cqe.immediate) + " flags " + std::to_string(cqe.wc_flags) +
+         " from " + std::to_string(cqe.src_qp) + " why " + std::to_string(cqe.vendor_err);
+}
+
+Seen seen(OneDaemon& daemon) {
+  Seen all;
+  for (auto* end : {&daemon.pair.a, &daemon.pair.b}) {
+    const char* name = end == &daemon.pair.a ? "a" : "b";
+    while (const auto cqe = end->poll_send()) {
+      all.completions.push_back(describe(name, *cqe));
+    }
+    while (const auto cqe = end->poll_recv()) {
+      all.completions.push_back(describe(name, *cqe) + " (received)");
+    }
+    all.bytes.insert(all.bytes.end(), end->memory.begin(), end->memory.end());
+    all.psns.push_back(end->qp().send_psn());
+    all.psns.push_back(end->qp().expected_psn());
+    all.psns.push_back(static_cast<std::uint32_t>(end->qp().state()));
+    all.psns.push_back(end->send_consumer());
+  }
+  return all;
+}
+
+using Act = std::function<void(OneDaemon&)>;
+
+// Does the same with frames and without; the number of messages that went without.
+std::uint64_t both_ways(const Act& act, const PairConfig& config = small_memory()) {
+  std::vector<Seen> runs;
+  std::uint64_t direct = 0;
+  for (const bool without_frames : {false, true}) {
+    OneDaemon daemon(without_frames, config);
+    fill_pattern(daemon.pair.a.memory, 5);
+    fill_pattern(daemon.pair.b.memory, 6);
+    act(daemon);
+    daemon.settle(true);
+    runs.push_back(seen(daemon));
+    direct = daemon.pair.a.qp().counters().direct_messages +
+             daemon.pair.b.qp().counters().direct_messages;
+    EXPECT_TRUE(without_frames || direct == 0);
+  }
+  EXPECT_EQ(runs[0].completions, runs[1].completions);
+  EXPECT_EQ(runs[0].psns, runs[1].psns);
+  EXPECT_TRUE(runs[0].bytes == runs[1].bytes);
+  EXPECT_FALSE(runs[0].completions.empty());
+  return direct;
+}
+
+abi::SendWr with_immediate(WrOpcode opcode, std::uint64_t id, Endpoint& remote) {
+  abi::SendWr wr = rdma_wr(id, opcode, remote, 4'096);
+  wr.immediate = 0x1234'5678;
+  wr.flags = abi::kSignaled | abi::kSolicited;
+  return wr;
+}
+
+void post_receives(OneDaemon& daemon, std::uint32_t count, std::uint32_t length) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const abi::Sge sges[] = {
+        daemon.pair.b.sge(std::size_t{i} * length, length / 4),
+        daemon.pair.b.sge(std::size_t{i} * length + length / 4 + 3, length - length / 4 - 3)};
+    daemon.pair.b.post_recv(100 + i, sges);
+  }
+}
+
+TEST(Direct, WritesOfAllLengths) {
+  constexpr std::size_t kLengths[] = {0, 1, 8, 1'023, 1'024, 1'025, 4'096, 70'000, 200'000};
+  EXPECT_EQ(std::size(kLengths), both_ways([&](OneDaemon& daemon) {
+              for (const std::size_t length : kLengths) {
+                daemon.post_write(length, length);
+              }
+            }));
+}
+
+TEST(Direct, NoFrameIsSent) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 100'000);
+  daemon.settle();
+  ASSERT_TRUE(daemon.pair.a.poll_send());
+  EXPECT_EQ(daemon.port.counters().tx_frames, 0U);
+  EXPECT_EQ(daemon.pair.a.qp().counters().requests_sent, 0U);
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_bytes, 100'000U);
+  EXPECT_EQ(daemon.pair.b.qp().counters().bytes_received, 100'000U);
+  EXPECT_EQ(daemon.station.worker.next_deadline(), kNever);
+}
+
+TEST(Direct, SendsOfListsIntoLists) {
+  EXPECT_EQ(3U, both_ways([](OneDaemon& daemon) {
+              post_receives(daemon, 3, 20'000);
+              const abi::Sge sges[] = {daemon.pair.a.sge(7, 3'000), daemon.pair.a.sge(50'000, 1),
+                                       daemon.pair.a.sge(60'000, 9'999)};
+              daemon.post(send_wr(1, WrOpcode::kSend), sges);
+              daemon.post(with_immediate(WrOpcode::kSendWithImm, 2, daemon.pair.b), sges);
+              daemon.post(send_wr(3, WrOpcode::kSend), {});
+            }));
+}
+
+TEST(Direct, WritesWithImmediateTakeAReceive) {
+  EXPECT_EQ(2U, both_ways([](OneDaemon& daemon) {
+              post_receives(daemon, 2, 64);
+              const abi::Sge sge = daemon.pair.a.sge(0, 50'000);
+              daemon.post(with_immediate(WrOpcode::kRdmaWriteWithImm, 1, daemon.pair.b), {&sge, 1});
+              daemon.post(with_immediate(WrOpcode::kRdmaWriteWithImm, 2, daemon.pair.b), {});
+            }));
+}
+
+TEST(Direct, InlineBytes) {
+  EXPECT_EQ(1U, both_ways([](OneDaemon& daemon) {
+              const std::vector<std::byte> bytes(60, std::byte{0x5A});
+              abi::SendWr wr = rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, 33);
+              wr.flags = abi::kSignaled | abi::kInline;
+              daemon.pair.a.post_inline(wr, bytes);
+              daemon.station.ring(daemon.a);
+            }));
+}
+
+TEST(Direct, ReadsAtomicsAndFencesInOrder) {
+  PairConfig config = small_memory();
+  config.max_rd_atomic = 2;
+  const auto act = [](OneDaemon& daemon) {
+    Endpoint& b = daemon.pair.b;
+    const abi::Sge whole = daemon.pair.a.sge(0, 100'001);
+    daemon.post(rdma_wr(1, WrOpcode::kRdmaRead, b, 5), {&whole, 1});
+    daemon.post(rdma_wr(2, WrOpcode::kRdmaRead, b, 900), {});
+    const abi::Sge word = daemon.pair.a.sge(120'000, 8);
+    abi::SendWr add = rdma_wr(3, WrOpcode::kAtomicFetchAndAdd, b, 4'096);
+    add.atomic.compare_add = 77;
+    daemon.post(add, {&word, 1});
+    const abi::Sge other = daemon.pair.a.sge(120'008, 8);
+    abi::SendWr swap = rdma_wr(4, WrOpcode::kAtomicCmpAndSwp, b, 4'096);
+    std::uint64_t before = 0;
+    std::memcpy(&before, b.memory.data() + 4'096, sizeof(before));
+    swap.atomic.compare_add = before + 77;
+    swap.atomic.swap = 1'234;
+    daemon.post(swap, {&other, 1});
+    abi::SendWr fenced = rdma_wr(5, WrOpcode::kRdmaWrite, b, 4'096);
+    fenced.flags = abi::kSignaled | abi::kFence;
+    daemon.post(fenced, {&word, 1});
+    daemon.post(rdma_wr(6, WrOpcode::kRdmaRead, b, 4'096), {&other, 1});
+  };
+  EXPECT_EQ(6U, both_ways(act, config));
+}
+
+TEST(Direct, BothDirectionsAndTheWrapOfPsns) {
+  PairConfig config = small_memory();
+  config.psn_a = 0xFF'FFF0;
+  config.psn_b = 0xFF'FFFF;
+  EXPECT_EQ(42U, both_ways(
+                     [](OneDaemon& daemon) {
+                       for (std::uint64_t i = 0; i < 21; ++i) {
+                         daemon.post_write(i, 3'000, i * 3'000);
+                         const abi::Sge sge = daemon.pair.b.sge(100'000 + i * 2'000, 2'000);
+                         daemon.pair.b.post_send(
+                             rdma_wr(i, WrOpcode::kRdmaWrite, daemon.pair.a, 100'000 + i * 2'000),
+                             {&sge, 1});
+                         daemon.station.ring(daemon.b);
+                       }
+                     },
+                     config));
+}
+
+// What frames must bring, because it is refused or has to wait, and what comes behind it.
+
+TEST(Direct, ABadKeyFailsAsInFrames) {
+  EXPECT_EQ(1U, both_ways([](OneDaemon& daemon) {
+              daemon.post_write(1, 5'000);
+              const abi::Sge sge = daemon.pair.a.sge(0, 5'000);
+              abi::SendWr wr = rdma_wr(2, WrOpcode::kRdmaWrite, daemon.pair.b, 0);
+              wr.rkey += 1;
+              daemon.post(wr, {&sge, 1});
+              daemon.post_write(3, 8);
+            }));
+}
+
+TEST(Direct, AWriteBeyondItsRegionStoresNothing) {
+  both_ways([](OneDaemon& daemon) {
+    const abi::Sge sges[] = {daemon.pair.a.sge(0, 4'000), daemon.pair.a.sge(9'000, 1'000)};
+    daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, kSmallMemory - 4'999), sges);
+  });
+}
+
+TEST(Direct, ABadLocalKeyFailsAsInFrames) {
+  both_ways([](OneDaemon& daemon) {
+    abi::Sge sge = daemon.pair.a.sge(0, 5'000);
+    sge.lkey += 1;
+    daemon.post(rdma_wr(1, WrOpcode::kRdmaWrite, daemon.pair.b, 0), {&sge, 1});
+    daemon.post_write(2, 8);
+  });
+}
+
+TEST(Direct, ReadsAndAtomicsThatAreRefusedFailAsInFrames) {
+  for (const WrOpcode opcode : {WrOpcode::kRdmaRead, WrOpcode::kAtomicFetchAndAdd}) {
+    both_ways([opcode](OneDaemon& daemon) {
+      const abi::Sge sge = daemon.pair.a.sge(0, 8);
+      abi::SendWr wr = rdma_wr(1, opcode, daemon.pair.b, kSmallMemory - 8);
+      daemon.post(wr, {&sge, 1});
+      wr.remote_address += 8;
+      daemon.post(wr, {&sge, 1});
+    });
+  }
+}
+
+TEST(Direct, AReadIntoMemoryThatMayNotBeWrittenFailsAsInFrames) {
+  PairConfig config = small_memory();
+  config.a.access = kAccessRemoteRead;
+  both_ways(
+      [](OneDaemon& daemon) {
+        const abi::Sge sge = daemon.pair.a.sge(0, 4'000);
+        daemon.post(rdma_wr(1, WrOpcode::kRdmaRead, daemon.pair.b, 0), {&sge, 1});
+      },
+      config);
+}
+
+TEST(Direct, AReceiveThatIsTooShortFailsAsInFrames) {
+  both_ways([](OneDaemon& daemon) {
+    post_receives(daemon, 2, 4'000);
+    const abi::Sge sge = daemon.pair.a.sge(0, 4'001);
+    daemon.post(send_wr(1, WrOpcode::kSend), {&sge, 1});
+    daemon.post(send_wr(2, WrOpcode::kSend), {});
+  });
+}
+
+TEST(Direct, AReceiveThatComesLateIsWaitedFor) {
+  const auto act = [](OneDaemon& daemon) {
+    const abi::Sge sge = daemon.pair.a.sge(0, 9'000);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      daemon.post(send_wr(i, WrOpcode::kSend), {&sge, 1});
+    }
+    daemon.settle();
+    post_receives(daemon, 3, 10'000);
+  };
+  EXPECT_GE(both_ways(act), 1U);
+}
+
+TEST(Direct, ASendInvalidatesOnlyWhatItMay) {
+  both_ways([](OneDaemon& daemon) {
+    post_receives(daemon, 2, 4'000);
+    const abi::Sge sge = daemon.pair.a.sge(0, 400);
+    abi::SendWr wr = send_wr(1, WrOpcode::kSendWithInv);
+    wr.immediate = daemon.pair.b.key();  // a region's: can't be
+    daemon.post(wr, {&sge, 1});
+  });
+}
+
+TEST(Direct, UnreliableConnections) {
+  PairConfig config = small_memory();
+  config.a.type = config.b.type = QpType::kUc;
+  const auto act = [](OneDaemon& daemon) {
+    daemon.post_write(1, 100'000);
+    const abi::Sge sge = daemon.pair.a.sge(0, 9'000);
+    daemon.post(send_wr(2, WrOpcode::kSend), {&sge, 1});  // no receive: lost
+    daemon.settle();
+    post_receives(daemon, 1, 10'000);
+    daemon.post(send_wr(3, WrOpcode::kSend), {&sge, 1});
+    abi::SendWr wr = rdma_wr(4, WrOpcode::kRdmaWrite, daemon.pair.b, 0);
+    wr.rkey += 1;  // refused: lost
+    daemon.post(wr, {&sge, 1});
+    daemon.post_write(5, 50'000, 100'000);
+  };
+  EXPECT_GE(both_ways(act, config), 1U);
+}
+
+// After frames had to be taken messages go directly again, though new ones are posted all the time.
+TEST(Direct, FindsItsWayBack) {
+  OneDaemon daemon(true, small_memory());
+  const abi::Sge sge = daemon.pair.a.sge(0, 900);
+  daemon.post(send_wr(0, WrOpcode::kSend), {&sge, 1});  // finds no receive
+  daemon.settle();
+  post_receives(daemon, 1, 1'000);
+  for (std::uint64_t i = 1; i <= 40; ++i) {
+    daemon.post_write(i, 2'000);
+  }
+  daemon.settle(true);
+  for (std::uint64_t i = 0; i <= 40; ++i) {
+    const auto cqe = daemon.pair.a.poll_send();
+    ASSERT_TRUE(cqe);
+    EXPECT_EQ(cqe->wr_id, i);
+    EXPECT_EQ(cqe->status, abi::WcStatus::kSuccess);
+  }
+  EXPECT_GE(daemon.pair.a.qp().counters().direct_messages, 30U);
+}
+
+}  // namespace
+}  // namespace uroce::test

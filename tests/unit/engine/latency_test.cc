@@ -1,0 +1,42 @@
+// What a worker knows of how long messages take, also of those that need no frames, and of queue
+// pairs that are gone.
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/one_daemon.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr Duration kClockLater = 700;
+
+Time clock_reading;
+Time worker_clock() { return clock_reading; }
+
+// A turn's time stands still while a message goes from memory to memory: its end is the clock's.
+TEST(WorkerLatency, DirectMessagesCount) {
+  OneDaemon daemon(true, small_memory(), nullptr, worker_clock);
+  clock_reading = daemon.now + kClockLater;
+  daemon.post_write(1, 8);
+  daemon.settle();
+  ASSERT_TRUE(daemon.pair.a.poll_send());
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
+  const Latencies& latencies = daemon.pair.a.qp().latencies();
+  ASSERT_NE(latencies.find(LatencyOf::kWrite), nullptr);
+  EXPECT_EQ(latencies.find(LatencyOf::kWrite)->max(), kClockLater);
+  EXPECT_EQ(latencies.find(LatencyOf::kQueued)->max(), 0U);
+  EXPECT_EQ(latencies.find(LatencyOf::kRoundTrip), nullptr) << "nobody was asked";
+}
+
+TEST(WorkerLatency, ThoseOfQueuePairsThatAreGoneAreKept) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 8);
+  daemon.settle();
+  EXPECT_EQ(daemon.station.worker.latencies(0).find(LatencyOf::kWrite), nullptr);
+  daemon.station.worker.remove_qp(daemon.pair.a.qp());
+  ASSERT_NE(daemon.station.worker.latencies(0).find(LatencyOf::kWrite), nullptr);
+  EXPECT_EQ(daemon.station.worker.latencies(0).find(LatencyOf::kWrite)->count(), 1U);
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,72 @@
+// What a mirror costs its user, and what becomes of one that he, or the machine, can't pay for.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "tests/unit/mmu/paged_program.h"
+#include "tests/unit/mmu/pages.h"
+
+namespace uroce::test {
+namespace {
+
+// It was an assertion once: a program that takes all mappings must not end the daemon so.
+TEST(MirrorAccount, ThatTheMachineHasNoRoomForIsNotUsable) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need addresses themselves";
+#else
+  Quiescence quiescence;
+  const auto account = account_of_its_own();
+  unsigned long long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit full{.rlim_cur = pages * kPage + Mirror::kTableBytes / 2,
+                    .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &full), 0);
+  const auto mirror = std::make_unique<Mirror>(quiescence, UniqueFd(), 0, account);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_FALSE(mirror->usable());
+#endif
+}
+
+TEST(MirrorAccount, ThatItsUserCantPayForIsNotUsable) {
+  Shares shares;
+  shares.set_limits({.of_everybody = {{Limit::kMappings, 0}}, .of_user = {}});
+  Quiescence quiescence;
+  const Mirror mirror(quiescence, UniqueFd(), 0, shares.of({.uid = ::geteuid() + 1}));
+  EXPECT_FALSE(mirror.usable());
+}
+
+// A user has so many mappings, whatever his programs have in how many parts.
+TEST(MirrorAccount, MemoryInMorePartsThanTheUserMayHaveIsReachedTheSlowWay) {
+  Shares shares;
+  shares.set_limits({.of_everybody = {{Limit::kMappings, 200}}, .of_user = {}});
+  const auto account = shares.of({.uid = ::geteuid() + 1});
+  {
+    Quiescence quiescence;
+    const PagedProgram program(quiescence);
+    Mirror mirror(quiescence, UniqueFd(), 0, account);
+    std::vector<MirrorPiece> pieces;
+    for (std::size_t page = 0; page < Mirror::kPagesInChunk; page += 2) {
+      pieces.push_back(program.everything());
+      pieces.back().address = PagedProgram::kBase + page * kPage;
+      pieces.back().length = kPage;
+    }
+    mirror.describe(PagedProgram::kBase, PagedProgram::kBase + Mirror::kChunk, pieces,
+                    mirror.changes());
+    EXPECT_GT(account->used(Limit::kMappings), 100U);
+    EXPECT_LE(account->used(Limit::kMappings), 200U);
+    mirror.invalidate(1, PagedProgram::kBase, PagedProgram::kBase + Mirror::kChunk, true);
+    EXPECT_LE(account->used(Limit::kMappings), 128U) << "given back";
+  }
+  EXPECT_EQ(account->used(Limit::kMappings), 0U);
+  EXPECT_EQ(account->used(Limit::kAddressSpace), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::test

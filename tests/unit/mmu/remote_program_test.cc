@@ -1,0 +1,180 @@
+#include "mmu/remote_program.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "mmu/remote_memory.h"
+#include "tests/unit/mmu/held_up.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kTestUid = 4'711;                     // nobody else's counts
+constexpr User kOther{.uid = kTestUid, .user_namespace = 1};  // of the same number, elsewhere
+
+std::shared_ptr<const UniqueFd> own_memory() {
+  return std::make_shared<const UniqueFd>(
+      std::move(open_remote_memory(ProgramProcess(::getpid(), ::getuid())).value()));
+}
+
+std::uint64_t address_of(const void* bytes) { return reinterpret_cast<std::uint64_t>(bytes); }
+
+class RemoteProgramTest : public testing::Test {
+ protected:
+  std::unique_ptr<RemoteCopy> make(RemoteCopy::Kind kind, const void* where, std::size_t length) {
+    auto copy = std::make_unique<RemoteCopy>();
+    copy->kind = kind;
+    copy->segments.push_back({.address = address_of(where), .length = length});
+    copy->bytes = std::make_unique<std::byte[]>(length);
+    copy->length = length;
+    copy->needed = length;
+    copy->program = program_;
+    copy->bell = bell_;
+    return copy;
+  }
+  void carry_out(RemoteCopy& copy) {
+    ASSERT_TRUE(program_->put(&copy));
+    while (copy.state.load(std::memory_order_acquire) != RemoteCopy::State::kDone) {
+      std::this_thread::yield();
+    }
+  }
+
+  std::shared_ptr<RemoteProgram> program_ =
+      RemoteProgram::start(own_memory(), {.uid = kTestUid}).value();
+  std::shared_ptr<CopyBell> bell_ = std::make_shared<CopyBell>(std::function<void()>());
+};
+
+TEST_F(RemoteProgramTest, ReadsWritesAndDoesAtomics) {
+  alignas(8) std::array<std::byte, 64> memory{};
+  memory.fill(std::byte{7});
+  const auto read = make(RemoteCopy::Kind::kRead, memory.data(), 64);
+  carry_out(*read);
+  EXPECT_EQ(read->outcome, Access::kGranted);
+  EXPECT_EQ(std::memcmp(read->bytes.get(), memory.data(), 64), 0);
+
+  const auto write = make(RemoteCopy::Kind::kWrite, memory.data(), 8);
+  write->segments = {{address_of(memory.data()), 3}, {address_of(memory.data() + 32), 5}};
+  carry_out(*write);
+  EXPECT_EQ(write->outcome, Access::kGranted);
+  EXPECT_EQ(memory[2], std::byte{0});
+  EXPECT_EQ(memory[3], std::byte{7});
+  EXPECT_EQ(memory[36], std::byte{0});
+
+  std::uint64_t word = 40;
+  const auto add = make(RemoteCopy::Kind::kFetchAdd, &word, 8);
+  add->operand = 2;
+  carry_out(*add);
+  EXPECT_EQ(add->original, 40U);
+  const auto swap = make(RemoteCopy::Kind::kCompareSwap, &word, 8);
+  swap->compare = 42;
+  swap->operand = 1;
+  carry_out(*swap);
+  EXPECT_EQ(swap->original, 42U);
+  EXPECT_EQ(std::atomic_ref(word).load(), 1U);
+}
+
+TEST_F(RemoteProgramTest, WhatIsMissingAheadIsNoError) {
+  const auto pages = static_cast<std::byte*>(
+      ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ::munmap(pages + 4096, 4096);
+  const auto read = make(RemoteCopy::Kind::kRead, pages, 8192);
+  read->needed = 100;
+  carry_out(*read);
+  EXPECT_EQ(read->outcome, Access::kGranted);
+  EXPECT_EQ(read->length, 4096U);
+  const auto all = make(RemoteCopy::Kind::kRead, pages, 8192);
+  carry_out(*all);
+  EXPECT_EQ(all->outcome, Access::kLost);
+  ::munmap(pages, 4096);
+}
+
+TEST_F(RemoteProgramTest, CopiesOfAUserAreBounded) {
+  HeldUp held(*program_);
+  std::vector<std::unique_ptr<RemoteCopy>> waiting;
+  for (;;) {
+    auto copy = make(RemoteCopy::Kind::kWrite, this, 0);
+    if (!program_->put(copy.get())) {
+      break;
+    }
+    waiting.push_back(std::move(copy));
+  }
+  EXPECT_EQ(waiting.size(), RemoteProgram::kWaitingMax - 1);
+  // Another program of the user isn't kept waiting.
+  const auto other = RemoteProgram::start(own_memory(), {.uid = kTestUid}).value();
+  const auto copy = make(RemoteCopy::Kind::kWrite, this, 0);
+  ASSERT_TRUE(other->put(copy.get()));
+  while (copy->state.load(std::memory_order_acquire) != RemoteCopy::State::kDone) {
+    std::this_thread::yield();
+  }
+  std::atomic<bool> idle{false};
+  EXPECT_FALSE(program_->when_idle([&] {
+    idle = true;
+    idle.notify_all();
+  }));
+  held.release();
+  idle.wait(false);
+  for (const auto& done : waiting) {
+    EXPECT_EQ(done->state.load(), RemoteCopy::State::kDone);
+  }
+  EXPECT_TRUE(program_->when_idle({}));
+}
+
+// A worker gives up just when the helper comes back: one of them has the copy, never both.
+TEST_F(RemoteProgramTest, EachCopyHasOneOwnerHoweverLateItIs) {
+  std::array<std::byte, 4096> memory{};
+  std::uint32_t done = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    auto copy = make(RemoteCopy::Kind::kRead, memory.data(), i % 2 == 0 ? 8 : 4096);
+    while (!program_->put(copy.get())) {
+      std::this_thread::yield();
+    }
+    for (int looks = i % 64; looks > 0; --looks) {
+      static_cast<void>(copy->state.load(std::memory_order_acquire));
+    }
+    if (RemoteProgram::give_up(copy.get())) {
+      ++done;
+    } else {
+      static_cast<void>(copy.release());
+    }
+  }
+  std::atomic<bool> idle{false};
+  if (!program_->when_idle([&] {
+        idle = true;
+        idle.notify_all();
+      })) {
+    idle.wait(false);
+  }
+  EXPECT_LE(done, 20'000U);
+}
+
+TEST_F(RemoteProgramTest, ThreadsOfAUserAreBounded) {
+  std::vector<std::shared_ptr<RemoteProgram>> programs;
+  const auto memory = own_memory();
+  for (;;) {
+    auto program = RemoteProgram::start(memory, kOther);
+    if (!program) {
+      EXPECT_EQ(program.error().code, ENOMEM);
+      break;
+    }
+    programs.push_back(std::move(*program));
+    ASSERT_LE(programs.size(), RemoteProgram::kUserThreadsMax);
+  }
+  EXPECT_TRUE(RemoteProgram::start(memory, {.uid = kTestUid})) << "another user's";
+  programs.clear();
+  Result<std::shared_ptr<RemoteProgram>> again = RemoteProgram::start(memory, kOther);
+  while (!again) {  // until the threads have gone
+    std::this_thread::yield();
+    again = RemoteProgram::start(memory, kOther);
+  }
+}
+
+}  // namespace
+}  // namespace uroce::test

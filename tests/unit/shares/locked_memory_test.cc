@@ -1,0 +1,111 @@
+#include "shares/locked_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace uroce {
+namespace {
+
+constexpr std::uint64_t kLimit = 64 << 10;
+constexpr uid_t kNobody = 65'534;
+
+// A program that may lock so much; an ordinary user's, if that can be arranged.
+class Locker {
+ public:
+  explicit Locker(uid_t uid) : uid_(uid) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    pid = ::fork();
+    if (pid == 0) {
+      const rlimit limit{.rlim_cur = kLimit, .rlim_max = kLimit};
+      ::setrlimit(RLIMIT_MEMLOCK, &limit);
+      static_cast<void>(uid != ::getuid() && ::setresuid(uid, uid, uid) != 0);
+      static_cast<void>(!::write(ends[1], "r", 1));
+      ::pause();
+      ::_exit(0);
+    }
+    char letter = 0;
+    EXPECT_EQ(::read(ends[0], &letter, 1), 1);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  ~Locker() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  Locker(const Locker&) = delete;
+  Locker& operator=(const Locker&) = delete;
+
+  [[nodiscard]] ProgramProcess process() const { return {pid, uid_}; }
+  void end() const {
+    ::kill(pid, SIGKILL);
+    siginfo_t facts{};
+    ::waitid(P_PID, static_cast<id_t>(pid), &facts, WEXITED | WNOWAIT);
+  }
+
+  pid_t pid = -1;
+
+ private:
+  uid_t uid_;
+};
+
+TEST(LockedMemory, IsBoundedByTheProgramsLimit) {
+  const Locker program(::getuid() == 0 ? kNobody : ::getuid());
+  LockedMemory memory;
+  {
+    const auto half = memory.charge(program.process(), 4'096, kLimit / 2);
+    ASSERT_TRUE(half.has_value());
+    const auto more = memory.charge(program.process(), 100, kLimit / 2 - 4'096);
+    ASSERT_TRUE(more.has_value()) << "whole pages";
+    EXPECT_EQ(memory.used(program.pid), kLimit);
+    const auto too_much = memory.charge(program.process(), 0, 1);
+    ASSERT_FALSE(too_much.has_value());
+    EXPECT_EQ(too_much.error().code, ENOMEM);
+    EXPECT_NE(too_much.error().message.find("64 KiB of registered memory, 64 KiB are registered"),
+              std::string::npos)
+        << too_much.error().message;
+  }
+  EXPECT_EQ(memory.used(program.pid), 0U);
+  EXPECT_TRUE(memory.charge(program.process(), 0, kLimit).has_value());
+}
+
+TEST(LockedMemory, OfOneProgramIsntAnothers) {
+  const uid_t uid = ::getuid() == 0 ? kNobody : ::getuid();
+  const Locker one(uid), two(uid);
+  LockedMemory memory;
+  const auto all = memory.charge(one.process(), 0, kLimit);
+  ASSERT_TRUE(all.has_value());
+  EXPECT_FALSE(memory.charge(one.process(), 0, kLimit).has_value());
+  EXPECT_TRUE(memory.charge(two.process(), 0, kLimit).has_value());
+}
+
+// Somebody else has its connection then, and another program may have its number.
+TEST(LockedMemory, OfAProgramThatHasEndedCantBecomeMore) {
+  const Locker program(::getuid() == 0 ? kNobody : ::getuid());
+  const ProgramProcess connected = program.process();
+  LockedMemory memory;
+  const auto some = memory.charge(connected, 0, kLimit / 2);
+  ASSERT_TRUE(some.has_value());
+  program.end();
+  const auto more = memory.charge(connected, 0, kLimit / 2);
+  ASSERT_FALSE(more.has_value());
+  EXPECT_EQ(more.error().code, EPERM);
+  EXPECT_NE(more.error().message.find("has ended"), std::string::npos) << more.error().message;
+}
+
+TEST(LockedMemory, IsNotBoundedForWhoMayLockAnything) {
+  if (::getuid() != 0) {
+    GTEST_SKIP() << "CAP_IPC_LOCK is root's";
+  }
+  const Locker root(0);
+  LockedMemory memory;
+  EXPECT_TRUE(memory.charge(root.process(), 0, 100 * kLimit).has_value());
+}
+
+}  // namespace
+}  // namespace uroce

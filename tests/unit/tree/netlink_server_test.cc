@@ -1,0 +1,76 @@
+#include "apps/tree/netlink_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/record_socket.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::size_t kDatagrams = 1000;  // many times what a socket holds
+constexpr std::size_t kLength = 4000;
+
+class NetlinkServerTest : public testing::Test {
+ protected:
+  ~NetlinkServerTest() override {
+    ::unlink(path_.c_str());
+    ::rmdir(folder_);
+  }
+
+  UniqueFd ask() {
+    UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto address = address_of(path_).value();
+    EXPECT_EQ(::connect(asker.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
+    EXPECT_EQ(::send(asker.get(), "?", 1, 0), 1);
+    return asker;
+  }
+  void serve(std::size_t datagrams) {
+    server_->serve([datagrams](std::string_view /*question*/) {
+      return std::vector<std::string>(datagrams, std::string(kLength, 'x'));
+    });
+  }
+  static std::size_t taken(const UniqueFd& asker) {
+    std::size_t count = 0;
+    char datagram[kLength];
+    while (::recv(asker.get(), datagram, sizeof(datagram), 0) == static_cast<ssize_t>(kLength)) {
+      ++count;
+    }
+    return count;
+  }
+
+  char folder_[32] = "/tmp/netlink_server.XXXXXX";
+  std::string path_ = std::string(::mkdtemp(folder_)) + "/netlink";
+  Result<NetlinkServer> server_ = NetlinkServer::listen(path_);
+};
+
+TEST_F(NetlinkServerTest, ASlowReaderGetsTheWholeAnswer) {
+  const UniqueFd slow = ask();
+  serve(kDatagrams);
+  const UniqueFd other = ask();  // meanwhile
+  serve(1);
+  EXPECT_EQ(taken(other), 1U);
+  EXPECT_EQ(taken(slow), kDatagrams);
+}
+
+TEST_F(NetlinkServerTest, SlowReadersAreBounded) {
+  std::vector<UniqueFd> slow;
+  for (int i = 0; i <= NetlinkServer::kSlowAnswersMax; ++i) {
+    slow.push_back(ask());
+    serve(kDatagrams);
+  }
+  EXPECT_LT(taken(slow.back()), kDatagrams);
+  slow.pop_back();
+  for (const UniqueFd& one : slow) {
+    EXPECT_EQ(taken(one), kDatagrams);
+  }
+}
+
+}  // namespace
+}  // namespace uroce

@@ -1,0 +1,51 @@
+#pragma once
+
+// The program's end of a channel of events: a socket into which the daemon sends records, so that
+// the descriptor works with poll, epoll and O_NONBLOCK like any other.
+//
+// A program that was told that there is something to read, and reads, must not find that it was the
+// event of an object that it has destroyed meanwhile, and sleep. In Linux such events go with
+// their object. Here the program itself takes them out, when it destroys an object and whenever one
+// of them comes to the head: the daemon can't, since it would wait for whoever else reads.
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace uroce::shim {
+
+class EventQueue {
+ public:
+  // Whether a record is of an object that is gone. Called under the queue's lock.
+  struct Gone {
+    bool (*of)(void* context, const void* record);
+    void* context;
+  };
+
+  // REQUIRES: a record has at most kRecordMax bytes.
+  explicit EventQueue(std::size_t record_bytes) : record_bytes_(record_bytes) {}
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
+  ~EventQueue() { pthread_mutex_destroy(&mutex_); }
+
+  // The next record, as read(2) gives it: its length, 0 when the daemon is gone, -1 with errno
+  // (EINTR: a signal came while it waited, and its handler has no SA_RESTART). Waits if the program
+  // left the descriptor blocking; a cancellation point only while it waits.
+  ssize_t next(int descriptor, const Gone& gone, void* record);
+
+  // An object is gone, and the daemon won't send anything of it any more. Not for the child of a
+  // fork: the events are its parent's, and the lock may be a thread's that it hasn't got.
+  void forget(int descriptor, const Gone& gone);
+
+ private:
+  static constexpr std::size_t kRecordMax = 64;
+  ssize_t take(int descriptor, void* record, int flags) const;
+  void skip_gone(int descriptor, const Gone& gone);
+
+  std::size_t record_bytes_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // between a look at the head and its removal
+  bool may_hold_gone_ = false;                         // under the lock
+};
+
+}  // namespace uroce::shim

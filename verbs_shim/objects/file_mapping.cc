@@ -1,0 +1,46 @@
+#include "verbs_shim/objects/file_mapping.h"
+
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+
+namespace uroce::shim {
+
+Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
+                             bool writable) {
+  struct stat status = {};
+  struct statfs system = {};
+  if (::fstat(descriptor, &status) != 0 || ::fstatfs(descriptor, &system) != 0) {
+    return Error{EBADF, "there is no such descriptor"};
+  }
+  const auto kind = static_cast<std::uint32_t>(system.f_type);
+  if (!S_ISREG(status.st_mode) && kind != DMA_BUF_MAGIC) {
+    return Error{EINVAL, "the descriptor is no dmabuf and no memfd"};
+  }
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (length == 0 || offset > size || length > size - offset) {
+    return Error{EINVAL, "the range is empty or reaches beyond the end of the buffer"};
+  }
+  const std::uint64_t page =
+      kind == HUGETLBFS_MAGIC ? static_cast<std::uint64_t>(system.f_bsize) : 4096;
+  FileMapping mapping{.ahead = offset % page};
+  mapping.size = (mapping.ahead + length + page - 1) / page * page;
+  void* const start = ::mmap(nullptr, mapping.size, PROT_READ | (writable ? PROT_WRITE : 0),
+                             MAP_SHARED, descriptor, static_cast<off_t>(offset - mapping.ahead));
+  if (start == MAP_FAILED) {
+    return Error{errno, "the buffer can't be mapped with these rights"};
+  }
+  mapping.start = static_cast<std::byte*>(start);
+  return mapping;
+}
+
+void unmap_file(const FileMapping& mapping) {
+  if (mapping.start != nullptr) {
+    ::munmap(mapping.start, mapping.size);
+  }
+}
+
+}  // namespace uroce::shim

@@ -1,0 +1,31 @@
+#pragma once
+
+// The memory behind a descriptor that a program registers (ibv_reg_dmabuf_mr): a dmabuf, or a
+// memfd.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace uroce::shim {
+
+// Mapped for as long as the region is there, so that the daemon reaches it as it reaches any shared
+// memory of the program's. Whoever has one unmaps it.
+struct FileMapping {
+  std::byte* start = nullptr;  // nullptr: there is none
+  std::size_t size = 0;        // whole pages
+  std::size_t ahead = 0;       // bytes before the first that was asked for
+
+  [[nodiscard]] std::uintptr_t address() const {
+    return reinterpret_cast<std::uintptr_t>(start) + ahead;
+  }
+};
+
+// EINVAL for a descriptor that isn't memory and for a range that is empty or reaches beyond its
+// end, otherwise as mmap().
+Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t length,
+                             bool writable);
+void unmap_file(const FileMapping& mapping);
+
+}  // namespace uroce::shim

@@ -1,0 +1,339 @@
+// Stands before the functions of libc that netlink sockets are used with. A socket of NETLINK_RDMA,
+// which the kernel answers, becomes one of NETLINK_USERSOCK, by which programs may talk to each
+// other: so all that a program does with it (bind, poll, receive from an address) is the kernel's.
+// What is sent goes to the tree's keeper instead, and each part of its answer is sent back from
+// another such socket, as fast as the program takes them. An answer that breaks off ends with an
+// error, so that nobody waits for what doesn't come.
+//
+// Whoever shares the network's namespace may send to such a socket. So the program's is connected
+// to the one that answers, and to itself between answers: the kernel refuses it what others send.
+//
+// The library's own state is a table by descriptor. A socket is used by one thread at a time, as
+// netlink's libraries do.
+
+#include <linux/netlink.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "verbs_shim/outside/kept_socket.h"
+#include "verbs_shim/outside/next_call.h"
+#include "verbs_shim/outside/shown_path.h"
+
+namespace uroce::outside {
+namespace {
+
+constexpr int kDescriptorsMax = 1024;       // sockets beyond that are the kernel's
+constexpr std::size_t kQuestionMax = 8192;  // a question is some dozens of bytes
+constexpr std::size_t kDatagramMax = 8192;  // the keeper's are half as long
+constexpr timeval kPatience{.tv_sec = 10, .tv_usec = 0};
+
+constexpr int kInterruptionsMax = 1000;  // signals while the keeper is waited for
+
+// What the program asked by a socket of this number.
+struct Asked {
+  std::atomic<ino_t> inode;  // of the socket that was made here; 0: none was
+  bool ever;                 // was anything
+  bool unanswered;           // the answer's last message is yet to come
+  nlmsghdr question;
+  KeptSocket keeper;  // where the rest of the answer comes from
+  KeptSocket sender;  // where it comes from to the program
+};
+Asked asked_by[kDescriptorsMax];
+
+UROCE_NEXT_CALL(next_socket, "socket", int(int, int, int))
+UROCE_NEXT_CALL(next_sendto, "sendto",
+                ssize_t(int, const void*, std::size_t, int, const sockaddr*, socklen_t))
+UROCE_NEXT_CALL(next_sendmsg, "sendmsg", ssize_t(int, const msghdr*, int))
+UROCE_NEXT_CALL(next_send, "send", ssize_t(int, const void*, std::size_t, int))
+UROCE_NEXT_CALL(next_recv, "recv", ssize_t(int, void*, std::size_t, int))
+UROCE_NEXT_CALL(next_recvfrom, "recvfrom",
+                ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*))
+UROCE_NEXT_CALL(next_recvmsg, "recvmsg", ssize_t(int, msghdr*, int))
+
+// The number may be another's by now.
+bool is_ours(int socket) {
+  if (socket < 0 || socket >= kDescriptorsMax) {
+    return false;
+  }
+  const ino_t made = asked_by[socket].inode.load(std::memory_order_relaxed);
+  return made != 0 && inode_of(socket) == made;
+}
+
+bool keeper_address(sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  const char* tree = tree_folder();
+  return tree != nullptr &&
+         std::snprintf(address->sun_path, sizeof(address->sun_path), "%s/netlink", tree) <
+             static_cast<int>(sizeof(address->sun_path));
+}
+
+// Where the socket receives; it has no address before it is used.
+bool address_of(int socket, sockaddr_nl* address) {
+  *address = {};
+  address->nl_family = AF_NETLINK;
+  socklen_t length = sizeof(*address);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(address), &length) != 0) {
+    return false;
+  }
+  if (address->nl_pid != 0) {
+    return true;
+  }
+  length = sizeof(*address);
+  return bind(socket, reinterpret_cast<const sockaddr*>(address), sizeof(*address)) == 0 &&
+         getsockname(socket, reinterpret_cast<sockaddr*>(address), &length) == 0;
+}
+
+bool take_only_from(std::uint32_t port, int socket) {
+  sockaddr_nl peer{};
+  peer.nl_family = AF_NETLINK;
+  peer.nl_pid = port;
+  return connect(socket, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) == 0;
+}
+
+// Makes the socket from which the answer comes, unless it is there. False: errno says why not.
+bool have_sender(int socket) {
+  Asked& asked = asked_by[socket];
+  if (asked.sender.get() >= 0) {
+    return true;
+  }
+  const int sender = next_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK);
+  sockaddr_nl own{};
+  if (sender < 0) {
+    return false;
+  }
+  asked.sender.keep(sender);
+  if (!address_of(sender, &own) || !take_only_from(own.nl_pid, socket)) {
+    return false;
+  }
+  char dropped[1];  // whatever came before the first question is somebody else's
+  while (!asked.ever && next_recv(socket, dropped, sizeof(dropped), MSG_DONTWAIT) >= 0) {
+  }
+  asked.ever = true;
+  return true;
+}
+
+void forget(Asked* asked) {
+  asked->keeper.end();
+  asked->sender.end();
+  asked->unanswered = false;
+}
+
+// A new socket has the number: what was asked by an earlier one is over.
+void begin(Asked* asked, ino_t inode) {
+  if (asked->inode.exchange(inode, std::memory_order_relaxed) != 0) {
+    forget(asked);
+    asked->ever = false;
+  }
+}
+
+// Is one of the datagram's messages the last that the program waits for? Who wants an
+// acknowledgement waits for that.
+bool has_last(const char* datagram, std::size_t length, const nlmsghdr& question) {
+  nlmsghdr header{};
+  while (length >= sizeof(header)) {
+    std::memcpy(&header, datagram, sizeof(header));
+    const bool acknowledged = (question.nlmsg_flags & NLM_F_ACK) != 0;
+    if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR ||
+        ((header.nlmsg_flags & NLM_F_MULTI) == 0 && !acknowledged)) {
+      return true;
+    }
+    const std::size_t step = NLMSG_ALIGN(header.nlmsg_len);
+    if (step < sizeof(header) || step > length) {
+      return false;
+    }
+    datagram += step;
+    length -= step;
+  }
+  return false;
+}
+
+std::size_t write_error(const nlmsghdr& question, char* datagram) {
+  struct {
+    nlmsghdr header;
+    nlmsgerr body;
+  } message{};
+  message.header.nlmsg_len = sizeof(message);
+  message.header.nlmsg_type = NLMSG_ERROR;
+  message.header.nlmsg_seq = question.nlmsg_seq;
+  message.header.nlmsg_pid = question.nlmsg_pid;
+  message.body.error = -EIO;
+  message.body.msg = question;
+  std::memcpy(datagram, &message, sizeof(message));
+  return sizeof(message);
+}
+
+// The next part of the answer, which stays there. Nothing: it has ended, or the keeper is silent.
+std::size_t next_part(int keeper, char* datagram) {
+  for (int i = 0; i < kInterruptionsMax; ++i) {
+    const ssize_t length = next_recv(keeper, datagram, kDatagramMax, MSG_PEEK);
+    if (length >= 0 || errno != EINTR) {
+      return length > 0 ? static_cast<std::size_t>(length) : 0;
+    }
+  }
+  return 0;
+}
+
+// Sends on what the keeper has answered, as much as the program's socket has room for.
+[[gnu::noinline]] void pass_on(int socket) {
+  Asked& asked = asked_by[socket];
+  int keeper = asked.keeper.get();
+  sockaddr_nl to{};
+  if ((keeper < 0 && !asked.unanswered) || !address_of(socket, &to) || !have_sender(socket)) {
+    return;
+  }
+  const int sender = asked.sender.get();
+  char datagram[kDatagramMax];
+  for (;;) {
+    std::size_t length = keeper >= 0 ? next_part(keeper, datagram) : 0;
+    if (length == 0) {
+      asked.keeper.end();
+      keeper = -1;
+      if (!asked.unanswered) {
+        (void)take_only_from(to.nl_pid, socket);
+        forget(&asked);
+        return;
+      }
+      length = write_error(asked.question, datagram);
+    }
+    if (next_sendto(sender, datagram, length, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to),
+                    sizeof(to)) < 0) {
+      return;  // once the program has received something
+    }
+    asked.unanswered = asked.unanswered && !has_last(datagram, length, asked.question);
+    if (keeper >= 0) {
+      (void)next_recv(keeper, datagram, sizeof(datagram), 0);
+    }
+  }
+}
+
+// ECONNREFUSED: the keeper is gone.
+[[gnu::noinline]] ssize_t ask(int socket, const void* bytes, std::size_t length) {
+  Asked& asked = asked_by[socket];
+  sockaddr_un keeper{};
+  sockaddr_nl own{};
+  char question[kQuestionMax];
+  if (length > sizeof(question)) {
+    errno = EMSGSIZE;
+    return -1;
+  }
+  asked.keeper.end();
+  asked.unanswered = false;
+  if (!address_of(socket, &own) || !have_sender(socket)) {
+    return -1;
+  }
+  std::memcpy(question, bytes, length);
+  if (length >= sizeof(nlmsghdr)) {
+    std::memcpy(question + offsetof(nlmsghdr, nlmsg_pid), &own.nl_pid, sizeof(own.nl_pid));
+    std::memcpy(&asked.question, question, sizeof(asked.question));
+  }
+  const int before = errno;
+  const int connection = next_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (!keeper_address(&keeper) ||
+      connect(connection, reinterpret_cast<const sockaddr*>(&keeper), sizeof(keeper)) != 0 ||
+      next_send(connection, question, length, MSG_NOSIGNAL) < 0) {
+    close(connection);
+    errno = ECONNREFUSED;
+    return -1;
+  }
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  asked.keeper.keep(connection);
+  asked.unanswered = length >= sizeof(nlmsghdr);
+  pass_on(socket);
+  errno = before;
+  return static_cast<ssize_t>(length);
+}
+
+// The parts of a message, one behind the other.
+[[gnu::noinline]] ssize_t ask(int socket, const msghdr& message) {
+  char question[kQuestionMax];
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < message.msg_iovlen; ++i) {
+    const iovec& part = message.msg_iov[i];
+    if (part.iov_len > sizeof(question) - length) {
+      errno = EMSGSIZE;
+      return -1;
+    }
+    std::memcpy(question + length, part.iov_base, part.iov_len);
+    length += part.iov_len;
+  }
+  return ask(socket, question, length);
+}
+
+ssize_t received(int socket, ssize_t length) {
+  if (is_ours(socket)) {
+    const int before = errno;
+    pass_on(socket);
+    errno = before;
+  }
+  return length;
+}
+
+}  // namespace
+
+extern "C" {
+
+int answered_socket(int domain, int type, int protocol) UROCE_STANDS_BEFORE("socket");
+int answered_socket(int domain, int type, int protocol) {
+  sockaddr_un keeper{};
+  const bool asks = domain == AF_NETLINK && protocol == NETLINK_RDMA && keeper_address(&keeper) &&
+                    access(keeper.sun_path, W_OK) == 0;
+  const int socket = next_socket(domain, type, asks ? NETLINK_USERSOCK : protocol);
+  if (asks && socket >= kDescriptorsMax) {
+    close(socket);
+    return next_socket(domain, type, protocol);
+  }
+  if (socket >= 0 && socket < kDescriptorsMax) {
+    begin(&asked_by[socket], asks ? inode_of(socket) : 0);
+  }
+  return socket;
+}
+
+ssize_t answered_sendto(int socket, const void* bytes, std::size_t length, int flags,
+                        const sockaddr* to, socklen_t to_length) UROCE_STANDS_BEFORE("sendto");
+ssize_t answered_sendto(int socket, const void* bytes, std::size_t length, int flags,
+                        const sockaddr* to, socklen_t to_length) {
+  return is_ours(socket) ? ask(socket, bytes, length)
+                         : next_sendto(socket, bytes, length, flags, to, to_length);
+}
+
+ssize_t answered_send(int socket, const void* bytes, std::size_t length, int flags)
+    UROCE_STANDS_BEFORE("send");
+ssize_t answered_send(int socket, const void* bytes, std::size_t length, int flags) {
+  return is_ours(socket) ? ask(socket, bytes, length) : next_send(socket, bytes, length, flags);
+}
+
+ssize_t answered_sendmsg(int socket, const msghdr* message, int flags)
+    UROCE_STANDS_BEFORE("sendmsg");
+ssize_t answered_sendmsg(int socket, const msghdr* message, int flags) {
+  return is_ours(socket) ? ask(socket, *message) : next_sendmsg(socket, message, flags);
+}
+
+ssize_t answered_recv(int socket, void* bytes, std::size_t room, int flags)
+    UROCE_STANDS_BEFORE("recv");
+ssize_t answered_recv(int socket, void* bytes, std::size_t room, int flags) {
+  return received(socket, next_recv(socket, bytes, room, flags));
+}
+
+ssize_t answered_recvfrom(int socket, void* bytes, std::size_t room, int flags, sockaddr* from,
+                          socklen_t* from_length) UROCE_STANDS_BEFORE("recvfrom");
+ssize_t answered_recvfrom(int socket, void* bytes, std::size_t room, int flags, sockaddr* from,
+                          socklen_t* from_length) {
+  return received(socket, next_recvfrom(socket, bytes, room, flags, from, from_length));
+}
+
+ssize_t answered_recvmsg(int socket, msghdr* message, int flags) UROCE_STANDS_BEFORE("recvmsg");
+ssize_t answered_recvmsg(int socket, msghdr* message, int flags) {
+  return received(socket, next_recvmsg(socket, message, flags));
+}
+
+}  // extern "C"
+
+}  // namespace uroce::outside
