@@ -53,8 +53,12 @@ std::optional<std::string> text_of_file(const std::string& path, const Peer& who
   }
   std::string text(kFileBytesMax, '\0');
   std::size_t length = 0;
-  for (ssize_t count = 1; count > 0 && length<text.size(); length += count> 0 ? count : 0) {
-    count = ::read(file.get(), text.data() + length, text.size() - length);
+  while (length < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + length, text.size() - length);
+    if (count <= 0) {
+      break;
+    }
+    length += static_cast<std::size_t>(count);
   }
   text.resize(length);
   return text;
