@@ -25,9 +25,16 @@ struct alignas(kCacheLine) RingIndex {
   // the ring; the program publishes what it posted, and behind a full fence looks here whether to
   // ring the doorbell. One of the two so sees the other.
   std::atomic<std::uint32_t> bell_wanted;
+  // Only in a send ring (post_stamp.h): the daemon's request for the time of a post, beside the
+  // consumer, and beside the producer the program's answer.
+  std::atomic<std::uint32_t> stamp_wanted;
+  std::atomic<std::uint32_t> stamp_given;
+  std::atomic<std::uint32_t> stamped;
+  std::atomic<std::uint64_t> stamp_ns;
 };
 static_assert(sizeof(RingIndex) == kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 struct RingControl {
   RingIndex producer;

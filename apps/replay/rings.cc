@@ -42,6 +42,13 @@ void WorkRing::publish() {
   control.producer.value.store(producer_, std::memory_order_release);
 }
 
+void WorkRing::publish_posted() {
+  if (abi::wants_stamp(control) && clock != nullptr) {
+    abi::give_stamp(control, producer_, 1, clock());
+  }
+  publish();
+}
+
 std::uint32_t WorkRing::waiting() const {
   return producer_ - control.consumer.value.load(std::memory_order_acquire);
 }
@@ -65,7 +72,7 @@ void WorkRing::post_send(const abi::SendWr& request, std::span<const abi::Sge> s
   if (!sges.empty()) {
     std::memcpy(to + abi::kSendPayloadOffset, sges.data(), sges.size_bytes());
   }
-  publish();
+  publish_posted();
 }
 
 void WorkRing::post_inline(const abi::SendWr& request, std::span<const std::byte> bytes) {
@@ -77,7 +84,7 @@ void WorkRing::post_inline(const abi::SendWr& request, std::span<const std::byte
   if (!bytes.empty()) {
     std::memcpy(to + abi::kSendPayloadOffset, bytes.data(), bytes.size());
   }
-  publish();
+  publish_posted();
 }
 
 }  // namespace uroce

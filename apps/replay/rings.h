@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "abi/completion.h"
+#include "abi/post_stamp.h"
 #include "abi/ring.h"
 #include "abi/work_request.h"
+#include "base/time.h"
 
 namespace uroce {
 
@@ -46,6 +48,10 @@ class WorkRing {
   // Entries posted and not consumed.
   [[nodiscard]] std::uint32_t waiting() const;
 
+  // What work requests to send are stamped with where the card asks for it (abi/post_stamp.h);
+  // nullptr: a program that knows nothing of stamps.
+  Time (*clock)() = nullptr;
+
   abi::RingControl control{};
   std::vector<std::byte> entries;
   std::uint32_t entry_count;
@@ -54,6 +60,7 @@ class WorkRing {
  private:
   std::byte* slot();
   void publish();
+  void publish_posted();
   std::uint32_t producer_ = 0;
 };
 

@@ -27,7 +27,7 @@ struct LatencyFamily {
 };
 constexpr LatencyFamily kLatencyFamilies[] = {
     {"operation_seconds",
-     "Time from the worker's first look at a work request to its completion, of a sample of them",
+     "Time from the post of a work request to its completion, of a sample of them",
      LatencyOf::kSend, LatencyOf::kOther},
     {"queued_seconds", "Part of that time in which the work request wasn't begun",
      LatencyOf::kQueued, LatencyOf::kQueued},

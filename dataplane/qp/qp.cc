@@ -57,7 +57,7 @@ void Qp::modify(const QpAttributes& attributes, std::uint32_t mask, Turn& turn) 
       break;
     case QpState::kRts:
       if (from == QpState::kRtr) {
-        requester_.start(attributes_.sq_psn);
+        requester_.start(attributes_.sq_psn, turn);
       } else {
         finish_sqe(turn);
         requester_.undrain(turn);

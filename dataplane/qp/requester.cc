@@ -28,9 +28,10 @@ void Requester::configure() {
   rnr_retries_left_ = attributes.rnr_retry;
 }
 
-void Requester::start(std::uint32_t psn) {
+void Requester::start(std::uint32_t psn, const Turn& turn) {
   next_psn_ = psn & kPsnMask;
   forget_outstanding();
+  request_stamp(turn);
   (void)queue_.refresh();  // a doorbell may have come too early; nonsense shows at the next look
 }
 
@@ -71,6 +72,7 @@ bool Requester::flush(Turn& turn, std::uint32_t max) {
     report_flushed(std::exchange(flushed_, 0), turn);
   }
   forget_outstanding();
+  request_stamp(turn);
   queue_.publish();
   return all;
 }

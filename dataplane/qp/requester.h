@@ -84,7 +84,7 @@ class Requester {
   // Takes over timeouts and window from the queue pair's attributes, after a modify.
   void configure();
   // RTR -> RTS: the next request gets this PSN.
-  void start(std::uint32_t psn);
+  void start(std::uint32_t psn, const Turn& turn);
   // RTS -> SQD: begins no new message; kSqDrained is announced when all that was begun is done.
   void drain(Turn& turn);
   // SQD -> RTS.
@@ -188,6 +188,7 @@ class Requester {
 
   // latency/requester_latency.cc
   [[nodiscard]] bool look_at_ring(const Turn& turn);
+  void request_stamp(const Turn& turn);
   void time_begun(const Turn& turn);
   void time_done(const SendEntry& entry, const Turn& turn);
   void time_answered(Duration took);

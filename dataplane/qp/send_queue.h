@@ -17,6 +17,7 @@
 #include <span>
 
 #include "abi/completion.h"
+#include "abi/post_stamp.h"
 #include "abi/ring.h"
 #include "abi/work_request.h"
 #include "base/prefetch.h"
@@ -116,6 +117,15 @@ class SendQueue {
   [[nodiscard]] bool has_posted() const { return posted_ != head_; }
   // How many the program says to have posted that aren't retired; no more than fit.
   [[nodiscard]] std::uint32_t outstanding() const;
+
+  // abi/post_stamp.h: asks the program when it posts next, and what it said last: anything.
+  void request_stamp(std::uint32_t number) {
+    if (control_ != nullptr) {
+      abi::request_stamp(*control_, number);
+    }
+  }
+  // REQUIRES: something was posted.
+  [[nodiscard]] abi::PostStamp stamp() const { return abi::stamp_of(*control_); }
 
   // REQUIRES: index in [tail, head).
   [[nodiscard]] SendEntry& entry(std::uint32_t index) { return entries_[index & mask_]; }

@@ -55,6 +55,7 @@ DirectBench::DirectBench(std::size_t memory_bytes, std::uint32_t entries, bool m
     : entries_(entries),
       daemon_(true, one_daemon_config(memory_bytes, entries, measures), nullptr, direct_now) {
   test::fill_pattern(daemon_.pair.a.memory, 1);
+  daemon_.pair.a.sends.clock = direct_now;
 }
 
 double DirectBench::run(std::uint32_t length, Duration round) {

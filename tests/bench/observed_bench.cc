@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/monotonic_clock.h"
 #include "control/metrics/metrics_text.h"
 #include "control/reports/latency_report.h"
 #include "dataplane/engine/capture.h"
@@ -115,6 +116,7 @@ test::PairConfig observed_config(bool measures) {
 class Traffic {
  public:
   explicit Traffic(Watch watch) : stations_(observed_config(watch == Watch::kObserved)) {
+    stations_.pair.a.sends.clock = monotonic_now;
     if (watch == Watch::kCaptured) {
       captures_[0].emplace(stations_.a.worker);
       captures_[1].emplace(stations_.b.worker);
@@ -162,10 +164,7 @@ class Traffic {
 
   std::uint32_t turn() {
     for (test::Station* const station : {&stations_.a, &stations_.b}) {
-      timespec time{};
-      clock_gettime(CLOCK_MONOTONIC, &time);
-      station->worker.poll(static_cast<Time>(time.tv_sec) * kNanosecondsPerSecond +
-                           static_cast<Time>(time.tv_nsec));
+      station->worker.poll(monotonic_now());
     }
     for (std::optional<Capture>& capture : captures_) {
       if (capture) {

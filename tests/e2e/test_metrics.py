@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
+import time
 import urllib.request
 
 from harness.case import E2eCase
@@ -25,6 +27,7 @@ scrape_configs:
 _SHARED = ("port_data_received_bytes_total", "port_data_transmitted_bytes_total", "port_packets_received_total",
            "port_packets_transmitted_total", "port_errors_received_total", "port_discards_transmitted_total", "state_id",
            "physical_state_id", "rate_bytes_per_second")
+_STOPPED_SECONDS = 1
 
 
 def _page(url, accept="text/plain"):
@@ -48,10 +51,12 @@ class Metrics(E2eCase):
         self.addCleanup(daemon.end)
         return daemon
 
-    def run_on(self, daemon, program, *arguments):
+    def wire_of(self, daemon):
         end = Endpoint(daemon, "10.77.0.1", "127.0.0.1")
-        wire = type("Wire", (), {"server": end, "client": end, "expect_running": daemon.expect_running})()
-        run_pair(self, wire, program, *arguments)
+        return type("Wire", (), {"server": end, "client": end, "expect_running": daemon.expect_running})()
+
+    def run_on(self, daemon, program, *arguments):
+        run_pair(self, self.wire_of(daemon), program, *arguments)
 
     def traffic(self, daemon):
         self.run_on(daemon, "ib_write_bw", "-x", "1", "-n", "200", "-s", "16384", "-F")
@@ -138,6 +143,19 @@ class Metrics(E2eCase):
                     self.assertIn(f'uroce_operation_seconds_count{{device="uroce0",port="1",operation="{operation}"}} {times["count"]}\n', page)
                 self.assertEqual("round_trip" in device["latency"], direct == "off", "nobody is asked without frames")
                 daemon.stop()
+
+    def test_latency_of_a_late_worker(self):
+        """What a program waits for a worker that doesn't run is in it: from the post on, not from when the worker sees it."""
+        daemon = self.daemon(f"127.0.0.1:{self.port}", "on")
+        server, client = start_pair(self, self.wire_of(daemon), "ib_write_lat", ["-x", "1", "-D", "4", "-s", "8", "-F"])
+        wait_until(lambda: self.bytes_sent(daemon) > 1 << 10 or server.ended(), 30, "traffic")
+        daemon.process.signal(signal.SIGSTOP)
+        time.sleep(_STOPPED_SECONDS)  # what is measured: one of the two programs posts right after its beginning
+        daemon.process.signal(signal.SIGCONT)
+        client.expect_success(60)
+        server.expect_success(60)
+        times = self.status(daemon)["devices"][0]["latency"]["write"]
+        self.assertGreater(times["max_ns"], _STOPPED_SECONDS / 2 * 1e9)
 
     def test_latency_switched_off(self):
         daemon = self.daemon(f"127.0.0.1:{self.port}", latency="off")

@@ -47,6 +47,9 @@ class Session {
       case 11:
         subject_.modify(source);
         break;
+      case 12:
+        spoil_stamp(source);
+        break;
       default:
         subject_.receive(source);
         break;
@@ -95,6 +98,17 @@ class Session {
     } else {
       index.value.fetch_add(source.below(3), std::memory_order_relaxed);
     }
+  }
+
+  // An answer to a request that was made, most times, about something that was posted or not.
+  void spoil_stamp(ByteSource& source) {
+    abi::RingControl& ring = rig().sends.control;
+    const std::uint32_t posted = ring.producer.value.load(std::memory_order_relaxed);
+    ring.producer.stamped.store(posted + 1 - source.below(4), std::memory_order_relaxed);
+    ring.producer.stamp_ns.store(source.take<std::uint64_t>(), std::memory_order_relaxed);
+    ring.producer.stamp_given.store(
+        ring.consumer.stamp_wanted.load(std::memory_order_relaxed) - source.below(2),
+        std::memory_order_relaxed);
   }
 
   QpSubject subject_;

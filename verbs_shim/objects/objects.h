@@ -13,6 +13,7 @@
 #include "abi/command_records.h"
 #include "abi/completion.h"
 #include "abi/doorbell.h"
+#include "abi/post_stamp.h"
 #include "abi/ring.h"
 #include "base/spin_lock.h"
 #include "verbs_shim/memory/paging/paging.h"
@@ -136,6 +137,14 @@ struct WorkRing {
     return entries + std::size_t{producer & (entry_count - 1)} * stride;
   }
   void publish() { control->producer.value.store(producer, std::memory_order_release); }
+  // Of a send ring: with the time, if the daemon asked for it. REQUIRES: an entry was written.
+  void publish_posted() {
+    if (abi::wants_stamp(*control)) [[unlikely]] {
+      stamp();
+    }
+    publish();
+  }
+  void stamp();
 };
 
 struct Srq {

@@ -1,6 +1,9 @@
 // A queue's ring in the memory that the daemon shares.
 
+#include <ctime>
+
 #include "abi/work_request.h"
+#include "base/time.h"
 #include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
@@ -17,6 +20,15 @@ int WorkRing::place(const Mapping& memory, const abi::RingLayout& layout) {
   const bool fits = control != nullptr && entries != nullptr && stride % sizeof(abi::Sge) == 0 &&
                     (layout.entries & (layout.entries - 1)) == 0;
   return fits ? 0 : EPROTO;
+}
+
+void WorkRing::stamp() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::uint32_t first = control->producer.value.load(std::memory_order_relaxed);
+  abi::give_stamp(*control, first, producer - first,
+                  static_cast<std::uint64_t>(now.tv_sec) * kNanosecondsPerSecond +
+                      static_cast<std::uint64_t>(now.tv_nsec));
 }
 
 }  // namespace uroce::shim

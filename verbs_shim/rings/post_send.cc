@@ -79,7 +79,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
   }
   if (qp.send.producer != before) {
-    qp.send.publish();
+    qp.send.publish_posted();
     ring_doorbell(qp);
   }
   qp.send.lock.unlock();

@@ -33,7 +33,7 @@ int wr_complete(ibv_qp_ex* base) {
     return error;
   }
   if (qp.send.producer != qp.batch_start) {
-    qp.send.publish();
+    qp.send.publish_posted();
     ring_doorbell(qp);
   }
   qp.send.lock.unlock();

@@ -68,7 +68,7 @@ int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
   }
   if (error == 0) {
     ++qp.send.producer;
-    qp.send.publish();
+    qp.send.publish_posted();
     ring_doorbell(qp);
     mw->rkey = new_key;
   }

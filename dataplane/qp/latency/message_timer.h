@@ -1,29 +1,56 @@
 #pragma once
 
 // Which of a queue pair's work requests is being timed: one at a time, as round trips are. So it
-// costs a comparison for each of the others, and no time stamp in a work request. There is always
-// one under way while anything is, so whatever holds up the queue is seen, however short.
+// costs a comparison for each of the others, and no time stamp in a work request. There is one
+// under way again as soon as anything is found, so whatever holds up the queue is seen, however
+// short.
+//
+// It begins with its post, if the program says when that was (abi/post_stamp.h): it is asked as
+// soon as the one before is done, and its next post answers. The answer is the program's word, and
+// counts only if the work request was found just now and the time lies between the request for it
+// and now; so nonsense spoils no more than the program's own samples, within these bounds. What was
+// posted before the request came through, or by a program that knows of none, begins with the turn
+// in which it is found.
 //
 // Of those that a look at the ring finds, another place's is taken each time: the first one would
 // always have waited least.
 
 #include <cstdint>
 
+#include "abi/post_stamp.h"
 #include "base/time.h"
 
 namespace uroce {
 
 class MessageTimer {
  public:
-  // [from, to) were found in the ring.
-  void found(std::uint32_t from, std::uint32_t to, Time now) {
-    if (index_ == kNone && from != to) {
-      index_ = from + places_++ % (to - from);
-      since_ = now;
+  [[nodiscard]] bool idle() const { return index_ == kNone; }
+
+  // The number of the stamp that the program is to be asked for.
+  [[nodiscard]] std::uint32_t next_stamp(Time now) {
+    requested_at_ = now;
+    return ++stamp_;
+  }
+
+  // [from, to) were found in the ring, while none was timed. REQUIRES: idle() and from != to.
+  void found(std::uint32_t from, std::uint32_t to, const abi::PostStamp& stamp, Time now) {
+    const std::uint32_t count = to - from;
+    since_ = now;
+    begun_ = kNever;
+    if (stamp.number != stamp_ || stamp.index - from >= count) {
+      index_ = from + stamp_ % count;
+      return;
+    }
+    index_ = stamp.index;
+    // It may be a little later than the turn's time: posted between that and the look.
+    if (stamp.time_ns >= requested_at_ && stamp.time_ns < now) {
+      since_ = stamp.time_ns;
     }
   }
 
   [[nodiscard]] bool times(std::uint32_t index) const { return index_ == index; }
+  void begin(Time now) { begun_ = now; }
+  [[nodiscard]] Time begun() const { return begun_; }
   [[nodiscard]] Duration taken(Time now) const { return now - since_; }
   void stop() { index_ = kNone; }
 
@@ -32,7 +59,9 @@ class MessageTimer {
 
   std::uint64_t index_ = kNone;
   Time since_ = 0;
-  std::uint32_t places_ = 0;
+  Time begun_ = kNever;
+  Time requested_at_ = kNever;
+  std::uint32_t stamp_ = 0;  // number of the last one that was asked for
 };
 
 }  // namespace uroce

@@ -1,6 +1,8 @@
 // How long messages take: what the requester tells the queue pair's histograms. All but
 // look_at_ring() is called for the one message that is timed.
 
+#include <algorithm>
+
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 
@@ -34,25 +36,32 @@ LatencyOf latency_of(abi::WrOpcode opcode) {
 bool Requester::look_at_ring(const Turn& turn) {
   const std::uint32_t known = queue_.posted();
   const bool sound = queue_.refresh();
-  if (qp_.config_.measures_latency) {
-    message_timer_.found(known, queue_.posted(), turn.now);
+  if (message_timer_.idle() && queue_.posted() != known && qp_.config_.measures_latency) {
+    message_timer_.found(known, queue_.posted(), queue_.stamp(), turn.now);
   }
   return sound;
 }
 
+// When nothing is timed any more: the next one begins with its post.
+void Requester::request_stamp(const Turn& turn) {
+  if (qp_.config_.measures_latency) {
+    queue_.request_stamp(message_timer_.next_stamp(turn.now));
+  }
+}
+
 void Requester::time_begun(const Turn& turn) {
+  message_timer_.begin(turn.now);
   qp_.latencies_.add(LatencyOf::kQueued, message_timer_.taken(turn.now));
 }
 
-// The turn's time is enough, unless the message began and ended in one turn, as those without
-// frames do.
+// The turn's time is enough, unless the message is begun and done in one turn, as those without
+// frames are.
 void Requester::time_done(const SendEntry& entry, const Turn& turn) {
-  Duration took = message_timer_.taken(turn.now);
-  if (took == 0 && turn.clock != nullptr) {
-    took = message_timer_.taken(turn.clock());
-  }
-  qp_.latencies_.add(latency_of(entry.opcode), took);
+  const bool at_once = message_timer_.begun() == turn.now && turn.clock != nullptr;
+  const Time end = at_once ? std::max(turn.clock(), turn.now) : turn.now;
+  qp_.latencies_.add(latency_of(entry.opcode), message_timer_.taken(end));
   message_timer_.stop();
+  request_stamp(turn);
 }
 
 void Requester::time_answered(Duration took) {

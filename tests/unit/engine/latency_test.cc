@@ -28,6 +28,25 @@ TEST(WorkerLatency, DirectMessagesCount) {
   EXPECT_EQ(latencies.find(LatencyOf::kRoundTrip), nullptr) << "nobody was asked";
 }
 
+// The worker sleeps, or is busy with others, while the program waits.
+TEST(WorkerLatency, TheWaitForALateWorkerCounts) {
+  constexpr Duration kLate = 5 * kNanosecondsPerMillisecond;
+  for (const bool direct : {true, false}) {
+    OneDaemon daemon(direct, small_memory(), nullptr, worker_clock);
+    daemon.pair.a.sends.clock = worker_clock;
+    clock_reading = daemon.now;
+    daemon.post_write(1, 8);
+    daemon.now += kLate;
+    clock_reading = daemon.now + kClockLater;
+    daemon.settle();
+    ASSERT_TRUE(daemon.pair.a.poll_send());
+    const Latencies& latencies = daemon.pair.a.qp().latencies();
+    ASSERT_NE(latencies.find(LatencyOf::kWrite), nullptr);
+    EXPECT_EQ(latencies.find(LatencyOf::kQueued)->max(), kLate);
+    EXPECT_EQ(latencies.find(LatencyOf::kWrite)->max(), kLate + kClockLater);
+  }
+}
+
 TEST(WorkerLatency, ThoseOfQueuePairsThatAreGoneAreKept) {
   OneDaemon daemon(true, small_memory());
   daemon.post_write(1, 8);

@@ -157,20 +157,155 @@ TEST(Latency, NoMoreIsOutstandingThanFits) {
   EXPECT_EQ(pair.a.qp().outstanding(), PairConfig{}.a.queues.send_entries);
 }
 
-// One timed message in each of two batches of two: the first of the one, the last of the other.
-TEST(Latency, AnotherPlaceOfTheBatchEachTime) {
+constexpr abi::PostStamp kNoStamp{};
+
+// One timed message in each of two batches of two: the last of the one, the first of the other.
+TEST(MessageTimer, AnotherPlaceOfTheBatchEachTime) {
   MessageTimer timer;
-  timer.found(10, 12, 5);
-  EXPECT_TRUE(timer.times(10));
-  timer.found(12, 14, 6);
-  EXPECT_TRUE(timer.times(10)) << "it is under way";
+  EXPECT_TRUE(timer.idle());
+  (void)timer.next_stamp(4);
+  timer.found(10, 12, kNoStamp, 5);
+  EXPECT_FALSE(timer.idle());
+  EXPECT_TRUE(timer.times(11));
   EXPECT_EQ(timer.taken(15), 10U);
   timer.stop();
-  EXPECT_FALSE(timer.times(10));
-  timer.found(14, 14, 7);
-  EXPECT_FALSE(timer.times(14)) << "nothing was found";
-  timer.found(UINT32_MAX, 1, 8);
+  EXPECT_TRUE(timer.idle());
+  EXPECT_FALSE(timer.times(11));
+  (void)timer.next_stamp(15);
+  timer.found(UINT32_MAX - 1, 0, kNoStamp, 16);
+  EXPECT_TRUE(timer.times(UINT32_MAX - 1));
+  timer.stop();
+  (void)timer.next_stamp(17);
+  timer.found(UINT32_MAX, 1, kNoStamp, 18);
   EXPECT_TRUE(timer.times(0)) << "indices come round";
+}
+
+// How long the work request from [10, 14) that is timed has taken at 200, found at 150 after a
+// request at 100; its index must be `index`.
+Duration taken_with(const abi::PostStamp& stamp, std::uint32_t index) {
+  MessageTimer timer;
+  EXPECT_EQ(timer.next_stamp(100), 1U);
+  timer.found(10, 14, stamp, 150);
+  EXPECT_TRUE(timer.times(index));
+  return timer.taken(200);
+}
+
+TEST(MessageTimer, AStampIsTheStart) {
+  EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = 100}, 12), 100U);
+  EXPECT_EQ(taken_with({.number = 1, .index = 13, .time_ns = 149}, 13), 51U);
+}
+
+TEST(MessageTimer, NonsenseIsNot) {
+  constexpr Duration kSinceFound = 50;
+  EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = 99}, 12), kSinceFound)
+      << "before it was asked for";
+  EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = 151}, 12), kSinceFound)
+      << "in the future";
+  EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = kNever}, 12), kSinceFound);
+  EXPECT_EQ(taken_with({.number = 1, .index = 14, .time_ns = 120}, 11), kSinceFound)
+      << "not found yet";
+  EXPECT_EQ(taken_with({.number = 1, .index = 9, .time_ns = 120}, 11), kSinceFound)
+      << "found long ago";
+  EXPECT_EQ(taken_with({.number = 0, .index = 12, .time_ns = 120}, 11), kSinceFound)
+      << "another request's";
+  EXPECT_EQ(taken_with({.number = 2, .index = 12, .time_ns = 120}, 11), kSinceFound);
+  MessageTimer never_asked;
+  never_asked.found(0, 1, kNoStamp, 150);
+  EXPECT_EQ(never_asked.taken(200), kSinceFound);
+}
+
+Time program_time;
+Time program_clock() { return program_time; }
+
+// A program that says when it posts, if it is asked.
+QpPair& stamping(QpPair& pair) {
+  pair.a.sends.clock = program_clock;
+  return pair;
+}
+
+void expect_one(QpPair& pair, LatencyOf of, Duration took) {
+  const LatencyHistogram* const histogram = pair.a.qp().latencies().find(of);
+  ASSERT_NE(histogram, nullptr);
+  EXPECT_EQ(histogram->count(), 1U);
+  EXPECT_EQ(histogram->max(), took);
+}
+
+// Posts a WRITE, and so long nobody looks; then it waits and is answered as write_taking() has it.
+void write_unseen(QpPair& pair, Duration unseen, Duration wait, Duration answer) {
+  program_time = pair.now;
+  post_timed(pair, 0);
+  pair.now += unseen;
+  pair.a.ring(pair.now);
+  pair.now += wait;
+  for (auto& frame : pair.transmit(pair.a)) {
+    EXPECT_EQ(pair.deliver(pair.b, *frame), Drop::kNone);
+  }
+  pair.now += answer;
+  for (const auto& frame : pair.transmit(pair.b)) {
+    EXPECT_EQ(pair.deliver(pair.a, *frame), Drop::kNone);
+  }
+  EXPECT_TRUE(pair.a.poll_send());
+}
+
+TEST(Latency, BeginsWithThePost) {
+  QpPair pair;
+  write_unseen(stamping(pair), 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
+  expect_one(pair, LatencyOf::kQueued, 10 * kOneUs);
+  expect_one(pair, LatencyOf::kWrite, 12 * kOneUs);
+  for (std::uint64_t i = 2; i <= 10; ++i) {
+    write_unseen(pair, i * kOneUs, 0, 0);
+    EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), i) << "each one is asked for";
+  }
+  EXPECT_EQ(pair.a.qp().latencies().find(LatencyOf::kQueued)->sum(), 64 * kOneUs);
+}
+
+TEST(Latency, BeginsWithTheLookWithoutAStamp) {
+  QpPair pair;
+  write_unseen(pair, 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
+  expect_one(pair, LatencyOf::kQueued, 3 * kOneUs);
+  expect_one(pair, LatencyOf::kWrite, 5 * kOneUs);
+}
+
+// The daemon asks once, and gets the time of the first post behind that; the others' programs look
+// at no clock.
+TEST(Latency, OnlyWhatIsAskedForIsStamped) {
+  QpPair pair;
+  const abi::RingIndex& answer = stamping(pair).a.sends.control.producer;
+  const std::uint32_t asked = pair.a.sends.control.consumer.stamp_wanted;
+  EXPECT_NE(asked, answer.stamp_given) << "since it may send";
+  program_time = pair.now + 1;
+  post_timed(pair, 1);
+  EXPECT_EQ(answer.stamp_given, asked);
+  EXPECT_EQ(answer.stamped, 0U);
+  program_time = pair.now + 2;
+  post_timed(pair, 2);
+  pair.now += kOneUs;
+  pair.a.ring(pair.now);
+  post_timed(pair, 3);
+  EXPECT_EQ(answer.stamp_ns, pair.now - kOneUs + 1);
+  pair.run();
+  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 1U);
+  program_time = pair.now;
+  post_timed(pair, 4);
+  EXPECT_EQ(answer.stamped, 3U);
+  EXPECT_EQ(answer.stamp_ns, pair.now);
+}
+
+// What was posted before the request came through has no stamp: it is timed from the look.
+TEST(Latency, AStampThatComesTooLateIsNotWaitedFor) {
+  QpPair pair;
+  stamping(pair);
+  pair.a.sends.clock = nullptr;
+  post_timed(pair, 1);
+  pair.now += kOneUs;
+  pair.a.ring(pair.now);
+  pair.a.sends.clock = program_clock;
+  program_time = pair.now;
+  post_timed(pair, 2);
+  pair.now += kOneUs;
+  pair.run();
+  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 1U);
+  expect_one(pair, LatencyOf::kQueued, kOneUs);
 }
 
 TEST(Latency, WhatIsFlushedIsNotTimed) {
@@ -185,15 +320,41 @@ TEST(Latency, WhatIsFlushedIsNotTimed) {
   pair.connect(pair.b);
   while (pair.a.poll_send()) {
   }
-  write_taking(pair, 0, 5 * kOneUs);
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 1U);
+  write_unseen(stamping(pair), kOneUs, 0, 5 * kOneUs);
+  expect_one(pair, LatencyOf::kWrite, 6 * kOneUs);
+}
+
+// The send queue of an unreliable transport that was in SQE asks anew.
+TEST(Latency, AsksAgainAfterAFlush) {
+  PairConfig config;
+  config.a.type = config.b.type = QpType::kUc;
+  QpPair pair(config);
+  const abi::RingControl& ring = stamping(pair).a.sends.control;
+  abi::SendWr wr = rdma_wr(1, static_cast<WrOpcode>(31), pair.b, 0);
+  pair.a.post_send(wr, {});
+  post_timed(pair, 2);
+  EXPECT_EQ(ring.consumer.stamp_wanted, ring.producer.stamp_given);
+  pair.run();
+  ASSERT_EQ(pair.a.qp().state(), QpState::kSqe);
+  pair.a.modify({.state = QpState::kRts}, kQpMaskState, pair.now);
+  while (pair.a.poll_send()) {
+  }
+  EXPECT_NE(ring.consumer.stamp_wanted, ring.producer.stamp_given);
+  program_time = pair.now;
+  post_timed(pair, 3);
+  pair.now += kOneUs;
+  pair.a.ring(pair.now);
+  pair.run();
+  expect_one(pair, LatencyOf::kWrite, kOneUs);
 }
 
 TEST(Latency, SwitchedOffTakesNoMemory) {
   PairConfig config;
   config.a.measures_latency = false;
   QpPair pair(config);
+  EXPECT_EQ(stamping(pair).a.sends.control.consumer.stamp_wanted, 0U);
   write_taking(pair, kOneUs, kOneUs);
+  EXPECT_EQ(pair.a.sends.control.consumer.stamp_wanted, 0U) << "nobody asks";
   for (std::size_t of = 0; of < kLatencyCount; ++of) {
     EXPECT_EQ(pair.a.qp().latencies().find(static_cast<LatencyOf>(of)), nullptr);
   }

@@ -1,6 +1,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "abi/post_stamp.h"
+#include "base/monotonic_clock.h"
 #include "tests/unit/shim/verbs_fixture.h"
 
 namespace uroce::test {
@@ -53,6 +55,77 @@ TEST_F(PostSend, WakesASleepingWorker) {
   ibv_send_wr wr = request(1);
   ASSERT_EQ(post(wr), 0);
   EXPECT_EQ(daemon.wakes(), 1U);
+}
+
+// What the daemon sees of the stamps (abi/post_stamp.h), and the times around a post.
+class StampedPost : public PostSend {
+ protected:
+  void ask(std::uint32_t number) { abi::request_stamp(daemon.send_ring(), number); }
+  abi::PostStamp stamp() { return abi::stamp_of(daemon.send_ring()); }
+  // Posts so many in one chain.
+  void post_chain(std::uint32_t count) {
+    ibv_send_wr wrs[FakeDaemon::kEntries];
+    for (std::uint32_t i = 0; i < count; ++i) {
+      wrs[i] = request(i);
+      wrs[i].next = i + 1 == count ? nullptr : &wrs[i + 1];
+    }
+    before = monotonic_now();
+    ASSERT_EQ(post(wrs[0]), 0);
+    after = monotonic_now();
+  }
+  void expect_stamped(std::uint32_t number, std::uint32_t index) {
+    EXPECT_EQ(stamp().number, number);
+    EXPECT_EQ(stamp().index, index);
+    EXPECT_GE(stamp().time_ns, before);
+    EXPECT_LE(stamp().time_ns, after);
+  }
+  Time before = 0, after = 0;
+};
+
+TEST_F(StampedPost, NobodyAsks) {
+  post_chain(1);
+  EXPECT_EQ(stamp().time_ns, 0U);
+  EXPECT_EQ(stamp().number, 0U);
+}
+
+TEST_F(StampedPost, AnswersOnce) {
+  ask(5);
+  post_chain(1);
+  expect_stamped(5, 0);
+  const std::uint64_t first = stamp().time_ns;
+  post_chain(1);
+  EXPECT_EQ(stamp().time_ns, first);
+  EXPECT_EQ(stamp().index, 0U);
+  ask(6);
+  post_chain(1);
+  expect_stamped(6, 2);
+}
+
+TEST_F(StampedPost, AnotherPlaceOfAChainEachTime) {
+  ask(4);
+  post_chain(2);
+  expect_stamped(4, 0);
+  ask(5);
+  post_chain(2);
+  expect_stamped(5, 3);
+}
+
+TEST_F(StampedPost, BatchesToo) {
+  ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
+  ask(5);
+  before = monotonic_now();
+  ibv_wr_start(extended);
+  ibv_wr_send(extended);
+  ibv_wr_abort(extended);
+  EXPECT_EQ(stamp().number, 0U) << "nothing was posted";
+  ibv_wr_start(extended);
+  for (int i = 0; i < 3; ++i) {
+    ibv_wr_send(extended);
+    ibv_wr_set_sge(extended, 1, 2, 3);
+  }
+  ASSERT_EQ(ibv_wr_complete(extended), 0);
+  after = monotonic_now();
+  expect_stamped(5, 2);
 }
 
 TEST_F(PostSend, CopiesInlineBytes) {
