@@ -19,6 +19,10 @@ class ProcessFailed(AssertionError):
     """The process ended in another way than the case wanted; says how, with its last words."""
 
 
+class StillRuns(ProcessFailed):
+    """It hasn't ended in its time."""
+
+
 def wait_until(condition, seconds_max, what):
     """Looks at the condition until it holds. Returns its value; AssertionError when the time is over."""
     deadline = time.monotonic() + seconds_max
@@ -80,7 +84,7 @@ class Process:
         try:
             return self._popen.wait(timeout=seconds_max)
         except subprocess.TimeoutExpired:
-            raise ProcessFailed(f"{self.name} still runs after {seconds_max} s: {self.last_words()}") from None
+            raise StillRuns(f"{self.name} still runs after {seconds_max} s: {self.last_words()}") from None
 
     def ended_within(self, seconds):
         try:

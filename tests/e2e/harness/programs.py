@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from .process import Process, wait_until
+from .process import Process, StillRuns, wait_until
+from .standstill import standstill
 from .wires import free_tcp_port
 
 _LISTEN = "0A"
@@ -54,7 +55,10 @@ def start_pair(setting, wire, program, arguments=(), shape=Shape(), environment=
 def run_pair(setting, wire, program, *arguments, seconds_max=PAIR_SECONDS_MAX, **options):
     """Both must succeed. Returns what the client printed."""
     server, client = start_pair(setting, wire, program, arguments, **options)
-    out = client.expect_success(seconds_max)
-    server.expect_success(seconds_max)
+    try:
+        out = client.expect_success(seconds_max)
+        server.expect_success(seconds_max)
+    except StillRuns as late:
+        raise StillRuns(f"{late}; {standstill((client, server), wire.daemons)}") from None
     wire.expect_running()
     return out

@@ -18,6 +18,7 @@ from report import Case, close_part, print_case  # noqa: E402
 
 _SKIPPED, _FAILED = 77, 1
 _CLEANUP_SECONDS_MAX = 20
+_REASON_MAX = 1500  # characters; what two programs and their daemons do when they stand still takes most
 _PATIENCE = 3  # cases say how long they take alone; a run has other work beside them
 
 
@@ -93,7 +94,7 @@ def _run(test, folder, options):
         return Case(name, "passed", seconds)
     if code == _SKIPPED:
         return Case(name, "skipped", seconds, last)
-    return Case(name, "failed", seconds, last[:600], logs)
+    return Case(name, "failed", seconds, last[:_REASON_MAX], logs)
 
 
 def _stop(process):
