@@ -223,7 +223,7 @@ std::string programs(const Json& status) {
          members_table(queue_pairs,
                        {"qpn", "program", "type", "state", "remote_qpn", "remote_gid",
                         "requests_sent", "requests_resent", "bytes_sent", "bytes_received",
-                        "local_ack_timeout_err", "rnr_nak_retry_err"});
+                        "local_ack_timeout_err", "rnr_nak_retry_err", "rate_mbps"});
 }
 
 std::string limits(const Json& gathered) {
