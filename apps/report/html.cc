@@ -70,6 +70,9 @@ std::string plain(const nlohmann::ordered_json& object, const char* member) {
 }
 
 std::string short_number(double value) {
+  if (std::isnan(value)) {
+    return "-";
+  }
   constexpr std::array<const char*, 5> kUnits{"", "k", "M", "G", "T"};
   std::size_t unit = 0;
   while (std::abs(value) >= kThousand && unit + 1 < kUnits.size()) {

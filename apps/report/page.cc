@@ -21,7 +21,8 @@ constexpr const char* kStyle =
     "figure{margin:0;padding:10px 12px;border:1px solid #8885;border-radius:6px}"
     "figcaption{font-weight:600}svg{width:100%;height:auto;display:block}"
     "svg text{font-size:11px;fill:currentColor;opacity:.75}.grid{stroke:#8884}"
-    "polyline{fill:none;stroke-width:1.6;stroke-linejoin:round}"
+    "polyline{fill:none;stroke-width:1.6;stroke-linejoin:round;"
+    "stroke-linecap:round}"
     ".legend{margin:4px 0 0;font-size:12px}.legend span{margin-right:14px;white-space:nowrap}"
     ".legend i{display:inline-block;width:10px;height:10px;margin-right:5px;border-radius:2px}"
     ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}"
@@ -104,6 +105,27 @@ Plot of_daemon(const Rates& rates, const char* title, const char* unit,
   return plot;
 }
 
+// One for each of what was timed at all.
+std::vector<Plot> latency_plots(const Rates& rates) {
+  std::vector<Plot> all;
+  for (const std::string& of : rates.timed()) {
+    std::string name = of;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    Plot plot{.title = "How long it took: " + name, .unit = "us", .lines = {}, .top = 0};
+    for (std::size_t device = 0; device < rates.devices().size(); ++device) {
+      const std::string prefix = rates.devices().size() > 1 ? rates.devices()[device] + " " : "";
+      for (const char* const percentile : {"p50", "p99"}) {
+        plot.lines.push_back(
+            {.name = prefix + percentile, .points = rates.latency(device, of, percentile)});
+      }
+    }
+    if (!is_flat(plot)) {
+      all.push_back(std::move(plot));
+    }
+  }
+  return all;
+}
+
 std::string plots(const Json& gathered) {
   const Rates rates(gathered.value("history", Json()));
   if (rates.samples() < 2) {
@@ -151,7 +173,14 @@ std::string plots(const Json& gathered) {
       out += svg(plot);
     }
   }
-  return out + "</div>\n" + (still.empty() ? "" : quiet("Always 0: " + still));
+  const std::vector<Plot> latencies = latency_plots(rates);
+  for (const Plot& plot : latencies) {
+    out += svg(plot);
+  }
+  return out + "</div>\n" + (still.empty() ? "" : quiet("Always 0: " + still)) +
+         (latencies.empty() ? ""
+                            : quiet("How long it took: percentiles of the messages that were timed "
+                                    "between two samples; gaps where none was"));
 }
 
 std::string ports(const Json& status) {
@@ -223,7 +252,7 @@ std::string programs(const Json& status) {
          members_table(queue_pairs,
                        {"qpn", "program", "type", "state", "remote_qpn", "remote_gid",
                         "requests_sent", "requests_resent", "bytes_sent", "bytes_received",
-                        "local_ack_timeout_err", "rnr_nak_retry_err"});
+                        "local_ack_timeout_err", "rnr_nak_retry_err", "rate_mbps"});
 }
 
 std::string limits(const Json& gathered) {

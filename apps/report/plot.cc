@@ -85,12 +85,30 @@ std::string grid(const Axes& axes) {
   return out + "\n";
 }
 
-std::string polyline(const Points& points, const Axes& axes, const char* colour) {
-  std::string out = format_svg("<polyline stroke=\"%s\" points=\"", colour);
+std::string polyline(const std::string& places, const char* colour) {
+  return format_svg("<polyline stroke=\"%s\" points=\"", colour) + places + "\"/>\n";
+}
+
+// In pieces, where there are gaps. One point alone is drawn as a dot: a line to itself.
+std::string polylines(const Points& points, const Axes& axes, const char* colour) {
+  std::string out, piece, last;
+  std::size_t count = 0;
+  const auto end_piece = [&] {
+    out += count == 0 ? "" : polyline(count == 1 ? piece + last : piece, colour);
+    piece.clear();
+    count = 0;
+  };
   for (const Point& point : points) {
-    out += format_svg("%.1f,%.1f ", axes.x(point.seconds), axes.y(point.value));
+    if (std::isnan(point.value)) {
+      end_piece();
+      continue;
+    }
+    last = format_svg("%.1f,%.1f ", axes.x(point.seconds), axes.y(point.value));
+    piece += last;
+    ++count;
   }
-  return out + "\"/>\n";
+  end_piece();
+  return out;
 }
 
 double last_of(const Points& points) { return points.empty() ? 0 : points.back().value; }
@@ -119,7 +137,7 @@ std::string svg(const Plot& plot) {
   std::string legend = "<p class=\"legend\">";
   for (std::size_t i = 0; i < shown; ++i) {
     const Line& line = plot.lines[i];
-    out += polyline(line.points, axes, kColours[i]);
+    out += polylines(line.points, axes, kColours[i]);
     legend += format_svg("<span><i style=\"background:%s\"></i>", kColours[i]) +
               escaped(line.name) + " <b>" + short_number(last_of(line.points)) + "</b>, at most " +
               short_number(highest_of(line.points)) + "</span> ";

@@ -3,11 +3,15 @@
 // The daemon's history (control/reports/history.h) as lines over time.
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace uroce::report {
+
+// The value of a point where there is none: the line has a gap there.
+inline constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 struct Point {
   double seconds = 0;  // before the newest sample: 0 or less
@@ -35,16 +39,27 @@ class Rates {
   // What was added to one for what was added to the other.
   [[nodiscard]] Points share(const std::string& part, const std::string& whole) const;
 
+  // What is timed: "write", "round_trip". Nothing, if the daemon tells this user no latencies.
+  [[nodiscard]] std::vector<std::string> timed() const;
+  // So many microseconds it took, of those that were timed since the sample before; kNothing where
+  // none was. `percentile`: "p50" or "p99".
+  [[nodiscard]] Points latency(std::size_t device, const std::string& of,
+                               const std::string& percentile) const;
+
  private:
   using Values = std::vector<double>;
   [[nodiscard]] Values column(const std::string& name) const;
   [[nodiscard]] Points rate(const Values& values) const;
+  // Whether there was a pause before this sample. One that takes long because there are many queue
+  // pairs is none.
+  [[nodiscard]] bool follows_pause(std::size_t sample) const;
 
   double interval_ = 1;
-  std::vector<std::string> devices_, daemon_columns_, device_columns_, levels_;
-  std::vector<double> times_;
+  std::vector<std::string> devices_, daemon_columns_, device_columns_, levels_, latency_columns_;
+  std::vector<double> times_;                   // seconds, by a clock that nobody sets
   std::vector<Values> daemon_;                  // by sample
   std::vector<std::vector<Values>> by_device_;  // by device, sample
+  std::vector<std::vector<Values>> latencies_;  // likewise
 };
 
 }  // namespace uroce::report

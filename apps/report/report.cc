@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -40,14 +41,18 @@ int write_page(const std::string& path, const std::string& text) {
 
 void print_line(const std::string& name, const Points& points) {
   double highest = 0, sum = 0;
+  std::size_t count = 0;
   for (const report::Point& point : points) {
-    highest = point.value > highest ? point.value : highest;
-    sum += point.value;
+    if (!std::isnan(point.value)) {
+      highest = point.value > highest ? point.value : highest;
+      sum += point.value;
+      ++count;
+    }
   }
   if (highest > 0) {
     std::printf("  %-28s %10s %10s %10s\n", name.c_str(),
                 report::short_number(points.back().value).c_str(),
-                report::short_number(sum / static_cast<double>(points.size())).c_str(),
+                report::short_number(sum / static_cast<double>(count)).c_str(),
                 report::short_number(highest).c_str());
   }
 }
@@ -66,6 +71,12 @@ void print_history(const Json& history) {
     for (const Json& column : columns.value("device", Json::array())) {
       print_line(rates.devices()[device] + " " + report::plain(column),
                  rates.of_device(device, report::plain(column)));
+    }
+    for (const std::string& of : rates.timed()) {
+      for (const char* const percentile : {"p50", "p99"}) {
+        print_line(rates.devices()[device] + " " + of + " " + percentile + ", us",
+                   rates.latency(device, of, percentile));
+      }
     }
   }
 }

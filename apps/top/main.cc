@@ -161,7 +161,8 @@ int main(int argc, char** argv) {
   app.add_option("--count,-n", count, "end after so many, with --batch");
   app.add_option(
       "--sort", sort,
-      "queue pairs by sent, received, again, rnr, marked, number, outstanding or latency (sent)");
+      "queue pairs by sent, received, again, rnr, marked, number, outstanding, latency or limit "
+      "(sent)");
   CLI11_PARSE(app, argc, argv);
   for (std::size_t i = 0; i < kSortCount && name(shown.sort) != sort; ++i) {
     shown.sort = static_cast<SortBy>(i);

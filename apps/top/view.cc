@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kPortRow = "%-10s %-5s %9s %9s %9s %9s %8s %8s %8s %8s";
 constexpr const char* kWorkerRow = "%-10s %6s %9s %9s %8s %8s %8s";
 constexpr const char* kProgramRow = "%-7s %-7s %-6s %-15s %6s %8s %9s %9s";
-constexpr const char* kQpRow = "%-9s %-3s %-5s %-15s %6s %9s %9s %8s %8s %8s %8s %8s %8s %8s  %s";
+constexpr const char* kQpRow =
+    "%-9s %-3s %-5s %-15s %6s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s  %s";
 
 void add_ports(const Json& before, const Json& now, double seconds, Lines& lines) {
   lines.push_back(row(kPortRow, cell("PORT"), cell("LINK"), cell("RX B/s"), cell("TX B/s"),
@@ -88,6 +89,12 @@ void add_programs(const Json& before, const Json& now, double seconds, std::size
   add_ranked(std::move(rows), rows_max, "other programs", lines);
 }
 
+// Bytes a second that congestion control leaves a queue pair; 0: as many as there are.
+double limit_of(const Json& qp) {
+  constexpr double kBytesOfMegabit = 1e6 / 8;
+  return number(qp, "rate_mbps") * kBytesOfMegabit;
+}
+
 double rank_of(const Json& before, const Json& qp, SortBy sort, double seconds) {
   switch (sort) {
     case SortBy::kReceived:
@@ -104,6 +111,8 @@ double rank_of(const Json& before, const Json& qp, SortBy sort, double seconds) 
       return number(qp, "outstanding");
     case SortBy::kLatency:
       return usual_latency(qp, "p99_ns");
+    case SortBy::kLimit:
+      return limit_of(qp) > 0 ? 1 / limit_of(qp) : 0;
     default:
       return rate_sent(before, qp, seconds);
   }
@@ -118,9 +127,9 @@ std::string usual_time(const Json& qp, const char* percentile) {
 void add_queue_pairs(const Json& before, const Json& now, double seconds, const Shown& shown,
                      std::size_t rows_max, Lines& lines) {
   lines.push_back(row(kQpRow, cell("QP"), cell("TYP"), cell("STATE"), cell("PROGRAM"), cell("OUT"),
-                      cell("TX B/s"), cell("RX B/s"), cell("50 %"), cell("99 %"), cell("REQ/s"),
-                      cell("AGAIN/s"), cell("PROBES/s"), cell("RNR/s"), cell("MARKED/s"),
-                      cell("TO")));
+                      cell("TX B/s"), cell("RX B/s"), cell("LIMIT B/s"), cell("50 %"), cell("99 %"),
+                      cell("REQ/s"), cell("AGAIN/s"), cell("PROBES/s"), cell("RNR/s"),
+                      cell("MARKED/s"), cell("TO")));
   const Earlier sessions(member(before, "sessions"), "id");
   std::vector<Ranked> rows;
   for (const Json& session : member(now, "sessions")) {
@@ -128,14 +137,15 @@ void add_queue_pairs(const Json& before, const Json& now, double seconds, const 
     for (const Json& qp : member(session, "qps")) {
       const Json& old = earlier.of(qp);
       const auto its = [&](const char* name) { return short_number(rate(old, qp, name, seconds)); };
-      rows.push_back({rank_of(old, qp, shown.sort, seconds),
-                      row(kQpRow, text(qp, "qpn"), text(qp, "type"), text(qp, "state"),
-                          text(session, "command"), short_number(number(qp, "outstanding")),
-                          short_number(rate_sent(old, qp, seconds)), its("bytes_received"),
-                          usual_time(qp, "p50_ns"), usual_time(qp, "p99_ns"), its("requests_sent"),
-                          its("requests_resent"), its("tail_probes"), its("rnr_nak_retry_err"),
-                          its("np_ecn_marked_roce_packets"),
-                          text(qp, "remote_gid") + " QP " + text(qp, "remote_qpn"))});
+      rows.push_back(
+          {rank_of(old, qp, shown.sort, seconds),
+           row(kQpRow, text(qp, "qpn"), text(qp, "type"), text(qp, "state"),
+               text(session, "command"), short_number(number(qp, "outstanding")),
+               short_number(rate_sent(old, qp, seconds)), its("bytes_received"),
+               limit_of(qp) > 0 ? short_number(limit_of(qp)) : "", usual_time(qp, "p50_ns"),
+               usual_time(qp, "p99_ns"), its("requests_sent"), its("requests_resent"),
+               its("tail_probes"), its("rnr_nak_retry_err"), its("np_ecn_marked_roce_packets"),
+               text(qp, "remote_gid") + " QP " + text(qp, "remote_qpn"))});
     }
   }
   add_ranked(std::move(rows), rows_max, "other queue pairs", lines);
@@ -144,8 +154,8 @@ void add_queue_pairs(const Json& before, const Json& now, double seconds, const 
 }  // namespace
 
 const char* name(SortBy sort) {
-  constexpr const char* kNames[kSortCount] = {"sent",   "received", "again",       "rnr",
-                                              "marked", "number",   "outstanding", "latency"};
+  constexpr const char* kNames[kSortCount] = {"sent",   "received",    "again",   "rnr",  "marked",
+                                              "number", "outstanding", "latency", "limit"};
   return kNames[static_cast<std::size_t>(sort)];
 }
 

@@ -10,7 +10,8 @@
 
 namespace uroce::top {
 
-// By which column queue pairs are sorted, largest first.
+// By which column queue pairs are sorted, largest first; of limits the slowest, and then those that
+// have none.
 enum class SortBy : std::uint8_t {
   kSent,
   kReceived,
@@ -19,9 +20,10 @@ enum class SortBy : std::uint8_t {
   kMarked,
   kNumber,
   kOutstanding,
-  kLatency
+  kLatency,
+  kLimit
 };
-inline constexpr std::size_t kSortCount = 8;
+inline constexpr std::size_t kSortCount = 9;
 
 struct Shown {
   bool ports = true, workers = true, latency = true, users = true, programs = true,

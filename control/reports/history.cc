@@ -30,6 +30,16 @@ void add_names(const Columns& columns, Json* names) {
   }
 }
 
+Json latency_names() {
+  Json names = Json::array();
+  for (const LatencyText& of : kLatencyTexts) {
+    for (const LatencyColumn& column : kLatencyColumns) {
+      names.push_back(std::string(of.name) + "_" + std::string(column.name));
+    }
+  }
+  return names;
+}
+
 void keep_from_going_back(const std::vector<std::uint64_t>& before,
                           std::vector<std::uint64_t>* values) {
   for (std::size_t i = 0; i < std::min(before.size(), values->size()); ++i) {
@@ -75,11 +85,16 @@ std::string history_json(const History& history, const std::vector<std::string>&
   }
   add_names(kPortColumns, &columns["device"]);
   add_names(kRoceColumns, &columns["device"]);
+  columns["latency"] = levels ? latency_names() : Json::array();
   Json samples = Json::array();
   for (const Sample& sample : history.samples()) {
     samples.push_back({{"unix_time_ms", sample.unix_time_ms},
+                       {"monotonic_ms", sample.monotonic_ms},
                        {"daemon", shown(sample.daemon, levels)},
                        {"devices", sample.devices}});
+    if (levels) {
+      samples.back()["latencies"] = sample.latencies;
+    }
   }
   const Json json = {{"interval_ms", interval / kNanosecondsPerMillisecond},
                      {"samples_max", History::kSamplesMax},

@@ -14,11 +14,16 @@
 namespace uroce::control {
 
 // Counters as they stood; who wants rates takes the difference of two. In the order of
-// daemon_columns() and device_columns().
+// kDaemonColumns, and of kPortColumns and kRoceColumns.
 struct Sample {
-  std::uint64_t unix_time_ms = 0;
+  std::uint64_t unix_time_ms = 0;  // for people; it is set now and then
+  std::uint64_t monotonic_ms = 0;  // of the machine, so it never goes back
   std::vector<std::uint64_t> daemon;
   std::vector<std::vector<std::uint64_t>> devices;
+  // Of each device: how long the messages took that were timed since the sample before, in the
+  // order of kLatencyColumns of each line of latency.def, in nanoseconds. 0: none was timed.
+  // Levels.
+  std::vector<std::vector<std::uint64_t>> latencies;
 };
 
 class History {
@@ -34,10 +39,11 @@ class History {
   std::deque<Sample> samples_;
 };
 
-// {"interval_ms", "samples_max", "columns": {"daemon": [...], "device": [...], "levels": [...]},
-// "devices": [...], "samples": [{"unix_time_ms", "daemon": [...], "devices": [[...]]}]}, oldest
-// first. Levels are those columns of the daemon's that are no counters, and are left out if the
-// reader may not see them.
+// {"interval_ms", "samples_max", "columns": {"daemon": [...], "device": [...], "levels": [...],
+// "latency": [...]}, "devices": [...], "samples": [{"unix_time_ms", "monotonic_ms", "daemon":
+// [...], "devices": [[...]], "latencies": [[...]]}]}, oldest first. Levels are those columns of the
+// daemon's that are no counters. They and latencies are left out if the reader may not see them:
+// from all users' times one could tell a single user's.
 std::string history_json(const History& history, const std::vector<std::string>& devices,
                          Duration interval, bool levels);
 

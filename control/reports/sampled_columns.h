@@ -1,6 +1,6 @@
 #pragma once
 
-// Which counters a sample holds: of the daemon, and of each device.
+// What a sample holds: counters of the daemon and of each device, and each device's latencies.
 
 #include <cstdint>
 #include <string_view>
@@ -8,6 +8,7 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/counters.h"
+#include "dataplane/qp/latency/latencies.h"
 
 namespace uroce::control {
 
@@ -62,5 +63,12 @@ inline constexpr RoceColumn kRoceColumns[] = {
     UROCE_COLUMN(np_cnp_sent),           UROCE_COLUMN(rp_cnp_handled),
 };
 #undef UROCE_COLUMN
+
+// Of each line of latency.def, as LINE_NAME.
+struct LatencyColumn {
+  std::string_view name;
+  unsigned permille;
+};
+inline constexpr LatencyColumn kLatencyColumns[] = {{"p50_ns", 500}, {"p99_ns", 990}};
 
 }  // namespace uroce::control

@@ -95,6 +95,9 @@ bool Sampler::begin() {
   workers_ = {};
   workers_.sessions = card_.sessions().size();
   counted_.assign(card_.devices().size(), {});
+  timed_.clear();
+  timed_.resize(card_.devices().size());
+  recent_.resize(card_.devices().size());
   session_ = 0;
   handle_ = 0;
   for (std::uint32_t index = 0; index < card_.engine().workers(); ++index) {
@@ -102,6 +105,7 @@ bool Sampler::begin() {
       workers_.add(worker.counters());
       for (std::size_t port = 0; port < counted_.size(); ++port) {
         counted_[port] += worker.roce_counters(static_cast<std::uint16_t>(port));
+        timed_[port] += worker.latencies(static_cast<std::uint16_t>(port));
       }
     });
     if (!answered) {
@@ -139,6 +143,7 @@ bool Sampler::look_at_some() {
     const bool answered = qps.empty() || card_.engine().try_call(worker, [&](Worker&) {
       for (const Qp* const qp : qps) {
         counted_[qp->config().port] += qp->counters();
+        timed_[qp->config().port] += qp->latencies();
       }
     });
     if (!answered) {
@@ -149,7 +154,11 @@ bool Sampler::look_at_some() {
 }
 
 void Sampler::finish() {
-  Sample sample{.unix_time_ms = sample_time_ms(), .daemon = {}, .devices = {}};
+  Sample sample{.unix_time_ms = sample_time_ms(),
+                .monotonic_ms = card_.now() / kNanosecondsPerMillisecond,
+                .daemon = {},
+                .devices = {},
+                .latencies = {}};
   for (const DaemonColumn& column : kDaemonColumns) {
     sample.daemon.push_back(workers_.*column.member);
   }
@@ -162,11 +171,15 @@ void Sampler::finish() {
     for (const RoceColumn& column : kRoceColumns) {
       values.push_back(counted_[device.index()].*column.member);
     }
+    sample.latencies.push_back(recent_[device.index()].since_remembered(timed_[device.index()]));
   }
   const auto& before = history_.samples();
   const bool moved = before.empty() || shows_movement(before.back(), sample);
   if (moved || moved_) {
     history_.add(std::move(sample));
+    for (std::size_t device = 0; device < timed_.size(); ++device) {
+      recent_[device].remember(timed_[device]);
+    }
   }
   moved_ = moved;
   if (!moved) {

@@ -13,6 +13,7 @@
 #include "base/event_fd.h"
 #include "base/time.h"
 #include "control/reports/history.h"
+#include "control/reports/recent_latencies.h"
 #include "control/reports/sampled_columns.h"
 #include "control/sessions/card.h"
 
@@ -23,10 +24,11 @@ class Sampler {
   static constexpr Duration kInterval = kNanosecondsPerSecond;
   // A worker that sleeps and is woken now and then beats less often between two looks.
   static constexpr std::uint64_t kIdleBeatsMax = 64;
-  // Queue pairs looked at in one piece, and the pause between two pieces: so many thousands of them
-  // cost less than a percent of a worker, and a sample takes longer than kInterval.
-  static constexpr std::size_t kLooksInPiece = 256;
-  static constexpr Duration kPause = 20 * kNanosecondsPerMillisecond;
+  // Queue pairs looked at in one piece, and the pause between two pieces: so many thousands of
+  // them, whose histograms are added up, cost less than a percent of a worker, and a sample takes
+  // longer than kInterval.
+  static constexpr std::size_t kLooksInPiece = 128;
+  static constexpr Duration kPause = 15 * kNanosecondsPerMillisecond;
   // After a worker didn't answer.
   static constexpr Duration kPauseWhenStuck = 30 * kNanosecondsPerSecond;
 
@@ -74,7 +76,9 @@ class Sampler {
   bool moved_ = true;
   SampledWorkers workers_;
   std::vector<RoceCounters> counted_;  // of each device
-  std::uint64_t session_ = 0;          // where the walk goes on
+  std::vector<Latencies> timed_;       // likewise
+  std::vector<RecentLatencies> recent_;
+  std::uint64_t session_ = 0;  // where the walk goes on
   std::uint32_t handle_ = 0;
 };
 

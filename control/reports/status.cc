@@ -34,6 +34,7 @@ struct QpView {
   Gid remote_gid;
   std::uint32_t send_psn = 0, expected_psn = 0;
   std::uint32_t outstanding = 0;
+  double rate_mbps = 0;  // 0: not limited
   RoceCounters counters;
   LatencySummaries latencies{};
 };
@@ -46,6 +47,12 @@ void add_counters(Json& json, const RoceCounters& counters, bool of_port) {
   }
 }
 
+// 1 at least: 0 would be read as no limit.
+Json rate_json(double mbps) {
+  return mbps > 0 ? Json(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(mbps + 0.5)))
+                  : Json(nullptr);
+}
+
 Json qp_status(const QpView& view, const QpObject& object) {
   const QpConfig& config = object.qp->config();
   Json json = {{"qpn", config.qpn},
@@ -56,7 +63,8 @@ Json qp_status(const QpView& view, const QpObject& object) {
                {"remote_gid", to_string(view.remote_gid)},
                {"sq_psn", view.send_psn},
                {"rq_psn", view.expected_psn},
-               {"outstanding", view.outstanding}};
+               {"outstanding", view.outstanding},
+               {"rate_mbps", rate_json(view.rate_mbps)}};
   add_counters(json, view.counters, false);
   json["latency"] = json_of(view.latencies);
   if (!object.groups.empty()) {
@@ -348,7 +356,7 @@ std::string StatusReport::look_at_some(const Session& session, std::size_t* look
     if (looked.empty()) {
       continue;
     }
-    card_.engine().try_call(worker, [&](Worker&) {
+    card_.engine().try_call(worker, [&, now = card_.now()](Worker&) {
       for (Look& look : looked) {
         const Qp& qp = *look.object->qp;
         look.view = {.state = qp.state(),
@@ -357,6 +365,7 @@ std::string StatusReport::look_at_some(const Session& session, std::size_t* look
                      .send_psn = qp.send_psn(),
                      .expected_psn = qp.expected_psn(),
                      .outstanding = qp.outstanding(),
+                     .rate_mbps = qp.rate().megabits_at(now),
                      .counters = qp.counters()};
         if (look.counts && sees_all_) {
           latencies_[qp.config().port] += qp.latencies();

@@ -40,7 +40,7 @@ class Report(E2eCase):
         self.transfer(wire)
         history = self.history(wire.client.daemon)
         self.assertEqual(history["devices"], ["uroce0"])
-        times = [sample["unix_time_ms"] for sample in history["samples"]]
+        times = [sample["monotonic_ms"] for sample in history["samples"]]
         self.assertEqual(times, sorted(times))
         columns = history["columns"]["device"]
         rows = [dict(zip(columns, sample["devices"][0])) for sample in history["samples"]]
@@ -53,6 +53,34 @@ class Report(E2eCase):
             self.assertGreater(rows[-1][name], 0, name)
             self.assertLessEqual(rows[-1][name], counters[name], name)
         self.assertEqual(history["samples"][-1]["daemon"][history["columns"]["daemon"].index("queue_pairs")], 1)
+
+    def test_latencies_are_of_each_second(self):
+        """No second's percentile is beyond the longest that there ever was, and what isn't done isn't timed."""
+        wire = self.wire("veth")
+        self.transfer(wire)
+        history = self.history(wire.client.daemon)
+        rows = [dict(zip(history["columns"]["latency"], sample["latencies"][0])) for sample in history["samples"]]
+        longest = self.status(wire.client.daemon)["devices"][0]["latency"]
+        print(rows[-1], longest, flush=True)
+        self.assertTrue(any(row["write_p50_ns"] for row in rows))
+        for row in rows:
+            for name in ("write", "queued", "round_trip"):
+                self.assertLessEqual(row[f"{name}_p50_ns"], row[f"{name}_p99_ns"], name)
+                self.assertLessEqual(row[f"{name}_p99_ns"], max(1, longest[name]["max_ns"]), name)
+            self.assertEqual(row["read_p99_ns"] + row["atomic_p99_ns"], 0)
+        text = self.report(wire.client.daemon)
+        self.assertRegex(text, r"uroce0 write p99, us +[\d.-]+")
+        page = self.report(wire.client.daemon, "--html", "-")
+        self.assertEqual(re.findall("How long it took: ([a-z ]+), us", page), ["write", "queued", "round trip"])
+
+    def test_without_latencies_there_are_no_plots_of_them(self):
+        wire = self.wire("veth", "--latency", "off")
+        self.transfer(wire)
+        for sample in self.history(wire.client.daemon)["samples"]:
+            self.assertEqual(sum(sample["latencies"][0]), 0)
+        page = self.report(wire.client.daemon, "--html", "-")
+        self.assertIn("Bytes, B/s", page)
+        self.assertNotIn("How long it took", page)
 
     def test_an_idle_daemon_takes_none(self):
         """Nor does it cost anything: less than 0.2 % of a core, as the kernel counts it."""
@@ -112,13 +140,13 @@ class Report(E2eCase):
         with open(page, encoding="utf-8") as text:
             self.assertNotRegex(text.read(), r"https?://|<script|evil>")
         dom = self._browse(page, "--dump-dom")
-        for words in ("<svg", "Bytes, B/s", "Sent again, and why", "requests resent", "10.77.2.2/24", "Limits of user", "--faults",
+        for words in ("<svg", "Bytes, B/s", "Sent again, and why", "How long it took: write, us", "requests resent", "10.77.2.2/24", "Limits of user", "--faults",
                       "&lt;b id=evil&gt;&amp;"):
             self.assertIn(words, dom)
         self.assertNotIn('id="evil"', dom)
         self.assertGreaterEqual(dom.count("<polyline"), 6)
         picture = f"{self.logs}/report.png"
-        self._browse(page, f"--screenshot={picture}", "--window-size=1280,2600", "--hide-scrollbars")
+        self._browse(page, f"--screenshot={picture}", "--window-size=1280,3200", "--hide-scrollbars")
         self.assertGreater(os.path.getsize(picture), 50_000)
 
     def _browse(self, page, *options):

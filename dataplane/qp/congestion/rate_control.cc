@@ -44,6 +44,10 @@ Duration microseconds(std::uint32_t count) { return count * kNanosecondsPerMicro
 
 double RateControl::megabits() const { return limited() ? bits_per_ns() / kMegabit : 0; }
 
+double RateControl::megabits_at(Time now) const {
+  return now > notified_ + kForgetAfter ? 0 : megabits();
+}
+
 bool RateControl::measuring(Time now) const {
   return state_ == State::kMeasuring &&
          now - period_begun_ <= kMeasureMax + kMeasureRoundTrips * round_trip_;

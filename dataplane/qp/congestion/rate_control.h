@@ -46,6 +46,8 @@ class RateControl {
   void measured(Duration took, Time now, std::uint64_t bytes_sent);
 
   [[nodiscard]] double megabits() const;  // a second; 0: unlimited
+  // Likewise, for who only looks: 0 also if the limit is forgotten as soon as somebody sends.
+  [[nodiscard]] double megabits_at(Time now) const;
   void forget() { *this = RateControl(*settings_); }
 
  private:

@@ -55,6 +55,16 @@ class Latencies {
     return *this;
   }
 
+  // As LatencyHistogram::keep_most().
+  void keep_most(const Latencies& other) {
+    for (std::size_t i = 0; i < kLatencyCount; ++i) {
+      LatencyHistogram* const histogram = other.histograms_[i] != nullptr ? make(i) : nullptr;
+      if (histogram != nullptr) {
+        histogram->keep_most(*other.histograms_[i]);
+      }
+    }
+  }
+
  private:
   [[nodiscard]] LatencyHistogram* make(std::size_t of) {
     if (histograms_[of] == nullptr) [[unlikely]] {

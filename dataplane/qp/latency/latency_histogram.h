@@ -38,6 +38,27 @@ class LatencyHistogram {
     return *this;
   }
 
+  // Bucket by bucket the larger of the two: of a sum that may lack somebody, what was ever in it.
+  void keep_most(const LatencyHistogram& other) {
+    for (std::size_t i = 0; i < kBuckets; ++i) {
+      buckets_[i] = std::max(buckets_[i], other.buckets_[i]);
+    }
+    sum_ = std::max(sum_, other.sum_);
+    max_ = std::max(max_, other.max_);
+  }
+
+  // What was added since it was as `before`; nothing in buckets that have less now. The largest is
+  // not known: it is that of all.
+  [[nodiscard]] LatencyHistogram since(const LatencyHistogram& before) const {
+    LatencyHistogram added;
+    for (std::size_t i = 0; i < kBuckets; ++i) {
+      added.buckets_[i] = buckets_[i] - std::min(buckets_[i], before.buckets_[i]);
+    }
+    added.sum_ = sum_ - std::min(sum_, before.sum_);
+    added.max_ = max_;
+    return added;
+  }
+
   [[nodiscard]] std::uint64_t count() const { return count_before(kBuckets); }
   [[nodiscard]] Duration sum() const { return sum_; }
   [[nodiscard]] Duration max() const { return max_; }

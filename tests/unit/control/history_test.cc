@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "control/reports/recent_latencies.h"
 #include "control/reports/sampler.h"
 #include "tests/unit/control/program.h"
 
@@ -22,7 +23,7 @@ bool is_readable(int descriptor) {
 TEST(HistoryTest, ForgetsTheOldest) {
   History history;
   for (std::uint64_t i = 0; i < History::kSamplesMax + 3; ++i) {
-    history.add({.unix_time_ms = i, .daemon = {i}, .devices = {{i}}});
+    history.add({.unix_time_ms = i, .daemon = {i}, .devices = {{i}}, .latencies = {}});
   }
   EXPECT_EQ(history.samples().size(), History::kSamplesMax);
   EXPECT_EQ(history.samples().front().unix_time_ms, 3U);
@@ -31,10 +32,64 @@ TEST(HistoryTest, ForgetsTheOldest) {
 // A queue pair that goes while a sample is taken may be in none of its parts.
 TEST(HistoryTest, CountersNeverGoBack) {
   History history;
-  history.add({.unix_time_ms = 1, .daemon = {7}, .devices = {{10, 20}}});
-  history.add({.unix_time_ms = 2, .daemon = {3}, .devices = {{9, 21}}});
+  history.add({.unix_time_ms = 1, .daemon = {7}, .devices = {{10, 20}}, .latencies = {}});
+  history.add({.unix_time_ms = 2, .daemon = {3}, .devices = {{9, 21}}, .latencies = {}});
   EXPECT_EQ(history.samples().back().devices[0], (std::vector<std::uint64_t>{10, 21}));
   EXPECT_EQ(history.samples().back().daemon[0], 3U) << "how many there are is no counter";
+}
+
+// How long messages take goes up and down.
+TEST(HistoryTest, LatenciesMayGoBack) {
+  History history;
+  history.add({.monotonic_ms = 1, .daemon = {}, .devices = {}, .latencies = {{10, 20}}});
+  history.add({.monotonic_ms = 2, .daemon = {}, .devices = {}, .latencies = {{0, 0}}});
+  EXPECT_EQ(history.samples().back().latencies[0], (std::vector<std::uint64_t>{0, 0}));
+}
+
+constexpr std::size_t kWriteP99 =
+    static_cast<std::size_t>(LatencyOf::kWrite) * std::size(kLatencyColumns) + 1;
+
+void add_times(Latencies* latencies, int count, Duration took) {
+  for (int i = 0; i < count; ++i) {
+    latencies->add(LatencyOf::kWrite, took);
+  }
+}
+
+TEST(RecentLatenciesTest, AreOfWhatWasTimedSinceTheLastSample) {
+  RecentLatencies recent;
+  Latencies sum;
+  const auto next = [&] {
+    const std::vector<std::uint64_t> values = recent.since_remembered(sum);
+    EXPECT_EQ(values.size(), kLatencyCount * std::size(kLatencyColumns));
+    recent.remember(sum);
+    return values[kWriteP99];
+  };
+  EXPECT_EQ(next(), 0U) << "none was timed at all";
+  add_times(&sum, 100, 1'000'000);
+  EXPECT_NEAR(static_cast<double>(next()), 1e6, 1.3e5);
+  EXPECT_EQ(next(), 0U) << "none in that second";
+  add_times(&sum, 3, 2'000);
+  EXPECT_NEAR(static_cast<double>(next()), 2e3, 260);
+  add_times(&sum, 1, 0);
+  EXPECT_EQ(next(), 128U) << "the middle of the shortest bucket";
+}
+
+// A queue pair that goes between a look at the worker and one at the queue pairs is in neither, and
+// in the worker's sum a second later.
+TEST(RecentLatenciesTest, AQueuePairThatGoesIsNotNew) {
+  Latencies goes, stays, without, with;
+  add_times(&goes, 1'000, 1'000'000);
+  add_times(&stays, 10, 2'000);
+  with += goes;
+  with += stays;
+  RecentLatencies recent;
+  recent.remember(with);
+  without += stays;
+  EXPECT_EQ(recent.since_remembered(without)[kWriteP99], 0U) << "nothing below 0";
+  recent.remember(without);
+  EXPECT_EQ(recent.since_remembered(with)[kWriteP99], 0U);
+  add_times(&with, 5, 4'000);
+  EXPECT_NEAR(static_cast<double>(recent.since_remembered(with)[kWriteP99]), 4e3, 520);
 }
 
 class SamplerTest : public ::testing::Test {
@@ -136,12 +191,17 @@ TEST_F(SamplerTest, CountsQueuePairsInPieces) {
   const auto place = std::find(names.begin(), names.end(), "queue_pairs") - names.begin();
   EXPECT_EQ(json["samples"][0]["daemon"][static_cast<std::size_t>(place)], kCount);
   EXPECT_EQ(json["columns"]["device"].size(), json["samples"][0]["devices"][0].size());
+  EXPECT_EQ(json["columns"]["latency"].size(), json["samples"][0]["latencies"][0].size());
+  EXPECT_EQ(json["columns"]["latency"][1], "send_p99_ns");
+  EXPECT_EQ(json["samples"][0]["monotonic_ms"], rig.now / kNanosecondsPerMillisecond);
   const auto of_others =
       nlohmann::json::parse(history_json(sampler.history(), {"uroce0"}, Sampler::kInterval, false));
   const auto& known = of_others["columns"]["daemon"];
   EXPECT_EQ(std::count(known.begin(), known.end(), "queue_pairs"), 0);
   EXPECT_EQ(known.size(), of_others["samples"][0]["daemon"].size());
   EXPECT_TRUE(of_others["columns"]["levels"].empty());
+  EXPECT_TRUE(of_others["columns"]["latency"].empty()) << "from all users' one could tell a user's";
+  EXPECT_FALSE(of_others["samples"][0].contains("latencies"));
 }
 
 }  // namespace

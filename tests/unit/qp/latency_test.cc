@@ -50,6 +50,38 @@ TEST(LatencyHistogram, ABoundCountsWhatIsNotAboveIt) {
   }
 }
 
+TEST(LatencyHistogram, KnowsWhatWasAddedSince) {
+  LatencyHistogram before, now;
+  for (int i = 0; i < 100; ++i) {
+    before.add(1'000'000);
+  }
+  now = before;
+  EXPECT_EQ(now.since(before).count(), 0U);
+  EXPECT_EQ(now.since(before).percentile(990), now.max()) << "of none it's the largest of all";
+  for (int i = 0; i < 10; ++i) {
+    now.add(2'000);
+  }
+  const LatencyHistogram added = now.since(before);
+  EXPECT_EQ(added.count(), 10U);
+  EXPECT_EQ(added.sum(), 20'000U);
+  expect_near_time(added.percentile(990), 2'000);
+}
+
+// A queue pair that is in neither of two sums comes back with all that it ever had.
+TEST(LatencyHistogram, WhatWasMissingForAWhileIsNotNew) {
+  LatencyHistogram whole, lacking;
+  for (int i = 0; i < 100; ++i) {
+    whole.add(1'000'000);
+  }
+  lacking.add(2'000);
+  EXPECT_EQ(lacking.since(whole).count(), 1U) << "and nothing below 0";
+  EXPECT_EQ(lacking.since(whole).sum(), 0U);
+  LatencyHistogram before = whole;
+  before.keep_most(lacking);
+  whole.add(2'000);
+  EXPECT_EQ(whole.since(before).count(), 0U);
+}
+
 TEST(LatencyHistogram, NothingIsTooShortOrTooLong) {
   LatencyHistogram histogram;
   EXPECT_EQ(histogram.percentile(500), 0U);

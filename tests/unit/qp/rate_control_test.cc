@@ -109,6 +109,15 @@ TEST_F(RateControlTest, ComesBackWhenItIsNotNotified) {
   EXPECT_FALSE(rate_.limited()) << "forgotten after a second";
 }
 
+// Nobody counts time for a queue pair that sends nothing, so its limit stands until it does.
+TEST_F(RateControlTest, WhoLooksIsNotShownAnOldLimit) {
+  given_a_limit();
+  EXPECT_EQ(rate_.megabits_at(now_), rate_.megabits());
+  EXPECT_EQ(rate_.megabits_at(now_ - 1), rate_.megabits()) << "a clock that was read earlier";
+  EXPECT_EQ(rate_.megabits_at(now_ + 2 * kNanosecondsPerSecond), 0);
+  EXPECT_TRUE(rate_.limited()) << "looking changes nothing";
+}
+
 TEST_F(RateControlTest, SeldomMarksCutLessThanFrequentOnes) {
   given_a_limit();
   send_for(20 * kNanosecondsPerMillisecond, kNanosecondsPerMillisecond);

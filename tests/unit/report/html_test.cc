@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace uroce::report {
 namespace {
 
@@ -27,6 +29,7 @@ TEST(ShortNumber, HasThreeDigits) {
   EXPECT_EQ(short_number(12'345), "12.3k");
   EXPECT_EQ(short_number(4.56e9), "4.56G");
   EXPECT_EQ(short_number(2e15), "2e+03T");
+  EXPECT_EQ(short_number(std::numeric_limits<double>::quiet_NaN()), "-");
 }
 
 TEST(Table, EscapesItsCellsAndItsHead) {

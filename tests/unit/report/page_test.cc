@@ -74,6 +74,32 @@ TEST(Page, HasLatenciesWhereTheDaemonMeasuresThem) {
   EXPECT_EQ(count(page(Json::object()), "How long messages take"), 0U);
 }
 
+// One plot for each operation that was timed.
+TEST(Page, DrawsLatenciesOverTime) {
+  Json history = {
+      {"devices", {"uroce0"}},
+      {"columns",
+       {{"daemon", Json::array()},
+        {"device", {"tx_bytes"}},
+        {"latency", {"send_p50_ns", "send_p99_ns", "round_trip_p50_ns", "round_trip_p99_ns"}}}},
+      {"samples", Json::array()}};
+  for (int i = 0; i < 3; ++i) {
+    history["samples"].push_back({{"unix_time_ms", 1'000 * i},
+                                  {"monotonic_ms", 1'000 * i},
+                                  {"devices", {{i}}},
+                                  {"latencies", {{0, 0, 12'340, 56'780}}}});
+  }
+  const std::string text = page({{"history", history}});
+  EXPECT_NE(text.find("<figcaption>How long it took: round trip, us</figcaption>"),
+            std::string::npos);
+  EXPECT_NE(text.find("p99 <b>56.8</b>, at most 56.8"), std::string::npos) << text;
+  EXPECT_EQ(count(text, "How long it took: send"), 0U) << "none was timed";
+  for (Json& sample : history["samples"]) {
+    sample["latencies"] = {{0, 0, 0, 0}};  // --latency off
+  }
+  EXPECT_EQ(count(page({{"history", history}}), "How long it took"), 0U);
+}
+
 TEST(Page, NeedsNoDaemon) {
   for (const Json& nothing : {Json::object(), Json{{"status", nullptr}, {"history", nullptr}},
                               Json{{"status", 3}, {"history", {3}}, {"limits", "x"}}}) {

@@ -19,6 +19,21 @@ TEST(Svg, DrawsEachLineAndNamesIt) {
   EXPECT_FALSE(is_flat(plot));
 }
 
+TEST(Svg, HasGapsWhereThereIsNothing) {
+  const Plot plot{
+      .title = "gaps",
+      .unit = "us",
+      .lines = {{.name = "x",
+                 .points = {{-4, 400}, {-3, 400}, {-2, kNothing}, {-1, 400}, {0, kNothing}}}},
+      .top = 0};
+  const std::string text = svg(plot);
+  EXPECT_NE(text.find("points=\"56.0,10.0 179.0,10.0 \""), std::string::npos) << text;
+  EXPECT_NE(text.find("points=\"425.0,10.0 425.0,10.0 \""), std::string::npos) << "a dot: " << text;
+  EXPECT_NE(text.find("x <b>-</b>, at most 400"), std::string::npos) << text;
+  EXPECT_EQ(text.find("nan"), std::string::npos) << text;
+  EXPECT_TRUE(is_flat({.title = "", .unit = "", .lines = {{"x", {{0, kNothing}}}}, .top = 0}));
+}
+
 TEST(Svg, DrawsNoMoreLinesThanItCanTellApart) {
   Plot plot{.title = "many", .unit = "", .lines = {}, .top = 0};
   for (std::size_t i = 0; i < kLinesMax + 2; ++i) {

@@ -129,8 +129,32 @@ TEST(View, LatencyIsThatOfTheUsualOperation) {
   EXPECT_TRUE(lines[1].starts_with("LATENCY "));
   EXPECT_EQ(lines[2], "uroce0     write          12.3k     900ns    12.3us     4.6ms      7.8s");
   EXPECT_EQ(lines[3], "worker 0   page fault     12.3k     900ns    12.3us     4.6ms      7.8s");
-  EXPECT_EQ(lines[5].substr(0, 81),
-            "18        UD  RTS   ib_write_bw          5         0         0    900ns   12.3us ");
+  EXPECT_EQ(lines[5].substr(0, 91),
+            "18        UD  RTS   ib_write_bw          5         0         0              900ns   "
+            "12.3us ");
+}
+
+// What congestion control leaves, in the unit of what is sent.
+TEST(View, LimitedQueuePairsAreSortedTheSlowestFirst) {
+  Json now = report();
+  now["sessions"][0]["qps"].push_back(qp(now, 1));
+  qp(now, 2)["qpn"] = 19;
+  qp(now, 0)["rate_mbps"] = nullptr;
+  qp(now, 1)["rate_mbps"] = 40'000;
+  qp(now, 2)["rate_mbps"] = 8;
+  const auto lines = view_lines({}, now, 0,
+                                {.ports = false,
+                                 .workers = false,
+                                 .latency = false,
+                                 .users = false,
+                                 .programs = false,
+                                 .sort = SortBy::kLimit});
+  ASSERT_EQ(lines.size(), 5U) << joined(lines);
+  EXPECT_TRUE(lines[0].ends_with("by: limit")) << lines[0];
+  const std::string row = " ib_write_bw          0         0         0";
+  EXPECT_TRUE(lines[2].starts_with("19        UD  RTS  " + row + "      1.0M ")) << lines[2];
+  EXPECT_TRUE(lines[3].starts_with("18        UD  RTS  " + row + "      5.0G ")) << lines[3];
+  EXPECT_TRUE(lines[4].starts_with("17        RC  RTS  " + row + "           ")) << lines[4];
 }
 
 TEST(View, WhatIsNewOrBeganAnewHasNoRate) {
