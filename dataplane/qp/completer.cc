@@ -101,11 +101,12 @@ void Requester::retire_oldest(Turn& turn) {
   if (entry.wants_response()) {
     --reads_out_;
   }
-  if (entry.has(abi::kSignaled) || qp_.config_.signal_all) {
-    complete_oldest(abi::WcStatus::kSuccess, Failure::kNone, turn);
-  }
+  // Before the program can see the completion, and post the next one: that is to be stamped.
   if (message_timer_.times(queue_.tail())) [[unlikely]] {
     time_done(entry, turn);
+  }
+  if (entry.has(abi::kSignaled) || qp_.config_.signal_all) {
+    complete_oldest(abi::WcStatus::kSuccess, Failure::kNone, turn);
   }
   queue_.retire();
 }

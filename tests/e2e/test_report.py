@@ -29,11 +29,17 @@ class Report(E2eCase):
         return json.loads(self.report(daemon, "--json"))["history"]
 
     def transfer(self, wire):
-        """Goes on until the case ends, and has lasted for some samples."""
+        """Goes on until the case ends, and has moved bytes in some samples."""
         program = f"{self.folder}/{_EVIL}"
         os.symlink(shutil.which("ib_write_bw"), program)
         start_pair(self, wire, program, ["-x", "1", "-D", "120", "-s", "16384", "-F"])
-        wait_until(lambda: len(self.history(wire.client.daemon)["samples"]) > 3, 60, "some samples")
+
+        def moved():
+            history = self.history(wire.client.daemon)
+            sent = [sample["devices"][0][history["columns"]["device"].index("tx_bytes")] for sample in history["samples"]]
+            return sum(after - before > 1 << 16 for before, after in zip(sent, sent[1:]))
+
+        wait_until(lambda: moved() > 3, 60, "some samples")
 
     def test_samples_are_what_the_counters_say(self):
         wire = self.wire("veth", "--faults", "loss=0.02,seed=7")

@@ -2,8 +2,7 @@
 
 // Which of a queue pair's work requests is being timed: one at a time, as round trips are. So it
 // costs a comparison for each of the others, and no time stamp in a work request. There is one
-// under way again as soon as anything is found, so whatever holds up the queue is seen, however
-// short.
+// under way again as soon as anything is found, so little that holds up the queue is missed.
 //
 // It begins with its post, if the program says when that was (abi/post_stamp.h): it is asked as
 // soon as the one before is done, and its next post answers. The answer is the program's word, and

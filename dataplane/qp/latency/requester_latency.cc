@@ -42,7 +42,8 @@ bool Requester::look_at_ring(const Turn& turn) {
   return sound;
 }
 
-// When nothing is timed any more: the next one begins with its post.
+// When nothing is timed any more: the next one begins with its post. Whoever sees what the worker
+// publishes after this (a completion, the consumer's index) sees the request, too.
 void Requester::request_stamp(const Turn& turn) {
   if (qp_.config_.measures_latency) {
     queue_.request_stamp(message_timer_.next_stamp(turn.now));

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "base/time.h"
+
+namespace uroce::test {
+
+// Percentiles are the middle of a bucket that is a quarter of its start wide.
+inline void expect_near_time(Duration value, Duration exact) {
+  EXPECT_GE(value, exact - exact / 8);
+  EXPECT_LE(value, exact + exact / 8);
+}
+
+}  // namespace uroce::test
