@@ -1,5 +1,7 @@
 #pragma once
 
+// Comparing what a histogram of latencies says with the exact time.
+
 #include <gtest/gtest.h>
 
 #include "base/time.h"
