@@ -121,6 +121,7 @@ class Chaos(E2eCase):
         self.random = random.Random(_SEED)
         self.network = self.wire("veth")
         self.bystanders = []
+        self.machine = None
 
     def test_chaos(self):
         print(f"UROCE_CHAOS_SEED={_SEED}", flush=True)
@@ -131,6 +132,7 @@ class Chaos(E2eCase):
         for daemon in self.network.daemons:  # caches fill
             for words in _HOSTILE:
                 self.attack_with(daemon, words)
+        self.machine = _BusyMachine(zip(victims, self.network.daemons))
         self.rounds(victims, traffic, actions, _WARM_SECONDS)
         before = [_resources(daemon) for daemon in self.network.daemons]
         rounds = 0
@@ -152,14 +154,13 @@ class Chaos(E2eCase):
     def rounds(self, victims, traffic, actions, seconds):
         """Does this and that for so long. How often."""
         end, count = time.monotonic() + seconds, 0
-        machine = _BusyMachine(zip(victims, self.network.daemons))
         while time.monotonic() < end:
             for run in traffic:
                 run.turn()
             action = self.random.choice(actions)
             caused = action()
             print(f"{action.__name__}: {caused:.2f} s of standstill are its own", flush=True)
-            for victim, waited in zip(victims, machine.turn()):
+            for victim, waited in zip(victims, self.machine.turn()):
                 told = victim.phase(action.__name__)
                 self.assertEqual(told["errors"], [])
                 excused = _HANG_SECONDS_MAX + caused + waited
