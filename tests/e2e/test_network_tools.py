@@ -31,7 +31,7 @@ class Qperf(ApplicationCase):
         again."""
         for _ in range(_QPERF_TRIES_MAX):
             client = self.start(end, "qperf", "qperf", ADDRESS, "-lp", port, "-cm", 1, "-t", 1, *_QPERF_TESTS)
-            if client.wait(_SECONDS_MAX) == 0 or "Event rejected" not in client.err():
+            if client.wait(_SECONDS_MAX) == 0 or "Event rejected" not in client.out() + client.err():
                 break
         return client.expect_success(0)
 
