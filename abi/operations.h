@@ -27,7 +27,8 @@ inline constexpr auto kOperations = [] {
   constexpr std::uint32_t kSends = operations(kSend, kSendWithImm);
   constexpr std::uint32_t kWrites = operations(kRdmaWrite, kRdmaWriteWithImm);
   constexpr std::uint32_t kInvalidates = operations(kSendWithInv);
-  constexpr std::uint32_t kAnswered = operations(kRdmaRead, kAtomicCmpAndSwp, kAtomicFetchAndAdd);
+  constexpr std::uint32_t kReadsAndAtomics =
+      operations(kRdmaRead, kAtomicCmpAndSwp, kAtomicFetchAndAdd);
   constexpr std::uint32_t kLocal = operations(kLocalInv, kBindMw);
   constexpr std::uint32_t kExtensions = operations(kAtomicWrite, kFlush);  // annex A19
 
@@ -35,8 +36,8 @@ inline constexpr auto kOperations = [] {
   const auto of = [&table](QpType type) -> std::uint32_t& {
     return table[static_cast<std::size_t>(type)];
   };
-  of(QpType::kRc) = kSends | kInvalidates | kWrites | kAnswered | kLocal | kExtensions;
-  of(QpType::kXrcSend) = kSends | kInvalidates | kWrites | kAnswered | kLocal;
+  of(QpType::kRc) = kSends | kInvalidates | kWrites | kReadsAndAtomics | kLocal | kExtensions;
+  of(QpType::kXrcSend) = kSends | kInvalidates | kWrites | kReadsAndAtomics | kLocal;
   of(QpType::kUc) = kSends | kWrites | kLocal;
   of(QpType::kUd) = kSends;
   return table;

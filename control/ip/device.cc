@@ -77,7 +77,7 @@ bool Device::follow_mac() {
 // At most kEntriesMax of them.
 void Device::ask_again(Time now) {
   announce();
-  neighbours_ = {};
+  neighbours_.forget_answers(now);
   for (const auto& [address, mac] : moves_.given()) {
     EtherAddress ignored;
     if (neighbours_.resolve(address, now, &ignored) == Neighbours::Answer::kFull) {

@@ -68,6 +68,13 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
   return questions;
 }
 
+void Neighbours::forget_answers(Time now) {
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.state != State::kAsking; });
+  for (auto& [address, entry] : entries_) {
+    entry = Entry{.deadline = now};
+  }
+}
+
 Time Neighbours::next_deadline() const {
   Time earliest = kNever;
   for (const auto& [address, entry] : entries_) {

@@ -43,6 +43,10 @@ class Neighbours {
   // waits must look again.
   std::vector<LinkAddress> due(Time now, bool* settled);
 
+  // Whoever is on the link may be somebody else: answers are forgotten, and what somebody waits for
+  // is asked for anew.
+  void forget_answers(Time now);
+
   // When due() has something to do.
   [[nodiscard]] Time next_deadline() const;
 

@@ -17,6 +17,7 @@
 #include <span>
 
 #include "abi/completion.h"
+#include "abi/operations.h"
 #include "abi/post_stamp.h"
 #include "abi/ring.h"
 #include "abi/work_request.h"
@@ -36,12 +37,9 @@ enum class SendStage : std::uint8_t {
 
 // The work requests that are done when their answer has come, a bit each: READs, atomics and annex
 // A19's operations. An acknowledgement isn't enough for them.
-inline constexpr std::uint32_t kAnswered =
-    1U << static_cast<unsigned>(abi::WrOpcode::kRdmaRead) |
-    1U << static_cast<unsigned>(abi::WrOpcode::kAtomicCmpAndSwp) |
-    1U << static_cast<unsigned>(abi::WrOpcode::kAtomicFetchAndAdd) |
-    1U << static_cast<unsigned>(abi::WrOpcode::kAtomicWrite) |
-    1U << static_cast<unsigned>(abi::WrOpcode::kFlush);
+inline constexpr std::uint32_t kAnswered = abi::operations(
+    abi::WrOpcode::kRdmaRead, abi::WrOpcode::kAtomicCmpAndSwp, abi::WrOpcode::kAtomicFetchAndAdd,
+    abi::WrOpcode::kAtomicWrite, abi::WrOpcode::kFlush);
 
 // A send work request in the daemon's hands: one cache line. The scatter/gather list or the inline
 // bytes lie elsewhere (SendQueue::sges, SendQueue::inline_bytes).

@@ -48,7 +48,8 @@ UROCE_WIDE Vector next_wide(Input<kCopy, kMasked>& input) {
 // A mask covers the first 64 bytes.
 template <std::size_t kIndex, bool kCopy, bool kMasked>
 UROCE_WIDE Vector first_wide(Input<kCopy, kMasked>& input) {
-  return next_wide < kIndex * Wide::kBytes<sizeof(CrcMask)>(input);
+  constexpr bool kStart = kIndex * Wide::kBytes < sizeof(CrcMask);
+  return next_wide<kStart>(input);
 }
 
 // REQUIRES: length >= kStride.

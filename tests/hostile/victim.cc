@@ -121,9 +121,9 @@ bool Victim::life_of_objects() {
   ibv_cq* const cq =
       channel != nullptr ? ibv_create_cq(card_.context(), 16, nullptr, channel, 0) : nullptr;
   std::vector<std::byte> memory(4096);
-  ibv_mr* const region = cq != nullptr
-                             ? ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE)
-                             : nullptr;
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
+  ibv_mr* const region =
+      cq != nullptr ? ibv_reg_mr(pd, memory.data(), memory.size(), kAccess) : nullptr;
   ibv_qp* qp = nullptr;
   if (region != nullptr) {
     ibv_qp_init_attr wanted{};

@@ -127,6 +127,30 @@ TEST_F(DeviceTest, NobodyAnswersBecomesAnErrorThatNamesTheAddress) {
   EXPECT_EQ(sent.size(), Neighbours::kAttemptsMax);
 }
 
+// A program waits for the answer when the link comes up: that must not lose the question.
+TEST_F(DeviceTest, WhatIsAskedForIsAskedAnewWhenTheLinkComesUp) {
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending);
+  device.on_time(now);  // into a link that is down
+  device.ask_again(now);
+  sent.clear();
+  EXPECT_FALSE(device.on_time(now));
+  ASSERT_EQ(sent.size(), 1U);
+  const auto question = parse_ethernet(sent.back());
+  EXPECT_TRUE(device.on_frame(build_arp_reply(*question, last_arp(), kTheirs), now));
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
+
+  device.ask_again(now);
+  EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending)
+      << "what was known before is forgotten";
+  device.ask_again(now);
+  bool settled = false;
+  while (!settled && device.next_deadline() != kNever) {
+    now = std::max(now, device.next_deadline());
+    settled = device.on_time(now);
+  }
+  EXPECT_TRUE(settled) << "without an answer whoever waits is told";
+}
+
 TEST_F(DeviceTest, OffLinkAddressesAreRefusedAtOnce) {
   const auto answer = device.resolve(*parse_ip("10.1.0.1"), now, &mac);
   ASSERT_FALSE(answer);
