@@ -1,8 +1,8 @@
 #pragma once
 
 // Static probes (USDT): a no-op each until perf, bpftrace or SystemTap puts a breakpoint there, and
-// a note in the program that says where the arguments are. UROCE_PROBE(name, arguments...), up to
-// four whole numbers. Their names and arguments are kept: apps/tracing/README.md lists them.
+// a note in the program that says where the arguments are. UROCE_PROBE1(name, a) to UROCE_PROBE3,
+// of whole numbers. Their names and arguments are kept: apps/tracing/README.md lists them.
 
 // Before a function: a probe in it is in one place of the program, and what is known where the
 // function is called is an argument in a register nonetheless. perf takes no constants, and wants

@@ -93,8 +93,8 @@ class KeyTable {
   std::vector<std::uint32_t> free_;
   std::vector<std::uint8_t> tags_;  // the last one of each index
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Region>>
-      held_;  // unpublished, but perhaps used by a worker that hangs
+  // Unpublished, but perhaps used by a worker that hangs.
+  std::vector<std::unique_ptr<Region>> held_;
 };
 
 inline Access KeyTable::check(std::uint32_t key, PdId pd, std::uint64_t address,

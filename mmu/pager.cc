@@ -128,12 +128,21 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         step = fail(fault, page, Access::kLost);
         break;
     }
-    if (step == Step::kWaiting && now - fault.times.taken >= patience_) {
+    if (step == Step::kWaiting && is_overdue(fault, now)) {
       return fail(fault, page, Access::kLost);
     }
     return step;
   }
   return Step::kDone;
+}
+
+bool Pager::is_overdue(const PageFault& fault, Time now) {
+  const Time end = std::max(fault.times.taken + patience_, pardoned_until_);
+  if (now >= end + kStandstillMin) {
+    pardoned_until_ = now + patience_;
+    return false;
+  }
+  return now >= end;
 }
 
 Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
@@ -285,7 +294,7 @@ Time Pager::deadline() const {
       first = std::min(first, job->fault.times.taken + patience_);
     }
   }
-  return first;
+  return std::max(first, pardoned_until_);
 }
 
 void Pager::expire(Time now) {

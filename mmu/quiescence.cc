@@ -3,12 +3,19 @@
 #include <rte_rcu_qsbr.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "base/check.h"
 #include "base/monotonic_clock.h"
 
 namespace uroce {
+namespace {
+
+constexpr Duration kLookMax = 100 * kNanosecondsPerMillisecond;  // longer: it didn't run
+
+}  // namespace
 
 void Quiescence::Deleter::operator()(rte_rcu_qsbr* state) const { std::free(state); }
 
@@ -33,10 +40,18 @@ void Quiescence::offline(std::uint32_t worker) {
 }
 
 bool Quiescence::wait() {
+  if (const std::uint64_t late = late_.load(std::memory_order_relaxed);
+      late != 0 && !passed(late)) {
+    return false;
+  }
   const std::uint64_t token = begin();
-  const Time start = monotonic_now();
+  Duration waited = 0;
+  Time last = monotonic_now();
   while (!over(token)) {
-    if (monotonic_now() - start > patience_) {
+    const Time now = monotonic_now();
+    waited += std::min(now - std::exchange(last, now), kLookMax);
+    if (waited > patience_) {
+      late_.store(token, std::memory_order_relaxed);
       if (tell_) {
         tell_();
       }
@@ -45,6 +60,11 @@ bool Quiescence::wait() {
     sched_yield();  // on a small machine the worker may need this very core
   }
   return true;
+}
+
+bool Quiescence::passed(std::uint64_t token) const {
+  const std::lock_guard lock(checking_);
+  return rte_rcu_qsbr_check(state_.get(), token, false) != 0;
 }
 
 std::uint64_t Quiescence::begin() const { return rte_rcu_qsbr_start(state_.get()); }

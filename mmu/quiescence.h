@@ -4,6 +4,7 @@
 // it was unpublished, ended a turn or gone to sleep. Built on rte_rcu_qsbr, which works without the
 // EAL.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,8 +21,9 @@ class Quiescence {
  public:
   static constexpr std::uint32_t kWorkersMax = 64;
 
-  // A worker that holds what it looked up for so long hangs: the daemon waits no longer for it to
-  // run a task either (Mailbox::kStuckMax).
+  // A worker that holds what it looked up for so long hangs, or is held in the kernel by a
+  // program's hole (Mailbox::kStuckInKernelMax). Time in which whoever waits didn't run doesn't
+  // count.
   static constexpr Duration kPatience = 10 * kNanosecondsPerSecond;
 
   explicit Quiescence(std::uint32_t workers_max = kWorkersMax, Duration patience = kPatience);
@@ -37,7 +39,7 @@ class Quiescence {
 
   // Any other thread: returns when every online worker has passed a quiescent state since the call.
   // Yields. False: one hasn't, for all that patience, and may still use what was unpublished, which
-  // therefore has to stay where it is.
+  // therefore has to stay where it is. Until that one has passed, others aren't waited for again.
   [[nodiscard]] bool wait();
   // Is told of each wait that was in vain, on the thread that waited. Before anybody waits.
   void on_overdue(std::function<void()> tell) { tell_ = std::move(tell); }
@@ -48,12 +50,15 @@ class Quiescence {
   [[nodiscard]] bool over(std::uint64_t token) const;
 
  private:
+  [[nodiscard]] bool passed(std::uint64_t token) const;
+
   struct Deleter {
     void operator()(rte_rcu_qsbr* state) const;
   };
   std::unique_ptr<rte_rcu_qsbr, Deleter> state_;
   const Duration patience_;
   mutable std::mutex checking_;
+  std::atomic<std::uint64_t> late_{0};  // token of the last wait in vain; relaxed: a shortcut
   std::function<void()> tell_;
 };
 

@@ -48,7 +48,7 @@ void WindowTable::remove(std::uint32_t key) {
     window.reset(slots_[index].exchange(nullptr, std::memory_order_relaxed));
     UROCE_CHECK(window != nullptr);
   }
-  const bool unused = quiescence_.wait();  // no worker uses it, nor binds it any more
+  const bool unused = quiescence_.wait();  // true: no worker uses it, nor binds it any more
   window->release(nullptr, 0);
   const std::lock_guard lock(mutex_);
   free_.push_back(index);

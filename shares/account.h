@@ -82,7 +82,6 @@ class Account : public std::enable_shared_from_this<Account> {
 
  private:
   friend class Charge;
-  friend class Shares;
 
   std::shared_ptr<Book> book_;
   User user_;

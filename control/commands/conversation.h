@@ -49,7 +49,7 @@ class Conversation {
   // The answer to the command that is being run: Outcome::kPieces. ENOMEM
   Status answer_with(std::unique_ptr<StatusReport> report);
 
-  // It runs as long as the conversation; one that did before ends.
+  // It runs as long as the conversation.
   void keep(std::unique_ptr<Capture> capture);
 
   // A record whose descriptors the daemon had no room for: only that one is refused.

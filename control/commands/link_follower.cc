@@ -14,7 +14,7 @@ namespace {
 // No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
 constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
 // An interface that couldn't be opened though it is there is tried again, ever more seldom, since
-// drivers write a line or two each time.
+// drivers write a line or two each time; and whenever the kernel tells of a change.
 constexpr Duration kAttachIntervalMin = kNanosecondsPerSecond;
 constexpr Duration kAttachIntervalMax = 64 * kNanosecondsPerSecond;
 
@@ -35,21 +35,31 @@ LinkFollower::LinkFollower(Card& card) : card_(card), patience_(kAttachIntervalM
 
 void LinkFollower::on_change() {
   watch_->drain();
-  look();
+  look_at_all(true);
 }
 
 void LinkFollower::look() {
+  const bool due = card_.now() >= next_attach_;
+  if (due) {
+    next_attach_ = card_.now() + patience_;
+    patience_ = std::min(2 * patience_, kAttachIntervalMax);
+  }
+  look_at_all(due || !watch_);
+}
+
+void LinkFollower::look_at_all(bool attaches) {
   next_look_ = kNever;
   for (Device& device : card_.devices()) {
     if (!device.loops_back()) {
-      look(device);
+      look(device, attaches);
     }
   }
 }
 
-void LinkFollower::look(Device& device) {
+// `attaches`: interfaces that are down are tried to be opened.
+void LinkFollower::look(Device& device, bool attaches) {
   const bool on_interface = device.port().info().on_interface;
-  if (on_interface && !device.link_up()) {
+  if (on_interface && !device.link_up() && attaches) {
     attach(device);
   }
   const auto change = device.link_change();
@@ -67,8 +77,7 @@ void LinkFollower::look(Device& device) {
   if (!watch_ || !on_interface) {
     next_look_ = std::min(next_look_, card_.now() + kLinkLookInterval);
   } else if (!device.link_up()) {
-    next_look_ = std::min(next_look_, card_.now() + patience_);
-    patience_ = std::min(2 * patience_, kAttachIntervalMax);
+    next_look_ = std::min(next_look_, next_attach_);
   }
 }
 
@@ -81,6 +90,7 @@ void LinkFollower::follow(Device& device, bool up) {
     const std::string trouble = device.port().info().trouble;
     spdlog::warn("{}: the link is down{}{}", device.name(), trouble.empty() ? "" : ": ", trouble);
     patience_ = kAttachIntervalMin;
+    next_attach_ = card_.now() + patience_;
     device.port().detach();
     let_workers_look(device);
   }

@@ -26,7 +26,8 @@ class LinkFollower {
   void look();
 
  private:
-  void look(Device& device);
+  void look_at_all(bool attaches);
+  void look(Device& device, bool attaches);
   void follow(Device& device, bool up);
   void attach(Device& device);
   void let_workers_look(const Device& device);
@@ -34,7 +35,8 @@ class LinkFollower {
   Card& card_;
   std::optional<KernelWatch> watch_;
   Time next_look_ = kNever;
-  Duration patience_;  // until interfaces that are down are looked at again by themselves
+  Time next_attach_ = 0;  // when interfaces that are down are tried again by themselves
+  Duration patience_;     // between that and the time after
 };
 
 }  // namespace uroce::control

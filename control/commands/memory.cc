@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "control/commands/command_table.h"
@@ -77,6 +78,7 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
 struct Registration {
   std::vector<abi::MemoryPiece> pieces;
   ProgramMemory::Opened opened;
+  bool without_memory = false;    // nothing could be opened for want of memory
   std::atomic<bool> done{false};  // released by the helper, acquired by control
 };
 
@@ -145,7 +147,12 @@ Result<Outcome> open_pieces(Conversation& conversation, const abi::RegMrRequest&
   const bool writing = ProgramMemory::is_writing(head.access);
   const Status asked = conversation.services().helpers->run(
       session.account()->user(), [registration, peer, writing] {
-        registration->opened = ProgramMemory::open(process_of(peer), registration->pieces, writing);
+        try {
+          registration->opened =
+              ProgramMemory::open(process_of(peer), registration->pieces, writing);
+        } catch (const std::bad_alloc&) {
+          registration->without_memory = true;
+        }
         registration->done.store(true, std::memory_order_release);
       });
   return asked ? Result<Outcome>(Outcome::kWait) : asked.error();
@@ -187,6 +194,9 @@ Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* repl
   if (!request.registration->done.load(std::memory_order_acquire)) {
     const Status well = conversation.services().helpers->check(session.account()->user());
     return well ? Result<Outcome>(Outcome::kWait) : well.error();
+  }
+  if (request.registration->without_memory) {
+    return Error{ENOMEM, "the daemon has no memory left to look at the program's"};
   }
   const bool on_demand = (head.access & kAccessOnDemand) != 0;
   auto locked = on_demand ? Result<LockedCharge>(LockedCharge())

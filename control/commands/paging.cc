@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "abi/paging_records.h"
@@ -37,8 +38,12 @@ Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpeni
   const Peer peer = session.peer();
   const User& user = session.account()->user();
   return conversation.services().helpers->run(user, [opening, peer] {
-    if (auto memory = open_remote_memory(process_of(peer)); memory) {
-      opening->memory = std::move(*memory);
+    try {
+      if (auto memory = open_remote_memory(process_of(peer)); memory) {
+        opening->memory = std::move(*memory);
+      }
+    } catch (const std::bad_alloc&) {
+      // As if it can't be had.
     }
     opening->done.store(true, std::memory_order_release);
   });

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -16,20 +17,33 @@
 
 #include "base/all_processors.h"
 #include "base/event_fd.h"
+#include "base/heartbeat.h"
+#include "base/liveness.h"
 #include "base/monotonic_clock.h"
 
 namespace uroce::control {
+namespace {
+
+constexpr Duration kLookInterval = 100 * kNanosecondsPerMillisecond;
+
+}  // namespace
 
 struct Helpers::State {
   struct Errands {
+    [[nodiscard]] bool under_way() const { return has_helper || !waiting.empty(); }
+
     std::deque<std::function<void()>> waiting;
     bool has_helper = false;
-    Time busy_since = 0;  // 0: it waits for errands
+    Heartbeat heartbeat;  // the helper's, a beat for each errand
+    Liveness liveness{heartbeat};
+    Time looked = monotonic_now();
+    Duration held_up = 0;  // as of then, by this errand or the want of a helper
   };
 
   explicit State(Duration how_long) : patience(how_long) {}
 
-  Status check(const User& user) const;
+  void look(Errands& errands, Time now);
+  Status check(const User& user);
   void add(const std::shared_ptr<State>& self, const User& user, std::function<void()> errand);
   void start_one(const std::shared_ptr<State>& self);
   void serve(const std::shared_ptr<State>& self);
@@ -44,26 +58,35 @@ struct Helpers::State {
   std::map<User, Errands> users;  // with errands, or a helper
   std::size_t helpers = 0;
   std::size_t idle = 0;  // of them
+  bool news = false;     // somebody's patience has ended since next_look()
   bool stopping = false;
 };
 
-Status Helpers::State::check(const User& user) const {
+// Time in which the helper only wanted a processor, or the whole daemon didn't run, doesn't count
+// (base/liveness.h).
+void Helpers::State::look(Errands& errands, Time now) {
+  const Duration since = std::min(now - errands.looked, Liveness::kLookMax);
+  if (!errands.under_way() || since < kLookInterval) {
+    return;
+  }
+  const bool before = errands.held_up > patience;
+  errands.looked = now;
+  errands.held_up = errands.has_helper ? errands.liveness.look(now) : errands.held_up + since;
+  news = news || (!before && errands.held_up > patience);
+}
+
+Status Helpers::State::check(const User& user) {
   const auto found = users.find(user);
   if (found == users.end()) {
     return ok();
   }
-  const Errands& errands = found->second;
-  const Time now = monotonic_now();
-  if (errands.busy_since != 0 && now - errands.busy_since > patience) {
+  Errands& errands = found->second;
+  look(errands, monotonic_now());
+  if (errands.held_up > patience) {
     return Error{EBUSY, "the daemon has waited for " +
-                            std::to_string((now - errands.busy_since) / kNanosecondsPerSecond) +
+                            std::to_string(errands.held_up / kNanosecondsPerSecond) +
                             " s for a descriptor or process of user " + std::to_string(user.uid) +
                             ", and takes no more of this user until that is over"};
-  }
-  if (errands.waiting.size() >= kErrandsMax) {
-    return Error{EBUSY, "the daemon has " + std::to_string(kErrandsMax) + " descriptors of user " +
-                            std::to_string(user.uid) +
-                            " to look at, and takes no more until it has"};
   }
   return ok();
 }
@@ -140,16 +163,23 @@ void Helpers::State::serve(const std::shared_ptr<State>& self) {
 // REQUIRES: lock holds the mutex. It does so again afterwards.
 void Helpers::State::run_errands(std::unique_lock<std::mutex>& lock, const User& user,
                                  Errands& errands) {
+  errands.heartbeat.begin();
+  errands.held_up = 0;
   while (!errands.waiting.empty()) {
     std::function<void()> errand = std::move(errands.waiting.front());
     errands.waiting.pop_front();
-    errands.busy_since = monotonic_now();
+    errands.heartbeat.beat();
     lock.unlock();
-    errand();
+    try {
+      errand();
+    } catch (const std::bad_alloc&) {
+      // Whoever asked for it is told when it has taken too long.
+    }
     errand = nullptr;
     done.ring();
     lock.lock();
-    errands.busy_since = 0;
+    errands.heartbeat.rest();
+    errands.held_up = 0;
   }
   users.erase(users.find(user));  // which ends `user`, too
 }
@@ -167,6 +197,12 @@ Status Helpers::run(const User& user, std::function<void()> errand) {
   if (Status status = state_->check(user); !status) {
     return status;
   }
+  const auto found = state_->users.find(user);
+  if (found != state_->users.end() && found->second.waiting.size() >= kErrandsMax) {
+    return Error{EBUSY, "the daemon has " + std::to_string(kErrandsMax) + " descriptors of user " +
+                            std::to_string(user.uid) +
+                            " to look at, and takes no more until it has"};
+  }
   state_->add(state_, user, std::move(errand));
   return ok();
 }
@@ -175,10 +211,17 @@ void Helpers::close(const User& user, UniqueFd descriptor) {
   if (!descriptor.valid()) {
     return;
   }
-  // Copied, since std::function wants it; the number has one owner all the same.
-  auto owned = std::make_shared<UniqueFd>(std::move(descriptor));
-  const std::lock_guard lock(state_->mutex);
-  state_->add(state_, user, [owned = std::move(owned)] { owned->reset(); });
+  std::shared_ptr<UniqueFd> owned;
+  try {
+    // Shared, since std::function wants to copy it; the number has one owner all the same.
+    owned = std::make_shared<UniqueFd>();
+    *owned = std::move(descriptor);
+    const std::lock_guard lock(state_->mutex);
+    state_->add(state_, user, [owned] { owned->reset(); });
+  } catch (const std::bad_alloc&) {
+    // Rather one descriptor less than a thread that waits for a program.
+    static_cast<void>((owned != nullptr ? *owned : descriptor).release());
+  }
 }
 
 int Helpers::descriptor() const { return state_->done.get(); }
@@ -190,18 +233,17 @@ Status Helpers::check(const User& user) const {
   return state_->check(user);
 }
 
-Time Helpers::next_overdue() const {
+Time Helpers::next_look() const {
   const std::lock_guard lock(state_->mutex);
   const Time now = monotonic_now();
   Time next = kNever;
-  for (const auto& [user, errands] : state_->users) {
-    const Time since = errands.busy_since != 0 ? errands.busy_since : now;
-    const bool expected = errands.busy_since != 0 || !errands.waiting.empty();
-    if (expected && now - since <= state_->patience) {
-      next = std::min(next, since + state_->patience + 1);
+  for (auto& [user, errands] : state_->users) {
+    state_->look(errands, now);
+    if (errands.under_way() && errands.held_up <= state_->patience) {
+      next = std::min(next, errands.looked + kLookInterval);
     }
   }
-  return next;
+  return std::exchange(state_->news, false) ? now : next;
 }
 
 std::size_t Helpers::threads() const {

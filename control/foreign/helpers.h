@@ -23,7 +23,8 @@ namespace uroce::control {
 
 class Helpers {
  public:
-  // How long one errand may take. What is honest takes microseconds.
+  // How long one errand may keep a helper, or a user's errands may wait for one. What is honest
+  // takes microseconds.
   static constexpr Duration kPatience = kNanosecondsPerSecond;
   static constexpr std::size_t kHelpersMax = 64;   // threads; further users wait. One is spare
   static constexpr std::size_t kErrandsMax = 256;  // of one user that wait
@@ -43,10 +44,11 @@ class Helpers {
   // Readable when an errand has been done since the last quieten().
   [[nodiscard]] int descriptor() const;
   void quieten();
-  // Whether the user's helper does what it is asked. EBUSY
+  // Whether the user's helper does what it is asked. EBUSY: it hangs.
   [[nodiscard]] Status check(const User& user) const;
-  // When check() of some user may change its mind next if nothing is done until then; kNever.
-  [[nodiscard]] Time next_overdue() const;
+  // When check() of some user may change its mind if nothing is done until then; kNever: never. To
+  // be asked again then.
+  [[nodiscard]] Time next_look() const;
 
   [[nodiscard]] std::size_t threads() const;
 

@@ -1,5 +1,6 @@
 #include "control/foreign/inbox.h"
 
+#include <new>
 #include <utility>
 
 #include "mmu/backing_file.h"
@@ -18,33 +19,51 @@ void keep_recognised(Record& record) {
 
 }  // namespace
 
+// What arrives has its place before the helper is asked, which may find no memory.
+std::shared_ptr<Inbox::Arrivals> Inbox::place_for(std::uint64_t tag, Record record) {
+  auto place = std::make_shared<Arrivals>(1);
+  place->front().tag = tag;
+  place->front().record = std::make_shared<Record>(std::move(record));
+  return place;
+}
+
 Status Inbox::fetch(Helpers& helpers, const User& user,
                     const std::shared_ptr<const ForeignSocket>& socket, std::uint64_t tag,
                     Open open) {
-  return helpers.run(user, [self = shared_from_this(), socket, tag, open = std::move(open)] {
-    auto record = std::make_shared<Record>();
-    const Receipt receipt = receive_record(socket->get(), record.get());
-    keep_recognised(*record);
-    std::vector<UniqueFd> opened =
-        open && receipt == Receipt::kRecord ? open(*record) : std::vector<UniqueFd>();
-    self->put({tag, receipt, std::move(record), std::move(opened)});
+  return helpers.run(user, [self = shared_from_this(), socket, open = std::move(open),
+                            place = place_for(tag, {})] {
+    self->arrive(*place, [&](Arrival& arrival) {
+      arrival.receipt = receive_record(socket->get(), arrival.record.get());
+      keep_recognised(*arrival.record);
+      if (open && arrival.receipt == Receipt::kRecord) {
+        arrival.opened = open(*arrival.record);
+      }
+    });
   });
 }
 
 Status Inbox::open(Helpers& helpers, const User& user, Record record, std::uint64_t tag,
                    Open open) {
-  auto shared = std::make_shared<Record>(std::move(record));  // errands are copied
-  return helpers.run(user, [self = shared_from_this(), shared, tag, open = std::move(open)] {
-    self->put({tag, Receipt::kRecord, shared, open(*shared)});
+  return helpers.run(user, [self = shared_from_this(), open = std::move(open),
+                            place = place_for(tag, std::move(record))] {
+    self->arrive(*place, [&](Arrival& arrival) {
+      arrival.receipt = Receipt::kRecord;
+      arrival.opened = open(*arrival.record);
+    });
   });
 }
 
-void Inbox::put(Arrival arrival) {
+void Inbox::arrive(Arrivals& place, const std::function<void(Arrival&)>& fill) {
+  try {
+    fill(place.front());
+  } catch (const std::bad_alloc&) {
+    place.front().receipt = Receipt::kClosed;
+  }
   const std::lock_guard lock(mutex_);
-  arrived_.push_back(std::move(arrival));
+  arrived_.splice(arrived_.end(), place);
 }
 
-std::vector<Inbox::Arrival> Inbox::take() {
+Inbox::Arrivals Inbox::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(arrived_, {});
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,8 +27,10 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   // What the helper opens of what a record names; nothing by default.
   using Open = std::function<std::vector<UniqueFd>(const Record&)>;
 
+  using Arrivals = std::list<Arrival>;
+
   // Has the record at the head of the socket received; the helpers' descriptor is readable when it
-  // is here. EBUSY, and then nothing has happened.
+  // is here; Receipt::kClosed if the helper found no memory. EBUSY, and then nothing has happened.
   Status fetch(Helpers& helpers, const User& user,
                const std::shared_ptr<const ForeignSocket>& socket, std::uint64_t tag,
                Open open = {});
@@ -35,13 +38,14 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   Status open(Helpers& helpers, const User& user, Record record, std::uint64_t tag, Open open);
 
   // What has arrived since, in order.
-  std::vector<Arrival> take();
+  Arrivals take();
 
  private:
-  void put(Arrival arrival);
+  static std::shared_ptr<Arrivals> place_for(std::uint64_t tag, Record record);
+  void arrive(Arrivals& place, const std::function<void(Arrival&)>& fill);
 
   std::mutex mutex_;  // guards what follows
-  std::vector<Arrival> arrived_;
+  Arrivals arrived_;
 };
 
 }  // namespace uroce::control

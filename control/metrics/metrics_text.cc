@@ -196,6 +196,9 @@ void write_queue_pairs(const Json& sessions, MetricsPage& page) {
 std::string metrics_text(const Json& report, const MetricsWish& wish) {
   MetricsPage page(wish.open_metrics);
   write_daemon(report, page);
+  if (report.contains("complete") && !report["complete"].get<bool>()) {
+    return page.end();  // a worker doesn't answer: its counters would seem to have gone back
+  }
   write_devices(member(report, "devices"), text(member(report, "version")), page);
   write_latencies(member(report, "devices"), page);
   write_workers(member(report, "workers"), page);

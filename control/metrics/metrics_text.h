@@ -16,7 +16,8 @@ struct MetricsWish {
 // More of them aren't listed.
 inline constexpr std::size_t kMetricQueuePairsMax = 1'000;
 
-// What the report lacks isn't on the page.
+// What the report lacks isn't on the page. If a worker didn't answer, so are no counters: only how
+// many threads are stuck.
 [[nodiscard]] std::string metrics_text(const nlohmann::ordered_json& report,
                                        const MetricsWish& wish);
 

@@ -29,9 +29,9 @@ class InvalidationThread final : public PageRemover {
   InvalidationThread(const InvalidationThread&) = delete;
   InvalidationThread& operator=(const InvalidationThread&) = delete;
 
-  // `waiters` outlives the thread.
   // The machine had the descriptors that it needs. REQUIRES for start()
   [[nodiscard]] bool usable() const { return usable_; }
+  // `waiters` outlives the thread.
   void start(FaultWaiters& waiters);
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }

@@ -11,6 +11,7 @@
 #include "control/cm_user/user.h"
 #include "control/reports/latency_report.h"
 #include "control/reports/program_name.h"
+#include "control/reports/worker_report.h"
 #include "control/sessions/qp_states.h"
 #include "control/sessions/session.h"
 
@@ -151,55 +152,6 @@ Json device_status(const RoceCounters& counted, const Latencies& latencies, cons
           {"latency", json_of(latencies)}};
 }
 
-Json worker_status(Card& card, std::uint32_t index) {
-  WorkerCounters c;
-  LatencyHistogram faults;
-  card.engine().try_call(index, [&](Worker& worker) {
-    c = worker.counters();
-    faults = worker.fault_times();
-  });
-  Json drops = Json::object();
-  for (std::size_t reason = 1; reason < kDropCount; ++reason) {
-    if (c.drops[reason] != 0) {
-      drops[std::string(kDropTexts[reason].name)] = c.drops[reason];
-    }
-  }
-  return {{"worker", index},
-          {"turns", c.turns},
-          {"idle_turns", c.idle_turns},
-          {"sleeps", c.sleeps},
-          {"rx_frames", c.rx_frames},
-          {"tx_frames", c.tx_frames},
-          {"tx_lost", c.tx_lost},
-          {"absences", c.absences},
-          {"absent_us", c.absent_us},
-          {"stalls", c.stalls},
-          {"stalled_us", c.stalled_us},
-          {"drops", std::move(drops)},
-          {"page_faults", c.page_faults},
-          {"page_faults_at_once", c.page_faults_at_once},
-          {"page_faults_deferred", c.page_faults_deferred},
-          {"page_faults_starved", c.page_faults_starved},
-          {"page_fault_time", json_of(faults)},
-          {"flushes", c.flushes},
-          {"flushes_starved", c.flushes_starved},
-          {"copies", c.copies},
-          {"copies_late", c.copies_late}};
-}
-
-Json stuck_threads(const Watchdog* watchdog) {
-  Json threads = Json::array();
-  if (watchdog != nullptr) {
-    for (const Watchdog::Stuck& stuck : watchdog->stuck()) {
-      threads.push_back({{"name", stuck.name},
-                         {"thread", stuck.thread},
-                         {"seconds", stuck.duration / kNanosecondsPerSecond},
-                         {"doing", stuck.doing}});
-    }
-  }
-  return threads;
-}
-
 std::string text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -264,15 +216,21 @@ std::string StatusReport::head() {
   counted_.resize(card_.devices().size());
   latencies_.resize(card_.devices().size());
   for (std::uint32_t index = 0; index < card_.engine().workers(); ++index) {
-    workers.push_back(worker_status(card_, index));
-    card_.engine().try_call(index, [&](Worker& worker) {
+    WorkerCounters counters;
+    LatencyHistogram faults;
+    answers_.push_back(card_.engine().try_call(index, [&](Worker& worker) {
+      counters = worker.counters();
+      faults = worker.fault_times();
       for (std::size_t port = 0; port < counted_.size(); ++port) {
         counted_[port] += worker.roce_counters(static_cast<std::uint16_t>(port));
         if (sees_all_) {  // from all users' times one could tell a single user's
           latencies_[port] += worker.latencies(static_cast<std::uint16_t>(port));
         }
       }
-    });
+    }));
+    if (answers_.back()) {
+      workers.push_back(worker_status(index, counters, faults));
+    }
   }
   return "{\"version\":" + text(Json(kReleaseVersion)) + ",\"pid\":" + std::to_string(::getpid()) +
          ",\"workers\":" + text(workers) + ",\"stuck_threads\":" + text(stuck_threads(watchdog_)) +
@@ -353,10 +311,10 @@ std::string StatusReport::look_at_some(const Session& session, std::size_t* look
   std::string shown;
   for (std::uint32_t worker = 0; worker < of_worker.size(); ++worker) {
     std::vector<Look>& looked = of_worker[worker];
-    if (looked.empty()) {
+    if (looked.empty() || !answers_[worker]) {
       continue;
     }
-    card_.engine().try_call(worker, [&, now = card_.now()](Worker&) {
+    answers_[worker] = card_.engine().try_call(worker, [&, now = card_.now()](Worker&) {
       for (Look& look : looked) {
         const Qp& qp = *look.object->qp;
         look.view = {.state = qp.state(),
@@ -375,6 +333,7 @@ std::string StatusReport::look_at_some(const Session& session, std::size_t* look
         }
       }
     });
+    looked.resize(answers_[worker] ? looked.size() : 0);
     for (const Look& look : looked) {
       if (look.counts) {
         counted_[look.object->qp->config().port] += look.view.counters;
@@ -394,7 +353,9 @@ std::string StatusReport::devices() {
   for (const Device& device : card_.devices()) {
     all.push_back(device_status(counted_[device.index()], latencies_[device.index()], device));
   }
-  return ",\"devices\":" + text(all) + ",\"connections\":";
+  const bool complete = std::find(answers_.begin(), answers_.end(), false) == answers_.end();
+  return ",\"complete\":" + text(Json(complete)) + ",\"devices\":" + text(all) +
+         ",\"connections\":";
 }
 
 }  // namespace uroce::control

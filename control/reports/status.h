@@ -62,6 +62,9 @@ class StatusReport {
   Part part_ = Part::kHead;
   std::vector<RoceCounters> counted_;  // of each device's queue pairs
   std::vector<Latencies> latencies_;
+  // Of each worker, whether it did: one that didn't isn't asked again, and what it knows is left
+  // out.
+  std::vector<bool> answers_;
   std::uint64_t session_ = 0;  // where it goes on
   std::uint32_t handle_ = 0;
   bool begun_ = false;  // that session is, and its end is still to come

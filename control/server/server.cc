@@ -265,6 +265,13 @@ void Server::serve(Connections::iterator at) {
   if (flush(connection)) {
     conversation.answering() ? answer_more(conversation) : receive(at->first, connection);
   }
+  settle(at);
+}
+
+// Sends what is owed, ends what is over, and waits for what may come next.
+void Server::settle(Connections::iterator at) {
+  Connection& connection = at->second;
+  Conversation& conversation = *connection.conversation;
   if (!flush(connection) && conversation.finished()) {
     // It doesn't read its last answer; nothing more is owed to it.
     conversation.outbox().clear();
@@ -277,7 +284,7 @@ void Server::serve(Connections::iterator at) {
   std::uint32_t interest = 0;
   if (!conversation.outbox().empty() || conversation.answering()) {
     interest = EPOLLOUT;
-  } else if (!conversation.waiting() && connection.fetch_until == 0) {
+  } else if (!conversation.waiting() && !connection.fetching) {
     interest = EPOLLIN;
   }
   watch_for(at, interest);
@@ -340,11 +347,11 @@ void Server::on_time() {
     services_.connections.on_addresses_settled();
   }
   services_.connections.on_time();
-  give_up_fetches();
-  if (next_overdue_ <= now) {
+  if (next_helpers_look_ <= now) {
+    give_up_fetches();
     resume_waiting();
   }
-  next_overdue_ = services_.helpers->next_overdue();
+  next_helpers_look_ = services_.helpers->next_look();
   if (links_.next_look() <= now) {
     links_.look();
   }
@@ -357,24 +364,20 @@ void Server::resume_waiting() {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
     if (at->second.conversation->waiting()) {
-      at->second.conversation->resume();
-      serve(at);
+      run_aside(at, [](Conversation& conversation) { conversation.resume(); });
     }
     at = next;
   }
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = std::min({links_.next_look(), next_overdue_, dear_users_.next_time(),
+  Time deadline = std::min({links_.next_look(), next_helpers_look_, dear_users_.next_time(),
                             services_.connections.next_deadline()});
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());
   }
   if (services_.sampler != nullptr) {
     deadline = std::min(deadline, services_.sampler->next_deadline());
-  }
-  if (!fetches_.empty()) {
-    deadline = std::min(deadline, fetches_.front().deadline);
   }
   if (deadline == kNever) {
     return -1;

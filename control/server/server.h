@@ -2,12 +2,12 @@
 
 // The control thread's loop: accepts programs, moves records between their sockets and their
 // conversations, takes what workers tell, and minds the clocks of address resolution. One thread,
-// one epoll; nothing in it waits for a program or for the network.
+// one epoll; nothing in it waits for a program or for the network, but for a worker that
+// a program's hole holds in the kernel (Engine::call, docs/threats.md).
 
 #include <sys/epoll.h>
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,12 +48,8 @@ class Server {
     std::shared_ptr<const ForeignSocket> socket;
     std::unique_ptr<Conversation> conversation;
     std::uint32_t interest = 0;  // of epoll
-    Time fetch_until = 0;        // a helper receives the next record; 0: none does
+    bool fetching = false;       // a helper receives the next record
     bool serving = false;        // a record is taken, and its answer isn't there yet
-  };
-  struct Fetch {
-    Time deadline = 0;
-    std::uint64_t connection = 0;
   };
   using Connections = std::map<std::uint64_t, Connection>;
 
@@ -75,9 +71,25 @@ class Server {
     }
   }
   void on_no_memory(std::uint64_t tag);
+  // What a conversation does outside of serve(): it counts as its user's time, and the next
+  // commands of that connection wait for their turn like any others.
+  template <typename Work>
+  void run_aside(Connections::iterator at, const Work& work) {
+    const User user = at->second.conversation->session().account()->user();  // it may be dropped
+    const Time begun = card_.now();
+    heartbeat_.beat();
+    within_memory(at->first, [&] {
+      at->second.serving = true;
+      work(*at->second.conversation);
+      at->second.serving = false;
+      settle(at);
+    });
+    dear_users_.note(user, begun, card_.now());
+  }
   void on_event(std::uint64_t tag, std::uint32_t events);
   void on_connection(Connections::iterator at, std::uint32_t events);
   void serve(Connections::iterator at);
+  void settle(Connections::iterator at);
   void serve_timed(Connections::iterator at);
   void serve_dear();
   void watch_for(Connections::iterator at, std::uint32_t interest);
@@ -88,7 +100,6 @@ class Server {
   void fetch(std::uint64_t id, Connection& connection);
   void on_helpers();
   void give_up_fetches();
-  void forget_ended_fetches();
   void answer_more(Conversation& conversation);
   void on_notices();
   void on_frame(const Notice& notice);
@@ -109,16 +120,15 @@ class Server {
   UniqueFd spare_;  // see turn_away()
   Connections connections_;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // the helpers' too
-  std::deque<Fetch> fetches_;  // in the order of their deadlines; all but the first may be over
   PathProblems path_problems_;
   std::function<bool()> on_signal_;
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
   bool answered_this_turn_ = false;  // answer_more()
   DearUsers dear_users_;
-  Time next_overdue_ = kNever;  // of the helpers: who waits for one is told
-  Time silent_until_ = 0;       // about a want of memory or descriptors
-  Time linger_until_ = 0;       // see kLinger
+  Time next_helpers_look_ = kNever;  // who waits for one that hangs is told
+  Time silent_until_ = 0;            // about a want of memory or descriptors
+  Time linger_until_ = 0;            // see kLinger
   LinkFollower links_;
 };
 

@@ -44,7 +44,7 @@ void Server::receive(std::uint64_t id, Connection& connection) {
   Conversation& conversation = *connection.conversation;
   const Time begun = card_.now();
   for (int i = 0; i < kSessionRecordsMax && card_.now() - begun <= DearUsers::kDear; ++i) {
-    if (conversation.finished() || conversation.waiting() || connection.fetch_until != 0 ||
+    if (conversation.finished() || conversation.waiting() || connection.fetching ||
         !flush(connection)) {
       return;
     }
@@ -71,8 +71,7 @@ void Server::fetch(std::uint64_t id, Connection& connection) {
     (void)flush(connection);
     return;
   }
-  connection.fetch_until = card_.now() + Helpers::kPatience;
-  fetches_.push_back({.deadline = connection.fetch_until, .connection = id});
+  connection.fetching = true;
 }
 
 void Server::on_helpers() {
@@ -82,36 +81,29 @@ void Server::on_helpers() {
     if (at == connections_.end()) {
       continue;  // its program ended, or was told that it takes too long
     }
-    at->second.fetch_until = 0;
-    within_memory(arrival.tag, [&] {
-      take(at->second, arrival.receipt, std::move(*arrival.record));
-      serve(at);
+    at->second.fetching = false;
+    run_aside(at, [&](Conversation& conversation) {
+      give(conversation, arrival.receipt, std::move(*arrival.record));
     });
   }
-  forget_ended_fetches();
   resume_waiting();
 }
 
-void Server::forget_ended_fetches() {
-  const auto over = [&](const Fetch& fetch) {
-    const auto at = connections_.find(fetch.connection);
-    return at == connections_.end() || at->second.fetch_until != fetch.deadline;
-  };
-  while (!fetches_.empty() && over(fetches_.front())) {
-    fetches_.pop_front();
-  }
-}
-
+// Whoever waits for a helper that hangs is told.
 void Server::give_up_fetches() {
-  for (forget_ended_fetches(); !fetches_.empty() && fetches_.front().deadline <= card_.now();
-       forget_ended_fetches()) {
-    const auto at = connections_.find(fetches_.front().connection);
-    at->second.fetch_until = 0;
-    at->second.conversation->refuse(
-        ETIMEDOUT,
-        "a descriptor that came with the record couldn't be received and looked at within 1 s: "
-        "what it belongs to doesn't answer");
-    serve(at);
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    const auto next = std::next(at);
+    const User& user = at->second.conversation->session().account()->user();
+    if (at->second.fetching && !services_.helpers->check(user)) {
+      at->second.fetching = false;
+      run_aside(at, [](Conversation& conversation) {
+        conversation.refuse(
+            ETIMEDOUT,
+            "a descriptor that came with the record couldn't be received and looked at within 1 "
+            "s: what it belongs to doesn't answer");
+      });
+    }
+    at = next;
   }
 }
 

@@ -173,33 +173,6 @@ bool Engine::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   return state_->runners[0]->mailbox().send_frame(port, frame);
 }
 
-WorkerCounters Engine::counters() {
-  WorkerCounters sum;
-  for (std::uint32_t i = 0; i < workers(); ++i) {
-    try_call(i, [&sum](Worker& worker) {
-      const WorkerCounters& from = worker.counters();
-      sum.turns += from.turns;
-      sum.idle_turns += from.idle_turns;
-      sum.sleeps += from.sleeps;
-      sum.rx_frames += from.rx_frames;
-      sum.tx_frames += from.tx_frames;
-      sum.tx_lost += from.tx_lost;
-      sum.page_faults += from.page_faults;
-      sum.page_faults_at_once += from.page_faults_at_once;
-      sum.page_faults_deferred += from.page_faults_deferred;
-      sum.page_faults_starved += from.page_faults_starved;
-      sum.flushes += from.flushes;
-      sum.flushes_starved += from.flushes_starved;
-      sum.copies += from.copies;
-      sum.copies_late += from.copies_late;
-      for (std::size_t reason = 0; reason < kDropCount; ++reason) {
-        sum.drops[reason] += from.drops[reason];
-      }
-    });
-  }
-  return sum;
-}
-
 std::uint64_t Engine::notices_dropped() const { return state_->notices.dropped(); }
 
 }  // namespace uroce

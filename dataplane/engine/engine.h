@@ -58,7 +58,7 @@ class Engine {
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
   // The same for tasks that only look, and needn't: false if the worker is stuck; then the task
   // will never run (Mailbox::kStuckMaxLooking).
-  bool try_call(std::uint32_t worker, const std::function<void(Worker&)>& task);
+  [[nodiscard]] bool try_call(std::uint32_t worker, const std::function<void(Worker&)>& task);
 
   // After something was put where a worker finds it (PagingQueues): wakes a sleeping one.
   void wake(std::uint32_t worker);
@@ -73,8 +73,6 @@ class Engine {
   // full.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
 
-  // Of all workers together. Any thread but a worker.
-  [[nodiscard]] WorkerCounters counters();
   // Notices that control was too slow for.
   [[nodiscard]] std::uint64_t notices_dropped() const;
 

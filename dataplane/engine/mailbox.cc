@@ -54,16 +54,20 @@ Mailbox::Called Mailbox::call(const std::function<void(Worker&)>& task, Duration
   }
   wakeup_.wake();
   while (owned->state.load(std::memory_order_acquire) != Task::kDone) {
-    if (stuck()) {
-      std::uint32_t expected = Task::kWaiting;
-      const bool withdrawn = owned->state.compare_exchange_strong(expected, Task::kWithdrawn) ||
-                             expected == Task::kTaken;
-      if (withdrawn) {
-        static_cast<void>(owned.release());  // the worker's, should it ever come
-        return expected == Task::kTaken ? Called::kUnknown : Called::kWithdrawn;
-      }
-    } else {
+    if (!stuck()) {
       wait(*owned, kLookInterval);
+      continue;
+    }
+    std::uint32_t expected = Task::kWaiting;
+    if (owned->state.compare_exchange_strong(expected, Task::kWithdrawn)) {
+      static_cast<void>(owned.release());  // the worker's, which deletes it should it ever come
+      return Called::kWithdrawn;
+    }
+    if (expected == Task::kTaken && limit < kStuckMax) {
+      limit = kStuckMax;  // it can't be taken back any more, so it has as long as any other
+    } else if (expected == Task::kTaken) {
+      static_cast<void>(owned.release());  // nobody's: the worker may be at it still
+      return Called::kUnknown;
     }
   }
   return Called::kDone;

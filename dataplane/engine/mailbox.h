@@ -31,7 +31,7 @@ class Mailbox {
   // goes on by itself. A page fault takes as long as the hole that the program punches there
   // (docs/threats.md), and a program's hole mustn't end the daemon.
   static constexpr Duration kStuckInKernelMax = 300 * kNanosecondsPerSecond;
-  // For tasks that needn't run.
+  // For tasks that needn't run, as long as the worker hasn't taken them.
   static constexpr Duration kStuckMaxLooking = 1 * kNanosecondsPerSecond;
 
   // Both are the worker's, and outlive this.

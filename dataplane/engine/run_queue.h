@@ -87,7 +87,7 @@ class RunQueue {
   // entry goes on in front with the rest of its grant.
   void settle(QpEntry& entry, std::uint32_t sent, bool has_work, bool cut_off) {
     RunGroup& group = *entry.group;
-    const bool visited = entry.granted;
+    const bool visited = entry.granted && group.deficit > 0;  // else its user was in debt
     entry.deficit -= sent;
     group.deficit -= sent;
     if (!has_work) {
@@ -99,7 +99,9 @@ class RunQueue {
       unlink(group, entry);
       append(group, entry);
     }
-    if (group.head != nullptr && (!cut_off || group.deficit <= 0)) {
+    // A user's turn is over when its bytes are used up, or one of its queue pairs had nothing to
+    // send for now. So its small messages all go in one turn.
+    if (group.head != nullptr && (group.deficit <= 0 || (sent == 0 && !cut_off))) {
       group.granted = false;
       unlink(group);
       append(group);

@@ -12,7 +12,7 @@ namespace uroce {
 bool Worker::State::copy(std::unique_ptr<RemoteCopy>* copy) {
   RemoteCopy& wanted = **copy;
   wanted.bell = copy_bell;
-  wanted.raised = now;
+  wanted.raised = ran();
   if (copies.size() >= kCopiesMax || !wanted.program->put(&wanted)) {
     starve(wanted.qpn);
     return false;
@@ -23,7 +23,7 @@ bool Worker::State::copy(std::unique_ptr<RemoteCopy>* copy) {
 }
 
 Time Worker::State::copies_deadline() const {
-  return copies.empty() ? kNever : copies.front()->raised + RemoteCopy::kPatience;
+  return copies.empty() ? kNever : copies.front()->raised + absent + RemoteCopy::kPatience;
 }
 
 // Gives back what is done, or has taken too long, and lets its queue pairs go on.
@@ -37,7 +37,7 @@ bool Worker::State::drain_copies() {
     // Acquire: pairs with the helper's exchange, after which the bytes are there.
     if (copy->state.load(std::memory_order_acquire) == RemoteCopy::State::kDone) {
       back.push_back(std::move(copy));
-    } else if (now >= copy->raised + RemoteCopy::kPatience) {
+    } else if (ran() >= copy->raised + RemoteCopy::kPatience) {
       back.push_back(give_up_copy(std::move(copy)));
     }
   }

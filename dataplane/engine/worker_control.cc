@@ -159,7 +159,6 @@ bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   std::memcpy(buffer->data, frame.data(), frame.size());
   buffer->length = static_cast<std::uint32_t>(frame.size());
   buffer->hairpin = false;
-  buffer->capture_serial = 0;
   buffer->sent_for = {};
   to.tx.send(buffer);
   return true;

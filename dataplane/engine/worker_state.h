@@ -189,15 +189,6 @@ struct Worker::State final : FaultSink {
   bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
              std::uint32_t ticket) override;
   void starve(std::uint32_t qpn);
-  // slow_copies.cc
-  bool copy(std::unique_ptr<RemoteCopy>* copy) override;
-  bool drain_copies();
-  [[nodiscard]] bool has_copies_back() const { return copy_bell->rung() != copies_seen; }
-  [[nodiscard]] Time copies_deadline() const;
-  std::unique_ptr<RemoteCopy> give_up_copy(std::unique_ptr<RemoteCopy> copy);
-  void forget_copies();
-
-  // paging.cc
   template <typename Queue, typename Note>
   std::uint32_t settle_resumed(Queue& queue, std::uint32_t* qpns, Note&& note);
   [[nodiscard]] Duration usual_time() const override;
@@ -208,6 +199,14 @@ struct Worker::State final : FaultSink {
   void park(QpEntry& entry, Role role, Frame* frame);
   void withhold(std::uint32_t qpn) override;
   bool drain_withheld();
+
+  // slow_copies.cc
+  bool copy(std::unique_ptr<RemoteCopy>* copy) override;
+  bool drain_copies();
+  [[nodiscard]] bool has_copies_back() const { return copy_bell->rung() != copies_seen; }
+  [[nodiscard]] Time copies_deadline() const;
+  std::unique_ptr<RemoteCopy> give_up_copy(std::unique_ptr<RemoteCopy> copy);
+  void forget_copies();
 
   // keeping.cc
   void keep(QpEntry& entry, Role role, Frame* frame);

@@ -21,6 +21,7 @@ Frame* fresh_frame(rte_mbuf* buffer) {
   frame->length = 0;
   frame->capacity = rte_pktmbuf_tailroom(buffer);
   frame->hairpin = false;
+  frame->capture_serial = 0;
   frame->icrc_checked = false;
   frame->buffer = buffer;
   return frame;

@@ -57,6 +57,7 @@ std::uint32_t FramePool::allocate(Frame** frames, std::uint32_t count) {
     frame.length = 0;
     frame.capacity = capacity_;
     frame.hairpin = false;
+    frame.capture_serial = 0;
     frame.icrc_checked = false;
   }
   return static_cast<std::uint32_t>(taken);

@@ -59,9 +59,8 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t limit();
 
   // Goes over to another ring for entries of the same size, taking along what wasn't taken yet; the
-  // control stays. EINVAL, and nothing changes, if that is more than the new ring holds. REQUIRES:
-  // as arm(); entry_count is a power of two.
-  // A step of it, until it says true (RingMove).
+  // control stays: a step of that, until it says true (RingMove). EINVAL, and nothing changes, if
+  // that is more than the new ring holds. REQUIRES: as arm(); entry_count is a power of two.
   Result<bool> resize(std::byte* entries, std::uint32_t entry_count, RingMove* move);
 
   [[nodiscard]] bool empty() const;

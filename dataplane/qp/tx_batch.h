@@ -19,15 +19,14 @@ class TxBatch {
   // Empty frames that can still be taken and sent.
   [[nodiscard]] std::uint32_t room() const { return free_count_; }
 
-  // An empty frame, or nullptr when there is no room. The caller must send() it or put it back.
+  // An empty frame, or nullptr when there is no room. The caller must say what it is sent for, and
+  // send() it or put it back.
   [[nodiscard]] Frame* take() {
     if (free_count_ == 0) {
       return nullptr;
     }
     Frame* frame = free_[--free_count_];
     frame->hairpin = false;
-    frame->capture_serial = 0;
-    frame->sent_for = {};
     return frame;
   }
   void put_back(Frame* frame) { free_[free_count_++] = frame; }

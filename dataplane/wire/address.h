@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,14 @@ struct Gid {
   [[nodiscard]] bool is_ipv4() const;  // IPv4-mapped
 };
 static_assert(sizeof(Gid) == 16);
+
+// The last kSize bytes: of an IPv4-mapped GID the IPv4 address, with kSize 4.
+template <std::size_t kSize>
+std::array<std::byte, kSize> last_bytes(const Gid& gid) {
+  std::array<std::byte, kSize> bytes;
+  std::memcpy(bytes.data(), gid.bytes.data() + gid.bytes.size() - kSize, kSize);
+  return bytes;
+}
 
 // Who counts as one sender: an IPv4 address, or the network of 64 bits that one IPv6 host may fill
 // with addresses of its own.

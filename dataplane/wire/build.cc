@@ -23,13 +23,6 @@ constexpr std::size_t kFusedMin = 256;
 // stop at the end of a page, so every page would start with misses otherwise.
 constexpr std::size_t kReadAhead = 4096;
 
-template <std::size_t kSize>
-std::array<std::byte, kSize> last_bytes(const Gid& gid) {
-  std::array<std::byte, kSize> bytes;
-  std::memcpy(bytes.data(), gid.bytes.data() + gid.bytes.size() - kSize, kSize);
-  return bytes;
-}
-
 void write_atomic_eth(AtomicEthLayout& layout, const AtomicEth& atomic) {
   layout.address.store(atomic.address);
   layout.rkey.store(atomic.rkey);

@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/prefetch.h"
+
 // Functions that may use the instructions, inlined into kernels that were chosen because the
 // processor has them; nothing else in the program needs to.
 #define UROCE_PCLMUL [[gnu::target("pclmul,sse4.1"), gnu::always_inline]] inline
@@ -23,7 +25,6 @@
 namespace uroce::crc32_fold {
 
 constexpr std::size_t kBlock = 16;
-constexpr std::size_t kCacheLine = 64;
 
 // x^n modulo the polynomial, bit-reflected, one bit up (a product of two reflected polynomials
 // comes out one bit down).

@@ -21,13 +21,6 @@ std::array<std::byte, 6> mac_bytes(const Gid& gid) {
 }
 
 template <std::size_t kSize>
-std::array<std::byte, kSize> gid_bytes(const Gid& gid) {
-  std::array<std::byte, kSize> bytes;
-  std::memcpy(bytes.data(), gid.bytes.data() + gid.bytes.size() - kSize, kSize);
-  return bytes;
-}
-
-template <std::size_t kSize>
 Gid gid_of(const std::array<std::byte, kSize>& address) {
   Gid gid;
   if constexpr (kSize == sizeof(std::uint32_t)) {
@@ -68,16 +61,16 @@ void write_ip(std::byte* at, const DatagramPath& path) {
     ip.fragment.store(kDontFragment);
     ip.ttl.store(path.hop_limit);
     ip.protocol.store(kIpProtocolUdp);
-    ip.source = gid_bytes<4>(path.source);
-    ip.destination = gid_bytes<4>(path.destination);
+    ip.source = last_bytes<4>(path.source);
+    ip.destination = last_bytes<4>(path.destination);
     return;
   }
   auto& ip = view<Ipv6>(at);
   ip.version_class_flow.store(0x6000'0000U | (std::uint32_t{path.tos} << 20U));
   ip.next_header.store(kIpProtocolUdp);
   ip.hop_limit.store(path.hop_limit);
-  ip.source = gid_bytes<16>(path.source);
-  ip.destination = gid_bytes<16>(path.destination);
+  ip.source = last_bytes<16>(path.source);
+  ip.destination = last_bytes<16>(path.destination);
 }
 
 }  // namespace

@@ -1,13 +1,19 @@
 // Descriptors that take for ever to be closed, and where they may wait: control goes on, and the
 // user who passed them is told.
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <future>
+#include <new>
 #include <thread>
+#include <utility>
 
 #include "base/monotonic_clock.h"
 #include "control/server/server.h"
@@ -234,6 +240,47 @@ TEST(HelperThreads, HaveOneForAUser) {
     std::this_thread::yield();
   }
   last.get_future().wait();
+}
+
+TEST(HelperThreads, GoOnWhereAnErrandFindsNoMemory) {
+  Helpers helpers;
+  constexpr User kAsks{.uid = 1'001};
+  ASSERT_TRUE(helpers.run(kAsks, [] { throw std::bad_alloc(); }));
+  std::promise<void> done;
+  ASSERT_TRUE(helpers.run(kAsks, [&done] { done.set_value(); }));
+  done.get_future().wait();
+}
+
+// The whole daemon is stopped for longer than anybody's errand may take: that is nobody's fault.
+TEST(HelperThreads, OfADaemonThatWasStoppedHaveNotTakenTooLong) {
+  const pid_t daemon = ::fork();
+  ASSERT_GE(daemon, 0);
+  if (daemon == 0) {
+    ::alarm(60);
+    Helpers helpers;
+    constexpr User kAsks{.uid = 1'001};
+    std::promise<void> never;
+    bool well = true;
+    well = well && helpers.run(kAsks, [&never] {
+      ::kill(::getpid(), SIGSTOP);
+      never.get_future().wait();
+    });
+    Time last = 0, now = monotonic_now();
+    do {
+      ::sched_yield();
+      static_cast<void>(helpers.next_look());
+      last = std::exchange(now, monotonic_now());
+    } while (now - last < Helpers::kPatience);
+    well = well && helpers.next_look() != kNever && helpers.check(kAsks);
+    ::_exit(well ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(daemon, &status, WUNTRACED), daemon);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * Helpers::kPatience));
+  ASSERT_EQ(::kill(daemon, SIGCONT), 0);
+  ASSERT_EQ(::waitpid(daemon, &status, 0), daemon);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "ended with " << status;
 }
 
 // Root of a container can be every user of it, and has errands of all of them hang.

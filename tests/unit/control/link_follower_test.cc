@@ -61,6 +61,7 @@ TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
   EXPECT_FALSE(at.device.link_up());
   EXPECT_EQ(at.port->detached, 1);
   at.port->present = true;
+  at.rig.now = at.links.next_look();
   at.links.look();
   EXPECT_TRUE(at.device.link_up());
   EXPECT_TRUE(at.port->attached);

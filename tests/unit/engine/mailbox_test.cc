@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +61,14 @@ TEST_F(MailboxTest, ATaskThatAStuckWorkerDoesntTakeIsWithdrawnAndNeverRuns) {
   EXPECT_TRUE(engine_.try_call(0, [&](Worker&) { ran_later = true; }));  // behind the other one
   EXPECT_FALSE(ran);
   EXPECT_TRUE(ran_later);
+}
+
+// It can't be withdrawn any more, and has as long as any other: a worker may have to fetch its
+// memory from a disk.
+TEST_F(MailboxTest, ATaskThatWasTakenIsWaitedFor) {
+  EXPECT_TRUE(engine_.try_call(0, [](Worker&) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * Mailbox::kStuckMaxLooking));
+  }));
 }
 
 TEST_F(MailboxTest, ManyWithdrawnTasksFillTheRingAndLeaveItAgain) {

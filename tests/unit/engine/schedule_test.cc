@@ -113,6 +113,47 @@ TEST(RunQueue, SharesBytesByUserFirst) {
   EXPECT_LE(longest_wait, 2 * RunQueue::kQuantum + 4'150);
 }
 
+// One user's 63 queue pairs have a small message each, and another user sends without end.
+TEST(RunQueue, SmallMessagesOfAUserGoInOneTurn) {
+  constexpr std::uint32_t kMany = 63;
+  Sender bulk(kMany, 4'150, 1'001);
+  std::vector<std::unique_ptr<Sender>> senders;
+  RunQueue queue;
+  queue.push_back(bulk.entry);
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    senders.push_back(std::make_unique<Sender>(i, 82, 1'000));
+    queue.push_back(senders.back()->entry);
+  }
+  while (queue.size() > 1) {
+    QpEntry& entry = *queue.front();
+    const std::uint32_t granted = RunQueue::grant(entry);
+    std::uint32_t sent = 0;
+    while (entry.qpn == kMany && sent < granted) {
+      sent += bulk.frame;
+    }
+    bulk.bytes += sent;
+    queue.settle(entry, entry.qpn == kMany ? sent : 82, entry.qpn == kMany, false);
+  }
+  EXPECT_LE(bulk.bytes, RunQueue::kQuantum + 4'150U);
+}
+
+// Its user's debt isn't its own: who was cut off goes on first when that is paid.
+TEST(RunQueue, WhoeverWasCutOffKeepsItsPlaceWhileItsUserIsInDebt) {
+  Sender first(1, 100, 7);
+  Sender second(2, 100, 7);
+  RunQueue queue;
+  queue.push_back(first.entry);
+  queue.push_back(second.entry);
+  RunQueue::grant(first.entry);
+  first.entry.group->deficit = 0;  // as if others of its user had used it up
+  queue.settle(first.entry, 100, true, true);
+  EXPECT_EQ(queue.front(), &first.entry);
+  first.entry.group->deficit = -2 * RunQueue::kQuantum;
+  EXPECT_EQ(RunQueue::grant(first.entry), 0U);
+  queue.settle(first.entry, 0, true, false);
+  EXPECT_EQ(queue.front(), &first.entry);
+}
+
 TEST(RunQueue, WhoeverLeavesTakesItsUserAlong) {
   Sender first(1, 100, 7);
   Sender second(2, 100, 7);

@@ -65,6 +65,16 @@ TEST(MetricsText, HasTheReportsNumbers) {
   EXPECT_EQ(page.find("# EOF"), std::string::npos);
 }
 
+TEST(MetricsText, CountersOfAWorkerThatDoesNotAnswerDoNotGoBack) {
+  auto report = sample_report();
+  report["complete"] = true;
+  EXPECT_EQ(metrics_text(report, {}), metrics_text(sample_report(), {}));
+  report["complete"] = false;
+  const std::string page = metrics_text(report, {});
+  EXPECT_TRUE(has(page, "uroce_stuck_threads 0"));
+  EXPECT_EQ(page.find("_total"), std::string::npos);
+}
+
 TEST(MetricsText, OpenMetricsNamesFamiliesWithoutTotal) {
   const std::string page = metrics_text(sample_report(), {.open_metrics = true});
   EXPECT_TRUE(has(page, "# TYPE uroce_requests_sent counter"));

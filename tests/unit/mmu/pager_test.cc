@@ -126,6 +126,18 @@ TEST_F(PagerTest, AProgramThatDoesNotAnswerLosesItsMemoryAfterAWhile) {
   EXPECT_EQ(outcome(), Access::kGranted);
 }
 
+TEST_F(PagerTest, TimeInWhichTheDaemonStoodStillIsntAProgramsSilence) {
+  raise(kBase);
+  pager_.serve(program_.now);
+  program_.now = pager_.deadline() + Pager::kStandstillMin;
+  pager_.expire(program_.now);
+  EXPECT_FALSE(outcome());
+  EXPECT_EQ(pager_.deadline(), program_.now + Pager::kPatience) << "it has all its time again";
+  program_.now = pager_.deadline();
+  pager_.expire(program_.now);
+  EXPECT_EQ(outcome(), Access::kLost);
+}
+
 TEST_F(PagerTest, ADeadProgramFailsAtOnce) {
   program_.dead = true;
   raise(kBase);

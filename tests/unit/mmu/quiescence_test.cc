@@ -47,6 +47,8 @@ TEST(Quiescence, AWorkerThatHangsIsntWaitedForForEver) {
   quiescence.online(2);
   EXPECT_FALSE(quiescence.wait());
   EXPECT_EQ(told, 1);
+  EXPECT_FALSE(quiescence.wait());
+  EXPECT_EQ(told, 1) << "it isn't waited for a second time";
   quiescence.offline(2);
   EXPECT_TRUE(quiescence.wait());
   EXPECT_EQ(told, 1);
