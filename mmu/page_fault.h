@@ -67,6 +67,7 @@ struct PageFault : WaitingRole {
   std::uint64_t answered_chunk = 0;
   std::uint64_t answered_changes = 0;
   std::uint32_t retries = 0;
+  Duration fails_at = 0;  // by the running time
   bool asked = false;
   bool refreshed = false;  // its rights were asked for anew
   bool counted = false;    // in the mirror's FaultShare

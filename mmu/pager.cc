@@ -28,7 +28,7 @@ bool Pager::serve(Time now) {
   std::array<PageFault*, kBatch> batch;
   std::size_t count = 0;
   while (count < kBatch && (batch[count] = queue_.next()) != nullptr) {
-    batch[count++]->times.taken = now;
+    take(*batch[count++], now);
   }
   if (count == 0) {
     jobs_turn_ = !jobs_turn_;
@@ -128,21 +128,12 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         step = fail(fault, page, Access::kLost);
         break;
     }
-    if (step == Step::kWaiting && is_overdue(fault, now)) {
+    if (step == Step::kWaiting && time_.look(now) >= fault.fails_at) {
       return fail(fault, page, Access::kLost);
     }
     return step;
   }
   return Step::kDone;
-}
-
-bool Pager::is_overdue(const PageFault& fault, Time now) {
-  const Time end = std::max(fault.times.taken + patience_, pardoned_until_);
-  if (now >= end + kStandstillMin) {
-    pardoned_until_ = now + patience_;
-    return false;
-  }
-  return now >= end;
 }
 
 Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
@@ -284,20 +275,34 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
   drop_if_empty(mirror.get());
 }
 
-Time Pager::deadline() const {
-  Time first = kNever;
+void Pager::take(PageFault& fault, Time now) {
+  fault.times.taken = now;
+  fault.fails_at = time_.look(now) + patience_;
+}
+
+// By the running time, when the first of all that waits fails; kNever if nothing waits.
+Duration Pager::first_end() const {
+  Duration first = kNever;
   for (const auto& [mirror, work] : works_) {
     for (const PageFault* fault : work.waiting) {
-      first = std::min(first, fault->times.taken + patience_);
+      first = std::min(first, fault->fails_at);
     }
     for (const auto& job : work.jobs) {
-      first = std::min(first, job->fault.times.taken + patience_);
+      first = std::min(first, job->fault.fails_at);
     }
   }
-  return std::max(first, pardoned_until_);
+  return first;
+}
+
+Time Pager::deadline() const {
+  const Duration first = first_end();
+  return first == kNever ? kNever : time_.next_look(first);
 }
 
 void Pager::expire(Time now) {
+  if (time_.look(now) < first_end()) {
+    return;
+  }
   std::vector<std::shared_ptr<Mirror>> mirrors;
   for (const auto& [mirror, work] : works_) {
     if (!work.waiting.empty() || !work.jobs.empty()) {

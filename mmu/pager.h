@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "base/running_time.h"
 #include "base/time.h"
 #include "mmu/fault_queue.h"
 #include "mmu/mirror.h"
@@ -55,11 +56,8 @@ struct Prefetch {
 
 class Pager {
  public:
-  // A fault that couldn't be resolved in this time fails.
+  // A fault that couldn't be resolved while the fault thread ran for so long (RunningTime) fails.
   static constexpr Duration kPatience = 5 * kNanosecondsPerSecond;
-  // One whose time is found to be over so late: the daemon stood still meanwhile, and everything
-  // that waits has all its time again.
-  static constexpr Duration kStandstillMin = 100 * kNanosecondsPerMillisecond;
   static constexpr std::uint32_t kBatch = 64;              // faults taken at once
   static constexpr std::uint64_t kSlice = 64;              // pages brought in before others' turn
   static constexpr std::uint64_t kAheadMax = 2ULL << 20U;  // bytes of a message brought in ahead
@@ -123,11 +121,12 @@ class Pager {
 
   Work& work_of(const std::shared_ptr<Mirror>& mirror);
   void drop_if_empty(Mirror* mirror);
+  void take(PageFault& fault, Time now);
+  [[nodiscard]] Duration first_end() const;
   void bring_neighbours(std::span<PageFault*> batch);
   static void bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write);
   void resolve(PageFault* fault, Time now);
   Step step(Work& work, PageFault& fault, Time now);
-  bool is_overdue(const PageFault& fault, Time now);
   Step fail(PageFault& fault, std::uint64_t page, Access outcome);
   Step on_unknown(Work& work, PageFault& fault, std::uint64_t page);
   Step on_no_write(Work& work, PageFault& fault, std::uint64_t page);
@@ -148,7 +147,7 @@ class Pager {
   FaultQueue& queue_;
   PagingPeer& peer_;
   Duration patience_;
-  Time pardoned_until_ = 0;  // see kStandstillMin
+  RunningTime time_;
   std::uint32_t next_sequence_ = 1;
   std::map<Mirror*, Work> works_;
   struct Wanted {

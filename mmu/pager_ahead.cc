@@ -87,7 +87,7 @@ void Pager::prefetch(Prefetch wanted, Time now) {
   auto job = std::make_unique<Job>();
   job->fault.request = {.address = wanted.address, .length = 0, .write = wanted.write};
   job->fault.mirror = wanted.mirror;
-  job->fault.times.taken = now;
+  take(job->fault, now);
   job->wanted = std::move(wanted);
   jobs_.push_back(std::move(job));
 }
@@ -160,7 +160,7 @@ bool Pager::go_on(Job& job, Time now) {
     }
   }
   slice.address += slice.length;
-  job.fault.times.taken = now;
+  take(job.fault, now);
   job.fault.asked = false;
   job.fault.refreshed = false;
   return slice.address < end;

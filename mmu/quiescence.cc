@@ -3,19 +3,13 @@
 #include <rte_rcu_qsbr.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <utility>
 
 #include "base/check.h"
 #include "base/monotonic_clock.h"
+#include "base/running_time.h"
 
 namespace uroce {
-namespace {
-
-constexpr Duration kLookMax = 100 * kNanosecondsPerMillisecond;  // longer: it didn't run
-
-}  // namespace
 
 void Quiescence::Deleter::operator()(rte_rcu_qsbr* state) const { std::free(state); }
 
@@ -45,12 +39,10 @@ bool Quiescence::wait() {
     return false;
   }
   const std::uint64_t token = begin();
-  Duration waited = 0;
-  Time last = monotonic_now();
+  RunningTime time;
+  const Duration end = time.look(monotonic_now()) + patience_;
   while (!over(token)) {
-    const Time now = monotonic_now();
-    waited += std::min(now - std::exchange(last, now), kLookMax);
-    if (waited > patience_) {
+    if (time.look(monotonic_now()) > end) {
       late_.store(token, std::memory_order_relaxed);
       if (tell_) {
         tell_();

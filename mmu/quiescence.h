@@ -22,8 +22,8 @@ class Quiescence {
   static constexpr std::uint32_t kWorkersMax = 64;
 
   // A worker that holds what it looked up for so long hangs, or is held in the kernel by a
-  // program's hole (Mailbox::kStuckInKernelMax). Time in which whoever waits didn't run doesn't
-  // count.
+  // program's hole (Mailbox::kStuckInKernelMax). Only time in which whoever waits ran counts
+  // (RunningTime).
   static constexpr Duration kPatience = 10 * kNanosecondsPerSecond;
 
   explicit Quiescence(std::uint32_t workers_max = kWorkersMax, Duration patience = kPatience);

@@ -61,7 +61,7 @@ struct RemoteCopy {
 
   static constexpr std::size_t kBytesMax = 64U << 10U;
   static constexpr std::size_t kSegmentsMax = 64;
-  // What isn't there in this time, as far as the worker ran, fails.
+  // What isn't there while the worker ran for so long (RunningTime) fails.
   static constexpr Duration kPatience = 5 * kNanosecondsPerSecond;
 
   // What is to be done. The segments' bytes lie one behind the other in `bytes`.
@@ -82,7 +82,7 @@ struct RemoteCopy {
   std::uint32_t qpn = 0;
   FaultRole role{};
   std::uint64_t slot = 0;              // SlowSlot::id
-  Time raised = 0;                     // without the time in which the worker didn't run
+  Duration fails_at = 0;               // by its running time
   std::uint32_t key = 0, message = 0;  // kRead: what it may be used for
   std::size_t used = 0;                // kRead: bytes that have been
 

@@ -59,6 +59,12 @@ const char* name_of(IdState state) {
 
 }  // namespace
 
+bool gives_back(std::uint32_t number) {
+  return number == RDMA_USER_CM_CMD_DESTROY_ID || number == RDMA_USER_CM_CMD_LEAVE_MCAST ||
+         number == RDMA_USER_CM_CMD_DISCONNECT || number == RDMA_USER_CM_CMD_REJECT ||
+         number == RDMA_USER_CM_CMD_GET_EVENT;
+}
+
 Status run_command(User& user, std::uint32_t number, Call& call) {
   for (const CommandRule& rule : kRules) {
     if (rule.number != number) {

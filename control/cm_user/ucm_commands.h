@@ -43,6 +43,10 @@ using CommandHandler = Status (*)(User& user, Call& call);
 // Runs one command and what follows from it. EINVAL, ENOSYS: no such command.
 Status run_command(User& user, std::uint32_t number, Call& call);
 
+// Whether a program needs the command to give back what it has, so that it is carried out also
+// while memory is short.
+[[nodiscard]] bool gives_back(std::uint32_t number);
+
 // The id that a command names. ENOENT; EINVAL: it reports to another channel.
 Result<Id*> find_id(const User& user, const EventChannel& channel, std::uint32_t handle);
 Error wrong_state(const Id& id, const char* command);

@@ -1,6 +1,7 @@
 // Commands of a program's librdmacm (cm_records.h). What they do is in cm_user/.
 
 #include "abi/cm_records.h"
+#include "base/memory_reserve.h"
 #include "control/cm_user/ucm_commands.h"
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"
@@ -28,6 +29,9 @@ Result<Outcome> cm_command(Conversation& conversation, Request& request, Reply* 
   if (head.input_length > abi::kCmInputMax || head.option_length > abi::kCmOptionMax ||
       bytes.size() != std::size_t{head.input_length} + head.option_length) {
     return Error{EBADMSG, "the record's parts don't fit its length"};
+  }
+  if (!cm_user::gives_back(head.number) && !hold_memory_reserve()) {
+    return out_of_memory();
   }
   cm_user::User& user = conversation.cm_user();
   const auto channel = user.channel(head.channel);

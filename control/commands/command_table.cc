@@ -94,8 +94,7 @@ constexpr CommandRule kRules[] = {
     {abi::Command::kOdpStatus, "ODP status", kBare, false, 0, false, report_paging},
 };
 
-// See gives_back(). rdma_cm's commands come in one, which destroys identifiers as well; what else
-// it asks for is refused where it finds no memory.
+// See gives_back(). rdma_cm's commands come in one, which decides for each of them.
 constexpr abi::Command kGivingBack[] = {
     abi::Command::kDeallocPd,       abi::Command::kDeregMr,    abi::Command::kDestroyChannel,
     abi::Command::kDestroyCq,       abi::Command::kDestroySrq, abi::Command::kDestroyQp,

@@ -24,13 +24,13 @@ abi::ReplyHeader reply_header(std::uint32_t sequence) {
   return header;
 }
 
+}  // namespace
+
 Error out_of_memory() {
   return {ENOMEM,
           "the daemon has no memory left: all programs together ask for more than its limit "
           "(RLIMIT_AS) or the machine has"};
 }
-
-}  // namespace
 
 Conversation::Conversation(const Services& services, std::uint64_t id, const Peer& peer)
     : services_(services), session_(std::make_unique<Session>(services.card, id, peer)) {}

@@ -24,6 +24,9 @@ namespace uroce::control {
 
 class Capture;
 
+// What a program is told that asks for more while memory is short.
+Error out_of_memory();
+
 class Conversation {
  public:
   // The services outlive it.

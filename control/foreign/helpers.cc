@@ -42,7 +42,7 @@ struct Helpers::State {
 
   explicit State(Duration how_long) : patience(how_long) {}
 
-  void look(Errands& errands, Time now);
+  void look(const User& user, Errands& errands, Time now);
   Status check(const User& user);
   void add(const std::shared_ptr<State>& self, const User& user, std::function<void()> errand);
   void start_one(const std::shared_ptr<State>& self);
@@ -64,14 +64,20 @@ struct Helpers::State {
 
 // Time in which the helper only wanted a processor, or the whole daemon didn't run, doesn't count
 // (base/liveness.h).
-void Helpers::State::look(Errands& errands, Time now) {
+void Helpers::State::look(const User& user, Errands& errands, Time now) {
   const Duration since = std::min(now - errands.looked, Liveness::kLookMax);
   if (!errands.under_way() || since < kLookInterval) {
     return;
   }
   const bool before = errands.held_up > patience;
   errands.looked = now;
-  errands.held_up = errands.has_helper ? errands.liveness.look(now) : errands.held_up + since;
+  if (errands.has_helper) {
+    // Without a descriptor to ask the kernel with it is taken for one that waits.
+    errands.held_up = errands.liveness.look(
+        now, thread_state(errands.heartbeat.thread()).value_or(ThreadState{.state = 'S'}));
+  } else if (idle == 0 || !may_have_helper(user)) {
+    errands.held_up += since;
+  }
   news = news || (!before && errands.held_up > patience);
 }
 
@@ -81,7 +87,7 @@ Status Helpers::State::check(const User& user) {
     return ok();
   }
   Errands& errands = found->second;
-  look(errands, monotonic_now());
+  look(user, errands, monotonic_now());
   if (errands.held_up > patience) {
     return Error{EBUSY, "the daemon has waited for " +
                             std::to_string(errands.held_up / kNanosecondsPerSecond) +
@@ -114,6 +120,7 @@ void Helpers::State::start_one(const std::shared_ptr<State>& self) {
     ++helpers;
     ++idle;
   } catch (const std::system_error&) {
+  } catch (const std::bad_alloc&) {
   }
 }
 
@@ -173,7 +180,7 @@ void Helpers::State::run_errands(std::unique_lock<std::mutex>& lock, const User&
     try {
       errand();
     } catch (const std::bad_alloc&) {
-      // Whoever asked for it is told when it has taken too long.
+      // Errands that somebody waits for catch it themselves.
     }
     errand = nullptr;
     done.ring();
@@ -238,7 +245,7 @@ Time Helpers::next_look() const {
   const Time now = monotonic_now();
   Time next = kNever;
   for (auto& [user, errands] : state_->users) {
-    state_->look(errands, now);
+    state_->look(user, errands, now);
     if (errands.under_way() && errands.held_up <= state_->patience) {
       next = std::min(next, errands.looked + kLookInterval);
     }

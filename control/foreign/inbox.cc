@@ -58,6 +58,8 @@ void Inbox::arrive(Arrivals& place, const std::function<void(Arrival&)>& fill) {
     fill(place.front());
   } catch (const std::bad_alloc&) {
     place.front().receipt = Receipt::kClosed;
+    place.front().record->descriptors.clear();  // here, where closing may take long
+    place.front().opened.clear();
   }
   const std::lock_guard lock(mutex_);
   arrived_.splice(arrived_.end(), place);

@@ -169,6 +169,9 @@ StatusReport::StatusReport(Card& card, const cm_user::Service& connections,
                    [this](const cm_user::User* user) {
                      return sees_all_ || (user != nullptr && &user->account() == account_.get());
                    }),
+      counted_(card.devices().size()),
+      latencies_(card.devices().size()),
+      answers_(card.engine().workers()),
       detail_(detail) {}
 
 bool StatusReport::visible(const Session& session) const {
@@ -213,12 +216,10 @@ std::string StatusReport::next_part(std::size_t* looks) {
 // is then counted once, or not at all.
 std::string StatusReport::head() {
   Json workers = Json::array();
-  counted_.resize(card_.devices().size());
-  latencies_.resize(card_.devices().size());
   for (std::uint32_t index = 0; index < card_.engine().workers(); ++index) {
     WorkerCounters counters;
     LatencyHistogram faults;
-    answers_.push_back(card_.engine().try_call(index, [&](Worker& worker) {
+    answers_[index] = card_.engine().try_call(index, [&](Worker& worker) {
       counters = worker.counters();
       faults = worker.fault_times();
       for (std::size_t port = 0; port < counted_.size(); ++port) {
@@ -227,8 +228,8 @@ std::string StatusReport::head() {
           latencies_[port] += worker.latencies(static_cast<std::uint16_t>(port));
         }
       }
-    }));
-    if (answers_.back()) {
+    });
+    if (answers_[index]) {
       workers.push_back(worker_status(index, counters, faults));
     }
   }

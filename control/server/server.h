@@ -76,15 +76,16 @@ class Server {
   template <typename Work>
   void run_aside(Connections::iterator at, const Work& work) {
     const User user = at->second.conversation->session().account()->user();  // it may be dropped
+    const std::uint64_t tag = at->first;
     const Time begun = card_.now();
     heartbeat_.beat();
-    within_memory(at->first, [&] {
+    within_memory(tag, [&] {
       at->second.serving = true;
       work(*at->second.conversation);
       at->second.serving = false;
       settle(at);
     });
-    dear_users_.note(user, begun, card_.now());
+    within_memory(tag, [&] { dear_users_.note(user, begun, card_.now()); });
   }
   void on_event(std::uint64_t tag, std::uint32_t events);
   void on_connection(Connections::iterator at, std::uint32_t events);

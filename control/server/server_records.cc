@@ -99,8 +99,8 @@ void Server::give_up_fetches() {
       run_aside(at, [](Conversation& conversation) {
         conversation.refuse(
             ETIMEDOUT,
-            "a descriptor that came with the record couldn't be received and looked at within 1 "
-            "s: what it belongs to doesn't answer");
+            "a descriptor that came with the record couldn't be received and looked at: what it "
+            "belongs to, or another that this user has passed, doesn't answer");
       });
     }
     at = next;

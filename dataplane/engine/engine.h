@@ -57,7 +57,8 @@ class Engine {
   // and whoever started it may start another.
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
   // The same for tasks that only look, and needn't: false if the worker is stuck; then the task
-  // will never run (Mailbox::kStuckMaxLooking).
+  // will never run (Mailbox::kStuckMaxLooking). One that the worker has begun is waited for as by
+  // call().
   [[nodiscard]] bool try_call(std::uint32_t worker, const std::function<void(Worker&)>& task);
 
   // After something was put where a worker finds it (PagingQueues): wakes a sleeping one.

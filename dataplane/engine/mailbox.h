@@ -45,7 +45,8 @@ class Mailbox {
   };
   // Whether a worker that has been stuck for `still`, and is in this state, is given up.
   static bool gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state);
-  // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax).
+  // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax); a
+  // task that it has taken is waited for as long as any, whatever the limit.
   Called call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
   // The worker sends the frame, which is copied, at some time; false if too many wait.
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);

@@ -3,8 +3,9 @@
 // The queue pairs of one port that have something to send, in the order of deficit round robin: a
 // visit grants a quantum of bytes, what is sent beyond it is taken off the next one. Users take
 // turns first, and each user's queue pairs share its turns in the same way: more queue pairs get
-// nobody more. A queue pair with one small message so waits for at most one quantum of each other
-// user, and of each other queue pair of its own.
+// nobody more. A queue pair with one small message so waits for at most two quanta of each other
+// user, who pays for what is beyond one in the next rounds, and of each other queue pair of its
+// own.
 
 #include <algorithm>
 #include <cstdint>

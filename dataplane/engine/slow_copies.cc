@@ -12,7 +12,7 @@ namespace uroce {
 bool Worker::State::copy(std::unique_ptr<RemoteCopy>* copy) {
   RemoteCopy& wanted = **copy;
   wanted.bell = copy_bell;
-  wanted.raised = ran();
+  wanted.fails_at = copies_time.look(now) + RemoteCopy::kPatience;
   if (copies.size() >= kCopiesMax || !wanted.program->put(&wanted)) {
     starve(wanted.qpn);
     return false;
@@ -23,7 +23,7 @@ bool Worker::State::copy(std::unique_ptr<RemoteCopy>* copy) {
 }
 
 Time Worker::State::copies_deadline() const {
-  return copies.empty() ? kNever : copies.front()->raised + absent + RemoteCopy::kPatience;
+  return copies.empty() ? kNever : copies_time.next_look(copies.front()->fails_at);
 }
 
 // Gives back what is done, or has taken too long, and lets its queue pairs go on.
@@ -32,12 +32,13 @@ bool Worker::State::drain_copies() {
     return false;
   }
   copies_seen = copy_bell->rung();
+  const Duration ran_so_far = copies_time.look(now);
   std::vector<std::unique_ptr<RemoteCopy>> back;
   for (auto& copy : copies) {
     // Acquire: pairs with the helper's exchange, after which the bytes are there.
     if (copy->state.load(std::memory_order_acquire) == RemoteCopy::State::kDone) {
       back.push_back(std::move(copy));
-    } else if (ran() >= copy->raised + RemoteCopy::kPatience) {
+    } else if (ran_so_far >= copy->fails_at) {
       back.push_back(give_up_copy(std::move(copy)));
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/probe.h"
+#include "base/running_time.h"
 #include "dataplane/engine/capture.h"
 #include "dataplane/engine/page_budget.h"
 #include "dataplane/engine/qp_table.h"
@@ -135,6 +136,7 @@ struct Worker::State final : FaultSink {
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
   Time next_let_go = 0;
   std::vector<std::unique_ptr<RemoteCopy>> copies;  // on their way, oldest first
+  RunningTime copies_time;
   std::shared_ptr<CopyBell> copy_bell;
   std::uint32_t copies_seen = 0;  // CopyBell::rung() when they were looked at
   PageBudget page_budget;

@@ -30,8 +30,8 @@ class Guest:
         self._socket = socket.socket(socket.AF_UNIX)
         case.addCleanup(self._socket.close)
         self._socket.settimeout(_SECONDS_MAX)
-        wait_until(lambda: self.process.ended() or os.path.exists(path), 30, f"{name}'s monitor")
-        self._socket.connect(path)
+        # Its file is there before it listens.
+        wait_until(lambda: self.process.ended() or self._socket.connect_ex(path) == 0, 60, f"{name}'s monitor")
         self._lines = self._socket.makefile("r", encoding="utf-8")
         case.addCleanup(self._lines.close)
         self._lines.readline()

@@ -36,8 +36,9 @@ def _status(daemon):
 
 def _steps(before, after):
     """What the workers' counters rose by."""
-    pairs = zip(before.get("workers", []), after.get("workers", []))
-    return [{name: new.get(name, 0) - old.get(name, 0) for name in _COUNTERS} for old, new in pairs]
+    known = {old.get("worker"): old for old in before.get("workers", [])}
+    return [{"worker": new.get("worker"), **{name: new.get(name, 0) - known[new.get("worker")].get(name, 0) for name in _COUNTERS}}
+            for new in after.get("workers", []) if new.get("worker") in known]
 
 
 def _queue_pairs(status):

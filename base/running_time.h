@@ -1,0 +1,32 @@
+#pragma once
+
+// Time as far as whoever looks at it ran: of a longer time between two looks only kLookMax counts.
+// So neither a process that was stopped nor a busy machine uses up what others are given.
+
+#include <algorithm>
+
+#include "base/time.h"
+
+namespace uroce {
+
+class RunningTime {
+ public:
+  static constexpr Duration kLookMax = 100 * kNanosecondsPerMillisecond;
+
+  // What has passed. `now` is any clock that doesn't go back.
+  Duration look(Time now) {
+    passed_ += std::min(now - looked_, kLookMax);
+    looked_ = now;
+    return passed_;
+  }
+  // When, by the clock of look(), whoever waits for `end` has to look next.
+  [[nodiscard]] Time next_look(Duration end) const {
+    return looked_ + std::min(std::max(end, passed_) - passed_, kLookMax);
+  }
+
+ private:
+  Time looked_ = 0;
+  Duration passed_ = 0;
+};
+
+}  // namespace uroce
