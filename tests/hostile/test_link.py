@@ -34,7 +34,7 @@ class Link(HostileCase):
 
     def test_request_flood(self):
         """100,000 requests a second from one machine, for a program that accepts whoever asks: another machine's connections are
-        made within a second, during the flood and after it."""
+        made in time, during the flood and after it."""
         port = free_tcp_port()
         server = start(self, self.network.server, [self.tree.hostile_program("cm_peer"), "listen",
                                                    self.network.server.address, port], "listener")
