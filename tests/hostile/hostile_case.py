@@ -21,6 +21,7 @@ _GAVE_UP = "gave up: "  # how attack's give_up() begins; an attack may be severa
 class HostileCase(E2eCase):
     def setUp(self):
         super().setUp()
+        self.need_root("the victim and its attackers are different users, neither the daemon's")
         os.chmod(self.folder, 0o777)
         self.attacks = []  # those that go on until they are ended
         self.daemon = self.start_daemon()
@@ -58,7 +59,7 @@ class HostileCase(E2eCase):
             self.daemon.expect_running()
 
     def check_victim(self, attack, victim_arguments=(), set_up_counts=True):
-        """The contract: `attack()` starts an attack; the victim is answered within a second, its WRITEs go on and its
+        """The contract: `attack()` starts an attack; the victim is answered in time, its WRITEs go on and its
         objects can be made. What the victim had while it was being set up counts, unless that would hide the rest."""
         victim = Victim(self, self.daemon, *victim_arguments)
         busy = Process([*as_user(ATTACKER), "/bin/sh", "-c", "while :; do :; done"], "busy", self.logs)
