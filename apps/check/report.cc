@@ -127,7 +127,11 @@ void print_report(const Verdict& verdict, std::ostream& out) {
     ++place;
   }
   const std::uint64_t faults = verdict.faults();
-  out << (faults == 0 ? "nothing is wrong" : with_unit(faults, "fault")) << "\n";
+  if (verdict.roce == 0) {
+    out << "nothing was judged: the capture has no RoCEv2 packets\n";
+  } else {
+    out << (faults == 0 ? "nothing is wrong" : with_unit(faults, "fault")) << "\n";
+  }
 }
 
 }  // namespace uroce::check

@@ -25,6 +25,7 @@ _TURNS_MAX = 100  # whose excuses are kept
 _OPERATIONS = 3_000  # of one integrity run; the next begins when it is done
 _STOP_SECONDS, _FLAP_SECONDS, _ATTACK_SECONDS = (0.1, 1.0), (0.05, 0.4), (0.5, 2.0)
 _TIMEOUT = 18  # 1.07 s, seven times: a peer that is away for longer is dead
+_ATTACK_BEGINS_SECONDS_MAX = 30
 _HOSTILE = (("records",), ("shares", "channels"), ("shares", "qps"), ("status",))
 # After the warm-up, from which on nothing grows. (Of memory 18 to 78 MiB after 5 s, and 50 to 76 at the end, also after 30 minutes:
 # what malloc keeps of the peaks of several threads.)
@@ -126,6 +127,7 @@ class Chaos(E2eCase):
         self.random = random.Random(_SEED)
         self.network = self.wire("veth")
         self.bystanders = []
+        self.attacks = self.attacks_under_way = 0
         self.excuses = None
 
     def test_chaos(self):
@@ -136,7 +138,7 @@ class Chaos(E2eCase):
         actions = (self.kill_a_program, self.stop_a_daemon, self.flap_the_link, self.change_an_address, self.attack)
         for daemon in self.network.daemons:  # caches fill
             for words in _HOSTILE:
-                self.attack_with(daemon, words)
+                self.attack_with(daemon, words, begin_seconds_max=_ATTACK_BEGINS_SECONDS_MAX)
         self.excuses = _Excuses(zip(victims, self.network.daemons))
         self.rounds(victims, traffic, actions, _WARM_SECONDS)
         before = [_resources(daemon) for daemon in self.network.daemons]
@@ -149,8 +151,11 @@ class Chaos(E2eCase):
         self.end_bystanders()
         self.settle()
         after = [_resources(daemon) for daemon in self.network.daemons]
-        print({"rounds": rounds, "integrity_runs": sum(run.runs for run in traffic),
-               "operations": sum(run.operations for run in traffic), "before": before, "after": after}, flush=True)
+        operations = sum(run.operations for run in traffic)
+        print({"rounds": rounds, "integrity_runs": sum(run.runs for run in traffic), "operations": operations,
+               "attacks": self.attacks, "attacks_under_way": self.attacks_under_way, "before": before, "after": after}, flush=True)
+        self.assertGreater(operations, 0, "no byte was looked at")
+        self.assertGreaterEqual(self.attacks_under_way, len(_HOSTILE) * len(self.network.daemons))
         for old, new in zip(before, after):
             self.assertLessEqual(new["descriptors"], old["descriptors"] + _DESCRIPTORS_MORE)
             self.assertLessEqual(new["mappings"], old["mappings"] + _MAPPINGS_MORE)
@@ -169,10 +174,10 @@ class Chaos(E2eCase):
             self.excuses.turn(caused)
             for number, told in enumerate(told_of_all):
                 self.assertEqual(told["errors"], [])
-                for seconds in (told["answer_max_ms"] / 1e3, told["write_max_us"] / 1e6):
-                    excused = self.excuses.of(number, seconds)
-                    print(f"{told['phase']}: {seconds:.2f} s, of which {excused:.2f} s are excused", flush=True)
-                    self.assertLess(seconds, _HANG_SECONDS_MAX + excused)
+                for lasted in (told["answer_max_ms"] / 1e3, told["write_max_us"] / 1e6):
+                    excused = self.excuses.of(number, lasted)
+                    print(f"{told['phase']}: {lasted:.2f} s, of which {excused:.2f} s are excused", flush=True)
+                    self.assertLess(lasted, _HANG_SECONDS_MAX + excused)
             self.network.expect_running()
             count += 1
         return count
@@ -218,11 +223,18 @@ class Chaos(E2eCase):
     def attack(self):
         return self.attack_with(self.random.choice(self.network.daemons), self.random.choice(_HOSTILE))
 
-    def attack_with(self, daemon, words):
+    def attack_with(self, daemon, words, begin_seconds_max=0):
+        """An attack that ends by itself was none. Those that first take all that there is may be killed while they do, unless
+        they are given time for it."""
         process = Process([*as_user(ATTACKER), self.tree.hostile_program("attack"), *words], f"{self.next_number()}-{words[0]}",
                           self.logs, daemon.environment(), cwd=self.folder)
         self.addCleanup(process.end)
+        if begin_seconds_max:
+            wait_until(lambda: "attacking" in process.out() or process.ended(), begin_seconds_max, f"{' '.join(words)} to begin")
         time.sleep(self.random.uniform(*_ATTACK_SECONDS))
+        self.assertFalse(process.ended(), f"{process.name} ended by itself: {process.last_words()}")
+        self.attacks += 1
+        self.attacks_under_way += "attacking" in process.out()
         process.kill()
         return 0.0
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 
 from harness.case import E2eCase
 from harness.lossy_wire import LossyUdp
@@ -61,6 +62,26 @@ class Check(E2eCase):
 
     def test_lossy_sends(self):
         self._check_lossy("east", "ib_send_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
+
+    def test_a_capture_without_packets(self):
+        """Nobody takes it for one with which nothing is wrong."""
+        file = os.path.join(self.folder, "empty.pcap")
+        with open(file, "wb") as out:  # the header of a pcap file of Ethernet frames, with nothing behind it
+            out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        answer = self.uroce("check", file)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("0 frames", answer.stdout)
+        self.assertIn("nothing was judged: the capture has no RoCEv2 packets", answer.stdout)
+        self.assertNotIn("nothing is wrong", answer.stdout)
+        self.assertEqual(json.loads(self.uroce("check", "--json", file).stdout)["roce_frames"], 0)
+
+    def test_a_file_that_is_empty(self):
+        file = os.path.join(self.folder, "none.pcap")
+        with open(file, "wb"):
+            pass
+        answer = self.uroce("check", file)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("none.pcap: truncated", answer.stderr)
 
     def test_a_missing_file(self):
         answer = self.uroce("check", os.path.join(self.folder, "none.pcap"))

@@ -19,7 +19,7 @@ class Iser(ApplicationCase):
 
     def setUp(self):
         super().setUp()
-        self.wants("tgtd", "tgtadm", "iscsi-inq", "qemu-img", "qemu-io")
+        self.need("tgtd", "tgtadm", "iscsi-inq", "qemu-img", "qemu-io")
         self.end = self.card()
         self.path = os.path.join(self.folder, "disk")
         with open(self.path, "wb") as disk:

@@ -29,8 +29,7 @@ class Libraries(E2eCase):
         serving.expect_success(_SECONDS_MAX)
 
     def _ucx(self, test, transports):
-        if os.geteuid() != 0 and not os.path.exists("/dev/infiniband/uroce0"):
-            self.skipTest("UCX wants /dev/infiniband/uroce0, which uroced makes when it runs as root")
+        self.need_character_device()
         wire = self.wire("veth")
         common = ["ucx_perftest", "-t", test, "-n", 200, "-w", 20, "-s", 5000, "-p", "PORT"]
         self._run(wire.server, wire.client, common, [*common, wire.server.address],

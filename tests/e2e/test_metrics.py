@@ -27,7 +27,7 @@ scrape_configs:
 _SHARED = ("port_data_received_bytes_total", "port_data_transmitted_bytes_total", "port_packets_received_total",
            "port_packets_transmitted_total", "port_errors_received_total", "port_discards_transmitted_total", "state_id",
            "physical_state_id", "rate_bytes_per_second")
-_STOPPED_SECONDS = 1
+_STOPPED_SECONDS, _STOPS_MAX, _SEEN_SECONDS_MAX = 1, 3, 10
 
 
 def _page(url, accept="text/plain"):
@@ -40,10 +40,6 @@ class Metrics(E2eCase):
         super().setUp()
         self.port = free_tcp_port()
         self.url = f"http://127.0.0.1:{self.port}/metrics"
-
-    def need(self, program):
-        if shutil.which(program) is None:
-            self.skipTest(f"{program} isn't installed")
 
     def daemon(self, where, direct="off", latency="on"):
         daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", "10.77.0.1/24",
@@ -151,15 +147,20 @@ class Metrics(E2eCase):
         start_pair(self, self.wire_of(daemon), "ib_write_lat", ["-x", "1", "-D", "120", "-s", "8", "-F"])
         wait_until(lambda: self.bytes_sent(daemon) > 1 << 10, 30, "traffic")
         self.addCleanup(daemon.process.signal, signal.SIGCONT)
-        daemon.process.signal(signal.SIGSTOP)
-        time.sleep(_STOPPED_SECONDS)  # what is measured: one of the two programs posts right after its beginning
-        daemon.process.signal(signal.SIGCONT)
 
-        def longest():
+        def waited():
             times = self.status(daemon)["devices"][0]["latency"]
-            return min(times[of]["max_ns"] for of in ("write", "queued"))
+            return min(times[of]["max_ns"] for of in ("write", "queued")) > _STOPPED_SECONDS / 2 * 1e9
 
-        wait_until(lambda: longest() > _STOPPED_SECONDS / 2 * 1e9, 30, "a WRITE that waited for the worker")
+        for _ in range(_STOPS_MAX):  # on a busy machine the one whose turn it is may get no processor while the worker is stopped
+            daemon.process.signal(signal.SIGSTOP)
+            time.sleep(_STOPPED_SECONDS)  # what is measured: one of the two programs posts right after its beginning
+            daemon.process.signal(signal.SIGCONT)
+            seen_until = time.monotonic() + _SEEN_SECONDS_MAX
+            while time.monotonic() < seen_until:
+                if waited():
+                    return
+        self.fail(f"no WRITE waited for the worker, which was stopped {_STOPS_MAX} times")
 
     def test_latency_switched_off(self):
         daemon = self.daemon(f"127.0.0.1:{self.port}", latency="off")
@@ -179,7 +180,7 @@ class Metrics(E2eCase):
         daemon.stop()
         self.assertFalse(os.path.exists(path))
 
-    def test_a_slow_scraper_holds_nobody_up(self):
+    def test_silent_scrapers_hold_nobody_up(self):
         """Connections that say nothing, more than there is room for: programs are served meanwhile."""
         daemon = self.daemon(f"127.0.0.1:{self.port}")
         idle = [socket.create_connection(("127.0.0.1", self.port), timeout=10) for _ in range(100)]

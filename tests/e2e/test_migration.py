@@ -71,7 +71,7 @@ class Migration(ApplicationCase):
         return boot
 
     def _check(self, pinned):
-        self.wants("qemu-system-x86_64", "as", "ld")
+        self.need("qemu-system-x86_64", "as", "ld")
         server, client = self.ordinary(self.wire("veth"))
         boot, target = self._boot(), f"rdma:{server.address}:{_PORT}"
         capability = [{"capability": "rdma-pin-all", "state": pinned}]

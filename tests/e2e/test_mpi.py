@@ -24,14 +24,14 @@ class OneCard(ApplicationCase):
         self.expect_sent(_BYTES_MIN, end.daemon)
 
     def _open_mpi(self, ranks, components, environment, *arguments):
-        self.wants("mpirun.openmpi", "mpicc.openmpi")
+        self.need("mpirun.openmpi", "mpicc.openmpi")
         end, program = self.card(), self.compiled("mpi_check.c", "mpicc.openmpi")
         launch = self.start(end, "mpirun", "mpirun.openmpi", "-np", ranks, "--oversubscribe", *components,
                             *_OPEN_MPI_IDLE, program, *arguments, environment={**_ROOT, **environment})
         self._expect_right(end, launch, environment, ranks)
 
     def test_open_mpi_ucx(self):
-        self.wants_character_device()
+        self.need_character_device()
         self._open_mpi(4, _OPEN_MPI_UCX, _UCX)
 
     def test_open_mpi_libfabric(self):
@@ -39,8 +39,8 @@ class OneCard(ApplicationCase):
 
     def test_mpich_ucx(self):
         """Debian's MPICH has UCX only. MPIR_CVAR_NOLOCAL: no shared memory between ranks."""
-        self.wants("mpirun.mpich", "mpicc.mpich")
-        self.wants_character_device()
+        self.need("mpirun.mpich", "mpicc.mpich")
+        self.need_character_device()
         end, program = self.card(), self.compiled("mpi_check.c", "mpicc.mpich")
         launch = self.start(end, "mpirun", "mpirun.mpich", "-np", 4, program,
                             environment={**_UCX, "MPIR_CVAR_NOLOCAL": "1"})
@@ -54,7 +54,7 @@ class TwoCards(ApplicationCase):
     environment = {}
 
     def _two(self):
-        self.wants_character_device()
+        self.need_character_device()
         return self.ordinary(self.wire("shared_memory"))
 
     def _rank(self, end, program):
@@ -66,7 +66,7 @@ class TwoCards(ApplicationCase):
         self.expect_sent(_BYTES_MIN, *(end.daemon for end in ends))
 
     def test_open_mpi(self):
-        self.wants("mpirun.openmpi", "mpicc.openmpi")
+        self.need("mpirun.openmpi", "mpicc.openmpi")
         ends, program = self._two(), self.compiled("mpi_check.c", "mpicc.openmpi")
         halves = [["-np", 1, "-x", f"UROCE_SOCKET={end.daemon.socket}", *self._rank(end, program)]
                   for end in ends]
@@ -75,7 +75,7 @@ class TwoCards(ApplicationCase):
         self._expect_right(launch, ends, 2)
 
     def test_mpich(self):
-        self.wants("mpirun.mpich", "mpicc.mpich")
+        self.need("mpirun.mpich", "mpicc.mpich")
         ends, program = self._two(), self.compiled("mpi_check.c", "mpicc.mpich")
         halves = [["-np", 2, "-env", "UROCE_SOCKET", end.daemon.socket, *self._rank(end, program)] for end in ends]
         launch = self.start(ends[0], "mpirun", "mpirun.mpich", *halves[0], ":", *halves[1],
@@ -91,7 +91,7 @@ class TwoNamespaces(TwoCards):
     environment = {"PMIX_MCA_ptl_base_if_include": "wire", "PMIX_MCA_ptl_base_remote_connections": "1"}
 
     def _two(self):
-        self.wants_character_device()
+        self.need_character_device()
         return self.ordinary(self.wire("veth"))
 
     def _rank(self, end, program):

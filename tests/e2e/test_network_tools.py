@@ -17,7 +17,7 @@ class Qperf(ApplicationCase):
     def test_qperf(self):
         """qperf measures for a second and ends with an alarm, which must interrupt whoever waits for a completion. The last
         test compares what each atomic operation answers."""
-        self.wants("qperf")
+        self.need("qperf")
         end, port = self.card(), free_tcp_port()
         server = self.start(end, "qperf-server", "qperf", "-lp", port)
         wait_until(lambda: server.ended() or listens(end.pid, port), 30, "qperf listening")
@@ -42,7 +42,7 @@ class Dapl(ApplicationCase):
     user = LOCKING_NOBODY
 
     def test_dtest(self):
-        self.wants("dtest")
+        self.need("dtest")
         end, settings = self.card(), os.path.join(self.folder, "dat.conf")
         with open(settings, "w", encoding="ascii") as text:
             text.write(f'uroce u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{INTERFACE} 0" ""\n')
@@ -63,8 +63,8 @@ class Ucx(ApplicationCase):
              "ucp_cswap", "stream_bw", "stream_lat", "ucp_am_lat", "ucp_am_bw")
 
     def _check(self, transport):
-        self.wants("ucx_perftest")
-        self.wants_character_device()
+        self.need("ucx_perftest")
+        self.need_character_device()
         end = self.card()
         environment = {"UCX_TLS": f"{transport},self", "UCX_NET_DEVICES": f"{CARD_NAME}:1"}
         for test in self.tests:

@@ -17,6 +17,7 @@ _SUITE = "/usr/share/doc/rdma-core/tests"
 _EVIL = "<b id=evil>&\""  # 15 characters at most, as the kernel has it
 _BROWSER = "chromium"
 _IDLE_SECONDS = 10
+_IDLE_SHARE_MAX = 0.004  # of a core
 
 
 class Report(E2eCase):
@@ -89,7 +90,7 @@ class Report(E2eCase):
         self.assertNotIn("How long it took", page)
 
     def test_an_idle_daemon_takes_none(self):
-        """Nor does it cost anything: less than 0.2 % of a core, as the kernel counts it."""
+        """Nor does it cost anything: less than 0.4 % of a core, as the kernel counts it."""
         daemon = self.wire("loopback").server.daemon
 
         def used():
@@ -101,7 +102,7 @@ class Report(E2eCase):
         samples = len(self.history(daemon)["samples"])
         print(f"{spent:.3f} s of {seconds:.1f} s, {samples} samples", flush=True)
         self.assertLess(samples, _IDLE_SECONDS / 2)
-        self.assertLess(spent, 2 * 0.002 * seconds + 2 / os.sysconf("SC_CLK_TCK"))
+        self.assertLess(spent, _IDLE_SHARE_MAX * seconds + 2 / os.sysconf("SC_CLK_TCK"))
 
     def test_text(self):
         wire = self.wire("veth", "--faults", "loss=0.02,seed=7")

@@ -30,7 +30,7 @@ class Rsockets(ApplicationCase):
         return server
 
     def test_iperf(self):
-        self.wants("iperf")
+        self.need("iperf")
         end, port = self.card(), free_tcp_port()
         self._server(end, port, "iperf", "-s", "-B", ADDRESS, "-p", port)
         client = self._start(end, "iperf", "iperf", "-c", ADDRESS, "-p", port, "-n", _BYTES)
@@ -39,7 +39,7 @@ class Rsockets(ApplicationCase):
 
     def test_curl(self):
         """curl and its proxy talk by rsockets, the proxy and the web server, which knows no other way, by TCP."""
-        self.wants("curl", "microsocks")
+        self.need("curl", "microsocks")
         content, got = os.urandom(_BYTES), os.path.join(self.folder, "got")
         with open(os.path.join(self.folder, "served"), "wb") as file:
             file.write(content)

@@ -16,7 +16,7 @@ _FIO = ("fio", "--ioengine=rdma", f"--port={_FIO_PORT}", "--bs=64k", f"--size={_
 class Fio(ApplicationCase):
     def setUp(self):
         super().setUp()
-        self.wants("fio")
+        self.need("fio")
         self.end = self.card()
 
     def _run(self, verb, *client_arguments):

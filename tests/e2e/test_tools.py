@@ -82,6 +82,7 @@ class Run(E2eCase):
 
     def _squatted(self):
         """A socket of another user's, at which somebody listens."""
+        self.need_root("the socket is another user's")
         os.chmod(self.folder, 0o777)
         path = f"{self.folder}/squatted.sock"
         listen = ("import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind(sys.argv[1]); "

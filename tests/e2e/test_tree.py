@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +19,7 @@ _STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup.py"
 class TreeCase(E2eCase):
     def setUp(self):
         super().setUp()
+        self.need_root("the programs are another user's")
         os.chmod(self.folder, 0o777)
         self.run_folder = f"{self.folder}/run"
         os.mkdir(self.run_folder, 0o700)
@@ -30,11 +30,6 @@ class TreeCase(E2eCase):
         return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/",
                 "env": {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "TMPDIR": self.folder, "HOME": "/nonexistent",
                         "XDG_RUNTIME_DIR": self.run_folder}}
-
-    def need(self, *programs):
-        for program in programs:
-            if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
-                self.skipTest(f"{program} isn't installed")
 
     def need_no_card_of_the_kernels(self):
         if os.path.exists("/sys/class/infiniband"):

@@ -1,6 +1,5 @@
 """UCX and libfabric find the card: `ucx_info -d` and `fi_info -p verbs` list its transports."""
 
-import os
 import shutil
 
 from harness.case import E2eCase
@@ -19,8 +18,7 @@ class Discovery(E2eCase):
         return program.expect_success(_SECONDS_MAX)
 
     def test_ucx_lists_transports(self):
-        if os.geteuid() != 0 and not os.path.exists("/dev/infiniband/uroce0"):
-            self.skipTest("UCX wants /dev/infiniband/uroce0, which uroced makes when it runs as root")
+        self.need_character_device()
         lines = [line.split() for line in self.output_of("ucx_info", "-d").splitlines()]
         pairs = [(lines[i][-1], lines[i + 1][-1]) for i, line in enumerate(lines) if "Transport:" in line]
         for transport in ("rc_verbs", "ud_verbs"):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from harness.case import E2eCase
+from harness.wires import free_tcp_port
 
 _UNIT = os.path.join(os.path.dirname(__file__), "../../apps/packaging/uroced.service.in")
 _DAEMON, _USER = 61_000, 65_534
@@ -24,8 +25,8 @@ until {uroce} status >/dev/null 2>&1; do kill -0 $daemon; sleep 0.02; done
 as_user() {{ setpriv --reuid {user} --regid {user} --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }}
 for way in share copy; do
   export UROCE_MEMORY=$way
-  as_user {uroce} run -- ibv_rc_pingpong -g 1 -c -n 50 -p 18577 >/dev/null & server=$!
-  until as_user {uroce} run -- ibv_rc_pingpong -g 1 -c -n 50 -p 18577 127.0.0.1 >/dev/null 2>&1; do kill -0 $server; done
+  as_user {uroce} run -- ibv_rc_pingpong -g 1 -c -n 50 -p {port} >/dev/null & server=$!
+  until as_user {uroce} run -- ibv_rc_pingpong -g 1 -c -n 50 -p {port} 127.0.0.1 >/dev/null 2>&1; do kill -0 $server; done
   wait $server
   echo served by $way
 done
@@ -44,13 +45,14 @@ def _capabilities_of_ours():
 
 class Unit(E2eCase):
     def test_its_user_and_capabilities_are_enough(self):
+        self.need_root("it mounts a /run, and becomes two users")
         with open(_UNIT, encoding="utf-8") as file:
             unit = file.read()
         named = re.search(r"^AmbientCapabilities=(.*)$", unit, re.MULTILINE).group(1)
         self.assertEqual(named, re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE).group(1))
         capabilities = ",".join("+" + name for name in _capabilities_of_ours() if f"CAP_{name.upper()}" in named.split())
         script = _SCRIPT.format(daemon=_DAEMON, user=_USER, capabilities=capabilities, uroced=self.tree.uroced[0],
-                                uroce=self.tree.uroce)
+                                uroce=self.tree.uroce, port=free_tcp_port())
         answer = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", script], capture_output=True,
                                 text=True, timeout=120, check=False, stdin=subprocess.DEVNULL, cwd="/",
                                 env={"PATH": os.environ["PATH"]})

@@ -42,6 +42,11 @@ std::string socket_path();
 // A number of the command line, or `otherwise`.
 std::uint64_t number(Arguments arguments, std::size_t index, std::uint64_t otherwise);
 
+// A request without a body.
+struct Bare {
+  abi::RequestHeader header{};
+};
+
 struct Answer {
   bool closed = false;  // the daemon ended the connection
   abi::ReplyHeader header{};

@@ -23,12 +23,10 @@ Answer make_queue(RawSession& session) {
 }
 
 Answer make_channel(RawSession& session) {
-  return session.ask(abi::Command::kCreateChannel, abi::CreateChannelRequest{});
+  return session.ask(abi::Command::kCreateChannel, Bare{});
 }
 
-Answer make_domain(RawSession& session) {
-  return session.ask(abi::Command::kAllocPd, abi::CreateChannelRequest{});
-}
+Answer make_domain(RawSession& session) { return session.ask(abi::Command::kAllocPd, Bare{}); }
 
 std::string sentence_of(const Answer& answer) {
   return std::string(answer.header.message,
@@ -43,7 +41,7 @@ void ask_for_words(const std::vector<std::unique_ptr<RawSession>>& sessions) {
         break;
       }
     }
-    Answer answer = session->ask(abi::Command::kStatus, abi::CreateChannelRequest{});
+    Answer answer = session->ask(abi::Command::kStatus, Bare{});
     while (!answer.closed && (answer.header.flags & abi::kReplyMore) != 0) {
       answer = session->receive();
     }

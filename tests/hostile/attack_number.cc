@@ -46,10 +46,6 @@ struct RegisterOnePiece {
 };
 static_assert(sizeof(RegisterOnePiece) == sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece));
 
-struct Bare {
-  abi::RequestHeader header{};
-};
-
 }  // namespace
 
 int attack_by_number(Arguments /*arguments*/) {

@@ -22,10 +22,6 @@ constexpr std::uint32_t kRequestsMax = 16'384;  // of a receive queue
 constexpr std::uint32_t kElementsMax = 32;      // of a receive
 constexpr std::uint32_t kRefusalsMax = 100;     // one after the other: it can't be attacked so
 
-struct Bare {
-  abi::RequestHeader header;
-};
-
 // REQUIRES: the reply has the memory as its only descriptor.
 std::byte* map(const Answer& answer, std::uint64_t length) {
   if (answer.closed || answer.header.error != 0 || answer.record.descriptors.size() != 1) {

@@ -22,11 +22,6 @@ namespace {
 constexpr std::size_t kSessionsMax = 24;
 constexpr useconds_t kPauseUs = 1'000;
 
-// A request without a body.
-struct Bare {
-  abi::RequestHeader header;
-};
-
 // An object of a kind in a session that has the protection domain 0; false: refused.
 using Make = bool (*)(RawSession&);
 

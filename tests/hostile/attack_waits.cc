@@ -19,8 +19,6 @@
 namespace uroce::hostile {
 namespace {
 
-using Bare = abi::CreateChannelRequest;  // a header alone
-
 constexpr std::uint32_t kLimit = 2;  // IBV_SRQ_LIMIT
 constexpr int kLingerSeconds = 3600;
 constexpr auto kSettled = std::chrono::milliseconds(100);

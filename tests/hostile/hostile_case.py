@@ -4,7 +4,7 @@ import os
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
-from harness.process import Process, wait_until
+from harness.process import Process, ProcessFailed, wait_until
 from harness.victim import ATTACKER, Victim, as_user
 
 ALONE_SECONDS = 2
@@ -15,12 +15,15 @@ ANSWER_SECONDS_MAX = 2.0
 P99_FACTOR = 5
 # ... but a few turns of the scheduler aren't the daemon's doing on a machine that other tests share.
 P99_US_FLOOR = 30_000
+_GAVE_UP = "gave up: "  # how attack's give_up() begins; an attack may be several processes
 
 
 class HostileCase(E2eCase):
     def setUp(self):
         super().setUp()
+        self.need_root("the victim and its attackers are different users, neither the daemon's")
         os.chmod(self.folder, 0o777)
+        self.attacks = []  # those that go on until they are ended
         self.daemon = self.start_daemon()
 
     def start_daemon(self):
@@ -28,16 +31,27 @@ class HostileCase(E2eCase):
         self.addCleanup(daemon.end)
         return daemon
 
-    def attack(self, name, *arguments, uid=ATTACKER, prefix=()):
-        """Returns when the attack is under way; it ends with the case, or by itself."""
-        label = f"{self.next_number()}-{name}"
-        process = Process([*prefix, *as_user(uid), self.tree.hostile_program("attack"), name, *arguments], label, self.logs,
-                          self.daemon.environment(), cwd=self.folder)
+    def begin(self, label, command, **popen):
+        """Returns when the program says that it attacks; it ends with the case, or by itself."""
+        process = Process(command, label, self.logs, self.daemon.environment(), cwd=self.folder, **popen)
         self.addCleanup(process.end)
         wait_until(lambda: "attacking" in process.out() or process.ended(), 60, f"{label} to begin")
-        if process.ended():
-            process.expect_success(0)
+        self.expect_attacking(process)
         return process
+
+    def attack(self, name, *arguments, uid=ATTACKER, prefix=()):
+        """Returns when the attack is under way, and it has to go on until the case ends it."""
+        process = self.begin(f"{self.next_number()}-{name}",
+                             [*prefix, *as_user(uid), self.tree.hostile_program("attack"), name, *arguments])
+        self.attacks.append(process)
+        return process
+
+    def expect_attacking(self, process):
+        """Nobody was attacked by a program that crashed, or was refused what it needs."""
+        if process.ended():
+            raise ProcessFailed(f"{process.name} attacks no more, it ended with {process.wait(0)}: {process.last_words()}")
+        gave_up = [line for line in process.err().splitlines() if line.startswith(_GAVE_UP)]
+        self.assertEqual(gave_up, [], f"{process.name}: what of it attacks no more")
 
     def let_pass(self, seconds):
         """Lets things go on for so long; the daemon must live."""
@@ -45,7 +59,7 @@ class HostileCase(E2eCase):
             self.daemon.expect_running()
 
     def check_victim(self, attack, victim_arguments=(), set_up_counts=True):
-        """The contract: `attack()` starts an attack; the victim is answered within a second, its WRITEs go on and its
+        """The contract: `attack()` starts an attack; the victim is answered in time, its WRITEs go on and its
         objects can be made. What the victim had while it was being set up counts, unless that would hide the rest."""
         victim = Victim(self, self.daemon, *victim_arguments)
         busy = Process([*as_user(ATTACKER), "/bin/sh", "-c", "while :; do :; done"], "busy", self.logs)
@@ -61,8 +75,15 @@ class HostileCase(E2eCase):
         beside = victim.phase("beside")
         self.expect_unharmed(alone, beside)
 
+    def expect_attacked(self):
+        """For the whole time: the attacks go on still."""
+        self.assertTrue(self.attacks, "nothing attacked")
+        for process in self.attacks:
+            self.expect_attacking(process)
+
     def expect_unharmed(self, alone, beside):
         self.daemon.expect_running()
+        self.expect_attacked()
         self.assertEqual(beside["errors"], [], "what the victim was refused")
         self.assertLess(beside["answer_max_ms"], 1000 * ANSWER_SECONDS_MAX)
         self.assertGreater(beside["answers"], 0)

@@ -16,7 +16,7 @@ void say_attacking() {
 }
 
 void give_up(const std::string& why) {
-  std::fprintf(stderr, "%s\n", why.c_str());
+  std::fprintf(stderr, "gave up: %s\n", why.c_str());  // tests/hostile/hostile_case.py looks for it
   std::exit(1);
 }
 

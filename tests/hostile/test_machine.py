@@ -38,6 +38,7 @@ class Machine(HostileCase):
         self.let_pass(5)
         beside = victim.phase("beside")
         self.daemon.expect_running()
+        self.expect_attacked()
         print(process.out(), flush=True)
         self.assertGreater(beside["writes"], 0)
         self.assertGreater(beside["answers"], 0)

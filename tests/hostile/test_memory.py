@@ -32,6 +32,7 @@ class Memory(HostileCase):
         self.check_victim(punch, set_up_counts=False)
         waits = self.share_of_waits(self.worker_thread())
         print(f"the worker waited for {waits:.3f} of the time", flush=True)
+        self.expect_attacked()
         self.assertLess(waits, _WAITS_MAX)
 
     def worker_thread(self):

@@ -1,7 +1,6 @@
 """Cases whose programs are an ordinary user's: applications that know nothing of uroce, on the card of root's daemon."""
 
 import os
-import shutil
 import subprocess
 
 from .case import E2eCase
@@ -27,17 +26,8 @@ class ApplicationCase(E2eCase):
 
     def setUp(self):
         super().setUp()
+        self.need_root("the programs are another user's")
         os.chmod(self.folder, 0o777)
-
-    def wants(self, *programs):
-        """Skips the case when a program isn't there; Debian's package of the same run says which (apps/packages.txt)."""
-        missing = [name for name in programs if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
-        if missing:
-            self.skipTest(f"not installed: {', '.join(missing)}")
-
-    def wants_character_device(self):
-        if os.geteuid() != 0:
-            self.skipTest("UCX wants /dev/infiniband/uroce0, which uroced makes when it runs as root")
 
     def card(self, *arguments):
         """A loopback card in a namespace of its own, where the kernel has its address, too, on an interface."""

@@ -42,6 +42,21 @@ class E2eCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self._number = 0
 
+    def need(self, *programs):
+        """Skips the case when a program isn't there; Debian's package of the same run says which (apps/packages.txt)."""
+        missing = [name for name in programs if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None]
+        if missing:
+            self.skipTest(f"not installed: {', '.join(missing)}")
+
+    def need_root(self, why):
+        """`why` completes "needs root: "."""
+        if os.geteuid() != 0:
+            self.skipTest(f"needs root: {why}")
+
+    def need_character_device(self):
+        if not os.path.exists("/dev/infiniband/uroce0"):
+            self.need_root("UCX wants /dev/infiniband/uroce0, which uroced makes")
+
     def next_number(self):
         self._number += 1
         return f"{self._number:02}"
@@ -51,6 +66,8 @@ class E2eCase(unittest.TestCase):
 
     def uroce(self, *arguments, daemon=None, **options):
         """Runs the command-line tool; returns the finished process."""
+        if "user" in options:
+            self.need_root("it runs as another user")
         environment = {**os.environ, **({"UROCE_SOCKET": daemon.socket} if daemon else {})}
         options = {**(daemon.as_owner() if daemon else {}), **options}
         return subprocess.run([self.tree.uroce, *map(str, arguments)], capture_output=True, text=True,

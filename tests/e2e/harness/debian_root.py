@@ -40,8 +40,7 @@ class DebianRoot:
         self._setting, self._suite, self._packages, self._trees = setting, suite, list(packages), {}
         folder = os.environ.get("UROCE_DEBIAN_ROOTS") or os.path.expanduser("~/.cache/uroce/roots")
         self.path = os.path.join(folder, name or suite)
-        if os.getuid() != 0:
-            setting.skipTest("needs root: it enters a root of another Debian release")
+        setting.need_root("it enters a root of another Debian release")
         os.makedirs(folder, exist_ok=True)
         with open(f"{self.path}.lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # other cases want the same root

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
 from programs import fixed_addresses, sanitizer_environment  # noqa: E402  (needs the path above)
 from report import Case, close_part, print_case  # noqa: E402
 
-_SKIPPED, _FAILED = 77, 1
+_SKIPPED, _FAILED, _NO_CASE = 77, 1, 2
 _CLEANUP_SECONDS_MAX = 20
 _REASON_MAX = 1500  # characters; what two programs and their daemons do when they stand still takes most
 _PATIENCE = 3  # cases say how long they take alone; a run has other work beside them
@@ -115,6 +115,9 @@ def main(folder, description):
     os.environ["UROCE_E2E_LONG"] = "1" if options.long else ""  # before the cases are read: their time depends on it
     tests = [test for test in _discover(folder) if all(word in test.id() for word in options.words)
              and any(word in test.id() for word in options.any.split("|"))]
+    if not tests:  # a word that was mistyped must not look like cases that passed
+        print(f"tests/{os.path.basename(folder)}: no case's name has the words; --list names all cases", file=sys.stderr)
+        return _NO_CASE
     if options.list:
         print("\n".join(test.id() for test in tests))
         return 0

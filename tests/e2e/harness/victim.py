@@ -29,6 +29,7 @@ class Victim:
     """An honest program; phase() says how it fared since the last call."""
 
     def __init__(self, case, daemon, *arguments):
+        case.need_root("it runs as a user of its own, beside another's programs")
         self._process = Process([*as_user(VICTIM), case.tree.hostile_program("victim"), *arguments],
                                 f"{case.next_number()}-victim", case.logs,
                                 daemon.environment(), stdin=subprocess.PIPE)

@@ -5,10 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "base/record_socket.h"
 #include "base/socket_path.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce {
 namespace {
@@ -30,17 +29,10 @@ TEST(DaemonPeer, StrangerDoesntServeWhereTheFolderIsntHis) {
 class Listening : public testing::Test {
  public:
   explicit Listening() {
-    char name[] = "/tmp/uroce-peer-XXXXXX";
-    folder_ = ::mkdtemp(name);
-    path = folder_ + "/x.sock";
     listener_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const auto address = address_of(path);
     EXPECT_EQ(
         ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
-  }
-  ~Listening() override {
-    ::unlink(path.c_str());
-    ::rmdir(folder_.c_str());
   }
   void listen_as(uid_t user) {
     const pid_t child = ::fork();
@@ -53,10 +45,11 @@ class Listening : public testing::Test {
     ::waitpid(child, &status, 0);
     ASSERT_EQ(status, 0);
   }
-  std::string path;
+
+  test::TemporaryFolder folder;
+  const std::string path = folder / "x.sock";
 
  private:
-  std::string folder_;
   UniqueFd listener_;
 };
 

@@ -4,24 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce {
 namespace {
 
 class PrivateFolder : public testing::Test {
  public:
-  explicit PrivateFolder() {
-    char name[] = "/tmp/uroce-folder-XXXXXX";
-    parent_ = ::mkdtemp(name);
-    path = parent_ + "/mine";
-  }
-  ~PrivateFolder() override { std::filesystem::remove_all(parent_); }
-  std::string path;
-
- private:
-  std::string parent_;
+  test::TemporaryFolder parent;
+  std::string path = parent / "mine";
 };
 
 TEST_F(PrivateFolder, IsMadeForItsOwnerOnly) {

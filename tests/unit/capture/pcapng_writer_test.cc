@@ -2,18 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "apps/replay/capture_file.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::capture {
 namespace {
 
 // libpcap reads it back.
 TEST(PcapngWriter, WritesWhatLibpcapReads) {
-  std::string folder = testing::TempDir() + "/uroce-pcapng-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/x.pcapng";
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "x.pcapng";
   {
     auto writer = PcapngWriter::open(path, "test");
     ASSERT_TRUE(writer);
@@ -32,7 +30,6 @@ TEST(PcapngWriter, WritesWhatLibpcapReads) {
     EXPECT_TRUE(writer->flush());
   }
   const auto read = replay::read_capture(path);
-  std::filesystem::remove_all(folder);
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), 70U);
   for (std::size_t length = 0; length < 70; ++length) {

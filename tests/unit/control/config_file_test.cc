@@ -1,23 +1,15 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "control/start/options.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {
 namespace {
 
 class ConfigFile : public ::testing::Test {
  protected:
-  ConfigFile() {
-    char name[] = "/tmp/uroce-config-XXXXXX";
-    ::close(::mkstemp(name));
-    path_ = name;
-  }
-  ~ConfigFile() override { std::remove(path_.c_str()); }
-
   Status read(const std::string& text) {
     std::ofstream(path_) << text;
     options = {};
@@ -33,7 +25,8 @@ class ConfigFile : public ::testing::Test {
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
 
-  std::string path_;
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "uroce.toml";
   DaemonOptions options;
 };
 

@@ -19,6 +19,7 @@
 #include "control/server/server.h"
 #include "tests/unit/control/lingering_socket.h"
 #include "tests/unit/control/program.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {
 namespace {
@@ -30,9 +31,7 @@ class Foreign : public ::testing::Test {
   Foreign() {
     rig.card.set_clock(monotonic_now);
     EXPECT_TRUE(rig.card.engine().start());
-    char folder[] = "/tmp/uroce-foreign-XXXXXX";
-    folder_ = ::mkdtemp(folder);
-    auto made = Server::listen(rig.services, folder_ + "/s", 0600);
+    auto made = Server::listen(rig.services, folder_ / "s", 0600);
     EXPECT_TRUE(made);
     server_ = std::move(*made);
     thread_ = std::thread([this] { server_->run(stop_.get()); });
@@ -45,12 +44,11 @@ class Foreign : public ::testing::Test {
     thread_.join();
     server_.reset();
     rig.card.engine().stop();
-    ::rmdir(folder_.c_str());
   }
 
   // Who has had an answer may pass descriptors (before that, from Linux 6.16 on, nobody may).
   UniqueFd connect() {
-    auto connection = connect_to(folder_ + "/s");
+    auto connection = connect_to(folder_ / "s");
     EXPECT_TRUE(connection);
     const timeval patience{.tv_sec = 5, .tv_usec = 0};
     ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -93,7 +91,7 @@ class Foreign : public ::testing::Test {
   UniqueFd victim;
 
  private:
-  std::string folder_;
+  test::TemporaryFolder folder_;
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC)};
   std::unique_ptr<Server> server_;
   std::thread thread_;

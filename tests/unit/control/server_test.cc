@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "tests/unit/control/program.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {
 namespace {
@@ -22,9 +24,7 @@ class ServerTest : public ::testing::Test {
   ServerTest() {
     raise_descriptor_limit();
     EXPECT_TRUE(rig.card.engine().start()) << "workers run, as in the daemon";
-    char folder[] = "/tmp/uroce-server-XXXXXX";
-    folder_ = ::mkdtemp(folder);
-    path = folder_ + "/s";
+    path = folder_ / "s";
     auto made = Server::listen(rig.services, path, 0600);
     EXPECT_TRUE(made) << made.error().message;
     server = std::move(*made);
@@ -37,7 +37,6 @@ class ServerTest : public ::testing::Test {
     server.reset();
     rig.card.engine().stop();
     EXPECT_EQ(::access(path.c_str(), F_OK), -1) << "the socket is removed";
-    ::rmdir(folder_.c_str());
   }
 
   static void raise_descriptor_limit() {
@@ -78,7 +77,8 @@ class ServerTest : public ::testing::Test {
   }
 
   Rig rig;
-  std::string folder_, path;
+  test::TemporaryFolder folder_;
+  std::string path;
   UniqueFd stop{::eventfd(0, EFD_CLOEXEC)};
   std::unique_ptr<Server> server;
   std::thread thread;
@@ -103,7 +103,7 @@ TEST_F(ServerTest, ASecondDaemonIsRefusedAndAStaleSocketReplaced) {
   const auto second = ListeningSocket::open(path, 0600);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, EADDRINUSE);
-  const std::string stale = folder_ + "/stale";
+  const std::string stale = folder_ / "stale";
   leave_socket(stale, SOCK_SEQPACKET);
   EXPECT_TRUE(ListeningSocket::open(stale, 0600)) << "left by a dead daemon";
   EXPECT_EQ(::access(stale.c_str(), F_OK), -1) << "removed at the end";
@@ -115,14 +115,14 @@ TEST_F(ServerTest, OfTwoDaemonsThatStartOneHasTheSocket) {
   const auto second = ListeningSocket::open(path, 0600);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, EADDRINUSE);
-  const std::string other = folder_ + "/two";
+  const std::string other = folder_ / "two";
   { EXPECT_TRUE(ListeningSocket::open(other, 0600)); }
   EXPECT_EQ(::access((other + ".lock").c_str(), F_OK), -1);
   EXPECT_TRUE(ListeningSocket::open(other, 0600)) << "the lock went with its daemon";
 }
 
 TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
-  const std::string other = folder_ + "/other";
+  const std::string other = folder_ / "other";
   const UniqueFd stream = leave_socket(other, SOCK_STREAM);
   ASSERT_EQ(::listen(stream.get(), 1), 0);
   EXPECT_FALSE(ListeningSocket::open(other, 0600));
@@ -177,13 +177,16 @@ TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
   }
   // Sessions end in the order of events; one that comes later sees an empty report.
   const UniqueFd other = connect();
-  std::string text;
-  do {
+  const auto waited_until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::string text = "\"pds\":1";
+  while (text.find("\"pds\":1") != std::string::npos) {
+    ASSERT_LT(std::chrono::steady_clock::now(), waited_until) << text;
     const Answer answer = ask(other, abi::Command::kStatus);
+    ASSERT_GE(answer.record.bytes.size(), sizeof(abi::ReplyHeader)) << "no answer came";
     text.assign(
         reinterpret_cast<const char*>(answer.record.bytes.data()) + sizeof(abi::ReplyHeader),
         answer.record.bytes.size() - sizeof(abi::ReplyHeader));
-  } while (text.find("\"pds\":1") != std::string::npos);
+  }
   EXPECT_NE(text.find("\"sessions\""), std::string::npos);
 }
 

@@ -13,20 +13,13 @@
 #include "base/monotonic_clock.h"
 #include "base/record_socket.h"
 #include "tests/unit/metrics/sample_report.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {
 namespace {
 
 class MetricsServing : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/uroce-metrics-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    path_ = name + "/socket";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<MetricsServer> serve(MetricsServer::Fetch fetch) {
     auto server = MetricsServer::start("unix:" + path_, std::move(fetch));
     EXPECT_TRUE(server) << server.error().message;
@@ -53,7 +46,8 @@ class MetricsServing : public testing::Test {
     return ask("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + more + "\r\n");
   }
 
-  std::string folder_, path_;
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "socket";
 };
 
 Result<std::string> sample() { return sample_report().dump(); }

@@ -10,6 +10,7 @@
 
 #include "mmu/copy.h"
 #include "tests/unit/mmu/pages.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::test {
 namespace {
@@ -111,10 +112,11 @@ TEST_F(ProgramMemoryTest, DescriptorsAreCheckedAsFiles) {
 // A program may map files that it can only read. The daemon, which can write to them, must not do
 // it for the program.
 TEST_F(ProgramMemoryTest, MapFilesGivesNoMoreThanTheProgramHas) {
-  char path[] = "/tmp/uroce-mmu-XXXXXX";
-  UniqueFd file(::mkstemp(path));
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::ftruncate(file.get(), kPage), 0);
-  file.reset(::open(path, O_RDONLY | O_CLOEXEC));
+  file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   void* const mapped = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file.get(), 0);
   MemoryPiece map_files = piece(PieceKind::kMapFiles, 0, 1);
   map_files.address = reinterpret_cast<std::uintptr_t>(mapped);
@@ -131,7 +133,6 @@ TEST_F(ProgramMemoryTest, MapFilesGivesNoMoreThanTheProgramHas) {
   ASSERT_TRUE(region);
   EXPECT_EQ((*region)->remote_pieces(), 1U);
   ::munmap(mapped, kPage);
-  ::unlink(path);
 }
 
 TEST_F(ProgramMemoryTest, PiecesOfOneArenaShareAMapping) {

@@ -130,6 +130,7 @@ TEST_F(RemoteProgramTest, CopiesOfAUserAreBounded) {
 // A worker gives up just when the helper comes back: one of them has the copy, never both.
 TEST_F(RemoteProgramTest, EachCopyHasOneOwnerHoweverLateItIs) {
   std::array<std::byte, 4096> memory{};
+  memory.fill(std::byte{7});
   std::uint32_t done = 0;
   for (int i = 0; i < 20'000; ++i) {
     auto copy = make(RemoteCopy::Kind::kRead, memory.data(), i % 2 == 0 ? 8 : 4096);
@@ -141,6 +142,8 @@ TEST_F(RemoteProgramTest, EachCopyHasOneOwnerHoweverLateItIs) {
     }
     if (RemoteProgram::give_up(copy.get())) {
       ++done;
+      ASSERT_EQ(copy->outcome, Access::kGranted);
+      ASSERT_EQ(std::memcmp(copy->bytes.get(), memory.data(), copy->length), 0);
     } else {
       static_cast<void>(copy.release());
     }
@@ -152,7 +155,8 @@ TEST_F(RemoteProgramTest, EachCopyHasOneOwnerHoweverLateItIs) {
       })) {
     idle.wait(false);
   }
-  EXPECT_LE(done, 20'000U);
+  EXPECT_EQ(bell_->rung(), done) << "the helper rings for those that it leaves to the worker";
+  EXPECT_EQ(program_.use_count(), 1) << "each copy names its program, and all have been deleted";
 }
 
 TEST_F(RemoteProgramTest, ThreadsOfAUserAreBounded) {

@@ -4,9 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce {
 namespace {
@@ -25,11 +26,6 @@ pid_t dead_process() {
 
 class RuntimeFolders : public testing::Test {
  public:
-  explicit RuntimeFolders() {
-    char name[] = "/tmp/uroce-dpdk-XXXXXX";
-    parent_ = ::mkdtemp(name);
-  }
-  ~RuntimeFolders() override { fs::remove_all(parent_); }
   fs::path make(const std::string& name) {
     const fs::path path = parent_ / name;
     fs::create_directory(path);
@@ -37,7 +33,8 @@ class RuntimeFolders : public testing::Test {
     return path;
   }
   void clean() { remove_dead_folders(parent_, "uroce"); }
-  fs::path parent_;
+  test::TemporaryFolder folder_;
+  fs::path parent_ = folder_.path();
 };
 
 TEST_F(RuntimeFolders, DeadDaemonsGo) {

@@ -47,10 +47,7 @@ SharedFile::SharedFile(std::size_t length) : size(length) {
 }
 
 FakeDaemon::FakeDaemon() {
-  char folder[] = "/tmp/uroce-shim-XXXXXX";
-  UROCE_CHECK(mkdtemp(folder) != nullptr);
-  folder_ = folder;
-  const std::string path = folder_ + "/socket";
+  const std::string path = folder_ / "socket";
   listener_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -75,8 +72,6 @@ FakeDaemon::~FakeDaemon() {
   for (const SharedFile* file : {&doorbells_, &status_, &ticket_, &cq_, &qp_}) {
     munmap(file->memory, file->size);
   }
-  unlink((folder_ + "/socket").c_str());
-  rmdir(folder_.c_str());
 }
 
 void FakeDaemon::die() {

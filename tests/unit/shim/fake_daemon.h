@@ -18,6 +18,7 @@
 #include "abi/doorbell.h"
 #include "abi/work_request.h"
 #include "base/unique_fd.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::test {
 
@@ -93,7 +94,7 @@ class FakeDaemon {
   Answer create_channel();
   Answer resize_cq(const std::byte* record);
 
-  std::string folder_;
+  TemporaryFolder folder_;
   UniqueFd listener_, stop_read_, stop_write_;
   SharedFile cq_, qp_, doorbells_, status_, ticket_;
   UniqueFd wake_, async_read_, async_write_, channel_read_, channel_write_;

@@ -18,6 +18,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/unit/shim_memory/stand_in.h"
+#include "tests/unit/temporary_folder.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::test {
@@ -191,15 +192,14 @@ TEST_F(Kinds, Memfd) {
 }
 
 TEST_F(Kinds, SharedFile) {
-  char path[] = "/tmp/uroce-kinds-XXXXXX";
-  UniqueFd file(::mkstemp(path));
+  const TemporaryFolder folder;
+  UniqueFd file(::open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(file.valid());
   ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
   void* const memory = map(1 << 20, MAP_SHARED, file.get());
   file.reset();
   see_both_ways(memory, 1 << 20);
   ::munmap(memory, 1 << 20);
-  ::unlink(path);
 }
 
 TEST_F(Kinds, TruncatedFileIsAFailedCopy) {

@@ -14,6 +14,7 @@
 
 #include "tests/unit/shim_memory/asan.h"
 #include "tests/unit/shim_memory/paging_daemon.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce::test {
 namespace {
@@ -115,9 +116,8 @@ TEST_F(Paging, StacksAreLeftAlone) {
 }
 
 TEST_F(Paging, SharedFilesComeAsDescriptors) {
-  char name[] = "/tmp/uroce-paging-XXXXXX";
-  const UniqueFd file(::mkstemp(name));
-  ::unlink(name);
+  const TemporaryFolder folder;
+  const UniqueFd file(::open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::ftruncate(file.get(), 2 * kPage), 0);
   auto* const memory = static_cast<std::uint64_t*>(
       ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));

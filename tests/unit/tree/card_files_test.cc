@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "apps/tree/served_tree.h"
+#include "tests/unit/temporary_folder.h"
 #include "tests/unit/tree/report.h"
 
 namespace uroce {
@@ -59,20 +60,15 @@ TEST(CardViews, RefuseReportsThatMakeNoSense) {
 
 class Served : public testing::Test {
  public:
-  Served() {
-    char name[] = "/tmp/uroce-tree-XXXXXX";
-    parent = ::mkdtemp(name);
-  }
-  ~Served() override { fs::remove_all(parent); }
   [[nodiscard]] std::string read(const std::string& path) const {
-    std::ifstream file(parent + "/tree" + path);
+    std::ifstream file(parent / "tree" + path);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  std::string parent;
+  test::TemporaryFolder parent;
 };
 
 TEST_F(Served, FollowsWhatIsWanted) {
-  auto tree = ServedTree::make(parent + "/tree");
+  auto tree = ServedTree::make(parent / "tree");
   ASSERT_TRUE(tree);
   TreeContents wanted{.files = {{"/sys/a/b", "1\n"}, {"/sys/a/c", "2\n"}},
                       .links = {{"/l", "sys"}}};
@@ -81,44 +77,44 @@ TEST_F(Served, FollowsWhatIsWanted) {
 
   struct stat before = {};
   struct stat after = {};
-  ASSERT_EQ(::stat((parent + "/tree/sys/a/c").c_str(), &before), 0);
+  ASSERT_EQ(::stat((parent / "tree/sys/a/c").c_str(), &before), 0);
   wanted.files["/sys/a/b"] = "3\n";
   wanted.links.clear();
   ASSERT_TRUE(tree->update(wanted));
   EXPECT_EQ(read("/sys/a/b"), "3\n");
-  EXPECT_FALSE(fs::is_symlink(parent + "/tree/l"));
-  ASSERT_EQ(::stat((parent + "/tree/sys/a/c").c_str(), &after), 0);
+  EXPECT_FALSE(fs::is_symlink(parent / "tree/l"));
+  ASSERT_EQ(::stat((parent / "tree/sys/a/c").c_str(), &after), 0);
   EXPECT_EQ(before.st_ino, after.st_ino) << "it says what it said";
 }
 
 TEST_F(Served, TakesAwayOnlyWhatItMade) {
-  auto tree = ServedTree::make(parent + "/tree");
+  auto tree = ServedTree::make(parent / "tree");
   ASSERT_TRUE(tree);
   ASSERT_TRUE(tree->update({.files = {{"/sys/a/b", "1\n"}}, .links = {}}));
-  std::ofstream(parent + "/tree/sys/mine") << "mine";
+  std::ofstream(parent / "tree/sys/mine") << "mine";
   tree->remove();
   EXPECT_EQ(read("/sys/mine"), "mine");
-  EXPECT_FALSE(fs::exists(parent + "/tree/sys/a"));
-  fs::remove(parent + "/tree/sys/mine");
+  EXPECT_FALSE(fs::exists(parent / "tree/sys/a"));
+  fs::remove(parent / "tree/sys/mine");
 }
 
 TEST_F(Served, SaysWhyItCannotWrite) {
-  std::ofstream(parent + "/tree") << "a file";
-  const auto tree = ServedTree::make(parent + "/tree");
+  std::ofstream(parent / "tree") << "a file";
+  const auto tree = ServedTree::make(parent / "tree");
   ASSERT_FALSE(tree);
-  EXPECT_NE(tree.error().message.find(parent), std::string::npos);
+  EXPECT_NE(tree.error().message.find(parent.path()), std::string::npos);
 }
 
 // Links that another user puts there would lead root's writing to what he chooses.
 TEST_F(Served, OnlyInAFolderInWhichNobodyElseMayWrite) {
-  const std::string folder = parent + "/tree";
+  const std::string folder = parent / "tree";
   fs::create_directory(folder);
   ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
   EXPECT_EQ(ServedTree::make(folder).error().code, EPERM);
   ASSERT_EQ(::chmod(folder.c_str(), 0755), 0);
   EXPECT_TRUE(ServedTree::make(folder));
-  fs::create_symlink(folder, parent + "/link");
-  EXPECT_EQ(ServedTree::make(parent + "/link").error().code, EPERM);
+  fs::create_symlink(folder, parent / "link");
+  EXPECT_EQ(ServedTree::make(parent / "link").error().code, EPERM);
 }
 
 }  // namespace

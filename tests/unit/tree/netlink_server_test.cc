@@ -5,10 +5,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "base/record_socket.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace uroce {
 namespace {
@@ -18,11 +16,6 @@ constexpr std::size_t kLength = 4000;
 
 class NetlinkServerTest : public testing::Test {
  protected:
-  ~NetlinkServerTest() override {
-    ::unlink(path_.c_str());
-    ::rmdir(folder_);
-  }
-
   UniqueFd ask() {
     UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const auto address = address_of(path_).value();
@@ -45,8 +38,8 @@ class NetlinkServerTest : public testing::Test {
     return count;
   }
 
-  char folder_[32] = "/tmp/netlink_server.XXXXXX";
-  std::string path_ = std::string(::mkdtemp(folder_)) + "/netlink";
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "netlink";
   Result<NetlinkServer> server_ = NetlinkServer::listen(path_);
 };
 

@@ -1,0 +1,37 @@
+#pragma once
+
+// A folder of a test's own, below TMPDIR, which tests/run.sh chooses; it goes with the test.
+// (Debian 12's testing::TempDir() doesn't heed TMPDIR.)
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace uroce::test {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / "uroce-XXXXXX") {
+    UROCE_CHECK(::mkdtemp(path_.data()) != nullptr);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;  // what a failed test left there harms nobody
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string operator/(std::string_view name) const {
+    return path_ + "/" + std::string(name);
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace uroce::test
