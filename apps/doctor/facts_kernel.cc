@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::uint16_t kRocePort = 4791;
 
-// What conversion of private memory asks for, in this order (verbs_shim/memory/sharing).
+// Whether a program gets what conversion of private memory would like, by whichever of the two ways
+// (verbs_shim/memory/sharing/user_fault.h), or what it falls back to.
 KernelFacts::UserFault user_fault() {
   const auto call = [](int flags) {
     return UniqueFd(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags)));
