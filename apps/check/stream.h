@@ -17,9 +17,9 @@
 #include <string>
 
 #include "apps/check/findings.h"
+#include "apps/check/histogram.h"
 #include "apps/check/psn_gaps.h"
 #include "apps/check/tally.h"
-#include "base/histogram.h"
 #include "base/time.h"
 #include "dataplane/wire/packet.h"
 
