@@ -4,16 +4,14 @@
 
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/uroce_report.h"
 #include "base/socket_path.h"
 #include "control/reports/status_client.h"
 
 namespace uroce {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr useconds_t kFollowIntervalUs = 200'000;
 
@@ -45,24 +43,18 @@ int show_errors(bool follow, bool json) {
   const std::string socket = program_socket();
   std::uint64_t after = 0;
   for (;;) {
-    const auto text = control::fetch_errors(socket, after);
-    if (!text) {
-      std::fprintf(stderr, "uroce errors: %s\n", text.error().message.c_str());
+    const auto answer = answer_of("uroce errors", control::fetch_errors(socket, after), {"errors"});
+    if (!answer) {
       return 1;
     }
-    const Json answer = Json::parse(*text, nullptr, false);
-    if (!answer.is_object() || !answer.contains("errors") || !answer["errors"].is_array()) {
-      std::fprintf(stderr, "uroce errors: the daemon's answer makes no sense\n");
-      return 1;
-    }
-    for (const Json& line : answer["errors"]) {
+    for (const Json& line : (*answer)["errors"]) {
       print(line, json);
     }
     std::fflush(stdout);
     if (!follow) {
       return 0;
     }
-    after = answer.value("last", after);
+    after = answer->value("last", after);
     usleep(kFollowIntervalUs);
   }
 }

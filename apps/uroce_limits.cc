@@ -37,21 +37,16 @@ void print_user(const Json& user) {
 }  // namespace
 
 int show_limits(bool json) {
-  const auto text = control::fetch_status(program_socket(), abi::Command::kLimits);
-  if (!text) {
-    std::fprintf(stderr, "uroce limits: %s\n", text.error().message.c_str());
-    return 1;
-  }
-  const Json answer = Json::parse(*text, nullptr, false);
-  if (!answer.is_object() || !answer.contains("users") || !answer["users"].is_array()) {
-    std::fprintf(stderr, "uroce limits: the daemon's answer makes no sense\n");
+  const auto answer = answer_of(
+      "uroce limits", control::fetch_status(program_socket(), abi::Command::kLimits), {"users"});
+  if (!answer) {
     return 1;
   }
   if (json) {
-    std::printf("%s\n", answer.dump(2).c_str());
+    std::printf("%s\n", answer->dump(2).c_str());
     return 0;
   }
-  for (const Json& user : answer["users"]) {
+  for (const Json& user : (*answer)["users"]) {
     print_user(user);
   }
   return 0;

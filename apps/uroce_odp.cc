@@ -1,16 +1,14 @@
 #include "apps/uroce_odp.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/uroce_report.h"
 #include "base/socket_path.h"
 #include "control/reports/status_client.h"
 
 namespace uroce {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::uint64_t number(const Json& object, const char* key) {
   return object.value(key, std::uint64_t{0});
@@ -106,20 +104,16 @@ void print_report(const Json& report, bool trace) {
 }  // namespace
 
 int show_odp(bool json, bool trace) {
-  const auto text = control::fetch_status(program_socket(), abi::Command::kOdpStatus);
-  if (!text) {
-    std::fprintf(stderr, "uroce odp: %s\n", text.error().message.c_str());
-    return 1;
-  }
-  const Json report = Json::parse(*text, nullptr, false);
-  if (!report.is_object()) {
-    std::fprintf(stderr, "uroce odp: the daemon's answer makes no sense\n");
+  const auto report =
+      answer_of("uroce odp", control::fetch_status(program_socket(), abi::Command::kOdpStatus),
+                {"sessions", "trace"});
+  if (!report) {
     return 1;
   }
   if (json) {
-    std::printf("%s\n", report.dump(2).c_str());
+    std::printf("%s\n", report->dump(2).c_str());
   } else {
-    print_report(report, trace);
+    print_report(*report, trace);
   }
   return 0;
 }

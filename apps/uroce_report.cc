@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/socket_path.h"
 #include "control/reports/status_client.h"
@@ -9,26 +10,32 @@
 namespace uroce {
 namespace {
 
-bool is_report(const Json& json) {
-  constexpr const char* kArrays[] = {"devices", "workers", "sessions"};
-  return json.is_object() && json.contains("connections") && json["connections"].is_object() &&
-         std::all_of(std::begin(kArrays), std::end(kArrays), [&](const char* name) {
-           return json.contains(name) && json[name].is_array();
-         });
+std::nullopt_t no_sense(const char* command) {
+  std::fprintf(stderr, "%s: the daemon's answer makes no sense\n", command);
+  return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Json> fetch_report(const char* command) {
-  const auto text = control::fetch_status(program_socket());
+std::optional<Json> answer_of(const char* command, const Result<std::string>& text,
+                              std::initializer_list<const char*> arrays) {
   if (!text) {
     std::fprintf(stderr, "%s: %s\n", command, text.error().message.c_str());
     return std::nullopt;
   }
-  Json report = Json::parse(*text, nullptr, false);
-  if (!is_report(report)) {
-    std::fprintf(stderr, "%s: the daemon's answer makes no sense\n", command);
-    return std::nullopt;
+  Json answer = Json::parse(*text, nullptr, false);
+  const bool whole =
+      answer.is_object() && std::all_of(arrays.begin(), arrays.end(), [&](const char* name) {
+        return answer.contains(name) && answer[name].is_array();
+      });
+  return whole ? std::optional(std::move(answer)) : no_sense(command);
+}
+
+std::optional<Json> fetch_report(const char* command) {
+  auto report = answer_of(command, control::fetch_status(program_socket()),
+                          {"devices", "workers", "sessions"});
+  if (report && !(report->contains("connections") && (*report)["connections"].is_object())) {
+    return no_sense(command);
   }
   return report;
 }

@@ -2,6 +2,8 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,6 +60,9 @@ Result<DaemonRings> DaemonRings::open(const std::string& socket, std::uint64_t r
   }
   rings.connection_ = std::move(*connection);
   permit_descriptors(rings.connection_.get(), true);
+  // A daemon that stands still is told of, not waited for.
+  constexpr timeval kPatience{.tv_sec = 30, .tv_usec = 0};
+  ::setsockopt(rings.connection_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
   abi::CaptureRequest request{};
   request.header.version = abi::kVersion;
   request.header.command = abi::Command::kCapture;
@@ -69,8 +74,11 @@ Result<DaemonRings> DaemonRings::open(const std::string& socket, std::uint64_t r
   std::memcpy(record.bytes.data(), &request, sizeof(request));
   (void)send_record(rings.connection_.get(), record);
   abi::CaptureReply reply{};
-  if (receive_record(rings.connection_.get(), &record) != Receipt::kRecord ||
-      record.bytes.size() < sizeof(reply.header)) {
+  const Receipt receipt = receive_record(rings.connection_.get(), &record);
+  if (receipt == Receipt::kNothing) {
+    return Error{ETIMEDOUT, "the daemon at " + socket + " hasn't answered for 30 s"};
+  }
+  if (receipt != Receipt::kRecord || record.bytes.size() < sizeof(reply.header)) {
     return Error{EIO, "the daemon at " + socket + " closed the connection"};
   }
   std::memcpy(&reply, record.bytes.data(), std::min(sizeof(reply), record.bytes.size()));
@@ -103,7 +111,9 @@ std::size_t DaemonRings::read(std::size_t max, const std::function<void(Record)>
   for (; count < max; ++count) {
     std::optional<Record>* oldest = nullptr;
     for (std::size_t i = 0; i < rings_.size(); ++i) {
-      next_[i] = next_[i] ? std::move(next_[i]) : rings_[i].next();
+      if (!next_[i]) {
+        next_[i] = rings_[i].next();
+      }
       if (next_[i] && (oldest == nullptr || next_[i]->head.time < (*oldest)->head.time)) {
         oldest = &next_[i];
       }

@@ -38,20 +38,32 @@ class RingReader {
   bool broken_ = false;
 };
 
-class DaemonRings {
+// Where the loop takes its records from: a daemon's rings, or a test's.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+  // All that is there now, the workers' in the order of time. At most so many.
+  virtual std::size_t read(std::size_t max, const std::function<void(Record)>& take) = 0;
+  // Whoever writes the records ended.
+  [[nodiscard]] virtual bool gone() const = 0;
+
+ protected:
+  RecordSource() = default;
+  RecordSource(const RecordSource&) = default;
+};
+
+class DaemonRings final : public RecordSource {
  public:
   // Asks for a capture; packets are copied from now on, until this ends.
   [[nodiscard]] static Result<DaemonRings> open(const std::string& socket, std::uint64_t ring_bytes,
                                                 std::uint32_t snap);
-  ~DaemonRings();
+  ~DaemonRings() override;
   DaemonRings(DaemonRings&& other) noexcept = default;
   DaemonRings& operator=(DaemonRings&&) = delete;
 
-  // All that is there now, the workers' in the order of time. At most so many.
-  std::size_t read(std::size_t max, const std::function<void(Record)>& take);
+  std::size_t read(std::size_t max, const std::function<void(Record)>& take) override;
   [[nodiscard]] std::uint64_t missed() const;
-  // The daemon ended.
-  [[nodiscard]] bool gone() const;
+  [[nodiscard]] bool gone() const override;
 
  private:
   DaemonRings() = default;

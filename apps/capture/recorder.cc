@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <utility>
@@ -24,10 +25,11 @@ Time since_1970() {
 
 }  // namespace
 
-Recorder::Recorder(const Options& options, Wanted wanted, DaemonRings& rings, PcapngWriter& writer)
+Recorder::Recorder(const Options& options, Wanted wanted, RecordSource& source,
+                   PcapngWriter& writer)
     : options_(options),
       wanted_(std::move(wanted)),
-      rings_(rings),
+      source_(source),
       writer_(writer),
       offset_(since_1970()) {
   if (options.on_error != 0) {
@@ -41,26 +43,39 @@ bool Recorder::is_over(Time now, Time begun) const {
          (around_ && around_->failures() >= options_.errors && around_->is_complete());
 }
 
+// Whether there may be more.
+bool Recorder::read_some(Time now) {
+  const std::size_t count = source_.read(kReadsMax, [this](Record record) {
+    newest_ = std::max(newest_, record.head.time);
+    pending_.add(std::move(record));
+  });
+  write_out(now, false);
+  return count == kReadsMax;
+}
+
 bool Recorder::run(int signals) {
   const Time begun = monotonic_now();
-  bool over = false;
-  while (!over) {
+  bool more = false;
+  for (;;) {
+    // Where traffic fills the rings as fast as they are read, nothing is waited for, but each turn
+    // looks at what may end it.
     pollfd waiting{.fd = signals, .events = POLLIN, .revents = 0};
-    over = ::poll(&waiting, 1, kPollMilliseconds) > 0 || rings_.gone();
+    const bool told = ::poll(&waiting, 1, more ? 0 : kPollMilliseconds) > 0 || source_.gone();
     const Time now = monotonic_now();
-    over = over || is_over(now, begun);
-    // What came before the end is still there.
-    while (rings_.read(kReadsMax, [this](Record record) { pending_.add(std::move(record)); }) ==
-           kReadsMax) {
-      write_out(now, false);
+    const bool over = told || is_over(now, begun);
+    more = read_some(now);
+    // What came before the end is still there, and what comes after it isn't wanted.
+    while (over && more && newest_ <= now && written_ < options_.count) {
+      more = read_some(now);
     }
     write_out(now, over);
-    over = over || written_ >= options_.count;
     if (!writer_.flush()) {
       return false;
     }
+    if (over || written_ >= options_.count) {
+      return true;
+    }
   }
-  return true;
 }
 
 void Recorder::write_out(Time now, bool all) {

@@ -31,7 +31,7 @@ struct Options {
 
 class Recorder {
  public:
-  Recorder(const Options& options, Wanted wanted, DaemonRings& rings, PcapngWriter& writer);
+  Recorder(const Options& options, Wanted wanted, RecordSource& source, PcapngWriter& writer);
 
   // Until a signal (`signals` becomes readable), the count, the time, so many errors, or the
   // daemon's end. False: the file can't be written.
@@ -43,6 +43,7 @@ class Recorder {
 
  private:
   [[nodiscard]] bool is_over(Time now, Time begun) const;
+  bool read_some(Time now);
   void write_out(Time now, bool all);
   void take(const Record& record, Time now);
   void take_failure(const Record& record, Time now);
@@ -50,11 +51,12 @@ class Recorder {
 
   const Options& options_;
   const Wanted wanted_;
-  DaemonRings& rings_;
+  RecordSource& source_;
   PcapngWriter& writer_;
   Pending pending_;
   std::optional<AroundErrors> around_;
   std::uint64_t written_ = 0;
+  Time newest_ = 0;    // of the records that were read
   const Time offset_;  // from the workers' times to those since 1970
 };
 

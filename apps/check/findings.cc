@@ -14,15 +14,6 @@ std::string_view name(Fault fault) {
   return kNames[static_cast<std::size_t>(fault)];
 }
 
-std::string_view explanation(Fault fault) {
-  static constexpr std::string_view kExplanations[] = {
-#define UROCE_FAULT(enumerator, name, explanation) explanation,
-#include "apps/check/fault.def"
-#undef UROCE_FAULT
-  };
-  return kExplanations[static_cast<std::size_t>(fault)];
-}
-
 void Findings::add(Fault fault, Place place, std::string sentence) {
   ++counts_[static_cast<std::size_t>(fault)];
   if (kept_.size() < kKeptMax) {

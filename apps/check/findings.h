@@ -26,7 +26,6 @@ inline constexpr std::size_t kFaultCount = 0
     ;
 
 [[nodiscard]] std::string_view name(Fault fault);
-[[nodiscard]] std::string_view explanation(Fault fault);
 
 // Where in the capture.
 struct Place {

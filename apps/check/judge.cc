@@ -139,13 +139,10 @@ void Judge::in_sequence(HalfVerdict& half, const Seen& seen) {
     ++half.tally.requests_sent;
     return;
   }
-  if (opcode_info(seen.packet.opcode).request) {
-    half.tally.payload_bytes += seen.packet.payload_length;
-    half.stream.request(seen);
-    return;
-  }
   half.tally.payload_bytes += seen.packet.payload_length;
-  if (HalfVerdict* const asking = partner_of(half); asking != nullptr) {
+  if (opcode_info(seen.packet.opcode).request) {
+    half.stream.request(seen);
+  } else if (HalfVerdict* const asking = partner_of(half); asking != nullptr) {
     asking->stream.answer(seen);
   } else {
     ++verdict_.unattributed;

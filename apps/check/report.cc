@@ -14,21 +14,6 @@ std::string with_unit(std::uint64_t count, const char* unit) {
   return std::to_string(count) + " " + unit + (count == 1 ? "" : "s");
 }
 
-const char* type_name(Transport transport) {
-  switch (transport) {
-    case Transport::kRc:
-      return "RC";
-    case Transport::kUc:
-      return "UC";
-    case Transport::kUd:
-      return "UD";
-    case Transport::kXrc:
-      return "XRC";
-    default:
-      return "?";
-  }
-}
-
 // "requests_sent 12, acks_sent 3" of what isn't 0.
 std::string counts(const Tally& tally) {
   std::string line;
@@ -80,6 +65,10 @@ void print_half(const HalfVerdict& half, Time first, std::ostream& out) {
   if (half.cnp_interval_min != kNever) {
     out << "    shortest interval of congestion notifications: "
         << milliseconds(half.cnp_interval_min) << "\n";
+  }
+  if (const std::uint64_t forgotten = half.stream.gaps_forgotten(); forgotten != 0) {
+    out << "    " << with_unit(forgotten, "hole") << " of more than " << PsnGaps::kMax
+        << " at a time: not judged\n";
   }
   print_findings(half.findings, first, out);
 }

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "apps/check/report.h"
+#include "apps/check/text.h"
 
 namespace uroce::check {
 namespace {
@@ -46,10 +47,7 @@ Json json_of(const Verdict& verdict, const HalfVerdict& half) {
   Json json = {{"from", to_string(half.half.key.from)},
                {"to", to_string(half.half.key.to)},
                {"to_qpn", half.half.key.qpn},
-               {"type", half.half.transport == Transport::kUc    ? "UC"
-                        : half.half.transport == Transport::kUd  ? "UD"
-                        : half.half.transport == Transport::kXrc ? "XRC"
-                                                                 : "RC"},
+               {"type", type_name(half.half.transport)},
                {"path_mtu", half.half.mtu}};
   if (half.half.partner) {
     json["from_qpn"] = verdict.of_half[*half.half.partner].half.key.qpn;
@@ -64,6 +62,7 @@ Json json_of(const Verdict& verdict, const HalfVerdict& half) {
   if (half.cnp_interval_min != kNever) {
     json["cnp_interval_min_ns"] = half.cnp_interval_min;
   }
+  json["gaps_forgotten"] = half.stream.gaps_forgotten();
   json["faults"] = json_of(half.findings);
   return json;
 }

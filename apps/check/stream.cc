@@ -101,11 +101,9 @@ void Stream::remember_read(const Seen& seen, Position at, Position count) {
                 [&](const Read& other) { return other.first >= at && other.end <= at + count; });
   const auto place = std::find_if(reads_.begin(), reads_.end(),
                                   [&](const Read& other) { return other.first > at; });
-  reads_.insert(place, {.first = at,
-                        .end = at + count,
-                        .answered = at,
-                        .reth = read ? seen.packet.reth() : Reth{},
-                        .since = seen.place.time});
+  reads_.insert(
+      place,
+      {.first = at, .end = at + count, .answered = at, .reth = read ? seen.packet.reth() : Reth{}});
 }
 
 void Stream::forget_reads(std::size_t kept) {

@@ -17,9 +17,9 @@
 #include <string>
 
 #include "apps/check/findings.h"
+#include "apps/check/histogram.h"
 #include "apps/check/psn_gaps.h"
 #include "apps/check/tally.h"
-#include "base/histogram.h"
 #include "base/time.h"
 #include "dataplane/wire/packet.h"
 
@@ -73,6 +73,10 @@ class Stream {
   // Nothing comes after this.
   void end(Time last);
 
+  // Holes that there was no more room for: nobody looked whether they were closed.
+  [[nodiscard]] std::uint64_t gaps_forgotten() const {
+    return gaps_.forgotten() + unanswered_.forgotten();
+  }
   [[nodiscard]] const Times* times() const { return times_.get(); }
 
  private:
@@ -82,7 +86,6 @@ class Stream {
   struct Read {
     Position first = 0, end = 0, answered = 0;
     Reth reth;
-    Time since = 0;
   };
   struct Pending {
     Position end = 0;

@@ -13,6 +13,21 @@ std::string milliseconds(Duration duration) {
   return text.data();
 }
 
+const char* type_name(Transport transport) {
+  switch (transport) {
+    case Transport::kRc:
+      return "RC";
+    case Transport::kUc:
+      return "UC";
+    case Transport::kUd:
+      return "UD";
+    case Transport::kXrc:
+      return "XRC";
+    default:
+      return "?";
+  }
+}
+
 std::string hex(std::uint64_t value) {
   std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "%#" PRIx64, value);

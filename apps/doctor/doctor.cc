@@ -12,13 +12,7 @@ using doctor::Finding;
 using doctor::Weight;
 
 void print_findings_json(const std::vector<Finding>& findings, long problems) {
-  auto list = nlohmann::ordered_json::array();
-  for (const Finding& finding : findings) {
-    list.push_back({{"weight", std::string(name(finding.weight))},
-                    {"about", finding.about},
-                    {"sentence", finding.sentence}});
-  }
-  const nlohmann::ordered_json all = {{"problems", problems}, {"findings", list}};
+  const nlohmann::ordered_json all = {{"problems", problems}, {"findings", as_json(findings)}};
   std::printf("%s\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 

@@ -16,13 +16,13 @@
 
 #include "apps/doctor/facts.h"
 #include "base/unique_fd.h"
+#include "dataplane/wire/headers.h"
 
 namespace uroce::doctor {
 namespace {
 
-constexpr std::uint16_t kRocePort = 4791;
-
-// What conversion of private memory asks for, in this order (verbs_shim/memory/sharing).
+// Whether a program gets what conversion of private memory would like, by whichever of the two ways
+// (verbs_shim/memory/sharing/user_fault.h), or what it falls back to.
 KernelFacts::UserFault user_fault() {
   const auto call = [](int flags) {
     return UniqueFd(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags)));
@@ -81,7 +81,7 @@ bool port_is_taken(int family) {
   const UniqueFd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 address{};  // wildcard; an IPv4 address is shorter, its port at the same place
   address.sin6_family = static_cast<sa_family_t>(family);
-  address.sin6_port = htons(kRocePort);
+  address.sin6_port = htons(kRoceUdpPort);
   const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   return probe.valid() &&
          ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 &&

@@ -274,4 +274,14 @@ std::vector<Finding> examine(const Facts& facts) {
   return findings;
 }
 
+nlohmann::ordered_json as_json(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"weight", std::string(name(finding.weight))},
+                    {"about", finding.about},
+                    {"sentence", finding.sentence}});
+  }
+  return list;
+}
+
 }  // namespace uroce::doctor

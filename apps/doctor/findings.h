@@ -4,6 +4,7 @@
 // done.
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,5 +28,8 @@ struct Finding {
 };
 
 [[nodiscard]] std::vector<Finding> examine(const Facts& facts);
+
+// An array of objects.
+[[nodiscard]] nlohmann::ordered_json as_json(const std::vector<Finding>& findings);
 
 }  // namespace uroce::doctor

@@ -60,8 +60,10 @@ class Mover {
         return "no completion for 20 s";
       }
     }
-    return found == 1 && completion.status == IBV_WC_SUCCESS ? ""
-                                                             : ibv_wc_status_str(completion.status);
+    if (found < 0) {
+      return "polling failed";
+    }
+    return completion.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(completion.status);
   }
 
   std::string one(ibv_wr_opcode opcode) {

@@ -108,16 +108,6 @@ Json parsed(const Result<std::string>& text) {
   return json.is_object() ? json : Json(nullptr);
 }
 
-Json findings_json(const std::vector<doctor::Finding>& findings) {
-  Json list = Json::array();
-  for (const doctor::Finding& finding : findings) {
-    list.push_back({{"weight", std::string(doctor::name(finding.weight))},
-                    {"about", finding.about},
-                    {"sentence", finding.sentence}});
-  }
-  return list;
-}
-
 }  // namespace
 
 Json gather(const std::string& library) {
@@ -129,7 +119,7 @@ Json gather(const std::string& library) {
   return {{"made", now_text()},
           {"tool", std::string("uroce ") + kReleaseVersion},
           {"kernel", kernel_text()},
-          {"findings", findings_json(examine(facts))},
+          {"findings", as_json(examine(facts))},
           {"command_line", words},
           {"configuration", configuration_of(daemon, words)},
           {"limits", parsed(control::fetch_status(socket, abi::Command::kLimits))},

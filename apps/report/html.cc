@@ -1,8 +1,6 @@
 #include "apps/report/html.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdio>
 
 namespace uroce::report {
@@ -67,21 +65,6 @@ std::string plain(const nlohmann::ordered_json& value) {
 
 std::string plain(const nlohmann::ordered_json& object, const char* member) {
   return object.is_object() && object.contains(member) ? plain(object[member]) : std::string();
-}
-
-std::string short_number(double value) {
-  if (std::isnan(value)) {
-    return "-";
-  }
-  constexpr std::array<const char*, 5> kUnits{"", "k", "M", "G", "T"};
-  std::size_t unit = 0;
-  while (std::abs(value) >= kThousand && unit + 1 < kUnits.size()) {
-    value /= kThousand;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g%s", value, kUnits[unit]);
-  return text;
 }
 
 std::string microseconds(double nanoseconds) {

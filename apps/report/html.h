@@ -17,9 +17,6 @@ namespace uroce::report {
 [[nodiscard]] std::string plain(const nlohmann::ordered_json& value);
 [[nodiscard]] std::string plain(const nlohmann::ordered_json& object, const char* member);
 
-// 12.3k, 4.56G: three digits that count. "-" of what isn't a number.
-[[nodiscard]] std::string short_number(double value);
-
 // 12.3: of nanoseconds.
 [[nodiscard]] std::string microseconds(double nanoseconds);
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "apps/report/html.h"
+#include "base/short_number.h"
 
 namespace uroce::report {
 namespace {

@@ -12,6 +12,7 @@
 #include "apps/report/html.h"
 #include "apps/report/page.h"
 #include "apps/report/rates.h"
+#include "base/short_number.h"
 
 namespace uroce {
 namespace {
@@ -50,10 +51,9 @@ void print_line(const std::string& name, const Points& points) {
     }
   }
   if (highest > 0) {
-    std::printf("  %-28s %10s %10s %10s\n", name.c_str(),
-                report::short_number(points.back().value).c_str(),
-                report::short_number(sum / static_cast<double>(count)).c_str(),
-                report::short_number(highest).c_str());
+    std::printf("  %-28s %10s %10s %10s\n", name.c_str(), short_number(points.back().value).c_str(),
+                short_number(sum / static_cast<double>(count)).c_str(),
+                short_number(highest).c_str());
   }
 }
 

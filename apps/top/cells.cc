@@ -4,22 +4,6 @@
 #include <utility>
 
 namespace uroce::top {
-namespace {
-
-std::string in_unit(double value, const char* const* units, std::size_t count) {
-  std::size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < count) {
-    value /= 1000;
-    ++unit;
-  }
-  std::array<char, 32> line{};
-  std::snprintf(line.data(), line.size(), unit == 0 || value >= 99.95 ? "%.0f%s" : "%.1f%s", value,
-                units[unit]);
-  return line.data();
-}
-
-}  // namespace
-
 const Json& member(const Json& object, const char* name) {
   static const Json none;
   const auto found = object.is_object() ? object.find(name) : object.end();
@@ -56,16 +40,6 @@ double rate(const Json& before, const Json& now, const char* name, double second
 
 double rate_sent(const Json& before, const Json& now, double seconds) {
   return rate(before, now, "bytes_sent", seconds) + rate(before, now, "direct_bytes", seconds);
-}
-
-std::string short_number(double value) {
-  constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
-  return in_unit(value, kUnits, std::size(kUnits));
-}
-
-std::string short_time(double nanoseconds) {
-  constexpr const char* kUnits[] = {"ns", "us", "ms", "s"};
-  return in_unit(nanoseconds, kUnits, std::size(kUnits));
 }
 
 void add_ranked(std::vector<Ranked> rows, std::size_t rows_max, const char* what, Lines& lines) {

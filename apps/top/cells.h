@@ -36,11 +36,6 @@ class Earlier {
 // What a queue pair sends, in frames and without them.
 [[nodiscard]] double rate_sent(const Json& before, const Json& now, double seconds);
 
-// "12.3M": three digits and a unit.
-[[nodiscard]] std::string short_number(double value);
-// "12.3us" of nanoseconds.
-[[nodiscard]] std::string short_time(double nanoseconds);
-
 template <typename... Cells>
 std::string row(const char* format, const Cells&... cells) {
   std::array<char, 512> line{};

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "base/short_number.h"
+
 namespace uroce::top {
 namespace {
 

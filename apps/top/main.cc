@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <string>
+#include <vector>
 
 #include "apps/top/screen.h"
 #include "apps/top/view.h"
@@ -25,7 +28,7 @@ constexpr int kQuit = 'q';
 // The newest report and the one before.
 class Reports {
  public:
-  // False: the daemon says nothing; why is on stderr, unless a screen is on.
+  // Fails where the daemon doesn't answer; the reports stay as they were.
   Status fetch() {
     const auto text = control::fetch_status(program_socket());
     if (!text) {
@@ -54,41 +57,41 @@ class Reports {
   Time before_time_ = 0, now_time_ = 0;
 };
 
-// False: it is no key of ours.
-bool press(int key, Shown& shown, bool& paused) {
+// What is no key of ours changes nothing.
+void press(int key, Shown& shown, bool& paused) {
   const auto turn = [&shown](std::size_t by) {
     shown.sort = static_cast<SortBy>((static_cast<std::size_t>(shown.sort) + by) % kSortCount);
   };
   switch (key) {
     case 'p':
       shown.ports = !shown.ports;
-      return true;
+      break;
     case 'w':
       shown.workers = !shown.workers;
-      return true;
+      break;
     case 'l':
       shown.latency = !shown.latency;
-      return true;
+      break;
     case 'u':
       shown.users = !shown.users;
-      return true;
+      break;
     case 's':
       shown.programs = !shown.programs;
-      return true;
+      break;
     case 't':
       shown.queue_pairs = !shown.queue_pairs;
-      return true;
+      break;
     case '<':
       turn(kSortCount - 1);
-      return true;
+      break;
     case '>':
       turn(1);
-      return true;
+      break;
     case ' ':
       paused = !paused;
-      return true;
+      break;
     default:
-      return key == -1;  // the terminal has another size
+      break;
   }
 }
 
@@ -104,7 +107,7 @@ Status in_terminal(Reports& reports, Duration interval, Shown shown) {
     if (key == kQuit) {
       return ok();
     }
-    (void)press(key, shown, paused);
+    press(key, shown, paused);
     if (monotonic_now() >= next) {
       next = monotonic_now() + interval;
       Status fetched = paused ? ok() : reports.fetch();
@@ -113,6 +116,14 @@ Status in_terminal(Reports& reports, Duration interval, Shown shown) {
       }
     }
   }
+}
+
+std::vector<std::string> sort_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kSortCount; ++i) {
+    names.emplace_back(name(static_cast<SortBy>(i)));
+  }
+  return names;
 }
 
 Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const Shown& shown,
@@ -159,14 +170,11 @@ int main(int argc, char** argv) {
   app.add_option("--interval,-d", seconds, "seconds between two looks (1)")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--count,-n", count, "end after so many, with --batch");
-  app.add_option(
-      "--sort", sort,
-      "queue pairs by sent, received, again, rnr, marked, number, outstanding, latency or limit "
-      "(sent)");
+  const auto names = sort_names();
+  app.add_option("--sort", sort, "by what queue pairs are sorted (sent)")
+      ->check(CLI::IsMember(names));
   CLI11_PARSE(app, argc, argv);
-  for (std::size_t i = 0; i < kSortCount && name(shown.sort) != sort; ++i) {
-    shown.sort = static_cast<SortBy>(i);
-  }
+  shown.sort = static_cast<SortBy>(std::find(names.begin(), names.end(), sort) - names.begin());
   const auto interval = static_cast<uroce::Duration>(seconds * 1e9);
   Reports reports;
   uroce::Status done = reports.fetch();

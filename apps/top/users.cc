@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "base/short_number.h"
+
 namespace uroce::top {
 namespace {
 

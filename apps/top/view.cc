@@ -5,6 +5,7 @@
 #include "apps/top/cells.h"
 #include "apps/top/latency.h"
 #include "apps/top/users.h"
+#include "base/short_number.h"
 
 namespace uroce::top {
 namespace {

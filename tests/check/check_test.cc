@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apps/check/report.h"
 #include "tests/check/story.h"
@@ -239,6 +240,21 @@ TEST(Counts, AreThoseOfTheStory) {
   const check::Times& times = *verdict.of_half[0].stream.times();
   EXPECT_EQ(times.reaction.max(), 10 * kNanosecondsPerMicrosecond);
   EXPECT_EQ(times.answer.max(), 50 * kNanosecondsPerMicrosecond);  // the second packet, by the NAK
+}
+
+TEST(Counts, HolesBeyondTheTableAreCounted) {
+  constexpr std::uint32_t kMore = 3;
+  Story story;
+  for (std::uint32_t i = 0; i <= check::PsnGaps::kMax + kMore; ++i) {
+    story.write(2 * i);  // between two of them is a hole
+  }
+  check::Verdict verdict;
+  story.judge(verdict);
+  EXPECT_EQ(verdict.of_half[0].stream.gaps_forgotten(), kMore);
+  std::ostringstream text;
+  check::print_report(verdict, text);
+  EXPECT_NE(text.str().find("3 holes of more than 256 at a time: not judged"), std::string::npos)
+      << text.str();
 }
 
 struct Printed {

@@ -58,6 +58,12 @@ class Top(E2eCase):
         self.assertGreaterEqual(sample["seconds"], 0.2)
         self.assertEqual(sample["now"]["devices"][0]["name"], "uroce0")
 
+    def test_an_unknown_order_is_refused(self):
+        answer = self.uroce("top", "--batch", "--sort", "colour")
+        self.assertNotEqual(answer.returncode, 0)
+        for words in ("--sort", "colour", "sent", "outstanding", "limit"):
+            self.assertIn(words, answer.stderr)
+
     def test_dumb_terminals_and_pipes_get_text(self):
         daemon = self.wire("loopback").server.daemon
         answer = self.uroce("top", "--count", "1", "--interval", "0.1", daemon=daemon)

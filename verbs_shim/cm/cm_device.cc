@@ -203,7 +203,7 @@ int open_cm_channel() {
   const Lock lock;
   int error = connect_if_needed();
   if (error != 0) {
-    explain("open of /dev/infiniband/rdma_cm", error, "no daemon answers at the socket");
+    explain("open of /dev/infiniband/rdma_cm", error, Client::why_not_connected(error));
     errno = ENODEV;
     return -1;
   }

@@ -64,7 +64,7 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
 int open_session(Context& context, const Device& device, const abi::Ticket& exporter) {
   int error = context.client.connect();
   if (error != 0) {
-    return refuse("ibv_open_device", error, "no daemon answers at the socket");
+    return refuse("ibv_open_device", error, Client::why_not_connected(error));
   }
   abi::OpenDeviceRequest request{};
   request.device = device.record.index;

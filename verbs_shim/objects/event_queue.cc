@@ -30,6 +30,7 @@ ssize_t EventQueue::next(int descriptor, const Gone& gone, void* record) {
     }
     pthread_mutex_unlock(&mutex_);
     errno = error;
+    // Asked before recv(), which is a cancellation point also where it doesn't wait.
     if (length >= 0 || error != EAGAIN || (::fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0) {
       errno = error;
       return length;

@@ -13,6 +13,8 @@
 
 #include <cstddef>
 
+#include "base/check.h"
+
 namespace uroce::shim {
 
 class EventQueue {
@@ -24,7 +26,9 @@ class EventQueue {
   };
 
   // REQUIRES: a record has at most kRecordMax bytes.
-  explicit EventQueue(std::size_t record_bytes) : record_bytes_(record_bytes) {}
+  explicit EventQueue(std::size_t record_bytes) : record_bytes_(record_bytes) {
+    UROCE_CHECK(record_bytes <= kRecordMax);
+  }
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
   ~EventQueue() { pthread_mutex_destroy(&mutex_); }

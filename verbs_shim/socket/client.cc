@@ -81,6 +81,11 @@ const char* Client::socket_path() {
   return path != nullptr && path[0] != '\0' ? path : kSocketDefault;
 }
 
+const char* Client::why_not_connected(int error) {
+  return error == EPERM ? "whoever listens at the socket isn't to be trusted with this memory"
+                        : "no daemon answers at the socket";
+}
+
 int Client::connect() {
   const char* path = socket_path();
   sockaddr_un address{};

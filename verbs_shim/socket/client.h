@@ -33,6 +33,8 @@ class Client {
   // listens there isn't to be trusted, it has told the user.
   int connect();
   static const char* socket_path();
+  // Why connect() failed with this error, for refuse() and explain().
+  static const char* why_not_connected(int error);
 
   // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
   // daemon's refusal, ENODEV once the connection is gone, or EMFILE where the process had no room

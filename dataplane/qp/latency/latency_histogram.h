@@ -1,8 +1,8 @@
 #pragma once
 
 // Durations counted in few buckets, four for each power of two, so that each queue pair can have
-// some: 832 bytes. What a percentile says is off by an eighth at most. base/histogram.h is four
-// times finer, and six times larger.
+// some: 832 bytes. What a percentile says is off by an eighth at most. `uroce check` has one
+// that is four times finer, and six times larger.
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 namespace uroce::report {
 namespace {
 
@@ -22,14 +20,6 @@ TEST(Plain, IsAlwaysUtf8) {
   EXPECT_EQ(plain(Json()), "");
   EXPECT_EQ(plain(Json({{"a", "b"}}), "a"), "b");
   EXPECT_EQ(plain(Json(3), "a"), "");
-}
-
-TEST(ShortNumber, HasThreeDigits) {
-  EXPECT_EQ(short_number(0), "0");
-  EXPECT_EQ(short_number(12'345), "12.3k");
-  EXPECT_EQ(short_number(4.56e9), "4.56G");
-  EXPECT_EQ(short_number(2e15), "2e+03T");
-  EXPECT_EQ(short_number(std::numeric_limits<double>::quiet_NaN()), "-");
 }
 
 TEST(Table, EscapesItsCellsAndItsHead) {

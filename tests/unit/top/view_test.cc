@@ -102,7 +102,7 @@ TEST(View, UsersAreTheirProgramsTogether) {
                                  .queue_pairs = false});
   ASSERT_EQ(lines.size(), 4U) << joined(lines);
   EXPECT_TRUE(lines[1].starts_with("USER "));
-  EXPECT_EQ(lines[2], "1000              2      4        7      2.0k         0        0");
+  EXPECT_EQ(lines[2], "1000              2      4        7        2k         0        0");
   EXPECT_EQ(lines[3], "7                 1      0        0         0         0        0");
 }
 
@@ -127,8 +127,8 @@ TEST(View, LatencyIsThatOfTheUsualOperation) {
                                  .sort = SortBy::kLatency});
   ASSERT_EQ(lines.size(), 7U) << joined(lines);
   EXPECT_TRUE(lines[1].starts_with("LATENCY "));
-  EXPECT_EQ(lines[2], "uroce0     write          12.3k     900ns    12.3us     4.6ms      7.8s");
-  EXPECT_EQ(lines[3], "worker 0   page fault     12.3k     900ns    12.3us     4.6ms      7.8s");
+  EXPECT_EQ(lines[2], "uroce0     write          12.3k     900ns    12.3us    4.56ms      7.8s");
+  EXPECT_EQ(lines[3], "worker 0   page fault     12.3k     900ns    12.3us    4.56ms      7.8s");
   EXPECT_EQ(lines[5].substr(0, 91),
             "18        UD  RTS   ib_write_bw          5         0         0              900ns   "
             "12.3us ");
@@ -152,8 +152,8 @@ TEST(View, LimitedQueuePairsAreSortedTheSlowestFirst) {
   ASSERT_EQ(lines.size(), 5U) << joined(lines);
   EXPECT_TRUE(lines[0].ends_with("by: limit")) << lines[0];
   const std::string row = " ib_write_bw          0         0         0";
-  EXPECT_TRUE(lines[2].starts_with("19        UD  RTS  " + row + "      1.0M ")) << lines[2];
-  EXPECT_TRUE(lines[3].starts_with("18        UD  RTS  " + row + "      5.0G ")) << lines[3];
+  EXPECT_TRUE(lines[2].starts_with("19        UD  RTS  " + row + "        1M ")) << lines[2];
+  EXPECT_TRUE(lines[3].starts_with("18        UD  RTS  " + row + "        5G ")) << lines[3];
   EXPECT_TRUE(lines[4].starts_with("17        RC  RTS  " + row + "           ")) << lines[4];
 }
 

@@ -3,7 +3,7 @@
 // The program's side of sharing memory: says how the daemon reaches a range that is registered, and
 // makes private pages shared on the way, at the same addresses, without the program noticing.
 //
-// One per process, used by any thread. docs/memory.md tells the whole story.
+// Any thread may call; what is kept here is the process's. docs/memory.md tells the whole story.
 
 #include <cstddef>
 #include <cstdint>

@@ -54,7 +54,6 @@ bool OwnThread::start(const char* name, void* (*work)(void*), void* argument) {
     return false;
   }
   pthread_setname_np(thread_, name);
-  pthread_setname_np(thread_, name);
   threads.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -16,14 +16,6 @@
 namespace uroce::shim {
 namespace {
 
-// Of a file, or a dmabuf, which has no type. (Other descriptors without a type share one inode.)
-bool is_memory(int descriptor, const struct stat& status) {
-  struct statfs system = {};
-  return S_ISREG(status.st_mode) ||
-         ((status.st_mode & S_IFMT) == 0 && ::fstatfs(descriptor, &system) == 0 &&
-          static_cast<std::uint32_t>(system.f_type) == DMA_BUF_MAGIC);
-}
-
 bool is_file_of(int descriptor, const MappedArea& area) {
   struct stat status = {};
   return ::fstat(descriptor, &status) == 0 && is_memory(descriptor, status) &&
@@ -81,6 +73,14 @@ UniqueFd duplicate_own(const MappedArea& area, bool writable) {
 }
 
 }  // namespace
+
+// A dmabuf has no type. (Other descriptors without a type share one inode.)
+bool is_memory(int descriptor, const struct stat& status) {
+  struct statfs system = {};
+  return S_ISREG(status.st_mode) ||
+         ((status.st_mode & S_IFMT) == 0 && ::fstatfs(descriptor, &system) == 0 &&
+          static_cast<std::uint32_t>(system.f_type) == DMA_BUF_MAGIC);
+}
 
 UniqueFd open_shared_file(const MappedArea& area, bool writable) {
   UniqueFd file = open_map_file(area, writable);

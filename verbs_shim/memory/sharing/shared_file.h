@@ -2,12 +2,18 @@
 
 // The files behind shared mappings, for the daemon to map too.
 
+#include <sys/stat.h>
+
 #include <optional>
 
 #include "base/descriptor_message.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::shim {
+
+// Whether what a descriptor stands for, whose fstat() is `status`, can be mapped by another process
+// as well: a file, or a dmabuf.
+bool is_memory(int descriptor, const struct stat& status);
 
 // A descriptor of the file that `area` maps, open for writing if `writable`; not valid where the
 // program can't open it (a segment of System V, an anonymous shared mapping: only a privileged

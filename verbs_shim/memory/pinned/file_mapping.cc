@@ -1,4 +1,4 @@
-#include "verbs_shim/objects/file_mapping.h"
+#include "verbs_shim/memory/pinned/file_mapping.h"
 
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -6,6 +6,8 @@
 #include <sys/vfs.h>
 
 #include <cerrno>
+
+#include "verbs_shim/memory/sharing/shared_file.h"
 
 namespace uroce::shim {
 
@@ -16,16 +18,16 @@ Result<FileMapping> map_file(int descriptor, std::uint64_t offset, std::uint64_t
   if (::fstat(descriptor, &status) != 0 || ::fstatfs(descriptor, &system) != 0) {
     return Error{EBADF, "there is no such descriptor"};
   }
-  const auto kind = static_cast<std::uint32_t>(system.f_type);
-  if (!S_ISREG(status.st_mode) && kind != DMA_BUF_MAGIC) {
+  if (!is_memory(descriptor, status)) {
     return Error{EINVAL, "the descriptor is no dmabuf and no memfd"};
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (length == 0 || offset > size || length > size - offset) {
     return Error{EINVAL, "the range is empty or reaches beyond the end of the buffer"};
   }
-  const std::uint64_t page =
-      kind == HUGETLBFS_MAGIC ? static_cast<std::uint64_t>(system.f_bsize) : 4096;
+  const std::uint64_t page = static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC
+                                 ? static_cast<std::uint64_t>(system.f_bsize)
+                                 : 4096;
   FileMapping mapping{.ahead = offset % page};
   mapping.size = (mapping.ahead + length + page - 1) / page * page;
   void* const start = ::mmap(nullptr, mapping.size, PROT_READ | (writable ? PROT_WRITE : 0),

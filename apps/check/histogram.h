@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 
-namespace uroce {
+namespace uroce::check {
 
 class Histogram {
  public:
@@ -68,4 +68,4 @@ class Histogram {
   Duration max_ = 0;
 };
 
-}  // namespace uroce
+}  // namespace uroce::check

@@ -1,4 +1,4 @@
-#include "base/histogram.h"
+#include "apps/check/histogram.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace uroce {
+namespace uroce::check {
 namespace {
 
 TEST(Histogram, IsEmptyAtFirst) {
@@ -51,4 +51,4 @@ TEST(Histogram, WhatIsTooLongCountsAsTheLongest) {
 }
 
 }  // namespace
-}  // namespace uroce
+}  // namespace uroce::check
