@@ -1,7 +1,8 @@
 #pragma once
 
 // Time as far as whoever looks at it ran: of a longer time between two looks only kLookMax counts.
-// So neither a process that was stopped nor a busy machine uses up what others are given.
+// So a process that is stopped, or gets no processor for long, uses up little of what others are
+// given.
 
 #include <algorithm>
 

@@ -158,12 +158,13 @@ void Stream::again(const Seen& seen, Position at, Position count) {
   note_again(at, count, seen.place.time);
 }
 
-// What fills a gap was lost before the place of capture and sent again, or only overtaken.
+// What fills a gap was lost before the place of capture and sent again, or only overtaken. Answers
+// keep the order of requests: a NAK's turn comes when all before the gap have theirs (9.7.5.1.2).
 void Stream::closes(const Seen& seen, const Gap& gap, Position at) {
   const Duration late = seen.place.time - std::min(seen.place.time, gap.since);
   const bool overtaken = !gap.spoken_of && named_.count(at) == 0 && late < limits_.overtaken;
   ++(overtaken ? asker_.requests_overtaken : asker_.requests_resent);
-  if (reliable_ && spoken_ && !overtaken && !gap.spoken_of) {
+  if (reliable_ && spoken_ && !overtaken && !gap.spoken_of && said_ >= gap.from) {
     find(Fault::kNakMissing, seen.place,
          "PSN " + std::to_string(psn_of(at)) + " was missing for " + milliseconds(late) +
              " (since frame " + std::to_string(gap.frame) + "), and no NAK said so");

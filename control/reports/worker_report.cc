@@ -6,8 +6,11 @@
 #include "dataplane/wire/drop.h"
 
 namespace uroce::control {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json worker_status(std::uint32_t index, const WorkerCounters& c, const LatencyHistogram& faults) {
   Json drops = Json::object();

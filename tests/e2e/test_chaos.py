@@ -14,7 +14,7 @@ import time
 from harness.case import E2eCase
 from harness.process import Process, wait_until
 from harness.programs import start_pair
-from harness.victim import ATTACKER, Victim, as_user, waited_for_processor
+from harness.victim import ATTACKER, Victim, WaitsForProcessor, as_user
 from test_integrity import SHAPE
 
 _SECONDS, _WARM_SECONDS = (1800, 300) if os.environ.get("UROCE_E2E_LONG") else (60, 5)
@@ -25,7 +25,7 @@ _TURNS_MAX = 100  # whose excuses are kept
 _OPERATIONS = 3_000  # of one integrity run; the next begins when it is done
 _STOP_SECONDS, _FLAP_SECONDS, _ATTACK_SECONDS = (0.1, 1.0), (0.05, 0.4), (0.5, 2.0)
 _TIMEOUT = 18  # 1.07 s, seven times: a peer that is away for longer is dead
-_ATTACK_BEGINS_SECONDS_MAX = 30
+_ATTACK_BEGINS_SECONDS_MAX = 120  # those that take all that there is take seconds, and more where others are busy
 _HOSTILE = (("records",), ("shares", "channels"), ("shares", "qps"), ("status",))
 # After the warm-up, from which on nothing grows. (Of memory 18 to 78 MiB after 5 s, and 50 to 76 at the end, also after 30 minutes:
 # what malloc keeps of the peaks of several threads.)
@@ -100,26 +100,25 @@ class _Excuses:
     """For how long the chaos itself kept a victim or its daemon from going on, or others had the processors: no hang of the daemon's."""
 
     def __init__(self, pairs):
-        self._pairs = [(victim.pid, daemon.process.pid) for victim, daemon in pairs]
-        self._turns = [(time.monotonic(), 0.0, self._waits())]
-
-    def _waits(self):
-        return [sum(waited_for_processor(pid) for pid in pair) for pair in self._pairs]
+        self._waits = [WaitsForProcessor(victim.pid, daemon.process.pid) for victim, daemon in pairs]
+        self._turns = [(time.monotonic(), 0.0, [0.0 for _ in self._waits])]
 
     def turn(self, caused):
         """A turn is over, which kept things from going on for so many seconds."""
-        self._turns = self._turns[-_TURNS_MAX:] + [(time.monotonic(), self._turns[-1][1] + caused, self._waits())]
+        _, caused_before, waited_before = self._turns[-1]
+        waited = [before + waits.since_last_time() for before, waits in zip(waited_before, self._waits)]
+        self._turns = self._turns[-_TURNS_MAX:] + [(time.monotonic(), caused_before + caused, waited)]
 
     def of(self, victim, seconds):
         """For what ended in the turn that is over and lasted so long, which several stops in a row may have held up."""
         begun = self._turns[-2][0] - seconds
-        _, caused, waits = next((turn for turn in reversed(self._turns) if turn[0] <= begun), self._turns[0])
-        _, caused_now, waits_now = self._turns[-1]
-        return caused_now - caused + max(0.0, waits_now[victim] - waits[victim])  # less where a thread has ended
+        _, caused, waited = next((turn for turn in reversed(self._turns) if turn[0] <= begun), self._turns[0])
+        _, caused_now, waited_now = self._turns[-1]
+        return caused_now - caused + waited_now[victim] - waited[victim]
 
 
 class Chaos(E2eCase):
-    seconds_max = _WARM_SECONDS + _SECONDS + 240
+    seconds_max = _WARM_SECONDS + _SECONDS + 360
 
     def setUp(self):
         super().setUp()
@@ -127,7 +126,7 @@ class Chaos(E2eCase):
         self.random = random.Random(_SEED)
         self.network = self.wire("veth")
         self.bystanders = []
-        self.attacks = self.attacks_under_way = 0
+        self.attacks = 0
         self.excuses = None
 
     def test_chaos(self):
@@ -138,7 +137,9 @@ class Chaos(E2eCase):
         actions = (self.kill_a_program, self.stop_a_daemon, self.flap_the_link, self.change_an_address, self.attack)
         for daemon in self.network.daemons:  # caches fill
             for words in _HOSTILE:
-                self.attack_with(daemon, words, begin_seconds_max=_ATTACK_BEGINS_SECONDS_MAX)
+                self.attack_with(daemon, words)
+        for victim in victims:
+            self.assertEqual(victim.phase("caches fill")["errors"], [])
         self.excuses = _Excuses(zip(victims, self.network.daemons))
         self.rounds(victims, traffic, actions, _WARM_SECONDS)
         before = [_resources(daemon) for daemon in self.network.daemons]
@@ -153,9 +154,8 @@ class Chaos(E2eCase):
         after = [_resources(daemon) for daemon in self.network.daemons]
         operations = sum(run.operations for run in traffic)
         print({"rounds": rounds, "integrity_runs": sum(run.runs for run in traffic), "operations": operations,
-               "attacks": self.attacks, "attacks_under_way": self.attacks_under_way, "before": before, "after": after}, flush=True)
+               "attacks": self.attacks, "before": before, "after": after}, flush=True)
         self.assertGreater(operations, 0, "no byte was looked at")
-        self.assertGreaterEqual(self.attacks_under_way, len(_HOSTILE) * len(self.network.daemons))
         for old, new in zip(before, after):
             self.assertLessEqual(new["descriptors"], old["descriptors"] + _DESCRIPTORS_MORE)
             self.assertLessEqual(new["mappings"], old["mappings"] + _MAPPINGS_MORE)
@@ -199,18 +199,20 @@ class Chaos(E2eCase):
         """As a debugger, a paused virtual machine, or a very busy one would."""
         daemon = self.random.choice(self.network.daemons)
         seconds = self.random.uniform(*_STOP_SECONDS)
+        begun = time.monotonic()
         daemon.process.signal(signal.SIGSTOP)
         time.sleep(seconds)
         daemon.process.signal(signal.SIGCONT)
-        return seconds
+        return time.monotonic() - begun
 
     def flap_the_link(self):
         end = self.random.choice(self.network.namespaces)
         seconds = self.random.uniform(*_FLAP_SECONDS)
+        begun = time.monotonic()
         end.run("ip", "link", "set", "wire", "down")
         time.sleep(seconds)
         end.run("ip", "link", "set", "wire", "up")
-        return seconds
+        return time.monotonic() - begun
 
     def change_an_address(self):
         daemon = self.random.choice(self.network.daemons)
@@ -223,18 +225,15 @@ class Chaos(E2eCase):
     def attack(self):
         return self.attack_with(self.random.choice(self.network.daemons), self.random.choice(_HOSTILE))
 
-    def attack_with(self, daemon, words, begin_seconds_max=0):
-        """An attack that ends by itself was none. Those that first take all that there is may be killed while they do, unless
-        they are given time for it."""
+    def attack_with(self, daemon, words):
+        """An attack that ends by itself was none."""
         process = Process([*as_user(ATTACKER), self.tree.hostile_program("attack"), *words], f"{self.next_number()}-{words[0]}",
                           self.logs, daemon.environment(), cwd=self.folder)
         self.addCleanup(process.end)
-        if begin_seconds_max:
-            wait_until(lambda: "attacking" in process.out() or process.ended(), begin_seconds_max, f"{' '.join(words)} to begin")
+        wait_until(lambda: "attacking" in process.out() or process.ended(), _ATTACK_BEGINS_SECONDS_MAX, f"{' '.join(words)} to begin")
         time.sleep(self.random.uniform(*_ATTACK_SECONDS))
         self.assertFalse(process.ended(), f"{process.name} ended by itself: {process.last_words()}")
         self.attacks += 1
-        self.attacks_under_way += "attacking" in process.out()
         process.kill()
         return 0.0
 

@@ -9,7 +9,8 @@ from harness.victim import ATTACKER, Victim, as_user
 
 ALONE_SECONDS = 2
 ATTACK_SECONDS = 5
-# One second is the promise; other tests and compilers are beside on two processors. What this is for took five and more.
+# One second is the promise; other tests and compilers are beside on two processors, and the time that they keep a processor from
+# the victim and from whoever answers it comes on top. What this is for took five and more.
 ANSWER_SECONDS_MAX = 2.0
 # A WRITE beside an attack may take so many times as long as beside a process that only takes as much processor, ...
 P99_FACTOR = 5
@@ -81,11 +82,14 @@ class HostileCase(E2eCase):
         for process in self.attacks:
             self.expect_attacking(process)
 
+    def expect_answered(self, beside):
+        self.assertLess(beside["answer_max_ms"] / 1000, ANSWER_SECONDS_MAX + beside["waited_s"])
+
     def expect_unharmed(self, alone, beside):
         self.daemon.expect_running()
         self.expect_attacked()
         self.assertEqual(beside["errors"], [], "what the victim was refused")
-        self.assertLess(beside["answer_max_ms"], 1000 * ANSWER_SECONDS_MAX)
+        self.expect_answered(beside)
         self.assertGreater(beside["answers"], 0)
         self.assertGreater(beside["writes"], 0)
         self.assertLess(beside["write_p99_us"], max(P99_US_FLOOR, P99_FACTOR * alone["write_p99_us"]))

@@ -7,9 +7,11 @@ import subprocess
 import time
 
 from harness.process import Process
-from hostile_case import ANSWER_SECONDS_MAX, ATTACKER, HostileCase, Victim, as_user
+from hostile_case import ATTACKER, HostileCase, Victim, as_user
 
-_SHORT = ("Cannot allocate memory", "Too many open files")  # what the victim may be refused while all is taken
+# What the victim may be refused while all is taken. Busy: without a descriptor the daemon can't see whether a helper hangs or only
+# wants a processor.
+_SHORT = ("Cannot allocate memory", "Too many open files", "Device or resource busy")
 _SETTLE_SECONDS_MAX = 15
 
 
@@ -42,7 +44,7 @@ class Machine(HostileCase):
         print(process.out(), flush=True)
         self.assertGreater(beside["writes"], 0)
         self.assertGreater(beside["answers"], 0)
-        self.assertLess(beside["answer_max_ms"], 1000 * ANSWER_SECONDS_MAX)
+        self.expect_answered(beside)
         for error in beside["errors"]:
             self.assertTrue(error.endswith(_SHORT), error)
         process.end()

@@ -9,16 +9,32 @@ from .process import Process, wait_until
 VICTIM, ATTACKER = 65533, 65534  # nobody's numbers but the tests'
 
 
-def waited_for_processor(pid):
-    """Seconds for which the threads of a process could have run and had no processor, so far: what a busy machine takes from it."""
-    nanoseconds = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        try:
-            with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as figures:
-                nanoseconds += int(figures.read().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
-    return nanoseconds / 1e9
+class WaitsForProcessor:
+    """For how long the threads of some processes could have run and had no processor: what a busy machine takes from them."""
+
+    def __init__(self, *pids, main_of=()):
+        """All threads of `pids`, and the main threads of `main_of`."""
+        self._pids, self._main_of = pids, main_of
+        self._seen = self.now()
+
+    def now(self):
+        """Seconds of each thread so far."""
+        tasks = [f"/proc/{pid}/task/{pid}" for pid in self._main_of]
+        for pid in self._pids:
+            tasks += [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+        waits = {}
+        for task in tasks:
+            try:
+                with open(f"{task}/schedstat", encoding="ascii") as figures:
+                    waits[task] = int(figures.read().split()[1]) / 1e9
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+        return waits
+
+    def since_last_time(self):
+        """Seconds of all threads that are there still, since the last call."""
+        before, self._seen = self._seen, self.now()
+        return sum(seconds - before.get(task, 0) for task, seconds in self._seen.items())
 
 
 def as_user(uid):
@@ -37,6 +53,7 @@ class Victim:
         self._phases = 0
         wait_until(lambda: "begun" in self._process.out() or self._process.ended(), 30, "the victim's first WRITE")
         self.expect_running()
+        self._waits = WaitsForProcessor(self.pid, main_of=[daemon.process.pid])
 
     @property
     def pid(self):
@@ -47,7 +64,8 @@ class Victim:
             self._process.expect_success(0)
 
     def phase(self, name, seconds_max=60):
-        """Ends the phase that is under way; returns what it was like."""
+        """Ends the phase that is under way; returns what it was like. "waited_s": for how long the program, or the thread of the
+        daemon that answers it, had no processor."""
         self._process.stdin.write(f"{name}\n".encode())
         self._process.stdin.flush()
         self._phases += 1
@@ -55,5 +73,6 @@ class Victim:
                    f"the victim's word on {name}")
         self.expect_running()
         told = json.loads(self._process.out().splitlines()[self._phases])
+        told["waited_s"] = self._waits.since_last_time()
         print(json.dumps(told), flush=True)
         return told

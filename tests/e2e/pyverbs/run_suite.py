@@ -17,6 +17,9 @@ import unittest
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 _OTHER_DEVICES = ("test_mlx5", "test_efa")
+# Tests that race with the card, and are tried again where they lose: this one counts on completions at once after it has posted
+# what completes, and a busy machine hasn't run the card by then.
+_RACES, _TRIES_MAX = ("test_cq.CQTest.test_resize_cq",), 5
 
 
 def _unpack(suite, folder):
@@ -90,6 +93,13 @@ def _flatten(suite):
             yield item
 
 
+def _run(package, prefix):
+    """The outcomes of the tests whose name begins so."""
+    loaded = unittest.defaultTestLoader.loadTestsFromModule(package)
+    chosen = unittest.TestSuite(test for test in _flatten(loaded) if test.id().split(".", 1)[1].startswith(prefix))
+    return unittest.TextTestRunner(verbosity=2, resultclass=_Outcomes).run(chosen).outcomes
+
+
 def main():
     options = _options()
     multiprocessing.set_start_method("fork")  # as Python before 3.14 did: the suite hands its processes what can't be pickled
@@ -105,14 +115,14 @@ def main():
         package = importlib.import_module("tests")
         if options.ip:
             _supply_address(options.ip)
-        loaded = unittest.defaultTestLoader.loadTestsFromModule(package)
-        chosen = unittest.TestSuite(test for test in _flatten(loaded)
-                                    if test.id().split(".", 1)[1].startswith(options.only))
-        result = unittest.TextTestRunner(verbosity=2, resultclass=_Outcomes).run(chosen)
+        outcomes = _run(package, options.only)
+        for name in _RACES * (_TRIES_MAX - 1):
+            if name in outcomes and outcomes[name][0] == "failed":
+                outcomes.update(_run(package, name))
     if options.report:
         with open(options.report, "w", encoding="utf-8") as out:
-            json.dump(result.outcomes, out, indent=1)
-    return 0 if result.wasSuccessful() else 1
+            json.dump(outcomes, out, indent=1)
+    return 1 if any(outcome in ("failed", "error") for outcome, _ in outcomes.values()) else 0
 
 
 if __name__ == "__main__":
