@@ -23,8 +23,8 @@ inline std::string in_short(double value, std::span<const char* const> units) {
     ++unit;
   }
   std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(),
-                std::abs(value) >= 99.95 || unit == 0 ? "%.0f%s" : "%.3g%s", value, units[unit]);
+  std::snprintf(text.data(), text.size(), std::abs(value) >= 99.95 ? "%.0f%s" : "%.3g%s", value,
+                units[unit]);
   return text.data();
 }
 
