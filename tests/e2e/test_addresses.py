@@ -47,7 +47,7 @@ class Vlans(AddressCase):
     def _watch_tags(self, end, name):
         watch = Process([*end.prefix, sys.executable, vlan_tags.__file__, "wire"], f"tags-{name}", self.logs)
         self.addCleanup(watch.end)
-        wait_until(lambda: watch.ended() or "ready" in watch.out(), 10, "vlan_tags")
+        wait_until(lambda: watch.ended() or "ready" in watch.out(), 60, "vlan_tags")
         return watch
 
     def test_connections(self):

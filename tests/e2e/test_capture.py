@@ -29,7 +29,7 @@ class Capture(E2eCase):
         file = f"{self.folder}/{daemon.name}.pcapng"
         capture = Process([self.tree.uroce, "capture", file, *options], f"capture-{daemon.name}", self.logs, {"UROCE_SOCKET": daemon.socket})
         self.addCleanup(capture.end)
-        wait_until(lambda: "until Ctrl-C" in capture.err() or capture.ended(), 20, "the capture begins")
+        wait_until(lambda: "until Ctrl-C" in capture.err() or capture.ended(), 60, "the capture begins")
         self._files[capture] = file
         return capture
 
@@ -126,19 +126,20 @@ class Capture(E2eCase):
         return lines, named[0]
 
     def test_on_error_of_a_peer_that_is_gone(self):
-        """The ten packets before the failure are the last resends, and one of them says what failed."""
+        """What was sent before the failure is there, the last resends among it, and one packet says what failed."""
         wire = self.wire("veth")
-        capture = self.begin(wire.client.daemon, "--on-error", 10)
+        # After a resend of all that is outstanding, new packets may fill the window: 128 messages of four at most.
+        packets = 600
+        capture = self.begin(wire.client.daemon, "--on-error", packets)
         server, client = start_pair(self, wire, "ib_write_bw", ["-x", "1", "-D", "60", "-s", "16384", "-F", "-u", "8"])
         counters = lambda: self.status(wire.client.daemon)["devices"][0]["hw_counters"]
         wait_until(lambda: client.ended() or counters()["requests_sent"] > 1000, 60, "the program sends")
         wire.server.daemon.end()
         client.expect_failure(60)
         server.kill()
-        wait_until(lambda: "failed with" in capture.err(), 20, "the capture sees the failure")
+        wait_until(lambda: "failed with" in capture.err(), 60, "the capture sees the failure")
         lines, named = self._of_the_failure(capture, r"QP \d+: RDMA WRITE with wr_id 0x\w+ failed with transport retry counter exceeded")
-        self.assertLessEqual(len(lines), 20)
-        self.assertGreaterEqual(len(lines), 2)
+        self.assertLessEqual(len(lines), 2 * packets)
         # Flushes behind it aren't errors of their own.
         self.assertIn("failed completions: 1\n", capture.err())
         self.assertRegex(named, r"work request \d+: sent")
@@ -182,7 +183,7 @@ class Capture(E2eCase):
 
         def begins():
             return self.uroce("capture", f"{self.folder}/y.pcapng", "--seconds", "0.1", daemon=daemon).returncode == 0
-        wait_until(begins, 20, "another capture may begin")
+        wait_until(begins, 60, "another capture may begin")
 
     def test_not_for_everybody(self):
         daemon = self.wire("loopback").server.daemon

@@ -19,15 +19,16 @@ class Check(E2eCase):
         dumpcap = Process([*wire.router.prefix(), "dumpcap", "-q", "-i", interface, "-B", "64", "-w", file, "-f", "udp port 4791"],
                           "dumpcap", self.logs)
         self.addCleanup(dumpcap.end)
-        wait_until(lambda: "File: " in dumpcap.err() or dumpcap.ended(), 10, "dumpcap begins")
+        wait_until(lambda: "File: " in dumpcap.err() or dumpcap.ended(), 60, "dumpcap begins")
         traffic()
         dumpcap.signal(signal.SIGINT)
-        dumpcap.expect_success(20)
+        dumpcap.expect_success(60)
         if lost := int(re.search(r"dropped on interface '\w+': \d+/(\d+)", dumpcap.err()).group(1)):
             self.skipTest(f"dumpcap lost {lost} packets: it wasn't given the processor")
         return file
 
-    def _check(self, interface, loss, *perftest):
+    def _judged(self, interface, loss, *perftest):
+        """The report, the names of the faults that were found, and the router's counters."""
         wire = type("Lossy", (LossyUdp,), {"loss": loss})(self)
         file = self._captured(wire, interface, lambda: run_pair(self, wire, *perftest))
         packets = wire.packets()
@@ -35,32 +36,29 @@ class Check(E2eCase):
         answer = self.uroce("check", "--json", file)
         self.assertIn(answer.returncode, (0, 1), answer.stderr)
         report = json.loads(answer.stdout)
-        for direction in report["directions"]:
-            for finding in direction["faults"]["first"]:
-                print(finding, flush=True)
+        findings = [finding for direction in report["directions"] for finding in direction["faults"]["first"]]
+        for finding in findings:
+            print(finding, flush=True)
         print(self.uroce("check", file).stdout, flush=True)
-        self.assertEqual(report["faults"], 0)
         self.assertEqual(report["unattributed"], 0)
-        return report, packets
+        return report, {finding["fault"] for finding in findings}, packets
 
     def _check_lossy(self, interface, *perftest):
         """A receiver that others keep from its processor for longer than the sender's timer says nothing of what is missing, which is
-        a fault for whoever only sees packets: so a busy machine is given three tries."""
+        a fault for whoever only sees packets: so of this one a busy machine is given three tries."""
         for tries_left in (2, 1, 0):
-            try:
-                report, (_all, lost) = self._check(interface, 0.02, *perftest)
+            report, faults, (_all, lost) = self._judged(interface, 0.02, *perftest)
+            if faults != {"nak_missing"} or tries_left == 0:
                 break
-            except AssertionError as fault:
-                if tries_left == 0:
-                    raise
-                print(f"once more: {fault}", flush=True)
+        self.assertEqual(report["faults"], 0)
         resent = sum(direction["counters"]["requests_resent"] for direction in report["directions"])
         print(f"{lost} packets lost, {resent} requests sent again", flush=True)
         self.assertGreater(lost, 0)
         self.assertGreater(resent, 0)
 
     def test_writes_without_loss(self):
-        self._check("west", 0, "ib_write_bw", "-x", "1", "-n", "200", "-s", "16384", "-F")
+        report, _faults, _packets = self._judged("west", 0, "ib_write_bw", "-x", "1", "-n", "200", "-s", "16384", "-F")
+        self.assertEqual(report["faults"], 0)
 
     def test_lossy_writes_before_the_loss(self):
         self._check_lossy("west", "ib_write_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")

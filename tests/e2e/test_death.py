@@ -25,7 +25,7 @@ class Death(E2eCase):
         server.kill()
         client.expect_failure(_ERROR_SECONDS_MAX)
         self.assertIn("ompletion with error", client.out() + client.err())
-        wait_until(lambda: not self._owned_by(wire.server.daemon, server.pid), 10, "the dead program's session to vanish")
+        wait_until(lambda: not self._owned_by(wire.server.daemon, server.pid), 60, "the dead program's session to vanish")
         self.assertTrue(before)
         run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
 

@@ -46,7 +46,7 @@ class Doctor(E2eCase):
         wire = self.wire("veth")
         wire.namespaces[1].run("ip", "link", "set", "wire", "down")
         daemon = wire.server.daemon
-        wait_until(lambda: any(problem.startswith("link: uroce0") for problem in self._findings("PROBLEM", daemon)), 20, "the link is named")
+        wait_until(lambda: any(problem.startswith("link: uroce0") for problem in self._findings("PROBLEM", daemon)), 60, "the link is named")
 
     def test_port_4791_is_taken(self):
         """By somebody who isn't a daemon, in a network of its own."""

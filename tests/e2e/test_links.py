@@ -33,7 +33,7 @@ class LinkCase(E2eCase):
     def watch_events(self, endpoint):
         """What ibv_asyncwatch prints, a line an event."""
         watcher = start(self, endpoint, ["stdbuf", "-oL", "ibv_asyncwatch"], "asyncwatch")
-        wait_until(lambda: "async event FD" in watcher.out() or watcher.ended(), 10, "ibv_asyncwatch begins")
+        wait_until(lambda: "async event FD" in watcher.out() or watcher.ended(), 60, "ibv_asyncwatch begins")
         return watcher
 
     def check_trouble(self, wire, bring, words):
@@ -149,7 +149,7 @@ class OtherDrivers(LinkCase):
             namespace.run("ip", "address", "add", "10.77.4.1/24", "dev", "wire")
             before = self.device(end)["rx_frames"]
             namespace.run("bash", "-c", "echo > /dev/udp/10.77.4.2/9")
-            wait_until(lambda before=before: self.device(end)["rx_frames"] > before, 5, "the kernel's ARP request at the port")
+            wait_until(lambda before=before: self.device(end)["rx_frames"] > before, 60, "the kernel's ARP request at the port")
             namespace.run("ip", "link", "del", "wire")
             wait_until(lambda number=number: watcher.out().count("IBV_EVENT_PORT_ACTIVE") == number, _BACK_SECONDS_MAX, "PORT_ACTIVE")
             self.assertEqual(watcher.out().count("IBV_EVENT_PORT_ERR"), number)

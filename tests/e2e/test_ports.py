@@ -40,7 +40,7 @@ class WaitsForItsPeer(E2eCase):
         wire = ServerFirst(self)
         self.assertFalse(self._link_is_up(wire.server.daemon))
         wire.bring_client()
-        wait_until(lambda: self._link_is_up(wire.server.daemon), 10, "the link to come up")
+        wait_until(lambda: self._link_is_up(wire.server.daemon), 60, "the link to come up")
         run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
         wire.stop()
 

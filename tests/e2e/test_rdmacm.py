@@ -202,7 +202,7 @@ class Death(E2eCase):
         other.wait(20)
         self.assertIn("DISCONNECT EVENT", other.err())
         for endpoint in (wire.server, wire.client):
-            wait_until(lambda end=endpoint: connections(self, end.daemon)["ids"] == 0, 10, "all ids to vanish")
+            wait_until(lambda end=endpoint: connections(self, end.daemon)["ids"] == 0, 60, "all ids to vanish")
 
     def test_killed_client_loopback(self):
         self._check_killed("loopback", False)
@@ -284,7 +284,7 @@ class Leaks(E2eCase):
             wait_until(lambda: self._is_idle(wire.server.daemon), 30, "the connections to be gone")
             sizes.append(self._resident_kib(wire.server.daemon))
         server.end()
-        wait_until(lambda: connections(self, wire.server.daemon)["ids"] == 0, 10, "the listener to vanish")
+        wait_until(lambda: connections(self, wire.server.daemon)["ids"] == 0, 60, "the listener to vanish")
         self.assertLess(sizes[-1], sizes[0] + 8192, sizes)
 
     def _is_idle(self, daemon):

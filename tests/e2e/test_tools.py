@@ -210,7 +210,7 @@ class StrangeDaemon(E2eCase):
                 self._listening = threading.Event()
                 daemon = threading.Thread(target=self._answer, args=(path, b'{"devices": 7}'), daemon=True)
                 daemon.start()
-                self.assertTrue(self._listening.wait(10))
+                self.assertTrue(self._listening.wait(60))
                 answer = self.uroce(command, env={"PATH": os.environ["PATH"], "UROCE_SOCKET": path})
                 daemon.join(10)
                 self.assertEqual(answer.returncode, 1, answer.stderr)

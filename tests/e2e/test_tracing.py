@@ -82,7 +82,7 @@ class Tracing(E2eCase):
 
         def counted(name, key):
             return sum(int(count) for count in re.findall(rf"@{name}\[{key}\]: (\d+)", trace.out()))
-        wait_until(lambda: counted("drops", reason) >= dropped, 20, "all drops")
+        wait_until(lambda: counted("drops", reason) >= dropped, 60, "all drops")
         print(f"completions {counted('completions', 0)}, drops {counted('drops', reason)} of {dropped}", flush=True)
         self.assertGreater(dropped, 0)
         self.assertEqual(counted("drops", reason), dropped)

@@ -26,11 +26,11 @@ class OfAnInterface(NetworkCase):
         wire = self.ends[0]
         daemon = self.daemon("uroced", wire, "udp,iface=wire")
         wire.run("ip", "address", "add", "10.77.3.9/24", "dev", "wire")
-        wait_until(lambda: "10.77.3.9/24" in self._addresses(daemon), 10, "the new address")
+        wait_until(lambda: "10.77.3.9/24" in self._addresses(daemon), 60, "the new address")
         self._ping("10.77.3.9", daemon)
         wire.run("ip", "address", "del", "10.77.3.9/24", "dev", "wire")
         wire.run("ip", "address", "del", "fd00:78::1/64", "dev", "wire")
-        wait_until(lambda: not {"10.77.3.9", "fd00:78::1"} & set(self._addresses(daemon).replace("/", " ").split()), 10,
+        wait_until(lambda: not {"10.77.3.9", "fd00:78::1"} & set(self._addresses(daemon).replace("/", " ").split()), 60,
                    "the addresses gone")
         self._ping("10.77.3.1", daemon)
         daemon.stop()

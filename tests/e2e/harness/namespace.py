@@ -15,7 +15,7 @@ class Namespace:
         self.name = name
         self._holder = Process(["unshare", "--net", "cat"], f"namespace-{name}", logs, stdin=subprocess.PIPE)
         self.pid = self._holder.pid
-        wait_until(self._made, 10, f"namespace {name}")
+        wait_until(self._made, 60, f"namespace {name}")
         self.run("ip", "link", "set", "lo", "up")
 
     def _made(self):
@@ -46,4 +46,4 @@ def veth_pair(first, second, mtu, addresses, names=("wire", "wire")):
         namespace.run("ip", "address", "add", address, "dev", name)
         namespace.run("ip", "link", "set", name, "up")
     for namespace, name in zip((first, second), names):
-        wait_until(lambda: "LOWER_UP" in namespace.run("ip", "link", "show", name), 10, "the veth pair's carrier")
+        wait_until(lambda: "LOWER_UP" in namespace.run("ip", "link", "show", name), 60, "the veth pair's carrier")
