@@ -153,11 +153,15 @@ def exit_text(code):
 
 def error_line(log):
     """The line that says most: a sanitizer's or an assertion's, else the last one."""
+    before = ""
     with open(log, encoding="utf-8", errors="replace") as lines:
         for line in lines:
+            if "libFuzzer: deadly signal" in line and before:  # the program ended itself, and has just said why
+                return before[:300]
             if any(word in line for word in ("ERROR: ", "runtime error:", "WARNING: ThreadSanitizer",
                                              "check failed", "Assertion")):
                 return line.strip()[:300]
+            before = line.strip()
     return last_line(log)
 
 
