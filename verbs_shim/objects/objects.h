@@ -129,9 +129,11 @@ struct WorkRing {
   // 0, or EPROTO if the layout doesn't fit into the memory.
   int place(const Mapping& memory, const abi::RingLayout& layout);
   // Whether the daemon still holds the entry that would be written next.
-  [[nodiscard]] bool full() const {
-    // Pairs with the daemon's release: it has read the entry that we overwrite.
-    return producer - control->consumer.value.load(std::memory_order_acquire) >= entry_count;
+  [[nodiscard]] bool full() const { return held() >= entry_count; }
+  // Entries that the daemon holds: of a send ring, the work requests that are under way.
+  [[nodiscard]] std::uint32_t held() const {
+    // Pairs with the daemon's release: it has read the entries that we overwrite.
+    return producer - control->consumer.value.load(std::memory_order_acquire);
   }
   [[nodiscard]] std::byte* next_entry() const {
     return entries + std::size_t{producer & (entry_count - 1)} * stride;

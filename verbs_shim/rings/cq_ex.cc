@@ -53,7 +53,7 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
     cq.lock.unlock();
     return EIO;
   }
-  idle_polls.found();
+  idle_polls.found(1);
   show(cq, *cqe);
   return 0;
 }
@@ -67,6 +67,7 @@ int next_poll(ibv_cq_ex* base) {
     cq.consumer -= step;  // end_poll gives the current one back
     return ENOENT;
   }
+  idle_polls.found(1);
   show(cq, *cqe);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/monotonic_clock.h"
 #include "verbs_shim/objects/objects.h"
 
 namespace uroce::shim {
@@ -17,11 +18,18 @@ namespace uroce::shim {
 //
 // Giving way helps whoever waits for this processor, not the daemon that waits for another one
 // while the loop has this one for itself. So when the daemon says that it is short of processors, a
-// loop that has found nothing for long naps, and the kernel moves somebody over. Without need no
-// loop naps: it may be waiting for something else besides.
+// loop that has found nothing for long naps, and the kernel moves somebody over. A program that has
+// posted much loses nothing by that and naps at once, if what is under way takes long enough.
+// Without need no loop naps: it may be waiting for something else besides.
 class IdlePolls {
  public:
-  void found() { count_ = 0; }
+  void found(std::uint32_t completions) {
+    count_ = 0;
+    gathered_ += completions;
+    under_way_ -= std::min(completions, under_way_);
+  }
+  // This thread posted to a send queue, which has so many work requests under way now.
+  void posted(std::uint32_t under_way) { under_way_ = under_way; }
 
   // Returns false if the daemon turned out to be gone.
   bool nothing(Context& context) {
@@ -31,11 +39,14 @@ class IdlePolls {
     if (count_ % kPollsPerCheck == 0 && !context.client.check()) {
       return false;
     }
-    if (count_ < kPollsBeforeNap) {
+    if (under_way_ >= kManyUnderWay && daemon_waits(context)) {
+      nap_of_many();
+    } else if (count_ < kPollsBeforeNap) {
       nap_ns_ = kNapNsMin;
       sched_yield();
     } else if (daemon_waits(context)) {
-      nap();
+      nap(nap_ns_);
+      nap_ns_ = std::min(nap_ns_ + nap_ns_ / kNapShare, kNapNsMax);
     } else {
       sched_yield();
     }
@@ -51,9 +62,14 @@ class IdlePolls {
   static constexpr std::uint32_t kPollsPerCheck = 8'192;
   // Each nap is an eighth longer than the one before, so that it is about an eighth of the time for
   // which nothing came. A timer costs a virtual machine some 10 us.
-  static constexpr long kNapNsMin = 100'000;
-  static constexpr long kNapNsMax = 1'000'000;
-  static constexpr long kNapShare = 8;
+  static constexpr Duration kNapNsMin = 100 * kNanosecondsPerMicrosecond;
+  static constexpr Duration kNapNsMax = kNanosecondsPerMillisecond;
+  static constexpr Duration kNapShare = 8;
+  // With so many work requests under way, a nap is to see an eighth of them complete: far from all,
+  // or the queue pair would run dry.
+  static constexpr std::uint32_t kManyUnderWay = 16;
+  // What came longer ago says nothing of now.
+  static constexpr Duration kGatheringMax = 100 * kNanosecondsPerMillisecond;
 
   static bool daemon_waits(const Context& context) {
     return std::any_of(context.status, context.status + context.workers,
@@ -63,14 +79,34 @@ class IdlePolls {
   }
 
   // Leaves the program's errno alone.
-  void nap() {
-    const timespec time{.tv_sec = 0, .tv_nsec = nap_ns_};
+  static void nap(Duration nanoseconds) {
+    const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(nanoseconds)};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
-    nap_ns_ = std::min(nap_ns_ + nap_ns_ / kNapShare, kNapNsMax);
+  }
+
+  // As long as that takes by what came since the last nap began; giving way where it is too short
+  // for a nap, or nothing is known.
+  void nap_of_many() {
+    const Time now = monotonic_now();
+    const Duration gathering = now - gathered_since_;
+    const Duration wanted = under_way_ / kNapShare * gathering / std::max(gathered_, 1U);
+    const bool known = gathering < kGatheringMax;
+    if (!known || wanted >= kNapNsMin) {
+      gathered_since_ = now;
+      gathered_ = 0;
+    }
+    if (known && wanted >= kNapNsMin) {
+      nap(std::min(wanted, kNapNsMax));
+    } else {
+      sched_yield();
+    }
   }
 
   std::uint32_t count_ = 0;
-  long nap_ns_ = kNapNsMin;
+  std::uint32_t under_way_ = 0;
+  std::uint32_t gathered_ = 0;  // completions since:
+  Time gathered_since_ = 0;
+  Duration nap_ns_ = kNapNsMin;
 };
 
 inline thread_local IdlePolls idle_polls [[gnu::tls_model("initial-exec")]];

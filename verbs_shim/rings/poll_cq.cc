@@ -71,7 +71,7 @@ int poll_cq(ibv_cq* base, int entry_count, ibv_wc* wc) {
     return found != 0 ? found : -1;
   }
   if (found != 0) {
-    idle_polls.found();
+    idle_polls.found(static_cast<std::uint32_t>(found));
     if (debugging()) {
       explain_failed(cq, wc, found);
     }

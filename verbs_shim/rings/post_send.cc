@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "verbs_shim/rings/idle_polls.h"
 #include "verbs_shim/rings/posting.h"
 #include "verbs_shim/rings/send_entry.h"
 
@@ -79,6 +80,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
   }
   if (qp.send.producer != before) {
+    idle_polls.posted(qp.send.held());
     qp.send.publish_posted();
     ring_doorbell(qp);
   }

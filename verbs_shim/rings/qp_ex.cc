@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "verbs_shim/rings/idle_polls.h"
 #include "verbs_shim/rings/posting.h"
 #include "verbs_shim/rings/send_entry.h"
 
@@ -33,6 +34,7 @@ int wr_complete(ibv_qp_ex* base) {
     return error;
   }
   if (qp.send.producer != qp.batch_start) {
+    idle_polls.posted(qp.send.held());
     qp.send.publish_posted();
     ring_doorbell(qp);
   }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/unit/shim/verbs_fixture.h"
+#include "verbs_shim/rings/idle_polls.h"
 
 namespace uroce::test {
 namespace {
@@ -50,28 +51,52 @@ long blockings() {
   return usage.ru_nvcsw;  // a yield is none: who yields stays ready to run
 }
 
-// A loop that has the processor for itself can't give it to a daemon that waits for another one.
-TEST_F(Completion, IsWaitedForAsleepWhileTheDaemonIsShortOfAProcessor) {
-  constexpr int kPolls = 512 + 16 * 20;
-  ibv_wc wc;
-  const auto poll_in_vain = [&] {
+class IdlePolling : public Completion {
+ protected:
+  // How often this thread went to sleep in so many polls that find nothing.
+  long naps(int polls) {
+    ibv_wc wc;
     const long before = blockings();
-    for (int i = 0; i < kPolls; ++i) {
+    for (int i = 0; i < polls; ++i) {
       EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
     }
     return blockings() - before;
-  };
-  const auto find_one = [&] {
+  }
+  void find_one() {
+    ibv_wc wc;
     daemon.complete(completion(1));
     ASSERT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
-  };
-  EXPECT_LT(poll_in_vain(), 5);
+  }
+};
+
+// A loop that has the processor for itself can't give it to a daemon that waits for another one.
+TEST_F(IdlePolling, SleepsWhileTheDaemonIsShortOfAProcessor) {
+  constexpr int kPolls = 512 + 16 * 20;
+  EXPECT_LT(naps(kPolls), 5);
   daemon.status().crowded.store(1);
   find_one();
-  EXPECT_GE(poll_in_vain(), 20);
+  EXPECT_GE(naps(kPolls), 20);
   find_one();
   daemon.status().crowded.store(0);
-  EXPECT_LT(poll_in_vain(), 5);
+  EXPECT_LT(naps(kPolls), 5);
+}
+
+// Who has one message under way waits for that one; who has many gets them together.
+TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
+  constexpr int kFew = 256;  // polls after which no loop naps otherwise
+  const auto sleeps_with = [&](std::uint32_t under_way) {
+    bool slept = false;
+    for (int round = 0; round < 100 && !slept; ++round) {
+      shim::idle_polls.posted(under_way);
+      find_one();
+      slept = naps(kFew) >= 5;
+    }
+    return slept;
+  };
+  EXPECT_FALSE(sleeps_with(1'000));
+  daemon.status().crowded.store(1);
+  EXPECT_FALSE(sleeps_with(1));
+  EXPECT_TRUE(sleeps_with(1'000));
 }
 
 TEST_F(Completion, KeepsTheStrongerWish) {
