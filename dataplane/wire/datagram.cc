@@ -40,15 +40,27 @@ std::uint32_t stored_icrc(std::span<const std::byte> payload) {
   return stored;
 }
 
-void store_ipv4_checksum(Ipv4& ip) {
-  ip.checksum.store(0);
+// Of a header's 16-bit words, its checksum among them.
+std::uint32_t ipv4_sum(const Ipv4& ip) {
   std::uint32_t sum = 0;
   for (std::size_t at = 0; at < sizeof(Ipv4); at += sizeof(Be16)) {
     sum += view<Be16>(reinterpret_cast<const std::byte*>(&ip) + at).load();
   }
-  sum = (sum & 0xFFFFU) + (sum >> 16U);
-  sum = (sum & 0xFFFFU) + (sum >> 16U);
-  ip.checksum.store(static_cast<std::uint16_t>(~sum));
+  return sum;
+}
+
+// What makes the sum of all words, this one among them, that of a header that is right (RFC 1071).
+std::uint16_t ipv4_checksum(std::uint32_t sum_of_others) {
+  const std::uint32_t once = (sum_of_others & 0xFFFFU) + (sum_of_others >> 16U);
+  return static_cast<std::uint16_t>(~((once & 0xFFFFU) + (once >> 16U)));
+}
+
+// Another identification, and the checksum that goes with it (RFC 1624, equation 3).
+void store_identification(Ipv4& ip, std::uint16_t id) {
+  const std::uint32_t others = static_cast<std::uint16_t>(~ip.checksum.load()) +
+                               static_cast<std::uint16_t>(~ip.identification.load()) + id;
+  ip.identification.store(id);
+  ip.checksum.store(ipv4_checksum(others));
 }
 
 // With lengths of nothing, so that only those are to be added.
@@ -130,8 +142,33 @@ std::span<std::byte> payload_on_same_path(Frame& frame, const Frame& other) {
   return same ? std::span(frame.data, frame.length).subspan(headers) : std::span<std::byte>{};
 }
 
+std::uint32_t IdChanges::of(std::uint16_t change, std::size_t distance) {
+  if (change >= kChanges) {
+    return icrc_change(change, distance);
+  }
+  if (tables_[latest_].distance != distance) {
+    latest_ = 1 - latest_;
+    if (tables_[latest_].distance != distance) {
+      tables_[latest_].fill(distance);
+    }
+  }
+  return tables_[latest_].changes[change];
+}
+
+// What several bits do is what each of them does, exclusive-ored.
+void IdChanges::Table::fill(std::size_t to) {
+  distance = to;
+  changes[0] = 0;
+  for (std::uint16_t bit = 1; bit < kChanges; bit = static_cast<std::uint16_t>(2 * bit)) {
+    changes[bit] = icrc_change(bit, to);
+    for (std::uint16_t lower = 1; lower < bit; ++lower) {
+      changes[bit + lower] = changes[bit] ^ changes[lower];
+    }
+  }
+}
+
 void set_kernel_fields(Frame& frame, const Datagram& datagram, std::uint16_t source_port,
-                       std::uint16_t ip_id) {
+                       std::uint16_t ip_id, IdChanges& changes) {
   std::byte* ip = frame.data + sizeof(Ethernet);
   auto& udp = view<Udp>(datagram.payload.data() - sizeof(Udp));
   const auto covered = static_cast<std::size_t>(datagram.payload.data() - ip) +
@@ -149,10 +186,10 @@ void set_kernel_fields(Frame& frame, const Datagram& datagram, std::uint16_t sou
   if (datagram.path.source.is_ipv4()) {
     auto& header = view<Ipv4>(ip);
     const std::uint16_t id_change = header.identification.load() ^ ip_id;
-    change ^=
-        id_change == 0 ? 0U : icrc_change(id_change, covered - offsetof(Ipv4, identification));
-    header.identification.store(ip_id);
-    store_ipv4_checksum(header);
+    if (id_change != 0) {
+      change ^= changes.of(id_change, covered - offsetof(Ipv4, identification));
+      store_identification(header, ip_id);
+    }
   }
   const std::uint32_t icrc = stored_icrc(datagram.payload) ^ change;
   std::memcpy(datagram.payload.data() + datagram.payload.size() - kIcrcLength, &icrc, sizeof(icrc));
@@ -166,13 +203,14 @@ DatagramHeaders::DatagramHeaders(const DatagramPath& path, std::uint16_t source_
   ethernet.type.store(ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4);
   std::byte* ip = bytes_.data() + sizeof(Ethernet);
   write_ip(ip, path);
+  ipv4_sum_ = ipv6_ ? 0 : ipv4_sum(view<Ipv4>(ip));
   auto& udp = view<Udp>(ip + (ipv6_ ? sizeof(Ipv6) : sizeof(Ipv4)));
   udp.source_port.store(source_port);
   udp.destination_port.store(kRoceUdpPort);
   udp.checksum.store(0);  // the kernel has looked at it
 }
 
-void DatagramHeaders::write(std::byte* at, std::size_t payload_length) const {
+void DatagramHeaders::write(std::byte* at, std::size_t payload_length, std::uint16_t ip_id) const {
   std::byte* ip = at + sizeof(Ethernet);
   const auto udp_length = static_cast<std::uint16_t>(sizeof(Udp) + payload_length);
   std::memcpy(at, bytes_.data(), datagram_headers(!ipv6_));
@@ -181,15 +219,18 @@ void DatagramHeaders::write(std::byte* at, std::size_t payload_length) const {
     view<Udp>(ip + sizeof(Ipv6)).length.store(udp_length);
   } else {
     auto& header = view<Ipv4>(ip);
-    header.total_length.store(static_cast<std::uint16_t>(sizeof(Ipv4) + udp_length));
-    store_ipv4_checksum(header);
+    const auto total_length = static_cast<std::uint16_t>(sizeof(Ipv4) + udp_length);
+    header.total_length.store(total_length);
+    header.identification.store(ip_id);
+    header.checksum.store(ipv4_checksum(ipv4_sum_ + total_length + ip_id));
     view<Udp>(ip + sizeof(Ipv4)).length.store(udp_length);
   }
 }
 
-IpId build_frame(Frame& frame, const DatagramHeaders& common, std::span<const std::byte> payload) {
+IpId build_frame(Frame& frame, const DatagramHeaders& common, std::span<const std::byte> payload,
+                 std::uint16_t* ip_id) {
   const bool ipv6 = common.ipv6();
-  common.write(frame.data, payload.size());
+  common.write(frame.data, payload.size(), *ip_id);
   std::byte* ip = frame.data + sizeof(Ethernet);
   const std::size_t headers = (ipv6 ? sizeof(Ipv6) : sizeof(Ipv4)) + sizeof(Udp);
   std::byte* body = ip + headers;
@@ -209,20 +250,17 @@ IpId build_frame(Frame& frame, const DatagramHeaders& common, std::span<const st
   const std::uint32_t stored = stored_icrc(payload);
   std::memcpy(ip + covered, &stored, sizeof(stored));
   const std::uint32_t difference = icrc_end(sum) ^ stored;
-  if (difference == 0) {
-    frame.icrc_checked = true;
-    return IpId::kAsExpected;
+  if (difference != 0) [[unlikely]] {
+    const auto change = ipv6 ? std::nullopt
+                             : solve_icrc_change(difference, covered - offsetof(Ipv4, identification));
+    if (!change) {
+      return IpId::kUnknown;
+    }
+    *ip_id ^= *change;
+    store_identification(view<Ipv4>(ip), *ip_id);
   }
-  const auto id =
-      ipv6 ? std::nullopt : solve_icrc_change(difference, covered - offsetof(Ipv4, identification));
-  if (!id) {
-    return IpId::kUnknown;
-  }
-  auto& header = view<Ipv4>(ip);
-  header.identification.store(*id);
-  store_ipv4_checksum(header);
   frame.icrc_checked = true;
-  return IpId::kSolved;
+  return ipv6 || *ip_id == 0 ? IpId::kZero : IpId::kSolved;
 }
 
 }  // namespace uroce

@@ -133,8 +133,9 @@ std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t ma
   std::uint32_t solved = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::size_t size = std::min(message.segment, message.left);
-    const IpId id = build_frame(*frames[i], headers, {message.at, size});
+    const IpId id = build_frame(*frames[i], headers, {message.at, size}, &message.ip_id);
     solved += id == IpId::kSolved ? 1 : 0;
+    ++message.ip_id;  // what Linux gives the next segment of a call
     message.at += size;
     message.left -= size;
   }

@@ -57,6 +57,7 @@ class UdpReceiver {
     std::size_t segment = 0;  // bytes of each datagram in it but the last
     DatagramPath path;
     std::uint16_t source_port = 0;
+    std::uint16_t ip_id = 0;  // expected of the next datagram in it
   };
   // Where the kernel puts the parts of a message.
   struct Place {

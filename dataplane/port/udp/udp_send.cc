@@ -122,7 +122,8 @@ UdpSender::Outcome UdpSender::send_joined(std::span<Frame* const> frames,
   }
   std::array<iovec, kSegmentsMax> pieces;
   for (std::size_t i = 0; i < datagrams.size(); ++i) {
-    set_kernel_fields(*frames[i], datagrams[i], kRoceUdpPort, static_cast<std::uint16_t>(i));
+    set_kernel_fields(*frames[i], datagrams[i], kRoceUdpPort, static_cast<std::uint16_t>(i),
+                      id_changes_);
     pieces[i] = {datagrams[i].payload.data(), datagrams[i].payload.size()};
   }
   SocketAddress destination(path.destination, kRoceUdpPort, source->scope);

@@ -55,6 +55,7 @@ class UdpSender {
 
   std::uint32_t segments_max_;
   std::vector<Source> sources_;
+  IdChanges id_changes_;
   bool failed_ = false;
 };
 
