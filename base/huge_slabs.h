@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <type_traits>
+#include <utility>
 
 namespace uroce {
 
@@ -92,6 +94,23 @@ struct HugeSlabAllocator {
   }
   bool operator==(const HugeSlabAllocator& /*other*/) const { return true; }
 };
+
+// One object.
+template <typename T>
+struct HugeSlabDeleteOne {
+  void operator()(T* object) const {
+    object->~T();
+    HugeSlabAllocator<T>().deallocate(object, 1);
+  }
+};
+template <typename T>
+using HugeSlabPointer = std::unique_ptr<T, HugeSlabDeleteOne<T>>;
+// REQUIRES: T's constructor doesn't throw.
+template <typename T, typename... Arguments>
+HugeSlabPointer<T> make_huge_slab(Arguments&&... arguments) {
+  return HugeSlabPointer<T>(new (HugeSlabAllocator<T>().allocate(1))
+                                T(std::forward<Arguments>(arguments)...));
+}
 
 // An array of what needs no construction; its values are indeterminate.
 template <typename T>

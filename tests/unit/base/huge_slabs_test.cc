@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/sanitized.h"
@@ -80,6 +81,18 @@ TEST(HugeSlabs, LongPiecesAreTheHeaps) {
   void* const memory = slabs.allocate(HugeSlabs::kSlotMax + 1);
   EXPECT_EQ(slabs.chunks(), 0U);
   slabs.release(memory, HugeSlabs::kSlotMax + 1);
+}
+
+TEST(HugeSlabs, AnObjectIsDestroyedBeforeItsMemoryGoesBack) {
+  const auto kept = std::make_shared<int>(1);
+  struct Holder {
+    explicit Holder(std::shared_ptr<int> what) : held(std::move(what)) {}
+    std::shared_ptr<int> held;
+  };
+  auto holder = make_huge_slab<Holder>(kept);
+  EXPECT_EQ(kept.use_count(), 2);
+  holder.reset();
+  EXPECT_EQ(kept.use_count(), 1);
 }
 
 TEST(HugeSlabs, SeveralThreadsShareThem) {
