@@ -99,6 +99,16 @@ Receipt receive_record(int socket, Record* record) {
 }
 
 Receipt receive_plain_record(int socket, Record* record) {
+  const Receipt receipt = look_at_plain_record(socket, record);
+  if (receipt == Receipt::kRecord || receipt == Receipt::kTooLong) {
+    discard_record(socket);
+  }
+  return receipt;
+}
+
+void discard_record(int socket) { (void)::recv(socket, nullptr, 0, MSG_DONTWAIT); }
+
+Receipt look_at_plain_record(int socket, Record* record) {
   std::array<std::byte, kRecordMax> buffer;  // what isn't a record costs no memory
   record->descriptors.clear();
   iovec part{buffer.data(), buffer.size()};
@@ -120,7 +130,6 @@ Receipt receive_plain_record(int socket, Record* record) {
   }
   // Where there is no memory for it, it stays in the queue.
   record->bytes.assign(buffer.begin(), buffer.begin() + length);
-  (void)::recv(socket, nullptr, 0, MSG_DONTWAIT);  // off the queue
   return (message.msg_flags & MSG_TRUNC) != 0 ? Receipt::kTooLong : Receipt::kRecord;
 }
 

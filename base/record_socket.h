@@ -61,6 +61,10 @@ Receipt receive_record(int socket, Record* record);
 // Takes a record only if no descriptors came with it: to receive those, also the ones that are too
 // many, and to close them takes as long as their maker likes.
 Receipt receive_plain_record(int socket, Record* record);
+// The same in two steps, for who would rather answer before the second one: a record, also one that
+// is too long, stays in the queue until it is discarded.
+Receipt look_at_plain_record(int socket, Record* record);
+void discard_record(int socket);
 // Whether the socket can be closed without closing a descriptor that somebody sent.
 [[nodiscard]] bool nothing_waits(int socket);
 // Whether the other end may send descriptors at all; connections have it from their listener.

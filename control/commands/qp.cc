@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/huge_slabs.h"
 #include "control/commands/command_table.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
@@ -207,7 +208,8 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
         object->memory.data() + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
         answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
   }
-  object->qp = std::make_shared<Qp>(config_of(body, answer, *parts, *object, session));
+  object->qp = std::allocate_shared<Qp>(HugeSlabAllocator<Qp>(),
+                                        config_of(body, answer, *parts, *object, session));
   use(*parts, object.get());
   abi::QpAttributesRecord& record = object->attributes;
   record.max_send_wr = answer.max_send_wr;

@@ -52,7 +52,7 @@ void Server::receive(std::uint64_t id, Connection& connection) {
       return answer_more(conversation);
     }
     Record record;
-    const Receipt receipt = receive_plain_record(connection.socket->get(), &record);
+    const Receipt receipt = look_at_plain_record(connection.socket->get(), &record);
     if (receipt == Receipt::kNothing) {
       return;
     }
@@ -60,6 +60,10 @@ void Server::receive(std::uint64_t id, Connection& connection) {
       return fetch(id, connection);
     }
     take(connection, receipt, std::move(record));
+    (void)flush(connection);  // the program goes on while the record is thrown away
+    if (receipt != Receipt::kClosed) {
+      discard_record(connection.socket->get());
+    }
   }
 }
 

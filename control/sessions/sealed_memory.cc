@@ -24,8 +24,9 @@ Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, 
   if (::ftruncate(memory.descriptor_.get(), static_cast<off_t>(rounded)) != 0) {
     return system_error("the daemon can't size shared memory");
   }
+  const int flags = MAP_SHARED | (rounded <= kPopulatedMax ? MAP_POPULATE : 0);
   void* mapping =
-      ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor_.get(), 0);
+      ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, flags, memory.descriptor_.get(), 0);
   if (mapping == MAP_FAILED) {
     return system_error("the daemon can't map shared memory (vm.max_map_count?)");
   }

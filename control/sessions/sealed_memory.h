@@ -17,6 +17,10 @@ class SealedMemory {
  public:
   enum class Writers : std::uint8_t { kBoth, kDaemonOnly };
 
+  // What isn't longer is brought in at once, two microseconds a page at most: a page fault takes
+  // ten times that in a virtual machine, and the worker would have them in the middle of its work.
+  static constexpr std::size_t kPopulatedMax = std::size_t{64} << 10U;
+
   // Zeroed memory of `length` bytes, rounded up to whole pages. With kDaemonOnly programs can map
   // it only for reading.
   static Result<SealedMemory> create(const char* name, std::size_t length,

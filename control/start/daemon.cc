@@ -302,7 +302,7 @@ Status Daemon::lock_down() {
       filter_all_threads(mode, eal_started_ ? CallList::kServiceWithDrivers : CallList::kService);
   // Workers of DPDK's ports run their drivers, which open sockets anew.
   for (std::uint32_t worker = 0; worker < options_.workers && filtered && !eal_started_; ++worker) {
-    engine_->call(worker, [mode, &filtered](Worker& /*worker*/) {
+    engine_->call_on_thread(worker, [mode, &filtered](Worker& /*worker*/) {
       filtered = filter_this_thread(mode, CallList::kWorker);
     });
   }

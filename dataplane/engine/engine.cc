@@ -64,11 +64,11 @@ class Engine::State {
   Mailbox::Called call(std::uint32_t worker, const std::function<void(Worker&)>& task,
                        Duration limit) {
     Runner& runner = *runners[worker];
-    if (running) {
-      return runner.mailbox().call(task, limit);
+    if (!running) {
+      runner.run_here(task);
+      return Mailbox::Called::kDone;
     }
-    runner.run_here(task);
-    return Mailbox::Called::kDone;
+    return runner.run_in_sleep(task) ? Mailbox::Called::kDone : runner.mailbox().call(task, limit);
   }
 
   void start_on_threads() {
@@ -151,6 +151,13 @@ const Heartbeat& Engine::heartbeat(std::uint32_t worker) const {
 
 void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
   if (state_->call(worker, task, Mailbox::kStuckMax) != Mailbox::Called::kDone) {
+    end_process(worker, heartbeat(worker).thread());
+  }
+}
+
+void Engine::call_on_thread(std::uint32_t worker, const std::function<void(Worker&)>& task) {
+  UROCE_CHECK(state_->running);
+  if (state_->runners[worker]->mailbox().call(task) != Mailbox::Called::kDone) {
     end_process(worker, heartbeat(worker).thread());
   }
 }

@@ -49,16 +49,19 @@ class Engine {
   // By which a worker says that it lives.
   [[nodiscard]] const Heartbeat& heartbeat(std::uint32_t worker) const;
 
-  // Runs `task` on a worker between two turns and returns when it has run; wakes a sleeping one.
-  // Before start() and after stop() it runs in the caller. Any thread but a worker.
+  // Runs `task` on a worker between two turns and returns when it has run. In the place of a worker
+  // that sleeps it runs in the caller, which doesn't wake it (loan.h), and so it does before
+  // start() and after stop(). Any thread but a worker.
   //
   // For a worker that is stuck (Mailbox::kStuckMax) nothing can be changed safely any more: what
   // the task would have taken away, the worker may be using. The process then ends with a sentence,
   // and whoever started it may start another.
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
-  // The same for tasks that only look, and needn't: false if the worker is stuck; then the task
-  // will never run (Mailbox::kStuckMaxLooking). One that the worker has begun is waited for as by
-  // call().
+  // The same for tasks that are about the worker's thread: they run there, and wake it.
+  void call_on_thread(std::uint32_t worker, const std::function<void(Worker&)>& task);
+  // The same as call() for tasks that only look, and needn't: false if the worker is stuck; then
+  // the task will never run (Mailbox::kStuckMaxLooking). One that the worker has begun is waited
+  // for as by call().
   [[nodiscard]] bool try_call(std::uint32_t worker, const std::function<void(Worker&)>& task);
 
   // After something was put where a worker finds it (PagingQueues): wakes a sleeping one.

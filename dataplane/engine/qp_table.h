@@ -5,10 +5,10 @@
 // set of numbers fits; control hands out numbers in a way that it stays small.
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "base/huge_slabs.h"
 #include "base/prefetch.h"
 #include "dataplane/engine/qp_entry.h"
 
@@ -36,7 +36,7 @@ class QpTable {
     while (slots_[qpn & mask()] != nullptr) {
       grow();
     }
-    slots_[qpn & mask()] = std::make_unique<QpEntry>(qp);
+    slots_[qpn & mask()] = make_huge_slab<QpEntry>(qp);
     return *slots_[qpn & mask()];
   }
 
@@ -58,7 +58,7 @@ class QpTable {
 
   // Entries that had different low bits keep having them, so none collide here.
   void grow() {
-    std::vector<std::unique_ptr<QpEntry>> larger(slots_.size() * 2);
+    std::vector<HugeSlabPointer<QpEntry>> larger(slots_.size() * 2);
     for (auto& slot : slots_) {
       if (slot != nullptr) {
         const std::size_t index = slot->qpn & (larger.size() - 1);
@@ -68,7 +68,7 @@ class QpTable {
     slots_ = std::move(larger);
   }
 
-  std::vector<std::unique_ptr<QpEntry>> slots_;  // a power of two
+  std::vector<HugeSlabPointer<QpEntry>> slots_;  // a power of two
 };
 
 }  // namespace uroce

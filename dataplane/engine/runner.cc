@@ -64,6 +64,7 @@ Runner::~Runner() { close(epoll_); }
 void Runner::run() {
   prctl(PR_SET_NAME, ("uroce-worker-" + std::to_string(index_)).c_str());
   prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
+  loan_.end();
   quiescence_->online(index_);
   heartbeat_.begin();
   absence_ = {};
@@ -82,6 +83,7 @@ void Runner::run() {
   }
   heartbeat_.end();
   quiescence_->offline(index_);
+  loan_.begin();
   stopping_.store(false, std::memory_order_relaxed);
 }
 
@@ -102,6 +104,24 @@ void Runner::run_here(const std::function<void(Worker&)>& task) {
   worker_.set_time(monotonic_now());
   task(worker_);
   watch_sessions();
+  forget_ports();
+}
+
+// As long as the task runs, what it looks up is held, by the worker as far as others can tell. The
+// heartbeat rests: the borrower has one of its own, if anybody watches it.
+bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) {
+  if (!loan_.borrow()) {
+    return false;
+  }
+  const std::uint64_t ports_before = port_changes_;
+  quiescence_->online(index_);
+  run_here(task);
+  quiescence_->offline(index_);
+  if (worker_.next_deadline() < sleeps_until_ || port_changes_ != ports_before) {
+    wakeup_.ring();
+  }
+  loan_.give_back();
+  return true;
 }
 
 void Runner::stop() {
@@ -133,10 +153,13 @@ void Runner::sleep(Time now) {
                         .tv_nsec = static_cast<long>(timeout % kNanosecondsPerSecond)};
     std::array<epoll_event, 8> events;
     quiescence_->offline(index_);
-    absence_.sleeps_until(now + timeout);
+    sleeps_until_ = now + timeout;
+    absence_.sleeps_until(sleeps_until_);
     shortage_.sleeps(now);
     heartbeat_.rest();
+    loan_.begin();
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
+    loan_.end();
     heartbeat_.beat();
     quiescence_->online(index_);
     worker_.count_sleep();

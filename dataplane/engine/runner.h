@@ -15,6 +15,7 @@
 #include "base/heartbeat.h"
 #include "dataplane/engine/absence.h"
 #include "dataplane/engine/idle_policy.h"
+#include "dataplane/engine/loan.h"
 #include "dataplane/engine/mailbox.h"
 #include "dataplane/engine/shortage.h"
 #include "dataplane/engine/wakeup.h"
@@ -48,8 +49,11 @@ class Runner {
   // Any thread. run() may be called again after it returned.
   void stop();
 
-  // Runs a task as run() would, on a worker that isn't running.
+  // Runs a task as run() would, in the place of a worker that isn't running.
   void run_here(const std::function<void(Worker&)>& task);
+  // The same in the place of one that sleeps, which is woken if the task has left it something to
+  // do. False: it is awake. Any other thread.
+  bool run_in_sleep(const std::function<void(Worker&)>& task);
 
  private:
   bool turn(Time now);
@@ -62,6 +66,7 @@ class Runner {
   void watch_ports();
   void forget_ports();
 
+  Loan loan_;  // of all that follows, but what any thread may use
   abi::WorkerStatus own_status_{};
   Wakeup wakeup_;
   Heartbeat heartbeat_;
@@ -81,6 +86,7 @@ class Runner {
   Shortage shortage_;
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
+  Time sleeps_until_ = 0;
   // Set by stop() before it rings, read by run(): relaxed, the ring orders it.
   std::atomic<bool> stopping_{false};
 };

@@ -80,9 +80,8 @@ SendQueue::SendQueue(const QpConfig& config)
   }
   UROCE_CHECK(config.send_entry_count != 0 && (config.send_entry_count & mask_) == 0);
   UROCE_CHECK(ring_stride_ >= abi::send_stride(sge_max_, inline_max_));
-  entries_ = std::make_unique_for_overwrite<SendEntry[]>(config.send_entry_count);
-  tails_ = std::make_unique_for_overwrite<std::byte[]>(std::size_t{config.send_entry_count} *
-                                                       tail_stride_);
+  entries_ = make_huge_slab_array<SendEntry>(config.send_entry_count);
+  tails_ = make_huge_slab_array<std::byte>(std::size_t{config.send_entry_count} * tail_stride_);
 }
 
 bool SendQueue::refresh() {

@@ -21,6 +21,7 @@
 #include "abi/post_stamp.h"
 #include "abi/ring.h"
 #include "abi/work_request.h"
+#include "base/huge_slabs.h"
 #include "base/prefetch.h"
 #include "dataplane/qp/attributes.h"
 
@@ -172,8 +173,8 @@ class SendQueue {
   std::uint32_t head_ = 0;
   std::uint32_t posted_ = 0;
   std::uint32_t published_ = 0;
-  std::unique_ptr<SendEntry[]> entries_;
-  std::unique_ptr<std::byte[]> tails_;
+  HugeSlabArray<SendEntry> entries_;
+  HugeSlabArray<std::byte> tails_;
 };
 
 }  // namespace uroce

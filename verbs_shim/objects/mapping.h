@@ -14,6 +14,9 @@ namespace uroce::shim {
 
 class Mapping {
  public:
+  // What isn't longer is brought in at once: a page fault takes as long as ten messages.
+  static constexpr std::size_t kPopulatedMax = std::size_t{64} << 10U;
+
   Mapping() = default;
   ~Mapping() { reset(); }
   Mapping(const Mapping&) = delete;
@@ -29,7 +32,8 @@ class Mapping {
     if (length == 0 || static_cast<std::size_t>(status.st_size) < length) {
       return EPROTO;
     }
-    void* memory = mmap(nullptr, length, protection, MAP_SHARED, descriptor, 0);
+    const int at_once = length <= kPopulatedMax ? MAP_POPULATE : 0;
+    void* memory = mmap(nullptr, length, protection, MAP_SHARED | at_once, descriptor, 0);
     if (memory == MAP_FAILED) {
       return errno;
     }

@@ -47,6 +47,8 @@ static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
 
 // Most answers come sooner than a sleeping thread is woken.
 constexpr std::int64_t kSpinNs = 30'000;
+// Looks meanwhile after which the processor is offered to others, which takes as long as a look.
+constexpr int kLooksBeforeYield = 4;
 
 std::int64_t now_ns() {
   timespec now{};
@@ -57,13 +59,15 @@ std::int64_t now_ns() {
 // As receive_message, which waits.
 ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors* descriptors) {
   const std::int64_t until = now_ns() + kSpinNs;
-  do {
+  for (int looks = 1; now_ns() < until; ++looks) {
     const ReceivedMessage received = receive_message(socket, bytes, MSG_DONTWAIT, descriptors);
     if (received.length >= 0 || errno != EAGAIN) {
       return received;
     }
-    sched_yield();
-  } while (now_ns() < until);
+    if (looks % kLooksBeforeYield == 0) {
+      sched_yield();
+    }
+  }
   return receive_message(socket, bytes, 0, descriptors);
 }
 

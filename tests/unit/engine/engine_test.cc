@@ -7,8 +7,11 @@
 
 #include <atomic>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
 
+#include "base/liveness.h"
 #include "dataplane/port/frame_pool.h"
 #include "tests/unit/engine/worker_fixture.h"
 
@@ -61,7 +64,40 @@ class EngineTest : public testing::TestWithParam<IdlePolicy> {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_P(EngineTest, RunsTasksOnTheWorkerAndWakesIt) {
+// A worker that nothing wakes but what the test does, for the second for which it sleeps.
+class SleepingWorkerTest : public testing::Test {
+ protected:
+  SleepingWorkerTest() {
+    EXPECT_TRUE(engine_->start());
+    while (engine_->heartbeat(0).thread() == 0) {  // until then it is on loan without having slept
+      std::this_thread::yield();
+    }
+  }
+  // Returns how often it has slept before. A borrowed task shows that it sleeps.
+  std::uint64_t when_asleep() {
+    for (;;) {
+      std::uint64_t sleeps = 0;
+      bool here = false;
+      engine_->call(0, [&](Worker& worker) {
+        here = std::this_thread::get_id() == self_;
+        sleeps = worker.counters().sleeps;
+      });
+      if (here) {
+        return sleeps;
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  const std::thread::id self_ = std::this_thread::get_id();
+  SilentPort port_;
+  Quiescence quiescence_;
+  KeyTable keys_{quiescence_, 64, 1};
+  std::unique_ptr<Engine> engine_ =
+      std::make_unique<Engine>(Engine::Config{}, std::vector<Port*>{&port_}, keys_, quiescence_);
+};
+
+TEST_P(EngineTest, RunsTasksOnTheWorkersThreadAndWakesIt) {
   given(2);
   ASSERT_TRUE(engine_->start());
   const auto self = std::this_thread::get_id();
@@ -70,7 +106,7 @@ TEST_P(EngineTest, RunsTasksOnTheWorkerAndWakesIt) {
       wait_until_asleep(i % 2);
     }
     bool ran = false;
-    engine_->call(i % 2, [&](Worker&) { ran = std::this_thread::get_id() != self; });
+    engine_->call_on_thread(i % 2, [&](Worker&) { ran = std::this_thread::get_id() != self; });
     EXPECT_TRUE(ran);
   }
 }
@@ -85,11 +121,11 @@ TEST_P(EngineTest, RunsTasksInTheCallerBeforeStartAndAfterStop) {
   };
   EXPECT_TRUE(runs_here());
   ASSERT_TRUE(engine_->start());
-  EXPECT_FALSE(runs_here());
   engine_->stop();
   EXPECT_TRUE(runs_here());
   ASSERT_TRUE(engine_->start());
-  EXPECT_FALSE(runs_here());
+  engine_->stop();
+  EXPECT_TRUE(runs_here());
 }
 
 TEST_P(EngineTest, SeveralThreadsCallAtOnce) {
@@ -98,6 +134,9 @@ TEST_P(EngineTest, SeveralThreadsCallAtOnce) {
   std::uint32_t count = 0;  // the worker's
   auto call = [&] {
     for (int i = 0; i < 500; ++i) {
+      if (i % 50 == 0) {
+        wait_until_asleep(0);
+      }
       engine_->call(0, [&](Worker&) { ++count; });
     }
   };
@@ -105,6 +144,54 @@ TEST_P(EngineTest, SeveralThreadsCallAtOnce) {
   call();
   other.join();
   EXPECT_EQ(count, 1'000U);
+}
+
+TEST_F(SleepingWorkerTest, ATaskRunsInTheCallerAndDoesntWakeIt) {
+  const std::uint64_t sleeps = when_asleep();
+  for (int i = 0; i < 100; ++i) {
+    bool here = false;
+    engine_->call(0, [&](Worker& worker) {
+      here = std::this_thread::get_id() == self_ && worker.counters().sleeps == sleeps;
+    });
+    EXPECT_TRUE(here) << i;
+  }
+}
+
+TEST_F(SleepingWorkerTest, ATaskThatLeavesItWorkWakesIt) {
+  const std::vector<std::byte> frame(60, std::byte{0xFF});
+  when_asleep();
+  engine_->call(0, [&](Worker& worker) { EXPECT_TRUE(worker.send_frame(0, frame)); });
+  while (port_.sent.load() == 0) {
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(SleepingWorkerTest, OneThatIsWokenMeanwhileWaitsForTheLoansEnd) {
+  const pid_t thread = engine_->heartbeat(0).thread();
+  when_asleep();
+  bool ended = false;
+  std::thread other;
+  engine_->call(0, [&](Worker&) {
+    ASSERT_EQ(std::this_thread::get_id(), self_);
+    other = std::thread(
+        [&] { engine_->call(0, [&](Worker&) { EXPECT_TRUE(std::exchange(ended, false)); }); });
+    while (what_it_does(thread).find("(futex)") == std::string::npos) {
+      std::this_thread::yield();
+    }
+    ended = true;
+  });
+  other.join();
+  EXPECT_FALSE(ended);
+}
+
+// The key table may free what a worker has looked up once that one sleeps; not what a task has.
+TEST_F(SleepingWorkerTest, WhatATaskHasLookedUpIsHeld) {
+  when_asleep();
+  engine_->call(0, [&](Worker&) {
+    const std::uint64_t token = quiescence_.begin();
+    EXPECT_FALSE(quiescence_.over(token));
+  });
+  EXPECT_TRUE(quiescence_.wait());
 }
 
 TEST_P(EngineTest, SendsControlsFrames) {
@@ -153,7 +240,7 @@ TEST_P(EngineTest, EachWorkerCountsItsTurns) {
   for (std::uint32_t worker = 0; worker < 2; ++worker) {
     WorkerCounters counters;
     do {
-      engine_->call(worker, [&counters](Worker& its) { counters = its.counters(); });
+      engine_->call_on_thread(worker, [&counters](Worker& its) { counters = its.counters(); });
     } while (counters.turns < 100);
     EXPECT_GE(counters.turns, counters.idle_turns);
   }

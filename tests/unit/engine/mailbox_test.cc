@@ -29,7 +29,7 @@ class MailboxTest : public testing::Test {
   ~MailboxTest() override { go_on(); }
   void given_a_stuck_worker() {
     stuck_ = std::thread([this] {
-      engine_.call(0, [this](Worker&) {
+      engine_.call_on_thread(0, [this](Worker&) {
         char byte = 0;
         EXPECT_EQ(::read(reading_.get(), &byte, 1), 0);
       });
@@ -47,7 +47,7 @@ class MailboxTest : public testing::Test {
 
   Quiescence quiescence_;
   KeyTable keys_{quiescence_, 64, 1};
-  Engine engine_{{.workers = 1}, {}, keys_, quiescence_};
+  Engine engine_{{.workers = 1, .idle = IdlePolicy::kPoll}, {}, keys_, quiescence_};
   UniqueFd reading_, writing_;
   std::thread stuck_;
 };

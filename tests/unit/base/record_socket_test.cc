@@ -1,0 +1,55 @@
+#include "base/record_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "base/record_limits.h"
+
+namespace uroce::test {
+namespace {
+
+class RecordSocketTest : public testing::Test {
+ protected:
+  RecordSocketTest() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    here_ = UniqueFd(ends[0]);
+    there_ = UniqueFd(ends[1]);
+  }
+  void given(std::size_t bytes) {
+    EXPECT_EQ(
+        send_record(there_.get(), {.bytes = std::vector<std::byte>(bytes), .descriptors = {}}),
+        Sending::kSent);
+  }
+  std::size_t length() {
+    Record record;
+    EXPECT_EQ(look_at_plain_record(here_.get(), &record), Receipt::kRecord);
+    return record.bytes.size();
+  }
+
+  UniqueFd here_, there_;
+};
+
+TEST_F(RecordSocketTest, ARecordThatWasLookedAtStaysUntilItIsDiscarded) {
+  given(40);
+  given(50);
+  EXPECT_EQ(length(), 40U);
+  EXPECT_EQ(length(), 40U);
+  discard_record(here_.get());
+  EXPECT_EQ(length(), 50U);
+  Record record;
+  EXPECT_EQ(receive_plain_record(here_.get(), &record), Receipt::kRecord);
+  EXPECT_EQ(receive_plain_record(here_.get(), &record), Receipt::kNothing);
+}
+
+TEST_F(RecordSocketTest, SoDoesOneThatIsTooLong) {
+  given(kRecordMax + 1);
+  given(40);
+  Record record;
+  EXPECT_EQ(look_at_plain_record(here_.get(), &record), Receipt::kTooLong);
+  discard_record(here_.get());
+  EXPECT_EQ(length(), 40U);
+}
+
+}  // namespace
+}  // namespace uroce::test
