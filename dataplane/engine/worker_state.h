@@ -226,6 +226,7 @@ struct Worker::State final : FaultSink {
   bool receive();
   void steer(PortState& port, Frame** frames, std::uint32_t count);
   void steer_frame(PortState& port, Frame* frame);
+  [[nodiscard]] inline bool is_intact(Frame* frame);
   [[nodiscard]] static bool is_for_another_station(const PortState& port, const Frame& frame);
   [[nodiscard]] static bool is_own_address(PortState& port, const LinkAddress& address);
   void hand_over(std::uint32_t worker, Role role);
