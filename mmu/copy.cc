@@ -39,8 +39,11 @@ bool copy_to(const Region& region, const Span& destination, const std::byte* sou
     return region.null() ||
            write_program(region.remote(), destination.remote_address, source, destination.length);
   }
-  // The source may be a program's memory, too, and the same as the destination's.
-  return guarded([&] { std::memmove(destination.host, source, destination.length); });
+  return copy_mapped(destination.host, source, destination.length);
+}
+
+bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t length) {
+  return guarded([&] { std::memmove(destination, source, length); });
 }
 
 // seq_cst on mapped words: the program's processor and other workers see one order of all atomics,

@@ -19,6 +19,9 @@ void install_copy_guard();
 [[nodiscard]] bool copy_from(const Region& region, const Span& source, std::byte* destination);
 [[nodiscard]] bool copy_to(const Region& region, const Span& destination, const std::byte* source);
 
+// The same between bytes that are mapped; either may be a program's, and they may overlap.
+[[nodiscard]] bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t length);
+
 // 64-bit atomics on 8 bytes of a span, host order. Atomic against other queue pairs of this
 // daemon, and where the span is mapped also against the program's processor. *original: the value
 // before. REQUIRES: span.length >= 8, remote_address and host 8-aligned.

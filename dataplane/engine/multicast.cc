@@ -30,6 +30,7 @@ Frame* Worker::State::copy_of(PortState& port, const Frame& frame) {
   std::memcpy(copy->data, frame.data, frame.length);
   copy->length = frame.length;
   copy->port = port.index;
+  copy->icrc_checked = frame.icrc_checked;
   copy->capture_serial = frame.capture_serial;  // what becomes of it is that one's fate
   return copy;
 }

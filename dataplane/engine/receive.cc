@@ -53,14 +53,16 @@ void Worker::State::steer(PortState& port, Frame** frames, std::uint32_t count) 
   }
 }
 
-// Parses one frame and puts it to those for its owner and role, to control, or drops it.
+// Parses one frame and puts it to those for its owner and role, to control, or drops it. A queue
+// pair's payload isn't read here but by its owner, who checks the ICRC: then what is checked is
+// still in the nearest cache when it is copied, and in that of no worker who doesn't need it.
 void Worker::State::steer_frame(PortState& port, Frame* frame) {
   frame->port = port.index;
   frame->hairpin = false;
   if (is_for_another_station(port, *frame)) [[unlikely]] {
     return drop(frame, Drop::kNotOurAddress);
   }
-  const Drop reason = parse(*frame);
+  const Drop reason = parse_headers(*frame);
   if (reason == Drop::kNotRoce) {
     if (config.frames != nullptr && is_host_frame(*frame) &&
         !config.frames->take(port.index, {frame->data, frame->length})) {
@@ -69,21 +71,33 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
     return drop(frame, reason);
   }
   if (reason != Drop::kNone) {
-    port.roce_counters.rx_icrc_encapsulated += reason == Drop::kBadIcrc ? 1 : 0;
     return drop(frame, reason);
   }
   const Packet& packet = frame->packet;
-  if (!is_own_address(port, LinkAddress(packet.destination_gid(), packet.vlan_id()))) {
-    return steer_group(port, frame);
-  }
-  if (packet.dest_qpn == kGsiQpn) [[unlikely]] {
-    return take_mad(frame);
+  const bool own = is_own_address(port, LinkAddress(packet.destination_gid(), packet.vlan_id()));
+  if (!own || packet.dest_qpn == kGsiQpn) [[unlikely]] {
+    if (is_intact(frame)) {
+      own ? take_mad(frame) : steer_group(port, frame);
+    }
+    return;
   }
   const std::uint32_t owner = config.workers == 1 ? 0 : packet.dest_qpn % config.workers;
   const Role role = opcode_info(packet.opcode).request ? Role::kResponder : Role::kCompleter;
   table.prefetch(packet.dest_qpn);
   Steered& batch = steered[owner][static_cast<std::size_t>(role)];
   batch.frames[batch.count++] = frame;
+}
+
+// Whether the frame is what its sender made; else it is dropped. Whoever has asked, or what is
+// copied from it, need not ask again.
+[[gnu::always_inline]] inline bool Worker::State::is_intact(Frame* frame) {
+  if (frame->icrc_checked || icrc_is_right(frame->packet)) [[likely]] {
+    frame->icrc_checked = true;
+    return true;
+  }
+  ++ports[frame->port]->roce_counters.rx_icrc_encapsulated;
+  drop(frame, Drop::kBadIcrc);
+  return false;
 }
 
 // What a card's filter keeps from us, but not a port that hands over all that is on its wire
@@ -176,6 +190,9 @@ bool Worker::State::drain_frames(Role role) {
       const std::uint32_t qpn = burst[i]->packet.dest_qpn;
       if (i + 1 < count && burst[i + 1]->packet.dest_qpn != qpn) {
         look_ahead({burst.data() + i, count - i});
+      }
+      if (!is_intact(burst[i])) [[unlikely]] {
+        continue;
       }
       QpEntry* entry = last != nullptr && last->qpn == qpn ? last : table.find(qpn);
       if (entry == nullptr) {

@@ -53,11 +53,12 @@ bool Worker::State::transmit(PortState& port) {
       lent.read_room = read_room(port, entry);
       QpEntry* const peer = next_door(port, entry);
       lent.neighbour = peer == nullptr ? nullptr : peer->qp;
-      // Where nobody else wants to send, long copies cost less than many short ones, and what is
-      // copied beyond the grant is taken from nobody. Frames are: who comes next waits behind them.
-      const bool alone = peer != nullptr && queue.size() == 1;
-      sent = entry.qp->transmit(lent, alone ? std::max(granted, kDirectAloneBytes) : granted);
-      sent -= alone && sent > granted ? std::min(sent - granted, lent.direct_bytes) : 0;
+      // Where nobody else wants to send, the queue pair would come round until the burst is full,
+      // so what it sends beyond the grant is taken from nobody: one long visit costs less than
+      // many.
+      const bool alone = queue.size() == 1;
+      sent = entry.qp->transmit(lent, alone ? std::max(granted, kAloneBytes) : granted);
+      sent = alone ? std::min(sent, granted) : sent;
       count_reads(entry);
       if (lent.direct_bytes != 0) {
         direct_bytes += lent.direct_bytes;

@@ -30,8 +30,8 @@ inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each se
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 // Bytes that go to queue pairs of the same worker without frames, of each port; about.
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
-// And at a time for a queue pair that is the only one with something to send.
-inline constexpr std::uint32_t kDirectAloneBytes = 64U << 10U;
+// Bytes in one visit of a queue pair that is the only one with something to send, either way.
+inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
 inline constexpr std::size_t kCopiesMax = 1'024;  // the slow way, on their way
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
@@ -226,6 +226,7 @@ struct Worker::State final : FaultSink {
   bool receive();
   void steer(PortState& port, Frame** frames, std::uint32_t count);
   void steer_frame(PortState& port, Frame* frame);
+  [[nodiscard]] inline bool is_intact(Frame* frame);
   [[nodiscard]] static bool is_for_another_station(const PortState& port, const Frame& frame);
   [[nodiscard]] static bool is_own_address(PortState& port, const LinkAddress& address);
   void hand_over(std::uint32_t worker, Role role);

@@ -130,15 +130,15 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   });
 }
 
-// Where a few bytes lie that were granted, if they may be copied at once: mapped in one run, and
-// nothing else is waited for. nullptr: the long way finds out what to do.
+// Where bytes lie that were granted, if they may be copied at once: mapped in one run, and nothing
+// else is waited for. nullptr: the long way finds out what to do.
 [[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, const Region& region,
                                                  std::uint64_t address, std::uint32_t length) {
   const bool waits = scope.withheld || (scope.slot != nullptr && scope.slot->slow != nullptr);
   return waits ? nullptr : region.mapped(address, length);
 }
 
-// The same of bytes in the first entry of a list, where small messages are.
+// The same of bytes in the first entry of a list, where nearly all are.
 [[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope,
                                                  std::span<const abi::Sge> sges,
                                                  std::uint64_t offset, std::uint32_t length,
@@ -152,6 +152,12 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
                  Access::kGranted
              ? at_hand(scope, *region, address, length)
              : nullptr;
+}
+
+[[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
+                                                   std::uint32_t length) {
+  return granted_if(length <= kSmallCopyMax ? copy_small(host, source, length)
+                                            : copy_mapped(host, source, length));
 }
 
 // `store` is all that a packet stores, or a part of it. `more`: others of the same message follow,
@@ -224,12 +230,14 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
 
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
-  if (length <= kSmallCopyMax) {
-    if (const std::byte* const host = at_hand(scope, sges, offset, length, 0)) {
+  if (const std::byte* const host = at_hand(scope, sges, offset, length, 0)) {
+    if (length <= kSmallCopyMax) {
       const bool there = copy_small(writer.cursor(), host, length);
       writer.appended(length);
       return granted_if(there);
     }
+    const std::size_t following = sges.front().length - offset - length;
+    return granted_if(guarded([&] { writer.append(host, length, following); }));
   }
   const auto append = [&](const Region& region, std::uint64_t address, std::uint32_t part,
                           std::uint32_t, std::size_t following) {
@@ -240,10 +248,8 @@ Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uin
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
                const std::byte* source, std::uint32_t length, bool more) {
-  if (length <= kSmallCopyMax) {
-    if (std::byte* const host = at_hand(scope, sges, offset, length, kAccessLocalWrite)) {
-      return granted_if(copy_small(host, source, length));
-    }
+  if (std::byte* const host = at_hand(scope, sges, offset, length, kAccessLocalWrite)) {
+    return store_at_hand(host, source, length);
   }
   const auto store = [&](const Region& region, std::uint64_t address, std::uint32_t part,
                          std::uint32_t done, std::size_t following) {
@@ -281,15 +287,12 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
   if (range.length == 0) {
     return Access::kGranted;
   }
-  if (range.length <= kSmallCopyMax) {
-    Granted granted;
-    std::byte* const host =
-        find_remote(scope, range, kAccessRemoteWrite, &granted) == Access::kGranted
-            ? at_hand(scope, *granted.region, granted.address, range.length)
-            : nullptr;
-    if (host != nullptr) {
-      return granted_if(copy_small(host, source, range.length));
-    }
+  Granted found;
+  std::byte* const host = find_remote(scope, range, kAccessRemoteWrite, &found) == Access::kGranted
+                              ? at_hand(scope, *found.region, found.address, range.length)
+                              : nullptr;
+  if (host != nullptr) {
+    return store_at_hand(host, source, range.length);
   }
   return store_packet(scope, range.ahead != 0, [&] {
     Granted granted;

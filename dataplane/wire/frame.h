@@ -29,7 +29,7 @@ struct Frame {
   std::uint32_t capacity = 0;  // bytes that may be written from `data`
   std::uint16_t port = 0;      // index of the port whose buffer it is
   bool hairpin = false;       // being sent: a copy of it went round to the port's own receiving end
-  bool icrc_checked = false;  // the port that received it found the ICRC right (wire/datagram.h)
+  bool icrc_checked = false;  // found right: by the port (wire/datagram.h), or by a worker
   std::uint32_t capture_serial = 0;  // of a received frame that a capture was told of; 0: none was
   SentFor sent_for;
   void* buffer = nullptr;  // the port's own handle (an rte_mbuf, for instance)

@@ -95,7 +95,8 @@ struct Frame;
 // IGMP, ICMPv6. Whatever else is on the link is no concern of a RoCE card.
 [[nodiscard]] bool is_host_frame(const Frame& frame);
 
-// parse() without the last check, the ICRC. For those who measure, and for frames of our own.
+// parse() without the last check, the ICRC: for workers, who make it just before they copy the
+// payload, and for frames of our own.
 [[nodiscard]] Drop parse_headers(Frame& frame);
 
 // Whether the ICRC is right. REQUIRES: parse_headers() found nothing wrong with the packet.

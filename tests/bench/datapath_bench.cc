@@ -6,7 +6,10 @@
 //   build/tests/bench/datapath_bench [--json] [--brief]
 //   build/tests/bench/datapath_bench --count frames|direct MESSAGES IN_FLIGHT
 //
-// The second does nothing but so many WRITEs of 8 bytes, for callgrind (instructions.py).
+//   build/tests/bench/datapath_bench --profile frames|direct
+//
+// The second does nothing but so many WRITEs of 8 bytes, for callgrind (instructions.py); the third
+// nothing but WRITEs of 64 KiB for a second, for perf, and prints what 4 KiB of them cost.
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "dataplane/engine/worker.h"
@@ -220,9 +224,33 @@ void print_instructions(const Instructions& count) {
       count.frames, count.direct, count.frames_alone, count.direct_alone);
 }
 
+constexpr std::uint32_t kLarge = 64 * 1024;
+
+// Nanoseconds of 4 KiB, at so many messages of 64 KiB a second.
+double ns_of_piece(double rate) { return 1e9 / (rate * kLarge / kBoundPayload); }
+
+// For whoever looks where the time of large messages goes. False if there is no such way.
+bool profile(std::string_view way) {
+  std::vector<double> pieces;
+  if (way == "frames") {
+    Bench bench(kMtu, false);
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      pieces.push_back(ns_of_piece(bench.run(kLarge)));
+    }
+  } else if (way == "direct") {
+    DirectBench bench(kMemoryBytes, kSendEntries);
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      pieces.push_back(ns_of_piece(bench.run(kLarge, kRound)));
+    }
+  } else {
+    return false;
+  }
+  std::printf("%.1f ns per 4 KiB\n", median(pieces));
+  return true;
+}
+
 int run(bool json, bool brief) {
   const std::uint32_t rounds = brief ? 1 : kRounds;
-  constexpr std::uint32_t kLarge = 64 * 1024;
   constexpr std::uint32_t kSmall = 8;
   Bench bench(kMtu, false);
   SlowWay slow(kMtu), slow_1k(kMtuOfEthernet);
@@ -232,14 +260,14 @@ int run(bool json, bool brief) {
   // The bound and the datapath by turns, so that what disturbs the machine disturbs both.
   for (std::uint32_t round = 0; round < rounds; ++round) {
     const Bound of_round = bound.run();
-    const double ns_per_4k = 1e9 / (bench.run(kLarge) * kLarge / kBoundPayload);
+    const double ns_per_4k = ns_of_piece(bench.run(kLarge));
     tx.push_back(of_round.tx_ns_per_4k);
     rx.push_back(of_round.rx_ns_per_4k);
     large.push_back(ns_per_4k);
     ratio.push_back((of_round.tx_ns_per_4k + of_round.rx_ns_per_4k) / ns_per_4k);
     small.push_back(bench.run(kSmall));
     copy.push_back(direct.copy_ns_per_4k(kLarge, kRound));
-    direct_large.push_back(1e9 / (direct.run(kLarge, kRound) * kLarge / kBoundPayload));
+    direct_large.push_back(ns_of_piece(direct.run(kLarge, kRound)));
     of_copy.push_back(copy.back() / direct_large.back());
     direct_small.push_back(direct.run(kSmall, kRound));
     sum.push_back(direct.libdeflate_ns_per_4k(kRound / 4));
@@ -304,13 +332,18 @@ int main(int argc, char** argv) {
     };
     return uroce::bench::write_counted(argv[2], number(3), number(4)) ? 0 : 2;
   }
+  constexpr int kProfileArguments = 3;
+  if (argc == kProfileArguments && std::strcmp(argv[1], "--profile") == 0) {
+    return uroce::bench::profile(argv[2]) ? 0 : 2;
+  }
   using uroce::bench::has_flag;
   const bool json = has_flag(argc, argv, "--json");
   const bool brief = has_flag(argc, argv, "--brief");
   if (argc != 1 + (json ? 1 : 0) + (brief ? 1 : 0)) {
     std::fprintf(stderr,
                  "usage: datapath_bench [--json] [--brief]\n"
-                 "       datapath_bench --count frames|direct MESSAGES IN_FLIGHT\n");
+                 "       datapath_bench --count frames|direct MESSAGES IN_FLIGHT\n"
+                 "       datapath_bench --profile frames|direct\n");
     return 2;
   }
   return uroce::bench::run(json, brief);

@@ -29,6 +29,12 @@ class SteeringTest : public testing::Test {
   void arrive(std::uint16_t queue, std::uint32_t count = 1, Ecn ecn = Ecn::kCapable0) {
     Path path = pair_.attributes(true).path;
     path.tos = with_ecn(path.tos, ecn);
+    arrive_by(path, queue, count);
+  }
+
+  // The same by another path; `damage` is what the wire did to the ICRC.
+  void arrive_by(const Path& path, std::uint16_t queue, std::uint32_t count,
+                 std::byte damage = std::byte{0}) {
     for (std::uint32_t i = 0; i < count; ++i) {
       Frame* frame = nullptr;
       ASSERT_EQ(far_->allocate(&frame, 1), 1U);
@@ -39,6 +45,7 @@ class SteeringTest : public testing::Test {
                             .reth = {.address = pair_.b.address(), .rkey = pair_.b.key()}};
       FrameWriter writer(*frame, FrameTemplate(path), headers, 0, 1);
       writer.finish();
+      frame->data[frame->length - 1] ^= damage;
       ASSERT_EQ(far_->tx_burst(queue, &frame, 1, 0), 1U);
     }
   }
@@ -61,6 +68,40 @@ TEST_F(SteeringTest, AFrameThatTheOtherWorkerReceivedReachesTheOwner) {
   Frame* answer = nullptr;
   ASSERT_EQ(far_->rx_burst(1, &answer, 1, 0), 1U);
   far_->release(&answer, 1);
+}
+
+// Who copies the payload reads it first; nobody else has it in his cache.
+TEST_F(SteeringTest, TheOwnerFindsOutThatAFrameIsDamaged) {
+  const auto dropped = [this](std::size_t worker, Drop reason) {
+    return workers_[worker]->counters().drops[static_cast<std::size_t>(reason)];
+  };
+  workers_[1]->add_qp(pair_.b.qp());
+  arrive_by(pair_.attributes(true).path, 0, 1, std::byte{1});
+  workers_[0]->poll(1);
+  EXPECT_EQ(dropped(0, Drop::kBadIcrc), 0U);
+  workers_[1]->poll(1);
+  EXPECT_EQ(dropped(1, Drop::kBadIcrc), 1U);
+  EXPECT_EQ(workers_[1]->roce_counters(0).rx_icrc_encapsulated, 1U);
+  note_drops(workers_[1]->counters().drops);
+  // It never was the next request, which still comes.
+  arrive(0);
+  workers_[0]->poll(1);
+  workers_[1]->poll(1);
+  Frame* answer = nullptr;
+  ASSERT_EQ(far_->rx_burst(1, &answer, 1, 0), 1U);
+  far_->release(&answer, 1);
+}
+
+// A damaged address says nothing about whose frame it was.
+TEST_F(SteeringTest, WhatHasNoOwnerIsCheckedWhereItWasReceived) {
+  Path elsewhere = pair_.attributes(true).path;
+  elsewhere.destination_gid = parse_ip("10.0.0.77").value();
+  arrive_by(elsewhere, 0, 1, std::byte{1});
+  arrive_by(elsewhere, 0, 1);
+  workers_[0]->poll(1);
+  const auto& drops = workers_[0]->counters().drops;
+  EXPECT_EQ(drops[static_cast<std::size_t>(Drop::kBadIcrc)], 1U);
+  EXPECT_EQ(drops[static_cast<std::size_t>(Drop::kNotOurAddress)], 1U);
 }
 
 TEST_F(SteeringTest, WhatTheOwnersRingCantHoldIsDroppedAndCounted) {

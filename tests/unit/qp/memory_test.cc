@@ -150,8 +150,9 @@ TEST_F(MemoryTest, LostMemoryIsSaidNotSuffered) {
   ASSERT_EQ(ftruncate(file, 8192), 0);
   void* mapped = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ASSERT_NE(mapped, MAP_FAILED);
-  const std::uint32_t key = add({static_cast<std::byte*>(mapped), 8192}, kRegionIova,
-                                kAccessRemoteRead | kAccessRemoteWrite | kAccessRemoteAtomic);
+  const std::uint32_t key =
+      add({static_cast<std::byte*>(mapped), 8192}, kRegionIova,
+          kAccessLocalWrite | kAccessRemoteRead | kAccessRemoteWrite | kAccessRemoteAtomic);
   ASSERT_EQ(ftruncate(file, 0), 0);
   const RemoteRange range{.rkey = key, .address = kRegionIova, .length = 1000};
   Bytes payload;
@@ -159,6 +160,13 @@ TEST_F(MemoryTest, LostMemoryIsSaidNotSuffered) {
                        [&](FrameWriter& writer) { return read_remote(scope(), range, writer); }),
             Access::kLost);
   EXPECT_EQ(write_remote(scope(), range, a_.data()), Access::kLost);
+  const abi::Sge sge{.address = kRegionIova, .length = 1000, .lkey = key};
+  EXPECT_EQ(payload_of(1000, &payload,
+                       [&](FrameWriter& writer) {
+                         return gather(scope(), {&sge, 1}, 0, 1000, writer);
+                       }),
+            Access::kLost);
+  EXPECT_EQ(scatter(scope(), {&sge, 1}, 0, a_.data(), 1000), Access::kLost);
   std::uint64_t original = 0;
   EXPECT_EQ(
       fetch_add_remote(scope(), {.rkey = key, .address = kRegionIova, .length = 8}, 1, &original),
