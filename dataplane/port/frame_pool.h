@@ -1,22 +1,52 @@
 #pragma once
 
 // Frames on plain memory, for ports that need nothing from the machine. Frames are handed out last
-// in, first out, so that few of them stay warm in the caches.
+// in, first out, so that few of them stay warm in the caches: in those of the processor that asks,
+// since what another one has touched comes over at a cost far beyond that of a miss. So each
+// processor has a few frames of its own (a depot), and they go to the stock of all by the burst.
 //
-// Any thread. A burst takes the lock once; the holder only copies pointers.
+// Any thread. Each stack has a lock that is held while pointers are copied; that of a depot is
+// taken by two threads at once only where one was moved or displaced between asking and locking.
 
-#include <atomic>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/spin_lock.h"
 #include "dataplane/wire/frame.h"
 
 namespace uroce {
 
+// Frames that wait, newest on top.
+class alignas(64) FrameStack {
+ public:
+  explicit FrameStack(std::uint32_t max) : frames_(max) {}
+
+  // Takes up to `count` from the top, or from the bottom; returns how many there were.
+  std::uint32_t take(Frame** frames, std::uint32_t count);
+  std::uint32_t take_oldest(Frame** frames, std::uint32_t count);
+  // Puts the first ones on top that there is room for, and returns how many those are.
+  std::uint32_t put(Frame* const* frames, std::uint32_t count);
+  [[nodiscard]] std::uint32_t count();
+
+ private:
+  SpinLock lock_;
+  std::uint32_t count_ = 0;
+  std::vector<Frame*> frames_;
+};
+
 class FramePool {
  public:
+  // Of a depot; several turns of a worker come and go by it before it needs the stock.
+  static constexpr std::uint32_t kDepotFrames = 256;
+  // What goes between a depot and the stock at once.
+  static constexpr std::uint32_t kExchange = kDepotFrames / 2;
+  static constexpr std::uint32_t kDepotsMax = 64;
+  // No more than this part of all frames lies in depots.
+  static constexpr std::uint32_t kDepotsPart = 2;
+
   // `capacity`: bytes of each frame.
   FramePool(std::uint32_t frames, std::uint32_t capacity);
   ~FramePool();
@@ -32,18 +62,21 @@ class FramePool {
   [[nodiscard]] std::uint32_t available();
 
  private:
-  void lock();
-  void unlock() { lock_.clear(std::memory_order_release); }
+  // Frames of different threads share no cache line.
+  struct alignas(64) Slot {
+    Frame frame;
+  };
+
+  [[nodiscard]] FrameStack& nearest();
+  std::uint32_t fetch(FrameStack& depot, Frame** frames, std::uint32_t count);
 
   std::uint32_t capacity_;
   std::size_t stride_;
   std::size_t bytes_;
   std::byte* memory_;
-  std::vector<Frame> frames_;
-  // Taken with acquire, cleared with release: pairs with itself, and so orders free_.
-  std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
-  std::vector<Frame*> free_;  // a stack that never grows past frames_
-  std::size_t free_count_;
+  std::vector<Slot> frames_;
+  FrameStack stock_;                                 // has room for all
+  std::vector<std::unique_ptr<FrameStack>> depots_;  // index: processor, modulo; none: all is stock
 };
 
 }  // namespace uroce

@@ -2,7 +2,9 @@
 // connecting them; the daemon's memory. One program, one daemon on its loopback, all of them there
 // from the start, so that what is compared is measured side by side. And two workers against one.
 //
-//   build/tests/bench/scale_bench [--json] [--brief]
+//   build/tests/bench/scale_bench [--json] [--brief] [--workers]
+//
+// --workers: only the last, without a daemon beside it.
 
 #include <algorithm>
 #include <array>
@@ -144,11 +146,12 @@ void compare_workers(bool brief, Figures* figures) {
   const Duration round = (brief ? 5 : 100) * kNanosecondsPerMillisecond;
   WorkerLanes one(1), two(2);
   for (const auto& [bytes, name] : {std::pair{8U, "8b"}, std::pair{65'536U, "64k"}}) {
-    std::vector<double> ratios;
+    std::vector<double> rates, ratios;
     for (int i = 0; i < kRounds; ++i) {
-      const double of_one = one.run(bytes, round);
-      ratios.push_back(two.run(bytes, round) / of_one);
+      rates.push_back(one.run(bytes, round));
+      ratios.push_back(two.run(bytes, round) / rates.back());
     }
+    figures->note("one_worker_" + std::string(name) + "_per_second", median(rates));
     figures->note("two_workers_of_one_" + std::string(name), median(ratios));
   }
 }
@@ -159,11 +162,14 @@ void compare_workers(bool brief, Figures* figures) {
 int main(int argc, char** argv) {
   using uroce::bench::has_flag;
   const bool brief = has_flag(argc, argv, "--brief");
-  // Where the build puts it, seen from here.
-  const uroce::bench::BenchDaemon daemon(
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../apps/uroced");
-  uroce::bench::ScaleBench bench(daemon.pid(), brief ? 100 : 10'000, brief ? 200 : 30'000);
-  uroce::bench::Figures figures = bench.run();
+  uroce::bench::Figures figures;
+  if (!has_flag(argc, argv, "--workers")) {
+    // Where the build puts it, seen from here.
+    const uroce::bench::BenchDaemon daemon(
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../apps/uroced");
+    uroce::bench::ScaleBench bench(daemon.pid(), brief ? 100 : 10'000, brief ? 200 : 30'000);
+    figures = bench.run();
+  }
   uroce::bench::compare_workers(brief, &figures);
   figures.print(has_flag(argc, argv, "--json"));
   return 0;

@@ -1,10 +1,12 @@
 // The ports that need nothing from the machine, and what they are made of.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -38,11 +40,13 @@ TEST(FramePool, GivesFewerWhenItRunsOut) {
 }
 
 TEST(FramePool, SeveralThreadsShareIt) {
-  FramePool pool(64, 100);
+  constexpr std::uint32_t kFrames = 4'096;  // with depots
+  FramePool pool(kFrames, 100);
   auto borrow = [&pool] {
-    for (int i = 0; i < 2'000; ++i) {
-      std::array<Frame*, 16> frames{};
-      const std::uint32_t count = pool.allocate(frames.data(), 16);
+    for (int i = 0; i < 500; ++i) {
+      std::vector<Frame*> frames(kFrames / 2 + 100);  // both together want more than there is
+      const std::uint32_t count =
+          pool.allocate(frames.data(), static_cast<std::uint32_t>(frames.size()));
       for (std::uint32_t n = 0; n < count; ++n) {
         frames[n]->length = n;
         frames[n]->data[0] = std::byte{1};
@@ -53,7 +57,79 @@ TEST(FramePool, SeveralThreadsShareIt) {
   std::thread other(borrow);
   borrow();
   other.join();
-  EXPECT_EQ(pool.available(), 64U);
+  EXPECT_EQ(pool.available(), kFrames);
+}
+
+// Runs it on this processor, where the machine lets us choose.
+void on_processor(unsigned processor, const std::function<void()>& run) {
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    run();
+  }).join();
+}
+
+// Of a pool with depots.
+class FrameDepots : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kFrames =
+      FramePool::kDepotFrames * FramePool::kDepotsPart * 2;  // for two depots
+
+  // A burst that this processor takes and gives back.
+  std::vector<Frame*> borrow(unsigned processor, std::uint32_t count) {
+    std::vector<Frame*> frames(count);
+    on_processor(processor, [&] {
+      ASSERT_EQ(pool_.allocate(frames.data(), count), count);
+      pool_.release(frames.data(), count);
+    });
+    std::sort(frames.begin(), frames.end());
+    return frames;
+  }
+
+  FramePool pool_{kFrames, 100};
+};
+
+TEST_F(FrameDepots, EachProcessorGetsItsOwnFramesBack) {
+  cpu_set_t ours;
+  if (sched_getaffinity(0, sizeof(ours), &ours) != 0 || !CPU_ISSET(0, &ours) ||
+      !CPU_ISSET(1, &ours)) {
+    GTEST_SKIP() << "the first two processors aren't ours";
+  }
+  const std::vector<Frame*> of_one = borrow(0, 32), of_other = borrow(1, 32);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(borrow(0, 32), of_one);
+    EXPECT_EQ(borrow(1, 32), of_other);
+  }
+}
+
+TEST_F(FrameDepots, OneProcessorGetsWhatAnotherGaveBack) {
+  std::vector<Frame*> frames(kFrames);
+  ASSERT_EQ(pool_.allocate(frames.data(), kFrames), kFrames);
+  on_processor(1, [&] {
+    for (Frame*& frame : frames) {
+      pool_.release(&frame, 1);
+    }
+  });
+  EXPECT_EQ(pool_.available(), kFrames);
+  std::vector<Frame*> again(kFrames);
+  on_processor(0, [&] { EXPECT_EQ(pool_.allocate(again.data(), kFrames), kFrames); });
+  std::sort(frames.begin(), frames.end());
+  std::sort(again.begin(), again.end());
+  EXPECT_EQ(again, frames);
+  pool_.release(again.data(), kFrames);
+  EXPECT_EQ(pool_.available(), kFrames);
+}
+
+// One only takes, the other only gives, as the two ends of a stream do.
+TEST_F(FrameDepots, AStreamRunsDryNowhere) {
+  std::array<Frame*, 32> burst;
+  for (std::uint32_t sent = 0; sent < 4 * kFrames; sent += burst.size()) {
+    on_processor(0, [&] { ASSERT_EQ(pool_.allocate(burst.data(), burst.size()), burst.size()); });
+    on_processor(1, [&] { pool_.release(burst.data(), burst.size()); });
+  }
+  EXPECT_EQ(pool_.available(), kFrames);
 }
 
 TEST(Ring, HoldsWhatItSaysInOrder) {
