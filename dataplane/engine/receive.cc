@@ -62,6 +62,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   }
   const Drop reason = parse(*frame);
   if (reason == Drop::kNotRoce) {
+    gather(*frame);
     if (config.frames != nullptr && is_host_frame(*frame) &&
         !config.frames->take(port.index, {frame->data, frame->length})) {
       return drop(frame, Drop::kControlFull);
@@ -252,12 +253,14 @@ void Worker::State::capture_received(const PortState& port, Frame** frames, std:
     ++captured;
     frames[i]->capture_serial =
         (config.index + 1) << kSerialBits | (captured & ((1U << kSerialBits) - 1));
+    complete(*frames[i]);
     capture->received(*frames[i], port.index, frames[i]->capture_serial, now);
   }
 }
 
 void Worker::State::drop(Frame* frame, Drop reason) {
   if (capture != nullptr) [[unlikely]] {
+    complete(*frame);
     capture->dropped(*frame, static_cast<std::uint8_t>(reason), now);
   }
   UROCE_PROBE3(drop, config.index, frame->port, static_cast<std::uint32_t>(reason));
