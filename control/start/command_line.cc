@@ -89,7 +89,7 @@ class Parser {
 void Parser::add_port_flags() {
   const auto port_target = [this] { return port(); };
   add("--port", "PORT",
-      "loopback, udp, a PCI address, or a DPDK vdev string; repeat for more ports",
+      "loopback, udp, shm,path=FILE, a PCI address, or a DPDK vdev string; repeat for more ports",
       [this](const std::string& text) { return begin_port(text); });
   add("--ip", "ADDRESS/N", "an IPv4 or IPv6 address of the port, @VLAN behind it; repeat for more",
       [this](const std::string& text) { return value::add_address(text, port()); });

@@ -20,7 +20,7 @@
 namespace uroce::control {
 
 struct DaemonPort {
-  std::string spec;  // "loopback", "udp", a PCI address, a vdev string
+  std::string spec;  // "loopback", "udp", "shm,path=FILE", a PCI address, a vdev string
   std::vector<IpPrefix> addresses;
   std::vector<GatewayRoute> routes;
   std::uint32_t mtu = 1500;

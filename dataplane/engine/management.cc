@@ -36,6 +36,7 @@ void Worker::State::take_mad(Frame* frame) {
 // worker, and a program that learns of the disconnection first takes what it waited for as lost.
 void Worker::State::give_mads() {
   for (Frame* frame : mads) {
+    gather(*frame);
     if (config.frames != nullptr &&
         !config.frames->take_mad(frame->port, {frame->data, frame->length},
                                  frame->packet.source_gid())) {

@@ -18,7 +18,8 @@ static_assert(Quiescence::kWorkersMax <= 64);  // owners fit into a word
 }  // namespace
 
 // nullptr if the port has no buffer. The copy isn't parsed.
-Frame* Worker::State::copy_of(PortState& port, const Frame& frame) {
+Frame* Worker::State::copy_of(PortState& port, Frame& frame) {
+  gather(frame);
   Frame* copy = nullptr;
   if (port.port->allocate(&copy, 1) == 0) {
     return nullptr;
@@ -29,6 +30,7 @@ Frame* Worker::State::copy_of(PortState& port, const Frame& frame) {
   }
   std::memcpy(copy->data, frame.data, frame.length);
   copy->length = frame.length;
+  copy->icrc_left_out = frame.icrc_left_out;
   copy->port = port.index;
   copy->icrc_checked = frame.icrc_checked;
   copy->capture_serial = frame.capture_serial;  // what becomes of it is that one's fate
@@ -83,7 +85,7 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
 }
 
 // A frame that several look at can't wait for one of them: a copy does.
-void Worker::State::park_copy(QpEntry& entry, PortState& port, const Frame& frame) {
+void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   Frame* const copy = copy_of(port, frame);
   if (copy != nullptr && parse_headers(*copy) == Drop::kNone) {
     return park(entry, Role::kResponder, copy);

@@ -64,6 +64,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   }
   const Drop reason = parse_headers(*frame);
   if (reason == Drop::kNotRoce) {
+    gather(*frame);
     if (config.frames != nullptr && is_host_frame(*frame) &&
         !config.frames->take(port.index, {frame->data, frame->length})) {
       return drop(frame, Drop::kControlFull);
@@ -91,7 +92,7 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
 // Whether the frame is what its sender made; else it is dropped. Whoever has asked, or what is
 // copied from it, need not ask again.
 [[gnu::always_inline]] inline bool Worker::State::is_intact(Frame* frame) {
-  if (frame->icrc_checked || icrc_is_right(frame->packet)) [[likely]] {
+  if (frame->icrc_checked || frame->icrc_left_out || icrc_is_right(frame->packet)) [[likely]] {
     frame->icrc_checked = true;
     return true;
   }
@@ -269,12 +270,14 @@ void Worker::State::capture_received(const PortState& port, Frame** frames, std:
     ++captured;
     frames[i]->capture_serial =
         (config.index + 1) << kSerialBits | (captured & ((1U << kSerialBits) - 1));
+    complete(*frames[i]);
     capture->received(*frames[i], port.index, frames[i]->capture_serial, now);
   }
 }
 
 void Worker::State::drop(Frame* frame, Drop reason) {
   if (capture != nullptr) [[unlikely]] {
+    complete(*frame);
     capture->dropped(*frame, static_cast<std::uint8_t>(reason), now);
   }
   UROCE_PROBE3(drop, config.index, frame->port, static_cast<std::uint32_t>(reason));

@@ -104,6 +104,7 @@ bool Worker::State::send(PortState& port) {
   const std::uint32_t before = tx.ready_count();
   if (capture != nullptr) [[unlikely]] {
     for (std::uint32_t i = port.captured; i < before; ++i) {
+      complete(*tx.ready()[i]);
       capture->sent(*tx.ready()[i], port.index, now);
     }
   }

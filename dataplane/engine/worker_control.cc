@@ -159,6 +159,7 @@ bool Worker::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   std::memcpy(buffer->data, frame.data(), frame.size());
   buffer->length = static_cast<std::uint32_t>(frame.size());
   buffer->hairpin = false;
+  buffer->icrc_left_out = false;
   buffer->sent_for = {};
   to.tx.send(buffer);
   return true;

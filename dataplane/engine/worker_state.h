@@ -244,9 +244,9 @@ struct Worker::State final : FaultSink {
   void give_mads();
 
   // multicast.cc
-  static Frame* copy_of(PortState& port, const Frame& frame);
+  static Frame* copy_of(PortState& port, Frame& frame);
   void steer_group(PortState& port, Frame* frame);
-  void park_copy(QpEntry& entry, PortState& port, const Frame& frame);
+  void park_copy(QpEntry& entry, PortState& port, Frame& frame);
   void deliver_group(Frame* frame);
   void deliver_to_none(Frame* frame);
   void loop_back_group(PortState& port, Frame* frame);

@@ -23,6 +23,7 @@ Frame* fresh_frame(rte_mbuf* buffer) {
   frame->hairpin = false;
   frame->capture_serial = 0;
   frame->icrc_checked = false;
+  frame->icrc_left_out = false;
   frame->buffer = buffer;
   return frame;
 }

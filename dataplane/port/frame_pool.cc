@@ -102,6 +102,7 @@ std::uint32_t FramePool::allocate(Frame** frames, std::uint32_t count) {
     frame.hairpin = false;
     frame.capture_serial = 0;
     frame.icrc_checked = false;
+    frame.icrc_left_out = false;
   }
   return taken;
 }

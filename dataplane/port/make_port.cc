@@ -8,12 +8,16 @@
 #include "dataplane/port/eal.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/loopback_port.h"
+#include "dataplane/port/shm/shm_port.h"
+#include "dataplane/port/shm/shm_spec.h"
 #include "dataplane/port/udp/udp_port.h"
 #include "dataplane/port/udp/udp_spec.h"
 
 namespace uroce {
 
-bool needs_eal(std::string_view spec) { return spec != "loopback" && !is_udp_spec(spec); }
+bool needs_eal(std::string_view spec) {
+  return spec != "loopback" && !is_udp_spec(spec) && !is_shm_spec(spec);
+}
 
 // [DDDD:]BB:DD.F
 bool is_pci_address(std::string_view spec) {
@@ -70,11 +74,14 @@ Result<std::unique_ptr<Port>> make_port(const std::string& spec, const PortOptio
   if (is_udp_spec(spec)) {
     return UdpPort::open(spec, options);
   }
+  if (is_shm_spec(spec)) {
+    return ShmPort::open(spec, options);
+  }
   if (!is_pci_address(spec) && spec.find("net_") != 0 && spec.find("virtio_user") != 0) {
-    return Error{EINVAL,
-                 "port " + spec +
-                     ": neither loopback, nor udp, nor a PCI address such as 0000:01:00.0, nor a "
-                     "vdev string such as net_af_packet0,iface=eth0"};
+    return Error{
+        EINVAL, "port " + spec +
+                    ": neither loopback, nor udp, nor shm, nor a PCI address such as 0000:01:00.0, "
+                    "nor a vdev string such as net_af_packet0,iface=eth0"};
   }
   const std::string interface = kernel_interface(spec);
   if (!interface.empty() && ::if_nametoindex(interface.c_str()) == 0) {

@@ -22,7 +22,7 @@ struct PortOptions {
 inline constexpr std::uint32_t kPortMtuMin = 576;
 inline constexpr std::uint32_t kPortMtuMax = 9'600;
 
-// `spec`: "loopback", "udp", a PCI address ("0000:01:00.0"), or a vdev string
+// `spec`: "loopback", "udp", "shm,path=FILE", a PCI address ("0000:01:00.0"), or a vdev string
 // ("net_memif0,role=server"). All for which needs_eal() holds need a running EAL. Errors name the
 // spec and say what to do.
 [[nodiscard]] Result<std::unique_ptr<Port>> make_port(const std::string& spec,

@@ -2,9 +2,10 @@
 
 // A port sends and receives bursts of frames. Virtual calls are a burst, never a packet.
 //
-// Implementations: EthdevPort (any rte_ethdev), UdpPort (the kernel's UDP sockets), LoopbackPort
-// (what is sent comes back), LinkPort (two ports joined in memory, for tests and simulation),
-// FaultyPort (wraps one of them and loses, repeats, reorders, corrupts).
+// Implementations: EthdevPort (any rte_ethdev), UdpPort (the kernel's UDP sockets), ShmPort (memory
+// between two daemons), LoopbackPort (what is sent comes back), LinkPort (two ports joined in
+// memory, for tests and simulation), FaultyPort (wraps one of them and loses, repeats, reorders,
+// corrupts).
 
 #include <cstdint>
 #include <string>
@@ -67,7 +68,8 @@ class Port {
   virtual std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
                                  Time now) = 0;
 
-  // Empty frames of info().mtu + 18 bytes at least; may give fewer than asked. Any worker.
+  // Empty frames of info().mtu + 18 bytes at least; may give fewer than asked. Any worker. A port
+  // on whose way nothing can change a byte says that they need no ICRC (Frame::icrc_left_out).
   virtual std::uint32_t allocate(Frame** frames, std::uint32_t count) = 0;
   virtual void release(Frame** frames, std::uint32_t count) = 0;
 

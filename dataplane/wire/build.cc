@@ -125,7 +125,7 @@ void FrameWriter::append(const std::byte* source, std::size_t length, std::size_
   if (length == 0) {
     return;  // memcpy wants a source even then
   }
-  if (length < kFusedMin) {
+  if (length < kFusedMin || frame_.icrc_left_out) {
     std::memcpy(cursor_, source, length);
     cursor_ += length;
     return;

@@ -9,7 +9,8 @@
 //
 // Payload of some size is summed while it is copied, so it is read once. What is short (headers,
 // small messages, pad bytes) is summed where it lies, in one go, because starting a sum costs more
-// than reading a few bytes of the first-level cache again.
+// than reading a few bytes of the first-level cache again. Into a frame that needs no ICRC
+// (Frame::icrc_left_out) bytes are only copied, and zeros stand where it would be.
 
 #include <array>
 #include <cstddef>

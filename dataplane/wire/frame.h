@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "dataplane/wire/packet.h"
 
@@ -24,16 +25,35 @@ struct SentFor {
 };
 
 struct Frame {
+  static constexpr std::uint32_t kHeadBytes = 128;  // all headers there can be
+
   std::byte* data = nullptr;   // the first byte of the Ethernet header
   std::uint32_t length = 0;    // bytes, without FCS
   std::uint32_t capacity = 0;  // bytes that may be written from `data`
   std::uint16_t port = 0;      // index of the port whose buffer it is
   bool hairpin = false;       // being sent: a copy of it went round to the port's own receiving end
   bool icrc_checked = false;  // found right: by the port (wire/datagram.h), or by a worker
+  // It has no ICRC and needs none, since nothing between its two ends can change a byte. A port
+  // that knows that of itself says so of the empty frames that it gives and of those that come.
+  bool icrc_left_out = false;
   std::uint32_t capture_serial = 0;  // of a received frame that a capture was told of; 0: none was
+  // Of a received frame of some ports: all its bytes, in memory that another process may write to.
+  // Then only kHeadBytes of them are at `data`, where nobody else changes them, and the payload of
+  // `packet` is there. gather() brings the others to `data`. nullptr: they are there, as in every
+  // frame that is no longer than that.
+  const std::byte* lent = nullptr;
   SentFor sent_for;
   void* buffer = nullptr;  // the port's own handle (an rte_mbuf, for instance)
   Packet packet;           // filled by parse()
 };
+
+// For whoever wants a frame in one piece. Its payload stays where parse() found it.
+inline void gather(Frame& frame) {
+  if (frame.lent != nullptr) {
+    std::memcpy(frame.data + Frame::kHeadBytes, frame.lent + Frame::kHeadBytes,
+                frame.length - Frame::kHeadBytes);
+    frame.lent = nullptr;
+  }
+}
 
 }  // namespace uroce

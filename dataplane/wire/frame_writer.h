@@ -145,10 +145,10 @@ inline void FrameWriter::finish() {
   constexpr std::uint32_t kZeroes = 0;  // what is too much lies where the ICRC comes
   std::memcpy(cursor_, &kZeroes, sizeof(kZeroes));
   cursor_ += pad;
-  if (summed_ != cursor_) {
+  if (summed_ != cursor_ && !frame_.icrc_left_out) {
     catch_up();
   }
-  const std::uint32_t icrc = icrc_end(crc_);
+  const std::uint32_t icrc = frame_.icrc_left_out ? 0 : icrc_end(crc_);
   std::memcpy(cursor_, &icrc, sizeof(icrc));
   cursor_ += sizeof(icrc);
   frame_.length = static_cast<std::uint32_t>(cursor_ - frame_.data);

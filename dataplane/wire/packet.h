@@ -86,9 +86,10 @@ struct Frame;
 // Parses a frame of the wire into frame.packet and trusts nothing: lengths come from the IP header,
 // not from the frame. Checks, in this order: Ethernet type, IP header (version, header length,
 // checksum, fragment, total length), UDP port and length, BTH (length, transport version), opcode,
-// extension headers, pad count, ICRC (unless the port has, frame.icrc_checked). Says why the packet
-// must be dropped; kNone if it may go on. Frames that aren't RoCEv2 come back as kNotRoce: some
-// belong to control (is_host_frame). Doesn't look at addresses, queue pairs or keys.
+// extension headers, pad count, ICRC (unless the port has, frame.icrc_checked, or there is none).
+// Says why the packet must be dropped; kNone if it may go on. Frames that aren't RoCEv2 come back
+// as kNotRoce: some belong to control (is_host_frame). Doesn't look at addresses, queue pairs or
+// keys.
 [[nodiscard]] Drop parse(Frame& frame);
 
 // Whether a frame that parse() found to be kNotRoce is one that a host has to look at: ARP, ICMP,
@@ -101,5 +102,9 @@ struct Frame;
 
 // Whether the ICRC is right. REQUIRES: parse_headers() found nothing wrong with the packet.
 [[nodiscard]] bool icrc_is_right(const Packet& packet);
+
+// For whoever shows frames to others: a frame in one piece (gather()), with the ICRC that was left
+// out. Parses its headers anew.
+void complete(Frame& frame);
 
 }  // namespace uroce

@@ -180,9 +180,8 @@ bool is_plain(const Frame& frame, Bytes* bytes) {
          ones_complement_sum(ip_bytes, sizeof(Ipv4)) == 0xFFFF;
 }
 
-}  // namespace
-
-Drop parse_headers(Frame& frame) {
+// As parse_headers(), in what lies at frame.data.
+Drop find_headers(Frame& frame) {
   Packet& packet = frame.packet;
   if (Bytes transport; is_plain(frame, &transport)) [[likely]] {
     packet.ip = frame.data + sizeof(Ethernet);
@@ -217,6 +216,16 @@ Drop parse_headers(Frame& frame) {
   return drop != Drop::kNone ? drop : parse_transport(packet, bytes);
 }
 
+}  // namespace
+
+Drop parse_headers(Frame& frame) {
+  const Drop drop = find_headers(frame);
+  if (frame.lent != nullptr && drop == Drop::kNone) {
+    frame.packet.payload = frame.lent + (frame.packet.payload - frame.data);
+  }
+  return drop;
+}
+
 // The IP header lies within the frame: parse_headers has looked at that before it said kNotRoce.
 bool is_host_frame(const Frame& frame) {
   const std::byte* ip = frame.packet.ip;
@@ -237,13 +246,42 @@ bool is_host_frame(const Frame& frame) {
   }
 }
 
+namespace {
+
+std::size_t pad_of(const Packet& packet) {
+  return (view<Bth>(packet.bth).flags.load() >> kPadShift) & kPadMask;
+}
+
+std::uint32_t icrc_of(const Packet& packet) {
+  const std::size_t headers =
+      static_cast<std::size_t>(packet.bth - packet.ip) + opcode_info(packet.opcode).header_length;
+  const std::size_t behind = packet.payload_length + pad_of(packet);
+  const bool ipv6 = packet.ip_version == 6;
+  if (packet.payload == packet.ip + headers) [[likely]] {
+    return icrc_end(icrc_begin(packet.ip, ipv6, headers + behind));
+  }
+  return icrc_end(crc32_update(icrc_begin(packet.ip, ipv6, headers), packet.payload, behind));
+}
+
+}  // namespace
+
 bool icrc_is_right(const Packet& packet) {
-  const std::size_t pad = (view<Bth>(packet.bth).flags.load() >> kPadShift) & kPadMask;
-  const std::byte* end = packet.payload + packet.payload_length + pad;
   std::uint32_t stored = 0;
-  std::memcpy(&stored, end, sizeof(stored));
-  const auto covered = static_cast<std::size_t>(end - packet.ip);
-  return icrc_end(icrc_begin(packet.ip, packet.ip_version == 6, covered)) == stored;
+  std::memcpy(&stored, packet.payload + packet.payload_length + pad_of(packet), sizeof(stored));
+  return icrc_of(packet) == stored;
+}
+
+void complete(Frame& frame) {
+  gather(frame);
+  if (!frame.icrc_left_out || parse_headers(frame) != Drop::kNone) {
+    return;
+  }
+  const Packet& packet = frame.packet;
+  const std::uint32_t icrc = icrc_of(packet);
+  const auto end = packet.payload + packet.payload_length + pad_of(packet) - frame.data;
+  std::memcpy(frame.data + end, &icrc, sizeof(icrc));
+  frame.icrc_left_out = false;
+  frame.icrc_checked = true;
 }
 
 // In one piece with what it calls: each frame goes through it.
@@ -252,7 +290,8 @@ bool icrc_is_right(const Packet& packet) {
   if (drop != Drop::kNone) {
     return drop;
   }
-  return frame.icrc_checked || icrc_is_right(frame.packet) ? Drop::kNone : Drop::kBadIcrc;
+  return frame.icrc_checked || frame.icrc_left_out || icrc_is_right(frame.packet) ? Drop::kNone
+                                                                                  : Drop::kBadIcrc;
 }
 
 }  // namespace uroce

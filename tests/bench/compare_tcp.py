@@ -17,7 +17,7 @@ from harness.namespace import Namespace, NamespacesRefused, veth_pair  # noqa: E
 from harness.process import Process, ProcessFailed, wait_until  # noqa: E402
 from harness.programs import listens, run_pair  # noqa: E402
 from harness.udp_wire import NOBODY, Udp  # noqa: E402
-from harness.wires import SharedMemory  # noqa: E402
+from harness.wires import Shm  # noqa: E402
 
 _TCP_MTU = 9000
 _UDP_MTUS = (1500, 9000)
@@ -80,7 +80,7 @@ def _shared_memory(options):
             tcp.append(tcp_gbps(setting, *namespaces, options.seconds))
             with contextlib.ExitStack() as run:  # daemons are gone while TCP runs
                 setting.addCleanup = run.callback
-                ours.append(write_bw_gbps(setting, SharedMemory(setting), options.seconds))
+                ours.append(write_bw_gbps(setting, Shm(setting), options.seconds))
             setting.addCleanup = stack.callback
         return ours, tcp
 
@@ -117,7 +117,7 @@ def _compare(options):
     if options.wire == "memory":
         names = ("ib_write_bw_gbps", "iperf3_gbps", "ratio")
         ours, tcp = _shared_memory(options)
-        return dict(zip(names, _report(options, "two daemons over shared memory", ours, _TCP_MTU, tcp)))
+        return dict(zip(names, _report(options, "two daemons joined by shm ports", ours, _TCP_MTU, tcp)))
     result = {}
     for mtu in _UDP_MTUS:
         names = (f"ib_write_bw_gbps_{mtu}", f"iperf3_gbps_{mtu}", f"ratio_{mtu}")
@@ -130,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(prog="compare_tcp.sh", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--wire", choices=("memory", "udp"), default="memory",
-                        help="memory: shared memory between two daemons; udp: udp ports of an ordinary user, on TCP's veth")
+                        help="memory: shm ports of two daemons; udp: udp ports of an ordinary user, on TCP's veth")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))

@@ -12,7 +12,7 @@ from harness.namespace import Namespace, NamespacesRefused, veth_pair
 from harness.process import ProcessFailed
 from harness.programs import run_pair
 from harness.udp_wire import Udp
-from harness.wires import AfXdp, Loopback, SharedMemory, Veth
+from harness.wires import AfXdp, Loopback, SharedMemory, Shm, Veth
 
 _HOSTS = ("10.77.9.1", "10.77.9.2")
 _LAT_COUNT = 5000
@@ -45,6 +45,7 @@ _QDISC = "net_af_packet0,iface=wire,blocksz=65536,framesz=16384,framecnt=1024,qd
 ROWS = {
     "loopback": Row("loopback", Loopback, _JUMBO),
     "loopback-frames": Row("loopback, `--direct off`", Loopback, _JUMBO, ("--direct", "off")),
+    "shm": Row("shm", Shm, _JUMBO),
     "vhost": Row("net_vhost0 and net_virtio_user0", SharedMemory, _JUMBO),
     "udp-9000": Row("udp", _variant(Udp, mtu=_JUMBO), _JUMBO),
     "udp-1500": Row("udp", _variant(Udp, mtu=_ETHERNET), _ETHERNET),

@@ -39,6 +39,9 @@ class Death(E2eCase):
     def test_killed_program_shared_memory(self):
         self._check_killed_program("shared_memory")
 
+    def test_killed_program_shm(self):
+        self._check_killed_program("shm")
+
     def test_killed_program_veth(self):
         self._check_killed_program("veth")
 
@@ -62,6 +65,12 @@ class Death(E2eCase):
         getattr(wire, other).daemon.expect_running()
         self.assertTrue(self.status(getattr(wire, other).daemon)["devices"])
         getattr(wire, other).daemon.stop()
+
+    def test_killed_daemon_shm_server(self):
+        self._check_killed_daemon("shm", "server", "client")
+
+    def test_killed_daemon_shm_client(self):
+        self._check_killed_daemon("shm", "client", "server")
 
     def test_killed_daemon_shared_memory_server(self):
         """One side's exit must not bring down the other."""

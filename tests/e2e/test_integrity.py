@@ -60,6 +60,12 @@ class IntegrityUnderFaults(IntegrityCase):
     def test_faults_loopback(self):
         self.run_integrity(self.wire("loopback", "--faults", FAULTS))
 
+    def test_faults_shm(self):
+        self.run_integrity(self.wire("shm", "--faults", FAULTS))
+
+    def test_faults_shm_two_workers(self):
+        self.run_integrity(self.wire("shm", "--faults", FAULTS, "--workers", "2"), _OPERATIONS // 4)
+
     def test_faults_shared_memory(self):
         self.run_integrity(self.wire("shared_memory", "--faults", FAULTS))
 
@@ -72,6 +78,9 @@ class IntegrityByWindows(IntegrityCase):
 
     def test_windows_loopback(self):
         self.run_windows(self.wire("loopback"))
+
+    def test_windows_shm_faults(self):
+        self.run_windows(self.wire("shm", "--faults", FAULTS), operations=4_000)
 
     def test_windows_shared_memory_faults(self):
         self.run_windows(self.wire("shared_memory", "--faults", FAULTS), operations=4_000)

@@ -5,8 +5,8 @@ import os
 from harness.case import E2eCase
 from harness.daemon import Daemon
 from harness.process import wait_until
-from harness.programs import run_pair
-from harness.wires import MTU, AfXdp, Endpoint, Wire
+from harness.programs import run_pair, start_pair
+from harness.wires import MTU, AfXdp, Endpoint, Shm, Wire
 
 
 class ServerFirst(Wire):
@@ -29,6 +29,40 @@ class AfXdpCarries(E2eCase):
         wire = AfXdp(self)
         run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
         wire.stop()
+
+
+class ShmComesAgain(E2eCase):
+    def _check_comes_again(self, side):
+        """Killed in the midst of traffic and started anew, it finds the other again, who never stopped."""
+        wire = Shm(self)
+        for _ in range(2):
+            _, client = start_pair(self, wire, "ib_write_bw", ("-F", "-x", 1, "-D", 1, "--run_infinitely"))
+            wait_until(lambda client=client: "65536" in client.out() or client.ended(), 60, "ib_write_bw's first row")
+            wire.kill(side)
+            wait_until(lambda: not self._is_up(wire.other(side)), 60, "the link to go down")
+            wire.start_again(side)
+            for end in (wire.server, wire.client):
+                wait_until(lambda end=end: self._is_up(end.daemon), 60, "the link to come up")
+            run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
+        wire.other(side).expect_running()
+        wire.stop()
+        self.assertFalse(os.path.exists(wire.path))
+
+    def _is_up(self, daemon):
+        return self.status(daemon)["devices"][0]["link"] == "up"
+
+    def test_shm_server_comes_again(self):
+        self._check_comes_again("server")
+
+    def test_shm_client_comes_again(self):
+        self._check_comes_again("client")
+
+    def test_shm_ends_without_a_peer(self):
+        wire = Shm(self)
+        wire.kill("client")
+        wait_until(lambda: not self._is_up(wire.server.daemon), 60, "the link to go down")
+        wire.server.daemon.stop()
+        self.assertFalse(os.path.exists(wire.path))
 
 
 class WaitsForItsPeer(E2eCase):

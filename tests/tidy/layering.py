@@ -16,6 +16,8 @@ _MAY_INCLUDE = {
     "dataplane/port/udp": ["base", "dataplane/wire", "dataplane/port/port.h", "dataplane/port/frame_pool.h",
                            "dataplane/port/host_interface.h", "dataplane/port/make_port.h",
                            "dataplane/port/queue_counters.h", "dataplane/port/socket_address.h"],
+    "dataplane/port/shm": ["base", "dataplane/wire", "dataplane/port/port.h", "dataplane/port/make_port.h",
+                           "dataplane/port/queue_counters.h"],
     "dataplane/port/faults": ["base", "dataplane/wire", "dataplane/port/port.h"],
     "dataplane/port": ["base", "dataplane/wire"],
     "dataplane/engine": ["base", "dataplane/wire", "abi", "dataplane/qp", "dataplane/port", "mmu"],

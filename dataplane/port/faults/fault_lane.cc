@@ -168,6 +168,7 @@ void FaultLane::decide(Frame* frame, Port& port, Time now) {
   if (Frame* copy = nullptr; fate.repeat && port.allocate(&copy, 1) == 1) {
     std::memcpy(copy->data, frame->data, frame->length);
     copy->length = frame->length;
+    copy->icrc_left_out = frame->icrc_left_out;
     line_.push_back({copy, due, 0});
     count(repeated_);
   }

@@ -101,6 +101,9 @@ std::uint32_t FaultyPort::rx_burst(std::uint16_t queue, Frame** frames, std::uin
   std::array<Frame*, kBurstMax> burst;
   const std::uint32_t count =
       inner_->rx_burst(queue, burst.data(), std::min({max, kBurstMax, self.receive.room()}), now);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    complete(*burst[i]);  // faults look at all bytes, and change some
+  }
   self.receive.offer(burst.data(), count, enabled_.load(std::memory_order_relaxed), *inner_, now);
   return self.receive.take(frames, max, now);
 }

@@ -68,6 +68,30 @@ class SharedMemory(Wire):
         self.client = Endpoint(second, "10.77.1.2", "127.0.0.1")
 
 
+class Shm(Wire):
+    """Two daemons of one machine joined by shm ports; one can be killed and started anew."""
+
+    addresses = {"server": "10.77.1.1", "client": "10.77.1.2"}
+
+    def _join(self):
+        self.path = os.path.join(self.setting.folder, "wire.sock")
+        for side in self.addresses:
+            self.start_again(side)
+
+    def start_again(self, side):
+        address = self.addresses[side]
+        daemon = self._start(f"uroced-{side}", f"shm,path={self.path}", f"{address}/24", arguments=["--mtu", MTU])
+        setattr(self, side, Endpoint(daemon, address, "127.0.0.1"))
+
+    def kill(self, side):
+        daemon = getattr(self, side).daemon
+        daemon.process.kill()
+        self.daemons.remove(daemon)
+
+    def other(self, side):
+        return (self.client if side == "server" else self.server).daemon
+
+
 class Veth(Wire):
     """Two namespaces joined by a veth pair, a daemon with an af_packet port in each; the kernel has the addresses too."""
 
@@ -110,7 +134,7 @@ class AfXdp(Veth):
                   ("talk", "talk"))
 
 
-WIRES = {"loopback": Loopback, "shared_memory": SharedMemory, "veth": Veth}
+WIRES = {"loopback": Loopback, "shared_memory": SharedMemory, "shm": Shm, "veth": Veth}
 
 
 def free_tcp_port():

@@ -1,0 +1,105 @@
+#pragma once
+
+// One daemon's end of one connection: its own memory with the frames it sends, and the other
+// daemon's memory once that has come. It is used for one other daemon only: the next one gets a
+// memory of its own, so whoever went, or is thought to have gone, sees and disturbs nothing more.
+// It stays until the last frame of either memory has been released, and is then destroyed.
+//
+// What the other daemon writes is read once and compared with a bound. What makes no sense marks
+// the link as broken(): nothing more is taken from it or given to it, and the port ends it.
+//
+// Threads: send(), receive() and the naps of a queue by its worker; allocate() and release() under
+// the port's lock, which receive() takes itself; join() while no queue uses the link.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "base/spin_lock.h"
+#include "base/unique_fd.h"
+#include "dataplane/port/queue_counters.h"
+#include "dataplane/port/shm/shm_buffer.h"
+#include "dataplane/port/shm/shm_memory.h"
+
+namespace uroce {
+
+// What the other daemon passes when it comes.
+struct ShmPeer {
+  ShmMemory memory;
+  std::vector<UniqueFd> bells;  // eventfds, one for each of its queues
+  std::uint32_t mtu = 0;
+};
+
+class ShmLink {
+ public:
+  // Frames up to this length are copied whole, and their slot is given back at once.
+  static constexpr std::uint32_t kWholeMax = 512;
+  // Of the other's slots, this share may be held by received frames that wait here: then further
+  // ones are copied whole, so that the other never runs dry by what we keep.
+  static constexpr std::uint32_t kHeldShare = 2;
+
+  // `lock`: the port's.
+  static Result<std::unique_ptr<ShmLink>> make(std::uint16_t queues, std::uint32_t mtu,
+                                               SpinLock& lock);
+
+  void join(ShmPeer peer);
+  [[nodiscard]] const ShmMemory& memory() const { return memory_; }
+
+  // As Port's of the same names. REQUIRES: the frames are of this link.
+  std::uint32_t send(std::uint16_t queue, Frame* const* frames, std::uint32_t count,
+                     QueueCounters* counters);
+  // Frames that wait in the rings of a queue, at most `max`.
+  [[nodiscard]] std::uint32_t waiting(std::uint16_t queue, std::uint32_t max);
+  // Into the empty buffers into[0..count), of which the first n are filled; returns n.
+  std::uint32_t receive(std::uint16_t queue, ShmBuffer* const* into, std::uint32_t count,
+                        QueueCounters* counters);
+
+  std::uint32_t allocate(Frame** frames, std::uint32_t count);
+  // A frame that wasn't sent; the slot of a received one, which the other sees after
+  // publish_returns().
+  void release(ShmBuffer& buffer);
+  void publish_returns();
+
+  void fall_asleep(std::uint16_t queue) { nap(queue, true); }
+  void wake_up(std::uint16_t queue) { nap(queue, false); }
+
+  [[nodiscard]] bool broken() const { return broken_.load(std::memory_order_relaxed); }
+  // No frame of it is anywhere but in its own stack, or with the other daemon.
+  [[nodiscard]] bool idle() const {
+    return ours_out_.load(std::memory_order_acquire) == 0 &&
+           theirs_held_.load(std::memory_order_acquire) == 0;
+  }
+
+ private:
+  struct alignas(64) Queue {
+    std::uint32_t sent = 0;
+    std::uint32_t rung_for = 0;  // the nap of the other's worker that was ended last
+    std::uint32_t next = 0;      // the other's ring that is looked at first
+    std::uint32_t naps = 0;
+  };
+  ShmLink(ShmMemory memory, std::uint16_t queues, std::uint32_t mtu, SpinLock& lock);
+  void nap(std::uint16_t queue, bool asleep);
+  void ring(Queue& self, std::uint16_t queue);
+  void take_returns();
+  std::uint32_t waiting_in(std::uint32_t ring);
+  std::uint32_t receive_from(std::uint32_t ring, ShmBuffer* const* into, std::uint32_t count,
+                             QueueCounters* counters);
+  bool fill(ShmBuffer& buffer, ShmDescriptor found);
+  void give_back(std::uint32_t slot);
+
+  SpinLock& lock_;
+  ShmMemory memory_;
+  ShmStack stack_;
+  std::vector<Queue> queues_;
+  std::unique_ptr<ShmPeer> peer_;
+  std::vector<std::uint32_t> taken_;  // of each of the other's rings, by the worker that reads it
+  std::uint32_t returned_ = 0;        // slots given back to the other
+  std::uint32_t returns_seen_ = 0;    // slots that came back
+  std::atomic<std::uint32_t> ours_out_{0};     // frames that somebody here builds
+  std::atomic<std::uint32_t> theirs_held_{0};  // received frames that have a slot
+  std::atomic<bool> broken_{false};
+};
+
+}  // namespace uroce

@@ -1,0 +1,88 @@
+#pragma once
+
+// --port shm,path=FILE: joins two daemons of one machine by memory that each reads of the other.
+// Queue pairs build frames in memory that the other daemon has mapped, and the other's worker reads
+// them there: nothing is copied by the port, and as nothing lies between the two ends that could
+// change a byte, frames have no ICRC (Frame::icrc_left_out). Needs no right, no EAL, no huge page.
+//
+// A thread of the port's own finds the other daemon, and finds out when it has gone. Workers use
+// the link that there is now: a lock for each queue, which only that thread ever contends for, is
+// held over a burst.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/event_fd.h"
+#include "base/spin_lock.h"
+#include "dataplane/port/make_port.h"
+#include "dataplane/port/port.h"
+#include "dataplane/port/queue_counters.h"
+#include "dataplane/port/shm/shm_door.h"
+#include "dataplane/port/shm/shm_link.h"
+
+namespace uroce {
+
+class ShmPort final : public Port {
+ public:
+  static constexpr std::uint32_t kReceivedPerQueue = 2'048;  // buffers for frames that came
+  // Connections that have ended while frames of theirs are still held; more wait for these.
+  static constexpr std::size_t kEndedMax = 8;
+
+  // `spec`: see shm_spec.h. Errors are sentences for the user.
+  static Result<std::unique_ptr<Port>> open(const std::string& spec, const PortOptions& options);
+  // REQUIRES: all frames were released.
+  ~ShmPort() override;
+
+  std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max, Time now) override;
+  std::uint32_t tx_burst(std::uint16_t queue, Frame** frames, std::uint32_t count,
+                         Time now) override;
+  std::uint32_t allocate(Frame** frames, std::uint32_t count) override;
+  void release(Frame** frames, std::uint32_t count) override;
+  [[nodiscard]] PortInfo info() const override;
+  [[nodiscard]] PortCounters counters() const override;
+  [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
+  bool arm_wait(std::uint16_t queue) override;
+  void disarm_wait(std::uint16_t queue) override;
+
+ private:
+  struct Queue {
+    SpinLock lock;
+    ShmLink* link = nullptr;  // under the lock
+    EventFd bell;             // what wakes its worker; never read, as it is waited for by edges
+    QueueCounters counters;
+  };
+  ShmPort(std::string spec, std::string path, const PortOptions& options);
+  bool move_over(Frame** frame, const ShmLink* link);
+  void run();
+  Status join(int connection);
+  void part();
+  bool make_link();
+  void destroy_ended();
+  void set_trouble(std::string trouble);
+  template <typename Change>
+  void on_every_queue(const Change& change);
+
+  std::string spec_;
+  std::uint32_t mtu_;
+  EtherAddress mac_;
+  std::vector<std::unique_ptr<Queue>> queues_;
+  mutable SpinLock lock_;  // of what follows up to received_
+  std::unique_ptr<ShmLink> link_;
+  std::vector<std::unique_ptr<ShmLink>> ended_;
+  ShmStack received_;
+  std::unique_ptr<std::byte[]> received_memory_;
+
+  mutable std::mutex trouble_mutex_;
+  std::string trouble_;  // why there is no other daemon; empty: there is one
+  std::atomic<bool> joined_{false};
+  ShmDoor door_;
+  EventFd stop_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace uroce
