@@ -251,8 +251,9 @@ IpId build_frame(Frame& frame, const DatagramHeaders& common, std::span<const st
   std::memcpy(ip + covered, &stored, sizeof(stored));
   const std::uint32_t difference = icrc_end(sum) ^ stored;
   if (difference != 0) [[unlikely]] {
-    const auto change = ipv6 ? std::nullopt
-                             : solve_icrc_change(difference, covered - offsetof(Ipv4, identification));
+    const auto change =
+        ipv6 ? std::nullopt
+             : solve_icrc_change(difference, covered - offsetof(Ipv4, identification));
     if (!change) {
       return IpId::kUnknown;
     }

@@ -101,8 +101,8 @@ TEST(Datagram, a_received_one_becomes_the_frame_that_was_sent) {
       OwnedFrame built;
       // Right or wrong, what is expected has no say in what is found.
       std::uint16_t found = random() % 2 == 0 ? ip_id : static_cast<std::uint16_t>(random());
-      const IpId id =
-          build_frame(built.frame, {datagram->path, path.udp_source_port}, datagram->payload, &found);
+      const IpId id = build_frame(built.frame, {datagram->path, path.udp_source_port},
+                                  datagram->payload, &found);
       EXPECT_EQ(id, ipv6 || ip_id == 0 ? IpId::kZero : IpId::kSolved);
       EXPECT_TRUE(ipv6 || found == ip_id);
       EXPECT_TRUE(built.frame.icrc_checked);
