@@ -12,8 +12,6 @@
 namespace uroce {
 
 bool Worker::State::receive() {
-  const auto queue = static_cast<std::uint16_t>(config.index);
-  std::array<Frame*, kBurstMax> burst;
   bool any = false;
   bool whole = false;  // a burst, so that there may be more
   for (auto& port : ports) {
@@ -24,20 +22,33 @@ bool Worker::State::receive() {
       steer(*port, port->hairpin.data(), own);
       port->hairpin.erase(port->hairpin.begin(), port->hairpin.begin() + own);
     }
-    const std::uint32_t count = port->port->rx_burst(queue, burst.data(), port->turn_burst, now);
-    if (capture != nullptr) [[unlikely]] {
-      capture_received(*port, burst.data(), count);
+    std::uint32_t count = port->turn_burst;
+    for (std::uint32_t i = 0; i < port->turn_bursts && count == port->turn_burst; ++i) {
+      count = receive_burst(*port);
+      any |= count > 0;
     }
-    steer(*port, burst.data(), count);
-    if (count != 0) {
-      UROCE_PROBE3(receive, config.index, port->index, count);
-    }
-    counters.rx_frames += own + count;
-    any |= own + count > 0;
+    counters.rx_frames += own;
+    any |= own > 0;
     whole |= count == port->turn_burst;
   }
   catch_up_left = whole && catch_up_left > 0 ? catch_up_left - 1 : 0;
   return any;
+}
+
+std::uint32_t Worker::State::receive_burst(PortState& port) {
+  std::array<Frame*, kBurstMax> burst;
+  const std::uint32_t count = port.port->rx_burst(static_cast<std::uint16_t>(config.index),
+                                                  burst.data(), port.turn_burst, now);
+  if (count == 0) {
+    return 0;
+  }
+  if (capture != nullptr) [[unlikely]] {
+    capture_received(port, burst.data(), count);
+  }
+  steer(port, burst.data(), count);
+  UROCE_PROBE3(receive, config.index, port.index, count);
+  counters.rx_frames += count;
+  return count;
 }
 
 void Worker::State::steer(PortState& port, Frame** frames, std::uint32_t count) {

@@ -24,6 +24,21 @@ std::uint64_t first_bytes(const std::byte* frame) {
 
 }  // namespace
 
+// As many bursts as the port wants in a turn, as long as each of them is whole and the port takes
+// it.
+bool Worker::State::transmit_bursts(PortState& port) {
+  bool any = false;
+  bool more = true;
+  for (std::uint32_t burst = 0; more && burst < port.turn_bursts; ++burst) {
+    any |= transmit(port);
+    serve_nobody();
+    const bool whole = port.tx.ready_count() >= port.turn_burst;
+    any |= send(port);
+    more = whole && port.tx.ready_count() == 0;
+  }
+  return any;
+}
+
 // Lets the queue pairs with work send by deficit round robin until the burst is full.
 bool Worker::State::transmit(PortState& port) {
   RunQueue& queue = port.run_queue;

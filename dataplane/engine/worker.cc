@@ -41,6 +41,7 @@ Worker::State::State(const Config& from)
     state->loops_back = info.loops_back;
     state->wants_frames = info.wants_frames;
     state->turn_burst = std::clamp(info.turn_burst, 1U, kBurstMax);
+    state->turn_bursts = std::clamp(info.turn_bursts, 1U, kTurnBurstsMax);
     state->take_identity(info);
     state->hairpin.reserve(kHairpinMax);
   }
@@ -88,9 +89,7 @@ bool Worker::poll(Time now) {
   self.give_mads();
   self.flush_releases();  // before sending takes frames: these are warm
   for (auto& port : self.ports) {
-    busy |= self.transmit(*port);
-    self.serve_nobody();
-    busy |= self.send(*port);
+    busy |= self.transmit_bursts(*port);
   }
   self.flush_queues();
   self.stalls.turn_ends();

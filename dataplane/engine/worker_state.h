@@ -64,6 +64,7 @@ struct PortState {
   bool wants_frames = false;  // as PortInfo has it
   EtherAddress mac;
   std::uint32_t turn_burst = kTurnBurst;  // as PortInfo has it
+  std::uint32_t turn_bursts = 1;          // the same
   std::vector<LinkAddress> addresses;
   LinkAddress own_address;                           // that of the last packet; one of `addresses`
   std::map<Gid, std::vector<std::uint32_t>> groups;  // multicast: the members, of all workers
@@ -224,6 +225,7 @@ struct Worker::State final : FaultSink {
 
   // receive.cc
   bool receive();
+  std::uint32_t receive_burst(PortState& port);
   void steer(PortState& port, Frame** frames, std::uint32_t count);
   void steer_frame(PortState& port, Frame* frame);
   [[nodiscard]] inline bool is_intact(Frame* frame);
@@ -258,6 +260,7 @@ struct Worker::State final : FaultSink {
   void look_ahead_next_door(const QpEntry& entry) const;
 
   // transmit.cc
+  bool transmit_bursts(PortState& port);
   bool transmit(PortState& port);
   bool send(PortState& port);
   void lose_ready(PortState& port);

@@ -61,7 +61,8 @@ class LinkPort final : public Port {
             .mac = EtherAddress{{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(end_ + 1)}},
             .mtu = config_.mtu,
             .queues = config_.queues,
-            .turn_burst = config_.turn_burst};
+            .turn_burst = config_.turn_burst,
+            .turn_bursts = config_.turn_bursts};
   }
 
   [[nodiscard]] PortCounters counters() const override {

@@ -21,6 +21,7 @@ struct LinkConfig {
   std::uint32_t wire_entries = 512;       // frames on their way in one direction; a power of two
   std::uint32_t frames = 4'096;           // of the pool
   std::uint32_t turn_burst = kTurnBurst;  // as both ends' PortInfo says
+  std::uint32_t turn_bursts = 1;
 };
 
 // MAC addresses are 02:00:00:00:00:01 and :02. Each end may be destroyed first.

@@ -22,6 +22,9 @@ inline constexpr std::uint32_t kBurstMax = 64;  // frames of one burst
 // they are still in the processor's caches.
 inline constexpr std::uint32_t kTurnBurst = 32;
 
+// And bursts of a turn, where there is more and a port asks for them.
+inline constexpr std::uint32_t kTurnBurstsMax = 4;
+
 // Bytes of a frame beyond the IP packet: Ethernet header and one VLAN tag.
 inline constexpr std::uint32_t kEthernetOverhead = 18;
 
@@ -44,6 +47,9 @@ struct PortInfo {
   bool resolves_itself = false;
   // Frames each way in a turn, at most kBurstMax; more where a call of the port costs much.
   std::uint32_t turn_burst = kTurnBurst;
+  // Bursts each way in a turn, at most kTurnBurstsMax; more where frames are small: what comes in
+  // one turn is acknowledged once, and a look at what has come costs a call, too.
+  std::uint32_t turn_bursts = 1;
 };
 
 struct PortCounters {
@@ -84,8 +90,8 @@ class Port {
   }
 
   // A port that resolves_itself gets or loses an address of the machine's. Control opens it, or
-  // says that it closes; then each queue's worker takes that over between two turns, and only when
-  // all have may the next one be opened or closed. Others have no part in addresses.
+  // says that it closes; then each queue takes that over between two turns of its worker, and only
+  // when all have may the next one be opened or closed. Others have no part in addresses.
   virtual Status open_address(const Gid& /*address*/) { return ok(); }
   virtual void close_address(const Gid& /*address*/) {}
   virtual void take_over(std::uint16_t /*queue*/) {}

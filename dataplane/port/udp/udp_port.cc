@@ -19,6 +19,9 @@ namespace {
 // last is asked every turn.
 constexpr std::uint32_t kTurnsPerLook = 4;
 
+// Each way in a turn: what a second-level cache holds beside other things.
+constexpr std::uint32_t kTurnBytes = 400'000;
+
 // Only of fe80::/10 must one say on which interface it is.
 bool needs_scope(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1] & 0xC0U) == 0x80; }
 
@@ -193,16 +196,18 @@ PortInfo UdpPort::info() const {
   } else {
     trouble = "no interface of this machine has the address " + to_string(address_);
   }
-  return {.name = spec_,
-          .mac = stand_in_mac(address_),
-          .mtu = mtu_,
-          .queues = static_cast<std::uint16_t>(queues_.size()),
-          .link_up = trouble.empty(),
-          .trouble = trouble,
-          .on_interface = true,
-          .any_mac = true,
-          .resolves_itself = true,
-          .turn_burst = UdpSender::kSegmentsMax};
+  return {
+      .name = spec_,
+      .mac = stand_in_mac(address_),
+      .mtu = mtu_,
+      .queues = static_cast<std::uint16_t>(queues_.size()),
+      .link_up = trouble.empty(),
+      .trouble = trouble,
+      .on_interface = true,
+      .any_mac = true,
+      .resolves_itself = true,
+      .turn_burst = UdpSender::kSegmentsMax,
+      .turn_bursts = std::clamp(kTurnBytes / (UdpSender::kSegmentsMax * mtu_), 1U, kTurnBurstsMax)};
 }
 
 PortCounters UdpPort::counters() const {

@@ -272,6 +272,20 @@ TEST(Worker, AsManyFramesATurnAsThePortSays) {
   }
 }
 
+// What came in one turn is acknowledged once.
+TEST(Worker, AsManyBurstsATurnAsThePortSays) {
+  Stations stations({}, {.turn_bursts = 3});
+  stations.post_write(1, 150'000);
+  stations.a.worker.poll(stations.now);
+  EXPECT_EQ(stations.ports.first->counters().tx_frames, 3 * kTurnBurst);
+  stations.a.worker.poll(stations.now);
+  stations.b.worker.poll(stations.now);
+  EXPECT_EQ(stations.ports.second->counters().rx_frames, 3 * kTurnBurst);
+  EXPECT_EQ(stations.ports.second->counters().tx_frames, 1U);
+  stations.settle();
+  EXPECT_TRUE(stations.pair.a.poll_send());
+}
+
 TEST(Worker, ARemovedQueuePairLeavesNothingBehind) {
   Stations stations;
   stations.post_write(1, 100'000);
