@@ -137,15 +137,31 @@ void HugeSlabs::give_span(Span* span) {
   ::munmap(chunk, kChunkBytes);
 }
 
+namespace {
+
+// As operator new does: where there is no memory, whoever keeps some for that gives it up
+// (memory_reserve.h), or says that there is none.
+void* map_pages(std::size_t bytes) {
+  for (;;) {
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory != MAP_FAILED) {
+      return memory;
+    }
+    const std::new_handler give_up = std::get_new_handler();
+    if (give_up == nullptr) {
+      throw std::bad_alloc();
+    }
+    give_up();
+  }
+}
+
+}  // namespace
+
 // A huge page needs an address that is a multiple of its size: of twice the length, what is in
 // front and behind goes back.
 void HugeSlabs::add_chunk() {
-  void* const memory = ::mmap(nullptr, 2 * kChunkBytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw std::bad_alloc();
-  }
-  auto* const begin = static_cast<std::byte*>(memory);
+  auto* const begin = static_cast<std::byte*>(map_pages(2 * kChunkBytes));
   const std::size_t front = (kChunkBytes - number(begin) % kChunkBytes) % kChunkBytes;
   if (front != 0) {
     ::munmap(begin, front);

@@ -106,7 +106,16 @@ Receipt receive_plain_record(int socket, Record* record) {
   return receipt;
 }
 
-void discard_record(int socket) { (void)::recv(socket, nullptr, 0, MSG_DONTWAIT); }
+// An error (ECONNRESET, from a peer that has gone without reading its answer) is told before what
+// waits, and the record stays.
+void discard_record(int socket) {
+  constexpr int kTriesMax = 8;
+  for (int i = 0; i < kTriesMax; ++i) {
+    if (::recv(socket, nullptr, 0, MSG_DONTWAIT) >= 0 || errno == EAGAIN) {
+      return;
+    }
+  }
+}
 
 Receipt look_at_plain_record(int socket, Record* record) {
   std::array<std::byte, kRecordMax> buffer;  // what isn't a record costs no memory

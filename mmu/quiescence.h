@@ -31,8 +31,9 @@ class Quiescence {
   Quiescence(const Quiescence&) = delete;
   Quiescence& operator=(const Quiescence&) = delete;
 
-  // Workers. online() before the first turn and after sleep; quiescent() once a turn, when nothing
-  // looked up is held any more; offline() before sleep and at the end.
+  // Workers, or who runs a task in the place of one that sleeps. online() before the first turn and
+  // after sleep; quiescent() once a turn, when nothing looked up is held any more; offline() before
+  // sleep and at the end.
   void online(std::uint32_t worker);
   void quiescent(std::uint32_t worker);
   void offline(std::uint32_t worker);

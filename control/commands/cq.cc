@@ -118,14 +118,17 @@ namespace {
 
 // Lets each worker take a whole turn: what was posted before the call is on its way then, and
 // datagrams have completed. Programs count on that (pyverbs does). Several tasks can run between
-// the same two turns, and none runs turns where the engine isn't started.
+// the same two turns.
 void settle(Engine& engine) {
+  if (!engine.running()) {
+    return;
+  }
   constexpr int kTasksMax = 1'000;
   for (std::uint32_t worker = 0; worker < engine.workers(); ++worker) {
     std::uint64_t first = 0;
     bool turned = false;
     for (int task = 0; task < kTasksMax && !turned; ++task) {
-      engine.call(worker, [&](Worker& w) {
+      engine.call_on_thread(worker, [&](Worker& w) {
         first = task == 0 ? w.counters().turns : first;
         turned = w.counters().turns > first;
       });

@@ -149,6 +149,8 @@ const Heartbeat& Engine::heartbeat(std::uint32_t worker) const {
   return state_->runners[worker]->heartbeat();
 }
 
+bool Engine::running() const { return state_->running; }
+
 void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
   if (state_->call(worker, task, Mailbox::kStuckMax) != Mailbox::Called::kDone) {
     end_process(worker, heartbeat(worker).thread());

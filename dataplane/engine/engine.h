@@ -46,6 +46,8 @@ class Engine {
   void stop();
 
   [[nodiscard]] std::uint32_t workers() const;
+  // Whether workers take turns: since start(), until stop().
+  [[nodiscard]] bool running() const;
   // By which a worker says that it lives.
   [[nodiscard]] const Heartbeat& heartbeat(std::uint32_t worker) const;
 

@@ -100,16 +100,19 @@ bool Runner::turn(Time now) {
   return worker_.poll(now) || busy;
 }
 
-void Runner::run_here(const std::function<void(Worker&)>& task) {
+void Runner::run_here(const std::function<void(Worker&)>& task) noexcept {
   worker_.set_time(monotonic_now());
   task(worker_);
+  worker_.task_ends();
   watch_sessions();
   forget_ports();
 }
 
 // As long as the task runs, what it looks up is held, by the worker as far as others can tell. The
-// heartbeat rests: the borrower has one of its own, if anybody watches it.
-bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) {
+// heartbeat rests until the worker is woken: from then on it waits for the loan's end, and is
+// judged by that as if it ran the task itself. A task that finds no memory ends the process, as on
+// the worker's own thread: it may have been half done.
+bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) noexcept {
   if (!loan_.borrow()) {
     return false;
   }
@@ -159,8 +162,8 @@ void Runner::sleep(Time now) {
     heartbeat_.rest();
     loan_.begin();
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
-    loan_.end();
     heartbeat_.beat();
+    loan_.end();
     quiescence_->online(index_);
     worker_.count_sleep();
     if (woken > 0) {

@@ -50,10 +50,10 @@ class Runner {
   void stop();
 
   // Runs a task as run() would, in the place of a worker that isn't running.
-  void run_here(const std::function<void(Worker&)>& task);
+  void run_here(const std::function<void(Worker&)>& task) noexcept;
   // The same in the place of one that sleeps, which is woken if the task has left it something to
   // do. False: it is awake. Any other thread.
-  bool run_in_sleep(const std::function<void(Worker&)>& task);
+  bool run_in_sleep(const std::function<void(Worker&)>& task) noexcept;
 
  private:
   bool turn(Time now);

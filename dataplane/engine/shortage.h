@@ -13,8 +13,8 @@ class Shortage {
  public:
   // Awake, so long at least, before it is judged.
   static constexpr Duration kPeriod = 4 * kNanosecondsPerMillisecond;
-  // It didn't run for this part of a period: a shortage. With a quarter, two udp ports at their most
-  // on two processors, beside the program that posts, were right at the limit.
+  // It didn't run for this part of a period: a shortage. With a quarter, two udp ports at their
+  // most on two processors, beside the program that posts, were right at the limit.
   static constexpr Duration kPart = 8;
   // It is taken to last so much longer, or what ends it would bring it back at once.
   static constexpr Duration kHold = 100 * kNanosecondsPerMillisecond;

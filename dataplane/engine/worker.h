@@ -4,7 +4,8 @@
 // through the responder and completer rings, serves doorbells through the requester ring, and lets
 // queue pairs send by deficit round robin.
 //
-// Everything here belongs to the worker's thread, except what says otherwise. The simulation and
+// Everything here belongs to the worker's thread, or to who has it on loan while that one sleeps
+// (loan.h), except what says otherwise. The simulation and
 // the benches make workers of their own and call poll() with virtual time; nothing here needs the
 // EAL.
 
@@ -117,6 +118,8 @@ class Worker {
 
   // The time that tasks between two turns see. poll() sets it too.
   void set_time(Time now);
+  // A task has run outside of a turn (Runner::run_here): what it did for a user ends with it.
+  void task_ends();
 
   // Control, in tasks (Engine::call).
   void add_qp(Qp& qp);

@@ -14,6 +14,8 @@ void Worker::set_peers(std::span<Worker* const> workers) {
 
 void Worker::set_time(Time now) { state_->now = now; }
 
+void Worker::task_ends() { state_->stalls.turn_ends(); }
+
 void Worker::was_away(Duration duration) {
   if (duration == 0) {
     return;

@@ -6,7 +6,10 @@
 // processor has a few frames of its own (a depot), and they go to the stock of all by the burst.
 //
 // Any thread. Each stack has a lock that is held while pointers are copied; that of a depot is
-// taken by two threads at once only where one was moved or displaced between asking and locking.
+// taken by two threads at once only where one was moved or displaced between asking and locking, or
+// where there are more processors than depots. For a moment frames are on their way from one stack
+// to another, so that a pool that isn't empty may seem so: whoever gets none asks again in its next
+// turn.
 
 #include <array>
 #include <cstddef>

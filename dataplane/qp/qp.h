@@ -5,7 +5,7 @@
 // and completions go out.
 //
 // Owned by control; used by one worker, its owner, for life, so there are no locks. Control changes
-// it only in tasks that the owner runs between two turns (Engine::call).
+// it only in tasks between two of the owner's turns (Engine::call).
 //
 // Nothing is sent from receive(): a role changes its state, and transmit() sends what the state
 // says. So a full port never loses an answer, and one acknowledgement covers a whole burst.

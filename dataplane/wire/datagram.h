@@ -90,9 +90,9 @@ class DatagramHeaders {
 
 // Makes the frame that `payload` came in. A socket doesn't show the IPv4 identification, so it is
 // the one with which the ICRC is right, first of all the one that is expected: `ip_id` has that,
-// and has what it was afterwards. With kUnknown the frame is left with a wrong ICRC, which parse()
-// finds. Sets frame.icrc_checked otherwise. REQUIRES: frame.capacity holds the headers and the
-// payload.
+// and has what it was afterwards. With kUnknown the frame is left with a wrong ICRC, which its
+// receiver finds. Sets frame.icrc_checked otherwise. REQUIRES: frame.capacity holds the headers and
+// the payload.
 IpId build_frame(Frame& frame, const DatagramHeaders& headers, std::span<const std::byte> payload,
                  std::uint16_t* ip_id);
 

@@ -85,9 +85,14 @@ class IdlePolls {
   }
 
   // As long as that takes by what came since the last nap began; giving way where it is too short
-  // for a nap, or nothing is known.
+  // for a nap, or nothing is known. Who napped and found nothing after it isn't one who has much:
+  // what is under way completes later, or without a word (unsignalled work requests do).
   void nap_of_many() {
     const Time now = monotonic_now();
+    if (napped_ && gathered_ == 0) {
+      under_way_ = 0;
+    }
+    napped_ = false;
     const Duration gathering = now - gathered_since_;
     const Duration wanted = under_way_ / kNapShare * gathering / std::max(gathered_, 1U);
     const bool known = gathering < kGatheringMax;
@@ -96,6 +101,7 @@ class IdlePolls {
       gathered_ = 0;
     }
     if (known && wanted >= kNapNsMin) {
+      napped_ = true;
       nap(std::min(wanted, kNapNsMax));
     } else {
       sched_yield();
@@ -106,6 +112,7 @@ class IdlePolls {
   std::uint32_t under_way_ = 0;
   std::uint32_t gathered_ = 0;  // completions since:
   Time gathered_since_ = 0;
+  bool napped_ = false;  // since then, because much was under way
   Duration nap_ns_ = kNapNsMin;
 };
 

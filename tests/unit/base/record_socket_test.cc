@@ -42,6 +42,18 @@ TEST_F(RecordSocketTest, ARecordThatWasLookedAtStaysUntilItIsDiscarded) {
   EXPECT_EQ(receive_plain_record(here_.get(), &record), Receipt::kNothing);
 }
 
+// Its sender has gone without reading its answer, which the kernel tells as an error first.
+TEST_F(RecordSocketTest, OneWhoseSenderHasGoneIsDiscardedToo) {
+  given(40);
+  EXPECT_EQ(length(), 40U);
+  const char answer = 1;
+  ASSERT_EQ(::send(here_.get(), &answer, sizeof(answer), 0), 1);
+  there_.reset();
+  discard_record(here_.get());
+  Record record;
+  EXPECT_EQ(look_at_plain_record(here_.get(), &record), Receipt::kClosed);
+}
+
 TEST_F(RecordSocketTest, SoDoesOneThatIsTooLong) {
   given(kRecordMax + 1);
   given(40);

@@ -184,6 +184,19 @@ TEST_F(StalledWorker, ServesOthersFirstAndThePeerComesAgain) {
   stations_.b.worker.remove_qp(bystander);
 }
 
+// Control ran a task in the worker's place, and then the worker slept on.
+TEST_F(StalledWorker, SleepBehindABorrowedTaskIsNobodysDoing) {
+  stations_.b.worker.was_away(Stalls::kNoticed);
+  stations_.b.worker.modify_qp(stations_.pair.b.qp(), {}, 0);
+  stations_.b.worker.task_ends();
+  there.now += 900 * kStallMs;
+  ++there.waits;
+  ++there.faults;
+  stations_.now = there.now;
+  stations_.settle();
+  EXPECT_EQ(stations_.b.worker.counters().stalls, 0U);
+}
+
 TEST_F(StalledWorker, ServesItAllTheSameWhenThereIsNobodyElse) {
   stall_in_a_write();
   stations_.post_write(2, 8);
