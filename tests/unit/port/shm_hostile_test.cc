@@ -154,6 +154,11 @@ TEST_F(ShmHostile, HellosThatMakeNoSense) {
   ASSERT_EQ(::ftruncate(unsealed.get(), static_cast<off_t>(ShmMemory::kFramesOffset) +
                                             std::int64_t{kSlots} * kStride),
             0);
+  const UniqueFd open_to_all(::memfd_create("open to all", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(open_to_all.get(), static_cast<off_t>(ShmMemory::kFramesOffset) +
+                                               std::int64_t{kSlots} * kStride),
+            0);
+  ASSERT_EQ(::fcntl(open_to_all.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reading(ends[0]), writing(ends[1]);
@@ -168,7 +173,7 @@ TEST_F(ShmHostile, HellosThatMakeNoSense) {
     std::vector<int> passed;
   };
   const std::vector<int> right{memory->descriptor(), bell_.get()};
-  const std::array<Case, 11> cases{
+  const std::array<Case, 12> cases{
       Case{"other magic", with([](ShmHello& h) { h.magic = 1; }), right},
       Case{"other version", with([](ShmHello& h) { h.version = 2; }), right},
       Case{"no queue", with([](ShmHello& h) { h.queues = 0; }), {memory->descriptor()}},
@@ -178,6 +183,7 @@ TEST_F(ShmHostile, HellosThatMakeNoSense) {
       Case{"more than there is", with([](ShmHello& h) { h.slots = kSlots + 1; }), right},
       Case{"long slots", with([](ShmHello& h) { h.stride = ~0U; }), right},
       Case{"memory that can become shorter", hello_, {unsealed.get(), bell_.get()}},
+      Case{"memory that anybody can write to", hello_, {open_to_all.get(), bell_.get()}},
       Case{"no memory", hello_, {writing.get(), bell_.get()}},
       Case{"a bell that may have to be waited for", hello_, {memory->descriptor(), writing.get()}}};
   for (const Case& one : cases) {

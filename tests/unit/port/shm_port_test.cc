@@ -270,6 +270,16 @@ TEST_F(ShmPorts, NobodyButItsUserMayConnect) {
   EXPECT_EQ(about.st_mode & 0777U, 0600U);
 }
 
+TEST_F(ShmPorts, ALockFileThatLeadsElsewhereIsNotFollowed) {
+  std::ofstream(folder_ / "elsewhere") << "a file";
+  ASSERT_EQ(::symlink((folder_ / "elsewhere").c_str(), (path() + ".lock").c_str()), 0);
+  near_ = open(1);
+  wait_until([&] { return near_->info().trouble.find("remove it") != std::string::npos; });
+  ASSERT_EQ(::unlink((path() + ".lock").c_str()), 0);
+  far_ = open(2);
+  expect_joined();
+}
+
 TEST_F(ShmPorts, RefusesWhatCannotBe) {
   std::ofstream(folder_ / "file") << "no socket";
   for (const std::string& spec :
