@@ -60,11 +60,10 @@ class ShmPort final : public Port {
   void run();
   Status join(int connection);
   void part();
+  void renew_link();
   bool make_link();
   void destroy_ended();
   void set_trouble(std::string trouble);
-  template <typename Change>
-  void on_every_queue(const Change& change);
 
   std::string spec_;
   std::uint32_t mtu_;

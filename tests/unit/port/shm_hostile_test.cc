@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <bit>
@@ -92,7 +93,10 @@ TEST_F(ShmHostile, ASlotThatIsSentTwice) {
   ASSERT_TRUE(frames[0] != nullptr && frames[1] != nullptr);
   EXPECT_NE(frames[0]->data, frames[1]->data);
   near_->release(frames.data(), 2);  // twice given back: its own affair
-  EXPECT_TRUE(near_->info().link_up);
+  send_descriptor({.slot = 4, .offset = 0, .length = 100, .flags = 1});
+  Frame* frame = receive(*near_);
+  ASSERT_NE(frame, nullptr) << "the connection has ended";
+  near_->release(&frame, 1);
 }
 
 TEST_F(ShmHostile, HeadersThatChangeAfterTheyWereChecked) {
@@ -145,6 +149,26 @@ TEST_F(ShmHostile, WhoNeverGivesBackStopsItsOwnTrafficOnly) {
   Frame* frame = build(*near_, 100);
   ASSERT_NE(frame, nullptr) << "for the next one there is other memory";
   near_->release(&frame, 1);
+}
+
+TEST_F(ShmHostile, WhoIsSentAwayHasMemoryThatNobodyElseGets) {
+  connect();
+  auto memory_passed = [this] {
+    ShmHello theirs;
+    Descriptors came;
+    const ReceivedMessage message =
+        receive_message(connection_.get(), std::as_writable_bytes(std::span(&theirs, 1)), 0, &came);
+    EXPECT_EQ(message.length, static_cast<ssize_t>(sizeof(theirs)));
+    struct stat about {};
+    EXPECT_EQ(::fstat(came.take(0).get(), &about), 0);
+    return about.st_ino;
+  };
+  const ino_t first = memory_passed();
+  ShmHello wrong = hello_;
+  wrong.magic = 1;
+  say(wrong, std::array{bell_.get(), bell_.get()});
+  connect();
+  EXPECT_NE(memory_passed(), first);
 }
 
 TEST_F(ShmHostile, HellosThatMakeNoSense) {

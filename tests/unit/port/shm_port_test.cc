@@ -171,6 +171,44 @@ TEST_F(ShmPorts, FramesBuiltBeforeTheOtherCameAgainReachIt) {
   far_->release(&frame, 1);
 }
 
+// Such a frame is moved over to other memory; what workers have noted at it isn't lost.
+TEST_F(ShmPorts, AFrameThatIsMovedOverIsTheSameFrame) {
+  join();
+  Frame* frame = build(*near_, 1'000);
+  frame->hairpin = true;  // local members have it
+  frame->sent_for = {.work_request = 77, .qpn = 5, .cause = SentFor::Cause::kAgain};
+  Frame* const early = frame;
+  far_.reset();
+  wait_until([this] { return !near_->info().link_up; });
+  EXPECT_EQ(near_->tx_burst(0, &frame, 1, 0), 0U);
+  ASSERT_NE(frame, early);
+  EXPECT_TRUE(frame->hairpin);
+  EXPECT_EQ(frame->sent_for.work_request, 77U);
+  EXPECT_EQ(frame->sent_for.qpn, 5U);
+  EXPECT_EQ(frame->sent_for.cause, SentFor::Cause::kAgain);
+  near_->release(&frame, 1);
+}
+
+TEST_F(ShmPorts, MemoryOfWhoHasGoneIsUnmappedWhileNobodyIsThere) {
+  join();
+  ASSERT_TRUE(send(*far_, build(*far_, 2'000)));
+  Frame* held = receive(*near_);
+  ASSERT_NE(held, nullptr);
+  far_.reset();
+  wait_until([this] { return !near_->info().link_up; });
+  auto mapped = [] {
+    std::ifstream maps("/proc/self/maps");
+    std::uint32_t count = 0;
+    for (std::string line; std::getline(maps, line);) {
+      count += line.find("uroce-wire") != std::string::npos ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(mapped(), 3U) << "that of both ends, and what the next one gets";
+  near_->release(&held, 1);
+  wait_until([&] { return mapped() == 1; });
+}
+
 TEST_F(ShmPorts, NothingIsTakenWhileNobodyIsThere) {
   near_ = open(1);
   EXPECT_FALSE(send(*near_, build(*near_, 100)));
