@@ -147,7 +147,7 @@ void ShmPort::renew_link() {
 // A new link in place of the one there was. False: there are too many, or no memory.
 bool ShmPort::make_link() {
   auto made = ShmLink::make(static_cast<std::uint16_t>(queues_.size()), mtu_, lock_);
-  if (!made || ended_.size() >= kEndedMax) {
+  if (!made || ended_.size() >= kEndedMax + queues_.size()) {
     return false;
   }
   ShmLink* const next = made->get();
@@ -157,6 +157,7 @@ bool ShmPort::make_link() {
   }
   const std::lock_guard guard(lock_);
   link_.swap(*made);
+  generation_.fetch_add(1, std::memory_order_relaxed);
   if (*made != nullptr) {
     ended_.push_back(std::move(*made));
   }

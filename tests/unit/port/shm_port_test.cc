@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "dataplane/engine/stock.h"
 #include "dataplane/port/faults/faulty_port.h"
 #include "tests/unit/port/shm_pair.h"
 
@@ -187,6 +188,31 @@ TEST_F(ShmPorts, AFrameThatIsMovedOverIsTheSameFrame) {
   EXPECT_EQ(frame->sent_for.qpn, 5U);
   EXPECT_EQ(frame->sent_for.cause, SentFor::Cause::kAgain);
   near_->release(&frame, 1);
+}
+
+// Workers that send little have frames in stock for ever; each time a few less were taken than the
+// time before, so that without generations some of each connection would stay.
+TEST_F(ShmPorts, FramesInStockDontKeepConnections) {
+  near_ = open(1);
+  TxBatch stock;
+  std::uint32_t generation = near_->generation();
+  constexpr std::uint32_t kRounds = ShmPort::kEndedMax + 3;
+  static_assert(kRounds < kTurnBurst);
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    SCOPED_TRACE(round);
+    far_ = open(2);
+    expect_joined();
+    stock_up(stock, *near_, kTurnBurst, &generation);
+    ASSERT_EQ(stock.room(), kTurnBurst);
+    for (std::uint32_t i = round + 1; i < kTurnBurst; ++i) {
+      Frame* const frame = stock.take();
+      frame->length = 60;
+      ASSERT_TRUE(send(*near_, frame));
+    }
+    far_.reset();
+    wait_until([this] { return !near_->info().link_up; });
+  }
+  near_->release(stock.free_frames(), stock.room());
 }
 
 TEST_F(ShmPorts, MemoryOfWhoHasGoneIsUnmappedWhileNobodyIsThere) {
