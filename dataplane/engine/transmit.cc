@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/probe.h"
+#include "dataplane/engine/stock.h"
 #include "dataplane/engine/worker_state.h"
 
 namespace uroce {
@@ -48,8 +49,7 @@ bool Worker::State::transmit(PortState& port) {
     return false;
   }
   if (tx.room() < port.turn_burst) {
-    tx.added(
-        port.port->allocate(tx.free_tail(), std::min(port.turn_burst - tx.room(), tx.wanted())));
+    stock_up(tx, *port.port, port.turn_burst, &port.generation);
   }
   bool any = false;
   std::uint32_t direct_bytes = 0;

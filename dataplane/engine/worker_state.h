@@ -77,6 +77,7 @@ struct PortState {
   std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
 
   TxBatch tx;
+  std::uint32_t generation = 0;  // Port::generation() of the empty frames in tx
   RunQueue run_queue;
   std::uint32_t captured = 0;    // of tx: the first ones, which a capture was shown already
   Time refused_since = kNever;   // when the port began to take nothing

@@ -78,6 +78,10 @@ class Port {
   // on whose way nothing can change a byte says that they need no ICRC (Frame::icrc_left_out).
   virtual std::uint32_t allocate(Frame** frames, std::uint32_t count) = 0;
   virtual void release(Frame** frames, std::uint32_t count) = 0;
+  // Another number than before: frames that were given until now are of memory that the port would
+  // be rid of (a connection that has ended). Whoever has empty ones in stock gives those back, and
+  // asks for others. Any thread.
+  [[nodiscard]] virtual std::uint32_t generation() const { return 0; }
 
   // Any thread.
   [[nodiscard]] virtual PortInfo info() const = 0;

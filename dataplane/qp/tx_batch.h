@@ -50,6 +50,7 @@ class TxBatch {
   [[nodiscard]] Frame** free_tail() { return free_.data() + free_count_; }
   void added(std::uint32_t count) { free_count_ += count; }
   [[nodiscard]] Frame** free_frames() { return free_.data(); }
+  void no_free_frames() { free_count_ = 0; }  // they went back to the port
 
  private:
   std::array<Frame*, kFramesMax> free_{};

@@ -49,6 +49,7 @@ class FaultyPort : public Port {
     return given;
   }
   void release(Frame** frames, std::uint32_t count) override { inner_->release(frames, count); }
+  [[nodiscard]] std::uint32_t generation() const override { return inner_->generation(); }
   // Nothing may pass it by.
   [[nodiscard]] PortInfo info() const override {
     PortInfo info = inner_->info();

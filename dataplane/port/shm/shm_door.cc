@@ -38,11 +38,30 @@ Status check_user(int connection) {
   if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
     return system_error("can't find out whose the other daemon is");
   }
-  if (peer.uid != 0 && peer.uid != ::geteuid()) {
+  if (peer.uid != ::geteuid()) {
     return Error{EPERM, "the daemon at the other end is user " + std::to_string(peer.uid) +
-                            "'s: only one's own and root's are joined"};
+                            "'s: only one's own is joined"};
   }
   return ok();
+}
+
+// Locked while one looks who listens. What somebody else has put there could be locked for ever, or
+// be a way to another file.
+Result<UniqueFd> open_lock(const std::string& path) {
+  constexpr mode_t kOwnUser = 0600;
+  UniqueFd lock(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kOwnUser));
+  if (!lock.valid() && errno != ELOOP) {
+    return system_error(("can't open " + path).c_str());
+  }
+  struct stat about {};
+  if (!lock.valid() || ::fstat(lock.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
+      about.st_uid != ::geteuid()) {
+    return Error{EPERM, path +
+                            " isn't a file of this daemon's user: remove it, and let the socket "
+                            "be in a folder where nobody else can put one"};
+  }
+  return lock;
 }
 
 bool is_socket_at(const std::string& path) {
@@ -73,11 +92,11 @@ Status ShmDoor::check() const {
 
 // Invalid: nobody was there, and now we listen.
 Result<UniqueFd> ShmDoor::knock_or_listen() {
-  const UniqueFd lock(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock.valid()) {
-    return system_error(("can't open " + path_ + ".lock").c_str());
+  const auto lock = open_lock(path_ + ".lock");
+  if (!lock) {
+    return lock.error();
   }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
     return Error{EAGAIN, "another daemon is about to listen at " + path_};
   }
   UniqueFd connection = make_socket();

@@ -1,12 +1,13 @@
 #pragma once
 
 // Where two daemons meet: a UNIX socket. Who comes first listens, who comes second connects; when
-// one has gone, the other listens or goes on doing so. Of one's own user or root only.
+// one has gone, the other listens or goes on doing so. Of one's own user only.
 //
 // A file beside the socket, FILE.lock, is locked while one looks whether anybody listens, removes
 // what a killed daemon left, and listens.
 //
-// One thread. Nothing here waits longer than kPatience, or after `stop` has become readable.
+// One thread. Nothing here waits longer than kPatience (greet(): a second, for the other's hello),
+// or after `stop` has become readable.
 
 #include <sys/types.h>
 

@@ -64,7 +64,7 @@ std::uint32_t ShmLink::send(std::uint16_t queue, Frame* const* frames, std::uint
     broken_.store(true, std::memory_order_relaxed);
     return 0;
   }
-  const std::uint32_t sent = std::min(count, kShmRingEntries - used);
+  const std::uint32_t sent = lend(std::min(count, kShmRingEntries - used));
   counters->sent(frames, sent);
   for (std::uint32_t i = 0; i < sent; ++i) {
     const Frame& frame = *frames[i];
@@ -84,6 +84,23 @@ std::uint32_t ShmLink::send(std::uint16_t queue, Frame* const* frames, std::uint
     this->ring(self, queue);
   }
   return sent;
+}
+
+// How many of `count` frames the other may get now. Counted before it is looked whether they are
+// too many, so that workers which send at the same time don't exceed the bound together.
+std::uint32_t ShmLink::lend(std::uint32_t count) {
+  const std::uint32_t most = memory_.slots() / kLentParts * (kLentParts - 1);
+  if (lent_.fetch_add(count, std::memory_order_relaxed) + count <= most) [[likely]] {
+    return count;
+  }
+  {
+    const std::lock_guard<SpinLock> guard(lock_);
+    take_returns();
+  }
+  const std::uint32_t lent = lent_.load(std::memory_order_relaxed);
+  const std::uint32_t too_many = std::min(count, lent - std::min(lent, most));
+  lent_.fetch_sub(too_many, std::memory_order_relaxed);
+  return count - too_many;
 }
 
 // One of our queues always wakes the same one of theirs, which reads its ring.
@@ -230,7 +247,8 @@ void ShmLink::take_returns() {
   }
   const ShmRecords& theirs = peer_->memory.records();
   const std::uint32_t end = theirs.returned.value.load(std::memory_order_acquire);
-  if (end - returns_seen_ > kShmSlotsMax) {
+  const std::uint32_t came = end - returns_seen_;
+  if (came > kShmSlotsMax) {
     broken_.store(true, std::memory_order_relaxed);
     return;
   }
@@ -244,6 +262,7 @@ void ShmLink::take_returns() {
     }
     stack_.put(stack_.at(slot));
   }
+  lent_.fetch_sub(came, std::memory_order_relaxed);
 }
 
 void ShmLink::release(ShmBuffer& buffer) {

@@ -39,6 +39,10 @@ class ShmLink {
   // Of the other's slots, this share may be held by received frames that wait here: then further
   // ones are copied whole, so that the other never runs dry by what we keep.
   static constexpr std::uint32_t kHeldShare = 2;
+  // Of our slots, those the other has not given back are at most three of kLentParts parts, which
+  // is more than it may hold: further frames for it are refused, and the last part is for what goes
+  // round here, to the port's own address.
+  static constexpr std::uint32_t kLentParts = 4;
 
   // `lock`: the port's.
   static Result<std::unique_ptr<ShmLink>> make(std::uint16_t queues, std::uint32_t mtu,
@@ -83,6 +87,7 @@ class ShmLink {
   void nap(std::uint16_t queue, bool asleep);
   void ring(Queue& self, std::uint16_t queue);
   void take_returns();
+  std::uint32_t lend(std::uint32_t count);
   std::uint32_t waiting_in(std::uint32_t ring);
   std::uint32_t receive_from(std::uint32_t ring, ShmBuffer* const* into, std::uint32_t count,
                              QueueCounters* counters);
@@ -98,6 +103,7 @@ class ShmLink {
   std::uint32_t returned_ = 0;        // slots given back to the other
   std::uint32_t returns_seen_ = 0;    // slots that came back
   std::atomic<std::uint32_t> ours_out_{0};     // frames that somebody here builds
+  std::atomic<std::uint32_t> lent_{0};         // slots that the other has
   std::atomic<std::uint32_t> theirs_held_{0};  // received frames that have a slot
   std::atomic<bool> broken_{false};
 };

@@ -12,6 +12,11 @@
 #include "base/system_error.h"
 
 namespace uroce {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+
+}  // namespace
 
 Result<ShmMemory> ShmMemory::make(std::uint32_t slots, std::uint32_t stride) {
   const std::size_t size = size_of(slots, stride);
@@ -24,21 +29,21 @@ Result<ShmMemory> ShmMemory::make(std::uint32_t slots, std::uint32_t stride) {
     return system_error("can't map memory to share");
   }
   ShmMemory memory(std::move(descriptor), static_cast<std::byte*>(bytes), slots, stride);
-  if (::fcntl(memory.descriptor(), F_ADD_SEALS,
-              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+  if (::fcntl(memory.descriptor(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
     return system_error("can't seal memory to share");
   }
   return memory;
 }
 
-// Reading it must never fault: so it can't become shorter, and isn't of huge pages, which may run
-// out. (Memory of this kind has no other file system's ways.)
+// Sealed as ours is, so that nobody but the other daemon writes to it. Reading it must never fault:
+// so it can't become shorter, and isn't of huge pages, which may run out. (Memory of this kind has
+// no other file system's ways.)
 Result<ShmMemory> ShmMemory::open(UniqueFd descriptor, std::uint32_t slots, std::uint32_t stride) {
   const std::size_t size = size_of(slots, stride);
   struct stat about {};
   struct statfs system {};
   const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(descriptor.get(), &about) != 0 ||
+  if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(descriptor.get(), &about) != 0 ||
       about.st_size != static_cast<off_t>(size) || ::fstatfs(descriptor.get(), &system) != 0 ||
       system.f_type != TMPFS_MAGIC) {
     return Error{EPROTO, "what it passed isn't memory to share"};

@@ -75,6 +75,7 @@ ShmPort::~ShmPort() {
 void ShmPort::run() {
   ::prctl(PR_SET_NAME, "uroce-wire");
   while (!stopping_.load()) {
+    destroy_ended();
     const auto connection = door_.meet(stop_.get());
     if (connection && !connection->valid()) {
       continue;
@@ -94,7 +95,6 @@ void ShmPort::run() {
 }
 
 Status ShmPort::join(int connection) {
-  destroy_ended();
   std::vector<int> bells;
   for (const auto& queue : queues_) {
     bells.push_back(queue->bell.get());
@@ -106,6 +106,7 @@ Status ShmPort::join(int connection) {
                        .mtu = mtu_};
   auto peer = greet(connection, stop_.get(), hello, memory, bells);
   if (!peer) {
+    renew_link();  // whoever that was may have our memory now
     return peer.error();
   }
   const std::uint32_t mtu = peer->mtu;
@@ -116,13 +117,13 @@ Status ShmPort::join(int connection) {
   held.emplace_back(lock_);
   link_->join(std::move(*peer));
   held.clear();
-  joined_.store(true);
   set_trouble(mtu == mtu_ ? ""
                           : "the daemon at the other end has MTU " + std::to_string(mtu) +
                                 ": longer frames than the smaller MTU of both are lost");
   for (const auto& queue : queues_) {
     queue->bell.ring();  // who sleeps looks what has come meanwhile
   }
+  joined_.store(true, std::memory_order_release);  // last: who sees it finds all of this
   return ok();
 }
 
@@ -130,18 +131,23 @@ Status ShmPort::join(int connection) {
 void ShmPort::part() {
   set_trouble(link_->broken() ? "the daemon at the other end wrote what makes no sense"
                               : "the daemon at the other end has gone");
+  renew_link();
+  joined_.store(false);
+}
+
+// What a daemon has, or had, isn't for the next one.
+void ShmPort::renew_link() {
   while (!make_link() && !stopping_.load()) {
     joined_.store(false);
     ShmDoor::pause(stop_.get());
     destroy_ended();
   }
-  joined_.store(false);
 }
 
 // A new link in place of the one there was. False: there are too many, or no memory.
 bool ShmPort::make_link() {
   auto made = ShmLink::make(static_cast<std::uint16_t>(queues_.size()), mtu_, lock_);
-  if (!made || ended_.size() >= kEndedMax) {
+  if (!made || ended_.size() >= kEndedMax + queues_.size()) {
     return false;
   }
   ShmLink* const next = made->get();
@@ -151,6 +157,7 @@ bool ShmPort::make_link() {
   }
   const std::lock_guard guard(lock_);
   link_.swap(*made);
+  generation_.fetch_add(1, std::memory_order_relaxed);
   if (*made != nullptr) {
     ended_.push_back(std::move(*made));
   }
@@ -231,6 +238,8 @@ bool ShmPort::move_over(Frame** frame, const ShmLink* link) {
   std::memcpy(moved->data, (*frame)->data, (*frame)->length);
   moved->length = (*frame)->length;
   moved->icrc_left_out = (*frame)->icrc_left_out;
+  moved->hairpin = (*frame)->hairpin;
+  moved->sent_for = (*frame)->sent_for;
   std::swap(*frame, moved);
   release(&moved, 1);
   return true;
@@ -272,7 +281,7 @@ PortInfo ShmPort::info() const {
           .mac = mac_,
           .mtu = mtu_,
           .queues = static_cast<std::uint16_t>(queues_.size()),
-          .link_up = joined_.load(),
+          .link_up = joined_.load(std::memory_order_acquire),
           .trouble = trouble_};
 }
 

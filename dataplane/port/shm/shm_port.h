@@ -29,7 +29,8 @@ namespace uroce {
 class ShmPort final : public Port {
  public:
   static constexpr std::uint32_t kReceivedPerQueue = 2'048;  // buffers for frames that came
-  // Connections that have ended while frames of theirs are still held; more wait for these.
+  // Connections that have ended while frames of theirs are still held; more wait for these. Beside
+  // them each worker that has nothing to send may have empty frames of one in stock.
   static constexpr std::size_t kEndedMax = 8;
 
   // `spec`: see shm_spec.h. Errors are sentences for the user.
@@ -42,6 +43,9 @@ class ShmPort final : public Port {
                          Time now) override;
   std::uint32_t allocate(Frame** frames, std::uint32_t count) override;
   void release(Frame** frames, std::uint32_t count) override;
+  [[nodiscard]] std::uint32_t generation() const override {
+    return generation_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] PortInfo info() const override;
   [[nodiscard]] PortCounters counters() const override;
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
@@ -60,11 +64,10 @@ class ShmPort final : public Port {
   void run();
   Status join(int connection);
   void part();
+  void renew_link();
   bool make_link();
   void destroy_ended();
   void set_trouble(std::string trouble);
-  template <typename Change>
-  void on_every_queue(const Change& change);
 
   std::string spec_;
   std::uint32_t mtu_;
@@ -75,6 +78,7 @@ class ShmPort final : public Port {
   std::vector<std::unique_ptr<ShmLink>> ended_;
   ShmStack received_;
   std::unique_ptr<std::byte[]> received_memory_;
+  std::atomic<std::uint32_t> generation_{0};  // links there have been; written under lock_
 
   mutable std::mutex trouble_mutex_;
   std::string trouble_;  // why there is no other daemon; empty: there is one

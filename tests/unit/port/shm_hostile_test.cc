@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <bit>
@@ -92,7 +93,10 @@ TEST_F(ShmHostile, ASlotThatIsSentTwice) {
   ASSERT_TRUE(frames[0] != nullptr && frames[1] != nullptr);
   EXPECT_NE(frames[0]->data, frames[1]->data);
   near_->release(frames.data(), 2);  // twice given back: its own affair
-  EXPECT_TRUE(near_->info().link_up);
+  send_descriptor({.slot = 4, .offset = 0, .length = 100, .flags = 1});
+  Frame* frame = receive(*near_);
+  ASSERT_NE(frame, nullptr) << "the connection has ended";
+  near_->release(&frame, 1);
 }
 
 TEST_F(ShmHostile, HeadersThatChangeAfterTheyWereChecked) {
@@ -135,16 +139,54 @@ TEST_F(ShmHostile, CursorsThatMakeNoSense) {
 TEST_F(ShmHostile, WhoNeverGivesBackStopsItsOwnTrafficOnly) {
   join_near();
   std::uint32_t sent = 0;
-  for (Frame* frame = build(*near_, 100); frame != nullptr; frame = build(*near_, 100)) {
-    ASSERT_TRUE(send(*near_, frame));
+  while (send(*near_, build(*near_, 100))) {
     memory_->records().taken[0].value.store(++sent);
   }
   EXPECT_GT(sent, kShmRingEntries);
+  // The port refuses its frames, which workers then count as lost, and there are others for whoever
+  // is here.
+  std::vector<Frame*> local;
+  for (Frame* frame = build(*near_, 100); frame != nullptr; frame = build(*near_, 100)) {
+    local.push_back(frame);
+  }
+  EXPECT_EQ(local.size(), sent / (ShmLink::kLentParts - 1));
+  near_->release(local.data(), static_cast<std::uint32_t>(local.size()));
+  EXPECT_FALSE(send(*near_, build(*near_, 100)));
+  // When it gives back after all, as many go on.
+  constexpr std::uint32_t kReturned = 5;
+  for (std::uint32_t slot = 0; slot < kReturned; ++slot) {
+    memory_->records().returns[slot].store(slot);
+  }
+  memory_->records().returned.value.store(kReturned);
+  for (std::uint32_t i = 0; i < kReturned; ++i) {
+    EXPECT_TRUE(send(*near_, build(*near_, 100))) << i;
+  }
+  EXPECT_FALSE(send(*near_, build(*near_, 100)));
   connection_.reset();
   expect_ended();
   Frame* frame = build(*near_, 100);
   ASSERT_NE(frame, nullptr) << "for the next one there is other memory";
   near_->release(&frame, 1);
+}
+
+TEST_F(ShmHostile, WhoIsSentAwayHasMemoryThatNobodyElseGets) {
+  connect();
+  auto memory_passed = [this] {
+    ShmHello theirs;
+    Descriptors came;
+    const ReceivedMessage message =
+        receive_message(connection_.get(), std::as_writable_bytes(std::span(&theirs, 1)), 0, &came);
+    EXPECT_EQ(message.length, static_cast<ssize_t>(sizeof(theirs)));
+    struct stat about {};
+    EXPECT_EQ(::fstat(came.take(0).get(), &about), 0);
+    return about.st_ino;
+  };
+  const ino_t first = memory_passed();
+  ShmHello wrong = hello_;
+  wrong.magic = 1;
+  say(wrong, std::array{bell_.get(), bell_.get()});
+  connect();
+  EXPECT_NE(memory_passed(), first);
 }
 
 TEST_F(ShmHostile, HellosThatMakeNoSense) {
@@ -154,6 +196,11 @@ TEST_F(ShmHostile, HellosThatMakeNoSense) {
   ASSERT_EQ(::ftruncate(unsealed.get(), static_cast<off_t>(ShmMemory::kFramesOffset) +
                                             std::int64_t{kSlots} * kStride),
             0);
+  const UniqueFd open_to_all(::memfd_create("open to all", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(open_to_all.get(), static_cast<off_t>(ShmMemory::kFramesOffset) +
+                                               std::int64_t{kSlots} * kStride),
+            0);
+  ASSERT_EQ(::fcntl(open_to_all.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reading(ends[0]), writing(ends[1]);
@@ -168,7 +215,7 @@ TEST_F(ShmHostile, HellosThatMakeNoSense) {
     std::vector<int> passed;
   };
   const std::vector<int> right{memory->descriptor(), bell_.get()};
-  const std::array<Case, 11> cases{
+  const std::array<Case, 12> cases{
       Case{"other magic", with([](ShmHello& h) { h.magic = 1; }), right},
       Case{"other version", with([](ShmHello& h) { h.version = 2; }), right},
       Case{"no queue", with([](ShmHello& h) { h.queues = 0; }), {memory->descriptor()}},
@@ -178,6 +225,7 @@ TEST_F(ShmHostile, HellosThatMakeNoSense) {
       Case{"more than there is", with([](ShmHello& h) { h.slots = kSlots + 1; }), right},
       Case{"long slots", with([](ShmHello& h) { h.stride = ~0U; }), right},
       Case{"memory that can become shorter", hello_, {unsealed.get(), bell_.get()}},
+      Case{"memory that anybody can write to", hello_, {open_to_all.get(), bell_.get()}},
       Case{"no memory", hello_, {writing.get(), bell_.get()}},
       Case{"a bell that may have to be waited for", hello_, {memory->descriptor(), writing.get()}}};
   for (const Case& one : cases) {
