@@ -1,8 +1,5 @@
 #include "dataplane/port/udp/udp_port.h"
 
-#include <poll.h>
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -10,6 +7,7 @@
 #include "dataplane/port/udp/udp_send.h"
 #include "dataplane/port/udp/udp_socket.h"
 #include "dataplane/port/udp/udp_spec.h"
+#include "dataplane/port/udp/udp_wait.h"
 #include "dataplane/wire/path_mtu.h"
 
 namespace uroce {
@@ -29,8 +27,7 @@ bool needs_scope(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1] 
 
 // One worker's: a socket for each address.
 struct UdpPort::Queue {
-  explicit Queue(std::uint32_t segments)
-      : sender(segments), any_readable(::epoll_create1(EPOLL_CLOEXEC)) {}
+  explicit Queue(std::uint32_t segments) : sender(segments) {}
 
   std::uint32_t take_errors(FramePool& pool, Frame** frames, std::uint32_t max) {
     std::uint32_t count = 0;
@@ -43,10 +40,8 @@ struct UdpPort::Queue {
     return count;
   }
 
-  // The epoll forgets a socket that is closed.
   void add(const Gid& address, std::uint32_t scope, UniqueFd socket) {
-    epoll_event event{.events = EPOLLIN, .data = {.fd = socket.get()}};
-    ::epoll_ctl(any_readable.get(), EPOLL_CTL_ADD, socket.get(), &event);
+    wait.add(socket.get());
     sender.add(socket.get(), address, scope);
     receivers.push_back(std::make_unique<UdpReceiver>(socket.get(), address));
     sockets.push_back(std::move(socket));
@@ -56,6 +51,7 @@ struct UdpPort::Queue {
     sender.remove(address);
     for (std::size_t i = 0; i < receivers.size(); ++i) {
       if (receivers[i]->address() == address) {
+        wait.remove(sockets[i].get());
         receivers.erase(receivers.begin() + static_cast<std::ptrdiff_t>(i));
         sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
         latest = 0;
@@ -70,7 +66,7 @@ struct UdpPort::Queue {
   std::uint32_t turns = 0;
   std::size_t latest = 0;        // the receiver that gave something last
   bool may_have_errors = false;  // sockets may have something in their error queues
-  UniqueFd any_readable;         // epoll: one descriptor to wait for, however many sockets
+  UdpWait wait;
   QueueCounters counters;
 };
 
@@ -166,6 +162,9 @@ std::uint32_t UdpPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32
     self.may_have_errors |= self.receivers[at]->failed();
     count += some;
   }
+  if (count > 0) {
+    self.wait.burst();
+  }
   return count;
 }
 
@@ -174,6 +173,7 @@ std::uint32_t UdpPort::tx_burst(std::uint16_t queue, Frame** frames, std::uint32
   Queue& self = *queues_[queue];
   const std::uint32_t done = self.sender.send({frames, count}, self.counters);
   self.may_have_errors |= self.sender.failed();
+  self.wait.burst();
   pool_.release(frames, done);
   if (done < count) {
     self.counters.refused(count - done);
@@ -219,13 +219,12 @@ PortCounters UdpPort::counters() const {
 }
 
 int UdpPort::wait_descriptor(std::uint16_t queue) const {
-  return queues_[queue]->any_readable.get();
+  return queues_[queue]->wait.descriptor();
 }
 
 bool UdpPort::arm_wait(std::uint16_t queue) {
   Queue& self = *queues_[queue];
-  pollfd readable{.fd = self.any_readable.get(), .events = POLLIN, .revents = 0};
-  const bool quiet = ::poll(&readable, 1, 0) == 0;
+  const bool quiet = self.wait.arm();
   // What wakes may be an error, which stays until it is taken.
   self.may_have_errors |= !quiet;
   return quiet && std::none_of(self.receivers.begin(), self.receivers.end(),

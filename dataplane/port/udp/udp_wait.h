@@ -1,0 +1,48 @@
+#pragma once
+
+// What the sleeping worker of a queue waits for: one descriptor, however many sockets the queue has.
+//
+// The kernel tells the watcher of a socket of every packet that comes and of every buffer of its
+// own that it frees, with locks each time, also if nobody sleeps: with packets one by one that was a
+// tenth of a sender's time. So sockets are watched only while the worker sleeps and for its first
+// bursts after it: busy workers pay nothing, and those that sleep after every message needn't watch
+// anew each time.
+
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace uroce {
+
+class UdpWait {
+ public:
+  UdpWait();
+
+  // An epoll; readable while a watched socket is, or has an error. -1: the machine had none
+  [[nodiscard]] int descriptor() const { return epoll_.get(); }
+  // `socket` stays the caller's, and is removed before it is closed.
+  void add(int socket);
+  void remove(int socket);
+
+  // Watches all. True: nothing to read is there.
+  bool arm();
+  // A burst of frames came or went: the worker is awake.
+  void burst() {
+    if (watching_ && ++bursts_ == kBurstsWatched) [[unlikely]] {
+      stop();
+    }
+  }
+  [[nodiscard]] bool watching() const { return watching_; }
+
+  static constexpr int kBurstsWatched = 3;  // since the worker last fell asleep
+
+ private:
+  void stop();
+
+  UniqueFd epoll_;
+  std::vector<int> sockets_;
+  bool watching_ = false;
+  int bursts_ = 0;
+};
+
+}  // namespace uroce
