@@ -231,6 +231,9 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   ++begun_index_;
   local_grace_ = kNotExecuted;
   direct_way_.message_begins();
+  if (entry.packet_count > 1) {
+    queue_.prefetch();  // the next one comes over from the program's processor while this one goes
+  }
   if (entry.wants_response()) {
     ++reads_out_;
   }
