@@ -123,10 +123,7 @@ bool Worker::State::is_for_another_station(const PortState& port, const Frame& f
   return destination != port.mac && !destination.is_multicast();
 }
 
-bool Worker::State::is_own_address(PortState& port, const LinkAddress& destination) {
-  if (port.own_address == destination && !port.addresses.empty()) [[likely]] {
-    return true;
-  }
+bool Worker::State::is_another_own_address(PortState& port, const LinkAddress& destination) {
   const auto found = std::find(port.addresses.begin(), port.addresses.end(), destination);
   if (found == port.addresses.end()) {
     return false;

@@ -231,7 +231,11 @@ struct Worker::State final : FaultSink {
   void steer_frame(PortState& port, Frame* frame);
   [[nodiscard]] inline bool is_intact(Frame* frame);
   [[nodiscard]] static bool is_for_another_station(const PortState& port, const Frame& frame);
-  [[nodiscard]] static bool is_own_address(PortState& port, const LinkAddress& address);
+  [[nodiscard]] static bool is_own_address(PortState& port, const LinkAddress& address) {
+    return (port.own_address == address && !port.addresses.empty()) ||
+           is_another_own_address(port, address);
+  }
+  [[nodiscard]] static bool is_another_own_address(PortState& port, const LinkAddress& address);
   void hand_over(std::uint32_t worker, Role role);
   bool drain_frames(Role role);
   bool deliver(QpEntry& entry, Role role, Frame* frame);

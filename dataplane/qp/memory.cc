@@ -98,12 +98,18 @@ std::uint64_t run_behind(const MemoryPart& part, const Span& span, std::size_t d
              : 0;
 }
 
+// A function of its own: what guarded() keeps for its jump would be in the way of small messages.
+[[gnu::noinline]] Access append_guarded(const std::byte* host, std::size_t length,
+                                        std::size_t following, FrameWriter& writer) {
+  return granted_if(guarded([&] { writer.append(host, length, following); }));
+}
+
 // Appends a granted part to the frame. The plain case is one fused pass.
 Access append_range(const MemoryScope& scope, const MemoryPart& part, std::size_t following,
                     FrameWriter& writer) {
   return for_each_span(scope, part, false, [&](const Span& span, std::size_t done) {
     if (span.host != nullptr) {
-      return granted_if(guarded([&] { writer.append(span.host, span.length, following); }));
+      return append_guarded(span.host, span.length, following, writer);
     }
     if (is_helped(scope, part.region)) {
       Access access = Access::kGranted;
@@ -138,6 +144,16 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   return waits ? nullptr : region.mapped(address, length);
 }
 
+// The same of bytes that a region's key grants.
+[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, std::uint32_t key,
+                                                 std::uint64_t address, std::uint32_t length,
+                                                 std::uint32_t rights) {
+  const Region* region = nullptr;
+  return scope.keys.check(key, scope.pd, address, length, rights, &region) == Access::kGranted
+             ? at_hand(scope, *region, address, length)
+             : nullptr;
+}
+
 // The same of bytes in the first entry of a list, where nearly all are.
 [[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope,
                                                  std::span<const abi::Sge> sges,
@@ -146,12 +162,7 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   if (length == 0 || sges.empty() || offset + length > sges.front().length) {
     return nullptr;
   }
-  const std::uint64_t address = sges.front().address + offset;
-  const Region* region = nullptr;
-  return scope.keys.check(sges.front().lkey, scope.pd, address, length, rights, &region) ==
-                 Access::kGranted
-             ? at_hand(scope, *region, address, length)
-             : nullptr;
+  return at_hand(scope, sges.front().lkey, sges.front().address + offset, length, rights);
 }
 
 [[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
@@ -228,6 +239,34 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
   return total;
 }
 
+namespace {
+
+// gather() of what isn't at hand: several entries, or several runs, or memory to be waited for.
+[[gnu::noinline]] Access gather_parts(const MemoryScope& scope, std::span<const abi::Sge> sges,
+                                      std::uint64_t offset, std::uint32_t length,
+                                      FrameWriter& writer) {
+  const auto append = [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                          std::uint32_t, std::size_t following) {
+    return append_range(scope, MemoryPart{region, address, part, following}, following, writer);
+  };
+  return end_reads(scope, for_each_sge(scope, sges, offset, length, 0, append));
+}
+
+// write_remote() of the same, or by the key of a window.
+[[gnu::noinline]] Access write_parts(const MemoryScope& scope, const RemoteRange& range,
+                                     const std::byte* source) {
+  return store_packet(scope, range.ahead != 0, [&] {
+    Granted granted;
+    const Access access = find_remote(scope, range, kAccessRemoteWrite, &granted);
+    return access != Access::kGranted
+               ? access
+               : store_range(scope, {*granted.region, granted.address, range.length, range.ahead},
+                             source);
+  });
+}
+
+}  // namespace
+
 Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, FrameWriter& writer) {
   if (const std::byte* const host = at_hand(scope, sges, offset, length, 0)) {
@@ -237,13 +276,9 @@ Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uin
       return granted_if(there);
     }
     const std::size_t following = sges.front().length - offset - length;
-    return granted_if(guarded([&] { writer.append(host, length, following); }));
+    return append_guarded(host, length, following, writer);
   }
-  const auto append = [&](const Region& region, std::uint64_t address, std::uint32_t part,
-                          std::uint32_t, std::size_t following) {
-    return append_range(scope, MemoryPart{region, address, part, following}, following, writer);
-  };
-  return end_reads(scope, for_each_sge(scope, sges, offset, length, 0, append));
+  return gather_parts(scope, sges, offset, length, writer);
 }
 
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
@@ -287,21 +322,11 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
   if (range.length == 0) {
     return Access::kGranted;
   }
-  Granted found;
-  std::byte* const host = find_remote(scope, range, kAccessRemoteWrite, &found) == Access::kGranted
-                              ? at_hand(scope, *found.region, found.address, range.length)
-                              : nullptr;
-  if (host != nullptr) {
+  if (std::byte* const host =
+          at_hand(scope, range.rkey, range.address, range.length, kAccessRemoteWrite)) {
     return store_at_hand(host, source, range.length);
   }
-  return store_packet(scope, range.ahead != 0, [&] {
-    Granted granted;
-    const Access access = find_remote(scope, range, kAccessRemoteWrite, &granted);
-    return access != Access::kGranted
-               ? access
-               : store_range(scope, {*granted.region, granted.address, range.length, range.ahead},
-                             source);
-  });
+  return write_parts(scope, range, source);
 }
 
 Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,

@@ -156,6 +156,7 @@ class Requester {
   inline void prepare(SendEntry& entry) const;
   inline void begin(SendEntry& entry);
   std::uint32_t send_next(Turn& turn);
+  std::uint32_t send_request(const SendEntry& entry, Turn& turn);
   std::uint32_t send_message(const SendEntry& entry, Turn& turn);
   [[nodiscard]] Headers message_headers(const SendEntry& entry, std::uint32_t first,
                                         std::uint32_t packets) const;

@@ -231,6 +231,9 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   ++begun_index_;
   local_grace_ = kNotExecuted;
   direct_way_.message_begins();
+  if (entry.packet_count > 1) {
+    queue_.prefetch();  // the next one comes over from the program's processor while this one goes
+  }
   if (entry.wants_response()) {
     ++reads_out_;
   }
@@ -239,9 +242,13 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
 // Sends the packet at the cursor; returns its bytes, 0 if it can't be sent now.
 std::uint32_t Requester::send_next(Turn& turn) {
   const SendEntry& entry = queue_.entry(cursor_index_);
-  if (!entry.wants_response()) {
-    return qp_.config_.type == QpType::kUd ? send_datagram(entry, turn) : send_message(entry, turn);
-  }
+  return entry.wants_response()            ? send_request(entry, turn)
+         : qp_.config_.type == QpType::kUd ? send_datagram(entry, turn)
+                                           : send_message(entry, turn);
+}
+
+// What is answered by more than an acknowledgement.
+std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
   switch (entry.opcode) {
     case WrOpcode::kRdmaRead:
       return send_read(entry, turn);

@@ -26,6 +26,9 @@ class TxBatch {
       return nullptr;
     }
     Frame* frame = free_[--free_count_];
+    if (free_count_ != 0) {
+      __builtin_prefetch(free_[free_count_ - 1]->data, 1);  // where the next one's headers go
+    }
     frame->hairpin = false;
     return frame;
   }

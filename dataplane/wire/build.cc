@@ -41,7 +41,7 @@ std::uint32_t word_sum(const std::byte* bytes, std::size_t length) {
 
 }  // namespace
 
-void detail::write_extensions(std::byte* bth, const OpcodeInfo& info, const Headers& headers) {
+void detail::write_extensions(std::byte* bth, const OpcodeInfo& info, Headers headers) {
   if (info.has(Extension::kXrcEth)) {
     extension<Be32>(bth, info, Extension::kXrcEth).store(headers.xrc_srqn & kLow24);
   }
@@ -130,10 +130,7 @@ void FrameWriter::append(const std::byte* source, std::size_t length, std::size_
     cursor_ += length;
     return;
   }
-  if (summed_ != cursor_) {
-    catch_up();
-  }
-  crc_ = crc32_copy(crc_, cursor_, source, length, std::min(following, kReadAhead));
+  crc_ = crc32_copy(sum_to(cursor_), cursor_, source, length, std::min(following, kReadAhead));
   cursor_ += length;
   summed_ = cursor_;
 }

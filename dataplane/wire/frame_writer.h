@@ -37,16 +37,20 @@ class FrameWriter {
   void finish();
 
  private:
-  // Brings crc_ up to the cursor.
-  void catch_up();
+  // Where the payload goes.
+  static std::byte* write_headers(Frame& frame, const FrameTemplate& frame_template,
+                                  const Headers& headers, std::uint32_t payload_length,
+                                  std::uint16_t ip_id);
+  // The sum up to there, of which crc_ is a part.
+  [[nodiscard]] std::uint32_t sum_to(const std::byte* end) const;
 
   Frame& frame_;
-  std::byte* ip_ = nullptr;
-  std::byte* cursor_ = nullptr;
-  std::byte* payload_end_ = nullptr;
+  const bool ipv6_;
+  std::byte* const ip_;
+  std::byte* cursor_;
+  const std::byte* const payload_end_;
   const std::byte* summed_ = nullptr;  // up to where crc_ goes; nullptr: nothing yet
   std::uint32_t crc_ = 0;
-  bool ipv6_ = false;
 };
 
 namespace detail {
@@ -77,8 +81,9 @@ inline void write_reth(layout::RethLayout& layout, const Reth& reth) {
   layout.length.store(reth.length);
 }
 
-// Any others, and several.
-void write_extensions(std::byte* bth, const OpcodeInfo& info, const Headers& headers);
+// Any others, and several. By value: a caller whose Headers nobody else can see needn't put them
+// into memory for packets that have none of these.
+void write_extensions(std::byte* bth, const OpcodeInfo& info, Headers headers);
 
 inline std::uint16_t checksum_of(std::uint32_t sum) {
   sum = (sum & 0xFFFFU) + (sum >> 16U);
@@ -88,36 +93,38 @@ inline std::uint16_t checksum_of(std::uint32_t sum) {
 
 }  // namespace detail
 
-[[gnu::always_inline]] inline FrameWriter::FrameWriter(Frame& frame,
-                                                       const FrameTemplate& frame_template,
-                                                       const Headers& headers,
-                                                       std::uint32_t payload_length,
-                                                       std::uint16_t ip_id)
-    : frame_(frame), ipv6_(frame_template.ipv6_) {
+// What may be written through is read before: the compiler can't know that the frame is neither the
+// template nor the writer.
+[[gnu::always_inline]] inline std::byte* FrameWriter::write_headers(
+    Frame& frame, const FrameTemplate& frame_template, const Headers& headers,
+    std::uint32_t payload_length, std::uint16_t ip_id) {
   using namespace layout;
   using namespace detail;
   const OpcodeInfo& info = opcode_info(headers.opcode);
+  const std::uint32_t template_length = frame_template.length_;
+  const std::uint32_t checksum_base = frame_template.checksum_base_;
   const std::uint32_t pad = pad_count(payload_length);
-  UROCE_CHECK(frame_template.length_ + info.header_length + payload_length + pad + kIcrcLength <=
-              frame.capacity);
-  // Two sizes known to the compiler instead of a call; what is written too much lies where the BTH
-  // and the ICRC come.
-  std::memcpy(frame.data, frame_template.bytes_.data(), 48);
-  if (frame_template.length_ > 48) {
-    std::memcpy(frame.data + 48, frame_template.bytes_.data() + 48, 24);
-  }
-  ip_ = frame.data + frame_template.ip_offset_;
-  std::byte* bth = frame.data + frame_template.length_;
   const std::uint32_t udp_length = static_cast<std::uint32_t>(sizeof(Udp)) + info.header_length +
                                    payload_length + pad + kIcrcLength;
-  if (ipv6_) {
-    view<Ipv6>(ip_).payload_length.store(static_cast<std::uint16_t>(udp_length));
+  UROCE_CHECK(template_length - sizeof(Udp) + udp_length <= frame.capacity);
+  std::byte* const data = frame.data;
+  std::byte* const ip_bytes = data + frame_template.ip_offset_;
+  std::byte* const bth = data + template_length;
+  const bool ipv6 = frame_template.ipv6_;
+  // Two sizes known to the compiler instead of a call; what is written too much lies where the BTH
+  // and the ICRC come.
+  std::memcpy(data, frame_template.bytes_.data(), 48);
+  if (template_length > 48) {
+    std::memcpy(data + 48, frame_template.bytes_.data() + 48, 24);
+  }
+  if (ipv6) {
+    view<Ipv6>(ip_bytes).payload_length.store(static_cast<std::uint16_t>(udp_length));
   } else {
-    auto& ip = view<Ipv4>(ip_);
+    auto& ip = view<Ipv4>(ip_bytes);
     const std::uint32_t total = static_cast<std::uint32_t>(sizeof(Ipv4)) + udp_length;
     ip.total_length.store(static_cast<std::uint16_t>(total));
     ip.identification.store(ip_id);
-    ip.checksum.store(checksum_of(frame_template.checksum_base_ + total + ip_id));
+    ip.checksum.store(checksum_of(checksum_base + total + ip_id));
   }
   view<Udp>(bth - sizeof(Udp)).length.store(static_cast<std::uint16_t>(udp_length));
   write_bth(view<Bth>(bth), headers, pad);
@@ -126,32 +133,38 @@ inline std::uint16_t checksum_of(std::uint32_t sum) {
   } else if (info.extensions != 0) {
     write_extensions(bth, info, headers);
   }
-  cursor_ = bth + info.header_length;
-  payload_end_ = cursor_ + payload_length;
+  return bth + info.header_length;
 }
 
-inline void FrameWriter::catch_up() {
+[[gnu::always_inline]] inline FrameWriter::FrameWriter(Frame& frame,
+                                                       const FrameTemplate& frame_template,
+                                                       const Headers& headers,
+                                                       std::uint32_t payload_length,
+                                                       std::uint16_t ip_id)
+    : frame_(frame),
+      ipv6_(frame_template.ipv6_),
+      ip_(frame.data + frame_template.ip_offset_),
+      cursor_(write_headers(frame, frame_template, headers, payload_length, ip_id)),
+      payload_end_(cursor_ + payload_length) {}
+
+inline std::uint32_t FrameWriter::sum_to(const std::byte* end) const {
   if (summed_ == nullptr) {
-    crc_ = icrc_begin(ip_, ipv6_, static_cast<std::size_t>(cursor_ - ip_));
-  } else {
-    crc_ = crc32_update(crc_, summed_, static_cast<std::size_t>(cursor_ - summed_));
+    return icrc_begin(ip_, ipv6_, static_cast<std::size_t>(end - ip_));
   }
-  summed_ = cursor_;
+  return summed_ == end ? crc_
+                        : crc32_update(crc_, summed_, static_cast<std::size_t>(end - summed_));
 }
 
-inline void FrameWriter::finish() {
-  UROCE_CHECK(cursor_ == payload_end_);
-  const std::uint32_t pad = detail::pad_count(static_cast<std::uint32_t>(cursor_ - ip_));
+[[gnu::always_inline]] inline void FrameWriter::finish() {
+  std::byte* end = cursor_;
+  UROCE_CHECK(end == payload_end_);
   constexpr std::uint32_t kZeroes = 0;  // what is too much lies where the ICRC comes
-  std::memcpy(cursor_, &kZeroes, sizeof(kZeroes));
-  cursor_ += pad;
-  if (summed_ != cursor_ && !frame_.icrc_left_out) {
-    catch_up();
-  }
-  const std::uint32_t icrc = frame_.icrc_left_out ? 0 : icrc_end(crc_);
-  std::memcpy(cursor_, &icrc, sizeof(icrc));
-  cursor_ += sizeof(icrc);
-  frame_.length = static_cast<std::uint32_t>(cursor_ - frame_.data);
+  std::memcpy(end, &kZeroes, sizeof(kZeroes));
+  end += detail::pad_count(static_cast<std::uint32_t>(end - ip_));
+  const std::uint32_t icrc = frame_.icrc_left_out ? 0 : icrc_end(sum_to(end));
+  std::memcpy(end, &icrc, sizeof(icrc));
+  end += sizeof(icrc);
+  frame_.length = static_cast<std::uint32_t>(end - frame_.data);
 }
 
 }  // namespace uroce

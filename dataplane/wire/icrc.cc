@@ -17,7 +17,9 @@ constexpr void mask_transport(CrcMask& mask, std::size_t udp) {
   mask[udp + sizeof(Udp) + offsetof(Bth, ecn_qpn)] = kOnes;
 }
 
-constexpr CrcMask kIpv4Mask = [] {
+}  // namespace
+
+constexpr CrcMask detail::kIcrcMaskOfIpv4 = [] {
   CrcMask mask{};
   mask[offsetof(Ipv4, tos)] = kOnes;
   mask[offsetof(Ipv4, ttl)] = kOnes;
@@ -27,7 +29,7 @@ constexpr CrcMask kIpv4Mask = [] {
   return mask;
 }();
 
-constexpr CrcMask kIpv6Mask = [] {
+constexpr CrcMask detail::kIcrcMaskOfIpv6 = [] {
   CrcMask mask{};
   mask[0] = std::byte{0x0F};  // all of the first word but the version
   mask[1] = mask[2] = mask[3] = kOnes;
@@ -35,11 +37,5 @@ constexpr CrcMask kIpv6Mask = [] {
   mask_transport(mask, sizeof(Ipv6));
   return mask;
 }();
-
-}  // namespace
-
-std::uint32_t icrc_begin(const std::byte* ip, bool ipv6, std::size_t length) {
-  return crc32_kernel().update_masked(kIcrcStart, ip, length, ipv6 ? kIpv6Mask : kIpv4Mask);
-}
 
 }  // namespace uroce

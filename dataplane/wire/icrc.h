@@ -16,9 +16,17 @@ namespace uroce {
 // The register after the 8 bytes of ones.
 inline constexpr std::uint32_t kIcrcStart = 0xDEBB'20E3;
 
+namespace detail {
+extern const CrcMask kIcrcMaskOfIpv4;
+extern const CrcMask kIcrcMaskOfIpv6;
+}  // namespace detail
+
 // The register after `length` bytes from the IP header on. REQUIRES: length covers the BTH.
 // crc32_update and crc32_copy continue it.
-[[nodiscard]] std::uint32_t icrc_begin(const std::byte* ip, bool ipv6, std::size_t length);
+[[nodiscard]] inline std::uint32_t icrc_begin(const std::byte* ip, bool ipv6, std::size_t length) {
+  return crc32_kernel().update_masked(kIcrcStart, ip, length,
+                                      ipv6 ? detail::kIcrcMaskOfIpv6 : detail::kIcrcMaskOfIpv4);
+}
 
 // The ICRC's value; it is stored little-endian.
 [[nodiscard]] constexpr std::uint32_t icrc_end(std::uint32_t state) { return ~state; }

@@ -16,9 +16,11 @@ namespace {
 using namespace layout;
 using Bytes = std::span<const std::byte>;
 
-// The one's complement sum of an IPv4 header, 0xFFFF if its checksum is right (RFC 791).
+// Whether an IPv4 header's checksum is right: the one's complement sum of its words is then 0xFFFF
+// (RFC 791), which is to say that their sum is a multiple of that; and so is that of words of
+// 32 bits. It isn't 0, as the version isn't.
 // REQUIRES: length is a multiple of 4, and no less than a header without options has.
-std::uint32_t ones_complement_sum(const std::byte* header, std::size_t length) {
+bool checksum_is_right(const std::byte* header, std::size_t length) {
   // The words of a header without options, two at a time.
   std::array<std::uint64_t, 2> pairs;
   std::uint32_t word = 0;
@@ -30,10 +32,7 @@ std::uint32_t ones_complement_sum(const std::byte* header, std::size_t length) {
     std::memcpy(&word, header + i, sizeof(word));
     sum += word;
   }
-  sum = (sum & 0xFFFF'FFFF) + (sum >> 32U);
-  sum = (sum & 0xFFFF) + ((sum >> 16U) & 0xFFFF) + (sum >> 32U);
-  sum = (sum & 0xFFFF) + (sum >> 16U);
-  return static_cast<std::uint32_t>((sum & 0xFFFF) + (sum >> 16U));
+  return sum % 0xFFFF == 0;
 }
 
 // Leaves in `bytes` what the IP header says follows it.
@@ -49,7 +48,7 @@ Drop parse_ipv4(Packet& packet, Bytes& bytes) {
   if (bytes.size() < header_length) {
     return Drop::kTruncated;
   }
-  if (ones_complement_sum(bytes.data(), header_length) != 0xFFFF ||
+  if (!checksum_is_right(bytes.data(), header_length) ||
       (ip.fragment.load() & kFragmentMask) != 0 || ip.total_length.load() < header_length) {
     return Drop::kBadIpHeader;
   }
@@ -177,7 +176,7 @@ bool is_plain(const Frame& frame, Bytes* bytes) {
          ip.protocol.load() == kIpProtocolUdp && udp.destination_port.load() == kRoceUdpPort &&
          ip.total_length.load() == sizeof(Ipv4) + udp_length && udp_length >= sizeof(Udp) &&
          sizeof(Ethernet) + sizeof(Ipv4) + udp_length <= frame.length &&
-         ones_complement_sum(ip_bytes, sizeof(Ipv4)) == 0xFFFF;
+         checksum_is_right(ip_bytes, sizeof(Ipv4));
 }
 
 // As parse_headers(), in what lies at frame.data.
@@ -248,26 +247,37 @@ bool is_host_frame(const Frame& frame) {
 
 namespace {
 
-std::size_t pad_of(const Packet& packet) {
-  return (view<Bth>(packet.bth).flags.load() >> kPadShift) & kPadMask;
+// Behind the pad bytes: parse_headers() has seen that they make the payload a multiple of 4.
+const std::byte* icrc_place(const Packet& packet) {
+  constexpr std::size_t kMultiple = 4;
+  return packet.payload + (packet.payload_length + kMultiple - 1) / kMultiple * kMultiple;
+}
+
+// Where the payload isn't behind its headers but where it was lent.
+[[gnu::noinline]] std::uint32_t icrc_of_pieces(const Packet& packet, const std::byte* end) {
+  const std::size_t headers =
+      static_cast<std::size_t>(packet.bth - packet.ip) + opcode_info(packet.opcode).header_length;
+  return icrc_end(crc32_update(icrc_begin(packet.ip, packet.ip_version == 6, headers),
+                               packet.payload, static_cast<std::size_t>(end - packet.payload)));
 }
 
 std::uint32_t icrc_of(const Packet& packet) {
-  const std::size_t headers =
-      static_cast<std::size_t>(packet.bth - packet.ip) + opcode_info(packet.opcode).header_length;
-  const std::size_t behind = packet.payload_length + pad_of(packet);
-  const bool ipv6 = packet.ip_version == 6;
-  if (packet.payload == packet.ip + headers) [[likely]] {
-    return icrc_end(icrc_begin(packet.ip, ipv6, headers + behind));
+  const std::byte* const end = icrc_place(packet);
+  // What was lent is farther away than all headers are long.
+  const bool one_piece =
+      static_cast<std::size_t>(packet.payload - packet.bth) < std::size_t{Frame::kHeadBytes};
+  if (one_piece) [[likely]] {
+    return icrc_end(
+        icrc_begin(packet.ip, packet.ip_version == 6, static_cast<std::size_t>(end - packet.ip)));
   }
-  return icrc_end(crc32_update(icrc_begin(packet.ip, ipv6, headers), packet.payload, behind));
+  return icrc_of_pieces(packet, end);
 }
 
 }  // namespace
 
 bool icrc_is_right(const Packet& packet) {
   std::uint32_t stored = 0;
-  std::memcpy(&stored, packet.payload + packet.payload_length + pad_of(packet), sizeof(stored));
+  std::memcpy(&stored, icrc_place(packet), sizeof(stored));
   return icrc_of(packet) == stored;
 }
 
@@ -276,10 +286,8 @@ void complete(Frame& frame) {
   if (!frame.icrc_left_out || parse_headers(frame) != Drop::kNone) {
     return;
   }
-  const Packet& packet = frame.packet;
-  const std::uint32_t icrc = icrc_of(packet);
-  const auto end = packet.payload + packet.payload_length + pad_of(packet) - frame.data;
-  std::memcpy(frame.data + end, &icrc, sizeof(icrc));
+  const std::uint32_t icrc = icrc_of(frame.packet);
+  std::memcpy(frame.data + (icrc_place(frame.packet) - frame.data), &icrc, sizeof(icrc));
   frame.icrc_left_out = false;
   frame.icrc_checked = true;
 }

@@ -197,6 +197,22 @@ TEST_F(Parse, lengths_that_disagree) {
   }
 }
 
+// Of all checksums a header's words add up to 0xFFFF with one, or where that is 0 or 0xFFFF with
+// both.
+TEST_F(Parse, only_the_right_ip_checksum_is_taken) {
+  for (const std::uint32_t id : {0x0000U, 0x0001U, 0x7FFFU, 0x8000U, 0xFFFEU, 0xFFFFU}) {
+    given(Opcode::kRcSendOnly, 8);
+    ipv4().identification.store(static_cast<std::uint16_t>(id));
+    correct_ip_checksum();
+    const std::uint16_t right = ipv4().checksum.load();
+    for (std::uint32_t checksum = 0; checksum <= 0xFFFF; ++checksum) {
+      ipv4().checksum.store(static_cast<std::uint16_t>(checksum));
+      ASSERT_EQ(parse_headers(owned_.frame) == Drop::kNone, checksum % 0xFFFF == right % 0xFFFF)
+          << checksum;
+    }
+  }
+}
+
 TEST_F(Parse, a_wrong_udp_checksum_is_no_reason) {
   given(Opcode::kRcSendOnly, 100);
   udp().checksum.store(0xBEEF);
