@@ -243,7 +243,10 @@ bool Mirror::bring_at_once(std::uint64_t address, bool write) {
   }
   const std::size_t page = first % kChunk / kPage;
   const bool writable = is_set(chunk->may_write, page);
-  if (!bring_in(chunk->host + page * kPage, kPage, writable)) {
+  std::byte* const host = chunk->host + page * kPage;
+  // A hypervisor that keeps page tables of its own learns of the page by the first access, which
+  // waits for longer than the kernel took; so that the worker finds here what the page costs.
+  if (!bring_in(host, kPage, writable) || !touch(host, kPage, writable)) {
     return false;
   }
   set_resident(*chunk, page, page + 1, false, writable);

@@ -2,7 +2,8 @@
 
 // How many pages a worker brings in by itself, so that others who have work don't pay for it, and
 // which queue pairs wait for theirs meanwhile, first come, first served. A page costs 1 to 5 us of
-// zeroing. Owned by the worker.
+// zeroing; on virtual machines whose hypervisor keeps page tables of its own, 20. Owned by the
+// worker.
 
 #include <algorithm>
 #include <array>
@@ -16,8 +17,13 @@ namespace uroce {
 class PageBudget {
  public:
   static constexpr std::uint32_t kTurnMax = 4;  // pages in a turn of a worker without other work
-  // A page in so much time while there is other work, which keeps nine tenths of the worker.
+  // While there is other work, a page in so much time, or in kShare times what the last one took if
+  // that is longer: other work keeps nine tenths of the worker, with what it must fetch again into
+  // caches afterwards.
   static constexpr Duration kInterval = 64 * kNanosecondsPerMicrosecond;
+  static constexpr std::uint64_t kShare = 16;
+  // Not longer, because a page seems to take long when others had the processor meanwhile.
+  static constexpr Duration kIntervalMax = 512 * kNanosecondsPerMicrosecond;
   // Longer than queue pairs with something to send wait for their turn.
   static constexpr Duration kServedMax = 1 * kNanosecondsPerMillisecond;
   // Queue pairs that wait; the others take a fault. They may park half of what a worker may.
@@ -42,9 +48,11 @@ class PageBudget {
   [[nodiscard]] bool may_bring(std::uint32_t qpn) const {
     return has_time() && (served_ == kNobody ? waiting_count_ == 0 : served_ == qpn);
   }
-  void brought() {
+  // A page is there, which took so long.
+  void brought(Duration took) {
     --left_;
-    next_ = now_ + kInterval;
+    next_ =
+        now_ + (took < kIntervalMax / kShare ? std::max(kInterval, kShare * took) : kIntervalMax);
     served_ = kNobody;
   }
 

@@ -31,10 +31,11 @@ AtOnce Worker::State::at_once(const FaultRequest& request, Mirror& mirror, std::
     counters.page_faults_deferred += waits ? 1 : 0;
     return waits ? AtOnce::kLater : AtOnce::kFault;
   }
+  const Time begun = config.clock == nullptr ? 0 : config.clock();
   if (!mirror.bring_at_once(request.address, request.write)) {
     return AtOnce::kFault;
   }
-  page_budget.brought();
+  page_budget.brought(config.clock == nullptr ? 0 : config.clock() - begun);
   ++counters.page_faults_at_once;
   return AtOnce::kDone;
 }

@@ -12,10 +12,18 @@ namespace {
 
 constexpr std::uint64_t kPage = Mirror::kPage;
 
+// What a page seems to take: the time between two looks at the clock.
+Duration page_takes = 0;
+Time look_at_clock() {
+  static Time now = 0;
+  return now += page_takes;
+}
+
 // Station b has memory that is paged on demand; its program has described it.
 class AtOnceTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    page_takes = 0;
     struct sysinfo facts = {};
     ASSERT_EQ(::sysinfo(&facts), 0);
     if (facts.totalswap != 0) {
@@ -57,7 +65,7 @@ class AtOnceTest : public ::testing::Test {
   [[nodiscard]] const WorkerCounters& counters() const { return stations_.b.worker.counters(); }
 
   PagingQueues queues_{1, {}};
-  Stations stations_{{}, {}, &queues_};
+  Stations stations_{{}, {}, &queues_, nullptr, Stalls::look_at_thread, look_at_clock};
   Quiescence quiescence_;
   PagedProgram program_{quiescence_};
   std::uint32_t key_ = 0;
@@ -86,6 +94,20 @@ TEST_F(AtOnceTest, OtherWorkComesFirst) {
   EXPECT_EQ(counters().page_faults_deferred, 1U);
   EXPECT_EQ(stations_.b.worker.next_deadline(), stations_.now + PageBudget::kInterval);
   stations_.now += PageBudget::kInterval;
+  busy_turn();
+  EXPECT_TRUE(done());
+}
+
+TEST_F(AtOnceTest, OtherWorkHasItsPartHoweverLongPagesTake) {
+  page_takes = 20 * kNanosecondsPerMicrosecond;
+  busy_turn();
+  write(0);
+  busy_turn();
+  ASSERT_TRUE(done());
+  write(1);
+  busy_turn();
+  EXPECT_EQ(stations_.b.worker.next_deadline(), stations_.now + PageBudget::kShare * page_takes);
+  stations_.now += PageBudget::kShare * page_takes;
   busy_turn();
   EXPECT_TRUE(done());
 }

@@ -26,7 +26,7 @@ TEST(PageBudget, ATurnHasSoManyPages) {
   budget.begin(1);
   for (std::uint32_t page = 0; page < PageBudget::kTurnMax; ++page) {
     EXPECT_TRUE(budget.may_bring(kQpn));
-    budget.brought();
+    budget.brought(0);
   }
   EXPECT_FALSE(budget.may_bring(kQpn));
   budget.begin(1);
@@ -38,11 +38,34 @@ TEST(PageBudget, ABusyWorkerHasOneInAWhile) {
   budget.begin(1);
   budget.set_busy(true);
   EXPECT_TRUE(budget.may_bring(kQpn));
-  budget.brought();
+  budget.brought(0);
   EXPECT_FALSE(budget.may_bring(kQpn));
   budget.begin(PageBudget::kInterval);
   EXPECT_FALSE(budget.may_bring(kQpn));
   budget.begin(1 + PageBudget::kInterval);
+  EXPECT_TRUE(budget.may_bring(kQpn));
+}
+
+TEST(PageBudget, PagesThatTakeLongComeSeldom) {
+  constexpr Duration kSlow = 20 * kNanosecondsPerMicrosecond;
+  PageBudget budget;
+  budget.begin(1);
+  budget.set_busy(true);
+  budget.brought(kSlow);
+  budget.begin(kSlow * PageBudget::kShare);
+  EXPECT_FALSE(budget.may_bring(kQpn));
+  budget.begin(1 + kSlow * PageBudget::kShare);
+  EXPECT_TRUE(budget.may_bring(kQpn));
+}
+
+TEST(PageBudget, APageThatSeemsToTakeForeverHoldsUpTheNextForAWhileOnly) {
+  PageBudget budget;
+  budget.begin(1);
+  budget.set_busy(true);
+  budget.brought(~Duration{0});
+  budget.begin(PageBudget::kIntervalMax);
+  EXPECT_FALSE(budget.may_bring(kQpn));
+  budget.begin(1 + PageBudget::kIntervalMax);
   EXPECT_TRUE(budget.may_bring(kQpn));
 }
 
@@ -59,7 +82,7 @@ TEST(PageBudget, WhoWaitedComesFirst) {
   EXPECT_FALSE(budget.may_serve());
   EXPECT_FALSE(budget.may_bring(kOther));
   EXPECT_TRUE(budget.may_bring(kQpn));
-  budget.brought();
+  budget.brought(0);
   EXPECT_FALSE(budget.may_serve()) << "not yet";
   budget.begin(2 + PageBudget::kInterval);
   ASSERT_TRUE(budget.may_serve());

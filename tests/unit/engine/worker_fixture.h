@@ -34,10 +34,11 @@ struct Station {
 };
 
 struct Stations {
-  // `paging`: where b's queue pairs raise faults and flushes, and `paging_of_a` a's. `looker`: b's.
+  // `paging`: where b's queue pairs raise faults and flushes, and `paging_of_a` a's. `looker` and
+  // `clock`: b's.
   explicit Stations(const PairConfig& config = {}, const LinkConfig& link = {},
                     PagingQueues* paging = nullptr, PagingQueues* paging_of_a = nullptr,
-                    Stalls::Looker looker = Stalls::look_at_thread)
+                    Stalls::Looker looker = Stalls::look_at_thread, Time (*clock)() = nullptr)
       : pair(config),
         ports(make_link(link)),
         a({.ports = {ports.first.get()}, .keys = &pair.a.keys(), .paging = paging_of_a},
@@ -45,7 +46,8 @@ struct Stations {
         b({.ports = {ports.second.get()},
            .keys = &pair.b.keys(),
            .paging = paging,
-           .looker = looker},
+           .looker = looker,
+           .clock = clock},
           "10.0.0.2") {
     a.add(pair.a.qp());
     b.add(pair.b.qp());
