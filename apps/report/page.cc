@@ -198,9 +198,10 @@ std::string ports(const Json& status) {
     out += quiet(plain(device, "name") + ", GID indexes: " + addresses);
   }
   return out + heading("Workers") +
-         members_table(list_of(status, "workers"),
-                       {"worker", "turns", "idle_turns", "sleeps", "rx_frames", "tx_frames",
-                        "tx_lost", "absences", "absent_us", "stalls", "page_faults", "drops"});
+         members_table(
+             list_of(status, "workers"),
+             {"worker", "turns", "idle_turns", "sleeps", "rx_frames", "handed_over", "tx_frames",
+              "tx_lost", "absences", "absent_us", "stalls", "page_faults", "drops"});
 }
 
 // Of a histogram's summary, in microseconds.

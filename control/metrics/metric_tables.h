@@ -56,6 +56,8 @@ inline constexpr MetricRow kWorkerCounters[] = {
     {"idle_turns", "uroce_worker_idle_turns", "Turns of a worker in which there was nothing to do"},
     {"sleeps", "uroce_worker_sleeps", "Times that a worker slept for want of work"},
     {"rx_frames", "uroce_worker_received_frames", "Frames that a worker received"},
+    {"handed_over", "uroce_worker_handed_over_frames",
+     "Frames that a worker received and another one's queue pairs are for"},
     {"tx_frames", "uroce_worker_transmitted_frames", "Frames that a worker sent"},
     {"tx_lost", "uroce_worker_lost_frames", "Frames that a worker couldn't get rid of"},
     {"absences", "uroce_worker_absences",

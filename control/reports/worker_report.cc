@@ -24,6 +24,7 @@ Json worker_status(std::uint32_t index, const WorkerCounters& c, const LatencyHi
           {"idle_turns", c.idle_turns},
           {"sleeps", c.sleeps},
           {"rx_frames", c.rx_frames},
+          {"handed_over", c.handed_over},
           {"tx_frames", c.tx_frames},
           {"tx_lost", c.tx_lost},
           {"absences", c.absences},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/probe.h"
 #include "dataplane/engine/worker_state.h"
@@ -153,8 +154,12 @@ void Worker::State::hand_over(std::uint32_t worker, Role role) {
   for (; taken < batch.count; ++taken) {
     drop(batch.frames[taken], Drop::kRingFull);
   }
-  batch.count = 0;
-  if (&owner != this && owner.config.wakeup != nullptr) {
+  const std::uint32_t count = std::exchange(batch.count, 0);
+  if (&owner == this) {
+    return;
+  }
+  counters.handed_over += count;
+  if (owner.config.wakeup != nullptr) {
     owner.config.wakeup->wake();
   }
 }

@@ -39,6 +39,7 @@ struct SessionBells {
 struct WorkerCounters {
   std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
   std::uint64_t rx_frames = 0, tx_frames = 0;
+  std::uint64_t handed_over = 0;                  // received for another worker's queue pairs
   std::uint64_t tx_lost = 0;                      // the port took nothing for too long
   std::uint64_t absences = 0, absent_us = 0;      // times and microseconds that it couldn't run
   std::uint64_t stalls = 0, stalled_us = 0;       // for which a user's memory kept it waiting

@@ -11,6 +11,7 @@
 
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
+#include "dataplane/port/packet_fanout.h"
 #include "dataplane/port/vdev_spec.h"
 
 namespace uroce {
@@ -50,6 +51,7 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
     }
     return ok();
   }
+  const FanoutByOwner by_owner(options_.queues);
   const int made = rte_eal_hotplug_add("vdev", vdev.name.c_str(), vdev.arguments.c_str());
   if (made == -EEXIST) {
     return error(made, "this device exists already; give each a number, as in net_memif1");

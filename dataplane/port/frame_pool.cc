@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 
 namespace uroce {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 // Room in front of a frame, so that the IP header of an untagged one lies on 16 bytes as NICs put
 // it, and frames don't all start in the same cache set.
 constexpr std::size_t kHeadroom = 64 + 2;
-constexpr std::size_t kLine = 64;
 
 std::uint32_t depots_of(std::uint32_t frames) {
   const auto processors = static_cast<std::uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
@@ -28,7 +28,7 @@ std::uint32_t depots_of(std::uint32_t frames) {
 FramePool::FramePool(std::uint32_t frames, std::uint32_t capacity)
     : capacity_(capacity),
       // An odd number of cache lines: frames then spread over all sets of the caches.
-      stride_(((kHeadroom + capacity + kLine - 1) / kLine | 1U) * kLine),
+      stride_(((kHeadroom + capacity + kCacheLine - 1) / kCacheLine | 1U) * kCacheLine),
       bytes_(stride_ * frames),
       frames_(frames),
       stock_(frames) {

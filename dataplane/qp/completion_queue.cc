@@ -14,12 +14,12 @@ CompletionQueue::CompletionQueue(std::uint32_t handle, abi::CqControl* control, 
                                  std::uint32_t entry_count, int event_descriptor,
                                  std::uint64_t event_cookie, bool shared)
     : handle_(handle),
-      control_(control),
-      entries_(entries),
-      mask_(entry_count - 1),
       event_descriptor_(event_descriptor),
       event_cookie_(event_cookie),
-      shared_(shared) {
+      shared_(shared),
+      mask_(entry_count - 1),
+      control_(control),
+      entries_(entries) {
   UROCE_CHECK(entry_count != 0 && (entry_count & mask_) == 0);
 }
 
@@ -28,10 +28,7 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   if (broken_) {
     return false;
   }
-  // The program's index: acquire pairs with its release store after it has read the entries that
-  // are overwritten next. A distance larger than the ring is nonsense and counts as no room.
-  const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
-  if (producer_ - consumer > mask_) {
+  if (!has_room()) {
     if (ignore_overrun_) {
       return false;
     }
@@ -52,6 +49,22 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   const bool newly_dirty = !flush_pending_;
   flush_pending_ = true;
   return newly_dirty;
+}
+
+// The program's index is looked at only once it matters: its line is the program's, who writes it
+// with each poll, and would have to come here for each completion.
+bool CompletionQueue::has_room() {
+  if (producer_ - consumer_ <= mask_) {
+    return true;
+  }
+  // Acquire pairs with the program's release store after it has read the entries that are
+  // overwritten next. A distance larger than the ring is nonsense and counts as no room.
+  const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
+  if (producer_ - consumer > mask_) {
+    return false;
+  }
+  consumer_ = consumer;
+  return true;
 }
 
 bool CompletionQueue::flush(Time now) {

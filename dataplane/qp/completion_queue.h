@@ -3,13 +3,17 @@
 // A completion queue as the daemon holds it: the producer of the ring that the program polls.
 //
 // Queue pairs of several workers may complete into one queue, so pushing takes a spin lock, but
-// only where the engine has more than one worker. A push publishes at once; the look at `arm` (a
+// only where the engine has more than one worker. Each line that a push writes comes from the other
+// worker's cache then, so it writes one here, the ring's index and the entry, and queues that lie
+// beside each other share none. A push publishes at once: completions that waited to be pushed
+// together would be lost with the daemon, though their work requests are done; the look at `arm` (a
 // full fence) is left to flush(), once a drain, for the queues that got something.
 
 #include <cstdint>
 #include <optional>
 
 #include "abi/completion.h"
+#include "base/prefetch.h"
 #include "base/result.h"
 #include "base/spin_lock.h"
 #include "base/time.h"
@@ -52,28 +56,35 @@ class CompletionQueue {
   [[nodiscard]] bool broken() const { return broken_; }
 
  private:
+  [[nodiscard]] bool has_room();
   [[nodiscard]] std::optional<bool> take_debt(Time now);
   [[nodiscard]] bool disarm();
   [[nodiscard]] bool may_wait(Time now) const;
 
+  // What a push only reads.
   std::uint32_t handle_;
-  abi::CqControl* control_;
-  abi::Cqe* entries_;
-  std::uint32_t mask_;
-  std::uint32_t producer_ = 0;  // ours; the program's copy is only written
-  int event_descriptor_;        // write end of the channel's socket, or -1
+  int event_descriptor_;  // write end of the channel's socket, or -1
   std::uint64_t event_cookie_;
   bool shared_;
+
+  // What a push writes, and what it needs besides, is one line of the cache, which goes from worker
+  // to worker with the lock; `shared_` isn't in it, since it is read before.
+  alignas(kCacheLine) SpinLock lock_;
   bool ignore_overrun_ = false;
   bool broken_ = false;
   bool flush_pending_ = false;
   bool solicited_pending_ = false;
   bool event_owed_ = false;  // disarmed, but the channel was full
-  std::uint32_t moderation_count_ = 0;
-  Duration moderation_period_ = 0;
+  std::uint32_t mask_;
+  std::uint32_t producer_ = 0;     // ours; the program's copy is only written
+  std::uint32_t consumer_ = 0;     // the program's, when it was last looked at
   std::uint32_t unannounced_ = 0;  // completions since the last look at `arm`
   Time first_unannounced_ = 0;
-  SpinLock lock_;
+  abi::CqControl* control_;
+  abi::Cqe* entries_;
+
+  alignas(kCacheLine) std::uint32_t moderation_count_ = 0;
+  Duration moderation_period_ = 0;
 };
 
 }  // namespace uroce

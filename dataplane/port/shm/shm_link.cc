@@ -6,12 +6,12 @@
 #include <mutex>
 
 #include "base/event_fd.h"
+#include "base/prefetch.h"
 #include "dataplane/port/port.h"
 
 namespace uroce {
 namespace {
 
-constexpr std::size_t kLine = 64;
 // In front of a frame in its slot, so that the payload of most frames of a large message (behind
 // untagged Ethernet, IPv4, UDP and a BTH alone) begins with a cache line.
 constexpr std::size_t kHeadroom = 128 - 54;
@@ -19,7 +19,8 @@ constexpr std::uint32_t kSlotsPerQueue = 2'048;
 
 // An odd number of cache lines: frames then spread over all sets of the caches.
 constexpr std::uint32_t stride_of(std::uint32_t capacity) {
-  return static_cast<std::uint32_t>(((kHeadroom + capacity + kLine - 1) / kLine | 1U) * kLine);
+  return static_cast<std::uint32_t>(((kHeadroom + capacity + kCacheLine - 1) / kCacheLine | 1U) *
+                                    kCacheLine);
 }
 
 }  // namespace

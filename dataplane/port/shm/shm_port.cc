@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "dataplane/port/shm/shm_spec.h"
 
 namespace uroce {
@@ -15,8 +16,7 @@ namespace {
 
 // As that of frames to send (shm_link.cc): an odd number of cache lines.
 std::size_t received_stride(std::uint32_t capacity) {
-  constexpr std::size_t kLine = 64;
-  return ((capacity + kLine - 1) / kLine | 1U) * kLine;
+  return ((capacity + kCacheLine - 1) / kCacheLine | 1U) * kCacheLine;
 }
 
 }  // namespace

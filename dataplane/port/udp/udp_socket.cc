@@ -3,13 +3,13 @@
 
 #include "dataplane/port/udp/udp_socket.h"
 
-#include <linux/filter.h>
 #include <netinet/udp.h>
 
 #include <cerrno>
 #include <string>
 #include <system_error>
 
+#include "dataplane/port/owner_program.h"
 #include "dataplane/port/socket_address.h"
 #include "dataplane/port/udp/port_holder.h"
 #include "dataplane/wire/headers.h"
@@ -94,14 +94,10 @@ Result<UniqueFd> open_socket(const Gid& address, std::uint32_t scope, Sharing sh
   return Result<UniqueFd>(std::move(socket));
 }
 
-// The destination queue pair's number is the low 24 bits of the second word of the payload. Where
-// this is refused the kernel spreads by addresses, and workers hand over what isn't theirs.
-void steer_by_queue_pair(int descriptor, std::uint32_t count) {
-  constexpr std::uint32_t kQpnMask = 0xFF'FFFF;
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kQpnMask),
-      BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, count), BPF_STMT(BPF_RET | BPF_A, 0)};
-  const sock_fprog filter{.len = std::size(program), .filter = program};
+// Where this is refused the kernel spreads by addresses, and workers hand over what isn't theirs.
+void steer_to_owners(int descriptor, std::uint16_t workers) {
+  std::vector<sock_filter> program = owner_of_datagram(workers);
+  const sock_fprog filter = as_filter(program);
   ::setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof(filter));
 }
 
@@ -127,7 +123,7 @@ Result<std::vector<UniqueFd>> open_udp_sockets(const Gid& address, std::uint32_t
     }
     sockets.push_back(std::move(*shared));
   }
-  steer_by_queue_pair(sockets.front().get(), count);
+  steer_to_owners(sockets.front().get(), count);
   return Result<std::vector<UniqueFd>>(std::move(sockets));
 }
 

@@ -68,6 +68,17 @@ TEST_F(SteeringTest, AFrameThatTheOtherWorkerReceivedReachesTheOwner) {
   Frame* answer = nullptr;
   ASSERT_EQ(far_->rx_burst(1, &answer, 1, 0), 1U);
   far_->release(&answer, 1);
+  EXPECT_EQ(workers_[0]->counters().rx_frames, 1U);
+  EXPECT_EQ(workers_[0]->counters().handed_over, 1U);
+  EXPECT_EQ(workers_[1]->counters().rx_frames, 0U);
+}
+
+TEST_F(SteeringTest, WhatTheOwnerReceivesIsNotHandedOver) {
+  workers_[1]->add_qp(pair_.b.qp());
+  arrive(1);
+  EXPECT_TRUE(workers_[1]->poll(1));
+  EXPECT_EQ(workers_[1]->counters().rx_frames, 1U);
+  EXPECT_EQ(workers_[1]->counters().handed_over, 0U);
 }
 
 // Who copies the payload reads it first; nobody else has it in his cache.

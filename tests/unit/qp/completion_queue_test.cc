@@ -86,10 +86,26 @@ TEST_F(CompletionQueueTest, BreaksOnceWhenThereIsNoRoom) {
   EXPECT_FALSE(ring_.poll());
 }
 
+// It is looked at when the ring was written once round since.
 TEST_F(CompletionQueueTest, TakesANonsenseConsumerIndexForAnOverrun) {
   ring_.control.ring.consumer.value.store(12345);
-  push(1);
+  for (std::uint64_t i = 0; i < kEntries; ++i) {
+    push(i);
+  }
+  EXPECT_FALSE(queue_.broken());
+  push(kEntries);
   EXPECT_TRUE(queue_.broken());
+}
+
+// Several times round, with what was read given back in between.
+TEST_F(CompletionQueueTest, SeesThatThereIsRoomAgain) {
+  for (std::uint64_t i = 0; i < 5 * kEntries; ++i) {
+    push(i);
+    if (i % kEntries == kEntries - 1) {
+      EXPECT_EQ(ring_.poll_all().size(), kEntries);
+    }
+  }
+  EXPECT_FALSE(queue_.broken());
 }
 
 TEST_F(CompletionQueueTest, TellsAnArmedChannelOnce) {
