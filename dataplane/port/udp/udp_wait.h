@@ -1,10 +1,11 @@
 #pragma once
 
-// What the sleeping worker of a queue waits for: one descriptor, however many sockets the queue has.
+// What the sleeping worker of a queue waits for: one descriptor, however many sockets the queue
+// has.
 //
 // The kernel tells the watcher of a socket of every packet that comes and of every buffer of its
-// own that it frees, with locks each time, also if nobody sleeps: with packets one by one that was a
-// tenth of a sender's time. So sockets are watched only while the worker sleeps and for its first
+// own that it frees, with locks each time, also if nobody sleeps: with packets one by one that was
+// a tenth of a sender's time. So sockets are watched only while the worker sleeps and for its first
 // bursts after it: busy workers pay nothing, and those that sleep after every message needn't watch
 // anew each time.
 
@@ -32,7 +33,6 @@ class UdpWait {
       stop();
     }
   }
-  [[nodiscard]] bool watching() const { return watching_; }
 
   static constexpr int kBurstsWatched = 3;  // since the worker last fell asleep
 

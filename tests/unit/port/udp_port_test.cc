@@ -2,7 +2,6 @@
 // frames had gone over a wire.
 
 #include "dataplane/port/udp/udp_port.h"
-#include "dataplane/port/udp/udp_wait.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -218,26 +217,6 @@ TEST_F(UdpPorts, wakes_a_worker_that_waits) {
   send({build(64, 17)});
   EXPECT_EQ(::poll(&readable, 1, 5'000), 1);
   EXPECT_FALSE(far_->arm_wait(0));
-}
-
-// The kernel tells whoever watches a socket of each packet: a busy worker doesn't watch.
-TEST_F(UdpPorts, watches_only_for_a_worker_that_sleeps) {
-  join();
-  pollfd readable{.fd = far_->wait_descriptor(0), .events = POLLIN, .revents = 0};
-  EXPECT_TRUE(far_->arm_wait(0));
-  for (int i = 0; i < UdpWait::kBurstsWatched - 1; ++i) {
-    send({build(64, 17)});
-    ASSERT_EQ(received().size(), 1U);
-  }
-  send({build(64, 17)});
-  EXPECT_EQ(::poll(&readable, 1, 5'000), 1) << "it may have gone back to sleep by now";
-  ASSERT_EQ(received().size(), 1U);
-  send({build(64, 17)});
-  EXPECT_EQ(::poll(&readable, 1, 0), 0);
-  EXPECT_FALSE(far_->arm_wait(0)) << "the last look finds what came unwatched";
-  EXPECT_EQ(::poll(&readable, 1, 5'000), 1);
-  ASSERT_EQ(received().size(), 1U);
-  EXPECT_TRUE(far_->arm_wait(0));
 }
 
 TEST_F(UdpPorts, gives_each_worker_its_queue_pairs) {
