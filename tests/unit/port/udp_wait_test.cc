@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstddef>
 
 namespace uroce {
 namespace {
@@ -24,8 +25,8 @@ class UdpWaits : public ::testing::Test {
     wait_.add(pairs_[0].near.get());
   }
 
-  void send(int pair) { ASSERT_EQ(::send(pairs_[pair].far.get(), "x", 1, 0), 1); }
-  void take(int pair) {
+  void send(std::size_t pair) { ASSERT_EQ(::send(pairs_[pair].far.get(), "x", 1, 0), 1); }
+  void take(std::size_t pair) {
     char byte = 0;
     ASSERT_EQ(::recv(pairs_[pair].near.get(), &byte, 1, MSG_DONTWAIT), 1);
   }
