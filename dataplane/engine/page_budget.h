@@ -18,12 +18,12 @@ class PageBudget {
  public:
   static constexpr std::uint32_t kTurnMax = 4;  // pages in a turn of a worker without other work
   // While there is other work, a page in so much time, or in kShare times what the last one took if
-  // that is longer: other work keeps nine tenths of the worker, with what it must fetch again into
+  // that is longer: other work keeps eight ninths of the worker, less what it must fetch again into
   // caches afterwards.
   static constexpr Duration kInterval = 64 * kNanosecondsPerMicrosecond;
-  static constexpr std::uint64_t kShare = 16;
+  static constexpr std::uint64_t kShare = 8;
   // Not longer, because a page seems to take long when others had the processor meanwhile.
-  static constexpr Duration kIntervalMax = 512 * kNanosecondsPerMicrosecond;
+  static constexpr Duration kIntervalMax = 256 * kNanosecondsPerMicrosecond;
   // Longer than queue pairs with something to send wait for their turn.
   static constexpr Duration kServedMax = 1 * kNanosecondsPerMillisecond;
   // Queue pairs that wait; the others take a fault. They may park half of what a worker may.
