@@ -231,4 +231,6 @@ bool UdpPort::arm_wait(std::uint16_t queue) {
                                [](const auto& receiver) { return receiver->holds_any(); });
 }
 
+void UdpPort::disarm_wait(std::uint16_t queue) { queues_[queue]->wait.disarm(); }
+
 }  // namespace uroce

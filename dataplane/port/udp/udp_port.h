@@ -36,6 +36,7 @@ class UdpPort final : public Port {
   [[nodiscard]] PortCounters counters() const override;
   [[nodiscard]] int wait_descriptor(std::uint16_t queue) const override;
   bool arm_wait(std::uint16_t queue) override;
+  void disarm_wait(std::uint16_t queue) override;
   [[nodiscard]] std::uint32_t mtu_to(const Gid& source, const Gid& peer) const override;
   Status open_address(const Gid& address) override;
   void close_address(const Gid& address) override;

@@ -40,7 +40,7 @@ bool UdpWait::arm() {
       watch(epoll_.get(), socket);
     }
   }
-  bursts_ = 0;
+  bursts_left_ = 0;
   pollfd readable{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
   return ::poll(&readable, 1, 0) == 0;
 }

@@ -25,16 +25,19 @@ class UdpWait {
   void add(int socket);
   void remove(int socket);
 
-  // Watches all. True: nothing to read is there.
+  // The worker falls asleep: watches all, until it is awake again. True: nothing to read is there.
   bool arm();
-  // A burst of frames came or went: the worker is awake.
+  // It is awake.
+  void disarm() { bursts_left_ = watching_ ? kBurstsWatched : 0; }
+  // A burst of frames came or went. Whoever runs in the place of a worker that sleeps may send,
+  // too.
   void burst() {
-    if (watching_ && ++bursts_ == kBurstsWatched) [[unlikely]] {
+    if (bursts_left_ != 0 && --bursts_left_ == 0) [[unlikely]] {
       stop();
     }
   }
 
-  static constexpr int kBurstsWatched = 3;  // since the worker last fell asleep
+  static constexpr int kBurstsWatched = 3;  // since the worker last woke
 
  private:
   void stop();
@@ -42,7 +45,7 @@ class UdpWait {
   UniqueFd epoll_;
   std::vector<int> sockets_;
   bool watching_ = false;
-  int bursts_ = 0;
+  int bursts_left_ = 0;  // until they aren't watched any more; 0: the worker sleeps, or they aren't
 };
 
 }  // namespace uroce

@@ -54,6 +54,7 @@ TEST_F(UdpWaits, nothing_is_watched_before_a_worker_sleeps) {
 
 TEST_F(UdpWaits, a_busy_worker_does_not_watch) {
   EXPECT_TRUE(wait_.arm());
+  wait_.disarm();
   for (int i = 1; i < UdpWait::kBurstsWatched; ++i) {
     wait_.burst();
   }
@@ -71,6 +72,17 @@ TEST_F(UdpWaits, a_busy_worker_does_not_watch) {
 TEST_F(UdpWaits, bursts_are_counted_from_the_last_sleep_on) {
   for (int i = 0; i < 4 * UdpWait::kBurstsWatched; ++i) {
     EXPECT_TRUE(wait_.arm());
+    wait_.disarm();
+    wait_.burst();
+  }
+  send(0);
+  EXPECT_TRUE(wakes());
+}
+
+// Control may send in the place of a worker that sleeps.
+TEST_F(UdpWaits, what_is_sent_in_a_sleep_ends_no_watch) {
+  EXPECT_TRUE(wait_.arm());
+  for (int i = 0; i < 4 * UdpWait::kBurstsWatched; ++i) {
     wait_.burst();
   }
   send(0);
