@@ -98,19 +98,24 @@ def _over_udp_ports(options, mtu):
     return ours, tcp
 
 
+def ratio_of_turns(ours, theirs):
+    """Median of the ratios of the turns: what slows the machine down for a while slows both of a turn."""
+    return statistics.median(mine / peer for mine, peer in zip(ours, theirs))
+
+
 def _print_runs(what, values):
     print(f"  {what:54} {statistics.median(values):6.2f} Gb/s  ({', '.join(f'{value:.2f}' for value in values)})")
 
 
 def _report(options, ours_are, ours, mtu, tcp):
-    """Returns medians and their ratio."""
-    medians = statistics.median(ours), statistics.median(tcp)
+    """Returns both medians, and the median of the turns' ratios."""
+    result = statistics.median(ours), statistics.median(tcp), ratio_of_turns(ours, tcp)
     if not options.json:
         print(f"median of {options.runs} runs of {options.seconds} s each, by turns (all runs):")
         _print_runs(f"ib_write_bw, 64 KiB, {ours_are}", ours)
         _print_runs(f"iperf3, TCP over veth, MTU {mtu}", tcp)
-        print(f"  ratio: {medians[0] / medians[1]:.2f}")
-    return (*medians, medians[0] / medians[1])
+        print(f"  ratio, median of the turns: {result[2]:.2f}")
+    return result
 
 
 def _compare(options):
