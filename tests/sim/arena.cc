@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -17,6 +18,27 @@ namespace {
 constexpr std::byte kUntouched{0xA5};
 constexpr std::byte kLeftBehind{0xEE};
 
+// Memory lies at the first of these addresses that is free. What a card does with it depends on
+// where the boundaries of chunks and segments fall, and a seed must repeat exactly. They are below
+// what the kernel gives of its own choice, and where the sanitizers let programs map.
+constexpr std::uintptr_t kFirstPlace = 0x7e9000000000;
+constexpr std::uintptr_t kPlaceBytes = std::uintptr_t{1} << 32;
+constexpr std::uintptr_t kPlacesMax = 64;
+
+std::byte* map_at_known_place(int file, std::size_t bytes) {
+  UROCE_CHECK(bytes <= kPlaceBytes);
+  for (std::uintptr_t i = 0;; ++i) {
+    UROCE_CHECK(i < kPlacesMax);
+    void* const place = reinterpret_cast<void*>(kFirstPlace + i * kPlaceBytes);
+    void* const start =
+        ::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0);
+    if (start != MAP_FAILED) {
+      return static_cast<std::byte*>(start);
+    }
+    UROCE_CHECK(errno == EEXIST);
+  }
+}
+
 }  // namespace
 
 Arena::Arena(std::size_t bytes)
@@ -28,10 +50,7 @@ Arena::Arena(std::size_t bytes)
   std::iota(places_.begin(), places_.end(), 0);
   std::iota(free_.begin(), free_.end(), places_.size());
   UROCE_CHECK(::ftruncate(file_.get(), static_cast<off_t>(2 * pages() * kPage)) == 0);
-  void* const start =
-      ::mmap(nullptr, pages() * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
-  UROCE_CHECK(start != MAP_FAILED);
-  memory = {static_cast<std::byte*>(start), bytes};
+  memory = {map_at_known_place(file_.get(), pages() * kPage), bytes};
   std::fill(memory.begin(), memory.end(), kUntouched);
 }
 
