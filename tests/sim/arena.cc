@@ -20,7 +20,8 @@ constexpr std::byte kLeftBehind{0xEE};
 
 // Memory lies at the first of these addresses that is free. What a card does with it depends on
 // where the boundaries of chunks and segments fall, and a seed must repeat exactly. They are below
-// what the kernel gives of its own choice, and where the sanitizers let programs map.
+// what the kernel gives of its own choice (unless vm.mmap_rnd_bits is more than 28, when it may
+// rarely take one of them), and where the sanitizers let programs map.
 constexpr std::uintptr_t kFirstPlace = 0x7e9000000000;
 constexpr std::uintptr_t kPlaceBytes = std::uintptr_t{1} << 32;
 constexpr std::uintptr_t kPlacesMax = 64;
@@ -33,6 +34,7 @@ std::byte* map_at_known_place(int file, std::size_t bytes) {
     void* const start =
         ::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0);
     if (start != MAP_FAILED) {
+      UROCE_CHECK(start == place);
       return static_cast<std::byte*>(start);
     }
     UROCE_CHECK(errno == EEXIST);
