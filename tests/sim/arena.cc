@@ -23,8 +23,8 @@ constexpr std::byte kLeftBehind{0xEE};
 // what the kernel gives of its own choice (unless vm.mmap_rnd_bits is more than 28, when it may
 // rarely take one of them), and where the sanitizers let programs map.
 constexpr std::uintptr_t kFirstPlace = 0x7e9000000000;
-constexpr std::uintptr_t kPlaceBytes = std::uintptr_t{1} << 32;
-constexpr std::uintptr_t kPlacesMax = 64;
+constexpr std::uintptr_t kPlaceBytes = std::uintptr_t{1} << 30;
+constexpr std::uintptr_t kPlacesMax = 256;
 
 std::byte* map_at_known_place(int file, std::size_t bytes) {
   UROCE_CHECK(bytes <= kPlaceBytes);
