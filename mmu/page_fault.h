@@ -79,13 +79,14 @@ struct PageFault : WaitingRole {
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
-  bool parked = false;         // the role waits for `page`, raised or not
+  bool parked = false;  // the role waits for `page`, raised or not
+  // From the first copy the slow way on. Each message looks at this and at `parked`.
+  std::unique_ptr<SlowSlot> slow{};
   Time since = 0, looked = 0;  // parked: since when, and when it looked last
   std::uint64_t page = kNoPage;
   bool flushing = false;             // the fault is a flush, under way or over
   Access failed = Access::kGranted;  // what the next look at failed_page answers
   std::uint64_t failed_page = 0;
-  std::unique_ptr<SlowSlot> slow{};  // from the first copy the slow way on
 
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 

@@ -107,8 +107,15 @@ bool Worker::poll(Time now) {
 }
 
 // What the queue pairs behind the first one will need, which with many of them isn't in the cache.
-void Worker::State::look_ahead(std::span<Qp* const> rung) const {
-  constexpr std::size_t kQpAhead = 3, kTableAhead = 2, kEntryAhead = 1;
+// So far ahead that each step's lines have come when the next one looks at them. `begins`: the
+// first one is a burst's first.
+void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
+  constexpr std::size_t kQpAhead = 6, kTableAhead = 4, kEntryAhead = 2;
+  if (begins && rung.size() > 1) {
+    for (Qp* const qp : rung.first(std::min(kQpAhead, rung.size()))) {
+      qp->prefetch_sending();
+    }
+  }
   if (rung.size() > kQpAhead) {
     rung[kQpAhead]->prefetch_sending();
   }
@@ -149,13 +156,16 @@ bool Worker::State::drain_doorbells() {
     }
     drained += count;
     for (std::uint32_t i = 0; i < count; ++i) {
-      look_ahead({burst.data() + i, count - i});
+      look_ahead({burst.data() + i, count - i}, i == 0);
       QpEntry* entry = table.find(burst[i]->config().qpn);
       if (entry != nullptr) {
         UROCE_PROBE1(post, entry->qp->config().qpn);
         Turn lent = turn(*entry);
         entry->qp->on_doorbell(lent);
         entry->qp->prefetch_work();
+        if (count > 1) {  // a queue pair that comes alone has them in the cache
+          entry->qp->prefetch_latencies();
+        }
         update(*entry);
       }
     }

@@ -272,7 +272,7 @@ struct Worker::State final : FaultSink {
   void take_hairpins(PortState& port);
 
   // worker.cc
-  void look_ahead(std::span<Qp* const> rung) const;
+  void look_ahead(std::span<Qp* const> rung, bool begins) const;
   bool drain_doorbells();
   bool expire_timers();
   void flush_queues();

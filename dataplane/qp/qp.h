@@ -117,13 +117,22 @@ class Qp {
 
   // For whoever knows that it will soon be its turn: brings what sending, or taking what came,
   // looks at towards the processor; and once that is there, the work request to be sent next.
-  void prefetch_sending() const { prefetch_lines(this, offset_of(requester_) + kRequesterBytes); }
+  void prefetch_sending() const {
+    prefetch_lines(this, kHotBytes);
+    requester_.prefetch();
+    responder_.prefetch_owed();
+    __builtin_prefetch(&counters_, 1);
+    __builtin_prefetch(&latencies_, 1);
+  }
   void prefetch_receiving() const {
-    prefetch_lines(this, offset_of(rate_));
-    prefetch_lines(&requester_, 2 * kCacheLine);
-    prefetch_lines(&responder_, 2 * kCacheLine);
+    prefetch_lines(this, kHotBytes);
+    requester_.prefetch();
+    responder_.prefetch_receiving();
+    __builtin_prefetch(&counters_, 1);
+    __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
   }
   void prefetch_work() const { requester_.prefetch_work(); }
+  void prefetch_latencies() const { latencies_.prefetch(); }
 
   // Whether transmit() would send something now (given room in turn.tx).
   [[nodiscard]] bool has_work() const;
@@ -186,12 +195,7 @@ class Qp {
  private:
   friend class Requester;
   friend class Responder;
-  static constexpr std::size_t kRequesterBytes = 4 * kCacheLine;  // up to the ends of its queue_
-  template <typename Member>
-  [[nodiscard]] std::size_t offset_of(const Member& member) const {
-    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&member) -
-                                    reinterpret_cast<const std::byte*>(this));
-  }
+  static constexpr std::size_t kHotBytes = 5 * kCacheLine;  // up to the first words of rate_
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
   [[nodiscard]] Drop admit_kind(const OpcodeInfo& info) const;
@@ -226,11 +230,13 @@ class Qp {
   Time last_sent_ = 0;
   NotificationPoint notification_point_;
   RateControl rate_;
-  Requester requester_;
-  Responder responder_;
+  alignas(kCacheLine) Requester requester_;
+  alignas(kCacheLine) Responder responder_;
+  alignas(kCacheLine) RoceCounters counters_;
+  alignas(kCacheLine) Latencies latencies_;
+  static_assert(offsetof(RoceCounters, direct_bytes) < kCacheLine);
+  static_assert(sizeof(Latencies) == kCacheLine);
   FrameTemplate frame_template_;
-  RoceCounters counters_;
-  Latencies latencies_;
   FaultSlots fault_slots_{};
 };
 

@@ -33,6 +33,7 @@
 
 #include <cstdint>
 
+#include "base/prefetch.h"
 #include "base/time.h"
 #include "dataplane/qp/congestion/send_window.h"
 #include "dataplane/qp/direct/direct_way.h"
@@ -96,7 +97,9 @@ class Requester {
   void reset();
 
   void on_doorbell(Turn& turn);
-  // Brings the next work request towards the processor.
+  // Brings what each message needs towards the processor, be it sent or received; once that is
+  // there, the next work request.
+  void prefetch() const { prefetch_lines(kept_reports_.line(), kHotBytes); }
   void prefetch_work() const { queue_.prefetch(); }
   // Whether transmit() would send something, or find out that it can't.
   [[nodiscard]] bool has_work() const;
@@ -272,9 +275,11 @@ class Requester {
   void ask_for_missing();
   void ask_for_missing_of(const SendEntry& entry, std::uint32_t from);
 
+  KeptReports kept_reports_;
+  // What each message needs, in lines side by side: from the end of that to the first words of
+  // repair_.
+  static constexpr std::size_t kHotBytes = 6 * kCacheLine;
   Qp& qp_;
-
-  // What each message needs, in lines side by side.
   std::uint32_t unacked_psn_ = 0;
   std::uint32_t cursor_psn_ = 0;
   std::uint32_t high_psn_ = 0;
@@ -306,15 +311,14 @@ class Requester {
   DirectWay direct_way_;
   MessageTimer message_timer_;
   SendQueue queue_;
-  // What is looked at only where something was lost, but for the first words of the first two.
-  KeptReports kept_reports_;
   Repair repair_;
-  PeerKeeps peer_keeps_;
+  // What acknowledgements of frames look at, too: from the end of kept_ on.
   Kept kept_;
   std::uint32_t kept_end_ = 0;   // behind the newest answer that was kept
   std::uint32_t probe_end_ = 0;  // what was probed last ends before it
   bool probed_ = false;          // probe_end_ means something
   std::uint32_t flushed_ = 0;    // and not reported yet
+  PeerKeeps peer_keeps_;
 };
 
 }  // namespace uroce

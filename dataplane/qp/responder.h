@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "abi/completion.h"
+#include "base/prefetch.h"
 #include "dataplane/qp/direct/request.h"
 #include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/receive_queue.h"
@@ -88,6 +89,10 @@ class Responder {
   // Requests that the caller keeps for this; let_go(): it has thrown them away.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
   void let_go();
+
+  // Brings what has_work() looks at towards the processor, or what taking a request does.
+  void prefetch_owed() const { __builtin_prefetch(kept_.line()); }
+  void prefetch_receiving() const { prefetch_lines(kept_.line(), kHotBytes); }
   // The peer is a uroce, and wants to be told what is kept.
   void want_reports() { reports_wanted_ = report_pending_ = true; }
 
@@ -176,8 +181,11 @@ class Responder {
   std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
   [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
+  Kept kept_;
+  // What each message needs, in lines side by side: from the end of that to the message being
+  // received. has_work() looks no further than to the beginning of resources_, in the first line.
+  static constexpr std::size_t kHotBytes = 3 * kCacheLine;
   Qp* qp_;
-  const Packet* current_ = nullptr;  // inside receive(): the packet in hand, for reports
   std::uint32_t expected_psn_ = 0;
   std::uint32_t msn_ = 0;  // messages completed, 24 bits
 
@@ -191,8 +199,6 @@ class Responder {
   bool gap_announced_ = false;  // packets that come ahead raise no other NAK
   bool told_later_ = false;     // the gap is that of an RNR NAK
   bool answer_parked_ = false;  // memory for the next answer isn't resident
-  bool communication_established_ = false;
-  bool last_wqe_announced_ = false;
   PendingNak nak_ = PendingNak::kNone;
   Nak nak_code_ = Nak::kPsnSequence;
   Drop abandoned_ = Drop::kNone;  // unreliable: why the packet being executed isn't delivered
@@ -200,8 +206,9 @@ class Responder {
   bool declined_ = false;         // and can't be
   // An RNR NAK for memory that is on its way; doesn't wait for answers that do.
   bool busy_ = false;
-  std::uint8_t busy_timer_code_ = 0;
-  std::uint32_t busy_psn_ = 0;
+  bool report_pending_ = false;
+  ResourceRing resources_;           // answers to READs and atomics
+  const Packet* current_ = nullptr;  // inside receive(): the packet in hand, for reports
 
   // The message being received.
   Message message_ = Message::kNone;
@@ -212,15 +219,16 @@ class Responder {
   std::uint64_t write_address_ = 0;   // WRITE: of the message's first byte
   std::uint64_t receive_length_ = 0;  // what the receive work request in hand can hold
 
-  Kept kept_;
+  std::uint32_t busy_psn_ = 0;
+  std::uint8_t busy_timer_code_ = 0;
+  bool communication_established_ = false;
+  bool last_wqe_announced_ = false;
+  bool reports_wanted_ = false;
   std::uint32_t newest_kept_ = 0;
   std::uint32_t report_serial_ = 0;
-  bool reports_wanted_ = false;
-  bool report_pending_ = false;
 
   XrcSrq xrc_srq_;  // XRC: that the message names
 
-  ResourceRing resources_;
   ReceiveEntry receive_;
 };
 

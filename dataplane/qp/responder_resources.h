@@ -69,12 +69,12 @@ class ResourceRing {
   void clear_pending();
 
  private:
-  std::vector<Resource> slots_;  // a power of two
+  std::uint32_t pending_count_ = 0;  // first: as a rule it is all that is looked at
   std::uint32_t limit_ = 0;
+  std::vector<Resource> slots_;  // a power of two
   std::uint32_t count_ = 0;
   std::uint32_t head_ = 0;    // free-running: where the next request goes
   std::uint32_t cursor_ = 0;  // nothing before it is pending
-  std::uint32_t pending_count_ = 0;
 };
 
 }  // namespace uroce

@@ -35,8 +35,21 @@ class Latencies {
  public:
   // Takes memory for the first one of its kind; without any the sample isn't counted.
   void add(LatencyOf of, Duration took) {
-    if (LatencyHistogram* const histogram = make(static_cast<std::size_t>(of))) {
-      histogram->add(took);
+    const auto index = static_cast<std::size_t>(of);
+    if (LatencyHistogram* const histogram = make(index)) {
+      newest_buckets_[index] = histogram->add(took);
+      newest_ = of < LatencyOf::kQueued ? static_cast<std::uint8_t>(index) : newest_;
+    }
+  }
+
+  // A work request is about to be begun, and perhaps done: brings what it will probably be counted
+  // in towards the processor, if it takes about as long as the one before and is of its kind.
+  void prefetch() const {
+    for (const std::size_t of :
+         {static_cast<std::size_t>(LatencyOf::kQueued), std::size_t{newest_}}) {
+      if (histograms_[of] != nullptr) {
+        histograms_[of]->prefetch(newest_buckets_[of]);
+      }
     }
   }
 
@@ -74,6 +87,8 @@ class Latencies {
   }
 
   std::array<std::unique_ptr<LatencyHistogram>, kLatencyCount> histograms_;
+  std::array<std::uint8_t, kLatencyCount> newest_buckets_{};  // that were counted in
+  std::uint8_t newest_ = 0;                                   // of the kinds of operations
 };
 
 }  // namespace uroce

@@ -51,14 +51,18 @@ class Kept {
 
   void clear() { *this = Kept(); }
 
+  // The address of count(), for who prefetches it and what lies behind this object.
+  [[nodiscard]] const void* line() const { return &count_; }
+
  private:
   void remove(std::uint32_t psn) {
     count_ -= has(psn) ? 1U : 0U;
     bits_.reset(psn % kSpan);
   }
 
-  std::uint32_t count_ = 0;  // first: as a rule it is all that is looked at
   std::bitset<kSpan> bits_;
+  // As a rule it is all that is looked at: last, beside what follows the object.
+  std::uint32_t count_ = 0;
 };
 
 }  // namespace uroce

@@ -46,14 +46,16 @@ class KeptReports {
 
   // Packets that have left the network, though they aren't acknowledged.
   [[nodiscard]] std::uint32_t count() const { return kept_.count(); }
+  // As Kept::line().
+  [[nodiscard]] const void* line() const { return kept_.line(); }
 
  private:
+  Kept kept_;             // its end and the rest lie side by side
   bool reports_ = false;  // the peer is a uroce, and heard the question
   bool ask_ = false;
   std::uint32_t asks_ = 0;
   std::uint32_t naks_ = 0;
   std::uint32_t serial_ = 0;
-  Kept kept_;
 };
 
 }  // namespace uroce

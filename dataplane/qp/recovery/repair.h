@@ -90,10 +90,10 @@ class Repair {
 
   std::uint32_t count_ = 0;
   std::uint32_t waiting_ = 0;
-  RoundTrip trip_;         // of what the program asked for, waits in queues included
-  RoundTrip repair_trip_;  // of what was sent again
   Time probe_at_ = kNever;
   std::uint32_t silent_probes_ = 0;  // since the peer was heard last
+  RoundTrip trip_;                   // of what the program asked for, waits in queues included
+  RoundTrip repair_trip_;            // of what was sent again
   std::array<Hole, kHolesMax> holes_{};
 };
 
