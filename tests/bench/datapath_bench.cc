@@ -27,6 +27,7 @@
 #include "tests/bench/direct_bench.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/observed_bench.h"
+#include "tests/bench/working_set.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::bench {
@@ -110,6 +111,8 @@ struct Bench {
   // WRITEs of `length` bytes, as many as fit in a round: messages a second.
   double run(std::uint32_t length) {
     offset = 0;
+    bring_in(pair.a.memory);
+    bring_in(pair.b.memory);
     const Time start = spent();
     Time end = start;
     std::uint64_t done = 0;
@@ -198,7 +201,12 @@ class BoundBench {
       starts_.push_back(frames_.data() + i * kBoundFrameBytes);
     }
   }
-  Bound run() { return measure_bound({source_, destination_, starts_}, 1); }
+  Bound run() {
+    bring_in(source_);
+    bring_in(destination_);
+    bring_in(frames_);
+    return measure_bound({source_, destination_, starts_}, 1);
+  }
 
  private:
   std::vector<std::byte> source_{kMemoryBytes, std::byte{1}};

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "tests/bench/working_set.h"
 
 namespace uroce::bench {
 namespace {
@@ -59,7 +60,7 @@ DirectBench::DirectBench(std::size_t memory_bytes, std::uint32_t entries, bool m
 }
 
 double DirectBench::run(std::uint32_t length, Duration round) {
-  offset_ = 0;
+  start();
   std::uint64_t done = 0;
   const double took = spend(round, [&] {
     post(length);
@@ -74,6 +75,12 @@ double DirectBench::run(std::uint32_t length, Duration round) {
                          daemon_.pair.b.memory.begin()));
   UROCE_CHECK(daemon_.port.counters().tx_frames == 0);
   return static_cast<double>(done) / took * static_cast<double>(kNanosecondsPerSecond);
+}
+
+void DirectBench::start() {
+  offset_ = 0;
+  bring_in(daemon_.pair.a.memory);
+  bring_in(daemon_.pair.b.memory);
 }
 
 void DirectBench::post(std::uint32_t length) {
@@ -111,7 +118,7 @@ std::size_t DirectBench::next(std::uint32_t length) {
 }
 
 double DirectBench::copy_ns_per_4k(std::uint32_t length, Duration round) {
-  offset_ = 0;
+  start();
   std::uint64_t copies = 0;
   const double took = spend(round, [&] {
     const std::size_t at = next(length);
@@ -123,7 +130,7 @@ double DirectBench::copy_ns_per_4k(std::uint32_t length, Duration round) {
 
 double DirectBench::libdeflate_ns_per_4k(Duration round) {
   constexpr auto kBytes = static_cast<std::uint32_t>(kPiece);
-  offset_ = 0;
+  start();
   std::uint64_t sums = 0;
   volatile std::uint32_t sum = 0;
   const double took = spend(round, [&] {

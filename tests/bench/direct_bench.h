@@ -28,6 +28,7 @@ class DirectBench {
   double libdeflate_ns_per_4k(Duration round);
 
  private:
+  void start();  // a walk through the memory
   void post(std::uint32_t length);
   std::uint32_t reap();
   std::size_t next(std::uint32_t length);
