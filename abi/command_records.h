@@ -53,6 +53,7 @@ enum class Command : std::uint32_t {
   kCreateAh,
   kDestroyAh,
   kResolveGid,        // the Ethernet address of a GID (ibv_create_ah and friends)
+  kMapRings,          // the memory that rings of queue pairs lie in
   kOpenPaging = 100,  // the two sockets of paging_records.h, before the first on-demand region
   kAdviseMr,
   kModifyCq = 150,
@@ -304,13 +305,12 @@ struct CreateQpRequest {
   std::uint32_t signal_all;
   std::uint32_t xrcd;  // XRC receive: handle; then only this and `cookie` count
 };
-// Descriptor: the memfd with both rings.
 struct CreateQpReply {
   ReplyHeader header;
   std::uint32_t handle, qpn, worker, doorbell_slot;
-  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline, reserved;
+  std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+  std::uint32_t memory;   // number of that which both rings lie in (ring_records.h)
   RingLayout send, recv;  // recv.entries 0 with a shared receive queue
-  std::uint64_t memory_length;
 };
 
 struct AddressRecord {  // struct ibv_ah_attr

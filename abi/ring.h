@@ -42,10 +42,10 @@ struct RingControl {
 };
 static_assert(sizeof(RingControl) == 2 * kCacheLine);
 
-// Where a ring lies in its memfd. The daemon chooses it and tells the shim in its answer
+// Where a ring lies in its memory, a memfd. The daemon chooses it and tells the shim in its answer
 // (abi/command_records.h).
 struct RingLayout {
-  std::uint64_t control_offset;  // of the RingControl, from the start of the memfd
+  std::uint64_t control_offset;  // of the RingControl, from the start of that
   std::uint64_t entries_offset;  // of entry 0
   std::uint32_t entries;         // a power of two
   std::uint32_t stride;          // bytes between entries, a multiple of 16

@@ -45,6 +45,7 @@ constexpr CommandRule kRules[] = {
     {abi::Command::kQuerySrq, "query SRQ", kHandle, false, 0, true, query_srq},
     {abi::Command::kDestroySrq, "destroy SRQ", kHandle, false, 0, true, destroy_srq},
     {abi::Command::kCreateQp, "create QP", sizeof(abi::CreateQpRequest), false, 0, true, create_qp},
+    {abi::Command::kMapRings, "map rings", kHandle, false, 0, true, map_rings},
     {abi::Command::kModifyQp, "modify QP", sizeof(abi::ModifyQpRequest), false, 0, true, modify_qp},
     {abi::Command::kQueryQp, "query QP", kHandle, false, 0, true, query_qp},
     {abi::Command::kDestroyQp, "destroy QP", kHandle, false, 0, true, destroy_qp},

@@ -105,6 +105,7 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
 Result<Outcome> create_qp(Session& session, Request& request, Reply* reply);
 Result<Outcome> modify_qp(Session& session, Request& request, Reply* reply);
 Result<Outcome> query_qp(Session& session, Request& request, Reply* reply);
+Result<Outcome> map_rings(Session& session, Request& request, Reply* reply);
 Result<Outcome> destroy_qp(Session& session, Request& request, Reply* reply);
 
 // Multicast (multicast.cc)

@@ -1,10 +1,12 @@
-// Commands that make, query and destroy queue pairs. What changes them: modify_qp.cc.
+// Commands that make, query and destroy queue pairs, and show where their rings lie. What changes
+// them: modify_qp.cc.
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <utility>
 
+#include "abi/ring_records.h"
 #include "base/huge_slabs.h"
 #include "control/commands/command_table.h"
 #include "control/sessions/card_limits.h"
@@ -70,9 +72,15 @@ Result<Parts> find_parts(const Session& session, const abi::CreateQpRequest& bod
   return Parts{.pd = *pd, .send_cq = *send_cq, .recv_cq = *recv_cq, .srq = *srq};
 }
 
-// Sizes as granted, and where the rings lie: both controls first, then both queues' entries.
-abi::CreateQpReply lay_out(const abi::CreateQpRequest& body, bool own_receive_queue) {
+// Sizes as granted, and how many bytes the entries of both rings have.
+struct Granted {
   abi::CreateQpReply answer{};
+  std::size_t entries = 0;
+};
+
+Granted grant(const abi::CreateQpRequest& body, bool own_receive_queue) {
+  Granted granted;
+  abi::CreateQpReply& answer = granted.answer;
   answer.max_send_wr = std::bit_ceil(std::max(body.max_send_wr, 1U));
   answer.max_send_sge = std::max(body.max_send_sge, 1U);
   // Inline data that the stride holds anyway is granted: rdma_xclient sends 16 bytes inline without
@@ -81,21 +89,28 @@ abi::CreateQpReply lay_out(const abi::CreateQpRequest& body, bool own_receive_qu
   answer.send.stride = abi::send_stride(answer.max_send_sge, body.max_inline);
   answer.max_inline = std::min(
       answer.send.stride - static_cast<std::uint32_t>(abi::kSendPayloadOffset), kInlineMax);
-  answer.send.control_offset = 0;
-  answer.send.entries_offset = 2 * sizeof(abi::RingControl);
-  std::uint64_t end =
-      answer.send.entries_offset + std::uint64_t{answer.send.entries} * answer.send.stride;
+  granted.entries = std::size_t{answer.send.entries} * answer.send.stride;
   if (own_receive_queue) {
     answer.max_recv_wr = std::bit_ceil(std::max(body.max_recv_wr, 1U));
     answer.max_recv_sge = std::max(body.max_recv_sge, 1U);
-    answer.recv.control_offset = sizeof(abi::RingControl);
-    answer.recv.entries_offset = end;
     answer.recv.entries = answer.max_recv_wr;
     answer.recv.stride = abi::recv_stride(answer.max_recv_sge);
-    end += std::uint64_t{answer.recv.entries} * answer.recv.stride;
+    granted.entries += std::size_t{answer.recv.entries} * answer.recv.stride;
   }
-  answer.memory_length = end;
-  return answer;
+  return granted;
+}
+
+// Where the rings lie in their memory: both controls, the send queue's entries, the receive
+// queue's.
+void place(const RingArena::Rings& rings, abi::CreateQpReply* answer) {
+  abi::RingLayout& send = answer->send;
+  answer->memory = rings.memory();
+  send.control_offset = rings.controls();
+  send.entries_offset = rings.entries();
+  if (answer->recv.entries != 0) {
+    answer->recv.control_offset = send.control_offset + sizeof(abi::RingControl);
+    answer->recv.entries_offset = send.entries_offset + std::uint64_t{send.entries} * send.stride;
+  }
 }
 
 QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& answer,
@@ -112,7 +127,7 @@ QpConfig config_of(const abi::CreateQpRequest& body, const abi::CreateQpReply& a
   config.signal_all = body.signal_all != 0;
   config.send_sge_max = answer.max_send_sge;
   config.inline_max = answer.max_inline;
-  std::byte* memory = object.memory.data();
+  std::byte* const memory = object.rings.memory_data();
   config.send_control = reinterpret_cast<abi::RingControl*>(memory + answer.send.control_offset);
   config.send_entries = memory + answer.send.entries_offset;
   config.send_entry_count = answer.send.entries;
@@ -169,19 +184,21 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   if (!parts) {
     return parts.error();
   }
-  auto charge = session.account()->charge(Limit::kQps);
+  const bool receives_itself =
+      parts->srq == nullptr && static_cast<QpType>(body.type) != QpType::kXrcSend;
+  Granted granted = grant(body, receives_itself);
+  abi::CreateQpReply& answer = granted.answer;
+  const std::size_t copies = std::size_t{answer.send.entries} *
+                             (sizeof(SendEntry) + answer.send.stride - abi::kSendPayloadOffset);
+  auto charge = session.account()->charge({{Limit::kQps}, {Limit::kQueueMemory, copies}});
   if (!charge) {
     return charge.error();
   }
-  const bool receives_itself =
-      parts->srq == nullptr && static_cast<QpType>(body.type) != QpType::kXrcSend;
-  abi::CreateQpReply answer = lay_out(body, receives_itself);
-  const std::size_t copies = std::size_t{answer.send.entries} *
-                             (sizeof(SendEntry) + answer.send.stride - abi::kSendPayloadOffset);
-  auto memory = session.share("uroce-qp", answer.memory_length, copies);
-  if (!memory) {
-    return memory.error();
+  auto rings = session.rings().take(granted.entries);
+  if (!rings) {
+    return rings.error();
   }
+  place(*rings, &answer);
   const auto slot = session.take_slot();
   Card& card = session.card();
   const std::uint32_t chosen = session.take_chosen_qpn();
@@ -200,12 +217,12 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   auto object = std::make_unique<QpObject>();
   object->charge = std::move(*charge);
   object->cookie = body.cookie;
-  object->memory = std::move(*memory);
+  object->rings = std::move(*rings);
   if (receives_itself) {
+    std::byte* const memory = object->rings.memory_data();
     object->receive_queue = std::make_unique<ReceiveQueue>(
-        answer.qpn,
-        reinterpret_cast<abi::RingControl*>(object->memory.data() + answer.recv.control_offset),
-        object->memory.data() + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
+        answer.qpn, reinterpret_cast<abi::RingControl*>(memory + answer.recv.control_offset),
+        memory + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
         answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
   }
   object->qp = std::allocate_shared<Qp>(HugeSlabAllocator<Qp>(),
@@ -219,11 +236,20 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   record.max_inline = answer.max_inline;
   attach(session, *object->qp);
 
-  answer.memory_length = object->memory.length();
-  reply->descriptors.push_back(object->memory.take_descriptor());
   answer.handle = session.qps.add(std::move(object));
   card.qpns().set_owner(answer.qpn, {&session, answer.handle});
   reply->set(answer);
+  return Outcome::kReply;
+}
+
+Result<Outcome> map_rings(Session& session, Request& request, Reply* reply) {
+  auto shared = session.rings().share(request.as<abi::HandleRequest>().handle);
+  if (!shared) {
+    return shared.error();
+  }
+  reply->descriptors.push_back(std::move(shared->descriptor));
+  reply->set(abi::MapRingsReply{
+      .header = {}, .length = shared->length, .shared = shared->packed ? 1U : 0U});
   return Outcome::kReply;
 }
 

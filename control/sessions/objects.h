@@ -10,6 +10,7 @@
 
 #include "abi/command_records.h"
 #include "base/unique_fd.h"
+#include "control/sessions/ring_arena.h"
 #include "control/sessions/sealed_memory.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/qp/completion_queue.h"
@@ -89,7 +90,7 @@ struct SrqObject {
 
 struct QpObject {
   std::uint64_t cookie = 0;
-  SealedMemory memory;
+  RingArena::Rings rings;
   std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one
   std::shared_ptr<Qp> qp;
   std::shared_ptr<XrcTarget> target;  // XRC receive: whose handle this is
@@ -101,7 +102,7 @@ struct QpObject {
   abi::QpAttributesRecord attributes{};  // as the program set them last
   std::optional<Path> path;              // once it has one
   std::set<Gid> groups{};                // multicast
-  Charge charge;
+  Charge charge;                         // and of the worker's copies of its send queue
 };
 
 struct AddressHandle {

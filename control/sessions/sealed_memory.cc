@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -75,6 +78,8 @@ SealedMemory::~SealedMemory() {
     ::munmap(data_, length_);
   }
 }
+
+void SealedMemory::bring_in() const { ::madvise(data_, length_, MADV_POPULATE_WRITE); }
 
 Result<UniqueFd> SealedMemory::copy_descriptor() const {
   UniqueFd copy(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));

@@ -41,6 +41,9 @@ class SealedMemory {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t length() const { return length_; }
 
+  // Brings in all of it, which is only faster, and does nothing where the kernel can't.
+  void bring_in() const;
+
   // The descriptor, to be sent; the mapping stays. copy_descriptor() keeps ours for others to come.
   UniqueFd take_descriptor() { return std::move(descriptor_); }
   [[nodiscard]] Result<UniqueFd> copy_descriptor() const;

@@ -25,6 +25,7 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
       id_(id),
       peer_(peer),
       account_(card.shares().of(user_of(process_of(peer)))),
+      rings_(account_),
       memory_(account_),
       addresses_(card.engine()) {
   card_.enter(*this);

@@ -69,6 +69,8 @@ class Session {
   Result<SealedMemory> share(const char* name, std::size_t length, std::size_t also = 0) {
     return SealedMemory::create(name, length, *account_, also);
   }
+  // Where the rings of its queue pairs lie.
+  [[nodiscard]] RingArena& rings() { return rings_; }
   // A doorbell slot for a queue pair; none: ENOMEM.
   std::optional<std::uint32_t> take_slot();
   void free_slot(std::uint32_t slot);
@@ -111,6 +113,7 @@ class Session {
   std::shared_ptr<Account> account_;
   Charge charge_;       // of itself
   Charge open_charge_;  // of what an open device costs
+  RingArena rings_;
   Device* device_ = nullptr;
   ProgramMemory memory_;
   std::shared_ptr<Mirror> mirror_;

@@ -30,6 +30,7 @@ void before_fork() {
   pthread_mutex_lock(&mutex);
   for (Context* context = open_contexts; context != nullptr; context = context->next) {
     context->registry.lock();
+    context->ring_memories.lock();
   }
   lock_device_list();
 }
@@ -37,6 +38,7 @@ void before_fork() {
 void unlock() {
   unlock_device_list();
   for (Context* context = open_contexts; context != nullptr; context = context->next) {
+    context->ring_memories.unlock();
     context->registry.unlock();
   }
   pthread_mutex_unlock(&mutex);

@@ -24,7 +24,8 @@ class Mapping {
 
   // Maps the first `length` bytes of the file. A file that is shorter than the daemon said is
   // refused, because touching it would be a SIGBUS. 0 or an errno value.
-  int map(int descriptor, std::size_t length, int protection) {
+  int map(int descriptor, std::size_t length, int protection,
+          std::size_t populated_max = kPopulatedMax) {
     struct stat status {};
     if (fstat(descriptor, &status) != 0) {
       return errno;
@@ -32,7 +33,7 @@ class Mapping {
     if (length == 0 || static_cast<std::size_t>(status.st_size) < length) {
       return EPROTO;
     }
-    const int at_once = length <= kPopulatedMax ? MAP_POPULATE : 0;
+    const int at_once = length <= populated_max ? MAP_POPULATE : 0;
     void* memory = mmap(nullptr, length, protection, MAP_SHARED | at_once, descriptor, 0);
     if (memory == MAP_FAILED) {
       return errno;

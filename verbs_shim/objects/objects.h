@@ -22,6 +22,7 @@
 #include "verbs_shim/objects/event_queue.h"
 #include "verbs_shim/objects/mapping.h"
 #include "verbs_shim/objects/registry.h"
+#include "verbs_shim/objects/ring_memories.h"
 #include "verbs_shim/objects/verbs.h"
 #include "verbs_shim/socket/client.h"
 
@@ -39,6 +40,7 @@ struct Context {
   Client client;
   Registry registry;
   EventQueue async_events{sizeof(abi::AsyncEventRecord)};
+  RingMemories ring_memories;
   Mapping doorbell_memory;
   Mapping status_memory;
   abi::Doorbells* doorbells[abi::kWorkersMax];
@@ -169,7 +171,7 @@ struct Qp {
   std::byte newer[kQpExBytesMax - sizeof(ibv_qp_ex)];
   WorkRing send;
   WorkRing recv;
-  Mapping memory;
+  RingMemories::Hold memory;  // that both lie in
   std::uint64_t cookie;
   std::uint32_t worker;
   std::uint32_t doorbell_slot;

@@ -34,7 +34,6 @@ constexpr Undoing kUndoings[] = {
     {Command::kCreateChannel, Command::kDestroyChannel},
     {Command::kCreateCq, Command::kDestroyCq},
     {Command::kCreateSrq, Command::kDestroySrq},
-    {Command::kCreateQp, Command::kDestroyQp},
     {Command::kAllocDm, Command::kFreeDm},
     {Command::kImportDm, Command::kFreeDm},
     {Command::kCmOpenChannel, Command::kCmCloseChannel},
@@ -42,7 +41,6 @@ constexpr Undoing kUndoings[] = {
 constexpr std::size_t kHandleAt = offsetof(abi::HandleReply, handle);
 static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
               offsetof(abi::CreateSrqReply, handle) == kHandleAt &&
-              offsetof(abi::CreateQpReply, handle) == kHandleAt &&
               offsetof(abi::ImportDmReply, handle) == kHandleAt);
 
 // Most answers come sooner than a sleeping thread is woken.

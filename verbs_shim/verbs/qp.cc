@@ -34,14 +34,14 @@ void take_over(Qp& qp, const abi::CreateQpReply& reply) {
   qp.recv.max_sge = reply.max_recv_sge;
 }
 
-int map_rings(Qp& qp, const abi::CreateQpReply& reply, const Descriptors& received) {
-  const Context& context = *of(plain(qp).context);
-  int error = qp.memory.map(received.peek(0), reply.memory_length, PROT_READ | PROT_WRITE);
+int map_rings(Qp& qp, const abi::CreateQpReply& reply) {
+  Context& context = *of(plain(qp).context);
+  int error = context.ring_memories.hold(context.client, reply.memory, &qp.memory);
   if (error == 0) {
-    error = qp.send.place(qp.memory, reply.send);
+    error = qp.send.place(qp.memory.mapping(), reply.send);
   }
   if (error == 0) {
-    error = qp.recv.place(qp.memory, reply.recv);
+    error = qp.recv.place(qp.memory.mapping(), reply.recv);
   }
   const std::uint32_t stride = abi::send_stride(reply.max_send_sge, reply.max_inline);
   const bool sound =
@@ -70,13 +70,11 @@ int attach(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   request.max_inline = attr.cap.max_inline_data;
   request.signal_all = attr.sq_sig_all != 0 ? 1 : 0;
   abi::CreateQpReply reply{};
-  Descriptors received;
-  int error =
-      context.client.call("ibv_create_qp", abi::Command::kCreateQp, request, reply, &received);
+  int error = context.client.call("ibv_create_qp", abi::Command::kCreateQp, request, reply);
   if (error != 0) {
     return error;
   }
-  error = map_rings(qp, reply, received);
+  error = map_rings(qp, reply);
   if (error != 0) {
     destroy_handle("ibv_create_qp", base.context, abi::Command::kDestroyQp, reply.handle);
     return error;

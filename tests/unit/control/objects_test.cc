@@ -2,6 +2,9 @@
 
 #include "control/sessions/objects.h"
 
+#include <sys/stat.h>
+
+#include "abi/ring_records.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {
@@ -95,13 +98,14 @@ TEST_F(ObjectsTest, ObjectsOfOthersAreOutOfReach) {
   expect_refusal(other.ask_about(abi::Command::kDeallocPd, pd), EINVAL, "there is no");
 }
 
-TEST_F(ObjectsTest, AQueuePairsRingsLieInItsMemory) {
+TEST_F(ObjectsTest, AQueuePairsRingsLieInAMemoryOfTheSessions) {
   abi::CreateQpRequest request = program.rc_qp(pd, cq);
   request.max_send_wr = 5;
   request.max_inline = 100;
   const Answer answer = program.ask(abi::Command::kCreateQp, request);
   const auto qp = answer.as<abi::CreateQpReply>();
-  ASSERT_EQ(answer.record.descriptors.size(), 1U);
+  const Answer mapped = program.ask_about(abi::Command::kMapRings, qp.memory);
+  ASSERT_EQ(mapped.record.descriptors.size(), 1U);
   EXPECT_EQ(qp.max_send_wr, 8U) << "a power of two";
   EXPECT_EQ(qp.max_inline, qp.send.stride - abi::kSendPayloadOffset) << "what an entry holds";
   EXPECT_GE(qp.qpn, kQpnMin);
@@ -109,8 +113,31 @@ TEST_F(ObjectsTest, AQueuePairsRingsLieInItsMemory) {
   EXPECT_EQ(qp.send.entries, qp.max_send_wr);
   EXPECT_GE(qp.send.stride, abi::kSendPayloadOffset + 100);
   EXPECT_GE(qp.recv.entries_offset, qp.send.entries_offset + qp.send.entries * qp.send.stride);
-  EXPECT_LE(qp.recv.entries_offset + qp.recv.entries * qp.recv.stride, qp.memory_length);
+  EXPECT_LE(qp.recv.entries_offset + qp.recv.entries * qp.recv.stride,
+            mapped.as<abi::MapRingsReply>().length);
   EXPECT_NE(qp.send.control_offset, qp.recv.control_offset);
+}
+
+TEST_F(ObjectsTest, RingsOfOneSessionShareAMemoryAndThoseOfTwoDont) {
+  Program other(rig);
+  other.open();
+  const std::uint32_t other_pd = other.make_pd(), other_cq = other.make_cq();
+  const auto make = [](Program& by, std::uint32_t its_pd, std::uint32_t its_cq) {
+    return by.ask(abi::Command::kCreateQp, by.rc_qp(its_pd, its_cq)).as<abi::CreateQpReply>();
+  };
+  const auto one = make(program, pd, cq), two = make(program, pd, cq);
+  EXPECT_EQ(one.memory, two.memory);
+  EXPECT_NE(one.send.control_offset, two.send.control_offset);
+  const auto theirs = make(other, other_pd, other_cq);
+  const auto inode = [](const Answer& mapped) {
+    struct stat status {};
+    EXPECT_EQ(::fstat(mapped.record.descriptors.at(0).get(), &status), 0);
+    return status.st_ino;
+  };
+  EXPECT_NE(inode(program.ask_about(abi::Command::kMapRings, one.memory)),
+            inode(other.ask_about(abi::Command::kMapRings, theirs.memory)));
+  expect_refusal(other.ask_about(abi::Command::kMapRings, theirs.memory + 1), EINVAL,
+                 "no memory of rings");
 }
 
 TEST_F(ObjectsTest, CapsBeyondTheLimitsAreRefused) {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "abi/cq_records.h"
+#include "abi/ring_records.h"
 #include "base/check.h"
 #include "base/descriptor_message.h"
 #include "base/socket_path.h"
@@ -21,6 +22,7 @@ namespace {
 using abi::Command;
 
 constexpr std::uint32_t kDoorbellSlot = 70;
+constexpr std::uint32_t kRings = 5;  // number of their memory
 
 void make_channel(UniqueFd& read_end, UniqueFd& write_end) {
   int ends[2];
@@ -175,6 +177,13 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       return resize_cq(record);
     case Command::kCreateQp:
       return create_qp(record);
+    case Command::kMapRings: {
+      abi::MapRingsReply reply{};
+      reply.length = kQueueLength;
+      reply.shared = rings_of_one_ ? 0 : 1;
+      ++rings_mapped_;
+      return answer(reply, {qp_.descriptor.get()});
+    }
     case Command::kRegMr: {
       abi::RegMrReply reply{};
       reply.lkey = reply.rkey = 0x501;
@@ -248,8 +257,8 @@ FakeDaemon::Answer FakeDaemon::create_qp(const std::byte* record) {
                 .entries_offset = kRecvOffset + kEntriesOffset,
                 .entries = kEntries,
                 .stride = abi::recv_stride(kSgeMax)};
-  reply.memory_length = kQueueLength;
-  return answer(reply, {qp_.descriptor.get()});
+  reply.memory = kRings;
+  return answer(reply);
 }
 
 void FakeDaemon::complete(const abi::Cqe& cqe) {

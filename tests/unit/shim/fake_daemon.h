@@ -75,6 +75,10 @@ class FakeDaemon {
   // The last request, if it was a HandleRequest. REQUIRES: it was answered.
   abi::Command last_command() const { return last_command_; }
   std::uint32_t last_handle() const { return last_handle_; }
+  // How often the program asked for the memory of the rings.
+  std::uint32_t rings_mapped() const { return rings_mapped_; }
+  // From now on it is said to be one queue pair's.
+  void make_rings_of_one() { rings_of_one_ = true; }
   // Steps of resizing a queue that came before another resize had ended.
   std::uint32_t mixed_resizes() const { return mixed_resizes_; }
 
@@ -105,6 +109,8 @@ class FakeDaemon {
   std::uint32_t last_handle_ = 0;
   bool resizing_ = false;
   std::atomic<std::uint32_t> mixed_resizes_{0};
+  std::atomic<std::uint32_t> rings_mapped_{0};
+  std::atomic<bool> rings_of_one_{false};
   std::thread thread_;
 };
 

@@ -30,7 +30,17 @@ class NoMoreFiles {
   rlimit before_{};
 };
 
-class OpenFiles : public VerbsFixture {};
+class OpenFiles : public VerbsFixture {
+ protected:
+  [[nodiscard]] ibv_qp_init_attr small_qp() const {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq;
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = 4;
+    attr.cap.max_send_sge = attr.cap.max_recv_sge = 2;
+    attr.qp_type = IBV_QPT_RC;
+    return attr;
+  }
+};
 
 TEST_F(OpenFiles, TheDaemonGetsBackWhatCameWithoutItsDescriptor) {
   {
@@ -46,6 +56,53 @@ TEST_F(OpenFiles, TheDaemonGetsBackWhatCameWithoutItsDescriptor) {
   ibv_cq* later = ibv_create_cq(context, 4, nullptr, nullptr, 0);
   ASSERT_NE(later, nullptr) << "the connection is as good as before";
   EXPECT_EQ(ibv_destroy_cq(later), 0);
+}
+
+TEST_F(OpenFiles, AQueuePairWhoseRingsCantBeMappedGoesBack) {
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  ibv_context* const other = ibv_open_device(context->device);
+  ASSERT_NE(other, nullptr);
+  ibv_qp_init_attr attr = small_qp();
+  ibv_pd* const other_pd = ibv_alloc_pd(other);
+  {
+    const NoMoreFiles none;
+    EXPECT_EQ(ibv_create_qp(other_pd, &attr), nullptr);
+    EXPECT_EQ(errno, EMFILE);
+    EXPECT_EQ(daemon.last_command(), abi::Command::kDestroyQp);
+  }
+  EXPECT_EQ(ibv_dealloc_pd(other_pd), 0);
+  EXPECT_EQ(ibv_close_device(other), 0);
+  make_qp();
+}
+
+TEST_F(OpenFiles, AMemoryOfOneQueuePairGoesWithIt) {
+  daemon.make_rings_of_one();
+  ibv_context* const other = ibv_open_device(context->device);
+  ASSERT_NE(other, nullptr);
+  ibv_qp_init_attr attr = small_qp();
+  ibv_pd* const other_pd = ibv_alloc_pd(other);
+  const std::uint32_t before = daemon.rings_mapped();
+  for (int i = 0; i < 3; ++i) {
+    ibv_qp* const deep = ibv_create_qp(other_pd, &attr);
+    ASSERT_NE(deep, nullptr);
+    EXPECT_EQ(ibv_destroy_qp(deep), 0);
+  }
+  EXPECT_EQ(daemon.rings_mapped() - before, 3U) << "nothing of the one before is left";
+  EXPECT_EQ(ibv_dealloc_pd(other_pd), 0);
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
+TEST_F(OpenFiles, RingsInAMemoryThatIsMappedNeedNoDescriptor) {
+  ibv_qp_init_attr attr = small_qp();
+  for (int i = 0; i < 3; ++i) {
+    const NoMoreFiles none;
+    ibv_qp* const more = ibv_create_qp(pd, &attr);
+    ASSERT_NE(more, nullptr);
+    EXPECT_EQ(ibv_destroy_qp(more), 0);
+  }
+  ASSERT_EQ(ibv_destroy_qp(qp), 0) << "the last one";
+  make_qp();
+  EXPECT_EQ(daemon.rings_mapped(), 1U);
 }
 
 TEST_F(OpenFiles, NonsenseEndsTheConnectionForBoth) {
