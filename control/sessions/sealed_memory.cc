@@ -44,11 +44,10 @@ Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, 
   return Result<SealedMemory>(std::move(memory));
 }
 
-Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, Account& account,
-                                          std::size_t also) {
+Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, Account& account) {
   const std::uint64_t bytes = whole_pages(length);
   auto charge = account.charge(
-      {{Limit::kQueueMemory, bytes + also}, {Limit::kMappings}, {Limit::kAddressSpace, bytes}});
+      {{Limit::kQueueMemory, bytes}, {Limit::kMappings}, {Limit::kAddressSpace, bytes}});
   if (!charge) {
     return charge.error();
   }

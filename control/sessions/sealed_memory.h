@@ -25,10 +25,9 @@ class SealedMemory {
   // it only for reading.
   static Result<SealedMemory> create(const char* name, std::size_t length,
                                      Writers writers = Writers::kBoth);
-  // The same, and `account` pays for a mapping, its pages and `also` bytes as long as it lives.
-  // ENOMEM: that can't.
-  static Result<SealedMemory> create(const char* name, std::size_t length, Account& account,
-                                     std::size_t also = 0);
+  // The same, and `account` pays for a mapping and its pages as long as it lives. ENOMEM: that
+  // can't.
+  static Result<SealedMemory> create(const char* name, std::size_t length, Account& account);
 
   // What a length takes.
   static std::size_t whole_pages(std::size_t length);

@@ -64,10 +64,9 @@ class Session {
   [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
   // Pays for the session itself and its connection. ENOMEM: it may not be served.
   Status admit();
-  // Memory for an object's queues, and `also` bytes of the daemon's own. ENOMEM beyond the limits
-  // of the user.
-  Result<SealedMemory> share(const char* name, std::size_t length, std::size_t also = 0) {
-    return SealedMemory::create(name, length, *account_, also);
+  // Memory for an object's queues. ENOMEM beyond the limits of the user.
+  Result<SealedMemory> share(const char* name, std::size_t length) {
+    return SealedMemory::create(name, length, *account_);
   }
   // Where the rings of its queue pairs lie.
   [[nodiscard]] RingArena& rings() { return rings_; }
