@@ -143,9 +143,9 @@ struct OpenDeviceRequest {
   Ticket exporter;
 };
 // Descriptors: the read end of the async event socket (records AsyncEventRecord), a memfd with
-// workers x Doorbells (each at a multiple of doorbells_stride), a read-only memfd with workers
-// x WorkerStatus (each at a multiple of status_stride), a memfd with this session's Ticket,
-// then `workers` eventfds.
+// workers x Doorbells (each at a multiple of doorbells_stride) and behind them a CommandPage, a
+// read-only memfd with workers x WorkerStatus (each at a multiple of status_stride), a memfd with
+// this session's Ticket, then `workers` eventfds.
 struct OpenDeviceReply {
   ReplyHeader header;
   std::uint64_t doorbells_stride;

@@ -1,7 +1,6 @@
 #include "control/server/server.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -31,12 +30,6 @@ enum Tag : std::uint64_t {
 };
 
 constexpr int kServerEventsMax = 64;
-// A program that asks one thing after another is expected for so long after each answer: to be
-// woken takes longer than most answers do.
-constexpr Duration kLinger = 30 * kNanosecondsPerMicrosecond;
-// Looks meanwhile after which the processor is offered to others, which takes as long as a look.
-constexpr std::uint32_t kLooksBeforeYield = 4;
-
 // Between two lines in the log about what the machine hasn't got.
 constexpr Duration kSilence = 10 * kNanosecondsPerSecond;
 
@@ -117,6 +110,7 @@ void Server::run(int signals, std::function<bool()> on_signal) {
       within_memory(event.data.u64, [&] { on_event(event.data.u64, event.events); });
     }
     serve_dear();
+    serve_asked();
     within_memory(kListener, [this] { on_time(); });
   }
   heartbeat_.end();
@@ -131,23 +125,6 @@ void Server::on_no_memory(std::uint64_t tag) {
     silent_until_ = card_.now() + kSilence;
     spdlog::error("the daemon has no memory left (RLIMIT_AS, or the machine's)");
   }
-}
-
-int Server::wait(std::span<epoll_event> events) {
-  const auto most = static_cast<int>(events.size());
-  for (std::uint32_t looks = 1; card_.now() < linger_until_; ++looks) {
-    if (const int count = ::epoll_wait(poll_.get(), events.data(), most, 0); count != 0) {
-      return count;
-    }
-    if (looks % kLooksBeforeYield == 0) {
-      ::sched_yield();
-    }
-  }
-  const int timeout = milliseconds_to_deadline();
-  heartbeat_.rest();
-  const int count = ::epoll_wait(poll_.get(), events.data(), most, timeout);
-  heartbeat_.beat();
-  return count;
 }
 
 void Server::on_event(std::uint64_t tag, std::uint32_t events) {
@@ -191,18 +168,11 @@ void Server::on_connection(Connections::iterator at, std::uint32_t events) {
   const User& user = at->second.conversation->session().account()->user();
   if (dear_users_.is_dear(user, card_.now())) {
     watch_for(at, 0);
+    lookout_.forget(at->first);
     dear_users_.wait(user, at->first);
   } else {
     serve_timed(at);
   }
-}
-
-void Server::serve_timed(Connections::iterator at) {
-  const User user = at->second.conversation->session().account()->user();  // it may be dropped
-  const Time begun = card_.now();
-  serve(at);
-  dear_users_.note(user, begun, card_.now());
-  linger_until_ = card_.now() + kLinger;
 }
 
 void Server::accept_all() {
@@ -290,6 +260,7 @@ void Server::settle(Connections::iterator at) {
     interest = EPOLLOUT;
   } else if (!conversation.waiting() && !connection.fetching) {
     interest = EPOLLIN;
+    expect(at->first, conversation.session().command_page());
   }
   watch_for(at, interest);
 }
@@ -309,6 +280,7 @@ void Server::watch_for(Connections::iterator at, std::uint32_t interest) {
 void Server::drop(Connections::iterator at) {
   (void)::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, at->second.socket->get(), nullptr);
   dear_users_.forget(at->second.conversation->session().account()->user(), at->first);
+  lookout_.forget(at->first);
   connections_.erase(at);
 }
 
@@ -372,22 +344,6 @@ void Server::resume_waiting() {
     }
     at = next;
   }
-}
-
-int Server::milliseconds_to_deadline() const {
-  Time deadline = std::min({links_.next_look(), next_helpers_look_, dear_users_.next_time(),
-                            services_.connections.next_deadline()});
-  for (const Device& device : card_.devices()) {
-    deadline = std::min(deadline, device.next_deadline());
-  }
-  if (services_.sampler != nullptr) {
-    deadline = std::min(deadline, services_.sampler->next_deadline());
-  }
-  if (deadline == kNever) {
-    return -1;
-  }
-  const Time now = card_.now();
-  return deadline <= now ? 0 : static_cast<int>((deadline - now) / kNanosecondsPerMillisecond) + 1;
 }
 
 }  // namespace uroce::control

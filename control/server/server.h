@@ -25,6 +25,7 @@
 #include "control/reports/path_problems.h"
 #include "control/server/dear_users.h"
 #include "control/server/listening_socket.h"
+#include "control/server/lookout.h"
 
 namespace uroce::control {
 
@@ -43,6 +44,7 @@ class Server {
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
  private:
+  static constexpr std::uint64_t kNoSession = 0;      // nobody's
   static constexpr std::uint64_t kFirstSession = 16;  // smaller ones tag the other descriptors
   struct Connection {
     std::shared_ptr<const ForeignSocket> socket;
@@ -93,10 +95,13 @@ class Server {
   void settle(Connections::iterator at);
   void serve_timed(Connections::iterator at);
   void serve_dear();
+  void serve_asked();
+  void expect(std::uint64_t id, CommandPage* page);
   void watch_for(Connections::iterator at, std::uint32_t interest);
   void drop(Connections::iterator at);
   bool flush(Connection& connection);
   void receive(std::uint64_t id, Connection& connection);
+  void serve_page(std::uint64_t id, Connection& connection, CommandPage& page);
   static void take(Connection& connection, Receipt receipt, Record record);
   void fetch(std::uint64_t id, Connection& connection);
   void on_helpers();
@@ -129,7 +134,10 @@ class Server {
   DearUsers dear_users_;
   Time next_helpers_look_ = kNever;  // who waits for one that hangs is told
   Time silent_until_ = 0;            // about a want of memory or descriptors
+  Lookout lookout_;                  // while it lingers
   Time linger_until_ = 0;            // see kLinger
+  Time next_poll_ = 0;               // of the epoll, while it lingers
+  std::uint32_t polls_ = 0;
   LinkFollower links_;
 };
 

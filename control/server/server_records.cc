@@ -40,6 +40,41 @@ void Server::take(Connection& connection, Receipt receipt, Record record) {
   connection.serving = false;
 }
 
+void Server::expect(std::uint64_t id, CommandPage* page) {
+  if (page != nullptr && lookout_.expect(id, *page)) {
+    page->look();
+  }
+}
+
+// The program that has asked in its page, if there is one.
+void Server::serve_asked() {
+  const auto at = connections_.find(lookout_.next());
+  if (at == connections_.end()) {
+    return;
+  }
+  heartbeat_.beat();
+  if (at->second.interest != EPOLLIN) {
+    lookout_.forget(at->first);  // it has been told to wait for an answer
+    return;
+  }
+  if (card_.engine().notices_wait()) {
+    within_memory(kNoSession, [this] { on_notices(); });
+  }
+  within_memory(at->first, [&] { on_connection(at, EPOLLIN); });
+}
+
+// What was asked in the page, answered there if that can be.
+void Server::serve_page(std::uint64_t id, Connection& connection, CommandPage& page) {
+  Conversation& conversation = *connection.conversation;
+  take(connection, Receipt::kRecord, page.take());
+  std::deque<Record>& outbox = conversation.outbox();
+  if (outbox.size() != 1 || conversation.answering() || conversation.finished()) {
+    page.answer_in_socket();
+  } else if (page.answer(outbox.front(), lookout_.expect(id, page))) {
+    outbox.pop_front();
+  }
+}
+
 void Server::receive(std::uint64_t id, Connection& connection) {
   Conversation& conversation = *connection.conversation;
   const Time begun = card_.now();
@@ -50,6 +85,10 @@ void Server::receive(std::uint64_t id, Connection& connection) {
     }
     if (conversation.answering()) {
       return answer_more(conversation);
+    }
+    CommandPage* page = conversation.session().command_page();
+    if (page != nullptr && page->asked()) {
+      return serve_page(id, connection, *page);
     }
     Record record;
     const Receipt receipt = look_at_plain_record(connection.socket->get(), &record);

@@ -71,7 +71,9 @@ Result<Session::Opened> Session::open(Device& device) {
   if (!events) {
     return events.error();
   }
-  auto doorbells = SealedMemory::create("uroce-doorbells", workers * kDoorbellsStride);
+  const std::size_t all_doorbells = workers * kDoorbellsStride;
+  auto doorbells =
+      SealedMemory::create("uroce-doorbells", all_doorbells + sizeof(abi::CommandPage));
   if (!doorbells) {
     return doorbells.error();
   }
@@ -101,6 +103,7 @@ Result<Session::Opened> Session::open(Device& device) {
   device_ = &device;
   event_socket_ = std::move(events->write_end);
   doorbells_ = std::move(*doorbells);
+  command_page_.emplace(*reinterpret_cast<abi::CommandPage*>(doorbells_.data() + all_doorbells));
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     SessionBells& bells = bells_.emplace_back();
     bells.bells = reinterpret_cast<abi::Doorbells*>(doorbells_.data() + worker * kDoorbellsStride);

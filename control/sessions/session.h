@@ -17,6 +17,7 @@
 #include "base/handle_table.h"
 #include "base/record_socket.h"
 #include "control/sessions/card.h"
+#include "control/sessions/command_page.h"
 #include "control/sessions/objects.h"
 #include "control/sessions/published_addresses.h"
 #include "dataplane/engine/worker.h"
@@ -68,6 +69,8 @@ class Session {
   Result<SealedMemory> share(const char* name, std::size_t length) {
     return SealedMemory::create(name, length, *account_);
   }
+  // Where the program may ask without a system call; nullptr: no device is open.
+  [[nodiscard]] CommandPage* command_page() { return command_page_ ? &*command_page_ : nullptr; }
   // Where the rings of its queue pairs lie.
   [[nodiscard]] RingArena& rings() { return rings_; }
   // A doorbell slot for a queue pair; none: ENOMEM.
@@ -127,7 +130,8 @@ class Session {
   std::uint64_t events_lost_ = 0;
   bool ending_ = false;
 
-  SealedMemory doorbells_;
+  SealedMemory doorbells_;  // and the command page
+  std::optional<CommandPage> command_page_;
   std::vector<EventFd> wake_descriptors_;
   std::deque<SessionBells> bells_;        // one a worker; never moves
   std::deque<std::uint32_t> free_slots_;  // reused late, so that old bells find nobody

@@ -177,6 +177,7 @@ void Engine::wake(std::uint32_t worker) { state_->runners[worker]->wakeup().wake
 int Engine::notice_descriptor() const { return state_->notices.descriptor(); }
 
 bool Engine::next_notice(Notice* notice) { return state_->notices.next(notice); }
+bool Engine::notices_wait() const { return state_->notices.waiting(); }
 
 bool Engine::send_frame(std::uint16_t port, std::span<const std::byte> frame) {
   return state_->runners[0]->mailbox().send_frame(port, frame);

@@ -74,6 +74,7 @@ class Engine {
 
   [[nodiscard]] int notice_descriptor() const;  // eventfd
   bool next_notice(Notice* notice);
+  [[nodiscard]] bool notices_wait() const;  // a load, no system call
 
   // Sends a frame that control built (ARP and the like). False when the queue to the worker is
   // full.

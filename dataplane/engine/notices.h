@@ -52,6 +52,8 @@ class Notices final : public EventSink, public FrameSink {
   // Control.
   [[nodiscard]] int descriptor() const { return event_.get(); }
   bool next(Notice* notice);
+  // Whether there is one; no system call. Any thread.
+  [[nodiscard]] bool waiting() const { return !ring_.empty(); }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:

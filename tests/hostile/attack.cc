@@ -31,6 +31,7 @@ constexpr std::array kAttacks{
     Attack{"busy", uroce::hostile::attack_with_queue_pairs},
     Attack{"punch", uroce::hostile::attack_with_holes},
     Attack{"resize", uroce::hostile::attack_by_resizing},
+    Attack{"page", uroce::hostile::attack_page},
 };
 
 }  // namespace

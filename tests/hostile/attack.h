@@ -32,6 +32,7 @@ int attack_with_memory(Arguments arguments);
 int attack_with_queue_pairs(Arguments arguments);
 int attack_with_holes(Arguments arguments);
 int attack_by_resizing(Arguments arguments);
+int attack_page(Arguments arguments);
 
 // Tells the test that it has begun.
 void say_attacking();

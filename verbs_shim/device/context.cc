@@ -36,8 +36,9 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
       received.count() != kFirstWakeDescriptor + workers) {
     return EPROTO;
   }
-  int error = context.doorbell_memory.map(received.peek(1), workers * reply.doorbells_stride,
-                                          PROT_READ | PROT_WRITE);
+  const std::size_t all_doorbells = workers * reply.doorbells_stride;
+  int error = context.doorbell_memory.map(
+      received.peek(1), all_doorbells + sizeof(abi::CommandPage), PROT_READ | PROT_WRITE);
   if (error == 0) {
     error = context.status_memory.map(received.peek(2), workers * reply.status_stride, PROT_READ);
   }
@@ -52,6 +53,11 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
     }
     context.wake_descriptors[i] = received.take(kFirstWakeDescriptor + i).release();
   }
+  auto* page = context.doorbell_memory.at<abi::CommandPage>(all_doorbells);
+  if (page == nullptr) {
+    return EPROTO;
+  }
+  context.client.ask_by(*page);
   context.base.context.async_fd = received.take(0).release();
   // Verbs know this one only as what ibv_import_device takes.
   context.base.context.cmd_fd = received.take(kTicketDescriptor).release();

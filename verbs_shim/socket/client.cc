@@ -54,6 +54,19 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+// For a reply there is room for `size` bytes, which `got` have come for: what is missing is zeroed.
+// 0 or EPROTO: it is none, or a longer one.
+int complete(abi::ReplyHeader& reply, std::size_t size, std::size_t got) {
+  if (got < sizeof(abi::ReplyHeader) || reply.magic != abi::kMagic) {
+    return EPROTO;
+  }
+  if (got < size) {
+    std::memset(reinterpret_cast<std::byte*>(&reply) + got, 0, size - got);
+  }
+  reply.message[abi::kMessageMax - 1] = '\0';
+  return reply.error == 0 && got > size ? EPROTO : 0;
+}
+
 // As receive_message, which waits.
 ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors* descriptors) {
   const std::int64_t until = now_ns() + kSpinNs;
@@ -141,16 +154,21 @@ int Client::receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptor
   if (message.length <= 0) {
     return ENODEV;
   }
-  const auto got = static_cast<std::size_t>(message.length);
-  if (got < sizeof(abi::ReplyHeader) || reply.magic != abi::kMagic) {
-    return EPROTO;
+  const int error =
+      complete(reply, size, static_cast<std::size_t>(message.length) + (message.cut ? 1 : 0));
+  return error == 0 && reply.error == 0 && message.descriptors_cut ? EMFILE : error;
+}
+
+// The page is asked already.
+int Client::receive_answer(abi::ReplyHeader& reply, std::size_t size) {
+  const std::int64_t until = now_ns() + kSpinNs;
+  if (page_.wait([until] { return now_ns() < until; })) {
+    const std::span bytes(reinterpret_cast<std::byte*>(&reply), size);
+    return complete(reply, size, page_.answer(bytes));
   }
-  std::memset(bytes.data() + got, 0, size - got);
-  reply.message[abi::kMessageMax - 1] = '\0';
-  if (reply.error == 0 && message.cut) {
-    return EPROTO;
-  }
-  return reply.error == 0 && message.descriptors_cut ? EMFILE : 0;
+  const int error = receive_record(reply, size, nullptr);
+  page_.forget();
+  return error;
 }
 
 int Client::request_and_reply(Command command, abi::RequestHeader& request, std::size_t length,
@@ -162,11 +180,17 @@ int Client::request_and_reply(Command command, abi::RequestHeader& request, std:
   request.sequence = sequence_;
   request.length = static_cast<std::uint32_t>(length);
   request.descriptor_count = static_cast<std::uint32_t>(passed.size());
-  int error = send_record(request, length, passed);
-  if (error != 0) {
-    return error;
+  const std::span bytes(reinterpret_cast<const std::byte*>(&request), length);
+  int error = 0;
+  if (received == nullptr && passed.empty() && page_.ask(bytes)) {
+    error = receive_answer(reply, reply_size);
+  } else {
+    error = send_record(request, length, passed);
+    if (error != 0) {
+      return error;
+    }
+    error = receive_record(reply, reply_size, received);
   }
-  error = receive_record(reply, reply_size, received);
   return (error == 0 || error == EMFILE) && reply.sequence != sequence_ ? EPROTO : error;
 }
 

@@ -15,6 +15,7 @@
 
 #include "abi/command_records.h"
 #include "base/descriptor_message.h"
+#include "verbs_shim/socket/command_page.h"
 
 namespace uroce::shim {
 
@@ -53,6 +54,9 @@ class Client {
                std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
                Descriptors* received, std::span<const int> passed);
 
+  // Asks by this page where it can; the page is there as long as calls are made.
+  void ask_by(abi::CommandPage& page) { page_.attach(&page); }
+
   // Whether the daemon is gone. alive() is one load; check() asks the socket.
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
   bool check();
@@ -73,6 +77,7 @@ class Client {
   int send_record(const abi::RequestHeader& request, std::size_t length,
                   std::span<const int> passed) const;
   int receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptors* received) const;
+  int receive_answer(abi::ReplyHeader& reply, std::size_t size);
   int lost();
 
   int descriptor_ = -1;
@@ -81,6 +86,7 @@ class Client {
   bool abandoned_ = false;  // set before the child of a fork has a second thread
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows and the conversation
   std::uint32_t sequence_ = 0;
+  CommandPage page_;
 };
 
 }  // namespace uroce::shim

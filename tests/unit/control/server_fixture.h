@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/monotonic_clock.h"
 #include "control/server/server.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/temporary_folder.h"
@@ -25,6 +26,7 @@ class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
     raise_descriptor_limit();
+    rig.card.set_clock(monotonic_now);
     EXPECT_TRUE(rig.card.engine().start()) << "workers run, as in the daemon";
     path = folder_ / "s";
     auto made = Server::listen(rig.services, path, 0600);

@@ -61,7 +61,7 @@ FakeDaemon::FakeDaemon() {
   make_channel(async_read_, async_write_);
   make_channel(channel_read_, channel_write_);
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  doorbells_ = SharedFile(sizeof(abi::Doorbells));
+  doorbells_ = SharedFile(sizeof(abi::Doorbells) + sizeof(abi::CommandPage));
   status_ = SharedFile(sizeof(abi::WorkerStatus));
   ticket_ = SharedFile(sizeof(abi::Ticket));
   cq_ = SharedFile(kQueueLength);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "abi/command_page.h"
 #include "abi/command_records.h"
 #include "abi/completion.h"
 #include "abi/doorbell.h"

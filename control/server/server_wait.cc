@@ -1,0 +1,75 @@
+// What the control thread does while nobody asks for anything: it looks for the next request for a
+// moment, and then sleeps.
+
+#include <emmintrin.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "control/server/server.h"
+
+namespace uroce::control {
+namespace {
+
+// A program that asks one thing after another is expected for so long after each answer: to be
+// woken takes longer than most answers do.
+constexpr Duration kLinger = 30 * kNanosecondsPerMicrosecond;
+// Looks into programs' pages cost next to nothing. Those at everything else are system calls: so
+// long after one comes the next, also where pages always have something.
+constexpr Duration kBetweenPolls = 2 * kNanosecondsPerMicrosecond;
+// Of the latter, after which the processor is offered to others.
+constexpr std::uint32_t kPollsBeforeYield = 2;
+
+}  // namespace
+
+int Server::wait(std::span<epoll_event> events) {
+  const auto most = static_cast<int>(events.size());
+  for (Time now = card_.now(); now < linger_until_; now = card_.now()) {
+    const bool polls = now >= next_poll_;
+    if (polls) {
+      next_poll_ = now + kBetweenPolls;
+      if (const int count = ::epoll_wait(poll_.get(), events.data(), most, 0); count != 0) {
+        return count;
+      }
+    }
+    if (lookout_.any_asked()) {
+      return 0;
+    }
+    polls && ++polls_ % kPollsBeforeYield == 0 ? (void)::sched_yield() : _mm_pause();
+  }
+  if (!lookout_.rest()) {
+    return 0;
+  }
+  const int timeout = milliseconds_to_deadline();
+  heartbeat_.rest();
+  const int count = ::epoll_wait(poll_.get(), events.data(), most, timeout);
+  heartbeat_.beat();
+  return count;
+}
+
+void Server::serve_timed(Connections::iterator at) {
+  const User user = at->second.conversation->session().account()->user();  // it may be dropped
+  const Time begun = card_.now();
+  serve(at);
+  dear_users_.note(user, begun, card_.now());
+  linger_until_ = card_.now() + kLinger;
+}
+
+int Server::milliseconds_to_deadline() const {
+  Time deadline = std::min({links_.next_look(), next_helpers_look_, dear_users_.next_time(),
+                            services_.connections.next_deadline()});
+  for (const Device& device : card_.devices()) {
+    deadline = std::min(deadline, device.next_deadline());
+  }
+  if (services_.sampler != nullptr) {
+    deadline = std::min(deadline, services_.sampler->next_deadline());
+  }
+  if (deadline == kNever) {
+    return -1;
+  }
+  const Time now = card_.now();
+  return deadline <= now ? 0 : static_cast<int>((deadline - now) / kNanosecondsPerMillisecond) + 1;
+}
+
+}  // namespace uroce::control

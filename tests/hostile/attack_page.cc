@@ -1,0 +1,79 @@
+// page SESSIONS: in so many sessions the page by which programs ask without a system call says all
+// the time that something is asked: what is right, what is nonsense, or in a state that there
+// isn't.
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+
+#include "abi/command_page.h"
+#include "abi/ring_records.h"
+#include "tests/hostile/attack.h"
+
+namespace uroce::hostile {
+namespace {
+
+constexpr std::uint32_t kStates = 6;  // one more than there are
+constexpr std::uint32_t kTurnsBetweenSends = 50;
+
+abi::CommandPage& map_page(const Answer& opened) {
+  const auto reply = opened.as<abi::OpenDeviceReply>();
+  if (opened.closed || reply.header.error != 0 || opened.record.descriptors.size() < 2) {
+    give_up("no device is to be had");
+  }
+  const std::size_t doorbells = reply.workers * reply.doorbells_stride;
+  void* const memory = ::mmap(nullptr, doorbells + sizeof(abi::CommandPage), PROT_READ | PROT_WRITE,
+                              MAP_SHARED, opened.record.descriptors[1].get(), 0);
+  if (memory == MAP_FAILED) {
+    give_up("the page can't be mapped");
+  }
+  return *reinterpret_cast<abi::CommandPage*>(static_cast<std::byte*>(memory) + doorbells);
+}
+
+// Something to ask: rings that aren't there, or what always works.
+Record request(RawSession& session, std::uint64_t number) {
+  abi::HandleRequest body{};
+  body.handle = static_cast<std::uint32_t>(number);
+  return number % 2 == 0 ? session.make(abi::Command::kMapRings, body)
+                         : session.make(abi::Command::kListDevices, Bare{});
+}
+
+[[noreturn]] void scribble() {
+  RawSession session;
+  abi::CommandPage& page = map_page(session.open());
+  std::mt19937_64 random(static_cast<std::uint64_t>(::getpid()));
+  std::byte unread[4'096];
+  say_attacking();
+  for (std::uint32_t turn = 0;; ++turn) {
+    const Record record = request(session, random());
+    std::copy(record.bytes.begin(), record.bytes.end(), page.request);
+    const bool right = random() % 2 == 0;
+    if (!right) {  // behind the version, which would end the session
+      page.request[8 + random() % (sizeof(abi::RequestHeader) - 8)] = std::byte(random());
+    }
+    page.request_length = right ? static_cast<std::uint32_t>(record.bytes.size())
+                                : static_cast<std::uint32_t>(random());
+    page.state = right ? abi::PageState::kAsked : static_cast<abi::PageState>(random() % kStates);
+    if (turn % kTurnsBetweenSends == 0) {  // so that the daemon looks
+      (void)::send(session.descriptor(), record.bytes.data(), record.bytes.size(), MSG_DONTWAIT);
+    }
+    while (::recv(session.descriptor(), unread, sizeof(unread), MSG_DONTWAIT) > 0) {
+    }
+  }
+}
+
+}  // namespace
+
+int attack_page(Arguments arguments) {
+  for (std::uint64_t i = 1; i < number(arguments, 0, 1) && ::fork() != 0; ++i) {
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  scribble();
+}
+
+}  // namespace uroce::hostile

@@ -1,0 +1,263 @@
+// The page by which a program asks without a system call: both ends of it, who is looked out for,
+// and the server with programs that keep to it and programs that don't.
+
+#include "control/sessions/command_page.h"
+
+#include <sys/mman.h>
+
+#include <random>
+#include <vector>
+
+#include "control/server/lookout.h"
+#include "tests/unit/control/server_fixture.h"
+#include "verbs_shim/socket/command_page.h"
+
+namespace uroce::control {
+namespace {
+
+using State = abi::PageState;
+
+std::vector<std::byte> bytes(std::size_t length, int value) {
+  return std::vector<std::byte>(length, std::byte(value));
+}
+Record record_of(std::size_t length, int value) {
+  Record record;
+  record.bytes = bytes(length, value);
+  return record;
+}
+bool no_more_time() { return false; }
+
+class CommandPageTest : public ::testing::Test {
+ protected:
+  CommandPageTest() { program.attach(&memory); }
+
+  abi::CommandPage memory{};
+  CommandPage daemon{memory};
+  shim::CommandPage program;
+};
+
+TEST_F(CommandPageTest, IsAskedOnlyWhileControlLooks) {
+  EXPECT_FALSE(program.ask(bytes(40, 1)));
+  daemon.look();
+  EXPECT_FALSE(daemon.asked());
+  EXPECT_TRUE(program.ask(bytes(40, 1)));
+  EXPECT_TRUE(daemon.asked());
+  EXPECT_EQ(daemon.take().bytes, bytes(40, 1));
+  EXPECT_TRUE(daemon.answer(record_of(300, 2), true));
+  EXPECT_FALSE(daemon.asked());
+  ASSERT_TRUE(program.wait(no_more_time));
+  std::vector<std::byte> reply(400);
+  EXPECT_EQ(program.answer(reply), 300U);
+  EXPECT_EQ(std::vector(reply.begin(), reply.begin() + 300), bytes(300, 2));
+  EXPECT_TRUE(program.ask(bytes(50, 3))) << "control still looks";
+  EXPECT_EQ(daemon.take().bytes, bytes(50, 3));
+  EXPECT_TRUE(daemon.answer(record_of(300, 4), false));
+  EXPECT_TRUE(program.wait(no_more_time));
+  EXPECT_FALSE(program.ask(bytes(50, 5))) << "control doesn't look any more";
+}
+
+TEST_F(CommandPageTest, ARequestThatControlLooksAwayFromIsNotLeftBehind) {
+  daemon.look();
+  EXPECT_TRUE(daemon.look_away());
+  EXPECT_FALSE(program.ask(bytes(40, 1)));
+  daemon.look();
+  ASSERT_TRUE(program.ask(bytes(40, 1)));
+  EXPECT_FALSE(daemon.look_away());
+  EXPECT_TRUE(daemon.asked());
+}
+
+TEST_F(CommandPageTest, WhatIsTooLongGoesBySocket) {
+  daemon.look();
+  EXPECT_FALSE(program.ask(bytes(abi::kPageRequestMax + 1, 1)));
+  ASSERT_TRUE(program.ask(bytes(abi::kPageRequestMax, 1)));
+  EXPECT_EQ(daemon.take().bytes.size(), abi::kPageRequestMax);
+  EXPECT_FALSE(daemon.answer(record_of(abi::kPageReplyMax + 1, 2), true));
+  EXPECT_FALSE(program.wait([] { return true; })) << "the answer comes by the socket";
+  daemon.look();
+  EXPECT_FALSE(program.ask(bytes(40, 1))) << "the socket's answer wasn't read yet";
+  program.forget();
+  daemon.look();
+  ASSERT_TRUE(program.ask(bytes(40, 1)));
+  (void)daemon.take();
+  Record with_descriptor = record_of(300, 1);
+  with_descriptor.descriptors.emplace_back(::dup(2));
+  EXPECT_FALSE(daemon.answer(with_descriptor, true));
+  EXPECT_FALSE(program.wait([] { return true; }));
+}
+
+TEST_F(CommandPageTest, WhoHasWaitedLongEnoughIsAnsweredBySocket) {
+  for (const bool taken_before : {true, false}) {
+    daemon.look();
+    ASSERT_TRUE(program.ask(bytes(40, 1)));
+    Record request = taken_before ? daemon.take() : Record{};
+    EXPECT_FALSE(program.wait(no_more_time));
+    EXPECT_EQ(daemon.asked(), true) << "until it is taken";
+    if (!taken_before) {
+      request = daemon.take();
+      EXPECT_FALSE(daemon.asked()) << "once";
+    }
+    EXPECT_EQ(request.bytes, bytes(40, 1));
+    EXPECT_FALSE(daemon.answer(record_of(300, 2), true));
+    EXPECT_FALSE(daemon.asked());
+    program.forget();
+  }
+}
+
+TEST_F(CommandPageTest, WhatThePageSaysOfLengthsIsNotBelieved) {
+  memory.state = State::kAsked;
+  memory.request_length = 0xFFFF'FFFF;
+  EXPECT_EQ(daemon.take().bytes.size(), abi::kPageRequestMax);
+  memory.state = static_cast<State>(77);
+  EXPECT_FALSE(daemon.asked());
+  EXPECT_TRUE(daemon.look_away());
+  EXPECT_FALSE(daemon.answer(record_of(300, 2), true)) << "it asks nothing";
+  memory.state = State::kLooking;
+  memory.reply_length = 0xFFFF'FFFF;
+  std::vector<std::byte> reply(8'192);
+  EXPECT_EQ(program.answer(reply), abi::kPageReplyMax);
+}
+
+TEST(Lookout, ExpectsSoManyAndServesThemByTurns) {
+  std::vector<abi::CommandPage> memories(Lookout::kExpectedMax + 1);
+  std::vector<CommandPage> pages(memories.begin(), memories.end());
+  Lookout lookout;
+  EXPECT_EQ(lookout.next(), 0U);
+  for (std::uint64_t id = 1; id <= Lookout::kExpectedMax; ++id) {
+    EXPECT_TRUE(lookout.expect(id, pages[id - 1]));
+    EXPECT_TRUE(lookout.expect(id, pages[id - 1])) << "once more changes nothing";
+  }
+  EXPECT_FALSE(lookout.expect(77, pages.back()));
+  EXPECT_FALSE(lookout.any_asked());
+  for (abi::CommandPage& memory : memories) {
+    memory.state = State::kAsked;
+  }
+  EXPECT_TRUE(lookout.any_asked());
+  std::vector<bool> served(Lookout::kExpectedMax + 1);
+  for (std::size_t i = 0; i < Lookout::kExpectedMax; ++i) {
+    served[lookout.next()] = true;
+  }
+  EXPECT_EQ(std::count(served.begin(), served.end(), true),
+            static_cast<std::ptrdiff_t>(Lookout::kExpectedMax));
+  lookout.forget(1);
+  EXPECT_TRUE(lookout.expect(77, pages.back()));
+}
+
+TEST(Lookout, RestsOnceNobodyHasAsked) {
+  std::vector<abi::CommandPage> memories(2);
+  std::vector<CommandPage> pages(memories.begin(), memories.end());
+  Lookout lookout;
+  for (std::uint64_t id : {1, 2}) {
+    ASSERT_TRUE(lookout.expect(id, pages[id - 1]));
+    pages[id - 1].look();
+  }
+  memories[1].state = State::kAsked;
+  EXPECT_FALSE(lookout.rest());
+  EXPECT_EQ(memories[0].state, State::kNobodyLooks);
+  EXPECT_EQ(lookout.next(), 2U);
+  memories[1].state = State::kLooking;
+  EXPECT_TRUE(lookout.rest());
+  EXPECT_EQ(memories[1].state, State::kNobodyLooks);
+  EXPECT_TRUE(lookout.rest()) << "of none";
+}
+
+// A program with a device open, whose page is mapped.
+class CommandPageServerTest : public ServerTest {
+ protected:
+  CommandPageServerTest() {
+    const Answer opened = ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
+    const auto reply = opened.as<abi::OpenDeviceReply>();
+    const std::size_t doorbells = reply.workers * reply.doorbells_stride;
+    length = doorbells + sizeof(abi::CommandPage);
+    memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    opened.record.descriptors[1].get(), 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    page = reinterpret_cast<abi::CommandPage*>(static_cast<std::byte*>(memory) + doorbells);
+    program.attach(page);
+  }
+  ~CommandPageServerTest() override { ::munmap(memory, length); }
+
+  // Asks by the socket until control looks into the page and this is asked there.
+  template <typename Body>
+  void ask_page(abi::Command command, const Body& body) {
+    const Record record = make_record(command, body, 9);
+    for (int tries = 0; tries < 10'000; ++tries) {
+      ASSERT_EQ(ask(connection, abi::Command::kListDevices).header.error, 0);
+      for (int looks = 0; looks < 100; ++looks) {
+        if (program.ask(record.bytes)) {
+          return;
+        }
+      }
+    }
+    FAIL() << "control never looked";
+  }
+
+  UniqueFd connection = connect();
+  std::size_t length = 0;
+  void* memory = nullptr;
+  abi::CommandPage* page = nullptr;
+  shim::CommandPage program;
+};
+
+TEST_F(CommandPageServerTest, AnswersWhereItWasAsked) {
+  ask_page(abi::Command::kAllocPd, abi::RequestHeader{});
+  ASSERT_TRUE(program.wait([] { return true; }));
+  abi::HandleReply reply{};
+  ASSERT_EQ(program.answer(std::as_writable_bytes(std::span(&reply, 1))), sizeof(reply));
+  EXPECT_EQ(reply.header.error, 0) << reply.header.message;
+  EXPECT_EQ(reply.header.sequence, 9U);
+  EXPECT_EQ(ask(connection, abi::Command::kDeallocPd, abi::HandleRequest{{}, reply.handle, 0})
+                .header.error,
+            0)
+      << "the socket goes on, too";
+}
+
+TEST_F(CommandPageServerTest, AnswersWithDescriptorsAndLongOnesBySocket) {
+  abi::CreateCqRequest request{};
+  request.entries = 4;
+  ask_page(abi::Command::kCreateCq, request);
+  ASSERT_FALSE(program.wait([] { return true; }));
+  const Answer made = receive(connection);
+  program.forget();
+  EXPECT_EQ(made.header.error, 0) << made.message();
+  EXPECT_EQ(made.record.descriptors.size(), made.header.descriptor_count);
+  ask_page(abi::Command::kStatus, abi::RequestHeader{});
+  ASSERT_FALSE(program.wait([] { return true; }));
+  EXPECT_EQ(receive(connection).header.sequence, 9U);
+}
+
+TEST_F(CommandPageServerTest, ANonsenseRecordIsRefusedAsInTheSocket) {
+  ask_page(static_cast<abi::Command>(4'711), abi::RequestHeader{});
+  ASSERT_TRUE(program.wait([] { return true; }));
+  abi::ReplyHeader reply{};
+  ASSERT_EQ(program.answer(std::as_writable_bytes(std::span(&reply, 1))), sizeof(reply));
+  EXPECT_EQ(reply.error, EOPNOTSUPP);
+}
+
+// Whatever it writes into its page at whatever time: others are answered.
+TEST_F(CommandPageServerTest, AProgramThatScribblesHarmsItself) {
+  const UniqueFd other = connect();
+  std::mt19937 random(7);
+  const Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
+  std::byte reply[4'096];
+  for (int i = 0; i < 20'000; ++i) {
+    std::copy(record.bytes.begin(), record.bytes.end(), page->request);
+    if (random() % 4 == 0) {  // behind the version, which would end the connection
+      page->request[8 + random() % (sizeof(abi::RequestHeader) - 8)] = std::byte(random());
+    }
+    page->request_length =
+        static_cast<std::uint32_t>(random() % 2 == 0 ? record.bytes.size() : random());
+    page->state = static_cast<State>(random() % 6);
+    if (i % 100 == 0) {
+      ASSERT_EQ(ask(other, abi::Command::kListDevices).header.error, 0) << i;
+    }
+    if (i % 7 == 0) {  // keeps control looking
+      (void)::send(connection.get(), record.bytes.data(), record.bytes.size(), MSG_DONTWAIT);
+    }
+    while (::recv(connection.get(), reply, sizeof(reply), MSG_DONTWAIT) > 0) {
+    }
+  }
+  EXPECT_EQ(ask(other, abi::Command::kListDevices).header.error, 0);
+}
+
+}  // namespace
+}  // namespace uroce::control
