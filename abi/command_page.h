@@ -7,15 +7,17 @@
 //
 // `state` says who goes on:
 //
-//   kNobodyLooks  control sleeps: only the socket wakes it. Control leaves by compare-and-swap, so
-//                 that a request that came just before isn't left behind.
+//   kNobodyLooks  control sleeps, or looks at others: the socket is to be asked. Control makes it
+//                 so by compare-and-swap, so that a request that came just before isn't left
+//                 behind.
 //   kLooking      the program may put a request here, by compare-and-swap to kAsked.
 //   kAsked        the request is control's to read. The answer is there once control has made it
 //                 kLooking or kNobodyLooks.
 //   kInSocket     the answer to it comes by the socket: it has descriptors, or takes long. Once the
 //                 program has that, it makes this kNobodyLooks.
 //   kWaits        the program has waited long enough, by compare-and-swap from kAsked, and sleeps
-//                 at the socket, where the answer then comes.
+//                 at the socket, where the answer then comes. Control makes it kInSocket before it
+//                 answers.
 //
 // Bytes are ordered by `state`: whoever hands over stores with release, whoever takes loads with
 // acquire. A program may scribble here like anywhere; control copies a request before it reads it.

@@ -39,7 +39,8 @@ class Lookout {
   // A connection that has asked, in turns; 0: none.
   [[nodiscard]] std::uint64_t next() {
     for (std::size_t i = 0; i < count_; ++i) {
-      const Expected& one = expected_[++last_ % count_];
+      last_ = (last_ + 1) % count_;
+      const Expected& one = expected_[last_];
       if (one.page->asked()) {
         return one.id;
       }

@@ -167,9 +167,9 @@ void Server::on_connection(Connections::iterator at, std::uint32_t events) {
   }
   const User& user = at->second.conversation->session().account()->user();
   if (dear_users_.is_dear(user, card_.now())) {
+    dear_users_.wait(user, at->first);
     watch_for(at, 0);
     lookout_.forget(at->first);
-    dear_users_.wait(user, at->first);
   } else {
     serve_timed(at);
   }

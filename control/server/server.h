@@ -44,7 +44,7 @@ class Server {
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 
  private:
-  static constexpr std::uint64_t kNoSession = 0;      // nobody's
+  static constexpr std::uint64_t kNoSession = 0;      // within_memory: no program's work
   static constexpr std::uint64_t kFirstSession = 16;  // smaller ones tag the other descriptors
   struct Connection {
     std::shared_ptr<const ForeignSocket> socket;

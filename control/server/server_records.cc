@@ -57,14 +57,15 @@ void Server::serve_asked() {
     lookout_.forget(at->first);  // it has been told to wait for an answer
     return;
   }
-  if (card_.engine().notices_wait()) {
-    within_memory(kNoSession, [this] { on_notices(); });
-  }
   within_memory(at->first, [&] { on_connection(at, EPOLLIN); });
 }
 
-// What was asked in the page, answered there if that can be.
+// What was asked in the page, answered there if that can be. A program that asks why its completion
+// failed gets the worker's word on it, as in run().
 void Server::serve_page(std::uint64_t id, Connection& connection, CommandPage& page) {
+  if (card_.engine().notices_wait()) {
+    within_memory(kNoSession, [this] { on_notices(); });
+  }
   Conversation& conversation = *connection.conversation;
   take(connection, Receipt::kRecord, page.take());
   std::deque<Record>& outbox = conversation.outbox();

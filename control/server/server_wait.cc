@@ -36,12 +36,13 @@ int Server::wait(std::span<epoll_event> events) {
     if (lookout_.any_asked()) {
       return 0;
     }
-    polls && ++polls_ % kPollsBeforeYield == 0 ? (void)::sched_yield() : _mm_pause();
+    if (polls && ++polls_ % kPollsBeforeYield == 0) {
+      ::sched_yield();
+    } else {
+      _mm_pause();
+    }
   }
-  if (!lookout_.rest()) {
-    return 0;
-  }
-  const int timeout = milliseconds_to_deadline();
+  const int timeout = lookout_.rest() ? milliseconds_to_deadline() : 0;
   heartbeat_.rest();
   const int count = ::epoll_wait(poll_.get(), events.data(), most, timeout);
   heartbeat_.beat();

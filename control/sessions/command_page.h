@@ -29,14 +29,9 @@ class CommandPage {
     return page_.state.compare_exchange_strong(expected, State::kNobodyLooks) ||
            !is_asked(expected);
   }
-  // The same, whatever it has asked.
-  void refuse() { page_.state.store(State::kNobodyLooks, std::memory_order_release); }
-
   [[nodiscard]] bool asked() const { return is_asked(state()); }
-  // A copy of the request, which is to be answered next. REQUIRES: asked()
+  // A copy of the request, which is to be answered next: until then it is asked. REQUIRES: asked()
   [[nodiscard]] Record take() {
-    State expected = State::kWaits;
-    page_.state.compare_exchange_strong(expected, State::kInSocket);  // or it would be taken again
     const std::uint32_t length = std::min<std::uint32_t>(
         page_.request_length.load(std::memory_order_relaxed), abi::kPageRequestMax);
     Record record;
@@ -56,7 +51,7 @@ class CommandPage {
     const State next = looks ? State::kLooking : State::kNobodyLooks;
     return page_.state.compare_exchange_strong(expected, next) || answer_in_socket();
   }
-  // false
+  // The socket has to answer what was taken. Always false, as answer() says that.
   bool answer_in_socket() {
     page_.state.store(State::kInSocket, std::memory_order_release);
     return false;

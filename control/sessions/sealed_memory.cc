@@ -36,7 +36,8 @@ Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, 
   memory.data_ = static_cast<std::byte*>(mapping);
   memory.length_ = rounded;
   // The write seal comes after our own mapping, which it leaves writable.
-  const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL |
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW |
+                    (writers == Writers::kBothUntilSealed ? 0 : F_SEAL_SEAL) |
                     (writers == Writers::kDaemonOnly ? F_SEAL_FUTURE_WRITE : 0);
   if (::fcntl(memory.descriptor_.get(), F_ADD_SEALS, seals) != 0) {
     return system_error("the daemon can't seal shared memory");

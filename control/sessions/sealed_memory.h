@@ -15,7 +15,9 @@ namespace uroce::control {
 
 class SealedMemory {
  public:
-  enum class Writers : std::uint8_t { kBoth, kDaemonOnly };
+  // kBothUntilSealed: the program may end with F_SEAL_FUTURE_WRITE, behind its own mapping, that
+  // anybody maps it writable or punches holes into it.
+  enum class Writers : std::uint8_t { kBoth, kBothUntilSealed, kDaemonOnly };
 
   // What isn't longer is brought in at once, two microseconds a page at most: a page fault takes
   // ten times that in a virtual machine, and the worker would have them in the middle of its work.

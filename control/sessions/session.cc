@@ -62,8 +62,9 @@ Status Session::admit() {
 
 Result<Session::Opened> Session::open(Device& device) {
   const std::uint32_t workers = card_.engine().workers();
-  // A mapping for the doorbells; descriptors for events, and each worker's wake-ups.
-  auto charge = account_->charge({{Limit::kMappings}, {Limit::kDescriptors, 1 + workers}});
+  // A mapping for the doorbells; descriptors for events, for the doorbells until they are sealed,
+  // and each worker's wake-ups.
+  auto charge = account_->charge({{Limit::kMappings}, {Limit::kDescriptors, 2 + workers}});
   if (!charge) {
     return charge.error();
   }
@@ -72,10 +73,14 @@ Result<Session::Opened> Session::open(Device& device) {
     return events.error();
   }
   const std::size_t all_doorbells = workers * kDoorbellsStride;
-  auto doorbells =
-      SealedMemory::create("uroce-doorbells", all_doorbells + sizeof(abi::CommandPage));
+  auto doorbells = SealedMemory::create("uroce-doorbells", all_doorbells + sizeof(abi::CommandPage),
+                                        SealedMemory::Writers::kBothUntilSealed);
   if (!doorbells) {
     return doorbells.error();
+  }
+  auto unsealed = doorbells->copy_descriptor();
+  if (!unsealed) {
+    return unsealed.error();
   }
   auto status = card_.status().copy_descriptor();
   if (!status) {
@@ -103,6 +108,7 @@ Result<Session::Opened> Session::open(Device& device) {
   device_ = &device;
   event_socket_ = std::move(events->write_end);
   doorbells_ = std::move(*doorbells);
+  unsealed_ = std::move(*unsealed);
   command_page_.emplace(*reinterpret_cast<abi::CommandPage*>(doorbells_.data() + all_doorbells));
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     SessionBells& bells = bells_.emplace_back();
@@ -122,6 +128,19 @@ Result<Session::Opened> Session::open(Device& device) {
   opened.descriptors.push_back(std::move(*ticket));
   std::move(theirs.begin(), theirs.end(), std::back_inserter(opened.descriptors));
   return Result<Opened>(std::move(opened));
+}
+
+// Into what can be punched out control doesn't look: it would wait in the kernel until the hole is
+// there.
+CommandPage* Session::command_page() {
+  if (unsealed_.valid()) {
+    const int seals = ::fcntl(unsealed_.get(), F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_FUTURE_WRITE) == 0) {
+      return nullptr;
+    }
+    unsealed_.reset();
+  }
+  return command_page_ ? &*command_page_ : nullptr;
 }
 
 // The secret is random, so that only a descriptor that the program passed on leads here.

@@ -69,8 +69,9 @@ class Session {
   Result<SealedMemory> share(const char* name, std::size_t length) {
     return SealedMemory::create(name, length, *account_);
   }
-  // Where the program may ask without a system call; nullptr: no device is open.
-  [[nodiscard]] CommandPage* command_page() { return command_page_ ? &*command_page_ : nullptr; }
+  // Where the program may ask without a system call; nullptr: no device is open, or the program
+  // hasn't sealed the memory.
+  [[nodiscard]] CommandPage* command_page();
   // Where the rings of its queue pairs lie.
   [[nodiscard]] RingArena& rings() { return rings_; }
   // A doorbell slot for a queue pair; none: ENOMEM.
@@ -131,6 +132,7 @@ class Session {
   bool ending_ = false;
 
   SealedMemory doorbells_;  // and the command page
+  UniqueFd unsealed_;       // of that memory; none: it is sealed
   std::optional<CommandPage> command_page_;
   std::vector<EventFd> wake_descriptors_;
   std::deque<SessionBells> bells_;        // one a worker; never moves

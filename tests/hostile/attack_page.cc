@@ -2,6 +2,7 @@
 // the time that something is asked: what is right, what is nonsense, or in a state that there
 // isn't.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -32,6 +33,9 @@ abi::CommandPage& map_page(const Answer& opened) {
   if (memory == MAP_FAILED) {
     give_up("the page can't be mapped");
   }
+  if (::fcntl(opened.record.descriptors[1].get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
+    give_up("the page can't be sealed, and isn't looked at");
+  }
   return *reinterpret_cast<abi::CommandPage*>(static_cast<std::byte*>(memory) + doorbells);
 }
 
@@ -56,11 +60,14 @@ Record request(RawSession& session, std::uint64_t number) {
     if (!right) {  // behind the version, which would end the session
       page.request[8 + random() % (sizeof(abi::RequestHeader) - 8)] = std::byte(random());
     }
-    page.request_length = right ? static_cast<std::uint32_t>(record.bytes.size())
-                                : static_cast<std::uint32_t>(random());
+    // A record that is shorter than its header would end the session, too.
+    page.request_length = static_cast<std::uint32_t>(
+        right || random() % 2 == 0 ? record.bytes.size()
+                                   : sizeof(abi::RequestHeader) + random() % abi::kPageRequestMax);
     page.state = right ? abi::PageState::kAsked : static_cast<abi::PageState>(random() % kStates);
     if (turn % kTurnsBetweenSends == 0) {  // so that the daemon looks
-      (void)::send(session.descriptor(), record.bytes.data(), record.bytes.size(), MSG_DONTWAIT);
+      (void)::send(session.descriptor(), record.bytes.data(), record.bytes.size(),
+                   MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     while (::recv(session.descriptor(), unread, sizeof(unread), MSG_DONTWAIT) > 0) {
     }

@@ -1,6 +1,7 @@
 // Opening and closing a device: a session of its own with the daemon, and the memory by which
 // doorbells are rung.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "verbs_shim/device/devices.h"
@@ -57,7 +58,9 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
   if (page == nullptr) {
     return EPROTO;
   }
-  context.client.ask_by(*page);
+  if (fcntl(received.peek(1), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) {
+    context.client.ask_by(*page);
+  }
   context.base.context.async_fd = received.take(0).release();
   // Verbs know this one only as what ibv_import_device takes.
   context.base.context.cmd_fd = received.take(kTicketDescriptor).release();

@@ -22,7 +22,6 @@ class CommandPage {
 
   // False: nobody looks, or it is too long; the socket is to be asked.
   [[nodiscard]] bool ask(std::span<const std::byte> request) {
-    // Only the one who looks makes it kLooking, and only a request ends that for good.
     if (page_ == nullptr || request.size() > abi::kPageRequestMax ||
         page_->state.load(std::memory_order_relaxed) != State::kLooking) {
       return false;

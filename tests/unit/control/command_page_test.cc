@@ -91,10 +91,9 @@ TEST_F(CommandPageTest, WhoHasWaitedLongEnoughIsAnsweredBySocket) {
     ASSERT_TRUE(program.ask(bytes(40, 1)));
     Record request = taken_before ? daemon.take() : Record{};
     EXPECT_FALSE(program.wait(no_more_time));
-    EXPECT_EQ(daemon.asked(), true) << "until it is taken";
+    EXPECT_TRUE(daemon.asked()) << "until it is answered";
     if (!taken_before) {
       request = daemon.take();
-      EXPECT_FALSE(daemon.asked()) << "once";
     }
     EXPECT_EQ(request.bytes, bytes(40, 1));
     EXPECT_FALSE(daemon.answer(record_of(300, 2), true));
@@ -164,34 +163,49 @@ TEST(Lookout, RestsOnceNobodyHasAsked) {
 class CommandPageServerTest : public ServerTest {
  protected:
   CommandPageServerTest() {
-    const Answer opened = ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
+    Answer opened = ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
     const auto reply = opened.as<abi::OpenDeviceReply>();
     const std::size_t doorbells = reply.workers * reply.doorbells_stride;
     length = doorbells + sizeof(abi::CommandPage);
     memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED,
                     opened.record.descriptors[1].get(), 0);
     EXPECT_NE(memory, MAP_FAILED);
+    descriptor = std::move(opened.record.descriptors[1]);
     page = reinterpret_cast<abi::CommandPage*>(static_cast<std::byte*>(memory) + doorbells);
     program.attach(page);
   }
   ~CommandPageServerTest() override { ::munmap(memory, length); }
+  void seal() const { ASSERT_EQ(::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0); }
 
   // Asks by the socket until control looks into the page and this is asked there.
   template <typename Body>
   void ask_page(abi::Command command, const Body& body) {
     const Record record = make_record(command, body, 9);
     for (int tries = 0; tries < 10'000; ++tries) {
-      ASSERT_EQ(ask(connection, abi::Command::kListDevices).header.error, 0);
-      for (int looks = 0; looks < 100; ++looks) {
-        if (program.ask(record.bytes)) {
-          return;
-        }
+      if (asks_at_once(record)) {
+        return;
       }
     }
     FAIL() << "control never looked";
   }
+  // Whether control looks after an answer by the socket, and this is asked.
+  bool asks_at_once(const Record& record) {
+    EXPECT_EQ(ask(connection, abi::Command::kListDevices).header.error, 0);
+    for (int looks = 0; looks < 100; ++looks) {
+      if (program.ask(record.bytes)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // Waits for the answer in the page; false: it comes by the socket.
+  bool wait() {
+    const Time until = monotonic_now() + 10 * kNanosecondsPerSecond;
+    return program.wait([until] { return monotonic_now() < until; });
+  }
 
   UniqueFd connection = connect();
+  UniqueFd descriptor;  // of the memory
   std::size_t length = 0;
   void* memory = nullptr;
   abi::CommandPage* page = nullptr;
@@ -199,8 +213,9 @@ class CommandPageServerTest : public ServerTest {
 };
 
 TEST_F(CommandPageServerTest, AnswersWhereItWasAsked) {
+  seal();
   ask_page(abi::Command::kAllocPd, abi::RequestHeader{});
-  ASSERT_TRUE(program.wait([] { return true; }));
+  ASSERT_TRUE(wait());
   abi::HandleReply reply{};
   ASSERT_EQ(program.answer(std::as_writable_bytes(std::span(&reply, 1))), sizeof(reply));
   EXPECT_EQ(reply.header.error, 0) << reply.header.message;
@@ -212,29 +227,47 @@ TEST_F(CommandPageServerTest, AnswersWhereItWasAsked) {
 }
 
 TEST_F(CommandPageServerTest, AnswersWithDescriptorsAndLongOnesBySocket) {
+  seal();
   abi::CreateCqRequest request{};
   request.entries = 4;
   ask_page(abi::Command::kCreateCq, request);
-  ASSERT_FALSE(program.wait([] { return true; }));
+  ASSERT_FALSE(wait());
   const Answer made = receive(connection);
   program.forget();
   EXPECT_EQ(made.header.error, 0) << made.message();
   EXPECT_EQ(made.record.descriptors.size(), made.header.descriptor_count);
   ask_page(abi::Command::kStatus, abi::RequestHeader{});
-  ASSERT_FALSE(program.wait([] { return true; }));
+  ASSERT_FALSE(wait());
   EXPECT_EQ(receive(connection).header.sequence, 9U);
 }
 
 TEST_F(CommandPageServerTest, ANonsenseRecordIsRefusedAsInTheSocket) {
+  seal();
   ask_page(static_cast<abi::Command>(4'711), abi::RequestHeader{});
-  ASSERT_TRUE(program.wait([] { return true; }));
+  ASSERT_TRUE(wait());
   abi::ReplyHeader reply{};
   ASSERT_EQ(program.answer(std::as_writable_bytes(std::span(&reply, 1))), sizeof(reply));
   EXPECT_EQ(reply.error, EOPNOTSUPP);
 }
 
+TEST_F(CommandPageServerTest, IsUsedOnlyWhereNothingCanBePunchedOut) {
+  const Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
+  for (int tries = 0; tries < 100; ++tries) {
+    EXPECT_FALSE(asks_at_once(record));
+  }
+  const auto punch = [this] {
+    return ::fallocate(descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096);
+  };
+  EXPECT_EQ(punch(), 0);
+  seal();
+  EXPECT_EQ(punch(), -1);
+  ask_page(abi::Command::kListDevices, abi::RequestHeader{});
+  EXPECT_TRUE(wait());
+}
+
 // Whatever it writes into its page at whatever time: others are answered.
 TEST_F(CommandPageServerTest, AProgramThatScribblesHarmsItself) {
+  seal();
   const UniqueFd other = connect();
   std::mt19937 random(7);
   const Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
@@ -251,12 +284,16 @@ TEST_F(CommandPageServerTest, AProgramThatScribblesHarmsItself) {
       ASSERT_EQ(ask(other, abi::Command::kListDevices).header.error, 0) << i;
     }
     if (i % 7 == 0) {  // keeps control looking
-      (void)::send(connection.get(), record.bytes.data(), record.bytes.size(), MSG_DONTWAIT);
+      (void)::send(connection.get(), record.bytes.data(), record.bytes.size(),
+                   MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     while (::recv(connection.get(), reply, sizeof(reply), MSG_DONTWAIT) > 0) {
     }
   }
   EXPECT_EQ(ask(other, abi::Command::kListDevices).header.error, 0);
+  page->state = State::kNobodyLooks;
+  ask_page(abi::Command::kAllocPd, abi::RequestHeader{});
+  EXPECT_TRUE(wait()) << "it is served as before";
 }
 
 }  // namespace
