@@ -145,7 +145,7 @@ TEST(Lookout, RestsOnceNobodyHasAsked) {
   std::vector<abi::CommandPage> memories(2);
   std::vector<CommandPage> pages(memories.begin(), memories.end());
   Lookout lookout;
-  for (std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t id : {1U, 2U}) {
     ASSERT_TRUE(lookout.expect(id, pages[id - 1]));
     pages[id - 1].look();
   }
