@@ -85,6 +85,10 @@ ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors
 }  // namespace
 
 Client::~Client() {
+  // There are programs (pyverbs of Debian 13) that give back an object of a device after they have
+  // closed that. Where nobody has taken the memory meanwhile, they are refused; the page isn't
+  // mapped any more.
+  alive_.store(false, std::memory_order_relaxed);
   if (descriptor_ >= 0) {
     close(descriptor_);
   }
