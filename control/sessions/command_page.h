@@ -20,8 +20,10 @@ class CommandPage {
 
   // From now on the program may ask here.
   void look() {
-    State expected = State::kNobodyLooks;
-    page_.state.compare_exchange_strong(expected, State::kLooking);
+    State expected = state();  // mostly kLooking already: then the line isn't written
+    if (expected == State::kNobodyLooks) {
+      page_.state.compare_exchange_strong(expected, State::kLooking);
+    }
   }
   // From now on it asks by the socket. False: it has asked here meanwhile, and is to be served.
   [[nodiscard]] bool look_away() {

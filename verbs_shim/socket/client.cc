@@ -54,8 +54,8 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// For a reply there is room for `size` bytes, which `got` have come for: what is missing is zeroed.
-// 0 or EPROTO: it is none, or a longer one.
+// A reply of `got` bytes has come to where there is room for `size`; what is missing is zeroed.
+// 0, or EPROTO: it is no reply, or doesn't fit.
 int complete(abi::ReplyHeader& reply, std::size_t size, std::size_t got) {
   if (got < sizeof(abi::ReplyHeader) || reply.magic != abi::kMagic) {
     return EPROTO;

@@ -56,14 +56,6 @@ class Foreign : public ::testing::Test {
         ask(*connection, make_record(Command::kListDevices, abi::RequestHeader{})).header.error, 0);
     return std::move(*connection);
   }
-  static Answer receive(const UniqueFd& connection) {
-    Answer answer;
-    answer.header.error = -1;
-    if (receive_record(connection.get(), &answer.record) == Receipt::kRecord) {
-      std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
-    }
-    return answer;
-  }
   static Answer ask(const UniqueFd& connection, Record record) {
     EXPECT_EQ(send_record(connection.get(), record), Sending::kSent);
     return receive(connection);

@@ -1,6 +1,7 @@
 #pragma once
 
-// A program as a conversation sees it, without a socket between them.
+// A program as a conversation sees it, without a socket between them, and what one with a socket is
+// answered.
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,16 @@ struct Answer {
     return body;
   }
 };
+
+// The next reply that comes by a socket; error -1 if none does.
+inline Answer receive(const UniqueFd& connection) {
+  Answer answer;
+  answer.header.error = -1;
+  if (receive_record(connection.get(), &answer.record) == Receipt::kRecord) {
+    std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
+  }
+  return answer;
+}
 
 // A program without a socket.
 class Program {

@@ -63,14 +63,6 @@ class ServerTest : public ::testing::Test {
     ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     return std::move(*connection);
   }
-  static Answer receive(const UniqueFd& connection) {
-    Answer answer;
-    answer.header.error = -1;
-    if (receive_record(connection.get(), &answer.record) == Receipt::kRecord) {
-      std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
-    }
-    return answer;
-  }
   template <typename Body>
   static Answer ask(const UniqueFd& connection, abi::Command command, const Body& body) {
     EXPECT_EQ(send_record(connection.get(), make_record(command, body)), Sending::kSent);
