@@ -13,7 +13,6 @@
 #include <fstream>
 #include <thread>
 
-#include "dataplane/engine/stock.h"
 #include "dataplane/port/faults/faulty_port.h"
 #include "tests/unit/port/shm_pair.h"
 
@@ -156,85 +155,6 @@ TEST_F(ShmPorts, WhoComesAgainIsJoinedAgain) {
     expect_joined();
   }
   far_->release(held.data(), static_cast<std::uint32_t>(held.size()));
-}
-
-TEST_F(ShmPorts, FramesBuiltBeforeTheOtherCameAgainReachIt) {
-  join();
-  Frame* const early = build(*near_, 4'096);
-  far_.reset();
-  wait_until([this] { return !near_->info().link_up; });
-  far_ = open(2);
-  expect_joined();
-  ASSERT_TRUE(send(*near_, early));
-  Frame* frame = receive(*far_);
-  ASSERT_NE(frame, nullptr);
-  expect_payload(*frame);
-  far_->release(&frame, 1);
-}
-
-// Such a frame is moved over to other memory; what workers have noted at it isn't lost.
-TEST_F(ShmPorts, AFrameThatIsMovedOverIsTheSameFrame) {
-  join();
-  Frame* frame = build(*near_, 1'000);
-  frame->hairpin = true;  // local members have it
-  frame->sent_for = {.work_request = 77, .qpn = 5, .cause = SentFor::Cause::kAgain};
-  Frame* const early = frame;
-  far_.reset();
-  wait_until([this] { return !near_->info().link_up; });
-  EXPECT_EQ(near_->tx_burst(0, &frame, 1, 0), 0U);
-  ASSERT_NE(frame, early);
-  EXPECT_TRUE(frame->hairpin);
-  EXPECT_EQ(frame->sent_for.work_request, 77U);
-  EXPECT_EQ(frame->sent_for.qpn, 5U);
-  EXPECT_EQ(frame->sent_for.cause, SentFor::Cause::kAgain);
-  near_->release(&frame, 1);
-}
-
-// Workers that send little have frames in stock for ever; each time a few less were taken than the
-// time before, so that without generations some of each connection would stay.
-TEST_F(ShmPorts, FramesInStockDontKeepConnections) {
-  near_ = open(1);
-  TxBatch stock;
-  std::uint32_t generation = near_->generation();
-  constexpr std::uint32_t kRounds = ShmPort::kEndedMax + 3;
-  static_assert(kRounds < kTurnBurst);
-  for (std::uint32_t round = 0; round < kRounds; ++round) {
-    SCOPED_TRACE(round);
-    far_ = open(2);
-    expect_joined();
-    stock_up(stock, *near_, kTurnBurst, &generation);
-    ASSERT_EQ(stock.room(), kTurnBurst);
-    for (std::uint32_t i = round + 1; i < kTurnBurst; ++i) {
-      Frame* const frame = stock.take();
-      frame->length = 60;
-      ASSERT_TRUE(send(*near_, frame));
-    }
-    far_.reset();
-    wait_until([this] { return !near_->info().link_up; });
-  }
-  near_->release(stock.free_frames(), stock.room());
-}
-
-TEST_F(ShmPorts, MemoryOfWhoHasGoneIsUnmappedWhileNobodyIsThere) {
-  join();
-  ASSERT_TRUE(send(*far_, build(*far_, 2'000)));
-  Frame* held = receive(*near_);
-  ASSERT_NE(held, nullptr);
-  far_.reset();
-  wait_until([this] { return !near_->info().link_up; });
-  auto mapped = [] {
-    std::ifstream maps("/proc/self/maps");
-    std::uint32_t count = 0;
-    for (std::string line; std::getline(maps, line);) {
-      count += line.find("uroce-wire") != std::string::npos ? 1 : 0;
-    }
-    return count;
-  };
-  // That of both ends, and what the next one gets; one more for a while if this end has still found
-  // the one that went listening.
-  wait_until([&] { return mapped() == 3; });
-  near_->release(&held, 1);
-  wait_until([&] { return mapped() == 1; });
 }
 
 TEST_F(ShmPorts, NothingIsTakenWhileNobodyIsThere) {
