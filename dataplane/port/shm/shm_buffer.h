@@ -1,9 +1,7 @@
 #pragma once
 
-// What stands behind a frame of a shm port (Frame::buffer), and stacks of them that are free: last
-// in, first out, so that few stay warm in the caches.
+// What stands behind a frame of a shm port (Frame::buffer), and those that are free.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,16 +22,13 @@ struct ShmBuffer {
   ShmLink* link = nullptr;
   std::uint32_t slot = 0;
   bool received = false;
-  // Of a frame to send: the other daemon has it. Set by the worker that sends (release), looked at
-  // when the slot is said to come back (acquire).
-  std::atomic<bool> lent{false};
 };
 
-// Not for several threads.
-class ShmStack {
+// Buffers that are free wait in a row. Not for several threads.
+class ShmPool {
  public:
-  ShmStack(std::uint32_t count, std::uint32_t capacity) : buffers_(count), capacity_(capacity) {
-    free_.reserve(count);
+  ShmPool(std::uint32_t count, std::uint32_t capacity)
+      : buffers_(count), free_(count), capacity_(capacity) {
     for (ShmBuffer& buffer : buffers_) {
       buffer.frame.buffer = &buffer;
     }
@@ -44,16 +39,17 @@ class ShmStack {
     ShmBuffer& buffer = buffers_[number];
     buffer.memory = memory;
     buffer.slot = number;
-    free_.push_back(&buffer);
+    put_last(buffer);
     return buffer;
   }
-  // nullptr: none is left.
+  // The first one; nullptr: none is left.
   ShmBuffer* take() {
-    if (free_.empty()) {
+    if (count_ == 0) {
       return nullptr;
     }
-    ShmBuffer* const buffer = free_.back();
-    free_.pop_back();
+    ShmBuffer* const buffer = free_[first_];
+    first_ = first_ + 1 == size() ? 0 : first_ + 1;
+    --count_;
     Frame& frame = buffer->frame;
     frame.data = buffer->memory;
     frame.length = 0;
@@ -65,16 +61,30 @@ class ShmStack {
     frame.capture_serial = 0;
     return buffer;
   }
-  void put(ShmBuffer& buffer) {
-    UROCE_CHECK(free_.size() < buffers_.size());
-    free_.push_back(&buffer);
+  // It is taken next, since its memory is still in this processor's cache.
+  void put_first(ShmBuffer& buffer) {
+    UROCE_CHECK(count_ < size());
+    first_ = first_ == 0 ? size() - 1 : first_ - 1;
+    free_[first_] = &buffer;
+    ++count_;
+  }
+  // All others are taken before it.
+  void put_last(ShmBuffer& buffer) {
+    UROCE_CHECK(count_ < size());
+    const std::size_t behind = first_ + count_;
+    free_[behind < size() ? behind : behind - size()] = &buffer;
+    ++count_;
   }
   [[nodiscard]] ShmBuffer& at(std::uint32_t number) { return buffers_[number]; }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
  private:
+  [[nodiscard]] std::size_t size() const { return free_.size(); }
+
   std::vector<ShmBuffer> buffers_;
-  std::vector<ShmBuffer*> free_;  // never more than buffers_
+  std::vector<ShmBuffer*> free_;  // a ring: count_ of them from first_ on
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
   std::uint32_t capacity_;
 };
 

@@ -38,10 +38,11 @@ Result<std::unique_ptr<ShmLink>> ShmLink::make(std::uint16_t queues, std::uint32
 ShmLink::ShmLink(ShmMemory memory, std::uint16_t queues, std::uint32_t mtu, SpinLock& lock)
     : lock_(lock),
       memory_(std::move(memory)),
-      stack_(memory_.slots(), mtu + kEthernetOverhead),
+      pool_(memory_.slots(), mtu + kEthernetOverhead),
+      lent_slots_(memory_.slots()),
       queues_(queues) {
-  for (std::uint32_t slot = memory_.slots(); slot-- > 0;) {
-    stack_.add(slot, memory_.slot(slot) + kHeadroom).link = this;
+  for (std::uint32_t slot = 0; slot < memory_.slots(); ++slot) {
+    pool_.add(slot, memory_.slot(slot) + kHeadroom).link = this;
   }
 }
 
@@ -69,13 +70,14 @@ std::uint32_t ShmLink::send(std::uint16_t queue, Frame* const* frames, std::uint
   counters->sent(frames, sent);
   for (std::uint32_t i = 0; i < sent; ++i) {
     const Frame& frame = *frames[i];
-    ShmBuffer& buffer = ShmBuffer::of(frame);
+    const ShmBuffer& buffer = ShmBuffer::of(frame);
     const ShmDescriptor descriptor{
         .slot = static_cast<std::uint16_t>(buffer.slot),
         .offset = static_cast<std::uint16_t>(frame.data - memory_.slot(buffer.slot)),
         .length = static_cast<std::uint16_t>(frame.length),
         .flags = frame.icrc_left_out ? ShmDescriptor::kIcrcLeftOut : std::uint16_t{0}};
-    buffer.lent.store(true, std::memory_order_release);
+    lent_slots_[buffer.slot].store(frame.length <= kWholeMax ? Lent::kShortFrame : Lent::kLongFrame,
+                                   std::memory_order_release);
     ring.entries[self.sent++ % kShmRingEntries].store(std::bit_cast<std::uint64_t>(descriptor),
                                                       std::memory_order_relaxed);
   }
@@ -230,7 +232,7 @@ std::uint32_t ShmLink::allocate(Frame** frames, std::uint32_t count) {
   take_returns();
   std::uint32_t taken = 0;
   while (taken < count) {
-    ShmBuffer* const buffer = stack_.take();
+    ShmBuffer* const buffer = pool_.take();
     if (buffer == nullptr) {
       break;
     }
@@ -242,6 +244,10 @@ std::uint32_t ShmLink::allocate(Frame** frames, std::uint32_t count) {
 }
 
 // Slots that the other is done with. One that it hasn't got can't come back.
+//
+// That of a long frame is written again after all others: its lines lie in the cache of the other's
+// processor, which would be asked for each; later they are in one that both share, or in memory.
+// With few lines there that costs less than to have the next slot's come from afar.
 void ShmLink::take_returns() {
   if (peer_ == nullptr || broken()) {
     return;
@@ -256,12 +262,15 @@ void ShmLink::take_returns() {
   for (; returns_seen_ != end; ++returns_seen_) {
     const std::uint32_t slot =
         theirs.returns[returns_seen_ % kShmSlotsMax].load(std::memory_order_relaxed);
-    if (slot >= memory_.slots() ||
-        !stack_.at(slot).lent.exchange(false, std::memory_order_acquire)) {
+    const Lent lent = slot < memory_.slots()
+                          ? lent_slots_[slot].exchange(Lent::kNothing, std::memory_order_acquire)
+                          : Lent::kNothing;
+    if (lent == Lent::kNothing) {
       broken_.store(true, std::memory_order_relaxed);
       return;
     }
-    stack_.put(stack_.at(slot));
+    ShmBuffer& buffer = pool_.at(slot);
+    lent == Lent::kShortFrame ? pool_.put_first(buffer) : pool_.put_last(buffer);
   }
   lent_.fetch_sub(came, std::memory_order_relaxed);
 }
@@ -271,7 +280,7 @@ void ShmLink::release(ShmBuffer& buffer) {
     give_back(buffer.slot);
     theirs_held_.fetch_sub(1, std::memory_order_release);
   } else {
-    stack_.put(buffer);
+    pool_.put_first(buffer);
     ours_out_.fetch_sub(1, std::memory_order_release);
   }
 }

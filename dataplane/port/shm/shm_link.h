@@ -70,7 +70,7 @@ class ShmLink {
   void wake_up(std::uint16_t queue) { nap(queue, false); }
 
   [[nodiscard]] bool broken() const { return broken_.load(std::memory_order_relaxed); }
-  // No frame of it is anywhere but in its own stack, or with the other daemon.
+  // No frame of it is anywhere but in its own pool, or with the other daemon.
   [[nodiscard]] bool idle() const {
     return ours_out_.load(std::memory_order_acquire) == 0 &&
            theirs_held_.load(std::memory_order_acquire) == 0;
@@ -83,6 +83,7 @@ class ShmLink {
     std::uint32_t next = 0;      // the other's ring that is looked at first
     std::uint32_t naps = 0;
   };
+  enum class Lent : std::uint8_t { kNothing, kShortFrame, kLongFrame };
   ShmLink(ShmMemory memory, std::uint16_t queues, std::uint32_t mtu, SpinLock& lock);
   void nap(std::uint16_t queue, bool asleep);
   void ring(Queue& self, std::uint16_t queue);
@@ -96,7 +97,10 @@ class ShmLink {
 
   SpinLock& lock_;
   ShmMemory memory_;
-  ShmStack stack_;
+  ShmPool pool_;
+  // Of each slot: what the other daemon has there. Set by the worker that sends (release), looked
+  // at when the slot is said to come back (acquire).
+  std::vector<std::atomic<Lent>> lent_slots_;
   std::vector<Queue> queues_;
   std::unique_ptr<ShmPeer> peer_;
   std::vector<std::uint32_t> taken_;  // of each of the other's rings, by the worker that reads it

@@ -56,7 +56,7 @@ ShmPort::ShmPort(std::string spec, std::string path, const PortOptions& options)
   const std::uint32_t count = kReceivedPerQueue * options.queues;
   // Not set to zero, so that pages come with their first use.
   received_memory_ = std::make_unique_for_overwrite<std::byte[]>(stride * count);
-  for (std::uint32_t i = count; i-- > 0;) {
+  for (std::uint32_t i = 0; i < count; ++i) {
     received_.add(i, received_memory_.get() + stride * i).received = true;
   }
   for (std::uint16_t i = 0; i < options.queues; ++i) {
@@ -198,7 +198,7 @@ std::uint32_t ShmPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32
   if (count < taken) [[unlikely]] {
     const std::lock_guard stack(lock_);
     for (std::uint32_t i = count; i < taken; ++i) {
-      received_.put(*buffers[i]);
+      received_.put_first(*buffers[i]);
     }
   }
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -268,7 +268,7 @@ void ShmPort::release(Frame** frames, std::uint32_t count) {
       link->release(buffer);
       buffer.link = nullptr;
     }
-    received_.put(buffer);
+    received_.put_first(buffer);
   }
   if (returned_to != nullptr) {
     returned_to->publish_returns();

@@ -76,7 +76,7 @@ class ShmPort final : public Port {
   mutable SpinLock lock_;  // of what follows up to received_
   std::unique_ptr<ShmLink> link_;
   std::vector<std::unique_ptr<ShmLink>> ended_;
-  ShmStack received_;
+  ShmPool received_;
   std::unique_ptr<std::byte[]> received_memory_;
   std::atomic<std::uint32_t> generation_{0};  // links there have been; written under lock_
 

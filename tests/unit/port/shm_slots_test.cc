@@ -1,4 +1,5 @@
-// What becomes of the memory in which two shm ports build frames when the other end goes.
+// The memory in which two shm ports build frames: in what order it is used, and what becomes of it
+// when the other end goes.
 
 #include <fstream>
 #include <string>
@@ -11,6 +12,25 @@ namespace uroce {
 namespace {
 
 using ShmSlots = test::ShmPair;
+
+// Of a long frame the other's processor has the lines, so that they would have to be fetched there.
+TEST_F(ShmSlots, ALongFramesMemoryIsUsedAgainAfterAllOther) {
+  join();
+  const std::byte* const first = go_over_and_back(2'000);
+  ASSERT_NE(first, nullptr);
+  std::uint32_t others = 0;
+  while (go_over_and_back(2'000) != first) {
+    ASSERT_LE(++others, kShmSlotsMax);
+  }
+  EXPECT_GE(others, kShmRingEntries);
+}
+
+TEST_F(ShmSlots, AShortFramesMemoryIsUsedAgainNext) {
+  join();
+  const std::byte* const first = go_over_and_back(8);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(go_over_and_back(8), first);
+}
 
 TEST_F(ShmSlots, FramesBuiltBeforeTheOtherCameAgainReachIt) {
   join();
