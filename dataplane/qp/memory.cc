@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "dataplane/qp/memory_parts.h"
 #include "dataplane/qp/slow_memory.h"
 #include "mmu/copy.h"
@@ -165,10 +166,21 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   return at_hand(scope, sges.front().lkey, sges.front().address + offset, length, rights);
 }
 
+// So far behind a packet's bytes, where others of its message will go is brought to the processor,
+// which would wait there for one line after the other.
+constexpr std::size_t kStoreAhead = 4'096;
+// `ahead`: bytes behind these that the same message will fill.
 [[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
-                                                   std::uint32_t length) {
-  return granted_if(length <= kSmallCopyMax ? copy_small(host, source, length)
-                                            : copy_mapped(host, source, length));
+                                                   std::uint32_t length, std::uint64_t ahead) {
+  if (length <= kSmallCopyMax) {
+    return granted_if(copy_small(host, source, length));
+  }
+  const bool there = copy_mapped(host, source, length);
+  if (ahead > kStoreAhead) {
+    prefetch_lines_to_second_cache(host + length + kStoreAhead,
+                                   std::min<std::uint64_t>(length, ahead - kStoreAhead));
+  }
+  return granted_if(there);
 }
 
 // `store` is all that a packet stores, or a part of it. `more`: others of the same message follow,
@@ -284,7 +296,8 @@ Access gather(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uin
 Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
                const std::byte* source, std::uint32_t length, bool more) {
   if (std::byte* const host = at_hand(scope, sges, offset, length, kAccessLocalWrite)) {
-    return store_at_hand(host, source, length);
+    const std::uint64_t following = sges.front().length - offset - length;
+    return store_at_hand(host, source, length, more ? following : 0);
   }
   const auto store = [&](const Region& region, std::uint64_t address, std::uint32_t part,
                          std::uint32_t done, std::size_t following) {
@@ -324,7 +337,7 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
   }
   if (std::byte* const host =
           at_hand(scope, range.rkey, range.address, range.length, kAccessRemoteWrite)) {
-    return store_at_hand(host, source, range.length);
+    return store_at_hand(host, source, range.length, range.ahead);
   }
   return write_parts(scope, range, source);
 }
