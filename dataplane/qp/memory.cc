@@ -4,7 +4,6 @@
 #include <atomic>
 #include <utility>
 
-#include "base/prefetch.h"
 #include "dataplane/qp/memory_parts.h"
 #include "dataplane/qp/slow_memory.h"
 #include "mmu/copy.h"
@@ -131,9 +130,14 @@ Access append_range(const MemoryScope& scope, const MemoryPart& part, std::size_
 
 Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::byte* source) {
   return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
-    return span.host == nullptr && is_helped(scope, part.region)
-               ? collect(scope, part.region, span, source + done)
-               : granted_if(copy_to(part.region, span, source + done));
+    if (span.host == nullptr && is_helped(scope, part.region)) {
+      return collect(scope, part.region, span, source + done);
+    }
+    const bool there = copy_to(part.region, span, source + done);
+    if (span.host != nullptr) {
+      prefetch_later_stores(span.host, span.length, part.ahead + part.length - done - span.length);
+    }
+    return granted_if(there);
   });
 }
 
@@ -166,9 +170,6 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   return at_hand(scope, sges.front().lkey, sges.front().address + offset, length, rights);
 }
 
-// So far behind a packet's bytes, where others of its message will go is brought to the processor,
-// which would wait there for one line after the other.
-constexpr std::size_t kStoreAhead = 4'096;
 // `ahead`: bytes behind these that the same message will fill.
 [[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
                                                    std::uint32_t length, std::uint64_t ahead) {
@@ -176,10 +177,7 @@ constexpr std::size_t kStoreAhead = 4'096;
     return granted_if(copy_small(host, source, length));
   }
   const bool there = copy_mapped(host, source, length);
-  if (ahead > kStoreAhead) {
-    prefetch_lines_to_second_cache(host + length + kStoreAhead,
-                                   std::min<std::uint64_t>(length, ahead - kStoreAhead));
-  }
+  prefetch_later_stores(host, length, ahead);
   return granted_if(there);
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "abi/work_request.h"
+#include "base/prefetch.h"
 #include "dataplane/qp/memory.h"
 #include "mmu/key_table.h"
 #include "mmu/region.h"
@@ -92,6 +93,17 @@ Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, st
     offset = 0;
   }
   return Access::kGranted;
+}
+
+// Of a message `length` bytes were stored at `host`, and `ahead` will be behind them. Where those
+// go that lie kStoreAhead further is brought towards the processor, which would wait there for one
+// line after the other.
+inline constexpr std::size_t kStoreAhead = 4'096;
+inline void prefetch_later_stores(std::byte* host, std::size_t length, std::uint64_t ahead) {
+  if (ahead > kStoreAhead) {
+    prefetch_lines_to_second_cache(host + length + kStoreAhead,
+                                   std::min<std::uint64_t>(length, ahead - kStoreAhead));
+  }
 }
 
 // A range that was granted to a peer: where the region has it.
