@@ -299,7 +299,8 @@ Access scatter(const MemoryScope& scope, std::span<const abi::Sge> sges, std::ui
   }
   const auto store = [&](const Region& region, std::uint64_t address, std::uint32_t part,
                          std::uint32_t done, std::size_t following) {
-    return store_range(scope, MemoryPart{region, address, part, following}, source + done);
+    return store_range(scope, MemoryPart{region, address, part, more ? following : 0},
+                       source + done);
   };
   return store_packet(scope, more, [&] {
     return for_each_sge(scope, sges, offset, length, kAccessLocalWrite, store);

@@ -95,13 +95,14 @@ Access for_each_sge(const MemoryScope& scope, std::span<const abi::Sge> sges, st
   return Access::kGranted;
 }
 
-// Of a message `length` bytes were stored at `host`, and `ahead` will be behind them. Where those
-// go that lie kStoreAhead further is brought towards the processor, which would wait there for one
-// line after the other.
-inline constexpr std::size_t kStoreAhead = 4'096;
-inline void prefetch_later_stores(std::byte* host, std::size_t length, std::uint64_t ahead) {
-  if (ahead > kStoreAhead) {
-    prefetch_lines_to_second_cache(host + length + kStoreAhead,
+// A packet's `length` bytes were stored at `host`, and `ahead` bytes of its message will be behind
+// them. Where those of the packet after the next one go is brought towards the processor, which
+// would wait there for one line after the other; it may be mapped elsewhere, which does no harm.
+// What is longer than a packet is copied at once, by the processor's own ways to look ahead.
+inline constexpr std::size_t kStoreAhead = 4'096;  // bytes: of the largest packet
+inline void prefetch_later_stores(const std::byte* host, std::size_t length, std::uint64_t ahead) {
+  if (length <= kStoreAhead && ahead > kStoreAhead) {
+    prefetch_lines_to_second_cache(reinterpret_cast<std::uintptr_t>(host) + length + kStoreAhead,
                                    std::min<std::uint64_t>(length, ahead - kStoreAhead));
   }
 }

@@ -33,6 +33,8 @@ class ShmPool {
       buffer.frame.buffer = &buffer;
     }
   }
+  ShmPool(const ShmPool&) = delete;  // frames know where their buffers are
+  ShmPool& operator=(const ShmPool&) = delete;
 
   // `memory`: of the buffer with this number, for the first time.
   ShmBuffer& add(std::uint32_t number, std::byte* memory) {

@@ -15,7 +15,6 @@ namespace {
 // In front of a frame in its slot, so that the payload of most frames of a large message (behind
 // untagged Ethernet, IPv4, UDP and a BTH alone) begins with a cache line.
 constexpr std::size_t kHeadroom = 128 - 54;
-constexpr std::uint32_t kSlotsPerQueue = 2'048;
 
 // An odd number of cache lines: frames then spread over all sets of the caches.
 constexpr std::uint32_t stride_of(std::uint32_t capacity) {
@@ -93,16 +92,16 @@ std::uint32_t ShmLink::send(std::uint16_t queue, Frame* const* frames, std::uint
 // too many, so that workers which send at the same time don't exceed the bound together.
 std::uint32_t ShmLink::lend(std::uint32_t count) {
   const std::uint32_t most = memory_.slots() / kLentParts * (kLentParts - 1);
-  if (lent_.fetch_add(count, std::memory_order_relaxed) + count <= most) [[likely]] {
+  if (lent_count_.fetch_add(count, std::memory_order_relaxed) + count <= most) [[likely]] {
     return count;
   }
   {
     const std::lock_guard<SpinLock> guard(lock_);
     take_returns();
   }
-  const std::uint32_t lent = lent_.load(std::memory_order_relaxed);
+  const std::uint32_t lent = lent_count_.load(std::memory_order_relaxed);
   const std::uint32_t too_many = std::min(count, lent - std::min(lent, most));
-  lent_.fetch_sub(too_many, std::memory_order_relaxed);
+  lent_count_.fetch_sub(too_many, std::memory_order_relaxed);
   return count - too_many;
 }
 
@@ -272,7 +271,7 @@ void ShmLink::take_returns() {
     ShmBuffer& buffer = pool_.at(slot);
     lent == Lent::kShortFrame ? pool_.put_first(buffer) : pool_.put_last(buffer);
   }
-  lent_.fetch_sub(came, std::memory_order_relaxed);
+  lent_count_.fetch_sub(came, std::memory_order_relaxed);
 }
 
 void ShmLink::release(ShmBuffer& buffer) {

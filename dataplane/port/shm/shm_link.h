@@ -34,8 +34,10 @@ struct ShmPeer {
 
 class ShmLink {
  public:
-  // Frames up to this length are copied whole, and their slot is given back at once.
+  // Frames up to this length are copied whole, and their slot is given back at once, to be used
+  // again next. Those of longer ones are used again after all others.
   static constexpr std::uint32_t kWholeMax = 512;
+  static constexpr std::uint32_t kSlotsPerQueue = 2'048;
   // Of the other's slots, this share may be held by received frames that wait here: then further
   // ones are copied whole, so that the other never runs dry by what we keep.
   static constexpr std::uint32_t kHeldShare = 2;
@@ -107,7 +109,7 @@ class ShmLink {
   std::uint32_t returned_ = 0;        // slots given back to the other
   std::uint32_t returns_seen_ = 0;    // slots that came back
   std::atomic<std::uint32_t> ours_out_{0};     // frames that somebody here builds
-  std::atomic<std::uint32_t> lent_{0};         // slots that the other has
+  std::atomic<std::uint32_t> lent_count_{0};   // slots that the other has
   std::atomic<std::uint32_t> theirs_held_{0};  // received frames that have a slot
   std::atomic<bool> broken_{false};
 };

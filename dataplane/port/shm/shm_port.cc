@@ -189,14 +189,14 @@ std::uint32_t ShmPort::rx_burst(std::uint16_t queue, Frame** frames, std::uint32
   std::array<ShmBuffer*, kBurstMax> buffers;
   std::uint32_t taken = 0;
   {
-    const std::lock_guard stack(lock_);
+    const std::lock_guard pool(lock_);
     while (taken < waiting && (buffers[taken] = received_.take()) != nullptr) {
       ++taken;
     }
   }
   const std::uint32_t count = self.link->receive(queue, buffers.data(), taken, &self.counters);
   if (count < taken) [[unlikely]] {
-    const std::lock_guard stack(lock_);
+    const std::lock_guard pool(lock_);
     for (std::uint32_t i = count; i < taken; ++i) {
       received_.put_first(*buffers[i]);
     }

@@ -119,11 +119,17 @@ TEST_F(ShmHostile, HeadersThatChangeAfterTheyWereChecked) {
 }
 
 TEST_F(ShmHostile, CursorsThatMakeNoSense) {
-  const std::array<std::function<void(ShmRecords&)>, 4> deeds{
+  const auto return_slot = [](ShmRecords& records, std::uint32_t slot) {
+    records.returns[0].store(slot);
+    records.returned.value.store(1);
+  };
+  const std::array<std::function<void(ShmRecords&)>, 6> deeds{
       [](ShmRecords& records) { records.rings[0].sent.value.store(kShmRingEntries + 1); },
       [](ShmRecords& records) { records.taken[0].value.store(7); },
       [](ShmRecords& records) { records.returned.value.store(kShmSlotsMax + 1); },
-      [](ShmRecords& records) { records.returned.value.store(1); }};  // of slot 0, that is here
+      [&](ShmRecords& records) { return_slot(records, 0); },  // that is here
+      [&](ShmRecords& records) { return_slot(records, kShmSlotsMax); },
+      [&](ShmRecords& records) { return_slot(records, ~0U); }};
   for (std::size_t i = 0; i < deeds.size(); ++i) {
     SCOPED_TRACE(i);
     join_near();

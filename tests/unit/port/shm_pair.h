@@ -78,16 +78,6 @@ class ShmPair : public ::testing::Test {
     Frame* frame = nullptr;
     return port.rx_burst(queue, &frame, 1, 0) == 1 ? frame : nullptr;
   }
-  // Where near_ built a frame that far_ has received and given back; nullptr: it didn't come.
-  const std::byte* go_over_and_back(std::uint32_t payload) {
-    Frame* frame = build(*near_, payload);
-    const std::byte* const memory = frame == nullptr ? nullptr : frame->data;
-    if (memory == nullptr || !send(*near_, frame) || (frame = receive(*far_)) == nullptr) {
-      return nullptr;
-    }
-    far_->release(&frame, 1);
-    return memory;
-  }
   // The payload that was built last has come.
   void expect_payload(Frame& frame) const {
     ASSERT_EQ(parse(frame), Drop::kNone);
