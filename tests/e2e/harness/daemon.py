@@ -1,6 +1,7 @@
 """A running uroced with a socket of its own."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -63,15 +64,24 @@ class Daemon:
         if refused:
             raise ProcessFailed(f"{self.name} made system calls that aren't listed: {refused}")
 
+    def _status(self, out):
+        return subprocess.run([self.tree.uroce, "status", "--json"], stdout=out, timeout=5, check=False,
+                              env={**os.environ, "UROCE_SOCKET": self.socket}, stdin=subprocess.DEVNULL,
+                              **self.as_owner())
+
+    def link_is_up(self):
+        """Of its first device."""
+        self.expect_running()
+        answer = self._status(subprocess.PIPE)
+        return answer.returncode == 0 and json.loads(answer.stdout)["devices"][0]["link"] == "up"
+
     def keep_status(self, logs):
         """Writes its counters beside the logs: what it saw, for whoever looks into a failure."""
         if self.process.ended():
             return
         with open(os.path.join(logs, f"{self.name}.status"), "w", encoding="utf-8") as out:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                subprocess.run([self.tree.uroce, "status", "--json"], stdout=out, timeout=5, check=False,
-                               env={**os.environ, "UROCE_SOCKET": self.socket}, stdin=subprocess.DEVNULL,
-                               **self.as_owner())
+                self._status(out)
 
     def end(self):
         self.process.end()

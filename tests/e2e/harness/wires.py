@@ -4,8 +4,9 @@ import os
 import socket
 from dataclasses import dataclass, field
 
-from .daemon import Daemon
+from .daemon import START_SECONDS_MAX, Daemon
 from .namespace import Namespace, NamespacesRefused, veth_pair
+from .process import wait_until
 
 MTU = 4200  # carries path MTU 4096
 
@@ -77,6 +78,8 @@ class Shm(Wire):
         self.path = os.path.join(self.setting.folder, "wire.sock")
         for side in self.addresses:
             self.start_again(side)
+        for daemon in self.daemons:  # each takes up the memory of the other by itself
+            wait_until(daemon.link_is_up, START_SECONDS_MAX, f"the link of {daemon.name} up")
 
     def start_again(self, side):
         address = self.addresses[side]
