@@ -173,9 +173,19 @@ std::uint32_t ShmLink::receive_from(std::uint32_t ring, ShmBuffer* const* into, 
   std::uint32_t wrong = 0;
   std::array<std::uint32_t, kBurstMax> done_with;
   std::uint32_t done = 0;
-  for (std::uint32_t i = 0; i < waits; ++i) {
-    const auto found = std::bit_cast<ShmDescriptor>(
+  const auto entry = [&](std::uint32_t i) {
+    return std::bit_cast<ShmDescriptor>(
         theirs.entries[(taken_[ring] + i) % kShmRingEntries].load(std::memory_order_relaxed));
+  };
+  // All headers come from the cache of the other's processor: each is asked for before one is
+  // waited for.
+  for (std::uint32_t i = 0; i < waits; ++i) {
+    if (const ShmDescriptor found = entry(i); found.slot < peer_->memory.slots()) {
+      prefetch_lines(peer_->memory.slot(found.slot) + found.offset, Frame::kHeadBytes);
+    }
+  }
+  for (std::uint32_t i = 0; i < waits; ++i) {
+    const ShmDescriptor found = entry(i);
     if (found.slot >= peer_->memory.slots() ||
         std::uint32_t{found.offset} + found.length > peer_->memory.stride()) {
       broken_.store(true, std::memory_order_relaxed);
