@@ -21,29 +21,36 @@ bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) c
 
 // The queue pair is next to send: what its peer and the peer of the one behind it will need.
 void Worker::State::look_ahead_next_door(const QpEntry& entry) const {
-  if (entry.next != nullptr) {
-    table.prefetch_entry(entry.next->qp->attributes().dest_qpn);
+  if (entry.next != nullptr && entry.next->neighbour != nullptr) {
+    prefetch_lines(entry.next->neighbour, sizeof(QpEntry));
   }
-  const QpEntry* const peer = table.find(entry.qp->attributes().dest_qpn);
-  if (peer != nullptr) {
-    peer->qp->prefetch_receiving();
+  if (knows_neighbour(entry) && entry.neighbour != nullptr) {
+    entry.neighbour->qp->prefetch_executing();
   }
 }
 
-// The entry of the queue pair's peer, if it may be reached without frames; nullptr else. What of
-// the peer's frames waits for memory, or for an earlier one, comes first.
-QpEntry* Worker::State::next_door(PortState& port, const QpEntry& entry) {
+// The entry of the queue pair's peer, if frames would come back to it; nullptr else.
+QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
+  QpEntry* const peer = table.find(qp.attributes().dest_qpn);
+  return peer != nullptr && qp.is_next_door(*peer->qp) && leads_here(port, qp.attributes().path) &&
+                 leads_here(port, peer->qp->attributes().path)
+             ? peer
+             : nullptr;
+}
+
+// The entry of the queue pair's peer, if it may be reached without frames now; nullptr else. What
+// of the peer's frames waits for memory, or for an earlier one, comes first.
+QpEntry* Worker::State::next_door(PortState& port, QpEntry& entry) {
   if (!config.direct || port.wants_frames || capture != nullptr) {
     return nullptr;
   }
-  const Qp& qp = *entry.qp;
-  QpEntry* peer = table.find(qp.attributes().dest_qpn);
-  constexpr auto kRequests = static_cast<std::size_t>(Role::kResponder);
-  if (peer == nullptr || !qp.is_next_door(*peer->qp) || !peer->parked[kRequests].empty() ||
-      !peer->kept[kRequests].empty() || !may_copy_between(entry, *peer)) {
-    return nullptr;
+  if (!knows_neighbour(entry)) {
+    entry.neighbour = find_neighbour(port, *entry.qp);
+    entry.neighbour_found = address_changes;
   }
-  return leads_here(port, qp.attributes().path) && leads_here(port, peer->qp->attributes().path)
+  QpEntry* const peer = entry.neighbour;
+  return peer != nullptr && !peer->parks(Role::kResponder) && !peer->keeps(Role::kResponder) &&
+                 may_copy_between(entry, *peer)
              ? peer
              : nullptr;
 }

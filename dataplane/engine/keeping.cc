@@ -11,18 +11,19 @@ namespace uroce {
 
 // The queue pair sees to it that none is kept twice, and how many it may keep.
 void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
-  auto& frames = entry.kept[static_cast<std::size_t>(role)];
+  WaitingFrames& waiting = entry.make_waiting();
+  auto& frames = waiting.kept[static_cast<std::size_t>(role)];
   const auto behind = std::find_if(frames.rbegin(), frames.rend(), [frame](const Frame* other) {
     return psn_difference(other->packet.psn, frame->packet.psn) < 0;
   });
   frames.insert(behind.base(), frame);
-  entry.kept_at = now;
+  waiting.kept_at = now;
   ++kept_total;
 }
 
-// After a frame that the queue pair has done with: those that are next now.
+// After a frame that the queue pair has done with: those that are next now. REQUIRES: some are kept
 void Worker::State::give_kept(QpEntry& entry, Role role) {
-  auto& frames = entry.kept[static_cast<std::size_t>(role)];
+  auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
   std::vector<Frame*>::difference_type given = 0;
   Frame* parks = nullptr;
   while (given < std::ssize(frames) && parks == nullptr) {
@@ -53,7 +54,10 @@ void Worker::State::give_kept(QpEntry& entry, Role role) {
 
 // The queue pair doesn't want them any more.
 void Worker::State::let_go(QpEntry& entry, Role role) {
-  auto& frames = entry.kept[static_cast<std::size_t>(role)];
+  if (!entry.keeps(role)) {
+    return;
+  }
+  auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
   for (Frame* frame : frames) {
     drop(frame, Drop::kOutOfSequence);
   }
@@ -68,7 +72,7 @@ void Worker::State::let_go_idle() {
   }
   next_let_go = now + kKeptIdleMax;
   table.for_each([this](QpEntry& entry) {
-    if (now - entry.kept_at >= kKeptIdleMax) {
+    if (entry.waiting != nullptr && now - entry.waiting->kept_at >= kKeptIdleMax) {
       entry.qp->let_go();
       let_go(entry, Role::kCompleter);
       let_go(entry, Role::kResponder);
@@ -78,14 +82,19 @@ void Worker::State::let_go_idle() {
 
 // The queue pair goes away.
 void Worker::State::release_waiting(QpEntry& entry) {
-  for (const auto& frames : {&entry.parked, &entry.kept}) {
-    std::uint32_t& total = frames == &entry.parked ? parked : kept_total;
-    for (auto& waiting : *frames) {
-      total -= static_cast<std::uint32_t>(waiting.size());
-      std::for_each(waiting.begin(), waiting.end(), [this](Frame* frame) { release(frame); });
-      waiting.clear();
+  if (entry.waiting == nullptr) {
+    return;
+  }
+  for (const Role role : {Role::kCompleter, Role::kResponder}) {
+    const auto& parked_ones = entry.waiting->parked[static_cast<std::size_t>(role)];
+    const auto& kept_ones = entry.waiting->kept[static_cast<std::size_t>(role)];
+    parked -= static_cast<std::uint32_t>(parked_ones.size());
+    kept_total -= static_cast<std::uint32_t>(kept_ones.size());
+    for (const auto* frames : {&parked_ones, &kept_ones}) {
+      std::for_each(frames->begin(), frames->end(), [this](Frame* frame) { release(frame); });
     }
   }
+  entry.waiting.reset();
 }
 
 }  // namespace uroce

@@ -113,7 +113,7 @@ void Worker::State::deliver_group(Frame* frame) {
     }
     Turn lent = turn(*entry);
     Drop reason = Drop::kNone;
-    if (!entry->parked[static_cast<std::size_t>(Role::kResponder)].empty() ||
+    if (entry->parks(Role::kResponder) ||
         entry->qp->receive(*frame, lent, &reason) == Step::kParked) {
       park_copy(*entry, port, *frame);
     }

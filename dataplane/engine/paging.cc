@@ -184,9 +184,11 @@ void Worker::State::resume(QpEntry& entry) {
   Turn lent = turn(entry);
   entry.qp->resume(lent);
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
-    auto& waiting = entry.parked[static_cast<std::size_t>(role)];
+    if (!entry.parks(role)) {
+      continue;
+    }
     std::vector<Frame*> frames;
-    frames.swap(waiting);
+    frames.swap(entry.waiting->parked[static_cast<std::size_t>(role)]);
     parked -= static_cast<std::uint32_t>(frames.size());
     for (Frame* frame : frames) {
       deliver(entry, role, frame);
@@ -198,7 +200,7 @@ void Worker::State::resume(QpEntry& entry) {
 // Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
 // loses patience and sends again, is told when to come again.
 void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
-  auto& waiting = entry.parked[static_cast<std::size_t>(role)];
+  auto& waiting = entry.make_waiting().parked[static_cast<std::size_t>(role)];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&
                      psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
   // Who waits for others leaves them half of the room.

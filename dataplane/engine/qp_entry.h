@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "base/time.h"
 #include "dataplane/qp/qp.h"
 
@@ -18,24 +20,39 @@ enum class Role : std::uint8_t { kCompleter = 0, kResponder = 1 };
 
 struct RunGroup;
 
-struct QpEntry {
+// Frames of a queue pair that wait. Index: Role.
+struct WaitingFrames {
+  std::array<std::vector<Frame*>, 2> parked{};  // for memory, oldest first
+  std::array<std::vector<Frame*>, 2> kept{};    // for an earlier one that is missing, by PSN
+  Time kept_at = 0;                             // when the newest of those came
+};
+
+struct alignas(kCacheLine) QpEntry {
   static constexpr std::uint32_t kNoTimer = std::numeric_limits<std::uint32_t>::max();
 
   explicit QpEntry(Qp& owner) : qp(&owner), qpn(owner.config().qpn), port(owner.config().port) {}
 
+  // In the first line what is also looked at where its peer has something for it.
   Qp* qp;
   std::uint32_t qpn;
   std::uint16_t port;
 
   // RunQueue: its user's queue pairs, a place among them, and what deficit round robin still
   // grants.
-  RunGroup* group = nullptr;
   bool queued = false;
   bool granted = false;  // got this round's quantum
+  RunGroup* group = nullptr;
   std::int64_t deficit = 0;
   QpEntry* next = nullptr;
   QpEntry* previous = nullptr;
 
+  // Its peer, if that is the same worker's, as found when the worker's addresses had changed
+  // neighbour_found times (direct.cc).
+  QpEntry* neighbour = nullptr;
+
+  std::unique_ptr<WaitingFrames> waiting;  // nullptr: there never were any
+
+  std::uint64_t neighbour_found = 0;
   // Timers: the time at which to look at Qp::deadline() again, never later than it.
   Time timer = kNever;
   std::uint32_t timer_index = kNoTimer;
@@ -45,15 +62,23 @@ struct QpEntry {
 
   // READ responses on their way as they are counted for the port, and whether its next READ waits
   // for room or was let go.
-  std::uint32_t read_frames = 0;
   bool reads_waiting = false;
   bool reads_next = false;
+  std::uint32_t read_frames = 0;
 
-  // Frames that wait for memory, oldest first. Index: Role.
-  std::array<std::vector<Frame*>, 2> parked{};
-  // Frames that came ahead of one that is missing, by PSN. Index: Role.
-  std::array<std::vector<Frame*>, 2> kept{};
-  Time kept_at = 0;  // when the newest of them came
+  [[nodiscard]] bool parks(Role role) const {
+    return waiting != nullptr && !waiting->parked[static_cast<std::size_t>(role)].empty();
+  }
+  [[nodiscard]] bool keeps(Role role) const {
+    return waiting != nullptr && !waiting->kept[static_cast<std::size_t>(role)].empty();
+  }
+  WaitingFrames& make_waiting() {
+    if (waiting == nullptr) {
+      waiting = std::make_unique<WaitingFrames>();
+    }
+    return *waiting;
+  }
 };
+static_assert(sizeof(QpEntry) == 2 * kCacheLine);
 
 }  // namespace uroce

@@ -241,8 +241,8 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
 }
 
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent) {
-  const bool parked_before = !entry.parked[static_cast<std::size_t>(role)].empty() &&
-                             !beside_sequence(opcode_info(frame->packet.opcode).operation);
+  const bool parked_before =
+      entry.parks(role) && !beside_sequence(opcode_info(frame->packet.opcode).operation);
   // An answer that was lost is repeated even so: the peer may need it before anything else.
   if (parked_before && (role == Role::kCompleter || !entry.qp->repeats(frame->packet))) {
     park(entry, role, frame);
@@ -264,7 +264,7 @@ bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame, Turn& lent)
   } else {
     release(frame);
   }
-  if (!entry.kept[static_cast<std::size_t>(role)].empty()) [[unlikely]] {
+  if (entry.keeps(role)) [[unlikely]] {
     give_kept(entry, role);
   }
   return true;

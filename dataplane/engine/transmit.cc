@@ -77,7 +77,11 @@ bool Worker::State::transmit(PortState& port) {
       count_reads(entry);
       if (lent.direct_bytes != 0) {
         direct_bytes += lent.direct_bytes;
-        update(*peer);
+        if (lent.neighbour_answered) {
+          update(*peer);
+        } else if (peer->qp->owes_answers()) {
+          queue_up(*peer);
+        }
       }
     }
     queue.settle(entry, sent, entry.qp->has_work(), tx.room() == 0);

@@ -121,7 +121,6 @@ void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
   }
   if (rung.size() > kTableAhead) {
     table.prefetch(rung[kTableAhead]->config().qpn);
-    table.prefetch(rung[kTableAhead]->attributes().dest_qpn);
   }
   if (rung.size() > kEntryAhead) {
     table.prefetch_entry(rung[kEntryAhead]->config().qpn);
@@ -133,20 +132,26 @@ void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
 // queue pairs rang; each turn begins with another session.
 bool Worker::State::drain_doorbells() {
   std::array<std::uint32_t, kBellsMax> slots;
+  std::array<Qp*, kBellsMax> qps;
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     SessionBells& session = *sessions[(next_session + i) % sessions.size()];
     const std::uint32_t max = std::min(kBellsMax, requester_ring.room());
     const std::uint32_t count = take_bells(*session.bells, slots.data(), max);
+    std::uint32_t rung = 0;
     for (std::uint32_t n = 0; n < count; ++n) {
       // A program may ring for slots that it doesn't have.
       Qp* qp = slots[n] < session.slots.size() ? session.slots[slots[n]] : nullptr;
       if (qp != nullptr) {
-        requester_ring.enqueue(&qp, 1);
+        qps[rung++] = qp;
       }
     }
+    requester_ring.enqueue(qps.data(), rung);
   }
   next_session = sessions.empty() ? 0 : (next_session + 1) % sessions.size();
 
+  if (!requester_ring.empty()) {
+    many_ring = requester_ring.size() > kManyRing;
+  }
   std::array<Qp*, kBurstMax> burst;
   std::uint32_t drained = 0;
   while (drained < kDoorbellDrainMax) {
@@ -209,15 +214,12 @@ void Worker::State::flush_queues() {
 // After anything that may have given a queue pair work or moved its deadline.
 void Worker::State::update(QpEntry& entry) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
-    if (!entry.kept[static_cast<std::size_t>(role)].empty() &&
-        entry.qp->kept(role == Role::kResponder) == 0) [[unlikely]] {
+    if (entry.keeps(role) && entry.qp->kept(role == Role::kResponder) == 0) [[unlikely]] {
       let_go(entry, role);
     }
   }
   count_reads(entry);
-  if (!entry.queued && entry.qp->has_work()) {
-    ports[entry.port]->run_queue.push_back(entry);
-  }
+  queue_up(entry);
   timers.update(entry, entry.qp->deadline());
 }
 

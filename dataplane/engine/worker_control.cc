@@ -30,6 +30,7 @@ void Worker::was_away(Duration duration) {
 
 void Worker::add_qp(Qp& qp) {
   QpEntry& entry = state_->table.add(qp);
+  ++state_->address_changes;
   ++state_->qps_of_users[qp.config().user];
   UROCE_CHECK(entry.port < state_->ports.size());
   state_->update(entry);
@@ -59,6 +60,7 @@ void Worker::remove_qp(Qp& qp) {
   port.latencies += qp.latencies();
   port.read_frames -= entry->read_frames;
   self.table.remove(qp.config().qpn);
+  ++self.address_changes;
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
     self.qps_of_users.erase(of);
   }
@@ -71,6 +73,7 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   UROCE_CHECK(entry != nullptr);
   Turn lent = self.turn(*entry);
   qp.modify(attributes, mask, lent);
+  ++self.address_changes;
   self.flush_queues();
   self.update(*entry);
 }
@@ -114,6 +117,7 @@ void Worker::forget(CompletionQueue& queue) {
 void Worker::look_at_port(std::uint16_t port, const PortInfo& info) {
   state_->ports[port]->take_identity(info);
   ++state_->port_changes;
+  ++state_->address_changes;
 }
 
 std::uint64_t Worker::port_changes() const { return state_->port_changes; }
@@ -121,6 +125,7 @@ std::uint64_t Worker::port_changes() const { return state_->port_changes; }
 void Worker::set_addresses(std::uint16_t port, std::vector<LinkAddress> addresses) {
   state_->ports[port]->own_address = addresses.empty() ? LinkAddress() : addresses.front();
   state_->ports[port]->addresses = std::move(addresses);
+  ++state_->address_changes;
 }
 
 bool Worker::set_capture(CaptureWriter* writer) {

@@ -32,6 +32,8 @@ inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of t
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
 // Bytes in one visit of a queue pair that is the only one with something to send, either way.
 inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
+// More queue pairs than that which ring in a turn are many (Turn::many_ring).
+inline constexpr std::uint32_t kManyRing = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
 inline constexpr std::size_t kCopiesMax = 1'024;  // the slow way, on their way
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
@@ -129,6 +131,9 @@ struct Worker::State final : FaultSink {
   std::vector<SessionBells*> sessions;
   std::uint64_t session_changes = 0;
   std::uint64_t port_changes = 0;
+  // Whatever may make another queue pair somebody's neighbour: queue pairs that come, go or are
+  // modified, the port's own addresses.
+  std::uint64_t address_changes = 1;
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<Frame*> mads;      // of this turn, for control
   std::vector<CompletionQueue*> dirty_queues;
@@ -149,6 +154,7 @@ struct Worker::State final : FaultSink {
   bool may_defer = true;                                // the frame in hand can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
   Time next_starved = 0;
+  bool many_ring = false;  // queue pairs, in the last turn in which any did
   Time now = 0;
   Duration absent = 0;              // in which it couldn't run, all in all
   std::uint32_t catch_up_left = 0;  // turns
@@ -182,6 +188,7 @@ struct Worker::State final : FaultSink {
                 .recovery = config.recovery,
                 .keep = config.recovery == Recovery::kSelective && kept_total < kKeptTotalMax,
                 .withheld = must_wait(entry),
+                .many_ring = many_ring,
                 .absent = absent,
                 .clock = config.clock};
   }
@@ -221,7 +228,14 @@ struct Worker::State final : FaultSink {
 
   // reads.cc
   [[nodiscard]] static ReadRoom read_room(PortState& port, QpEntry& entry);
-  void count_reads(QpEntry& entry);
+  // After anything that may have changed how much a queue pair has asked for.
+  void count_reads(QpEntry& entry) {
+    PortState& port = *ports[entry.port];
+    if (entry.read_frames != 0 || entry.qp->reads() || !port.reads_waiting.empty()) {
+      count_its_reads(entry, port);
+    }
+  }
+  void count_its_reads(QpEntry& entry, PortState& port);
   void resume_reads(PortState& port);
 
   // receive.cc
@@ -261,7 +275,11 @@ struct Worker::State final : FaultSink {
   // direct.cc
   [[nodiscard]] static bool leads_here(PortState& port, const Path& path);
   [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
-  [[nodiscard]] QpEntry* next_door(PortState& port, const QpEntry& entry);
+  [[nodiscard]] bool knows_neighbour(const QpEntry& entry) const {
+    return entry.neighbour_found == address_changes;
+  }
+  [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
+  [[nodiscard]] QpEntry* next_door(PortState& port, QpEntry& entry);
   void look_ahead_next_door(const QpEntry& entry) const;
 
   // transmit.cc
@@ -277,6 +295,12 @@ struct Worker::State final : FaultSink {
   bool expire_timers();
   void flush_queues();
   void update(QpEntry& entry);
+  // After what may have given a queue pair work, and no more.
+  void queue_up(QpEntry& entry) {
+    if (!entry.queued && entry.qp->has_work()) {
+      ports[entry.port]->run_queue.push_back(entry);
+    }
+  }
 };
 
 }  // namespace uroce

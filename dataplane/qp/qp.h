@@ -32,34 +32,35 @@
 namespace uroce {
 
 struct QpConfig {
+  // What each message needs: a line.
   std::uint32_t qpn = 0;
   QpType type = QpType::kRc;
+  bool signal_all = false;  // sq_sig_all
+  std::uint16_t port = 0;   // index of the port it sends by
   PdId pd = 0;
-  std::uint16_t port = 0;    // index of the port it sends by
-  std::uint32_t worker = 0;  // its owner
-  std::uint32_t doorbell_slot = 0;
   // The number of its user's account. Users take turns first, then each one's queue pairs.
   std::uint64_t user = 0;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  ReceiveQueue* receive_queue = nullptr;  // own or shared; nullptr: none
+  bool receive_queue_shared = false;
+  bool measures_latency = true;
+  // Its frames share links and queues with others': they say that it listens to marks (ECT(0)).
+  bool shares_network = false;
+
+  std::uint32_t worker = 0;  // its owner
+  std::uint32_t doorbell_slot = 0;
   std::uint64_t owner = 0;  // whatever control knows its program by; comes back in reports
-  bool signal_all = false;  // sq_sig_all
   std::uint32_t send_sge_max = 1;
   std::uint32_t inline_max = 0;              // bytes
   abi::RingControl* send_control = nullptr;  // the send ring, in memory shared with the program
   const std::byte* send_entries = nullptr;
   std::uint32_t send_entry_count = 0;  // a power of two
   std::uint32_t send_stride = 0;
-  ReceiveQueue* receive_queue = nullptr;  // own or shared; nullptr: none
-  bool receive_queue_shared = false;
-  CompletionQueue* send_cq = nullptr;
-  CompletionQueue* recv_cq = nullptr;
   const AddressTable* addresses = nullptr;  // UD: of the session
   // XRC receive: the domain as the owner sees it. Such a queue pair has no queues of its own.
   const XrcDomain* xrc_domain = nullptr;
   const CongestionSettings* congestion = &kDefaultCongestion;  // outlives it
-  // Its frames share links and queues with others': they say that it listens to marks (ECT(0)).
-  bool shares_network = false;
-
-  bool measures_latency = true;
 
   // Whether the peer acknowledges. Else messages can get lost (IBTA vol. 1, 9.8).
   [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
@@ -108,6 +109,7 @@ class Qp {
   [[nodiscard]] bool is_next_door(const Qp& other) const;
   [[nodiscard]] [[gnu::noinline]] bool execute_directly(const Request& request, Turn& turn);
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn) {
+    turn.neighbour_answered = true;
     return requester_.take_directly(answer, turn);
   }
 
@@ -118,24 +120,42 @@ class Qp {
   // For whoever knows that it will soon be its turn: brings what sending, or taking what came,
   // looks at towards the processor; and once that is there, the work request to be sent next.
   void prefetch_sending() const {
-    prefetch_lines(this, kHotBytes);
+    prefetch_own();
     requester_.prefetch();
     responder_.prefetch_owed();
     __builtin_prefetch(&counters_, 1);
-    __builtin_prefetch(&latencies_, 1);
   }
   void prefetch_receiving() const {
-    prefetch_lines(this, kHotBytes);
+    prefetch_own();
+    __builtin_prefetch(&attributes_.path.destination_gid);
     requester_.prefetch();
     responder_.prefetch_receiving();
     __builtin_prefetch(&counters_, 1);
     __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
   }
+  // What execute_directly() looks at.
+  void prefetch_executing() const {
+    __builtin_prefetch(&config_);
+    __builtin_prefetch(&attributes_);
+    requester_.prefetch_patience();
+    responder_.prefetch_receiving();
+    __builtin_prefetch(&counters_, 1);
+    __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
+  }
   void prefetch_work() const { requester_.prefetch_work(); }
-  void prefetch_latencies() const { latencies_.prefetch(); }
+  void prefetch_latencies() const {
+    if (!requester_.times_none()) {
+      latencies_.prefetch();
+    }
+  }
 
   // Whether transmit() would send something now (given room in turn.tx).
   [[nodiscard]] bool has_work() const;
+
+  // Whether there is a READ, or an atomic, that was begun and isn't done, or that waits for room.
+  [[nodiscard]] bool reads() const { return requester_.reads(); }
+  // Whether the peer is owed something: an acknowledgement, the answer to a READ.
+  [[nodiscard]] bool owes_answers() const { return responder_.has_work(); }
 
   // READ responses that were asked for and haven't come.
   [[nodiscard]] std::uint32_t read_frames_out() const { return requester_.read_frames_out(); }
@@ -195,7 +215,11 @@ class Qp {
  private:
   friend class Requester;
   friend class Responder;
-  static constexpr std::size_t kHotBytes = 5 * kCacheLine;  // up to the first words of rate_
+  void prefetch_own() const {
+    __builtin_prefetch(&config_);
+    __builtin_prefetch(&attributes_);
+    __builtin_prefetch(&answers_ahead_, 1);
+  }
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
   [[nodiscard]] Drop admit_kind(const OpcodeInfo& info) const;
@@ -221,12 +245,12 @@ class Qp {
   // pairs none is in the cache when its turn comes, so that lines are what it costs.
   QpConfig config_;
   QpAttributes attributes_;
-  Time next_flush_ = kNever;  // there is more to flush
   // Bytes by which the responder has sent more than the requester, since both have had something to
   // send; about a frame at most.
-  std::int32_t answers_ahead_ = 0;
-  std::uint16_t ip_id_ = 0;  // of the next frame
-  bool held_back_ = false;   // until rate_.due(): nothing but acknowledgements may be sent
+  alignas(kCacheLine) std::int32_t answers_ahead_ = 0;
+  std::uint16_t ip_id_ = 0;   // of the next frame
+  bool held_back_ = false;    // until rate_.due(): nothing but acknowledgements may be sent
+  Time next_flush_ = kNever;  // there is more to flush
   Time last_sent_ = 0;
   NotificationPoint notification_point_;
   RateControl rate_;
@@ -234,6 +258,7 @@ class Qp {
   alignas(kCacheLine) Responder responder_;
   alignas(kCacheLine) RoceCounters counters_;
   alignas(kCacheLine) Latencies latencies_;
+  static_assert(offsetof(QpConfig, measures_latency) < kCacheLine);
   static_assert(offsetof(RoceCounters, direct_bytes) < kCacheLine);
   static_assert(sizeof(Latencies) == kCacheLine);
   FrameTemplate frame_template_;

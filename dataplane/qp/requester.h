@@ -100,11 +100,14 @@ class Requester {
   // Brings what each message needs towards the processor, be it sent or received; once that is
   // there, the next work request.
   void prefetch() const { prefetch_lines(kept_reports_.line(), kHotBytes); }
+  void prefetch_patience() const { __builtin_prefetch(&patience_, 1); }
   void prefetch_work() const { queue_.prefetch(); }
+  [[nodiscard]] bool times_none() const { return message_timer_.idle(); }
   // Whether transmit() would send something, or find out that it can't.
   [[nodiscard]] bool has_work() const;
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
+  [[nodiscard]] bool reads() const { return reads_out_ != 0 || read_frames_wanted_ != 0; }
   [[nodiscard]] std::uint32_t read_frames_out() const;
   [[nodiscard]] std::uint32_t read_frames_wanted() const { return read_frames_wanted_; }
   void reads_may_go() { read_frames_wanted_ = 0; }

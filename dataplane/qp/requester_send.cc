@@ -70,7 +70,7 @@ bool Requester::sending() const {
 
 [[gnu::always_inline]] inline bool Requester::window_open() const {
   // Beyond a window that has become smaller one packet may ask, or nobody would ever answer.
-  return window_left() != 0 ||
+  return cursor_psn_ == unacked_psn_ || window_left() != 0 ||
          distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
 }
 
@@ -100,17 +100,19 @@ bool Requester::has_work() const {
 
 // Whether there is something at the cursor that may be sent.
 [[gnu::always_inline]] inline bool Requester::stream_has_work() const {
-  if (!window_open()) {
+  const bool begun = cursor_index_ != begun_index_;
+  const bool taken = begun || cursor_index_ != queue_.head();
+  // First what is so of most queue pairs, most of the time.
+  if ((!taken && !queue_.has_posted()) || !window_open()) {
     return false;
   }
-  if (cursor_index_ != begun_index_) {
+  if (begun) {
     return queue_.entry(cursor_index_).stage != SendStage::kRefused;
   }
   if (draining_ || waits_for_direct_way()) {
     return false;
   }
-  return cursor_index_ != queue_.head() ? may_begin(queue_.entry(cursor_index_))
-                                        : queue_.has_posted();
+  return !taken || may_begin(queue_.entry(cursor_index_));
 }
 
 std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
@@ -121,7 +123,8 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   }
   direct_way_.look(turn.neighbour != nullptr);
   const bool asked = asked_;
-  std::uint32_t bytes = has_work() ? send_holes(turn, bytes_max) : 0;
+  const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
+  std::uint32_t bytes = beside && has_work() ? send_holes(turn, bytes_max) : 0;
   std::uint32_t local = 0;
   while (bytes < bytes_max && local < kLocalOperationsMax && next_ready(turn)) {
     if (queue_.entry(cursor_index_).local()) {

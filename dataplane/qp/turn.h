@@ -76,15 +76,17 @@ struct Turn {
   FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
   ReadRoom read_room{};         // for READs that are begun
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;      // there is room for a frame to be kept
-  bool again = false;     // the frame received is one that was kept
-  bool withheld = false;  // others come before whoever touches memory for it: its roles park
+  bool keep = false;       // there is room for a frame to be kept
+  bool again = false;      // the frame received is one that was kept
+  bool withheld = false;   // others come before whoever touches memory for it: its roles park
+  bool many_ring = false;  // many queue pairs are busy: fewer of their messages are timed
   // The queue pair at the other end, if it is this worker's and nobody wants to see frames between
   // the two; nullptr: frames it is. Good for one call of Qp::transmit, which counts in direct_bytes
   // what went there without any.
   Qp* neighbour = nullptr;
   std::uint32_t direct_bytes = 0;
-  Duration absent = 0;  // in which the worker couldn't run, all in all
+  bool neighbour_answered = false;  // that brought it an answer, and not only requests
+  Duration absent = 0;              // in which the worker couldn't run, all in all
   // For what is over within the turn, in which `now` stands still; nullptr: nobody wants to know.
   // Costs as much as looking at a clock does.
   Time (*clock)() = nullptr;

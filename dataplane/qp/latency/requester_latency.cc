@@ -36,8 +36,13 @@ LatencyOf latency_of(abi::WrOpcode opcode) {
 bool Requester::look_at_ring(const Turn& turn) {
   const std::uint32_t known = queue_.posted();
   const bool sound = queue_.refresh();
-  if (message_timer_.idle() && queue_.posted() != known && qp_.config_.measures_latency) {
-    message_timer_.found(known, queue_.posted(), queue_.stamp(), turn.now);
+  const std::uint32_t count = queue_.posted() - known;
+  if (message_timer_.idle() && count != 0 && qp_.config_.measures_latency) {
+    if (!turn.many_ring || !message_timer_.let_pass(count)) {
+      message_timer_.found(known, queue_.posted(), queue_.stamp(), turn.now);
+    } else if (message_timer_.times_next()) {
+      request_stamp(turn);
+    }
   }
   return sound;
 }
@@ -62,7 +67,9 @@ void Requester::time_done(const SendEntry& entry, const Turn& turn) {
   const Time end = at_once ? std::max(turn.clock(), turn.now) : turn.now;
   qp_.latencies_.add(latency_of(entry.opcode), message_timer_.taken(end));
   message_timer_.stop();
-  request_stamp(turn);
+  if (!turn.many_ring) {
+    request_stamp(turn);
+  }
 }
 
 void Requester::time_answered(Duration took) {

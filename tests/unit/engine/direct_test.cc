@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/engine/one_daemon.h"
+#include "tests/unit/engine/many_pairs.h"
 
 namespace uroce::test {
 namespace {
@@ -309,6 +309,58 @@ TEST(Direct, FindsItsWayBack) {
     EXPECT_EQ(cqe->status, abi::WcStatus::kSuccess);
   }
   EXPECT_GE(daemon.pair.a.qp().counters().direct_messages, 30U);
+}
+
+// Who is next door is found again when the port's addresses have changed.
+TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
+  OneDaemon daemon(true, small_memory());
+  const auto direct_messages = [&daemon] { return daemon.pair.a.qp().counters().direct_messages; };
+  daemon.post_write(1, 8);
+  daemon.settle();
+  EXPECT_EQ(direct_messages(), 1U);
+  daemon.station.worker.set_addresses(0, {parse_ip("10.0.0.1").value()});
+  daemon.post_write(2, 8);
+  daemon.settle();
+  EXPECT_EQ(direct_messages(), 1U) << "b's address isn't the port's any more";
+  EXPECT_FALSE(daemon.pair.a.qp().attributes().state == QpState::kErr);
+  daemon.station.worker.set_addresses(0,
+                                      {parse_ip("10.0.0.1").value(), parse_ip("10.0.0.2").value()});
+  daemon.settle(true);  // the frame that got lost comes again
+  daemon.post_write(3, 8);
+  daemon.settle(true);
+  EXPECT_EQ(direct_messages(), 2U);
+}
+
+// A peer that is destroyed while messages are on the way to it is looked for no more.
+TEST(Direct, APeerThatIsGoneIsForgotten) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 8);
+  daemon.settle();
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
+  daemon.station.worker.remove_qp(daemon.pair.b.qp());
+  daemon.post_write(2, 8);
+  daemon.settle();
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
+  daemon.b = daemon.station.add(daemon.pair.b.qp());
+  daemon.settle(true);
+  daemon.post_write(3, 8);
+  daemon.settle(true);
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 2U);
+}
+
+// A peer that is connected to somebody else isn't one any more.
+TEST(Direct, APeerThatIsConnectedElsewhereIsNoneAnyMore) {
+  ManyPairs pairs(2);
+  pairs.post_write(0, 1);
+  pairs.daemon.settle();
+  Qp& sender = pairs.senders[0].qp();
+  EXPECT_EQ(sender.counters().direct_messages, 1U);
+  QpAttributes elsewhere = pairs.receivers[0].qp().attributes();
+  elsewhere.dest_qpn = pairs.senders[1].qp().config().qpn;
+  pairs.daemon.station.worker.modify_qp(pairs.receivers[0].qp(), elsewhere, kQpMaskDestQpn);
+  pairs.post_write(0, 2);
+  pairs.daemon.settle();
+  EXPECT_EQ(sender.counters().direct_messages, 1U);
 }
 
 }  // namespace

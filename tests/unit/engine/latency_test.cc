@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/engine/one_daemon.h"
+#include "tests/unit/engine/many_pairs.h"
 
 namespace uroce::test {
 namespace {
@@ -44,6 +44,26 @@ TEST(WorkerLatency, TheWaitForALateWorkerCounts) {
     ASSERT_NE(latencies.find(LatencyOf::kWrite), nullptr);
     EXPECT_EQ(latencies.find(LatencyOf::kQueued)->max(), kLate);
     EXPECT_EQ(latencies.find(LatencyOf::kWrite)->max(), kLate + kClockLater);
+  }
+}
+
+// Queue pairs whose doorbells ring in one turn, again and again, with a message each.
+TEST(WorkerLatency, FewerAreTimedWhereManyQueuePairsRing) {
+  constexpr std::uint32_t kFew = 8;
+  constexpr std::uint64_t kMessages = 32, kTimedOfMany = kMessages / (MessageTimer::kPassing + 1);
+  for (const std::uint32_t count : {kFew, kFew + 1}) {
+    ManyPairs pairs(count);
+    for (std::uint64_t id = 0; id < kMessages; ++id) {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        pairs.post_write(i, id);
+      }
+      pairs.daemon.settle();
+    }
+    for (Endpoint& sender : pairs.senders) {
+      EXPECT_EQ(sender.qp().counters().direct_messages, kMessages);
+      EXPECT_EQ(sender.qp().latencies().find(LatencyOf::kWrite)->count(),
+                count == kFew ? kMessages : kTimedOfMany);
+    }
   }
 }
 

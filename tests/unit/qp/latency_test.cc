@@ -112,6 +112,19 @@ TEST(Latency, NoMoreIsOutstandingThanFits) {
 
 constexpr abi::PostStamp kNoStamp{};
 
+TEST(MessageTimer, LetsPassNoMoreThanItShould) {
+  MessageTimer timer;
+  EXPECT_TRUE(timer.times_next());
+  EXPECT_FALSE(timer.let_pass(1)) << "the first one is timed";
+  timer.found(0, 1, kNoStamp, 5);
+  timer.stop();
+  EXPECT_TRUE(timer.let_pass(MessageTimer::kPassing - 1));
+  EXPECT_FALSE(timer.times_next());
+  EXPECT_TRUE(timer.let_pass(100)) << "a batch passes as a whole";
+  EXPECT_TRUE(timer.times_next());
+  EXPECT_FALSE(timer.let_pass(1));
+}
+
 // One timed message in each of two batches of two: the last of the one, the first of the other.
 TEST(MessageTimer, AnotherPlaceOfTheBatchEachTime) {
   MessageTimer timer;
@@ -242,6 +255,26 @@ TEST(Latency, OnlyWhatIsAskedForIsStamped) {
   post_timed(pair, 4);
   EXPECT_EQ(answer.stamped, 3U);
   EXPECT_EQ(answer.stamp_ns, pair.now);
+}
+
+// One of sixteen then, from its post on.
+TEST(Latency, FewerAreTimedWhereManyQueuePairsAreBusy) {
+  constexpr std::uint64_t kTimed = 10, kOf = MessageTimer::kPassing + 1;
+  QpPair pair;
+  stamping(pair);
+  pair.a.many_ring = true;
+  for (std::uint64_t i = 0; i < kTimed * kOf; ++i) {
+    EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), (i + kOf - 1) / kOf);
+    write_unseen(pair, 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
+  }
+  const LatencyHistogram* const histogram = pair.a.qp().latencies().find(LatencyOf::kWrite);
+  EXPECT_EQ(histogram->count(), kTimed);
+  EXPECT_EQ(histogram->sum(), kTimed * 12 * kOneUs);
+  pair.a.many_ring = false;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    write_unseen(pair, kOneUs, 0, 0);
+    EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), kTimed + i);
+  }
 }
 
 // What was posted before the request came through has no stamp: it is timed from the look.

@@ -80,12 +80,14 @@ class Endpoint : public Queues {
   bool keep = false;    // frames that come ahead of a missing one are kept by the test
   bool again = false;   // what is delivered next was kept
   Duration absent = 0;  // in which its worker couldn't run
+  bool many_ring = false;
   Turn turn(Time now, TxBatch& tx) {
     Turn lent{now, tx, *keys_, events, dirty_};
     lent.recovery = recovery;
     lent.keep = keep;
     lent.again = again;
     lent.absent = absent;
+    lent.many_ring = many_ring;
     return lent;
   }
   void modify(const QpAttributes& attributes, std::uint32_t mask, Time now = 0);
