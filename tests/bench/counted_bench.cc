@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "tests/unit/engine/one_daemon.h"
+#include "tests/unit/engine/many_pairs.h"
 
 namespace uroce::bench {
 namespace {
@@ -109,6 +109,27 @@ void write_directly(std::uint32_t messages, std::uint32_t in_flight) {
   UROCE_CHECK(daemon.port.counters().tx_frames == 0);
 }
 
+// Each of so many queue pairs has one.
+void write_over_many(std::uint32_t messages, std::uint32_t pairs_count) {
+  test::ManyPairs pairs(pairs_count);
+  test::OneDaemon& daemon = pairs.daemon;
+  counted_now = &daemon.now;
+  for (test::Endpoint& sender : pairs.senders) {
+    sender.sends.clock = counted_clock;
+  }
+  for (std::uint32_t posted = 0; posted < messages; daemon.now += kCountedTurn) {
+    for (std::uint32_t i = 0; i < pairs_count; ++i) {
+      pairs.post_write(i, posted++);
+    }
+    daemon.station.worker.poll(daemon.now);
+    for (test::Endpoint& sender : pairs.senders) {
+      const auto cqe = sender.poll_send();
+      UROCE_CHECK(cqe && cqe->status == abi::WcStatus::kSuccess);
+    }
+  }
+  UROCE_CHECK(daemon.port.counters().tx_frames == 0);
+}
+
 // The whole run's instructions, from callgrind's last words.
 std::optional<double> counted(std::string_view way, std::uint32_t messages,
                               std::uint32_t in_flight) {
@@ -142,6 +163,8 @@ bool write_counted(std::string_view way, std::uint32_t messages, std::uint32_t i
     write_by_frames(messages, in_flight);
   } else if (way == "direct") {
     write_directly(messages, in_flight);
+  } else if (way == "spread") {
+    write_over_many(messages, in_flight);
   } else {
     return false;
   }

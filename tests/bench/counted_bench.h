@@ -9,7 +9,8 @@
 namespace uroce::bench {
 
 // Posts `messages` RC WRITEs of 8 bytes, `in_flight` of them at a time, and polls their
-// completions. `way`: "frames" between two workers over a link in memory, "direct" within one.
+// completions. `way`: "frames" between two workers over a link in memory, "direct" within one,
+// "spread" as direct, over so many pairs of queue pairs with one for each.
 // False if there is no such way.
 bool write_counted(std::string_view way, std::uint32_t messages, std::uint32_t in_flight);
 

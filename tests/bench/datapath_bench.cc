@@ -216,20 +216,22 @@ class BoundBench {
 };
 
 // Instructions that a WRITE of 8 bytes takes from post to completion, of programs and workers at
-// both ends; alone: with nothing else under way, the turns in which nothing comes included. 0: no
-// valgrind here.
+// both ends; alone: with nothing else under way, the turns in which nothing comes included; spread:
+// each the only one of its queue pair, of as many. 0: no valgrind here.
 struct Instructions {
   double frames = instructions_per_write("frames", kSendEntries);
   double direct = instructions_per_write("direct", kSendEntries);
   double frames_alone = instructions_per_write("frames", 1);
   double direct_alone = instructions_per_write("direct", 1);
+  double direct_spread = instructions_per_write("spread", kSendEntries);
 };
 
 void print_instructions(const Instructions& count) {
   std::printf(
       "\"write_8b_instructions\": %.0f, \"direct_8b_instructions\": %.0f, "
-      "\"write_8b_alone_instructions\": %.0f, \"direct_8b_alone_instructions\": %.0f}\n",
-      count.frames, count.direct, count.frames_alone, count.direct_alone);
+      "\"write_8b_alone_instructions\": %.0f, \"direct_8b_alone_instructions\": %.0f, "
+      "\"direct_8b_spread_instructions\": %.0f}\n",
+      count.frames, count.direct, count.frames_alone, count.direct_alone, count.direct_spread);
 }
 
 constexpr std::uint32_t kLarge = 64 * 1024;
