@@ -21,11 +21,23 @@ bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) c
 
 // The queue pair is next to send: what its peer and the peer of the one behind it will need.
 void Worker::State::look_ahead_next_door(const QpEntry& entry) const {
-  if (entry.next != nullptr && entry.next->neighbour != nullptr) {
-    prefetch_lines(entry.next->neighbour, sizeof(QpEntry));
+  if (entry.next != nullptr) {
+    __builtin_prefetch(entry.next->neighbour);  // its first line is enough
   }
   if (knows_neighbour(entry) && entry.neighbour != nullptr) {
     entry.neighbour->qp->prefetch_executing();
+  }
+}
+
+// Before and after anything that may make a queue pair another one's neighbour, or end that. Who
+// has it for a neighbour is its own one, since each is the other's peer.
+void Worker::State::forget_neighbours(QpEntry& entry) {
+  QpEntry* const peer = table.find(entry.qp->attributes().dest_qpn);
+  for (QpEntry* const one : {&entry, peer}) {
+    if (one != nullptr) {
+      one->neighbour = nullptr;
+      one->neighbour_found = 0;
+    }
   }
 }
 

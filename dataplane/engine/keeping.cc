@@ -21,7 +21,8 @@ void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
   ++kept_total;
 }
 
-// After a frame that the queue pair has done with: those that are next now. REQUIRES: some are kept
+// After a frame that the queue pair has done with: those that are next now. REQUIRES: some are
+// kept.
 void Worker::State::give_kept(QpEntry& entry, Role role) {
   auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
   std::vector<Frame*>::difference_type given = 0;

@@ -4,6 +4,7 @@
 // point here; the entry lives from add_qp to remove_qp.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -46,8 +47,8 @@ struct alignas(kCacheLine) QpEntry {
   QpEntry* next = nullptr;
   QpEntry* previous = nullptr;
 
-  // Its peer, if that is the same worker's, as found when the worker's addresses had changed
-  // neighbour_found times (direct.cc).
+  // Its peer, if that is next door, as found when the ports' addresses had changed neighbour_found
+  // times; 0: it isn't known (direct.cc).
   QpEntry* neighbour = nullptr;
 
   std::unique_ptr<WaitingFrames> waiting;  // nullptr: there never were any
@@ -79,6 +80,6 @@ struct alignas(kCacheLine) QpEntry {
     return *waiting;
   }
 };
-static_assert(sizeof(QpEntry) == 2 * kCacheLine);
+static_assert(offsetof(QpEntry, waiting) < kCacheLine && sizeof(QpEntry) == 2 * kCacheLine);
 
 }  // namespace uroce

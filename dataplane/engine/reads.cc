@@ -12,7 +12,7 @@ ReadRoom Worker::State::read_room(PortState& port, QpEntry& entry) {
   return ReadRoom(first || port.reads_waiting.empty() ? port.read_frames : ReadRoom::kFramesMax);
 }
 
-void Worker::State::count_its_reads(QpEntry& entry, PortState& port) {
+void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   const std::uint32_t frames = entry.qp->read_frames_out();
   const bool less = frames < entry.read_frames;
   port.read_frames = port.read_frames - entry.read_frames + frames;

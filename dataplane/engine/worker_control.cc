@@ -30,7 +30,7 @@ void Worker::was_away(Duration duration) {
 
 void Worker::add_qp(Qp& qp) {
   QpEntry& entry = state_->table.add(qp);
-  ++state_->address_changes;
+  state_->forget_neighbours(entry);
   ++state_->qps_of_users[qp.config().user];
   UROCE_CHECK(entry.port < state_->ports.size());
   state_->update(entry);
@@ -59,8 +59,8 @@ void Worker::remove_qp(Qp& qp) {
   port.roce_counters += qp.counters();
   port.latencies += qp.latencies();
   port.read_frames -= entry->read_frames;
+  self.forget_neighbours(*entry);
   self.table.remove(qp.config().qpn);
-  ++self.address_changes;
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {
     self.qps_of_users.erase(of);
   }
@@ -72,8 +72,9 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   QpEntry* entry = self.table.find(qp.config().qpn);
   UROCE_CHECK(entry != nullptr);
   Turn lent = self.turn(*entry);
+  self.forget_neighbours(*entry);
   qp.modify(attributes, mask, lent);
-  ++self.address_changes;
+  self.forget_neighbours(*entry);
   self.flush_queues();
   self.update(*entry);
 }

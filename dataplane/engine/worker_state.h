@@ -131,8 +131,8 @@ struct Worker::State final : FaultSink {
   std::vector<SessionBells*> sessions;
   std::uint64_t session_changes = 0;
   std::uint64_t port_changes = 0;
-  // Whatever may make another queue pair somebody's neighbour: queue pairs that come, go or are
-  // modified, the port's own addresses.
+  // How often the ports' own addresses have changed, by which queue pairs know their neighbours; 0
+  // is before the first time.
   std::uint64_t address_changes = 1;
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<Frame*> mads;      // of this turn, for control
@@ -154,7 +154,7 @@ struct Worker::State final : FaultSink {
   bool may_defer = true;                                // the frame in hand can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
   Time next_starved = 0;
-  bool many_ring = false;  // queue pairs, in the last turn in which any did
+  bool many_ring = false;  // more than kManyRing did, in the last turn in which any did
   Time now = 0;
   Duration absent = 0;              // in which it couldn't run, all in all
   std::uint32_t catch_up_left = 0;  // turns
@@ -232,10 +232,10 @@ struct Worker::State final : FaultSink {
   void count_reads(QpEntry& entry) {
     PortState& port = *ports[entry.port];
     if (entry.read_frames != 0 || entry.qp->reads() || !port.reads_waiting.empty()) {
-      count_its_reads(entry, port);
+      recount_reads(entry, port);
     }
   }
-  void count_its_reads(QpEntry& entry, PortState& port);
+  void recount_reads(QpEntry& entry, PortState& port);
   void resume_reads(PortState& port);
 
   // receive.cc
@@ -278,6 +278,7 @@ struct Worker::State final : FaultSink {
   [[nodiscard]] bool knows_neighbour(const QpEntry& entry) const {
     return entry.neighbour_found == address_changes;
   }
+  void forget_neighbours(QpEntry& entry);
   [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
   [[nodiscard]] QpEntry* next_door(PortState& port, QpEntry& entry);
   void look_ahead_next_door(const QpEntry& entry) const;

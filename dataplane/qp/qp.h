@@ -45,16 +45,16 @@ struct QpConfig {
   ReceiveQueue* receive_queue = nullptr;  // own or shared; nullptr: none
   bool receive_queue_shared = false;
   bool measures_latency = true;
+  std::uint32_t worker = 0;                  // its owner
+  abi::RingControl* send_control = nullptr;  // the send ring, in memory shared with the program
+
+  const std::byte* send_entries = nullptr;
   // Its frames share links and queues with others': they say that it listens to marks (ECT(0)).
   bool shares_network = false;
-
-  std::uint32_t worker = 0;  // its owner
   std::uint32_t doorbell_slot = 0;
   std::uint64_t owner = 0;  // whatever control knows its program by; comes back in reports
   std::uint32_t send_sge_max = 1;
-  std::uint32_t inline_max = 0;              // bytes
-  abi::RingControl* send_control = nullptr;  // the send ring, in memory shared with the program
-  const std::byte* send_entries = nullptr;
+  std::uint32_t inline_max = 0;        // bytes
   std::uint32_t send_entry_count = 0;  // a power of two
   std::uint32_t send_stride = 0;
   const AddressTable* addresses = nullptr;  // UD: of the session
@@ -65,6 +65,7 @@ struct QpConfig {
   // Whether the peer acknowledges. Else messages can get lost (IBTA vol. 1, 9.8).
   [[nodiscard]] bool reliable() const { return type != QpType::kUc && type != QpType::kUd; }
 };
+static_assert(offsetof(QpConfig, send_control) + sizeof(abi::RingControl*) == kCacheLine);
 
 struct MemoryScope;
 
@@ -109,8 +110,9 @@ class Qp {
   [[nodiscard]] bool is_next_door(const Qp& other) const;
   [[nodiscard]] [[gnu::noinline]] bool execute_directly(const Request& request, Turn& turn);
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn) {
-    turn.neighbour_answered = true;
-    return requester_.take_directly(answer, turn);
+    const bool took = requester_.take_directly(answer, turn);
+    turn.neighbour_answered |= took;
+    return took;
   }
 
   // Sends at most about `bytes_max` bytes of frames; answers and requests get the same share while
@@ -120,27 +122,23 @@ class Qp {
   // For whoever knows that it will soon be its turn: brings what sending, or taking what came,
   // looks at towards the processor; and once that is there, the work request to be sent next.
   void prefetch_sending() const {
-    prefetch_own();
+    prefetch_common();
+    __builtin_prefetch(&answers_ahead_, 1);
     requester_.prefetch();
     responder_.prefetch_owed();
-    __builtin_prefetch(&counters_, 1);
   }
   void prefetch_receiving() const {
-    prefetch_own();
+    prefetch_common();
+    __builtin_prefetch(&answers_ahead_, 1);
     __builtin_prefetch(&attributes_.path.destination_gid);
     requester_.prefetch();
-    responder_.prefetch_receiving();
-    __builtin_prefetch(&counters_, 1);
-    __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
+    prefetch_responding();
   }
   // What execute_directly() looks at.
   void prefetch_executing() const {
-    __builtin_prefetch(&config_);
-    __builtin_prefetch(&attributes_);
+    prefetch_common();
     requester_.prefetch_patience();
-    responder_.prefetch_receiving();
-    __builtin_prefetch(&counters_, 1);
-    __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
+    prefetch_responding();
   }
   void prefetch_work() const { requester_.prefetch_work(); }
   void prefetch_latencies() const {
@@ -215,10 +213,15 @@ class Qp {
  private:
   friend class Requester;
   friend class Responder;
-  void prefetch_own() const {
+  // The first line of each: what a message needs of it is there.
+  void prefetch_common() const {
     __builtin_prefetch(&config_);
     __builtin_prefetch(&attributes_);
-    __builtin_prefetch(&answers_ahead_, 1);
+    __builtin_prefetch(&counters_, 1);
+  }
+  void prefetch_responding() const {
+    responder_.prefetch_receiving();
+    __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
   }
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;
@@ -258,7 +261,6 @@ class Qp {
   alignas(kCacheLine) Responder responder_;
   alignas(kCacheLine) RoceCounters counters_;
   alignas(kCacheLine) Latencies latencies_;
-  static_assert(offsetof(QpConfig, measures_latency) < kCacheLine);
   static_assert(offsetof(RoceCounters, direct_bytes) < kCacheLine);
   static_assert(sizeof(Latencies) == kCacheLine);
   FrameTemplate frame_template_;

@@ -123,6 +123,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   }
   direct_way_.look(turn.neighbour != nullptr);
   const bool asked = asked_;
+  // send_holes() is for these two alone, and whether there is work is long to say.
   const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
   std::uint32_t bytes = beside && has_work() ? send_holes(turn, bytes_max) : 0;
   std::uint32_t local = 0;

@@ -85,7 +85,7 @@ struct Turn {
   // what went there without any.
   Qp* neighbour = nullptr;
   std::uint32_t direct_bytes = 0;
-  bool neighbour_answered = false;  // that brought it an answer, and not only requests
+  bool neighbour_answered = false;  // it took an answer, and not only requests
   Duration absent = 0;              // in which the worker couldn't run, all in all
   // For what is over within the turn, in which `now` stands still; nullptr: nobody wants to know.
   // Costs as much as looking at a clock does.

@@ -16,7 +16,7 @@
 //
 // Where many queue pairs are busy each message may be the only one of its queue pair, and would be
 // timed; the lines that this touches would then be a fourth of what a message costs. So after each
-// that is timed some pass.
+// that is timed some pass, and the program is asked when it posts once they have.
 
 #include <algorithm>
 #include <cstdint>

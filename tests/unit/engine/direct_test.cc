@@ -311,6 +311,38 @@ TEST(Direct, FindsItsWayBack) {
   EXPECT_GE(daemon.pair.a.qp().counters().direct_messages, 30U);
 }
 
+// An answer lets the peer go on at once, as no time passes here.
+TEST(Direct, ReadsAreAnsweredWithoutATimer) {
+  constexpr std::uint64_t kReads = 3;
+  PairConfig config = small_memory();
+  config.max_rd_atomic = 1;
+  OneDaemon daemon(true, config);
+  const abi::Sge sge = daemon.pair.a.sge(0, 8);
+  for (std::uint64_t i = 1; i <= kReads; ++i) {
+    daemon.post(rdma_wr(i, WrOpcode::kRdmaRead, daemon.pair.b, 0), {&sge, 1});
+  }
+  daemon.settle();
+  for (std::uint64_t i = 1; i <= kReads; ++i) {
+    EXPECT_TRUE(daemon.pair.a.poll_send());
+  }
+  EXPECT_EQ(daemon.port.counters().tx_frames, 0U);
+}
+
+// Nor at another port's address, as when a port was detached and another is attached.
+TEST(Direct, NobodyIsNextDoorBehindAnotherPort) {
+  OneDaemon daemon(true, small_memory());
+  daemon.post_write(1, 8);
+  daemon.settle();
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
+  PortInfo other = daemon.port.info();
+  other.mac.bytes.back() ^= 1U;
+  other.any_mac = false;
+  daemon.station.worker.look_at_port(0, other);
+  daemon.post_write(2, 8);
+  daemon.settle();
+  EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
+}
+
 // Who is next door is found again when the port's addresses have changed.
 TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
   OneDaemon daemon(true, small_memory());
@@ -322,7 +354,7 @@ TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
   daemon.post_write(2, 8);
   daemon.settle();
   EXPECT_EQ(direct_messages(), 1U) << "b's address isn't the port's any more";
-  EXPECT_FALSE(daemon.pair.a.qp().attributes().state == QpState::kErr);
+  EXPECT_NE(daemon.pair.a.qp().state(), QpState::kErr);
   daemon.station.worker.set_addresses(0,
                                       {parse_ip("10.0.0.1").value(), parse_ip("10.0.0.2").value()});
   daemon.settle(true);  // the frame that got lost comes again
@@ -331,7 +363,7 @@ TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
   EXPECT_EQ(direct_messages(), 2U);
 }
 
-// A peer that is destroyed while messages are on the way to it is looked for no more.
+// A peer that is taken from the worker is looked for no more.
 TEST(Direct, APeerThatIsGoneIsForgotten) {
   OneDaemon daemon(true, small_memory());
   daemon.post_write(1, 8);

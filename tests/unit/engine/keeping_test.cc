@@ -64,5 +64,14 @@ TEST_F(Keeping, WhoFallsSilentLetsGo) {
   EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
 }
 
+// What a queue pair keeps isn't counted any more once it is gone.
+TEST_F(Keeping, WhoGoesLeavesItsRoom) {
+  arrive_ahead(pairs_[0], Kept::kMax, 1);
+  arrive_ahead(pairs_[1], Kept::kMax, 1);
+  worker_.remove_qp(pairs_[0].b.qp());
+  arrive_ahead(pairs_[2], 1, 2);
+  EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);
+}
+
 }  // namespace
 }  // namespace uroce::test
