@@ -47,10 +47,11 @@ struct SendWr {
   std::uint64_t wr_id;
   WrOpcode opcode;
   std::uint8_t flags;           // SendFlags
-  std::uint16_t sge_count;      // entries that follow; 0 with kInline
-  std::uint32_t inline_length;  // bytes that follow with kInline, else 0
-  std::uint32_t immediate;  // as on the wire (big-endian), or the rkey to invalidate in host order
-  std::uint32_t rkey;       // host order; kBindMw: any rkey that the window ever had
+  std::uint16_t payload_count;  // scatter/gather entries that follow; with kInline, bytes
+  std::uint32_t remote_srqn;    // XRC
+  // As on the wire (big-endian); in host order the rkey to invalidate, or kBindMw's new one.
+  std::uint32_t immediate;
+  std::uint32_t rkey;  // host order; kBindMw: any rkey that the window ever had
   std::uint64_t remote_address;
   union {
     struct {
@@ -64,10 +65,9 @@ struct SendWr {
       std::uint32_t reserved;
     } ud;
     struct {
+      std::uint64_t length;
       std::uint32_t lkey;  // of the region
       std::uint32_t access;
-      std::uint32_t new_rkey;
-      std::uint32_t reserved;
     } bind;  // remote_address holds the window's address
     struct {
       std::uint32_t placement;
@@ -75,13 +75,8 @@ struct SendWr {
       std::uint64_t length;
     } flush;
   };
-  union {
-    std::uint64_t bind_length;
-    std::uint32_t remote_srqn;  // XRC
-    std::uint64_t reserved;
-  };
 };
-static_assert(sizeof(SendWr) == 56);
+static_assert(sizeof(SendWr) == 48);
 static_assert(offsetof(SendWr, remote_address) == 24);
 
 struct RecvWr {
@@ -91,15 +86,17 @@ struct RecvWr {
 };
 static_assert(sizeof(RecvWr) == 16);
 
-// The scatter/gather list or the inline bytes start at this distance from the start of the entry.
-inline constexpr std::size_t kSendPayloadOffset = 64;
+// The scatter/gather list or the inline bytes start at this distance from the start of the entry:
+// one scatter/gather entry, or 16 bytes, are in the head's cache line.
+inline constexpr std::size_t kSendPayloadOffset = sizeof(SendWr);
 inline constexpr std::size_t kRecvSgeOffset = sizeof(RecvWr);
 
 // Bytes from one send entry to the next, for a queue with these capabilities.
 constexpr std::uint32_t send_stride(std::uint32_t sge_max, std::uint32_t inline_bytes_max) {
   const std::uint32_t sges = sge_max * static_cast<std::uint32_t>(sizeof(Sge));
   const std::uint32_t tail = sges > inline_bytes_max ? sges : inline_bytes_max;
-  return static_cast<std::uint32_t>(kSendPayloadOffset) + (tail + 63U) / 64U * 64U;
+  constexpr std::uint32_t kLine = kCacheLine;
+  return (static_cast<std::uint32_t>(kSendPayloadOffset) + tail + kLine - 1) / kLine * kLine;
 }
 constexpr std::uint32_t recv_stride(std::uint32_t sge_max) {
   return static_cast<std::uint32_t>(kRecvSgeOffset + sge_max * sizeof(Sge));

@@ -67,7 +67,7 @@ void WorkRing::post_receive(std::uint64_t wr_id, std::span<const abi::Sge> sges)
 void WorkRing::post_send(const abi::SendWr& request, std::span<const abi::Sge> sges) {
   std::byte* to = slot();
   abi::SendWr head = request;
-  head.sge_count = static_cast<std::uint16_t>(sges.size());
+  head.payload_count = static_cast<std::uint16_t>(sges.size());
   std::memcpy(to, &head, sizeof(head));
   if (!sges.empty()) {
     std::memcpy(to + abi::kSendPayloadOffset, sges.data(), sges.size_bytes());
@@ -79,7 +79,7 @@ void WorkRing::post_inline(const abi::SendWr& request, std::span<const std::byte
   std::byte* to = slot();
   abi::SendWr head = request;
   head.flags = static_cast<std::uint8_t>(head.flags | abi::kInline);
-  head.inline_length = static_cast<std::uint32_t>(bytes.size());
+  head.payload_count = static_cast<std::uint16_t>(bytes.size());
   std::memcpy(to, &head, sizeof(head));
   if (!bytes.empty()) {
     std::memcpy(to + abi::kSendPayloadOffset, bytes.data(), bytes.size());

@@ -37,8 +37,7 @@ void take_operands(QpType type, const abi::SendWr& wr, SendEntry& entry) {
   if (type == QpType::kUd) {
     entry.datagram = {.ah = wr.ud.ah, .qpn = wr.ud.remote_qpn, .qkey = wr.ud.remote_qkey};
   } else if (wr.opcode == WrOpcode::kBindMw) {
-    entry.immediate = wr.bind.new_rkey;
-    entry.bind = {.length = wr.bind_length, .lkey = wr.bind.lkey, .access = wr.bind.access};
+    entry.bind = {.length = wr.bind.length, .lkey = wr.bind.lkey, .access = wr.bind.access};
   } else if (wr.opcode == WrOpcode::kFlush) {
     entry.flush = {.length = wr.flush.length,
                    .placement = wr.flush.placement,
@@ -157,19 +156,19 @@ void SendQueue::copy(std::uint32_t index) {
   if (entry.has(abi::kInline)) {
     // The 8 bytes of an ATOMIC WRITE may always be inline: every entry has room for them.
     const bool word =
-        wr.opcode == WrOpcode::kAtomicWrite && wr.inline_length == sizeof(std::uint64_t);
-    if (!word && (wr.inline_length > inline_max_ || !is_message(wr.opcode))) {
+        wr.opcode == WrOpcode::kAtomicWrite && wr.payload_count == sizeof(std::uint64_t);
+    if (!word && (wr.payload_count > inline_max_ || !is_message(wr.opcode))) {
       return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendSges);
     }
-    entry.length = wr.inline_length;
-    std::memcpy(tail, posted_tail, wr.inline_length);
+    entry.length = wr.payload_count;
+    std::memcpy(tail, posted_tail, wr.payload_count);
     return;
   }
-  if (wr.sge_count > sge_max_) {
+  if (wr.payload_count > sge_max_) {
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendSges);
   }
-  entry.sge_count = static_cast<std::uint8_t>(wr.sge_count);
-  if (wr.sge_count == 1 && is_message(wr.opcode)) {  // most are
+  entry.sge_count = static_cast<std::uint8_t>(wr.payload_count);
+  if (wr.payload_count == 1 && is_message(wr.opcode)) {  // most are
     abi::Sge sge;
     std::memcpy(&sge, posted_tail, sizeof(sge));
     std::atomic_signal_fence(std::memory_order_seq_cst);  // as above
@@ -180,7 +179,7 @@ void SendQueue::copy(std::uint32_t index) {
     }
     return;
   }
-  std::memcpy(tail, posted_tail, wr.sge_count * sizeof(abi::Sge));
+  std::memcpy(tail, posted_tail, wr.payload_count * sizeof(abi::Sge));
   measure(index);
 }
 

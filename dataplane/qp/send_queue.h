@@ -11,6 +11,7 @@
 // Indices run freely, and tail <= head <= posted: [tail, head) is the private array, [head, posted)
 // was seen in the ring and is not copied yet. Belongs to the queue pair's worker.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -141,7 +142,8 @@ class SendQueue {
   // Brings the entry that pull() copies next towards the processor, and the place where it puts it.
   void prefetch() const {
     const std::uint32_t index = head_ & mask_;
-    prefetch_lines(ring_entries_ + std::size_t{index} * ring_stride_, 2 * kCacheLine);
+    prefetch_lines(ring_entries_ + std::size_t{index} * ring_stride_,
+                   std::min<std::size_t>(ring_stride_, 2 * kCacheLine));
     __builtin_prefetch(entries_.get() + index, 1);
     __builtin_prefetch(tails_.get() + std::size_t{index} * tail_stride_, 1);
   }

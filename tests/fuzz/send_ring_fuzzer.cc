@@ -70,12 +70,13 @@ class Session {
     request.wr_id = index;
     request.opcode = static_cast<abi::WrOpcode>(source.below(18));
     request.flags = source.take<std::uint8_t>();
-    request.sge_count = static_cast<std::uint16_t>(source.below(6));
-    request.inline_length = source.below(96);
+    const std::uint32_t sges = source.below(6), inline_bytes = source.below(96);
+    request.payload_count =
+        static_cast<std::uint16_t>((request.flags & abi::kInline) != 0 ? inline_bytes : sges);
     request.rkey = subject_.key(source);
     request.remote_address = subject_.address(source);
     std::memcpy(slot, &request, sizeof(request));
-    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(request.sge_count, 4); ++i) {
+    for (std::uint32_t i = 0; i < std::min(sges, 4U); ++i) {
       const abi::Sge sge{.address = subject_.address(source),
                          .length = subject_.length(source),
                          .lkey = subject_.key(source)};

@@ -67,14 +67,15 @@ class Session {
     abi::SendWr request{};
     request.opcode = static_cast<abi::WrOpcode>(source.below(18));
     request.flags = source.take<std::uint8_t>();
-    request.sge_count = static_cast<std::uint16_t>(source.below(6));
-    request.inline_length = source.below(96);
+    const std::uint32_t sges = source.below(6), inline_bytes = source.below(96);
+    request.payload_count =
+        static_cast<std::uint16_t>((request.flags & abi::kInline) != 0 ? inline_bytes : sges);
     request.ud = {.ah = source.below(8) == 0 ? source.take<std::uint32_t>() : source.below(4),
                   .remote_qpn = source.take<std::uint32_t>(),
                   .remote_qkey = source.take<std::uint32_t>(),
                   .reserved = source.take<std::uint8_t>()};
     std::memcpy(slot, &request, sizeof(request));
-    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(request.sge_count, 4); ++i) {
+    for (std::uint32_t i = 0; i < std::min(sges, 4U); ++i) {
       const abi::Sge sge{.address = subject_.address(source),
                          .length = subject_.length(source),
                          .lkey = subject_.key(source)};

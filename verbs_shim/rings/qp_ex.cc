@@ -145,7 +145,7 @@ void wr_atomic_write(ibv_qp_ex* base, uint32_t rkey, uint64_t remote_address, co
   if (qp.batch_error == 0) {
     auto& request = *reinterpret_cast<abi::SendWr*>(qp.batch_entry);
     request.flags |= abi::kInline;
-    request.inline_length = kAtomicWriteLength;
+    request.payload_count = kAtomicWriteLength;
     std::memcpy(qp.batch_entry + abi::kSendPayloadOffset, bytes, kAtomicWriteLength);
   }
 }

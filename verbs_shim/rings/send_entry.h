@@ -51,8 +51,8 @@ static_assert(offsetof(ibv_sge, lkey) == offsetof(abi::Sge, lkey));
 // REQUIRES: as many as the entry has room for. Always 0, an errno value for symmetry's sake.
 inline int put_sges(std::byte* entry, std::span<const ibv_sge> sges) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
-  request.sge_count = static_cast<std::uint16_t>(sges.size());
-  request.inline_length = 0;
+  request.flags &= static_cast<std::uint8_t>(~abi::kInline);
+  request.payload_count = static_cast<std::uint16_t>(sges.size());
   if (!sges.empty()) {
     std::memcpy(entry + abi::kSendPayloadOffset, sges.data(), sges.size_bytes());
   }
@@ -62,13 +62,13 @@ inline int put_sges(std::byte* entry, std::span<const ibv_sge> sges) {
 // Appends bytes to an entry's inline payload. 0, or EINVAL if they don't fit.
 inline int append_inline(const Qp& qp, std::byte* entry, const void* bytes, std::size_t length) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
-  if (length > qp.cap.max_inline_data - request.inline_length) {
+  if (length > qp.cap.max_inline_data - request.payload_count) {
     return EINVAL;
   }
   if (length != 0) {
-    std::memcpy(entry + abi::kSendPayloadOffset + request.inline_length, bytes, length);
+    std::memcpy(entry + abi::kSendPayloadOffset + request.payload_count, bytes, length);
   }
-  request.inline_length += static_cast<std::uint32_t>(length);
+  request.payload_count = static_cast<std::uint16_t>(request.payload_count + length);
   return 0;
 }
 
@@ -87,15 +87,12 @@ inline int put_bind(std::byte* entry, const ibv_mw& mw, std::uint32_t new_key,
   }
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
   request.opcode = abi::WrOpcode::kBindMw;
-  request.sge_count = 0;
-  request.inline_length = 0;
+  request.payload_count = 0;
   request.rkey = mw.rkey;
   request.remote_address = info.addr;
-  request.bind = {.lkey = info.mr != nullptr ? info.mr->lkey : 0,
-                  .access = access,
-                  .new_rkey = new_key,
-                  .reserved = 0};
-  request.bind_length = info.length;
+  request.immediate = new_key;
+  request.bind = {
+      .length = info.length, .lkey = info.mr != nullptr ? info.mr->lkey : 0, .access = access};
   return 0;
 }
 
@@ -104,8 +101,7 @@ inline int put_bind(std::byte* entry, const ibv_mw& mw, std::uint32_t new_key,
 inline int put_inline(const Qp& qp, std::byte* entry, unsigned opcode,
                       std::span<const ibv_sge> sges) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
-  request.sge_count = 0;
-  request.inline_length = 0;
+  request.payload_count = 0;
   if (opcode == IBV_WR_RDMA_READ || is_atomic(opcode)) {
     return EINVAL;
   }

@@ -98,6 +98,17 @@ TEST_F(ObjectsTest, ObjectsOfOthersAreOutOfReach) {
   expect_refusal(other.ask_about(abi::Command::kDeallocPd, pd), EINVAL, "there is no");
 }
 
+// The program's processor and the worker's pass one line for each.
+TEST_F(ObjectsTest, AWorkRequestOfOneScatterGatherEntryIsACacheLine) {
+  abi::CreateQpRequest request = program.rc_qp(pd, cq);
+  request.max_send_sge = 1;
+  request.max_inline = 0;
+  const auto qp = program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>();
+  EXPECT_EQ(qp.send.stride, abi::kCacheLine);
+  EXPECT_EQ(qp.send.entries_offset % abi::kCacheLine, 0U);
+  EXPECT_EQ(qp.max_inline, 16U);
+}
+
 TEST_F(ObjectsTest, AQueuePairsRingsLieInAMemoryOfTheSessions) {
   abi::CreateQpRequest request = program.rc_qp(pd, cq);
   request.max_send_wr = 5;

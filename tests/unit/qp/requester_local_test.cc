@@ -35,8 +35,8 @@ class RequesterLocal : public ::testing::Test {
     abi::SendWr wr = send_wr(wr_id, WrOpcode::kBindMw);
     wr.rkey = window;
     wr.remote_address = pair.b.address();
-    wr.bind = {.lkey = pair.b.key(), .access = kReadWrite, .new_rkey = new_key, .reserved = 0};
-    wr.bind_length = length;
+    wr.immediate = new_key;
+    wr.bind = {.length = length, .lkey = pair.b.key(), .access = kReadWrite};
     return wr;
   }
   static abi::SendWr invalidate_wr(std::uint64_t wr_id, std::uint32_t key) {
@@ -174,8 +174,8 @@ TEST(RequesterLocalRights, ARegionThatCantBeBoundTo) {
   abi::SendWr wr = send_wr(1, WrOpcode::kBindMw);
   wr.rkey = window;
   wr.remote_address = pair.b.address();
-  wr.bind = {.lkey = pair.b.key(), .access = kReadWrite, .new_rkey = window, .reserved = 0};
-  wr.bind_length = 64;
+  wr.immediate = window;
+  wr.bind = {.length = 64, .lkey = pair.b.key(), .access = kReadWrite};
   pair.b.post_send(wr);
   pair.exchange();
   const auto cqe = pair.b.poll_send();

@@ -44,13 +44,13 @@ class MemoryRequests : public VerbsFixture {
   }
   void expect_bind(const abi::SendWr& entry, std::uint32_t new_key) {
     EXPECT_EQ(entry.opcode, abi::WrOpcode::kBindMw);
-    EXPECT_EQ(entry.sge_count, 0U);
+    EXPECT_EQ(entry.payload_count, 0U);
     EXPECT_EQ(entry.rkey >> 8U, 0x1234U);
     EXPECT_EQ(entry.remote_address, 0x7000U);
-    EXPECT_EQ(entry.bind_length, 64U);
+    EXPECT_EQ(entry.bind.length, 64U);
     EXPECT_EQ(entry.bind.lkey, 0x501U);
     EXPECT_EQ(entry.bind.access, unsigned{IBV_ACCESS_REMOTE_READ});
-    EXPECT_EQ(entry.bind.new_rkey, new_key);
+    EXPECT_EQ(entry.immediate, new_key);
   }
 
   ibv_mr mr{};
@@ -121,7 +121,7 @@ TEST_F(MemoryRequests, TakesTheBytesOfAnAtomicWriteAtOnce) {
   const abi::SendWr& entry = daemon.send_entry(0);
   EXPECT_EQ(entry.opcode, abi::WrOpcode::kAtomicWrite);
   EXPECT_EQ(entry.flags, abi::kSignaled | abi::kInline);
-  EXPECT_EQ(entry.inline_length, 8U);
+  EXPECT_EQ(entry.payload_count, 8U);
   EXPECT_EQ(
       std::memcmp(reinterpret_cast<const char*>(&entry) + abi::kSendPayloadOffset, "01234567", 8),
       0);
