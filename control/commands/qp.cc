@@ -78,6 +78,8 @@ struct Granted {
   std::size_t entries = 0;
 };
 
+static_assert(kInlineMax <= UINT16_MAX, "abi::SendWr::payload_count");
+
 Granted grant(const abi::CreateQpRequest& body, bool own_receive_queue) {
   Granted granted;
   abi::CreateQpReply& answer = granted.answer;

@@ -210,7 +210,6 @@ void wr_set_inline_data_list(ibv_qp_ex* base, size_t count, const ibv_data_buf* 
   if (request == nullptr) {
     return;
   }
-  request->flags |= abi::kInline;
   qp.batch_error = put_inline(qp, qp.batch_entry, static_cast<unsigned>(request->opcode), {});
   for (size_t i = 0; i < count && qp.batch_error == 0; ++i) {
     qp.batch_error = append_inline(qp, qp.batch_entry, buffers[i].addr, buffers[i].length);

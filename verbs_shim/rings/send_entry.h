@@ -43,12 +43,17 @@ inline int readiness_to_send(const Qp& qp) {
   return of(qp.base.qp_base.context)->client.alive() ? 0 : EIO;
 }
 
+// What most programs post is a line, and so is what rdma_xclient sends inline without asking.
+static_assert(abi::send_stride(1, sizeof(abi::Sge)) == abi::kCacheLine);
+static_assert(abi::kSendPayloadOffset % alignof(abi::Sge) == 0);
+
 // A list of ibv_sge has the layout of a list of abi::Sge.
 static_assert(sizeof(ibv_sge) == sizeof(abi::Sge));
 static_assert(offsetof(ibv_sge, length) == offsetof(abi::Sge, length));
 static_assert(offsetof(ibv_sge, lkey) == offsetof(abi::Sge, lkey));
 
-// REQUIRES: as many as the entry has room for. Always 0, an errno value for symmetry's sake.
+// In place of what was put there before. REQUIRES: as many as the entry has room for. Always 0, an
+// errno value for symmetry's sake.
 inline int put_sges(std::byte* entry, std::span<const ibv_sge> sges) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
   request.flags &= static_cast<std::uint8_t>(~abi::kInline);
@@ -59,7 +64,8 @@ inline int put_sges(std::byte* entry, std::span<const ibv_sge> sges) {
   return 0;
 }
 
-// Appends bytes to an entry's inline payload. 0, or EINVAL if they don't fit.
+// Appends bytes to an entry's inline payload, which put_inline() began. 0, or EINVAL if they don't
+// fit.
 inline int append_inline(const Qp& qp, std::byte* entry, const void* bytes, std::size_t length) {
   auto& request = *reinterpret_cast<abi::SendWr*>(entry);
   if (length > qp.cap.max_inline_data - request.payload_count) {
@@ -105,6 +111,7 @@ inline int put_inline(const Qp& qp, std::byte* entry, unsigned opcode,
   if (opcode == IBV_WR_RDMA_READ || is_atomic(opcode)) {
     return EINVAL;
   }
+  request.flags |= abi::kInline;
   int error = 0;
   for (const ibv_sge& sge : sges) {
     if (error == 0) {

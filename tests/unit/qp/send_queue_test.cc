@@ -21,8 +21,8 @@ using abi::WrOpcode;
 // Posts good work, then `spoil`s one, then more good work. The good one before must succeed, the
 // bad one fail with `status`, the rest be flushed: in this order.
 void expect_refused(WcStatus status, Failure failure,
-                    const std::function<void(QpPair& pair)>& spoil) {
-  QpPair pair;
+                    const std::function<void(QpPair& pair)>& spoil, const PairConfig& config = {}) {
+  QpPair pair(config);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0, 0),
                    std::array{pair.a.sge(0, 2'000)});
   pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 2'000)});
@@ -84,6 +84,40 @@ TEST(SendQueue, RefusesMoreThanItsCapabilities) {
   expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, [](QpPair& pair) {
     pair.a.post_inline(rdma_wr(3, WrOpcode::kRdmaRead, pair.b, 0), std::vector<std::byte>(8));
   });
+}
+
+// A program that says more of the entry that it posted last than fits into one.
+TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
+  PairConfig config;
+  config.a.queues.sge_max = 1;
+  config.a.queues.inline_max = 16;
+  for (const std::uint16_t count :
+       {std::uint16_t{2}, std::uint16_t{0x101}, std::uint16_t{0xFFFF}}) {
+    for (const bool inlined : {false, true}) {
+      const auto spoil = [=](QpPair& pair) {
+        ASSERT_EQ(pair.a.sends.stride, abi::kCacheLine);
+        pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+        auto& wr = *reinterpret_cast<abi::SendWr*>(pair.a.sends.entries.data() +
+                                                   std::size_t{2} * pair.a.sends.stride);
+        ASSERT_EQ(wr.wr_id, 3U);
+        wr.flags |= inlined ? abi::kInline : abi::SendFlags{};
+        wr.payload_count = static_cast<std::uint16_t>(inlined && count == 2 ? 17 : count);
+      };
+      expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, spoil, config);
+    }
+  }
+  QpPair pair(config);
+  const std::vector<std::byte> bytes(16, std::byte{7});
+  pair.a.post_inline(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), bytes);
+  pair.a.post_inline(rdma_wr(2, WrOpcode::kAtomicWrite, pair.b, 64),
+                     std::span(bytes).first(sizeof(std::uint64_t)));
+  pair.run();
+  for (int i = 0; i < 2; ++i) {
+    const auto cqe = pair.a.poll_send();
+    ASSERT_TRUE(cqe);
+    EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+  }
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), pair.b.memory.begin()));
 }
 
 TEST(SendQueue, RefusesLengthsThatCanNotBe) {

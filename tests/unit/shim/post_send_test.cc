@@ -235,6 +235,23 @@ TEST_F(PostSend, BuildsBatches) {
   EXPECT_EQ(daemon.send_entry(1).payload_count, 4U);
 }
 
+// The payload that is set last counts, whichever way it is given.
+TEST_F(PostSend, AnotherPayloadTakesThePlaceOfTheFirst) {
+  ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
+  ibv_wr_start(extended);
+  ibv_wr_send(extended);
+  ibv_wr_set_inline_data(extended, text, 4);
+  ibv_wr_set_sge(extended, 5, 0x4000, 40);
+  ibv_wr_send(extended);
+  ibv_wr_set_sge(extended, 5, 0x4000, 40);
+  ibv_wr_set_inline_data(extended, text, 4);
+  ASSERT_EQ(ibv_wr_complete(extended), 0);
+  EXPECT_EQ(daemon.send_entry(0).flags & abi::kInline, 0);
+  EXPECT_EQ(daemon.send_entry(0).payload_count, 1U);
+  EXPECT_EQ(daemon.send_entry(1).flags & abi::kInline, abi::kInline);
+  EXPECT_EQ(daemon.send_entry(1).payload_count, 4U);
+}
+
 TEST_F(PostSend, TakesBackASpoiltOrAbortedBatch) {
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
   ibv_wr_start(extended);
