@@ -24,7 +24,7 @@ void Worker::State::look_ahead_next_door(const QpEntry& entry) const {
   if (entry.next != nullptr) {
     __builtin_prefetch(entry.next->neighbour);  // its first line is enough
   }
-  if (knows_neighbour(entry) && entry.neighbour != nullptr) {
+  if (entry.neighbour != nullptr) {  // it is there, though perhaps no neighbour any more
     entry.neighbour->qp->prefetch_executing();
   }
 }
@@ -56,7 +56,7 @@ QpEntry* Worker::State::next_door(PortState& port, QpEntry& entry) {
   if (!config.direct || port.wants_frames || capture != nullptr) {
     return nullptr;
   }
-  if (!knows_neighbour(entry)) {
+  if (entry.neighbour_found != address_changes) {
     entry.neighbour = find_neighbour(port, *entry.qp);
     entry.neighbour_found = address_changes;
   }

@@ -275,9 +275,6 @@ struct Worker::State final : FaultSink {
   // direct.cc
   [[nodiscard]] static bool leads_here(PortState& port, const Path& path);
   [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
-  [[nodiscard]] bool knows_neighbour(const QpEntry& entry) const {
-    return entry.neighbour_found == address_changes;
-  }
   void forget_neighbours(QpEntry& entry);
   [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
   [[nodiscard]] QpEntry* next_door(PortState& port, QpEntry& entry);

@@ -69,7 +69,8 @@ bool Requester::sending() const {
 }
 
 [[gnu::always_inline]] inline bool Requester::window_open() const {
-  // Beyond a window that has become smaller one packet may ask, or nobody would ever answer.
+  // As a rule nothing is under way. Beyond a window that has become smaller one packet may ask, or
+  // nobody would ever answer.
   return cursor_psn_ == unacked_psn_ || window_left() != 0 ||
          distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
 }

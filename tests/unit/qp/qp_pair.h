@@ -77,10 +77,10 @@ class Endpoint : public Queues {
   // Who goes to its memory; nullptr unless that is reached the slow way.
   [[nodiscard]] RemoteProgram* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;    // frames that come ahead of a missing one are kept by the test
-  bool again = false;   // what is delivered next was kept
-  Duration absent = 0;  // in which its worker couldn't run
-  bool many_ring = false;
+  bool keep = false;       // frames that come ahead of a missing one are kept by the test
+  bool again = false;      // what is delivered next was kept
+  Duration absent = 0;     // in which its worker couldn't run
+  bool many_ring = false;  // queue pairs of its worker
   Turn turn(Time now, TxBatch& tx) {
     Turn lent{now, tx, *keys_, events, dirty_};
     lent.recovery = recovery;

@@ -91,20 +91,20 @@ TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
   PairConfig config;
   config.a.queues.sge_max = 1;
   config.a.queues.inline_max = 16;
-  for (const std::uint16_t count :
-       {std::uint16_t{2}, std::uint16_t{0x101}, std::uint16_t{0xFFFF}}) {
-    for (const bool inlined : {false, true}) {
-      const auto spoil = [=](QpPair& pair) {
-        ASSERT_EQ(pair.a.sends.stride, abi::kCacheLine);
-        pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
-        auto& wr = *reinterpret_cast<abi::SendWr*>(pair.a.sends.entries.data() +
-                                                   std::size_t{2} * pair.a.sends.stride);
-        ASSERT_EQ(wr.wr_id, 3U);
-        wr.flags |= inlined ? abi::kInline : abi::SendFlags{};
-        wr.payload_count = static_cast<std::uint16_t>(inlined && count == 2 ? 17 : count);
-      };
-      expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, spoil, config);
-    }
+  // The low bytes of some would be right.
+  const std::pair<std::uint8_t, std::uint16_t> wrong[] = {
+      {0, 2}, {0, 0x101}, {0, 0xFFFF}, {abi::kInline, 17}, {abi::kInline, 0x110}};
+  for (const auto& [flag, count] : wrong) {
+    const auto spoil = [flag, count](QpPair& pair) {
+      ASSERT_EQ(pair.a.sends.stride, abi::kCacheLine);
+      pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
+      auto& wr = *reinterpret_cast<abi::SendWr*>(pair.a.sends.entries.data() +
+                                                 std::size_t{2} * pair.a.sends.stride);
+      ASSERT_EQ(wr.wr_id, 3U);
+      wr.flags |= flag;
+      wr.payload_count = count;
+    };
+    expect_refused(WcStatus::kLocQpOpErr, Failure::kSendSges, spoil, config);
   }
   QpPair pair(config);
   const std::vector<std::byte> bytes(16, std::byte{7});
@@ -118,6 +118,7 @@ TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
     EXPECT_EQ(cqe->status, WcStatus::kSuccess);
   }
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), pair.b.memory.begin()));
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + 8, pair.b.memory.begin() + 64));
 }
 
 TEST(SendQueue, RefusesLengthsThatCanNotBe) {
