@@ -5,7 +5,7 @@ import sys
 from harness import vlan_tags
 from harness.case import E2eCase
 from harness.process import Process, wait_until
-from harness.rdmacm import ping_with_many, run_cm_pair, start_client
+from harness.rdmacm import ping_with_many, run_cm_pair, run_perftest_cm_pair, start_client
 from harness.wires import free_tcp_port
 
 _SERVER, _CLIENT = "10.77.5.1", "10.77.5.2"
@@ -64,8 +64,7 @@ class Vlans(AddressCase):
         wire = self._given_vlan()
         index = self._gid_index(wire.server, f"{_SERVER}/24@5")
         self.assertEqual(index, self._gid_index(wire.client, f"{_CLIENT}/24@5"))
-        run_cm_pair(self, wire, ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index],
-                    ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index, _SERVER])
+        run_perftest_cm_pair(self, wire, ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index], _SERVER)
 
     def test_the_type_of_service_becomes_the_priority(self):
         """16, little delay, is priority 6 in the tags of both sides, from the first request on."""

@@ -11,7 +11,8 @@ import time
 from harness.case import E2eCase
 from harness.process import expect_success_while_moving, wait_until
 from harness.programs import start
-from harness.rdmacm import connections, ping_with_many, run_cm_pair, start_client, start_server
+from harness.rdmacm import (connections, ping_with_many, run_cm_pair, run_perftest_cm_pair, start_client,
+                            start_server)
 from harness.wires import free_tcp_port
 
 _WIRES = ("loopback", "veth")
@@ -116,24 +117,7 @@ class Programs(E2eCase):
         """-R: the tools connect with the connection manager."""
         common = ["-R", "-F", "-p", "PORT", "-n", 50, "-s", 1024]
         for tool in (["ib_write_bw"], ["ib_read_lat"], ["ib_send_bw"], ["ib_send_bw", "-c", "UD"]):
-            self._perftest(wire, [*tool, *common])
-
-    def _perftest(self, wire, command):
-        """The tools connect twice; the client's second time may come before the server listens again, and is refused."""
-        for _ in range(10):
-            port = free_tcp_port()
-            server = start_server(self, wire, command, port)
-            client = start_client(self, wire, [*command, "SERVER"], port)
-            code = client.wait(60)
-            if code == 0:
-                server.expect_success(60)
-                return
-            # Refused: of a connection, and of a datagram service (SIDR_REP: service ID not supported).
-            self.assertRegex(client.out() + client.err(), "REJECTED; error: 8|UNREACHABLE; error: 1[^0-9]",
-                             client.last_words())
-            server.kill()
-            server.wait(60)
-        self.fail(f"{command[0]} came too early ten times")
+            run_perftest_cm_pair(self, wire, [*tool, *common])
 
     def check_message_server(self, wire):
         """The example with the manners of Lustre's LNet: a refused version, negotiated queues, credits, 1 MiB transfers."""

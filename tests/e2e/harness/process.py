@@ -77,7 +77,7 @@ class Process:
 
     def last_words(self):
         words = [line for line in (self.out() + self.err()).splitlines() if line.strip()]
-        return " | ".join(words[-4:])[-500:] or "no output"
+        return " | ".join(words[-8:])[-700:] or "no output"
 
     def wait(self, seconds_max):
         """The exit code; negative: the signal that ended it."""

@@ -6,6 +6,8 @@ from .process import wait_until
 from .programs import LISTEN_SECONDS_MAX, PAIR_SECONDS_MAX, start
 from .wires import free_tcp_port
 
+_EARLY_CLIENTS_MAX = 10
+
 
 def connections(setting, daemon):
     """What the daemon's connection manager shows."""
@@ -44,6 +46,26 @@ def run_cm_pair(setting, wire, server_command, client_command, port=None, second
     server_out = server.expect_success(seconds_max)
     wire.expect_running()
     return server_out, out
+
+
+def run_perftest_cm_pair(setting, wire, command, address="SERVER"):
+    """A tool of perftest with -R, which connects twice; the client's second time may come before the server listens
+    again. It is refused then and, trying again itself, crashes in what it freed before."""
+    for _ in range(_EARLY_CLIENTS_MAX):
+        port = free_tcp_port()
+        server = start_server(setting, wire, command, port)
+        client = start_client(setting, wire, [*command, address], port)
+        code = client.wait(PAIR_SECONDS_MAX)
+        if code == 0:
+            server.expect_success(PAIR_SECONDS_MAX)
+            wire.expect_running()
+            return
+        # Refused: of a connection, and of a datagram service (SIDR_REP: service ID not supported).
+        setting.assertRegex(client.out() + client.err(), "REJECTED; error: 8|UNREACHABLE; error: 1[^0-9]",
+                            client.last_words())
+        server.kill()
+        server.wait(PAIR_SECONDS_MAX)
+    setting.fail(f"{command[0]} came too early {_EARLY_CLIENTS_MAX} times")
 
 
 def ping_with_many(setting, wire, address, count, seconds_max):

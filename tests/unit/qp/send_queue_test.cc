@@ -95,7 +95,8 @@ TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
   const std::pair<std::uint8_t, std::uint16_t> wrong[] = {
       {0, 2}, {0, 0x101}, {0, 0xFFFF}, {abi::kInline, 17}, {abi::kInline, 0x110}};
   for (const auto& [flag, count] : wrong) {
-    const auto spoil = [flag, count](QpPair& pair) {
+    // Named again: clang before 16 doesn't capture a structured binding.
+    const auto spoil = [flag = flag, count = count](QpPair& pair) {
       ASSERT_EQ(pair.a.sends.stride, abi::kCacheLine);
       pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
       auto& wr = *reinterpret_cast<abi::SendWr*>(pair.a.sends.entries.data() +
