@@ -25,7 +25,6 @@ constexpr std::uint32_t kBuffersToForget = 12'288;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;
-constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
 
 // A socket that frames come in by.
 bool is_packet_socket(int descriptor) {
@@ -80,8 +79,13 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
       (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
   static std::atomic<std::uint32_t> pools{0};
   const std::string name = "uroce_port_" + std::to_string(pools.fetch_add(1));
-  pool_.reset(rte_pktmbuf_pool_create(name.c_str(), buffers, kCacheSize, kPrivate,
-                                      static_cast<std::uint16_t>(room), SOCKET_ID_ANY));
+  // On the device's memory node, which it reaches soonest; if that has no room, wherever there is.
+  for (const int node : {rte_eth_dev_socket_id(id_), SOCKET_ID_ANY}) {
+    if (pool_ == nullptr) {
+      pool_.reset(rte_pktmbuf_pool_create(name.c_str(), buffers, kCacheSize, kPrivate,
+                                          static_cast<std::uint16_t>(room), node));
+    }
+  }
   if (pool_ == nullptr) {
     return error(rte_errno, "no memory for " + std::to_string(buffers) + " buffers of " +
                                 std::to_string(room) +
@@ -124,11 +128,12 @@ Status EthdevPort::configure(const VdevSpec& vdev) {
   if (Status made = make_pool(vdev.buffer_bytes, rx_descriptors, tx_descriptors); !made) {
     return made;
   }
+  const auto node = static_cast<unsigned>(pool_->socket_id);
   for (std::uint16_t i = 0; i < rx_queues_ && failed == 0; ++i) {
-    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, kAnySocket, nullptr, pool_.get());
+    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, node, nullptr, pool_.get());
   }
   for (std::uint16_t i = 0; i < tx_queues_ && failed == 0; ++i) {
-    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, kAnySocket, nullptr);
+    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, node, nullptr);
   }
   return failed == 0 ? ok() : error(failed, "the driver refused a queue");
 }
