@@ -1,6 +1,9 @@
 #pragma once
 
 // Memory that will soon be looked at, brought towards the processor. Without effect but on time.
+//
+// GCC leaves out calls of functions that do nothing but __builtin_prefetch, as if they were without
+// any effect (12.2 does). So what prefetches ends with an empty statement that it can't leave out.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,27 +14,41 @@ inline constexpr std::size_t kCacheLine = 64;  // bytes
 
 namespace detail {
 
+template <int kWrite, int kLocality>
+inline void prefetch_line(const void* address) {
+  __builtin_prefetch(address, kWrite, kLocality);
+  asm volatile("" : : "r"(address));
+}
+
+constexpr int kToFirstCache = 3, kToSecondCache = 2;
+
 // `start` is a number, since what isn't mapped is no array that a pointer may walk through.
 template <int kLocality>
 inline void prefetch_lines(std::uintptr_t start, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kCacheLine) {
-    __builtin_prefetch(reinterpret_cast<const void*>(start + at), 0, kLocality);
+    prefetch_line<0, kLocality>(reinterpret_cast<const void*>(start + at));
   }
 }
 
 }  // namespace detail
 
+// The line that `address` lies in. Nothing need be mapped there.
+inline void prefetch_line(const void* address) {
+  detail::prefetch_line<0, detail::kToFirstCache>(address);
+}
+inline void prefetch_line_to_write(const void* address) {
+  detail::prefetch_line<1, detail::kToFirstCache>(address);
+}
+
 // The lines that [start, start + bytes) lies in, save perhaps the last one if it doesn't begin with
 // one. Nothing need be mapped there.
 inline void prefetch_lines(const void* start, std::size_t bytes) {
-  constexpr int kToFirstCache = 3;
-  detail::prefetch_lines<kToFirstCache>(reinterpret_cast<std::uintptr_t>(start), bytes);
+  detail::prefetch_lines<detail::kToFirstCache>(reinterpret_cast<std::uintptr_t>(start), bytes);
 }
 
 // The same for much that is needed only after other work, which has the first cache meanwhile.
 inline void prefetch_lines_to_second_cache(std::uintptr_t start, std::size_t bytes) {
-  constexpr int kToSecondCache = 2;
-  detail::prefetch_lines<kToSecondCache>(start, bytes);
+  detail::prefetch_lines<detail::kToSecondCache>(start, bytes);
 }
 
 }  // namespace uroce

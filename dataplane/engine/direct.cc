@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "dataplane/engine/worker_state.h"
 
 namespace uroce {
@@ -22,7 +23,7 @@ bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) c
 // The queue pair is next to send: what its peer and the peer of the one behind it will need.
 void Worker::State::look_ahead_next_door(const QpEntry& entry) const {
   if (entry.next != nullptr) {
-    __builtin_prefetch(entry.next->neighbour);  // its first line is enough
+    prefetch_line(entry.next->neighbour);  // its first line is enough
   }
   if (entry.neighbour != nullptr) {  // it is there, though perhaps no neighbour any more
     entry.neighbour->qp->prefetch_executing();

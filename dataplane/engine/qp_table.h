@@ -24,7 +24,7 @@ class QpTable {
   }
   // In this order, with some time in between: brings the place in the table, then the entry there
   // towards the processor.
-  void prefetch(std::uint32_t qpn) const { __builtin_prefetch(&slots_[qpn & mask()]); }
+  void prefetch(std::uint32_t qpn) const { prefetch_line(&slots_[qpn & mask()]); }
   void prefetch_entry(std::uint32_t qpn) const {
     prefetch_lines(slots_[qpn & mask()].get(), sizeof(QpEntry));
   }

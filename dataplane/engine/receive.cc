@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "base/probe.h"
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/ecn.h"
@@ -55,7 +56,7 @@ std::uint32_t Worker::State::receive_burst(PortState& port) {
 void Worker::State::steer(PortState& port, Frame** frames, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     if (i + 1 < count) {
-      __builtin_prefetch(frames[i + 1]->data);
+      prefetch_line(frames[i + 1]->data);
     }
     steer_frame(port, frames[i]);
   }

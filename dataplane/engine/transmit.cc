@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "base/probe.h"
 #include "dataplane/engine/stock.h"
 #include "dataplane/engine/worker_state.h"
@@ -40,6 +41,19 @@ bool Worker::State::transmit_bursts(PortState& port) {
   return any;
 }
 
+// So many queue pairs wait that what the next ones look at isn't in the cache any more. Each step
+// asks for what the next one needs, a visit earlier.
+void Worker::State::look_ahead_in_line(const QpEntry& entry) {
+  const QpEntry* const next = entry.next;
+  if (next == nullptr || next->next == nullptr) {
+    return;
+  }
+  next->qp->prefetch_work();
+  const QpEntry& second = *next->next;
+  second.qp->prefetch_sending();
+  prefetch_lines(second.next, sizeof(QpEntry));
+}
+
 // Lets the queue pairs with work send by deficit round robin until the burst is full.
 bool Worker::State::transmit(PortState& port) {
   RunQueue& queue = port.run_queue;
@@ -58,6 +72,9 @@ bool Worker::State::transmit(PortState& port) {
   while (!queue.empty() && tx.room() > 0 && fruitless <= queue.size() &&
          direct_bytes < kDirectBytesMax) {
     QpEntry& entry = *queue.front();
+    if (queue.size() > kCachedMax) {
+      look_ahead_in_line(entry);
+    }
     if (config.direct && entry.next != nullptr) {
       look_ahead_next_door(*entry.next);
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "base/probe.h"
 #include "dataplane/engine/bells.h"
 #include "dataplane/engine/worker_state.h"
@@ -110,7 +111,7 @@ bool Worker::poll(Time now) {
 // So far ahead that each step's lines have come when the next one looks at them. `begins`: the
 // first one is a burst's first.
 void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
-  constexpr std::size_t kQpAhead = 12, kTableAhead = 7, kEntryAhead = 3;
+  constexpr std::size_t kQpAhead = 6, kTableAhead = 4, kEntryAhead = 2;
   if (begins && rung.size() > 1) {
     for (Qp* const qp : rung.first(std::min(kQpAhead, rung.size()))) {
       qp->prefetch_sending();
@@ -121,7 +122,7 @@ void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
   }
   if (rung.size() > kTableAhead) {
     table.prefetch(rung[kTableAhead]->config().qpn);
-    __builtin_prefetch(rung[kTableAhead]->config().send_control);
+    prefetch_line(rung[kTableAhead]->config().send_control);
   }
   if (rung.size() > kEntryAhead) {
     table.prefetch_entry(rung[kEntryAhead]->config().qpn);

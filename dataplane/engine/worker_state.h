@@ -30,6 +30,8 @@ inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each se
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 // Bytes that go to queue pairs of the same worker without frames, of each port; about.
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
+// Queue pairs with something to send whose state fits the second cache, about.
+inline constexpr std::uint32_t kCachedMax = 128;
 // Bytes in one visit of a queue pair that is the only one with something to send, either way.
 inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
 // More queue pairs than that which ring in a turn are many (Turn::many_ring).
@@ -281,6 +283,7 @@ struct Worker::State final : FaultSink {
   void look_ahead_next_door(const QpEntry& entry) const;
 
   // transmit.cc
+  static void look_ahead_in_line(const QpEntry& entry);
   bool transmit_bursts(PortState& port);
   bool transmit(PortState& port);
   bool send(PortState& port);

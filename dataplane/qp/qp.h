@@ -123,14 +123,14 @@ class Qp {
   // looks at towards the processor; and once that is there, the work request to be sent next.
   void prefetch_sending() const {
     prefetch_common();
-    __builtin_prefetch(&answers_ahead_, 1);
+    prefetch_line_to_write(&answers_ahead_);
     requester_.prefetch();
     responder_.prefetch_owed();
   }
   void prefetch_receiving() const {
     prefetch_common();
-    __builtin_prefetch(&answers_ahead_, 1);
-    __builtin_prefetch(&attributes_.path.destination_gid);
+    prefetch_line_to_write(&answers_ahead_);
+    prefetch_line(&attributes_.path.destination_gid);
     requester_.prefetch();
     prefetch_responding();
   }
@@ -215,13 +215,13 @@ class Qp {
   friend class Responder;
   // The first line of each: what a message needs of it is there.
   void prefetch_common() const {
-    __builtin_prefetch(&config_);
-    __builtin_prefetch(&attributes_);
-    __builtin_prefetch(&counters_, 1);
+    prefetch_line(&config_);
+    prefetch_line(&attributes_);
+    prefetch_line_to_write(&counters_);
   }
   void prefetch_responding() const {
     responder_.prefetch_receiving();
-    __builtin_prefetch(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
+    prefetch_line(&fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)]);
   }
   void take_attributes(const QpAttributes& from, std::uint32_t mask);
   [[nodiscard]] Drop admit(const Packet& packet) const;

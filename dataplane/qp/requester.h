@@ -100,8 +100,8 @@ class Requester {
   // Brings what each message needs towards the processor, be it sent or received; once that is
   // there, the next work request.
   void prefetch() const { prefetch_lines(kept_reports_.line(), kHotBytes); }
-  void prefetch_patience() const { __builtin_prefetch(&patience_, 1); }
-  void prefetch_work() const { queue_.prefetch(); }
+  void prefetch_patience() const { prefetch_line_to_write(&patience_); }
+  void prefetch_work() const { queue_.prefetch(cursor_index_); }
   [[nodiscard]] bool times_none() const { return message_timer_.idle(); }
   // Whether transmit() would send something, or find out that it can't.
   [[nodiscard]] bool has_work() const;

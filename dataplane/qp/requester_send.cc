@@ -237,7 +237,8 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   local_grace_ = kNotExecuted;
   direct_way_.message_begins();
   if (entry.packet_count > 1) {
-    queue_.prefetch();  // the next one comes over from the program's processor while this one goes
+    // The next one comes over from the program's processor while this one goes.
+    queue_.prefetch(queue_.head());
   }
   if (entry.wants_response()) {
     ++reads_out_;

@@ -91,7 +91,7 @@ class Responder {
   void let_go();
 
   // Brings what has_work() looks at towards the processor, or what taking a request does.
-  void prefetch_owed() const { __builtin_prefetch(kept_.line()); }
+  void prefetch_owed() const { prefetch_line(kept_.line()); }
   void prefetch_receiving() const { prefetch_lines(kept_.line(), kHotBytes); }
   // The peer is a uroce, and wants to be told what is kept.
   void want_reports() { reports_wanted_ = report_pending_ = true; }

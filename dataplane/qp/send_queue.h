@@ -139,13 +139,13 @@ class SendQueue {
     return tails_.get() + std::size_t{index & mask_} * tail_stride_;
   }
 
-  // Brings the entry that pull() copies next towards the processor, and the place where it puts it.
-  void prefetch() const {
-    const std::uint32_t index = head_ & mask_;
-    prefetch_lines(ring_entries_ + std::size_t{index} * ring_stride_,
+  // Brings the entry of this index towards the processor, or the place where pull() will put it,
+  // and what pull() copies next.
+  void prefetch(std::uint32_t index) const {
+    prefetch_line_to_write(entries_.get() + (index & mask_));
+    prefetch_line_to_write(inline_bytes(index));
+    prefetch_lines(ring_entries_ + std::size_t{head_ & mask_} * ring_stride_,
                    std::min<std::size_t>(ring_stride_, 2 * kCacheLine));
-    __builtin_prefetch(entries_.get() + index, 1);
-    __builtin_prefetch(tails_.get() + std::size_t{index} * tail_stride_, 1);
   }
 
   // The oldest entry is done with.

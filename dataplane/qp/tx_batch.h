@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "dataplane/wire/frame.h"
 
 namespace uroce {
@@ -27,7 +28,7 @@ class TxBatch {
     }
     Frame* frame = free_[--free_count_];
     if (free_count_ != 0) {
-      __builtin_prefetch(free_[free_count_ - 1]->data, 1);  // where the next one's headers go
+      prefetch_line_to_write(free_[free_count_ - 1]->data);  // where the next one's headers go
     }
     frame->hairpin = false;
     return frame;

@@ -12,6 +12,7 @@ _BANNER = re.compile(r"^\s*(//|#)\s*[-=*#/]{8,}")
 # The page about a folder's subfolders may stand in the folder itself.
 _NO_README = re.compile(r"^(\.|\.ci|debian|debian/.*|docs|apps/man|tests/(runner|tidy|unit|unit/\w+|e2e/harness)|"
                         r"tests/fuzz/corpus.*|dts/\w+|dts/local/.*|tests/data.*)$")
+_PREFETCH = "base/prefetch.h"
 
 
 def _too_long(files):
@@ -58,6 +59,15 @@ def _wall_clock(files):
                 yield f"{path}:{number}: a clock that may jump: {line.strip()[:80]}"
 
 
+def _prefetches(files):
+    """A function of nothing but these is left out by the compiler, without a word: see the header."""
+    for path, text in files.items():
+        if path.endswith((".h", ".cc")) and path != _PREFETCH:
+            for number, line in enumerate(text.splitlines(), 1):
+                if "__builtin_prefetch" in line:
+                    yield f"{path}:{number}: prefetch by {_PREFETCH}"
+
+
 def _readmes(paths):
     folders = {path.rsplit("/", 1)[0] if "/" in path else "." for path in paths}
     have = {path.rsplit("/", 1)[0] for path in paths if path.endswith("/README.md")}
@@ -73,6 +83,7 @@ def check(files, paths):
         "headers have #pragma once": list(_pragma(files)),
         "files open with what they are": list(_opening(files)),
         "nothing waits by the wall clock": list(_wall_clock(files)),
+        "prefetches aren't left out": list(_prefetches(files)),
         "no leftovers or banners": list(_leftovers(files)),
         "a README in each folder": list(_readmes(paths)),
     }

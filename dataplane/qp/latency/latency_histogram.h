@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/prefetch.h"
 #include "base/time.h"
 
 namespace uroce {
@@ -33,8 +34,8 @@ class LatencyHistogram {
   }
   // Brings what add() touches, if it returns `bucket`, towards the processor.
   void prefetch(std::uint8_t bucket) const {
-    __builtin_prefetch(&buckets_[bucket], 1);
-    __builtin_prefetch(&sum_, 1);
+    prefetch_line_to_write(&buckets_[bucket]);
+    prefetch_line_to_write(&sum_);
   }
 
   LatencyHistogram& operator+=(const LatencyHistogram& other) {
