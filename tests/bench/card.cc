@@ -152,11 +152,12 @@ BenchPair::~BenchPair() {
 }
 
 void BenchPair::post_write(const ibv_mr& from, std::size_t from_offset, const ibv_mr& to,
-                           std::size_t to_offset, std::uint32_t length) {
+                           std::size_t to_offset, std::uint32_t length, std::uint64_t wr_id) {
   ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from.addr) + from_offset,
               .length = length,
               .lkey = from.lkey};
   ibv_send_wr request{};
+  request.wr_id = wr_id;
   request.sg_list = &sge;
   request.num_sge = 1;
   request.opcode = IBV_WR_RDMA_WRITE;

@@ -69,7 +69,7 @@ class BenchPair {
   BenchPair& operator=(const BenchPair&) = delete;
 
   void post_write(const ibv_mr& from, std::size_t from_offset, const ibv_mr& to,
-                  std::size_t to_offset, std::uint32_t length);
+                  std::size_t to_offset, std::uint32_t length, std::uint64_t wr_id = 0);
   std::uint32_t reap();  // completions, at most kDepth; none has an error
   [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
   void drain();

@@ -30,8 +30,9 @@ def _row(out, size):
 class Measures:
     """Each method makes one measurement, of whatever takes part in it, and returns figures by name."""
 
-    def __init__(self, setting, wire, seconds):
-        self._setting, self._wire, self._seconds = setting, wire, seconds
+    def __init__(self, setting, wire, options):
+        self._setting, self._wire = setting, wire
+        self._seconds, self._build = options.seconds, options.build
 
     def _perftest(self, program, size, *arguments):
         return _row(run_pair(self._setting, self._wire, program, "-F", "-s", size, *arguments,
@@ -75,6 +76,13 @@ class Measures:
     def ucx_sends(self):
         return {"posix_8b_m_per_s": self._ucx("am_bw", _SMALL)[7] / 1e6}
 
+    def relayed_latency(self):
+        """Between programs with a third one between them that does nothing but copy."""
+        out = Process([os.path.join(self._build, "tests", "bench", "relay_bench"), "--json"],
+                      f"{self._setting.next_number()}-relay_bench", self._setting.logs).expect_success(_SECONDS_MAX)
+        figures = json.loads(out)
+        return {name: figures[name] for name in ("relayed_8b_us", "relayed_8b_mean_us")}
+
     def tcp_bw(self):
         port = free_tcp_port()
         out = self._pair(["iperf3", "-s", "-1", "-p", port], ["iperf3", "-c", _HOST, "-p", port, "-t", self._seconds, "-J"], port)
@@ -88,12 +96,13 @@ def _measure(options):
         figures = {}
         with contextlib.ExitStack() as stack:  # the daemon is gone while others run
             setting = Setting(stack, options.build)
-            measures = Measures(setting, Loopback(setting), options.seconds)
+            measures = Measures(setting, Loopback(setting), options)
             for measure in (measures.uroce_bw, measures.uroce_latency, measures.uroce_sends):
                 figures.update(measure())
         with contextlib.ExitStack() as stack:
-            measures = Measures(Setting(stack, options.build), None, options.seconds)
-            for measure in (measures.ucx_bw, measures.ucx_latency, measures.ucx_sends, measures.tcp_bw):
+            measures = Measures(Setting(stack, options.build), None, options)
+            for measure in (measures.ucx_bw, measures.ucx_latency, measures.ucx_sends, measures.tcp_bw,
+                            measures.relayed_latency):
                 figures.update(measure())
         runs.append(figures)
     medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
@@ -101,6 +110,8 @@ def _measure(options):
     # Of the means: UCX's median is that of a cache line that goes from one core to another without anybody in between.
     medians["posix_lat_ratio"] = medians["write_8b_mean_us"] / medians["posix_8b_mean_us"]
     medians["posix_lat_ratio_of_medians"] = medians["write_8b_us"] / medians["posix_8b_us"]
+    # What a daemon between two programs can't do without on these processors; it is three processes that want to run.
+    medians["lat_of_relayed"] = medians["write_8b_mean_us"] / medians["relayed_8b_mean_us"]
     medians["of_posix_sends"] = medians["send_8b_m_per_s"] / medians["posix_8b_m_per_s"]
     medians["of_tcp_bw"] = medians["write_64k_gb_per_s"] / medians["tcp_gb_per_s"]
     return medians

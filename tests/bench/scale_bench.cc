@@ -1,6 +1,10 @@
-// What many queue pairs cost: a message over N of them, by turns, N from 10 to 10,000; making and
-// connecting them; the daemon's memory. One program, one daemon on its loopback, all of them there
-// from the start, so that what is compared is measured side by side. And two workers against one.
+// What many queue pairs cost: a message over N of them, N from 10 to 10,000; making and connecting
+// them; the daemon's memory. One program, one daemon on its loopback, all of them there from the
+// start, so that what is compared is measured side by side. And two workers against one.
+//
+// A message is measured in two ways. With 64 under way in all, over the queue pairs by turns: with
+// many of them each has one, and is cold when its turn comes. And, "_each_6", with six under way in
+// every queue pair, as perftest's -q has it: all of them are busy, and nothing but N changes.
 //
 //   build/tests/bench/scale_bench [--json] [--brief] [--workers]
 //
@@ -13,7 +17,10 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -26,8 +33,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kWindow = 64;      // work requests under way
-constexpr std::uint32_t kDepth = kWindow;  // of each queue pair: the worst case of turns
+constexpr std::uint32_t kWindow = 64;       // work requests under way
+constexpr std::uint32_t kDepth = kWindow;   // of each queue pair: the worst case of turns
+constexpr std::uint32_t kEach = 6;          // of each queue pair in the second way
+constexpr std::uint32_t kMessagesEach = 5;  // times as many there, so that all have their turns
 constexpr int kRounds = 9;
 constexpr int kSetUps = 3;
 constexpr std::size_t kBytesMax = 4'096;
@@ -56,11 +65,7 @@ double private_bytes(pid_t process) {
 class ScaleBench {
  public:
   ScaleBench(pid_t daemon, std::uint32_t pairs, std::uint32_t messages)
-      : daemon_(daemon), messages_(messages) {
-    for (std::uint32_t size = 10; size <= pairs; size *= 10) {
-      sizes_.push_back(size);
-    }
-  }
+      : daemon_(daemon), messages_(messages), sizes_(sizes_to(pairs)) {}
   ~ScaleBench() {
     pairs_.clear();
     region_.reset();
@@ -69,8 +74,11 @@ class ScaleBench {
 
   Figures run() {
     set_up();
-    measure(8, "8b");
-    measure(4'096, "4k");
+    for (const auto& [bytes, name] : {std::pair{8U, "8b"}, std::pair{4'096U, "4k"}}) {
+      measure(name, "", [this, bytes](std::uint32_t count) { return cost(count, bytes); });
+      measure(name, "_each_6",
+              [this, bytes](std::uint32_t count) { return cost_each(count, bytes); });
+    }
     return figures_;
   }
 
@@ -103,47 +111,94 @@ class ScaleBench {
     figures_.note("bytes_per_qp", (private_bytes(daemon_) - before) / (2.0 * count));
   }
 
-  // Nanoseconds a message, of the first `count` pairs by turns.
+  // Nanoseconds a message, of the first `count` pairs by turns, kWindow under way in all.
   double cost(std::uint32_t count, std::uint32_t bytes) {
-    std::array<ibv_wc, kWindow> completions;
     std::uint32_t posted = 0;
     const Clock::time_point start = Clock::now();
     for (std::uint32_t done = 0; done < messages_;) {
       for (; posted < messages_ && posted - done < kWindow; ++posted) {
         pairs_[posted % count]->post_write(*region_, 0, *region_, kBytesMax, bytes);
       }
-      const int reaped = ibv_poll_cq(cq_, kWindow, completions.data());
-      UROCE_CHECK(reaped >= 0);
-      for (int i = 0; i < reaped; ++i) {
-        UROCE_CHECK(completions[static_cast<std::size_t>(i)].status == IBV_WC_SUCCESS);
-      }
-      done += static_cast<std::uint32_t>(reaped);
+      done += reap([](std::uint64_t) {});
     }
     return 1000 * us_since(start) / messages_;
   }
 
-  void measure(std::uint32_t bytes, const std::string& name) {
+  // The same with kEach under way in each: whoever has completed all of them posts so many again.
+  double cost_each(std::uint32_t count, std::uint32_t bytes) {
+    const std::uint32_t messages = messages_ * kMessagesEach;
+    std::vector<std::uint32_t> ready(count), under_way(count);  // `ready`: a ring of pairs
+    std::iota(ready.begin(), ready.end(), 0U);
+    std::uint64_t taken = 0, given = count;
+    std::uint32_t posted = 0;
+    const Clock::time_point start = Clock::now();
+    for (std::uint32_t done = 0; done < messages;) {
+      for (int i = 0; i < 2 && posted < messages && taken != given; ++i, ++taken) {
+        const std::uint32_t pair = ready[taken % count];
+        under_way[pair] = std::min(kEach, messages - posted);
+        for (std::uint32_t n = 0; n < under_way[pair]; ++n) {
+          pairs_[pair]->post_write(*region_, 0, *region_, kBytesMax, bytes, pair);
+        }
+        posted += under_way[pair];
+      }
+      done += reap([&](std::uint64_t pair) {
+        if (--under_way[pair] == 0) {
+          ready[given++ % count] = static_cast<std::uint32_t>(pair);
+        }
+      });
+    }
+    return 1000 * us_since(start) / messages;
+  }
+
+  // Completions that were there, kWindow at most; none has an error. `completed` gets their wr_id.
+  template <typename Completed>
+  std::uint32_t reap(const Completed& completed) {
+    std::array<ibv_wc, kWindow> completions;
+    const int reaped = ibv_poll_cq(cq_, kWindow, completions.data());
+    UROCE_CHECK(reaped >= 0);
+    for (const ibv_wc& one : std::span(completions).first(static_cast<std::size_t>(reaped))) {
+      UROCE_CHECK(one.status == IBV_WC_SUCCESS);
+      completed(one.wr_id);
+    }
+    return static_cast<std::uint32_t>(reaped);
+  }
+
+  // `cost` of all numbers of pairs by turns.
+  template <typename Cost>
+  void measure(const std::string& name, const std::string& way, const Cost& cost) {
     std::vector<std::vector<double>> costs(sizes_.size());
     for (int round = -1; round < kRounds; ++round) {
       for (std::size_t i = 0; i < sizes_.size(); ++i) {
-        const double ns = cost(sizes_[i], bytes);
+        const double ns = cost(sizes_[i]);
         if (round >= 0) {  // the first one warms up
           costs[i].push_back(ns);
         }
       }
     }
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      figures_.note("ns_per_" + name + "_over_" + std::to_string(sizes_[i]), median(costs[i]));
+      figures_.note("ns_per_" + name + "_over_" + std::to_string(sizes_[i]) + way,
+                    median(costs[i]));
     }
-    figures_.note("cost_" + std::to_string(sizes_.back()) + "_of_10_" + name,
+    figures_.note("cost_" + std::to_string(sizes_.back()) + "_of_10_" + name + way,
                   median(costs.back()) / median(costs.front()));
+  }
+
+  static std::vector<std::uint32_t> sizes_to(std::uint32_t pairs) {
+    std::vector<std::uint32_t> sizes;
+    for (std::uint32_t size = 10; size <= pairs; size *= 10) {
+      sizes.push_back(size);
+    }
+    return sizes;
+  }
+  [[nodiscard]] int completions_max() const {
+    return static_cast<int>(std::max(2 * kWindow, kEach * sizes_.back()));
   }
 
   pid_t daemon_;
   std::uint32_t messages_;  // a round
   std::vector<std::uint32_t> sizes_;
   BenchCard card_;
-  ibv_cq* cq_ = ibv_create_cq(card_.context(), 2 * kWindow, nullptr, nullptr, 0);
+  ibv_cq* cq_ = ibv_create_cq(card_.context(), completions_max(), nullptr, nullptr, 0);
   Pages pages_{2 * kBytesMax};
   RegionHandle region_{card_.register_range(pages_.data(), pages_.length(), false)};
   std::vector<std::unique_ptr<BenchPair>> pairs_;

@@ -1,0 +1,144 @@
+// What somebody between two programs costs at the least: 8 bytes go to and fro between two
+// processes that spin, as ib_write_lat's do, stored by the sender itself or copied by a third
+// process, which does nothing else. Where there are two processors for the three, that is what a
+// daemon's latency is to be measured by (local_bench.sh).
+//
+//   build/tests/bench/relay_bench [--json] [--brief]
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/monotonic_clock.h"
+#include "base/prefetch.h"
+#include "tests/bench/figures.h"
+
+namespace uroce::bench {
+namespace {
+
+constexpr std::uint32_t kMessages = 20'000;
+constexpr std::uint32_t kPollsPerYield = 16;  // in vain, as the shim and the daemon have it
+
+struct alignas(2 * kCacheLine) Line {
+  std::atomic<std::uint64_t> value{0};
+};
+
+// What the three share. Index: the program.
+struct Shared {
+  std::array<Line, 2> posted;     // by it, for the one between
+  std::array<Line, 2> completed;  // by the one between, for it
+  std::array<Line, 2> memory;     // its own, written by the other one
+};
+
+template <typename Done>
+void spin(const Done& done) {
+  for (std::uint32_t polls = 1; !done(); ++polls) {
+    if (polls % kPollsPerYield == 0) {
+      sched_yield();
+    }
+  }
+}
+
+// Does not return.
+void relay(Shared& shared) {
+  std::array<std::uint64_t, 2> seen{};
+  for (;;) {
+    spin([&] {
+      bool any = false;
+      for (std::size_t from = 0; from < seen.size(); ++from) {
+        const std::uint64_t message = shared.posted[from].value.load(std::memory_order_acquire);
+        if (message != seen[from]) {
+          seen[from] = message;
+          shared.memory[1 - from].value.store(message, std::memory_order_release);
+          shared.completed[from].value.store(message, std::memory_order_release);
+          any = true;
+        }
+      }
+      return any;
+    });
+  }
+}
+
+void send(Shared& shared, std::size_t from, std::uint64_t message, bool relayed) {
+  if (!relayed) {
+    shared.memory[1 - from].value.store(message, std::memory_order_release);
+    return;
+  }
+  shared.posted[from].value.store(message, std::memory_order_release);
+  spin([&] { return shared.completed[from].value.load(std::memory_order_acquire) == message; });
+}
+
+// A program that looks at its memory calls nobody, so it doesn't give way.
+void receive(Shared& shared, std::size_t at, std::uint64_t message) {
+  while (shared.memory[at].value.load(std::memory_order_acquire) != message) {
+  }
+}
+
+template <typename Body>
+pid_t in_a_process(const Body& body) {
+  const pid_t child = ::fork();
+  UROCE_CHECK(child >= 0);
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body();
+    ::_exit(0);
+  }
+  return child;
+}
+
+void measure(bool relayed, std::uint32_t messages, const std::string& name, Figures* figures) {
+  void* const memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  UROCE_CHECK(memory != MAP_FAILED);
+  Shared& shared = *new (memory) Shared;
+  const pid_t between = relayed ? in_a_process([&] { relay(shared); }) : -1;
+  const pid_t other = in_a_process([&] {
+    for (std::uint64_t message = 1; message <= messages; ++message) {
+      receive(shared, 1, message);
+      send(shared, 1, message, relayed);
+    }
+  });
+  std::vector<double> halves;  // round trips, us
+  Time before = monotonic_now();
+  const Time start = before;
+  for (std::uint64_t message = 1; message <= messages; ++message) {
+    send(shared, 0, message, relayed);
+    receive(shared, 0, message);
+    const Time now = monotonic_now();
+    halves.push_back(static_cast<double>(now - before) / 2'000);
+    before = now;
+  }
+  figures->note(name + "_mean_us", static_cast<double>(before - start) / 2'000 / messages);
+  std::nth_element(halves.begin(), halves.begin() + messages / 2, halves.end());
+  figures->note(name + "_us", halves[messages / 2]);
+  UROCE_CHECK(::waitpid(other, nullptr, 0) == other);
+  if (relayed) {
+    ::kill(between, SIGKILL);
+    ::waitpid(between, nullptr, 0);
+  }
+  ::munmap(memory, sizeof(Shared));
+}
+
+}  // namespace
+}  // namespace uroce::bench
+
+int main(int argc, char** argv) {
+  using uroce::bench::has_flag;
+  const std::uint32_t messages = has_flag(argc, argv, "--brief") ? 20 : uroce::bench::kMessages;
+  uroce::bench::Figures figures;
+  uroce::bench::measure(false, messages, "stored_8b", &figures);
+  uroce::bench::measure(true, messages, "relayed_8b", &figures);
+  figures.print(has_flag(argc, argv, "--json"));
+  return 0;
+}
