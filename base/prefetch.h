@@ -17,7 +17,7 @@ namespace detail {
 template <int kWrite, int kLocality>
 inline void prefetch_line(const void* address) {
   __builtin_prefetch(address, kWrite, kLocality);
-  asm volatile("" : : "r"(address));
+  asm volatile("");
 }
 
 constexpr int kToFirstCache = 3, kToSecondCache = 2;
@@ -36,6 +36,7 @@ inline void prefetch_lines(std::uintptr_t start, std::size_t bytes) {
 inline void prefetch_line(const void* address) {
   detail::prefetch_line<0, detail::kToFirstCache>(address);
 }
+// For processors that can ask for a line to write; x86-64-v2 can't, there it is as the other one.
 inline void prefetch_line_to_write(const void* address) {
   detail::prefetch_line<1, detail::kToFirstCache>(address);
 }

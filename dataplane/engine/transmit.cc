@@ -41,17 +41,19 @@ bool Worker::State::transmit_bursts(PortState& port) {
   return any;
 }
 
-// So many queue pairs wait that what the next ones look at isn't in the cache any more. Each step
-// asks for what the next one needs, a visit earlier.
+// With more queue pairs in line than the second cache holds, asks for what three of them need: the
+// work request of the next, the state of the one after it, the entry of the third. So each look
+// ahead finds what the one before brought. Those of the same user, whose turn mostly comes next.
 void Worker::State::look_ahead_in_line(const QpEntry& entry) {
   const QpEntry* const next = entry.next;
-  if (next == nullptr || next->next == nullptr) {
+  if (next == nullptr) {
     return;
   }
   next->qp->prefetch_work();
-  const QpEntry& second = *next->next;
-  second.qp->prefetch_sending();
-  prefetch_lines(second.next, sizeof(QpEntry));
+  if (next->next != nullptr) {
+    next->next->qp->prefetch_sending();
+    prefetch_lines(next->next->next, sizeof(QpEntry));
+  }
 }
 
 // Lets the queue pairs with work send by deficit round robin until the burst is full.

@@ -108,8 +108,9 @@ bool Worker::poll(Time now) {
 }
 
 // What the queue pairs behind the first one will need, which with many of them isn't in the cache.
-// So far ahead that each step's lines have come when the next one looks at them. `begins`: the
-// first one is a burst's first.
+// So far ahead that each step's lines have come when the next one looks at them, and no further:
+// queue pairs lie 4 KiB apart, and the same lines of more than eight of them drive each other out
+// of the first cache. `begins`: the first one is a burst's first.
 void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
   constexpr std::size_t kQpAhead = 6, kTableAhead = 4, kEntryAhead = 2;
   if (begins && rung.size() > 1) {

@@ -30,7 +30,8 @@ inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each se
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 // Bytes that go to queue pairs of the same worker without frames, of each port; about.
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
-// Queue pairs with something to send whose state fits the second cache, about.
+// Where more queue pairs have something to send, transmit() looks ahead along them. The state of
+// about so many, and of their peers, fits a second cache of 512 KiB.
 inline constexpr std::uint32_t kCachedMax = 128;
 // Bytes in one visit of a queue pair that is the only one with something to send, either way.
 inline constexpr std::uint32_t kAloneBytes = 64U << 10U;

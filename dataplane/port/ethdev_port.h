@@ -83,6 +83,8 @@ class EthdevPort final : public Port {
   Status configure(const VdevSpec& vdev);
   Status make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descriptors,
                    std::uint16_t tx_descriptors);
+  // On this memory node. Returns DPDK's error, 0 for none.
+  int set_up_queues(std::uint16_t rx_descriptors, std::uint16_t tx_descriptors, int node);
   Status start();
   void close_device();
   void note_interface();

@@ -79,7 +79,8 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
       (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
   static std::atomic<std::uint32_t> pools{0};
   const std::string name = "uroce_port_" + std::to_string(pools.fetch_add(1));
-  // On the device's memory node, which it reaches soonest; if that has no room, wherever there is.
+  // On the device's memory node, which it reaches soonest; wherever there is room, if there is
+  // none. A device that has no node, or isn't there yet, says SOCKET_ID_ANY itself.
   for (const int node : {rte_eth_dev_socket_id(id_), SOCKET_ID_ANY}) {
     if (pool_ == nullptr) {
       pool_.reset(rte_pktmbuf_pool_create(name.c_str(), buffers, kCacheSize, kPrivate,
@@ -92,6 +93,19 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
                                 " bytes; reserve huge pages or give -- -m MEGABYTES");
   }
   return ok();
+}
+
+int EthdevPort::set_up_queues(std::uint16_t rx_descriptors, std::uint16_t tx_descriptors,
+                              int node) {
+  const auto socket = static_cast<unsigned>(node);
+  int failed = 0;
+  for (std::uint16_t i = 0; i < rx_queues_ && failed == 0; ++i) {
+    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, socket, nullptr, pool_.get());
+  }
+  for (std::uint16_t i = 0; i < tx_queues_ && failed == 0; ++i) {
+    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, socket, nullptr);
+  }
+  return failed;
 }
 
 Status EthdevPort::configure(const VdevSpec& vdev) {
@@ -128,12 +142,12 @@ Status EthdevPort::configure(const VdevSpec& vdev) {
   if (Status made = make_pool(vdev.buffer_bytes, rx_descriptors, tx_descriptors); !made) {
     return made;
   }
-  const auto node = static_cast<unsigned>(pool_->socket_id);
-  for (std::uint16_t i = 0; i < rx_queues_ && failed == 0; ++i) {
-    failed = rte_eth_rx_queue_setup(id_, i, rx_descriptors, node, nullptr, pool_.get());
-  }
-  for (std::uint16_t i = 0; i < tx_queues_ && failed == 0; ++i) {
-    failed = rte_eth_tx_queue_setup(id_, i, tx_descriptors, node, nullptr);
+  // As with the buffers, beside which they are.
+  for (const int node : {pool_->socket_id, SOCKET_ID_ANY}) {
+    failed = set_up_queues(rx_descriptors, tx_descriptors, node);
+    if (failed != -ENOMEM) {
+      break;
+    }
   }
   return failed == 0 ? ok() : error(failed, "the driver refused a queue");
 }

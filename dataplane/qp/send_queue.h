@@ -144,8 +144,10 @@ class SendQueue {
   void prefetch(std::uint32_t index) const {
     prefetch_line_to_write(entries_.get() + (index & mask_));
     prefetch_line_to_write(inline_bytes(index));
-    prefetch_lines(ring_entries_ + std::size_t{head_ & mask_} * ring_stride_,
-                   std::min<std::size_t>(ring_stride_, 2 * kCacheLine));
+    if (has_posted()) {  // else the program is about to write there
+      prefetch_lines(ring_entries_ + std::size_t{head_ & mask_} * ring_stride_,
+                     std::min<std::size_t>(ring_stride_, 2 * kCacheLine));
+    }
   }
 
   // The oldest entry is done with.

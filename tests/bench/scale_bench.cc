@@ -4,7 +4,7 @@
 //
 // A message is measured in two ways. With 64 under way in all, over the queue pairs by turns: with
 // many of them each has one, and is cold when its turn comes. And, "_each_6", with six under way in
-// every queue pair, as perftest's -q has it: all of them are busy, and nothing but N changes.
+// each, so that all of them are busy all the time: 6 N in all.
 //
 //   build/tests/bench/scale_bench [--json] [--brief] [--workers]
 //
@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,10 +32,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kWindow = 64;       // work requests under way
-constexpr std::uint32_t kDepth = kWindow;   // of each queue pair: the worst case of turns
-constexpr std::uint32_t kEach = 6;          // of each queue pair in the second way
-constexpr std::uint32_t kMessagesEach = 5;  // times as many there, so that all have their turns
+constexpr std::uint32_t kWindow = 64;      // work requests under way
+constexpr std::uint32_t kDepth = kWindow;  // of each queue pair: the worst case of turns
+constexpr std::uint32_t kEach = 6;         // of each queue pair in the second way
+constexpr std::uint32_t kTimesAsMany = 5;  // messages there, for all have many under way
 constexpr int kRounds = 9;
 constexpr int kSetUps = 3;
 constexpr std::size_t kBytesMax = 4'096;
@@ -74,11 +73,9 @@ class ScaleBench {
 
   Figures run() {
     set_up();
-    for (const auto& [bytes, name] : {std::pair{8U, "8b"}, std::pair{4'096U, "4k"}}) {
-      measure(name, "", [this, bytes](std::uint32_t count) { return cost(count, bytes); });
-      measure(name, "_each_6",
-              [this, bytes](std::uint32_t count) { return cost_each(count, bytes); });
-    }
+    measure_both("", &ScaleBench::cost);
+    connect(kEach * sizes_.back());
+    measure_both("_each_6", &ScaleBench::cost_each);
     return figures_;
   }
 
@@ -91,13 +88,24 @@ class ScaleBench {
     for (int round = 0; round < kSetUps; ++round) {
       pairs_.clear();
       const Clock::time_point start = Clock::now();
-      for (std::uint32_t i = 0; i < sizes_.back(); ++i) {
-        pairs_.push_back(std::make_unique<BenchPair>(card_, kDepth, cq_));
-      }
+      connect();
       times.push_back(us_since(start) / sizes_.back());
     }
     figures_.note("setup_us_per_pair", median(times));
     figures_.note("setup_us_per_pair_first", times.front());
+  }
+
+  // All pairs anew, with a completion queue for so many.
+  void connect(std::uint32_t completions) {
+    pairs_.clear();
+    ibv_destroy_cq(cq_);
+    cq_ = ibv_create_cq(card_.context(), static_cast<int>(completions), nullptr, nullptr, 0);
+    connect();
+  }
+  void connect() {
+    for (std::uint32_t i = 0; i < sizes_.back(); ++i) {
+      pairs_.push_back(std::make_unique<BenchPair>(card_, kDepth, cq_));
+    }
   }
 
   // What a queue pair takes beyond its rings: of those for one work request.
@@ -124,30 +132,29 @@ class ScaleBench {
     return 1000 * us_since(start) / messages_;
   }
 
-  // The same with kEach under way in each: whoever has completed all of them posts so many again.
+  // The same with kEach under way in each: whatever completes is posted again. Time is taken once
+  // each has been posted twice, and until the last is.
   double cost_each(std::uint32_t count, std::uint32_t bytes) {
-    const std::uint32_t messages = messages_ * kMessagesEach;
-    std::vector<std::uint32_t> ready(count), under_way(count);  // `ready`: a ring of pairs
-    std::iota(ready.begin(), ready.end(), 0U);
-    std::uint64_t taken = 0, given = count;
-    std::uint32_t posted = 0;
-    const Clock::time_point start = Clock::now();
-    for (std::uint32_t done = 0; done < messages;) {
-      for (int i = 0; i < 2 && posted < messages && taken != given; ++i, ++taken) {
-        const std::uint32_t pair = ready[taken % count];
-        under_way[pair] = std::min(kEach, messages - posted);
-        for (std::uint32_t n = 0; n < under_way[pair]; ++n) {
-          pairs_[pair]->post_write(*region_, 0, *region_, kBytesMax, bytes, pair);
-        }
-        posted += under_way[pair];
+    const auto post = [this, bytes](std::uint64_t pair) {
+      pairs_[pair]->post_write(*region_, 0, *region_, kBytesMax, bytes, pair);
+    };
+    const auto complete = [this](std::uint32_t messages, const auto& completed) {
+      std::uint32_t done = 0;
+      while (done < messages) {
+        done += reap(completed);
       }
-      done += reap([&](std::uint64_t pair) {
-        if (--under_way[pair] == 0) {
-          ready[given++ % count] = static_cast<std::uint32_t>(pair);
-        }
-      });
+      return done;
+    };
+    const std::uint32_t under_way = kEach * count;
+    for (std::uint32_t i = 0; i < under_way; ++i) {
+      post(i / kEach);
     }
-    return 1000 * us_since(start) / messages;
+    complete(under_way, post);
+    const Clock::time_point start = Clock::now();
+    const std::uint32_t done = complete(kTimesAsMany * messages_, post);
+    const double ns = 1000 * us_since(start) / done;
+    complete(under_way, [](std::uint64_t) {});
+    return ns;
   }
 
   // Completions that were there, kWindow at most; none has an error. `completed` gets their wr_id.
@@ -163,13 +170,21 @@ class ScaleBench {
     return static_cast<std::uint32_t>(reaped);
   }
 
-  // `cost` of all numbers of pairs by turns.
-  template <typename Cost>
-  void measure(const std::string& name, const std::string& way, const Cost& cost) {
+  // Nanoseconds a message of so many bytes over so many pairs.
+  using Cost = double (ScaleBench::*)(std::uint32_t count, std::uint32_t bytes);
+
+  void measure_both(const std::string& way, Cost measured) {
+    measure(8, "8b", way, measured);
+    measure(4'096, "4k", way, measured);
+  }
+
+  // Of all numbers of pairs by turns.
+  void measure(std::uint32_t bytes, const std::string& name, const std::string& way,
+               Cost measured) {
     std::vector<std::vector<double>> costs(sizes_.size());
     for (int round = -1; round < kRounds; ++round) {
       for (std::size_t i = 0; i < sizes_.size(); ++i) {
-        const double ns = cost(sizes_[i]);
+        const double ns = (this->*measured)(sizes_[i], bytes);
         if (round >= 0) {  // the first one warms up
           costs[i].push_back(ns);
         }
@@ -190,15 +205,11 @@ class ScaleBench {
     }
     return sizes;
   }
-  [[nodiscard]] int completions_max() const {
-    return static_cast<int>(std::max(2 * kWindow, kEach * sizes_.back()));
-  }
-
   pid_t daemon_;
   std::uint32_t messages_;  // a round
   std::vector<std::uint32_t> sizes_;
   BenchCard card_;
-  ibv_cq* cq_ = ibv_create_cq(card_.context(), completions_max(), nullptr, nullptr, 0);
+  ibv_cq* cq_ = ibv_create_cq(card_.context(), 2 * kWindow, nullptr, nullptr, 0);
   Pages pages_{2 * kBytesMax};
   RegionHandle region_{card_.register_range(pages_.data(), pages_.length(), false)};
   std::vector<std::unique_ptr<BenchPair>> pairs_;

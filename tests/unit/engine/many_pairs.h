@@ -22,10 +22,10 @@ struct ManyPairs {
     }
   }
 
-  // 8 bytes over one of them. The doorbell is rung.
-  void post_write(std::uint32_t index, std::uint64_t id) {
+  // So many bytes, at most kMemory, over one of them. The doorbell is rung.
+  void post_write(std::uint32_t index, std::uint64_t id, std::uint32_t length = 8) {
     Endpoint& sender = senders[index];
-    const abi::Sge sge = sender.sge(0, 8);
+    const abi::Sge sge = sender.sge(0, length);
     sender.post_send(rdma_wr(id, abi::WrOpcode::kRdmaWrite, receivers[index], 0), {&sge, 1});
     daemon.station.ring(slots[index]);
   }
