@@ -50,6 +50,7 @@ def ask(asker, sequence=7):
     asker.send(struct.pack("IHHII", 16, CARD, DUMP, sequence, 0))
     return asker.getsockname()[0]
 """
+_TRIES_MAX = 10
 
 
 class Interposer(TreeCase):
@@ -110,7 +111,9 @@ lower = []  # numbers that the other thread gave back meanwhile
 def under(number, open_one):
     while (one := open_one()).fileno() < number:
         lower.append(one)
-    assert one.fileno() == number
+    if one.fileno() != number:  # what another thread opens may get it meanwhile
+        print("taken")
+        raise SystemExit
     return one
 null = under(number, lambda: open("/dev/null", "rb", 0))
 for one in sockets:
@@ -126,7 +129,10 @@ mine.close()
 again = under(number, open_socket)
 print([one for one in sockets if not os.path.exists(f"/proc/self/fd/{one}")])
 """
-        self.assertEqual(self.program(script), "99\n[]\n")
+        for _ in range(_TRIES_MAX):
+            if not (printed := self.program(script)).endswith("taken\n"):
+                break
+        self.assertEqual(printed, "99\n[]\n")
 
     def test_everything_is_found_at_the_start(self):
         """The loader's lock, which a search takes, may be another's when a handler opens a file."""
