@@ -1,7 +1,7 @@
-// What somebody between two programs costs at the least: 8 bytes go to and fro between two
-// processes that spin, as ib_write_lat's do, stored by the sender itself or copied by a third
-// process, which does nothing else. Where there are two processors for the three, that is what a
-// daemon's latency is to be measured by (local_bench.sh).
+// What somebody between two programs costs: 8 bytes go to and fro between two processes that spin,
+// as ib_write_lat's do, stored by the sender itself ("stored"), or copied by a third process that
+// does nothing else ("relayed"). The three share the processors that there are. local_bench.sh
+// compares a daemon's latency with it.
 //
 //   build/tests/bench/relay_bench [--json] [--brief]
 

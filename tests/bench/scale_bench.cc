@@ -133,7 +133,7 @@ class ScaleBench {
   }
 
   // The same with kEach under way in each: whatever completes is posted again. Time is taken once
-  // each has been posted twice, and until the last is.
+  // as many have completed as are under way, and ends while all still are.
   double cost_each(std::uint32_t count, std::uint32_t bytes) {
     const auto post = [this, bytes](std::uint64_t pair) {
       pairs_[pair]->post_write(*region_, 0, *region_, kBytesMax, bytes, pair);
@@ -205,6 +205,7 @@ class ScaleBench {
     }
     return sizes;
   }
+
   pid_t daemon_;
   std::uint32_t messages_;  // a round
   std::vector<std::uint32_t> sizes_;
