@@ -27,14 +27,23 @@ struct Doorbells {
 static_assert(kDoorbellGroups <= 64);
 
 // Rings for the queue pair with this slot: lowest level first, so that whoever sees a bit above
-// finds the one below. Each is a full barrier on x86; the last one orders the ring before the
-// caller's load of WorkerStatus::asleep.
+// finds the one below. A bit above that is set already need not be set: the worker will still take
+// it, and looks below only then. That holds since all of this, and what the worker does, is
+// sequentially consistent: who sees a bit that isn't taken yet set what is below it before it is.
+// The same orders the ring before the caller's load of WorkerStatus::asleep. On x86 a load costs
+// nothing for it; of a burst of rings the first one sets three bits, the others one.
 inline void ring(Doorbells& bells, std::uint32_t slot) {
+  const auto set = [](std::atomic<std::uint64_t>& bits, std::uint32_t index) {
+    const std::uint64_t bit = 1ULL << index;
+    if ((bits.load(std::memory_order_seq_cst) & bit) == 0) {
+      bits.fetch_or(bit, std::memory_order_seq_cst);
+    }
+  };
   const std::uint32_t word = slot / 64;
   const std::uint32_t group = word / 64;
-  bells.words[word].fetch_or(1ULL << (slot % 64), std::memory_order_release);
-  bells.groups[group].fetch_or(1ULL << (word % 64), std::memory_order_release);
-  bells.top.fetch_or(1ULL << group, std::memory_order_seq_cst);
+  bells.words[word].fetch_or(1ULL << (slot % 64), std::memory_order_seq_cst);
+  set(bells.groups[group], word % 64);
+  set(bells.top, group);
 }
 
 // One page for each worker, written by the daemon, mapped read-only by every program.

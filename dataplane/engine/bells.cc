@@ -14,14 +14,15 @@ std::uint32_t take_lowest(std::uint64_t* bits) {
   return index;
 }
 
-// Acquire: pairs with the release of abi::ring one level up and of the program's ring before it.
+// Sequentially consistent, as abi::ring() is: a ringer that still saw the bit above has set the one
+// here before this takes it. Acquires what its program put into its ring before.
 std::uint64_t take(std::atomic<std::uint64_t>& bits) {
-  return bits.exchange(0, std::memory_order_acquire);
+  return bits.exchange(0, std::memory_order_seq_cst);
 }
 
 void put_back(std::atomic<std::uint64_t>& bits, std::uint64_t rest) {
   if (rest != 0) {
-    bits.fetch_or(rest, std::memory_order_release);
+    bits.fetch_or(rest, std::memory_order_seq_cst);
   }
 }
 

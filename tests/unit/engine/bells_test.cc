@@ -61,29 +61,33 @@ TEST_F(BellsTest, AScribblingProgramYieldsNoSlotOutOfRange) {
   EXPECT_EQ(slots, std::vector<std::uint32_t>{5 * 64});
 }
 
-// Each slot carries a counter that the ringer raises before it rings, as a program's ring does.
-// Whatever was raised must be seen in the end.
+// Each slot carries a counter that the ringers raise before they ring, as a program's rings do.
+// Whatever was raised must be seen in the end, also by a ringer that found the bits above its own
+// set already, by itself or the other one.
 TEST_F(BellsTest, NoRingIsLostBetweenThreads) {
   constexpr std::uint32_t kSlots = 130;
   constexpr std::uint32_t kRings = 100'000;
+  constexpr std::uint32_t kApart = 31;
   std::vector<std::atomic<std::uint32_t>> posted(kSlots);
   std::vector<std::uint32_t> seen(kSlots);
-  std::atomic<bool> done{false};
-  std::thread ringer([&] {
+  std::atomic<int> ringing{2};
+  const auto ring = [&](std::uint32_t step) {
     for (std::uint32_t i = 0; i < kRings; ++i) {
-      const std::uint32_t slot = i * 7 % kSlots;
+      const std::uint32_t slot = i * step % kSlots;
       posted[slot].fetch_add(1, std::memory_order_relaxed);
-      abi::ring(*bells_, slot * 31);
+      abi::ring(*bells_, slot * kApart);
     }
-    done.store(true, std::memory_order_release);
-  });
+    ringing.fetch_sub(1, std::memory_order_release);
+  };
+  std::thread one(ring, 7), other(ring, 3);
   for (bool last = false; !last;) {
-    last = done.load(std::memory_order_acquire) && !any_bells(*bells_);
+    last = ringing.load(std::memory_order_acquire) == 0 && !any_bells(*bells_);
     for (const std::uint32_t slot : take(16)) {
-      seen[slot / 31] = posted[slot / 31].load(std::memory_order_relaxed);
+      seen[slot / kApart] = posted[slot / kApart].load(std::memory_order_relaxed);
     }
   }
-  ringer.join();
+  one.join();
+  other.join();
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
     EXPECT_EQ(seen[slot], posted[slot].load()) << slot;
   }
