@@ -141,35 +141,6 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   });
 }
 
-// Where bytes lie that were granted, if they may be copied at once: mapped in one run, and nothing
-// else is waited for. nullptr: the long way finds out what to do.
-[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, const Region& region,
-                                                 std::uint64_t address, std::uint32_t length) {
-  const bool waits = scope.withheld || (scope.slot != nullptr && scope.slot->slow != nullptr);
-  return waits ? nullptr : region.mapped(address, length);
-}
-
-// The same of bytes that a region's key grants.
-[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope, std::uint32_t key,
-                                                 std::uint64_t address, std::uint32_t length,
-                                                 std::uint32_t rights) {
-  const Region* region = nullptr;
-  return scope.keys.check(key, scope.pd, address, length, rights, &region) == Access::kGranted
-             ? at_hand(scope, *region, address, length)
-             : nullptr;
-}
-
-// The same of bytes in the first entry of a list, where nearly all are.
-[[gnu::always_inline]] inline std::byte* at_hand(const MemoryScope& scope,
-                                                 std::span<const abi::Sge> sges,
-                                                 std::uint64_t offset, std::uint32_t length,
-                                                 std::uint32_t rights) {
-  if (length == 0 || sges.empty() || offset + length > sges.front().length) {
-    return nullptr;
-  }
-  return at_hand(scope, sges.front().lkey, sges.front().address + offset, length, rights);
-}
-
 // `ahead`: bytes behind these that the same message will fill.
 [[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
                                                    std::uint32_t length, std::uint64_t ahead) {

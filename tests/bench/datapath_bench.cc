@@ -266,7 +266,8 @@ int run(bool json, bool brief) {
   SlowWay slow(kMtu), slow_1k(kMtuOfEthernet);
   BoundBench bound;
   DirectBench direct(kMemoryBytes, kSendEntries);
-  std::vector<double> tx, rx, ratio, large, small, copy, direct_large, of_copy, direct_small, sum;
+  std::vector<double> tx, rx, ratio, large, small, copy, direct_large, of_copy, direct_small,
+      small_ratio, sum;
   // The bound and the datapath by turns, so that what disturbs the machine disturbs both.
   for (std::uint32_t round = 0; round < rounds; ++round) {
     const Bound of_round = bound.run();
@@ -275,11 +276,12 @@ int run(bool json, bool brief) {
     rx.push_back(of_round.rx_ns_per_4k);
     large.push_back(ns_per_4k);
     ratio.push_back((of_round.tx_ns_per_4k + of_round.rx_ns_per_4k) / ns_per_4k);
-    small.push_back(bench.run(kSmall));
     copy.push_back(direct.copy_ns_per_4k(kLarge, kRound));
     direct_large.push_back(ns_of_piece(direct.run(kLarge, kRound)));
     of_copy.push_back(copy.back() / direct_large.back());
+    small.push_back(bench.run(kSmall));
     direct_small.push_back(direct.run(kSmall, kRound));
+    small_ratio.push_back(direct_small.back() / small.back());
     sum.push_back(direct.libdeflate_ns_per_4k(kRound / 4));
     slow.run(kLarge);
     slow_1k.run(kLarge);
@@ -300,9 +302,10 @@ int run(bool json, bool brief) {
         "\"write_64k_of_bound\": %.3f, \"write_8b_per_second\": %.0f, "
         "\"slow_way_of_direct\": %.3f, \"slow_way_of_direct_mtu_1k\": %.3f, "
         "\"memcpy_ns_per_4k\": %.1f, \"libdeflate_ns_per_4k\": %.1f, "
-        "\"direct_64k_of_memcpy\": %.3f, \"direct_8b_per_second\": %.0f, ",
+        "\"direct_64k_of_memcpy\": %.3f, \"direct_8b_per_second\": %.0f, "
+        "\"direct_8b_of_write_8b\": %.3f, ",
         median(tx), median(rx), median(ratio), median(small), slow.of_direct(), slow_1k.of_direct(),
-        median(copy), median(sum), median(of_copy), median(direct_small));
+        median(copy), median(sum), median(of_copy), median(direct_small), median(small_ratio));
     print_instructions(Instructions());
     return 0;
   }
@@ -322,6 +325,7 @@ int run(bool json, bool brief) {
   std::printf("  of memcpy                             %8.3f (target 0.8)\n", median(of_copy));
   std::printf("RC WRITE 8 B without frames             %8.2f million a second\n",
               median(direct_small) * 1e-6);
+  std::printf("  of the same as frames                 %8.3f (target 2)\n", median(small_ratio));
   std::printf(
       "with histograms and scrapes             %8.3f of the rate without (target 0.98): "
       "8 B %.3f, 64 KiB %.3f, 8 B without frames %.3f\n",

@@ -5,22 +5,33 @@
 namespace uroce {
 namespace {
 
+Access add(const std::byte* start, std::size_t length, ByteRuns* runs) {
+  return runs->add(start, static_cast<std::uint32_t>(length)) ? Access::kGranted : Access::kLost;
+}
+
 Access locate_part(const MemoryScope& scope, const MemoryPart& part, ByteRuns* runs) {
   return for_each_span(scope, part, false, [&](const Span& span, std::size_t) {
-    return runs->add(span.host, static_cast<std::uint32_t>(span.length)) ? Access::kGranted
-                                                                         : Access::kLost;
+    return add(span.host, span.length, runs);
   });
+}
+
+// locate() of what isn't at hand in one run.
+[[gnu::noinline]] Access locate_parts(const MemoryScope& scope, std::span<const abi::Sge> sges,
+                                      std::uint64_t offset, std::uint32_t length, ByteRuns* runs) {
+  return for_each_sge(scope, sges, offset, length, 0,
+                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
+                          std::uint32_t, std::size_t) {
+                        return locate_part(scope, MemoryPart{region, address, part}, runs);
+                      });
 }
 
 }  // namespace
 
 Access locate(const MemoryScope& scope, std::span<const abi::Sge> sges, std::uint64_t offset,
               std::uint32_t length, ByteRuns* runs) {
-  return for_each_sge(scope, sges, offset, length, 0,
-                      [&](const Region& region, std::uint64_t address, std::uint32_t part,
-                          std::uint32_t, std::size_t) {
-                        return locate_part(scope, MemoryPart{region, address, part}, runs);
-                      });
+  const std::byte* const host = at_hand(scope, sges, offset, length, 0);
+  return host != nullptr ? add(host, length, runs)
+                         : locate_parts(scope, sges, offset, length, runs);
 }
 
 Access locate_remote(const MemoryScope& scope, const RemoteRange& range, ByteRuns* runs) {
