@@ -5,7 +5,7 @@
 // turns first, and each user's queue pairs share its turns in the same way: more queue pairs get
 // nobody more. A queue pair with one small message so waits for at most two quanta of each other
 // user, who pays for what is beyond one in the next rounds, and of each other queue pair of its
-// own.
+// own. (For longer ones where very many wait, below.)
 
 #include <algorithm>
 #include <cstdint>
@@ -31,6 +31,12 @@ class RunQueue {
   // Bytes a visit. Two frames of the largest MTU: large enough that bulk transfers build frames in
   // runs, small enough that 8 bulk users delay a small message by about 64 KiB.
   static constexpr std::int64_t kQuantum = 8'448;
+  // Bytes a visit where more queue pairs wait than kFewWaiting. What a visit needs of each has left
+  // the caches by then, and to bring it takes as long as copying a quantum, so there visits are
+  // fewer and longer. Only while all are one user's: nobody else waits meanwhile, and whoever comes
+  // waits for one such visit.
+  static constexpr std::int64_t kQuantumOfMany = 3 * kQuantum;
+  static constexpr std::uint32_t kFewWaiting = 1'024;
 
   [[nodiscard]] bool empty() const { return head_ == nullptr; }
   [[nodiscard]] QpEntry* front() const { return head_ == nullptr ? nullptr : head_->head; }
@@ -77,10 +83,11 @@ class RunQueue {
   // Before the front entry sends: what it may send now, in bytes; 0: nothing this round. What an
   // earlier visit left over is gone: it wasn't for want of bytes that the entry stopped, and what
   // it saved up would be sent at one go, however long others waited.
-  static std::uint32_t grant(QpEntry& entry) {
+  std::uint32_t grant(QpEntry& entry) const {
     // A user that is in debt pays first: its queue pairs keep their places. Else the queue pair has
     // its own share, and what that is beyond its user's is taken off the user's next visits.
-    const std::int64_t granted = grant_one(*entry.group) > 0 ? grant_one(entry) : 0;
+    const std::int64_t bytes = quantum();
+    const std::int64_t granted = grant_one(*entry.group, bytes) > 0 ? grant_one(entry, bytes) : 0;
     return granted > 0 ? static_cast<std::uint32_t>(granted) : 0;
   }
 
@@ -110,11 +117,16 @@ class RunQueue {
   }
 
  private:
+  // REQUIRES: not empty.
+  [[nodiscard]] std::int64_t quantum() const {
+    return size_ > kFewWaiting && head_->next == nullptr ? kQuantumOfMany : kQuantum;
+  }
+
   template <typename Granted>
-  static std::int64_t grant_one(Granted& one) {
+  static std::int64_t grant_one(Granted& one, std::int64_t bytes) {
     if (!one.granted) {
       one.granted = true;
-      one.deficit = std::min<std::int64_t>(one.deficit, 0) + kQuantum;
+      one.deficit = std::min<std::int64_t>(one.deficit, 0) + bytes;
     }
     return one.deficit;
   }

@@ -80,7 +80,7 @@ bool Worker::State::transmit(PortState& port) {
     if (config.direct && entry.next != nullptr) {
       look_ahead_next_door(*entry.next);
     }
-    const std::uint32_t granted = RunQueue::grant(entry);
+    const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;
     if (granted > 0) {
       Turn lent = turn(entry);

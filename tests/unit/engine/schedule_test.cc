@@ -60,7 +60,7 @@ TEST(RunQueue, SharesBytesWhateverTheFrameSize) {
   for (int visit = 0; visit < 3'000; ++visit) {
     QpEntry& entry = *queue.front();
     Sender& sender = entry.qpn == 1 ? bulk : entry.qpn == 2 ? middle : small;
-    const std::uint32_t granted = RunQueue::grant(entry);
+    const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;
     while (sent < granted) {
       sent += sender.frame;
@@ -89,7 +89,7 @@ TEST(RunQueue, SharesBytesByUserFirst) {
   for (int visit = 0; visit < 100'000; ++visit) {
     QpEntry& entry = *queue.front();
     Sender& sender = *senders[entry.qpn];
-    const std::uint32_t granted = RunQueue::grant(entry);
+    const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;
     while (sent < granted) {
       sent += sender.frame;
@@ -113,6 +113,65 @@ TEST(RunQueue, SharesBytesByUserFirst) {
   EXPECT_LE(longest_wait, 2 * RunQueue::kQuantum + 4'150);
 }
 
+// Visits of very many queue pairs are longer, and as fair.
+TEST(RunQueue, ManyQueuePairsOfOneUserHaveLongVisits) {
+  constexpr std::uint32_t kMany = 2 * RunQueue::kFewWaiting;
+  constexpr int kRounds = 200;
+  std::vector<std::unique_ptr<Sender>> senders;
+  RunQueue queue;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    senders.push_back(std::make_unique<Sender>(i, i % 2 == 0 ? 4'150 : 1'078));
+    queue.push_back(senders.back()->entry);
+  }
+  std::uint64_t visits = 0;
+  for (std::uint64_t sent_by_all = 0; sent_by_all < kRounds * kMany * RunQueue::kQuantumOfMany;) {
+    QpEntry& entry = *queue.front();
+    Sender& sender = *senders[entry.qpn];
+    const std::uint32_t granted = queue.grant(entry);
+    std::uint32_t sent = 0;
+    while (sent < granted) {
+      sent += sender.frame;
+    }
+    visits += sent != 0 ? 1 : 0;
+    sender.bytes += sent;
+    sent_by_all += sent;
+    queue.settle(entry, sent, true, false);
+  }
+  EXPECT_NEAR(static_cast<double>(visits), kRounds * kMany, kRounds * kMany * 0.1);
+  for (const auto& sender : senders) {
+    EXPECT_NEAR(static_cast<double>(sender->bytes),
+                static_cast<double>(kRounds * RunQueue::kQuantumOfMany),
+                static_cast<double>(2 * RunQueue::kQuantumOfMany));
+  }
+}
+
+// Whoever else comes waits for one long visit, and from then on both have short ones.
+TEST(RunQueue, ManyQueuePairsHaveNoLongVisitsBesideAnotherUser) {
+  constexpr std::uint32_t kMany = 2 * RunQueue::kFewWaiting;
+  std::vector<std::unique_ptr<Sender>> senders;
+  RunQueue queue;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    senders.push_back(std::make_unique<Sender>(i, 4'150, 1'000));
+    queue.push_back(senders.back()->entry);
+  }
+  ASSERT_EQ(queue.grant(*queue.front()), RunQueue::kQuantumOfMany);
+  Sender other(kMany, 4'150, 1'001);
+  queue.push_back(other.entry);
+  std::uint64_t waited = 0;
+  for (; queue.front() != &other.entry;) {
+    QpEntry& entry = *queue.front();
+    const std::uint32_t granted = queue.grant(entry);
+    std::uint32_t sent = 0;
+    while (sent < granted) {
+      sent += senders[entry.qpn]->frame;
+    }
+    waited += sent;
+    queue.settle(entry, sent, true, false);
+  }
+  EXPECT_LE(waited, RunQueue::kQuantumOfMany + 4'150U);
+  EXPECT_EQ(queue.grant(other.entry), RunQueue::kQuantum);
+}
+
 // One user's 63 queue pairs have a small message each, and another user sends without end.
 TEST(RunQueue, SmallMessagesOfAUserGoInOneTurn) {
   constexpr std::uint32_t kMany = 63;
@@ -126,7 +185,7 @@ TEST(RunQueue, SmallMessagesOfAUserGoInOneTurn) {
   }
   while (queue.size() > 1) {
     QpEntry& entry = *queue.front();
-    const std::uint32_t granted = RunQueue::grant(entry);
+    const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;
     while (entry.qpn == kMany && sent < granted) {
       sent += bulk.frame;
@@ -144,12 +203,12 @@ TEST(RunQueue, WhoeverWasCutOffKeepsItsPlaceWhileItsUserIsInDebt) {
   RunQueue queue;
   queue.push_back(first.entry);
   queue.push_back(second.entry);
-  RunQueue::grant(first.entry);
+  queue.grant(first.entry);
   first.entry.group->deficit = 0;  // as if others of its user had used it up
   queue.settle(first.entry, 100, true, true);
   EXPECT_EQ(queue.front(), &first.entry);
   first.entry.group->deficit = -2 * RunQueue::kQuantum;
-  EXPECT_EQ(RunQueue::grant(first.entry), 0U);
+  EXPECT_EQ(queue.grant(first.entry), 0U);
   queue.settle(first.entry, 0, true, false);
   EXPECT_EQ(queue.front(), &first.entry);
 }
@@ -165,7 +224,7 @@ TEST(RunQueue, WhoeverLeavesTakesItsUserAlong) {
   queue.leave(second.entry);
   EXPECT_TRUE(queue.empty());
   queue.push_back(first.entry);
-  EXPECT_EQ(RunQueue::grant(first.entry), RunQueue::kQuantum);
+  EXPECT_EQ(queue.grant(first.entry), RunQueue::kQuantum);
 }
 
 TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {
@@ -174,10 +233,10 @@ TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {
   RunQueue queue;
   queue.push_back(first.entry);
   queue.push_back(second.entry);
-  const std::uint32_t granted = RunQueue::grant(first.entry);
+  const std::uint32_t granted = queue.grant(first.entry);
   queue.settle(first.entry, 100, true, true);
   EXPECT_EQ(queue.front(), &first.entry);
-  EXPECT_EQ(RunQueue::grant(first.entry), granted - 100);
+  EXPECT_EQ(queue.grant(first.entry), granted - 100);
   queue.settle(first.entry, granted - 100, true, true);
   EXPECT_EQ(queue.front(), &second.entry);
 }
@@ -188,7 +247,7 @@ TEST(RunQueue, VisitsInVainSaveNothingUp) {
   RunQueue queue;
   queue.push_back(idle.entry);
   for (int visit = 0; visit < 1'000'000; ++visit) {
-    ASSERT_EQ(RunQueue::grant(idle.entry), RunQueue::kQuantum);
+    ASSERT_EQ(queue.grant(idle.entry), RunQueue::kQuantum);
     queue.settle(idle.entry, 0, true, false);
   }
 }
@@ -197,11 +256,11 @@ TEST(RunQueue, WhoeverHasNothingLeftKeepsNoCredit) {
   Sender idle(1, 100);
   RunQueue queue;
   queue.push_back(idle.entry);
-  RunQueue::grant(idle.entry);
+  queue.grant(idle.entry);
   queue.settle(idle.entry, 100, false, false);
   EXPECT_TRUE(queue.empty());
   queue.push_back(idle.entry);
-  EXPECT_EQ(RunQueue::grant(idle.entry), RunQueue::kQuantum);
+  EXPECT_EQ(queue.grant(idle.entry), RunQueue::kQuantum);
 }
 
 TEST(RunQueue, RemovesFromTheMiddle) {
