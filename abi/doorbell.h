@@ -26,24 +26,26 @@ struct Doorbells {
 };
 static_assert(kDoorbellGroups <= 64);
 
+// Sets a bit of one level; whether any was set. `likely`: it is probably set, so that a look may
+// do, which takes the line from no other thread that rings. Where the worker has taken what was
+// there, a look first would fetch the line twice.
+inline bool raise_bell(std::atomic<std::uint64_t>& bits, std::uint32_t index, bool likely) {
+  const std::uint64_t bit = 1ULL << index;
+  return (likely && (bits.load(std::memory_order_seq_cst) & bit) != 0) ||
+         bits.fetch_or(bit, std::memory_order_seq_cst) != 0;
+}
+
 // Rings for the queue pair with this slot: lowest level first, so that whoever sees a bit above
-// finds the one below. A bit above that is set already need not be set: the worker will still take
-// it, and looks below only then. That holds since all of this, and what the worker does, is
-// sequentially consistent: who sees a bit that isn't taken yet set what is below it before it is.
-// The same orders the ring before the caller's load of WorkerStatus::asleep. On x86 a load costs
-// nothing for it; of a burst of rings the first one sets three bits, the others one.
+// finds the one below. A bit above that is set already need not be set again: a ringer that sees it
+// set has set the one below before the worker takes the one above, so the worker finds it. For that
+// all of this and the worker's taking is sequentially consistent, which costs x86 nothing. It also
+// orders the ring before the caller's load of WorkerStatus::asleep.
 inline void ring(Doorbells& bells, std::uint32_t slot) {
-  const auto set = [](std::atomic<std::uint64_t>& bits, std::uint32_t index) {
-    const std::uint64_t bit = 1ULL << index;
-    if ((bits.load(std::memory_order_seq_cst) & bit) == 0) {
-      bits.fetch_or(bit, std::memory_order_seq_cst);
-    }
-  };
   const std::uint32_t word = slot / 64;
   const std::uint32_t group = word / 64;
-  bells.words[word].fetch_or(1ULL << (slot % 64), std::memory_order_seq_cst);
-  set(bells.groups[group], word % 64);
-  set(bells.top, group);
+  bool rung = raise_bell(bells.words[word], slot % 64, false);
+  rung = raise_bell(bells.groups[group], word % 64, rung);
+  raise_bell(bells.top, group, rung);
 }
 
 // One page for each worker, written by the daemon, mapped read-only by every program.

@@ -29,6 +29,7 @@ void put_back(std::atomic<std::uint64_t>& bits, std::uint64_t rest) {
 }  // namespace
 
 std::uint32_t take_bells(abi::Doorbells& bells, std::uint32_t* slots, std::uint32_t max) {
+  // Relaxed: what isn't seen now is seen by a later call.
   if (bells.top.load(std::memory_order_relaxed) == 0 || max == 0) {
     return 0;
   }

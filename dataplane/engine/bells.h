@@ -13,8 +13,8 @@ namespace uroce {
 // call or by the next. The program may have set any bit: slots are below kDoorbellSlots, no more.
 std::uint32_t take_bells(abi::Doorbells& bells, std::uint32_t* slots, std::uint32_t max);
 
-// Pairs, sequentially consistent, with the last step of abi::ring: for a worker that has said that
-// it sleeps and looks once more.
+// Pairs, sequentially consistent, with abi::ring: for a worker that has said that it sleeps and
+// looks once more. Who rang before that has set the bit here, or seen it set and not taken yet.
 [[nodiscard]] inline bool any_bells(const abi::Doorbells& bells) {
   return bells.top.load(std::memory_order_seq_cst) != 0;
 }

@@ -33,8 +33,8 @@ class RunQueue {
   static constexpr std::int64_t kQuantum = 8'448;
   // Bytes a visit where more queue pairs wait than kFewWaiting. What a visit needs of each has left
   // the caches by then, and to bring it takes as long as copying a quantum, so there visits are
-  // fewer and longer. Only while all are one user's: nobody else waits meanwhile, and whoever comes
-  // waits for one such visit.
+  // fewer and longer. Only while all are one user's: of its turn another one who comes waits for
+  // no more than a quantum, and for a visit that was cut off.
   static constexpr std::int64_t kQuantumOfMany = 3 * kQuantum;
   static constexpr std::uint32_t kFewWaiting = 1'024;
 
@@ -53,6 +53,9 @@ class RunQueue {
     append(group, entry);
     ++size_;
     if (!waits) {
+      if (head_ != nullptr) {
+        head_->deficit = std::min(head_->deficit, kQuantum);  // a long turn becomes an ordinary one
+      }
       append(group);
     }
   }
@@ -98,6 +101,10 @@ class RunQueue {
     const bool visited = entry.granted && group.deficit > 0;  // else its user was in debt
     entry.deficit -= sent;
     group.deficit -= sent;
+    if (head_->next == nullptr) {
+      // Nobody else waited for what it sent beyond a quantum.
+      group.deficit = std::max(group.deficit, -kQuantum);
+    }
     if (!has_work) {
       entry.granted = false;
       entry.deficit = 0;

@@ -9,7 +9,8 @@ void ring_doorbell(Qp& qp) {
   Context& context = *of(plain(qp).context);
   abi::ring(*context.doorbells[qp.worker], qp.doorbell_slot);
   // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
-  // Our ring was sequentially consistent, so one of the two sees the other.
+  // Our ring was sequentially consistent, so one of the two sees the other, or the worker takes the
+  // ring before it sleeps.
   if (context.status[qp.worker]->asleep.load(std::memory_order_seq_cst) != 0) {
     EventFd::ring(context.wake_descriptors[qp.worker]);
   }

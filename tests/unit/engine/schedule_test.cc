@@ -145,31 +145,80 @@ TEST(RunQueue, ManyQueuePairsOfOneUserHaveLongVisits) {
   }
 }
 
-// Whoever else comes waits for one long visit, and from then on both have short ones.
-TEST(RunQueue, ManyQueuePairsHaveNoLongVisitsBesideAnotherUser) {
-  constexpr std::uint32_t kMany = 2 * RunQueue::kFewWaiting;
+// So many queue pairs of user 1,000 with something to send.
+std::vector<std::unique_ptr<Sender>> queue_up(RunQueue& queue, std::uint32_t count) {
   std::vector<std::unique_ptr<Sender>> senders;
-  RunQueue queue;
-  for (std::uint32_t i = 0; i < kMany; ++i) {
+  for (std::uint32_t i = 0; i < count; ++i) {
     senders.push_back(std::make_unique<Sender>(i, 4'150, 1'000));
     queue.push_back(senders.back()->entry);
   }
-  ASSERT_EQ(queue.grant(*queue.front()), RunQueue::kQuantumOfMany);
-  Sender other(kMany, 4'150, 1'001);
+  return senders;
+}
+
+// The front entry sends what it may; what that was, and what it was granted.
+struct Visit {
+  std::uint64_t sent = 0;
+  std::uint32_t granted = 0;
+};
+Visit visit(RunQueue& queue, std::uint32_t frame) {
+  QpEntry& entry = *queue.front();
+  Visit visit{.granted = queue.grant(entry)};
+  while (visit.sent < visit.granted) {
+    visit.sent += frame;
+  }
+  queue.settle(entry, static_cast<std::uint32_t>(visit.sent), true, false);
+  return visit;
+}
+
+TEST(RunQueue, VisitsAreLongFromOneQueuePairMoreThanFewOn) {
+  RunQueue queue;
+  const auto senders = queue_up(queue, RunQueue::kFewWaiting);
+  EXPECT_EQ(queue.grant(*queue.front()), RunQueue::kQuantum);
+  RunQueue longer;
+  const auto more = queue_up(longer, RunQueue::kFewWaiting + 1);
+  EXPECT_EQ(longer.grant(*longer.front()), RunQueue::kQuantumOfMany);
+}
+
+// Whoever else comes waits no longer than with few, and from then on both have short visits: what
+// the first one sent while it was alone it owes to nobody.
+TEST(RunQueue, ManyQueuePairsHaveNoLongVisitsBesideAnotherUser) {
+  constexpr std::uint32_t kFrame = 4'150;
+  RunQueue queue;
+  const auto senders = queue_up(queue, 2 * RunQueue::kFewWaiting);
+  ASSERT_EQ(visit(queue, kFrame).granted, RunQueue::kQuantumOfMany);
+  ASSERT_GT(queue.grant(*queue.front()), RunQueue::kQuantum);
+  queue.settle(*queue.front(), 82, false, false);  // nearly all of the turn is left
+  Sender other(2 * RunQueue::kFewWaiting, kFrame, 1'001);
   queue.push_back(other.entry);
   std::uint64_t waited = 0;
-  for (; queue.front() != &other.entry;) {
-    QpEntry& entry = *queue.front();
-    const std::uint32_t granted = queue.grant(entry);
-    std::uint32_t sent = 0;
-    while (sent < granted) {
-      sent += senders[entry.qpn]->frame;
-    }
-    waited += sent;
-    queue.settle(entry, sent, true, false);
+  while (queue.front() != &other.entry) {
+    const Visit one = visit(queue, kFrame);
+    EXPECT_LE(one.granted, RunQueue::kQuantum);
+    waited += one.sent;
   }
-  EXPECT_LE(waited, RunQueue::kQuantumOfMany + 4'150U);
-  EXPECT_EQ(queue.grant(other.entry), RunQueue::kQuantum);
+  EXPECT_LE(waited, 2 * RunQueue::kQuantum + kFrame);
+  std::uint64_t of_other = 0, of_many = 0;
+  for (int i = 0; i < 40; ++i) {
+    const bool others = queue.front() == &other.entry;
+    const Visit one = visit(queue, kFrame);
+    EXPECT_LE(one.granted, RunQueue::kQuantum);
+    (others ? of_other : of_many) += one.sent;
+  }
+  EXPECT_NEAR(static_cast<double>(of_many), static_cast<double>(of_other),
+              static_cast<double>(3 * RunQueue::kQuantum));
+}
+
+// A long visit that was cut off goes on where it was, also beside another user.
+TEST(RunQueue, LongVisitsThatWereCutOffGoOn) {
+  RunQueue queue;
+  const auto senders = queue_up(queue, 2 * RunQueue::kFewWaiting);
+  QpEntry& first = *queue.front();
+  const std::uint32_t granted = queue.grant(first);
+  queue.settle(first, 4'150, true, true);
+  Sender other(2 * RunQueue::kFewWaiting, 4'150, 1'001);
+  queue.push_back(other.entry);
+  EXPECT_EQ(queue.front(), &first);
+  EXPECT_EQ(queue.grant(first), granted - 4'150);
 }
 
 // One user's 63 queue pairs have a small message each, and another user sends without end.
