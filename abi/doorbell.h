@@ -26,13 +26,13 @@ struct Doorbells {
 };
 static_assert(kDoorbellGroups <= 64);
 
-// Sets a bit of one level; whether any was set. `likely`: it is probably set, so that a look may
-// do, which takes the line from no other thread that rings. Where the worker has taken what was
-// there, a look first would fetch the line twice.
+// Sets a bit of one level; whether it was set. `likely`: it probably is, so that a look may do,
+// which takes the line from no other thread that rings. Else it is set without a look first: where
+// the worker has taken what was there, that would fetch the line twice.
 inline bool raise_bell(std::atomic<std::uint64_t>& bits, std::uint32_t index, bool likely) {
   const std::uint64_t bit = 1ULL << index;
   return (likely && (bits.load(std::memory_order_seq_cst) & bit) != 0) ||
-         bits.fetch_or(bit, std::memory_order_seq_cst) != 0;
+         (bits.fetch_or(bit, std::memory_order_seq_cst) & bit) != 0;
 }
 
 // Rings for the queue pair with this slot: lowest level first, so that whoever sees a bit above

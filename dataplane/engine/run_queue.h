@@ -33,8 +33,8 @@ class RunQueue {
   static constexpr std::int64_t kQuantum = 8'448;
   // Bytes a visit where more queue pairs wait than kFewWaiting. What a visit needs of each has left
   // the caches by then, and to bring it takes as long as copying a quantum, so there visits are
-  // fewer and longer. Only while all are one user's: of its turn another one who comes waits for
-  // no more than a quantum, and for a visit that was cut off.
+  // fewer and longer. Only while all are one user's: from the next visit on whoever else comes
+  // finds an ordinary turn.
   static constexpr std::int64_t kQuantumOfMany = 3 * kQuantum;
   static constexpr std::uint32_t kFewWaiting = 1'024;
 
@@ -53,9 +53,6 @@ class RunQueue {
     append(group, entry);
     ++size_;
     if (!waits) {
-      if (head_ != nullptr) {
-        head_->deficit = std::min(head_->deficit, kQuantum);  // a long turn becomes an ordinary one
-      }
       append(group);
     }
   }
@@ -135,6 +132,8 @@ class RunQueue {
       one.granted = true;
       one.deficit = std::min<std::int64_t>(one.deficit, 0) + bytes;
     }
+    // A long turn, or visit, becomes an ordinary one.
+    one.deficit = std::min(one.deficit, bytes);
     return one.deficit;
   }
 

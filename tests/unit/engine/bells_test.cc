@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <memory>
 #include <set>
 #include <thread>
@@ -70,12 +71,15 @@ class RingersTest : public BellsTest {
  protected:
   static constexpr std::uint32_t kSlots = 130;
   static constexpr std::uint32_t kApart = 31;  // some share a word, and all a group
-  static constexpr std::uint32_t kRounds = 3'000;
-  static constexpr std::uint32_t kRings = 20;  // a round, of each ringer
+  static constexpr std::uint32_t kRings = 6;   // a round, of each ringer
+  // As many rounds as there is time for: on a busy machine each takes milliseconds.
+  static constexpr std::uint32_t kRounds = 30'000;
+  static constexpr std::chrono::milliseconds kTime{500};
 
-  void ring(std::uint32_t seed) {
+  // `in_a_row`: so many times for the same slot, so that its bits are mostly set.
+  void ring(std::uint32_t seed, std::uint32_t in_a_row) {
     for (std::uint32_t i = 0; i < kRings; ++i) {
-      const std::uint32_t slot = (seed + 7 * i) % kSlots;
+      const std::uint32_t slot = (seed + 7 * (i / in_a_row)) % kSlots;
       posted_[slot].fetch_add(1, std::memory_order_relaxed);
       abi::ring(*bells_, slot * kApart);
       if (asleep_.load(std::memory_order_seq_cst) != 0) {
@@ -118,15 +122,22 @@ class RingersTest : public BellsTest {
 
 TEST_F(RingersTest, NoRingIsLostAndNoneSleptThrough) {
   std::barrier begin(3), end(3);
+  std::atomic<bool> over{false};
   const auto ringer = [&](std::uint32_t seed) {
-    for (std::uint32_t round = 0; round < kRounds; ++round) {
+    for (std::uint32_t round = 0;; ++round) {
       begin.arrive_and_wait();
-      ring(seed + 11 * round);
+      if (over.load()) {
+        return;
+      }
+      ring(seed + 11 * round, 1 + round % 2);
       end.arrive_and_wait();
     }
   };
-  std::thread one(ringer, 0), other(ringer, 3);
-  for (std::uint32_t round = 0; round < kRounds; ++round) {
+  std::thread one(ringer, 0), other(ringer, 21);  // which share slots
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint32_t round = 0;
+       round < kRounds && std::chrono::steady_clock::now() - start < kTime && !HasFailure();
+       ++round) {
     ringing_.store(2);
     begin.arrive_and_wait();
     do {
@@ -137,6 +148,8 @@ TEST_F(RingersTest, NoRingIsLostAndNoneSleptThrough) {
       EXPECT_EQ(seen_[slot], posted_[slot].load()) << slot << " in round " << round;
     }
   }
+  over.store(true);
+  begin.arrive_and_wait();
   one.join();
   other.join();
 }

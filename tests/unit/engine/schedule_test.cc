@@ -208,17 +208,34 @@ TEST(RunQueue, ManyQueuePairsHaveNoLongVisitsBesideAnotherUser) {
               static_cast<double>(3 * RunQueue::kQuantum));
 }
 
-// A long visit that was cut off goes on where it was, also beside another user.
-TEST(RunQueue, LongVisitsThatWereCutOffGoOn) {
+// A long visit that was cut off goes on as an ordinary one beside another user.
+TEST(RunQueue, LongVisitsThatWereCutOffGoOnAsOrdinaryOnes) {
   RunQueue queue;
   const auto senders = queue_up(queue, 2 * RunQueue::kFewWaiting);
   QpEntry& first = *queue.front();
   const std::uint32_t granted = queue.grant(first);
   queue.settle(first, 4'150, true, true);
+  EXPECT_EQ(queue.front(), &first);
+  EXPECT_EQ(queue.grant(first), granted - 4'150);
   Sender other(2 * RunQueue::kFewWaiting, 4'150, 1'001);
   queue.push_back(other.entry);
   EXPECT_EQ(queue.front(), &first);
-  EXPECT_EQ(queue.grant(first), granted - 4'150);
+  EXPECT_EQ(queue.grant(first), RunQueue::kQuantum);
+}
+
+// Another user comes in the middle of a long visit, as a peer that has an answer to send does.
+TEST(RunQueue, WhatWasSentInALongVisitIsNoDebt) {
+  RunQueue queue;
+  const auto senders = queue_up(queue, 2 * RunQueue::kFewWaiting);
+  QpEntry& first = *queue.front();
+  const std::uint32_t granted = queue.grant(first);
+  ASSERT_EQ(granted, RunQueue::kQuantumOfMany);
+  Sender other(2 * RunQueue::kFewWaiting, 4'150, 1'001);
+  queue.push_back(other.entry);
+  queue.settle(first, granted, true, false);
+  ASSERT_EQ(queue.front(), &other.entry);
+  (void)visit(queue, 4'150);
+  EXPECT_GT(visit(queue, 4'150).granted, 0U) << "the first user's turn again";
 }
 
 // One user's 63 queue pairs have a small message each, and another user sends without end.
