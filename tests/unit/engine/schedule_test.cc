@@ -49,6 +49,21 @@ struct Sender {
   std::uint64_t bytes = 0;
 };
 
+// The front entry sends what it may; what that was, and what it was granted.
+struct Visit {
+  std::uint64_t sent = 0;
+  std::uint32_t granted = 0;
+};
+Visit visit(RunQueue& queue, std::uint32_t frame) {
+  QpEntry& entry = *queue.front();
+  Visit visit{.granted = queue.grant(entry)};
+  while (visit.sent < visit.granted) {
+    visit.sent += frame;
+  }
+  queue.settle(entry, static_cast<std::uint32_t>(visit.sent), true, false);
+  return visit;
+}
+
 TEST(RunQueue, SharesBytesWhateverTheFrameSize) {
   Sender bulk(1, 4'150);
   Sender middle(2, 1'078);
@@ -57,16 +72,10 @@ TEST(RunQueue, SharesBytesWhateverTheFrameSize) {
   for (Sender* sender : {&bulk, &middle, &small}) {
     queue.push_back(sender->entry);
   }
-  for (int visit = 0; visit < 3'000; ++visit) {
-    QpEntry& entry = *queue.front();
+  for (int i = 0; i < 3'000; ++i) {
+    const QpEntry& entry = *queue.front();
     Sender& sender = entry.qpn == 1 ? bulk : entry.qpn == 2 ? middle : small;
-    const std::uint32_t granted = queue.grant(entry);
-    std::uint32_t sent = 0;
-    while (sent < granted) {
-      sent += sender.frame;
-    }
-    sender.bytes += sent;
-    queue.settle(entry, sent, true, false);
+    sender.bytes += visit(queue, sender.frame).sent;
   }
   const double fair = static_cast<double>(bulk.bytes + middle.bytes + small.bytes) / 3;
   for (const Sender* sender : {&bulk, &middle, &small}) {
@@ -86,18 +95,12 @@ TEST(RunQueue, SharesBytesByUserFirst) {
   }
   std::uint64_t longest_wait = 0;
   std::uint64_t waited = 0;
-  for (int visit = 0; visit < 100'000; ++visit) {
-    QpEntry& entry = *queue.front();
-    Sender& sender = *senders[entry.qpn];
-    const std::uint32_t granted = queue.grant(entry);
-    std::uint32_t sent = 0;
-    while (sent < granted) {
-      sent += sender.frame;
-    }
-    sender.bytes += sent;
-    waited = entry.qpn == kMany ? 0 : waited + sent;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::uint32_t qpn = queue.front()->qpn;
+    const std::uint64_t sent = visit(queue, senders[qpn]->frame).sent;
+    senders[qpn]->bytes += sent;
+    waited = qpn == kMany ? 0 : waited + sent;
     longest_wait = std::max(longest_wait, waited);
-    queue.settle(entry, sent, true, false);
   }
   std::uint64_t many = 0;
   for (std::uint32_t i = 0; i < kMany; ++i) {
@@ -125,17 +128,11 @@ TEST(RunQueue, ManyQueuePairsOfOneUserHaveLongVisits) {
   }
   std::uint64_t visits = 0;
   for (std::uint64_t sent_by_all = 0; sent_by_all < kRounds * kMany * RunQueue::kQuantumOfMany;) {
-    QpEntry& entry = *queue.front();
-    Sender& sender = *senders[entry.qpn];
-    const std::uint32_t granted = queue.grant(entry);
-    std::uint32_t sent = 0;
-    while (sent < granted) {
-      sent += sender.frame;
-    }
+    Sender& sender = *senders[queue.front()->qpn];
+    const std::uint64_t sent = visit(queue, sender.frame).sent;
     visits += sent != 0 ? 1 : 0;
     sender.bytes += sent;
     sent_by_all += sent;
-    queue.settle(entry, sent, true, false);
   }
   EXPECT_NEAR(static_cast<double>(visits), kRounds * kMany, kRounds * kMany * 0.1);
   for (const auto& sender : senders) {
@@ -153,21 +150,6 @@ std::vector<std::unique_ptr<Sender>> queue_up(RunQueue& queue, std::uint32_t cou
     queue.push_back(senders.back()->entry);
   }
   return senders;
-}
-
-// The front entry sends what it may; what that was, and what it was granted.
-struct Visit {
-  std::uint64_t sent = 0;
-  std::uint32_t granted = 0;
-};
-Visit visit(RunQueue& queue, std::uint32_t frame) {
-  QpEntry& entry = *queue.front();
-  Visit visit{.granted = queue.grant(entry)};
-  while (visit.sent < visit.granted) {
-    visit.sent += frame;
-  }
-  queue.settle(entry, static_cast<std::uint32_t>(visit.sent), true, false);
-  return visit;
 }
 
 TEST(RunQueue, VisitsAreLongFromOneQueuePairMoreThanFewOn) {
