@@ -50,13 +50,55 @@ inline void ring(Doorbells& bells, std::uint32_t slot) {
 
 // One page for each worker, written by the daemon, mapped read-only by every program.
 struct WorkerStatus {
-  // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing. The worker sets
-  // it (sequentially consistent), looks at all doorbells once more, and only then sleeps.
+  // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing (Waking). The
+  // worker sets it (sequentially consistent), looks at all doorbells once more, and only then
+  // sleeps.
   alignas(kCacheLine) std::atomic<std::uint32_t> asleep;
   // Not 0: the worker waits for a processor while it has something to do. Whoever polls a
   // completion queue and finds nothing takes that from it, and naps instead. Advice: guards
   // nothing.
   std::atomic<std::uint32_t> crowded;
+  // Not 0: others ran in the worker's place as of its last turn, however little it has to do.
+  // Advice, too.
+  std::atomic<std::uint32_t> shared;
+  // Grows with each turn, and never falls while the daemon lives. Odd while the worker sleeps, and
+  // until it runs again, so each sleep has an odd value of its own. It is stored after `asleep` was
+  // set and before the worker blocks, and the next even value before `asleep` is set again. 0: the
+  // worker doesn't tell. On a line of its own, as it changes with every turn.
+  alignas(kCacheLine) std::atomic<std::uint64_t> beats;
+};
+
+// Whether a worker that tells this sleeps. It may have been woken, and not have run yet.
+constexpr bool sleeps(std::uint64_t beats) { return (beats & 1) != 0; }
+
+// How the threads of a program wake a worker: once in a sleep. Who was woken may have to wait for a
+// processor, and finds what was rung for meanwhile when it runs. It finds it: `asleep` is read
+// after the ring, and `beats` after `asleep`. Had that `asleep` been set for a later sleep than the
+// one whose value is found, the even value between them would be found instead. So the ring came
+// before the worker sets `asleep` for the next sleep, after which it looks at the doorbells.
+class Waking {
+ public:
+  // After a ring. `write` writes to the session's eventfd, which the worker watches edge-triggered
+  // and nobody reads: each write ends the sleep, or the next one.
+  template <typename Write>
+  void wake(const WorkerStatus& status, Write&& write) {
+    if (status.asleep.load(std::memory_order_seq_cst) == 0) {
+      return;
+    }
+    const std::uint64_t beats = status.beats.load(std::memory_order_relaxed);
+    if (!sleeps(beats) || !woken(beats)) {
+      write();
+      // Only now, so that who finds it need not write.
+      woken_at_.store(beats, std::memory_order_release);
+    }
+  }
+  // Whether the program woke it from the sleep of this value.
+  [[nodiscard]] bool woken(std::uint64_t beats) const {
+    return woken_at_.load(std::memory_order_acquire) == beats;
+  }
+
+ private:
+  std::atomic<std::uint64_t> woken_at_{0};
 };
 
 }  // namespace uroce::abi

@@ -58,6 +58,7 @@ class Runner {
  private:
   bool turn(Time now);
   void idle(Time now);
+  [[nodiscard]] Duration spin_limit(Time now) const;
   void sleep(Time now);
   [[nodiscard]] Duration sleep_limit(Time now) const;
   bool arm_ports();
@@ -82,6 +83,7 @@ class Runner {
   std::uint64_t port_changes_ = 0;     // Worker::port_changes() of the last forget_ports()
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
+  bool polls_ports_ = true;            // some port has frames from outside, as of watch_ports()
   Absence absence_;
   Shortage shortage_;
   std::uint32_t idle_turns_ = 0;

@@ -1,9 +1,10 @@
 #pragma once
 
-// Whether a worker is short of a processor: it has much to do, and others run in its place. Asked
-// of two clocks, the wall's and the thread's own: of the time that it didn't sleep it should have
-// run nearly all. A worker that finds little to do offers the processor to others all the time,
-// which looks the same; so most of its time must have gone by in turns that did something.
+// Whether a worker shares its processor: others run in its place. Asked of two clocks, the wall's
+// and the thread's own: of the time that it didn't sleep it should have run nearly all. It is short
+// of a processor if it has much to do besides: who finds little to do offers the processor to
+// others all the time, or sleeps, so most of all time must have gone by in turns that did
+// something.
 
 #include "base/time.h"
 
@@ -16,8 +17,14 @@ class Shortage {
   // It didn't run for this part of a period: a shortage. With a quarter, two udp ports at their
   // most on two processors, beside the program that posts, were right at the limit.
   static constexpr Duration kPart = 8;
+  // For this part of two periods in a row: it shares one. What interrupts and the kernel's own
+  // threads take is less.
+  static constexpr Duration kPartShared = 16;
   // It is taken to last so much longer, or what ends it would bring it back at once.
   static constexpr Duration kHold = 100 * kNanosecondsPerMillisecond;
+  // The same of a shared processor. Who sleeps as soon as there is nothing to do is seldom kept
+  // from running, so meanwhile nothing tells whether others still run there.
+  static constexpr Duration kHoldShared = 1 * kNanosecondsPerSecond;
 
   // The worker goes to sleep. How long it slept is known when the next turn begins.
   void sleeps(Time now) {
@@ -41,11 +48,20 @@ class Shortage {
     return now < until_;
   }
 
+  // Whether others run in its place.
+  [[nodiscard]] bool shares(Time now) const { return now < shared_until_; }
+
  private:
   void judge(Time now, Duration ran) {
     const Duration awake = now - begun_ - slept_;
+    const auto missed = [&](Duration part) { return awake - awake / part > ran - ran_; };
     const bool is_first = begun_ == 0;
-    if (!is_first && busy_ > awake / 2 && awake - awake / kPart > ran - ran_) {
+    const bool shares = !is_first && missed(kPartShared);
+    if (shares && shared_) {
+      shared_until_ = now + kHoldShared;
+    }
+    shared_ = shares;
+    if (!is_first && missed(kPart) && busy_ > (now - begun_) / 2) {
       until_ = now + kHold;
     }
     begun_ = now;
@@ -61,7 +77,9 @@ class Shortage {
   Duration ran_ = 0;    // before this period
   bool asleep_ = false;
   Time asleep_since_ = 0;
-  Time until_ = 0;  // of the last shortage
+  Time until_ = 0;         // of the last shortage
+  bool shared_ = false;    // in the period before
+  Time shared_until_ = 0;  // as far as is known
 };
 
 }  // namespace uroce

@@ -32,18 +32,29 @@ class Wakeup {
   // Sequentially consistent: pairs also with the doorbell and the look at `asleep` that programs
   // make (abi/doorbell.h).
   void fall_asleep() { status_->asleep.exchange(1, std::memory_order_seq_cst); }
-  void wake_up();
+  void wake_up() { status_->asleep.store(0, std::memory_order_relaxed); }
 
-  // The worker: whether it is short of a processor, for programs (abi::WorkerStatus::crowded).
-  void tell_crowded(bool crowded) {
-    const std::uint32_t value = crowded ? 1 : 0;
-    if (status_->crowded.load(std::memory_order_relaxed) != value) [[unlikely]] {
-      status_->crowded.store(value, std::memory_order_relaxed);
-    }
+  // The worker, for programs (abi::WorkerStatus): whether it is short of a processor, and whether
+  // others run in its place.
+  void tell_company(bool crowded, bool shared) {
+    tell(status_->crowded, crowded);
+    tell(status_->shared, shared);
   }
+  // The worker, for programs that wake it: a turn begins, or the worker is about to block
+  // (base/heartbeat.h). REQUIRES: an odd value between fall_asleep() and that, and a new even one
+  // before the next fall_asleep().
+  void tell_beats(std::uint64_t beats) { status_->beats.store(beats, std::memory_order_relaxed); }
+  // REQUIRES: watched edge-triggered. Nobody reads it.
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
  private:
+  static void tell(std::atomic<std::uint32_t>& flag, bool is) {
+    const std::uint32_t value = is ? 1 : 0;
+    if (flag.load(std::memory_order_relaxed) != value) [[unlikely]] {
+      flag.store(value, std::memory_order_relaxed);
+    }
+  }
+
   abi::WorkerStatus* status_;
   EventFd event_;
 };

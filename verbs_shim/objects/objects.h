@@ -46,6 +46,7 @@ struct Context {
   abi::Doorbells* doorbells[abi::kWorkersMax];
   const abi::WorkerStatus* status[abi::kWorkersMax];
   int wake_descriptors[abi::kWorkersMax];
+  abi::Waking waking[abi::kWorkersMax];
   std::uint32_t workers;
   std::uint32_t ports;
   std::vector<std::uint32_t> arenas;  // handle + 1 of each that the daemon has; base.context.mutex

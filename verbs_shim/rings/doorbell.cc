@@ -11,9 +11,8 @@ void ring_doorbell(Qp& qp) {
   // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
   // Our ring was sequentially consistent, so one of the two sees the other, or the worker takes the
   // ring before it sleeps.
-  if (context.status[qp.worker]->asleep.load(std::memory_order_seq_cst) != 0) {
-    EventFd::ring(context.wake_descriptors[qp.worker]);
-  }
+  context.waking[qp.worker].wake(*context.status[qp.worker],
+                                 [&] { EventFd::ring(context.wake_descriptors[qp.worker]); });
 }
 
 }  // namespace uroce::shim

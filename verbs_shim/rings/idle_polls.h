@@ -19,8 +19,9 @@ namespace uroce::shim {
 // Giving way helps whoever waits for this processor, not the daemon that waits for another one
 // while the loop has this one for itself. So when the daemon says that it is short of processors, a
 // loop that has found nothing for long naps, and the kernel moves somebody over. A program that has
-// posted much loses nothing by that and naps at once, if what is under way takes long enough.
-// Without need no loop naps: it may be waiting for something else besides.
+// posted much loses nothing by that and naps at once, if what is under way takes long enough. One
+// that waits for a lone work request of its own naps briefly when the worker, which has little to
+// do then, can't run. Without need no loop naps: it may be waiting for something else besides.
 class IdlePolls {
  public:
   void found(std::uint32_t completions) {
@@ -28,8 +29,13 @@ class IdlePolls {
     gathered_ += completions;
     under_way_ -= std::min(completions, under_way_);
   }
-  // This thread posted to a send queue, which has so many work requests under way now.
-  void posted(std::uint32_t under_way) { under_way_ = under_way; }
+  // This thread posted to a send queue of that worker, which has so many work requests under way
+  // now.
+  void posted(std::uint32_t worker, std::uint32_t under_way) {
+    seen_beats_ = worker == worker_ ? seen_beats_ : 0;
+    worker_ = worker;
+    under_way_ = under_way;
+  }
 
   // Returns false if the daemon turned out to be gone.
   bool nothing(Context& context) {
@@ -41,6 +47,8 @@ class IdlePolls {
     }
     if (under_way_ >= kManyUnderWay && daemon_waits(context)) {
       nap_of_many();
+    } else if (count_ % kPollsPerLook == 0 && worker_is_kept(context)) {
+      nap(kNapNsForWorker);
     } else if (count_ < kPollsBeforeNap) {
       nap_ns_ = kNapNsMin;
       sched_yield();
@@ -60,6 +68,11 @@ class IdlePolls {
   // 32 yields, about 25 us.
   static constexpr std::uint32_t kPollsBeforeNap = 512;
   static constexpr std::uint32_t kPollsPerCheck = 8'192;
+  // Some 10 us.
+  static constexpr std::uint32_t kPollsPerLook = 256;
+  // For the kernel to look for somebody to run here. It makes some 70 us of it: that of a thread
+  // that doesn't say otherwise are late by up to 50.
+  static constexpr Duration kNapNsForWorker = 20 * kNanosecondsPerMicrosecond;
   // Each nap is an eighth longer than the one before, so that it is about an eighth of the time for
   // which nothing came. A timer costs a virtual machine some 10 us.
   static constexpr Duration kNapNsMin = 100 * kNanosecondsPerMicrosecond;
@@ -76,6 +89,23 @@ class IdlePolls {
                        [](const abi::WorkerStatus* status) {
                          return status->crowded.load(std::memory_order_relaxed) != 0;
                        });
+  }
+
+  // Whether the worker that has few work requests of this thread's didn't run since the last look,
+  // though it was awake then, or woken, and others run in its place. It waits for a processor on
+  // which somebody spins who gives it to nobody, say a program that looks at its memory. With many
+  // under way that isn't worth a nap: the queue pair would run dry.
+  bool worker_is_kept(const Context& context) {
+    if (under_way_ == 0 || under_way_ >= kManyUnderWay || worker_ >= context.workers) {
+      return false;
+    }
+    const abi::WorkerStatus& status = *context.status[worker_];
+    const std::uint64_t beats = status.beats.load(std::memory_order_relaxed);
+    const bool wanted = !abi::sleeps(beats) || context.waking[worker_].woken(beats);
+    const bool kept = wanted && beats == seen_beats_ && beats != 0 &&
+                      status.shared.load(std::memory_order_relaxed) != 0;
+    seen_beats_ = wanted ? beats : 0;
+    return kept;
   }
 
   // Leaves the program's errno alone.
@@ -114,6 +144,8 @@ class IdlePolls {
   Time gathered_since_ = 0;
   bool napped_ = false;  // since then, because much was under way
   Duration nap_ns_ = kNapNsMin;
+  std::uint32_t worker_ = 0;      // of the queue pair that this thread posted to last
+  std::uint64_t seen_beats_ = 0;  // what it told at the last look
 };
 
 inline thread_local IdlePolls idle_polls [[gnu::tls_model("initial-exec")]];

@@ -82,9 +82,7 @@ class RingersTest : public BellsTest {
       const std::uint32_t slot = (seed + 7 * (i / in_a_row)) % kSlots;
       posted_[slot].fetch_add(1, std::memory_order_relaxed);
       abi::ring(*bells_, slot * kApart);
-      if (asleep_.load(std::memory_order_seq_cst) != 0) {
-        woken_.store(true, std::memory_order_release);
-      }
+      waking_.wake(status_, [this] { woken_.store(true, std::memory_order_release); });
     }
     ringing_.fetch_sub(1, std::memory_order_release);
   }
@@ -98,25 +96,30 @@ class RingersTest : public BellsTest {
   // As Wakeup and Runner: says that it sleeps, looks once more, and then needs to be woken. False:
   // all ringers are done, and nobody woke it.
   bool sleep() {
-    woken_.store(false, std::memory_order_relaxed);
-    asleep_.exchange(1, std::memory_order_seq_cst);
+    status_.beats.store(beats_ += 2, std::memory_order_relaxed);
+    status_.asleep.exchange(1, std::memory_order_seq_cst);
     bool awake = any_bells(*bells_);
+    if (!awake) {
+      status_.beats.store(beats_ + 1, std::memory_order_relaxed);
+    }
     while (!awake) {
       const bool over = ringing_.load(std::memory_order_acquire) == 0;
-      awake = woken_.load(std::memory_order_acquire);
+      awake = woken_.exchange(false, std::memory_order_acquire);
       if (over) {
         break;
       }
       std::this_thread::yield();
     }
-    asleep_.store(0, std::memory_order_relaxed);
+    status_.asleep.store(0, std::memory_order_relaxed);
     return awake;
   }
 
   std::array<std::atomic<std::uint32_t>, kSlots> posted_{};
   std::array<std::uint32_t, kSlots> seen_{};
   std::atomic<int> ringing_{0};
-  std::atomic<std::uint32_t> asleep_{0};
+  abi::WorkerStatus status_{};
+  std::uint64_t beats_ = 0;  // the worker's
+  abi::Waking waking_;       // the ringers are threads of one program
   std::atomic<bool> woken_{false};
 };
 

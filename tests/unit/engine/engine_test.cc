@@ -129,6 +129,22 @@ TEST_P(EngineTest, RunsTasksInTheCallerBeforeStartAndAfterStop) {
   EXPECT_TRUE(runs_here());
 }
 
+TEST_P(EngineTest, TellsProgramsWhetherAWorkerRuns) {
+  given(1);
+  const std::atomic<std::uint64_t>& beats = statuses_[0].beats;
+  const bool sleeps = GetParam() == IdlePolicy::kAdaptive;
+  ASSERT_TRUE(engine_->start());
+  while (beats.load() == 0 || abi::sleeps(beats.load()) != sleeps) {
+    std::this_thread::yield();
+  }
+  const std::uint64_t before = beats.load();
+  engine_->wake(0);
+  while (beats.load() == before) {
+    std::this_thread::yield();
+  }
+  EXPECT_GT(beats.load(), before);
+}
+
 TEST_P(EngineTest, SeveralThreadsCallAtOnce) {
   given(1);
   ASSERT_TRUE(engine_->start());
@@ -213,8 +229,8 @@ TEST_P(EngineTest, SendsControlsFrames) {
   }
 }
 
-// The program's half of the protocol: ring, and write the eventfd only if the worker sleeps. The
-// bell must be taken every time, or this test hangs.
+// The program's half of the protocol: ring, and write to the eventfd once in a sleep. The bell must
+// be taken every time, or this test hangs.
 TEST_P(EngineTest, NoDoorbellIsLostToSleep) {
   given(1);
   const int descriptor = eventfd(0, EFD_CLOEXEC);
@@ -223,15 +239,18 @@ TEST_P(EngineTest, NoDoorbellIsLostToSleep) {
   engine_->call(0, [&](Worker& worker) { worker.add_session(session); });
   ASSERT_TRUE(engine_->start());
   std::uint32_t writes = 0;
+  abi::Waking waking;
   for (std::uint32_t i = 0; i < 2'000; ++i) {
     if (i % 8 == 0) {
       wait_until_asleep(0);
     }
-    abi::ring(*bells, i % 100);
-    if (statuses_[0].asleep.load(std::memory_order_seq_cst) != 0) {
-      const std::uint64_t one = 1;
-      ASSERT_EQ(write(descriptor, &one, sizeof one), 8);
-      ++writes;
+    for (std::uint32_t slot = i; slot < i + 3; ++slot) {
+      abi::ring(*bells, slot % 100);
+      waking.wake(statuses_[0], [&] {
+        const std::uint64_t one = 1;
+        EXPECT_EQ(write(descriptor, &one, sizeof one), 8);
+        ++writes;
+      });
     }
     while (bells->top.load(std::memory_order_seq_cst) != 0) {
       std::this_thread::yield();

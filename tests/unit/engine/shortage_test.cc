@@ -14,14 +14,23 @@ struct Thread {
   Time now = kStart;
   Duration ran = 0;
   bool is_short = false;
+  bool slept = false;
 
+  // As after a turn that found nothing.
+  void sleep(Duration time) {
+    shortage.sleeps(now);
+    now += time;
+    slept = true;
+  }
   void turns(Duration time, Duration percent, int busy_of_ten = 10) {
     constexpr Duration kTurn = kMs / 10;
     int turn = 0;
     for (const Time end = now + time; now < end;) {
       now += kTurn;
       ran += kTurn * percent / 100;
-      is_short = shortage.turn_begins(now, turn++ % 10 < busy_of_ten, [this] { return ran; });
+      const bool busy = turn++ % 10 < busy_of_ten && !slept;
+      slept = false;
+      is_short = shortage.turn_begins(now, busy, [this] { return ran; });
     }
   }
 };
@@ -50,6 +59,34 @@ TEST(Shortage, WhoHasLittleToDoHasNone) {
   EXPECT_TRUE(thread.is_short);
 }
 
+// Whoever else runs there: that the worker has little to do doesn't matter.
+TEST(Shortage, SharesItsProcessorWithWhoeverRunsInItsPlace) {
+  Thread thread;
+  thread.turns(50 * kMs, 97, 1);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+  thread.turns(Shortage::kPeriod, 90, 1);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));  // once may be chance
+  thread.turns(3 * Shortage::kPeriod, 90, 1);
+  EXPECT_TRUE(thread.shortage.shares(thread.now));
+  EXPECT_FALSE(thread.is_short);
+  thread.turns(Shortage::kHoldShared - 2 * Shortage::kPeriod, 100, 1);
+  EXPECT_TRUE(thread.shortage.shares(thread.now));
+  thread.turns(3 * Shortage::kPeriod, 100, 1);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+}
+
+// What it does then may take most of the time for which it was awake, and others run meanwhile.
+TEST(Shortage, WhoSleepsAfterEachMessageHasNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  for (int i = 0; i < 200; ++i) {
+    thread.sleep(kMs);
+    thread.turns(kMs / 2, 50);
+    ASSERT_FALSE(thread.is_short);
+  }
+  EXPECT_TRUE(thread.shortage.shares(thread.now));
+}
+
 TEST(Shortage, LastsALittleAndEnds) {
   Thread thread;
   thread.turns(50 * kMs, 50);
@@ -63,11 +100,11 @@ TEST(Shortage, SleepIsNone) {
   Thread thread;
   thread.turns(50 * kMs, 100);
   for (int i = 0; i < 20; ++i) {
-    thread.shortage.sleeps(thread.now);
-    thread.now += 10 * kMs;
+    thread.sleep(10 * kMs);
     thread.turns(kMs, 100);
     ASSERT_FALSE(thread.is_short);
   }
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
 }
 
 }  // namespace

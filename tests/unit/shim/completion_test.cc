@@ -88,7 +88,7 @@ TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
   const auto naps_with = [&](std::uint32_t under_way) {
     long count = 0;
     for (int round = 0; round < kRounds; ++round) {
-      shim::idle_polls.posted(under_way);
+      shim::idle_polls.posted(0, under_way);
       find_one();
       count += naps(kFew);
     }
@@ -99,9 +99,51 @@ TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
   EXPECT_LT(naps_with(1), kRounds / 10);
   EXPECT_GT(naps_with(1'000), kRounds / 4);
   // What doesn't complete within a nap isn't waited for asleep again and again.
-  shim::idle_polls.posted(1'000);
+  shim::idle_polls.posted(0, 1'000);
   find_one();
   EXPECT_LE(naps(kFew), 2);
+}
+
+// Somebody who gives it to nobody has the worker's processor.
+TEST_F(IdlePolling, SleepsWhereTheWorkerOfALoneMessageCannotRun) {
+  constexpr int kLook = 256, kPolls = 8 * kLook;
+  constexpr std::uint64_t kAwake = 40;
+  const auto naps_with = [&](std::uint32_t under_way) {
+    find_one();
+    shim::idle_polls.posted(0, under_way);
+    return naps(kPolls);
+  };
+  daemon.status().beats.store(kAwake);
+  EXPECT_LT(naps_with(1), 2);  // nobody else runs there: it is in a long turn
+  daemon.status().shared.store(1);
+  EXPECT_LT(naps_with(0), 2);  // waits for others' messages
+  EXPECT_GE(naps_with(1), 4);
+  EXPECT_LT(naps_with(1'000), 2);
+  find_one();
+  shim::idle_polls.posted(0, 1);
+  long naps_of_who_runs = 0;
+  for (std::uint64_t turn = 1; turn <= 10; ++turn) {
+    daemon.status().beats.store(kAwake + 2 * turn);
+    naps_of_who_runs += naps(kLook);
+  }
+  EXPECT_LT(naps_of_who_runs, 3);
+}
+
+TEST_F(IdlePolling, SleepsWhereASleepingWorkerWasWokenAndCannotRun) {
+  constexpr int kPolls = 8 * 256;
+  daemon.status().shared.store(1);
+  daemon.status().asleep.store(1);
+  daemon.status().beats.store(41);
+  find_one();
+  shim::idle_polls.posted(0, 1);
+  EXPECT_LT(naps(kPolls), 2);  // it has nothing to do
+  find_one();
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  EXPECT_EQ(daemon.wakes(), 1U);
+  EXPECT_GE(naps(kPolls), 4);
 }
 
 TEST_F(Completion, KeepsTheStrongerWish) {

@@ -57,6 +57,31 @@ TEST_F(PostSend, WakesASleepingWorker) {
   EXPECT_EQ(daemon.wakes(), 1U);
 }
 
+// It may have to wait for a processor. What is posted meanwhile it finds when it runs.
+TEST_F(PostSend, WakesAWorkerOnceInASleep) {
+  ibv_send_wr wr = request(1);
+  daemon.status().asleep.store(1);
+  daemon.status().beats.store(41);
+  ASSERT_EQ(post(wr), 0);
+  ASSERT_EQ(post(wr), 0);
+  EXPECT_EQ(daemon.wakes(), 1U);
+  daemon.status().beats.store(43);
+  ASSERT_EQ(post(wr), 0);
+  ASSERT_EQ(post(wr), 0);
+  EXPECT_EQ(daemon.wakes(), 1U);
+}
+
+TEST_F(PostSend, WakesAWorkerThatIsAboutToSleepEachTime) {
+  ibv_send_wr wr = request(1);
+  daemon.status().asleep.store(1);
+  for (const std::uint64_t beats : {0, 40}) {  // 0: it doesn't tell
+    daemon.status().beats.store(beats);
+    ASSERT_EQ(post(wr), 0);
+    ASSERT_EQ(post(wr), 0);
+    EXPECT_EQ(daemon.wakes(), 2U);
+  }
+}
+
 // What the daemon sees of the stamps (abi/post_stamp.h), and the times around a post.
 class StampedPost : public PostSend {
  protected:
