@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +45,12 @@ void watch(int epoll, int descriptor, std::uint32_t events) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
 }
 
+Shortage::Usage this_thread() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return {.ran = thread_processor_time(), .displaced = static_cast<std::uint64_t>(usage.ru_nivcsw)};
+}
+
 Worker::Config with_wakeup(Worker::Config config, Wakeup* wakeup) {
   config.wakeup = wakeup;
   return config;
@@ -82,7 +89,7 @@ void Runner::run() {
     wakeup_.tell_beats(heartbeat_.beats());
     const Time now = monotonic_now();
     worker_.was_away(absence_.turn_begins(now));
-    const bool crowded = shortage_.turn_begins(now, busy, thread_processor_time);
+    const bool crowded = shortage_.turn_begins(now, busy, this_thread);
     wakeup_.tell_company(crowded, shortage_.shares(now));
     busy = turn(now);
     if (busy) {

@@ -1,8 +1,9 @@
 #pragma once
 
 // Whether a worker shares its processor: others run in its place. Asked of two clocks, the wall's
-// and the thread's own: of the time that it didn't sleep it should have run nearly all. It is short
-// of a processor if it has much to do besides: who finds little to do offers the processor to
+// and the thread's own: of the time that it didn't sleep it should have run nearly all. A
+// hypervisor that takes the processor looks the same, but puts no other thread in its place. It is
+// short of a processor if it has much to do besides: who finds little to do offers the processor to
 // others all the time, or sleeps, so most of all time must have gone by in turns that did
 // something.
 
@@ -12,6 +13,12 @@ namespace uroce {
 
 class Shortage {
  public:
+  // What the worker's thread knows since it began.
+  struct Usage {
+    Duration ran = 0;
+    std::uint64_t displaced = 0;  // times that another took its place while it was ready to run
+  };
+
   // Awake, so long at least, before it is judged.
   static constexpr Duration kPeriod = 4 * kNanosecondsPerMillisecond;
   // It didn't run for this part of a period: a shortage. With a quarter, two udp ports at their
@@ -33,9 +40,9 @@ class Shortage {
   }
 
   // A turn begins: whether the worker is short of a processor. `busy`: the turn before did
-  // something. `ran` tells how long the thread ran since it began; it is asked once a period.
-  template <typename Ran>
-  [[nodiscard]] bool turn_begins(Time now, bool busy, Ran&& ran) {
+  // something. `usage` returns that of the thread; it is asked once a period.
+  template <typename AskUsage>
+  [[nodiscard]] bool turn_begins(Time now, bool busy, AskUsage&& usage) {
     busy_ += busy ? now - turn_began_ : 0;
     turn_began_ = now;
     if (asleep_) {
@@ -43,7 +50,7 @@ class Shortage {
       slept_ += now - asleep_since_;
     }
     if (now - begun_ - slept_ >= kPeriod) [[unlikely]] {
-      judge(now, ran());
+      judge(now, usage());
     }
     return now < until_;
   }
@@ -52,9 +59,11 @@ class Shortage {
   [[nodiscard]] bool shares(Time now) const { return now < shared_until_; }
 
  private:
-  void judge(Time now, Duration ran) {
+  void judge(Time now, const Usage& usage) {
     const Duration awake = now - begun_ - slept_;
-    const auto missed = [&](Duration part) { return awake - awake / part > ran - ran_; };
+    const auto missed = [&](Duration part) {
+      return awake - awake / part > usage.ran - usage_.ran && usage.displaced != usage_.displaced;
+    };
     const bool is_first = begun_ == 0;
     const bool shares = !is_first && missed(kPartShared);
     if (shares && shared_) {
@@ -67,14 +76,14 @@ class Shortage {
     begun_ = now;
     slept_ = 0;
     busy_ = 0;
-    ran_ = ran;
+    usage_ = usage;
   }
 
   Time turn_began_ = 0;
   Time begun_ = 0;      // of this period; 0: there was none yet
   Duration slept_ = 0;  // in this period
   Duration busy_ = 0;   // in this period
-  Duration ran_ = 0;    // before this period
+  Usage usage_;         // before this period
   bool asleep_ = false;
   Time asleep_since_ = 0;
   Time until_ = 0;         // of the last shortage

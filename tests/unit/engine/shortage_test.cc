@@ -12,7 +12,8 @@ constexpr Time kStart = 1'000 * kMs;
 struct Thread {
   Shortage shortage{};
   Time now = kStart;
-  Duration ran = 0;
+  Shortage::Usage usage{};
+  bool steals = false;  // a hypervisor has the processor for the rest of the time, no other thread
   bool is_short = false;
   bool slept = false;
 
@@ -27,10 +28,11 @@ struct Thread {
     int turn = 0;
     for (const Time end = now + time; now < end;) {
       now += kTurn;
-      ran += kTurn * percent / 100;
+      usage.ran += kTurn * percent / 100;
+      usage.displaced += percent < 100 && !steals ? 1 : 0;
       const bool busy = turn++ % 10 < busy_of_ten && !slept;
       slept = false;
-      is_short = shortage.turn_begins(now, busy, [this] { return ran; });
+      is_short = shortage.turn_begins(now, busy, [this] { return usage; });
     }
   }
 };
@@ -73,6 +75,13 @@ TEST(Shortage, SharesItsProcessorWithWhoeverRunsInItsPlace) {
   EXPECT_TRUE(thread.shortage.shares(thread.now));
   thread.turns(3 * Shortage::kPeriod, 100, 1);
   EXPECT_FALSE(thread.shortage.shares(thread.now));
+}
+
+TEST(Shortage, WhatAHypervisorTakesIsNeither) {
+  Thread thread{.steals = true};
+  thread.turns(50 * kMs, 50);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+  EXPECT_FALSE(thread.is_short);
 }
 
 // What it does then may take most of the time for which it was awake, and others run meanwhile.
