@@ -74,7 +74,7 @@ TEST_F(PostSend, WakesAWorkerOnceInASleep) {
 TEST_F(PostSend, WakesAWorkerThatIsAboutToSleepEachTime) {
   ibv_send_wr wr = request(1);
   daemon.status().asleep.store(1);
-  for (const std::uint64_t beats : {0, 40}) {  // 0: it doesn't tell
+  for (const std::uint64_t beats : {0U, 40U}) {  // 0: it doesn't tell
     daemon.status().beats.store(beats);
     ASSERT_EQ(post(wr), 0);
     ASSERT_EQ(post(wr), 0);
