@@ -70,8 +70,8 @@ class IdlePolls {
   static constexpr std::uint32_t kPollsPerCheck = 8'192;
   // Some 10 us.
   static constexpr std::uint32_t kPollsPerLook = 256;
-  // For the kernel to look for somebody to run here. It makes some 70 us of it: that of a thread
-  // that doesn't say otherwise are late by up to 50.
+  // For the kernel to look for somebody to run here. In fact some 70 us: a thread's timers are late
+  // by up to 50, unless it asked for better ones.
   static constexpr Duration kNapNsForWorker = 20 * kNanosecondsPerMicrosecond;
   // Each nap is an eighth longer than the one before, so that it is about an eighth of the time for
   // which nothing came. A timer costs a virtual machine some 10 us.
