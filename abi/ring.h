@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "abi/nap.h"
 #include "abi/version.h"
 
 namespace uroce::abi {
@@ -31,6 +32,9 @@ struct alignas(kCacheLine) RingIndex {
   std::atomic<std::uint32_t> stamp_given;
   std::atomic<std::uint32_t> stamped;
   std::atomic<std::uint64_t> stamp_ns;
+  // Only in a completion queue's ring, beside the producer, whose line the daemon writes anyway: a
+  // thread of the program sleeps until something comes (nap.h).
+  Nap nap;
 };
 static_assert(sizeof(RingIndex) == kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);

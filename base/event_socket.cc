@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/event_pace.h"
-#include "base/monotonic_clock.h"
 #include "base/system_error.h"
 
 namespace uroce {
@@ -46,15 +45,8 @@ PutEvent put_event(int write_end, const void* event, std::size_t length) {
 
 PutEvent put_event_at_a_pace(int write_end, const void* event, std::size_t length) {
   thread_local EventPace pace;
-  const Time begun = monotonic_now();
-  if (!pace.permits(write_end, begun)) {
-    return PutEvent::kFull;
-  }
-  const bool closely = pace.looks_closely(write_end);
-  const Duration ran = closely ? thread_processor_time() : 0;
-  const PutEvent put = put_event(write_end, event, length);
-  const Time now = monotonic_now();
-  pace.note(write_end, now, closely ? thread_processor_time() - ran : now - begun);
+  PutEvent put = PutEvent::kFull;
+  pace.run(write_end, [&] { put = put_event(write_end, event, length); });
   return put;
 }
 

@@ -1,13 +1,10 @@
 #include "dataplane/engine/mailbox.h"
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <ctime>
 #include <memory>
 
+#include "base/futex.h"
 #include "base/monotonic_clock.h"
 
 namespace uroce {
@@ -82,16 +79,14 @@ bool Mailbox::take(Task& task) {
 void Mailbox::finish(Task& task) {
   std::atomic<std::uint32_t>& state = task.state;
   state.store(Task::kDone, std::memory_order_release);
-  ::syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  futex_wake(state, FutexScope::kProcess, 1);
 }
 
 // std::atomic::wait knows no limit.
 void Mailbox::wait(const Task& task, Duration longest) {
-  const timespec limit{.tv_sec = static_cast<time_t>(longest / kNanosecondsPerSecond),
-                       .tv_nsec = static_cast<long>(longest % kNanosecondsPerSecond)};
   const std::uint32_t state = task.state.load(std::memory_order_relaxed);
   if (state != Task::kDone) {
-    ::syscall(SYS_futex, &task.state, FUTEX_WAIT_PRIVATE, state, &limit, nullptr, 0);
+    futex_wait(task.state, state, FutexScope::kProcess, longest);
   }
 }
 

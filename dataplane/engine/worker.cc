@@ -93,6 +93,9 @@ bool Worker::poll(Time now) {
     busy |= self.transmit_bursts(*port);
   }
   self.flush_queues();
+  if (!busy) {
+    self.naps.end_all();
+  }
   self.stalls.turn_ends();
   if (self.stalls.count() != self.counters.stalls) [[unlikely]] {
     self.counters.stalls = self.stalls.count();
@@ -209,6 +212,7 @@ void Worker::State::flush_queues() {
       unflushed_queues.push_back(queue);
       next_flush = now + kRetryInterval;
     }
+    naps.look_at(*queue);
   }
   dirty_queues.clear();
 }

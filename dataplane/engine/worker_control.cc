@@ -113,6 +113,7 @@ std::span<SessionBells* const> Worker::sessions() const { return state_->session
 void Worker::forget(CompletionQueue& queue) {
   std::erase(state_->dirty_queues, &queue);
   std::erase(state_->unflushed_queues, &queue);
+  state_->naps.forget(queue);
 }
 
 void Worker::look_at_port(std::uint16_t port, const PortInfo& info) {

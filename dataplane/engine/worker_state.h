@@ -12,6 +12,7 @@
 #include "base/probe.h"
 #include "base/running_time.h"
 #include "dataplane/engine/capture.h"
+#include "dataplane/engine/naps.h"
 #include "dataplane/engine/page_budget.h"
 #include "dataplane/engine/qp_table.h"
 #include "dataplane/engine/run_queue.h"
@@ -142,6 +143,7 @@ struct Worker::State final : FaultSink {
   std::vector<CompletionQueue*> dirty_queues;
   std::vector<CompletionQueue*> unflushed_queues;  // their channel was full
   Time next_flush = 0;
+  Naps naps;
   std::uint32_t parked = 0;      // frames, of all queue pairs
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
   Time next_let_go = 0;

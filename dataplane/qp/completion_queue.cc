@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/event_socket.h"
+#include "base/futex.h"
 #include "base/probe.h"
 #include "dataplane/qp/turn.h"
 
@@ -127,6 +128,17 @@ bool CompletionQueue::may_wait(Time now) const {
   return unannounced_ < moderation_count_ && now - first_unannounced_ < moderation_period_ &&
          control_->arm.load(std::memory_order_relaxed) !=
              static_cast<std::uint32_t>(abi::Arm::kNone);
+}
+
+bool CompletionQueue::nap_is_due() const {
+  const std::uint32_t ahead = control_->ring.producer.value.load(std::memory_order_relaxed) -
+                              nap().until.load(std::memory_order_relaxed);
+  return static_cast<std::int32_t>(ahead) >= 0;
+}
+
+void CompletionQueue::end_nap() {
+  nap().asleep.store(0, std::memory_order_relaxed);
+  futex_wake(nap().asleep, FutexScope::kShared, kWokenMax);
 }
 
 void CompletionQueue::moderate(std::uint32_t count, Duration period) {

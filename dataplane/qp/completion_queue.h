@@ -39,6 +39,13 @@ class CompletionQueue {
   // again later. So it is while the queue's moderation (modify) still wants to wait at `now`.
   [[nodiscard]] bool flush(Time now = kNever);
 
+  // Whether a thread of the program naps until something comes (abi/nap.h), and whether that is all
+  // that it waits for.
+  [[nodiscard]] bool has_nap() const { return nap().asleep.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool nap_is_due() const;
+  // Wakes it, with a system call.
+  void end_nap();
+
   // What the program may change (ibv_create_cq_ex, ibv_modify_cq, ibv_resize_cq). With one worker
   // these are for a task of that worker; with several the lock suffices.
 
@@ -56,6 +63,11 @@ class CompletionQueue {
   [[nodiscard]] bool broken() const { return broken_; }
 
  private:
+  // Threads that are woken at once: they are one, or a few that poll the same queue. What a wake-up
+  // costs grows with their number, which is the program's to choose.
+  static constexpr int kWokenMax = 8;
+
+  [[nodiscard]] abi::Nap& nap() const { return control_->ring.producer.nap; }
   [[nodiscard]] bool has_room();
   [[nodiscard]] std::optional<bool> take_debt(Time now);
   [[nodiscard]] bool disarm();

@@ -26,7 +26,7 @@ inline bool is_another_process(const Cq& cq) { return of(cq.base.context)->clien
 // After an empty poll: whether completions may still come.
 inline bool still_working(Cq& cq) {
   Context& context = *of(cq.base.context);
-  return context.client.alive() && idle_polls.nothing(context) &&
+  return context.client.alive() && idle_polls.nothing(cq) &&
          cq.control->overrun.load(std::memory_order_relaxed) == 0;
 }
 

@@ -5,10 +5,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <ctime>
 
-#include "base/monotonic_clock.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/rings/nap.h"
 
 namespace uroce::shim {
 
@@ -17,16 +16,18 @@ namespace uroce::shim {
 // loop gives way now and then. The dead are noticed on the same occasion.
 //
 // Giving way helps whoever waits for this processor, not the daemon that waits for another one
-// while the loop has this one for itself. So when the daemon says that it is short of processors, a
-// loop that has found nothing for long naps, and the kernel moves somebody over. A program that has
-// posted much loses nothing by that and naps at once, if what is under way takes long enough. One
-// that waits for a lone work request of its own naps briefly when the worker, which has little to
-// do then, can't run. Without need no loop naps: it may be waiting for something else besides.
+// while the loop has this one for itself, and the kernel gives the processor away only if it thinks
+// that the loop had more of it. So when the daemon says that it is short of processors, a loop that
+// has found nothing for long naps, and the kernel moves somebody over. A program that has posted
+// much naps at once where others run in the worker's place: it loses nothing by that, since the
+// worker wakes it when part of it is done. One that waits for a lone work request of its own naps
+// briefly when the worker, which has little to do then, can't run. Without need no loop naps: it
+// may be waiting for something else besides.
 class IdlePolls {
  public:
   void found(std::uint32_t completions) {
     count_ = 0;
-    gathered_ += completions;
+    napped_ = false;
     under_way_ -= std::min(completions, under_way_);
   }
   // This thread posted to a send queue of that worker, which has so many work requests under way
@@ -38,23 +39,25 @@ class IdlePolls {
   }
 
   // Returns false if the daemon turned out to be gone.
-  bool nothing(Context& context) {
+  bool nothing(const Cq& cq) {
+    Context& context = *of(cq.base.context);
     if (++count_ % kPollsPerYield != 0) {
       return true;
     }
     if (count_ % kPollsPerCheck == 0 && !context.client.check()) {
       return false;
     }
-    if (under_way_ >= kManyUnderWay && daemon_waits(context)) {
-      nap_of_many();
+    if (under_way_ >= kManyUnderWay && !napped_ && worker_shares(context)) {
+      napped_ = true;
+      nap(cq, under_way_ / kNapShare, kNapOfMany);
     } else if (count_ % kPollsPerLook == 0 && worker_is_kept(context)) {
-      nap(kNapNsForWorker);
+      nap(cq, 1, kNapForWorker);
     } else if (count_ < kPollsBeforeNap) {
-      nap_ns_ = kNapNsMin;
+      next_nap_ = kNapMin;
       sched_yield();
     } else if (daemon_waits(context)) {
-      nap(nap_ns_);
-      nap_ns_ = std::min(nap_ns_ + nap_ns_ / kNapShare, kNapNsMax);
+      nap(cq, 1, next_nap_);
+      next_nap_ = std::min(next_nap_ + next_nap_ / kNapShare, kNapMax);
     } else {
       sched_yield();
     }
@@ -72,23 +75,29 @@ class IdlePolls {
   static constexpr std::uint32_t kPollsPerLook = 256;
   // For the kernel to look for somebody to run here. In fact some 70 us: a thread's timers are late
   // by up to 50, unless it asked for better ones.
-  static constexpr Duration kNapNsForWorker = 20 * kNanosecondsPerMicrosecond;
+  static constexpr Duration kNapForWorker = 20 * kNanosecondsPerMicrosecond;
   // Each nap is an eighth longer than the one before, so that it is about an eighth of the time for
   // which nothing came. A timer costs a virtual machine some 10 us.
-  static constexpr Duration kNapNsMin = 100 * kNanosecondsPerMicrosecond;
-  static constexpr Duration kNapNsMax = kNanosecondsPerMillisecond;
-  static constexpr Duration kNapShare = 8;
+  static constexpr Duration kNapMin = 100 * kNanosecondsPerMicrosecond;
+  static constexpr Duration kNapMax = kNanosecondsPerMillisecond;
+  static constexpr std::uint32_t kNapShare = 8;
   // With so many work requests under way, a nap is to see an eighth of them complete: far from all,
-  // or the queue pair would run dry.
+  // or the queue pair would run dry. It is one until something has come: what is under way may
+  // complete later, or without a word (unsignalled work requests do).
   static constexpr std::uint32_t kManyUnderWay = 16;
-  // What came longer ago says nothing of now.
-  static constexpr Duration kGatheringMax = 100 * kNanosecondsPerMillisecond;
+  static constexpr Duration kNapOfMany = 250 * kNanosecondsPerMicrosecond;
 
   static bool daemon_waits(const Context& context) {
     return std::any_of(context.status, context.status + context.workers,
                        [](const abi::WorkerStatus* status) {
                          return status->crowded.load(std::memory_order_relaxed) != 0;
                        });
+  }
+
+  // Whether others run in the place of the worker that this thread posted to.
+  [[nodiscard]] bool worker_shares(const Context& context) const {
+    return worker_ < context.workers &&
+           context.status[worker_]->shared.load(std::memory_order_relaxed) != 0;
   }
 
   // Whether the worker that has few work requests of this thread's didn't run since the last look,
@@ -102,48 +111,15 @@ class IdlePolls {
     const abi::WorkerStatus& status = *context.status[worker_];
     const std::uint64_t beats = status.beats.load(std::memory_order_relaxed);
     const bool wanted = !abi::sleeps(beats) || context.waking[worker_].woken(beats);
-    const bool kept = wanted && beats == seen_beats_ && beats != 0 &&
-                      status.shared.load(std::memory_order_relaxed) != 0;
+    const bool kept = wanted && beats == seen_beats_ && beats != 0 && worker_shares(context);
     seen_beats_ = wanted ? beats : 0;
     return kept;
   }
 
-  // Leaves the program's errno alone.
-  static void nap(Duration nanoseconds) {
-    const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(nanoseconds)};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
-  }
-
-  // As long as that takes by what came since the last nap began; giving way where it is too short
-  // for a nap, or nothing is known. Who napped and found nothing after it isn't one who has much:
-  // what is under way completes later, or without a word (unsignalled work requests do).
-  void nap_of_many() {
-    const Time now = monotonic_now();
-    if (napped_ && gathered_ == 0) {
-      under_way_ = 0;
-    }
-    napped_ = false;
-    const Duration gathering = now - gathered_since_;
-    const Duration wanted = under_way_ / kNapShare * gathering / std::max(gathered_, 1U);
-    const bool known = gathering < kGatheringMax;
-    if (!known || wanted >= kNapNsMin) {
-      gathered_since_ = now;
-      gathered_ = 0;
-    }
-    if (known && wanted >= kNapNsMin) {
-      napped_ = true;
-      nap(std::min(wanted, kNapNsMax));
-    } else {
-      sched_yield();
-    }
-  }
-
   std::uint32_t count_ = 0;
   std::uint32_t under_way_ = 0;
-  std::uint32_t gathered_ = 0;  // completions since:
-  Time gathered_since_ = 0;
-  bool napped_ = false;  // since then, because much was under way
-  Duration nap_ns_ = kNapNsMin;
+  bool napped_ = false;  // because of that, since something came
+  Duration next_nap_ = kNapMin;
   std::uint32_t worker_ = 0;      // of the queue pair that this thread posted to last
   std::uint64_t seen_beats_ = 0;  // what it told at the last look
 };

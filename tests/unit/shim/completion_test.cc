@@ -5,8 +5,11 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/futex.h"
+#include "base/monotonic_clock.h"
 #include "tests/unit/shim/verbs_fixture.h"
 #include "verbs_shim/rings/idle_polls.h"
+#include "verbs_shim/rings/nap.h"
 
 namespace uroce::test {
 namespace {
@@ -95,13 +98,55 @@ TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
     return count;
   };
   EXPECT_LT(naps_with(1'000), kRounds / 10);
-  daemon.status().crowded.store(1);
+  daemon.status().shared.store(1);
   EXPECT_LT(naps_with(1), kRounds / 10);
-  EXPECT_GT(naps_with(1'000), kRounds / 4);
-  // What doesn't complete within a nap isn't waited for asleep again and again.
-  shim::idle_polls.posted(0, 1'000);
-  find_one();
-  EXPECT_LE(naps(kFew), 2);
+  // What doesn't complete within a nap isn't waited for asleep again: one a round.
+  const long many = naps_with(1'000);
+  EXPECT_GT(many, kRounds * 3 / 4);
+  EXPECT_LT(many, kRounds * 5 / 4);
+}
+
+class Nap : public Completion {
+ protected:
+  static constexpr Duration kLong = 10 * kNanosecondsPerSecond;
+
+  // How long a nap takes in which `complete` makes the daemon's completions once it has begun.
+  template <typename Complete>
+  Duration nap(std::uint32_t completions, Complete&& complete) {
+    std::thread worker([&] {
+      while (word().load() == 0 && monotonic_now() - begun_ < kLong) {
+        std::this_thread::yield();
+      }
+      complete();
+      futex_wake(word(), FutexScope::kShared);
+    });
+    shim::nap(*shim::of(cq), completions, kLong);
+    worker.join();
+    return monotonic_now() - begun_;
+  }
+  std::atomic<std::uint32_t>& word() { return daemon.cq().ring.producer.nap.asleep; }
+
+ private:
+  const Time begun_ = monotonic_now();
+};
+
+TEST_F(Nap, EndsWhenTheDaemonSaysSo) {
+  errno = EDOM;
+  const Duration took = nap(5, [this] {
+    EXPECT_EQ(daemon.cq().ring.producer.nap.until.load(), 5U);
+    word().store(0);
+  });
+  EXPECT_LT(took, kLong);
+  EXPECT_EQ(word().load(), 0U);
+  EXPECT_EQ(errno, EDOM);
+}
+
+TEST_F(Nap, IsNoneWhereSomethingCame) {
+  daemon.complete(completion(1));
+  const Time begun = monotonic_now();
+  shim::nap(*shim::of(cq), 2, kLong);
+  EXPECT_LT(monotonic_now() - begun, kLong);
+  EXPECT_EQ(word().load(), 0U);
 }
 
 // Somebody who gives it to nobody has the worker's processor.

@@ -1,26 +1,17 @@
 #include "verbs_shim/memory/sharing/conversion_thread.h"
 
-#include <linux/futex.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <new>
 
+#include "base/futex.h"
+
 namespace uroce::shim {
 namespace {
 
 enum Phase : std::uint32_t { kIdle, kOrdered, kDone };
-
-void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) {
-  ::syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-}
-
-void wake(std::atomic<std::uint32_t>& state) {
-  ::syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-}
 
 }  // namespace
 
@@ -38,11 +29,11 @@ void* ConversionThread::work(void* argument) {
   ThreadState& state = *static_cast<ThreadState*>(argument);
   for (;;) {
     for (std::uint32_t phase; (phase = state.phase.load(std::memory_order_acquire)) != kOrdered;) {
-      wait_while(state.phase, phase);
+      futex_wait(state.phase, phase, FutexScope::kProcess);
     }
     state.error = state.conversion.run(state.order);
     state.phase.store(kDone, std::memory_order_release);
-    wake(state.phase);
+    futex_wake(state.phase, FutexScope::kProcess, 1);
   }
   return nullptr;
 }
@@ -70,13 +61,13 @@ int ConversionThread::run(const Conversion& conversion) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   state_->phase.store(kOrdered, std::memory_order_release);
-  wake(state_->phase);
+  futex_wake(state_->phase, FutexScope::kProcess, 1);
   while (state_->phase.load(std::memory_order_acquire) != kDone) {
-    wait_while(state_->phase, kOrdered);
+    futex_wait(state_->phase, kOrdered, FutexScope::kProcess);
   }
   const int error = state_->error;
   state_->phase.store(kIdle, std::memory_order_release);
-  wake(state_->phase);
+  futex_wake(state_->phase, FutexScope::kProcess, 1);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return error;
 }

@@ -3,13 +3,10 @@
 // A futex that counts events: who waits for one reads the count, looks, and sleeps until it has
 // changed. An event that nobody sleeps for costs no system call.
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <climits>
 #include <cstdint>
+
+#include "base/futex.h"
 
 namespace uroce::shim {
 
@@ -18,7 +15,7 @@ class WakeWord {
   [[nodiscard]] std::uint32_t count() const { return count_.load(std::memory_order_seq_cst); }
   void wait(std::uint32_t seen) {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    ::syscall(SYS_futex, &count_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+    futex_wait(count_, seen, FutexScope::kProcess);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
   void happened() {
@@ -26,7 +23,7 @@ class WakeWord {
     // first, and it is the kernel that compares the count then.
     count_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) != 0) {
-      ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+      futex_wake(count_, FutexScope::kProcess);
     }
   }
   // In a fork's child, where nobody sleeps.

@@ -1,0 +1,123 @@
+// Threads of programs that sleep beside an empty completion queue, and when a worker wakes them.
+
+#include "dataplane/engine/naps.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/futex.h"
+#include "base/liveness.h"
+#include "tests/unit/engine/worker_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint32_t kEntries = 16;
+
+// A queue, and a program that may nap beside it.
+struct Napper {
+  explicit Napper(std::uint32_t handle)
+      : queue(handle, &ring.control, ring.entries.data(), kEntries, -1, 0, false) {}
+  void nap_until(std::uint32_t producer) {
+    nap().until.store(producer);
+    nap().asleep.store(1);
+  }
+  void complete(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      queue.push(abi::Cqe{}, false, events);
+    }
+  }
+  abi::Nap& nap() { return ring.control.ring.producer.nap; }
+  [[nodiscard]] bool naps() { return nap().asleep.load() != 0; }
+
+  EventLog events;
+  CompletionRing ring{kEntries};
+  CompletionQueue queue;
+};
+
+TEST(Naps, EndWithTheCompletionsThatTheyWaitFor) {
+  Napper napper(1);
+  Naps naps;
+  napper.nap_until(3);
+  napper.complete(2);
+  naps.look_at(napper.queue);
+  EXPECT_TRUE(napper.naps());
+  napper.complete(1);
+  naps.look_at(napper.queue);
+  EXPECT_FALSE(napper.naps());
+}
+
+TEST(Naps, EndWhenTheWorkerHasNothingElseToDo) {
+  Napper napper(1), without(2), gone(3);
+  Naps naps;
+  for (Napper* each : {&napper, &gone}) {
+    each->nap_until(8);
+    each->complete(1);
+    naps.look_at(each->queue);
+  }
+  naps.look_at(without.queue);
+  naps.forget(gone.queue);
+  naps.end_all();
+  EXPECT_FALSE(napper.naps());
+  EXPECT_TRUE(gone.naps());
+  // Of another nap it knows nothing, until the queue gets something.
+  napper.nap_until(9);
+  naps.end_all();
+  EXPECT_TRUE(napper.naps());
+}
+
+TEST(Naps, OfVeryManyQueuesEndAtOnce) {
+  Naps naps;
+  std::vector<std::unique_ptr<Napper>> nappers;
+  for (std::uint32_t i = 0; i <= Naps::kMax; ++i) {
+    nappers.push_back(std::make_unique<Napper>(i + 1));
+    nappers.back()->nap_until(8);
+    nappers.back()->complete(1);
+    naps.look_at(nappers.back()->queue);
+    naps.look_at(nappers.back()->queue);  // takes no second place
+    EXPECT_EQ(nappers.back()->naps(), i < Naps::kMax);
+  }
+}
+
+// The thread sleeps for ten seconds otherwise.
+TEST(Naps, WakeTheThread) {
+  constexpr Duration kLong = 10 * kNanosecondsPerSecond;
+  Napper napper(1);
+  Naps naps;
+  std::atomic<pid_t> thread{0};
+  const Time begun = monotonic_now();
+  napper.nap_until(1);
+  std::thread program([&] {
+    thread = gettid();
+    futex_wait(napper.nap().asleep, 1, FutexScope::kShared, kLong);
+  });
+  const auto sleeps = [&] {
+    const auto state = thread_state(thread);
+    return state.has_value() && state->state == 'S';
+  };
+  while ((thread == 0 || !sleeps()) && monotonic_now() - begun < kLong) {
+    std::this_thread::yield();
+  }
+  napper.complete(1);
+  naps.look_at(napper.queue);
+  program.join();
+  EXPECT_LT(monotonic_now() - begun, kLong);
+}
+
+TEST(Naps, AreEndedByAWorkersIdleTurn) {
+  Stations stations;
+  abi::Nap& nap = stations.pair.a.send_completions.control.ring.producer.nap;
+  nap.until.store(8);
+  nap.asleep.store(1);
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_EQ(nap.asleep.load(), 0U);
+  EXPECT_TRUE(stations.pair.a.poll_send().has_value());
+}
+
+}  // namespace
+}  // namespace uroce::test
