@@ -40,13 +40,16 @@ UdpReceiver::UdpReceiver(int descriptor, const Gid& address)
 std::uint32_t UdpReceiver::take(FramePool& pool, Frame** frames, std::uint32_t max,
                                 QueueCounters& counters) {
   std::uint32_t count = 0;
+  std::uint32_t thrown_away = 0;
   drained_ = false;
-  while (count < max && (holds_any() || (!drained_ && fetch(counters)))) {
+  while (count + thrown_away < max && (holds_any() || (!drained_ && fetch(counters)))) {
     const std::byte* before = messages_[next_].at;
-    count += cut(pool, frames + count, max - count, counters);
+    const std::uint32_t made = cut(pool, frames + count, max - count, counters);
     if (holds_any() && messages_[next_].at == before) {
       break;  // no frames to be had
     }
+    count += made;
+    thrown_away += made == 0 ? 1 : 0;
   }
   return count;
 }

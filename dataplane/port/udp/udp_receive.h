@@ -30,7 +30,9 @@ class UdpReceiver {
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
-  // Up to `max` frames out of the pool. Fewer than asked: the socket or the pool is empty.
+  // Up to `max` frames out of the pool. A message that is thrown away, as it has no bytes or no
+  // frame has room for it, counts as one, so that a flood of those ends the call, too. Fewer frames
+  // than asked otherwise: the socket or the pool is empty.
   std::uint32_t take(FramePool& pool, Frame** frames, std::uint32_t max, QueueCounters& counters);
 
   [[nodiscard]] const Gid& address() const { return address_; }
