@@ -33,7 +33,7 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
 // REQUIRES: has_room(); route and repetition are known.
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
-  connection.listener = listener.id;
+  connections_.set_listener(connection, listener.id);
   connections_.set_deadline(connection, now + patience_of(connection.repetition.interval));
   return requests_.add(&listener, connection.route.remote);
 }
@@ -45,7 +45,7 @@ void Manager::leave_backlog(Connection& connection) {
   }
   requests_.remove(connection.listener, listeners_.find(connection.listener),
                    connection.route.remote);
-  connection.listener = 0;
+  connections_.set_listener(connection, 0);
   connections_.set_deadline(connection, kNever);
 }
 

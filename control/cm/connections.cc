@@ -25,6 +25,7 @@ Connection& Connections::add(std::mt19937_64& random) {
 
 void Connections::remove(Connection& connection) {
   set_deadline(connection, kNever);
+  set_listener(connection, 0);
   forget_remote_qp(connection);
   forget_peer(connection);
   orphans_.erase(connection.orphan_order);
@@ -75,6 +76,25 @@ void Connections::forget_remote_qp(Connection& connection) {
 Connection* Connections::find_remote_qp(const Gid& address, std::uint32_t qpn) {
   const auto at = by_remote_qp_.find({address, qpn});
   return at == by_remote_qp_.end() ? nullptr : find(at->second);
+}
+
+void Connections::set_listener(Connection& connection, ListenerId listener) {
+  if (connection.listener != 0) {
+    backlogs_.erase({connection.listener, connection.id});
+  }
+  connection.listener = listener;
+  if (listener != 0) {
+    backlogs_.emplace(listener, connection.id);
+  }
+}
+
+std::vector<ConnectionId> Connections::waiting_at(ListenerId listener) const {
+  std::vector<ConnectionId> ids;
+  for (auto at = backlogs_.lower_bound({listener, 0});
+       at != backlogs_.end() && at->first == listener; ++at) {
+    ids.push_back(at->second);
+  }
+  return ids;
 }
 
 void Connections::set_deadline(Connection& connection, Time deadline) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// The connections of a manager: by their own number, by the peer's, by the peer's queue pair, and
-// by the time at which something is due. Keeps these four in step; decides nothing.
+// The connections of a manager: by their own number, by the peer's, by the peer's queue pair, by
+// the listener in whose backlog they wait, and by the time at which something is due. Keeps these
+// five in step; decides nothing.
 
 #include <cstdint>
 #include <map>
@@ -48,7 +49,6 @@ struct Connection {
   bool held = true;       // by the program: it gets events
   bool rejected = false;  // TIMEWAIT only repeats the REJ; its end is no event
   std::uint64_t cookie = 0;
-  ListenerId listener = 0;  // whose backlog it is in; 0: none's
   Route route;
   std::uint64_t transaction = 0;  // of the exchange that is under way
   std::uint64_t service_id = 0;
@@ -61,6 +61,7 @@ struct Connection {
   Mad last{};  // the message that is repeated, by our clock or when the peer asks again
   bool has_last = false;
   // Set by Connections only.
+  ListenerId listener = 0;  // whose backlog it is in; 0: none's
   Time deadline = kNever;
   std::uint64_t orphan_order = 0;
 };
@@ -91,6 +92,11 @@ class Connections {
   void forget_remote_qp(Connection& connection);
   [[nodiscard]] Connection* find_remote_qp(const Gid& address, std::uint32_t qpn);
 
+  // Puts it into the backlog of a listener, or with 0 out of the one that it is in.
+  void set_listener(Connection& connection, ListenerId listener);
+  // Those in the backlog of the listener, found without looking at any other.
+  [[nodiscard]] std::vector<ConnectionId> waiting_at(ListenerId listener) const;
+
   void set_deadline(Connection& connection, Time deadline);
   [[nodiscard]] Time next_deadline() const;
   // One whose deadline has come; nullptr: none.
@@ -105,6 +111,7 @@ class Connections {
   std::unordered_map<ConnectionId, Connection> by_id_;
   std::map<PeerKey, ConnectionId> by_peer_;
   std::map<std::pair<Gid, std::uint32_t>, ConnectionId> by_remote_qp_;
+  std::set<std::pair<ListenerId, ConnectionId>> backlogs_;
   std::set<std::pair<Time, ConnectionId>> deadlines_;
   std::map<std::uint64_t, ConnectionId> orphans_;  // oldest first
   std::uint64_t next_orphan_ = 1;

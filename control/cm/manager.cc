@@ -15,13 +15,14 @@ Result<ListenerId> Manager::listen(const Match& match, std::uint32_t backlog,
   return listeners_.add(match, backlog, cookie);
 }
 
+// A program may have as many listeners as there are, and let go of them all at once: what it costs
+// to end one mustn't depend on how many connections there are.
 void Manager::stop_listening(ListenerId listener, Time now) {
   const Listener* known = listeners_.find(listener);
-  if (known != nullptr && known->waiting != 0) {
-    for (const ConnectionId id : connections_.ids()) {
+  if (known != nullptr) {
+    for (const ConnectionId id : connections_.waiting_at(listener)) {
       const Connection* connection = connections_.find(id);
-      if (connection != nullptr && connection->listener == listener &&
-          connection->cookie == known->cookie) {
+      if (connection != nullptr && connection->cookie == known->cookie) {
         destroy(id, now);
       }
     }

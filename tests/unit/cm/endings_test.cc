@@ -256,5 +256,24 @@ TEST_F(EndingsTest, StopListeningRejectsWhoWaits) {
   EXPECT_TRUE(passive.manager.listeners().empty());
 }
 
+TEST_F(EndingsTest, StopListeningEndsNothingElse) {
+  const ListenerId listener = listen();
+  ASSERT_TRUE(passive.manager.listen({.service_id = kService + 1}, 0, 78));
+  const auto ask_for = [this](std::uint32_t qpn, std::uint64_t service) {
+    ConnectParameters wanted = request(qpn);
+    wanted.service_id = service;
+    EXPECT_TRUE(active.manager.connect(wanted, now));
+    exchange();
+    return passive.expect(EventKind::kRequest).connection;
+  };
+  const ConnectionId fetched = ask_for(17, kService), unfetched = ask_for(18, kService);
+  const ConnectionId of_another = ask_for(19, kService + 1);
+  passive.manager.set_cookie(fetched, 99);
+  passive.manager.stop_listening(listener, now);
+  EXPECT_FALSE(passive.manager.connection(unfetched)->held);
+  ASSERT_TRUE(passive.manager.accept(fetched, answer(20), now));
+  ASSERT_TRUE(passive.manager.accept(of_another, answer(21), now));
+}
+
 }  // namespace
 }  // namespace uroce::control::cm

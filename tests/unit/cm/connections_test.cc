@@ -1,0 +1,50 @@
+// The tables of connections stay in step.
+
+#include "control/cm/connections.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace uroce::control::cm {
+namespace {
+
+class ConnectionsTest : public ::testing::Test {
+ protected:
+  Connection& add(ListenerId listener) {
+    Connection& connection = connections.add(random);
+    connections.set_listener(connection, listener);
+    return connection;
+  }
+  [[nodiscard]] std::set<ConnectionId> waiting_at(ListenerId listener) const {
+    const auto ids = connections.waiting_at(listener);
+    return {ids.begin(), ids.end()};
+  }
+
+  std::mt19937_64 random{1};
+  Connections connections;
+};
+
+TEST_F(ConnectionsTest, AListenerFindsThoseThatWaitAtIt) {
+  const ConnectionId first = add(7).id, second = add(7).id, third = add(8).id;
+  add(0);
+  EXPECT_EQ(waiting_at(7), (std::set{first, second}));
+  EXPECT_EQ(waiting_at(8), std::set{third});
+  EXPECT_TRUE(waiting_at(6).empty());
+  EXPECT_TRUE(waiting_at(9).empty());
+}
+
+TEST_F(ConnectionsTest, OneThatLeavesABacklogOrEndsIsntFoundThere) {
+  Connection& answered = add(7);
+  Connection& ended = add(7);
+  Connection& moved = add(7);
+  connections.set_listener(answered, 0);
+  connections.set_listener(moved, 8);
+  EXPECT_EQ(waiting_at(7), std::set{ended.id});
+  EXPECT_EQ(waiting_at(8), std::set{moved.id});
+  connections.remove(ended);
+  EXPECT_TRUE(waiting_at(7).empty());
+}
+
+}  // namespace
+}  // namespace uroce::control::cm
