@@ -30,6 +30,9 @@ enum Tag : std::uint64_t {
 };
 
 constexpr int kServerEventsMax = 64;
+// Programs whose connections are accepted in one turn. While more wait the listener stays readable,
+// so that the next turn takes them: who connects and closes in a loop keeps nobody else waiting.
+constexpr int kAcceptedMax = 16;
 // Between two lines in the log about what the machine hasn't got.
 constexpr Duration kSilence = 10 * kNanosecondsPerSecond;
 
@@ -133,7 +136,7 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
   }
   switch (tag) {
     case kListener:
-      return accept_all();
+      return accept_some();
     case kSignals:
       stopping_ = on_signal_();
       return;
@@ -175,8 +178,8 @@ void Server::on_connection(Connections::iterator at, std::uint32_t events) {
   }
 }
 
-void Server::accept_all() {
-  for (;;) {
+void Server::accept_some() {
+  for (int i = 0; i < kAcceptedMax; ++i) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.valid()) {
       accept(std::move(socket));

@@ -59,7 +59,7 @@ class Server {
   Status watch(int descriptor, std::uint32_t events, std::uint64_t tag);
   // Fills `events`; returns how many there are, or what epoll_wait does.
   int wait(std::span<epoll_event> events);
-  void accept_all();
+  void accept_some();
   void accept(UniqueFd socket);
   void turn_away();
   // What finds no memory is left undone; if a record of the program `tag` was begun, its connection

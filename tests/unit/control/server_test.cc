@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -239,6 +240,34 @@ TEST(Server, NoUserKeepsTheOthersOut) {
   EXPECT_EQ(take_all(::geteuid() + 3), kOrdinary / 8);
   EXPECT_TRUE(admitted(0)) << "uroce status still gets in";
   EXPECT_FALSE(admitted(greedy));
+}
+
+// Who connects and closes in a loop would keep the control thread at its listener for ever.
+TEST(Server, ATurnAcceptsSomeProgramsAndLeavesTheOthersToTheNext) {
+  constexpr std::size_t kPrograms = 64, kOfTwoTurns = 32;
+  constexpr int kTurnsMax = 1'000;
+  Rig rig;
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "s";
+  const auto server = Server::listen(rig.services, path, 0600);
+  ASSERT_TRUE(server) << server.error().message;
+  std::vector<UniqueFd> programs;
+  for (std::size_t i = 0; i < kPrograms; ++i) {
+    auto program = connect_to(path);
+    ASSERT_TRUE(program) << program.error().message;
+    programs.push_back(std::move(*program));
+  }
+  const UniqueFd signals(::eventfd(1, EFD_CLOEXEC));  // stays readable: something else to do
+  std::size_t accepted = 0, most = 0;
+  int turns = 0;
+  (*server)->run(signals.get(), [&] {
+    const std::size_t now = rig.card.sessions().size();
+    most = std::max(most, now - accepted);
+    accepted = now;
+    return accepted == kPrograms || ++turns == kTurnsMax;
+  });
+  EXPECT_EQ(accepted, kPrograms);
+  EXPECT_LE(most, kOfTwoTurns) << "between two looks the listener has its turn twice at most";
 }
 
 // The client's descriptor is the last that there may be, so the server has none to accept with.
