@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/byte_stream.h"
@@ -50,8 +52,17 @@ void Service::leave(const Id& id) {
   }
 }
 
+Status Service::may_name_queue_pair(const User& user, std::uint32_t qpn) const {
+  const std::optional<uid_t> owner = host_.user_of_qp(qpn);
+  if (!owner || *owner == user.peer().uid || is_administrator(user.peer())) {
+    return ok();
+  }
+  return Error{EPERM, "queue pair " + std::to_string(qpn) +
+                          " is another user's: a connection must name one of your own"};
+}
+
 void Service::name_queue_pair(const Id& id) {
-  if (host_.user_of_qp(id.qpn) == id.user->peer().uid) {
+  if (host_.user_of_qp(id.qpn)) {
     queue_pairs_[id.qpn] = id.serial;
   }
 }

@@ -42,8 +42,13 @@ class Service {
   Status start_resolving(Id& id, Time deadline);
   void stop_resolving(const Id& id) { resolving_.erase(id.serial); }
 
-  // The id's queue pair may receive data before its connection is established: on_communication()
-  // then finds the id. Another user's queue pair stays what it was.
+  // Whether a program of the user may name the queue pair to a peer. EPERM: it is another user's,
+  // and the peer, to whom a number is one queue pair's, would end that user's connection as stale.
+  // A number that no queue pair has is refused to nobody, nor is any to administrators: a program
+  // that began as root may have made its queue pair after it gave up its rights.
+  [[nodiscard]] Status may_name_queue_pair(const User& user, std::uint32_t qpn) const;
+  // The id's queue pair, if there is one, may receive data before its connection is established:
+  // on_communication() then finds the id. REQUIRES: may_name_queue_pair()
   void name_queue_pair(const Id& id);
   [[nodiscard]] bool names_queue_pair(std::uint32_t qpn) const {
     return queue_pairs_.contains(qpn);

@@ -74,6 +74,9 @@ cm::Ece ece_of(const rdma_ucm_ece& ece) {
 Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
                                             const rdma_ucm_connect& body) {
   const rdma_ucm_conn_param& parameters = body.conn_param;
+  if (Status status = user.service().may_name_queue_pair(user, parameters.qp_num); !status) {
+    return status.error();
+  }
   cm::ConnectParameters wish;
   wish.ece = ece_of(body.ece);
   wish.route = route_of(id);
@@ -118,6 +121,9 @@ Status answer_service(User& user, Id& id, const rdma_ucm_conn_param& parameters)
 
 Status answer_request(User& user, Id& id, const rdma_ucm_accept& body) {
   const rdma_ucm_conn_param& parameters = body.conn_param;
+  if (Status status = user.service().may_name_queue_pair(user, parameters.qp_num); !status) {
+    return status;
+  }
   cm::AcceptParameters answer;
   answer.ece = ece_of(body.ece);
   answer.cookie = id.serial;

@@ -169,6 +169,15 @@ class CmProgram {
     return event.value_or(rdma_ucm_event_resp{});
   }
 
+  // The number of a new queue pair of the program.
+  std::uint32_t make_qp() {
+    if (program.session.device() == nullptr) {
+      program.open();
+    }
+    const abi::CreateQpRequest request = program.rc_qp(program.make_pd(), program.make_cq());
+    return program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>().qpn;
+  }
+
   static sockaddr_in6 socket_address(const char* text, std::uint16_t port) {
     sockaddr_in6 address{};
     const auto bytes = std::as_writable_bytes(std::span(&address, 1));
