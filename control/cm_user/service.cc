@@ -24,7 +24,7 @@ const Device* owner_of(const Devices& devices, const cm::Route& route) {
 
 Result<Device::Resolution> resolve(const Id& id, Time now, EtherAddress* mac) {
   const std::uint16_t vlan = id.device->gids().vlan_of(id.source.address);
-  return id.device->resolve({id.destination.address, vlan}, now, mac);
+  return id.device->resolve({id.destination.address, vlan}, now, mac, id.user->account().number());
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ Result<Outcome> create_ah(Session& session, Request& request, Reply* reply) {
   if (Status status = check_address(*session.device(), body.address); !status) {
     return status.error();
   }
-  const auto path = make_path(*session.device(), body.address, 0, 0, card.now());
+  const auto path =
+      make_path(*session.device(), body.address, 0, 0, card.now(), session.account()->number());
   if (!path) {
     return path.error();
   }
@@ -55,7 +56,8 @@ Result<Outcome> resolve_gid(Session& session, Request& request, Reply* reply) {
   if (Status status = check_address(*session.device(), body.address); !status) {
     return status.error();
   }
-  const auto path = make_path(*session.device(), body.address, 0, 0, session.card().now());
+  const auto path = make_path(*session.device(), body.address, 0, 0, session.card().now(),
+                              session.account()->number());
   if (!path) {
     return path.error();
   }

@@ -195,8 +195,8 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   if ((body.mask & kVerbsAv) != 0) {
     const std::uint32_t remote_qpn =
         (body.mask & kVerbsDestQpn) != 0 ? wanted.dest_qpn : object.attributes.dest_qpn;
-    const auto path =
-        make_path(*session.device(), wanted.address, config.qpn, remote_qpn, session.card().now());
+    const auto path = make_path(*session.device(), wanted.address, config.qpn, remote_qpn,
+                                session.card().now(), session.account()->number());
     if (!path) {
       return path.error();
     }

@@ -74,7 +74,7 @@ bool Device::follow_mac() {
   return true;
 }
 
-// At most kEntriesMax of them.
+// As many of them as the daemon may ask for.
 void Device::ask_again(Time now) {
   announce();
   neighbours_.forget_answers(now);
@@ -133,8 +133,8 @@ void Device::fill_gid(std::uint32_t index, abi::QueryGidReply* reply) const {
   }
 }
 
-Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
-                                           EtherAddress* mac) {
+Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now, EtherAddress* mac,
+                                           Neighbours::Asker asker) {
   const Gid& gid = address.gid;
   if (is_multicast(gid)) {
     *mac = multicast_mac(gid);
@@ -162,7 +162,7 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
     return Error{ENETUNREACH, to_string(gid) + " isn't in a subnet of " + name_ + where +
                                   "; give it one with --ip, or a router with --route"};
   }
-  switch (neighbours_.resolve(*hop, now, mac)) {
+  switch (neighbours_.resolve(*hop, now, mac, asker)) {
     case Neighbours::Answer::kKnown:
       moves_.gave(*hop, *mac);
       return Resolution::kDone;
@@ -173,7 +173,9 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
     case Neighbours::Answer::kFull:
       break;
   }
-  return Error{ENOMEM, "too many addresses are being asked for on " + name_};
+  return Error{ENOMEM, "too many addresses that nobody has answered for are being asked for on " +
+                           name_ + ": a user has at most half of what others leave of " +
+                           std::to_string(Neighbours::kUnansweredMax)};
 }
 
 bool Device::on_time(Time now) {

@@ -68,9 +68,11 @@ class Device {
   void fill_gid(std::uint32_t index, abi::QueryGidReply* reply) const;
 
   // The Ethernet address of a peer. kPending: on_frame or on_time will say that somebody must look
-  // again. Errors name the address.
+  // again. Errors name the address. `asker`: whose share of the questions it counts for
+  // (neighbours.h).
   enum class [[nodiscard]] Resolution : std::uint8_t{kDone, kPending};
-  Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac);
+  Result<Resolution> resolve(const LinkAddress& address, Time now, EtherAddress* mac,
+                             Neighbours::Asker asker = Neighbours::kDaemon);
 
   // A frame that isn't RoCE: answers it, learns from it. True: somebody who waits for an address
   // must look again.

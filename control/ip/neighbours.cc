@@ -4,18 +4,19 @@
 
 namespace uroce::control {
 
-Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, EtherAddress* mac) {
+Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, EtherAddress* mac,
+                                       Asker asker) {
   auto found = entries_.find(address);
   if (found != entries_.end() && found->second.state != State::kAsking &&
       found->second.deadline <= now) {
-    entries_.erase(found);
+    forget(found);
     found = entries_.end();
   }
   if (found == entries_.end()) {
-    if (!make_room()) {
+    if (!may_ask(asker)) {
       return Answer::kFull;
     }
-    entries_[address] = Entry{.deadline = now};
+    ask(address, now, asker);
     return Answer::kPending;
   }
   switch (found->second.state) {
@@ -34,13 +35,17 @@ bool Neighbours::learn(const LinkAddress& address, const EtherAddress& mac, Time
                        bool addressed_to_us) {
   const auto found = entries_.find(address);
   if (found == entries_.end()) {
-    if (addressed_to_us && make_room()) {
+    if (addressed_to_us) {
+      make_room();
       entries_[address] = Entry{.state = State::kKnown, .mac = mac, .deadline = now + kKnownFor};
     }
     return false;
   }
   Entry& entry = found->second;
   const bool answered = entry.state != State::kKnown;
+  if (answered) {
+    on_answer(entry.asker);
+  }
   entry = Entry{.state = State::kKnown, .mac = mac, .deadline = now + kKnownFor};
   return answered;
 }
@@ -52,7 +57,7 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
     if (entry.deadline > now) {
       ++at;
     } else if (entry.state != State::kAsking) {
-      at = entries_.erase(at);
+      at = forget(at);
     } else if (entry.attempts < kAttemptsMax) {
       ++entry.attempts;
       entry.deadline = now + kAttemptInterval;
@@ -69,9 +74,14 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
 }
 
 void Neighbours::forget_answers(Time now) {
-  std::erase_if(entries_, [](const auto& entry) { return entry.second.state != State::kAsking; });
-  for (auto& [address, entry] : entries_) {
-    entry = Entry{.deadline = now};
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    Entry& entry = at->second;
+    if (entry.state == State::kAsking) {
+      entry = Entry{.deadline = now, .asker = entry.asker};
+      ++at;
+    } else {
+      at = forget(at);
+    }
   }
 }
 
@@ -83,23 +93,50 @@ Time Neighbours::next_deadline() const {
   return earliest;
 }
 
-// A full cache loses what is known but not waited for, oldest first.
-bool Neighbours::make_room() {
+bool Neighbours::may_ask(Asker asker) const {
+  const auto found = unanswered_of_.find(asker);
+  const std::size_t own = found == unanswered_of_.end() ? 0 : found->second;
+  const std::size_t others = unanswered_ - own;
+  return own < (kUnansweredMax - others + 1) / 2;  // never, if all that there may be are asked
+}
+
+// REQUIRES: may_ask(); the address isn't in the cache.
+void Neighbours::ask(const LinkAddress& address, Time now, Asker asker) {
+  make_room();
+  entries_[address] = Entry{.deadline = now, .asker = asker};
+  ++unanswered_;
+  ++unanswered_of_[asker];
+}
+
+// One of the asker's addresses is known now, or forgotten.
+void Neighbours::on_answer(Asker asker) {
+  --unanswered_;
+  const auto found = unanswered_of_.find(asker);
+  if (--found->second == 0) {
+    unanswered_of_.erase(found);
+  }
+}
+
+Neighbours::Entries::iterator Neighbours::forget(Entries::iterator at) {
+  if (at->second.state != State::kKnown) {
+    on_answer(at->second.asker);
+  }
+  return entries_.erase(at);
+}
+
+// A full cache loses what is known, oldest first. That is half of it at least.
+void Neighbours::make_room() {
   if (entries_.size() < kEntriesMax) {
-    return true;
+    return;
   }
   auto oldest = entries_.end();
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-    if (at->second.state != State::kAsking &&
+    if (at->second.state == State::kKnown &&
         (oldest == entries_.end() || at->second.deadline < oldest->second.deadline)) {
       oldest = at;
     }
   }
-  if (oldest == entries_.end()) {
-    return false;
-  }
-  entries_.erase(oldest);
-  return true;
+  forget(oldest);
 }
 
 }  // namespace uroce::control

@@ -5,6 +5,11 @@
 //
 // An address is asked for a few times, then held as unreachable for a moment, so whoever waits gets
 // an answer in bounded time (kAttemptsMax * kAttemptInterval). Used by the control thread only.
+//
+// Everybody on the machine may ask for addresses that nobody has. So at most half of the cache is
+// for what nobody has answered, and beyond that nothing makes room for a question: peers that
+// answer stay known. Of that half an asker has at most half of what the others leave, as of all
+// that users share (shares/).
 
 #include <cstddef>
 #include <cstdint>
@@ -23,16 +28,23 @@ class Neighbours {
   static constexpr Duration kKnownFor = 60 * kNanosecondsPerSecond;
   static constexpr Duration kUnreachableFor = 1 * kNanosecondsPerSecond;
   static constexpr std::size_t kEntriesMax = 4096;
+  // Addresses that are being asked for, or that nobody has answered for.
+  static constexpr std::size_t kUnansweredMax = kEntriesMax / 2;
+
+  // Who asks, by whatever number tells users apart. The daemon itself, which answers peers and
+  // follows paths, has a share like anybody else: peers can be invented, too.
+  using Asker = std::uint64_t;
+  static constexpr Asker kDaemon = 0;
 
   enum class [[nodiscard]] Answer : std::uint8_t{
       kKnown,
       kPending,      // asked for; ask again when something was learned or given up
       kUnreachable,  // nobody answered
-      kFull,         // the cache has no room
+      kFull,         // the asker has its share of questions
   };
 
   // The Ethernet address of `address`; starts asking if it isn't known.
-  Answer resolve(const LinkAddress& address, Time now, EtherAddress* mac);
+  Answer resolve(const LinkAddress& address, Time now, EtherAddress* mac, Asker asker = kDaemon);
 
   // `address` has been seen to be at `mac`. An address that isn't in the cache is added only if
   // `addressed_to_us` (RFC 826: the packet asks for one of our own). True if this answers a pending
@@ -56,10 +68,20 @@ class Neighbours {
     State state = State::kAsking;
     EtherAddress mac{};
     std::uint32_t attempts = 0;
-    Time deadline = 0;  // next attempt, or when it is forgotten
+    Time deadline = 0;      // next attempt, or when it is forgotten
+    Asker asker = kDaemon;  // who was the first to ask
   };
-  bool make_room();
-  std::map<LinkAddress, Entry> entries_;
+  using Entries = std::map<LinkAddress, Entry>;
+
+  [[nodiscard]] bool may_ask(Asker asker) const;
+  void ask(const LinkAddress& address, Time now, Asker asker);
+  void on_answer(Asker asker);
+  Entries::iterator forget(Entries::iterator at);
+  void make_room();
+
+  Entries entries_;
+  std::size_t unanswered_ = 0;                  // entries that aren't known
+  std::map<Asker, std::size_t> unanswered_of_;  // the same by asker; without zeroes
 };
 
 }  // namespace uroce::control

@@ -71,7 +71,8 @@ Status check_path_mtu(const Device& device, const abi::AddressRecord& address, s
 }
 
 Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& address,
-                                      std::uint32_t qpn, std::uint32_t remote_qpn, Time now) {
+                                      std::uint32_t qpn, std::uint32_t remote_qpn, Time now,
+                                      Neighbours::Asker asker) {
   Path path;
   path.source_mac = device.mac();
   path.source_gid = *device.gids().find(address.sgid_index);
@@ -84,7 +85,8 @@ Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& 
   // What we send to ourselves must be found there, whatever it comes from.
   const std::uint16_t vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
   path.vlan = tag_of(vlan, address.sl);
-  const auto resolution = device.resolve({path.destination_gid, vlan}, now, &path.destination_mac);
+  const auto resolution =
+      device.resolve({path.destination_gid, vlan}, now, &path.destination_mac, asker);
   if (!resolution) {
     return resolution.error();
   }

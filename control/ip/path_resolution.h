@@ -20,8 +20,10 @@ Status check_path_mtu(const Device& device, const abi::AddressRecord& address, s
 
 // The path; nothing while the peer's Ethernet address is being asked for: try again when the device
 // says that somebody must look. The UDP source port follows from the flow label and both queue pair
-// numbers (0 where there is none). REQUIRES: check_address(device, address)
+// numbers (0 where there is none). `asker`: as of Device::resolve(). REQUIRES:
+// check_address(device, address)
 Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& address,
-                                      std::uint32_t qpn, std::uint32_t remote_qpn, Time now);
+                                      std::uint32_t qpn, std::uint32_t remote_qpn, Time now,
+                                      Neighbours::Asker asker = Neighbours::kDaemon);
 
 }  // namespace uroce::control

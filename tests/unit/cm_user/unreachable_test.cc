@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "tests/unit/cm_user/cm_program.h"
@@ -25,6 +26,22 @@ TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
   EXPECT_EQ(static_cast<int>(program.expect_event(channel, kAddrError).status), -ETIMEDOUT);
   const std::uint32_t second = program.create_id(channel, 2);
   EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
+}
+
+// Users share the questions that a port may ask (control/ip/neighbours.h).
+TEST(Commands, OneUsersDeadAddressesLeaveQuestionsToOthers) {
+  Rig rig(std::make_unique<SilentPort>(), 1);
+  CmProgram greedy(rig, ::getuid() + 1), another(rig, ::getuid() + 2);
+  const ProgramChannel channel = greedy.open_channel(), others = another.open_channel();
+  std::size_t asked = 0;
+  for (; !channel.readable() && asked <= Neighbours::kUnansweredMax; ++asked) {
+    const std::string dead = "fd00::1:" + std::to_string(1 + asked);
+    ASSERT_EQ(greedy.resolve(channel, greedy.create_id(channel, 1), dead.c_str(), kPort).error, 0);
+  }
+  EXPECT_EQ(static_cast<int>(greedy.expect_event(channel, kAddrError).status), -ENOMEM);
+  EXPECT_EQ(asked, Neighbours::kUnansweredMax / 2 + 1);
+  ASSERT_EQ(another.resolve(others, another.create_id(others, 1), "fd00::2", kPort).error, 0);
+  EXPECT_FALSE(others.readable()) << "it is being asked for";
 }
 
 // A peer that is there, but whose connection manager never says a word: Linux gives up after 16

@@ -90,6 +90,76 @@ TEST_F(NeighboursTest, IsBoundedAndKeepsWhatIsWaitedFor) {
   EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false)) << "the question was forgotten";
 }
 
+// An address of the link that nobody has.
+Gid nobody(std::size_t number) {
+  Gid gid = *parse_ip("fd00::");
+  gid.bytes[13] = static_cast<std::uint8_t>(number >> 16U);
+  gid.bytes[14] = static_cast<std::uint8_t>(number >> 8U);
+  gid.bytes[15] = static_cast<std::uint8_t>(number);
+  return gid;
+}
+
+class NeighboursFlood : public NeighboursTest {
+ protected:
+  // How many questions an asker has room for.
+  std::size_t ask_all(Neighbours::Asker asker) {
+    std::size_t asked = 0;
+    while (neighbours.resolve(nobody(next_++), now, &mac, asker) == Neighbours::Answer::kPending) {
+      ++asked;
+    }
+    return asked;
+  }
+  // The same of many askers together.
+  std::size_t ask_all() {
+    constexpr Neighbours::Asker kAskers = 100;
+    std::size_t asked = 0;
+    for (Neighbours::Asker asker = 0; asker < kAskers; ++asker) {
+      asked += ask_all(asker);
+    }
+    return asked;
+  }
+
+ private:
+  std::size_t next_ = 0;
+};
+
+constexpr std::size_t kUnansweredMax = Neighbours::kUnansweredMax;
+
+TEST_F(NeighboursFlood, QuestionsThatNobodyAnswersLeaveHalfToWhatIsKnown) {
+  EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
+  EXPECT_EQ(ask_all(), kUnansweredMax);
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  for (bool settled = false; !settled; now = neighbours.next_deadline()) {
+    EXPECT_LE(neighbours.due(now, &settled).size(), kUnansweredMax);
+  }
+  EXPECT_EQ(ask_all(), 0U) << "nobody has answered those before";
+  EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
+  bool settled = false;
+  EXPECT_TRUE(neighbours.due(now, &settled).empty());
+  EXPECT_EQ(ask_all(), kUnansweredMax) << "they are forgotten after a while";
+}
+
+TEST_F(NeighboursFlood, AnAskerLeavesOthersHalf) {
+  constexpr Neighbours::Asker kGreedy = 1, kAnother = 2;
+  EXPECT_EQ(ask_all(kGreedy), kUnansweredMax / 2);
+  EXPECT_EQ(ask_all(kAnother), kUnansweredMax / 4);
+  EXPECT_EQ(ask_all(kGreedy), 0U);
+  neighbours.learn(nobody(0), kTheirs, now, false);  // the first one's
+  EXPECT_EQ(ask_all(kAnother), 1U) << "half of what was given back, rounded up";
+  EXPECT_EQ(neighbours.resolve(nobody(0), now, &mac, kAnother), Neighbours::Answer::kKnown);
+}
+
+TEST_F(NeighboursFlood, ForgettingKeepsCountOfTheQuestions) {
+  constexpr Neighbours::Asker kAsker = 1;
+  EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2);
+  neighbours.forget_answers(now);
+  EXPECT_EQ(ask_all(kAsker), 0U) << "they are asked anew";
+  ask_until_settled();
+  neighbours.forget_answers(now);
+  EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2) << "nobody waits for them any more";
+}
+
 TEST_F(NeighboursTest, NothingIsDueWhenNothingIsKnown) {
   EXPECT_EQ(neighbours.next_deadline(), kNever);
 }
