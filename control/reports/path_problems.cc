@@ -3,21 +3,33 @@
 namespace uroce::control {
 
 bool PathProblems::note(const PathError& error, Time now) {
-  const auto known = by_peer_.find(error.destination);
-  if (known == by_peer_.end()) {
+  if (!by_peer_.contains(error.destination)) {
     forget_old(now);
     if (by_peer_.size() >= kPeersMax) {
       return false;
     }
-    by_peer_[error.destination] = {error.kind, error.mtu, now, now, to_string(error)};
-    return true;
   }
-  Problem& problem = known->second;
+  Problem& problem = by_peer_[error.destination];
   problem.heard = now;
-  if (problem.kind == error.kind && problem.mtu == error.mtu && now - problem.told < kSilence) {
+  problem.text = to_string(error);
+  Time& silent_until = problem.silent_until[static_cast<std::size_t>(error.kind)];
+  if (now < silent_until || !may_tell(now)) {
     return false;
   }
-  problem = {error.kind, error.mtu, now, now, to_string(error)};
+  silent_until = now + kSilence;
+  return true;
+}
+
+// What isn't told for want of room here is told when there is some, if it is heard again.
+bool PathProblems::may_tell(Time now) {
+  if (now >= counted_until_) {
+    counted_until_ = now + kSilence;
+    tellings_ = 0;
+  }
+  if (tellings_ == kTellingsMax) {
+    return false;
+  }
+  ++tellings_;
   return true;
 }
 

@@ -2,8 +2,13 @@
 
 // What was last heard of the ways to peers, so that it is told once, and again as the reason of
 // what fails. Control thread only.
+//
+// Errors can be forged, with another cause or size in each packet. So how many lines they make in
+// the log depends on time, and on nothing that they say; the newest is remembered in any case.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -15,27 +20,33 @@ namespace uroce::control {
 class PathProblems {
  public:
   static constexpr std::size_t kPeersMax = 1'024;  // of further ones nothing is remembered or told
-  static constexpr Duration kSilence = 60 * kNanosecondsPerSecond;  // between two tellings
+  // Between two tellings of the same kind of problem with a peer.
+  static constexpr Duration kSilence = 60 * kNanosecondsPerSecond;
+  static constexpr std::uint32_t kTellingsMax = 100;  // of all peers, within kSilence
   // Longer than a queue pair tries. Routers say how much a path carries once in minutes, and the
   // kernel remembers it as long.
   static constexpr Duration kMemory = 600 * kNanosecondsPerSecond;
 
-  // Whether it is news: not told of this peer within kSilence.
+  // Whether it is to be told: it hasn't been of this peer, in whatever words, within kSilence, nor
+  // have too many been of all peers.
   bool note(const PathError& error, Time now);
 
   // The sentence about the peer, if there is one within kMemory; else empty.
   [[nodiscard]] std::string last(const Gid& peer, Time now) const;
 
  private:
+  static constexpr auto kKinds = static_cast<std::size_t>(PathError::Kind::kTooBig) + 1;
   struct Problem {
-    PathError::Kind kind;
-    std::uint32_t mtu;
-    Time told, heard;
+    Time heard = 0;
+    std::array<Time, kKinds> silent_until{};
     std::string text;
   };
   void forget_old(Time now);
+  bool may_tell(Time now);
 
   std::map<Gid, Problem> by_peer_;
+  Time counted_until_ = 0;  // the tellings, and from then on anew
+  std::uint32_t tellings_ = 0;
 };
 
 }  // namespace uroce::control

@@ -123,16 +123,33 @@ TEST(PathProblems, ToldOnceAMinuteAndWhenTheyChange) {
   EXPECT_EQ(problems.last(kVia, 0), "");
 }
 
+// Whoever forges them says something else in each packet.
+TEST(PathProblems, WhatIsForgedToChangeMakesALineForEachKind) {
+  PathProblems problems;
+  PathError error = *IcmpMessage(ipv4_error(3, 4)).parsed();
+  int told = 0;
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    error.kind = i % 2 == 0 ? Kind::kTooBig : Kind::kNoHost;
+    error.mtu = 1'000 + i;
+    told += problems.note(error, i) ? 1 : 0;
+  }
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(problems.last(kTo, 1'000), to_string(error)) << "the newest is remembered";
+  EXPECT_TRUE(problems.note(error, PathProblems::kSilence + 1));
+}
+
 TEST(PathProblems, OfABoundedNumberOfPeers) {
   PathProblems problems;
   PathError error = *IcmpMessage(ipv4_error(3, 3)).parsed();
   for (std::size_t i = 0; i < PathProblems::kPeersMax; ++i) {
     error.destination.bytes[14] = static_cast<std::uint8_t>(i >> 8U);
     error.destination.bytes[15] = static_cast<std::uint8_t>(i);
-    EXPECT_TRUE(problems.note(error, 0));
+    EXPECT_EQ(problems.note(error, 0), i < PathProblems::kTellingsMax);
+    EXPECT_EQ(problems.last(error.destination, 0), to_string(error));
   }
+  EXPECT_TRUE(problems.note(error, PathProblems::kSilence)) << "it hasn't been told before";
   error.destination.bytes[13] = 1;
-  EXPECT_FALSE(problems.note(error, 1));
+  EXPECT_FALSE(problems.note(error, PathProblems::kSilence));
   EXPECT_TRUE(problems.note(error, PathProblems::kMemory));
 }
 
