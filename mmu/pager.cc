@@ -11,9 +11,12 @@ std::uint64_t chunk_down(std::uint64_t address) {
   return address / Mirror::kChunk * Mirror::kChunk;
 }
 std::uint64_t first_page(const FaultRequest& request) { return Mirror::page_down(request.address); }
-// Beyond the last page needed. Requests don't wrap: regions don't.
+// Beyond the last page needed, or where the last page of all addresses begins: an implicit region
+// reaches up to there, and what follows the last page has no address.
 std::uint64_t end_page(const FaultRequest& request) {
-  return Mirror::page_up(request.address + request.length);
+  constexpr std::uint64_t kLastPage = Mirror::page_down(~std::uint64_t{0});
+  const std::uint64_t room = kLastPage - std::min(request.address, kLastPage);
+  return request.length > room ? kLastPage : Mirror::page_up(request.address + request.length);
 }
 
 // Has the program said what lies at the page, and is that still true?
@@ -94,6 +97,9 @@ void Pager::resolve(PageFault* fault, Time now) {
 
 Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
   Mirror& mirror = *work.mirror;
+  if (fault.request.address >= Mirror::kAddressEnd) {
+    return fail(fault, first_page(fault.request), Access::kLost);
+  }
   const std::uint64_t end = end_page(fault.request);
   for (std::uint64_t page = first_page(fault.request); page < end;) {
     const Mirror::Look look = mirror.look(page, end, fault.request.write);

@@ -142,8 +142,7 @@ void Pager::drop_jobs(Mirror* mirror) {
 bool Pager::go_on(Job& job, Time now) {
   FaultRequest& slice = job.fault.request;
   const std::uint64_t end = job.wanted.address + job.wanted.length;
-  slice.length =
-      std::min(end, slice.address / kSliceBytes * kSliceBytes + kSliceBytes) - slice.address;
+  slice.length = std::min(end - slice.address, kSliceBytes - slice.address % kSliceBytes);
   if (!job.wanted.faulting) {
     job.wanted.mirror->adopt_present(
         slice.address / Mirror::kPage * Mirror::kPage,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
 
 #include "tests/unit/mmu/paged_program.h"
@@ -246,9 +247,28 @@ TEST_F(PagerTest, NothingIsBroughtInOnAGuessWhereMemoryIsShort) {
 }
 
 TEST_F(PagerTest, AddressesThatAreNoneFail) {
-  raise(Mirror::kAddressEnd + kPage);
+  constexpr std::uint64_t kLastBytes = ~0ULL - 7;
+  for (const std::uint64_t address : std::array<std::uint64_t, 4>{
+           Mirror::kAddressEnd, Mirror::kAddressEnd + kPage, 0xFFFF'FFFF'FFFF'F800, kLastBytes}) {
+    raise(address);
+    program_.settle();
+    EXPECT_EQ(outcome(), Access::kLost) << address;
+    EXPECT_EQ(failed_page_, Mirror::page_down(address));
+  }
+  raise(kBase, true, ~0ULL - kBase);
   program_.settle();
-  EXPECT_EQ(outcome(), Access::kLost);
+  EXPECT_EQ(outcome(), Access::kLost) << "it ends beyond them";
+  for (const bool faulting : {false, true}) {
+    std::optional<Access> done;
+    pager_.prefetch({.mirror = program_.mirror,
+                     .address = kLastBytes,
+                     .length = 7,
+                     .faulting = faulting,
+                     .done = [&](Access outcome) { done = outcome; }},
+                    program_.now);
+    EXPECT_TRUE(pager_.serve(program_.now) || pager_.serve(program_.now));
+    EXPECT_EQ(done, faulting ? Access::kLost : Access::kGranted);
+  }
 }
 
 TEST_F(PagerTest, PrefetchesAndSaysWhenItIsDone) {
