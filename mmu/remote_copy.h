@@ -57,6 +57,7 @@ struct RemoteCopy {
   struct Segment {
     std::uint64_t address = 0;  // in the program
     std::size_t length = 0;
+    std::uint32_t key = 0;  // of the region that it is part of
   };
 
   static constexpr std::size_t kBytesMax = 64U << 10U;

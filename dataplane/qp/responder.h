@@ -138,6 +138,8 @@ class Responder {
   Step deliver_datagram(const Packet& packet, Turn& turn);
   Step answer_nothing(Step step);
   Step abandon(Drop reason);
+  void lose_message();
+  void forget_stores();
 
   // Duplicates (responder_read_atomic.cc).
   [[gnu::noinline]] Drop duplicate(const Packet& packet, const Turn& turn);

@@ -34,7 +34,7 @@ std::unique_ptr<RemoteCopy> make_copy(RemoteCopy::Kind kind, const Region& regio
   copy->kind = kind;
   copy->program = region.program();
   copy->key = region.key();
-  copy->segments.push_back({.address = address, .length = 0});
+  copy->segments.push_back({.address = address, .length = 0, .key = region.key()});
   copy->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
   return copy;
 }
@@ -72,14 +72,42 @@ void read_ahead(const MemoryScope& scope, SlowSlot& slow, const Region& region,
   }
 }
 
-bool store_collected(const MemoryScope& scope, SlowSlot& slow) {
+// Whether the memory that bytes were collected for is still registered under the same keys. It may
+// have been deregistered since, and be the program's own again: the packets behind those that
+// touched it needn't.
+Access look_again(const MemoryScope& scope, const RemoteCopy& open) {
+  for (const RemoteCopy::Segment& segment : open.segments) {
+    const Region* region = nullptr;
+    const Access access = scope.keys.check(segment.key, scope.pd, 0, 0, kAccessLocalWrite, &region);
+    if (access != Access::kGranted) {
+      return access;
+    }
+    const std::uint64_t distance = segment.address - region->program_address(region->iova());
+    if (distance >= region->length() || segment.length > region->length() - distance) {
+      return Access::kOutOfRange;
+    }
+  }
+  return Access::kGranted;
+}
+
+// kNotResident if there is no room now; the sink sees to it that the role is resumed.
+Access store_collected(const MemoryScope& scope, SlowSlot& slow) {
+  if (const Access access = look_again(scope, *slow.open); access != Access::kGranted) {
+    return access;
+  }
   if (!set_off(scope, slow, &slow.open)) {
-    return false;
+    return Access::kNotResident;
   }
   slow.open.reset();
   slow.open_length = 0;
   slow.open_segments = 0;
-  return true;
+  return Access::kGranted;
+}
+
+// The same for what can't go on before.
+Access store_or_park(const MemoryScope& scope, SlowSlot& slow) {
+  const Access access = store_collected(scope, slow);
+  return access == Access::kNotResident ? park_for(scope, slow.open->first()) : access;
 }
 
 void mark_collected(SlowSlot& slow) {
@@ -99,10 +127,13 @@ void collect_anew(SlowSlot& slow) {
   slow.open->segments.back().length = slow.open_last;
 }
 
+bool goes_on(const RemoteCopy::Segment& segment, const Region& region, const Span& span) {
+  return segment.key == region.key() && segment.address + segment.length == span.remote_address;
+}
+
 bool has_room(const RemoteCopy& open, const Region& region, const Span& span) {
-  const RemoteCopy::Segment& last = open.segments.back();
   return open.program == region.program() && open.length + span.length <= RemoteCopy::kBytesMax &&
-         (last.address + last.length == span.remote_address ||
+         (goes_on(open.segments.back(), region, span) ||
           open.segments.size() < RemoteCopy::kSegmentsMax);
 }
 
@@ -170,17 +201,18 @@ Access collect(const MemoryScope& scope, const Region& region, const Span& span,
   if (slow.ended) {
     return Access::kGranted;
   }
-  if (slow.open != nullptr && !has_room(*slow.open, region, span) &&
-      !store_collected(scope, slow)) {
-    return park_for(scope, span.remote_address);
+  if (slow.open != nullptr && !has_room(*slow.open, region, span)) {
+    if (const Access access = store_or_park(scope, slow); access != Access::kGranted) {
+      return access;
+    }
   }
   if (slow.open == nullptr) {
     slow.open =
         make_copy(RemoteCopy::Kind::kWrite, region, span.remote_address, RemoteCopy::kBytesMax);
   }
   RemoteCopy& open = *slow.open;
-  if (open.segments.back().address + open.segments.back().length != span.remote_address) {
-    open.segments.push_back({.address = span.remote_address, .length = 0});
+  if (!goes_on(open.segments.back(), region, span)) {
+    open.segments.push_back({.address = span.remote_address, .length = 0, .key = region.key()});
   }
   std::memcpy(open.bytes.get() + open.length, source, span.length);
   open.segments.back().length += span.length;
@@ -199,13 +231,14 @@ Access end_stores(const MemoryScope& scope, bool more) {
   }
   if (more) {
     mark_collected(slow);
-    if (slow.open_length >= SlowSlot::kSetOff && slow.storing == 0) {
-      static_cast<void>(store_collected(scope, slow));
-    }
-    return Access::kGranted;
+    const bool sets_off = slow.open_length >= SlowSlot::kSetOff && slow.storing == 0;
+    const Access access = sets_off ? store_collected(scope, slow) : Access::kGranted;
+    return access == Access::kNotResident ? Access::kGranted : access;  // it sets off later
   }
-  if (slow.open != nullptr && !store_collected(scope, slow)) {
-    return park_for(scope, slow.open->first());
+  if (slow.open != nullptr) {
+    if (const Access access = store_or_park(scope, slow); access != Access::kGranted) {
+      return access;
+    }
   }
   slow.ending = slow.storing != 0;
   return slow.ending ? park_for(scope, scope.slot->page) : Access::kGranted;

@@ -15,10 +15,10 @@ Step Responder::receive_uc(const Packet& packet, Turn& turn, Drop* drop) {
   const Message kind = info.operation == Operation::kSend ? Message::kSend : Message::kWrite;
   if (info.first) {
     // 9.8.2.2.1: it starts a message whatever its PSN; one that was under way is lost.
-    message_ = Message::kNone;
+    lose_message();
     expected_psn_ = packet.psn;
   } else if (message_ != kind || packet.psn != expected_psn_) {
-    message_ = Message::kNone;
+    lose_message();
     *drop = Drop::kOutOfSequence;
     return Step::kDone;
   }
@@ -40,7 +40,23 @@ Step Responder::answer_nothing(Step step) {
 Step Responder::abandon(Drop reason) {
   abandoned_ = reason;
   message_ = Message::kNone;
+  forget_stores();
   return Step::kDone;
+}
+
+// The rest of the message under way doesn't come. Where there is none, stores may still be those of
+// a message of one packet that waits for them, and comes again.
+void Responder::lose_message() {
+  if (message_ != Message::kNone) {
+    message_ = Message::kNone;
+    forget_stores();
+  }
+}
+
+// What was collected to be stored the slow way isn't stored with the next message: by then its
+// memory may have been deregistered, and be the program's own again.
+void Responder::forget_stores() {
+  qp_->fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)].slow.reset();
 }
 
 }  // namespace uroce

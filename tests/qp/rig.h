@@ -116,13 +116,19 @@ class QpRig {
 
   // A Turn as the worker would lend it.
   [[nodiscard]] Turn turn() {
-    return {.now = now, .tx = tx_, .keys = keys, .events = events, .dirty_queues = dirty};
+    return {.now = now,
+            .tx = tx_,
+            .keys = keys,
+            .events = events,
+            .dirty_queues = dirty,
+            .faults = faults};
   }
 
   Time now = 1'000'000;
   Quiescence quiescence;
   KeyTable keys;
   EventLog events;
+  FaultSink* faults = nullptr;
   std::vector<CompletionQueue*> dirty;
   CompletionRing send_completions;
   CompletionRing receive_completions;

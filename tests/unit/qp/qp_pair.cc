@@ -36,6 +36,7 @@ Endpoint::Endpoint(const EndpointConfig& config)
   region.access = config.access;
   region.iova = address();
   region.length = memory.size();
+  region.program_address = address();
   region.pieces = {{.start = 0,
                     .length = memory.size(),
                     .host = config.slow_way ? nullptr : memory.data(),
