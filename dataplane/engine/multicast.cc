@@ -94,6 +94,9 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   if (copy != nullptr) {
     release(copy);
   }
+  if (!entry.parks(Role::kResponder)) {
+    entry.qp->lose_parked();
+  }
 }
 
 // Shows the frame to each member that this worker owns.

@@ -213,6 +213,9 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   if (role == Role::kResponder) {
     const Turn lent = turn(entry);
     entry.qp->busy(frame->packet.psn, lent);
+    if (waiting.empty()) {  // else one that came before it is what was begun
+      entry.qp->lose_parked();
+    }
     update(entry);
   }
   drop(frame, Drop::kParkFull);

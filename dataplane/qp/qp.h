@@ -188,6 +188,8 @@ class Qp {
   [[nodiscard]] bool repeats(const Packet& request) const { return responder_.repeats(request); }
   // More requests wait for memory than may: asks the peer to come again from `psn` on later.
   void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
+  // A request that was parked, and begun before, was thrown away.
+  void lose_parked() { responder_.lose_parked(); }
 
   // Frames that are kept for the role that takes requests, or answers; let_go(): they are all gone.
   [[nodiscard]] std::uint32_t kept(bool requests) const {

@@ -80,6 +80,9 @@ class Responder {
   // which the packet with this PSN shows: it is asked to come again from there later.
   void busy(std::uint32_t psn, const Turn& turn);
 
+  // For Qp::lose_parked.
+  void lose_parked();
+
   // A page fault of the queue pair is over: what was parked goes on, or parks again.
   void resume();
 

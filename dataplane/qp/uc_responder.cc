@@ -44,6 +44,15 @@ Step Responder::abandon(Drop reason) {
   return Step::kDone;
 }
 
+// Where nothing is sent again, what comes next is another message, which isn't what was stored for
+// this one.
+void Responder::lose_parked() {
+  if (!qp_->config_.reliable()) {
+    message_ = Message::kNone;
+    forget_stores();
+  }
+}
+
 // The rest of the message under way doesn't come. Where there is none, stores may still be those of
 // a message of one packet that waits for them, and comes again.
 void Responder::lose_message() {

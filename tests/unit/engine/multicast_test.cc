@@ -1,15 +1,21 @@
 // Datagrams for groups: who gets them, through which workers, and what comes back of one's own.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "apps/replay/queues.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/link_port.h"
 #include "dataplane/wire/build.h"
+#include "mmu/remote_memory.h"
+#include "mmu/remote_program.h"
 #include "tests/reasons/reasons.h"
+#include "tests/unit/mmu/held_up.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -22,16 +28,21 @@ const Gid kOurs = *parse_ip("10.0.0.2");
 // A datagram queue pair with its program.
 class Member : public Queues {
  public:
-  Member(std::uint32_t qpn, KeyTable& keys, const AddressTable& addresses) : Queues({}) {
+  // `program`: who goes to its memory the slow way; nullptr: it is mapped.
+  Member(std::uint32_t qpn, KeyTable& keys, const AddressTable& addresses,
+         std::shared_ptr<RemoteProgram> program)
+      : Queues({}) {
     Region::Config region;
     region.pd = 1;
     region.access = kAccessLocalWrite;
     region.iova = 0x1000;
     region.length = memory.size();
+    region.program_address = reinterpret_cast<std::uint64_t>(memory.data());
     region.pieces = {{.start = 0,
                       .length = memory.size(),
-                      .host = memory.data(),
-                      .remote_address = reinterpret_cast<std::uint64_t>(memory.data())}};
+                      .host = program != nullptr ? nullptr : memory.data(),
+                      .remote_address = region.program_address}};
+    region.program = std::move(program);
     key = keys.add(std::make_unique<Region>(std::move(region))).value();
     QpConfig config;
     config.qpn = qpn;
@@ -73,8 +84,11 @@ class Multicast : public testing::Test {
     ports_ = make_link({.queues = static_cast<std::uint16_t>(workers)});
     std::vector<Worker*> peers;
     for (std::uint32_t i = 0; i < workers; ++i) {
-      workers_.push_back(std::make_unique<Worker>(Worker::Config{
-          .index = i, .workers = workers, .ports = {ports_.second.get()}, .keys = &keys_}));
+      workers_.push_back(std::make_unique<Worker>(Worker::Config{.index = i,
+                                                                 .workers = workers,
+                                                                 .ports = {ports_.second.get()},
+                                                                 .keys = &keys_,
+                                                                 .paging = &paging_}));
       workers_.back()->set_addresses(0, {kOurs});
       peers.push_back(workers_.back().get());
     }
@@ -82,8 +96,9 @@ class Multicast : public testing::Test {
       worker->set_peers(peers);
     }
   }
-  Member& member(std::uint32_t qpn, bool attached = true) {
-    members_.push_back(std::make_unique<Member>(qpn, keys_, addresses_));
+  Member& member(std::uint32_t qpn, bool attached = true,
+                 std::shared_ptr<RemoteProgram> program = nullptr) {
+    members_.push_back(std::make_unique<Member>(qpn, keys_, addresses_, std::move(program)));
     members_.back()->start(*workers_[qpn % workers_.size()]);
     if (attached) {
       for (auto& worker : workers_) {
@@ -109,6 +124,16 @@ class Multicast : public testing::Test {
     writer.finish();
     ASSERT_EQ(ports_.first->tx_burst(0, &frame, 1, 0), 1U);
     settle();
+  }
+  void receive_with_the_last_buffer() {
+    std::vector<Frame*> taken;
+    for (Frame* frame = nullptr; ports_.first->allocate(&frame, 1) == 1;) {
+      taken.push_back(frame);
+    }
+    ports_.first->release(&taken.back(), 1);
+    taken.pop_back();
+    receive("239.1.2.3");
+    ports_.first->release(taken.data(), static_cast<std::uint32_t>(taken.size()));
   }
   void settle() {
     for (bool busy = true; busy;) {
@@ -153,6 +178,7 @@ class Multicast : public testing::Test {
   Quiescence quiescence_;
   KeyTable keys_{quiescence_, 64, 1};
   AddressTable addresses_;
+  PagingQueues paging_{2, {}};
   std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>> ports_;
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -249,16 +275,32 @@ TEST_F(Multicast, WithoutABufferSomeMembersMissIt) {
   given(2);
   Member& first = member(16);
   Member& second = member(17);
-  std::vector<Frame*> taken;
-  for (Frame* frame = nullptr; ports_.first->allocate(&frame, 1) == 1;) {
-    taken.push_back(frame);
-  }
-  ports_.first->release(&taken.back(), 1);
-  taken.pop_back();
-  receive("239.1.2.3");
+  receive_with_the_last_buffer();
   EXPECT_EQ(first.received() + second.received(), 1U);
   EXPECT_EQ(drops(Drop::kNoBuffer), 1U);
-  ports_.first->release(taken.data(), static_cast<std::uint32_t>(taken.size()));
+}
+
+// A datagram that has to wait for its memory, and can't without a buffer, is lost. What was stored
+// for it isn't what the next one brings.
+TEST_F(Multicast, WithoutABufferNothingIsLeftOfWhatHadToWait) {
+  given(1);
+  const auto memory = std::make_shared<const UniqueFd>(
+      std::move(open_remote_memory(ProgramProcess(::getpid(), ::getuid())).value()));
+  const auto program = RemoteProgram::start(memory, {.uid = ::getuid()}).value();
+  Member& only = member(17, true, program);
+  receive_with_the_last_buffer();
+  EXPECT_EQ(drops(Drop::kNoBuffer), 1U);
+  HeldUp behind_it(*program);
+  behind_it.release();
+  settle();
+  only.memory.assign(only.memory.size(), std::byte{0});
+  receive("239.1.2.3");
+  while (only.received() == 0) {
+    std::this_thread::yield();
+    settle();
+  }
+  const Bytes expected = pattern(5, 32);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), only.memory.begin() + 40));
 }
 
 }  // namespace

@@ -144,6 +144,32 @@ TEST_F(SlowStores, AMessageThatWaitedIsNotLost) {
   EXPECT_TRUE(starts_with(memory_a_, pattern(100, kMtu)));
 }
 
+TEST_F(SlowStores, AParkedMessageThatIsThrownAwayIsNotTakenForTheNext) {
+  given(QpType::kUc);
+  rig_->receives.post_receive(1, std::array{abi::Sge{kIovaA, 64, key_a_}});
+  const auto send = [&](std::uint32_t psn) {
+    return rig_->receive({.opcode = Opcode::kUcSendOnly, .psn = psn}, pattern(psn, 8));
+  };
+  EXPECT_EQ(send(100), Step::kParked);
+  rig_->qp().lose_parked();
+  copy();
+  EXPECT_EQ(send(101), Step::kParked);
+  copy();
+  EXPECT_EQ(send(101), Step::kDone);
+  EXPECT_TRUE(rig_->receive_completions.poll());
+  EXPECT_TRUE(starts_with(memory_a_, pattern(101, 8)));
+}
+
+// A peer that sends it again sends the same.
+TEST_F(SlowStores, WhatIsSentAgainIsStoredOnce) {
+  given(QpType::kRc);
+  EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kParked);
+  rig_->qp().lose_parked();
+  copy();
+  EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kDone);
+  EXPECT_TRUE(helpers_.given.empty());
+}
+
 // The packets behind those that filled a buffer don't look its key up.
 TEST_F(SlowStores, ABufferThatWasDeregisteredFailsTheReceive) {
   given(QpType::kRc);
