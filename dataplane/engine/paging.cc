@@ -73,11 +73,14 @@ bool Worker::State::flush(const FlushRequest& request, const Region& region, std
 }
 
 // The queue pair found no record. Listed once, though several of its roles may be here for that.
+// Those who wait look again in time, however often others find none meanwhile.
 void Worker::State::starve(std::uint32_t qpn) {
+  if (starved.empty()) {
+    next_starved = now + kStarvedInterval;
+  }
   if (QpEntry* entry = table.find(qpn); entry != nullptr && !std::exchange(entry->starved, true)) {
     starved.push_back(qpn);
   }
-  next_starved = now + kStarvedInterval;
 }
 
 Duration Worker::State::usual_time() const { return config.paging->faults.usual_time(); }
@@ -116,7 +119,12 @@ bool Worker::State::drain_resumed() {
   });
   count +=
       settle_resumed(config.paging->flushes, settled.data() + count, [](const Flush& /*flush*/) {});
-  retry_starved(now >= next_starved ? kResumesMax : count);
+  if (now >= next_starved) {
+    next_starved = now + kStarvedInterval;
+    retry_starved(kResumesMax);
+  } else {
+    retry_starved(count);
+  }
   for (std::uint32_t i = 0; i < count; ++i) {
     if (QpEntry* entry = table.find(settled[i]); entry != nullptr) {
       resume(*entry);

@@ -26,7 +26,8 @@ Time Worker::State::copies_deadline() const {
   return copies.empty() ? kNever : copies_time.next_look(copies.front()->fails_at);
 }
 
-// Gives back what is done, or has taken too long, and lets its queue pairs go on.
+// Gives back what is done, or has taken too long, and lets its queue pairs go on, after those that
+// found no room before.
 bool Worker::State::drain_copies() {
   if (!has_copies_back() && now < copies_deadline()) {
     return false;
@@ -50,6 +51,7 @@ bool Worker::State::drain_copies() {
       entry->qp->take_copy(std::move(copy));
     }
   }
+  retry_starved(static_cast<std::uint32_t>(back.size()));
   std::sort(qpns.begin(), qpns.end());
   qpns.erase(std::unique(qpns.begin(), qpns.end()), qpns.end());
   for (const std::uint32_t qpn : qpns) {

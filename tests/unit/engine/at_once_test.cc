@@ -196,5 +196,32 @@ TEST_F(AtOnceTest, WhoFindsNoRecordIsListedOnce) {
   EXPECT_GE(counters().page_faults_starved - before, kTimes);
 }
 
+// One that comes to look again and again in between, in vain, doesn't put that off for others.
+TEST_F(AtOnceTest, WhoFindsNoRecordLooksAgainHoweverOftenOthersFindNone) {
+  program_.mirror->faults_only();
+  while (queues_.faults.take({.length = 8}) != nullptr) {
+  }
+  PairConfig config;
+  config.a.qpn = 27;
+  config.b.qpn = 28;
+  QpPair often(config);
+  stations_.b.add(often.b.qp());
+  write(0);
+  busy_turn();
+  const abi::Sge sge{PagedProgram::kBase + 7 * kPage, 8, key_};
+  often.b.post_send(rdma_wr(1, abi::WrOpcode::kRdmaWrite, stations_.pair.a, 0), {&sge, 1});
+  stations_.b.ring(1);
+  stations_.b.worker.poll(stations_.now);
+  const std::uint64_t before = counters().page_faults_starved;
+  constexpr std::uint64_t kMilliseconds = 16;
+  for (std::uint64_t half = 0; half < 2 * kMilliseconds; ++half) {
+    stations_.now += kNanosecondsPerMillisecond / 2;
+    stations_.b.worker.resume(often.b.qp());
+    stations_.b.worker.poll(stations_.now);
+  }
+  EXPECT_GE(counters().page_faults_starved - before, 3 * kMilliseconds);
+  stations_.b.worker.remove_qp(often.b.qp());
+}
+
 }  // namespace
 }  // namespace uroce::test

@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/running_time.h"
@@ -110,6 +111,50 @@ void run(std::uint32_t path_mtu) {
 
 TEST(SlowWay, LeavesWhatTheDirectWayDoes) { run(4096); }
 TEST(SlowWay, LeavesWhatTheDirectWayDoesInSmallPackets) { run(256); }
+
+// A queue pair whose copy found no room, since its program has as many on their way as it may. That
+// there is room again it learns as soon as anybody's copies are back.
+TEST(SlowWay, WhoFoundNoRoomGoesOnWhenCopiesAreBack) {
+  PairConfig config;
+  config.b.slow_way = true;
+  PagingQueues paging(1, {});
+  Stations stations(config, {}, &paging);
+  config.a.qpn = 27;
+  config.b.qpn = 28;
+  config.a.keys = &stations.pair.a.keys();
+  config.b.keys = &stations.pair.b.keys();
+  QpPair other(config);
+  stations.b.add(other.b.qp());
+  const std::uint32_t slot = stations.a.add(other.a.qp());
+  const auto bell = std::make_shared<CopyBell>(nullptr);
+  std::vector<std::unique_ptr<RemoteCopy>> all;
+  HeldUp held(*stations.pair.b.program());
+  for (bool room = true; room;) {
+    all.push_back(std::make_unique<RemoteCopy>());
+    all.back()->kind = RemoteCopy::Kind::kWrite;
+    all.back()->bell = bell;
+    room = stations.pair.b.program()->put(all.back().get());
+  }
+  all.pop_back();
+  stations.post_write(1, 8);
+  stations.settle();
+  held.release();
+  while (all.back()->state != RemoteCopy::State::kDone) {
+    std::this_thread::yield();
+  }
+  stations.settle();
+  EXPECT_EQ(stations.b.worker.counters().copies, 0U);
+  const abi::Sge sge = other.a.sge(0, 8);
+  other.a.post_send(rdma_wr(2, abi::WrOpcode::kRdmaWrite, other.b, 0), {&sge, 1});
+  stations.a.ring(slot);
+  for (stations.settle(); !other.a.poll_send(); stations.settle()) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(stations.b.worker.counters().copies, 2U);
+  stations.settle_until([&] { return stations.pair.a.poll_send().has_value(); });
+  stations.a.worker.remove_qp(other.a.qp());
+  stations.b.worker.remove_qp(other.b.qp());
+}
 
 class LateTest : public testing::TestWithParam<abi::WrOpcode> {};
 
