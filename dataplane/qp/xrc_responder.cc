@@ -8,11 +8,13 @@
 namespace uroce {
 
 // A queue that isn't in the domain, be it that of another one or none at all, makes the request
-// invalid: the peer learns nothing about other domains' numbers.
+// invalid: the peer learns nothing about other domains' numbers. A message keeps to one queue, and
+// so does a request that was parked, lost, and sent again: its receive was taken from that queue.
 Step Responder::execute_xrc(const Request& request, Turn& turn) {
   const std::uint32_t number = request.xrc_srqn();
   const XrcSrq* srq = qp_->config_.xrc_domain->find(number);
-  const bool other_than_before = message_ != Message::kNone && number != xrc_srq_.number;
+  const bool begun = message_ != Message::kNone || holding_;
+  const bool other_than_before = begun && number != xrc_srq_.number;
   if (srq == nullptr || other_than_before) {
     return refuse(Nak::kInvalidRequest, Failure::kXrcSrq, turn);
   }
