@@ -32,7 +32,8 @@ Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
 
 namespace {
 
-// How many helpers are at the session's memory for copies that were set off until now.
+// How many helpers (mmu/remote_program.h) are at the session's memory for copies that were set off
+// until now.
 std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conversation) {
   auto count = std::make_shared<std::atomic<std::uint32_t>>(0);
   PagingService* const paging = conversation.services().paging;
@@ -53,6 +54,12 @@ std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conver
     }
   }
   return count;
+}
+
+// Whether they have all come back since. The handler is run again until they have: until then the
+// memory isn't the program's to reuse. How long that takes is the program's own business.
+Outcome when_helpers_are_back(const Request& request) {
+  return request.helpers->load(std::memory_order_acquire) == 0 ? Outcome::kReply : Outcome::kWait;
 }
 
 }  // namespace
@@ -80,15 +87,23 @@ struct Registration {
   ProgramMemory::Opened opened;
   bool without_memory = false;    // nothing could be opened for want of memory
   std::atomic<bool> done{false};  // released by the helper, acquired by control
+  abi::RegMrReply replaced{};     // control's: the answer, once another region was replaced
 };
 
 namespace {
 
+// The region was replaced; its old memory is the program's once this is answered.
+Outcome answer_replaced(const Request& request, Reply* reply) {
+  reply->set(request.registration->replaced);
+  return when_helpers_are_back(request);
+}
+
 // ibv_rereg_mr: all of a region's properties at once, under its old keys. The old region stays as
 // it was when this is refused.
-Result<Outcome> replace_region(Session& session, std::uint32_t handle,
+Result<Outcome> replace_region(Conversation& conversation, Request& request, std::uint32_t handle,
                                std::unique_ptr<Region> region, ProtectionDomain& pd,
                                LockedCharge locked, Reply* reply) {
+  Session& session = conversation.session();
   const auto found = session.regions.get(handle);
   if (!found) {
     return found.error();
@@ -108,8 +123,9 @@ Result<Outcome> replace_region(Session& session, std::uint32_t handle,
   old.pd = &pd;
   old.length = length;
   old.locked = std::move(locked);
-  reply->set(abi::RegMrReply{{}, handle, old.key, old.key, remote_pieces});
-  return Outcome::kReply;
+  request.registration->replaced = {{}, handle, old.key, old.key, remote_pieces};
+  request.helpers = helpers_at_work(conversation);
+  return answer_replaced(request, reply);
 }
 
 // All pages are shared now.
@@ -169,6 +185,9 @@ Status check_rights(std::uint32_t access) {
 }
 
 Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* reply) {
+  if (request.helpers != nullptr) {
+    return answer_replaced(request, reply);
+  }
   Session& session = conversation.session();
   abi::RegMrRequest head;  // as<> would want a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));
@@ -213,8 +232,8 @@ Result<Outcome> reg_mr(Conversation& conversation, Request& request, Reply* repl
   }
   return head.replaces == 0 ? answer_with_region(session, std::move(*region), **pd, nullptr, reply,
                                                  std::move(*locked))
-                            : replace_region(session, head.replaces - 1, std::move(*region), **pd,
-                                             std::move(*locked), reply);
+                            : replace_region(conversation, request, head.replaces - 1,
+                                             std::move(*region), **pd, std::move(*locked), reply);
 }
 
 Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> region,
@@ -240,8 +259,6 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
   return Outcome::kReply;
 }
 
-// Run again until no helper (mmu/remote_program.h) is at the region's memory any more: it is the
-// program's to reuse once this is answered. How long that takes is the program's own business.
 Result<Outcome> dereg_mr(Conversation& conversation, Request& request, Reply* /*reply*/) {
   if (request.helpers == nullptr) {
     Session& session = conversation.session();
@@ -256,7 +273,7 @@ Result<Outcome> dereg_mr(Conversation& conversation, Request& request, Reply* /*
     remove_region(session, handle);
     request.helpers = helpers_at_work(conversation);
   }
-  return request.helpers->load(std::memory_order_acquire) == 0 ? Outcome::kReply : Outcome::kWait;
+  return when_helpers_are_back(request);
 }
 
 }  // namespace uroce::control

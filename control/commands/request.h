@@ -34,7 +34,8 @@ struct Request {
   std::shared_ptr<AdviceProgress> advice{};      // what a waiting kAdviseMr waits for
   std::shared_ptr<Registration> registration{};  // a waiting kRegMr
   std::shared_ptr<MemoryOpening> opening{};      // a waiting kOpenPaging
-  // Helpers that may still be at the memory that a waiting kDeregMr is about.
+  // Helpers that may still be at the memory that a waiting kDeregMr, or a kRegMr that replaced a
+  // region, is about.
   std::shared_ptr<std::atomic<std::uint32_t>> helpers{};
 
   // REQUIRES: the command table says that the record is at least this long.

@@ -151,6 +151,9 @@ class ReregTest : public MemoryObjectsTest {
     std::byte bytes[sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece)];
   };
   Answer reg(std::uint32_t of_pd, std::uint32_t access, std::uint32_t replaces = 0) {
+    return program.send(record_of(of_pd, access, replaces));
+  }
+  Record record_of(std::uint32_t of_pd, std::uint32_t access, std::uint32_t replaces = 0) {
     Body body{};
     auto& request = *reinterpret_cast<abi::RegMrRequest*>(body.bytes);
     request.address = request.iova = address();
@@ -166,7 +169,16 @@ class ReregTest : public MemoryObjectsTest {
                          .map_end = 0,
                          .kind = abi::PieceKind::kRemote,
                          .source = 0};
-    return program.ask(abi::Command::kRegMr, body);
+    return make_record(abi::Command::kRegMr, body);
+  }
+  // Goes on with what waits for helpers, as the server does when it is told that some are back.
+  void wait_for_helpers(PagingService& paging) {
+    while (program.conversation.waiting()) {
+      pollfd event{.fd = paging.control_descriptor(), .events = POLLIN, .revents = 0};
+      ASSERT_EQ(::poll(&event, 1, -1), 1);
+      paging.control_woken();
+      program.conversation.resume();
+    }
   }
   [[nodiscard]] std::uint64_t address() const {
     return reinterpret_cast<std::uint64_t>(memory.data());
@@ -226,13 +238,30 @@ TEST_F(ReregTest, DeregisteringWaitsForAHelperAndKeepsNobodyElseWaiting) {
   other.open();
   EXPECT_EQ(other.ask(abi::Command::kAllocPd).header.error, 0);
   held.release();
-  while (program.conversation.waiting()) {
-    pollfd event{.fd = paging.control_descriptor(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(::poll(&event, 1, -1), 1);
-    paging.control_woken();
-    program.conversation.resume();
-  }
+  wait_for_helpers(paging);
   EXPECT_EQ(program.take().header.error, 0);
+  rig.services.paging = nullptr;
+}
+
+// What helpers still store goes to where the old region was.
+TEST_F(ReregTest, ReplacingARegionWaitsForAHelperToo) {
+  PagingQueues queues(2, {});
+  PagingService paging(queues, rig.quiescence());
+  rig.services.paging = &paging;
+  const auto region = reg(pd, kAccessLocalWrite | kAccessRemoteWrite).as<abi::RegMrReply>();
+  test::HeldUp held(*program.session.memory().program());
+  program.conversation.receive(record_of(pd, kAccessLocalWrite, region.handle + 1));
+  EXPECT_EQ(program.take().header.error, -1);
+  ASSERT_TRUE(program.conversation.waiting());
+  EXPECT_EQ(check(region.rkey, address(), 8, kAccessRemoteWrite), Access::kNoRight);
+  held.release();
+  wait_for_helpers(paging);
+  const Answer answer = program.take();
+  EXPECT_EQ(answer.header.error, 0);
+  const auto again = answer.as<abi::RegMrReply>();
+  EXPECT_EQ(again.handle, region.handle);
+  EXPECT_EQ(again.rkey, region.rkey);
+  EXPECT_EQ(again.remote_pieces, 1U);
   rig.services.paging = nullptr;
 }
 
