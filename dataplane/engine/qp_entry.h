@@ -61,11 +61,16 @@ struct alignas(kCacheLine) QpEntry {
   bool starved = false;   // in the worker's list of those whose fault found no record
   bool withheld = false;  // and of those that others come before
 
-  // READ responses on their way as they are counted for the port, and whether its next READ waits
-  // for room or was let go.
+  // READ responses on their way, since when they have become no fewer (in the worker's running
+  // time) and whether for so long that the port doesn't count them; whether its next READ waits for
+  // room or was let go.
   bool reads_waiting = false;
   bool reads_next = false;
   std::uint32_t read_frames = 0;
+  bool reads_silent = false;
+  Time reads_answered = 0;
+
+  [[nodiscard]] std::uint32_t read_frames_counted() const { return reads_silent ? 0 : read_frames; }
 
   [[nodiscard]] bool parks(Role role) const {
     return waiting != nullptr && !waiting->parked[static_cast<std::size_t>(role)].empty();

@@ -1,6 +1,8 @@
 // READ responses on their way to this worker, over all queue pairs of a port (read_room.h). Queue
-// pairs that found no room wait in the order in which they came.
+// pairs that found no room wait in the order in which they came. What a peer doesn't send holds up
+// nobody for long: while others wait, a queue pair to which nothing comes isn't counted any more.
 
+#include <algorithm>
 #include <utility>
 
 #include "dataplane/engine/worker_state.h"
@@ -15,11 +17,17 @@ ReadRoom Worker::State::read_room(PortState& port, QpEntry& entry) {
 void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   const std::uint32_t frames = entry.qp->read_frames_out();
   const bool less = frames < entry.read_frames;
-  port.read_frames = port.read_frames - entry.read_frames + frames;
+  port.read_frames -= entry.read_frames_counted();
+  if (less || entry.read_frames == 0) {
+    entry.reads_silent = false;
+    entry.reads_answered = ran();
+  }
   entry.read_frames = frames;
+  port.read_frames += entry.read_frames_counted();
   if (entry.qp->read_frames_wanted() != 0 && !entry.reads_waiting) {
     entry.reads_waiting = true;
     port.reads_waiting.push_back(entry.qpn);
+    next_reads_look = std::min(next_reads_look, ran() + kReadsSilentMax);
   }
   // Without any on their way there may be nobody else to bring on those that wait.
   if (!port.reads_waiting.empty() && (less || port.read_frames == 0)) {
@@ -46,6 +54,28 @@ void Worker::State::resume_reads(PortState& port) {
       update(*entry);
     }
   }
+}
+
+// A READ that nobody answers may have no timer, and then nothing else would ever end the wait of
+// those behind it.
+bool Worker::State::look_for_silent_reads() {
+  if (ran() < next_reads_look) {
+    return false;
+  }
+  table.for_each([this](QpEntry& entry) {
+    if (entry.read_frames_counted() != 0 && ran() - entry.reads_answered >= kReadsSilentMax) {
+      ports[entry.port]->read_frames -= entry.read_frames;
+      entry.reads_silent = true;
+    }
+  });
+  next_reads_look = kNever;
+  for (auto& port : ports) {
+    resume_reads(*port);
+    if (!port->reads_waiting.empty()) {
+      next_reads_look = ran() + kReadsSilentMax;
+    }
+  }
+  return true;
 }
 
 }  // namespace uroce

@@ -83,6 +83,7 @@ bool Worker::poll(Time now) {
   busy |= self.drain_doorbells();
   if (self.catch_up_left == 0) {
     busy |= self.expire_timers();
+    busy |= self.look_for_silent_reads();
   }
   busy |= self.drain_deferred(busy);
   self.serve_nobody();
@@ -251,6 +252,9 @@ Time Worker::next_deadline() const {
   }
   if (!self.withheld.empty()) {
     next = std::min(next, self.next_withheld);
+  }
+  if (self.next_reads_look != kNever) {
+    next = std::min(next, self.next_reads_look + self.absent);
   }
   next = std::min({next, self.page_budget.deadline(), self.copies_deadline()});
   return self.requester_ring.empty() && self.rings[0]->empty() && self.rings[1]->empty() ? next : 0;

@@ -44,6 +44,10 @@ inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, t
 // Kept frames that nothing was added to for so long are let go of when others need the room, which
 // is looked after so often at most.
 inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
+// A queue pair to which none of the READ responses came that it has asked for in so long keeps no
+// room for them, where others wait for it; that is looked after so often. So who waits behind those
+// that nobody answers does it twice as long at most.
+inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
 // Queue pairs that others come before are looked at so often, so many of them.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kWithheldMax = 64;
@@ -79,7 +83,8 @@ struct PortState {
   RoceCounters roce_counters;
   Latencies latencies;
 
-  std::uint32_t read_frames = 0;            // READ responses that were asked for and haven't come
+  // READ responses that were asked for and haven't come, but for those of silent peers.
+  std::uint32_t read_frames = 0;
   std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
 
   TxBatch tx;
@@ -155,6 +160,7 @@ struct Worker::State final : FaultSink {
   Stalls stalls;
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
   Time next_withheld = 0;
+  Time next_reads_look = kNever;  // for silent peers, as ran() has it; kNever: no READ waits
   std::map<std::uint64_t, std::uint32_t> qps_of_users;  // how many, by user
   bool may_defer = true;                                // the frame in hand can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
@@ -242,6 +248,7 @@ struct Worker::State final : FaultSink {
   }
   void recount_reads(QpEntry& entry, PortState& port);
   void resume_reads(PortState& port);
+  bool look_for_silent_reads();
 
   // receive.cc
   bool receive();

@@ -20,8 +20,9 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   queue_.entry(cursor_index_).in_parts |= part;
   const Headers headers = read_headers(entry, offset, length);
   const std::uint32_t bytes = send_request(entry, headers, part ? hole_count_ : rest, turn);
-  // A hole's are counted already.
-  read_frames_out_ += bytes != 0 && hole_count_ == 0 ? rest : 0;
+  // A hole's are counted already; and what a peer that has fallen silent is asked for again may
+  // never come.
+  read_frames_out_ += bytes != 0 && hole_count_ == 0 && silent_timeouts_ == 0 ? rest : 0;
   return bytes;
 }
 

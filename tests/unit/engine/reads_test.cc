@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "dataplane/engine/worker_state.h"
 #include "dataplane/qp/recovery/read_room.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
@@ -139,6 +140,71 @@ TEST(Reads, ThatWaitGoOnInTurn) {
     stations.a.worker.remove_qp(pair->a.qp());
     stations.b.worker.remove_qp(pair->b.qp());
   }
+}
+
+// Two connections of a daemon each, with READs that don't fit beside each other.
+class TwoReaders : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kFrames = 1'600;
+
+  explicit TwoReaders(std::uint8_t timeout = 0)
+      : stations_({.path_mtu = kReadMtu, .timeout = timeout}) {
+    stations_.a.add(other_.a.qp());
+    stations_.b.add(other_.b.qp());
+  }
+
+  void post_read(QpPair& pair) {
+    const abi::Sge sge = pair.a.sge(0, kFrames * kReadMtu);
+    pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, pair.b, 0), {&sge, 1});
+    stations_.a.ring(&pair == &other_ ? 1 : 0);
+    stations_.settle();
+  }
+  // Its peer is gone.
+  void post_read_to_nobody() {
+    stations_.b.worker.remove_qp(stations_.pair.b.qp());
+    post_read(stations_.pair);
+    ASSERT_EQ(stations_.pair.a.qp().read_frames_out(), kFrames);
+  }
+
+  Stations stations_;
+  QpPair other_{{.a = {.qpn = 33, .keys = &stations_.pair.a.keys()},
+                 .b = {.qpn = 34, .keys = &stations_.pair.b.keys()},
+                 .path_mtu = kReadMtu,
+                 .timeout = 0}};
+};
+
+// Without a timer nothing else would end that wait.
+TEST_F(TwoReaders, AReadThatNobodyAnswersHoldsUpNoOther) {
+  post_read_to_nobody();
+  post_read(other_);
+  EXPECT_EQ(other_.a.qp().read_frames_wanted(), kFrames);
+  const Time end = stations_.now + 2 * kReadsSilentMax;
+  std::optional<abi::Cqe> done;
+  while (!done && stations_.a.worker.next_deadline() <= end) {
+    stations_.now = stations_.a.worker.next_deadline();
+    stations_.settle();
+    done = other_.a.poll_send();
+  }
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->status, abi::WcStatus::kSuccess);
+  stations_.now = end;
+  stations_.settle();
+  EXPECT_EQ(stations_.a.worker.next_deadline(), kNever) << "nobody waits any more";
+}
+
+class TwoReadersWithATimer : public TwoReaders {
+ protected:
+  TwoReadersWithATimer() : TwoReaders(8) {}
+};
+
+TEST_F(TwoReadersWithATimer, WhatIsAskedForAgainInASilenceHoldsUpNobody) {
+  post_read_to_nobody();
+  stations_.now = stations_.a.worker.next_deadline();
+  stations_.settle();
+  EXPECT_EQ(stations_.pair.a.qp().counters().requests_resent, 1U);
+  EXPECT_EQ(stations_.pair.a.qp().read_frames_out(), 0U);
+  post_read(other_);
+  EXPECT_TRUE(other_.a.poll_send());
 }
 
 TEST(ReadRoom, ALongReadGoesAlone) {
