@@ -63,11 +63,12 @@ struct alignas(kCacheLine) QpEntry {
 
   // READ responses on their way, since when they have become no fewer (in the worker's running
   // time) and whether for so long that the port doesn't count them; whether its next READ waits for
-  // room or was let go.
+  // room or was let go, and how much is promised to it.
   bool reads_waiting = false;
   bool reads_next = false;
-  std::uint32_t read_frames = 0;
   bool reads_silent = false;
+  std::uint32_t read_frames = 0;
+  std::uint32_t read_frames_promised = 0;
   Time reads_answered = 0;
 
   [[nodiscard]] std::uint32_t read_frames_counted() const { return reads_silent ? 0 : read_frames; }

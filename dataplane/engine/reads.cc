@@ -11,7 +11,15 @@ namespace uroce {
 
 ReadRoom Worker::State::read_room(PortState& port, QpEntry& entry) {
   const bool first = std::exchange(entry.reads_next, false);
-  return ReadRoom(first || port.reads_waiting.empty() ? port.read_frames : ReadRoom::kFramesMax);
+  if (first) [[unlikely]] {
+    end_promise(port, entry);
+  }
+  return ReadRoom(first || port.reads_waiting.empty() ? port.read_frames_taken()
+                                                      : ReadRoom::kFramesMax);
+}
+
+void Worker::State::end_promise(PortState& port, QpEntry& entry) {
+  port.read_frames_promised -= std::exchange(entry.read_frames_promised, 0U);
 }
 
 void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
@@ -30,28 +38,33 @@ void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
     next_reads_look = std::min(next_reads_look, ran() + kReadsSilentMax);
   }
   // Without any on their way there may be nobody else to bring on those that wait.
-  if (!port.reads_waiting.empty() && (less || port.read_frames == 0)) {
+  if (!port.reads_waiting.empty() && (less || port.read_frames_taken() == 0)) {
     resume_reads(port);
   }
 }
 
-// Lets go as many of those that wait, oldest first, as there is room for.
+// Lets go as many of those that wait, oldest first, as there is room for. The room is promised to
+// them, so that nobody else is let go before they have come to send.
 void Worker::State::resume_reads(PortState& port) {
-  ReadRoom room(port.read_frames);
   while (!port.reads_waiting.empty()) {
     QpEntry* const entry = table.find(port.reads_waiting.front());
-    const bool waits = entry != nullptr && entry->reads_waiting;
+    const bool waits =
+        entry != nullptr && entry->reads_waiting && ports[entry->port].get() == &port;
     const std::uint32_t wanted = waits ? entry->qp->read_frames_wanted() : 0;
-    if (wanted != 0 && !room.holds(wanted)) {
+    if (wanted != 0 && !ReadRoom(port.read_frames_taken()).holds(wanted)) {
       return;
     }
     port.reads_waiting.pop_front();
     if (waits) {
       entry->reads_waiting = false;
       entry->reads_next = wanted != 0;
-      room.take(wanted);
       entry->qp->reads_may_go();
-      update(*entry);
+      // Nothing else of it has changed, so update() isn't needed, and would come back here.
+      queue_up(*entry);
+      if (entry->queued) {  // else it may not send now, and nobody waits for it
+        entry->read_frames_promised = wanted;
+        port.read_frames_promised += wanted;
+      }
     }
   }
 }
@@ -66,6 +79,9 @@ bool Worker::State::look_for_silent_reads() {
     if (entry.read_frames_counted() != 0 && ran() - entry.reads_answered >= kReadsSilentMax) {
       ports[entry.port]->read_frames -= entry.read_frames;
       entry.reads_silent = true;
+    }
+    if (!entry.queued) {
+      end_promise(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });
   next_reads_look = kNever;

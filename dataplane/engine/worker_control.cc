@@ -59,6 +59,7 @@ void Worker::remove_qp(Qp& qp) {
   port.roce_counters += qp.counters();
   port.latencies += qp.latencies();
   port.read_frames -= entry->read_frames_counted();
+  self.end_promise(port, *entry);
   self.forget_neighbours(*entry);
   self.table.remove(qp.config().qpn);
   if (const auto of = self.qps_of_users.find(qp.config().user); --of->second == 0) {

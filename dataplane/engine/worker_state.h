@@ -85,6 +85,7 @@ struct PortState {
 
   // READ responses that were asked for and haven't come, but for those of silent peers.
   std::uint32_t read_frames = 0;
+  std::uint32_t read_frames_promised = 0;   // of READs that were let go and begin at their turn
   std::deque<std::uint32_t> reads_waiting;  // queue pairs whose next READ waits for room
 
   TxBatch tx;
@@ -94,6 +95,10 @@ struct PortState {
   Time refused_since = kNever;   // when the port began to take nothing
   std::vector<Frame*> hairpin;   // sent to itself, received in the next turn
   std::vector<Frame*> releases;  // given back to the port in bursts
+
+  [[nodiscard]] std::uint32_t read_frames_taken() const {
+    return read_frames + read_frames_promised;
+  }
 
   // Where frames are to be sent to, which may change when the port is detached and attached.
   void take_identity(const PortInfo& info) {
@@ -246,6 +251,7 @@ struct Worker::State final : FaultSink {
       recount_reads(entry, port);
     }
   }
+  static void end_promise(PortState& port, QpEntry& entry);
   void recount_reads(QpEntry& entry, PortState& port);
   void resume_reads(PortState& port);
   bool look_for_silent_reads();

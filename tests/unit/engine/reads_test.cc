@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <deque>
 #include <optional>
+#include <vector>
 
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/qp/recovery/read_room.h"
@@ -205,6 +207,48 @@ TEST_F(TwoReadersWithATimer, WhatIsAskedForAgainInASilenceHoldsUpNobody) {
   EXPECT_EQ(stations_.pair.a.qp().read_frames_out(), 0U);
   post_read(other_);
   EXPECT_TRUE(other_.a.poll_send());
+}
+
+// Three connections whose READs go alone, each of which always has two posted. A fourth one rings
+// in each turn, which brings nobody on before its time.
+TEST(Reads, ThatAreLongTakeTurns) {
+  constexpr std::uint32_t kFrames = 1'600;
+  constexpr std::size_t kRounds = 20;
+  Stations stations({.path_mtu = kReadMtu});
+  std::deque<QpPair> pairs;
+  for (const std::uint32_t qpn : {33U, 35U, 37U}) {
+    QpPair& pair = pairs.emplace_back(PairConfig{
+        .a = {.qpn = qpn, .keys = &stations.pair.a.keys()},
+        .b = {.qpn = qpn + 1, .keys = &stations.pair.b.keys()},
+        .path_mtu = kReadMtu,
+    });
+    stations.a.add(pair.a.qp());
+    stations.b.add(pair.b.qp());
+  }
+  const auto post_read = [&](std::uint32_t index) {
+    const abi::Sge sge = pairs[index].a.sge(0, kFrames * kReadMtu);
+    pairs[index].a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, pairs[index].b, 0), {&sge, 1});
+    stations.a.ring(1 + index);
+  };
+  for (const std::uint32_t index : {0U, 0U, 1U, 1U, 2U, 2U}) {
+    post_read(index);
+  }
+  std::vector<std::uint32_t> order;
+  for (int turn = 0; turn < 100'000 && order.size() < kRounds * pairs.size(); ++turn) {
+    stations.a.ring();
+    stations.a.worker.poll(stations.now);
+    stations.b.worker.poll(stations.now);
+    for (const std::uint32_t index : {0U, 1U, 2U}) {
+      if (pairs[index].a.poll_send()) {
+        order.push_back(index);
+        post_read(index);
+      }
+    }
+  }
+  ASSERT_EQ(order.size(), kRounds * pairs.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(order[i], i % pairs.size()) << i;
+  }
 }
 
 TEST(ReadRoom, ALongReadGoesAlone) {
