@@ -20,6 +20,7 @@ class SendWindow {
   void configure(std::uint32_t packets_max, std::uint32_t mtu_shift, bool begins_small) {
     max_ = packets_max;
     packets_ = begins_small ? std::clamp(kFirstBytes >> mtu_shift, 1U, max_) : max_;
+    bounded_ = false;  // congestion control bounds it again while it has reason to
   }
   // The peer has so many packets more. One compare once the window is open.
   void acknowledged(std::uint32_t packets) {

@@ -40,5 +40,15 @@ TEST(SendWindow, ABoundDoesNotGrowByItself) {
   EXPECT_EQ(window.packets(), 200U);
 }
 
+// A queue pair that was reset while congestion control bounded it.
+TEST(SendWindow, OfAnotherConnectionGrowsAgain) {
+  SendWindow window;
+  window.configure(512, kMtuShift, true);
+  window.bound(8);
+  window.configure(512, kMtuShift, true);
+  window.acknowledged(32);
+  EXPECT_EQ(window.packets(), 64U);
+}
+
 }  // namespace
 }  // namespace uroce
