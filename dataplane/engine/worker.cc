@@ -3,6 +3,7 @@
 #include "dataplane/engine/worker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/prefetch.h"
 #include "base/probe.h"
@@ -135,12 +136,15 @@ void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
 }
 
 // Doorbells go through the requester ring, so that what a turn serves is bounded however many
-// queue pairs rang; each turn begins with another session.
+// queue pairs rang. Each turn begins with another session: the one that the ring had no room for in
+// the last turn, so that who waits does it for what rang before, however many sessions that is.
 bool Worker::State::drain_doorbells() {
   std::array<std::uint32_t, kBellsMax> slots;
   std::array<Qp*, kBellsMax> qps;
+  const std::size_t first = std::exchange(next_session, next_session + 1);
   for (std::size_t i = 0; i < sessions.size(); ++i) {
-    SessionBells& session = *sessions[(next_session + i) % sessions.size()];
+    const std::size_t place = (first + i) % sessions.size();
+    SessionBells& session = *sessions[place];
     const std::uint32_t max = std::min(kBellsMax, requester_ring.room());
     const std::uint32_t count = take_bells(*session.bells, slots.data(), max);
     std::uint32_t rung = 0;
@@ -152,8 +156,12 @@ bool Worker::State::drain_doorbells() {
       }
     }
     requester_ring.enqueue(qps.data(), rung);
+    if (max < kBellsMax && count == max) {
+      next_session = place;
+      break;
+    }
   }
-  next_session = sessions.empty() ? 0 : (next_session + 1) % sessions.size();
+  next_session = sessions.empty() ? 0 : next_session % sessions.size();
 
   if (!requester_ring.empty()) {
     many_ring = requester_ring.size() > kManyRing;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <optional>
 
+#include "dataplane/engine/worker_state.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 
@@ -284,6 +286,41 @@ TEST(Worker, AsManyBurstsATurnAsThePortSays) {
   EXPECT_EQ(stations.ports.second->counters().tx_frames, 1U);
   stations.settle();
   EXPECT_TRUE(stations.pair.a.poll_send());
+}
+
+// A program with many sessions in which all bells ring all the time. Whoever rings beside it waits
+// until what rang before is served once, which is no matter of how many sessions that came from.
+TEST(Worker, ASessionWaitsForWhatRangBeforeItsBell) {
+  constexpr std::uint32_t kSessions = 64, kSlots = 64;
+  constexpr std::uint32_t kTurnsForAll =
+      (kSessions * kSlots + Worker::kRingEntries) / kDoorbellDrainMax + 4;
+  Stations stations;
+  QpPair busy({.a = {.qpn = 33}, .b = {.qpn = 34}});
+  stations.a.worker.add_qp(busy.a.qp());
+  std::vector<std::unique_ptr<abi::Doorbells>> bells;
+  std::deque<SessionBells> sessions;
+  for (std::uint32_t i = 0; i < kSessions; ++i) {
+    bells.push_back(std::make_unique<abi::Doorbells>());
+    sessions.push_back(
+        {.bells = bells.back().get(), .slots = std::vector<Qp*>(kSlots, &busy.a.qp())});
+    stations.a.worker.add_session(sessions.back());
+  }
+  const auto turn = [&] {
+    for (auto& of : bells) {
+      for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+        abi::ring(*of, slot);
+      }
+    }
+    stations.a.worker.poll(stations.now);
+    stations.b.worker.poll(stations.now);
+  };
+  turn();
+  stations.post_write(1, 8);
+  std::uint32_t turns = 0;
+  for (; turns < 2 * kTurnsForAll && !stations.pair.a.poll_send(); ++turns) {
+    turn();
+  }
+  EXPECT_LE(turns, kTurnsForAll);
 }
 
 TEST(Worker, ARemovedQueuePairLeavesNothingBehind) {
