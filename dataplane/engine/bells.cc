@@ -34,13 +34,16 @@ std::uint32_t take_bells(abi::Doorbells& bells, std::uint32_t* slots, std::uint3
     return 0;
   }
   std::uint32_t count = 0;
+  std::uint32_t in_vain = 0;
+  const auto goes_on = [&] { return count < max && in_vain < kWordsInVainMax; };
   std::uint64_t groups = take(bells.top) & kGroupBits;
-  while (groups != 0 && count < max) {
+  while (groups != 0 && goes_on()) {
     const std::uint32_t group = take_lowest(&groups);
     std::uint64_t words = take(bells.groups[group]);
-    while (words != 0 && count < max) {
+    while (words != 0 && goes_on()) {
       const std::uint32_t word = group * 64 + take_lowest(&words);
       std::uint64_t rung = take(bells.words[word]);
+      in_vain += rung == 0 ? 1 : 0;
       while (rung != 0 && count < max) {
         slots[count++] = word * 64 + take_lowest(&rung);
       }

@@ -8,9 +8,14 @@
 
 namespace uroce {
 
-// Takes up to `max` rung slots into slots[] and returns how many. Those beyond stay rung. Every
-// level is cleared before the one below is read, so a ring that comes meanwhile is found by this
-// call or by the next. The program may have set any bit: slots are below kDoorbellSlots, no more.
+// Words of a session that a call of take_bells() may find without a bell. An honest program leaves
+// such a one only where its ringer and the worker meet; each is a locked access to memory.
+inline constexpr std::uint32_t kWordsInVainMax = 32;
+
+// Takes up to `max` rung slots into slots[] and returns how many. Those beyond stay rung, also
+// where kWordsInVainMax words had none. Every level is cleared before the one below is read, so a
+// ring that comes meanwhile is found by this call or by the next. The program may have set any bit:
+// slots are below kDoorbellSlots, no more.
 std::uint32_t take_bells(abi::Doorbells& bells, std::uint32_t* slots, std::uint32_t max);
 
 // Pairs, sequentially consistent, with abi::ring: for a worker that has said that it sleeps and
