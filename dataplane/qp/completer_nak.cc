@@ -19,12 +19,6 @@ Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& 
   if (rnr_waiting_ && psn == unacked_psn_) {
     return Step::kDone;  // a copy of what we are waiting for
   }
-  if (psn == unacked_psn_ && repair_.probing()) {
-    // The peer was busy with this packet, for instance with a page, and only the probe made it say
-    // so. It says more when it is done; if not, the timer of the attributes asks again.
-    repair_.be_patient();
-    return Step::kDone;
-  }
   if (!acknowledge_before(psn, turn)) {
     return answer_missing(packet, turn, drop);
   }
@@ -32,6 +26,11 @@ Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& 
   // would use up retry_cnt, loss by loss.
   patience_.refill();
   silent_timeouts_ = 0;
+  const Duration wait = kRnrTimer[timer_code] * kRnrTimerUnit;
+  if (spares_rnr_retry()) {
+    wait_for_busy_peer(wait, turn);
+    return Step::kDone;
+  }
   if (rnr_retries_left_ == 0) {
     fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);
     return Step::kDone;
@@ -39,8 +38,21 @@ Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& 
   if (qp_.attributes_.rnr_retry != kRnrRetryForEver) {
     --rnr_retries_left_;
   }
-  wait_for_receiver(kRnrTimer[timer_code] * kRnrTimerUnit, turn);
+  wait_for_receiver(wait, turn);
   return Step::kDone;
+}
+
+// Whether the peer may have been busy with the packet at unacked_psn_, for instance with a page, so
+// that only the probe made it say so. The first time for a packet that is no retry; the next one
+// counts, or a receiver that always answers late would be waited for without end.
+bool Requester::spares_rnr_retry() {
+  const bool spared_before = rnr_spared_ && rnr_spared_psn_ == unacked_psn_;
+  if (!repair_.probing() || spared_before) {
+    return false;
+  }
+  rnr_spared_ = true;
+  rnr_spared_psn_ = unacked_psn_;
+  return true;
 }
 
 Step Requester::on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop* drop) {

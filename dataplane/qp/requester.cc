@@ -108,6 +108,7 @@ void Requester::forget_outstanding() {
   kept_reports_ = KeptReports();
   kept_.clear();
   probed_ = false;
+  rnr_spared_ = false;
 }
 
 void Requester::on_doorbell(Turn& turn) {

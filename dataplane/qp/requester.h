@@ -242,6 +242,7 @@ class Requester {
   // completer_ack.cc, completer_nak.cc
   Step on_acknowledge(const Packet& packet, Turn& turn, Drop* drop);
   Step on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop);
+  [[nodiscard]] bool spares_rnr_retry();
   Step on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop* drop);
   // completer_read.cc
   Step on_read_response(const Packet& packet, Turn& turn, Drop* drop);
@@ -256,6 +257,7 @@ class Requester {
   bool retry_early(Turn& turn);
   void retry_implied(Turn& turn);
   void wait_for_receiver(Duration duration, Turn& turn);
+  void wait_for_busy_peer(Duration duration, Turn& turn);
 
   // requester_repair.cc
   [[nodiscard]] std::uint32_t index_of(std::uint32_t psn) const;
@@ -322,6 +324,8 @@ class Requester {
   bool probed_ = false;          // probe_end_ means something
   std::uint32_t flushed_ = 0;    // and not reported yet
   PeerKeeps peer_keeps_;
+  bool rnr_spared_ = false;           // rnr_spared_psn_ means something
+  std::uint32_t rnr_spared_psn_ = 0;  // the last packet whose RNR NAK took no retry
 };
 
 }  // namespace uroce

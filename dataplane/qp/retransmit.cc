@@ -85,6 +85,16 @@ void Requester::wait_for_receiver(Duration duration, Turn& turn) {
   timer_ = turn.now + duration;
 }
 
+// The same after a probe, where the peer may have what was sent, and be about to answer: it isn't
+// sent again before the wait is over. Where the next RNR NAK would be the end, the peer has the
+// time of the attributes, too.
+void Requester::wait_for_busy_peer(Duration duration, Turn& turn) {
+  const Time until = turn.now + duration;
+  const bool last = rnr_retries_left_ == 0 && timer_ != kNever;
+  rnr_waiting_ = true;
+  timer_ = last ? std::max(until, timer_) : until;
+}
+
 Time Requester::deadline() const {
   if (receive_parked_) {
     return kNever;
@@ -99,7 +109,7 @@ void Requester::on_deadline(Turn& turn) {
   if (rnr_waiting_) {
     rnr_waiting_ = false;
     timer_ = kNever;  // transmit() starts it
-    return;
+    return go_back();
   }
   if (turn.now < timer_) {
     return on_silence(turn);

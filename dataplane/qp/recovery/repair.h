@@ -74,8 +74,6 @@ class Repair {
   // The peer was heard, or asked: if it says nothing for a while from now on, `outstanding` packets
   // want a probe.
   void watch(bool outstanding, Time now);
-  // No probes until the next word.
-  void be_patient() { probe_at_ = kNever; }
   [[nodiscard]] bool probing() const { return silent_probes_ != 0; }
   // The earliest time at which on_time() has something to do.
   [[nodiscard]] Time deadline() const;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dataplane/qp/recovery/rnr_timer.h"
 #include "dataplane/qp/recovery/round_trip.h"
 #include "tests/unit/qp/qp_pair.h"
 
@@ -183,6 +184,64 @@ TEST(Probe, DoesNotUseUpRnrRetries) {
   const auto cqe = pair.a.poll_send();
   ASSERT_TRUE(cqe.has_value());
   EXPECT_EQ(cqe->status, WcStatus::kSuccess);
+}
+
+// A SEND without a receive, whose RNR NAK comes after the probe. Then the time of the NAK is waited
+// for, and nothing is sent.
+void probe_for_a_receive(QpPair& pair) {
+  measure(pair);
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
+  ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost
+  ASSERT_TRUE(pair.next_deadline());
+  pair.exchange();
+  ASSERT_EQ(pair.a.qp().counters().rnr_nak_retry_err, 1U);
+  EXPECT_TRUE(pair.transmit(pair.a).empty());
+}
+
+TEST(Probe, ThatGetsAnRnrNakWaitsForItsTimer) {
+  for (const int timeout : {0, 20}) {
+    QpPair pair({.timeout = static_cast<std::uint8_t>(timeout), .min_rnr_timer = 12});
+    probe_for_a_receive(pair);
+    EXPECT_EQ(pair.a.qp().deadline(), pair.now + kRnrTimer[12] * kRnrTimerUnit) << timeout;
+    pair.b.post_recv(2, std::array{pair.b.sge(0, 8)});
+    ASSERT_TRUE(pair.next_deadline());
+    pair.exchange();
+    EXPECT_TRUE(pair.a.poll_send().has_value()) << timeout;
+    EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
+  }
+}
+
+// Also where every RNR NAK comes after a probe, and no timer of the attributes runs.
+TEST(Probe, SparesOneRnrRetryAndNoMore) {
+  QpPair pair({.timeout = 0, .rnr_retry = 2});
+  probe_for_a_receive(pair);
+  for (int wait = 0; wait < 3; ++wait) {
+    ASSERT_FALSE(pair.a.poll_send().has_value()) << wait;
+    ASSERT_TRUE(pair.next_deadline());
+    ASSERT_EQ(pair.transmit(pair.a).size(), 1U);  // lost again
+    ASSERT_TRUE(pair.next_deadline());
+    pair.exchange();
+  }
+  const auto cqe = pair.a.poll_send();
+  ASSERT_TRUE(cqe.has_value());
+  EXPECT_EQ(cqe->status, WcStatus::kRnrRetryExcErr);
+  EXPECT_EQ(pair.a.qp().counters().rnr_nak_retry_err, 4U);
+}
+
+// The peer had the packet, and was about to answer.
+TEST(Probe, ThatGetsAnRnrNakSendsNothingAgainIfTheAnswerComes) {
+  QpPair pair({.timeout = 14});
+  measure(pair);
+  pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
+  auto request = pair.transmit(pair.a);
+  ASSERT_EQ(request.size(), 1U);
+  ASSERT_TRUE(pair.next_deadline());
+  pair.exchange();
+  pair.b.post_recv(2, std::array{pair.b.sge(0, 8)});
+  EXPECT_EQ(pair.deliver(pair.b, *request[0]), Drop::kNone);
+  pair.exchange();
+  EXPECT_TRUE(pair.a.poll_send().has_value());
+  EXPECT_EQ(pair.a.qp().counters().requests_resent, 1U) << "the probe";
 }
 
 }  // namespace
