@@ -76,9 +76,11 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
   hear(turn);
   ++qp_.counters_.kept_reports_handled;
   peer_keeps_.told(report.psns != 0);
+  // Of what was executed, the hole of a READ or an atomic stands for its answer, which isn't here.
   const auto arrived = [&](std::uint32_t at) {
-    return psn_difference(at, psn) < 0 ||
-           (distance(psn, at) < report.psns && report.kept[distance(psn, at)]);
+    return psn_difference(at, psn) < 0
+               ? !queue_.entry(index_of(at)).wants_response()
+               : distance(psn, at) < report.psns && report.kept[distance(psn, at)];
   };
   repair_.closed(arrived, turn.now);
   std::uint32_t index = queue_.tail();

@@ -203,6 +203,26 @@ TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
   EXPECT_EQ(to_b(), (Psns{101, 105}));
 }
 
+// The peer has executed a READ whose answer got lost: that it doesn't miss the request is no reason
+// not to ask for the answer.
+TEST_F(KeptNotices, ALostAnswerIsStillAskedFor) {
+  pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair_.b, 0),
+                    std::array{pair_.a.sge(500'000, kPacket)});
+  write(3);
+  EXPECT_EQ(to_b({102}), (Psns{100, 101, 102, 103}));
+  for (auto& frame : pair_.transmit(pair_.b)) {
+    EXPECT_EQ(parse(frame->frame), Drop::kNone);
+    if (frame->frame.packet.opcode != Opcode::kRcReadResponseOnly) {
+      pair_.give(pair_.a, std::move(frame));
+    }
+  }
+  EXPECT_EQ(report(102, 1, {1}), Drop::kNone);
+  EXPECT_EQ(to_b(), (Psns{100, 102}));
+  pair_.run();
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+  EXPECT_TRUE(pair_.a.poll_send().has_value());
+}
+
 // What the peer has kept doesn't fill the window.
 TEST_F(KeptNotices, TheWindowGoesOnBehindAHole) {
   (void)ask();
