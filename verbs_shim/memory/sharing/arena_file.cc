@@ -63,6 +63,14 @@ bool ArenaFile::intact() const {
          major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
 }
 
+std::uint64_t ArenaFile::bytes() const {
+  constexpr std::uint64_t kBlock = 512;  // of st_blocks, whatever the file system's are
+  struct stat status = {};
+  return intact() && ::fstat(memfd_.get(), &status) == 0
+             ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
+             : 0;
+}
+
 void ArenaFile::disown() {
   if (!intact()) {
     static_cast<void>(memfd_.release());

@@ -47,6 +47,8 @@ class ArenaFile {
   // Whether the descriptor is still ours. Some programs close all that they don't know; pages that
   // lie in the arena stay, but nothing new may be put into whatever has the number now.
   [[nodiscard]] bool intact() const;
+  // How much lies in it; 0 where the descriptor isn't ours any more.
+  [[nodiscard]] std::uint64_t bytes() const;
   // Leaves a descriptor that isn't to the program.
   void disown();
 

@@ -1,13 +1,12 @@
 #include "verbs_shim/memory/sharing/fork_copies.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include "base/check.h"
@@ -18,14 +17,17 @@
 namespace uroce::shim {
 namespace {
 
-constexpr int kChildPatienceMs = 30'000;  // 1 GiB takes half a second
+// So long a parent waits for its child's copies, and so much longer for each GiB of them, which
+// takes half a second where nobody else needs the processor, and the memory is there.
+constexpr std::chrono::seconds kPatienceMin{30};
+constexpr std::chrono::seconds kPatiencePerGib{20};
 constexpr std::uint64_t kPage = 4096;
 
 SharingState* sharing = nullptr;
 unsigned fork_place = 0;
 int cancelling_before = 0;
 Invalidations::Announced fork_announced;
-int copied_pipe[2] = {-1, -1};  // the child says when it has its copies; under the mutex
+bool child_copies = false;  // under the mutex
 
 // The child is alone in its copy of the process and must not touch the heap, which may be among
 // what it still shares: hence no containers here.
@@ -117,20 +119,27 @@ void before_fork() {
   fork_place = sharing->watch.enter({0, AddressWatch::kAddressEnd});
   sharing->invalidations.announce(0, AddressWatch::kAddressEnd, abi::InvalidateReason::kProtect,
                                   &fork_announced);
-  if (sharing->arenas.size() != 0 && ::pipe2(copied_pipe, O_CLOEXEC) != 0) {
-    copied_pipe[0] = copied_pipe[1] = -1;
+  child_copies = sharing->arenas.size() != 0;
+  if (child_copies) {
+    sharing->fork_wait.prepare();
   }
 }
 
+// What the child copies counts where the program hasn't closed the arenas' descriptors.
+std::chrono::seconds patience() {
+  constexpr std::uint64_t kGib = 1ULL << 30U;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < sharing->arenas.size(); ++i) {
+    bytes += sharing->arenas[i].bytes();
+  }
+  return kPatienceMin + kPatiencePerGib * static_cast<std::int64_t>(bytes / kGib);
+}
+
 void after_fork_in_parent() {
-  if (copied_pipe[0] >= 0) {
-    ::close(copied_pipe[1]);
-    // Until then the program must not change what the child copies. The pipe also ends with the
-    // child.
-    pollfd done = {.fd = copied_pipe[0], .events = POLLIN, .revents = 0};
-    ::poll(&done, 1, kChildPatienceMs);
-    ::close(copied_pipe[0]);
-    copied_pipe[0] = copied_pipe[1] = -1;
+  if (child_copies) {
+    // Until then the program must not change what the child copies. A child that is too late finds
+    // what the parent has made of it.
+    static_cast<void>(sharing->fork_wait.wait(std::chrono::steady_clock::now() + patience()));
   }
   sharing->invalidations.finish(fork_announced);
   sharing->watch.leave(fork_place);
@@ -141,7 +150,10 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
-  // First, because it gives back descriptors.
+  if (child_copies) {
+    sharing->fork_wait.begin();
+  }
+  // Before the mappings are read, because it gives back descriptors.
   sharing->map.forget();
   for (MemoryMap& map : sharing->maps) {
     map.forget();
@@ -164,11 +176,10 @@ void after_fork_in_child() {
   sharing->watch.reset();
   sharing->invalidations.reset();
   forget_locked_memory();
-  if (copied_pipe[0] >= 0) {
-    ::close(copied_pipe[0]);
-    ::close(copied_pipe[1]);
-    copied_pipe[0] = copied_pipe[1] = -1;
+  if (child_copies) {
+    sharing->fork_wait.end();
   }
+  sharing->fork_wait.forget();
   const int cancelling = cancelling_before;
   sharing->mutex.unlock();
   pthread_setcancelstate(cancelling, nullptr);

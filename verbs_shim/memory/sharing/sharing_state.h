@@ -7,6 +7,7 @@
 #include "verbs_shim/memory/sharing/address_watch.h"
 #include "verbs_shim/memory/sharing/arena_file.h"
 #include "verbs_shim/memory/sharing/conversion_thread.h"
+#include "verbs_shim/memory/sharing/fork_wait.h"
 #include "verbs_shim/memory/sharing/invalidations.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
@@ -18,6 +19,7 @@ struct SharingState {
   std::mutex mutex;
   ArenaList arenas;
   ConversionThread converter;
+  ForkWait fork_wait;
   MemoryMap map;
   bool share = true;  // UROCE_MEMORY is not "copy"
 
