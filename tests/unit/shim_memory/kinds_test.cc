@@ -166,6 +166,23 @@ TEST_F(Kinds, Stack) {
   see_both_ways(__builtin_alloca(kBytes), kBytes, 1);
 }
 
+// As glibc 2.42 makes a thread's stack.
+TEST_F(Kinds, StackWithItsGuardInside) {
+  constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
+  constexpr std::size_t kBytes = 64 << 10;
+  auto* const stack = static_cast<std::byte*>(map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK));
+  if (::madvise(stack, kPage, kGuardInstall) != 0) {
+    ::munmap(stack, kBytes);
+    GTEST_SKIP() << "the kernel can't put guards into mappings (Linux 6.13)";
+  }
+  see_both_ways(stack + kBytes / 2, kBytes / 2, 1);
+  // Memory that the kernel may have put right below or above it is no stack.
+  void* const other = map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
+  see_both_ways(other, kBytes, 0);
+  ::munmap(other, kBytes);
+  ::munmap(stack, kBytes);
+}
+
 TEST_F(Kinds, InitialisedData) { see_both_ways(in_data, std::size(in_data), 1); }
 
 TEST_F(Kinds, SystemVSegment) {

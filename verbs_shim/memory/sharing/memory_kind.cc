@@ -33,15 +33,29 @@ __attribute__((constructor)) void find_main_thread() {
   }
 }
 
+// Whether the page is a guard that was put into a mapping (MADV_GUARD_INSTALL), whose protection
+// doesn't show it. Linux 6.13 and 6.14 have such guards, but don't say so.
+bool is_guard(std::uint64_t page) {
+  constexpr std::uint64_t kGuard = 1ULL << 58U;  // Documentation/admin-guide/mm/pagemap
+  const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  std::uint64_t entry = 0;
+  const bool known = ::pread(pagemap.get(), &entry, sizeof(entry),
+                             static_cast<off_t>(page / kPage * sizeof(entry))) == sizeof(entry);
+  return known && (entry & kGuard) != 0;
+}
+
 // Stacks are left alone. A fork's child would run on its parent's, and write into it, before it had
 // a copy. And whoever waits for a thread's end waits at a futex in its stack, as one does that
 // other processes could wake: the kernel knows that by what lies behind the address, so the wake
 // would miss it if that changed meanwhile. The main stack has a name, and the caller's is where we
 // stand. Those of other threads have a guard below them; so have the heaps of malloc's threads
 // sometimes, when they lie side by side, but those begin at a multiple of their greatest size.
+// glibc 2.42 makes the stack's own lowest page the guard, where the kernel can do that. Such stacks
+// side by side may be one mapping, but the kernel adds no other memory to it: MAP_STACK makes it
+// one without huge pages.
 bool is_stack(const MappedArea& area, MemoryMap& map) {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (area.name() == "[stack]" || (here >= area.start && here < area.end)) {
+  if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start)) {
     return true;
   }
   MappedArea below;
