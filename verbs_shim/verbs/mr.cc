@@ -8,6 +8,7 @@
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
 #include "verbs_shim/socket/log.h"
+#include "verbs_shim/socket/not_cancelled.h"
 #include "verbs_shim/verbs/mr_records.h"
 #include "verbs_shim/verbs/on_demand.h"
 
@@ -69,6 +70,7 @@ Result<MemoryDescription> describe(const Mr& mr) {
 // Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region whose
 // place this one takes; 0: none. 0 or an errno value.
 int register_range(Mr& mr, std::uint32_t replaces) {
+  const NotCancelled whole;  // files are opened and read under locks
   auto description = describe(mr);
   if (!description) {
     if (description.error().code == ENOMEM) {  // programs say no more than that there is no memory

@@ -175,6 +175,10 @@ FakeDaemon::Answer FakeDaemon::answer_to(Command command, const std::byte* recor
       return create_cq(record);
     case Command::kResizeCq:
       return resize_cq(record);
+    case Command::kCreateSrq:
+      return create_srq();
+    case Command::kResizeSrq:
+      return resize_srq(record);
     case Command::kCreateQp:
       return create_qp(record);
     case Command::kMapRings: {
@@ -237,6 +241,27 @@ FakeDaemon::Answer FakeDaemon::resize_cq(const std::byte* record) {
   reply.entries = kEntries;
   reply.memory_length = kQueueLength;
   return commits ? answer(reply) : answer(reply, {cq_.descriptor.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::create_srq() {
+  abi::CreateSrqReply reply{};
+  reply.max_wr = kEntries;
+  reply.max_sge = kSgeMax;
+  reply.ring = {.control_offset = 0,
+                .entries_offset = kEntriesOffset,
+                .entries = kEntries,
+                .stride = abi::recv_stride(kSgeMax)};
+  reply.memory_length = kQueueLength;
+  return answer(reply, {qp_.descriptor.get()});
+}
+
+FakeDaemon::Answer FakeDaemon::resize_srq(const std::byte* record) {
+  abi::ResizeSrqRequest request;
+  std::memcpy(&request, record, sizeof(request));
+  abi::ResizeSrqReply reply{};
+  reply.max_wr = kEntries;
+  reply.memory_length = kQueueLength;
+  return request.commit != 0 ? answer(reply) : answer(reply, {qp_.descriptor.get()});
 }
 
 FakeDaemon::Answer FakeDaemon::create_qp(const std::byte* record) {

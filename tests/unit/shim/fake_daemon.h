@@ -98,6 +98,8 @@ class FakeDaemon {
   Answer create_qp(const std::byte* record);
   Answer create_channel();
   Answer resize_cq(const std::byte* record);
+  Answer create_srq();
+  Answer resize_srq(const std::byte* record);
 
   TemporaryFolder folder_;
   UniqueFd listener_, stop_read_, stop_write_;
