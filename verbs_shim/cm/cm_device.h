@@ -38,5 +38,8 @@ void disguise_cm_channel(struct stat* status);
 // Leads librdmacm's calls of open, write, close and fstat here (librdmacm_hooks.cc). May be called
 // any time, and again.
 void hook_librdmacm();
+// For fork handling: nobody is half-way through it, and so in the dynamic linker's lock.
+void lock_librdmacm_hooks();
+void unlock_librdmacm_hooks();
 
 }  // namespace uroce::shim

@@ -24,6 +24,8 @@
 namespace uroce::shim {
 namespace {
 
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // one thread at a time rewrites the slots
+
 int hooked_open(const char* path, int flags, ...) {
   if (is_cm_device(path)) {
     return open_cm_channel();
@@ -184,8 +186,10 @@ __attribute__((constructor)) void hook_at_start() { hook_librdmacm(); }
 
 }  // namespace
 
+void lock_librdmacm_hooks() { pthread_mutex_lock(&mutex); }
+void unlock_librdmacm_hooks() { pthread_mutex_unlock(&mutex); }
+
 void hook_librdmacm() {
-  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);
   dl_iterate_phdr(visit_object, nullptr);
   pthread_mutex_unlock(&mutex);

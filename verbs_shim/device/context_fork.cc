@@ -33,9 +33,11 @@ void before_fork() {
     context->ring_memories.lock();
   }
   lock_device_list();
+  lock_librdmacm_hooks();
 }
 
 void unlock() {
+  unlock_librdmacm_hooks();
   unlock_device_list();
   for (Context* context = open_contexts; context != nullptr; context = context->next) {
     context->ring_memories.unlock();

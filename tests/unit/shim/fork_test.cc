@@ -104,11 +104,17 @@ TEST_F(Fork, LocksOfOtherThreadsAreFreeInTheChild) {
       shim::unlock_device_list();
     }
   });
+  std::thread hooks([&] {
+    while (!stop) {
+      shim::hook_librdmacm();
+    }
+  });
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(in_child([&] {
                 registry.remove(registry.add(shim::Registry::Kind::kCq, shim::of(cq)));
                 shim::lock_device_list();
                 shim::unlock_device_list();
+                shim::hook_librdmacm();
                 return 0;
               }),
               0);
@@ -116,6 +122,7 @@ TEST_F(Fork, LocksOfOtherThreadsAreFreeInTheChild) {
   stop = true;
   registers.join();
   lists.join();
+  hooks.join();
 }
 
 // What the parent registered isn't charged to the child, so giving it back gives nothing back.
