@@ -14,6 +14,7 @@
 #include "abi/cm_records.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
+#include "verbs_shim/socket/wait_for_ever.h"
 
 namespace uroce::shim {
 namespace {
@@ -174,15 +175,6 @@ bool is_nonblocking(int descriptor) {
 bool was_closed(int descriptor, const Route& before) {
   const Route now = route_of(descriptor);
   return now.client == nullptr || (now.client == before.client && now.handle != before.handle);
-}
-
-// The device keeps a thread that waits for an event of a channel which another thread closes, until
-// the process ends. Programs leave such threads behind (rping does), and would take an error for a
-// failure.
-[[noreturn]] void wait_for_ever() {
-  for (;;) {
-    pause();
-  }
 }
 
 // 0 when an event may be there, or an errno value.

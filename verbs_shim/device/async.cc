@@ -96,7 +96,7 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 void forget_async_events(ibv_context* base) {
   Context& context = *of(base);
   if (!context.client.abandoned()) {
-    context.async_events.forget(base->async_fd, {names_nothing, &context});
+    context.async_events->forget(base->async_fd, {names_nothing, &context});
   }
 }
 
@@ -115,7 +115,7 @@ int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
   for (;;) {
     abi::AsyncEventRecord record{};
     const ssize_t length =
-        context.async_events.next(base->async_fd, {names_nothing, &context}, &record);
+        context.async_events->next(base->async_fd, {names_nothing, &context}, &record);
     if (length == static_cast<ssize_t>(sizeof(record))) {
       if (translate(context, record, *event)) {
         return 0;

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "verbs_shim/device/devices.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/objects/objects.h"
@@ -15,16 +17,29 @@ namespace {
 constexpr std::uint32_t kTicketDescriptor = 3;
 constexpr std::uint32_t kFirstWakeDescriptor = 4;
 
+// Before the session ends, which wakes those who wait for events.
+void release_events(Context& context) {
+  const int descriptor = context.base.context.async_fd;
+  if (descriptor < 0) {
+    return;
+  }
+  if (context.client.abandoned()) {
+    close(descriptor);
+    return;
+  }
+  context.async_events->start_closing();
+  EventQueue::finish_closing(std::move(context.async_events), descriptor);
+}
+
 void release(Context* context) {
+  release_events(*context);
   for (int& descriptor : context->wake_descriptors) {
     if (descriptor >= 0) {
       close(descriptor);
     }
   }
-  for (const int descriptor : {context->base.context.async_fd, context->base.context.cmd_fd}) {
-    if (descriptor >= 0) {
-      close(descriptor);
-    }
+  if (context->base.context.cmd_fd >= 0) {
+    close(context->base.context.cmd_fd);
   }
   pthread_mutex_destroy(&context->base.context.mutex);
   delete context;
@@ -89,7 +104,9 @@ int open_session(Context& context, const Device& device, const abi::Ticket& expo
 
 ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter) {
   auto* context = make<Context>();
-  if (context == nullptr) {
+  if (context == nullptr || context->async_events == nullptr) {
+    delete context;
+    errno = ENOMEM;
     return nullptr;
   }
   for (int& descriptor : context->wake_descriptors) {

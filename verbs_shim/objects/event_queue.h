@@ -7,11 +7,19 @@
 // event of an object that it has destroyed meanwhile, and sleep. In Linux such events go with
 // their object. Here the program itself takes them out, when it destroys an object and whenever one
 // of them comes to the head: the daemon can't, since it would wait for whoever else reads.
+//
+// Threads may still wait for an event when the program destroys the channel or closes the device.
+// In Linux they wait on, until the process ends. So they do here, on a queue and a descriptor that
+// are kept for them: nobody can take a thread out of its read(2), and with the descriptor closed it
+// would read from whatever file gets the number next.
 
 #include <pthread.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "base/check.h"
 
@@ -42,14 +50,32 @@ class EventQueue {
   // fork: the events are its parent's, and the lock may be a thread's that it hasn't got.
   void forget(int descriptor, const Gone& gone);
 
+  // Before what sends the events may end: threads that its end wakes are held until it is known
+  // whether it has. Not for the child of a fork, as above.
+  void start_closing() { pthread_mutex_lock(&mutex_); }
+  // It hasn't ended.
+  void give_up_closing() { pthread_mutex_unlock(&mutex_); }
+  // It has, or is about to. Closes the descriptor and deletes the queue, unless threads wait there:
+  // then both stay for ever.
+  static void finish_closing(std::unique_ptr<EventQueue> queue, int descriptor);
+
  private:
   static constexpr std::size_t kRecordMax = 64;
+  int wait(int descriptor);
+  static void leave(void* queue);
   ssize_t take(int descriptor, void* record, int flags) const;
   void skip_gone(int descriptor, const Gone& gone);
 
   std::size_t record_bytes_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // between a look at the head and its removal
-  bool may_hold_gone_ = false;                         // under the lock
+  // Under the lock:
+  bool may_hold_gone_ = false;
+  bool closed_ = false;
+  std::uint32_t waiters_ = 0;
+
+  // Those that were kept for their waiters. Nobody reads the list, but a leak checker finds them.
+  static inline std::atomic<EventQueue*> last_kept{nullptr};
+  EventQueue* kept_before_ = nullptr;
 };
 
 }  // namespace uroce::shim

@@ -39,7 +39,9 @@ struct Context {
   verbs_context base;
   Client client;
   Registry registry;
-  EventQueue async_events{sizeof(abi::AsyncEventRecord)};
+  // Threads that wait for an event may keep it when the context is gone.
+  std::unique_ptr<EventQueue> async_events{new (std::nothrow)
+                                               EventQueue(sizeof(abi::AsyncEventRecord))};
   RingMemories ring_memories;
   Mapping doorbell_memory;
   Mapping status_memory;
@@ -95,7 +97,8 @@ struct Ah {
 struct Channel {
   ibv_comp_channel base;
   std::uint32_t handle = 0;
-  EventQueue events{sizeof(abi::CompletionEvent)};
+  // Threads that wait for an event may keep it when the channel is gone.
+  std::unique_ptr<EventQueue> events{new (std::nothrow) EventQueue(sizeof(abi::CompletionEvent))};
 };
 
 struct Cq {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
@@ -27,7 +28,7 @@ int read_event(ibv_comp_channel& channel, abi::CompletionEvent& event) {
     errno = ENODEV;
     return -1;
   }
-  const ssize_t length = of(&channel)->events.next(channel.fd, {is_gone, &context}, &event);
+  const ssize_t length = of(&channel)->events->next(channel.fd, {is_gone, &context}, &event);
   if (length == static_cast<ssize_t>(sizeof(event))) {
     return 0;
   }
@@ -58,7 +59,7 @@ void forget_completion_events(ibv_comp_channel* channel) {
   if (channel == nullptr || of(channel->context)->client.abandoned()) {
     return;
   }
-  of(channel)->events.forget(channel->fd, {is_gone, of(channel->context)});
+  of(channel)->events->forget(channel->fd, {is_gone, of(channel->context)});
 }
 
 }  // namespace uroce::shim
@@ -70,7 +71,9 @@ extern "C" {
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   auto* channel = make<Channel>();
-  if (channel == nullptr) {
+  if (channel == nullptr || channel->events == nullptr) {
+    delete channel;
+    errno = ENOMEM;
     return nullptr;
   }
   abi::CreateChannelRequest request{};
@@ -99,13 +102,24 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
   if (in_use) {
     return refuse("ibv_destroy_comp_channel", EBUSY, "completion queues still use the channel");
   }
-  const int error = destroy_handle("ibv_destroy_comp_channel", base->context,
-                                   Command::kDestroyChannel, of(base)->handle);
-  if (error == 0) {
-    close(base->fd);
-    delete of(base);
+  Channel* channel = of(base);
+  const bool inherited = of(base->context)->client.abandoned();
+  if (!inherited) {
+    channel->events->start_closing();
   }
-  return error;
+  const int error = destroy_handle("ibv_destroy_comp_channel", base->context,
+                                   Command::kDestroyChannel, channel->handle);
+  if (error != 0) {
+    channel->events->give_up_closing();  // a child's own is never refused
+    return error;
+  }
+  if (inherited) {
+    close(base->fd);
+  } else {
+    EventQueue::finish_closing(std::move(channel->events), base->fd);
+  }
+  delete channel;
+  return 0;
 }
 
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
