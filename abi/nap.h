@@ -2,8 +2,8 @@
 
 // How a thread of a program that found a completion queue empty sleeps a little, so that the worker
 // gets its processor, and is woken as soon as that is of use to it. It sleeps no longer than it
-// would without being woken, so nothing here has to be exact: a wake-up may be missed, or be the
-// nap's of another thread at the same queue.
+// would without being woken, so nothing here has to be exact: a wake-up may be missed, come for
+// nothing, or be meant for another thread at the same queue.
 
 #include <atomic>
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace uroce::abi {
 
 struct Nap {
-  // A futex. Not 0: a thread naps, or is about to. It looks at the ring once more before it does.
-  // The daemon clears it when it wakes the thread.
+  // A futex. Not 0: a thread naps, or is about to, or has napped. The daemon clears it when it
+  // wakes the thread.
   std::atomic<std::uint32_t> asleep;
   // The daemon wakes it when the ring's producer index is here, or has moved and the worker has
-  // nothing else to do.
+  // little else to do.
   std::atomic<std::uint32_t> until;
 };
 

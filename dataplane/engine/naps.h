@@ -1,11 +1,12 @@
 #pragma once
 
 // Programs' threads that sleep a little beside an empty completion queue (abi/nap.h), and when a
-// worker wakes them: they have processors to give away while it has work, and want them back when
-// it has none.
+// worker wakes them: they give it their processor while it has work, and want it back when it has
+// none, or little. Belongs to a worker; each queue that is listed lives until forget().
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "base/event_pace.h"
@@ -15,42 +16,47 @@ namespace uroce {
 
 class Naps {
  public:
-  // So many wait until the worker has nothing else to do; further ones are woken at once.
-  static constexpr std::size_t kMax = 64;
+  // So many queues wait until the worker has little else to do; those of further ones end at once.
+  static constexpr std::size_t kListedMax = 16;
+  // Turns after which they end though the worker is still busy, which it may be for others, while
+  // the program's queue pair has run dry: few of its work requests may make a completion.
+  static constexpr std::uint32_t kBusyTurnsMax = 8;
 
   // The queue has got completions.
   void look_at(CompletionQueue& queue) {
     if (!queue.has_nap()) [[likely]] {
       return;
     }
-    if (queue.nap_is_due()) {
+    const auto listed = std::find(queues_.begin(), queues_.end(), &queue);
+    if (queue.nap_is_due() || (listed == queues_.end() && queues_.size() == kListedMax)) {
+      forget(queue);
       end(queue);
-    } else if (std::find(queues_.begin(), queues_.end(), &queue) != queues_.end()) {
-      // It waits already.
-    } else if (queues_.size() == kMax) {
-      end(queue);
-    } else {
+    } else if (listed == queues_.end()) {
       queues_.push_back(&queue);
     }
   }
-  // The worker has nothing else to do.
-  void end_all() {
-    for (CompletionQueue* queue : queues_) {
-      if (queue->has_nap()) {
-        end(*queue);
-      }
+  void turn_ends(bool busy) {
+    if (queues_.empty()) [[likely]] {
+      return;
     }
-    queues_.clear();
+    busy_turns_ = busy ? busy_turns_ + 1 : 0;
+    if (!busy || busy_turns_ == kBusyTurnsMax) {
+      std::for_each(queues_.begin(), queues_.end(),
+                    [this](CompletionQueue* queue) { end(*queue); });
+      queues_.clear();
+      busy_turns_ = 0;
+    }
   }
   void forget(CompletionQueue& queue) { std::erase(queues_, &queue); }
 
  private:
-  // A queue whose threads are dear to wake just now leaves them to their own time.
+  // Threads that are dear to wake just now sleep as long as they wanted to at most.
   void end(CompletionQueue& queue) {
     pace_.run(static_cast<int>(queue.handle()), [&] { queue.end_nap(); });
   }
 
   std::vector<CompletionQueue*> queues_;
+  std::uint32_t busy_turns_ = 0;  // since the first of them was listed
   EventPace pace_;
 };
 

@@ -95,9 +95,7 @@ bool Worker::poll(Time now) {
     busy |= self.transmit_bursts(*port);
   }
   self.flush_queues();
-  if (!busy) {
-    self.naps.end_all();
-  }
+  self.naps.turn_ends(busy);
   self.stalls.turn_ends();
   if (self.stalls.count() != self.counters.stalls) [[unlikely]] {
     self.counters.stalls = self.stalls.count();

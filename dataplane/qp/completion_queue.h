@@ -63,9 +63,9 @@ class CompletionQueue {
   [[nodiscard]] bool broken() const { return broken_; }
 
  private:
-  // Threads that are woken at once: they are one, or a few that poll the same queue. What a wake-up
-  // costs grows with their number, which is the program's to choose.
-  static constexpr int kWokenMax = 8;
+  // Threads that are woken at once: mostly there is one. What a wake-up costs grows with their
+  // number, which is the program's to choose.
+  static constexpr int kWokenMax = 2;
 
   [[nodiscard]] abi::Nap& nap() const { return control_->ring.producer.nap; }
   [[nodiscard]] bool has_room();

@@ -43,10 +43,11 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   cq.lock.lock();
   const abi::Cqe* cqe = look(cq);
   if (cqe == nullptr) {
+    cq.lock.unlock();  // others needn't wait while this thread may sleep
     if (still_working(cq)) {
-      cq.lock.unlock();
       return ENOENT;
     }
+    cq.lock.lock();
     cqe = look(cq);
   }
   if (cqe == nullptr) {

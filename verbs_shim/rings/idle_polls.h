@@ -19,37 +19,40 @@ namespace uroce::shim {
 // while the loop has this one for itself, and the kernel gives the processor away only if it thinks
 // that the loop had more of it. So when the daemon says that it is short of processors, a loop that
 // has found nothing for long naps, and the kernel moves somebody over. A program that has posted
-// much naps at once where others run in the worker's place: it loses nothing by that, since the
-// worker wakes it when part of it is done. One that waits for a lone work request of its own naps
-// briefly when the worker, which has little to do then, can't run. Without need no loop naps: it
-// may be waiting for something else besides.
+// much, and waits for nothing else, naps at once where others run in the worker's place: it loses
+// little by that, since the worker wakes it when part of it is done. One that waits for a lone work
+// request of its own naps briefly when the worker, which has little to do then, can't run. Without
+// need no loop naps: it may be waiting for something else besides.
 class IdlePolls {
  public:
   void found(std::uint32_t completions) {
     count_ = 0;
-    napped_ = false;
+    polls_others_ = false;
     under_way_ -= std::min(completions, under_way_);
   }
   // This thread posted to a send queue of that worker, which has so many work requests under way
-  // now.
-  void posted(std::uint32_t worker, std::uint32_t under_way) {
+  // now and completes them at `cq`.
+  void posted(std::uint32_t worker, std::uint32_t under_way, const Cq* cq) {
     seen_beats_ = worker == worker_ ? seen_beats_ : 0;
     worker_ = worker;
     under_way_ = under_way;
+    cq_ = cq;
   }
 
   // Returns false if the daemon turned out to be gone.
   bool nothing(const Cq& cq) {
     Context& context = *of(cq.base.context);
+    polls_others_ = polls_others_ || &cq != cq_;
     if (++count_ % kPollsPerYield != 0) {
       return true;
     }
     if (count_ % kPollsPerCheck == 0 && !context.client.check()) {
       return false;
     }
-    if (under_way_ >= kManyUnderWay && !napped_ && worker_shares(context)) {
-      napped_ = true;
-      nap(cq, under_way_ / kNapShare, kNapOfMany);
+    if (under_way_ >= kManyUnderWay && !polls_others_ && worker_shares(context)) {
+      // What is under way may complete later, or without a word (unsignalled work requests do): who
+      // napped in vain doesn't again before it posts again.
+      under_way_ = nap(cq, under_way_ / kNapShare, kNapOfMany) ? under_way_ : 0;
     } else if (count_ % kPollsPerLook == 0 && worker_is_kept(context)) {
       nap(cq, 1, kNapForWorker);
     } else if (count_ < kPollsBeforeNap) {
@@ -82,8 +85,7 @@ class IdlePolls {
   static constexpr Duration kNapMax = kNanosecondsPerMillisecond;
   static constexpr std::uint32_t kNapShare = 8;
   // With so many work requests under way, a nap is to see an eighth of them complete: far from all,
-  // or the queue pair would run dry. It is one until something has come: what is under way may
-  // complete later, or without a word (unsignalled work requests do).
+  // or the queue pair would run dry.
   static constexpr std::uint32_t kManyUnderWay = 16;
   static constexpr Duration kNapOfMany = 250 * kNanosecondsPerMicrosecond;
 
@@ -118,7 +120,8 @@ class IdlePolls {
 
   std::uint32_t count_ = 0;
   std::uint32_t under_way_ = 0;
-  bool napped_ = false;  // because of that, since something came
+  const Cq* cq_ = nullptr;     // at which that completes
+  bool polls_others_ = false;  // and other queues besides, in vain, since something came
   Duration next_nap_ = kNapMin;
   std::uint32_t worker_ = 0;      // of the queue pair that this thread posted to last
   std::uint64_t seen_beats_ = 0;  // what it told at the last look

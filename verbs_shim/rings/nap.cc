@@ -6,18 +6,21 @@
 
 namespace uroce::shim {
 
-void nap(const Cq& cq, std::uint32_t completions, Duration longest) {
-  const abi::RingIndex& producer = cq.control->ring.producer;
-  abi::Nap& nap = cq.control->ring.producer.nap;
+// Nothing orders the word before the look at the ring as the worker sees it, which stores into the
+// ring and looks at the word: if both are early, the nap just lasts as long as it may.
+bool nap(const Cq& cq, std::uint32_t completions, Duration longest) {
+  abi::RingIndex& producer = cq.control->ring.producer;
   const std::uint32_t seen = cq.control->ring.consumer.value.load(std::memory_order_relaxed);
-  nap.until.store(seen + completions, std::memory_order_relaxed);
-  nap.asleep.store(1, std::memory_order_seq_cst);
-  if (producer.value.load(std::memory_order_seq_cst) == seen) {
+  const auto has_come = [&] { return producer.value.load(std::memory_order_acquire) != seen; };
+  producer.nap.until.store(seen + completions, std::memory_order_relaxed);
+  producer.nap.asleep.store(1, std::memory_order_relaxed);
+  if (!has_come()) {
     const int kept = errno;
-    futex_wait(nap.asleep, 1, FutexScope::kShared, longest);
+    futex_wait(producer.nap.asleep, 1, FutexScope::kShared, longest);
     errno = kept;
   }
-  nap.asleep.store(0, std::memory_order_relaxed);
+  // The word stays: another thread may nap here, and the daemon clears it in time.
+  return has_come();
 }
 
 }  // namespace uroce::shim

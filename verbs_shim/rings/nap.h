@@ -10,8 +10,8 @@
 namespace uroce::shim {
 
 // Sleeps for `longest` at most; less if so many completions come, or if one comes and the worker
-// has nothing else to do; not at all if one is there. Leaves the program's errno alone, and is no
-// cancellation point: extended polls hold their queue's lock.
-void nap(const Cq& cq, std::uint32_t completions, Duration longest);
+// has little else to do; not at all if one is there. True: one is there now. Leaves the program's
+// errno alone, and is no cancellation point.
+bool nap(const Cq& cq, std::uint32_t completions, Duration longest);
 
 }  // namespace uroce::shim

@@ -80,7 +80,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
   }
   if (qp.send.producer != before) {
-    idle_polls.posted(qp.worker, qp.send.held());
+    idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
     qp.send.publish_posted();
     ring_doorbell(qp);
   }

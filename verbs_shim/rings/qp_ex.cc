@@ -34,7 +34,7 @@ int wr_complete(ibv_qp_ex* base) {
     return error;
   }
   if (qp.send.producer != qp.batch_start) {
-    idle_polls.posted(qp.worker, qp.send.held());
+    idle_polls.posted(qp.worker, qp.send.held(), of(plain(qp).send_cq));
     qp.send.publish_posted();
     ring_doorbell(qp);
   }

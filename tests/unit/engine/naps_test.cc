@@ -49,6 +49,10 @@ TEST(Naps, EndWithTheCompletionsThatTheyWaitFor) {
   napper.complete(1);
   naps.look_at(napper.queue);
   EXPECT_FALSE(napper.naps());
+  // Of another nap it knows nothing, until the queue gets something.
+  napper.nap_until(8);
+  naps.turn_ends(false);
+  EXPECT_TRUE(napper.naps());
 }
 
 TEST(Naps, EndWhenTheWorkerHasNothingElseToDo) {
@@ -61,25 +65,38 @@ TEST(Naps, EndWhenTheWorkerHasNothingElseToDo) {
   }
   naps.look_at(without.queue);
   naps.forget(gone.queue);
-  naps.end_all();
+  naps.turn_ends(true);
+  EXPECT_TRUE(napper.naps());
+  naps.turn_ends(false);
   EXPECT_FALSE(napper.naps());
   EXPECT_TRUE(gone.naps());
-  // Of another nap it knows nothing, until the queue gets something.
-  napper.nap_until(9);
-  naps.end_all();
-  EXPECT_TRUE(napper.naps());
+}
+
+TEST(Naps, EndAfterAWhileOfABusyWorker) {
+  Napper napper(1);
+  Naps naps;
+  for (int round = 0; round < 2; ++round) {
+    napper.nap_until(20);
+    napper.complete(1);
+    naps.look_at(napper.queue);
+    for (std::uint32_t turn = 0; turn < Naps::kBusyTurnsMax; ++turn) {
+      EXPECT_TRUE(napper.naps());
+      naps.turn_ends(true);
+    }
+    EXPECT_FALSE(napper.naps());
+  }
 }
 
 TEST(Naps, OfVeryManyQueuesEndAtOnce) {
   Naps naps;
   std::vector<std::unique_ptr<Napper>> nappers;
-  for (std::uint32_t i = 0; i <= Naps::kMax; ++i) {
+  for (std::uint32_t i = 0; i <= Naps::kListedMax; ++i) {
     nappers.push_back(std::make_unique<Napper>(i + 1));
     nappers.back()->nap_until(8);
     nappers.back()->complete(1);
     naps.look_at(nappers.back()->queue);
     naps.look_at(nappers.back()->queue);  // takes no second place
-    EXPECT_EQ(nappers.back()->naps(), i < Naps::kMax);
+    EXPECT_EQ(nappers.back()->naps(), i < Naps::kListedMax);
   }
 }
 

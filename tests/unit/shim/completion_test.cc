@@ -91,7 +91,7 @@ TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
   const auto naps_with = [&](std::uint32_t under_way) {
     long count = 0;
     for (int round = 0; round < kRounds; ++round) {
-      shim::idle_polls.posted(0, under_way);
+      shim::idle_polls.posted(0, under_way, shim::of(cq));
       find_one();
       count += naps(kFew);
     }
@@ -106,47 +106,54 @@ TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
   EXPECT_LT(many, kRounds * 5 / 4);
 }
 
+// It polls another queue than what is under way completes at, which may get something meanwhile of
+// which the worker knows no nap.
+TEST_F(IdlePolling, SleepsNoSoonerBesideAnotherQueue) {
+  daemon.status().shared.store(1);
+  find_one();
+  shim::idle_polls.posted(0, 1'000, nullptr);
+  EXPECT_EQ(naps(256), 0);
+  find_one();
+  shim::idle_polls.posted(0, 1'000, shim::of(cq));
+  EXPECT_EQ(naps(256), 1);
+}
+
 class Nap : public Completion {
  protected:
   static constexpr Duration kLong = 10 * kNanosecondsPerSecond;
-
-  // How long a nap takes in which `complete` makes the daemon's completions once it has begun.
-  template <typename Complete>
-  Duration nap(std::uint32_t completions, Complete&& complete) {
-    std::thread worker([&] {
-      while (word().load() == 0 && monotonic_now() - begun_ < kLong) {
-        std::this_thread::yield();
-      }
-      complete();
-      futex_wake(word(), FutexScope::kShared);
-    });
-    shim::nap(*shim::of(cq), completions, kLong);
-    worker.join();
-    return monotonic_now() - begun_;
-  }
   std::atomic<std::uint32_t>& word() { return daemon.cq().ring.producer.nap.asleep; }
+  Duration since_begun() const { return monotonic_now() - begun_; }
 
  private:
   const Time begun_ = monotonic_now();
 };
 
 TEST_F(Nap, EndsWhenTheDaemonSaysSo) {
-  errno = EDOM;
-  const Duration took = nap(5, [this] {
+  std::thread worker([this] {
+    while (word().load() == 0 && since_begun() < kLong) {
+      std::this_thread::yield();
+    }
     EXPECT_EQ(daemon.cq().ring.producer.nap.until.load(), 5U);
+    daemon.complete(completion(1));
     word().store(0);
+    futex_wake(word(), FutexScope::kShared);
   });
-  EXPECT_LT(took, kLong);
-  EXPECT_EQ(word().load(), 0U);
+  errno = EDOM;
+  EXPECT_TRUE(shim::nap(*shim::of(cq), 5, kLong));
   EXPECT_EQ(errno, EDOM);
+  EXPECT_LT(since_begun(), kLong);
+  worker.join();
 }
 
 TEST_F(Nap, IsNoneWhereSomethingCame) {
   daemon.complete(completion(1));
-  const Time begun = monotonic_now();
-  shim::nap(*shim::of(cq), 2, kLong);
-  EXPECT_LT(monotonic_now() - begun, kLong);
-  EXPECT_EQ(word().load(), 0U);
+  EXPECT_TRUE(shim::nap(*shim::of(cq), 2, kLong));
+  EXPECT_LT(since_begun(), kLong);
+}
+
+TEST_F(Nap, EndsByItself) {
+  EXPECT_FALSE(shim::nap(*shim::of(cq), 1, kNanosecondsPerMillisecond));
+  EXPECT_GE(since_begun(), kNanosecondsPerMillisecond);
 }
 
 // Somebody who gives it to nobody has the worker's processor.
@@ -155,7 +162,7 @@ TEST_F(IdlePolling, SleepsWhereTheWorkerOfALoneMessageCannotRun) {
   constexpr std::uint64_t kAwake = 40;
   const auto naps_with = [&](std::uint32_t under_way) {
     find_one();
-    shim::idle_polls.posted(0, under_way);
+    shim::idle_polls.posted(0, under_way, shim::of(cq));
     return naps(kPolls);
   };
   daemon.status().beats.store(kAwake);
@@ -165,7 +172,7 @@ TEST_F(IdlePolling, SleepsWhereTheWorkerOfALoneMessageCannotRun) {
   EXPECT_GE(naps_with(1), 4);
   EXPECT_LT(naps_with(1'000), 2);
   find_one();
-  shim::idle_polls.posted(0, 1);
+  shim::idle_polls.posted(0, 1, shim::of(cq));
   long naps_of_who_runs = 0;
   for (std::uint64_t turn = 1; turn <= 10; ++turn) {
     daemon.status().beats.store(kAwake + 2 * turn);
@@ -180,7 +187,7 @@ TEST_F(IdlePolling, SleepsWhereASleepingWorkerWasWokenAndCannotRun) {
   daemon.status().asleep.store(1);
   daemon.status().beats.store(41);
   find_one();
-  shim::idle_polls.posted(0, 1);
+  shim::idle_polls.posted(0, 1, shim::of(cq));
   EXPECT_LT(naps(kPolls), 2);  // it has nothing to do
   find_one();
   ibv_send_wr wr{};
