@@ -46,6 +46,12 @@ ProgramProcess process_of(const Peer& peer) {
   return peer.process ? *peer.process : ProgramProcess(peer.pid, peer.uid);
 }
 
+// A number is one process's as long as that lives.
+bool is_one_process(const Peer& one, const Peer& other) {
+  return one.process && other.process && one.pid == other.pid && !one.process->has_ended() &&
+         !other.process->has_ended();
+}
+
 bool is_administrator(const Peer& peer) {
   const bool here = !peer.process || peer.process->shares_user_namespace();
   return here && (peer.uid == 0 || peer.uid == ::geteuid());

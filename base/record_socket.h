@@ -34,6 +34,9 @@ struct Peer {
 // For what is opened by the number.
 [[nodiscard]] ProgramProcess process_of(const Peer& peer);
 
+// Whether both are known to be connections of one process, which may have changed its user.
+[[nodiscard]] bool is_one_process(const Peer& one, const Peer& other);
+
 // Root and the daemon's own user, who may change what concerns everybody. Root of another user
 // namespace is root there only.
 [[nodiscard]] bool is_administrator(const Peer& peer);

@@ -3,12 +3,10 @@
 // What the connection manager needs of the daemon around it. It knows no sessions: of a queue pair
 // it only asks whose it is.
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
-#include <optional>
 
+#include "base/record_socket.h"
 #include "base/time.h"
 #include "control/ip/device.h"
 #include "dataplane/engine/engine.h"
@@ -20,8 +18,8 @@ struct Host {
   Engine& engine;  // takes MADs to the ports
   Devices& devices;
   std::function<Time()> clock;
-  // The user whose queue pair has this number; none: there is no such queue pair.
-  std::function<std::optional<uid_t>(std::uint32_t qpn)> user_of_qp;
+  // The program whose queue pair has this number; nullptr: there is no such queue pair.
+  std::function<const Peer*(std::uint32_t qpn)> owner_of_qp;
 };
 
 }  // namespace uroce::control::cm_user

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -53,8 +52,9 @@ void Service::leave(const Id& id) {
 }
 
 Status Service::may_name_queue_pair(const User& user, std::uint32_t qpn) const {
-  const std::optional<uid_t> owner = host_.user_of_qp(qpn);
-  if (!owner || *owner == user.peer().uid || is_administrator(user.peer())) {
+  const Peer* const owner = host_.owner_of_qp(qpn);
+  if (owner == nullptr || owner->uid == user.peer().uid || is_one_process(*owner, user.peer()) ||
+      is_administrator(user.peer())) {
     return ok();
   }
   return Error{EPERM, "queue pair " + std::to_string(qpn) +
@@ -62,7 +62,7 @@ Status Service::may_name_queue_pair(const User& user, std::uint32_t qpn) const {
 }
 
 void Service::name_queue_pair(const Id& id) {
-  if (host_.user_of_qp(id.qpn)) {
+  if (host_.owner_of_qp(id.qpn) != nullptr) {
     queue_pairs_[id.qpn] = id.serial;
   }
 }

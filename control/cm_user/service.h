@@ -44,8 +44,9 @@ class Service {
 
   // Whether a program of the user may name the queue pair to a peer. EPERM: it is another user's,
   // and the peer, to whom a number is one queue pair's, would end that user's connection as stale.
-  // A number that no queue pair has is refused to nobody, nor is any to administrators: a program
-  // that began as root may have made its queue pair after it gave up its rights.
+  // A number that no queue pair has is refused to nobody, nor is any to administrators, nor one of
+  // the same process: a program that began as root may have given up its rights before it made its
+  // queue pair, or before it asked for its first event channel.
   [[nodiscard]] Status may_name_queue_pair(const User& user, std::uint32_t qpn) const;
   // The id's queue pair, if there is one, may receive data before its connection is established:
   // on_communication() then finds the id. REQUIRES: may_name_queue_pair()

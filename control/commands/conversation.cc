@@ -166,7 +166,8 @@ Result<Outcome> Conversation::dispatch(const abi::RequestHeader& header, Request
   if (rule->needs_device && session_->device() == nullptr) {
     return Error{EBADF, std::string(rule->name) + ": no device is open on this connection"};
   }
-  if (!hold_memory_reserve() && !gives_back(*rule)) {
+  // What has been done already and only waits for helpers ends as it would with memory.
+  if (!hold_memory_reserve() && !gives_back(*rule) && request.helpers == nullptr) {
     return out_of_memory();
   }
   if (const auto* handler = std::get_if<SessionHandler>(&rule->handler)) {

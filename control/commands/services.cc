@@ -6,7 +6,7 @@ cm_user::Host connection_host(Card& card) {
   return {.engine = card.engine(),
           .devices = card.devices(),
           .clock = [&card] { return card.now(); },
-          .user_of_qp = [&card](std::uint32_t qpn) { return card.user_of_qp(qpn); }};
+          .owner_of_qp = [&card](std::uint32_t qpn) { return card.owner_of_qp(qpn); }};
 }
 
 }  // namespace uroce::control

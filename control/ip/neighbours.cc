@@ -7,8 +7,16 @@ namespace uroce::control {
 Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, EtherAddress* mac,
                                        Asker asker) {
   auto found = entries_.find(address);
-  if (found != entries_.end() && found->second.state != State::kAsking &&
-      found->second.deadline <= now) {
+  const bool is_old = found != entries_.end() && found->second.deadline <= now;
+  if (is_old && found->second.state == State::kKnown) {
+    // It has answered before, so it needs no room in anybody's share, nor another's place.
+    if (unanswered_ == kUnansweredMax) {
+      return Answer::kFull;
+    }
+    ask(address, now, asker);
+    return Answer::kPending;
+  }
+  if (is_old && found->second.state == State::kUnreachable) {
     forget(found);
     found = entries_.end();
   }
@@ -16,6 +24,7 @@ Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, Eth
     if (!may_ask(asker)) {
       return Answer::kFull;
     }
+    make_room();
     ask(address, now, asker);
     return Answer::kPending;
   }
@@ -54,9 +63,9 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
   std::vector<LinkAddress> questions;
   for (auto at = entries_.begin(); at != entries_.end();) {
     Entry& entry = at->second;
-    if (entry.deadline > now) {
+    if (entry.state == State::kKnown || entry.deadline > now) {
       ++at;
-    } else if (entry.state != State::kAsking) {
+    } else if (entry.state == State::kUnreachable) {
       at = forget(at);
     } else if (entry.attempts < kAttemptsMax) {
       ++entry.attempts;
@@ -76,19 +85,23 @@ std::vector<LinkAddress> Neighbours::due(Time now, bool* settled) {
 void Neighbours::forget_answers(Time now) {
   for (auto at = entries_.begin(); at != entries_.end();) {
     Entry& entry = at->second;
-    if (entry.state == State::kAsking) {
-      entry = Entry{.deadline = now, .asker = entry.asker};
-      ++at;
-    } else {
+    if (entry.state == State::kUnreachable) {
       at = forget(at);
+      continue;
     }
+    if (entry.state == State::kAsking) {
+      entry.attempts = 0;
+    }
+    entry.deadline = now;
+    ++at;
   }
 }
 
 Time Neighbours::next_deadline() const {
   Time earliest = kNever;
   for (const auto& [address, entry] : entries_) {
-    earliest = std::min(earliest, entry.deadline);
+    // What is known stays when it is too old, until it is asked for.
+    earliest = entry.state == State::kKnown ? earliest : std::min(earliest, entry.deadline);
   }
   return earliest;
 }
@@ -100,9 +113,8 @@ bool Neighbours::may_ask(Asker asker) const {
   return own < (kUnansweredMax - others + 1) / 2;  // never, if all that there may be are asked
 }
 
-// REQUIRES: may_ask(); the address isn't in the cache.
+// REQUIRES: the address isn't in the cache, for which there is room, or was known.
 void Neighbours::ask(const LinkAddress& address, Time now, Asker asker) {
-  make_room();
   entries_[address] = Entry{.deadline = now, .asker = asker};
   ++unanswered_;
   ++unanswered_of_[asker];

@@ -9,7 +9,8 @@
 // Everybody on the machine may ask for addresses that nobody has. So at most half of the cache is
 // for what nobody has answered, and beyond that nothing makes room for a question: peers that
 // answer stay known. Of that half an asker has at most half of what the others leave, as of all
-// that users share (shares/).
+// that users share (shares/), except for peers that have answered before: they are asked again from
+// time to time.
 
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,7 @@ class Neighbours {
   // waits must look again.
   std::vector<LinkAddress> due(Time now, bool* settled);
 
-  // Whoever is on the link may be somebody else: answers are forgotten, and what somebody waits for
+  // Whoever is on the link may be somebody else: answers hold no more, and what somebody waits for
   // is asked for anew.
   void forget_answers(Time now);
 

@@ -64,9 +64,9 @@ void Card::enter(Session& session) { sessions_[session.id()] = &session; }
 
 void Card::leave(const Session& session) { sessions_.erase(session.id()); }
 
-std::optional<uid_t> Card::user_of_qp(std::uint32_t qpn) const {
+const Peer* Card::owner_of_qp(std::uint32_t qpn) const {
   const Owner* owner = qpns_.find(qpn);
-  return owner == nullptr ? std::nullopt : std::optional(owner->session->peer().uid);
+  return owner == nullptr ? nullptr : &owner->session->peer();
 }
 
 }  // namespace uroce::control

@@ -7,10 +7,10 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <optional>
 #include <random>
 #include <vector>
 
+#include "base/record_socket.h"
 #include "control/ip/device.h"
 #include "control/sessions/groups.h"
 #include "control/sessions/numbers.h"
@@ -57,8 +57,8 @@ class Card {
   [[nodiscard]] Numbers& qpns() { return qpns_; }
   [[nodiscard]] Numbers& cqns() { return cqns_; }
   [[nodiscard]] Numbers& srqns() { return srqns_; }
-  // Whose the queue pair with this number is; none: there is none.
-  [[nodiscard]] std::optional<uid_t> user_of_qp(std::uint32_t qpn) const;
+  // The program whose queue pair has this number; nullptr: there is none.
+  [[nodiscard]] const Peer* owner_of_qp(std::uint32_t qpn) const;
   PdId new_pd() { return next_pd_++; }  // 64 bits: none comes round
 
   // Of all queue pairs. REQUIRES: set before there are sessions.

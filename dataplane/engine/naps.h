@@ -32,6 +32,7 @@ class Naps {
       forget(queue);
       end(queue);
     } else if (listed == queues_.end()) {
+      busy_turns_ = queues_.empty() ? 0 : busy_turns_;
       queues_.push_back(&queue);
     }
   }
@@ -44,7 +45,6 @@ class Naps {
       std::for_each(queues_.begin(), queues_.end(),
                     [this](CompletionQueue* queue) { end(*queue); });
       queues_.clear();
-      busy_turns_ = 0;
     }
   }
   void forget(CompletionQueue& queue) { std::erase(queues_, &queue); }

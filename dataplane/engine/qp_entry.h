@@ -61,13 +61,14 @@ struct alignas(kCacheLine) QpEntry {
   bool starved = false;   // in the worker's list of those whose fault found no record
   bool withheld = false;  // and of those that others come before
 
-  // READ responses on their way, since when they have become no fewer (in the worker's running
-  // time) and whether for so long that the port doesn't count them; whether its next READ waits for
-  // room or was let go, and how much is promised to it.
+  // READ responses on their way, how many have come since when (in the worker's running time), and
+  // whether those are so few that the port doesn't count what is on its way; whether its next READ
+  // waits for room or was let go, and how much is promised to it.
   bool reads_waiting = false;
   bool reads_next = false;
   bool reads_silent = false;
   std::uint32_t read_frames = 0;
+  std::uint32_t read_frames_answered = 0;
   std::uint32_t read_frames_promised = 0;
   Time reads_answered = 0;
 

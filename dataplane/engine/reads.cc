@@ -10,12 +10,10 @@
 namespace uroce {
 
 ReadRoom Worker::State::read_room(PortState& port, QpEntry& entry) {
-  const bool first = std::exchange(entry.reads_next, false);
-  if (first) [[unlikely]] {
-    end_promise(port, entry);
+  if (entry.reads_next) [[unlikely]] {
+    return ReadRoom(port.read_frames_taken() - entry.read_frames_promised);
   }
-  return ReadRoom(first || port.reads_waiting.empty() ? port.read_frames_taken()
-                                                      : ReadRoom::kFramesMax);
+  return ReadRoom(port.reads_waiting.empty() ? port.read_frames_taken() : ReadRoom::kFramesMax);
 }
 
 void Worker::State::end_promise(PortState& port, QpEntry& entry) {
@@ -25,16 +23,27 @@ void Worker::State::end_promise(PortState& port, QpEntry& entry) {
 void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   const std::uint32_t frames = entry.qp->read_frames_out();
   const bool less = frames < entry.read_frames;
+  const bool more = frames > entry.read_frames;
+  const bool waits = entry.qp->read_frames_wanted() != 0;
   port.read_frames -= entry.read_frames_counted();
-  if (less || entry.read_frames == 0) {
+  entry.read_frames_answered += less ? entry.read_frames - frames : 0;
+  if (more || frames == 0 || entry.read_frames_answered >= kReadsAnsweredMin) {
     entry.reads_silent = false;
     entry.reads_answered = ran();
+    entry.read_frames_answered = 0;
   }
   entry.read_frames = frames;
   port.read_frames += entry.read_frames_counted();
-  if (entry.qp->read_frames_wanted() != 0 && !entry.reads_waiting) {
+  // Who was let go stays so until it has tried: its visit may have sent something else.
+  const bool was_next = entry.reads_next && (more || waits);
+  if (was_next) [[unlikely]] {
+    entry.reads_next = false;
+    end_promise(port, entry);
+  }
+  if (waits && !entry.reads_waiting) {
     entry.reads_waiting = true;
-    port.reads_waiting.push_back(entry.qpn);
+    port.reads_waiting.insert(was_next ? port.reads_waiting.begin() : port.reads_waiting.end(),
+                              entry.qpn);
     next_reads_look = std::min(next_reads_look, ran() + kReadsSilentMax);
   }
   // Without any on their way there may be nobody else to bring on those that wait.
@@ -80,7 +89,7 @@ bool Worker::State::look_for_silent_reads() {
       ports[entry.port]->read_frames -= entry.read_frames;
       entry.reads_silent = true;
     }
-    if (!entry.queued) {
+    if (entry.read_frames_promised != 0 && !entry.queued) {
       end_promise(*ports[entry.port], entry);  // it had to stop sending before its turn came
     }
   });

@@ -44,10 +44,11 @@ inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, t
 // Kept frames that nothing was added to for so long are let go of when others need the room, which
 // is looked after so often at most.
 inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
-// A queue pair to which none of the READ responses came that it has asked for in so long keeps no
-// room for them, where others wait for it; that is looked after so often. So who waits behind those
-// that nobody answers does it twice as long at most.
+// A queue pair to which fewer than so many of the READ responses came that it has asked for in so
+// long keeps no room for them, where others wait for it: that few fill no ring. That is looked
+// after so often. So who waits behind one that nobody answers does it twice as long at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
+inline constexpr std::uint32_t kReadsAnsweredMin = ReadRoom::kFramesMax / 16;
 // Queue pairs that others come before are looked at so often, so many of them.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kWithheldMax = 64;

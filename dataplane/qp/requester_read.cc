@@ -20,9 +20,7 @@ std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   queue_.entry(cursor_index_).in_parts |= part;
   const Headers headers = read_headers(entry, offset, length);
   const std::uint32_t bytes = send_request(entry, headers, part ? hole_count_ : rest, turn);
-  // A hole's are counted already; and what a peer that has fallen silent is asked for again may
-  // never come.
-  read_frames_out_ += bytes != 0 && hole_count_ == 0 && silent_timeouts_ == 0 ? rest : 0;
+  read_frames_out_ += bytes != 0 && hole_count_ == 0 ? rest : 0;  // a hole's are counted already
   return bytes;
 }
 
@@ -50,7 +48,10 @@ bool Requester::take_read_room(const SendEntry& entry, Turn& turn) {
 
 // What was lost and asked for again may be counted twice until all READs are done.
 std::uint32_t Requester::read_frames_out() const {
-  return reads_out_ == 0 ? 0 : std::min(read_frames_out_, distance(unacked_psn_, high_psn_));
+  // What a peer that has fallen silent was asked for again may never come.
+  return reads_out_ == 0 || silent_timeouts_ != 0
+             ? 0
+             : std::min(read_frames_out_, distance(unacked_psn_, high_psn_));
 }
 
 std::uint32_t Requester::send_atomic(const SendEntry& entry, Turn& turn) {

@@ -32,10 +32,11 @@ std::array<std::byte, kGrhLength> grh_of(const Packet& packet) {
 Step Responder::receive_datagram(const Packet& packet, Turn& turn, Drop* drop) {
   if (packet.deth().qkey != qp_->attributes_.qkey) {
     *drop = Drop::kBadQkey;  // 9.6.1.4.1
-    return Step::kDone;
-  }
-  if (packet.payload_length > qp_->attributes_.path_mtu) {
+  } else if (packet.payload_length > qp_->attributes_.path_mtu) {
     *drop = Drop::kTooLong;
+  }
+  if (*drop != Drop::kNone) {
+    forget_stores();  // it may have been parked, and the attributes changed since
     return Step::kDone;
   }
   bool held = false;

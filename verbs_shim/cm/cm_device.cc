@@ -14,7 +14,7 @@
 #include "abi/cm_records.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/wait_for_ever.h"
+#include "verbs_shim/socket/wait_for_signal.h"
 
 namespace uroce::shim {
 namespace {
@@ -268,7 +268,8 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
     }
   }
   if (waits && error != 0 && was_closed(descriptor, route)) {
-    wait_for_ever();
+    wait_for_signal();
+    error = EINTR;
   }
   if (error != 0) {
     errno = error;

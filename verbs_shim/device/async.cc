@@ -95,7 +95,8 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 
 void forget_async_events(ibv_context* base) {
   Context& context = *of(base);
-  if (!context.client.abandoned()) {
+  // Without a queue the device is closed: ~Client() has who does that.
+  if (!context.client.abandoned() && context.async_events != nullptr) {
     context.async_events->forget(base->async_fd, {names_nothing, &context});
   }
 }

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "verbs_shim/socket/wait_for_ever.h"
+#include "verbs_shim/socket/wait_for_signal.h"
 
 namespace uroce::shim {
 
@@ -25,65 +25,70 @@ ssize_t EventQueue::take(int descriptor, void* record, int flags) const {
 // Waits until there is something to read, or a signal comes: 0 or an errno value. A cancellation
 // point. The lock is held before and after, but not by a thread that was cancelled.
 int EventQueue::wait(int descriptor) {
-  ++waiters_;
   pthread_mutex_unlock(&mutex_);
   int error = 0;
-  pthread_cleanup_push(leave, this);
+  pthread_cleanup_push(drop, this);
   // As read(2) waits, which a signal interrupts unless its handler has SA_RESTART; poll() is
   // interrupted in any case. qperf's alarm ends a measurement that way.
   std::byte head{};
   error = ::recv(descriptor, &head, sizeof(head), MSG_PEEK) < 0 ? errno : 0;
   pthread_cleanup_pop(0);
   pthread_mutex_lock(&mutex_);
-  --waiters_;
   return error;
 }
 
-// What a thread does that is cancelled while it waits.
-void EventQueue::leave(void* queue) {
-  auto& mine = *static_cast<EventQueue*>(queue);
-  pthread_mutex_lock(&mine.mutex_);
-  --mine.waiters_;
-  pthread_mutex_unlock(&mine.mutex_);
+// The caller is done with the queue, or cancelled. It doesn't hold the lock.
+void EventQueue::drop(void* queue) {
+  auto* const mine = static_cast<EventQueue*>(queue);
+  // Released by all, acquired by the last one.
+  if (mine->users_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    ::close(mine->own_descriptor_);
+    delete mine;
+  }
+}
+
+ssize_t EventQueue::leave(ssize_t result, int error) {
+  pthread_mutex_unlock(&mutex_);
+  drop(this);
+  errno = error;
+  return result;
 }
 
 ssize_t EventQueue::next(int descriptor, const Gone& gone, void* record) {
+  // Before the lock: who waits for that is here already when the queue is closed.
+  users_.fetch_add(1, std::memory_order_relaxed);
   pthread_mutex_lock(&mutex_);
-  for (;;) {
+  // Asked before recv(), which is a cancellation point also where it doesn't wait.
+  const auto blocks = [&] { return (::fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0; };
+  for (int error = 0;;) {
+    if (closed_) {  // nothing of the channel or the context may be touched: they are gone
+      const bool would_wait = blocks();
+      leave(-1, would_wait ? EINTR : EAGAIN);
+      if (would_wait && error != EINTR) {
+        wait_for_signal();
+      }
+      return -1;
+    }
+    if (error == EINTR) {
+      return leave(-1, EINTR);
+    }
     const ssize_t length = take(descriptor, record, 0);
-    int error = errno;
+    error = errno;
     if (may_hold_gone_) {
       skip_gone(descriptor, gone);
     }
-    // Asked before recv(), which is a cancellation point also where it doesn't wait.
-    const bool waits =
-        length < 0 && error == EAGAIN && (::fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0;
-    if (waits) {
-      error = wait(descriptor);
+    if (length >= 0 || error != EAGAIN || !blocks()) {
+      return leave(length, error);
     }
-    // Nothing of the channel or the context may be touched then: they are gone.
-    if (closed_) {
-      pthread_mutex_unlock(&mutex_);
-      wait_for_ever();
-    }
-    if (!waits || error == EINTR) {
-      pthread_mutex_unlock(&mutex_);
-      errno = error;
-      return length;
-    }
+    error = wait(descriptor);
   }
 }
 
 void EventQueue::finish_closing(std::unique_ptr<EventQueue> queue, int descriptor) {
   queue->closed_ = true;
-  const bool awaited = queue->waiters_ != 0;
+  queue->own_descriptor_ = descriptor;
   pthread_mutex_unlock(&queue->mutex_);
-  if (awaited) {
-    EventQueue* const kept = queue.release();  // on purpose, and the descriptor with it
-    kept->kept_before_ = last_kept.exchange(kept, std::memory_order_relaxed);
-  } else {
-    ::close(descriptor);
-  }
+  drop(queue.release());
 }
 
 void EventQueue::forget(int descriptor, const Gone& gone) {

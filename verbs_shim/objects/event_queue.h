@@ -9,9 +9,9 @@
 // of them comes to the head: the daemon can't, since it would wait for whoever else reads.
 //
 // Threads may still wait for an event when the program destroys the channel or closes the device.
-// In Linux they wait on, until the process ends. So they do here, on a queue and a descriptor that
-// are kept for them: nobody can take a thread out of its read(2), and with the descriptor closed it
-// would read from whatever file gets the number next.
+// In Linux they wait on, until a signal comes. So they do here, and the last one that leaves takes
+// the queue and its descriptor with it: with the descriptor closed before, it would read from
+// whatever file gets the number next.
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -55,14 +55,15 @@ class EventQueue {
   void start_closing() { pthread_mutex_lock(&mutex_); }
   // It hasn't ended.
   void give_up_closing() { pthread_mutex_unlock(&mutex_); }
-  // It has, or is about to. Closes the descriptor and deletes the queue, unless threads wait there:
-  // then both stay for ever.
+  // It has, or is about to. Closes the descriptor and deletes the queue, unless threads are in
+  // next(): then the last one of those does.
   static void finish_closing(std::unique_ptr<EventQueue> queue, int descriptor);
 
  private:
   static constexpr std::size_t kRecordMax = 64;
   int wait(int descriptor);
-  static void leave(void* queue);
+  ssize_t leave(ssize_t result, int error);
+  static void drop(void* queue);
   ssize_t take(int descriptor, void* record, int flags) const;
   void skip_gone(int descriptor, const Gone& gone);
 
@@ -71,11 +72,10 @@ class EventQueue {
   // Under the lock:
   bool may_hold_gone_ = false;
   bool closed_ = false;
-  std::uint32_t waiters_ = 0;
+  int own_descriptor_ = -1;  // once it is closed
 
-  // Those that were kept for their waiters. Nobody reads the list, but a leak checker finds them.
-  static inline std::atomic<EventQueue*> last_kept{nullptr};
-  EventQueue* kept_before_ = nullptr;
+  // Threads that are in next(), and whoever may close the queue.
+  std::atomic<std::uint32_t> users_{1};
 };
 
 }  // namespace uroce::shim

@@ -48,6 +48,7 @@ struct ProgramChannel {
 class CmProgram {
  public:
   explicit CmProgram(Rig& rig, uid_t uid = ::getuid()) : program(rig, uid) {}
+  CmProgram(Rig& rig, const Peer& peer) : program(rig, peer) {}
 
   ProgramChannel open_channel() {
     Answer answer = program.ask(abi::Command::kCmOpenChannel);

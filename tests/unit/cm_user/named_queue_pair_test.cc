@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "tests/unit/cm_user/cm_program.h"
 
@@ -78,6 +79,17 @@ TEST_F(NamedQueuePair, MayBeAnyonesForAnAdministrator) {
   const std::uint32_t theirs = other.make_qp();
   EXPECT_EQ(own.accept(own_channel, passive, 3, theirs).error, 0);
   EXPECT_TRUE(rig.connections.names_queue_pair(theirs));
+}
+
+// It opened its device as one user, and its first event channel as another.
+TEST_F(NamedQueuePair, MayBeTheSameProcesss) {
+  const auto process = std::make_shared<ProgramProcess>(::getpid(), ::getuid());
+  CmProgram before{rig, Peer{::getpid(), ::getuid() + 1, 0, process}};
+  CmProgram after{rig, Peer{::getpid(), ::getuid() + 2, 0, process}};
+  const ProgramChannel channel = after.open_channel();
+  make_listener(own, own_channel);
+  EXPECT_EQ(after.connect(channel, make_route(after, channel), before.make_qp()).error, 0);
+  own.expect_event(own_channel, kConnectRequest);
 }
 
 // What a datagram service says of itself ends nobody's connection.

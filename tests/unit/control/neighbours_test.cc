@@ -160,6 +160,20 @@ TEST_F(NeighboursFlood, ForgettingKeepsCountOfTheQuestions) {
   EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2) << "nobody waits for them any more";
 }
 
+// It needs no room in the share of whoever asks for it again.
+TEST_F(NeighboursFlood, WhoHasAnsweredIsAskedAgain) {
+  constexpr Neighbours::Asker kAsker = 1;
+  EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
+  neighbours.learn(kTheirIp, kTheirs, now, false);
+  EXPECT_EQ(neighbours.next_deadline(), kNever);
+  now += Neighbours::kKnownFor;
+  EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2);
+  EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
+  neighbours.learn(kTheirIp, kTheirs, now, false);
+  EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kKnown);
+  EXPECT_EQ(ask_all(kAsker), 0U);
+}
+
 TEST_F(NeighboursTest, NothingIsDueWhenNothingIsKnown) {
   EXPECT_EQ(neighbours.next_deadline(), kNever);
 }

@@ -43,8 +43,9 @@ inline Answer receive(const UniqueFd& connection) {
 class Program {
  public:
   explicit Program(Rig& rig, uid_t uid = ::getuid())
-      : conversation(rig.services, next_id()++, Peer{::getpid(), uid, 0}),
-        session(conversation.session()) {}
+      : Program(rig, Peer{::getpid(), uid, 0}) {}
+  Program(Rig& rig, const Peer& peer)
+      : conversation(rig.services, next_id()++, peer), session(conversation.session()) {}
 
   template <typename Body>
   Answer ask(abi::Command command, const Body& body) {

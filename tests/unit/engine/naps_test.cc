@@ -84,6 +84,14 @@ TEST(Naps, EndAfterAWhileOfABusyWorker) {
       naps.turn_ends(true);
     }
     EXPECT_FALSE(napper.naps());
+    // One that ended before its time leaves the next all of its own.
+    napper.nap_until(20);
+    napper.complete(1);
+    naps.look_at(napper.queue);
+    naps.turn_ends(true);
+    napper.nap_until(0);
+    naps.look_at(napper.queue);
+    EXPECT_FALSE(napper.naps());
   }
 }
 

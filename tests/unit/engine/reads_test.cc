@@ -194,6 +194,27 @@ TEST_F(TwoReaders, AReadThatNobodyAnswersHoldsUpNoOther) {
   EXPECT_EQ(stations_.a.worker.next_deadline(), kNever) << "nobody waits any more";
 }
 
+// Each turn of the peer brings a burst of the long READ's answers.
+TEST_F(TwoReaders, AReadThatIsAnsweredSlowlyHoldsUpNoOther) {
+  const abi::Sge sge = stations_.pair.a.sge(0, kFrames * kReadMtu);
+  stations_.pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, stations_.pair.b, 0), {&sge, 1});
+  stations_.a.ring();
+  stations_.a.worker.poll(stations_.now);
+  const abi::Sge short_sge = other_.a.sge(0, 8);
+  other_.a.post_send(rdma_wr(2, abi::WrOpcode::kRdmaRead, other_.b, 0), {&short_sge, 1});
+  stations_.a.ring(1);
+  stations_.a.worker.poll(stations_.now);
+  EXPECT_EQ(other_.a.qp().read_frames_wanted(), 1U);
+  std::uint32_t slices = 0;
+  while (other_.a.qp().read_frames_wanted() != 0 && stations_.pair.a.qp().read_frames_out() != 0) {
+    stations_.now += kReadsSilentMax * 9 / 10;
+    stations_.b.worker.poll(stations_.now);
+    stations_.a.worker.poll(stations_.now);
+    ++slices;
+  }
+  EXPECT_LE(slices, 3U);
+}
+
 class TwoReadersWithATimer : public TwoReaders {
  protected:
   TwoReadersWithATimer() : TwoReaders(8) {}

@@ -1,8 +1,10 @@
 // Threads that wait for events of a channel that is destroyed, or of a device that is closed: they
-// wait on, as in Linux, and never read what isn't theirs.
+// wait on until a signal comes, as in Linux, and never read what isn't theirs.
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,22 +12,17 @@
 #include <cerrno>
 #include <cstdio>
 #include <functional>
-#include <list>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "tests/unit/shim/verbs_fixture.h"
 #include "tests/unit/shim_memory/asan.h"
+#include "verbs_shim/objects/event_queue.h"
 
 namespace uroce::test {
 namespace {
-
-#ifdef SYS_pause
-constexpr long kPause = SYS_pause;
-#else
-constexpr long kPause = SYS_ppoll;  // that libc calls for it
-#endif
 
 bool is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
 
@@ -58,6 +55,13 @@ class Waiter {
     return true;
   }
   void cancel() const { pthread_cancel(thread_); }
+  // By a signal whose handler has no SA_RESTART.
+  void interrupt() const {
+    struct sigaction action = {};
+    action.sa_handler = [](int /*signal*/) {};
+    EXPECT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+    EXPECT_EQ(pthread_kill(thread_, SIGUSR1), 0);
+  }
   // Whether it came out of the verb. REQUIRES: it will, or was cancelled.
   [[nodiscard]] bool join() const {
     void* result = nullptr;
@@ -79,12 +83,6 @@ class Waiter {
   std::atomic<bool> returned_{false};
   pthread_t thread_{};
 };
-
-// One whose thread stays in the verb until the process ends.
-Waiter& leave_behind(std::function<void()> verb) {
-  static std::list<Waiter> all;
-  return all.emplace_back(std::move(verb));
-}
 
 class LeftBehind : public VerbsFixture {
  protected:
@@ -111,12 +109,15 @@ TEST_F(LeftBehind, ADestroyedChannelsThreadWaitsOn) {
   ibv_comp_channel* const other = ibv_create_comp_channel(context);
   ASSERT_NE(other, nullptr);
   const int descriptor = other->fd;
-  const Waiter& waiter = leave_behind(event_of(other));
+  Waiter waiter(event_of(other));
   ASSERT_TRUE(waiter.comes_to(SYS_recvfrom));
   EXPECT_EQ(ibv_destroy_comp_channel(other), 0);
   EXPECT_TRUE(is_open(descriptor)) << "the program's next file would get the number";
   daemon.announce(abi::CompletionEvent{.cq_cookie = cq_cookie});  // both channels are one socket
-  EXPECT_TRUE(waiter.comes_to(kPause));
+  EXPECT_TRUE(waiter.comes_to(SYS_futex));
+  EXPECT_FALSE(is_open(descriptor)) << "nobody needs it any more";
+  waiter.interrupt();
+  EXPECT_TRUE(waiter.join());
 }
 
 TEST_F(LeftBehind, AClosedDevicesThreadWaitsOn) {
@@ -124,13 +125,43 @@ TEST_F(LeftBehind, AClosedDevicesThreadWaitsOn) {
   ibv_context* const other = ibv_open_device(device);
   ASSERT_NE(other, nullptr);
   const int descriptor = other->async_fd;
-  const Waiter& waiter = leave_behind(event_of(other));
+  Waiter waiter(event_of(other));
   ASSERT_TRUE(waiter.comes_to(SYS_recvfrom));
   EXPECT_EQ(ibv_close_device(other), 0);
   EXPECT_TRUE(is_open(descriptor)) << "the program's next file would get the number";
   daemon.announce(
       abi::AsyncEventRecord{.event = IBV_EVENT_QP_FATAL, .handle = 0, .cookie = qp_cookie});
-  EXPECT_TRUE(waiter.comes_to(kPause));
+  EXPECT_TRUE(waiter.comes_to(SYS_futex));
+  EXPECT_FALSE(is_open(descriptor)) << "nobody needs it any more";
+  waiter.interrupt();
+  EXPECT_TRUE(waiter.join());
+}
+
+// It was told by poll() that there is something to read, and comes while the channel is destroyed.
+TEST_F(LeftBehind, AThreadThatComesWhileTheQueueIsClosedWaitsOn) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+  auto queue = std::make_unique<shim::EventQueue>(sizeof(abi::CompletionEvent));
+  shim::EventQueue* const awaited = queue.get();
+  std::atomic<ssize_t> result{0};
+  std::atomic<int> error{0};
+  queue->start_closing();
+  Waiter waiter([&] {
+    abi::CompletionEvent event{};
+    result = awaited->next(ends[0], {}, &event);
+    error = errno;
+  });
+  ASSERT_TRUE(waiter.comes_to(SYS_futex));  // for the lock
+  shim::EventQueue::finish_closing(std::move(queue), ends[0]);
+  while (is_open(ends[0])) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(waiter.comes_to(SYS_futex));
+  waiter.interrupt();
+  EXPECT_TRUE(waiter.join());
+  EXPECT_EQ(result.load(), -1);
+  EXPECT_EQ(error.load(), EINTR);
+  close(ends[1]);
 }
 
 // The daemon may say no; then the channel and whoever waits there go on.

@@ -51,8 +51,9 @@ bool is_guard(std::uint64_t page) {
 // stand. Those of other threads have a guard below them; so have the heaps of malloc's threads
 // sometimes, when they lie side by side, but those begin at a multiple of their greatest size.
 // glibc 2.42 makes the stack's own lowest page the guard, where the kernel can do that. Such stacks
-// side by side may be one mapping, but the kernel adds no other memory to it: MAP_STACK makes it
-// one without huge pages.
+// side by side may be one mapping. The kernel adds other memory to it only if that is without huge
+// pages, too, as MAP_STACK makes it; then what lies above a stack is left alone with it, and the
+// stack above other memory isn't recognised.
 bool is_stack(const MappedArea& area, MemoryMap& map) {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start)) {
