@@ -42,8 +42,7 @@ inline Answer receive(const UniqueFd& connection) {
 // A program without a socket.
 class Program {
  public:
-  explicit Program(Rig& rig, uid_t uid = ::getuid())
-      : Program(rig, Peer{::getpid(), uid, 0}) {}
+  explicit Program(Rig& rig, uid_t uid = ::getuid()) : Program(rig, Peer{::getpid(), uid, 0}) {}
   Program(Rig& rig, const Peer& peer)
       : conversation(rig.services, next_id()++, peer), session(conversation.session()) {}
 
