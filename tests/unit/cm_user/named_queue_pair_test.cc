@@ -82,7 +82,7 @@ TEST_F(NamedQueuePair, MayBeAnyonesForAnAdministrator) {
 }
 
 // It opened its device as one user, and its first event channel as another.
-TEST_F(NamedQueuePair, MayBeTheSameProcesss) {
+TEST_F(NamedQueuePair, MayBeAnotherUsersOfTheSameProcess) {
   const auto process = std::make_shared<ProgramProcess>(::getpid(), ::getuid());
   CmProgram before{rig, Peer{::getpid(), ::getuid() + 1, 0, process}};
   CmProgram after{rig, Peer{::getpid(), ::getuid() + 2, 0, process}};
