@@ -132,7 +132,7 @@ void Worker::State::deliver_group(Frame* frame) {
 // A frame to a group that leaves by a port which won't bring it back: a copy for the members here,
 // if there are any. Once a frame: it may wait here for the port over several turns.
 void Worker::State::loop_back_group(PortState& port, Frame* frame) {
-  if (port.groups.empty() || frame->hairpin || port.hairpin.size() >= kHairpinMax) {
+  if (port.groups.empty() || frame->hairpin || port.hairpin.size() >= kGroupCopiesMax) {
     return;
   }
   frame->hairpin = true;

@@ -17,24 +17,28 @@ bool Worker::State::receive() {
   bool any = false;
   bool whole = false;  // a burst, so that there may be more
   for (auto& port : ports) {
-    // What this worker sent to itself comes first: those frames are the port's, too.
-    const auto own =
-        static_cast<std::uint32_t>(std::min<std::size_t>(port->hairpin.size(), kBurstMax));
-    if (own > 0) {
-      steer(*port, port->hairpin.data(), own);
-      port->hairpin.erase(port->hairpin.begin(), port->hairpin.begin() + own);
-    }
+    any |= receive_hairpins(*port);
     std::uint32_t count = port->turn_burst;
     for (std::uint32_t i = 0; i < port->turn_bursts && count == port->turn_burst; ++i) {
       count = receive_burst(*port);
       any |= count > 0;
     }
-    counters.rx_frames += own;
-    any |= own > 0;
     whole |= count == port->turn_burst;
   }
   catch_up_left = whole && catch_up_left > 0 ? catch_up_left - 1 : 0;
   return any;
+}
+
+// What the port sent to itself in the last turn comes before its wire, and whole: what is left
+// behind would be overtaken.
+bool Worker::State::receive_hairpins(PortState& port) {
+  const auto count = static_cast<std::uint32_t>(port.hairpin.size());
+  for (std::uint32_t from = 0; from < count; from += kBurstMax) {
+    steer(port, port.hairpin.data() + from, std::min(kBurstMax, count - from));
+  }
+  port.hairpin.clear();
+  counters.rx_frames += count;
+  return count > 0;
 }
 
 std::uint32_t Worker::State::receive_burst(PortState& port) {

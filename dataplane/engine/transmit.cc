@@ -111,7 +111,8 @@ bool Worker::State::transmit(PortState& port) {
   return any;
 }
 
-// Frames for the port's own address never reach a wire: switches don't send them back.
+// Frames for the port's own address never reach a wire: switches don't send them back, and where
+// one does (the kernel's loopback), some would overtake others.
 void Worker::State::take_hairpins(PortState& port) {
   TxBatch& tx = port.tx;
   Frame** ready = tx.ready();
@@ -121,7 +122,8 @@ void Worker::State::take_hairpins(PortState& port) {
   for (std::uint32_t i = 0; i < tx.ready_count(); ++i) {
     Frame* frame = ready[i];
     const std::uint64_t destination = first_bytes(frame->data) & kAddressBits;
-    if (destination == own && port.hairpin.size() < kHairpinMax) {
+    if (destination == own) {
+      UROCE_CHECK(port.hairpin.size() < kHairpinMax);
       port.hairpin.push_back(frame);
     } else {
       if ((destination & kGroupBit) != 0) {

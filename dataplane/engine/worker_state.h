@@ -57,7 +57,10 @@ inline constexpr std::uint32_t kWithheldMax = 64;
 // Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
 // the peers answered meanwhile is read first. As many as empty a port's 2,048 receive descriptors.
 inline constexpr std::uint32_t kCatchUpTurns = 64;
-inline constexpr std::uint32_t kHairpinMax = 256;  // frames from a port to itself, held over turns
+// Frames from a port to itself, held over turns: all that it sends in one, and copies of what it
+// sends to groups.
+inline constexpr std::uint32_t kGroupCopiesMax = 256;
+inline constexpr std::uint32_t kHairpinMax = kTurnBurstsMax * TxBatch::kFramesMax + kGroupCopiesMax;
 
 // A port that pushed back, or a channel that is full, is tried again after this time.
 inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
@@ -259,6 +262,7 @@ struct Worker::State final : FaultSink {
 
   // receive.cc
   bool receive();
+  bool receive_hairpins(PortState& port);
   std::uint32_t receive_burst(PortState& port);
   void steer(PortState& port, Frame** frames, std::uint32_t count);
   void steer_frame(PortState& port, Frame* frame);
