@@ -206,8 +206,14 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
     change.attributes.path = **path;
     change.mask |= kQpMaskPath;
   }
-  engine.call(config.worker,
-              [&](Worker& worker) { worker.modify_qp(qp, change.attributes, change.mask); });
+  bool as_checked = false;
+  engine.call(config.worker, [&](Worker& worker) {
+    as_checked = worker.modify_qp_in(now_in, qp, change.attributes, change.mask);
+  });
+  if (!as_checked) {
+    return Error{EINVAL, "the queue pair has left " + std::string(name_of(now_in)) +
+                             " meanwhile, because something failed"};
+  }
   const auto know = [&](Session&, QpObject& known) {
     remember(wanted, body.mask, &known.attributes);
     if ((change.mask & kQpMaskPath) != 0) {

@@ -81,7 +81,7 @@ void Worker::State::let_go_idle() {
   });
 }
 
-// The queue pair goes away.
+// The queue pair goes away, or its connection does.
 void Worker::State::release_waiting(QpEntry& entry) {
   if (entry.waiting == nullptr) {
     return;

@@ -126,7 +126,12 @@ class Worker {
   void add_qp(Qp& qp);
   void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
   // Qp::modify in a turn of this worker (flushed completions are published), then schedule.
+  // RESET and ERR release its parked and kept frames.
   void modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask);
+  // The same for a change that was checked against a state. False, with nothing changed, if the
+  // queue pair has failed meanwhile; RESET and ERR are right from any state.
+  [[nodiscard]] bool modify_qp_in(QpState state, Qp& qp, const QpAttributes& attributes,
+                                  std::uint32_t mask);
   void schedule(Qp& qp);  // it may have work, or another deadline
   void resume(Qp& qp);    // a page fault was resolved or failed: receives what was parked
   void add_session(SessionBells& session);

@@ -75,9 +75,24 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   Turn lent = self.turn(*entry);
   self.forget_neighbours(*entry);
   qp.modify(attributes, mask, lent);
+  if (qp.state() == QpState::kReset || qp.state() == QpState::kErr) {
+    self.release_waiting(*entry);  // else they would reach the queue pair's next life
+  }
   self.forget_neighbours(*entry);
   self.flush_queues();
+  self.flush_releases();
   self.update(*entry);
+}
+
+bool Worker::modify_qp_in(QpState state, Qp& qp, const QpAttributes& attributes,
+                          std::uint32_t mask) {
+  const bool ends = (mask & kQpMaskState) != 0 &&
+                    (attributes.state == QpState::kReset || attributes.state == QpState::kErr);
+  if (qp.state() != state && !ends) {
+    return false;
+  }
+  modify_qp(qp, attributes, mask);
+  return true;
 }
 
 void Worker::schedule(Qp& qp) {

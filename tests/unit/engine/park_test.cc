@@ -95,5 +95,41 @@ TEST(WorkerPark, RepeatsLostAnswersMeanwhile) {
   EXPECT_TRUE(pair.a.poll_send().has_value());
 }
 
+// What was parked belongs to the connection that RESET ends: the next one, which may begin with the
+// same PSN, gets none of it, and its peer isn't asked to wait for it.
+TEST(WorkerPark, WhatWaitsEndsWithTheConnection) {
+  Stations stations;
+  QpPair& pair = stations.pair;
+  const std::uint64_t start = pair.b.address(0);
+  missing = [=](std::uint64_t address) { return address >= start && address < start + 8; };
+  fill_pattern(pair.a.memory, 5);
+  stations.post_write(1, 8);
+  stations.settle();
+  EXPECT_FALSE(pair.a.poll_send());
+  for (const bool of_a : {true, false}) {
+    Station& station = of_a ? stations.a : stations.b;
+    Qp& qp = (of_a ? pair.a : pair.b).qp();
+    station.worker.modify_qp(qp, {.state = QpState::kReset}, kQpMaskState);
+    QpAttributes attributes = pair.attributes(of_a);
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      attributes.state = state;
+      station.worker.modify_qp(qp, attributes, ~std::uint32_t{0});
+    }
+  }
+  missing = nullptr;
+  stations.b.worker.resume(pair.b.qp());
+  stations.settle();
+  EXPECT_EQ(pair.b.memory[0], std::byte{0});
+  const std::uint64_t told_later = pair.b.qp().counters().rnr_naks_sent;
+  stations.post_write(2, 8, 4'096);
+  stations.settle();
+  const auto written = pair.a.poll_send();
+  ASSERT_TRUE(written.has_value());
+  EXPECT_EQ(written->wr_id, 2U);
+  EXPECT_EQ(written->status, abi::WcStatus::kSuccess);
+  EXPECT_EQ(pair.b.qp().counters().rnr_naks_sent, told_later);
+  EXPECT_EQ(pair.b.memory[0], std::byte{0});
+}
+
 }  // namespace
 }  // namespace uroce::test
