@@ -95,7 +95,8 @@ void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
     release(copy);
   }
   if (!entry.parks(Role::kResponder)) {
-    entry.qp->lose_parked();
+    Turn lent = turn(entry);
+    entry.qp->lose_parked(lent);
   }
 }
 

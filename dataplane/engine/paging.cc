@@ -219,10 +219,10 @@ void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
     return;
   }
   if (role == Role::kResponder) {
-    const Turn lent = turn(entry);
+    Turn lent = turn(entry);
     entry.qp->busy(frame->packet.psn, lent);
     if (waiting.empty()) {  // else one that came before it is what was begun
-      entry.qp->lose_parked();
+      entry.qp->lose_parked(lent);
     }
     update(entry);
   }

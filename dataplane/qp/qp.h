@@ -189,7 +189,7 @@ class Qp {
   // More requests wait for memory than may: asks the peer to come again from `psn` on later.
   void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
   // A request that was parked, and begun before, was thrown away.
-  void lose_parked() { responder_.lose_parked(); }
+  void lose_parked(Turn& turn) { responder_.lose_parked(turn); }
 
   // Frames that are kept for the role that takes requests, or answers; let_go(): they are all gone.
   [[nodiscard]] std::uint32_t kept(bool requests) const {

@@ -81,7 +81,7 @@ class Responder {
   void busy(std::uint32_t psn, const Turn& turn);
 
   // For Qp::lose_parked.
-  void lose_parked();
+  void lose_parked(Turn& turn);
 
   // A page fault of the queue pair is over: what was parked goes on, or parks again.
   void resume();
@@ -140,8 +140,9 @@ class Responder {
   [[gnu::noinline]] Step receive_datagram(const Packet& packet, Turn& turn, Drop* drop);
   Step deliver_datagram(const Packet& packet, Turn& turn);
   Step answer_nothing(Step step);
-  Step abandon(Drop reason);
-  void lose_message();
+  Step abandon(Drop reason, Turn& turn);
+  void drop_message(Failure failure, Turn& turn);
+  void lose_message(Turn& turn);
   void forget_stores();
 
   // Duplicates (responder_read_atomic.cc).
@@ -163,7 +164,7 @@ class Responder {
   Step invalidate_failed(Turn& turn);
 
   // Refusals (responder_refuse.cc). All return kDone: the packet isn't needed any more.
-  Step not_ready();
+  Step not_ready(Turn& turn);
   [[gnu::noinline]] Step refuse(Nak nak, Failure failure, Turn& turn);
   [[gnu::noinline]] Step refuse_remote(Access access, Turn& turn);
   Step refuse_local(Access access, Turn& turn);

@@ -16,7 +16,7 @@ Step Responder::hold_receive(Turn& turn, bool* held) {
     const ReceiveQueue::Take take =
         queue == nullptr ? ReceiveQueue::Take::kEmpty : queue->take(&receive_, turn.events);
     if (take == ReceiveQueue::Take::kEmpty) {
-      return not_ready();
+      return not_ready(turn);
     }
     if (take == ReceiveQueue::Take::kBroken) {
       return refuse(Nak::kRemoteOperational, Failure::kReceiveRing, turn);

@@ -62,12 +62,12 @@ AsyncEvent event_of(Nak nak) {
 
 // 9.7.5.2: no receive work request. The rest of the message is dropped silently until the peer
 // sends this packet again.
-Step Responder::not_ready() {
+Step Responder::not_ready(Turn& turn) {
   if (direct_) {
     return decline();
   }
   if (!qp_->config_.reliable()) {
-    return abandon(Drop::kNoReceive);
+    return abandon(Drop::kNoReceive, turn);
   }
   nak_ = PendingNak::kRnr;
   gap_announced_ = true;
@@ -117,7 +117,7 @@ Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
     return decline();
   }
   if (!qp_->config_.reliable() && nak != Nak::kRemoteOperational) {
-    return abandon(Drop::kRequestRefused);
+    return abandon(Drop::kRequestRefused, turn);
   }
   report(failure, holding_ ? status_of(nak) : abi::WcStatus::kSuccess, turn);
   if (holding_) {
@@ -137,7 +137,7 @@ Step Responder::refuse_remote(Access access, Turn& turn) {
     return Step::kParked;
   }
   if (!qp_->config_.reliable()) {
-    return abandon(Drop::kRequestRefused);
+    return abandon(Drop::kRequestRefused, turn);
   }
   return refuse(is_lost(access) ? Nak::kRemoteOperational : Nak::kRemoteAccess, failure_of(access),
                 turn);
@@ -161,7 +161,7 @@ Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, T
     return decline();
   }
   if (!qp_->config_.reliable() && failure == Failure::kReceiveTooShort) {
-    return abandon(Drop::kReceiveTooShort);
+    return abandon(Drop::kReceiveTooShort, turn);
   }
   report(failure, status, turn);
   complete_failed(status, failure, turn);

@@ -51,7 +51,7 @@ Step Responder::receive_datagram(const Packet& packet, Turn& turn, Drop* drop) {
 // REQUIRES: holding_
 Step Responder::deliver_datagram(const Packet& packet, Turn& turn) {
   if (packet.payload_length + std::uint64_t{kGrhLength} > receive_length_) {
-    return abandon(Drop::kReceiveTooShort);
+    return abandon(Drop::kReceiveTooShort, turn);
   }
   const std::span sges(receive_.sges.data(), receive_.sge_count);
   const std::array grh = grh_of(packet);

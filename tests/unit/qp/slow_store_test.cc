@@ -151,7 +151,8 @@ TEST_F(SlowStores, AParkedMessageThatIsThrownAwayIsNotTakenForTheNext) {
     return rig_->receive({.opcode = Opcode::kUcSendOnly, .psn = psn}, pattern(psn, 8));
   };
   EXPECT_EQ(send(100), Step::kParked);
-  rig_->qp().lose_parked();
+  Turn turn = rig_->turn();
+  rig_->qp().lose_parked(turn);
   copy();
   EXPECT_EQ(send(101), Step::kParked);
   copy();
@@ -164,7 +165,8 @@ TEST_F(SlowStores, AParkedMessageThatIsThrownAwayIsNotTakenForTheNext) {
 TEST_F(SlowStores, WhatIsSentAgainIsStoredOnce) {
   given(QpType::kRc);
   EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kParked);
-  rig_->qp().lose_parked();
+  Turn turn = rig_->turn();
+  rig_->qp().lose_parked(turn);
   copy();
   EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kDone);
   EXPECT_TRUE(helpers_.given.empty());
