@@ -250,11 +250,18 @@ void Runner::watch_sessions() {
     return;
   }
   watched_changes_ = worker_.session_changes();
+  // Only who came or went costs a system call. Both lists are in the order in which they came.
+  const std::span<SessionBells* const> sessions = worker_.sessions();
+  std::size_t kept = 0;
   for (const int descriptor : watched_) {
-    epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+    if (kept < sessions.size() && sessions[kept]->wake_descriptor == descriptor) {
+      watched_[kept++] = descriptor;
+    } else {
+      epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+    }
   }
-  watched_.clear();
-  for (const SessionBells* session : worker_.sessions()) {
+  watched_.resize(kept);
+  for (const SessionBells* session : sessions.subspan(kept)) {
     // Edge-triggered and never read: a write always wakes, whatever the program does to it.
     watch(epoll_, session->wake_descriptor, EPOLLIN | EPOLLET);
     watched_.push_back(session->wake_descriptor);
