@@ -207,18 +207,11 @@ bool Worker::State::expire_timers() {
   return expired > 0;
 }
 
-// Tells the channels of queues that got completions. A full one is tried again later: the program
-// has events to read, so it isn't waiting for this one. So is a queue whose event may still wait.
+// Tells the channels of queues that got completions, and the programs that nap beside them.
 void Worker::State::flush_queues() {
-  if (!unflushed_queues.empty() && now >= next_flush) {
-    dirty_queues.insert(dirty_queues.end(), unflushed_queues.begin(), unflushed_queues.end());
-    unflushed_queues.clear();
-  }
+  late_events.flush_listed(now);
   for (CompletionQueue* queue : dirty_queues) {
-    if (!queue->flush(now)) {
-      unflushed_queues.push_back(queue);
-      next_flush = now + kRetryInterval;
-    }
+    late_events.flush(*queue, now);
     naps.look_at(*queue);
   }
   dirty_queues.clear();
@@ -250,9 +243,7 @@ Time Worker::next_deadline() const {
     }
     next = std::min(next, port->port->next_due(static_cast<std::uint16_t>(self.config.index)));
   }
-  if (!self.unflushed_queues.empty()) {
-    next = std::min(next, self.next_flush);
-  }
+  next = std::min(next, self.late_events.next());
   if (!self.starved.empty()) {
     next = std::min(next, self.next_starved);
   }

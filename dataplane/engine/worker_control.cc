@@ -128,7 +128,7 @@ std::span<SessionBells* const> Worker::sessions() const { return state_->session
 
 void Worker::forget(CompletionQueue& queue) {
   std::erase(state_->dirty_queues, &queue);
-  std::erase(state_->unflushed_queues, &queue);
+  state_->late_events.forget(queue);
   state_->naps.forget(queue);
 }
 

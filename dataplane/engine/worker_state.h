@@ -12,6 +12,7 @@
 #include "base/probe.h"
 #include "base/running_time.h"
 #include "dataplane/engine/capture.h"
+#include "dataplane/engine/late_events.h"
 #include "dataplane/engine/naps.h"
 #include "dataplane/engine/page_budget.h"
 #include "dataplane/engine/qp_table.h"
@@ -25,7 +26,9 @@
 
 namespace uroce {
 
-// The bounds of a turn.
+// The bounds of a turn. Besides: frames from and to each port, PortInfo::turn_burst and
+// turn_bursts; pages that the worker brings in itself, PageBudget::kTurnMax; events that come late,
+// LateEvents.
 inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
 inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
@@ -52,8 +55,6 @@ inline constexpr std::uint32_t kReadsAnsweredMin = ReadRoom::kFramesMax / 16;
 // Queue pairs that others come before are looked at so often, so many of them.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kWithheldMax = 64;
-// And frames from and to each port, PortInfo::turn_burst; pages that the worker brings in itself,
-// PageBudget::kTurnMax.
 // Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
 // the peers answered meanwhile is read first. As many as empty a port's 2,048 receive descriptors.
 inline constexpr std::uint32_t kCatchUpTurns = 64;
@@ -62,7 +63,7 @@ inline constexpr std::uint32_t kCatchUpTurns = 64;
 inline constexpr std::uint32_t kGroupCopiesMax = 256;
 inline constexpr std::uint32_t kHairpinMax = kTurnBurstsMax * TxBatch::kFramesMax + kGroupCopiesMax;
 
-// A port that pushed back, or a channel that is full, is tried again after this time.
+// A port that pushed back is tried again after this time.
 inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
 
 // A port that has taken nothing for so long is a cable that was pulled (a peer's shared-memory ring
@@ -155,8 +156,7 @@ struct Worker::State final : FaultSink {
   std::size_t next_session = 0;  // whose doorbells come first in the next turn
   std::vector<Frame*> mads;      // of this turn, for control
   std::vector<CompletionQueue*> dirty_queues;
-  std::vector<CompletionQueue*> unflushed_queues;  // their channel was full
-  Time next_flush = 0;
+  LateEvents late_events;
   Naps naps;
   std::uint32_t parked = 0;      // frames, of all queue pairs
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs

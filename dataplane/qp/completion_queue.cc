@@ -68,24 +68,25 @@ bool CompletionQueue::has_room() {
   return true;
 }
 
-bool CompletionQueue::flush(Time now) {
+CompletionQueue::Flushed CompletionQueue::flush(Time now, bool channel_full) {
   const std::optional<bool> owed = take_debt(now);
   if (!owed.has_value()) {
-    return false;
+    return Flushed::kWaits;
   }
   if (!*owed) {
-    return true;
+    return Flushed::kDone;
   }
   const abi::CompletionEvent event{.cq_cookie = event_cookie_};
   // Without the lock: a system call takes long, and other workers only want to push. Only a full
   // channel is tried again.
-  if (put_event_at_a_pace(event_descriptor_, &event, sizeof(event)) == PutEvent::kFull) {
+  if (channel_full ||
+      put_event_at_a_pace(event_descriptor_, &event, sizeof(event)) == PutEvent::kFull) {
     const LockWhen lock(shared_, lock_);
     event_owed_ = true;
     flush_pending_ = true;
-    return false;
+    return Flushed::kFull;
   }
-  return true;
+  return Flushed::kDone;
 }
 
 // Whether the caller has to write an event now; nullopt: not yet.

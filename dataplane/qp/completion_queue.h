@@ -35,9 +35,15 @@ class CompletionQueue {
   // flushed and wasn't waiting for it yet.
   bool push(const abi::Cqe& cqe, bool solicited, EventSink& events);
 
-  // Tells the program's channel if it armed the queue. False if the channel is full: flush
-  // again later. So it is while the queue's moderation (modify) still wants to wait at `now`.
-  [[nodiscard]] bool flush(Time now = kNever);
+  // Tells the program's channel if it armed the queue. `channel_full`: not even tried.
+  enum class [[nodiscard]] Flushed : std::uint8_t{
+      kDone,
+      kWaits,  // the queue's moderation (modify) wants to wait at `now`: flush again later
+      kFull,   // the program doesn't read its channel: flush again later
+  };
+  Flushed flush(Time now = kNever, bool channel_full = false);
+  // The write end of the channel's socket, or -1.
+  [[nodiscard]] int channel() const { return event_descriptor_; }
 
   // Whether a thread of the program naps until something comes (abi/nap.h), and whether that is all
   // that it waits for.
@@ -75,7 +81,7 @@ class CompletionQueue {
 
   // What a push only reads.
   std::uint32_t handle_;
-  int event_descriptor_;  // write end of the channel's socket, or -1
+  int event_descriptor_;  // channel()
   std::uint64_t event_cookie_;
   bool shared_;
 

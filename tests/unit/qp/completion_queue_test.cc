@@ -13,6 +13,8 @@
 namespace uroce::test {
 namespace {
 
+using Flushed = CompletionQueue::Flushed;
+
 RingMove* fresh_cq_move(RingMove* move) {
   *move = {};
   return move;
@@ -67,7 +69,7 @@ TEST_F(CompletionQueueTest, PublishesInOrder) {
 TEST_F(CompletionQueueTest, AsksOnceToBeFlushed) {
   EXPECT_TRUE(push(1));
   EXPECT_FALSE(push(2));
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_TRUE(push(3));
 }
 
@@ -111,27 +113,27 @@ TEST_F(CompletionQueueTest, SeesThatThereIsRoomAgain) {
 TEST_F(CompletionQueueTest, TellsAnArmedChannelOnce) {
   arm(abi::Arm::kNext);
   push(1);
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(armed(), abi::Arm::kNone);
   push(2);
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, SaysNothingToAChannelThatDidNotAsk) {
   push(1);
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 0);
 }
 
 TEST_F(CompletionQueueTest, WaitsForASolicitedOne) {
   arm(abi::Arm::kSolicited);
   push(1);
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 0);
   push(2, true);
   push(3);
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
@@ -141,11 +143,11 @@ TEST_F(CompletionQueueTest, KeepsAnEventThatFindsTheChannelFull) {
   }
   arm(abi::Arm::kNext);
   push(1);
-  EXPECT_FALSE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kFull);
   EXPECT_FALSE(push(2)) << "it still waits to be flushed";
   while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
@@ -157,11 +159,11 @@ TEST_F(CompletionQueueTest, NeverClearsAnArmThatCameAfterTheEvent) {
   }
   arm(abi::Arm::kNext);
   push(1);
-  EXPECT_FALSE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kFull);
   arm(abi::Arm::kNext);
   while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
-  EXPECT_TRUE(queue_.flush());
+  EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(armed(), abi::Arm::kNext);
 }
 
@@ -169,7 +171,7 @@ TEST_F(CompletionQueueTest, WithoutAChannelNeedsNoArm) {
   CompletionQueue silent(9, &ring_.control, ring_.entries.data(), kEntries, -1, 0, false);
   arm(abi::Arm::kNext);
   silent.push(abi::Cqe{}, true, events_);
-  EXPECT_TRUE(silent.flush());
+  EXPECT_EQ(silent.flush(), Flushed::kDone);
 }
 
 TEST_F(CompletionQueueTest, MayIgnoreAnOverrun) {
@@ -188,10 +190,10 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitForTheCount) {
   arm(abi::Arm::kNext);
   push(1);
   push(2);
-  EXPECT_FALSE(queue_.flush(kPeriod - 1)) << "is to be flushed again";
+  EXPECT_EQ(queue_.flush(kPeriod - 1), Flushed::kWaits);
   EXPECT_EQ(events_in_channel(), 0);
   push(3);
-  EXPECT_TRUE(queue_.flush(kPeriod - 1));
+  EXPECT_EQ(queue_.flush(kPeriod - 1), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
@@ -199,15 +201,15 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitNoLongerThanThePeriod) {
   queue_.moderate(3, kPeriod);
   arm(abi::Arm::kNext);
   push(1);
-  EXPECT_FALSE(queue_.flush(kPeriod - 1));
-  EXPECT_TRUE(queue_.flush(kPeriod));
+  EXPECT_EQ(queue_.flush(kPeriod - 1), Flushed::kWaits);
+  EXPECT_EQ(queue_.flush(kPeriod), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
 TEST_F(CompletionQueueTest, ModerationKeepsNobodyBusyWhoDidNotArm) {
   queue_.moderate(3, kPeriod);
   push(1);
-  EXPECT_TRUE(queue_.flush(1));
+  EXPECT_EQ(queue_.flush(1), Flushed::kDone);
 }
 
 TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
