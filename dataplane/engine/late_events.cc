@@ -1,36 +1,38 @@
 #include "dataplane/engine/late_events.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace uroce {
 
 void LateEvents::flush(CompletionQueue& queue, Time now) {
   const bool channel_full = !full_.empty() && full_.contains(queue.channel());
-  list(queue, queue.flush(now, channel_full), now);
-}
-
-void LateEvents::list(CompletionQueue& queue, CompletionQueue::Flushed outcome, Time now) {
-  if (outcome == CompletionQueue::Flushed::kDone) [[likely]] {
-    return;
-  }
-  if (moderated_.empty() && full_.empty()) {
-    next_ = now + kInterval;
-  }
-  if (outcome == CompletionQueue::Flushed::kFull) {
-    full_[queue.channel()].push_back(&queue);
-  } else {
-    moderated_.push_back(&queue);
+  switch (queue.flush(now, channel_full)) {
+    case CompletionQueue::Flushed::kDone:
+      break;
+    case CompletionQueue::Flushed::kWaits:
+      moderated_.push_back(&queue);
+      next_moderated_ = std::min(next_moderated_, now + kInterval);
+      break;
+    case CompletionQueue::Flushed::kFull:
+      if (full_.empty()) {
+        full_interval_ = kInterval;
+        next_full_ = now + kInterval;
+      }
+      full_[queue.channel()].push_back(&queue);
+      break;
   }
 }
 
 void LateEvents::flush_listed(Time now) {
-  if (now < next()) [[likely]] {
-    return;
+  if (now >= next_moderated_) [[unlikely]] {
+    flush_moderated(now);
+    next_moderated_ = moderated_.empty() ? kNever : now + kInterval;
   }
-  next_ = now + kInterval;
-  flush_moderated(now);
-  flush_full(now);
+  if (now >= next_full_) [[unlikely]] {
+    const bool any = flush_full(now);
+    full_interval_ = any ? kInterval : std::min(2 * full_interval_, kFullIntervalMax);
+    next_full_ = full_.empty() ? kNever : now + full_interval_;
+  }
 }
 
 void LateEvents::flush_moderated(Time now) {
@@ -41,8 +43,8 @@ void LateEvents::flush_moderated(Time now) {
   }
 }
 
-// Begins behind the channel that was the last one before.
-void LateEvents::flush_full(Time now) {
+// Begins behind the channel that was the last one before. False: nothing could be told.
+bool LateEvents::flush_full(Time now) {
   std::uint32_t events = 0;
   std::uint32_t full = 0;
   for (std::size_t left = full_.size(); left > 0 && full < kFullMax && events < kEventsMax;
@@ -54,6 +56,7 @@ void LateEvents::flush_full(Time now) {
     last_ = channel->first;
     full += flush_channel(channel, now, &events) ? 0 : 1;
   }
+  return events > 0;
 }
 
 // False: it is full still. *events: counts what was put into it, to kEventsMax.
@@ -74,14 +77,15 @@ bool LateEvents::flush_channel(Channels::iterator channel, Time now, std::uint32
 }
 
 void LateEvents::forget(CompletionQueue& queue) {
-  std::erase(moderated_, &queue);
+  if (std::erase(moderated_, &queue) > 0 && moderated_.empty()) {
+    next_moderated_ = kNever;
+  }
   const auto channel = full_.find(queue.channel());
   if (channel != full_.end() && std::erase(channel->second, &queue) > 0 &&
       channel->second.empty()) {
     full_.erase(channel);
+    next_full_ = full_.empty() ? kNever : next_full_;
   }
 }
-
-Time LateEvents::next() const { return moderated_.empty() && full_.empty() ? kNever : next_; }
 
 }  // namespace uroce

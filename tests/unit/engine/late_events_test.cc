@@ -120,6 +120,23 @@ TEST(LateEvents, ChannelsTakeTurns) {
   EXPECT_EQ(late.next(), kNever);
 }
 
+// Who doesn't read them isn't waiting either.
+TEST(LateEvents, ChannelsThatNobodyReadsAreTriedLessOften) {
+  const Channel channel;
+  channel.fill();
+  Waiting queue(channel, 1);
+  LateEvents late;
+  late.flush(queue.queue, 0);
+  Time now = late.next();
+  for (int looks = 0; looks < 16; ++looks) {
+    late.flush_listed(now);
+    ASSERT_LE(late.next(), now + LateEvents::kFullIntervalMax);
+    now = late.next();
+  }
+  late.flush_listed(now);
+  EXPECT_EQ(late.next(), now + LateEvents::kFullIntervalMax);
+}
+
 TEST(LateEvents, KnowNothingOfAForgottenQueue) {
   const Channel channel;
   channel.fill();
