@@ -35,6 +35,20 @@ class OfAnInterface(NetworkCase):
         self._ping("10.77.3.1", daemon)
         daemon.stop()
 
+    def test_udp_first_address_goes(self):
+        """The port is up as long as one of its addresses can be used, also where that isn't the first."""
+        wire = self.ends[0]
+        wire.run("ip", "address", "add", "10.77.3.9/24", "dev", "wire")
+        daemon = self.daemon("uroced", wire, "udp", "10.77.3.9/24", "10.77.3.1/24")
+        # Its going makes the daemon look at the link, once the daemon has lost the address, too.
+        answer = self.uroce("addr", "del", "10.77.3.9", daemon=daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        wire.run("ip", "address", "del", "10.77.3.9/24", "dev", "wire")
+        wire.run("ip", "link", "add", "another", "type", "veth", "peer", "name", "other")
+        self._ping("10.77.3.1", daemon)
+        self.assertIn("link up", self.uroce("status", daemon=daemon).stdout)
+        daemon.stop()
+
     def _ping(self, address, daemon):
         """rping from the other end."""
         port = free_tcp_port()

@@ -74,7 +74,7 @@ UdpPort::UdpPort(std::string spec, std::string interface, const PortOptions& opt
                  std::uint32_t segments)
     : spec_(std::move(spec)),
       interface_(std::move(interface)),
-      address_(options.addresses.front()),
+      named_by_(options.addresses.front()),
       mtu_(options.mtu),
       pool_(kFramesPerQueue * options.queues, mtu_ + kEthernetOverhead) {
   for (std::uint16_t i = 0; i < options.queues; ++i) {
@@ -124,11 +124,13 @@ Status UdpPort::open_address(const Gid& address) {
     return sockets.error();
   }
   change_ = {.address = address, .scope = scope, .sockets = std::move(*sockets)};
+  addresses_.push_back(address);
   return ok();
 }
 
 void UdpPort::close_address(const Gid& address) {
   change_ = {.address = address, .scope = 0, .sockets = {}};
+  std::erase(addresses_, address);
 }
 
 void UdpPort::take_over(std::uint16_t queue) {
@@ -187,22 +189,34 @@ std::uint32_t UdpPort::allocate(Frame** frames, std::uint32_t count) {
 
 void UdpPort::release(Frame** frames, std::uint32_t count) { pool_.release(frames, count); }
 
-PortInfo UdpPort::info() const {
-  const auto interface = interface_of(address_);
-  std::string trouble;
-  if (interface || !interface_.empty()) {
-    const std::string& name = interface ? interface->name : interface_;
-    trouble = interface_trouble(name, interface, packet_bytes_max(mtu_));
-  } else {
-    trouble = "no interface of this machine has the address " + to_string(address_);
+// Empty if one of the port's addresses can be used; else what is in the way of the first.
+std::string UdpPort::trouble() const {
+  if (!interface_.empty()) {
+    return interface_trouble(interface_, host_interface(interface_), packet_bytes_max(mtu_));
   }
+  std::string first;
+  for (const Gid& address : addresses_) {
+    const auto interface = host_interface_with(address);
+    const std::string of_address =
+        interface ? interface_trouble(interface->name, interface, packet_bytes_max(mtu_))
+                  : "no interface of this machine has the address " + to_string(address);
+    if (of_address.empty()) {
+      return {};
+    }
+    first = first.empty() ? of_address : first;
+  }
+  return first.empty() ? "the port has no address: give it one of this machine" : first;
+}
+
+PortInfo UdpPort::info() const {
+  const std::string why_down = trouble();
   return {
       .name = spec_,
-      .mac = stand_in_mac(address_),
+      .mac = stand_in_mac(named_by_),
       .mtu = mtu_,
       .queues = static_cast<std::uint16_t>(queues_.size()),
-      .link_up = trouble.empty(),
-      .trouble = trouble,
+      .link_up = why_down.empty(),
+      .trouble = why_down,
       .on_interface = true,
       .any_mac = true,
       .resolves_itself = true,

@@ -53,10 +53,12 @@ class UdpPort final : public Port {
   UdpPort(std::string spec, std::string interface, const PortOptions& options,
           std::uint32_t segments);
   [[nodiscard]] std::optional<HostInterface> interface_of(const Gid& address) const;
+  [[nodiscard]] std::string trouble() const;
 
   std::string spec_;
   std::string interface_;  // whose addresses these are; empty: of several, perhaps
-  Gid address_;            // the first one, whose interface is looked at otherwise
+  Gid named_by_;           // the first address at the start: the port's Ethernet address is of it
+  std::vector<Gid> addresses_;
   std::uint32_t mtu_;
   FramePool pool_;
   std::vector<std::unique_ptr<Queue>> queues_;
