@@ -1,9 +1,11 @@
 // The interface of the kernel's below an ethdev of af_packet, af_xdp or tap: what is wrong with it,
 // and the device made anew when it is there again. Control thread only.
 
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -30,6 +32,27 @@ void EthdevPort::note_interface() {
     mac_.emplace();
     std::copy_n(mac.addr_bytes, mac_->bytes.size(), mac_->bytes.begin());
   }
+}
+
+// All multicast frames, by which IPv6 neighbour discovery comes, too. Drivers that stand on an
+// interface of the kernel's have no call for it, and the interface's filter keeps from their
+// sockets what nobody has joined (a macvlan's does, a veth's doesn't). So a packet socket joins all
+// groups for them; with protocol 0 it receives nothing itself, and the kernel undoes it when it is
+// closed.
+Status EthdevPort::hear_groups() {
+  hears_groups_.reset();
+  if (rte_eth_allmulticast_enable(id_) == 0 || interface_.empty()) {
+    return ok();
+  }
+  hears_groups_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  packet_mreq all{};
+  all.mr_ifindex = static_cast<int>(interface_index_);
+  all.mr_type = PACKET_MR_ALLMULTI;
+  if (::setsockopt(hears_groups_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) !=
+      0) {
+    return error(-errno, "the interface " + interface_ + " doesn't pass multicast frames on");
+  }
+  return ok();
 }
 
 std::string EthdevPort::trouble() const {

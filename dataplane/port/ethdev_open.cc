@@ -123,6 +123,9 @@ Status EthdevPort::bring_up(const VdevSpec& vdev) {
   }
   find_wait_descriptors(known);
   note_interface();
+  if (Status done = hear_groups(); !done) {
+    return done;
+  }
   up_.store(true, std::memory_order_release);
   return ok();
 }

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 #include "dataplane/port/queue_counters.h"
@@ -88,6 +89,7 @@ class EthdevPort final : public Port {
   Status start();
   void close_device();
   void note_interface();
+  Status hear_groups();
   [[nodiscard]] std::string trouble() const;
   void find_wait_descriptors(const std::vector<int>& known);
   std::uint32_t receive(Queue& self, std::uint16_t queue, Frame** frames, std::uint32_t max);
@@ -115,6 +117,7 @@ class EthdevPort final : public Port {
   VdevSpec vdev_;
   std::string interface_;              // empty: it stands on none
   std::uint32_t interface_index_ = 0;  // of the one that the device is bound to
+  UniqueFd hears_groups_;              // a packet socket, where the driver can't have it done
   std::string not_attached_;           // why not, at the last try
   std::uint64_t missed_before_ = 0;    // by the devices that there were
   // Only while a peer is waited for.

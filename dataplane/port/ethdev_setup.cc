@@ -157,8 +157,6 @@ Status EthdevPort::start() {
     return error(failed, "the device didn't start");
   }
   started_ = true;
-  // IPv6 neighbour discovery comes by multicast. Software devices refuse, and hand over everything.
-  rte_eth_allmulticast_enable(id_);
   return ok();
 }
 

@@ -13,7 +13,7 @@ from harness.process import expect_success_while_moving, wait_until
 from harness.programs import start
 from harness.rdmacm import (connections, ping_with_many, run_cm_pair, run_perftest_cm_pair, start_client,
                             start_server)
-from harness.wires import free_tcp_port
+from harness.wires import Macvlan, free_tcp_port
 
 _WIRES = ("loopback", "veth")
 _CLIENT_SECONDS_MAX = 60
@@ -132,6 +132,21 @@ class Programs(E2eCase):
         common = ["-c", 10, "-C", 50]
         run_cm_pair(self, wire, ["udaddy", "-b", "SERVER", *common],
                     ["udaddy", "-s", "SERVER", "-b", "CLIENT", *common], port=7174)
+
+    def test_macvlan(self):
+        """What goes to groups reaches a port whose interface filters: multicast, and who has an IPv6 address."""
+        wire = Macvlan(self)
+        for end, address in ((wire.server, "fd00:79::1"), (wire.client, "fd00:79::2")):
+            answer = self.uroce("addr", "add", f"{address}/64", daemon=end.daemon)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.check_mckey(wire)
+        for namespace in wire.namespaces:  # else the C library has no use for IPv6 addresses
+            namespace.run("ip", "address", "add", "fd00:79::9/128", "dev", "lo")
+        server = start(self, wire.client, ["rping", "-s", "-a", "fd00:79::2", "-p", "7174", "-C", "5"], "rping-server")
+        wait_until(lambda: server.ended() or connections(self, wire.client.daemon)["listeners"], 30, "rping listens")
+        client = start(self, wire.server, ["rping", "-c", "-a", "fd00:79::2", "-p", "7174", "-C", "5"], "rping-client")
+        client.expect_success(_CLIENT_SECONDS_MAX)
+        server.expect_success(_CLIENT_SECONDS_MAX)
 
     def check_mckey(self, wire):
         """A multicast group: the receiver has joined when its program has a queue pair in it."""

@@ -124,6 +124,17 @@ class Veth(Wire):
         return namespace
 
 
+class Macvlan(Veth):
+    """As Veth, but the client's port is a macvlan interface, which passes on what it was asked for only: of multicast frames, the groups
+    that somebody has joined."""
+
+    def _link(self, first, second):
+        veth_pair(first, second, self.mtu, [f"{self.addresses[0]}/24", "192.0.2.2/24"], ("wire", "below"))
+        second.run("ip", "link", "add", "link", "below", "name", "wire", "mtu", str(self.mtu), "type", "macvlan", "mode", "bridge")
+        second.run("ip", "address", "add", f"{self.addresses[1]}/24", "dev", "wire")
+        second.run("ip", "link", "set", "wire", "up")
+
+
 class AfXdp(Veth):
     """As Veth, but by AF_XDP sockets, which take all frames: the programs' TCP needs a pair of its own."""
 
