@@ -19,8 +19,10 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 
 std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
+std::uint64_t page_of(std::uint64_t address) { return address / kPage * kPage; }
 
-// Whole pages, sorted, without gaps or wraps, around the range.
+// Whole pages, sorted, without gaps or wraps, and none but those of the range, which is what the
+// program pays for.
 Status check_pieces(const ProgramMemory::Request& request,
                     std::span<const abi::MemoryPiece> pieces) {
   if (request.length == 0 || request.address + (request.length - 1) < request.address ||
@@ -38,9 +40,9 @@ Status check_pieces(const ProgramMemory::Request& request,
       return Error{EINVAL, "piece " + std::to_string(i) + " of the region's memory is malformed"};
     }
   }
-  if (pieces.empty() || pieces.front().address > request.address ||
-      end_of(pieces.back()) - request.address < request.length) {
-    return Error{EINVAL, "the pieces don't cover the region"};
+  if (pieces.empty() || pieces.front().address != page_of(request.address) ||
+      end_of(pieces.back()) - kPage != page_of(request.address + (request.length - 1))) {
+    return Error{EINVAL, "the pieces aren't the pages of the region"};
   }
   return ok();
 }
@@ -224,9 +226,6 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
   for (const abi::MemoryPiece& piece : pieces) {
     const std::uint64_t first = std::max(piece.address, request.address);
     const std::uint64_t last = std::min(end_of(piece), end);
-    if (first >= last) {
-      return Error{EINVAL, "a piece lies outside the region"};
-    }
     auto reached = reach(piece, descriptors, is_writing(request.access), &files);
     if (!reached) {
       return reached.error();

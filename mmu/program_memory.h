@@ -64,8 +64,9 @@ class ProgramMemory {
 
   // A region ready for KeyTable::add. `pieces` as in abi::MemoryPiece; `descriptors` stay the
   // caller's; `opened` is what open() gave for the same pieces. Errors: EINVAL for pieces that
-  // don't cover the range, EFAULT for memory that can't be accessed as asked, ENOMEM for a bound on
-  // mappings, EPERM when the program's memory can't be reached at all; the sentence says which.
+  // aren't the pages of the range, EFAULT for memory that can't be accessed as asked, ENOMEM for a
+  // bound on mappings, EPERM when the program's memory can't be reached at all; the sentence says
+  // which.
   Result<std::unique_ptr<Region>> make_region(const Request& request,
                                               std::span<const abi::MemoryPiece> pieces,
                                               std::span<const int> descriptors, Opened opened = {});

@@ -93,7 +93,18 @@ TEST_F(ProgramMemoryTest, AHostileProgramsPiecesAreRefused) {
   stranger.kind = static_cast<PieceKind>(99);
   EXPECT_EQ(error_of({stranger}), EINVAL);
   EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}), EINVAL);
-  EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}, kBase, kPage, {-1}), EOPNOTSUPP);
+  EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}, kBase, 2 * kPage, {-1}), EOPNOTSUPP);
+}
+
+// Locked memory is counted by the region's length: pages beside it would cost nothing.
+TEST_F(ProgramMemoryTest, PiecesThatReachBeyondTheRegionAreRefused) {
+  ASSERT_TRUE(memory_.add_arena(memfd(16 * kPage, F_SEAL_SHRINK), kPage));
+  const MemoryPiece wide = piece(PieceKind::kArena, 0, 16);
+  EXPECT_EQ(error_of({wide}, kBase, kPage), EINVAL);
+  EXPECT_EQ(error_of({wide}, kBase + kPage, 15 * kPage), EINVAL);
+  EXPECT_EQ(error_of({wide}, kBase, 15 * kPage), EINVAL);
+  EXPECT_EQ(error_of({wide}, kBase + kPage - 1, 14 * kPage + 2), 0) << "part of each page";
+  EXPECT_EQ(error_of({wide}, kBase, 15 * kPage + 1), 0);
 }
 
 TEST_F(ProgramMemoryTest, DescriptorsAreCheckedAsFiles) {
