@@ -89,6 +89,7 @@ class Mirror {
   void set_program(std::shared_ptr<RemoteProgram> program) { program_ = std::move(program); }
   [[nodiscard]] std::uint64_t session() const { return session_; }
   [[nodiscard]] const User& user() const { return account_->user(); }
+  [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
   [[nodiscard]] FaultStatistics& statistics() { return statistics_; }
   [[nodiscard]] FaultShare& fault_share() { return fault_share_; }
   // Ranges that are being prefetched: control adds, the fault thread removes. Orders nothing.

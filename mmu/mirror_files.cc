@@ -26,7 +26,11 @@ Status MirrorFiles::add_arena(UniqueFd memfd, std::uint64_t page_size) {
   if (!facts) {
     return facts.error();
   }
-  arenas_.push_back({std::move(memfd), *facts});
+  auto charge = account_->charge(Limit::kDescriptors);
+  if (!charge) {
+    return charge.error();
+  }
+  arenas_.push_back({std::move(memfd), std::move(*charge), *facts});
   return ok();
 }
 

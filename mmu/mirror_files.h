@@ -4,6 +4,7 @@
 // Nothing here trusts the program. One a session, used by the fault thread.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "mmu/backing_file.h"
 #include "mmu/mirror.h"
+#include "shares/account.h"
 
 namespace uroce {
 
@@ -21,7 +23,10 @@ class MirrorFiles {
  public:
   static constexpr std::size_t kArenasMax = 16;
 
-  // Arenas have numbers in the order in which they came.
+  // `account`: what arenas are charged to.
+  explicit MirrorFiles(std::shared_ptr<Account> account) : account_(std::move(account)) {}
+
+  // Arenas have numbers in the order in which they came. Each costs one descriptor: ENOMEM.
   Status add_arena(UniqueFd memfd, std::uint64_t page_size);
 
   // The piece as the mirror maps it. What can't be mapped becomes remote; EINVAL for nonsense.
@@ -34,9 +39,11 @@ class MirrorFiles {
  private:
   struct Arena {
     UniqueFd memfd;
+    Charge charge;  // of the descriptor
     FileFacts facts;
   };
 
+  std::shared_ptr<Account> account_;
   std::vector<Arena> arenas_;
 };
 

@@ -127,8 +127,13 @@ ShareChannel::Heard ShareChannel::take_arena(Record record) {
   if (!read_body(record, &arena) || record.descriptors.size() != 1) {
     return Heard::kBroken;
   }
-  return files_.add_arena(std::move(record.descriptors[0]), arena.page_size) ? Heard::kArena
-                                                                             : Heard::kBroken;
+  const Status added = files_.add_arena(std::move(record.descriptors[0]), arena.page_size);
+  if (!added) {
+    spdlog::warn("session {}: its memory can't be reached on demand any more: {}",
+                 mirror_->session(), added.error().message);
+    return Heard::kBroken;
+  }
+  return Heard::kArena;
 }
 
 ShareChannel::Heard ShareChannel::take_answer(Record record, std::vector<UniqueFd> opened,

@@ -20,7 +20,11 @@ class ShareChannel {
  public:
   ShareChannel(std::shared_ptr<Mirror> mirror, std::shared_ptr<const ForeignSocket> socket,
                const Peer& peer, std::uint64_t tag)
-      : mirror_(std::move(mirror)), socket_(std::move(socket)), peer_(peer), tag_(tag) {}
+      : mirror_(std::move(mirror)),
+        socket_(std::move(socket)),
+        peer_(peer),
+        tag_(tag),
+        files_(mirror_->account()) {}
 
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
   // By which what a helper received is known.

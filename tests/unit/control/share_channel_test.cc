@@ -1,0 +1,56 @@
+// What a program's share channel costs its user.
+
+#include "control/paging/share_channel.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "abi/paging_records.h"
+#include "abi/version.h"
+#include "mmu/quiescence.h"
+
+namespace uroce::control {
+namespace {
+
+Record arena_record() {
+  const abi::PagingArena body{.header = {.version = abi::kVersion,
+                                         .kind = abi::PagingKind::kArena,
+                                         .length = sizeof(abi::PagingArena),
+                                         .descriptor_count = 1},
+                              .page_size = Mirror::kPage};
+  Record record;
+  record.bytes.resize(sizeof(body));
+  std::memcpy(record.bytes.data(), &body, sizeof(body));
+  UniqueFd& arena =
+      record.descriptors.emplace_back(::memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(::ftruncate(arena.get(), Mirror::kPage), 0);
+  EXPECT_EQ(::fcntl(arena.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  return record;
+}
+
+TEST(ShareChannel, AnArenaThatItsUserCantPayForEndsIt) {
+  Shares shares;
+  shares.set_limits({.of_everybody = {{Limit::kDescriptors, 2}}, .of_user = {}});
+  const auto account = shares.of({.uid = ::geteuid() + 1});
+  Quiescence quiescence;
+  {
+    const auto mirror = std::make_shared<Mirror>(quiescence, UniqueFd(), 1, account);
+    ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1);
+    ShareChannel::Answer answer;
+    for (int arena = 0; arena < 2; ++arena) {
+      EXPECT_EQ(channel.hear(Receipt::kRecord, arena_record(), {}, &answer),
+                ShareChannel::Heard::kArena);
+    }
+    EXPECT_EQ(account->used(Limit::kDescriptors), 2U);
+    EXPECT_EQ(channel.hear(Receipt::kRecord, arena_record(), {}, &answer),
+              ShareChannel::Heard::kBroken);
+  }
+  EXPECT_EQ(account->used(Limit::kDescriptors), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::control
