@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 namespace uroce {
 
@@ -42,15 +43,11 @@ bool is_memory_buffer(int descriptor, const struct statfs& system) {
   char path[48];
   std::snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", descriptor);
   std::FILE* const lines = std::fopen(path, "re");
-  char line[128];
-  bool memory = false;
-  while (lines != nullptr && !memory && std::fgets(line, sizeof(line), lines) != nullptr) {
-    memory = std::strcmp(line, "exp_name:\tudmabuf\n") == 0 ||
-             std::strcmp(line, "exp_name:\tsystem\n") == 0;
+  if (lines == nullptr) {
+    return false;
   }
-  if (lines != nullptr) {
-    std::fclose(lines);
-  }
+  const bool memory = is_memory_exporter(lines);
+  std::fclose(lines);
   return memory;
 }
 
@@ -75,6 +72,20 @@ bool answers(const struct stat& status, const struct statfs& system) {
 }
 
 }  // namespace
+
+// The first line about the exporter is the kernel's. Behind it comes the buffer's name, which is
+// whatever its program said (DMA_BUF_SET_NAME), with lines that look like the kernel's.
+bool is_memory_exporter(std::FILE* fdinfo) {
+  constexpr std::string_view kExporter = "exp_name:\t";
+  char line[128];
+  while (std::fgets(line, sizeof(line), fdinfo) != nullptr) {
+    if (const std::string_view read(line); read.starts_with(kExporter)) {
+      const std::string_view exporter = read.substr(kExporter.size());
+      return exporter == "udmabuf\n" || exporter == "system\n";
+    }
+  }
+  return false;
+}
 
 bool is_answering_file(int descriptor) {
   if (::fcntl(descriptor, F_GET_SEALS) >= 0) {

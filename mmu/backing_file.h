@@ -3,6 +3,7 @@
 // Files that a program says its memory lies in, looked at before they are mapped.
 
 #include <cstdint>
+#include <cstdio>
 
 #include "abi/memory_piece.h"
 #include "base/program_process.h"
@@ -26,6 +27,9 @@ struct FileFacts {
 // out may take for ever (control/foreign). Such a file can be looked at, mapped and closed on any
 // thread.
 [[nodiscard]] bool is_answering_file(int descriptor);
+
+// Whether the lines of a dmabuf's fdinfo say that it is made of memory.
+[[nodiscard]] bool is_memory_exporter(std::FILE* fdinfo);
 
 // Refuses all others, by the same list. REQUIRES: is_answering_file(), or nobody waits for us.
 Result<FileFacts> check_file(int descriptor);

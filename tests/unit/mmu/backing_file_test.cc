@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <string>
 
 #include "tests/unit/mmu/pages.h"
@@ -70,6 +71,25 @@ TEST(BackingFile, WhatIsNoFileIsRefused) {
 
 TEST(BackingFile, AFileSystemThatIsNotListedIsRefused) {
   expect_refused(UniqueFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC)), "might wait for");
+}
+
+bool is_memory(std::string lines) {
+  std::FILE* const file = ::fmemopen(lines.data(), lines.size(), "r");
+  EXPECT_NE(file, nullptr);
+  const bool memory = is_memory_exporter(file);
+  std::fclose(file);
+  return memory;
+}
+
+// As the kernel prints them; what follows `name:` is the program's own.
+TEST(BackingFile, ABuffersNameDoesntSayWhatItIsMadeOf) {
+  const std::string first = "pos:\t0\nflags:\t02\nsize:\t4096\ncount:\t2\n";
+  EXPECT_TRUE(is_memory(first + "exp_name:\tudmabuf\n"));
+  EXPECT_TRUE(is_memory(first + "exp_name:\tsystem\nname:\tany\n"));
+  EXPECT_FALSE(is_memory(first + "exp_name:\ti915\n"));
+  EXPECT_FALSE(is_memory(first + "exp_name:\ti915\nname:\tx\nexp_name:\tsystem\n"));
+  EXPECT_FALSE(is_memory(first + "exp_name:\tsystem-uncached\n"));
+  EXPECT_FALSE(is_memory(first));
 }
 
 TEST(BackingFile, AnArenaIsSealedAgainstShrinking) {
