@@ -4,14 +4,17 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "abi/cm_records.h"
+#include "base/kept_descriptor.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/socket/wait_for_signal.h"
@@ -24,14 +27,11 @@ using abi::Command;
 constexpr const char* kPath = "/dev/infiniband/rdma_cm";
 constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smaller ones
 
-// Channels by descriptor. The socket's inode tells a channel from another file that took over its
-// number, should the program have closed it behind librdmacm's back.
+// Channels by descriptor, which the program may have closed behind librdmacm's back.
 struct Channel {
-  bool open = false;
+  KeptDescriptor socket;
   std::uint32_t handle = 0;
   std::uint64_t generation = 0;  // of the connection that it belongs to
-  dev_t device = 0;
-  ino_t inode = 0;
 };
 
 // One connection for all channels, made with the first. When it is lost, the channels of its
@@ -83,21 +83,22 @@ struct Route {
 
 Route route_of(int descriptor) {
   const Lock lock;
-  if (channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax ||
-      !channels[descriptor].open) {
+  if (channels == nullptr || descriptor < 0 || descriptor >= kDescriptorsMax) {
     return {};
   }
   Channel& channel = channels[descriptor];
-  struct stat status {};
-  if (fstat(descriptor, &status) != 0 || status.st_ino != channel.inode ||
-      status.st_dev != channel.device) {
-    channel.open = false;
+  if (channel.socket.get() < 0) {
+    channel = {};
     return {};
   }
   return {client, channel.generation == generation, channel.handle};
 }
 
+// The program may have closed the channel while an event was waited for.
 void take_byte(int descriptor) {
+  if (!is_cm_channel(descriptor)) {
+    return;
+  }
   char byte = 0;
   // The byte is there: the daemon wrote it before it said that the channel is drained.
   [[maybe_unused]] const ssize_t taken = read(descriptor, &byte, 1);
@@ -206,21 +207,18 @@ int open_cm_channel() {
   Descriptors received;
   error = client->call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel, request, reply,
                        &received);
-  struct stat status {};
-  if (error == 0 &&
-      (fstat(received.peek(0), &status) != 0 || received.peek(0) >= kDescriptorsMax)) {
+  const int descriptor = received.peek(0);
+  if (error == 0 && (descriptor < 0 || descriptor >= kDescriptorsMax)) {
     error = EMFILE;
   }
   if (error != 0) {
     errno = error;
     return -1;
   }
-  const int descriptor = received.take(0).release();
-  channels[descriptor] = {.open = true,
-                          .handle = reply.handle,
-                          .generation = generation,
-                          .device = status.st_dev,
-                          .inode = status.st_ino};
+  Channel& channel = channels[descriptor];
+  channel.socket.keep(received.take(0));
+  channel.handle = reply.handle;
+  channel.generation = generation;
   return descriptor;
 }
 
@@ -280,9 +278,10 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
 
 int close_cm_channel(int descriptor) {
   const Route route = route_of(descriptor);
+  KeptDescriptor socket;
   {
     const Lock lock;
-    channels[descriptor].open = false;
+    socket = std::exchange(channels[descriptor], {}).socket;
   }
   if (route.alive) {
     abi::HandleRequest request{};
@@ -291,7 +290,8 @@ int close_cm_channel(int descriptor) {
     (void)route.client->call("close of /dev/infiniband/rdma_cm", Command::kCmCloseChannel, request,
                              reply);
   }
-  return close(descriptor);
+  socket.end();
+  return 0;
 }
 
 void abandon_cm_channels_after_fork() {

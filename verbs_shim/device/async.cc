@@ -97,7 +97,7 @@ void forget_async_events(ibv_context* base) {
   Context& context = *of(base);
   // Without a queue the device is closed: ~Client() has who does that.
   if (!context.client.abandoned() && context.async_events != nullptr) {
-    context.async_events->forget(base->async_fd, {names_nothing, &context});
+    context.async_events->forget({names_nothing, &context});
   }
 }
 
@@ -115,8 +115,7 @@ int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
   }
   for (;;) {
     abi::AsyncEventRecord record{};
-    const ssize_t length =
-        context.async_events->next(base->async_fd, {names_nothing, &context}, &record);
+    const ssize_t length = context.async_events->next({names_nothing, &context}, &record);
     if (length == static_cast<ssize_t>(sizeof(record))) {
       if (translate(context, record, *event)) {
         return 0;

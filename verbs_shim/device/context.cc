@@ -2,7 +2,6 @@
 // doorbells are rung.
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -19,28 +18,20 @@ constexpr std::uint32_t kFirstWakeDescriptor = 4;
 
 // Before the session ends, which wakes those who wait for events.
 void release_events(Context& context) {
-  const int descriptor = context.base.context.async_fd;
-  if (descriptor < 0) {
-    return;
-  }
   if (context.client.abandoned()) {
-    close(descriptor);
+    context.async_events->close_copy();
     return;
   }
   context.async_events->start_closing();
-  EventQueue::finish_closing(std::move(context.async_events), descriptor);
+  EventQueue::finish_closing(std::move(context.async_events));
 }
 
 void release(Context* context) {
   release_events(*context);
-  for (int& descriptor : context->wake_descriptors) {
-    if (descriptor >= 0) {
-      close(descriptor);
-    }
+  for (KeptDescriptor& descriptor : context->wake) {
+    descriptor.end();
   }
-  if (context->base.context.cmd_fd >= 0) {
-    close(context->base.context.cmd_fd);
-  }
+  context->ticket.end();
   pthread_mutex_destroy(&context->base.context.mutex);
   delete context;
 }
@@ -67,7 +58,7 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
     if (context.doorbells[i] == nullptr || context.status[i] == nullptr) {
       return EPROTO;
     }
-    context.wake_descriptors[i] = received.take(kFirstWakeDescriptor + i).release();
+    context.wake[i].keep(received.take(kFirstWakeDescriptor + i));
   }
   auto* page = context.doorbell_memory.at<abi::CommandPage>(all_doorbells);
   if (page == nullptr) {
@@ -76,9 +67,11 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
   if (fcntl(received.peek(1), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) {
     context.client.ask_by(*page);
   }
-  context.base.context.async_fd = received.take(0).release();
+  context.base.context.async_fd = received.peek(0);
+  context.async_events->keep(received.take(0));
   // Verbs know this one only as what ibv_import_device takes.
-  context.base.context.cmd_fd = received.take(kTicketDescriptor).release();
+  context.base.context.cmd_fd = received.peek(kTicketDescriptor);
+  context.ticket.keep(received.take(kTicketDescriptor));
   context.workers = workers;
   context.ports = reply.ports;
   allow_daemon(static_cast<int>(reply.daemon_pid));
@@ -108,9 +101,6 @@ ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter) {
     delete context;
     errno = ENOMEM;
     return nullptr;
-  }
-  for (int& descriptor : context->wake_descriptors) {
-    descriptor = -1;
   }
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;

@@ -12,8 +12,12 @@
 
 namespace uroce::shim {
 
-// Not libc's recv(), at which a thread may be cancelled.
-ssize_t EventQueue::take(int descriptor, void* record, int flags) const {
+// As recv(), but not libc's, at which a thread may be cancelled.
+ssize_t EventQueue::take(void* record, int flags) const {
+  const int descriptor = descriptor_.get();
+  if (descriptor < 0) {
+    return 0;
+  }
   ssize_t length = 0;
   do {
     length = ::syscall(SYS_recvfrom, descriptor, record, record_bytes_, MSG_DONTWAIT | flags,
@@ -24,14 +28,14 @@ ssize_t EventQueue::take(int descriptor, void* record, int flags) const {
 
 // Waits until there is something to read, or a signal comes: 0 or an errno value. A cancellation
 // point. The lock is held before and after, but not by a thread that was cancelled.
-int EventQueue::wait(int descriptor) {
+int EventQueue::wait() {
   pthread_mutex_unlock(&mutex_);
   int error = 0;
   pthread_cleanup_push(drop, this);
   // As read(2) waits, which a signal interrupts unless its handler has SA_RESTART; poll() is
   // interrupted in any case. qperf's alarm ends a measurement that way.
   std::byte head{};
-  error = ::recv(descriptor, &head, sizeof(head), MSG_PEEK) < 0 ? errno : 0;
+  error = ::recv(descriptor_.get(), &head, sizeof(head), MSG_PEEK) < 0 ? errno : 0;
   pthread_cleanup_pop(0);
   pthread_mutex_lock(&mutex_);
   return error;
@@ -42,7 +46,7 @@ void EventQueue::drop(void* queue) {
   auto* const mine = static_cast<EventQueue*>(queue);
   // Released by all, acquired by the last one.
   if (mine->users_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    ::close(mine->own_descriptor_);
+    mine->descriptor_.end();
     delete mine;
   }
 }
@@ -54,12 +58,12 @@ ssize_t EventQueue::leave(ssize_t result, int error) {
   return result;
 }
 
-ssize_t EventQueue::next(int descriptor, const Gone& gone, void* record) {
+ssize_t EventQueue::next(const Gone& gone, void* record) {
   // Before the lock: who waits for that is here already when the queue is closed.
   users_.fetch_add(1, std::memory_order_relaxed);
   pthread_mutex_lock(&mutex_);
   // Asked before recv(), which is a cancellation point also where it doesn't wait.
-  const auto blocks = [&] { return (::fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0; };
+  const auto blocks = [&] { return (::fcntl(descriptor_.get(), F_GETFL) & O_NONBLOCK) == 0; };
   for (int error = 0;;) {
     if (closed_) {  // nothing of the channel or the context may be touched: they are gone
       const bool would_wait = blocks();
@@ -72,44 +76,43 @@ ssize_t EventQueue::next(int descriptor, const Gone& gone, void* record) {
     if (error == EINTR) {
       return leave(-1, EINTR);
     }
-    const ssize_t length = take(descriptor, record, 0);
+    const ssize_t length = take(record, 0);
     error = errno;
     if (may_hold_gone_) {
-      skip_gone(descriptor, gone);
+      skip_gone(gone);
     }
     if (length >= 0 || error != EAGAIN || !blocks()) {
       return leave(length, error);
     }
-    error = wait(descriptor);
+    error = wait();
   }
 }
 
-void EventQueue::finish_closing(std::unique_ptr<EventQueue> queue, int descriptor) {
+void EventQueue::finish_closing(std::unique_ptr<EventQueue> queue) {
   queue->closed_ = true;
-  queue->own_descriptor_ = descriptor;
   pthread_mutex_unlock(&queue->mutex_);
   drop(queue.release());
 }
 
-void EventQueue::forget(int descriptor, const Gone& gone) {
+void EventQueue::forget(const Gone& gone) {
   pthread_mutex_lock(&mutex_);
   may_hold_gone_ = true;
-  skip_gone(descriptor, gone);
+  skip_gone(gone);
   pthread_mutex_unlock(&mutex_);
 }
 
 // What is behind a living object's event stays until that has been read.
-void EventQueue::skip_gone(int descriptor, const Gone& gone) {
+void EventQueue::skip_gone(const Gone& gone) {
   alignas(std::max_align_t) std::byte record[kRecordMax];
   for (;;) {
-    if (take(descriptor, record, MSG_PEEK) != static_cast<ssize_t>(record_bytes_)) {
+    if (take(record, MSG_PEEK) != static_cast<ssize_t>(record_bytes_)) {
       may_hold_gone_ = false;
       return;
     }
     if (!gone.of(gone.context, record)) {
       return;
     }
-    (void)take(descriptor, record, 0);
+    (void)take(record, 0);
   }
 }
 

@@ -11,7 +11,8 @@
 // Threads may still wait for an event when the program destroys the channel or closes the device.
 // In Linux they wait on, until a signal comes. So they do here, and the last one that leaves takes
 // the queue and its descriptor with it: with the descriptor closed before, it would read from
-// whatever file gets the number next.
+// whatever file gets the number next. Where the program itself closes the descriptor the events
+// have ended, and what has the number then is left alone.
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -20,8 +21,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/check.h"
+#include "base/kept_descriptor.h"
 
 namespace uroce::shim {
 
@@ -41,14 +44,17 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
   ~EventQueue() { pthread_mutex_destroy(&mutex_); }
 
-  // The next record, as read(2) gives it: its length, 0 when the daemon is gone, -1 with errno
+  // Where the records come from. Before all that follows.
+  void keep(UniqueFd descriptor) { descriptor_.keep(std::move(descriptor)); }
+
+  // The next record, as read(2) gives it: its length, 0 when the events have ended, -1 with errno
   // (EINTR: a signal came while it waited, and its handler has no SA_RESTART). Waits if the program
   // left the descriptor blocking; a cancellation point only while it waits.
-  ssize_t next(int descriptor, const Gone& gone, void* record);
+  ssize_t next(const Gone& gone, void* record);
 
   // An object is gone, and the daemon won't send anything of it any more. Not for the child of a
   // fork: the events are its parent's, and the lock may be a thread's that it hasn't got.
-  void forget(int descriptor, const Gone& gone);
+  void forget(const Gone& gone);
 
   // Before what sends the events may end: threads that its end wakes are held until it is known
   // whether it has. Not for the child of a fork, as above.
@@ -57,22 +63,24 @@ class EventQueue {
   void give_up_closing() { pthread_mutex_unlock(&mutex_); }
   // It has, or is about to. Closes the descriptor and deletes the queue, unless threads are in
   // next(): then the last one of those does.
-  static void finish_closing(std::unique_ptr<EventQueue> queue, int descriptor);
+  static void finish_closing(std::unique_ptr<EventQueue> queue);
+  // In the child of a fork, instead of these.
+  void close_copy() { descriptor_.end(); }
 
  private:
   static constexpr std::size_t kRecordMax = 64;
-  int wait(int descriptor);
+  int wait();
   ssize_t leave(ssize_t result, int error);
   static void drop(void* queue);
-  ssize_t take(int descriptor, void* record, int flags) const;
-  void skip_gone(int descriptor, const Gone& gone);
+  ssize_t take(void* record, int flags) const;
+  void skip_gone(const Gone& gone);
 
   std::size_t record_bytes_;
+  KeptDescriptor descriptor_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // between a look at the head and its removal
   // Under the lock:
   bool may_hold_gone_ = false;
   bool closed_ = false;
-  int own_descriptor_ = -1;  // once it is closed
 
   // Threads that are in next(), and whoever may close the queue.
   std::atomic<std::uint32_t> users_{1};

@@ -15,6 +15,7 @@
 #include "abi/doorbell.h"
 #include "abi/post_stamp.h"
 #include "abi/ring.h"
+#include "base/kept_descriptor.h"
 #include "base/spin_lock.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/memory/pinned/file_mapping.h"
@@ -47,7 +48,8 @@ struct Context {
   Mapping status_memory;
   abi::Doorbells* doorbells[abi::kWorkersMax];
   const abi::WorkerStatus* status[abi::kWorkersMax];
-  int wake_descriptors[abi::kWorkersMax];
+  KeptDescriptor wake[abi::kWorkersMax];  // the workers' eventfds
+  KeptDescriptor ticket;                  // base.context.cmd_fd
   abi::Waking waking[abi::kWorkersMax];
   std::uint32_t workers;
   std::uint32_t ports;

@@ -13,6 +13,7 @@
 
 #include <linux/netlink.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "verbs_shim/outside/kept_socket.h"
+#include "base/kept_descriptor.h"
 #include "verbs_shim/outside/next_call.h"
 #include "verbs_shim/outside/shown_path.h"
 
@@ -42,8 +43,8 @@ struct Asked {
   bool ever;                 // was anything
   bool unanswered;           // the answer's last message is yet to come
   nlmsghdr question;
-  KeptSocket keeper;  // where the rest of the answer comes from
-  KeptSocket sender;  // where it comes from to the program
+  KeptDescriptor keeper;  // where the rest of the answer comes from
+  KeptDescriptor sender;  // where it comes from to the program
 };
 Asked asked_by[kDescriptorsMax];
 
@@ -56,6 +57,15 @@ UROCE_NEXT_CALL(next_recv, "recv", ssize_t(int, void*, std::size_t, int))
 UROCE_NEXT_CALL(next_recvfrom, "recvfrom",
                 ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*))
 UROCE_NEXT_CALL(next_recvmsg, "recvmsg", ssize_t(int, msghdr*, int))
+
+// What no other socket has; 0: there is no socket of this number.
+ino_t inode_of(int socket) {
+  const int before = errno;
+  struct stat status {};
+  const bool found = fstat(socket, &status) == 0 && S_ISSOCK(status.st_mode);
+  errno = before;
+  return found ? status.st_ino : 0;
+}
 
 // The number may be another's by now.
 bool is_ours(int socket) {
@@ -109,7 +119,7 @@ bool have_sender(int socket) {
   if (sender < 0) {
     return false;
   }
-  asked.sender.keep(sender);
+  asked.sender.keep(UniqueFd(sender));
   if (!address_of(sender, &own) || !take_only_from(own.nl_pid, socket)) {
     return false;
   }
@@ -244,7 +254,7 @@ std::size_t next_part(int keeper, char* datagram) {
     return -1;
   }
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
-  asked.keeper.keep(connection);
+  asked.keeper.keep(UniqueFd(connection));
   asked.unanswered = length >= sizeof(nlmsghdr);
   pass_on(socket);
   errno = before;

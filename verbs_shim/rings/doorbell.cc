@@ -11,8 +11,9 @@ void ring_doorbell(Qp& qp) {
   // Pairs with the worker's store: it says that it sleeps, then looks at the doorbells once more.
   // Our ring was sequentially consistent, so one of the two sees the other, or the worker takes the
   // ring before it sleeps.
-  context.waking[qp.worker].wake(*context.status[qp.worker],
-                                 [&] { EventFd::ring(context.wake_descriptors[qp.worker]); });
+  context.waking[qp.worker].wake(*context.status[qp.worker], [&] {
+    EventFd::ring(context.client.companion(context.wake[qp.worker]));  // -1: of no effect
+  });
 }
 
 }  // namespace uroce::shim

@@ -48,6 +48,11 @@ constexpr std::int64_t kSpinNs = 30'000;
 // Looks meanwhile after which the processor is offered to others, which takes as long as a look.
 constexpr int kLooksBeforeYield = 4;
 
+constexpr const char* kClosedByProgram =
+    "the program has closed descriptors that the device needs, as closefrom() does, so the device "
+    "is lost to it: let it leave those alone that it hasn't opened, or close them before it opens "
+    "the device";
+
 std::int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -82,6 +87,25 @@ ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors
   return receive_message(socket, bytes, 0, descriptors);
 }
 
+int send_record(int socket, const abi::RequestHeader& request, std::size_t length,
+                std::span<const int> passed) {
+  const std::span bytes(reinterpret_cast<const std::byte*>(&request), length);
+  return send_message(socket, bytes, passed) == static_cast<ssize_t>(length) ? 0 : ENODEV;
+}
+
+int receive_record(int socket, abi::ReplyHeader& reply, std::size_t size, Descriptors* received) {
+  const std::span bytes(reinterpret_cast<std::byte*>(&reply), size);
+  Descriptors unwanted;
+  const ReceivedMessage message =
+      receive_soon(socket, bytes, received != nullptr ? received : &unwanted);
+  if (message.length <= 0) {
+    return ENODEV;
+  }
+  const int error =
+      complete(reply, size, static_cast<std::size_t>(message.length) + (message.cut ? 1 : 0));
+  return error == 0 && reply.error == 0 && message.descriptors_cut ? EMFILE : error;
+}
+
 }  // namespace
 
 Client::~Client() {
@@ -89,9 +113,7 @@ Client::~Client() {
   // closed that. Where nobody has taken the memory meanwhile, they are refused; the page isn't
   // mapped any more.
   alive_.store(false, std::memory_order_relaxed);
-  if (descriptor_ >= 0) {
-    close(descriptor_);
-  }
+  descriptor_.end();
 }
 
 const char* Client::socket_path() {
@@ -114,53 +136,53 @@ int Client::connect() {
     return ENAMETOOLONG;
   }
   std::memcpy(address.sun_path, path, length);
-  descriptor_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (descriptor_ < 0) {
+  UniqueFd descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!descriptor.valid()) {
     return errno;
   }
   int outcome = 0;
   do {
-    outcome = ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+    outcome =
+        ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   } while (outcome != 0 && errno == EINTR);
   if (outcome != 0) {
-    const int error = errno;
-    close(descriptor_);
-    descriptor_ = -1;
-    return error;
+    return errno;
   }
-  if (Status trusted = check_daemon(descriptor_, path); !trusted) {
+  if (Status trusted = check_daemon(descriptor.get(), path); !trusted) {
     complain_once("%s%s", trusted.error().message.c_str(), "");
-    close(std::exchange(descriptor_, -1));
     return trusted.error().code;
   }
+  descriptor_.keep(std::move(descriptor));
   alive_.store(true, std::memory_order_relaxed);
   return 0;
 }
 
 // The daemon learns it too, so that it doesn't keep what nobody will use.
 int Client::lost() {
+  const int descriptor = descriptor_.get();
+  if (descriptor < 0) {
+    closed_by_program();
+  }
   alive_.store(false, std::memory_order_relaxed);
-  shutdown(descriptor_, SHUT_RDWR);
+  shutdown(descriptor, SHUT_RDWR);
   return ENODEV;
 }
 
-int Client::send_record(const abi::RequestHeader& request, std::size_t length,
-                        std::span<const int> passed) const {
-  const std::span bytes(reinterpret_cast<const std::byte*>(&request), length);
-  return send_message(descriptor_, bytes, passed) == static_cast<ssize_t>(length) ? 0 : ENODEV;
+void Client::closed_by_program() {
+  if (alive_.exchange(false, std::memory_order_relaxed)) {
+    const NotCancelled whole;
+    complain_of_loss(kClosedByProgram);
+  }
 }
 
-int Client::receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptors* received) const {
-  const std::span bytes(reinterpret_cast<std::byte*>(&reply), size);
-  Descriptors unwanted;
-  const ReceivedMessage message =
-      receive_soon(descriptor_, bytes, received != nullptr ? received : &unwanted);
-  if (message.length <= 0) {
-    return ENODEV;
+int Client::companion(const KeptDescriptor& descriptor) {
+  const int number = descriptor.get();
+  if (number >= 0 && descriptor_.get() >= 0) {
+    return number;
   }
-  const int error =
-      complete(reply, size, static_cast<std::size_t>(message.length) + (message.cut ? 1 : 0));
-  return error == 0 && reply.error == 0 && message.descriptors_cut ? EMFILE : error;
+  closed_by_program();
+  lost();
+  return -1;
 }
 
 // The page is asked already.
@@ -170,7 +192,7 @@ int Client::receive_answer(abi::ReplyHeader& reply, std::size_t size) {
     const std::span bytes(reinterpret_cast<std::byte*>(&reply), size);
     return complete(reply, size, page_.answer(bytes));
   }
-  const int error = receive_record(reply, size, nullptr);
+  const int error = receive_record(descriptor(), reply, size, nullptr);
   page_.forget();
   return error;
 }
@@ -189,11 +211,12 @@ int Client::request_and_reply(Command command, abi::RequestHeader& request, std:
   if (received == nullptr && passed.empty() && page_.ask(bytes)) {
     error = receive_answer(reply, reply_size);
   } else {
-    error = send_record(request, length, passed);
+    const int socket = descriptor();  // of no effect where it isn't ours any more
+    error = send_record(socket, request, length, passed);
     if (error != 0) {
       return error;
     }
-    error = receive_record(reply, reply_size, received);
+    error = receive_record(socket, reply, reply_size, received);
   }
   return (error == 0 || error == EMFILE) && reply.sequence != sequence_ ? EPROTO : error;
 }
@@ -240,7 +263,9 @@ int Client::converse(const char* call_name, abi::Command command, abi::RequestHe
     return error;
   }
   if (error != 0) {
-    explain(call_name, error, "the daemon closed the connection or sent nonsense");
+    explain(
+        call_name, error,
+        descriptor() < 0 ? kClosedByProgram : "the daemon closed the connection or sent nonsense");
     return lost();
   }
   if (reply.error != 0) {
@@ -255,8 +280,9 @@ bool Client::check() {
     return false;
   }
   const NotCancelled whole;  // extended polls hold their queue's lock
-  pollfd socket{.fd = descriptor_, .events = 0, .revents = 0};
-  if (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
+  pollfd socket{.fd = descriptor_.get(), .events = 0, .revents = 0};
+  if (socket.fd < 0 ||
+      (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)) {
     lost();
   }
   return alive();
@@ -267,10 +293,7 @@ void Client::abandon_after_fork() {
   alive_.store(false, std::memory_order_relaxed);  // not lost(): the parent goes on
   // Another thread of the parent may have held the mutex; nobody in the child will unlock it.
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  if (descriptor_ >= 0) {
-    close(descriptor_);  // or the daemon wouldn't notice the parent's death while the child lives
-    descriptor_ = -1;
-  }
+  descriptor_.end();  // or the daemon wouldn't notice the parent's death while the child lives
 }
 
 }  // namespace uroce::shim

@@ -5,6 +5,7 @@
 //
 // Any thread may call; calls take turns. A connection belongs to the process that made it: after a
 // fork the child's copy is closed and its calls fail, so that a child can't speak for its parent.
+// A program that closes the socket's descriptor has lost the connection, as if the daemon had died.
 
 #include <pthread.h>
 
@@ -15,6 +16,7 @@
 
 #include "abi/command_records.h"
 #include "base/descriptor_message.h"
+#include "base/kept_descriptor.h"
 #include "verbs_shim/socket/command_page.h"
 
 namespace uroce::shim {
@@ -57,14 +59,18 @@ class Client {
   // Asks by this page where it can; the page is there as long as calls are made.
   void ask_by(abi::CommandPage& page) { page_.attach(&page); }
 
-  // Whether the daemon is gone. alive() is one load; check() asks the socket.
+  // Whether the daemon is there. alive() is one load; check() asks the socket.
   [[nodiscard]] bool alive() const { return alive_.load(std::memory_order_relaxed); }
   bool check();
+  // The number of a descriptor that came with this connection, to be used at once. -1: the program
+  // has closed one of the two, so the connection is lost.
+  int companion(const KeptDescriptor& descriptor);
   void abandon_after_fork();
   // Whether that happened: this is the child of a fork, and the connection is the parent's.
   [[nodiscard]] bool abandoned() const { return abandoned_; }
 
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  // -1: there is none, or it isn't ours any more.
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
   int converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
@@ -74,13 +80,11 @@ class Client {
                         std::span<const int> passed, abi::ReplyHeader& reply,
                         std::size_t reply_size, Descriptors* received);
   int give_back(abi::Command made, const abi::ReplyHeader& made_reply);
-  int send_record(const abi::RequestHeader& request, std::size_t length,
-                  std::span<const int> passed) const;
-  int receive_record(abi::ReplyHeader& reply, std::size_t size, Descriptors* received) const;
   int receive_answer(abi::ReplyHeader& reply, std::size_t size);
   int lost();
+  void closed_by_program();
 
-  int descriptor_ = -1;
+  KeptDescriptor descriptor_;
   // Set false once, by whoever notices; guards nothing, so relaxed is enough.
   std::atomic<bool> alive_{false};
   bool abandoned_ = false;  // set before the child of a fork has a second thread

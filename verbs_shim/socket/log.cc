@@ -14,6 +14,14 @@ bool is_set(const char* variable) {
   return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
 }
 
+void say_once(std::atomic<bool>& said, const char* format, const char* first, const char* second) {
+  if (!is_set("UROCE_QUIET") && !said.exchange(true, std::memory_order_relaxed)) {
+    std::fprintf(stderr, "uroce: ");
+    std::fprintf(stderr, format, first, second);  // NOLINT: the callers' formats are literals
+    std::fprintf(stderr, "\n");
+  }
+}
+
 }  // namespace
 
 bool debugging() {
@@ -35,11 +43,12 @@ int refuse(const char* call, int error, const char* sentence) {
 
 void complain_once(const char* format, const char* first, const char* second) {
   static std::atomic<bool> said{false};
-  if (!is_set("UROCE_QUIET") && !said.exchange(true, std::memory_order_relaxed)) {
-    std::fprintf(stderr, "uroce: ");
-    std::fprintf(stderr, format, first, second);  // NOLINT: the callers' formats are literals
-    std::fprintf(stderr, "\n");
-  }
+  say_once(said, format, first, second);
+}
+
+void complain_of_loss(const char* sentence) {
+  static std::atomic<bool> said{false};
+  say_once(said, "%s%s", sentence, "");
 }
 
 }  // namespace uroce::shim

@@ -16,5 +16,7 @@ int refuse(const char* call, int error, const char* sentence);
 
 // For the user, once a process.
 void complain_once(const char* format, const char* first, const char* second);
+// The same, whatever was said before.
+void complain_of_loss(const char* sentence);
 
 }  // namespace uroce::shim

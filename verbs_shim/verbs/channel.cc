@@ -1,7 +1,5 @@
 // Completion channels: a record for each event (verbs_shim/objects/event_queue.h).
 
-#include <unistd.h>
-
 #include <cstring>
 #include <utility>
 
@@ -28,7 +26,7 @@ int read_event(ibv_comp_channel& channel, abi::CompletionEvent& event) {
     errno = ENODEV;
     return -1;
   }
-  const ssize_t length = of(&channel)->events->next(channel.fd, {is_gone, &context}, &event);
+  const ssize_t length = of(&channel)->events->next({is_gone, &context}, &event);
   if (length == static_cast<ssize_t>(sizeof(event))) {
     return 0;
   }
@@ -59,7 +57,7 @@ void forget_completion_events(ibv_comp_channel* channel) {
   if (channel == nullptr || of(channel->context)->client.abandoned()) {
     return;
   }
-  of(channel)->events->forget(channel->fd, {is_gone, of(channel->context)});
+  of(channel)->events->forget({is_gone, of(channel->context)});
 }
 
 }  // namespace uroce::shim
@@ -90,7 +88,8 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     return nullptr;
   }
   channel->base.context = context;
-  channel->base.fd = received.take(0).release();
+  channel->base.fd = received.peek(0);
+  channel->events->keep(received.take(0));
   channel->handle = reply.handle;
   return &channel->base;
 }
@@ -114,9 +113,9 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
     return error;
   }
   if (inherited) {
-    close(base->fd);
+    channel->events->close_copy();
   } else {
-    EventQueue::finish_closing(std::move(channel->events), base->fd);
+    EventQueue::finish_closing(std::move(channel->events));
   }
   delete channel;
   return 0;

@@ -31,6 +31,10 @@ int arena_handle(Context& context, std::uint32_t index, std::uint32_t& handle) {
   }
   if (context.arenas[index] == 0) {
     const Arena shared = arena(index);
+    if (shared.descriptor < 0) {
+      return refuse("ibv_reg_mr", EBADF,
+                    "the program has closed the descriptor of the memory that this range lies in");
+    }
     abi::ShareArenaRequest request{};
     request.page_size = shared.page_size;
     abi::HandleReply reply{};

@@ -142,17 +142,18 @@ TEST_F(LeftBehind, AThreadThatComesWhileTheQueueIsClosedWaitsOn) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
   auto queue = std::make_unique<shim::EventQueue>(sizeof(abi::CompletionEvent));
+  queue->keep(UniqueFd(ends[0]));
   shim::EventQueue* const awaited = queue.get();
   std::atomic<ssize_t> result{0};
   std::atomic<int> error{0};
   queue->start_closing();
   Waiter waiter([&] {
     abi::CompletionEvent event{};
-    result = awaited->next(ends[0], {}, &event);
+    result = awaited->next({}, &event);
     error = errno;
   });
   ASSERT_TRUE(waiter.comes_to(SYS_futex));  // for the lock
-  shim::EventQueue::finish_closing(std::move(queue), ends[0]);
+  shim::EventQueue::finish_closing(std::move(queue));
   while (is_open(ends[0])) {
     std::this_thread::yield();
   }

@@ -40,6 +40,8 @@ PagingDaemon::PagingDaemon() {
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, share), 0);
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, invalidate), 0);
   share_.reset(share[0]);
+  share_number_ = share[1];
+  invalidate_number_ = invalidate[1];
   record_.resize(kRecordMax);
   pages_.resize(kPagesMax, {.address = 0, .host = nullptr});
   announced_.reserve(kAnnouncedMax);

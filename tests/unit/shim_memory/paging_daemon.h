@@ -51,6 +51,9 @@ class PagingDaemon {
   // Waits until no change is under way: all that was announced has ended.
   void expect_all_ended() const;
   shim::PagingSession& session() { return *session_; }
+  // The numbers of the program's ends.
+  int share_number() const { return share_number_; }
+  int invalidate_number() const { return invalidate_number_; }
 
   static constexpr std::uint32_t kReadWrite = abi::kPagingRead | abi::kPagingWrite;
 
@@ -67,6 +70,7 @@ class PagingDaemon {
   std::size_t receive(std::vector<UniqueFd>* descriptors);
 
   UniqueFd share_, invalidate_;
+  int share_number_ = -1, invalidate_number_ = -1;
   std::unique_ptr<shim::PagingSession> session_;
   std::vector<UniqueFd> arenas_;
   std::uint32_t sequence_ = 0;

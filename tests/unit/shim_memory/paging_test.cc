@@ -2,6 +2,7 @@
 // announce and keep.
 
 #include <fcntl.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -10,10 +11,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "tests/unit/shim_memory/asan.h"
 #include "tests/unit/shim_memory/paging_daemon.h"
+#include "tests/unit/taken_number.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace uroce::test {
@@ -356,6 +359,40 @@ TEST_F(Paging, ChangesUnderFire) {
   peer.join();
   daemon_.expect_all_ended();
   ::munmap(memory, kBytes);
+}
+
+// Programs close all descriptors that they don't know, and get the numbers again for their own.
+TEST(ClosedChannels, ChangesArentAnnouncedToTheProgramsConnection) {
+  std::optional<PagingDaemon> daemon(std::in_place);
+  std::uint64_t* const memory = map(2 * kChunk);
+  memory[0] = 42;
+  ASSERT_EQ(daemon->load(memory), 42U);
+  const TakenNumber taken(daemon->invalidate_number());
+  ::munmap(memory, kChunk);
+  ::munmap(memory + kChunk / sizeof(*memory), kChunk);
+  daemon.reset();
+}
+
+TEST(ClosedChannels, QuestionsArentAnsweredByTheProgramsConnection) {
+  std::optional<PagingDaemon> daemon(std::in_place);
+  std::uint64_t* const memory = map(kChunk);
+  memory[0] = 42;
+  ASSERT_EQ(daemon->load(memory), 42U);
+  const TakenNumber taken(daemon->share_number());
+  EXPECT_NONFATAL_FAILURE(daemon->ask(memory, kChunk), "no answer");
+  daemon.reset();
+  ::munmap(memory, kChunk);
+}
+
+TEST(ClosedChannels, ASessionEndsWithoutThem) {
+  std::optional<PagingDaemon> daemon(std::in_place);
+  std::uint64_t* const memory = map(kChunk);
+  memory[0] = 42;
+  ASSERT_EQ(daemon->load(memory), 42U);
+  const TakenNumber share(daemon->share_number());
+  const TakenNumber invalidate(daemon->invalidate_number());
+  daemon.reset();
+  ::munmap(memory, kChunk);
 }
 
 }  // namespace

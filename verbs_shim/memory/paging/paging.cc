@@ -31,13 +31,13 @@ Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, Uniqu
   }
   ::setsockopt(invalidate.get(), SOL_SOCKET, SO_RCVTIMEO, &kDaemonPatience,
                sizeof(kDaemonPatience));
-  session->share_ = std::move(share);
-  session->invalidate_ = std::move(invalidate);
-  session->place_ = state.invalidations.add(session->invalidate_.get());
+  session->share_.keep(std::move(share));
+  session->invalidate_.keep(std::move(invalidate));
+  session->place_ = state.invalidations.add(session->invalidate_);
   if (session->place_ == Invalidations::kSessionsMax) {
     return Error{ENOSPC, "a process may have 64 sessions that page on demand"};
   }
-  if (!session->helper_.start(state, session->share_.get())) {
+  if (!session->helper_.start(state, session->share_)) {
     return Error{ENOMEM, "the system has no thread to give"};
   }
   return session;
@@ -48,13 +48,15 @@ PagingSession::~PagingSession() {
   if (place_ != Invalidations::kSessionsMax) {
     sharing_state().invalidations.remove(place_);
   }
+  share_.end();
+  invalidate_.end();
 }
 
 void PagingSession::abandon_after_fork() {
   helper_.forget();
   place_ = Invalidations::kSessionsMax;
-  share_.reset();
-  static_cast<void>(invalidate_.release());  // closed by Invalidations::reset()
+  share_.end();
+  invalidate_.end();
 }
 
 }  // namespace uroce::shim

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/kept_descriptor.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "verbs_shim/memory/paging/paging_helper.h"
@@ -29,8 +30,8 @@ class PagingSession {
  private:
   PagingSession() = default;
 
-  UniqueFd share_;
-  UniqueFd invalidate_;
+  KeptDescriptor share_;
+  KeptDescriptor invalidate_;
   PagingHelper helper_;
   unsigned place_ = Invalidations::kSessionsMax;  // among the sessions that are told
 };

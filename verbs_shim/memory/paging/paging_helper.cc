@@ -27,10 +27,10 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
           .descriptor_count = descriptors};
 }
 
-bool send_record(int socket, const void* record, std::size_t length, const int* descriptors,
-                 std::uint32_t count) {
+bool send_record(const KeptDescriptor& socket, const void* record, std::size_t length,
+                 const int* descriptors, std::uint32_t count) {
   const std::span bytes(static_cast<const std::byte*>(record), length);
-  return send_message(socket, bytes, {descriptors, count}) == static_cast<ssize_t>(length);
+  return send_message(socket.get(), bytes, {descriptors, count}) == static_cast<ssize_t>(length);
 }
 
 // Room for a SharedRange with as many pieces as it may have.
@@ -43,7 +43,7 @@ struct alignas(abi::SharedRange) AnswerRecord {
 // All that the thread works with; in the thread's own mapping.
 struct PagingHelper::ThreadState {
   SharingState* state = nullptr;
-  int socket = -1;
+  KeptDescriptor socket;
   std::uint32_t arenas_sent = 0;
   std::uint32_t numbers[ArenaList::kArenasMax];  // by index, + 1; 0: not sent
   PagedRange paged;
@@ -59,7 +59,7 @@ struct PagingHelper::ThreadState {
 bool PagingHelper::ThreadState::receive(abi::ShareRange* question) const {
   ssize_t got = 0;
   do {
-    got = ::recv(socket, question, sizeof(*question), 0);
+    got = ::recv(socket.get(), question, sizeof(*question), 0);
   } while (got < 0 && errno == EINTR);
   return got == static_cast<ssize_t>(sizeof(*question)) &&
          question->header.magic == abi::kPagingMagic &&
@@ -124,11 +124,11 @@ void* PagingHelper::work(void* argument) {
   while (helper.receive(&question) && helper.serve(question)) {
   }
   // The daemon is gone, or speaks another language: it must not wait for answers.
-  ::shutdown(helper.socket, SHUT_RDWR);
+  ::shutdown(helper.socket.get(), SHUT_RDWR);
   return nullptr;
 }
 
-bool PagingHelper::start(SharingState& state, int socket) {
+bool PagingHelper::start(SharingState& state, const KeptDescriptor& socket) {
   if (!thread_.prepare(sizeof(ThreadState))) {
     return false;
   }
@@ -140,10 +140,16 @@ bool PagingHelper::start(SharingState& state, int socket) {
 }
 
 void PagingHelper::stop() {
-  if (thread_.prepared()) {
-    ::shutdown(socket_, SHUT_RDWR);
-    thread_.join();
+  if (!thread_.prepared()) {
+    return;
   }
+  const int socket = socket_.get();
+  if (socket < 0) {
+    thread_.leave();
+    return;
+  }
+  ::shutdown(socket, SHUT_RDWR);
+  thread_.join();
 }
 
 }  // namespace uroce::shim

@@ -3,6 +3,7 @@
 // The thread that answers a daemon's questions about the program's memory, one for each session
 // that pages on demand. abi/paging_records.h has the records.
 
+#include "base/kept_descriptor.h"
 #include "verbs_shim/memory/sharing/own_thread.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
@@ -16,7 +17,8 @@ class PagingHelper {
 
   // Answers on `socket`, which stays the caller's, until the daemon closes its end or stop(). False
   // where no thread can be had.
-  bool start(SharingState& state, int socket);
+  bool start(SharingState& state, const KeptDescriptor& socket);
+  // Where the program has closed the socket, only the daemon can end the thread: it is left behind.
   void stop();
   // In a fork's child.
   void forget() { thread_.forget(); }
@@ -25,7 +27,7 @@ class PagingHelper {
   struct ThreadState;
   static void* work(void* state);
   OwnThread thread_;
-  int socket_ = -1;
+  KeptDescriptor socket_;
 };
 
 }  // namespace uroce::shim

@@ -58,7 +58,8 @@ Result<MemoryDescription> describe_memory(std::uint64_t address, std::uint64_t l
                                           std::uint32_t access);
 void release_memory(const HeldMemory& held);
 
-// REQUIRES: `index` came in a description of this process.
+// REQUIRES: `index` came in a description of this process. Its descriptor is -1 where the program
+// has closed it.
 Arena arena(std::uint32_t index);
 
 // Before anything else of this header: lets the daemon open our /proc/PID/mem where Yama would

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <bit>
@@ -42,39 +41,20 @@ ArenaFile ArenaFile::make(std::uint64_t page_size, bool on_demand) {
   ArenaFile arena;
   arena.page_size_ = page_size;
   arena.on_demand_ = on_demand;
-  arena.memfd_.reset(::memfd_create("uroce-memory", flags_for(page_size)));
-  struct stat status = {};
+  UniqueFd memfd(::memfd_create("uroce-memory", flags_for(page_size)));
   const auto size = static_cast<off_t>(page_size == kPage ? kFileMax : kFileMax - page_size + 1);
-  if (!arena.memfd_.valid() || !arena.pins_.open() || ::ftruncate(arena.memfd_.get(), size) != 0 ||
-      ::fcntl(arena.memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
-      ::fstat(arena.memfd_.get(), &status) != 0) {
-    arena.memfd_.reset();
-    return arena;
+  if (memfd.valid() && arena.pins_.open() && ::ftruncate(memfd.get(), size) == 0 &&
+      ::fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    arena.memfd_.keep(std::move(memfd));
   }
-  arena.inode_ = status.st_ino;
-  arena.device_major_ = major(status.st_dev);
-  arena.device_minor_ = minor(status.st_dev);
   return arena;
-}
-
-bool ArenaFile::intact() const {
-  struct stat status = {};
-  return ::fstat(memfd_.get(), &status) == 0 && status.st_ino == inode_ &&
-         major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
 }
 
 std::uint64_t ArenaFile::bytes() const {
   constexpr std::uint64_t kBlock = 512;  // of st_blocks, whatever the file system's are
   struct stat status = {};
-  return intact() && ::fstat(memfd_.get(), &status) == 0
-             ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
-             : 0;
-}
-
-void ArenaFile::disown() {
-  if (!intact()) {
-    static_cast<void>(memfd_.release());
-  }
+  return ::fstat(descriptor(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
+                                             : 0;
 }
 
 std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) {
@@ -107,10 +87,7 @@ std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length)
 }
 
 int ArenaFile::punch(std::uint64_t offset, std::uint64_t length) const {
-  if (!intact()) {
-    return EBADF;  // a file of the program's may have the number now
-  }
-  return ::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+  return ::fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                      static_cast<off_t>(offset), static_cast<off_t>(length)) == 0
              ? 0
              : errno;
@@ -195,7 +172,7 @@ void ArenaList::clear() {
   const std::uint32_t count = size();
   count_.store(0, std::memory_order_release);
   for (std::uint32_t i = 0; i < count; ++i) {
-    arenas_[i].disown();
+    arenas_[i].close();
     arenas_[i] = ArenaFile();
   }
 }

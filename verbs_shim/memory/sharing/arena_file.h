@@ -13,11 +13,13 @@
 // an address is that address: chunks side by side are then one mapping again, here and in the
 // daemon. What mremap moves away keeps its pages, so the arena goes on to its next 128 TiB.
 
+#include <sys/sysmacros.h>
+
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/kept_descriptor.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/slot_pins.h"
 
@@ -34,23 +36,24 @@ class ArenaFile {
   static ArenaFile make(std::uint64_t page_size, bool on_demand);
 
   ArenaFile() = default;
-  [[nodiscard]] bool valid() const { return memfd_.valid(); }
+  [[nodiscard]] bool valid() const { return memfd_.kept(); }
   [[nodiscard]] bool on_demand() const { return on_demand_; }
 
+  // To be used at once; -1: it isn't ours any more. Some programs close all that they don't know:
+  // pages that lie in the arena stay, but nothing new may be put into whatever has the number.
   [[nodiscard]] int descriptor() const { return memfd_.get(); }
+  [[nodiscard]] bool intact() const { return descriptor() >= 0; }
+  // In a fork's child.
+  void close() { memfd_.end(); }
   [[nodiscard]] std::uint64_t page_size() const { return page_size_; }
   [[nodiscard]] bool owns(const AreaRange& area) const {
-    return area.shared && area.inode == inode_ && area.device_major == device_major_ &&
-           area.device_minor == device_minor_;
+    return area.shared && area.inode == memfd_.inode() &&
+           area.device_major == major(memfd_.device()) &&
+           area.device_minor == minor(memfd_.device());
   }
 
-  // Whether the descriptor is still ours. Some programs close all that they don't know; pages that
-  // lie in the arena stay, but nothing new may be put into whatever has the number now.
-  [[nodiscard]] bool intact() const;
   // How much lies in it; 0 where the descriptor isn't ours any more.
   [[nodiscard]] std::uint64_t bytes() const;
-  // Leaves a descriptor that isn't to the program.
-  void disown();
 
   // Of registrations that aren't on demand.
   [[nodiscard]] const SlotPins& pins() const { return pins_; }
@@ -83,11 +86,8 @@ class ArenaFile {
   // Of all arenas on demand. A counter, which orders nothing.
   static inline std::atomic<std::uint64_t> generation{0};
 
-  UniqueFd memfd_;
+  KeptDescriptor memfd_;
   std::uint64_t page_size_ = 0;
-  std::uint64_t inode_ = 0;
-  std::uint32_t device_major_ = 0;
-  std::uint32_t device_minor_ = 0;
   bool on_demand_ = false;
   SlotPins pins_;
   std::uint64_t next_slot_ = 0;

@@ -163,7 +163,7 @@ void after_fork_in_child() {
       const std::uint32_t owner = sharing->arenas.owner_of(area);
       if (owner != ArenaList::kArenasMax) {
         const ArenaFile& arena = sharing->arenas[owner];
-        make_private(arena.intact() ? arena.descriptor() : -1, arena.page_size(), area);
+        make_private(arena.descriptor(), arena.page_size(), area);
       }
     });
     if (!all) {

@@ -44,18 +44,19 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
 }
 
 // The conversation can't go on, so the daemon must not go on either: it drops what it has of us.
-void give_up(int& socket) {
-  ::shutdown(socket, SHUT_RDWR);
-  socket = -1;
+// (Where the program has closed the socket, the daemon knows already.)
+void give_up(KeptDescriptor& socket) {
+  ::shutdown(socket.get(), SHUT_RDWR);
+  socket = {};
 }
 
 }  // namespace
 
-unsigned Invalidations::add(int socket) {
+unsigned Invalidations::add(const KeptDescriptor& socket) {
   for (unsigned place = 0; place < kSessionsMax; ++place) {
     Session& session = sessions_[place];
     pthread_mutex_lock(&session.mutex);
-    const bool free = session.socket < 0;
+    const bool free = !session.socket.kept();
     if (free) {
       session.socket = socket;
       session.sequence = 0;
@@ -70,7 +71,7 @@ unsigned Invalidations::add(int socket) {
 
 void Invalidations::remove(unsigned place) {
   pthread_mutex_lock(&sessions_[place].mutex);
-  sessions_[place].socket = -1;
+  sessions_[place].socket = {};
   pthread_mutex_unlock(&sessions_[place].mutex);
 }
 
@@ -80,7 +81,8 @@ void Invalidations::announce(std::uint64_t start, std::uint64_t end, abi::Invali
     Session& session = sessions_[place];
     announced->sequence[place] = 0;
     pthread_mutex_lock(&session.mutex);
-    if (session.socket >= 0) {
+    if (session.socket.kept()) {
+      const int socket = session.socket.get();
       session.sequence = std::max(session.sequence + 1, 1U);
       const abi::Invalidate question{
           .header = header_of(PagingKind::kInvalidate, session.sequence, sizeof(question)),
@@ -88,8 +90,8 @@ void Invalidations::announce(std::uint64_t start, std::uint64_t end, abi::Invali
           .length = end - start,
           .reason = reason,
           .reserved = 0};
-      if (send_all(session.socket, &question, sizeof(question)) &&
-          receive_answer(session.socket, session.sequence)) {
+      if (send_all(socket, &question, sizeof(question)) &&
+          receive_answer(socket, session.sequence)) {
         announced->sequence[place] = session.sequence;
       } else {
         give_up(session.socket);
@@ -106,10 +108,10 @@ void Invalidations::finish(const Announced& announced) {
       continue;
     }
     pthread_mutex_lock(&session.mutex);
-    if (session.socket >= 0) {
+    if (session.socket.kept()) {
       const PagingHeader end =
           header_of(PagingKind::kInvalidateEnd, announced.sequence[place], sizeof(end));
-      if (!send_all(session.socket, &end, sizeof(end))) {
+      if (!send_all(session.socket.get(), &end, sizeof(end))) {
         give_up(session.socket);
       }
     }
@@ -120,10 +122,7 @@ void Invalidations::finish(const Announced& announced) {
 void Invalidations::reset() {
   for (Session& session : sessions_) {
     session.mutex = PTHREAD_MUTEX_INITIALIZER;
-    if (session.socket >= 0) {
-      ::close(session.socket);
-      session.socket = -1;
-    }
+    session.socket.end();
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "abi/paging_records.h"
+#include "base/kept_descriptor.h"
 
 namespace uroce::shim {
 
@@ -21,7 +22,7 @@ class Invalidations {
   };
 
   // A session's socket, which stays the caller's. kSessionsMax: no place left.
-  unsigned add(int socket);
+  unsigned add(const KeptDescriptor& socket);
   // After it nobody uses the socket.
   void remove(unsigned place);
 
@@ -36,7 +37,7 @@ class Invalidations {
  private:
   struct Session {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the rest and the conversation
-    int socket = -1;
+    KeptDescriptor socket;
     std::uint32_t sequence = 0;
   };
   Session sessions_[kSessionsMax];

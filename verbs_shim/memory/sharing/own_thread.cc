@@ -65,4 +65,10 @@ void OwnThread::join() {
   room_ = nullptr;
 }
 
+void OwnThread::leave() {
+  pthread_detach(thread_);
+  threads.fetch_sub(1, std::memory_order_relaxed);
+  room_ = nullptr;
+}
+
 }  // namespace uroce::shim

@@ -23,11 +23,13 @@ class OwnThread {
   bool start(const char* name, void* (*work)(void*), void* argument);
   // Waits until it has returned, and unmaps everything.
   void join();
+  // Instead of join(), where nothing here ends the thread: it keeps its mapping.
+  void leave();
   // In a fork's child: the thread doesn't exist. Keeps the room, in which much may still be named.
   void forget() { room_ = nullptr; }
 
   [[nodiscard]] bool prepared() const { return room_ != nullptr; }
-  // How many there are in the process.
+  // How many there are in the process, save those that were left.
   static unsigned count();
 
  private:
