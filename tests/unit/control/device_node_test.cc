@@ -19,7 +19,10 @@ TEST(DeviceNode, IsACharacterDeviceToWhoeverLooks) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(DeviceNode, NobodyMindsWhenItCannotBeMade) { make_device_node("uroce0", "/proc/no/such"); }
+TEST(DeviceNode, NobodyMindsWhenItCannotBeMade) {
+  make_device_node("uroce0", "/proc/no/such");
+  EXPECT_FALSE(std::filesystem::exists("/proc/no/such"));
+}
 
 }  // namespace
 }  // namespace uroce::control
