@@ -17,6 +17,7 @@
 #include "base/kept_descriptor.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
+#include "verbs_shim/socket/not_cancelled.h"
 #include "verbs_shim/socket/wait_for_signal.h"
 
 namespace uroce::shim {
@@ -193,6 +194,7 @@ int wait_for_event(int descriptor) {
 bool is_cm_device(const char* path) { return path != nullptr && std::strcmp(path, kPath) == 0; }
 
 int open_cm_channel() {
+  const NotCancelled whole;
   const Lock lock;
   int error = connect_if_needed();
   if (error != 0) {

@@ -9,6 +9,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/unit/shim/verbs_fixture.h"
+#include "verbs_shim/cm/cm_device.h"
 
 namespace uroce::test {
 namespace {
@@ -123,6 +124,16 @@ TEST_F(Cancel, WaitsUntilASharedReceiveQueueIsResized) {
   ASSERT_TRUE(cancelled([&] { EXPECT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0); }));
   EXPECT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(Cancel, WaitsUntilLibrdmacmHasAChannel) {
+  int first = -1;
+  ASSERT_TRUE(cancelled([&] { first = shim::open_cm_channel(); }));
+  ASSERT_GE(first, 0);
+  const int later = shim::open_cm_channel();
+  EXPECT_GE(later, 0);
+  EXPECT_EQ(shim::close_cm_channel(later), 0);
+  EXPECT_EQ(shim::close_cm_channel(first), 0);
 }
 
 }  // namespace
