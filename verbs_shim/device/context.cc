@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <memory>
 #include <utility>
 
 #include "verbs_shim/device/devices.h"
@@ -16,14 +17,22 @@ namespace {
 constexpr std::uint32_t kTicketDescriptor = 3;
 constexpr std::uint32_t kFirstWakeDescriptor = 4;
 
-// Before the session ends, which wakes those who wait for events.
+void close_events(std::unique_ptr<EventQueue>& events) {
+  events->start_closing();
+  EventQueue::finish_closing(std::move(events));
+}
+
+// Before the session ends, which wakes those who wait for events, also at channels that weren't
+// destroyed: they must not come back to the context.
 void release_events(Context& context) {
   if (context.client.abandoned()) {
     context.async_events->close_copy();
     return;
   }
-  context.async_events->start_closing();
-  EventQueue::finish_closing(std::move(context.async_events));
+  close_events(context.async_events);
+  for (Channel* channel = context.channels; channel != nullptr; channel = channel->next) {
+    close_events(channel->events);
+  }
 }
 
 void release(Context* context) {

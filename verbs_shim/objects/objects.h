@@ -36,6 +36,15 @@ struct Device {
   abi::DeviceRecord record;
 };
 
+struct Channel {
+  ibv_comp_channel base;
+  std::uint32_t handle = 0;
+  // Threads that wait for an event may keep it when the channel is gone. None: the device was
+  // closed, and with it the context.
+  std::unique_ptr<EventQueue> events{new (std::nothrow) EventQueue(sizeof(abi::CompletionEvent))};
+  Channel* next = nullptr;  // of the context's
+};
+
 struct Context {
   verbs_context base;
   Client client;
@@ -55,6 +64,7 @@ struct Context {
   std::uint32_t ports;
   std::vector<std::uint32_t> arenas;  // handle + 1 of each that the daemon has; base.context.mutex
   std::unique_ptr<PagingSession> paging;    // from the first region on demand; base.context.mutex
+  Channel* channels;                        // that weren't destroyed; base.context.mutex
   std::atomic<bool> death_announced;        // IBV_EVENT_DEVICE_FATAL was handed out
   Context* next;                            // of all open contexts (context_fork.cc)
   std::atomic<std::uint64_t> errors_shown;  // of the daemon's log; guards nothing
@@ -94,13 +104,6 @@ struct Mr {
 
 struct Ah {
   ibv_ah base;
-};
-
-struct Channel {
-  ibv_comp_channel base;
-  std::uint32_t handle = 0;
-  // Threads that wait for an event may keep it when the channel is gone.
-  std::unique_ptr<EventQueue> events{new (std::nothrow) EventQueue(sizeof(abi::CompletionEvent))};
 };
 
 struct Cq {

@@ -51,10 +51,23 @@ int wake_after_death(ibv_comp_channel& channel, ibv_cq** cq, void** cq_context) 
   return 0;
 }
 
+// From among the context's channels.
+void remove(Channel& channel) {
+  ibv_context* const context = channel.base.context;
+  pthread_mutex_lock(&context->mutex);
+  Channel** place = &of(context)->channels;
+  while (*place != &channel) {
+    place = &(*place)->next;
+  }
+  *place = channel.next;
+  pthread_mutex_unlock(&context->mutex);
+}
+
 }  // namespace
 
 void forget_completion_events(ibv_comp_channel* channel) {
-  if (channel == nullptr || of(channel->context)->client.abandoned()) {
+  if (channel == nullptr || of(channel)->events == nullptr ||
+      of(channel->context)->client.abandoned()) {
     return;
   }
   of(channel)->events->forget({is_gone, of(channel->context)});
@@ -91,10 +104,17 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   channel->base.fd = received.peek(0);
   channel->events->keep(received.take(0));
   channel->handle = reply.handle;
+  pthread_mutex_lock(&context->mutex);
+  channel->next = std::exchange(of(context)->channels, channel);
+  pthread_mutex_unlock(&context->mutex);
   return &channel->base;
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* base) {
+  if (of(base)->events == nullptr) {
+    delete of(base);
+    return 0;
+  }
   pthread_mutex_lock(&base->context->mutex);
   const bool in_use = base->refcnt != 0;
   pthread_mutex_unlock(&base->context->mutex);
@@ -112,6 +132,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
     channel->events->give_up_closing();  // a child's own is never refused
     return error;
   }
+  remove(*channel);
   if (inherited) {
     channel->events->close_copy();
   } else {
@@ -122,6 +143,10 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
 }
 
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  if (of(channel)->events == nullptr) {
+    errno = ENODEV;
+    return -1;
+  }
   for (;;) {
     uroce::abi::CompletionEvent event{};
     if (read_event(*channel, event) != 0) {

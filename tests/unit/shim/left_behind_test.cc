@@ -137,6 +137,30 @@ TEST_F(LeftBehind, AClosedDevicesThreadWaitsOn) {
   EXPECT_TRUE(waiter.join());
 }
 
+TEST_F(LeftBehind, AClosedDevicesChannelsThreadWaitsOn) {
+  ibv_context* const other = ibv_open_device(context->device);
+  ASSERT_NE(other, nullptr);
+  ibv_comp_channel* const left = ibv_create_comp_channel(other);
+  ibv_comp_channel* const later = ibv_create_comp_channel(other);
+  ASSERT_NE(left, nullptr);
+  ASSERT_NE(later, nullptr);
+  ibv_comp_channel* const destroyed = ibv_create_comp_channel(other);
+  EXPECT_EQ(ibv_destroy_comp_channel(destroyed), 0);
+  Waiter waiter(event_of(left));
+  ASSERT_TRUE(waiter.comes_to(SYS_recvfrom));
+  EXPECT_EQ(ibv_close_device(other), 0);
+  daemon.announce(abi::CompletionEvent{.cq_cookie = cq_cookie});
+  EXPECT_TRUE(waiter.comes_to(SYS_futex));
+  waiter.interrupt();
+  EXPECT_TRUE(waiter.join());
+  ibv_cq* told = nullptr;
+  void* told_context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(later, &told, &told_context), -1);
+  EXPECT_EQ(errno, ENODEV);
+  EXPECT_EQ(ibv_destroy_comp_channel(later), 0) << "some programs do so";
+  EXPECT_EQ(ibv_destroy_comp_channel(left), 0);
+}
+
 // It was told by poll() that there is something to read, and comes while the channel is destroyed.
 TEST_F(LeftBehind, AThreadThatComesWhileTheQueueIsClosedWaitsOn) {
   int ends[2];
