@@ -177,12 +177,12 @@ Status connect(User& user, Call& call) {
   if (!charge) {
     return charge.error();
   }
-  id.qpn = body.conn_param.qp_num;
   const auto connection = id.is_datagram() ? ask_for_service(user, id, body.conn_param)
                                            : ask_for_connection(user, id, body);
   if (!connection) {
     return connection.error();
   }
+  id.qpn = body.conn_param.qp_num;
   id.connection = *connection;
   id.connection_charge = std::move(*charge);
   id.state = IdState::kConnecting;
