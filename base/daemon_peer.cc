@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "base/record_socket.h"
 #include "base/socket_path.h"
@@ -19,12 +20,49 @@ bool is_closed_folder(const char* path, uid_t owner) {
          (facts.st_mode & kOthersMayWrite) == 0;
 }
 
+// Whom a user namespace doesn't know, all of them, the kernel shows as this user.
+uid_t overflow_user() {
+  unsigned user = 65'534;
+  if (std::FILE* const file = std::fopen("/proc/sys/kernel/overflowuid", "re"); file != nullptr) {
+    if (std::fscanf(file, "%u", &user) != 1) {
+      user = 65'534;
+    }
+    std::fclose(file);
+  }
+  return user;
+}
+
+// Whether what is shown as `user` is somebody whom our user namespace doesn't know.
+bool is_unknown_here(uid_t user) {
+  if (user != overflow_user()) {
+    return false;
+  }
+  std::FILE* const map = std::fopen("/proc/self/uid_map", "re");
+  if (map == nullptr) {
+    return false;
+  }
+  unsigned long first = 0, outside = 0, count = 0;
+  bool known = false;
+  while (std::fscanf(map, "%lu %lu %lu", &first, &outside, &count) == 3) {
+    known |= user >= first && user - first < count;
+  }
+  std::fclose(map);
+  return !known;
+}
+
+// In a user namespace of somebody else's, root is unknown like all others; but nobody but root has
+// /run.
+bool is_roots_folder(const char* path) {
+  return is_closed_folder(path, 0) ||
+         (is_closed_folder(path, overflow_user()) && is_unknown_here(overflow_user()));
+}
+
 }  // namespace
 
 // Only root can have made the folder in /run, and nobody but its owner can put a socket there: so a
 // daemon of another user listens because root wants it to (User= in its unit).
 bool owns_system_folder(uid_t user) {
-  return is_closed_folder(kSystemFolder, user) && is_closed_folder("/run", 0);
+  return is_closed_folder(kSystemFolder, user) && is_roots_folder("/run");
 }
 
 bool may_serve(uid_t listener, uid_t own, const std::string& path) {
@@ -40,7 +78,10 @@ Status check_daemon(int socket, const std::string& path) {
   if (may_serve(peer->uid, ::geteuid(), path)) {
     return ok();
   }
-  return Error{EPERM, "at " + path + " listens a program of user " + std::to_string(peer->uid) +
+  const std::string listener = is_unknown_here(peer->uid)
+                                   ? "a user whom this user namespace doesn't know"
+                                   : "user " + std::to_string(peer->uid);
+  return Error{EPERM, "at " + path + " listens a program of " + listener +
                           ", and only a daemon of root or of your own may map your memory: let " +
                           kSocketVariable + " name another socket, or unset it"};
 }

@@ -36,6 +36,23 @@ class Rights(E2eCase):
     def _tasks(self, daemon):
         return glob.glob(f"/proc/{daemon.process.pid}/task/*")
 
+    def test_user_namespace_takes_roots_daemon(self):
+        """Inside, the kernel shows root as a user whom the namespace doesn't know. The system's place is a /run of the test's own."""
+        script = """
+            mount -t tmpfs -o mode=755 tmpfs /run && mkdir -m 755 /run/uroce && mkfifo /run/ready || exit 1
+            "$1/apps/uroced" --port loopback --ip 10.77.0.1/24 --ready-fd 3 3>/run/ready & daemon=$!
+            head -c 1 /run/ready >/run/started
+            setpriv --reuid 1234 --regid 1234 --clear-groups unshare --user --map-root-user \
+                "$1/apps/uroce" run --no-tree -- ibv_devinfo
+            outcome=$?
+            kill "$daemon"; wait "$daemon"
+            exit $outcome"""
+        environment = {name: value for name, value in os.environ.items() if name != "UROCE_SOCKET"}
+        process = Process(["unshare", "--mount", "timeout", "60", "bash", "-c", script, "bash", self.tree.root], "namespace", self.logs,
+                          environment, cwd="/")
+        self.addCleanup(process.end)
+        self.assertIn("PORT_ACTIVE", process.expect_success(90))
+
     def test_of_one_user_there_are_none(self):
         """Root's daemon for root's programs, on loopback: no capability in any thread, and no way back."""
         daemon = self._daemon("loopback", "--socket-mode", "0600")
