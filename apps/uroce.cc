@@ -211,7 +211,8 @@ struct PlainCommands {
 };
 
 constexpr const char* kFooter =
-    "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken.\n"
+    "UROCE_SOCKET names the daemon's socket; without it the system's daemon is taken if one "
+    "answers, else your own.\n"
     "UROCE_DEBUG, UROCE_HOOKS and UROCE_MEMORY are for the program that is run: see uroce(1).\n\n"
     "Examples:\n"
     "  uroce run -- ibv_devinfo\n"

@@ -2,13 +2,16 @@
 
 // Where the daemon listens when nobody says otherwise.
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 #include "base/daemon_peer.h"
 #include "base/environment.h"
 #include "base/private_folder.h"
+#include "base/record_socket.h"
 
 namespace uroce {
 
@@ -24,14 +27,23 @@ inline std::string daemon_socket() {
   return ::geteuid() == 0 || owns_system_folder(::geteuid()) ? kSocketDefault : user_socket();
 }
 
-// Where programs look: UROCE_SOCKET, else the system's daemon if there is one, else the user's own.
-inline std::string program_socket() {
-  if (const auto named = environment(kSocketVariable)) {
-    return *named;
-  }
+// Where programs look that name none: the system's daemon if one answers, else the user's own.
+inline std::string unnamed_socket() {
   const std::string own = user_socket();
-  return ::access(kSocketDefault, F_OK) != 0 && ::access(own.c_str(), F_OK) == 0 ? own
-                                                                                 : kSocketDefault;
+  struct stat facts = {};
+  if (::lstat(own.c_str(), &facts) != 0 || facts.st_uid != ::geteuid()) {
+    return kSocketDefault;
+  }
+  const auto system = connect_to(kSocketDefault);
+  const bool none =
+      !system && (system.error().code == ENOENT || system.error().code == ECONNREFUSED);
+  return none ? own : kSocketDefault;
+}
+
+// Where programs look: UROCE_SOCKET, else as above.
+inline std::string program_socket() {
+  const auto named = environment(kSocketVariable);
+  return named ? *named : unnamed_socket();
 }
 
 }  // namespace uroce

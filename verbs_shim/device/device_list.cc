@@ -55,8 +55,10 @@ int ask(abi::ListDevicesReply& reply) {
   Client client;
   int error = client.connect();
   if (error != 0) {
-    complain_once("no daemon answers at %s (%s): no devices", Client::socket_path(),
-                  strerrordesc_np(error));
+    complain_once(
+        "no daemon answers at %s (%s): no devices; start uroced, or start this program by "
+        "`uroce run -- PROGRAM`",
+        Client::socket_path().c_str(), strerrordesc_np(error));
     return error;
   }
   struct {
@@ -64,7 +66,7 @@ int ask(abi::ListDevicesReply& reply) {
   } request{};
   error = client.call("ibv_get_device_list", abi::Command::kListDevices, request, reply);
   if (error != 0) {
-    complain_once("the daemon at %s refused to list its devices: %s", Client::socket_path(),
+    complain_once("the daemon at %s refused to list its devices: %s", Client::socket_path().c_str(),
                   reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
   }
   return error;

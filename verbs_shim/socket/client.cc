@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -116,10 +117,13 @@ Client::~Client() {
   descriptor_.end();
 }
 
-const char* Client::socket_path() {
-  // A set-uid program's user must not choose whom it talks to.
-  const char* path = ::secure_getenv(kSocketVariable);
-  return path != nullptr && path[0] != '\0' ? path : kSocketDefault;
+// A set-uid program's user must not choose whom it talks to.
+std::string Client::socket_path() {
+  if (::getauxval(AT_SECURE) != 0) {
+    return kSocketDefault;
+  }
+  const char* path = std::getenv(kSocketVariable);
+  return path != nullptr && path[0] != '\0' ? path : unnamed_socket();
 }
 
 const char* Client::why_not_connected(int error) {
@@ -128,14 +132,14 @@ const char* Client::why_not_connected(int error) {
 }
 
 int Client::connect() {
-  const char* path = socket_path();
+  const std::string path = socket_path();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::size_t length = std::strlen(path) + 1;
+  const std::size_t length = path.size() + 1;
   if (length > sizeof(address.sun_path)) {
     return ENAMETOOLONG;
   }
-  std::memcpy(address.sun_path, path, length);
+  std::memcpy(address.sun_path, path.c_str(), length);
   UniqueFd descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!descriptor.valid()) {
     return errno;

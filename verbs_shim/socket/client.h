@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "abi/command_records.h"
 #include "base/descriptor_message.h"
@@ -32,10 +33,11 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Connects to the socket that UROCE_SOCKET names. 0 or an errno value; for EPERM, where whoever
+  // Connects to the socket that UROCE_SOCKET names, else to the system's daemon, else to the user's
+  // own. 0 or an errno value; for EPERM, where whoever
   // listens there isn't to be trusted, it has told the user.
   int connect();
-  static const char* socket_path();
+  static std::string socket_path();
   // Why connect() failed with this error, for refuse() and explain().
   static const char* why_not_connected(int error);
 
