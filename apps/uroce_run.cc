@@ -255,13 +255,18 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                  "uroce run: uroce's libibverbs.so.1 isn't where this program expects it\n");
     return 1;
   }
+  const bool named = environment(kSocketVariable).has_value();
+  if (options.network && !options.answering && !named) {
+    return run_with_private_daemon(command, shim, options);
+  }
   const std::string socket = program_socket();
   const auto daemon = connect_to_daemon(socket);
   if (daemon) {
-    if (options.network) {
+    if (options.network && !options.answering) {
       std::fprintf(stderr,
-                   "uroce run: a daemon answers at %s, so its ports are used, not --net's\n",
-                   socket.c_str());
+                   "uroce run: a daemon answers at %s, which %s names, so its ports are used, not "
+                   "--net's\n",
+                   socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
     become(command, show_tree(shim, socket, options), options);
@@ -271,7 +276,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
     std::fprintf(stderr, "uroce run: %s\n", daemon.error().message.c_str());
     return 1;
   }
-  if (environment(kSocketVariable)) {
+  if (named || ::isatty(STDERR_FILENO) != 0) {
     std::fprintf(stderr, "uroce run: no daemon answers at %s; using a private %s one\n",
                  socket.c_str(), options.network ? "udp" : "loopback");
   }
@@ -291,6 +296,7 @@ int run_on_card(const std::string& folder, const std::string& file,
   command.insert(command.end(), arguments.begin(), arguments.end());
   RunOptions options;
   options.network = network;
+  options.answering = true;
   options.tree = false;  // it looks for cards by verbs only
   return run_command(command, options);
 }

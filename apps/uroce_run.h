@@ -9,6 +9,7 @@ namespace uroce {
 
 struct RunOptions {
   bool network = false;        // a private daemon gets a udp port
+  bool answering = false;      // even so the daemon that answers is taken, if one does
   std::string address;         // of that port; empty: those of the default route's interface
   bool tree = true;            // /sys and /dev show the card
   bool own_namespace = false;  // by mounts of the command's own
