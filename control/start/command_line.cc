@@ -167,7 +167,7 @@ void Parser::add_daemon_flags() {
       "serve metrics for Prometheus at ADDRESS:PORT or unix:PATH, to whoever can connect there",
       [this](const std::string& text) { return value::set_metrics(text, &options_); });
   add("--vendor-id", "N", "what ibv_query_device reports", numeric(value::set_vendor_id, target));
-  add("--vendor-part-id", "N", "what ibv_query_device reports (4103)",
+  add("--vendor-part-id", "N", "what ibv_query_device reports (26428)",
       numeric(value::set_vendor_part_id, target));
   app_.add_flag("--console", options_.console,
                 "read debugging commands from standard input; ends at its end (uroce-console)");

@@ -27,7 +27,7 @@ TEST_F(SessionTest, ListsDevicesWithoutOpeningOne) {
   const auto list = program.ask(abi::Command::kListDevices).as<abi::ListDevicesReply>();
   ASSERT_EQ(list.count, 1U);
   EXPECT_STREQ(list.devices[0].name, "uroce0");
-  EXPECT_EQ(list.devices[0].vendor_part_id, 4103U);
+  EXPECT_EQ(list.devices[0].vendor_part_id, 26428U);
   EXPECT_NE(list.devices[0].node_guid, 0U);
 }
 
