@@ -46,7 +46,7 @@ inline constexpr std::uint32_t kWorkRequestsMax = 16'384;  // of a send or recei
 inline constexpr std::uint32_t kInlineMax = 1024;          // bytes
 inline constexpr std::uint32_t kGroupsOfQpMax = 64;        // multicast groups of a queue pair
 inline constexpr std::uint32_t kXrcHandlesMax = 1024;      // of an XRC receiving queue pair
-inline constexpr std::uint32_t kCqesMax = 262'144;
+inline constexpr std::uint32_t kCqesMax = 4'194'304;
 inline constexpr std::uint32_t kReadsAndAtomicsMax = 128;  // outstanding, either way
 inline constexpr std::uint64_t kRegionBytesMax = 1ULL << 46U;
 static_assert(kSgeMax == 32);
