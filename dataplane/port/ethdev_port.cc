@@ -156,6 +156,10 @@ PortInfo EthdevPort::info() const {
   if (rte_eth_link_get_nowait(id_, &link) == 0) {
     info.link_up = info.on_interface ? info.trouble.empty() : link.link_status == RTE_ETH_LINK_UP;
     info.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+    if (info.on_interface) {  // drivers say 10 Gb/s, whatever it is
+      const auto interface = host_interface(interface_);
+      info.speed_mbps = interface ? interface->speed_mbps : 0;
+    }
   }
   return info;
 }

@@ -1,6 +1,8 @@
 #include "dataplane/port/host_interface.h"
 
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 
@@ -39,6 +41,20 @@ class InterfaceQuestion {
     return ::ioctl(socket_.get(), what, &request) == 0 ? std::optional(request) : std::nullopt;
   }
 
+  // Mb/s; 0: the driver doesn't know, or there is no carrier.
+  std::uint32_t speed() const {
+    ethtool_cmd settings{};
+    settings.cmd = ETHTOOL_GSET;
+    ifreq request{};
+    std::copy_n(name_.begin(), std::min<std::size_t>(name_.size(), IFNAMSIZ - 1), request.ifr_name);
+    request.ifr_data = reinterpret_cast<char*>(&settings);
+    if (::ioctl(socket_.get(), SIOCETHTOOL, &request) != 0) {
+      return 0;
+    }
+    const std::uint32_t told = ethtool_cmd_speed(&settings);
+    return told == static_cast<std::uint32_t>(SPEED_UNKNOWN) ? 0 : told;
+  }
+
  private:
   const std::string& name_;
   UniqueFd socket_;
@@ -61,6 +77,7 @@ std::optional<HostInterface> host_interface(const std::string& name) {
   if (const auto mtu = question.ask(SIOCGIFMTU)) {
     found.mtu = static_cast<std::uint32_t>(mtu->ifr_mtu);
   }
+  found.speed_mbps = question.speed();
   if (const auto mac = question.ask(SIOCGIFHWADDR)) {
     std::copy_n(mac->ifr_hwaddr.sa_data, found.mac.bytes.size(), found.mac.bytes.begin());
   }

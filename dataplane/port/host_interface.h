@@ -14,8 +14,9 @@ struct HostInterface {
   std::string name;
   std::uint32_t index = 0;
   std::uint32_t mtu = 0;
-  bool set_up = false;  // somebody wants it up
-  bool up = false;      // it is, with a carrier
+  std::uint32_t speed_mbps = 0;  // 0: unknown
+  bool set_up = false;           // somebody wants it up
+  bool up = false;               // it is, with a carrier
   EtherAddress mac{};
 };
 

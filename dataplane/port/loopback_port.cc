@@ -39,6 +39,7 @@ PortInfo LoopbackPort::info() const {
           .mac = EtherAddress{{0x02, 0x75, 0x72, 0x6F, 0x63, 0x65}},  // local, "uroce"
           .mtu = mtu_,
           .queues = static_cast<std::uint16_t>(queues_.size()),
+          .speed_mbps = kMemorySpeedMbps,
           .loops_back = true};
 }
 

@@ -25,6 +25,9 @@ inline constexpr std::uint32_t kTurnBurst = 32;
 // And bursts of a turn, where there is more and a port asks for them.
 inline constexpr std::uint32_t kTurnBurstsMax = 4;
 
+// What ports say whose frames go from memory to memory: programs choose transports by it.
+inline constexpr std::uint32_t kMemorySpeedMbps = 100'000;
+
 // Bytes of a frame beyond the IP packet: Ethernet header and one VLAN tag.
 inline constexpr std::uint32_t kEthernetOverhead = 18;
 
@@ -38,7 +41,7 @@ struct PortInfo {
   std::string trouble{};
   // The link is an interface of the kernel's, which tells of its changes (rtnetlink).
   bool on_interface = false;
-  std::uint32_t speed_mbps = 0;  // 0: unknown
+  std::uint32_t speed_mbps = 0;  // 0: unknown; kMemorySpeedMbps where frames go through memory
   bool any_mac = false;          // frames for other stations are to be received, too
   bool wants_frames = false;     // whatever is sent must pass through it
   bool loops_back = false;       // what is sent comes back: frames to its own address need no help

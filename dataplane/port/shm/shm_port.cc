@@ -282,7 +282,8 @@ PortInfo ShmPort::info() const {
           .mtu = mtu_,
           .queues = static_cast<std::uint16_t>(queues_.size()),
           .link_up = joined_.load(std::memory_order_acquire),
-          .trouble = trouble_};
+          .trouble = trouble_,
+          .speed_mbps = kMemorySpeedMbps};
 }
 
 PortCounters ShmPort::counters() const {

@@ -189,35 +189,40 @@ std::uint32_t UdpPort::allocate(Frame** frames, std::uint32_t count) {
 
 void UdpPort::release(Frame** frames, std::uint32_t count) { pool_.release(frames, count); }
 
-// Empty if one of the port's addresses can be used; else what is in the way of the first.
-std::string UdpPort::trouble() const {
+// That of the first address that can be used; else of the first.
+UdpPort::Link UdpPort::link() const {
+  const auto of = [this](const std::string& name, const std::optional<HostInterface>& interface) {
+    return Link{.trouble = interface_trouble(name, interface, packet_bytes_max(mtu_)),
+                .speed_mbps = interface ? interface->speed_mbps : 0};
+  };
   if (!interface_.empty()) {
-    return interface_trouble(interface_, host_interface(interface_), packet_bytes_max(mtu_));
+    return of(interface_, host_interface(interface_));
   }
-  std::string first;
+  std::optional<Link> first;
   for (const Gid& address : addresses_) {
     const auto interface = host_interface_with(address);
-    const std::string of_address =
-        interface ? interface_trouble(interface->name, interface, packet_bytes_max(mtu_))
-                  : "no interface of this machine has the address " + to_string(address);
-    if (of_address.empty()) {
-      return {};
+    const Link link = interface ? of(interface->name, interface)
+                                : Link{.trouble = "no interface of this machine has the address " +
+                                                  to_string(address)};
+    if (link.trouble.empty()) {
+      return link;
     }
-    first = first.empty() ? of_address : first;
+    first = first.value_or(link);
   }
-  return first.empty() ? "the port has no address: give it one of this machine" : first;
+  return first.value_or(Link{.trouble = "the port has no address: give it one of this machine"});
 }
 
 PortInfo UdpPort::info() const {
-  const std::string why_down = trouble();
+  const Link at = link();
   return {
       .name = spec_,
       .mac = stand_in_mac(named_by_),
       .mtu = mtu_,
       .queues = static_cast<std::uint16_t>(queues_.size()),
-      .link_up = why_down.empty(),
-      .trouble = why_down,
+      .link_up = at.trouble.empty(),
+      .trouble = at.trouble,
       .on_interface = true,
+      .speed_mbps = at.speed_mbps,
       .any_mac = true,
       .resolves_itself = true,
       .turn_burst = UdpSender::kSegmentsMax,

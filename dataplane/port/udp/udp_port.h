@@ -53,7 +53,11 @@ class UdpPort final : public Port {
   UdpPort(std::string spec, std::string interface, const PortOptions& options,
           std::uint32_t segments);
   [[nodiscard]] std::optional<HostInterface> interface_of(const Gid& address) const;
-  [[nodiscard]] std::string trouble() const;
+  struct Link {
+    std::string trouble;  // empty: it can be used
+    std::uint32_t speed_mbps = 0;
+  };
+  [[nodiscard]] Link link() const;
 
   std::string spec_;
   std::string interface_;  // whose addresses these are; empty: of several, perhaps
