@@ -73,6 +73,14 @@ struct ProgramMemory::Reached {
   bool durable = false;  // of a file that outlives the machine's memory
 };
 
+// By which the pieces of one region are reached.
+struct ProgramMemory::Means {
+  std::span<const int> descriptors;
+  std::span<const UniqueFd> files;  // opened for the pieces that are left
+  bool writable = false;
+  MappingWork work{};
+};
+
 ProgramMemory::ProgramMemory(std::shared_ptr<Account> account) : account_(std::move(account)) {
   install_copy_guard();
 }
@@ -100,7 +108,8 @@ Result<std::uint32_t> ProgramMemory::add_arena(UniqueFd memfd, std::uint64_t pag
   return static_cast<std::uint32_t>(arenas_.size() - 1);
 }
 
-Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece& piece) {
+Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece& piece,
+                                                          Means* means) {
   if (piece.source >= arenas_.size()) {
     return Error{EINVAL, "the region names an arena that wasn't shared"};
   }
@@ -108,7 +117,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece
   if (piece.offset + piece.length > arena.size) {
     return Error{EINVAL, "the region lies outside its arena"};
   }
-  auto mapping = arena.mappings->map(piece.offset, piece.length);
+  auto mapping = arena.mappings->map(piece.offset, piece.length, &means->work);
   if (!mapping) {
     return mapping.error();
   }
@@ -116,7 +125,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece& piece,
-                                                         int descriptor, bool writable) {
+                                                         int descriptor, Means* means) {
   auto facts = check_file(descriptor);
   if (!facts) {
     return facts.error();
@@ -125,14 +134,18 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
   if (piece.offset + piece.length > end) {
     return Error{EFAULT, "the memory lies beyond the end of its file"};
   }
-  auto mapping =
-      Mapping::make(descriptor, facts->page_size, piece.offset, piece.length, writable, *account_);
+  auto mapping = Mapping::make({.descriptor = descriptor,
+                                .page_size = facts->page_size,
+                                .offset = piece.offset,
+                                .length = piece.length,
+                                .writable = means->writable},
+                               *account_, &means->work);
   if (!mapping) {
     return mapping.error();
   }
   return Reached{.host = (*mapping)->at(piece.offset),
                  .mapping = *mapping,
-                 .durable = facts->durable && writable};
+                 .durable = facts->durable && means->writable};
 }
 
 bool ProgramMemory::must_open(std::span<const abi::MemoryPiece> pieces) const {
@@ -160,26 +173,24 @@ ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
 }
 
 Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
-                                                              bool writable,
-                                                              std::span<const UniqueFd>* files) {
-  const int file = files->empty() ? -1 : files->front().get();
-  *files = files->empty() ? *files : files->subspan(1);
-  return file < 0 ? Result<Reached>(Reached{}) : reach_file(piece, file, writable);
+                                                              Means* means) {
+  std::span<const UniqueFd>& files = means->files;
+  const int file = files.empty() ? -1 : files.front().get();
+  files = files.empty() ? files : files.subspan(1);
+  return file < 0 ? Result<Reached>(Reached{}) : reach_file(piece, file, means);
 }
 
-Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piece,
-                                                    std::span<const int> descriptors, bool writable,
-                                                    std::span<const UniqueFd>* files) {
+Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piece, Means* means) {
   switch (piece.kind) {
     case abi::PieceKind::kArena:
-      return reach_arena(piece);
+      return reach_arena(piece, means);
     case abi::PieceKind::kDescriptor:
-      if (piece.source >= descriptors.size()) {
+      if (piece.source >= means->descriptors.size()) {
         return Error{EINVAL, "the region names a descriptor that didn't come with it"};
       }
-      return reach_file(piece, descriptors[piece.source], writable);
+      return reach_file(piece, means->descriptors[piece.source], means);
     case abi::PieceKind::kMapFiles:
-      return reach_map_files(piece, writable, files);
+      return reach_map_files(piece, means);
     case abi::PieceKind::kRemote:
       return Reached{};
   }
@@ -222,11 +233,12 @@ Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& reques
   config.length = request.length;
   config.program_address = request.address;
   const std::uint64_t end = request.address + request.length;
-  std::span<const UniqueFd> files(opened.files);
+  Means means{
+      .descriptors = descriptors, .files = opened.files, .writable = is_writing(request.access)};
   for (const abi::MemoryPiece& piece : pieces) {
     const std::uint64_t first = std::max(piece.address, request.address);
     const std::uint64_t last = std::min(end_of(piece), end);
-    auto reached = reach(piece, descriptors, is_writing(request.access), &files);
+    auto reached = reach(piece, &means);
     if (!reached) {
       return reached.error();
     }

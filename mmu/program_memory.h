@@ -77,13 +77,12 @@ class ProgramMemory {
  private:
   struct Arena;
   struct Reached;
+  struct Means;
 
-  Result<Reached> reach(const abi::MemoryPiece& piece, std::span<const int> descriptors,
-                        bool writable, std::span<const UniqueFd>* files);
-  Result<Reached> reach_arena(const abi::MemoryPiece& piece);
-  Result<Reached> reach_file(const abi::MemoryPiece& piece, int descriptor, bool writable);
-  Result<Reached> reach_map_files(const abi::MemoryPiece& piece, bool writable,
-                                  std::span<const UniqueFd>* files);
+  Result<Reached> reach(const abi::MemoryPiece& piece, Means* means);
+  Result<Reached> reach_arena(const abi::MemoryPiece& piece, Means* means);
+  Result<Reached> reach_file(const abi::MemoryPiece& piece, int descriptor, Means* means);
+  Result<Reached> reach_map_files(const abi::MemoryPiece& piece, Means* means);
   Status open_remote(std::optional<Result<UniqueFd>>& opened);
 
   std::shared_ptr<Account> account_;

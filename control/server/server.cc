@@ -163,10 +163,11 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
 }
 
 void Server::on_connection(Connections::iterator at, std::uint32_t events) {
-  // The program is gone: nobody reads the answer to what it may still have asked.
+  // The program is gone: nobody reads the answer to what it may still have asked. To end a session
+  // takes as long as many commands, so it is a command of its user's, too.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-    drop(at);
-    return;
+    at->second.gone = true;
+    stop_watching(at);
   }
   const User& user = at->second.conversation->session().account()->user();
   if (dear_users_.is_dear(user, card_.now())) {
@@ -238,6 +239,10 @@ void Server::turn_away() {
 
 void Server::serve(Connections::iterator at) {
   Connection& connection = at->second;
+  if (connection.gone) {
+    drop(at);
+    return;
+  }
   Conversation& conversation = *connection.conversation;
   if (flush(connection)) {
     conversation.answering() ? answer_more(conversation) : receive(at->first, connection);
@@ -280,8 +285,12 @@ void Server::watch_for(Connections::iterator at, std::uint32_t interest) {
 }
 
 // Not by closing it: a helper may still hold the socket.
-void Server::drop(Connections::iterator at) {
+void Server::stop_watching(Connections::iterator at) {
   (void)::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, at->second.socket->get(), nullptr);
+}
+
+void Server::drop(Connections::iterator at) {
+  stop_watching(at);
   dear_users_.forget(at->second.conversation->session().account()->user(), at->first);
   lookout_.forget(at->first);
   connections_.erase(at);

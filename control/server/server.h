@@ -51,6 +51,7 @@ class Server {
     std::unique_ptr<Conversation> conversation;
     std::uint32_t interest = 0;  // of epoll
     bool fetching = false;       // a helper receives the next record
+    bool gone = false;           // its program hung up; it ends when its user has a turn
     bool serving = false;        // a record is taken, and its answer isn't there yet
   };
   using Connections = std::map<std::uint64_t, Connection>;
@@ -98,6 +99,7 @@ class Server {
   void serve_asked();
   void expect(std::uint64_t id, CommandPage* page);
   void watch_for(Connections::iterator at, std::uint32_t interest);
+  void stop_watching(Connections::iterator at);
   void drop(Connections::iterator at);
   bool flush(Connection& connection);
   void receive(std::uint64_t id, Connection& connection);

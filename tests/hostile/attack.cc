@@ -32,6 +32,8 @@ constexpr std::array kAttacks{
     Attack{"punch", uroce::hostile::attack_with_holes},
     Attack{"resize", uroce::hostile::attack_by_resizing},
     Attack{"page", uroce::hostile::attack_page},
+    Attack{"pieces", uroce::hostile::attack_with_pieces},
+    Attack{"closings", uroce::hostile::attack_by_closing},
 };
 
 }  // namespace

@@ -33,6 +33,8 @@ int attack_with_queue_pairs(Arguments arguments);
 int attack_with_holes(Arguments arguments);
 int attack_by_resizing(Arguments arguments);
 int attack_page(Arguments arguments);
+int attack_with_pieces(Arguments arguments);
+int attack_by_closing(Arguments arguments);
 
 // Tells the test that it has begun.
 void say_attacking();

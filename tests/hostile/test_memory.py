@@ -35,6 +35,14 @@ class Memory(HostileCase):
         self.expect_attacked()
         self.assertLess(waits, _WAITS_MAX)
 
+    def test_many_pieces(self):
+        """A region of 2,000 pieces of 16 MiB, which the daemon maps: it doesn't bring all of them in at one stroke."""
+        self.check_victim(lambda: self.attack("pieces", ATTACKER, 2_000, uid=0))
+
+    def test_closing_sessions(self):
+        """Two sessions with 1,500 regions of 16 MiB each end together: nobody waits until all is unmapped."""
+        self.check_victim(lambda: self.attack("closings", ATTACKER, 2, 1_500, uid=0))
+
     def worker_thread(self):
         tasks = f"/proc/{self.daemon.process.pid}/task"
         for thread in os.listdir(tasks):

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,7 +27,7 @@ class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
     raise_descriptor_limit();
-    rig.card.set_clock(monotonic_now);
+    rig.card.set_clock([this] { return monotonic_now() + (ahead_ += step); });
     EXPECT_TRUE(rig.card.engine().start()) << "workers run, as in the daemon";
     path = folder_ / "s";
     auto made = Server::listen(rig.services, path, 0600);
@@ -73,6 +74,8 @@ class ServerTest : public ::testing::Test {
   }
 
   Rig rig;
+  // By which control's clock is put ahead each time it looks.
+  std::atomic<Duration> step{0}, ahead_{0};
   test::TemporaryFolder folder_;
   std::string path;
   UniqueFd stop{::eventfd(0, EFD_CLOEXEC)};

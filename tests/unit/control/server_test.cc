@@ -290,5 +290,24 @@ TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
   EXPECT_EQ(ask(connect(), abi::Command::kListDevices).header.error, 0);
 }
 
+// Each command of a user takes long by this clock, and so does each session's end: the ends take
+// turns with others' commands, but all of them come.
+TEST_F(ServerTest, SessionsOfADearUserEndOneAfterTheOther) {
+  const auto account = rig.card.shares().of({.uid = ::getuid()});
+  std::vector<UniqueFd> programs;
+  for (int i = 0; i < 3; ++i) {
+    programs.push_back(connect());
+    EXPECT_EQ(
+        ask(programs.back(), abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
+  }
+  EXPECT_EQ(account->used(Limit::kSessions), 3U);
+  step = DearUsers::kDear / 2;
+  EXPECT_EQ(ask(programs.back(), abi::Command::kAllocPd).header.error, 0);
+  programs.clear();
+  while (account->used(Limit::kSessions) != 0) {
+    std::this_thread::yield();
+  }
+}
+
 }  // namespace
 }  // namespace uroce::control

@@ -1,0 +1,62 @@
+#pragma once
+
+// Unmaps what no region uses any more, on a thread that nobody waits for. To give 16 MiB of pages
+// back takes the kernel some 2 ms, and a session that ends gives back thousands of such mappings.
+//
+// One in a process. Its thread is started by whoever makes the first mapping that is large, and
+// stays. Users take turns, so that what one has given up doesn't keep others from having theirs.
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace uroce {
+
+class Mapping;
+
+class Unmapper {
+ public:
+  static Unmapper& of_process();
+  Unmapper(const Unmapper&) = delete;
+  Unmapper& operator=(const Unmapper&) = delete;
+
+  // Any thread that may make threads, before it makes what is to be unmapped. Without a thread, who
+  // gives something up unmaps it.
+  void start();
+  // Any thread. The mapping is the unmapper's from here on, and paid for until it is unmapped.
+  void put(Mapping* mapping);
+  // For who can't be charged for more: a mapping of this account that was given up, of at most
+  // `*bytes`, is unmapped when this returns, and taken off `*bytes`. False: there is none.
+  bool make_room(std::uint64_t account, std::uint64_t* bytes);
+
+ private:
+  Unmapper() = default;
+
+  static constexpr std::size_t kLists = 64;
+  // Mappings in the order in which they came.
+  struct List {
+    Mapping* first = nullptr;
+    Mapping* last = nullptr;
+  };
+  static void* run(void* unmapper);
+  [[noreturn]] void serve();
+  Mapping* take(List& list, std::uint64_t account, std::uint64_t bytes);
+  Mapping* take_next();
+
+  std::mutex mutex_;
+  std::condition_variable put_, unmapped_;
+  std::array<List, kLists> lists_{};  // by account
+  std::size_t turn_ = 0;              // whose list is next
+  std::size_t count_ = 0;             // in all lists
+  // What the thread unmaps at this moment.
+  struct Work {
+    bool under_way = false;
+    std::uint64_t account = 0, bytes = 0;
+    std::uint64_t round = 0;  // how many there were before
+  } work_;
+  bool started_ = false;
+};
+
+}  // namespace uroce

@@ -1,0 +1,136 @@
+// What becomes of mappings that nobody uses any more, and how much is brought in at a time.
+
+#include "mmu/mapping.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mmu/program_memory.h"
+#include "mmu/unmapper.h"
+#include "shares/shares.h"
+#include "tests/unit/mmu/pages.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1ULL << 20U;
+
+UniqueFd sparse_file(std::uint64_t bytes) {
+  UniqueFd file(::memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  return file;
+}
+
+std::uint64_t made_of(const UniqueFd& file) {
+  struct stat status = {};
+  EXPECT_EQ(::fstat(file.get(), &status), 0);
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+bool has_thread(const std::string& name) {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string found;
+    std::ifstream(thread.path() / "comm") >> found;
+    if (found == name) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A user who may have so many mappings.
+std::shared_ptr<Account> account_with(Shares& shares, std::uint64_t mappings) {
+  shares.set_limits({.of_everybody = {{Limit::kMappings, mappings}}, .of_user = {}});
+  return shares.of({.uid = ::geteuid() + 1});
+}
+
+Result<std::shared_ptr<const Mapping>> map(const UniqueFd& file, Account& account,
+                                           std::uint64_t length) {
+  MappingWork work;
+  return Mapping::make({.descriptor = file.get(), .offset = 0, .length = length}, account, &work);
+}
+
+TEST(MappingTest, AllPiecesOfARegionTogetherArePopulatedUpToABound) {
+  ProgramMemory memory(account_of_its_own());
+  const UniqueFd file = sparse_file(8 * MappingWork::kPopulateMax);
+  ASSERT_TRUE(memory.add_arena(UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)), kPage));
+  constexpr std::uint64_t kPieces = 6, kLength = MappingWork::kPopulateMax / 2;
+  std::vector<abi::MemoryPiece> pieces;
+  for (std::uint64_t i = 0; i < kPieces; ++i) {
+    pieces.push_back({.address = kBase + i * kLength,
+                      .length = kLength,
+                      .offset = 2 * i * kLength,  // each a mapping of its own
+                      .map_start = 0,
+                      .map_end = 0,
+                      .kind = abi::PieceKind::kArena,
+                      .source = 0});
+  }
+  const auto region = memory.make_region({.pd = 1,
+                                          .access = kAccessLocalWrite,
+                                          .address = kBase,
+                                          .length = kPieces * kLength,
+                                          .iova = kBase},
+                                         pieces, {});
+  ASSERT_TRUE(region) << region.error().message;
+  EXPECT_EQ(made_of(file), MappingWork::kPopulateMax);
+}
+
+TEST(MappingTest, IsUnmappedByAThreadThatNobodyWaitsFor) {
+  Shares shares;
+  const auto account = account_with(shares, 3);
+  const UniqueFd file = sparse_file(kMebibyte);
+  ASSERT_TRUE(map(file, *account, kMebibyte)) << "and gone again";
+  EXPECT_TRUE(has_thread("uroce-unmap"));
+  while (account->used(Limit::kMappings) != 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(account->used(Limit::kAddressSpace), 0U);
+}
+
+// Who has as much as he may have pays for what isn't unmapped yet, but isn't refused for it.
+TEST(MappingTest, MakesRoomForTheNextOne) {
+  Shares shares;
+  const auto account = account_with(shares, 1);
+  const UniqueFd file = sparse_file(kMebibyte);
+  for (int i = 0; i < 1'000; ++i) {
+    const auto mapping = map(file, *account, kMebibyte);
+    ASSERT_TRUE(mapping) << i << ": " << mapping.error().message;
+    ASSERT_FALSE(map(file, *account, kMebibyte)) << "the first one is in use";
+  }
+}
+
+TEST(MappingTest, OneCommandMakesOnlySoMuchRoom) {
+  Shares shares;
+  const auto account = account_with(shares, 4);
+  const UniqueFd file = sparse_file(4 * MappingWork::kUnmapMax);
+  std::uint64_t left = MappingWork::kUnmapMax;
+  ASSERT_TRUE(map(file, *account, 2 * MappingWork::kUnmapMax));
+  EXPECT_FALSE(Unmapper::of_process().make_room(account->number(), &left)) << "too large";
+  EXPECT_EQ(left, MappingWork::kUnmapMax);
+  EXPECT_FALSE(Unmapper::of_process().make_room(account->number() + 1, &left)) << "another's";
+  while (account->used(Limit::kMappings) != 0) {
+    std::this_thread::yield();
+  }
+}
+
+// To hand over a few pages would take longer.
+TEST(MappingTest, OfAFewPagesIsUnmappedAtOnce) {
+  Shares shares;
+  const auto account = account_with(shares, 1);
+  const UniqueFd file = sparse_file(kMebibyte);
+  ASSERT_TRUE(map(file, *account, 4 * kPage));
+  EXPECT_EQ(account->used(Limit::kMappings), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::test
