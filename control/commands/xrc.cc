@@ -1,5 +1,6 @@
 // Commands about XRC: domains and their receiving queue pairs.
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -19,6 +20,13 @@ Result<XrcFile> identify(const Session& session, const UniqueFd& file) {
     return Error{EOPNOTSUPP,
                  "the XRC domain's file is of a kind that the daemon might wait for (FUSE, a "
                  "network, a mount of the program's own); it takes those on tmpfs and disks"};
+  }
+  // To open one of those takes no right to the file, and it would let anybody into the domain.
+  const int flags = ::fcntl(file.get(), F_GETFL);
+  if (flags < 0 || (flags & O_PATH) != 0) {
+    return Error{EBADF,
+                 "the XRC domain's file was opened with O_PATH, which anybody may do: the daemon "
+                 "takes descriptors of whoever may read or write the file"};
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) {

@@ -1,5 +1,6 @@
 // XRC domains: who finds which, how long they and their receiving queue pairs live.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "abi/cq_records.h"
@@ -70,6 +71,19 @@ TEST_F(XrcTest, AFileNamesADomain) {
   ASSERT_EQ(same.header.error, 0);
   const auto qpn = make_target(a, mine.as<abi::HandleReply>().handle).as<abi::CreateQpReply>().qpn;
   EXPECT_EQ(open_target(b, same.as<abi::HandleReply>().handle, qpn).header.error, 0);
+}
+
+// To open one takes no right to the file.
+TEST_F(XrcTest, APathIsNoFile) {
+  ASSERT_EQ(open(a, abi::kXrcdCreate, file.get()).header.error, 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
+  const UniqueFd only_path(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  ASSERT_TRUE(only_path.valid());
+  const auto refused = open(b, 0, only_path.get());
+  EXPECT_EQ(refused.header.error, EBADF);
+  EXPECT_NE(refused.message().find("O_PATH"), std::string::npos) << refused.message();
+  EXPECT_EQ(open(b, abi::kXrcdCreate, only_path.get()).header.error, EBADF);
+  EXPECT_EQ(open(b, 0, file.get()).header.error, 0);
 }
 
 TEST_F(XrcTest, WithoutAFileADomainIsOnesOwn) {
