@@ -54,15 +54,22 @@ void report_with_data(Id& id, EventNumber event, int status, std::span<const std
   push(id, record);
 }
 
+// A program can answer only what its listening id is for: the queue pair follows from the id.
+bool is_of_its_kind(const Id& listening, const cm::Event& request) {
+  return request.request
+             ? !listening.is_datagram() && request.request->transport == listening.transport()
+             : listening.is_datagram();
+}
+
 // A REQ or SIDR_REQ: a new id in the listening id's channel.
 void deliver_request(Service& service, Id& listening, const cm::Event& event) {
   const auto header = cm::parse_ip_header(event.private_data);
   Id* fresh = nullptr;
-  if (header) {
+  if (header && is_of_its_kind(listening, event)) {
     fresh = listening.user->add_requested(listening, event, *header);
   }
   if (fresh == nullptr) {
-    // Nobody can be asked: a REJ goes out.
+    // Nobody can be asked: a REJ or a refusing SIDR_REP goes out.
     service.manager().destroy(event.connection, service.now());
     return;
   }

@@ -86,6 +86,8 @@ struct Id {
   Charge charge;
 
   [[nodiscard]] bool is_datagram() const;
+  // Of its queue pair. REQUIRES: !is_datagram()
+  [[nodiscard]] cm::Transport transport() const;
 };
 
 }  // namespace uroce::control::cm_user

@@ -1,7 +1,6 @@
 // Commands that make, refuse and end connections.
 
 #include <endian.h>
-#include <infiniband/verbs.h>
 #include <rdma/rdma_user_cm.h>
 
 #include <algorithm>
@@ -16,18 +15,6 @@ namespace uroce::control::cm_user {
 namespace {
 
 constexpr std::uint8_t kRetriesMax = 7;
-
-cm::Transport transport_of(const Id& id) {
-  switch (id.qp_type) {
-    case IBV_QPT_UC:
-      return cm::Transport::kUc;
-    case IBV_QPT_XRC_SEND:
-    case IBV_QPT_XRC_RECV:
-      return cm::Transport::kXrc;
-    default:
-      return cm::Transport::kRc;
-  }
-}
 
 cm::Route route_of(const Id& id) {
   cm::Route route;
@@ -83,7 +70,7 @@ Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
   wish.cookie = id.serial;
   wish.service_id = cm::service_id(id.space, id.destination.port);
   wish.ca_guid = be64toh(id.device->record().node_guid);
-  wish.transport = transport_of(id);
+  wish.transport = id.transport();
   wish.qpn = parameters.qp_num;
   wish.responder_resources = parameters.responder_resources;
   wish.initiator_depth = parameters.initiator_depth;

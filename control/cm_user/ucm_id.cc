@@ -84,6 +84,18 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
 
 bool Id::is_datagram() const { return qp_type == IBV_QPT_UD; }
 
+cm::Transport Id::transport() const {
+  switch (qp_type) {
+    case IBV_QPT_UC:
+      return cm::Transport::kUc;
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return cm::Transport::kXrc;
+    default:
+      return cm::Transport::kRc;
+  }
+}
+
 Status create_id(User& user, Call& call) {
   const auto body = call.as<rdma_ucm_create_id>();
   if (!is_port_space(body.ps)) {

@@ -87,10 +87,11 @@ class CmProgram {
   }
 
   std::uint32_t create_id(const ProgramChannel& channel, std::uint64_t uid,
-                          std::uint16_t space = RDMA_PS_TCP) {
+                          std::uint16_t space = RDMA_PS_TCP, std::uint8_t qp_type = 0) {
     rdma_ucm_create_id body{};
     body.uid = uid;
     body.ps = space;
+    body.qp_type = qp_type;
     return command(channel, RDMA_USER_CM_CMD_CREATE_ID, body).as<rdma_ucm_create_id_resp>().id;
   }
   CmAnswer destroy_id(const ProgramChannel& channel, std::uint32_t id) {
