@@ -106,6 +106,10 @@ void fill_first_state(const Id& id, ib_uverbs_qp_attr* to) {
   }
 }
 
+// What only a transport that acknowledges has: a UC queue pair may not be given it.
+constexpr std::uint32_t kAcknowledging = kVerbsMaxDestRdAtomic | kVerbsMinRnrTimer | kVerbsTimeout |
+                                         kVerbsRetryCnt | kVerbsRnrRetry | kVerbsMaxRdAtomic;
+
 void fill(const Id& id, const cm::QpAttributes& from, cm::QpState state, ib_uverbs_qp_attr* to) {
   switch (state) {
     case cm::QpState::kInit:
@@ -223,6 +227,9 @@ Status init_qp_attr(User& user, Call& call) {
     return attributes.error();
   }
   fill(id, *attributes, *state, &answer);
+  if (attributes->transport == cm::Transport::kUc) {
+    answer.qp_attr_mask &= ~kAcknowledging;
+  }
   call.answer(answer);
   return ok();
 }
