@@ -145,6 +145,14 @@ cm::Match match_of(const Id& id) {
   return match;
 }
 
+// Nothing is owed to the peer of a datagram service, nor where the connection is over, or a DREQ is
+// under way.
+bool needs_no_disconnect(const Id& id, const cm::Manager& manager) {
+  const auto state = manager.state(*id.connection);
+  return id.is_datagram() || state == cm::State::kIdle || state == cm::State::kTimewait ||
+         state == cm::State::kDreqSent;
+}
+
 }  // namespace
 
 Status connect(User& user, Call& call) {
@@ -278,10 +286,13 @@ Status disconnect(User& user, Call& call) {
     return found.error();
   }
   Id& id = **found;
-  if (id.is_datagram() || !id.connection) {
+  if (!id.connection) {
     return wrong_state(id, "rdma_disconnect");
   }
-  return user.service().manager().disconnect(*id.connection, {}, user.service().now());
+  cm::Manager& manager = user.service().manager();
+  return needs_no_disconnect(id, manager)
+             ? ok()
+             : manager.disconnect(*id.connection, {}, user.service().now());
 }
 
 }  // namespace uroce::control::cm_user

@@ -42,6 +42,13 @@ class TwoPrograms : public testing::Test {
     passive = server.expect_event(server_channel, EventNumber::kConnectRequest).id;
     ASSERT_EQ(server.accept(server_channel, passive, kServerUid, next_qpn++).error, 0);
   }
+  // Until nothing is due any more.
+  void pass_time() {
+    while (rig.connections.next_deadline() != kNever) {
+      rig.now = std::max(rig.now, rig.connections.next_deadline());
+      rig.connections.on_time();
+    }
+  }
 
   Rig rig;
   CmProgram server{rig}, client{rig};

@@ -1,0 +1,72 @@
+// How connections end, as their programs see it.
+
+#include <cerrno>
+
+#include "tests/unit/cm_user/two_programs.h"
+
+namespace uroce::control::cm_user {
+namespace {
+
+using enum EventNumber;
+
+class Endings : public TwoPrograms {
+ protected:
+  void establish() {
+    listen(kStream);
+    ask(kStream);
+    accept();
+    client.expect_event(client_channel, kConnectResponse);
+    ASSERT_EQ(client.establish(client_channel, active).error, 0);
+    established = server.expect_event(server_channel, kEstablished);
+  }
+  int disconnect_active() { return client.disconnect(client_channel, active).error; }
+  int disconnect_passive() { return server.disconnect(server_channel, passive).error; }
+
+  rdma_ucm_event_resp established{};
+};
+
+TEST_F(Endings, AreNoErrorASecondTime) {
+  establish();
+  EXPECT_EQ(disconnect_active(), 0);
+  EXPECT_EQ(disconnect_active(), 0) << "the DREQ isn't answered";
+  server.expect_event(server_channel, kDisconnected);
+  EXPECT_FALSE(server_channel.readable());
+  EXPECT_EQ(disconnect_passive(), 0);
+  client.expect_event(client_channel, kDisconnected);
+  EXPECT_EQ(disconnect_active(), 0);
+  EXPECT_EQ(disconnect_passive(), 0);
+  pass_time();
+  EXPECT_EQ(disconnect_active(), 0) << "after TIMEWAIT";
+  EXPECT_EQ(disconnect_passive(), 0);
+}
+
+TEST_F(Endings, AreNoErrorAfterARefusal) {
+  listen(kStream);
+  ask(kStream);
+  rdma_ucm_reject body{};
+  body.id = passive = server.expect_event(server_channel, kConnectRequest).id;
+  ASSERT_EQ(server.command(server_channel, RDMA_USER_CM_CMD_REJECT, body).error, 0);
+  client.expect_event(client_channel, kRejected);
+  EXPECT_EQ(disconnect_active(), 0);
+  EXPECT_EQ(disconnect_passive(), 0);
+}
+
+TEST_F(Endings, AreNoErrorOfDatagrams) {
+  listen(kDatagram);
+  ask(kDatagram);
+  EXPECT_EQ(disconnect_active(), 0) << "nobody has answered";
+  accept();
+  client.expect_event(client_channel, kEstablished);
+  EXPECT_EQ(disconnect_active(), 0);
+  EXPECT_EQ(disconnect_passive(), 0);
+  EXPECT_FALSE(client_channel.readable());
+  EXPECT_FALSE(server_channel.readable());
+}
+
+TEST_F(Endings, NeedAConnection) {
+  listen(kStream);
+  EXPECT_EQ(server.disconnect(server_channel, listening).error, EINVAL);
+}
+
+}  // namespace
+}  // namespace uroce::control::cm_user
