@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "dataplane/port/host_interface.h"
+
 namespace uroce {
 namespace {
 

@@ -46,6 +46,10 @@ class Bandwidth(PerftestCase):
     def check_read_all(self, wire):
         self.expect_all_sizes(self.run_tool(wire, "ib_read_bw", *_BANDWIDTH, "-a"))
 
+    def check_whole_mtu(self, wire):
+        """It halves the path MTU of cards that it takes for a ConnectX-3."""
+        self.assertRegex(run_pair(self, wire, "ib_write_bw", *_BANDWIDTH), r"Mtu\s*: 4096\[B\]")
+
     def check_eight_qps(self, wire):
         for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
             self.run_tool(wire, tool, *_BANDWIDTH, "-q", 8)

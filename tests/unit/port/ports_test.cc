@@ -178,6 +178,7 @@ TEST(Ring, SeveralProducersLoseNothing) {
 
 TEST(LoopbackPort, WhatIsSentComesBack) {
   LoopbackPort port(4'096, 2);
+  EXPECT_EQ(port.info().speed_mbps, kMemorySpeedMbps);
   Frame* frame = nullptr;
   ASSERT_EQ(port.allocate(&frame, 1), 1U);
   ASSERT_GE(frame->capacity, 4'096U + kEthernetOverhead);
