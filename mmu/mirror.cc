@@ -77,14 +77,12 @@ Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session,
       at_once_allowed_(!has_swap_space()),
       parts_max_(mappings_of_a_process() / kShareOfSession),
       account_(std::move(account)) {
-  auto mappings = account_->charge(Limit::kMappings);
   auto addresses = account_->charge(Limit::kAddressSpace, kTableBytes);
-  if (!mappings || !addresses) {
+  if (!addresses || !mappings_.begin(*account_, Limit::kMappings, 1) ||
+      !notes_.begin(*account_, Limit::kPagingMemory, sizeof(Mirror))) {
     return;
   }
-  mappings_ = std::move(*mappings);
   addresses_ = std::move(*addresses);
-  mappings_paid_ = 1;
   void* const table = ::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (table != MAP_FAILED) {
@@ -209,6 +207,7 @@ void Mirror::set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool
     }
   }
   chunk.touched.store(epoch_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  segment_with(chunk).reached.set(chunk.address % kSegment / kChunk);
   // Read-modify-writes with sequential consistency, hence with release for find().
   set_all(chunk.readable, first, end);
   if (write) {

@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,7 @@
 #include "mmu/fault_share.h"
 #include "mmu/fault_statistics.h"
 #include "mmu/region.h"
+#include "mmu/stepped_charge.h"
 #include "shares/shares.h"
 
 namespace uroce {
@@ -72,8 +74,8 @@ class Mirror {
   }
 
   // `remote`: the program's memory as a file, for what can't be mapped; may be invalid.
-  // `session`: its number, for reports. `account` pays for mappings and addresses; `faults` counts
-  // those of all sessions of the user.
+  // `session`: its number, for reports. `account` pays for mappings, addresses and notes; `faults`
+  // counts those of all sessions of the user.
   Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0,
          std::shared_ptr<Account> account = account_of_its_own(),
          std::shared_ptr<FaultCount> faults = nullptr);
@@ -106,7 +108,8 @@ class Mirror {
   [[nodiscard]] bool can_bring_at_once(std::uint64_t address, bool write);
   // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
   void faults_only() { at_once_allowed_ = false; }
-  // Something couldn't be described: kChunksMax, kSegmentsMax, or no addresses left.
+  // Something couldn't be described: kChunksMax, kSegmentsMax, no addresses left, or no more notes
+  // for this user.
   [[nodiscard]] bool full() const { return full_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t chunk_count();
   [[nodiscard]] std::uint64_t brought_at_once() const {
@@ -159,6 +162,18 @@ class Mirror {
   // there must be asked for again. Until unblock(id), faults there find kBlocked. False: a worker
   // hangs and may hold something of it, so the daemon's mappings of it stay.
   bool invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget);
+  // The same in slices, each of a bounded time; between two of them others have the mirror, and
+  // whoever invalidates may serve other programs. From the beginning on the whole range is blocked.
+  struct Invalidation {
+    std::uint64_t next = 0, end = 0;  // what is left of the range
+    bool forget = false;
+    bool in_vain = false;  // a worker hangs and may hold something of it
+  };
+  static constexpr std::size_t kSliceChunks = 256;       // that change
+  static constexpr std::size_t kSliceLooks = 1U << 16U;  // at chunks that may or may not be there
+  Invalidation begin_invalidation(std::uint32_t id, std::uint64_t first, std::uint64_t end,
+                                  bool forget);
+  bool go_on(Invalidation& invalidation);  // false: that was the last slice
   void unblock(std::uint32_t id);
   // Gives back at least `bytes` of the coldest resident pages, if there are as many; returns how
   // many. The program keeps what it has there.
@@ -210,15 +225,19 @@ class Mirror {
     PlainBits begins{};          // a mapping of the daemon's begins here
     Place place{};               // of the chunk, if it is one mapping
     bool whole = false;          // it is
-    bool gone = false;           // nothing is known any more
     std::uint32_t resident = 0;  // pages with bits, remote ones aside
     bool huge = false;           // has had pages that take long to zero
   };
+  static constexpr std::size_t kChunksInSegment = kSegment / kChunk;
   struct Segment {
-    std::array<std::atomic<Chunk*>, kSegment / kChunk> chunks{};
+    std::array<std::atomic<Chunk*>, kChunksInSegment> chunks{};
     std::byte* host = nullptr;
     void* reservation = nullptr;
-    std::vector<std::unique_ptr<Chunk>> owned;
+
+    // Under the mutex.
+    std::array<std::unique_ptr<Chunk>, kChunksInSegment> owned;
+    std::bitset<kChunksInSegment> known;    // chunks of which something is known
+    std::bitset<kChunksInSegment> reached;  // in which workers may touch something
   };
   struct Block {
     std::uint32_t id;
@@ -234,10 +253,14 @@ class Mirror {
   [[nodiscard]] Chunk* chunk_of(std::uint64_t address) const;
   Chunk* make_chunk(std::uint64_t address);
   bool charge_parts(std::size_t parts);
+  bool charge_notes(std::size_t chunks);
+  [[nodiscard]] Segment& segment_with(const Chunk& chunk) const {
+    return *segments_[chunk.address / kSegment].load(std::memory_order_relaxed);
+  }
   void note_mapping(Chunk& chunk, const MirrorPiece& piece, std::size_t first, std::size_t end);
   [[nodiscard]] std::size_t parts_around(std::uint64_t address) const;
-  void take_gone(std::uint64_t first, std::uint64_t end,
-                 std::vector<std::unique_ptr<Chunk>>* taken);
+  bool clear_slice(Invalidation& invalidation, std::vector<std::unique_ptr<Chunk>>* gone);
+  std::unique_ptr<Chunk> unpublish(const Chunk& chunk);
   void unmap(std::vector<std::unique_ptr<Chunk>> taken);
   Chunk* chunk_at_hand(std::uint64_t first, bool write);
   [[nodiscard]] bool blocked(std::uint64_t first, std::uint64_t end) const;
@@ -248,8 +271,6 @@ class Mirror {
   void set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool slow, bool write);
   void map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end);
   bool clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, bool forget);
-  template <typename Visit>
-  void for_each_segment(std::uint64_t first, std::uint64_t end, Visit&& visit);
   template <typename Visit>
   void for_each_chunk(std::uint64_t first, std::uint64_t end, Visit&& visit);
 
@@ -276,8 +297,10 @@ class Mirror {
   std::size_t part_count_ = 0;  // mappings of the daemon's
   std::size_t parts_max_;
   std::shared_ptr<Account> account_;
-  Charge mappings_, addresses_;  // what is paid for; see charge_parts()
-  std::uint64_t mappings_paid_ = 0;
+  // What is paid for; see charge_parts(), segment_of() and charge_notes().
+  SteppedCharge mappings_{64};
+  Charge addresses_;
+  SteppedCharge notes_{64ULL << 10U};
   std::vector<Block> blocks_;
   std::uint64_t change_count_ = 0;
   std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept

@@ -8,28 +8,17 @@
 #include "mmu/page_bits.h"
 
 namespace uroce {
-namespace {
-
-constexpr std::uint64_t kPaidAtOnce = 64;  // mappings
-
-}  // namespace
 
 // Pays for so many mappings of the program's memory: each has a gap beside it at worst, which is
-// one for the kernel, too; and segments and the table are one each. In steps, since this happens
-// with each fault. False: the user can't have as many. Called with the mutex held.
+// one for the kernel, too; and segments and the table are one each. False: the user can't have as
+// many. Called with the mutex held.
 bool Mirror::charge_parts(std::size_t parts) {
-  const std::uint64_t needed = 2 * parts + owned_.size() + 1;
-  const std::uint64_t steps = (needed + kPaidAtOnce - 1) / kPaidAtOnce * kPaidAtOnce;
-  if (needed <= mappings_paid_ && mappings_paid_ <= steps + kPaidAtOnce) {
-    return true;
-  }
-  for (const std::uint64_t wanted : {steps, needed}) {
-    if (mappings_.resize(wanted)) {
-      mappings_paid_ = wanted;
-      return true;
-    }
-  }
-  return false;
+  return mappings_.pay(2 * parts + owned_.size() + 1);
+}
+
+// Pays for what is noted of so many chunks: memory of the daemon's own. As charge_parts().
+bool Mirror::charge_notes(std::size_t chunks) {
+  return notes_.pay(sizeof(Mirror) + owned_.size() * sizeof(Segment) + chunks * sizeof(Chunk));
 }
 
 Mirror::Segment* Mirror::segment_of(std::uint64_t address) {
@@ -61,7 +50,7 @@ Mirror::Chunk* Mirror::make_chunk(std::uint64_t address) {
     return there;
   }
   Segment* const segment = chunk_count_ < kChunksMax ? segment_of(address) : nullptr;
-  if (segment == nullptr) {
+  if (segment == nullptr || !charge_notes(chunk_count_ + 1)) {
     full_.store(true, std::memory_order_relaxed);
     return nullptr;
   }
@@ -69,8 +58,9 @@ Mirror::Chunk* Mirror::make_chunk(std::uint64_t address) {
   made->address = address / kChunk * kChunk;
   made->host = segment->host + made->address % kSegment;
   Chunk* const chunk = made.get();
-  segment->chunks[address % kSegment / kChunk].store(chunk, std::memory_order_release);
-  segment->owned.push_back(std::move(made));
+  const std::size_t index = address % kSegment / kChunk;
+  segment->chunks[index].store(chunk, std::memory_order_release);
+  segment->owned[index] = std::move(made);
   ++chunk_count_;
   return chunk;
 }
@@ -117,6 +107,7 @@ void Mirror::map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t en
   Chunk& chunk = *made;
   const std::size_t end_page = (end - chunk.address) / kPage;
   chunk.huge = chunk.huge || piece.page_size > kPage;
+  segment_with(chunk).known.set(chunk.address % kSegment / kChunk);
   for (std::size_t page = (first - chunk.address) / kPage; page < end_page;) {
     std::size_t stop = page;
     while (stop < end_page && !is_set(chunk.known, stop)) {

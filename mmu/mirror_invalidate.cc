@@ -22,16 +22,6 @@ bool any(const Bits& bits) {
 
 }  // namespace
 
-template <typename Visit>
-void Mirror::for_each_segment(std::uint64_t first, std::uint64_t end, Visit&& visit) {
-  end = std::min(end, kAddressEnd);
-  for (std::uint64_t at = first / kSegment; at * kSegment < end; ++at) {
-    if (Segment* const segment = segments_[at].load(std::memory_order_relaxed)) {
-      visit(*segment);
-    }
-  }
-}
-
 // Visits the chunks that exist and touch [first, end), with the pages of each that lie in it.
 template <typename Visit>
 void Mirror::for_each_chunk(std::uint64_t first, std::uint64_t end, Visit&& visit) {
@@ -68,53 +58,86 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
       chunk.known[word] &= ~mask;
     }
   }
+  Segment& segment = segment_with(chunk);
+  const std::size_t index = chunk.address % kSegment / kChunk;
+  segment.known.set(index, any(chunk.known));
+  segment.reached.set(index, any(chunk.readable));
   return held;
 }
 
 bool Mirror::invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget) {
-  bool held = false;
-  std::vector<std::unique_ptr<Chunk>> gone;
-  {
-    const std::lock_guard lock(mutex_);
-    blocks_.push_back({id, first, end});
-    note_change(first, end);
-    bool any_gone = false;
-    for_each_chunk(first, end, [&](Chunk& chunk, std::size_t from, std::size_t to) {
-      held = clear(chunk, from, to, forget) || held;
-      // Pages of a file on a disk stay: a FLUSH to come may have to write them back.
-      chunk.gone = forget && !any(chunk.known) && !any(chunk.durable);
-      any_gone = any_gone || chunk.gone;
-    });
-    if (any_gone) {
-      take_gone(first, end, &gone);
-    }
+  Invalidation invalidation = begin_invalidation(id, first, end, forget);
+  while (go_on(invalidation)) {
   }
-  if ((held || !gone.empty()) && !quiescence_.wait()) {
-    const std::lock_guard lock(mutex_);
-    std::move(gone.begin(), gone.end(), std::back_inserter(held_));
-    return false;
-  }
-  unmap(std::move(gone));
-  return true;
+  return !invalidation.in_vain;
 }
 
-// Unpublishes the chunks of which nothing is known any more.
-void Mirror::take_gone(std::uint64_t first, std::uint64_t end,
-                       std::vector<std::unique_ptr<Chunk>>* taken) {
-  for_each_segment(first, end, [&](Segment& segment) {
-    const auto gone = std::partition(segment.owned.begin(), segment.owned.end(),
-                                     [](const auto& chunk) { return !chunk->gone; });
-    for (auto at = gone; at != segment.owned.end(); ++at) {
-      const std::uint64_t address = (*at)->address;
-      part_count_ -= parts_around(address);
-      segment.chunks[address % kSegment / kChunk].store(nullptr, std::memory_order_relaxed);
-      part_count_ += parts_around(address);
-      static_cast<void>(charge_parts(part_count_));  // asks for less
-      --chunk_count_;
-      taken->push_back(std::move(*at));
+Mirror::Invalidation Mirror::begin_invalidation(std::uint32_t id, std::uint64_t first,
+                                                std::uint64_t end, bool forget) {
+  const std::lock_guard lock(mutex_);
+  blocks_.push_back({id, first, end});
+  note_change(first, end);
+  return {.next = first, .end = std::min(end, kAddressEnd), .forget = forget};
+}
+
+bool Mirror::go_on(Invalidation& invalidation) {
+  std::vector<std::unique_ptr<Chunk>> gone;
+  if (clear_slice(invalidation, &gone) && !quiescence_.wait()) {
+    invalidation.in_vain = true;
+    const std::lock_guard lock(mutex_);
+    std::move(gone.begin(), gone.end(), std::back_inserter(held_));
+  } else {
+    unmap(std::move(gone));
+  }
+  return invalidation.next < invalidation.end;
+}
+
+// Nothing that is cleared comes back, since the range is blocked; chunks of which nothing is to be
+// cleared aren't even looked at. True if a worker may hold something of what was cleared.
+bool Mirror::clear_slice(Invalidation& invalidation, std::vector<std::unique_ptr<Chunk>>* gone) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t& next = invalidation.next;
+  bool held = false;
+  std::size_t cleared = 0;
+  for (std::size_t looks = 0;
+       next < invalidation.end && looks < kSliceLooks && cleared < kSliceChunks; ++looks) {
+    const Segment* const segment = segments_[next / kSegment].load(std::memory_order_relaxed);
+    if (segment == nullptr || segment->known.none() ||
+        (!invalidation.forget && segment->reached.none())) {
+      next = (next / kSegment + 1) * kSegment;
+      continue;
     }
-    segment.owned.erase(gone, segment.owned.end());
-  });
+    const std::uint64_t stop = std::min((next / kChunk + 1) * kChunk, invalidation.end);
+    const std::size_t index = next % kSegment / kChunk;
+    if ((invalidation.forget ? segment->known : segment->reached).test(index)) {
+      ++cleared;
+      Chunk& chunk = *segment->chunks[index].load(std::memory_order_relaxed);
+      held = clear(chunk, (next - chunk.address) / kPage,
+                   (stop - chunk.address + kPage - 1) / kPage, invalidation.forget) ||
+             held;
+      // Pages of a file on a disk stay: a FLUSH to come may have to write them back.
+      if (!segment->known.test(index) && !any(chunk.durable)) {
+        gone->push_back(unpublish(chunk));
+      }
+    }
+    next = stop;
+  }
+  return held || !gone->empty();
+}
+
+// REQUIRES: nothing is known of the chunk.
+std::unique_ptr<Mirror::Chunk> Mirror::unpublish(const Chunk& chunk) {
+  const std::uint64_t address = chunk.address;
+  Segment& segment = segment_with(chunk);
+  const std::size_t index = address % kSegment / kChunk;
+  part_count_ -= parts_around(address);
+  segment.chunks[index].store(nullptr, std::memory_order_relaxed);
+  part_count_ += parts_around(address);
+  --chunk_count_;
+  // These ask for less.
+  static_cast<void>(charge_parts(part_count_));
+  static_cast<void>(charge_notes(chunk_count_));
+  return std::move(segment.owned[index]);
 }
 
 // Gives back what the daemon had mapped of chunks that no worker can reach any more, unless they
@@ -189,30 +212,36 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
   struct Victim {
     std::uint32_t age;
     Chunk* chunk;
-    std::uint32_t pages;
   };
   std::vector<Victim> victims;
-  std::uint64_t pages = 0;
-  std::unique_lock lock(mutex_);
   const std::uint32_t now = epoch_.load(std::memory_order_relaxed);
-  for (const auto& segment : owned_) {
-    for (const auto& chunk : segment->owned) {
-      if (chunk->resident != 0) {
-        const std::uint32_t age = now - chunk->touched.load(std::memory_order_relaxed);
-        victims.push_back({age, chunk.get(), chunk->resident});
+  const auto collect = [&](const Segment& segment) {
+    for (std::size_t i = 0; segment.reached.any() && i < kChunksInSegment; ++i) {
+      Chunk* const chunk = segment.reached.test(i) ? segment.owned[i].get() : nullptr;
+      if (chunk != nullptr && chunk->resident != 0) {
+        victims.push_back({now - chunk->touched.load(std::memory_order_relaxed), chunk});
       }
+    }
+  };
+  // Nobody else gives chunks up, so they are there still when the mutex is taken anew.
+  for (std::size_t i = 0, count = 1; i < count; ++i) {
+    const std::lock_guard lock(mutex_);
+    count = owned_.size();
+    if (i < count) {
+      collect(*owned_[i]);
     }
   }
   std::sort(victims.begin(), victims.end(),
             [](const Victim& a, const Victim& b) { return a.age > b.age; });
+  std::uint64_t pages = 0;
   std::size_t count = 0;
   while (count < victims.size() && pages * kPage < bytes) {
-    pages += victims[count].pages;
-    clear(*victims[count].chunk, 0, kPagesInChunk, false);
-    ++count;
+    const std::lock_guard lock(mutex_);
+    Chunk& chunk = *victims[count++].chunk;
+    pages += chunk.resident;
+    clear(chunk, 0, kPagesInChunk, false);
   }
   victims.resize(count);
-  lock.unlock();
   if (victims.empty()) {
     return 0;
   }

@@ -17,6 +17,10 @@ constexpr std::uint64_t kMapCountDefault = 65'530;  // the kernel's own default
 // daemon does itself: threads, heaps, sockets, descriptors that are on their way to programs.
 constexpr std::uint64_t kReservePart = 16;
 constexpr std::uint64_t kReserveMin = 64;
+// Of the machine's memory. Notes on memory that is paged on demand are a 3,000th of it, or as much
+// as a page of it where a program touches one here and one there.
+constexpr std::uint64_t kQueuesPart = 2;
+constexpr std::uint64_t kNotesPart = 16;
 
 std::uint64_t descriptors_in_use() {
   DIR* const folder = ::opendir("/proc/self/fd");
@@ -76,7 +80,9 @@ Amounts maxima_of_this_machine() {
   const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::uint64_t& queues = maxima[index_of(Limit::kQueueMemory)];
-  queues = std::min(queues, memory / 2);
+  queues = std::min(queues, memory / kQueuesPart);
+  std::uint64_t& notes = maxima[index_of(Limit::kPagingMemory)];
+  notes = std::min(notes, memory / kNotesPart);
   return maxima;
 }
 

@@ -12,10 +12,9 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kRecordsMax = 16;  // of one program in one turn
-
 // Blocks of the mirror (Mirror::invalidate): a program's have the highest bit.
 constexpr std::uint32_t kOurBlock = 0;
+constexpr std::uint32_t kClosingBlock = 1;  // is never over
 std::uint32_t block_of(std::uint32_t sequence) { return sequence | 0x8000'0000U; }
 
 }  // namespace
@@ -40,7 +39,8 @@ void InvalidationThread::stop() {
 void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
                               std::shared_ptr<const ForeignSocket> socket) {
   // Tasks are copied, descriptors aren't.
-  auto channel = std::make_shared<Channel>(Channel{mirror, std::move(socket), {}});
+  auto channel = std::make_shared<Channel>(
+      Channel{.mirror = mirror, .socket = std::move(socket), .open = {}, .under_way = {}});
   tasks_->put([this, channel] {
     Mirror* const opened = channel->mirror.get();
     if (poll_.add(channel->socket->get(), opened)) {
@@ -77,14 +77,18 @@ void InvalidationThread::serve() {
   heartbeat_.begin();
   while (!stopping_) {
     heartbeat_.rest();
-    const std::span<const PollSet::Event> events = poll_.wait(-1);
+    const std::span<const PollSet::Event> events = poll_.wait(turns_.empty() ? -1 : 0);
     for (const PollSet::Event& event : events) {
       heartbeat_.beat();
       if (event.pressure) {
         on_pressure();
-      } else if (event.mirror != nullptr) {
-        on_channel(event.mirror);
+      } else if (const auto at = channels_.find(event.mirror); at != channels_.end()) {
+        wait_for_turn(at->second);
       }
+    }
+    for (std::size_t users = turns_.users(); users != 0; --users) {
+      heartbeat_.beat();
+      take_turn(turns_.next());
     }
     heartbeat_.beat();
     tasks_->run();
@@ -92,27 +96,57 @@ void InvalidationThread::serve() {
   heartbeat_.end();
 }
 
-void InvalidationThread::on_channel(Mirror* mirror) {
-  for (int i = 0; i < kRecordsMax; ++i) {
-    const auto at = channels_.find(mirror);
-    if (at == channels_.end()) {
-      return;
-    }
-    Record record;
-    const Receipt receipt = receive_plain_record(at->second.socket->get(), &record);
-    if (receipt == Receipt::kNothing) {
-      return;
-    }
-    if (receipt != Receipt::kRecord || !on_record(at->second, record)) {
-      // The program can't tell us any more what it takes away, so nothing of it is used any more.
-      const std::shared_ptr<Mirror> closing = at->second.mirror;
-      closing->close();
-      closing->invalidate(kOurBlock, 0, Mirror::kAddressEnd, true);
-      drop(mirror);
-      waiters_->look_again(closing);
-      return;
-    }
+void InvalidationThread::wait_for_turn(Channel& channel) {
+  if (!std::exchange(channel.queued, true)) {
+    turns_.push(channel.mirror->user(), channel.mirror.get());
   }
+}
+
+void InvalidationThread::take_turn(Mirror* mirror) {
+  const auto at = channels_.find(mirror);
+  if (at == channels_.end()) {
+    return;
+  }
+  Channel& channel = at->second;
+  channel.queued = false;
+  if (!channel.under_way && !hear(channel)) {
+    close_memory(channel);
+  }
+  if (!channel.under_way) {
+    return;
+  }
+  if (mirror->go_on(*channel.under_way)) {
+    wait_for_turn(channel);
+  } else if (channel.closing) {
+    const std::shared_ptr<Mirror> closed = channel.mirror;
+    drop(mirror);
+    waiters_->look_again(closed);
+  } else if (!finish(channel)) {
+    close_memory(channel);
+    wait_for_turn(channel);
+  }
+}
+
+// One record. False: the program can't tell us any more what it takes away.
+bool InvalidationThread::hear(Channel& channel) {
+  Record record;
+  const Receipt receipt = receive_plain_record(channel.socket->get(), &record);
+  return receipt == Receipt::kNothing ||
+         (receipt == Receipt::kRecord && on_record(channel, record));
+}
+
+void InvalidationThread::begin(Channel& channel, std::uint32_t block, std::uint64_t first,
+                               std::uint64_t end, bool forget) {
+  channel.under_way = channel.mirror->begin_invalidation(block, first, end, forget);
+}
+
+// Nothing of the program's memory is used any more.
+void InvalidationThread::close_memory(Channel& channel) {
+  poll_.remove(channel.socket->get());
+  channel.mirror->close();
+  channel.closing = true;
+  begin(channel, kClosingBlock, 0, Mirror::kAddressEnd, true);
+  waiters_->look_again(channel.mirror);
 }
 
 // Not by closing it: a helper closes what may hold descriptors, and takes its time.
@@ -123,7 +157,7 @@ void InvalidationThread::drop(Mirror* mirror) {
   }
 }
 
-// False for nonsense, and when a worker hangs.
+// False for nonsense.
 bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   abi::PagingHeader header;
   if (record.bytes.size() < sizeof(header)) {
@@ -149,21 +183,27 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   std::memcpy(&wanted, record.bytes.data(), sizeof(wanted));
   const std::uint64_t address = std::min(wanted.address, Mirror::kAddressEnd);
   const std::uint64_t length = std::min(wanted.length, Mirror::kAddressEnd - address);
-  if (!channel.mirror->invalidate(block, Mirror::page_down(address),
-                                  Mirror::page_up(address + length),
-                                  wanted.reason != abi::InvalidateReason::kDrop)) {
+  channel.sequence = header.sequence;
+  begin(channel, block, Mirror::page_down(address), Mirror::page_up(address + length),
+        wanted.reason != abi::InvalidateReason::kDrop);
+  return true;
+}
+
+// The last slice is done. False: a worker hangs.
+bool InvalidationThread::finish(Channel& channel) {
+  if (std::exchange(channel.under_way, std::nullopt)->in_vain) {
     return false;  // the program mustn't think that nobody is at its memory any more
   }
-  channel.open.push_back(block);
+  channel.open.push_back(block_of(channel.sequence));
   // Workers hold none of it any more, but the program's helper may be at it still; for how long is
   // the program's own business, so nobody waits here.
   const std::weak_ptr<Mirror> mirror = channel.mirror;
   const bool over = channel.mirror->program() == nullptr ||
                     channel.mirror->program()->when_idle(
-                        [this, tasks = tasks_, mirror, sequence = header.sequence] {
+                        [this, tasks = tasks_, mirror, sequence = channel.sequence] {
                           tasks->put([this, mirror, sequence] { answer_late(mirror, sequence); });
                         });
-  return !over || answer(channel, header.sequence);
+  return !over || answer(channel, channel.sequence);
 }
 
 void InvalidationThread::answer_late(const std::weak_ptr<Mirror>& mirror, std::uint32_t sequence) {

@@ -3,11 +3,15 @@
 // The invalidation thread: programs tell it what they take away, and it gives memory back when a
 // limit is passed or the machine runs short (reclaim.cc). All of that means waiting until no
 // worker holds the pages any more, which the fault thread mustn't.
+//
+// A program may have a million chunks, and take all of them away again and again: a turn of a
+// program's is one record, or one slice of what that asks for, and users have turns in a circle.
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,6 +24,7 @@
 #include "control/paging/task_queue.h"
 #include "control/paging/thread_links.h"
 #include "mmu/mirror.h"
+#include "mmu/user_turns.h"
 
 namespace uroce::control {
 
@@ -50,10 +55,21 @@ class InvalidationThread final : public PageRemover {
     std::shared_ptr<Mirror> mirror;
     std::shared_ptr<const ForeignSocket> socket;
     std::vector<std::uint32_t> open;  // invalidations that aren't over
+    // The one that is being carried out; no record is read meanwhile.
+    std::optional<Mirror::Invalidation> under_way;
+    std::uint32_t sequence = 0;  // its
+    bool closing = false;        // it is of everything: the program can't tell any more
+    bool queued = false;         // in turns_
   };
 
   void serve();
-  void on_channel(Mirror* mirror);
+  void wait_for_turn(Channel& channel);
+  void take_turn(Mirror* mirror);
+  bool hear(Channel& channel);
+  bool finish(Channel& channel);
+  static void begin(Channel& channel, std::uint32_t block, std::uint64_t first, std::uint64_t end,
+                    bool forget);
+  void close_memory(Channel& channel);
   void drop(Mirror* mirror);
   bool on_record(Channel& channel, const Record& record);
   void answer_late(const std::weak_ptr<Mirror>& mirror, std::uint32_t sequence);
@@ -72,6 +88,7 @@ class InvalidationThread final : public PageRemover {
   // Shared with helpers of programs, which may outlive this.
   std::shared_ptr<TaskQueue> tasks_ = std::make_shared<TaskQueue>();
   std::map<Mirror*, Channel> channels_;
+  UserTurns<Mirror*> turns_;             // of channels, some of which may have ended
   std::atomic<bool> reclaiming_{false};  // a task for it is on its way; orders nothing
   FaultWaiters* waiters_ = nullptr;      // set by start(), before the thread is there
   bool stopping_ = false;                // set by a task

@@ -72,8 +72,9 @@ std::shared_ptr<FaultCount> PagingService::faults_of(const User& user) {
 Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std::uint64_t session,
                                                            std::shared_ptr<Account> account) {
   // The mirror pays again; this one is for the sentence.
-  if (const auto room =
-          account->charge({{Limit::kMappings}, {Limit::kAddressSpace, Mirror::kTableBytes}});
+  if (const auto room = account->charge({{Limit::kMappings},
+                                         {Limit::kAddressSpace, Mirror::kTableBytes},
+                                         {Limit::kPagingMemory, sizeof(Mirror)}});
       !room) {
     return room.error();
   }

@@ -168,8 +168,9 @@ void ShareChannel::warn_when_full() {
   if (mirror_->full() && !std::exchange(said_full_, true)) {
     spdlog::warn(
         "session {}: no more of its memory can be reached on demand, and is taken for memory that "
-        "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or the daemon has no "
-        "addresses left; divide the work among processes",
+        "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or its user can't "
+        "have "
+        "more address-space or paging-memory (uroce limits); divide the work among processes",
         mirror_->session());
   }
 }

@@ -1,0 +1,105 @@
+// What two programs take away at the same time: the one that has much to be taken doesn't keep the
+// other waiting until all of it is.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include "abi/paging_records.h"
+#include "abi/version.h"
+#include "base/record_socket.h"
+#include "base/time.h"
+#include "control/paging/paging_service.h"
+#include "mmu/quiescence.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::uint64_t kMuchBase = 0x1000'0000'0000;
+
+class InvalidationTurns : public ::testing::Test {
+ protected:
+  struct Program {
+    std::shared_ptr<Mirror> mirror;
+    PagingService::Channels channels;
+  };
+
+  // A program of whose memory so many chunks are known, but none can be mapped.
+  Program open(uid_t user, std::size_t chunks) {
+    const Peer peer{::getpid(), ::getuid(), 0};
+    auto mirror = *service_.make_mirror(UniqueFd(), 1, shares_.of({.uid = user}));
+    const MirrorPiece slow{.address = kMuchBase, .length = chunks * Mirror::kChunk};
+    mirror->describe(kMuchBase, kMuchBase + slow.length, {&slow, 1}, mirror->changes());
+    EXPECT_EQ(mirror->chunk_count(), chunks);
+    auto channels = service_.open(mirror, peer);
+    const int yes = 1;
+    EXPECT_EQ(
+        ::setsockopt(channels->invalidate.get(), SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof(yes)), 0);
+    return {std::move(mirror), std::move(*channels)};
+  }
+  static void take_away(const Program& program, std::uint64_t address, std::uint64_t length) {
+    const abi::Invalidate all{.header = {.version = abi::kVersion,
+                                         .kind = abi::PagingKind::kInvalidate,
+                                         .sequence = 1,
+                                         .length = sizeof(abi::Invalidate)},
+                              .address = address,
+                              .length = length,
+                              .reason = abi::InvalidateReason::kUnmap,
+                              .reserved = 0};
+    Record record;
+    record.bytes.resize(sizeof(all));
+    std::memcpy(record.bytes.data(), &all, sizeof(all));
+    ASSERT_EQ(send_record(program.channels.invalidate.get(), record), Sending::kSent);
+  }
+  // When the daemon sent its answer.
+  static Time answered(const Program& program) {
+    abi::PagingHeader header;
+    iovec bytes{&header, sizeof(header)};
+    alignas(cmsghdr) std::array<char, 64> control{};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    EXPECT_EQ(::recvmsg(program.channels.invalidate.get(), &message, 0),
+              static_cast<ssize_t>(sizeof(header)));
+    EXPECT_EQ(header.kind, abi::PagingKind::kInvalidated);
+    const cmsghdr* const stamp = CMSG_FIRSTHDR(&message);
+    if (stamp == nullptr || stamp->cmsg_type != SO_TIMESTAMPNS) {
+      ADD_FAILURE() << "the answer has no time";
+      return 0;
+    }
+    timespec time{};
+    std::memcpy(&time, CMSG_DATA(stamp), sizeof(time));
+    return time.tv_sec * kNanosecondsPerSecond + time.tv_nsec;
+  }
+
+  Shares shares_;
+  Quiescence quiescence_;
+  PagingQueues queues_{1, {}};
+  PagingService service_{queues_, quiescence_};
+};
+
+// Both are there before the thread looks for the first time.
+TEST_F(InvalidationTurns, TheOneThatHasMuchLetsTheOtherGoFirst) {
+  const Program much = open(1'000, 16 * Mirror::kSliceChunks);
+  const Program little = open(1'001, 1);
+  take_away(much, 0, Mirror::kAddressEnd);
+  take_away(little, kMuchBase, Mirror::kPage);
+  ASSERT_TRUE(service_.start());
+  const Time first = answered(little);
+  EXPECT_LT(first, answered(much));
+  EXPECT_EQ(much.mirror->chunk_count(), 0U);
+  EXPECT_EQ(little.mirror->chunk_count(), 1U);
+  service_.close(much.mirror);
+  service_.close(little.mirror);
+}
+
+}  // namespace
+}  // namespace uroce::control
