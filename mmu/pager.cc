@@ -103,6 +103,8 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
   const std::uint64_t end = end_page(fault.request);
   for (std::uint64_t page = first_page(fault.request); page < end;) {
     const Mirror::Look look = mirror.look(page, end, fault.request.write);
+    // Nobody is asked for what wouldn't be waited for.
+    const bool late = time_.look(now) >= fault.fails_at;
     Step step = Step::kDone;
     switch (look.state) {
       case Mirror::State::kResident:
@@ -121,7 +123,7 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         }
         break;
       case Mirror::State::kUnknown:
-        step = on_unknown(work, fault, page);
+        step = late ? fail(fault, page, Access::kLost) : on_unknown(work, fault, page);
         break;
       case Mirror::State::kNoWrite:
         step = on_no_write(work, fault, page);
@@ -134,7 +136,7 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
         step = fail(fault, page, Access::kLost);
         break;
     }
-    if (step == Step::kWaiting && time_.look(now) >= fault.fails_at) {
+    if (step == Step::kWaiting && late) {
       return fail(fault, page, Access::kLost);
     }
     return step;
@@ -268,7 +270,7 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
   }
   std::vector<PageFault*> waiting = std::exchange(at->second.waiting, {});
   for (auto& job : std::exchange(at->second.jobs, {})) {
-    jobs_.push_back(std::move(job));
+    jobs_.push(mirror->user(), std::move(job));
   }
   if (mirror->closed()) {
     at->second.questions.clear();  // nobody will answer
@@ -282,48 +284,52 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
 }
 
 void Pager::take(PageFault& fault, Time now) {
+  end(fault);
   fault.times.taken = now;
   fault.fails_at = time_.look(now) + patience_;
-}
-
-// By the running time, when the first of all that waits fails; kNever if nothing waits.
-Duration Pager::first_end() const {
-  Duration first = kNever;
-  for (const auto& [mirror, work] : works_) {
-    for (const PageFault* fault : work.waiting) {
-      first = std::min(first, fault->fails_at);
-    }
-    for (const auto& job : work.jobs) {
-      first = std::min(first, job->fault.fails_at);
-    }
-  }
-  return first;
+  ends_.insert({fault.fails_at, &fault});
 }
 
 Time Pager::deadline() const {
-  const Duration first = first_end();
-  return first == kNever ? kNever : time_.next_look(first);
+  return ends_.empty() ? kNever : time_.next_look(ends_.begin()->first);
 }
 
 void Pager::expire(Time now) {
-  if (time_.look(now) < first_end()) {
+  const Duration running = time_.look(now);
+  for (std::uint32_t i = 0; i < kBatch && !ends_.empty() && ends_.begin()->first <= running; ++i) {
+    PageFault& fault = *ends_.begin()->second;
+    end(fault);
+    give_up(fault, now);
+  }
+}
+
+// What waits looks for the last time: a fault here, a job when it has its turn.
+void Pager::give_up(PageFault& fault, Time now) {
+  const std::shared_ptr<Mirror> mirror = fault.mirror;
+  const auto at = works_.find(mirror.get());
+  if (at == works_.end()) {
     return;
   }
-  std::vector<std::shared_ptr<Mirror>> mirrors;
-  for (const auto& [mirror, work] : works_) {
-    if (!work.waiting.empty() || !work.jobs.empty()) {
-      mirrors.push_back(work.mirror);
-    }
+  Work& work = at->second;
+  const auto waiting = std::find(work.waiting.begin(), work.waiting.end(), &fault);
+  const auto job = std::find_if(work.jobs.begin(), work.jobs.end(),
+                                [&](const auto& one) { return &one->fault == &fault; });
+  const bool is_fault = waiting != work.waiting.end();
+  if (is_fault) {
+    work.waiting.erase(waiting);
+  } else if (job != work.jobs.end()) {
+    jobs_.push(mirror->user(), std::move(*job));
+    work.jobs.erase(job);
   }
-  for (const auto& mirror : mirrors) {
-    changed(mirror, now);
-    Work& work = work_of(mirror);
-    if (work.waiting.empty() && work.jobs.empty()) {
-      work.questions.clear();  // nobody waits for the answers any more
-      work.aheads.clear();
-    }
-    drop_if_empty(mirror.get());
+  if (work.waiting.empty() && work.jobs.empty()) {
+    work.questions.clear();  // nobody waits for the answers any more
+    work.aheads.clear();
   }
+  if (is_fault) {
+    resolve(&fault, now);
+    ask_wanted();
+  }
+  drop_if_empty(mirror.get());
 }
 
 Pager::Work& Pager::work_of(const std::shared_ptr<Mirror>& mirror) {
@@ -340,6 +346,7 @@ void Pager::drop_if_empty(Mirror* mirror) {
 }
 
 void Pager::finish(PageFault* fault) {
+  end(*fault);
   fault->times.populated = peer_.clock();
   fault->mirror->statistics().enter(*fault);
   queue_.journal.enter(*fault, fault->mirror->session());

@@ -14,7 +14,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/running_time.h"
@@ -22,6 +24,7 @@
 #include "mmu/fault_queue.h"
 #include "mmu/mirror.h"
 #include "mmu/streams.h"
+#include "mmu/user_turns.h"
 
 namespace uroce {
 
@@ -83,7 +86,8 @@ class Pager {
   // More is resident than may be: nothing is brought in on a guess.
   void set_frugal(bool frugal) { frugal_ = frugal; }
 
-  // When expire() has something to do; kNever if nothing waits.
+  // When expire() has something to do, a bounded part of it at a time; kNever if nothing is under
+  // way. What either costs doesn't depend on how much waits.
   [[nodiscard]] Time deadline() const;
   void expire(Time now);
 
@@ -122,7 +126,8 @@ class Pager {
   Work& work_of(const std::shared_ptr<Mirror>& mirror);
   void drop_if_empty(Mirror* mirror);
   void take(PageFault& fault, Time now);
-  [[nodiscard]] Duration first_end() const;
+  void end(PageFault& fault) { ends_.erase({fault.fails_at, &fault}); }
+  void give_up(PageFault& fault, Time now);
   void bring_neighbours(std::span<PageFault*> batch);
   static void bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write);
   void resolve(PageFault* fault, Time now);
@@ -142,7 +147,7 @@ class Pager {
   bool serve_jobs(Time now);
   bool go_on(Job& job, Time now);
   void drop_jobs(Mirror* mirror);
-  static void finish(const Job& job, Access outcome);
+  void finish(Job& job, Access outcome);
 
   FaultQueue& queue_;
   PagingPeer& peer_;
@@ -159,7 +164,10 @@ class Pager {
   Streams streams_;
   bool frugal_ = false;
   bool jobs_turn_ = false;
-  std::deque<std::unique_ptr<Job>> jobs_;  // that have something to do
+  UserTurns<std::unique_ptr<Job>> jobs_;  // that have something to do
+  // When each fault fails, and the slice in hand of each job, by the running time. From take() to
+  // end(), or until that time: what waits then is given up, and the rest looks for itself.
+  std::set<std::pair<Duration, PageFault*>> ends_;
 };
 
 }  // namespace uroce

@@ -89,22 +89,22 @@ void Pager::prefetch(Prefetch wanted, Time now) {
   job->fault.mirror = wanted.mirror;
   take(job->fault, now);
   job->wanted = std::move(wanted);
-  jobs_.push_back(std::move(job));
+  const User& user = job->wanted.mirror->user();
+  jobs_.push(user, std::move(job));
 }
 
 bool Pager::serve_jobs(Time now) {
   if (jobs_.empty()) {
     return false;
   }
-  std::unique_ptr<Job> job = std::move(jobs_.front());
-  jobs_.pop_front();
+  std::unique_ptr<Job> job = jobs_.next();
   const std::shared_ptr<Mirror> mirror = job->wanted.mirror;
   Work& work = work_of(mirror);
   peer_.in_background(true);
   const bool more = go_on(*job, now);
   peer_.in_background(false);
   if (more) {
-    jobs_.push_back(std::move(job));
+    jobs_.push(mirror->user(), std::move(job));
   } else if (job->fault.outcome == Access::kNotResident) {
     job->fault.outcome = Access::kGranted;
     work.jobs.push_back(std::move(job));
@@ -116,7 +116,8 @@ bool Pager::serve_jobs(Time now) {
   return true;
 }
 
-void Pager::finish(const Job& job, Access outcome) {
+void Pager::finish(Job& job, Access outcome) {
+  end(job.fault);
   if (job.wanted.done) {
     job.wanted.done(outcome);
   }
@@ -124,12 +125,10 @@ void Pager::finish(const Job& job, Access outcome) {
 
 // Its program is gone, or can't be asked any more: nobody wants the rest.
 void Pager::drop_jobs(Mirror* mirror) {
-  const auto first_dropped = std::stable_partition(
-      jobs_.begin(), jobs_.end(),
-      [mirror](const std::unique_ptr<Job>& job) { return job->wanted.mirror.get() != mirror; });
-  std::for_each(first_dropped, jobs_.end(),
-                [](const std::unique_ptr<Job>& job) { finish(*job, Access::kLost); });
-  jobs_.erase(first_dropped, jobs_.end());
+  const auto is_its = [mirror](const auto& job) { return job->wanted.mirror.get() == mirror; };
+  for (const auto& job : jobs_.take_if(mirror->user(), is_its)) {
+    finish(*job, Access::kLost);
+  }
   if (const auto at = works_.find(mirror); at != works_.end()) {
     for (const auto& job : std::exchange(at->second.jobs, {})) {
       finish(*job, Access::kLost);

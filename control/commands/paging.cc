@@ -18,6 +18,7 @@ namespace uroce::control {
 
 // Advice (ibv_advise_mr) that is being followed. Shared with the fault thread.
 struct AdviceProgress {
+  Charge charge;                       // for its ranges, until all are done
   std::atomic<std::uint32_t> left{0};  // ranges
   std::atomic<bool> failed{false};
 };
@@ -218,7 +219,12 @@ Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /
                                std::to_string(under_way) +
                                "; wait for some (IBV_ADVISE_MR_FLAG_FLUSH)"};
     }
+    auto charge = session.account()->charge(Limit::kPrefetches, sges.size());
+    if (!charge) {
+      return charge.error();
+    }
     auto progress = std::make_shared<AdviceProgress>();
+    progress->charge = std::move(*charge);
     follow(session, *paging, *pd, head.advice, sges, progress);
     if ((head.flags & abi::kAdviseFlush) == 0) {
       return Outcome::kReply;
