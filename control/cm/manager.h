@@ -178,6 +178,7 @@ class Manager {
   void on_drep(const Route& route, Drep drep, Time now);
   void on_lap(const Route& route, std::uint64_t transaction, const Lap& lap);
   void on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq request, Time now);
+  void on_repeated_sidr_req(Connection& exchange, Time now);
   void on_sidr_rep(const Route& route, SidrRep reply, Time now);
   void on_deadline(Connection& connection, Time now);
   void give_up(Connection& connection, int error, Time now);

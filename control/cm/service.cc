@@ -61,11 +61,14 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
                           Time now) {
   const PeerKey key{.address = route.remote, .guid = 0, .id = request.request_id, .sidr = true};
   if (Connection* known = connections_.find_peer(key); known != nullptr) {
-    ++counters_.duplicates;
-    if (known->state == State::kTimewait) {
-      repeat(*known);
+    if (known->state != State::kIdle) {
+      ++counters_.duplicates;
+      on_repeated_sidr_req(*known, now);
+      return;
     }
-    return;
+    // It expired, or was answered long ago, and its program still holds it: who asks again asks
+    // anew.
+    connections_.forget_peer(*known);
   }
   const auto ip = ip_of(request);
   const bool readable = ip || !has_ip_header(request.service_id);
@@ -94,6 +97,15 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
   event.listener = listener->id;
   event.private_data = std::move(request.private_data);
   event.service = ServiceInfo{.service_id = request.service_id, .pkey = request.pkey};
+}
+
+void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
+  if (exchange.state == State::kTimewait) {
+    repeat(exchange);
+  } else if (exchange.state == State::kSidrReqReceived) {
+    // The program takes its time; SIDR has no message to say so.
+    connections_.set_deadline(exchange, now + patience_of(exchange.repetition.interval));
+  }
 }
 
 Status Manager::answer_service(ConnectionId id, const ServiceAnswer& answer, Time now) {

@@ -68,6 +68,37 @@ TEST_F(ServiceTest, ALostAnswerIsGivenAgain) {
   EXPECT_TRUE(passive.events.empty());
 }
 
+// A program may take long: its peer asks again, and gets its answer.
+TEST_F(ServiceTest, WhatIsRepeatedStays) {
+  ASSERT_TRUE(passive.manager.listen({.service_id = kDatagrams}, 0, 9));
+  ask();
+  const Event asked = passive.expect(EventKind::kServiceRequest);
+  run(60 * kNanosecondsPerSecond);
+  EXPECT_EQ(passive.manager.counters().expired, 0U);
+  ASSERT_TRUE(passive.manager.answer_service(asked.connection, {.qpn = 33, .qkey = 1}, now));
+  exchange();
+  EXPECT_EQ(active.expect(EventKind::kServiceReply).service->qpn, 33U);
+}
+
+TEST_F(ServiceTest, WhatExpiredIsAskedAnewThoughItsProgramHoldsIt) {
+  ASSERT_TRUE(passive.manager.listen({.service_id = kDatagrams}, 0, 9));
+  ask();
+  const Event first = passive.expect(EventKind::kServiceRequest);
+  cut = true;
+  run(30 * kNanosecondsPerSecond);
+  passive.expect(EventKind::kExpired);
+  cut = false;
+  run(10 * kNanosecondsPerSecond);
+  const Event second = passive.expect(EventKind::kServiceRequest);
+  EXPECT_NE(second.connection, first.connection);
+  passive.manager.destroy(first.connection, now);
+  run(10 * kNanosecondsPerSecond);
+  EXPECT_TRUE(passive.events.empty()) << "the second is known by the peer's number";
+  ASSERT_TRUE(passive.manager.answer_service(second.connection, {.qpn = 33, .qkey = 1}, now));
+  exchange();
+  EXPECT_EQ(active.expect(EventKind::kServiceReply).service->qpn, 33U);
+}
+
 TEST_F(ServiceTest, WithoutAServiceTheAnswerIsNo) {
   ask();
   EXPECT_EQ(active.expect(EventKind::kServiceReply).service->status, SidrStatus::kUnsupported);
