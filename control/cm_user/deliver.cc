@@ -138,6 +138,8 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
   report_with_data(id, event, status, data);
 }
 
+// Of the messages' private data programs get that of requests, of their answers and of refusals
+// only: RTU, DREQ and DREP carry nothing of a program's.
 void deliver_to(Id& id, const cm::Event& event) {
   switch (event.kind) {
     case cm::EventKind::kRequest:
@@ -147,7 +149,7 @@ void deliver_to(Id& id, const cm::Event& event) {
       return deliver_reply(id, event);
     case cm::EventKind::kEstablished:
       id.state = IdState::kConnected;
-      return report_with_data(id, EventNumber::kEstablished, 0, event.private_data);
+      return report(id, EventNumber::kEstablished);
     case cm::EventKind::kRejected:
       return end(id, EventNumber::kRejected, static_cast<int>(event.reason), event.private_data);
     case cm::EventKind::kExpired:
@@ -157,10 +159,9 @@ void deliver_to(Id& id, const cm::Event& event) {
       return end(id, EventNumber::kUnreachable, -event.error, {});
     case cm::EventKind::kDisconnecting:
       id.state = IdState::kDisconnecting;
-      return report_with_data(id, EventNumber::kDisconnected, 0, event.private_data);
+      return report(id, EventNumber::kDisconnected);
     case cm::EventKind::kDisconnected:
-      return end(id, EventNumber::kDisconnected, event.timed_out ? -ETIMEDOUT : 0,
-                 event.private_data);
+      return end(id, EventNumber::kDisconnected, event.timed_out ? -ETIMEDOUT : 0, {});
     case cm::EventKind::kTimewaitExit:
       return end(id, EventNumber::kTimewaitExit, 0, {});
     case cm::EventKind::kServiceReply:

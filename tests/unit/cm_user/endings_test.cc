@@ -25,6 +25,15 @@ class Endings : public TwoPrograms {
   rdma_ucm_event_resp established{};
 };
 
+TEST_F(Endings, CarryNoPrivateData) {
+  establish();
+  EXPECT_EQ(established.param.conn.private_data_len, 0);
+  EXPECT_EQ(disconnect_active(), 0);
+  EXPECT_EQ(server.expect_event(server_channel, kDisconnected).param.conn.private_data_len, 0);
+  EXPECT_EQ(disconnect_passive(), 0);
+  EXPECT_EQ(client.expect_event(client_channel, kDisconnected).param.conn.private_data_len, 0);
+}
+
 TEST_F(Endings, AreNoErrorASecondTime) {
   establish();
   EXPECT_EQ(disconnect_active(), 0);
