@@ -138,6 +138,16 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
   report_with_data(id, event, status, data);
 }
 
+// A request that the program has heard of it can't accept any more, and destroys. Others go, save
+// one that is a channel's last event: the channel says that there is something to fetch.
+void expire(Id& id) {
+  if (id.unheard_of && !id.channel->holds_one()) {
+    id.user->destroy(id);
+  } else {
+    id.state = IdState::kEnded;
+  }
+}
+
 // Of the messages' private data programs get that of requests, of their answers and of refusals
 // only: RTU, DREQ and DREP carry nothing of a program's.
 void deliver_to(Id& id, const cm::Event& event) {
@@ -153,8 +163,7 @@ void deliver_to(Id& id, const cm::Event& event) {
     case cm::EventKind::kRejected:
       return end(id, EventNumber::kRejected, static_cast<int>(event.reason), event.private_data);
     case cm::EventKind::kExpired:
-      // One that the program has heard of it can't accept any more, and rejects or destroys.
-      return id.unheard_of ? id.user->destroy(id) : static_cast<void>(id.state = IdState::kEnded);
+      return expire(id);
     case cm::EventKind::kUnreachable:
       return end(id, EventNumber::kUnreachable, -event.error, {});
     case cm::EventKind::kDisconnecting:

@@ -4,7 +4,8 @@
 // exactly while some do. Control thread only.
 //
 // The socket holds one byte or none. The daemon puts it in with the first event; when the last
-// event left, the answer to the command that took it tells the program to take the byte out.
+// event left, the answer to the command that took it tells the program to take the byte out. So the
+// last event leaves by commands of the program only.
 
 #include <rdma/rdma_user_cm.h>
 
@@ -38,6 +39,7 @@ class EventChannel {
 
   void push(UserEvent event);
   [[nodiscard]] bool empty() const { return events_.empty(); }
+  [[nodiscard]] bool holds_one() const { return events_.size() == 1; }
   // REQUIRES: !empty()
   UserEvent pop();
 
