@@ -1,5 +1,8 @@
 #include "control/sessions/events.h"
 
+#include <map>
+#include <set>
+
 #include "control/sessions/card.h"
 #include "control/sessions/session.h"
 #include "control/sessions/xrc.h"
@@ -21,6 +24,32 @@ void announce_of_qp(const Owner& owner, std::uint32_t event) {
   for_each_holder(qp, [event](Session& session, const QpObject& held) {
     session.announce(event, 0, held.cookie);
   });
+}
+
+// The same of XRC shared receive queues, into whose completion queue receiving queue pairs complete
+// that have none. What comes for such a queue later is refused, and its queue pair fails then.
+void give_up_srqs(Session& session, const CqObject* cq) {
+  Engine& engine = session.card().engine();
+  std::map<SharedXrcDomain*, std::set<std::uint32_t>> given_up;
+  session.srqs.for_each([&](std::uint32_t handle, const SrqObject& srq) {
+    if (srq.cq != cq) {
+      return;
+    }
+    bool worked = false;
+    // As modify_srq(): between two turns of the only worker, or under the queue's lock.
+    engine.call(0, [&](Worker&) { worked = srq.queue->give_up(); });
+    if (worked) {
+      session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqErr), handle, srq.cookie);
+    }
+    given_up[srq.xrcd->domain.get()].insert(srq.id);
+  });
+  for (const auto& [domain, srqs] : given_up) {
+    for (const XrcTarget* target : fail_receivers(engine, *domain, srqs)) {
+      const XrcTarget::Handle& first = target->handles.front();
+      announce_of_qp({first.session, first.handle},
+                     static_cast<std::uint32_t>(AsyncEvent::kQpFatal));
+    }
+  }
 }
 
 }  // namespace
@@ -55,18 +84,14 @@ void announce_overrun(Session& session, std::uint32_t handle) {
     if (object.send_cq != cq && object.recv_cq != cq) {
       return;
     }
-    Qp& qp = *object.qp;
     bool failed = false;
-    session.card().engine().call(qp.config().worker, [&](Worker& worker) {
-      failed = qp.state() != QpState::kReset && qp.state() != QpState::kErr;
-      if (failed) {
-        worker.modify_qp(qp, {.state = QpState::kErr}, kQpMaskState);
-      }
-    });
+    session.card().engine().call(object.qp->config().worker,
+                                 [&](Worker& worker) { failed = fail(worker, *object.qp); });
     if (failed) {
       session.announce(static_cast<std::uint32_t>(AsyncEvent::kQpFatal), qp_handle, object.cookie);
     }
   });
+  give_up_srqs(session, cq);
 }
 
 }  // namespace uroce::control

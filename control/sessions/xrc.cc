@@ -7,6 +7,14 @@
 
 namespace uroce::control {
 
+bool fail(Worker& worker, Qp& qp) {
+  const bool works = qp.state() != QpState::kReset && qp.state() != QpState::kErr;
+  if (works) {
+    worker.modify_qp(qp, {.state = QpState::kErr}, kQpMaskState);
+  }
+  return works;
+}
+
 std::shared_ptr<SharedXrcDomain> XrcDomains::find(const XrcFile& file) const {
   const auto found = domains_.find(file);
   return found == domains_.end() ? nullptr : found->second.lock();
@@ -95,6 +103,22 @@ void leave_xrc_domain(Engine& engine, const SrqObject& srq) {
       domain.seen[worker].remove(srq.id);
     });
   }
+}
+
+std::vector<XrcTarget*> fail_receivers(Engine& engine, SharedXrcDomain& domain,
+                                       const std::set<std::uint32_t>& srqs) {
+  std::vector<XrcTarget*> failed;
+  for (std::uint32_t at = 0; at < domain.seen.size(); ++at) {
+    engine.call(at, [&](Worker& worker) {
+      for (const auto& [qpn, target] : domain.targets) {
+        Qp& qp = *target->qp;
+        if (qp.config().worker == at && srqs.contains(qp.last_srq()) && fail(worker, qp)) {
+          failed.push_back(target);
+        }
+      }
+    });
+  }
+  return failed;
 }
 
 }  // namespace uroce::control

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -81,8 +82,16 @@ void let_go(Session& session, std::uint32_t handle, QpObject& object);
 // Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target
 void for_each_holder(const QpObject& object, const std::function<void(Session&, QpObject&)>& visit);
 
+// Puts a queue pair into the error state, unless it is there or in RESET: then false. For a task of
+// its worker.
+[[nodiscard]] bool fail(Worker& worker, Qp& qp);
+
 // Makes a shared receive queue of type XRC known to all workers, or unknown.
 void enter_xrc_domain(Engine& engine, const SrqObject& srq);
 void leave_xrc_domain(Engine& engine, const SrqObject& srq);
+// What is received by these queues of the domain can't be told any more: its receiving queue pairs
+// whose last message was for one of them go to the error state, and are returned. The others go on.
+std::vector<XrcTarget*> fail_receivers(Engine& engine, SharedXrcDomain& domain,
+                                       const std::set<std::uint32_t>& srqs);
 
 }  // namespace uroce::control

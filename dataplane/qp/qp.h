@@ -175,6 +175,8 @@ class Qp {
 
   // XRC receive: the domain's shared receive queue of this number is about to vanish.
   void forget_srq(std::uint32_t number);
+  // XRC receive: the number of the queue that the last request was for; 0: there was none.
+  [[nodiscard]] std::uint32_t last_srq() const { return responder_.last_srq(); }
 
   // The outcome of the fault that a role raised with this ticket; resume() follows. An outcome
   // that isn't kGranted makes the role's next look at `failed_page` fail with it.

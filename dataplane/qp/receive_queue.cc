@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "dataplane/qp/turn.h"
@@ -76,6 +77,11 @@ bool ReceiveQueue::arm(std::uint32_t limit) {
   const bool reached = !broken_ && waiting() < limit;
   limit_ = reached ? 0 : limit;
   return reached;
+}
+
+bool ReceiveQueue::give_up() {
+  const LockWhen lock(locks(), lock_);
+  return !std::exchange(broken_, true);
 }
 
 std::uint32_t ReceiveQueue::limit() {

@@ -55,6 +55,9 @@ class ReceiveQueue {
   // the daemon die. Before the completion is pushed: a program that has polled it counts on the
   // slot. A shared queue's slots are free as soon as they are taken.
   void release();
+  // For a shared queue whose completions can't be told any more: nothing is taken from it, as if it
+  // were broken. Returns false if it was broken before. REQUIRES: as arm().
+  [[nodiscard]] bool give_up();
   // What is armed; 0: nothing. REQUIRES: as arm().
   [[nodiscard]] std::uint32_t limit();
 

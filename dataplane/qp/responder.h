@@ -88,6 +88,8 @@ class Responder {
 
   // For Qp::forget_srq: a receive work request of this queue isn't held any more.
   void forget_srq(std::uint32_t number);
+  // For Qp::last_srq.
+  [[nodiscard]] std::uint32_t last_srq() const { return xrc_srq_.number; }
 
   // Requests that the caller keeps for this; let_go(): it has thrown them away.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }

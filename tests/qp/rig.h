@@ -139,10 +139,11 @@ class QpRig {
   ReceiveQueue receive_queue;
   XrcDomain xrc_domain;
 
- private:
+  // Such a frame, for receive_frame() or another queue pair.
   static Bytes frame_by(const FrameTemplate& sender, const Headers& headers,
                         std::span<const std::byte> payload);
 
+ private:
   BatchFrames pool_;
   TxBatch tx_;
   QpAttributes attributes_;

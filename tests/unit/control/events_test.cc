@@ -1,6 +1,5 @@
 // Asynchronous events: to whom they go, and which of them nobody gets.
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@
 #include "abi/verbs_mask.h"
 #include "control/server/server.h"
 #include "control/sessions/events.h"
-#include "tests/unit/control/program.h"
+#include "tests/unit/control/listener.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {
@@ -30,42 +29,6 @@ class CablePort final : public SilentPort {
     return info;
   }
   std::atomic<bool> up{true};
-};
-
-// A program with the read end of its event socket.
-class Listener {
- public:
-  explicit Listener(Rig& rig) : program(rig) {
-    Answer answer = program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
-    EXPECT_EQ(answer.header.error, 0);
-    socket_ = std::move(answer.record.descriptors.front());
-    EXPECT_EQ(::fcntl(socket_.get(), F_SETFL, O_NONBLOCK), 0);
-    pd = program.make_pd();
-    cq = program.make_cq();
-  }
-
-  abi::CreateQpReply make_qp(std::uint64_t cookie) {
-    abi::CreateQpRequest request = program.rc_qp(pd, cq);
-    request.cookie = cookie;
-    return program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>();
-  }
-  // The next event; none: event 99.
-  abi::AsyncEventRecord next() {
-    abi::AsyncEventRecord record{.event = 99, .handle = 0, .cookie = 0};
-    (void)!::read(socket_.get(), &record, sizeof(record));
-    return record;
-  }
-  // Waits for the next event.
-  abi::AsyncEventRecord await() {
-    EXPECT_EQ(::fcntl(socket_.get(), F_SETFL, 0), 0);
-    return next();
-  }
-
-  Program program;
-  std::uint32_t pd = 0, cq = 0;
-
- private:
-  UniqueFd socket_;
 };
 
 TEST(Events, ThatWereAnnouncedStayReadableWhenTheirProgramEnds) {

@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 
 #include "abi/cq_records.h"
-#include "tests/unit/control/program.h"
+#include "control/sessions/events.h"
+#include "dataplane/wire/packet.h"
+#include "tests/qp/rig.h"
+#include "tests/unit/control/listener.h"
 
 namespace uroce::control {
 namespace {
@@ -195,6 +198,82 @@ TEST_F(XrcTest, QueuesOfOneKindArentTakenForTheOther) {
   EXPECT_EQ(made.as<abi::CreateQpReply>().recv.entries, 0U);
   EXPECT_EQ(make_srq(a, 99).header.error, EINVAL);
   EXPECT_EQ(make_target(a, 99).header.error, EINVAL);
+}
+
+// Two programs with a shared receive queue each in one domain, and receiving queue pairs of it.
+class XrcOverrun : public XrcTest {
+ protected:
+  static constexpr auto kFatal = static_cast<std::uint32_t>(AsyncEvent::kQpFatal);
+
+  XrcOverrun() {
+    EXPECT_EQ(open(mine.program, abi::kXrcdCreate, file.get()).header.error, 0);
+    EXPECT_EQ(open(theirs.program, 0, file.get()).header.error, 0);
+    my_srq = make_srq(mine.program, 0).as<abi::CreateSrqReply>().srqn;
+    their_srq = make_srq(theirs.program, 0).as<abi::CreateSrqReply>().srqn;
+  }
+
+  // In RTR; both programs hold it.
+  Qp& make_receiver() {
+    const auto made = make_target(mine.program, 0).as<abi::CreateQpReply>();
+    EXPECT_EQ(open_target(theirs.program, 0, made.qpn).header.error, 0);
+    Qp& qp = *mine.program.session.qps.find(made.handle)->qp;
+    rig.card.engine().call(made.worker, [&](Worker& worker) {
+      QpAttributes attributes = test::QpRig::default_attributes();
+      attributes.state = QpState::kInit;
+      worker.modify_qp(qp, attributes, kQpMaskState | kQpMaskAccess | kQpMaskPkeyIndex);
+      attributes.state = QpState::kRtr;
+      worker.modify_qp(qp, attributes,
+                       kQpMaskState | kQpMaskPath | kQpMaskPathMtu | kQpMaskDestQpn | kQpMaskRqPsn |
+                           kQpMaskMaxDestRdAtomic | kQpMaskMinRnrTimer);
+    });
+    return qp;
+  }
+  // A message for the queue `srqn`, which has no receive for it.
+  void message(Qp& qp, std::uint32_t srqn) {
+    test::FrameCopy copy(test::QpRig::frame_by(
+        FrameTemplate(test::peer_path()),
+        {.opcode = Opcode::kXrcSendOnly, .dest_qpn = qp.config().qpn, .psn = 100, .xrc_srqn = srqn},
+        {}));
+    ASSERT_EQ(parse(copy.frame), Drop::kNone);
+    Turn turn = bench.turn();
+    Drop drop = Drop::kNone;
+    EXPECT_EQ(qp.receive(copy.frame, turn, &drop), Step::kDone);
+    EXPECT_EQ(drop, Drop::kNone);
+  }
+
+  Listener mine{rig}, theirs{rig};
+  std::uint32_t my_srq = 0, their_srq = 0;
+  test::QpRig bench;  // whose turn it is
+};
+
+TEST_F(XrcOverrun, EndsWhatReceivesByTheQueue) {
+  Qp& used = make_receiver();
+  Qp& idle = make_receiver();
+  message(used, my_srq);
+  message(idle, their_srq);
+  announce_overrun(mine.program.session, mine.cq);
+  EXPECT_EQ(mine.next().event, static_cast<std::uint32_t>(AsyncEvent::kCqErr));
+  EXPECT_EQ(mine.next().event, static_cast<std::uint32_t>(AsyncEvent::kSrqErr));
+  const abi::AsyncEventRecord fatal = mine.next();
+  EXPECT_EQ(fatal.event, kFatal);
+  EXPECT_EQ(fatal.cookie, 500U);
+  EXPECT_EQ(mine.next().event, Listener::kNone);
+  EXPECT_EQ(theirs.next().event, kFatal) << "it holds the queue pair too";
+  EXPECT_EQ(theirs.next().event, Listener::kNone);
+  EXPECT_EQ(used.state(), QpState::kErr);
+  EXPECT_EQ(idle.state(), QpState::kRtr);
+}
+
+TEST_F(XrcOverrun, RefusesWhatComesForTheQueueLater) {
+  Qp& receiver = make_receiver();
+  announce_overrun(mine.program.session, mine.cq);
+  message(receiver, their_srq);
+  EXPECT_EQ(receiver.state(), QpState::kRtr) << "the other program's queue works";
+  bench.events.entries.clear();
+  message(receiver, my_srq);
+  EXPECT_EQ(receiver.state(), QpState::kErr);
+  EXPECT_EQ(bench.events.entries,
+            (std::vector<test::EventLog::Entry>{{AsyncEvent::kQpFatal, receiver.config().qpn}}));
 }
 
 }  // namespace

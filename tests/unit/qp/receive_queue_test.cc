@@ -117,6 +117,14 @@ TEST_F(ReceiveQueueTest, AnnouncesNothingForItsOwnQueuePair) {
   EXPECT_TRUE(events_.entries.empty()) << "the queue pair says it: QP_FATAL";
 }
 
+TEST_F(SharedReceiveQueueTest, GivesNothingOnceItIsGivenUp) {
+  post(1);
+  EXPECT_TRUE(queue_.give_up());
+  EXPECT_FALSE(queue_.give_up()) << "once";
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
+  EXPECT_TRUE(events_.entries.empty()) << "whoever gave it up says so";
+}
+
 TEST_F(SharedReceiveQueueTest, TheLimitIsAnnouncedOnceForEachArming) {
   post(4);
   EXPECT_FALSE(queue_.arm(3));
