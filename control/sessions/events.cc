@@ -4,11 +4,17 @@
 #include <set>
 
 #include "control/sessions/card.h"
+#include "control/sessions/card_limits.h"
 #include "control/sessions/session.h"
 #include "control/sessions/xrc.h"
+#include "dataplane/engine/notices.h"
 
 namespace uroce::control {
 namespace {
+
+// What can happen to each object without a command in between: kCommEst, kSqDrained, what brought
+// it into the error state, and kQpLastWqeReached; kCqErr; kSrqLimitReached and kSrqErr.
+static_assert(4 * kQpsMax + kCqsMax + 2 * kSrqsMax <= Notices::kEventsMax);
 
 void announce_of_srq(const Owner& owner, std::uint32_t event) {
   owner.session->announce(event, owner.handle, owner.session->srqs.find(owner.handle)->cookie);

@@ -15,6 +15,13 @@ std::uint8_t group_of(std::span<const std::byte> sender) {
   return static_cast<std::uint8_t>(std::hash<std::string_view>{}(bytes) % Notices::kSenderGroups);
 }
 
+// What an event is in its ring.
+void* packed(AsyncEvent event, std::uint32_t object) {
+  static_assert(sizeof(void*) == sizeof(std::uint64_t));
+  const std::uint64_t bits = std::uint64_t{object} << 8U | static_cast<std::uint8_t>(event);
+  return reinterpret_cast<void*>(bits);
+}
+
 }  // namespace
 
 Notices::~Notices() {
@@ -25,7 +32,7 @@ Notices::~Notices() {
 }
 
 std::uint32_t Notices::limit(Notice::Kind kind) {
-  static_assert(kFramesMax + kMadsMax + kFailuresMax < kNoticesMax);
+  static_assert(kFramesMax + kMadsMax + kFailuresMax <= kNoticesMax);
   switch (kind) {
     case Notice::Kind::kFrame:
       return kFramesMax;
@@ -36,7 +43,7 @@ std::uint32_t Notices::limit(Notice::Kind kind) {
     case Notice::Kind::kAsyncEvent:
       break;
   }
-  return kNoticesMax - kFramesMax - kMadsMax - kFailuresMax;
+  return 0;  // not in that ring
 }
 
 // A place for a notice of this kind, before anything is allocated for it.
@@ -51,10 +58,12 @@ bool Notices::reserve(Notice::Kind kind) {
 }
 
 void Notices::announce(AsyncEvent event, std::uint32_t object) {
-  if (!reserve(Notice::Kind::kAsyncEvent)) {
+  void* const element = packed(event, object);
+  if (events_.enqueue(&element, 1) == 0) {
+    dropped_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  put(Notice{.kind = Notice::Kind::kAsyncEvent, .event = event, .object = object});
+  signal();
 }
 
 void Notices::report(const FailureReport& report) {
@@ -110,15 +119,40 @@ void Notices::signal() {
 }
 
 bool Notices::next(Notice* notice) {
-  Notice* pointer = nullptr;
-  if (ring_.dequeue(&pointer, 1) == 0) {
+  if (!dequeue(notice)) {
     // Empty: take the descriptor's readiness back, then look again for what came meanwhile.
     event_.quieten();
     signalled_.exchange(false, std::memory_order_acq_rel);
-    if (ring_.dequeue(&pointer, 1) == 0) {
+    if (!dequeue(notice)) {
       return false;
     }
     signal();  // there may be more, and the caller need not ask again at once
+  }
+  return true;
+}
+
+bool Notices::dequeue(Notice* notice) {
+  event_next_ = !event_next_;
+  return event_next_ ? dequeue_other(notice) || dequeue_event(notice)
+                     : dequeue_event(notice) || dequeue_other(notice);
+}
+
+bool Notices::dequeue_event(Notice* notice) {
+  void* element = nullptr;
+  if (events_.dequeue(&element, 1) == 0) {
+    return false;
+  }
+  const auto bits = reinterpret_cast<std::uint64_t>(element);
+  *notice = Notice{.kind = Notice::Kind::kAsyncEvent,
+                   .event = static_cast<AsyncEvent>(bits & 0xffU),
+                   .object = static_cast<std::uint32_t>(bits >> 8U)};
+  return true;
+}
+
+bool Notices::dequeue_other(Notice* notice) {
+  Notice* pointer = nullptr;
+  if (ring_.dequeue(&pointer, 1) == 0) {
+    return false;
   }
   const std::unique_ptr<Notice> owned(pointer);
   waiting_[static_cast<std::size_t>(owned->kind)].fetch_sub(1, std::memory_order_release);

@@ -29,13 +29,15 @@ struct Notice {
 
 class Notices final : public EventSink, public FrameSink {
  public:
-  static constexpr std::uint32_t kNoticesMax = 4'096;
   // Each kind has places of its own: a flood of ARP must neither hide that a queue pair died nor
-  // keep connections from being made, nor must a program that fails in a loop. Events have what is
-  // left.
+  // keep connections from being made, nor must a program that fails in a loop.
   static constexpr std::uint32_t kFramesMax = 256;
   static constexpr std::uint32_t kMadsMax = 2'048;
   static constexpr std::uint32_t kFailuresMax = 256;
+  // Events have room for all that can happen to all objects of a card at once, so that none is lost
+  // however many queue pairs die together: it takes a command for the same to happen to an object
+  // again (control/sessions/events.cc counts them). Such a ring is 4 MiB.
+  static constexpr std::uint32_t kEventsMax = 524'288;
   // Senders fall into so many groups by their address, and frames of one group take a quarter of
   // their kind's places: whoever floods us leaves room for others.
   static constexpr std::size_t kSenderGroups = 64;
@@ -53,18 +55,25 @@ class Notices final : public EventSink, public FrameSink {
   [[nodiscard]] int descriptor() const { return event_.get(); }
   bool next(Notice* notice);
   // Whether there is one; no system call. Any thread.
-  [[nodiscard]] bool waiting() const { return !ring_.empty(); }
+  [[nodiscard]] bool waiting() const { return !ring_.empty() || !events_.empty(); }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr std::size_t kKinds = 4;  // Notice::Kind
+  static constexpr std::size_t kKinds = 3;             // of Notice::Kind, but for events
+  static constexpr std::uint32_t kNoticesMax = 4'096;  // of those kinds
   static std::uint32_t limit(Notice::Kind kind);
   bool put_frame(Notice::Kind kind, std::uint16_t port, std::span<const std::byte> frame,
                  std::span<const std::byte> sender);
   bool reserve(Notice::Kind kind);
   void put(Notice notice);
   void signal();
+  bool dequeue(Notice* notice);
+  bool dequeue_event(Notice* notice);
+  bool dequeue_other(Notice* notice);
 
+  // Two rings: an event is only two numbers, which lie in the ring itself.
+  PointerRing events_{kEventsMax, Producers::kSeveral};
+  bool event_next_ = true;  // control's: the rings take turns
   Ring<Notice> ring_{kNoticesMax, Producers::kSeveral};
   EventFd event_;
   // Whether the descriptor is readable, or about to be: set by whoever enqueues, after that;
