@@ -25,8 +25,8 @@ struct EventSocket {
 };
 
 // About so many records can wait for a program that doesn't read; each takes 768 bytes of the
-// kernel's, which are the daemon's. Completion events wait with their queue when there is no room,
-// so few suffice; asynchronous events are lost then.
+// kernel's, which are the daemon's. When there is no room completion events wait with their queue,
+// so few suffice, and asynchronous ones in the daemon (control/sessions/program_events.h).
 inline constexpr int kCompletionEventsMax = 128;
 inline constexpr int kAsyncEventsMax = 2048;  // 554 where net.core.wmem_max is as Linux has it
 

@@ -22,6 +22,7 @@ enum Tag : std::uint64_t {
   kListener,
   kSignals,
   kNotices,
+  kEventRoom,
   kPaging,
   kAddresses,
   kHelpers,
@@ -53,6 +54,7 @@ Result<std::unique_ptr<Server>> Server::listen(const Services& services, const s
   std::unique_ptr<Server> server(new Server(services, std::move(*listener), std::move(poll)));
   std::vector<std::pair<int, Tag>> watched{{server->listener_.get(), kListener},
                                            {services.card.engine().notice_descriptor(), kNotices},
+                                           {services.card.room_watch().descriptor(), kEventRoom},
                                            {services.helpers->descriptor(), kHelpers}};
   if (services.paging != nullptr) {
     watched.emplace_back(services.paging->control_descriptor(), kPaging);
@@ -142,6 +144,8 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
       return;
     case kNotices:
       return on_notices();
+    case kEventRoom:
+      return on_event_room();
     case kPaging:
       services_.paging->control_woken();
       return resume_waiting();

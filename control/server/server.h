@@ -110,6 +110,7 @@ class Server {
   void give_up_fetches();
   void answer_more(Conversation& conversation);
   void on_notices();
+  void on_event_room();
   void on_frame(const Notice& notice);
   void on_path_error(const Device& device, const PathError& error);
   void on_async_event(const Notice& notice);

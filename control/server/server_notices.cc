@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <array>
+#include <span>
 #include <string>
 
 #include "control/reports/error_text.h"
@@ -11,7 +13,8 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kNoticesMax = 256;  // in one turn
+constexpr int kNoticesMax = 256;      // in one turn
+constexpr std::size_t kRoomsMax = 8;  // programs with room for events, in one turn
 
 }  // namespace
 
@@ -31,6 +34,20 @@ void Server::on_notices() {
       case Notice::Kind::kFailure:
         on_failure(notice.failure);
         break;
+    }
+  }
+}
+
+// Programs have read some of their events: more can be put. That counts as their users' time.
+void Server::on_event_room() {
+  std::array<std::uint64_t, kRoomsMax> sessions;
+  const std::size_t count = card_.room_watch().ready(sessions);
+  for (const std::uint64_t id : std::span(sessions).first(count)) {
+    Session* const session = card_.find_session(id);
+    if (session != nullptr) {
+      const Time begun = card_.now();
+      session->events().go_on();
+      dear_users_.note(session->account()->user(), begun, card_.now());
     }
   }
 }

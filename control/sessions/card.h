@@ -14,6 +14,7 @@
 #include "control/ip/device.h"
 #include "control/sessions/groups.h"
 #include "control/sessions/numbers.h"
+#include "control/sessions/room_watch.h"
 #include "control/sessions/sealed_memory.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/engine/engine.h"
@@ -73,6 +74,7 @@ class Card {
   [[nodiscard]] LockedMemory& locked_memory() { return locked_memory_; }
   [[nodiscard]] Groups& groups() { return groups_; }
   [[nodiscard]] XrcDomains& xrc_domains() { return xrc_domains_; }
+  [[nodiscard]] RoomWatch& room_watch() { return room_watch_; }
 
  private:
   Engine& engine_;
@@ -89,6 +91,7 @@ class Card {
   LockedMemory locked_memory_;
   Groups groups_;
   XrcDomains xrc_domains_;
+  RoomWatch room_watch_;
 };
 
 }  // namespace uroce::control

@@ -27,7 +27,8 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
       account_(card.shares().of(user_of(process_of(peer)))),
       rings_(account_),
       memory_(account_),
-      addresses_(card.engine()) {
+      addresses_(card.engine()),
+      events_(card.room_watch(), id) {
   card_.enter(*this);
 }
 
@@ -106,7 +107,7 @@ Result<Session::Opened> Session::open(Device& device) {
   wake_descriptors_ = std::move(ours);
   open_charge_ = std::move(*charge);
   device_ = &device;
-  event_socket_ = std::move(events->write_end);
+  events_.set_socket(std::move(events->write_end));
   doorbells_ = std::move(*doorbells);
   unsealed_ = std::move(*unsealed);
   command_page_.emplace(*reinterpret_cast<abi::CommandPage*>(doorbells_.data() + all_doorbells));
@@ -189,10 +190,7 @@ void Session::choose(std::uint32_t qpn, std::uint32_t key) {
 }
 
 void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie) {
-  const abi::AsyncEventRecord record{event, handle, cookie};
-  if (put_event(event_socket_.get(), record) != PutEvent::kPut) {
-    ++events_lost_;  // the program doesn't read its events; it harms only itself
-  }
+  events_.put({event, handle, cookie}, qps.count() + cqs.count() + srqs.count());
 }
 
 std::optional<std::uint32_t> Session::take_slot() {

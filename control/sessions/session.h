@@ -19,6 +19,7 @@
 #include "control/sessions/card.h"
 #include "control/sessions/command_page.h"
 #include "control/sessions/objects.h"
+#include "control/sessions/program_events.h"
 #include "control/sessions/published_addresses.h"
 #include "dataplane/engine/worker.h"
 #include "mmu/program_memory.h"
@@ -54,11 +55,10 @@ class Session {
   // The session that lent its ticket to this one. EINVAL, ENODEV
   [[nodiscard]] Result<const Session*> exporter() const;
 
-  // Tells the program of an asynchronous event about one of its objects. What it hasn't read when
-  // the object goes, it takes out itself (verbs_shim/objects/event_queue.h): to read the program's
-  // end is to wait for whoever else does.
+  // Tells the program of an asynchronous event about one of its objects.
   void announce(std::uint32_t event, std::uint32_t handle, std::uint64_t cookie);
-  [[nodiscard]] std::uint64_t events_lost() const { return events_lost_; }
+  [[nodiscard]] ProgramEvents& events() { return events_; }
+  [[nodiscard]] std::uint64_t events_lost() const { return events_.lost(); }
   [[nodiscard]] bool ending() const { return ending_; }
 
   // Of the program's user, who pays for what the session has.
@@ -127,8 +127,7 @@ class Session {
   std::uint32_t chosen_qpn_ = 0;
   std::uint32_t chosen_key_ = 0;
 
-  UniqueFd event_socket_;  // write end
-  std::uint64_t events_lost_ = 0;
+  ProgramEvents events_;
   bool ending_ = false;
 
   SealedMemory doorbells_;  // and the command page

@@ -22,6 +22,7 @@ void unbind_windows(Session& session, std::uint32_t qpn) {
 // retries run out.
 void remove_qp(Session& session, std::uint32_t handle) {
   const std::unique_ptr<QpObject> object = session.qps.remove(handle);
+  session.events().forget(ProgramEvents::Subject::kQp, object->cookie);
   if (object->target) {
     let_go(session, handle, *object);
     return;
@@ -50,6 +51,7 @@ void remove_qp(Session& session, std::uint32_t handle) {
 
 void remove_srq(Session& session, std::uint32_t handle) {
   const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
+  session.events().forget(ProgramEvents::Subject::kSrq, srq->cookie);
   if (srq->xrcd != nullptr) {
     leave_xrc_domain(session.card().engine(), *srq);
     --srq->xrcd->users;
@@ -61,6 +63,7 @@ void remove_srq(Session& session, std::uint32_t handle) {
 
 void remove_cq(Session& session, std::uint32_t handle) {
   const std::unique_ptr<CqObject> cq = session.cqs.remove(handle);
+  session.events().forget(ProgramEvents::Subject::kCq, cq->cookie);
   Card& card = session.card();
   for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
     card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });

@@ -58,6 +58,106 @@ TEST(Events, OfAFullChannelAreCountedAndDontStopTheDaemon) {
   EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, qp.handle).header.error, 0);
 }
 
+// A program with so many queue pairs, whose events it doesn't read.
+class ManyEvents : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kQps = 3'000;
+
+  ManyEvents() {
+    for (std::uint32_t i = 0; i < kQps; ++i) {
+      handles.push_back(listener.make_qp(i).handle);
+      session.announce(kLastWqe, handles.back(), i);
+    }
+  }
+  static constexpr auto kLastWqe = static_cast<std::uint32_t>(AsyncEvent::kQpLastWqeReached);
+
+  // As the server does when the program has read some.
+  bool go_on() {
+    std::array<std::uint64_t, 2> ready{};
+    const std::size_t count = rig.card.room_watch().ready(ready);
+    if (count == 1 && ready.front() == session.id()) {
+      session.events().go_on();
+    }
+    return count == 1;
+  }
+
+  Rig rig;
+  Listener listener{rig};
+  Session& session = listener.program.session;
+  std::vector<std::uint32_t> handles;
+};
+
+TEST_F(ManyEvents, WaitUntilTheProgramReadsThem) {
+  EXPECT_GT(session.events().waiting(), 0U);
+  EXPECT_FALSE(go_on()) << "there is no room";
+  for (std::uint32_t i = 0; i < kQps; ++i) {
+    abi::AsyncEventRecord event = listener.next();
+    if (event.event == Listener::kNone && go_on()) {
+      event = listener.next();
+    }
+    ASSERT_EQ(event.event, kLastWqe) << i;
+    ASSERT_EQ(event.cookie, i);
+  }
+  EXPECT_EQ(listener.next().event, Listener::kNone);
+  EXPECT_EQ(session.events_lost(), 0U);
+  EXPECT_FALSE(go_on()) << "nothing waits, so nobody asks for room";
+  session.announce(kLastWqe, handles.front(), 0);
+  EXPECT_EQ(listener.next().event, kLastWqe) << "at once";
+}
+
+TEST_F(ManyEvents, GoWithTheirObjects) {
+  const std::size_t waiting = session.events().waiting();
+  const auto first = static_cast<std::uint32_t>(kQps - waiting);  // those before are in the socket
+  for (std::uint32_t i = first; i < kQps; i += 2) {
+    ASSERT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, handles[i]).header.error, 0);
+  }
+  EXPECT_EQ(session.events().waiting(), waiting / 2);
+  for (std::uint32_t i = 0; i < kQps; ++i) {
+    if (i >= first && (i - first) % 2 == 0) {
+      continue;
+    }
+    abi::AsyncEventRecord event = listener.next();
+    if (event.event == Listener::kNone && go_on()) {
+      event = listener.next();
+    }
+    ASSERT_EQ(event.cookie, i);
+  }
+  EXPECT_EQ(listener.next().event, Listener::kNone);
+}
+
+TEST_F(ManyEvents, OfAProgramThatReadsNoneAreBounded) {
+  for (std::uint32_t i = 0; i < 4 * kQps + 10'000; ++i) {
+    session.announce(kQpFatal, handles[i % kQps], i % kQps);
+  }
+  EXPECT_GT(session.events_lost(), 0U);
+  EXPECT_EQ(session.events().waiting(),
+            ProgramEvents::kOfObjectMax * (kQps + 1) + ProgramEvents::kOthersMax);
+}
+
+TEST_F(ManyEvents, OfAProgramThatClosesItsSocketAreDropped) {
+  listener.close();
+  EXPECT_TRUE(go_on());
+  EXPECT_EQ(session.events().waiting(), 0U);
+  EXPECT_FALSE(go_on());
+}
+
+TEST_F(ManyEvents, ArePutByTheServer) {
+  const test::TemporaryFolder folder;
+  auto server = Server::listen(rig.services, folder / "s", 0600);
+  ASSERT_TRUE(server);
+  const UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  std::thread thread([&] { (*server)->run(stop.get()); });
+  std::uint32_t read = 0;
+  while (read < kQps && listener.await().cookie == read) {
+    ++read;
+  }
+  EXPECT_EQ(read, kQps);
+  const std::uint64_t done = 1;
+  EXPECT_EQ(::write(stop.get(), &done, sizeof(done)), 8);
+  thread.join();
+  server->reset();
+}
+
 TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
   Rig rig;
   Listener listener(rig);

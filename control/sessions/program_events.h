@@ -1,0 +1,69 @@
+#pragma once
+
+// The asynchronous events of a session on their way to its program. The socket takes a few hundred
+// records; what it has no room for waits here, in order, until the program has read some. As in
+// Linux, whatever hasn't been read of an object goes with it: from here when the object is
+// destroyed, from the socket by the program itself (verbs_shim/objects/event_queue.h), since to
+// read the program's end is to wait for whoever else does. Control thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "abi/command_records.h"
+#include "base/unique_fd.h"
+
+namespace uroce::control {
+
+class RoomWatch;
+
+class ProgramEvents {
+ public:
+  // What an event is about.
+  enum class Subject : std::uint8_t { kCq, kQp, kSrq, kPort };
+
+  // So many events of an object that nobody reads wait at most: all that can happen to a queue
+  // pair without a command in between (kCommEst, kSqDrained, what brought it into the error state,
+  // kQpLastWqeReached), and more than can to another. With them so many of the port, or of objects
+  // that go through their states again and again.
+  static constexpr std::size_t kOfObjectMax = 4;
+  static constexpr std::size_t kOthersMax = 256;
+  // Records that are put into the socket at a stroke, so that others needn't wait for them.
+  static constexpr int kPutMax = 256;
+
+  ProgramEvents(RoomWatch& room, std::uint64_t session) : room_(room), session_(session) {}
+  ~ProgramEvents();
+  ProgramEvents(const ProgramEvents&) = delete;
+  ProgramEvents& operator=(const ProgramEvents&) = delete;
+
+  void set_socket(UniqueFd write_end) { socket_ = std::move(write_end); }
+
+  // To the program now, or when there is room; lost if more would wait than `objects` have.
+  void put(const abi::AsyncEventRecord& record, std::size_t objects);
+  // The socket has room again.
+  void go_on();
+  // The object with this cookie has been destroyed.
+  void forget(Subject subject, std::uint64_t cookie);
+
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+ private:
+  using Object = std::pair<Subject, std::uint64_t>;
+  using Waiting = std::map<std::uint64_t, abi::AsyncEventRecord>;  // in the order of their numbers
+  Waiting::iterator remove(Waiting::iterator at);
+  void rest();
+
+  RoomWatch& room_;
+  std::uint64_t session_;
+  UniqueFd socket_;
+  Waiting waiting_;
+  std::set<std::pair<Object, std::uint64_t>> of_objects_;  // the numbers of each object's events
+  std::uint64_t next_number_ = 0;
+  std::uint64_t lost_ = 0;
+  bool watched_ = false;  // while there are any
+};
+
+}  // namespace uroce::control
