@@ -197,12 +197,16 @@ void examine_workers(const Facts& facts, Findings& findings) {
   }
 }
 
+// A udp port receives there, and beside a port with a wire the daemon holds a socket that nobody
+// reads (docs/architecture.md).
+bool holds_roce_port(const std::string& port) { return !port.empty() && port != "loopback"; }
+
 void examine_port(const Facts& facts, Findings& findings) {
   bool ours = false;
   bool card = false;
   for (const Json& device : list(facts.daemon.report, "devices")) {
     const std::string port = text(device, "port");
-    ours = ours || port.starts_with("udp");
+    ours = ours || holds_roce_port(port);
     card = card || port.find(':') != std::string::npos;
   }
   if (facts.kernel.roce_port_taken && !ours) {
@@ -212,11 +216,12 @@ void examine_port(const Facts& facts, Findings& findings) {
             "4791')");
   } else {
     good(findings, "port",
-         ours ? "UDP port 4791 is the daemon's" : "UDP port 4791 is free, for uroce run --net");
+         facts.kernel.roce_port_taken ? "UDP port 4791 is the daemon's"
+                                      : "UDP port 4791 is free, for uroce run --net");
   }
   if (card && facts.kernel.huge_pages == 0) {
     problem(findings, "huge pages",
-            "there are none, and a network card of DPDK's wants them: sysctl vm.nr_hugepages=256");
+            "there are none, and a network card of DPDK's wants them: sysctl vm.nr_hugepages=512");
   }
 }
 
