@@ -16,6 +16,7 @@
 #include "apps/uroce_limits.h"
 #include "apps/uroce_odp.h"
 #include "apps/uroce_run.h"
+#include "apps/uroce_run_line.h"
 #include "apps/uroce_status.h"
 #include "base/version.h"
 
@@ -42,53 +43,48 @@ bool asks_for_peer(const std::vector<std::string>& arguments) {
 constexpr const char* kRunHelp =
     "run [--net [ADDRESS]] [--namespace] [--no-tree] [--] COMMAND...: run it with uroce's "
     "libibverbs, and show it the card in /sys and /dev. When no daemon answers, a private one with "
-    "a loopback port is started for the life of the command; with --net its port is this machine's "
-    "network (UDP 4791 of ADDRESS, or of the default route's interface). --namespace shows the "
-    "card by mounts, which static programs see, too; --no-tree shows none. After an option, -- "
-    "must stand before COMMAND.";
+    "a loopback port is started for the life of the command. After an option, -- must stand before "
+    "COMMAND.";
 
-// The options between `run` and `--`. False: one of them is none.
-bool take_options(const std::vector<std::string>& words, uroce::RunOptions* options) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--net") {
-      options->network = true;
-      if (i + 1 < words.size() && words[i + 1].front() != '-') {
-        options->address = words[++i];
-      }
-    } else if (words[i] == "--namespace") {
-      options->own_namespace = true;
-    } else if (words[i] == "--no-tree") {
-      options->tree = false;
-    } else {
-      return false;
-    }
-  }
-  return options->tree || !options->own_namespace;
-}
-
-// The command of `uroce run`: all that follows belongs to it, so CLI11 must not see it. Empty for
-// anything else, also for `uroce run --help`, and for options that no -- ends.
-std::vector<std::string> command_to_run(int argc, char** argv, uroce::RunOptions* options) {
-  std::vector<std::string> command(argv + 1, argv + argc);
-  if (command.size() < 2 || command[0] != "run" || command[1] == "--help" || command[1] == "-h") {
-    return {};
-  }
-  command.erase(command.begin());
-  if (command[0].starts_with("--")) {
-    const auto end = std::find(command.begin(), command.end(), "--");
-    if (end == command.end() || !take_options({command.begin(), end}, options)) {
-      return {};
-    }
-    command.erase(command.begin(), end + 1);
-  }
-  return command;
-}
-
-// Nothing: `uroce run` isn't what was asked for, or not with a command.
+// Nothing: `uroce run` isn't what was asked for, or its help is. CLI11 must not see the command's
+// words, so it shows the options of `run` but never reads any.
 std::optional<int> run_if_asked(int argc, char** argv) {
-  uroce::RunOptions options;
-  const auto command = command_to_run(argc, argv, &options);
-  return command.empty() ? std::nullopt : std::optional(uroce::run_command(command, options));
+  if (argc < 2 || std::string(argv[1]) != "run") {
+    return std::nullopt;
+  }
+  const auto line = uroce::parse_run_line({argv + 2, argv + argc});
+  if (!line) {
+    std::fprintf(stderr, "uroce run: %s\n", line.error().message.c_str());
+    return 2;
+  }
+  return line->help ? std::nullopt
+                    : std::optional(uroce::run_command(line->command, line->options));
+}
+
+// What `uroce run --help` shows.
+void show_run(CLI::App* app) {
+  CLI::App* const run = app->add_subcommand("run", kRunHelp);
+  const auto ignore = [](const CLI::results_t&) { return true; };
+  run->add_option("--net", ignore,
+                  "the private daemon's port is this machine's network: UDP 4791 of ADDRESS, or of "
+                  "the default route's interface")
+      ->type_name("[ADDRESS]")
+      ->expected(0, 1);
+  const auto nothing = [](std::int64_t) {};
+  run->add_flag("--namespace", nothing, "show the card by mounts, which static programs see, too");
+  run->add_flag("--no-tree", nothing, "show no card in /sys and /dev");
+}
+
+// The first word, if it looks like a subcommand and is none.
+std::optional<std::string> unknown_subcommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return std::nullopt;
+  }
+  const std::string word = argv[1];
+  const auto all = app.get_subcommands([](const CLI::App*) { return true; });
+  const bool known = std::any_of(all.begin(), all.end(),
+                                 [&](const CLI::App* one) { return one->get_name() == word; });
+  return known ? std::nullopt : std::optional(word);
 }
 
 // `uroce addr`
@@ -169,16 +165,12 @@ struct TreeCommand {
 
 // Those that have no option but --json, and those that are programs of their own.
 struct PlainCommands {
-  CLI::App *status, *integrity, *connections, *limits, *doctor;
+  CLI::App *status, *connections, *limits, *doctor;
   bool json = false;
 
   explicit PlainCommands(CLI::App* app)
       : status(app->add_subcommand(
             "status", "Show ports, addresses, workers, sessions, objects and counters.")),
-        integrity(app->add_subcommand(
-            "integrity",
-            "integrity [--server | --connect HOST ...]: random operations between two programs, "
-            "here or on two machines, every byte verified; integrity --help has its options.")),
         connections(app->add_subcommand("cm",
                                         "Show who listens, which connections there are, and why "
                                         "the last one was refused.")),
@@ -191,6 +183,12 @@ struct PlainCommands {
     doctor->footer(
         "doctor PEER [--port N] [--device NAME] [--gid-index N]: real transfers to where "
         "`uroce doctor --serve` runs.");
+    doctor->add_flag(
+        "--serve", [](std::int64_t) {}, "wait for a peer's `uroce doctor HOST`");
+    app->add_subcommand(
+        "integrity",
+        "integrity [--server | --connect HOST ...]: random operations between two programs, "
+        "here or on two machines, every byte verified; integrity --help has its options.");
     app->add_subcommand("replay",
                         "replay IN.pcap [--out OUT.pcap] [--script FILE]: feed a capture to the "
                         "responder, and say what becomes of each frame.");
@@ -244,13 +242,17 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("uroce ") + uroce::kReleaseVersion);
   app.footer(kFooter);
 
-  app.add_subcommand("run", kRunHelp);
+  show_run(&app);
   PlainCommands plain(&app);
   OdpCommand odp(&app);
   ErrorsCommand errors(&app);
   ReportCommand report(&app);
   TreeCommand tree(&app);
   AddressCommand addresses(&app);
+  if (const auto word = unknown_subcommand(app, argc, argv)) {
+    std::fprintf(stderr, "uroce: there is no subcommand %s; see uroce --help\n", word->c_str());
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -288,10 +290,5 @@ int main(int argc, char** argv) {
       return uroce::run_program(program, {});
     }
   }
-  if (*plain.integrity) {
-    return uroce::run_on_card("integrity", "integrity", {});
-  }
-  std::fputs("uroce run: say which command to run, for instance: uroce run -- ibv_devinfo\n",
-             stderr);
-  return 2;
+  return uroce::run_on_card("integrity", "integrity", {});
 }

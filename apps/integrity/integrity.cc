@@ -67,13 +67,37 @@ struct Terms {
   std::uint32_t service;  // or kPlanned
 };
 
+constexpr const char* kUsage =
+    "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
+    "                 [--gid-index N] [--timeout CODE] [--ops N] [--seed S] [--size-max BYTES] "
+    "[--qps N]\n"
+    "                 [--transport rc|uc|ud|xrc] [--srq] [--odp explicit|implicit] [--windows]\n";
+
+constexpr const char* kHelp =
+    "\nWithout --server and --connect both sides are processes of this machine.\n\n"
+    "  --server             wait for the other side, and print the TCP port\n"
+    "  --connect HOST       where that is; this side says what is done\n"
+    "  --port N             its TCP port (18517)\n"
+    "  --device NAME        the card (the first one)\n"
+    "  --gid-index N        the address (1)\n"
+    "  --timeout CODE       the queue pairs' timeout, as ibv_modify_qp takes it (13)\n"
+    "  --ops N              how many operations (100000)\n"
+    "  --seed S             all randomness comes from it (1): the same again\n"
+    "  --size-max BYTES     the longest message (131072)\n"
+    "  --qps N              queue pairs (8)\n"
+    "  --transport rc       all operations, with plans for all memory (default)\n"
+    "  --transport uc|ud    messages, of which the network may lose some: they are counted\n"
+    "  --transport xrc      messages to several shared receive queues\n"
+    "  --srq                RC with one shared receive queue\n"
+    "  --odp explicit|implicit  memory that is paged on demand, and moves meanwhile\n"
+    "  --windows            memory windows, atomic writes and flushes, too\n";
+
 [[noreturn]] void usage(int code) {
-  std::fprintf(code == 0 ? stdout : stderr,
-               "usage: integrity [--server | --connect HOST] [--port N] [--device NAME]\n"
-               "                 [--gid-index N] [--timeout CODE] [--ops N] [--seed S] [--size-max "
-               "BYTES] [--qps N]\n"
-               "                 [--transport rc|uc|ud|xrc] [--srq] [--odp explicit|implicit] "
-               "[--windows]\n");
+  std::FILE* const to = code == 0 ? stdout : stderr;
+  std::fputs(kUsage, to);
+  if (code == 0) {
+    std::fputs(kHelp, to);
+  }
   std::exit(code);
 }
 

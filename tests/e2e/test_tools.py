@@ -136,6 +136,45 @@ class Run(E2eCase):
         self.assertIn("10.77.0.1", answer.stdout)
 
 
+class Words(E2eCase):
+    """Lines that are wrong say which word is, and what to write."""
+
+    def _refusal(self, *words):
+        answer = self.uroce(*words, env={"PATH": os.environ["PATH"], "UROCE_SOCKET": f"{self.folder}/none.sock"})
+        self.assertEqual(answer.returncode, 2, answer.stdout + answer.stderr)
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        return answer.stderr
+
+    def test_a_command_behind_options(self):
+        for written, right in (("--net rping -s", "--net -- rping -s"), ("--no-tree ibv_devinfo -l", "--no-tree -- ibv_devinfo -l"),
+                               ("--namespace ls", "--namespace -- ls"), ("--net 10.0.0.1 rping -s", "--net 10.0.0.1 -- rping -s"),
+                               ("--net fd00::1 --no-tree ls -- x", "--net fd00::1 --no-tree -- ls -- x")):
+            with self.subTest(written):
+                said = self._refusal("run", *written.split())
+                self.assertTrue(said.endswith(f"put -- between uroce's options and the command: uroce run {right}\n"), said)
+
+    def test_options_that_are_none(self):
+        for written, says in (("--nat -- true", "there is no option --nat;"), ("-s", "there is no option -s;"),
+                              ("--net eth0 -- true", "--net: 'eth0' isn't an IP address"),
+                              ("--namespace --no-tree -- true", "say one of them"),
+                              ("--net", "say which command to run"), ("--net --", "say which command to run"),
+                              ("", "say which command to run")):
+            with self.subTest(written):
+                self.assertIn(says, self._refusal("run", *written.split()))
+
+    def test_an_unknown_subcommand(self):
+        self.assertIn("there is no subcommand foo", self._refusal("foo"))
+
+    def test_help_lists_options(self):
+        for command, options in (("run", ("--net", "--namespace", "--no-tree")), ("doctor", ("--serve", "--json")),
+                                 ("integrity", ("--transport", "--windows", "--odp"))):
+            with self.subTest(command):
+                answer = self.uroce(command, "--help")
+                self.assertEqual(answer.returncode, 0, answer.stderr)
+                for option in options:
+                    self.assertIn(f"\n  {option} ", answer.stdout)
+
+
 class Status(E2eCase):
     def test_json(self):
         status = self.status(self.wire("loopback").server.daemon)
