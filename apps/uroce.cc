@@ -96,15 +96,18 @@ struct AddressCommand {
       : all(app->add_subcommand("addr", "Show, add or remove addresses of devices.")),
         add(all->add_subcommand("add", "add ADDRESS/N: from now on the port has it.")),
         del(all->add_subcommand("del", "del ADDRESS: the port has it no more.")) {
-    all->add_option("--device", device, "the device (the first one)");
     all->require_subcommand(0, 1);
+    all->add_option("--device", device, "the device (to list: all; to change: the first one)");
+    for (CLI::App* const change : {add, del}) {
+      change->add_option("--device", device, "the device (the first one)");
+    }
     add->add_option("address", prefix, "like 10.0.0.2/24, fd00::2/64, or 10.0.0.2/24@5 in VLAN 5")
         ->required();
     del->add_option("address", prefix, "the address")->required();
   }
   [[nodiscard]] int run() const {
     return *add || *del ? uroce::change_address(device, prefix, add->parsed())
-                        : uroce::list_addresses();
+                        : uroce::list_addresses(device);
   }
 };
 

@@ -8,16 +8,25 @@
 
 namespace uroce {
 
-int list_addresses() {
+int list_addresses(const std::string& wanted) {
   const auto report = fetch_report("uroce addr");
   if (!report) {
     return 1;
   }
+  bool found = false;
   for (const Json& device : report->at("devices")) {
+    if (!wanted.empty() && text_of(device["name"]) != wanted) {
+      continue;
+    }
+    found = true;
     for (const Json& address : device["addresses"]) {
       std::printf("%s\t%s\t%s\n", text_of(device["name"]).c_str(),
                   text_of(address["index"]).c_str(), text_of(address["address"]).c_str());
     }
+  }
+  if (!found && !wanted.empty()) {
+    std::fprintf(stderr, "uroce addr: there is no device %s\n", wanted.c_str());
+    return 1;
   }
   return 0;
 }

@@ -17,6 +17,33 @@ class AddressCase(E2eCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
 
 
+class Devices(AddressCase):
+    """A daemon of two ports: --device says which, in front of the address or behind it."""
+
+    def _lines(self, daemon, *words):
+        answer = self.uroce("addr", *words, daemon=daemon)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return answer.stdout.splitlines()
+
+    def test_of_one_device(self):
+        daemon = self.wire("loopback", "--port", "loopback", "--ip", "10.88.0.1/24").server.daemon
+        self.assertEqual({line.split("\t")[0] for line in self._lines(daemon)}, {"uroce0", "uroce1"})
+        self._lines(daemon, "add", "10.88.1.1/24", "--device", "uroce1")
+        self._lines(daemon, "--device", "uroce1", "add", "10.88.2.1/24")
+        listed = self._lines(daemon, "--device", "uroce1")
+        self.assertEqual({line.split("\t")[0] for line in listed}, {"uroce1"})
+        self.assertLessEqual({"10.88.0.1/24", "10.88.1.1/24", "10.88.2.1/24"}, {line.split("\t")[2] for line in listed})
+        self._lines(daemon, "del", "10.88.1.1", "--device", "uroce1")
+        self.assertNotIn("10.88.1.1/24", "".join(self._lines(daemon, "--device", "uroce1")))
+
+    def test_of_none(self):
+        daemon = self.wire("loopback").server.daemon
+        for words in ((), ("add", "10.88.0.1/24"), ("del", "10.77.0.1")):
+            answer = self.uroce("addr", *words, "--device", "uroce9", daemon=daemon)
+            self.assertEqual((answer.returncode, answer.stdout), (1, ""))
+            self.assertIn("there is no device uroce9", answer.stderr)
+
+
 class Ipv6(AddressCase):
     def test_connections(self):
         """Between two daemons that find each other by neighbour discovery; many clients at once. glibc understands IPv6
