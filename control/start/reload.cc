@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "control/commands/address_changes.h"
@@ -143,9 +144,7 @@ void Reload::take_limits(const DaemonOptions& wanted, Lines* lines) {
 
 void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines) {
   const std::string name = card_.devices()[index].name();
-  if (Status status = take_addresses(index, wanted, lines); !status) {
-    lines->push_back(name + ": ip: " + status.error().message);
-  }
+  take_addresses(index, wanted, lines);
   if (text_of(given_.ports[index].routes) != text_of(wanted.routes)) {
     card_.devices()[index].set_gateways(Gateways(wanted.routes));
     given_.ports[index].routes = wanted.routes;
@@ -155,33 +154,54 @@ void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines
   take_faults(index, wanted, lines);
 }
 
-// What is new comes first, so that a port isn't without any meanwhile. Addresses that `uroce addr`
-// added are nobody's here and stay.
-Status Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
-  std::vector<IpPrefix>& present = given_.ports[index].addresses;
-  Device& device = card_.devices()[index];
+// What is new comes first, so that a port isn't without any meanwhile; an address that gets another
+// prefix or VLAN must go before it comes again. Addresses that `uroce addr` added are nobody's here
+// and stay. What can't be done is a line, keeps nothing else from being done, and is tried again by
+// the next reload.
+void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
+  const std::vector<IpPrefix> before = given_.ports[index].addresses;
   for (const IpPrefix& prefix : wanted.addresses) {
-    if (contains(present, prefix)) {
+    if (contains(before, prefix)) {
       continue;
     }
-    if (Status status = add_address(card_, kernel_, device, prefix); !status) {
-      return status;
+    const auto same = std::find_if(before.begin(), before.end(), [&prefix](const IpPrefix& one) {
+      return one.address == prefix.address;
+    });
+    if (same == before.end() || drop_address(index, *same, lines)) {
+      bring_address(index, prefix, lines);
     }
-    present.push_back(prefix);
-    lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is added");
   }
-  for (const IpPrefix& prefix : std::vector<IpPrefix>(present)) {
-    if (contains(wanted.addresses, prefix)) {
-      continue;
+  for (const IpPrefix& prefix : before) {
+    const bool here = contains(given_.ports[index].addresses, prefix);
+    if (here && !contains(wanted.addresses, prefix)) {
+      static_cast<void>(drop_address(index, prefix, lines));
     }
-    if (Status status = remove_address(card_, kernel_, device, prefix.address); !status) {
-      return status;
-    }
-    std::erase_if(present,
-                  [&prefix](const IpPrefix& one) { return one.address == prefix.address; });
-    lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is removed");
   }
-  return ok();
+}
+
+void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lines) {
+  Device& device = card_.devices()[index];
+  if (Status status = add_address(card_, kernel_, device, prefix); !status) {
+    lines->push_back(device.name() + ": ip: " + status.error().message);
+    return;
+  }
+  given_.ports[index].addresses.push_back(prefix);
+  lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is added");
+}
+
+// True if the port is without it. One that `uroce addr` took away is gone as well.
+bool Reload::drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines) {
+  Device& device = card_.devices()[index];
+  const Status status = remove_address(card_, kernel_, device, prefix.address);
+  if (!status && status.error().code != ENOENT) {
+    lines->push_back(device.name() + ": ip: " + status.error().message);
+    return false;
+  }
+  std::erase_if(given_.ports[index].addresses,
+                [&prefix](const IpPrefix& one) { return one.address == prefix.address; });
+  lines->push_back(device.name() + ": ip: " + to_string(prefix) +
+                   (status ? " is removed" : " was gone already"));
+  return true;
 }
 
 void Reload::take_faults(std::size_t index, const DaemonPort& wanted, Lines* lines) {

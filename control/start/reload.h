@@ -35,7 +35,9 @@ class Reload {
   void take_log_level(const DaemonOptions& wanted, Lines* lines);
   void take_limits(const DaemonOptions& wanted, Lines* lines);
   void take_port(std::size_t index, const DaemonPort& wanted, Lines* lines);
-  Status take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines);
+  void take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines);
+  void bring_address(std::size_t index, const IpPrefix& prefix, Lines* lines);
+  bool drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines);
   void take_faults(std::size_t index, const DaemonPort& wanted, Lines* lines);
 
   DaemonOptions given_;  // as far as it has been taken

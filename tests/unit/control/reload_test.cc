@@ -1,0 +1,68 @@
+// What SIGHUP does to the addresses of a port.
+
+#include "control/start/reload.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "control/commands/address_changes.h"
+#include "tests/unit/control/rig.h"
+
+namespace uroce::control {
+namespace {
+
+class ReloadedAddresses : public testing::Test {
+ protected:
+  // A file with these addresses of its one port.
+  static DaemonOptions file(std::initializer_list<const char*> addresses) {
+    DaemonOptions options;
+    options.ports.resize(1);
+    for (const char* text : addresses) {
+      options.ports[0].addresses.push_back(*parse_prefix(text));
+    }
+    return options;
+  }
+  // True if the log has a line that ends so.
+  bool hang_up(std::initializer_list<const char*> addresses, const std::string& says) {
+    const std::vector<std::string> lines = reload.take(file(addresses));
+    return std::any_of(lines.begin(), lines.end(),
+                       [&says](const std::string& line) { return line.ends_with(says); });
+  }
+  bool has(const char* address) { return device().gids().owns(*parse_ip(address)); }
+  Device& device() { return rig.card.devices()[0]; }
+
+  Rig rig;
+  std::vector<std::unique_ptr<Port>> ports;
+  // As the rig's card has them.
+  Reload reload{file({"10.0.0.1/24", "fd00::1/64"}), rig.card, rig.kernel, ports};
+};
+
+TEST_F(ReloadedAddresses, MayBeGoneAlready) {
+  ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"}, "10.0.0.3/24 is added"));
+  ASSERT_TRUE(remove_address(rig.card, rig.kernel, device(), *parse_ip("10.0.0.2")));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "10.0.0.3/24 is removed"));
+  EXPECT_FALSE(has("10.0.0.3"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "nothing differs from what is in force"));
+}
+
+TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
+  ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24"}, "10.0.0.2/24 is added"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/16"}, "10.0.0.1/16 is added"));
+  EXPECT_TRUE(device().gids().on_link(*parse_ip("10.0.9.9")));
+  EXPECT_FALSE(has("10.0.0.2"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/16@5"}, "10.0.0.1/16@5 is added"));
+  EXPECT_EQ(device().gids().vlan_of(*parse_ip("10.0.0.1")), 5);
+  EXPECT_TRUE(hang_up({"10.0.0.1/16@5"}, "nothing differs from what is in force"));
+}
+
+TEST_F(ReloadedAddresses, ThatCannotComeKeepNoOtherFromGoing) {
+  ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24"}, "10.0.0.2/24 is added"));
+  ASSERT_TRUE(add_address(rig.card, rig.kernel, device(), *parse_prefix("10.0.0.4/24")));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.4/24"}, "10.0.0.2/24 is removed"));
+  EXPECT_FALSE(has("10.0.0.2"));
+  EXPECT_TRUE(has("10.0.0.4"));
+}
+
+}  // namespace
+}  // namespace uroce::control
