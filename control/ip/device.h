@@ -31,9 +31,9 @@ namespace uroce::control {
 
 struct Identity {
   std::uint32_t vendor_id = 0x7572;  // nobody's: programs must not take us for a known card
-  // A ConnectX-2 has it: perftest turns on inline for it, carries path MTU 4096 (half of that with a
-  // ConnectX-3), and asks nothing of libmlx5, which version 25.01 does of every newer one (and fails
-  // where it isn't answered).
+  // A ConnectX-2 has it: perftest turns on inline for it, carries path MTU 4096 (half of that with
+  // a ConnectX-3), and asks nothing of libmlx5, which version 25.01 does of every newer one (and
+  // fails where it isn't answered).
   std::uint32_t vendor_part_id = 26428;
   std::uint32_t hw_ver = 1;
 };
