@@ -90,7 +90,7 @@ class Metrics(E2eCase):
         device = self.status(daemon)["devices"][0]
         self.assertEqual(asked("node_infiniband_port_packets_transmitted_total"), [device["tx_frames"]])
         self.assertEqual(asked("uroce_requests_sent_total"), [device["hw_counters"]["requests_sent"]])
-        self.assertGreater(device["hw_counters"]["requests_sent"], 800)
+        self.assertGreaterEqual(device["hw_counters"]["requests_sent"], 800)
         self.assertEqual(asked("scrape_samples_scraped>100")[0], asked("scrape_samples_post_metric_relabeling")[0])
         daemon.stop()  # under --seccomp kill: no call of the server's is missing from the list
 

@@ -77,7 +77,7 @@ class InvalidationTurns : public ::testing::Test {
     }
     timespec time{};
     std::memcpy(&time, CMSG_DATA(stamp), sizeof(time));
-    return time.tv_sec * kNanosecondsPerSecond + time.tv_nsec;
+    return static_cast<Time>(time.tv_sec) * kNanosecondsPerSecond + static_cast<Time>(time.tv_nsec);
   }
 
   Shares shares_;
