@@ -42,8 +42,9 @@ bool asks_for_peer(const std::vector<std::string>& arguments) {
 
 constexpr const char* kRunHelp =
     "run [--net [ADDRESS]] [--namespace] [--no-tree] [--] COMMAND...: run it with uroce's "
-    "libibverbs, and show it the card in /sys and /dev. When no daemon answers, a private one with "
-    "a loopback port is started for the life of the command. After an option, -- must stand before "
+    "libibverbs, and show it the card in /sys and /dev. When no daemon answers, or with --net, a "
+    "private one is started for the life of the command, whose port is a loopback. After an "
+    "option, -- must stand before "
     "COMMAND.";
 
 // Nothing: `uroce run` isn't what was asked for, or its help is. CLI11 must not see the command's
@@ -66,8 +67,8 @@ void show_run(CLI::App* app) {
   CLI::App* const run = app->add_subcommand("run", kRunHelp);
   const auto ignore = [](const CLI::results_t&) { return true; };
   run->add_option("--net", ignore,
-                  "the private daemon's port is this machine's network: UDP 4791 of ADDRESS, or of "
-                  "the default route's interface")
+                  "a private daemon, whose port is this machine's network: UDP 4791 of ADDRESS, or "
+                  "of the default route's interface. Where UROCE_SOCKET names a daemon, that one")
       ->type_name("[ADDRESS]")
       ->expected(0, 1);
   const auto nothing = [](std::int64_t) {};
@@ -293,5 +294,5 @@ int main(int argc, char** argv) {
       return uroce::run_program(program, {});
     }
   }
-  return uroce::run_on_card("integrity", "integrity", {});
+  return uroce::run_on_card("integrity", "integrity", {});  // the only one that is left
 }

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 
 #include "base/record_socket.h"
 #include "base/socket_path.h"
@@ -20,26 +21,18 @@ bool is_closed_folder(const char* path, uid_t owner) {
          (facts.st_mode & kOthersMayWrite) == 0;
 }
 
-// Whom a user namespace doesn't know, all of them, the kernel shows as this user.
-uid_t overflow_user() {
+// As which user the kernel shows all those whom our user namespace doesn't know. Nothing: that is a
+// user whom it knows, so that the number says who it is.
+std::optional<uid_t> unknown_user() {
   unsigned user = 65'534;
   if (std::FILE* const file = std::fopen("/proc/sys/kernel/overflowuid", "re"); file != nullptr) {
-    if (std::fscanf(file, "%u", &user) != 1) {
-      user = 65'534;
-    }
+    unsigned told = 0;
+    user = std::fscanf(file, "%u", &told) == 1 ? told : user;
     std::fclose(file);
-  }
-  return user;
-}
-
-// Whether what is shown as `user` is somebody whom our user namespace doesn't know.
-bool is_unknown_here(uid_t user) {
-  if (user != overflow_user()) {
-    return false;
   }
   std::FILE* const map = std::fopen("/proc/self/uid_map", "re");
   if (map == nullptr) {
-    return false;
+    return std::nullopt;
   }
   unsigned long first = 0, outside = 0, count = 0;
   bool known = false;
@@ -47,14 +40,13 @@ bool is_unknown_here(uid_t user) {
     known |= user >= first && user - first < count;
   }
   std::fclose(map);
-  return !known;
+  return known ? std::nullopt : std::optional<uid_t>(user);
 }
 
-// In a user namespace of somebody else's, root is unknown like all others; but nobody but root has
-// /run.
+// In a user namespace of somebody else's root is unknown, too; but nobody but root has /run.
 bool is_roots_folder(const char* path) {
-  return is_closed_folder(path, 0) ||
-         (is_closed_folder(path, overflow_user()) && is_unknown_here(overflow_user()));
+  const std::optional<uid_t> unknown = unknown_user();
+  return is_closed_folder(path, 0) || (unknown && is_closed_folder(path, *unknown));
 }
 
 }  // namespace
@@ -78,7 +70,7 @@ Status check_daemon(int socket, const std::string& path) {
   if (may_serve(peer->uid, ::geteuid(), path)) {
     return ok();
   }
-  const std::string listener = is_unknown_here(peer->uid)
+  const std::string listener = unknown_user() == peer->uid
                                    ? "a user whom this user namespace doesn't know"
                                    : "user " + std::to_string(peer->uid);
   return Error{EPERM, "at " + path + " listens a program of " + listener +

@@ -169,8 +169,7 @@ void ShareChannel::warn_when_full() {
     spdlog::warn(
         "session {}: no more of its memory can be reached on demand, and is taken for memory that "
         "isn't mapped: the program has touched 2 TiB, or 16 TiB of addresses, or its user can't "
-        "have "
-        "more address-space or paging-memory (uroce limits); divide the work among processes",
+        "have more address-space or paging-memory (uroce limits); divide the work among processes",
         mirror_->session());
   }
 }

@@ -12,7 +12,6 @@
 #include <cerrno>
 
 #include "dataplane/port/ethdev_port.h"
-#include "dataplane/port/host_interface.h"
 #include "dataplane/wire/path_mtu.h"
 
 namespace uroce {
@@ -40,7 +39,6 @@ void EthdevPort::note_interface() {
 // groups for them; with protocol 0 it receives nothing itself, and the kernel undoes it when it is
 // closed.
 Status EthdevPort::hear_groups() {
-  hears_groups_.reset();
   if (rte_eth_allmulticast_enable(id_) == 0 || interface_.empty()) {
     return ok();
   }
@@ -50,16 +48,14 @@ Status EthdevPort::hear_groups() {
   all.mr_type = PACKET_MR_ALLMULTI;
   if (::setsockopt(hears_groups_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) !=
       0) {
-    return error(-errno, "the interface " + interface_ + " doesn't pass multicast frames on");
+    const int refused = errno;
+    return error(refused, "the interface " + interface_ + " doesn't pass multicast frames on");
   }
   return ok();
 }
 
-std::string EthdevPort::trouble() const {
-  if (interface_.empty()) {
-    return {};
-  }
-  const auto found = host_interface(interface_);
+// `found`: what there is of the interface now. REQUIRES: it stands on one.
+std::string EthdevPort::trouble(const std::optional<HostInterface>& found) const {
   if (std::string trouble = interface_trouble(interface_, found, packet_bytes_max(options_.mtu));
       !trouble.empty()) {
     return trouble;
@@ -121,6 +117,7 @@ void EthdevPort::close_device() {
     started_ = false;
   }
   rte_eth_dev_close(id_);
+  hears_groups_.reset();
   rte_eal_hotplug_remove("vdev", device_name_.c_str());
   id_ = RTE_MAX_ETHPORTS;
   for (const auto& queue : queues_) {

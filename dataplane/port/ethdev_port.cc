@@ -9,8 +9,6 @@
 
 #include <algorithm>
 
-#include "dataplane/port/host_interface.h"
-
 namespace uroce {
 namespace {
 
@@ -144,8 +142,12 @@ PortInfo EthdevPort::info() const {
   info.mac = mac_.value_or(EtherAddress{});
   // A recorded file is for the station of its day.
   info.any_mac = spec_.starts_with("net_pcap") && spec_.find("rx_pcap=") != std::string::npos;
-  info.on_interface = !interface_.empty();
-  info.trouble = trouble();
+  std::optional<HostInterface> interface;
+  if (!interface_.empty()) {
+    interface = host_interface(interface_);
+    info.on_interface = true;
+    info.trouble = trouble(interface);
+  }
   if (!up_.load(std::memory_order_acquire)) {
     info.link_up = false;
     return info;
@@ -159,7 +161,6 @@ PortInfo EthdevPort::info() const {
     info.link_up = info.on_interface ? info.trouble.empty() : link.link_status == RTE_ETH_LINK_UP;
     info.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
     if (info.on_interface) {  // drivers say 10 Gb/s, whatever it is
-      const auto interface = host_interface(interface_);
       info.speed_mbps = interface ? interface->speed_mbps : 0;
     }
   }

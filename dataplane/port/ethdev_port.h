@@ -29,6 +29,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "dataplane/port/host_interface.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 #include "dataplane/port/queue_counters.h"
@@ -90,7 +91,7 @@ class EthdevPort final : public Port {
   void close_device();
   void note_interface();
   Status hear_groups();
-  [[nodiscard]] std::string trouble() const;
+  [[nodiscard]] std::string trouble(const std::optional<HostInterface>& found) const;
   void find_wait_descriptors(const std::vector<int>& known);
   std::uint32_t receive(Queue& self, std::uint16_t queue, Frame** frames, std::uint32_t max);
   [[nodiscard]] Error error(int code, const std::string& what) const;

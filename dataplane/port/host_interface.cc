@@ -34,10 +34,12 @@ class InterfaceQuestion {
   explicit InterfaceQuestion(const std::string& name)
       : name_(name), socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
 
-  // Nothing: there is none of this name, or no descriptor to ask with.
-  std::optional<ifreq> ask(unsigned long what) const {
+  // Nothing: there is none of this name, or no descriptor to ask with. `data`: of those questions
+  // that have some.
+  std::optional<ifreq> ask(unsigned long what, char* data = nullptr) const {
     ifreq request{};
     std::copy_n(name_.begin(), std::min<std::size_t>(name_.size(), IFNAMSIZ - 1), request.ifr_name);
+    request.ifr_data = data;
     return ::ioctl(socket_.get(), what, &request) == 0 ? std::optional(request) : std::nullopt;
   }
 
@@ -45,10 +47,7 @@ class InterfaceQuestion {
   std::uint32_t speed() const {
     ethtool_cmd settings{};
     settings.cmd = ETHTOOL_GSET;
-    ifreq request{};
-    std::copy_n(name_.begin(), std::min<std::size_t>(name_.size(), IFNAMSIZ - 1), request.ifr_name);
-    request.ifr_data = reinterpret_cast<char*>(&settings);
-    if (::ioctl(socket_.get(), SIOCETHTOOL, &request) != 0) {
+    if (!ask(SIOCETHTOOL, reinterpret_cast<char*>(&settings))) {
       return 0;
     }
     const std::uint32_t told = ethtool_cmd_speed(&settings);

@@ -34,8 +34,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Connects to the socket that UROCE_SOCKET names, else to the system's daemon, else to the user's
-  // own. 0 or an errno value; for EPERM, where whoever
-  // listens there isn't to be trusted, it has told the user.
+  // own. 0 or an errno value; for EPERM, where whoever listens there isn't to be trusted, it has
+  // told the user.
   int connect();
   static std::string socket_path();
   // Why connect() failed with this error, for refuse() and explain().
