@@ -19,10 +19,15 @@ constexpr std::uint64_t kSmall = 64ULL << 10U;
 // page isn't there.
 constexpr std::uint64_t kUnmapStep = 16ULL << 20U;
 
+// Tried again only if something was unmapped meanwhile, of which there is less each time: nothing
+// is given up while control is here.
 Result<Charge> charge_for(std::uint64_t bytes, Account& account, MappingWork* work) {
+  Unmapper& unmapper = Unmapper::of_process();
   for (;;) {
+    const std::uint64_t before = unmapper.unmapped();
     auto charge = account.charge({{Limit::kMappings}, {Limit::kAddressSpace, bytes}});
-    if (charge || !Unmapper::of_process().make_room(account.number(), &work->unmap)) {
+    if (charge ||
+        (!unmapper.make_room(account.number(), &work->unmap) && unmapper.unmapped() == before)) {
       return charge;
     }
   }

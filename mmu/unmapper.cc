@@ -48,7 +48,7 @@ void Unmapper::serve() {
     delete mapping;
     lock.lock();
     work_ = {.round = work_.round + 1};
-    unmapped_.notify_all();
+    done_.notify_all();
   }
 }
 
@@ -80,8 +80,13 @@ bool Unmapper::make_room(std::uint64_t account, std::uint64_t* bytes) {
     return false;
   }
   *bytes -= work_.bytes;
-  unmapped_.wait(lock, [this, round = work_.round] { return work_.round != round; });
+  done_.wait(lock, [this, round = work_.round] { return work_.round != round; });
   return true;
+}
+
+std::uint64_t Unmapper::unmapped() {
+  const std::lock_guard lock(mutex_);
+  return work_.round;
 }
 
 // REQUIRES: the mutex. nullptr: the account has none that is small enough.

@@ -30,6 +30,8 @@ class Unmapper {
   // For who can't be charged for more: a mapping of this account that was given up, of at most
   // `*bytes`, is unmapped when this returns, and taken off `*bytes`. False: there is none.
   bool make_room(std::uint64_t account, std::uint64_t* bytes);
+  // How many its thread has unmapped so far: none of them is paid for any more.
+  [[nodiscard]] std::uint64_t unmapped();
 
  private:
   Unmapper() = default;
@@ -46,7 +48,7 @@ class Unmapper {
   Mapping* take_next();
 
   std::mutex mutex_;
-  std::condition_variable put_, unmapped_;
+  std::condition_variable put_, done_;
   std::array<List, kLists> lists_{};  // by account
   std::size_t turn_ = 0;              // whose list is next
   std::size_t count_ = 0;             // in all lists
