@@ -11,6 +11,7 @@
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"
 #include "control/commands/destroy.h"
+#include "control/ip/bare_address.h"
 #include "control/ip/path_resolution.h"
 #include "control/sessions/teardown.h"
 
@@ -105,6 +106,10 @@ Result<Outcome> change_address(Conversation& conversation, Request& request, Rep
   const auto prefix = parse_prefix(text_of(body.prefix));
   if (!prefix) {
     return prefix.error();
+  }
+  const bool finds_all = device->loops_back() || device->resolves_itself();
+  if (body.add != 0 && !finds_all && is_bare_address(text_of(body.prefix))) {
+    return Error{EINVAL, length_wanted(text_of(body.prefix))};
   }
   Status status = body.add != 0
                       ? add_address(services.card, services.kernel, *device, *prefix)

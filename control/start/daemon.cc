@@ -44,6 +44,17 @@ void raise_descriptor_limit() {
   }
 }
 
+// ", GID 1 10.0.0.1/24, GID 2 fd00::1/64".
+std::string chosen_addresses(const GidTable& gids) {
+  std::string text;
+  for (std::size_t index = 1; index < gids.entries().size(); ++index) {
+    if (gids.find(static_cast<std::uint32_t>(index)) != nullptr) {
+      text += ", GID " + std::to_string(index) + " " + to_string(gids.entries()[index]);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 void Daemon::block_signals() {
@@ -114,9 +125,9 @@ Status Daemon::make_socket_folder() const {
 void Daemon::log_start() const {
   for (const Device& device : card_->devices()) {
     const PortInfo info = device.port().info();
-    spdlog::info("{} is {}, {}, MTU {}, path MTU {}, GID 1 {}", device.name(), info.name,
+    spdlog::info("{} is {}, {}, MTU {}, path MTU {}{}", device.name(), info.name,
                  to_string(info.mac), info.mtu, mtu_bytes(device.active_mtu_code()),
-                 to_string(*device.gids().find(1)));
+                 chosen_addresses(device.gids()));
     if (!info.trouble.empty()) {
       spdlog::warn("{}: {}", device.name(), info.trouble);
     }

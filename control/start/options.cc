@@ -6,6 +6,7 @@
 #include <map>
 
 #include "abi/command_records.h"
+#include "control/ip/bare_address.h"
 #include "control/ip/limits.h"
 #include "control/metrics/metrics_address.h"
 #include "dataplane/port/make_port.h"
@@ -75,6 +76,9 @@ Status check_port(const DaemonPort& port) {
   if (port.addresses.empty()) {
     return invalid("port " + port.spec + " has no address: give it one with --ip A.B.C.D/N");
   }
+  if (!port.bare_address.empty() && port.spec != "loopback") {
+    return invalid("port " + port.spec + ": " + length_wanted(port.bare_address));
+  }
   for (const GatewayRoute& route : port.routes) {
     const bool near =
         std::any_of(port.addresses.begin(), port.addresses.end(), [&](const IpPrefix& prefix) {
@@ -119,6 +123,9 @@ Status add_address(const std::string& text, DaemonPort* port) {
     return invalid("a port has at most " + std::to_string(kGidsMax - 1) + " addresses");
   }
   port->addresses.push_back(*prefix);
+  if (port->bare_address.empty() && is_bare_address(text)) {
+    port->bare_address = text;
+  }
   return ok();
 }
 

@@ -22,6 +22,7 @@ namespace uroce::control {
 struct DaemonPort {
   std::string spec;  // "loopback", "udp", "shm,path=FILE", a PCI address, a vdev string
   std::vector<IpPrefix> addresses;
+  std::string bare_address;  // the first without a prefix length; empty: all have one
   std::vector<GatewayRoute> routes;
   std::uint32_t mtu = 1500;
   bool mtu_chosen = false;  // by the user

@@ -12,18 +12,23 @@
 namespace uroce::control {
 namespace {
 
+abi::ReplyHeader change_on(Rig& rig, const char* prefix, bool add, Peer peer = {1, 0, 0},
+                           const char* device = "") {
+  abi::ChangeAddressRequest request{};
+  std::strcpy(request.prefix, prefix);
+  std::strcpy(request.device, device);
+  request.add = add ? 1 : 0;
+  Conversation conversation(rig.services, 99, peer);
+  conversation.receive(make_record(abi::Command::kChangeAddress, request));
+  abi::ReplyHeader reply;
+  std::memcpy(&reply, conversation.outbox().front().bytes.data(), sizeof(reply));
+  return reply;
+}
+
 class AddressesTest : public ::testing::Test {
  protected:
   int change(const char* prefix, bool add, Peer peer = {1, 0, 0}, const char* device = "") {
-    abi::ChangeAddressRequest request{};
-    std::strcpy(request.prefix, prefix);
-    std::strcpy(request.device, device);
-    request.add = add ? 1 : 0;
-    Conversation conversation(rig.services, 99, peer);
-    conversation.receive(make_record(abi::Command::kChangeAddress, request));
-    abi::ReplyHeader reply;
-    std::memcpy(&reply, conversation.outbox().front().bytes.data(), sizeof(reply));
-    return reply.error;
+    return change_on(rig, prefix, add, peer, device).error;
   }
   Device& device() { return rig.card.devices().front(); }
 
@@ -51,6 +56,17 @@ TEST_F(AddressesTest, WhatCantBeIsRefused) {
   EXPECT_EQ(change("10.0.0.9/24", true, {1, 0, 0}, "uroce9"), ENODEV);
   const std::string own = to_string(*device().gids().find(0));
   EXPECT_EQ(change(own.c_str(), false), EPERM);
+}
+
+// Where peers are looked for: with a prefix of all bits none would be near.
+TEST_F(AddressesTest, HaveTheLengthOfTheirPrefixOnAPortWithAWire) {
+  Rig wired(std::make_unique<SilentPort>(), 1);
+  const abi::ReplyHeader reply = change_on(wired, "10.0.0.9", true);
+  EXPECT_EQ(reply.error, EINVAL);
+  EXPECT_NE(std::string(reply.message).find("say 10.0.0.9/24"), std::string::npos) << reply.message;
+  EXPECT_EQ(change_on(wired, "10.0.0.9/24", true).error, 0);
+  EXPECT_EQ(change_on(wired, "10.0.0.9", false).error, 0);
+  EXPECT_EQ(change("10.0.0.9", true), 0) << "it loops back";
 }
 
 TEST_F(AddressesTest, OnlyRootAndTheDaemonsUserMayChangeThem) {

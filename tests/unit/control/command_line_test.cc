@@ -70,6 +70,18 @@ TEST(CommandLine, CongestionNotificationsAreChosen) {
   EXPECT_EQ(line->options.congestion.mode, CongestionMode::kDelay);
 }
 
+// Of a udp port's subnets the kernel knows, and who loops back finds everybody.
+TEST(CommandLine, AddressesHaveTheLengthOfTheirPrefixWherePeersAreLookedFor) {
+  for (const char* const port : {"net_af_packet0,iface=wire", "0000:3b:00.0", "shm,path=/x"}) {
+    expect_refusal({"--port", port, "--ip", "10.0.0.1"},
+                   std::string("port ") + port + ": say 10.0.0.1/24 rather than 10.0.0.1,");
+    expect_refusal({"--ip", "10.0.0.1/24", "--ip", "fd00::1@5", "--port", port}, "say fd00::1/64");
+    EXPECT_TRUE(parse({"--port", port, "--ip", "10.0.0.1/32"}));
+  }
+  EXPECT_TRUE(parse({"--port", "loopback", "--ip", "10.0.0.1"}));
+  EXPECT_TRUE(parse({"--port", "udp", "--ip", "10.0.0.1"}));
+}
+
 TEST(CommandLine, HelpAndVersionAreTexts) {
   EXPECT_NE(parse({"--help"})->text.find("--port"), std::string::npos);
   EXPECT_NE(parse({"--version"})->text.find("uroced"), std::string::npos);
