@@ -1,10 +1,13 @@
 // The daemon. Reads flags, starts everything (control/start/daemon.h), serves until it is told to
 // stop.
 
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <string>
 
 #include "apps/uroced_console.h"
 #include "control/start/clean_environment.h"
@@ -31,6 +34,10 @@ int main(int argc, char** argv) {
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);
     return 0;
+  }
+  const int ready = line->options.ready_descriptor;
+  if (ready >= 0 && ::fcntl(ready, F_GETFD) < 0) {  // whoever waits for it would wait for ever
+    return fail({EINVAL, "--ready-fd: there is no open descriptor " + std::to_string(ready)});
   }
   auto logger = spdlog::stderr_color_mt("uroced");
   logger->set_pattern("%n: %v");

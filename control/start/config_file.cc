@@ -68,8 +68,8 @@ Take texts(Set set) {
   };
 }
 
-// [dcqcn]: names of parameters and numbers.
-Status read_dcqcn(const toml::node& node, DaemonOptions* options) {
+// [dcqcn]: names of parameters and numbers. *wrong: as for read_limits().
+Status read_dcqcn(const toml::node& node, DaemonOptions* options, const toml::node** wrong) {
   const toml::table* table = node.as_table();
   if (table == nullptr) {
     return wrong_type("a table");
@@ -78,6 +78,7 @@ Status read_dcqcn(const toml::node& node, DaemonOptions* options) {
     const std::string name(key.str());
     const auto set = [&](std::int64_t number) { return value::set_dcqcn(name, number, options); };
     if (Status status = integer(set)(value); !status) {
+      *wrong = &value;
       return Error{EINVAL, name + ": " + status.error().message};
     }
   }
@@ -101,19 +102,22 @@ class File {
 
   std::string path_;
   DaemonOptions& options_;
+  const toml::node* wrong_ = nullptr;  // a value within the table of a key that failed
 };
 
 Status File::apply(const toml::table& table, const Keys& keys, const std::string& place) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
-    const std::string where =
-        path_ + ", line " + std::to_string(node.source().begin.line) + ": " + place + name;
+    const auto where = [&](const toml::node& at) {
+      return path_ + ", line " + std::to_string(at.source().begin.line) + ": " + place + name;
+    };
     const auto found = keys.find(name);
     if (found == keys.end()) {
-      return Error{EINVAL, where + ": there is no such key"};
+      return Error{EINVAL, where(node) + ": there is no such key"};
     }
     if (Status status = found->second(node); !status) {
-      return Error{EINVAL, where + ": " + status.error().message};
+      return Error{EINVAL,
+                   where(wrong_ != nullptr ? *wrong_ : node) + ": " + status.error().message};
     }
   }
   return ok();
@@ -160,8 +164,12 @@ Keys File::daemon_keys() {
        })},
       {"congestion",
        text([options](const std::string& v) { return value::set_congestion(v, options); })},
-      {"dcqcn", [options](const toml::node& node) { return read_dcqcn(node, options); }},
-      {"limits", [options](const toml::node& node) { return read_limits(node, &options->limits); }},
+      {"dcqcn",
+       [this, options](const toml::node& node) { return read_dcqcn(node, options, &wrong_); }},
+      {"limits",
+       [this, options](const toml::node& node) {
+         return read_limits(node, &options->limits, &wrong_);
+       }},
       {"cnp-interval",
        integer([options](std::int64_t v) { return value::set_cnp_interval(v, options); })},
       {"cnp-dscp", integer([options](std::int64_t v) { return value::set_cnp_dscp(v, options); })},

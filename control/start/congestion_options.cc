@@ -65,7 +65,11 @@ Status set_dcqcn(const std::string& name, std::int64_t number, DaemonOptions* op
   const auto found = std::find_if(kParameters.begin(), kParameters.end(),
                                   [&](const Parameter& known) { return name == known.name; });
   if (found == kParameters.end()) {
-    return Error{EINVAL, "there is no such key"};
+    std::string known;
+    for (const Parameter& parameter : kParameters) {
+      known += (known.empty() ? "" : ", ") + std::string(parameter.name);
+    }
+    return Error{EINVAL, "there is no such key; there are " + known};
   }
   DcqcnParameters& dcqcn = options->congestion.dcqcn;
   Status status = check_between("it", number, found->least, found->most);

@@ -28,10 +28,18 @@ Result<uid_t> find_user(const std::string& name) {
   return found->pw_uid;
 }
 
+std::string known_limits() {
+  std::string all;
+  for (const auto& limit : kLimits) {
+    all += (all.empty() ? "" : ", ") + std::string(limit.name);
+  }
+  return all;
+}
+
 Status read_one(const std::string& name, const toml::node& node, ConfiguredLimits::Some* limits) {
   const auto limit = limit_named(name);
   if (!limit) {
-    return Error{EINVAL, name + ": there is no such limit"};
+    return Error{EINVAL, name + ": there is no such limit; there are " + known_limits()};
   }
   const auto value = node.value_exact<std::int64_t>();
   if (!value || *value < 0) {
@@ -41,7 +49,8 @@ Status read_one(const std::string& name, const toml::node& node, ConfiguredLimit
   return ok();
 }
 
-Status read_user(const std::string& name, const toml::table& table, ConfiguredLimits* limits) {
+Status read_user(const std::string& name, const toml::table& table, ConfiguredLimits* limits,
+                 const toml::node** wrong) {
   const auto uid = find_user(name);
   if (!uid) {
     return uid.error();
@@ -50,6 +59,7 @@ Status read_user(const std::string& name, const toml::table& table, ConfiguredLi
   user.name = name;
   for (const auto& [key, node] : table) {
     if (Status status = read_one(std::string(key.str()), node, &user.limits); !status) {
+      *wrong = &node;
       return Error{EINVAL, name + "." + status.error().message};
     }
   }
@@ -58,7 +68,7 @@ Status read_user(const std::string& name, const toml::table& table, ConfiguredLi
 
 }  // namespace
 
-Status read_limits(const toml::node& node, ConfiguredLimits* limits) {
+Status read_limits(const toml::node& node, ConfiguredLimits* limits, const toml::node** wrong) {
   const toml::table* const table = node.as_table();
   if (table == nullptr) {
     return Error{EINVAL, "must be a table"};
@@ -66,12 +76,14 @@ Status read_limits(const toml::node& node, ConfiguredLimits* limits) {
   for (const auto& [key, value] : *table) {
     const std::string name(key.str());
     const toml::table* const user = value.as_table();
-    Status status = user != nullptr ? read_user(name, *user, limits)
+    *wrong = &value;
+    Status status = user != nullptr ? read_user(name, *user, limits, wrong)
                                     : read_one(name, value, &limits->of_everybody);
     if (!status) {
       return status;
     }
   }
+  *wrong = nullptr;
   return ok();
 }
 

@@ -10,7 +10,8 @@
 
 namespace uroce::control {
 
-// EINVAL with a sentence that names the key within the table.
-Status read_limits(const toml::node& node, ConfiguredLimits* limits);
+// EINVAL with a sentence that names the key within the table; *wrong is then its value, nullptr if
+// it is the table itself.
+Status read_limits(const toml::node& node, ConfiguredLimits* limits, const toml::node** wrong);
 
 }  // namespace uroce::control

@@ -69,7 +69,7 @@ constexpr Fixed kFixed[] = {
      [](const DaemonOptions& o) {
        std::string all;
        for (const DaemonPort& port : o.ports) {
-         all += port.spec + "\n" + port.interface + "\n" + std::to_string(port.mtu) + "\n";
+         all += port.spec + "\n";
        }
        return all;
      }},
@@ -144,6 +144,12 @@ void Reload::take_limits(const DaemonOptions& wanted, Lines* lines) {
 
 void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines) {
   const std::string name = card_.devices()[index].name();
+  if (given_.ports[index].mtu != wanted.mtu) {
+    lines->push_back(name + ": mtu: only a new start takes this");
+  }
+  if (given_.ports[index].interface != wanted.interface) {
+    lines->push_back(name + ": interface: only a new start takes this");
+  }
   take_addresses(index, wanted, lines);
   if (text_of(given_.ports[index].routes) != text_of(wanted.routes)) {
     card_.devices()[index].set_gateways(Gateways(wanted.routes));

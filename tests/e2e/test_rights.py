@@ -172,6 +172,13 @@ class Reload(E2eCase):
         self._hang_up('log-level = "info"\n[limits]\npds = 5\n[[port]]\nport = "loopback"\nip = ["10.88.0.2/24", "10.88.0.3/24"]\n'
                       'faults = "loss=0.001,seed=2"\n', "limits: from now on")
 
+    def test_what_only_a_new_start_takes_is_named(self):
+        port = '[[port]]\nport = "loopback"\nip = "10.88.0.1/24"\nfaults = "loss=0.5,seed=1"\n'
+        self._hang_up(f'log-level = "warning"\n{port}mtu = 4200\ninterface = "uroce7"\n', "interface: only a new start takes this")
+        self.assertIn("uroce0: mtu: only a new start takes this", self.daemon_process.err())
+        self.assertNotIn("the kind of ports", self.daemon_process.err())
+        self._hang_up(f'log-level = "warning"\n{port}[[port]]\nport = "loopback"\nip = "10.88.1.1/24"\n', "the number or the kind of ports: only")
+
     def test_broken_file_changes_nothing(self):
         for text in ('[[port]]\nport = "loopback"\nip = "10.88.0.300/24"\n', "[[port", 'nonsense = 3\n', ""):
             with self.subTest(text):

@@ -297,6 +297,9 @@ class BadInput(E2eCase):
             text.write('[[port]]\nport = "loopback"\nip = ["10.0.0.1/24"]\nspede = 3\n')
         self._expect_refusal("--config", path, says="spede")
 
+    def test_a_ready_descriptor_that_is_not_open(self):
+        self._expect_refusal("--port", "loopback", "--ip", "10.0.0.1/24", "--ready-fd", 77, says="no open descriptor 77")
+
     def test_missing_config(self):
         self._expect_refusal("--config", f"{self.folder}/none.toml", says="none.toml")
 

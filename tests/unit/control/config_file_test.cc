@@ -53,9 +53,10 @@ cqs = 5
             (ConfiguredLimits::Some{{Limit::kQps, 200}, {Limit::kDeviceMemory, 4096}}));
   EXPECT_EQ(limits.of_user.at(4711).limits, (ConfiguredLimits::Some{{Limit::kCqs, 5}}));
   expect_refusal("limits = 3", "line 1", "limits: must be a table");
-  expect_refusal("[limits]\nquarks = 3", "line 1", "quarks: there is no such limit");
-  expect_refusal("[limits]\nqps = -1", "line 1", "qps: must be a whole number");
-  expect_refusal("[limits.root]\nqps = \"x\"", "line 1", "root.qps: must be a whole number");
+  expect_refusal("[limits]\nquarks = 3",
+                 "line 2: ", "quarks: there is no such limit; there are sessions, pds, qps, ");
+  expect_refusal("[limits]\nqps = -1", "line 2: ", "qps: must be a whole number");
+  expect_refusal("[limits.root]\nqps = \"x\"", "line 2: ", "root.qps: must be a whole number");
   expect_refusal("[limits.no-such-user]\nqps = 1", "line 1", "there is no user no-such-user");
 }
 
@@ -76,9 +77,10 @@ dce_tcp_g = 960
   EXPECT_EQ(options.congestion.dcqcn.rpg_ai_rate, 40U);
   EXPECT_EQ(options.congestion.dcqcn.dce_tcp_g, 960U);
   expect_refusal("dcqcn = 3", "line 1", "dcqcn: must be a table");
-  expect_refusal("[dcqcn]\nrpg_ai = 3", "line 1", "rpg_ai: there is no such key");
-  expect_refusal("[dcqcn]\ndce_tcp_g = 1024", "line 1", "dce_tcp_g: it must be from 0 to 1023");
-  expect_refusal("[dcqcn]\nrpg_gd = \"x\"", "line 1", "rpg_gd: must be a whole number");
+  expect_refusal("[dcqcn]\nrpg_ai = 3",
+                 "line 2: ", "rpg_ai: there is no such key; there are rpg_time_reset, ");
+  expect_refusal("[dcqcn]\ndce_tcp_g = 1024", "line 2: ", "dce_tcp_g: it must be from 0 to 1023");
+  expect_refusal("[dcqcn]\nrpg_gd = \"x\"", "line 2: ", "rpg_gd: must be a whole number");
 }
 
 TEST_F(ConfigFile, ReadsEverything) {
