@@ -4,6 +4,7 @@
 // valid until the object is removed; freed handles are reused in the order in which they became
 // free, so that a stale one isn't taken for a new object at once.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,9 @@ class HandleTable {
   // What an object of it is called in errors: "completion queue".
   explicit HandleTable(const char* kind) : kind_(kind) {}
 
+  // Where add() throws for want of memory, nothing has changed.
   std::uint32_t add(std::unique_ptr<Object> object) {
+    make_room();
     ++count_;
     if (free_.size() > kQuarantine) {
       const std::uint32_t handle = free_.front();
@@ -32,6 +35,13 @@ class HandleTable {
     }
     slots_.push_back(std::move(object));
     return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+
+  // After it the next add() doesn't throw.
+  void make_room() {
+    if (free_.size() <= kQuarantine && slots_.size() == slots_.capacity()) {
+      slots_.reserve(std::max(kSlotsMin, 2 * slots_.size()));
+    }
   }
 
   // nullptr if there is none: handles come from programs.
@@ -75,6 +85,7 @@ class HandleTable {
 
  private:
   static constexpr std::size_t kQuarantine = 16;  // freed handles that aren't reused yet
+  static constexpr std::size_t kSlotsMin = 8;
   const char* kind_;
   std::vector<std::unique_ptr<Object>> slots_;
   std::deque<std::uint32_t> free_;

@@ -71,7 +71,7 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   Card& card = session.card();
   auto cq = std::make_unique<CqObject>();
   cq->id = card.cqns().take({&session, 0});
-  if (cq->id == 0) {
+  if (!cq->id) {
     return Error{ENOMEM, "all " + std::to_string(kCqsMax) + " completion queues are taken"};
   }
   cq->charge = std::move(*charge);
@@ -80,14 +80,11 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   cq->entry_count = entries;
   cq->memory = std::move(*memory);
   cq->queue = std::make_unique<CompletionQueue>(
-      cq->id, reinterpret_cast<abi::CqControl*>(cq->memory.data()),
+      cq->id.number(), reinterpret_cast<abi::CqControl*>(cq->memory.data()),
       reinterpret_cast<abi::Cqe*>(cq->memory.data() + kEntriesOffset), entries,
       channel != nullptr ? channel->write_end.get() : -1, body.cookie, card.engine().workers() > 1);
   if ((body.flags & abi::kCqIgnoreOverrun) != 0) {
     cq->queue->ignore_overrun();
-  }
-  if (channel != nullptr) {
-    ++channel->users;
   }
   abi::CreateCqReply answer{};
   answer.entries = entries;
@@ -95,8 +92,11 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   answer.entries_offset = kEntriesOffset;
   answer.memory_length = cq->memory.length();
   reply->descriptors.push_back(cq->memory.take_descriptor());
-  const std::uint32_t id = cq->id;
+  const std::uint32_t id = cq->id.number();
   answer.handle = session.cqs.add(std::move(cq));
+  if (channel != nullptr) {
+    ++channel->users;
+  }
   card.cqns().set_owner(id, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;

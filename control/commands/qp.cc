@@ -201,22 +201,20 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
     return rings.error();
   }
   place(*rings, &answer);
-  const auto slot = session.take_slot();
   Card& card = session.card();
   const std::uint32_t chosen = session.take_chosen_qpn();
-  answer.qpn = slot ? card.qpns().take({&session, 0}, chosen) : 0;
-  if (answer.qpn == 0) {
-    if (slot) {
-      session.free_slot(*slot);
-    }
+  auto object = std::make_unique<QpObject>();
+  object->slot = session.slots().take();
+  object->qpn = card.qpns().take({&session, 0}, chosen);
+  if (!object->slot || !object->qpn) {
     if (chosen != 0) {
       return Error{EBUSY, "queue pair number " + std::to_string(chosen) + " can't be had"};
     }
     return Error{ENOMEM, "all " + std::to_string(kQpsMax) + " queue pairs are taken"};
   }
-  answer.doorbell_slot = *slot;
+  answer.qpn = object->qpn.number();
+  answer.doorbell_slot = object->slot.number();
   answer.worker = card.engine().owner_of(answer.qpn);
-  auto object = std::make_unique<QpObject>();
   object->charge = std::move(*charge);
   object->cookie = body.cookie;
   object->rings = std::move(*rings);
@@ -229,15 +227,15 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   }
   object->qp = std::allocate_shared<Qp>(HugeSlabAllocator<Qp>(),
                                         config_of(body, answer, *parts, *object, session));
-  use(*parts, object.get());
   abi::QpAttributesRecord& record = object->attributes;
   record.max_send_wr = answer.max_send_wr;
   record.max_recv_wr = answer.max_recv_wr;
   record.max_send_sge = answer.max_send_sge;
   record.max_recv_sge = answer.max_recv_sge;
   record.max_inline = answer.max_inline;
+  session.qps.make_room();
   attach(session, *object->qp);
-
+  use(*parts, object.get());
   answer.handle = session.qps.add(std::move(object));
   card.qpns().set_owner(answer.qpn, {&session, answer.handle});
   reply->set(answer);

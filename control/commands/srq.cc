@@ -70,9 +70,9 @@ void use(Card& card, const XrcParts& parts, SrqObject& srq) {
   }
   srq.xrcd = parts.xrcd;
   srq.cq = parts.cq;
+  enter_xrc_domain(card.engine(), srq);
   ++parts.xrcd->users;
   ++parts.cq->users;
-  enter_xrc_domain(card.engine(), srq);
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   }
   auto srq = std::make_unique<SrqObject>();
   srq->id = card.srqns().take({&session, 0});
-  if (srq->id == 0) {
+  if (!srq->id) {
     return Error{ENOMEM, "all " + std::to_string(kSrqsMax) + " shared receive queues are taken"};
   }
   srq->charge = std::move(*charge);
@@ -119,16 +119,17 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   srq->max_sge = answer.max_sge;
   srq->memory = std::move(*memory);
   srq->queue = std::make_unique<ReceiveQueue>(
-      srq->id, reinterpret_cast<abi::RingControl*>(srq->memory.data()),
+      srq->id.number(), reinterpret_cast<abi::RingControl*>(srq->memory.data()),
       srq->memory.data() + answer.ring.entries_offset, answer.ring.entries, answer.ring.stride,
       answer.max_sge,
       card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
                                   : ReceiveQueue::Users::kOneWorker);
-  ++(*pd)->users;
-  use(card, *xrc, *srq);
-  answer.srqn = srq->id;
+  answer.srqn = srq->id.number();
   answer.memory_length = srq->memory.length();
   reply->descriptors.push_back(srq->memory.take_descriptor());
+  session.srqs.make_room();
+  use(card, *xrc, *srq);
+  ++(*pd)->users;
   answer.handle = session.srqs.add(std::move(srq));
   card.srqns().set_owner(answer.srqn, {&session, answer.handle});
   reply->set(answer);

@@ -103,10 +103,12 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
     return charge.error();
   }
   abi::CreateQpReply answer{};
-  answer.qpn = card.qpns().take({&session, 0});
-  if (answer.qpn == 0) {
+  auto target = std::make_shared<XrcTarget>();
+  target->qpn = card.qpns().take({&session, 0});
+  if (!target->qpn) {
     return Error{ENOMEM, "all " + std::to_string(kQpsMax) + " queue pairs are taken"};
   }
+  answer.qpn = target->qpn.number();
   answer.worker = card.engine().owner_of(answer.qpn);
   QpConfig config;
   config.qpn = answer.qpn;
@@ -117,12 +119,12 @@ Result<Outcome> create_xrc_target(Session& session, const abi::CreateQpRequest& 
   config.congestion = &card.congestion();
   config.shares_network =
       config.congestion->mode != CongestionMode::kNone && !session.device()->loops_back();
-  auto target = std::make_shared<XrcTarget>();
   target->domain = (*xrcd)->domain;
   target->qp = std::make_shared<Qp>(config);
   target->domain->targets[answer.qpn] = target.get();
+  auto object = make_handle(session, target, **xrcd, body.cookie, std::move(*charge));
   card.engine().call(answer.worker, [&](Worker& worker) { worker.add_qp(*target->qp); });
-  answer.handle = hold(session, target, **xrcd, body.cookie, std::move(*charge));
+  answer.handle = hold(session, std::move(object));
   card.qpns().set_owner(answer.qpn, {&session, answer.handle});
   reply->set(answer);
   return Outcome::kReply;
@@ -151,8 +153,8 @@ Result<Outcome> open_qp(Session& session, Request& request, Reply* reply) {
   abi::CreateQpReply answer{};
   answer.qpn = body.qpn;
   answer.worker = found->second->qp->config().worker;
-  answer.handle = hold(session, first.session->qps.find(first.handle)->target, **xrcd, body.cookie,
-                       std::move(*charge));
+  answer.handle = hold(session, make_handle(session, first.session->qps.find(first.handle)->target,
+                                            **xrcd, body.cookie, std::move(*charge)));
   reply->set(answer);
   return Outcome::kReply;
 }

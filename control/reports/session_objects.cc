@@ -14,7 +14,7 @@ Json describe_object(const ProtectionDomain& pd) {
 }
 
 Json describe_object(const CqObject& cq) {
-  return {{"kind", "cq"}, {"id", cq.id}, {"entries", cq.entry_count}, {"users", cq.users}};
+  return {{"kind", "cq"}, {"id", cq.id.number()}, {"entries", cq.entry_count}, {"users", cq.users}};
 }
 
 // Without its key, which is as good as a password to whoever can reach the queue pairs.

@@ -47,7 +47,7 @@ void give_up_srqs(Session& session, const CqObject* cq) {
     if (worked) {
       session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqErr), handle, srq.cookie);
     }
-    given_up[srq.xrcd->domain.get()].insert(srq.id);
+    given_up[srq.xrcd->domain.get()].insert(srq.id.number());
   });
   for (const auto& [domain, srqs] : given_up) {
     for (const XrcTarget* target : fail_receivers(engine, *domain, srqs)) {

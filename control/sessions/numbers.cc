@@ -11,17 +11,18 @@ Numbers::Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t see
   next_ = static_cast<std::uint32_t>(random()) & 0xFF'FFFFU;
 }
 
-std::uint32_t Numbers::take(const Owner& owner, std::uint32_t chosen) {
+Lease<Numbers> Numbers::take(const Owner& owner, std::uint32_t chosen) {
   if (owners_.size() >= count_max_) {
-    return 0;
+    return {};
   }
   if (chosen != 0) {
     const std::uint32_t slot = chosen & 0xFFFFU;
     const bool free = slot >= first_ && chosen < 0xFF'FFFFU && !owners_.contains(slot);
-    if (free) {
-      owners_[slot] = {chosen, owner};
+    if (!free) {
+      return {};
     }
-    return free ? chosen : 0;
+    owners_[slot] = {chosen, owner};
+    return {*this, chosen};
   }
   for (;;) {
     const std::uint32_t number = next_;
@@ -30,7 +31,7 @@ std::uint32_t Numbers::take(const Owner& owner, std::uint32_t chosen) {
     // 0xFFFFFF is the multicast queue pair.
     if (slot >= first_ && number != 0xFF'FFFFU && !owners_.contains(slot)) {
       owners_[slot] = {number, owner};
-      return number;
+      return {*this, number};
     }
   }
 }

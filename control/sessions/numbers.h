@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "control/sessions/lease.h"
+
 namespace uroce::control {
 
 class Session;
@@ -24,15 +26,17 @@ class Numbers {
   // Numbers whose low 16 bits are at least `first`. `count_max` of them at a time.
   Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed);
 
-  // 0: all are taken; with `chosen`, that number (or one of its low 16 bits) is.
-  std::uint32_t take(const Owner& owner, std::uint32_t chosen = 0);
-  void release(std::uint32_t number) { owners_.erase(number & 0xFFFFU); }
+  // Of nothing: all are taken; with `chosen`, that number (or one of its low 16 bits) is.
+  [[nodiscard]] Lease<Numbers> take(const Owner& owner, std::uint32_t chosen = 0);
   [[nodiscard]] const Owner* find(std::uint32_t number) const;
   [[nodiscard]] std::size_t count() const { return owners_.size(); }
   // REQUIRES: the number is taken.
   void set_owner(std::uint32_t number, const Owner& owner);
 
  private:
+  friend class Lease<Numbers>;
+  void release(std::uint32_t number) { owners_.erase(number & 0xFFFFU); }
+
   struct Entry {
     std::uint32_t number = 0;
     Owner owner{};

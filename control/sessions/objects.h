@@ -10,6 +10,8 @@
 
 #include "abi/command_records.h"
 #include "base/unique_fd.h"
+#include "control/sessions/doorbell_slots.h"
+#include "control/sessions/numbers.h"
 #include "control/sessions/ring_arena.h"
 #include "control/sessions/sealed_memory.h"
 #include "control/sessions/xrc.h"
@@ -59,7 +61,7 @@ struct Channel {
 };
 
 struct CqObject {
-  std::uint32_t id = 0;  // daemon-wide
+  Lease<Numbers> id;  // daemon-wide
   std::uint64_t cookie = 0;
   std::uint32_t entry_count = 0;
   SealedMemory memory;        // its control; the entries too, until it is resized
@@ -73,7 +75,7 @@ struct CqObject {
 };
 
 struct SrqObject {
-  std::uint32_t id = 0;  // daemon-wide: the SRQ number
+  Lease<Numbers> id;  // daemon-wide: the SRQ number
   std::uint64_t cookie = 0;
   SealedMemory memory;        // as those of a completion queue
   SealedMemory entries;       // since it was resized
@@ -89,6 +91,8 @@ struct SrqObject {
 };
 
 struct QpObject {
+  Lease<Numbers> qpn;         // XRC receive: `target` has it
+  Lease<DoorbellSlots> slot;  // XRC receive: none
   std::uint64_t cookie = 0;
   RingArena::Rings rings;
   std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one

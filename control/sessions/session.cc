@@ -193,18 +193,4 @@ void Session::announce(std::uint32_t event, std::uint32_t handle, std::uint64_t 
   events_.put({event, handle, cookie}, qps.count() + cqs.count() + srqs.count());
 }
 
-std::optional<std::uint32_t> Session::take_slot() {
-  if (slots_used_ < kSessionQpsMax && free_slots_.size() < kSlotQuarantine) {
-    return slots_used_++;
-  }
-  if (free_slots_.empty()) {
-    return std::nullopt;
-  }
-  const std::uint32_t slot = free_slots_.front();
-  free_slots_.pop_front();
-  return slot;
-}
-
-void Session::free_slot(std::uint32_t slot) { free_slots_.push_back(slot); }
-
 }  // namespace uroce::control

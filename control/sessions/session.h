@@ -18,6 +18,7 @@
 #include "base/record_socket.h"
 #include "control/sessions/card.h"
 #include "control/sessions/command_page.h"
+#include "control/sessions/doorbell_slots.h"
 #include "control/sessions/objects.h"
 #include "control/sessions/program_events.h"
 #include "control/sessions/published_addresses.h"
@@ -28,8 +29,6 @@ namespace uroce::control {
 
 class Session {
  public:
-  static constexpr std::size_t kSlotQuarantine = 16;
-
   Session(Card& card, std::uint64_t id, const Peer& peer);
   ~Session();  // tears down all it owns; no worker knows of it afterwards
   Session(const Session&) = delete;
@@ -74,9 +73,7 @@ class Session {
   [[nodiscard]] CommandPage* command_page();
   // Where the rings of its queue pairs lie.
   [[nodiscard]] RingArena& rings() { return rings_; }
-  // A doorbell slot for a queue pair; none: ENOMEM.
-  std::optional<std::uint32_t> take_slot();
-  void free_slot(std::uint32_t slot);
+  [[nodiscard]] DoorbellSlots& slots() { return slots_; }
   [[nodiscard]] SessionBells& bells(std::uint32_t worker) { return bells_[worker]; }
 
   // The program's own memory, and once it opened on-demand paging, that as the daemon mirrors it.
@@ -134,9 +131,8 @@ class Session {
   UniqueFd unsealed_;       // of that memory; none: it is sealed
   std::optional<CommandPage> command_page_;
   std::vector<EventFd> wake_descriptors_;
-  std::deque<SessionBells> bells_;        // one a worker; never moves
-  std::deque<std::uint32_t> free_slots_;  // reused late, so that old bells find nobody
-  std::uint32_t slots_used_ = 0;
+  std::deque<SessionBells> bells_;  // one a worker; never moves
+  DoorbellSlots slots_;
 };
 
 }  // namespace uroce::control

@@ -39,8 +39,6 @@ void remove_qp(Session& session, std::uint32_t handle) {
   if (!session.ending()) {  // else they go too
     unbind_windows(session, config.qpn);
   }
-  session.card().qpns().release(config.qpn);
-  session.free_slot(config.doorbell_slot);
   --object->pd->users;
   --object->send_cq->users;
   --object->recv_cq->users;
@@ -57,7 +55,6 @@ void remove_srq(Session& session, std::uint32_t handle) {
     --srq->xrcd->users;
     --srq->cq->users;
   }
-  session.card().srqns().release(srq->id);
   --srq->pd->users;
 }
 
@@ -68,7 +65,6 @@ void remove_cq(Session& session, std::uint32_t handle) {
   for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
     card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
   }
-  card.cqns().release(cq->id);
   if (cq->channel != nullptr) {
     --cq->channel->users;
   }

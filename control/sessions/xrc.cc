@@ -34,8 +34,14 @@ std::shared_ptr<SharedXrcDomain> XrcDomains::make(const XrcFile& name, UniqueFd 
   return made;
 }
 
-std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, Xrcd& xrcd,
-                   std::uint64_t cookie, Charge charge) {
+XrcTarget::~XrcTarget() {
+  if (domain != nullptr) {
+    domain->targets.erase(qpn.number());
+  }
+}
+
+std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<XrcTarget>& target,
+                                      Xrcd& xrcd, std::uint64_t cookie, Charge charge) {
   auto object = std::make_unique<QpObject>();
   object->charge = std::move(charge);
   object->cookie = cookie;
@@ -48,9 +54,16 @@ std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, X
     object->attributes = known.attributes;
     object->path = known.path;
   }
-  ++xrcd.users;
+  target->handles.reserve(target->handles.size() + 1);
+  session.qps.make_room();
+  return object;
+}
+
+std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object) {
+  XrcTarget& target = *object->target;
+  ++object->xrcd->users;
   const std::uint32_t handle = session.qps.add(std::move(object));
-  target->handles.push_back({&session, handle});
+  target.handles.push_back({&session, handle});
   return handle;
 }
 
@@ -61,15 +74,13 @@ void let_go(Session& session, std::uint32_t handle, QpObject& object) {
     return held.session == &session && held.handle == handle;
   });
   Card& card = session.card();
-  const std::uint32_t qpn = target.qp->config().qpn;
   if (!target.handles.empty()) {
-    card.qpns().set_owner(qpn, {target.handles.front().session, target.handles.front().handle});
+    card.qpns().set_owner(target.qpn.number(),
+                          {target.handles.front().session, target.handles.front().handle});
     return;
   }
   card.engine().call(target.qp->config().worker,
                      [&](Worker& worker) { worker.remove_qp(*target.qp); });
-  target.domain->targets.erase(qpn);
-  card.qpns().release(qpn);
 }
 
 void for_each_holder(const QpObject& object,
@@ -83,7 +94,7 @@ void enter_xrc_domain(Engine& engine, const SrqObject& srq) {
   std::vector<XrcDomain>& seen = srq.xrcd->domain->seen;
   for (std::uint32_t worker = 0; worker < seen.size(); ++worker) {
     engine.call(worker, [&](Worker&) {
-      seen[worker].add({.number = srq.id,
+      seen[worker].add({.number = srq.id.number(),
                         .pd = srq.pd->id,
                         .queue = srq.queue.get(),
                         .completions = srq.cq->queue.get()});
@@ -97,10 +108,10 @@ void leave_xrc_domain(Engine& engine, const SrqObject& srq) {
     engine.call(worker, [&](Worker&) {
       for (const auto& entry : domain.targets) {
         if (entry.second->qp->config().worker == worker) {
-          entry.second->qp->forget_srq(srq.id);
+          entry.second->qp->forget_srq(srq.id.number());
         }
       }
-      domain.seen[worker].remove(srq.id);
+      domain.seen[worker].remove(srq.id.number());
     });
   }
 }

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "control/sessions/numbers.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/xrc_domain.h"
@@ -53,6 +54,12 @@ struct XrcTarget {
     Session* session = nullptr;
     std::uint32_t handle = 0;
   };
+  XrcTarget() = default;
+  ~XrcTarget();  // the domain knows it no more
+  XrcTarget(const XrcTarget&) = delete;
+  XrcTarget& operator=(const XrcTarget&) = delete;
+
+  Lease<Numbers> qpn;
   std::shared_ptr<SharedXrcDomain> domain;
   std::shared_ptr<Qp> qp;
   std::vector<Handle> handles;  // the first is the one that workers' events are looked up by
@@ -74,9 +81,12 @@ class XrcDomains {
   std::map<XrcFile, std::weak_ptr<SharedXrcDomain>> domains_;
 };
 
-// A session's new handle of a receiving queue pair; it knows what the holders before it know.
-std::uint32_t hold(Session& session, const std::shared_ptr<XrcTarget>& target, Xrcd& xrcd,
-                   std::uint64_t cookie, Charge charge);
+// A receiving queue pair as a session is about to hold it; it knows what the holders before know.
+std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<XrcTarget>& target,
+                                      Xrcd& xrcd, std::uint64_t cookie, Charge charge);
+// The session's new handle of it. REQUIRES: make_handle() was the last thing that changed either;
+// then this needs no memory.
+std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object);
 // The queue pair goes with its last handle.
 void let_go(Session& session, std::uint32_t handle, QpObject& object);
 // Calls visit(session, object) for each handle of a receiving queue pair. REQUIRES: object.target

@@ -1,0 +1,184 @@
+// Making an object where memory runs out, at each place where that can happen: all is afterwards as
+// it was before. This program's operator new is the one below.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "abi/cq_records.h"
+#include "base/sanitized.h"
+#include "control/commands/command_table.h"
+#include "tests/unit/control/program.h"
+
+namespace {
+
+// How many allocations of this thread succeed yet before one fails; negative: none does.
+thread_local int until_failure = -1;
+
+void* allocate_or_fail(std::size_t bytes, std::size_t alignment) {
+  const bool fails = until_failure == 0;
+  until_failure -= until_failure >= 0 ? 1 : 0;
+  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  void* const memory = fails ? nullptr : std::aligned_alloc(alignment, whole);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate_or_fail(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate_or_fail(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}
+
+namespace uroce::control {
+namespace {
+
+class NoMemoryTest : public ::testing::Test {
+ protected:
+  static constexpr int kAllocationsMax = 1'000;  // of one command; it has some dozens
+
+  void SetUp() override {
+    if (kSanitized) {
+      GTEST_SKIP() << "sanitizers have allocators of their own";
+    }
+    program.open();
+    pd = program.make_pd();
+    cq = program.make_cq();
+  }
+
+  // What is taken of everything that an object may take.
+  struct Taken {
+    std::size_t qpns, cqns, srqns, qps, cqs, srqs;
+    std::size_t xrc_targets;
+    std::uint32_t pd_users, cq_users, xrcd_users;
+    std::uint64_t charged_qps, charged_cqs, charged_srqs, charged_bytes;
+    auto operator<=>(const Taken&) const = default;
+  };
+  [[nodiscard]] Taken taken() const {
+    const Session& session = program.session;
+    const Account& account = *session.account();
+    const Xrcd* const xrcd = session.xrcds.find(0);
+    return {.qpns = rig.card.qpns().count(),
+            .cqns = rig.card.cqns().count(),
+            .srqns = rig.card.srqns().count(),
+            .qps = session.qps.count(),
+            .cqs = session.cqs.count(),
+            .srqs = session.srqs.count(),
+            .xrc_targets = xrcd != nullptr ? xrcd->domain->targets.size() : 0,
+            .pd_users = session.pds.find(pd)->users,
+            .cq_users = session.cqs.find(cq)->users,
+            .xrcd_users = xrcd != nullptr ? xrcd->users : 0,
+            .charged_qps = account.used(Limit::kQps),
+            .charged_cqs = account.used(Limit::kCqs),
+            .charged_srqs = account.used(Limit::kSrqs),
+            .charged_bytes = account.used(Limit::kQueueMemory)};
+  }
+
+  enum class Attempt : std::uint8_t { kMade, kAsBefore, kLeft, kEndedInATask };
+
+  // In a process of its own, whose allocation number `failing` fails.
+  template <typename Body>
+  Attempt attempt(abi::Command command, const Body& body, int failing) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      // A worker's task that finds no memory ends the daemon (Runner::run_in_sleep).
+      std::set_terminate([] { ::_exit(static_cast<int>(Attempt::kEndedInATask)); });
+      ::_exit(static_cast<int>(run(command, body, failing)));
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    return static_cast<Attempt>(WEXITSTATUS(status));
+  }
+
+  template <typename Body>
+  Attempt run(abi::Command command, const Body& body, int failing) {
+    Record record = make_record(command, body);
+    Request request{std::move(record.bytes), std::move(record.descriptors)};
+    Reply reply;
+    reply.bytes.reserve(kRecordMax);
+    reply.descriptors.reserve(1);
+    const auto handler = std::get<SessionHandler>(command_rule(command)->handler);
+    const Taken before = taken();
+    until_failure = failing;
+    try {
+      const bool made = handler(program.session, request, &reply).has_value();
+      until_failure = -1;
+      return made ? Attempt::kMade : Attempt::kLeft;
+    } catch (const std::bad_alloc&) {
+      return taken() == before ? Attempt::kAsBefore : Attempt::kLeft;
+    }
+  }
+
+  // Tries the command until it has all the memory that it asks for, each time with one more piece.
+  template <typename Body>
+  void expect_nothing_left(abi::Command command, const Body& body) {
+    int refusals = 0;
+    for (int failing = 0; failing < kAllocationsMax; ++failing) {
+      const Attempt became = attempt(command, body, failing);
+      ASSERT_NE(became, Attempt::kLeft) << "allocation " << failing << " failed";
+      if (became == Attempt::kMade) {
+        break;
+      }
+      refusals += became == Attempt::kAsBefore ? 1 : 0;
+      ASSERT_LT(failing, kAllocationsMax - 1);
+    }
+    EXPECT_GT(refusals, 0);
+  }
+
+  mutable Rig rig;
+  Program program{rig};
+  std::uint32_t pd = 0, cq = 0;
+};
+
+TEST_F(NoMemoryTest, AQueuePairLeavesNothing) {
+  // The memory of rings stays with the session once there is some.
+  EXPECT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
+  expect_nothing_left(abi::Command::kCreateQp, program.rc_qp(pd, cq));
+}
+
+TEST_F(NoMemoryTest, ACompletionQueueLeavesNothing) {
+  abi::CreateCqRequest request{};
+  request.entries = 16;
+  expect_nothing_left(abi::Command::kCreateCq, request);
+}
+
+TEST_F(NoMemoryTest, ASharedReceiveQueueLeavesNothing) {
+  abi::CreateSrqRequest request{};
+  request.pd = pd;
+  request.max_wr = 16;
+  expect_nothing_left(abi::Command::kCreateSrq, request);
+}
+
+TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
+  abi::OpenXrcdRequest open{};
+  open.flags = abi::kXrcdCreate;
+  abi::CreateQpRequest target{};
+  target.type = static_cast<std::uint32_t>(QpType::kXrcRecv);
+  target.xrcd = program.ask(abi::Command::kOpenXrcd, open).as<abi::HandleReply>().handle;
+  expect_nothing_left(abi::Command::kCreateQp, target);
+}
+
+TEST(DoorbellSlotsTest, OneThatIsGivenBackIsReusedLate) {
+  DoorbellSlots slots;
+  for (std::uint32_t slot = 0; slot < DoorbellSlots::kQuarantine; ++slot) {
+    EXPECT_EQ(slots.take().number(), slot);
+  }
+  EXPECT_EQ(slots.take().number(), 0U);
+}
+
+}  // namespace
+}  // namespace uroce::control
