@@ -49,6 +49,26 @@ bool is_roots_folder(const char* path) {
   return is_closed_folder(path, 0) || (unknown && is_closed_folder(path, *unknown));
 }
 
+// What whoever reads the error can do about it.
+Error with_remedy(Error error, const std::string& path) {
+  switch (error.code) {
+    case ENOENT:
+    case ECONNREFUSED:
+      error.message = "no daemon listens on " + path +
+                      ": start it (systemctl start uroced), or start programs by `uroce run`, "
+                      "which starts a private one where none is";
+      break;
+    case EACCES:
+      error.message = "you may not connect to " + path +
+                      ": its folder or mode keeps you out; see --socket-mode in uroced(8), or join "
+                      "the group that the file belongs to";
+      break;
+    default:
+      break;
+  }
+  return error;
+}
+
 }  // namespace
 
 // Only root can have made the folder in /run, and nobody but its owner can put a socket there: so a
@@ -80,10 +100,11 @@ Status check_daemon(int socket, const std::string& path) {
 
 Result<UniqueFd> connect_to_daemon(const std::string& path) {
   auto connection = connect_to(path);
-  if (connection) {
-    if (Status trusted = check_daemon(connection->get(), path); !trusted) {
-      return trusted.error();
-    }
+  if (!connection) {
+    return with_remedy(connection.error(), path);
+  }
+  if (Status trusted = check_daemon(connection->get(), path); !trusted) {
+    return trusted.error();
   }
   return connection;
 }

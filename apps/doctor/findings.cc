@@ -48,22 +48,11 @@ void examine_daemon(const Facts& facts, Findings& findings) {
   switch (daemon.error) {
     case 0:
       break;
-    case ENOENT:
+    case ENOENT:  // what connect_to_daemon() says has the remedy
     case ECONNREFUSED:
-      return problem(findings, "daemon",
-                     "no daemon listens on " + daemon.socket +
-                         ": start it (systemctl start uroced), or start programs by `uroce run`, "
-                         "which starts a private one where none is");
     case EACCES:
-      return problem(findings, "daemon",
-                     "you may not connect to " + daemon.socket +
-                         ": its folder or mode keeps you out; see --socket-mode in uroced(8), or "
-                         "join the group that the file belongs to");
     case EPERM:
-      return problem(findings, "daemon",
-                     daemon.refusal +
-                         ": set UROCE_SOCKET to the socket of a daemon of yours or "
-                         "root's");
+      return problem(findings, "daemon", daemon.refusal);
     default:
       return problem(findings, "daemon",
                      "the daemon at " + daemon.socket + " doesn't serve: " + daemon.refusal +

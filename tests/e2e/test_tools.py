@@ -189,9 +189,12 @@ class Status(E2eCase):
         self.assertIn("10.77.0.1", answer.stdout)
 
     def test_without_daemon(self):
-        answer = self.uroce("status", env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
-        self.assertNotEqual(answer.returncode, 0)
-        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        for command in ("status", "cm", "addr", "errors", "limits", "odp"):
+            with self.subTest(command):
+                answer = self.uroce(command, env={**os.environ, "UROCE_SOCKET": f"{self.folder}/none.sock"})
+                self.assertNotEqual(answer.returncode, 0)
+                self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+                self.assertIn(f"no daemon listens on {self.folder}/none.sock: start it (systemctl start uroced)", answer.stderr)
 
 
 class Limits(E2eCase):

@@ -71,5 +71,17 @@ TEST_F(Listening, StrangersDaemonIsNamedAndRefused) {
   EXPECT_NE(refused.error().message.find(path), std::string::npos) << refused.error().message;
 }
 
+TEST(ConnectToDaemon, WhereNobodyListensSaysHowToStartOne) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "none.sock";
+  const auto refused = connect_to_daemon(path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOENT);
+  EXPECT_EQ(refused.error().message,
+            "no daemon listens on " + path +
+                ": start it (systemctl start uroced), or start programs by `uroce run`, which "
+                "starts a private one where none is");
+}
+
 }  // namespace
 }  // namespace uroce

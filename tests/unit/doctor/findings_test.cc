@@ -55,15 +55,7 @@ struct Ill {
 };
 
 const Ill kIll[] = {
-    {Weight::kProblem, "daemon", "systemctl start uroced",
-     [](Facts& facts) {
-       facts.daemon = {.socket = "/x", .error = ENOENT, .refusal = "", .report = {}};
-     }},
-    {Weight::kProblem, "daemon", "--socket-mode",
-     [](Facts& facts) {
-       facts.daemon = {.socket = "/x", .error = EACCES, .refusal = "", .report = {}};
-     }},
-    {Weight::kProblem, "daemon", "bob listens: set UROCE_SOCKET",
+    {Weight::kProblem, "daemon", "bob listens",
      [](Facts& facts) {
        facts.daemon = {.socket = "/x", .error = EPERM, .refusal = "bob listens", .report = {}};
      }},
