@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 
+#include "base/unique_fd.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
 #include "dataplane/port/packet_fanout.h"
@@ -36,6 +38,17 @@ bool is_packet_socket(int descriptor) {
   return domain == AF_PACKET || domain == AF_XDP;
 }
 
+// What the kernel refused a driver that opens packet sockets; empty: not these, or the driver isn't
+// one of those. The drivers return -1 for whatever went wrong.
+std::string missing_right(const VdevSpec& vdev) {
+  const UniqueFd socket(vdev.on_interface ? ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) : -1);
+  if (!vdev.on_interface || socket.valid() || errno != EPERM) {
+    return {};
+  }
+  return ": it takes CAP_NET_RAW; start uroced as root or by systemd, or give it a udp port, which "
+         "takes no rights";
+}
+
 }  // namespace
 
 // A PCI device was probed when the EAL started; a vdev is made now.
@@ -56,8 +69,9 @@ Status EthdevPort::probe(const VdevSpec& vdev) {
     return error(made, "this device exists already; give each a number, as in net_memif1");
   }
   if (made != 0) {
-    return error(
-        made, "the driver refused " + vdev.name + "," + vdev.arguments + "; see its lines above");
+    const std::string right = missing_right(vdev);
+    return error(made, "the driver refused " + vdev.name + "," + vdev.arguments +
+                           (right.empty() ? "; see its lines above" : right));
   }
   if (rte_eth_dev_get_port_by_name(vdev.name.c_str(), &id_) != 0) {
     return error(ENODEV, "this isn't a network device");
