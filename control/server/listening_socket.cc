@@ -22,6 +22,16 @@ Error path_error(const std::string& what, const std::string& path) {
   return system_error((what + " " + path).c_str());
 }
 
+// The same where the folder is to blame.
+Error folder_error(const std::string& what, const std::string& path) {
+  const int code = errno;
+  Error error = path_error(what, path);
+  if (code == EACCES || code == EROFS || code == ENOENT) {
+    error.message += "; choose --socket in a folder of yours";
+  }
+  return error;
+}
+
 Error in_use(const std::string& path) {
   return {EADDRINUSE, "another uroced already listens on " + path +
                           "; stop it, or give this one another --socket"};
@@ -42,7 +52,7 @@ Result<UniqueFd> take_lock(const std::string& path) {
     UniqueFd lock(
         ::open(lock_path(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kLockMode));
     if (!lock.valid()) {
-      return path_error("can't make the lock of the socket", path);
+      return folder_error("can't make the lock of the socket", path);
     }
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
       return errno == EWOULDBLOCK ? in_use(path) : path_error("can't lock the socket", path);
@@ -103,7 +113,7 @@ Status ListeningSocket::listen(mode_t mode) {
   }
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un)) !=
       0) {
-    return path_error("can't make the socket", path_);
+    return folder_error("can't make the socket", path_);
   }
   socket_ = std::move(socket);
   permit_descriptors(socket_.get(), false);  // until it is known whose they are

@@ -54,6 +54,16 @@ TEST_F(ServerTest, OfTwoDaemonsThatStartOneHasTheSocket) {
   EXPECT_TRUE(ListeningSocket::open(other, 0600)) << "the lock went with its daemon";
 }
 
+TEST_F(ServerTest, AFolderThatHasNoPlaceForItIsSaidSo) {
+  const std::string path = "/proc/uroce/x.sock";  // not even root makes files there
+  const auto refused = ListeningSocket::open(path, 0600);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOENT);
+  EXPECT_EQ(refused.error().message, "can't make the lock of the socket " + path +
+                                         ": No such file or directory; choose --socket in a "
+                                         "folder of yours");
+}
+
 TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
   const std::string other = folder_ / "other";
   const UniqueFd stream = leave_socket(other, SOCK_STREAM);
