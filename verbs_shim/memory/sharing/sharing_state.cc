@@ -1,18 +1,31 @@
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "verbs_shim/memory/sharing/fork_copies.h"
 
 namespace uroce::shim {
+namespace {
+
+constexpr const char* kVariable = "UROCE_MEMORY";
+
+}  // namespace
 
 SharingState& sharing_state() {
   static SharingState& state = *new SharingState;
   static const bool once = [] {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): read once
-    const char* const chosen = std::getenv("UROCE_MEMORY");
-    state.share = chosen == nullptr || std::string_view(chosen) != "copy";
+    const char* const chosen = std::getenv(kVariable);
+    const std::string_view choice = chosen == nullptr ? "" : chosen;
+    if (!choice.empty() && choice != "share" && choice != "copy") {
+      std::fprintf(stderr,
+                   "uroce: %s is \"%s\", but only \"share\" and \"copy\" are known: \"share\" "
+                   "is taken\n",
+                   kVariable, chosen);
+    }
+    state.share = choice != "copy";
     keep_forks_apart(state);
     return true;
   }();
