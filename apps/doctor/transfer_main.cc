@@ -1,11 +1,14 @@
 // uroce-doctor, which `uroce doctor PEER` and `uroce doctor --serve` start as programs of the card.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/doctor/transfers.h"
+#include "base/socket_path.h"
+#include "control/reports/status_client.h"
 
 namespace uroce::doctor {
 namespace {
@@ -59,6 +62,21 @@ void print_transfers_json(const std::vector<TransferResult>& results, std::uint3
   std::printf("%s\n", all.dump(2).c_str());
 }
 
+// The device's name if the daemon says that its port is a loopback; else nothing.
+std::string loopback(const ibv_context& context) {
+  const auto text = control::fetch_status(program_socket());
+  const auto report = nlohmann::json::parse(text ? *text : "", nullptr, false);
+  const char* const name = ibv_get_device_name(context.device);
+  if (!report.is_object() || !report.contains("devices")) {
+    return {};
+  }
+  const auto& devices = report["devices"];
+  const bool found = std::any_of(devices.begin(), devices.end(), [&](const auto& device) {
+    return device.value("name", "") == name && device.value("port", "") == "loopback";
+  });
+  return found ? name : "";
+}
+
 int serve(const Options& options) {
   const int descriptor = integrity::Link::listen_once(options.port);
   if (descriptor < 0) {
@@ -83,18 +101,19 @@ int examine_peer(const Options& options) {
   const integrity::Link link(descriptor);
   integrity::Card card(options.device, options.gid_index, limits(), integrity::Odp::kNo);
   meet(link, card);
-  const std::uint32_t mtu = path_mtu_to(options.peer);
+  const Way way{.path_mtu = path_mtu_to(options.peer),
+                .loopback = loopback(*card.endpoint(0).qp->context)};
   std::optional<Progress> progress(std::in_place, "sizes of transfers");
   const auto results = transfer_all(card, *progress);
   progress.reset();
   (void)link.send("o", 1);
-  const std::string cure = advice(results, mtu);
+  const std::string cure = advice(results, way);
   if (options.json) {
-    print_transfers_json(results, mtu, cure);
+    print_transfers_json(results, way.path_mtu, cure);
   } else {
-    if (mtu != 0) {
+    if (way.path_mtu != 0) {
       std::printf("ok       mtu: IP packets to %s have %u bytes at most\n", options.peer.c_str(),
-                  mtu);
+                  way.path_mtu);
     }
     std::for_each(results.begin(), results.end(), print_line);
     std::printf("%s\n", cure.empty() ? "the way to the peer is as it must be" : cure.c_str());

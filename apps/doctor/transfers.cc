@@ -183,7 +183,7 @@ std::vector<TransferResult> transfer_all(integrity::Card& card, Progress& progre
   return results;
 }
 
-std::string advice(const std::vector<TransferResult>& results, std::uint32_t path_mtu) {
+std::string advice(const std::vector<TransferResult>& results, const Way& way) {
   const TransferResult& last = results.back();
   if (std::any_of(results.begin(), results.end(),
                   [](const TransferResult& result) { return result.wrong_bytes != 0; })) {
@@ -193,6 +193,11 @@ std::string advice(const std::vector<TransferResult>& results, std::uint32_t pat
   }
   if (last.failure.empty()) {
     return {};
+  }
+  if (!way.loopback.empty()) {
+    return way.loopback +
+           " is a loopback, which reaches programs of its own daemon only: let both ends use one "
+           "daemon, or give uroced a port with a wire (--port udp)";
   }
   if (results.size() == 1) {
     return "TCP reaches the peer and RDMA doesn't: let UDP port 4791 through every firewall "
@@ -208,7 +213,7 @@ std::string advice(const std::vector<TransferResult>& results, std::uint32_t pat
   return "messages of " + std::to_string(whole) +
          " bytes get there and larger ones don't: a link on the way carries shorter packets than "
          "both ends believe" +
-         (path_mtu != 0 ? " (here they are " + std::to_string(path_mtu) + " bytes)" : "") +
+         (way.path_mtu != 0 ? " (here they are " + std::to_string(way.path_mtu) + " bytes)" : "") +
          "; give both ports the smallest MTU of the way (--mtu)";
 }
 

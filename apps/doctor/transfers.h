@@ -35,8 +35,13 @@ void meet(const integrity::Link& link, integrity::Card& card);
 // `progress` counts sizes.
 [[nodiscard]] std::vector<TransferResult> transfer_all(integrity::Card& card, Progress& progress);
 
+// The way to the peer, as it is known here.
+struct Way {
+  std::uint32_t path_mtu = 0;  // 0: unknown
+  std::string loopback{};      // the device's name, if its port is a loopback
+};
+
 // What a failure says of the network, knowing which sizes worked.
-[[nodiscard]] std::string advice(const std::vector<TransferResult>& results,
-                                 std::uint32_t path_mtu);
+[[nodiscard]] std::string advice(const std::vector<TransferResult>& results, const Way& way);
 
 }  // namespace uroce::doctor

@@ -5,11 +5,12 @@ import os
 import subprocess
 
 from harness.case import E2eCase
+from harness.daemon import Daemon
 from harness.lossy_wire import LossyUdp
 from harness.process import wait_until
 from harness.programs import Shape, start_pair
 from harness.udp_wire import IPV4
-from harness.wires import free_tcp_port
+from harness.wires import Endpoint, free_tcp_port
 
 _NOBODY = 65534
 
@@ -92,6 +93,20 @@ class DoctorOfTheWay(E2eCase):
         out, status = self._examine("meta length > 2000 drop")
         self.assertEqual(status, 1)
         self.assertIn("messages of 1024 bytes get there and larger ones don't", out)
+
+    def test_two_loopbacks(self):
+        """Each reaches itself only, whatever their addresses say."""
+        endpoints = []
+        for number in (1, 2):
+            daemon = Daemon(self.tree, self.folder, self.logs, f"uroced{number}", "loopback", f"10.77.0.{number}/24")
+            self.addCleanup(daemon.end)
+            endpoints.append(Endpoint(daemon, f"10.77.0.{number}", "127.0.0.1"))
+        wire = type("Loopbacks", (), {"server": endpoints[0], "client": endpoints[1]})
+        program = os.path.join(self.tree.root, "apps", "doctor", "uroce-doctor")
+        _, client = start_pair(self, wire, program, shape=Shape(port=("--port",), serve=("--serve",)))
+        self.assertEqual(client.wait(120), 1)
+        self.assertIn("uroce0 is a loopback, which reaches programs of its own daemon only", client.out())
+        self.assertNotIn("firewall", client.out())
 
     def test_nobody_waits(self):
         answer = self.uroce("doctor", "127.0.0.1", "--port", free_tcp_port(), daemon=self.wire("loopback").server.daemon)
