@@ -1,7 +1,7 @@
 #pragma once
 
 // The names of the numbers in these records and in modified attributes, as verbs have them without
-// their prefixes: IBV_WC_SUCCESS is SUCCESS.
+// their prefixes: IBV_WC_SUCCESS is SUCCESS; and what each status means, in words.
 
 #include <array>
 #include <string_view>
@@ -19,6 +19,33 @@ inline constexpr std::array<std::string_view, 22> kStatusNames = {
     "RETRY_EXC_ERR",    "RNR_RETRY_EXC_ERR", "LOC_RDD_VIOL_ERR",  "REM_INV_RD_REQ_ERR",
     "REM_ABORT_ERR",    "INV_EECN_ERR",      "INV_EEC_STATE_ERR", "FATAL_ERR",
     "RESP_TIMEOUT_ERR", "GENERAL_ERR"};
+
+// By enum ibv_wc_status, of which WcStatus has those that we give: what ibv_wc_status_str() says,
+// in rdma-core's words.
+inline constexpr std::array<const char*, 24> kStatusTexts = {"success",
+                                                             "local length error",
+                                                             "local QP operation error",
+                                                             "local EE context operation error",
+                                                             "local protection error",
+                                                             "Work Request Flushed Error",
+                                                             "memory management operation error",
+                                                             "bad response error",
+                                                             "local access error",
+                                                             "remote invalid request error",
+                                                             "remote access error",
+                                                             "remote operation error",
+                                                             "transport retry counter exceeded",
+                                                             "RNR retry counter exceeded",
+                                                             "local RDD violation error",
+                                                             "remote invalid RD request",
+                                                             "aborted error",
+                                                             "invalid EE context number",
+                                                             "invalid EE context state",
+                                                             "fatal error",
+                                                             "response timeout error",
+                                                             "general error",
+                                                             "TM error",
+                                                             "TM software rendezvous"};
 
 inline constexpr std::array<std::pair<WcOpcode, std::string_view>, 12> kOpcodeNames = {{
     {WcOpcode::kSend, "SEND"},

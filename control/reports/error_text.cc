@@ -1,43 +1,19 @@
 #include "control/reports/error_text.h"
 
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <string_view>
 
+#include "abi/names.h"
 #include "abi/work_request.h"
 #include "dataplane/wire/opcode.h"
 
 namespace uroce::control {
 namespace {
 
-// In the words of ibv_wc_status_str.
-constexpr std::array<std::string_view, 22> kStatuses{"success",
-                                                     "local length error",
-                                                     "local QP operation error",
-                                                     "local EE context operation error",
-                                                     "local protection error",
-                                                     "work request flushed",
-                                                     "memory bind operation error",
-                                                     "bad response error",
-                                                     "local access error",
-                                                     "remote invalid request error",
-                                                     "remote access error",
-                                                     "remote operation error",
-                                                     "transport retry counter exceeded",
-                                                     "RNR retry counter exceeded",
-                                                     "local RDD violation error",
-                                                     "remote invalid RD request",
-                                                     "remote aborted",
-                                                     "invalid EE context number",
-                                                     "invalid EE context state",
-                                                     "fatal error",
-                                                     "response timeout error",
-                                                     "general error"};
-
 std::string_view text_of(abi::WcStatus status) {
   const auto index = static_cast<std::size_t>(status);
-  return index < kStatuses.size() ? kStatuses[index] : "unknown error";
+  return index < abi::kStatusTexts.size() ? abi::kStatusTexts[index] : "unknown error";
 }
 
 std::string_view text_of(abi::WrOpcode opcode) {

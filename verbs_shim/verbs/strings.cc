@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "abi/names.h"
 #include "verbs_shim/objects/newer_verbs.h"
 
 namespace uroce::shim {
@@ -36,31 +37,6 @@ constexpr const char* kEvents[] = {"CQ error",
                                    "GID table change",
                                    "WQ fatal"};
 
-constexpr const char* kStatuses[] = {"success",
-                                     "local length error",
-                                     "local QP operation error",
-                                     "local EE context operation error",
-                                     "local protection error",
-                                     "Work Request Flushed Error",
-                                     "memory management operation error",
-                                     "bad response error",
-                                     "local access error",
-                                     "remote invalid request error",
-                                     "remote access error",
-                                     "remote operation error",
-                                     "transport retry counter exceeded",
-                                     "RNR retry counter exceeded",
-                                     "local RDD violation error",
-                                     "remote invalid RD request",
-                                     "aborted error",
-                                     "invalid EE context number",
-                                     "invalid EE context state",
-                                     "fatal error",
-                                     "response timeout error",
-                                     "general error",
-                                     "TM error",
-                                     "TM software rendezvous"};
-
 // Those without a name are numbers that no program's header has.
 constexpr const char* kWrOpcodes[] = {"rdma-write",
                                       "rdma-write-with-imm",
@@ -80,11 +56,12 @@ constexpr const char* kWrOpcodes[] = {"rdma-write",
                                       "atomic-write"};
 static_assert(std::size(kWrOpcodes) == IBV_WR_ATOMIC_WRITE + 1);
 static_assert(std::size(kEvents) == IBV_EVENT_WQ_FATAL + 1);
-static_assert(std::size(kStatuses) == IBV_WC_TM_RNDV_INCOMPLETE + 1);
+static_assert(uroce::abi::kStatusTexts.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
-template <std::size_t kCount>
-const char* name(const char* const (&names)[kCount], int value, const char* unknown) {
-  return value >= 0 && static_cast<std::size_t>(value) < kCount ? names[value] : unknown;
+template <typename Names>
+const char* name(const Names& names, int value, const char* unknown) {
+  const auto index = static_cast<std::size_t>(value);  // beyond all, if it is negative
+  return index < std::size(names) ? names[index] : unknown;
 }
 
 }  // namespace
@@ -107,7 +84,7 @@ const char* ibv_event_type_str(ibv_event_type event) {
 }
 
 const char* ibv_wc_status_str(ibv_wc_status status) {
-  return name(uroce::shim::kStatuses, status, "unknown");
+  return name(uroce::abi::kStatusTexts, status, "unknown");
 }
 }
 

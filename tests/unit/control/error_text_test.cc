@@ -24,6 +24,18 @@ TEST(ErrorText, TellsASendRequestWithItsRemoteKey) {
             "NAK: remote access error (PSN 7, key 0x501, 64 bytes at 0x7f00)");
 }
 
+// In the words that programs print of the same completion (ibv_wc_status_str).
+TEST(ErrorText, SaysOfAStatusWhatRdmaCoreSays) {
+  FailureReport report;
+  report.status = abi::WcStatus::kMwBindErr;
+  EXPECT_NE(error_text(report).find("failed with memory management operation error:"),
+            std::string::npos)
+      << error_text(report);
+  report.status = abi::WcStatus::kRemAbortErr;
+  EXPECT_NE(error_text(report).find("failed with aborted error:"), std::string::npos)
+      << error_text(report);
+}
+
 TEST(ErrorText, TellsAPeersRequestByItsOpcode) {
   FailureReport report;
   report.failure = Failure::kOpcodeSequence;
