@@ -114,7 +114,7 @@ void Server::run(int signals, std::function<bool()> on_signal) {
       heartbeat_.beat();
       within_memory(event.data.u64, [&] { on_event(event.data.u64, event.events); });
     }
-    serve_dear();
+    serve_throttled();
     serve_asked();
     within_memory(kListener, [this] { on_time(); });
   }
@@ -174,8 +174,8 @@ void Server::on_connection(Connections::iterator at, std::uint32_t events) {
     stop_watching(at);
   }
   const User& user = at->second.conversation->session().account()->user();
-  if (dear_users_.is_dear(user, card_.now())) {
-    dear_users_.wait(user, at->first);
+  if (throttled_users_.is_throttled(user, card_.now())) {
+    throttled_users_.wait(user, at->first);
     watch_for(at, 0);
     lookout_.forget(at->first);
   } else {
@@ -222,8 +222,8 @@ void Server::accept(UniqueFd socket) {
   }
 }
 
-void Server::serve_dear() {
-  const auto at = connections_.find(dear_users_.next(card_.now()));
+void Server::serve_throttled() {
+  const auto at = connections_.find(throttled_users_.next(card_.now()));
   if (at != connections_.end()) {  // else: none waits, or it has ended
     heartbeat_.beat();
     within_memory(at->first, [&] { serve_timed(at); });
@@ -295,7 +295,7 @@ void Server::stop_watching(Connections::iterator at) {
 
 void Server::drop(Connections::iterator at) {
   stop_watching(at);
-  dear_users_.forget(at->second.conversation->session().account()->user(), at->first);
+  throttled_users_.forget(at->second.conversation->session().account()->user(), at->first);
   lookout_.forget(at->first);
   connections_.erase(at);
 }

@@ -23,9 +23,9 @@
 #include "control/foreign/foreign_socket.h"
 #include "control/foreign/inbox.h"
 #include "control/reports/path_problems.h"
-#include "control/server/dear_users.h"
 #include "control/server/listening_socket.h"
 #include "control/server/lookout.h"
+#include "control/server/throttled_users.h"
 
 namespace uroce::control {
 
@@ -88,14 +88,14 @@ class Server {
       at->second.serving = false;
       settle(at);
     });
-    within_memory(tag, [&] { dear_users_.note(user, begun, card_.now()); });
+    within_memory(tag, [&] { throttled_users_.note(user, begun, card_.now()); });
   }
   void on_event(std::uint64_t tag, std::uint32_t events);
   void on_connection(Connections::iterator at, std::uint32_t events);
   void serve(Connections::iterator at);
   void settle(Connections::iterator at);
   void serve_timed(Connections::iterator at);
-  void serve_dear();
+  void serve_throttled();
   void serve_asked();
   void expect(std::uint64_t id, CommandPage* page);
   void watch_for(Connections::iterator at, std::uint32_t interest);
@@ -134,7 +134,7 @@ class Server {
   std::uint64_t next_id_ = kFirstSession;
   bool stopping_ = false;
   bool answered_this_turn_ = false;  // answer_more()
-  DearUsers dear_users_;
+  ThrottledUsers throttled_users_;
   Time next_helpers_look_ = kNever;  // who waits for one that hangs is told
   Time silent_until_ = 0;            // about a want of memory or descriptors
   Lookout lookout_;                  // while it lingers

@@ -47,7 +47,7 @@ void Server::on_event_room() {
     if (session != nullptr) {
       const Time begun = card_.now();
       session->events().go_on();
-      dear_users_.note(session->account()->user(), begun, card_.now());
+      throttled_users_.note(session->account()->user(), begun, card_.now());
     }
   }
 }

@@ -79,7 +79,8 @@ void Server::serve_page(std::uint64_t id, Connection& connection, CommandPage& p
 void Server::receive(std::uint64_t id, Connection& connection) {
   Conversation& conversation = *connection.conversation;
   const Time begun = card_.now();
-  for (int i = 0; i < kSessionRecordsMax && card_.now() - begun <= DearUsers::kDear; ++i) {
+  for (int i = 0; i < kSessionRecordsMax && card_.now() - begun <= ThrottledUsers::kLongCommand;
+       ++i) {
     if (conversation.finished() || conversation.waiting() || connection.fetching ||
         !flush(connection)) {
       return;

@@ -53,12 +53,12 @@ void Server::serve_timed(Connections::iterator at) {
   const User user = at->second.conversation->session().account()->user();  // it may be dropped
   const Time begun = card_.now();
   serve(at);
-  dear_users_.note(user, begun, card_.now());
+  throttled_users_.note(user, begun, card_.now());
   linger_until_ = card_.now() + kLinger;
 }
 
 int Server::milliseconds_to_deadline() const {
-  Time deadline = std::min({links_.next_look(), next_helpers_look_, dear_users_.next_time(),
+  Time deadline = std::min({links_.next_look(), next_helpers_look_, throttled_users_.next_time(),
                             services_.connections.next_deadline()});
   for (const Device& device : card_.devices()) {
     deadline = std::min(deadline, device.next_deadline());

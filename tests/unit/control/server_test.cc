@@ -302,7 +302,7 @@ TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
 
 // Each command of a user takes long by this clock, and so does each session's end: the ends take
 // turns with others' commands, but all of them come.
-TEST_F(ServerTest, SessionsOfADearUserEndOneAfterTheOther) {
+TEST_F(ServerTest, SessionsOfAThrottledUserEndOneAfterTheOther) {
   const auto account = rig.card.shares().of({.uid = ::getuid()});
   std::vector<UniqueFd> programs;
   for (int i = 0; i < 3; ++i) {
@@ -311,7 +311,7 @@ TEST_F(ServerTest, SessionsOfADearUserEndOneAfterTheOther) {
         ask(programs.back(), abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
   }
   EXPECT_EQ(account->used(Limit::kSessions), 3U);
-  step = DearUsers::kDear / 2;
+  step = ThrottledUsers::kLongCommand / 2;
   EXPECT_EQ(ask(programs.back(), abi::Command::kAllocPd).header.error, 0);
   programs.clear();
   while (account->used(Limit::kSessions) != 0) {

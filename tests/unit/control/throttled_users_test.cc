@@ -1,4 +1,4 @@
-#include "control/server/dear_users.h"
+#include "control/server/throttled_users.h"
 
 #include <gtest/gtest.h>
 
@@ -8,17 +8,17 @@ namespace {
 constexpr User kOrdinary{.uid = 1'000}, kAttacker{.uid = 1'001}, kOther{.uid = 1'002};
 constexpr Duration kLong = 80 * kNanosecondsPerMillisecond;
 
-TEST(DearUsers, AreThoseWhoseCommandsTakeLong) {
-  DearUsers users;
-  users.note(kOrdinary, 0, DearUsers::kDear);
+TEST(ThrottledUsers, AreThoseWhoseCommandsTakeLong) {
+  ThrottledUsers users;
+  users.note(kOrdinary, 0, ThrottledUsers::kLongCommand);
   users.note(kAttacker, 0, kLong);
-  EXPECT_FALSE(users.is_dear(kOrdinary, kLong));
-  EXPECT_TRUE(users.is_dear(kAttacker, kLong));
-  EXPECT_FALSE(users.is_dear(kAttacker, kLong + DearUsers::kRemembered));
+  EXPECT_FALSE(users.is_throttled(kOrdinary, kLong));
+  EXPECT_TRUE(users.is_throttled(kAttacker, kLong));
+  EXPECT_FALSE(users.is_throttled(kAttacker, kLong + ThrottledUsers::kRemembered));
 }
 
-TEST(DearUsers, LeaveOthersAsMuchTimeAsTheyTook) {
-  DearUsers users;
+TEST(ThrottledUsers, LeaveOthersAsMuchTimeAsTheyTook) {
+  ThrottledUsers users;
   EXPECT_EQ(users.next_time(), kNever);
   users.note(kAttacker, 0, kLong);
   users.wait(kAttacker, 17);
@@ -30,8 +30,8 @@ TEST(DearUsers, LeaveOthersAsMuchTimeAsTheyTook) {
 }
 
 // However many sessions one has.
-TEST(DearUsers, TakeTurns) {
-  DearUsers users;
+TEST(ThrottledUsers, TakeTurns) {
+  ThrottledUsers users;
   for (std::uint64_t id = 20; id < 30; ++id) {
     users.wait(kAttacker, id);
   }
@@ -44,8 +44,8 @@ TEST(DearUsers, TakeTurns) {
 }
 
 // One that asks again at once doesn't come before the others of its user.
-TEST(DearUsers, TheirSessionsTakeTurns) {
-  DearUsers users;
+TEST(ThrottledUsers, TheirSessionsTakeTurns) {
+  ThrottledUsers users;
   users.wait(kAttacker, 20);
   users.wait(kAttacker, 21);
   EXPECT_EQ(users.next(0), 20U);
@@ -54,8 +54,8 @@ TEST(DearUsers, TheirSessionsTakeTurns) {
   EXPECT_EQ(users.next(0), 20U);
 }
 
-TEST(DearUsers, WhoHasEndedHasNoTurn) {
-  DearUsers users;
+TEST(ThrottledUsers, WhoHasEndedHasNoTurn) {
+  ThrottledUsers users;
   users.wait(kAttacker, 20);
   users.wait(kAttacker, 21);
   users.forget(kAttacker, 20);

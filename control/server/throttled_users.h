@@ -14,20 +14,20 @@
 
 namespace uroce::control {
 
-class DearUsers {
+class ThrottledUsers {
  public:
   // What is ordinary takes microseconds, and now and then some turns of the scheduler's.
-  static constexpr Duration kDear = 10 * kNanosecondsPerMillisecond;
+  static constexpr Duration kLongCommand = 10 * kNanosecondsPerMillisecond;
   static constexpr Duration kRemembered = 1 * kNanosecondsPerSecond;
 
   // A session of the user was served from `begun` until now.
   void note(const User& user, Time begun, Time now) {
-    if (now - begun > kDear) {
+    if (now - begun > kLongCommand) {
       until_[user] = now + kRemembered;
       rest_until_ = now + (now - begun);
     }
   }
-  [[nodiscard]] bool is_dear(const User& user, Time now) {
+  [[nodiscard]] bool is_throttled(const User& user, Time now) {
     std::erase_if(until_, [now](const auto& entry) { return entry.second <= now; });
     return until_.contains(user);
   }
