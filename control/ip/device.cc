@@ -31,6 +31,10 @@ constexpr Rate kRates[] = {
 };
 constexpr std::uint32_t kSpeedUnknown = 10'000;
 
+std::uint32_t speed_of(const PortInfo& info) {
+  return info.speed_mbps != 0 ? info.speed_mbps : kSpeedUnknown;
+}
+
 template <std::size_t kSize>
 void copy_text(char (&target)[kSize], std::string_view text) {
   const std::size_t length = std::min(text.size(), kSize - 1);
@@ -92,10 +96,7 @@ std::uint32_t Device::path_mtu_code_to(const Gid& source, const Gid& peer) const
   return path_mtu_code(std::min(port_.info().mtu, port_.mtu_to(source, peer)));
 }
 
-std::uint32_t Device::speed_mbps() const {
-  const std::uint32_t told = port_.info().speed_mbps;
-  return told != 0 ? told : kSpeedUnknown;
-}
+std::uint32_t Device::speed_mbps() const { return speed_of(port_.info()); }
 
 abi::DeviceRecord Device::record() const {
   abi::DeviceRecord record{};
@@ -112,7 +113,7 @@ void Device::fill_port(abi::QueryPortReply* reply) const {
   const PortInfo info = port_.info();
   const Rate* rate =
       std::find_if(std::begin(kRates), std::end(kRates),
-                   [mbps = speed_mbps()](const Rate& r) { return mbps <= r.mbps_max; });
+                   [mbps = speed_of(info)](const Rate& r) { return mbps <= r.mbps_max; });
   reply->state = info.link_up ? kPortActive : kPortDown;
   reply->phys_state = info.link_up ? kPhysLinkUp : kPhysPolling;
   reply->max_mtu = kPathMtuCodeMax;
