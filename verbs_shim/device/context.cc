@@ -105,12 +105,11 @@ int open_session(Context& context, const Device& device, const abi::Ticket& expo
 }  // namespace
 
 ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter) {
-  auto* context = make<Context>();
-  if (context == nullptr || context->async_events == nullptr) {
-    delete context;
-    errno = ENOMEM;
-    return nullptr;
+  auto made = make<Context>();
+  if (made == nullptr || made->async_events == nullptr) {
+    return fail(ENOMEM);
   }
+  Context* const context = made.release();  // whose end is release()
   context->base.sz = sizeof(verbs_context);
   ibv_context& base = context->base.context;
   base.device = device;

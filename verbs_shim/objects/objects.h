@@ -4,6 +4,7 @@
 // that a pointer to one is a pointer to the other; programs read (and some write) the public part.
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -214,14 +215,33 @@ inline Qp* of(ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
 inline ibv_qp& plain(Qp& qp) { return qp.base.qp_base; }
 inline ibv_cq& plain(Cq& cq) { return *ibv_cq_ex_to_cq(&cq.base); }
 
+// An object in the making: it goes, unless it is released to the program. errno, which says why,
+// stays.
+struct DeleteKeepingErrno {
+  template <typename Object>
+  void operator()(Object* object) const {
+    const int error = errno;
+    delete object;
+    errno = error;
+  }
+};
+template <typename Object>
+using InTheMaking = std::unique_ptr<Object, DeleteKeepingErrno>;
+
 // A zeroed object, or nullptr with errno ENOMEM.
 template <typename Object>
-Object* make() {
-  auto* object = new (std::nothrow) Object();
+InTheMaking<Object> make() {
+  InTheMaking<Object> object(new (std::nothrow) Object());
   if (object == nullptr) {
     errno = ENOMEM;
   }
   return object;
+}
+
+// What a verb that makes an object returns if it can't: nullptr with this errno value.
+inline std::nullptr_t fail(int error) {
+  errno = error;
+  return nullptr;
 }
 
 // Prints why completions of this context failed, if the program asked for it (UROCE_DEBUG).

@@ -104,7 +104,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     refuse("ibv_create_ah", EINVAL, "on Ethernet an address handle needs a GRH");
     return nullptr;
   }
-  auto* ah = make<Ah>();
+  auto ah = make<Ah>();
   if (ah == nullptr) {
     return nullptr;
   }
@@ -115,14 +115,12 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   const int error =
       of(pd->context)->client.call("ibv_create_ah", Command::kCreateAh, request, reply);
   if (error != 0) {
-    delete ah;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   ah->base.context = pd->context;
   ah->base.pd = pd;
   ah->base.handle = reply.handle;
-  return &ah->base;
+  return &ah.release()->base;
 }
 
 int ibv_destroy_ah(ibv_ah* base) {

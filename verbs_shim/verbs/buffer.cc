@@ -66,19 +66,17 @@ void* alloc_buf(ibv_pd* pd, std::size_t size, Buffer** buffer) {
     refuse("ibv_alloc_buf", size == 0 ? EINVAL : ENOMEM, "there is no memory of that size");
     return nullptr;
   }
-  auto* made = make<Buffer>();
+  auto made = make<Buffer>();
   if (made == nullptr) {
     return nullptr;
   }
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    const int error = errno;
-    delete made;
-    refuse("ibv_alloc_buf", error, "the system has no more memory");
+    refuse("ibv_alloc_buf", errno, "the system has no more memory");
     return nullptr;
   }
   *made = {.pd = pd, .memory = static_cast<std::byte*>(memory), .size = size, .mapped = mapped};
-  *buffer = made;
+  *buffer = made.release();
   return memory;
 }
 

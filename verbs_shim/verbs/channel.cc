@@ -81,11 +81,9 @@ using abi::Command;
 extern "C" {
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  auto* channel = make<Channel>();
+  auto channel = make<Channel>();
   if (channel == nullptr || channel->events == nullptr) {
-    delete channel;
-    errno = ENOMEM;
-    return nullptr;
+    return fail(ENOMEM);
   }
   abi::CreateChannelRequest request{};
   abi::HandleReply reply{};
@@ -96,18 +94,16 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     error = EPROTO;
   }
   if (error != 0) {
-    delete channel;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   channel->base.context = context;
   channel->base.fd = received.peek(0);
   channel->events->keep(received.take(0));
   channel->handle = reply.handle;
   pthread_mutex_lock(&context->mutex);
-  channel->next = std::exchange(of(context)->channels, channel);
+  channel->next = std::exchange(of(context)->channels, channel.get());
   pthread_mutex_unlock(&context->mutex);
-  return &channel->base;
+  return &channel.release()->base;
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* base) {

@@ -65,7 +65,7 @@ Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
     refuse("ibv_create_cq", EINVAL, "no completion vector has this number");
     return nullptr;
   }
-  auto* cq = make<Cq>();
+  auto cq = make<Cq>();
   if (cq == nullptr) {
     return nullptr;
   }
@@ -74,16 +74,14 @@ Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
   cq->base.cq_context = attr.cq_context;
   pthread_mutex_init(&cq->base.mutex, nullptr);
   pthread_cond_init(&cq->base.cond, nullptr);
-  cq->cookie = of(context)->registry.add(Registry::Kind::kCq, cq);
+  cq->cookie = of(context)->registry.add(Registry::Kind::kCq, cq.get());
   const int error = cq->cookie != 0 ? attach(*cq, attr) : ENOMEM;
   if (error != 0) {
     of(context)->registry.remove(cq->cookie);
-    delete cq;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   count_channel_user(attr.channel, 1);
-  return cq;
+  return cq.release();
 }
 
 }  // namespace

@@ -111,16 +111,14 @@ int allocate(Dm& dm, ibv_context* context, const ibv_alloc_dm_attr& attr) {
 template <typename Request>
 ibv_mr* make_region(const char* call_name, abi::Command command, ibv_pd* pd, Request& request,
                     std::size_t length, unsigned access) {
-  auto* mr = make<Mr>();
+  auto mr = make<Mr>();
   if (mr == nullptr) {
     return nullptr;
   }
   abi::RegMrReply reply{};
   const int error = uroce::shim::of(pd->context)->client.call(call_name, command, request, reply);
   if (error != 0) {
-    delete mr;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   mr->base = {.context = pd->context,
               .pd = pd,
@@ -131,7 +129,7 @@ ibv_mr* make_region(const char* call_name, abi::Command command, ibv_pd* pd, Req
               .rkey = reply.rkey};
   mr->access = access;
   mr->elsewhere = true;
-  return &mr->base;
+  return &mr.release()->base;
 }
 
 }  // namespace
@@ -141,17 +139,15 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     refuse("ibv_alloc_dm", EINVAL, "an attribute that this device doesn't know");
     return nullptr;
   }
-  auto* dm = make<Dm>();
+  auto dm = make<Dm>();
   if (dm == nullptr) {
     return nullptr;
   }
   const int error = allocate(*dm, context, *attr);
   if (error != 0) {
-    delete dm;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
-  return &dm->base;
+  return &dm.release()->base;
 }
 
 int free_dm(ibv_dm* dm) {
@@ -193,7 +189,7 @@ using namespace uroce::shim;
 extern "C" {
 
 ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
-  auto* dm = make<Dm>();
+  auto dm = make<Dm>();
   if (dm == nullptr) {
     return nullptr;
   }
@@ -207,11 +203,9 @@ ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
     error = take_over(*dm, context, reply.handle, reply.length, received);
   }
   if (error != 0) {
-    delete dm;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
-  return &dm->base;
+  return &dm.release()->base;
 }
 
 void ibv_unimport_dm(ibv_dm* dm) { free_dm(dm); }

@@ -24,12 +24,12 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
     refuse("ibv_alloc_td", EINVAL, "an attribute that this device doesn't know");
     return nullptr;
   }
-  Td* td = make<Td>();
+  auto td = make<Td>();
   if (td == nullptr) {
     return nullptr;
   }
   td->base.context = context;
-  return &td->base;
+  return &td.release()->base;
 }
 
 int dealloc_td(ibv_td* base) {
@@ -55,7 +55,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     refuse("ibv_alloc_parent_domain", EINVAL, "an allocator needs both functions");
     return nullptr;
   }
-  Pd* parent = make<Pd>();
+  auto parent = make<Pd>();
   if (parent == nullptr) {
     return nullptr;
   }
@@ -67,7 +67,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     parent->thread_domain = of(attr->td);
     parent->thread_domain->users.fetch_add(1, std::memory_order_relaxed);
   }
-  return &parent->base;
+  return &parent.release()->base;
 }
 
 int dealloc_parent_domain(Pd& parent) {

@@ -12,7 +12,7 @@ using abi::Command;
 extern "C" {
 
 ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
-  auto* pd = make<Pd>();
+  auto pd = make<Pd>();
   if (pd == nullptr) {
     return nullptr;
   }
@@ -21,13 +21,11 @@ ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   abi::HandleReply reply{};
   const int error = of(context)->client.call("ibv_import_pd", Command::kImportPd, request, reply);
   if (error != 0) {
-    delete pd;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   pd->base.context = context;
   pd->base.handle = reply.handle;
-  return &pd->base;
+  return &pd.release()->base;
 }
 
 // What was made in it keeps the daemon's end alive until the session ends.
@@ -38,7 +36,7 @@ void ibv_unimport_pd(ibv_pd* pd) {
 
 // The address stays unknown: it is one of the exporter's.
 ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
-  auto* mr = make<Mr>();
+  auto mr = make<Mr>();
   if (mr == nullptr) {
     return nullptr;
   }
@@ -49,9 +47,7 @@ ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   const int error =
       of(pd->context)->client.call("ibv_import_mr", Command::kImportMr, request, reply);
   if (error != 0) {
-    delete mr;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   mr->base.context = pd->context;
   mr->base.pd = pd;
@@ -60,7 +56,7 @@ ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   mr->base.lkey = reply.lkey;
   mr->base.rkey = reply.rkey;
   mr->imported = true;
-  return &mr->base;
+  return &mr.release()->base;
 }
 
 void ibv_unimport_mr(ibv_mr* mr) { delete of(mr); }

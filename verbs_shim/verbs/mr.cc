@@ -115,7 +115,8 @@ int register_range(Mr& mr, std::uint32_t replaces) {
 }
 
 // A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno.
-ibv_mr* registered(Mr* mr, ibv_pd* pd, std::size_t length, std::uint64_t iova, unsigned access) {
+ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint64_t iova,
+                   unsigned access) {
   mr->base.context = pd->context;
   mr->base.pd = pd;
   mr->base.length = length;
@@ -124,11 +125,9 @@ ibv_mr* registered(Mr* mr, ibv_pd* pd, std::size_t length, std::uint64_t iova, u
   const int error = register_range(*mr, 0);
   if (error != 0) {
     unmap_file(mr->mapping);
-    delete mr;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
-  return &mr->base;
+  return &mr.release()->base;
 }
 
 }  // namespace
@@ -140,12 +139,12 @@ extern "C" {
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                          unsigned int access) {
-  Mr* mr = check_access(access) == 0 ? make<Mr>() : nullptr;
+  auto mr = check_access(access) == 0 ? make<Mr>() : nullptr;
   if (mr == nullptr) {
     return nullptr;
   }
   mr->base.addr = address;
-  return registered(mr, pd, length, iova, access);
+  return registered(std::move(mr), pd, length, iova, access);
 }
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
@@ -172,14 +171,14 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
     refuse("ibv_reg_dmabuf_mr", mapping.error().code, mapping.error().message.c_str());
     return nullptr;
   }
-  Mr* mr = make<Mr>();
+  auto mr = make<Mr>();
   if (mr == nullptr) {
     unmap_file(*mapping);
     return nullptr;
   }
   mr->base.addr = reinterpret_cast<void*>(offset);  // as libibverbs says it
   mr->mapping = *mapping;
-  return registered(mr, pd, length, iova, rights);
+  return registered(std::move(mr), pd, length, iova, rights);
 }
 
 int ibv_dereg_mr(ibv_mr* base) {

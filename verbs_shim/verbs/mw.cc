@@ -15,7 +15,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     refuse("ibv_alloc_mw", EINVAL, "a memory window is of type 1 or 2");
     return nullptr;
   }
-  auto* mw = make<ibv_mw>();
+  auto mw = make<ibv_mw>();
   if (mw == nullptr) {
     return nullptr;
   }
@@ -26,16 +26,14 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   const int error =
       of(pd->context)->client.call("ibv_alloc_mw", abi::Command::kAllocMw, request, reply);
   if (error != 0) {
-    delete mw;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   mw->context = pd->context;
   mw->pd = pd;
   mw->rkey = reply.rkey;
   mw->handle = reply.handle;
   mw->type = type;
-  return mw;
+  return mw.release();
 }
 
 int dealloc_mw(ibv_mw* mw) {

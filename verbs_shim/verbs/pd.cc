@@ -11,7 +11,7 @@ using abi::Command;
 extern "C" {
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  auto* pd = make<Pd>();
+  auto pd = make<Pd>();
   if (pd == nullptr) {
     return nullptr;
   }
@@ -19,13 +19,11 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   abi::HandleReply reply{};
   const int error = of(context)->client.call("ibv_alloc_pd", Command::kAllocPd, request, reply);
   if (error != 0) {
-    delete pd;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   pd->base.context = context;
   pd->base.handle = reply.handle;
-  return &pd->base;
+  return &pd.release()->base;
 }
 
 int ibv_dealloc_pd(ibv_pd* base) {

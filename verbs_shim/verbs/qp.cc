@@ -104,7 +104,7 @@ Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   if (check(attr) != 0) {
     return nullptr;
   }
-  auto* qp = make<Qp>();
+  auto qp = make<Qp>();
   if (qp == nullptr) {
     return nullptr;
   }
@@ -119,16 +119,14 @@ Qp* create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   qp->signal_all = attr.sq_sig_all != 0;
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
-  qp->cookie = of(context)->registry.add(Registry::Kind::kQp, qp);
+  qp->cookie = of(context)->registry.add(Registry::Kind::kQp, qp.get());
   const int error = qp->cookie != 0 ? attach(*qp, attr) : ENOMEM;
   if (error != 0) {
     of(context)->registry.remove(qp->cookie);
-    delete qp;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   attr.cap = qp->cap;
-  return qp;
+  return qp.release();
 }
 
 }  // namespace

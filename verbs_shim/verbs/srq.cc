@@ -135,7 +135,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   if (check(*attr) != 0) {
     return nullptr;
   }
-  auto* srq = make<Srq>();
+  auto srq = make<Srq>();
   if (srq == nullptr) {
     return nullptr;
   }
@@ -144,17 +144,15 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   srq->base.pd = attr->pd;
   pthread_mutex_init(&srq->base.mutex, nullptr);
   pthread_cond_init(&srq->base.cond, nullptr);
-  srq->cookie = of(context)->registry.add(Registry::Kind::kSrq, srq);
+  srq->cookie = of(context)->registry.add(Registry::Kind::kSrq, srq.get());
   const int error = srq->cookie != 0 ? attach(*srq, *attr) : ENOMEM;
   if (error != 0) {
     of(context)->registry.remove(srq->cookie);
-    delete srq;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   attr->attr.max_wr = srq->max_wr;
   attr->attr.max_sge = srq->ring.max_sge;
-  return &srq->base;
+  return &srq.release()->base;
 }
 
 int get_srq_num(ibv_srq* srq, uint32_t* number) {

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <utility>
+
 #include "abi/cq_records.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
@@ -14,8 +16,8 @@ namespace {
 constexpr std::uint32_t kXrcdKnown = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
 // A receiving queue pair as this program holds it: it has neither queues nor a domain of its own.
-Qp* make_target(ibv_context* context, void* qp_context) {
-  auto* qp = make<Qp>();
+InTheMaking<Qp> make_target(ibv_context* context, void* qp_context) {
+  auto qp = make<Qp>();
   if (qp == nullptr) {
     return nullptr;
   }
@@ -25,28 +27,24 @@ Qp* make_target(ibv_context* context, void* qp_context) {
   base.qp_type = IBV_QPT_XRC_RECV;
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
-  qp->cookie = of(context)->registry.add(Registry::Kind::kQp, qp);
+  qp->cookie = of(context)->registry.add(Registry::Kind::kQp, qp.get());
   if (qp->cookie == 0) {
-    delete qp;
-    errno = ENOMEM;
-    return nullptr;
+    return fail(ENOMEM);
   }
   return qp;
 }
 
 // Takes the daemon's answer over, or gives the object up. `error`: 0 or an errno value.
-Qp* finish(Qp* qp, int error, const abi::CreateQpReply& reply) {
+Qp* finish(InTheMaking<Qp> qp, int error, const abi::CreateQpReply& reply) {
   ibv_qp& base = plain(*qp);
   if (error != 0) {
     of(base.context)->registry.remove(qp->cookie);
-    delete qp;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   base.handle = reply.handle;
   base.qp_num = reply.qpn;
   base.state = IBV_QPS_RESET;
-  return qp;
+  return qp.release();
 }
 
 }  // namespace
@@ -56,7 +54,7 @@ Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr) {
     refuse("ibv_create_qp_ex", EINVAL, "an XRC receiving queue pair needs an XRC domain");
     return nullptr;
   }
-  Qp* qp = make_target(context, attr.qp_context);
+  auto qp = make_target(context, attr.qp_context);
   if (qp == nullptr) {
     return nullptr;
   }
@@ -69,7 +67,7 @@ Qp* create_xrc_target(ibv_context* context, const ibv_qp_init_attr_ex& attr) {
   abi::CreateQpReply reply{};
   const int error =
       of(context)->client.call("ibv_create_qp", abi::Command::kCreateQp, request, reply);
-  return finish(qp, error, reply);
+  return finish(std::move(qp), error, reply);
 }
 
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
@@ -83,7 +81,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
     return nullptr;
   }
   const bool with_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0;
-  Qp* qp = make_target(context, with_context ? attr->qp_context : nullptr);
+  auto qp = make_target(context, with_context ? attr->qp_context : nullptr);
   if (qp == nullptr) {
     return nullptr;
   }
@@ -93,8 +91,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
   request.qpn = attr->qp_num;
   abi::CreateQpReply reply{};
   const int error = of(context)->client.call("ibv_open_qp", abi::Command::kOpenQp, request, reply);
-  qp = finish(qp, error, reply);
-  return qp != nullptr ? &plain(*qp) : nullptr;
+  Qp* const opened = finish(std::move(qp), error, reply);
+  return opened != nullptr ? &plain(*opened) : nullptr;
 }
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
@@ -111,7 +109,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
     refuse(kCall, EBADF, "the descriptor isn't open");
     return nullptr;
   }
-  auto* xrcd = make<Xrcd>();
+  auto xrcd = make<Xrcd>();
   if (xrcd == nullptr) {
     return nullptr;
   }
@@ -123,13 +121,11 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
   const int error =
       of(context)->client.call(kCall, abi::Command::kOpenXrcd, request, reply, nullptr, passed);
   if (error != 0) {
-    delete xrcd;
-    errno = error;
-    return nullptr;
+    return fail(error);
   }
   xrcd->base.context = context;
   xrcd->handle = reply.handle;
-  return &xrcd->base;
+  return &xrcd.release()->base;
 }
 
 int close_xrcd(ibv_xrcd* base) {
