@@ -144,9 +144,11 @@ int command(const Route& route, int descriptor, const rdma_ucm_cmd_hdr& header,
     std::memcpy(request.bytes + header.in, option.bytes, option.length);
   }
   abi::CmCommandReply reply{};
-  const int error = route.client->exchange("librdmacm", Command::kCmCommand, request.header,
-                                           sizeof(Request) + header.in + option.length,
-                                           reply.header, sizeof(reply), nullptr, {});
+  const int error = route.client->exchange({.call_name = "librdmacm",
+                                            .command = Command::kCmCommand,
+                                            .header = request.header,
+                                            .length = sizeof(Request) + header.in + option.length},
+                                           {.header = reply.header, .size = sizeof(reply)});
   if (error != 0) {
     return error;
   }

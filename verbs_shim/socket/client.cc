@@ -201,28 +201,27 @@ int Client::receive_answer(abi::ReplyHeader& reply, std::size_t size) {
   return error;
 }
 
-int Client::request_and_reply(Command command, abi::RequestHeader& request, std::size_t length,
-                              std::span<const int> passed, abi::ReplyHeader& reply,
-                              std::size_t reply_size, Descriptors* received) {
-  request.magic = abi::kMagic;
-  request.version = abi::kVersion;
-  request.command = command;
-  request.sequence = sequence_;
-  request.length = static_cast<std::uint32_t>(length);
-  request.descriptor_count = static_cast<std::uint32_t>(passed.size());
-  const std::span bytes(reinterpret_cast<const std::byte*>(&request), length);
+int Client::request_and_reply(const RequestRecord& request, const ReplyRecord& reply) {
+  abi::RequestHeader& header = request.header;
+  header.magic = abi::kMagic;
+  header.version = abi::kVersion;
+  header.command = request.command;
+  header.sequence = sequence_;
+  header.length = static_cast<std::uint32_t>(request.length);
+  header.descriptor_count = static_cast<std::uint32_t>(request.passed.size());
+  const std::span bytes(reinterpret_cast<const std::byte*>(&header), request.length);
   int error = 0;
-  if (received == nullptr && passed.empty() && page_.ask(bytes)) {
-    error = receive_answer(reply, reply_size);
+  if (reply.received == nullptr && request.passed.empty() && page_.ask(bytes)) {
+    error = receive_answer(reply.header, reply.size);
   } else {
     const int socket = descriptor();  // of no effect where it isn't ours any more
-    error = send_record(socket, request, length, passed);
+    error = send_record(socket, header, request.length, request.passed);
     if (error != 0) {
       return error;
     }
-    error = receive_record(socket, reply, reply_size, received);
+    error = receive_record(socket, reply.header, reply.size, reply.received);
   }
-  return (error == 0 || error == EMFILE) && reply.sequence != sequence_ ? EPROTO : error;
+  return (error == 0 || error == EMFILE) && reply.header.sequence != sequence_ ? EPROTO : error;
 }
 
 // 0, or an errno value: then the connection is of no use any more.
@@ -234,35 +233,33 @@ int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
                   sizeof(request.handle));
       ++sequence_;
       abi::ReplyHeader reply{};
-      return request_and_reply(one.undoing, request.header, sizeof(request), {}, reply,
-                               sizeof(reply), nullptr);
+      return request_and_reply({.call_name = nullptr,
+                                .command = one.undoing,
+                                .header = request.header,
+                                .length = sizeof(request)},
+                               {.header = reply, .size = sizeof(reply)});
     }
   }
   return 0;
 }
 
-int Client::exchange(const char* call_name, abi::Command command, abi::RequestHeader& request,
-                     std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-                     Descriptors* received, std::span<const int> passed) {
+int Client::exchange(const RequestRecord& request, const ReplyRecord& reply) {
   const NotCancelled whole;
   pthread_mutex_lock(&mutex_);
   ++sequence_;
-  const int error =
-      converse(call_name, command, request, request_length, reply, reply_size, received, passed);
+  const int error = converse(request, reply);
   pthread_mutex_unlock(&mutex_);
   return error;
 }
 
-int Client::converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
-                     std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-                     Descriptors* received, std::span<const int> passed) {
+int Client::converse(const RequestRecord& request, const ReplyRecord& reply) {
+  const char* const call_name = request.call_name;
   if (!alive()) {
     explain(call_name, ENODEV, "the daemon is gone, or this is the child of a fork");
     return ENODEV;
   }
-  int error =
-      request_and_reply(command, request, request_length, passed, reply, reply_size, received);
-  if (error == EMFILE && give_back(command, reply) == 0) {
+  const int error = request_and_reply(request, reply);
+  if (error == EMFILE && give_back(request.command, reply.header) == 0) {
     explain(call_name, error, "the process may have no more open files (RLIMIT_NOFILE)");
     return error;
   }
@@ -272,9 +269,9 @@ int Client::converse(const char* call_name, abi::Command command, abi::RequestHe
         descriptor() < 0 ? kClosedByProgram : "the daemon closed the connection or sent nonsense");
     return lost();
   }
-  if (reply.error != 0) {
-    explain(call_name, reply.error, reply.message);
-    return reply.error;
+  if (const abi::ReplyHeader& answer = reply.header; answer.error != 0) {
+    explain(call_name, answer.error, answer.message);
+    return answer.error;
   }
   return 0;
 }

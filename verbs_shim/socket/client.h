@@ -41,6 +41,21 @@ class Client {
   // Why connect() failed with this error, for refuse() and explain().
   static const char* why_not_connected(int error);
 
+  // A record that goes out, the descriptors that go with it, and the verb that messages name.
+  struct RequestRecord {
+    const char* call_name;
+    abi::Command command;
+    abi::RequestHeader& header;  // of the record
+    std::size_t length;
+    std::span<const int> passed{};
+  };
+  // Where the reply goes, and the descriptors that come with it. What is behind it is zeroed.
+  struct ReplyRecord {
+    abi::ReplyHeader& header;
+    std::size_t size;
+    Descriptors* received = nullptr;  // none are expected
+  };
+
   // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
   // daemon's refusal, ENODEV once the connection is gone, or EMFILE where the process had no room
   // for the reply's descriptors; then the daemon has back what it made. `call` names the verb in
@@ -48,15 +63,16 @@ class Client {
   template <typename Request, typename Reply>
   int call(const char* call_name, abi::Command command, Request& request, Reply& reply,
            Descriptors* received = nullptr, std::span<const int> passed = {}) {
-    return exchange(call_name, command, request.header, sizeof(request), reply.header,
-                    sizeof(reply), received, passed);
+    return exchange({.call_name = call_name,
+                     .command = command,
+                     .header = request.header,
+                     .length = sizeof(request),
+                     .passed = passed},
+                    {.header = reply.header, .size = sizeof(reply), .received = received});
   }
 
-  // As call(), for records whose length isn't that of their type. The reply is zeroed behind what
-  // came.
-  int exchange(const char* call_name, abi::Command command, abi::RequestHeader& request,
-               std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-               Descriptors* received, std::span<const int> passed);
+  // As call(), for records whose length isn't that of their type.
+  int exchange(const RequestRecord& request, const ReplyRecord& reply);
 
   // Asks by this page where it can; the page is there as long as calls are made.
   void ask_by(abi::CommandPage& page) { page_.attach(&page); }
@@ -75,12 +91,8 @@ class Client {
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
-  int converse(const char* call_name, abi::Command command, abi::RequestHeader& request,
-               std::size_t request_length, abi::ReplyHeader& reply, std::size_t reply_size,
-               Descriptors* received, std::span<const int> passed);
-  int request_and_reply(abi::Command command, abi::RequestHeader& request, std::size_t length,
-                        std::span<const int> passed, abi::ReplyHeader& reply,
-                        std::size_t reply_size, Descriptors* received);
+  int converse(const RequestRecord& request, const ReplyRecord& reply);
+  int request_and_reply(const RequestRecord& request, const ReplyRecord& reply);
   int give_back(abi::Command made, const abi::ReplyHeader& made_reply);
   int receive_answer(abi::ReplyHeader& reply, std::size_t size);
   int lost();

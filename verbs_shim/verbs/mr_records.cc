@@ -111,8 +111,12 @@ int send_registration(Client& client, const abi::RegMrRequest& head,
     request.pieces_in_file = 1;
     passed.push_back(list.get());
   }
-  return client.exchange("ibv_reg_mr", abi::Command::kRegMr, request.header,
-                         sizeof(request) + behind, reply.header, sizeof(reply), nullptr, passed);
+  return client.exchange({.call_name = "ibv_reg_mr",
+                          .command = abi::Command::kRegMr,
+                          .header = request.header,
+                          .length = sizeof(request) + behind,
+                          .passed = passed},
+                         {.header = reply.header, .size = sizeof(reply)});
 }
 
 }  // namespace uroce::shim

@@ -54,9 +54,11 @@ int send_advice(Context& context, std::uint32_t pd, Advice advice, std::uint32_t
     request.sges[i] = {.address = first[i].addr, .length = first[i].length, .lkey = first[i].lkey};
   }
   PlainReply reply{};
-  return context.client.exchange("ibv_advise_mr", abi::Command::kAdviseMr, request.header,
-                                 sizeof(request) + count * sizeof(abi::AdviseSge), reply.header,
-                                 sizeof(reply), nullptr, {});
+  return context.client.exchange({.call_name = "ibv_advise_mr",
+                                  .command = abi::Command::kAdviseMr,
+                                  .header = request.header,
+                                  .length = sizeof(request) + count * sizeof(abi::AdviseSge)},
+                                 {.header = reply.header, .size = sizeof(reply)});
 }
 
 }  // namespace
