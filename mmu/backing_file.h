@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "abi/memory_piece.h"
+#include "base/page.h"
 #include "base/program_process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -15,7 +16,7 @@ namespace uroce {
 inline constexpr std::uint64_t kFileMax = 1ULL << 63U;  // no offset in a file is larger
 
 struct FileFacts {
-  std::uint64_t page_size = 4096;
+  std::uint64_t page_size = kPage;
   std::uint64_t size = 0;
   std::uint64_t device = 0, inode = 0;
   std::uint32_t uid = 0;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "base/page.h"
 #include "base/result.h"
 #include "shares/account.h"
 
@@ -32,7 +33,7 @@ class Mapping {
   // A part of a file, rounded outwards to `page_size`.
   struct Wanted {
     int descriptor = -1;
-    std::uint64_t page_size = 4096;
+    std::uint64_t page_size = kPage;
     std::uint64_t offset = 0, length = 0;
     bool writable = true;
   };

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "abi/memory_piece.h"
+#include "base/page.h"
 #include "base/unique_fd.h"
 #include "mmu/access.h"
 #include "mmu/fault_share.h"
@@ -46,7 +47,7 @@ struct MirrorPiece {
   std::uint64_t length = 0;
   int descriptor = -1;  // -1: reached the slow way
   std::uint64_t offset = 0;
-  std::uint64_t page_size = 4096;
+  std::uint64_t page_size = kPage;
   bool write = false;      // may be written
   bool anonymous = false;  // an arena: pages that aren't there are zeroes, writing costs no disk
   bool durable = false;    // a file that outlives the machine's memory
@@ -55,7 +56,7 @@ struct MirrorPiece {
 
 class Mirror {
  public:
-  static constexpr std::uint64_t kPage = 4096;
+  static constexpr std::uint64_t kPage = uroce::kPage;
   static constexpr std::uint64_t kChunk = 2ULL << 20U;
   static constexpr std::uint64_t kSegment = 1ULL << 30U;
   static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/page.h"
 #include "mmu/backing_file.h"
 #include "mmu/copy.h"
 #include "mmu/mapping.h"
@@ -15,8 +16,6 @@
 
 namespace uroce {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
 std::uint64_t page_of(std::uint64_t address) { return address / kPage * kPage; }

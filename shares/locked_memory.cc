@@ -10,10 +10,10 @@
 #include <memory>
 #include <string>
 
+#include "base/page.h"
+
 namespace uroce {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 std::uint64_t pages_of(std::uint64_t address, std::uint64_t length) {
   return (address + length + kPage - 1) / kPage * kPage - address / kPage * kPage;

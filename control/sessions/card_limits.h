@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "abi/doorbell.h"
+#include "base/page.h"
 #include "dataplane/qp/receive_queue.h"
 #include "mmu/key_table.h"
 #include "shares/limits.h"
@@ -39,7 +40,7 @@ inline constexpr std::uint32_t kSessionQpsMax =
 inline constexpr std::uint32_t kSessionDeviceMemoriesMax = 4'096;  // with those it imported
 
 // Bytes from one worker's status to the next: programs map whole pages.
-inline constexpr std::uint64_t kStatusStride = 4096;
+inline constexpr std::uint64_t kStatusStride = kPage;
 
 // Of one object.
 inline constexpr std::uint32_t kWorkRequestsMax = 16'384;  // of a send or receive queue

@@ -19,6 +19,7 @@
 
 #include "abi/ring.h"
 #include "abi/ring_records.h"
+#include "base/page.h"
 #include "base/result.h"
 #include "control/sessions/sealed_memory.h"
 #include "shares/account.h"
@@ -27,7 +28,7 @@ namespace uroce::control {
 
 class RingArena {
  public:
-  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kPage = uroce::kPage;
   static constexpr std::size_t kPackedMax = std::size_t{32} << 10U;
   static constexpr std::size_t kBytesMin = std::size_t{64} << 10U;
   static constexpr std::size_t kBytesMax = abi::kRingMemoryMax;

@@ -9,13 +9,13 @@
 #include <iterator>
 
 #include "base/event_socket.h"
+#include "base/page.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 
 namespace uroce::control {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kDoorbellsStride = (sizeof(abi::Doorbells) + kPage - 1) / kPage * kPage;
 
 }  // namespace

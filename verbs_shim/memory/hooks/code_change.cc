@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kCacheLine = 64;
 
 bool writable(const Code* at, std::size_t length, bool yes) {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/page.h"
 #include "verbs_shim/memory/hooks/code_change.h"
 #include "verbs_shim/memory/hooks/entry_forms.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
@@ -30,7 +31,6 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kNearMax = 1ULL << 30U;
 
 struct Target {

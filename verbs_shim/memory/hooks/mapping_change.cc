@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 // What lies beyond the end, or wraps, the kernel will refuse.
 AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {

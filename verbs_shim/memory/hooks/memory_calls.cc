@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "base/page.h"
 #include "verbs_shim/memory/hooks/mapping_change.h"
 #include "verbs_shim/memory/hooks/move_mapping.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
@@ -13,8 +14,6 @@ namespace uroce::shim::calls {
 namespace {
 
 using abi::InvalidateReason;
-
-constexpr std::uint64_t kPage = 4096;
 
 // What is asked about when libc's function is tried out: nobody else knows the address.
 char trial;

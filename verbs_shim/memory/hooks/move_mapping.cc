@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/page.h"
 #include "verbs_shim/memory/hooks/memory_calls.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 void* fail(int error) {
   errno = error;

@@ -6,12 +6,11 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/page.h"
 #include "verbs_shim/memory/hooks/watching.h"
 
 namespace uroce::shim {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 // enum ibv_access_flags: what a kernel pins pages for writing for.
 constexpr std::uint32_t kLocalWrite = 1U << 0U;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/page.h"
 #include "verbs_shim/memory/pinned/pinned_range.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/memory_limit.h"
@@ -13,7 +14,6 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint32_t kOnDemand = 1U << 6U;  // IBV_ACCESS_ON_DEMAND
 constexpr int kPopulateWrite = 23;             // MADV_POPULATE_WRITE, Linux 5.14
 constexpr int kPopulateRead = 22;              // MADV_POPULATE_READ

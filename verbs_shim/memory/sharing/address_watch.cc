@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
 
 constexpr unsigned kBits = 64;
-constexpr std::uint64_t kPage = 4096;
 
 // The bits from `first` to `last` that lie in the word.
 std::uint64_t mask_of(std::uint64_t word, std::uint64_t first, std::uint64_t last) {

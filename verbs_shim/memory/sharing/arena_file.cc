@@ -9,12 +9,12 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/file_limit.h"
 
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kHugePage = 2ULL << 20U;
 constexpr std::uint64_t kFileMax = (1ULL << 63U) - 1;
 constexpr std::uint64_t kReclaimMin = 64ULL << 20U;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/memory_limit.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
@@ -21,7 +22,6 @@ namespace {
 // takes half a second where nobody else needs the processor, and the memory is there.
 constexpr std::chrono::seconds kPatienceMin{30};
 constexpr std::chrono::seconds kPatiencePerGib{20};
-constexpr std::uint64_t kPage = 4096;
 
 SharingState* sharing = nullptr;
 unsigned fork_place = 0;

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/page.h"
 #include "base/unique_fd.h"
 
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kThreadHeap = 64ULL << 20U;  // HEAP_MAX_SIZE of glibc
 
 // The main thread's control block lies somewhere in private memory; those of others lie in their

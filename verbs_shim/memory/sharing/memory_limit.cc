@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <string>
 
+#include "base/page.h"
+
 namespace uroce::shim {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 // Bytes in whole pages that registrations hold. Relaxed: a counter, which orders nothing.
 std::atomic<std::uint64_t> locked_bytes{0};

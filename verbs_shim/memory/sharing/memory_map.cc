@@ -9,10 +9,11 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/page.h"
+
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr const char* kPrivateHugePages = "/anon_hugepage";
 
 // PROCMAP_QUERY of Linux 6.11, which Debian 12's headers don't have.

@@ -4,12 +4,12 @@
 
 #include <atomic>
 
+#include "base/page.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::shim {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStackBytes = 256ULL << 10U;
 constexpr std::size_t kGuardBytes = kPage;
 

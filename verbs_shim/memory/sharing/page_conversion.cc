@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/page.h"
 #include "base/unique_fd.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 #include "verbs_shim/memory/sharing/own_thread.h"
@@ -15,7 +16,6 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kPresentOrSwapped = 3ULL << 62U;  // Documentation/admin-guide/mm/pagemap
 
 }  // namespace
