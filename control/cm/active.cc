@@ -8,6 +8,8 @@
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
+#include "dataplane/wire/limits.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce::control::cm {
 namespace {
@@ -16,7 +18,7 @@ Status check(const ConnectParameters& wanted) {
   if (wanted.private_data.size() > kReqPrivateMax) {
     return too_much_private_data("a REQ", kReqPrivateMax);
   }
-  if (wanted.qpn == 0 || wanted.qpn > kLow24) {
+  if (wanted.qpn == 0 || wanted.qpn > kQpnMask) {
     return Error{EINVAL, "no queue pair has number " + std::to_string(wanted.qpn)};
   }
   if (wanted.response_timeout > kTimeoutCodeMax || wanted.packet_lifetime > kTimeoutCodeMax ||
@@ -87,7 +89,7 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
   connection.guid = wanted.ca_guid;
   connection.qpn = wanted.qpn;
   connection.receive_psn =
-      wanted.starting_psn.value_or(static_cast<std::uint32_t>(random_())) & kLow24;
+      wanted.starting_psn.value_or(static_cast<std::uint32_t>(random_())) & kPsnMask;
   connection.agreement = {.transport = wanted.transport,
                           .path_mtu = wanted.path_mtu,
                           .pkey = wanted.pkey,

@@ -20,7 +20,6 @@ inline constexpr std::uint8_t kTimeoutCodeMax = 31;     // 4.096 us * 2^31: 2.4 
 
 inline constexpr std::uint8_t kPathMtuMin = 1, kPathMtuMax = 5;  // codes: 256 to 4096 bytes
 inline constexpr std::uint8_t kRetriesMax = 15;                  // 4 bits
-inline constexpr std::uint32_t kLow24 = 0xFF'FFFF;               // QPNs and PSNs
 
 // A wait whose end is looked at so late was a standstill of our own: it isn't held against the
 // peer.

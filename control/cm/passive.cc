@@ -7,6 +7,8 @@
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
+#include "dataplane/wire/limits.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce::control::cm {
 namespace {
@@ -104,7 +106,7 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
   connection.transaction = transaction;
   connection.service_id = req.service_id;
   connection.ip = ip_of(req);
-  connection.receive_psn = static_cast<std::uint32_t>(random_()) & kLow24;
+  connection.receive_psn = static_cast<std::uint32_t>(random_()) & kPsnMask;
   connection.send_psn = req.starting_psn;
   connection.agreement = {.transport = req.transport,
                           .path_mtu = req.path_mtu,
@@ -171,7 +173,7 @@ Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now)
   if (given.private_data.size() > kRepPrivateMax) {
     return too_much_private_data("a REP", kRepPrivateMax);
   }
-  if (given.qpn == 0 || given.qpn > kLow24) {
+  if (given.qpn == 0 || given.qpn > kQpnMask) {
     return Error{EINVAL, "no queue pair has number " + std::to_string(given.qpn)};
   }
   Connection& connection = **found;

@@ -6,6 +6,7 @@
 #include "control/cm/manager.h"
 #include "control/cm/refusals.h"
 #include "control/cm/timing.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce::control::cm {
 namespace {
@@ -116,7 +117,7 @@ Status Manager::answer_service(ConnectionId id, const ServiceAnswer& answer, Tim
   if (answer.private_data.size() > kSidrRepPrivateMax) {
     return too_much_private_data("a SIDR_REP", kSidrRepPrivateMax);
   }
-  if (answer.qpn > kLow24) {
+  if (answer.qpn > kQpnMask) {
     return Error{EINVAL, "no queue pair has number " + std::to_string(answer.qpn)};
   }
   Connection& exchange = **found;

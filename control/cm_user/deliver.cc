@@ -7,11 +7,10 @@
 #include "control/cm_user/address_vector.h"
 #include "control/cm_user/service.h"
 #include "control/cm_user/user.h"
+#include "dataplane/wire/headers.h"
 
 namespace uroce::control::cm_user {
 namespace {
-
-constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;
 
 rdma_ucm_event_resp record_of(const Id& id, EventNumber event, int status) {
   rdma_ucm_event_resp record{};

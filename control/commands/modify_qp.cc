@@ -11,13 +11,14 @@
 #include "control/sessions/card_limits.h"
 #include "control/sessions/qp_states.h"
 #include "control/sessions/xrc.h"
+#include "dataplane/wire/limits.h"
+#include "dataplane/wire/psn.h"
 
 namespace uroce::control {
 namespace {
 
 using enum abi::VerbsMask;
 
-constexpr std::uint32_t k24Bits = 0xFF'FFFF;
 constexpr std::uint32_t kRemoteAccess = kAccessRemoteWrite | kAccessRemoteRead |
                                         kAccessRemoteAtomic | kAccessFlushGlobal |
                                         kAccessFlushPersistent;
@@ -42,7 +43,7 @@ Status check_bounds(const abi::QpAttributesRecord& a, std::uint32_t mask) {
       {kVerbsTimeout, "timeout", a.timeout, kTimerCodeMax},
       {kVerbsRetryCnt, "retry_cnt", a.retry_cnt, kRetriesMax},
       {kVerbsRnrRetry, "rnr_retry", a.rnr_retry, kRetriesMax},
-      {kVerbsDestQpn, "dest_qp_num", a.dest_qpn, k24Bits},
+      {kVerbsDestQpn, "dest_qp_num", a.dest_qpn, kQpnMask},
       {kVerbsPkeyIndex, "pkey_index", a.pkey_index, kPkeysMax - 1},
   };
   for (const Bound& bound : bounds) {
@@ -116,8 +117,8 @@ Change change_of(QpType type, const Device& device, const abi::QpAttributesRecor
   take(kVerbsState, kQpMaskState, to.state, a.state);
   take(kVerbsPathMtu, kQpMaskPathMtu, to.path_mtu, mtu_bytes(a.path_mtu & 7U));
   take(kVerbsQkey, kQpMaskQkey, to.qkey, a.qkey);
-  take(kVerbsRqPsn, kQpMaskRqPsn, to.rq_psn, a.rq_psn & k24Bits);
-  take(kVerbsSqPsn, kQpMaskSqPsn, to.sq_psn, a.sq_psn & k24Bits);
+  take(kVerbsRqPsn, kQpMaskRqPsn, to.rq_psn, a.rq_psn & kPsnMask);
+  take(kVerbsSqPsn, kQpMaskSqPsn, to.sq_psn, a.sq_psn & kPsnMask);
   take(kVerbsDestQpn, kQpMaskDestQpn, to.dest_qpn, a.dest_qpn);
   take(kVerbsAccessFlags, kQpMaskAccess, to.access, a.access & kRemoteAccess);
   take(kVerbsPkeyIndex, kQpMaskPkeyIndex, to.pkey_index, a.pkey_index);
@@ -146,8 +147,8 @@ void remember(const abi::QpAttributesRecord& a, std::uint32_t mask,
   take(kVerbsPathMtu, known->path_mtu, a.path_mtu);
   take(kVerbsPathMigState, known->path_mig_state, a.path_mig_state);
   take(kVerbsQkey, known->qkey, a.qkey);
-  take(kVerbsRqPsn, known->rq_psn, a.rq_psn & k24Bits);
-  take(kVerbsSqPsn, known->sq_psn, a.sq_psn & k24Bits);
+  take(kVerbsRqPsn, known->rq_psn, a.rq_psn & kPsnMask);
+  take(kVerbsSqPsn, known->sq_psn, a.sq_psn & kPsnMask);
   take(kVerbsDestQpn, known->dest_qpn, a.dest_qpn);
   take(kVerbsAccessFlags, known->access, a.access);
   take(kVerbsPkeyIndex, known->pkey_index, a.pkey_index);

@@ -9,6 +9,7 @@
 
 #include "control/ip/icmp.h"
 #include "control/ip/limits.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce::control {
 namespace {

@@ -9,6 +9,5 @@ namespace uroce::control {
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kGidsMax = 128;
 inline constexpr std::uint32_t kPkeysMax = 1;
-inline constexpr std::uint32_t kMessageBytesMax = 1U << 31U;
 
 }  // namespace uroce::control

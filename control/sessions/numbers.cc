@@ -2,13 +2,16 @@
 
 #include <random>
 
+#include "dataplane/wire/headers.h"
+#include "dataplane/wire/limits.h"
+
 namespace uroce::control {
 
 Numbers::Numbers(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed)
     : first_(first), count_max_(count_max) {
   // A daemon that starts again should not be taken for the one before by peers that didn't notice.
   std::mt19937_64 random(seed);
-  next_ = static_cast<std::uint32_t>(random()) & 0xFF'FFFFU;
+  next_ = static_cast<std::uint32_t>(random()) & kQpnMask;
 }
 
 Lease<Numbers> Numbers::take(const Owner& owner, std::uint32_t chosen) {
@@ -17,7 +20,7 @@ Lease<Numbers> Numbers::take(const Owner& owner, std::uint32_t chosen) {
   }
   if (chosen != 0) {
     const std::uint32_t slot = chosen & 0xFFFFU;
-    const bool free = slot >= first_ && chosen < 0xFF'FFFFU && !owners_.contains(slot);
+    const bool free = slot >= first_ && chosen < kMulticastQpn && !owners_.contains(slot);
     if (!free) {
       return {};
     }
@@ -26,10 +29,9 @@ Lease<Numbers> Numbers::take(const Owner& owner, std::uint32_t chosen) {
   }
   for (;;) {
     const std::uint32_t number = next_;
-    next_ = (next_ + 1) & 0xFF'FFFFU;
+    next_ = (next_ + 1) & kQpnMask;
     const std::uint32_t slot = number & 0xFFFFU;
-    // 0xFFFFFF is the multicast queue pair.
-    if (slot >= first_ && number != 0xFF'FFFFU && !owners_.contains(slot)) {
+    if (slot >= first_ && number != kMulticastQpn && !owners_.contains(slot)) {
       owners_[slot] = {number, owner};
       return {*this, number};
     }

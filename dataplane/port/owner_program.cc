@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dataplane/wire/headers.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
 namespace {
@@ -18,7 +19,6 @@ constexpr std::uint32_t kUdpDestination = 2, kUdpBytes = 8;
 constexpr std::uint32_t kBthQpn = 4;             // the word whose low 24 bits are the number
 constexpr std::uint32_t kIpv4NoOptions = 0x45;   // the first byte: version 4, 20 bytes
 constexpr std::uint32_t kIpv4Fragment = 0x3FFF;  // of its word: more follow, or not the first
-constexpr std::uint32_t kQpnMask = 0xFF'FFFF;
 
 // Writes a program from its beginning to its end. Jumps go forward, to where land() is called.
 class Writer {

@@ -78,7 +78,6 @@ class Requester {
   static constexpr std::uint32_t kPsnsOutstandingMax = 1U << 23U;
   // Local operations in one call of transmit(): they send no bytes that would bound it.
   static constexpr std::uint32_t kLocalOperationsMax = 32;
-  static constexpr std::uint32_t kMessageBytesMax = 1U << 31U;
 
   explicit Requester(Qp& qp);
 

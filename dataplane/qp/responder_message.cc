@@ -3,11 +3,10 @@
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
 namespace {
-
-inline constexpr std::uint32_t kMessageLengthMax = 1U << 31U;
 
 // 9.7.4.1: FIRST and MIDDLE fill the MTU, LAST has 1 byte to the MTU, ONLY none to the MTU.
 bool payload_fits_mtu(const Request& request, std::uint32_t mtu) {
@@ -49,7 +48,7 @@ Step Responder::send(const Request& request, Turn& turn) {
   if (!payload_fits_mtu(request, qp_->attributes_.path_mtu)) {
     return refuse(Nak::kInvalidRequest, Failure::kPacketLength, turn);
   }
-  if (request.payload_length > kMessageLengthMax - offset_) {
+  if (request.payload_length > kMessageBytesMax - offset_) {
     return refuse(Nak::kInvalidRequest, Failure::kMessageTooLong, turn);
   }
   if (request.payload_length > receive_length_ - offset_) {
@@ -134,7 +133,7 @@ Step Responder::send(const Request& request, Turn& turn) {
       return step;
     }
   }
-  if (write_length_ > kMessageLengthMax) {
+  if (write_length_ > kMessageBytesMax) {
     return refuse(Nak::kInvalidRequest, Failure::kMessageTooLong, turn);
   }
   // 9.7.4.1: the payloads add up to the length that the first packet announced.

@@ -5,11 +5,11 @@
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
 namespace {
 
-inline constexpr std::uint32_t kReadLengthMax = 1U << 31U;
 inline constexpr std::uint32_t kAtomicLength = 8;
 
 std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) {
@@ -26,7 +26,7 @@ Step Responder::read(const Request& request, Turn& turn) {
     return refuse(Nak::kInvalidRequest, Failure::kTooManyReads, turn);
   }
   const Reth reth = request.reth();
-  if (reth.length > kReadLengthMax) {
+  if (reth.length > kMessageBytesMax) {
     return refuse(Nak::kInvalidRequest, Failure::kMessageTooLong, turn);
   }
   if (request.payload_length != 0) {

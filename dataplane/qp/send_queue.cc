@@ -8,6 +8,7 @@
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/memory.h"
 #include "dataplane/qp/qp.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
 namespace {
@@ -174,7 +175,7 @@ void SendQueue::copy(std::uint32_t index) {
     std::atomic_signal_fence(std::memory_order_seq_cst);  // as above
     std::memcpy(tail, &sge, sizeof(sge));
     entry.length = sge.length;
-    if (sge.length > Requester::kMessageBytesMax) {
+    if (sge.length > kMessageBytesMax) {
       refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
     }
     return;
@@ -196,7 +197,7 @@ void SendQueue::measure(std::uint32_t index) {
   if (entry.opcode == WrOpcode::kAtomicWrite && length != sizeof(std::uint64_t)) {
     return refuse(entry, WcStatus::kLocLenErr, Failure::kSendSges);
   }
-  if (length > Requester::kMessageBytesMax) {
+  if (length > kMessageBytesMax) {
     return refuse(entry, WcStatus::kLocLenErr, Failure::kSendTooLong);
   }
   entry.length = static_cast<std::uint32_t>(length);

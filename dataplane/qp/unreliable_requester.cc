@@ -6,11 +6,11 @@
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester.h"
 #include "dataplane/wire/build.h"
+#include "dataplane/wire/limits.h"
 
 namespace uroce {
 namespace {
 
-constexpr std::uint32_t kQpnMask = 0xFF'FFFF;
 constexpr std::uint32_t kOwnQkey = 0x8000'0000;  // in a work request: the queue pair's own is meant
 
 }  // namespace
