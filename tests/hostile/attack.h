@@ -50,6 +50,32 @@ struct Bare {
   abi::RequestHeader header{};
 };
 
+// kRegMr of a region that is one piece, of domain 0, without rights.
+struct RegisterOnePiece {
+  abi::RequestHeader header{};
+  std::uint64_t address = 0, length = 0, iova = 0;
+  std::uint32_t pd = 0;
+  std::uint32_t access = 0;
+  std::uint32_t piece_count = 1, pieces_in_file = 0, replaces = 0, reserved = 0;
+  abi::MemoryPiece piece{};
+};
+static_assert(sizeof(RegisterOnePiece) == sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece));
+
+inline RegisterOnePiece one_piece(abi::PieceKind kind, std::uint64_t address,
+                                  std::uint64_t length) {
+  RegisterOnePiece request;
+  request.address = request.iova = address;
+  request.length = length;
+  request.piece = {.address = address,
+                   .length = length,
+                   .offset = 0,
+                   .map_start = 0,
+                   .map_end = 0,
+                   .kind = kind,
+                   .source = 0};
+  return request;
+}
+
 struct Answer {
   bool closed = false;  // the daemon ended the connection
   abi::ReplyHeader header{};

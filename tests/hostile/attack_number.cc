@@ -30,22 +30,6 @@ constexpr std::uint64_t kSecretAt = 0x2000'0000'0000;
   ::_exit(socket && send_message(relative, {&none, 1}, {&passed, 1}) == 1 ? 0 : 1);
 }
 
-struct RegisterOnePiece {
-  abi::RequestHeader header{};
-  std::uint64_t address = kSecretAt, length = kPage, iova = kSecretAt;
-  std::uint32_t pd = 0;
-  std::uint32_t access = 7;  // local write, remote write, remote read
-  std::uint32_t piece_count = 1, pieces_in_file = 0, replaces = 0, reserved = 0;
-  abi::MemoryPiece piece{.address = kSecretAt,
-                         .length = kPage,
-                         .offset = 0,
-                         .map_start = 0,
-                         .map_end = 0,
-                         .kind = abi::PieceKind::kRemote,
-                         .source = 0};
-};
-static_assert(sizeof(RegisterOnePiece) == sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece));
-
 }  // namespace
 
 int attack_by_number(Arguments /*arguments*/) {
@@ -70,7 +54,8 @@ int attack_by_number(Arguments /*arguments*/) {
     give_up("the session was closed");
   }
   const Answer pd = session.ask(abi::Command::kAllocPd, Bare{});
-  RegisterOnePiece request;
+  RegisterOnePiece request = one_piece(abi::PieceKind::kRemote, kSecretAt, kPage);
+  request.access = 7;  // local write, remote write, remote read
   request.pd = pd.as<abi::HandleReply>().handle;
   const Answer answer = session.ask(abi::Command::kRegMr, request);
   if (pd.header.error != 0 || answer.closed) {

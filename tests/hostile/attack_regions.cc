@@ -38,23 +38,6 @@ struct RegisterFromFile {
 };
 static_assert(sizeof(RegisterFromFile) == sizeof(abi::RegMrRequest));
 
-// A region that is one piece of a file that comes with it, to be read: such pages come in fast.
-struct RegisterFile {
-  abi::RequestHeader header{};
-  std::uint64_t address = kAddress, length = kPieceBytes, iova = kAddress;
-  std::uint32_t pd = 0;
-  std::uint32_t access = 0;
-  std::uint32_t piece_count = 1, pieces_in_file = 0, replaces = 0, reserved = 0;
-  abi::MemoryPiece piece{.address = kAddress,
-                         .length = kPieceBytes,
-                         .offset = 0,
-                         .map_start = 0,
-                         .map_end = 0,
-                         .kind = abi::PieceKind::kDescriptor,
-                         .source = 0};
-};
-static_assert(sizeof(RegisterFile) == sizeof(abi::RegMrRequest) + sizeof(abi::MemoryPiece));
-
 // All that is kept of root is that RLIMIT_MEMLOCK doesn't count.
 void become(std::uint64_t user) {
   const auto id = static_cast<uid_t>(user);
@@ -129,10 +112,13 @@ void register_pieces(RawSession& session, std::uint64_t count) {
   }
 }
 
+// A region that is one piece of a file that comes with it, to be read: such pages come in fast.
 void register_file(RawSession& session, const UniqueFd& file) {
   std::vector<UniqueFd> descriptors;
   descriptors.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-  const Answer answer = session.ask(abi::Command::kRegMr, RegisterFile{}, std::move(descriptors));
+  const Answer answer = session.ask(abi::Command::kRegMr,
+                                    one_piece(abi::PieceKind::kDescriptor, kAddress, kPieceBytes),
+                                    std::move(descriptors));
   if (answer.closed || answer.header.error != 0) {
     give_up("a region is refused with " + std::to_string(answer.header.error));
   }
