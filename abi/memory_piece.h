@@ -8,6 +8,10 @@
 
 namespace uroce::abi {
 
+// Memfds of a session into which its program converts private memory; as many by kShareArena as by
+// the paging channel.
+inline constexpr std::uint32_t kArenasMax = 16;
+
 enum class PieceKind : std::uint32_t {
   kArena = 1,   // `source` is an arena's handle, `offset` the place in it
   kDescriptor,  // `source` is an index into this record's descriptors, `offset` the place in that

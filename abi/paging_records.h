@@ -24,7 +24,6 @@ inline constexpr std::uint64_t kPagingChunk = 2ULL << 20U;           // what is 
 inline constexpr std::uint64_t kPagingAddressEnd = 1ULL << 47U;      // of a program
 inline constexpr std::uint32_t kSharedPiecesMax = 512;               // of one answer
 inline constexpr std::uint32_t kPagingDescriptorsMax = 64;           // of one record
-inline constexpr std::uint32_t kPagingArenasMax = 16;                // of one session
 inline constexpr std::uint64_t kImplicitLength = ~std::uint64_t{0};  // SIZE_MAX
 
 enum class PagingKind : std::uint32_t {

@@ -21,7 +21,7 @@ namespace uroce {
 
 class MirrorFiles {
  public:
-  static constexpr std::size_t kArenasMax = 16;
+  static constexpr std::size_t kArenasMax = abi::kArenasMax;
 
   // `account`: what arenas are charged to.
   explicit MirrorFiles(std::shared_ptr<Account> account) : account_(std::move(account)) {}

@@ -27,7 +27,7 @@ class RemoteProgram;
 
 class ProgramMemory {
  public:
-  static constexpr std::size_t kArenasMax = 16;
+  static constexpr std::size_t kArenasMax = abi::kArenasMax;
 
   // `account`: what its mappings and descriptors are charged to.
   explicit ProgramMemory(std::shared_ptr<Account> account);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "abi/memory_piece.h"
 #include "base/kept_descriptor.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/slot_pins.h"
@@ -101,7 +102,7 @@ class ArenaFile {
 class ArenaList {
  public:
   // As many as a session may share with the daemon.
-  static constexpr std::uint32_t kArenasMax = 16;
+  static constexpr std::uint32_t kArenasMax = abi::kArenasMax;
 
   [[nodiscard]] std::uint32_t size() const { return count_.load(std::memory_order_acquire); }
   ArenaFile& operator[](std::uint32_t index) { return arenas_[index]; }
