@@ -1,0 +1,149 @@
+// Whether the peer keeps what comes ahead, as it shows by what it says after a single packet was
+// sent again.
+
+#include "dataplane/qp/recovery/peer_keeps.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::test {
+namespace {
+
+using Next = PeerKeeps::Next;
+
+// Of the class's own bounds.
+constexpr std::uint32_t kRowMax = 4;
+constexpr std::uint32_t kRowMaxTold = 64;
+constexpr std::uint32_t kTryEvery = 64;
+
+class PeerKeepsTest : public testing::Test {
+ protected:
+  // A packet is sent again alone, and the peer has that one and nothing behind it.
+  void show_that_it_keeps_nothing() {
+    ASSERT_TRUE(peer_.resend_single(100));
+    ASSERT_EQ(peer_.acknowledged(101, true), Next::kAll);
+  }
+  // The same, and everything behind it.
+  void show_that_it_keeps() {
+    ASSERT_TRUE(peer_.resend_single(100));
+    ASSERT_EQ(peer_.acknowledged(110, true), Next::kGoOn);
+  }
+  // How often in a row, from `psn` on, it may have one packet at a time.
+  std::uint32_t row(std::uint32_t psn) {
+    EXPECT_TRUE(peer_.resend_single(psn));
+    for (std::uint32_t count = 1;; ++count) {
+      if (peer_.acknowledged(++psn, true) != Next::kSingle) {
+        return count;
+      }
+    }
+  }
+
+  PeerKeeps peer_;
+};
+
+TEST_F(PeerKeepsTest, OfWhomNothingIsKnownGetsTheMissingPacketAlone) {
+  EXPECT_TRUE(peer_.resend_single(100));
+}
+
+TEST_F(PeerKeepsTest, AnAcknowledgementFarBehindShowsThatItKeeps) {
+  show_that_it_keeps();
+  EXPECT_EQ(row(200), kRowMax);
+}
+
+TEST_F(PeerKeepsTest, AnAcknowledgementOfThatPacketAloneShowsThatItKeepsNothing) {
+  show_that_it_keeps_nothing();
+  EXPECT_FALSE(peer_.resend_single(200));
+}
+
+TEST_F(PeerKeepsTest, ButNotIfNothingWasSentBehindIt) {
+  EXPECT_TRUE(peer_.resend_single(100));
+  EXPECT_EQ(peer_.acknowledged(101, false), Next::kGoOn);
+  EXPECT_TRUE(peer_.resend_single(200));
+}
+
+TEST_F(PeerKeepsTest, WhatIsNotBehindThePacketShowsNothing) {
+  EXPECT_EQ(peer_.acknowledged(90, true), Next::kGoOn) << "nothing was sent again";
+  EXPECT_TRUE(peer_.resend_single(100));
+  EXPECT_EQ(peer_.acknowledged(99, true), Next::kGoOn);
+  EXPECT_EQ(peer_.acknowledged(100, true), Next::kGoOn);
+  EXPECT_EQ(peer_.acknowledged(101, true), Next::kAll) << "and this one does still";
+}
+
+TEST_F(PeerKeepsTest, WherePsnsWrap) {
+  EXPECT_TRUE(peer_.resend_single(kPsnMask));
+  EXPECT_EQ(peer_.acknowledged(0, true), Next::kAll);
+  EXPECT_FALSE(peer_.resend_single(1));
+}
+
+// That one may be lost, too; a second time says more.
+TEST_F(PeerKeepsTest, ANakOfTheVeryNextPacketIsADoubt) {
+  EXPECT_TRUE(peer_.resend_single(100));
+  EXPECT_FALSE(peer_.resend_single(101)) << "for now all is sent";
+  EXPECT_TRUE(peer_.resend_single(200)) << "nothing is decided yet";
+  EXPECT_FALSE(peer_.resend_single(201));
+  EXPECT_FALSE(peer_.resend_single(300));
+}
+
+TEST_F(PeerKeepsTest, ANakFarBehindShowsThatItKeeps) {
+  EXPECT_TRUE(peer_.resend_single(100));
+  EXPECT_FALSE(peer_.resend_single(101));
+  EXPECT_TRUE(peer_.resend_single(200));
+  EXPECT_TRUE(peer_.resend_single(205)) << "and is a loss of its own";
+  EXPECT_EQ(peer_.acknowledged(206, true), Next::kSingle);
+}
+
+TEST_F(PeerKeepsTest, WhoHasShownThatItKeepsMayGoOnByOneForAWhile) {
+  show_that_it_keeps();
+  EXPECT_EQ(row(200), kRowMax);
+  EXPECT_FALSE(peer_.resend_single(300)) << "then it doesn't any more";
+}
+
+TEST_F(PeerKeepsTest, WhoSaysThatItKeepsMayDoSoForLonger) {
+  peer_.told(true);
+  EXPECT_EQ(row(200), kRowMaxTold);
+}
+
+TEST_F(PeerKeepsTest, WhoSaysThatItKeepsNothingIsJudgedByWhatItDoes) {
+  peer_.told(true);
+  peer_.told(false);
+  EXPECT_EQ(row(200), kRowMax);
+}
+
+TEST_F(PeerKeepsTest, WhatItSaysLaterCounts) {
+  show_that_it_keeps_nothing();
+  peer_.told(true);
+  EXPECT_TRUE(peer_.resend_single(200));
+  EXPECT_EQ(peer_.acknowledged(201, true), Next::kSingle);
+}
+
+TEST_F(PeerKeepsTest, OneThatKeepsNothingIsTriedNowAndThen) {
+  show_that_it_keeps_nothing();
+  std::uint32_t tried = 0;
+  for (std::uint32_t loss = 1; loss <= 2 * kTryEvery; ++loss) {
+    if (peer_.resend_single(1'000 * loss)) {
+      ++tried;
+      EXPECT_EQ(loss % kTryEvery, 0U);
+      EXPECT_EQ(peer_.acknowledged(1'000 * loss + 1, true), Next::kAll);
+    }
+  }
+  EXPECT_EQ(tried, 2U);
+}
+
+TEST_F(PeerKeepsTest, AndMayShowThatItKeeps) {
+  show_that_it_keeps_nothing();
+  for (std::uint32_t loss = 1; loss < kTryEvery; ++loss) {
+    ASSERT_FALSE(peer_.resend_single(1'000 * loss));
+  }
+  EXPECT_TRUE(peer_.resend_single(200'000));
+  EXPECT_EQ(peer_.acknowledged(200'050, true), Next::kGoOn);
+  EXPECT_TRUE(peer_.resend_single(300'000));
+}
+
+TEST_F(PeerKeepsTest, WhereAllWasSentAgainAnAcknowledgementShowsNothing) {
+  EXPECT_TRUE(peer_.resend_single(100));
+  peer_.gone_back();
+  EXPECT_EQ(peer_.acknowledged(101, true), Next::kGoOn);
+  EXPECT_TRUE(peer_.resend_single(200));
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,228 @@
+// What a requester sends again by itself, and when it asks into a silence: times and PSNs alone.
+
+#include "dataplane/qp/recovery/repair.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace uroce::test {
+namespace {
+
+constexpr Time kStart = kNanosecondsPerSecond;
+constexpr Duration kTrip = kNanosecondsPerMillisecond;
+// Of a round trip that was measured once, and so is off by half of itself.
+constexpr Duration kShortPatience = 3 * kTrip;
+constexpr Duration kPatience = 4 * kTrip;
+
+class RepairTest : public testing::Test {
+ protected:
+  void measure() { repair_.measured(kTrip); }
+  // Sends again all that waits; which they were.
+  std::vector<std::uint32_t> send(std::uint32_t high_psn = 1'000) {
+    std::vector<std::uint32_t> sent;
+    while (repair_.has_waiting()) {
+      Hole& hole = repair_.next_waiting();
+      sent.push_back(hole.psn);
+      repair_.asked(hole, high_psn, now_);
+    }
+    EXPECT_EQ(repair_.waiting(), 0U);
+    return sent;
+  }
+  bool pass(Duration time) { return repair_.on_time(now_ += time); }
+
+  Repair repair_;
+  Time now_ = kStart;
+};
+
+using Psns = std::vector<std::uint32_t>;
+
+TEST_F(RepairTest, HolesAreSentInTheOrderOfTheirPsnsWhateverCameToLightFirst) {
+  EXPECT_TRUE(repair_.add(12, 1));
+  EXPECT_TRUE(repair_.add(3, 1));
+  EXPECT_TRUE(repair_.add(7, 1));
+  EXPECT_EQ(repair_.waiting(), 3U);
+  EXPECT_EQ(send(), (Psns{3, 7, 12}));
+  EXPECT_TRUE(repair_.has_holes()) << "until they are answered";
+}
+
+TEST_F(RepairTest, AlsoWherePsnsWrap) {
+  EXPECT_TRUE(repair_.add(1, 1));
+  EXPECT_TRUE(repair_.add(kPsnMask, 1));
+  EXPECT_EQ(send(), (Psns{kPsnMask, 1}));
+  repair_.advanced(0, now_);
+  EXPECT_FALSE(repair_.in(kPsnMask, 1));
+  EXPECT_TRUE(repair_.in(kPsnMask, 2));
+}
+
+TEST_F(RepairTest, AKnownHoleIsNotSentTwice) {
+  EXPECT_TRUE(repair_.add(5, 1));
+  EXPECT_EQ(send(), Psns{5});
+  EXPECT_TRUE(repair_.add(5, 1));
+  EXPECT_EQ(send(), Psns{});
+}
+
+TEST_F(RepairTest, ThereAreSoManyHolesOnly) {
+  for (std::uint32_t i = 0; i < Repair::kHolesMax; ++i) {
+    ASSERT_TRUE(repair_.add(2 * i, 1));
+  }
+  EXPECT_FALSE(repair_.add(1, 1));
+  EXPECT_FALSE(repair_.add_behind(1, 500));
+  repair_.insist(1, 1);
+  EXPECT_EQ(repair_.waiting(), Repair::kHolesMax);
+  EXPECT_TRUE(repair_.add(4, 1)) << "it is known";
+  repair_.advanced(1, now_);
+  EXPECT_TRUE(repair_.add(1, 1));
+}
+
+TEST_F(RepairTest, WhatIsInsistedOnIsSentOnceMore) {
+  repair_.insist(5, 1);
+  EXPECT_EQ(send(), Psns{5});
+  repair_.insist(5, 1);
+  repair_.insist(5, 1);
+  EXPECT_EQ(repair_.waiting(), 1U);
+  EXPECT_EQ(send(), Psns{5});
+}
+
+// What was sent after the repeat has come, so the repeat is lost; what was sent before it says
+// nothing.
+TEST_F(RepairTest, ARepeatIsLostWhenThePeerHasWhatWasSentBehindIt) {
+  EXPECT_TRUE(repair_.add_behind(5, 30));
+  EXPECT_EQ(send(40), Psns{5});
+  EXPECT_TRUE(repair_.add_behind(5, 39));
+  EXPECT_EQ(send(40), Psns{});
+  EXPECT_TRUE(repair_.add_behind(5, 40));
+  EXPECT_TRUE(repair_.add_behind(5, 41));
+  EXPECT_EQ(repair_.waiting(), 1U);
+  EXPECT_EQ(send(50), Psns{5});
+}
+
+TEST_F(RepairTest, WhatIsAcknowledgedIsNoHole) {
+  EXPECT_TRUE(repair_.add(5, 1));
+  EXPECT_TRUE(repair_.add(8, 1));
+  repair_.advanced(8, now_);
+  EXPECT_EQ(send(), Psns{8});
+  repair_.advanced(9, now_);
+  EXPECT_FALSE(repair_.has_holes());
+  EXPECT_EQ(repair_.deadline(), kNever);
+}
+
+TEST_F(RepairTest, APeerThatSaysWhatItHasClosesHoles) {
+  for (const std::uint32_t psn : {5U, 6U, 9U, 20U}) {
+    EXPECT_TRUE(repair_.add(psn, 1));
+  }
+  EXPECT_TRUE(repair_.add(30, 4));
+  repair_.closed([](std::uint32_t psn) { return psn != 9; }, now_);
+  EXPECT_EQ(send(), (Psns{9, 30})) << "responses aren't what a peer has";
+}
+
+TEST_F(RepairTest, OfAReadThatIsAnsweredInPartTheRestIsMissing) {
+  EXPECT_TRUE(repair_.add(10, 3));
+  EXPECT_EQ(send(), Psns{10});
+  EXPECT_FALSE(repair_.filled(11, now_)) << "nothing was asked for from there on";
+  EXPECT_FALSE(repair_.filled(10, now_));
+  EXPECT_FALSE(repair_.in(10, 11));
+  EXPECT_TRUE(repair_.in(10, 12));
+  repair_.advanced(12, now_);
+  EXPECT_TRUE(repair_.in(12, 13));
+  EXPECT_TRUE(repair_.filled(12, now_));
+  EXPECT_FALSE(repair_.has_holes());
+}
+
+TEST_F(RepairTest, ARepeatThatIsNotAnsweredIsRepeatedAndEachTimeLater) {
+  measure();
+  EXPECT_TRUE(repair_.add(5, 1));
+  for (Duration patience = kShortPatience; patience < 100 * kTrip; patience *= 2) {
+    EXPECT_EQ(send(), Psns{5});
+    EXPECT_EQ(repair_.deadline(), now_ + patience);
+    EXPECT_FALSE(pass(patience - 1));
+    EXPECT_EQ(send(), Psns{});
+    EXPECT_FALSE(pass(1)) << "a hole is no probe";
+  }
+}
+
+TEST_F(RepairTest, ItIsNotWaitedForLongerThanTheLimit) {
+  measure();
+  EXPECT_TRUE(repair_.add(5, 1));
+  for (std::uint32_t i = 0; i < Repair::kBackOffMax + 20; ++i) {
+    EXPECT_EQ(send(), Psns{5});
+    EXPECT_LE(repair_.deadline() - now_, kShortPatience << Repair::kBackOffMax);
+    pass(repair_.deadline() - now_);
+  }
+}
+
+TEST_F(RepairTest, WithoutAMeasuredTripItIsPatient) {
+  EXPECT_TRUE(repair_.add(5, 1));
+  EXPECT_EQ(repair_.deadline(), kNever) << "it waits for its turn, not for the peer";
+  EXPECT_EQ(send(), Psns{5});
+  EXPECT_EQ(repair_.deadline(), now_ + Repair::kPatienceFirst);
+}
+
+// Repeats don't wait in the queues that the packets of programs wait in.
+TEST_F(RepairTest, RepeatsAreMeasuredForThemselves) {
+  measure();
+  EXPECT_TRUE(repair_.add(5, 1));
+  (void)send();
+  now_ += kTrip / 5;
+  repair_.advanced(6, now_);
+  EXPECT_TRUE(repair_.add(9, 1));
+  (void)send();
+  EXPECT_EQ(repair_.deadline(), now_ + kShortPatience / 5);
+}
+
+// To which of both it is the answer nobody knows (Karn).
+TEST_F(RepairTest, WhatWasRepeatedTwiceIsNotMeasured) {
+  measure();
+  EXPECT_TRUE(repair_.add(5, 1));
+  (void)send();
+  repair_.insist(5, 1);
+  (void)send();
+  repair_.advanced(6, now_ += kTrip / 5);
+  EXPECT_TRUE(repair_.add(9, 1));
+  (void)send();
+  EXPECT_EQ(repair_.deadline(), now_ + kShortPatience);
+}
+
+TEST_F(RepairTest, ASilenceIsAskedIntoAndEachTimeLater) {
+  measure();
+  repair_.watch(true, now_);
+  for (Duration patience = kPatience; patience < 100 * kTrip; patience *= 2) {
+    EXPECT_EQ(repair_.deadline(), now_ + patience);
+    EXPECT_FALSE(pass(patience - 1));
+    EXPECT_TRUE(pass(1));
+    EXPECT_TRUE(repair_.probing());
+  }
+  repair_.advanced(1, now_);
+  EXPECT_FALSE(repair_.probing()) << "it was heard";
+  repair_.watch(true, now_);
+  EXPECT_EQ(repair_.deadline(), now_ + kPatience);
+}
+
+TEST_F(RepairTest, NobodyIsAskedWhileNothingIsOnItsWayOrNoTripIsKnown) {
+  repair_.watch(true, now_);
+  EXPECT_EQ(repair_.deadline(), kNever);
+  measure();
+  repair_.watch(false, now_);
+  EXPECT_EQ(repair_.deadline(), kNever);
+  EXPECT_FALSE(pass(kNanosecondsPerSecond));
+}
+
+TEST_F(RepairTest, GoingBackClearsWhatIsMissingButKeepsWhatWasMeasured) {
+  measure();
+  EXPECT_TRUE(repair_.add(5, 1));
+  repair_.watch(true, now_);
+  EXPECT_TRUE(pass(kPatience));
+  repair_.clear();
+  EXPECT_FALSE(repair_.has_holes());
+  EXPECT_FALSE(repair_.has_waiting());
+  EXPECT_FALSE(repair_.probing());
+  EXPECT_EQ(repair_.deadline(), kNever);
+  repair_.watch(true, now_);
+  EXPECT_EQ(repair_.deadline(), now_ + kPatience);
+  repair_.forget();
+  repair_.watch(true, now_);
+  EXPECT_EQ(repair_.deadline(), kNever) << "another connection, whose trip nobody knows";
+}
+
+}  // namespace
+}  // namespace uroce::test
