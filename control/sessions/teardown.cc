@@ -33,6 +33,9 @@ void remove_qp(Session& session, std::uint32_t handle) {
   }
   SessionBells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
+    if (!session.ending()) {  // of a program that is gone nothing goes out any more
+      worker.send_posted(*object->qp);
+    }
     worker.remove_qp(*object->qp);
     bells.slots[config.doorbell_slot] = nullptr;
   });

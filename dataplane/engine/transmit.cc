@@ -111,6 +111,37 @@ bool Worker::State::transmit(PortState& port) {
   return any;
 }
 
+// A card rings its bell with the program's store, and works on what rang before it takes a command:
+// what was posted before ibv_destroy_qp is sent once, as a rule, and programs rely on that for the
+// last datagram of a conversation. The frames leave in the worker's next turn. Where nothing came
+// of the send (the port is full, memory has to be waited for) it is lost, as it may be on a wire.
+void Worker::send_posted(Qp& qp) {
+  State& self = *state_;
+  QpEntry* const entry = self.table.find(qp.config().qpn);
+  if (entry == nullptr || entry->qp != &qp) {
+    return;
+  }
+  PortState& port = *self.ports[entry->port];
+  if (qp.state() == QpState::kRts) {
+    Turn lent = self.turn(*entry);
+    qp.on_doorbell(lent);
+  }
+  for (std::uint32_t left = kPostedBytesMax; left > 0 && qp.has_work();) {
+    if (port.tx.room() < port.turn_burst) {
+      stock_up(port.tx, *port.port, port.turn_burst, &port.generation);
+    }
+    Turn lent = self.turn(*entry);
+    lent.read_room = State::read_room(port, *entry);
+    const std::uint32_t sent = qp.transmit(lent, left);
+    self.count_reads(*entry);
+    if (sent == 0) {
+      break;
+    }
+    left -= std::min(left, sent);
+  }
+  self.flush_queues();
+}
+
 // Frames for the port's own address never reach a wire: switches don't send them back, and where
 // one does (the kernel's loopback), some would overtake others.
 void Worker::State::take_hairpins(PortState& port) {

@@ -124,6 +124,9 @@ class Worker {
 
   // Control, in tasks (Engine::call).
   void add_qp(Qp& qp);
+  // Sends at once what the queue pair would send in its next turns without waiting for anything,
+  // doorbells that weren't served yet included; bounded (kPostedBytesMax). For who removes it next.
+  void send_posted(Qp& qp);
   void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
   // Qp::modify in a turn of this worker (flushed completions are published), then schedule.
   // RESET and ERR release its parked and kept frames.

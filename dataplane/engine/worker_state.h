@@ -39,6 +39,9 @@ inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
 inline constexpr std::uint32_t kCachedMax = 128;
 // Bytes in one visit of a queue pair that is the only one with something to send, either way.
 inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
+// Bytes that a queue pair which is to be removed sends before that, about. Besides: as many frames
+// as the batch of its port has room for.
+inline constexpr std::uint32_t kPostedBytesMax = kAloneBytes;
 // More queue pairs than that which ring in a turn are many (Turn::many_ring).
 inline constexpr std::uint32_t kManyRing = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
