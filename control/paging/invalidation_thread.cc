@@ -51,8 +51,16 @@ void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
   });
 }
 
+// What was resident goes in slices, whoever has the mirror last: to unmap all of a large one at a
+// stroke takes long, and would keep that thread from everybody else.
 void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
-  tasks_->put([this, mirror] { drop(mirror.get()); });
+  tasks_->put([this, mirror] {
+    if (const auto at = channels_.find(mirror.get());
+        at != channels_.end() && !at->second.closing) {
+      close_memory(at->second);
+      wait_for_turn(at->second);
+    }
+  });
 }
 
 void InvalidationThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,

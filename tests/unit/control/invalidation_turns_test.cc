@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "abi/paging_records.h"
@@ -99,6 +100,18 @@ TEST_F(InvalidationTurns, TheOneThatHasMuchLetsTheOtherGoFirst) {
   EXPECT_EQ(little.mirror->chunk_count(), 1U);
   service_.close(much.mirror);
   service_.close(little.mirror);
+}
+
+// Whoever has the mirror last then has little to unmap.
+TEST_F(InvalidationTurns, OfAProgramThatHasEndedNothingIsLeftWhenItsMirrorIsLetGo) {
+  const Program ended = open(1'000, 2 * Mirror::kSliceChunks + 1);
+  ASSERT_TRUE(service_.start());
+  service_.close(ended.mirror);
+  while (ended.mirror.use_count() != 1) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(ended.mirror->closed());
+  EXPECT_EQ(ended.mirror->chunk_count(), 0U);
 }
 
 }  // namespace
