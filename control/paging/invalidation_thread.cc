@@ -6,6 +6,7 @@
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
+#include "control/paging/announcement.h"
 #include "control/paging/threads.h"
 #include "mmu/remote_program.h"
 
@@ -167,33 +168,22 @@ void InvalidationThread::drop(Mirror* mirror) {
 
 // False for nonsense.
 bool InvalidationThread::on_record(Channel& channel, const Record& record) {
-  abi::PagingHeader header;
-  if (record.bytes.size() < sizeof(header)) {
+  const auto said = read_announcement(record);
+  if (!said) {
     return false;
   }
-  std::memcpy(&header, record.bytes.data(), sizeof(header));
-  if (header.magic != abi::kPagingMagic || header.version != abi::kVersion ||
-      header.length != record.bytes.size() || !record.descriptors.empty()) {
-    return false;
-  }
-  const std::uint32_t block = block_of(header.sequence);
-  if (header.kind == abi::PagingKind::kInvalidateEnd) {
+  const std::uint32_t block = block_of(said->sequence);
+  if (said->over) {
     std::erase(channel.open, block);
     channel.mirror->unblock(block);
     waiters_->look_again(channel.mirror);
     return true;
   }
-  abi::Invalidate wanted;
-  if (header.kind != abi::PagingKind::kInvalidate || record.bytes.size() != sizeof(wanted) ||
-      channel.open.size() >= abi::kInvalidationsMax) {
+  if (channel.open.size() >= abi::kInvalidationsMax) {
     return false;
   }
-  std::memcpy(&wanted, record.bytes.data(), sizeof(wanted));
-  const std::uint64_t address = std::min(wanted.address, Mirror::kAddressEnd);
-  const std::uint64_t length = std::min(wanted.length, Mirror::kAddressEnd - address);
-  channel.sequence = header.sequence;
-  begin(channel, block, Mirror::page_down(address), Mirror::page_up(address + length),
-        wanted.reason != abi::InvalidateReason::kDrop);
+  channel.sequence = said->sequence;
+  begin(channel, block, said->first, said->end, said->forget);
   return true;
 }
 

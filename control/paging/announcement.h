@@ -1,0 +1,53 @@
+#pragma once
+
+// What a program says on its invalidation channel (abi/paging_records.h), taken apart; nothing of
+// it is trusted.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "abi/paging_records.h"
+#include "abi/version.h"
+#include "base/record_socket.h"
+#include "mmu/mirror.h"
+
+namespace uroce::control {
+
+struct Announcement {
+  std::uint32_t sequence = 0;
+  bool over = false;  // an invalidation that was announced before
+  // Else what is about to change: whole pages, none beyond the addresses of a program.
+  std::uint64_t first = 0, end = 0;
+  bool forget = false;  // something else will lie there
+};
+
+// None for nonsense.
+[[nodiscard]] inline std::optional<Announcement> read_announcement(const Record& record) {
+  abi::PagingHeader header;
+  if (record.bytes.size() < sizeof(header)) {
+    return std::nullopt;
+  }
+  std::memcpy(&header, record.bytes.data(), sizeof(header));
+  if (header.magic != abi::kPagingMagic || header.version != abi::kVersion ||
+      header.length != record.bytes.size() || !record.descriptors.empty()) {
+    return std::nullopt;
+  }
+  if (header.kind == abi::PagingKind::kInvalidateEnd) {
+    return Announcement{.sequence = header.sequence, .over = true};
+  }
+  abi::Invalidate wanted;
+  if (header.kind != abi::PagingKind::kInvalidate || record.bytes.size() != sizeof(wanted)) {
+    return std::nullopt;
+  }
+  std::memcpy(&wanted, record.bytes.data(), sizeof(wanted));
+  const std::uint64_t address = std::min(wanted.address, Mirror::kAddressEnd);
+  const std::uint64_t length = std::min(wanted.length, Mirror::kAddressEnd - address);
+  return Announcement{.sequence = header.sequence,
+                      .first = Mirror::page_down(address),
+                      .end = Mirror::page_up(address + length),
+                      .forget = wanted.reason != abi::InvalidateReason::kDrop};
+}
+
+}  // namespace uroce::control
