@@ -34,6 +34,8 @@ constexpr std::array kAttacks{
     Attack{"page", uroce::hostile::attack_page},
     Attack{"pieces", uroce::hostile::attack_with_pieces},
     Attack{"closings", uroce::hostile::attack_by_closing},
+    Attack{"paging", uroce::hostile::attack_by_paging},
+    Attack{"unread", uroce::hostile::attack_unread},
 };
 
 }  // namespace

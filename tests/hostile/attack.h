@@ -35,6 +35,8 @@ int attack_by_resizing(Arguments arguments);
 int attack_page(Arguments arguments);
 int attack_with_pieces(Arguments arguments);
 int attack_by_closing(Arguments arguments);
+int attack_by_paging(Arguments arguments);
+int attack_unread(Arguments arguments);
 
 // Tells the test that it has begun.
 void say_attacking();

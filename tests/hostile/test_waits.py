@@ -23,3 +23,11 @@ class Waits(HostileCase):
     def test_events_read_into_a_slow_page(self):
         """Events for a program that reads them into a page which never comes in."""
         self.check_victim(lambda: self.attack("waits", "events"))
+
+    def test_events_that_nobody_reads(self):
+        """Asynchronous events in a loop, of four sessions."""
+        self.check_victim(lambda: self.attack("unread", "events", 4))
+
+    def test_channels_that_nobody_reads(self):
+        """32 completion channels of each of four sessions, armed for every WRITE."""
+        self.check_victim(lambda: self.attack("unread", "channels", 4), set_up_counts=False)

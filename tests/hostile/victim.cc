@@ -5,6 +5,7 @@
 //
 //   --connected N ADDRESS   holds N queue pairs to a peer besides
 //   --bytes N               of each WRITE
+//   --on-demand             its memory is paged on demand, brought in ahead and taken away again
 
 #include <infiniband/verbs.h>
 
@@ -35,6 +36,7 @@ using uroce::bench::Pages;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kRegion = std::size_t{1} << 20U;  // what it writes from, and to
+constexpr std::size_t kPagesBytes = std::size_t{64} << 10U;
 constexpr std::chrono::milliseconds kBetweenAnswers{20};
 constexpr std::size_t kLatenciesMax = std::size_t{1} << 22U;  // of a phase; later ones aren't kept
 
@@ -42,6 +44,7 @@ struct Options {
   const char* connected_to = nullptr;
   int connected = 0;
   std::uint32_t bytes = 64;
+  bool on_demand = false;
 };
 
 struct Phase {
@@ -59,7 +62,7 @@ class Victim {
       : options_(options),
         pages_(2 * kRegion),
         pair_(card_),
-        region_(card_.register_range(pages_.data(), pages_.length(), false)) {}
+        region_(card_.register_range(pages_.data(), pages_.length(), options.on_demand)) {}
 
   void write_and_look();
   void make_and_destroy();
@@ -73,6 +76,7 @@ class Victim {
     phase_.errors.insert(what);
   }
   bool life_of_objects();
+  void life_of_pages();
 
   Options options_;
   BenchCard card_;
@@ -148,6 +152,19 @@ bool Victim::life_of_objects() {
   return made;
 }
 
+// Pages that are brought in on demand, and unmapped, of which the daemon is told.
+void Victim::life_of_pages() {
+  const Pages pages(kPagesBytes);
+  const auto region = card_.register_range(pages.data(), pages.length(), true);
+  ibv_sge all{.addr = reinterpret_cast<std::uintptr_t>(pages.data()),
+              .length = static_cast<std::uint32_t>(kPagesBytes),
+              .lkey = region->lkey};
+  if (ibv_advise_mr(card_.pd(), IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &all,
+                    1) != 0) {
+    note_error("pages aren't brought in");
+  }
+}
+
 void Victim::make_and_destroy() {
   while (!stopping_) {
     const auto start = Clock::now();
@@ -156,6 +173,9 @@ void Victim::make_and_destroy() {
       asking_since_ = start;
     }
     life_of_objects();
+    if (options_.on_demand) {
+      life_of_pages();
+    }
     {
       const std::scoped_lock lock(mutex_);
       asking_since_ = Clock::time_point::max();
@@ -205,6 +225,8 @@ std::optional<Options> parse(int argc, char** argv) {
     if (word == "--connected" && i + 2 < argc) {
       options.connected = std::atoi(argv[++i]);
       options.connected_to = argv[++i];
+    } else if (word == "--on-demand") {
+      options.on_demand = true;
     } else if (word == "--bytes" && i + 1 < argc) {
       options.bytes = static_cast<std::uint32_t>(std::atoi(argv[++i]));
     } else {
@@ -220,7 +242,7 @@ std::optional<Options> parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const std::optional<Options> options = parse(argc, argv);
   if (!options) {
-    std::fprintf(stderr, "usage: victim [--connected N ADDRESS] [--bytes N]\n");
+    std::fprintf(stderr, "usage: victim [--connected N ADDRESS] [--bytes N] [--on-demand]\n");
     return 2;
   }
   Victim victim(*options);
