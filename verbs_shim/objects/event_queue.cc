@@ -95,10 +95,12 @@ void EventQueue::finish_closing(std::unique_ptr<EventQueue> queue) {
 }
 
 void EventQueue::forget(const Gone& gone) {
+  const int errno_before = errno;  // that nothing is there to be read is no error of the caller's
   pthread_mutex_lock(&mutex_);
   may_hold_gone_ = true;
   skip_gone(gone);
   pthread_mutex_unlock(&mutex_);
+  errno = errno_before;
 }
 
 // What is behind a living object's event stays until that has been read.

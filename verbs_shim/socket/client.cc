@@ -245,10 +245,12 @@ int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
 
 int Client::exchange(const RequestRecord& request, const ReplyRecord& reply) {
   const NotCancelled whole;
+  const int errno_before = errno;
   pthread_mutex_lock(&mutex_);
   ++sequence_;
   const int error = converse(request, reply);
   pthread_mutex_unlock(&mutex_);
+  errno = error != 0 ? error : errno_before;
   return error;
 }
 

@@ -58,8 +58,9 @@ class Client {
 
   // Sends a request, with `passed` descriptors, and waits for the reply. 0 or an errno value: the
   // daemon's refusal, ENODEV once the connection is gone, or EMFILE where the process had no room
-  // for the reply's descriptors; then the daemon has back what it made. `call` names the verb in
-  // messages.
+  // for the reply's descriptors; then the daemon has back what it made. errno is as after a system
+  // call: the error, or untouched. Programs read it of verbs that return their error, too, and
+  // after others that clean up. `call` names the verb in messages.
   template <typename Request, typename Reply>
   int call(const char* call_name, abi::Command command, Request& request, Reply& reply,
            Descriptors* received = nullptr, std::span<const int> passed = {}) {

@@ -114,9 +114,11 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   return 0;
 }
 
-// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno.
+// A region of memory at mr.base.addr, or in mr.mapping. nullptr with errno, which is left alone
+// otherwise, whatever sharing the memory tried.
 ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint64_t iova,
                    unsigned access) {
+  const int errno_before = errno;
   mr->base.context = pd->context;
   mr->base.pd = pd;
   mr->base.length = length;
@@ -127,6 +129,7 @@ ibv_mr* registered(InTheMaking<Mr> mr, ibv_pd* pd, std::size_t length, std::uint
     unmap_file(mr->mapping);
     return fail(error);
   }
+  errno = errno_before;
   return &mr.release()->base;
 }
 
@@ -189,9 +192,11 @@ int ibv_dereg_mr(ibv_mr* base) {
   const int error =
       destroy_handle("ibv_dereg_mr", base->context, abi::Command::kDeregMr, base->handle);
   if (error == 0) {
+    const int errno_before = errno;
     release(*mr);
     unmap_file(mr->mapping);
     delete mr;
+    errno = errno_before;
   }
   return error;
 }
