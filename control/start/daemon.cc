@@ -58,8 +58,9 @@ std::string chosen_addresses(const GidTable& gids) {
 }  // namespace
 
 void Daemon::block_signals() {
+  // Whoever started us may have blocked others, which threads are reached by (every_thread.h).
   const sigset_t signals = awaited_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
   // drivers write to sockets) vanish at any time. That is EPIPE, and must not take the daemon
   // along.

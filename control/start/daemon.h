@@ -42,8 +42,8 @@ class Daemon {
   // block_signals() was called before start().
   void run();
 
-  // Blocks the signals that run() waits for, in the calling thread and those it starts later, and
-  // ignores SIGPIPE and SIGXFSZ.
+  // Blocks the signals that run() waits for, and no others, in the calling thread and those it
+  // starts later; ignores SIGPIPE and SIGXFSZ.
   static void block_signals();
 
  private:

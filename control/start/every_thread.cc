@@ -53,23 +53,44 @@ Status have_it_done(pid_t thread) {
   return Error{ETIMEDOUT, "thread " + std::to_string(thread) + " takes no signals"};
 }
 
-// Of this process, without those in `known`.
-std::set<pid_t> new_threads(const std::set<pid_t>& known) {
-  std::set<pid_t> found;
+// Of this process, without those in `known`. What can't be listed is an error: threads that nobody
+// knows of would keep what they are to give up.
+Result<std::set<pid_t>> new_threads(const std::set<pid_t>& known) {
   DIR* const folder = ::opendir("/proc/self/task");
-  while (folder != nullptr) {
-    const dirent* const entry = ::readdir(folder);  // NOLINT(concurrency-mt-unsafe): our own stream
-    if (entry == nullptr) {
-      ::closedir(folder);
-      break;
-    }
+  if (folder == nullptr) {
+    const Error why = system_error("the daemon's threads can't be listed");
+    return why.code == ENOENT ? Error{ENOENT, why.message + ": /proc must be mounted"} : why;
+  }
+  std::set<pid_t> found;
+  while (const dirent* const entry = ::readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): our own
     pid_t thread = 0;
     std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), thread);
     if (thread != 0 && !known.contains(thread)) {
       found.insert(thread);
     }
   }
+  ::closedir(folder);
   return found;
+}
+
+// All of them, and those that they start meanwhile.
+Status have_all_do_it() {
+  std::set<pid_t> seen{::gettid()};
+  for (;;) {
+    const auto left = new_threads(seen);
+    if (!left) {
+      return left.error();
+    }
+    if (left->empty()) {
+      return ok();
+    }
+    for (const pid_t thread : *left) {
+      if (Status done = have_it_done(thread); !done) {
+        return done;
+      }
+      seen.insert(thread);
+    }
+  }
 }
 
 }  // namespace
@@ -84,15 +105,7 @@ Status on_every_thread(void (*task)()) {
   if (::sigaction(signal_of_ours(), &handler, &old) != 0) {
     return system_error("can't reach the daemon's threads");
   }
-  std::set<pid_t> seen{::gettid()};
-  Status outcome = ok();
-  for (std::set<pid_t> left = new_threads(seen); !left.empty() && outcome;
-       left = new_threads(seen)) {
-    for (const pid_t thread : left) {
-      outcome = outcome ? have_it_done(thread) : outcome;
-      seen.insert(thread);
-    }
-  }
+  const Status outcome = have_all_do_it();
   ::sigaction(signal_of_ours(), &old, nullptr);
   return outcome;
 }

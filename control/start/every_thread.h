@@ -8,7 +8,8 @@
 namespace uroce::control {
 
 // REQUIRES: `task` is async-signal-safe, and one thread at a time calls this. Threads that start
-// meanwhile have it from those that started them. ETIMEDOUT: a thread doesn't take signals.
+// meanwhile have it from those that started them. ETIMEDOUT: a thread doesn't take signals. Others:
+// the system doesn't say which threads there are, and only the caller has done it.
 Status on_every_thread(void (*task)());
 
 }  // namespace uroce::control

@@ -61,6 +61,21 @@ class Rights(E2eCase):
             self.assertEqual(_fields(task, "CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp"),
                              [*["0" * 16] * 4, "1", "2"], task)
 
+    def test_threads_that_cant_be_listed(self):
+        """Without /proc nobody could tell them to give their rights up: that is no daemon that starts."""
+        script = 'mount -t tmpfs none /proc && exec "$@"'
+        process = Process(["unshare", "--mount", "sh", "-c", script, "sh", *self.tree.uroced, "--port", "loopback", "--ip", "10.77.0.1/24",
+                           "--socket", f"{self.folder}/uroced.sock"], "uroced", self.logs)
+        self.addCleanup(process.end)
+        process.expect_failure(30)
+        self.assertIn("/proc must be mounted", process.err())
+
+    def test_started_with_all_signals_blocked(self):
+        """As some launchers do: threads are reached by a signal, and SIGTERM ends it."""
+        daemon = self._daemon("loopback", prefix=["env", "--block-signal"])
+        self.assertEqual(_fields(f"/proc/{daemon.process.pid}", "NoNewPrivs"), ["1"])
+        daemon.stop()
+
     def test_for_other_users_it_keeps_what_their_memory_takes(self):
         daemon = self._daemon("loopback")
         for task in self._tasks(daemon):

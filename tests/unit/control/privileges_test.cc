@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +52,19 @@ TEST(Privileges, InterfacesAndCardsTakeTheirOwn) {
 }
 
 std::atomic<int> visits{0};
+
+// Else threads that nobody found would keep their rights.
+TEST(EveryThread, ThatCantBeListedIsAnError) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{};
+    const bool limited = ::setrlimit(RLIMIT_NOFILE, &none) == 0;
+    ::_exit(limited && !on_every_thread([] {}) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
 
 // Also one that sleeps in a system call.
 TEST(EveryThread, EachDoesItOnce) {
