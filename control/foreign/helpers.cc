@@ -11,8 +11,6 @@
 #include <mutex>
 #include <new>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/all_processors.h"
@@ -20,6 +18,7 @@
 #include "base/heartbeat.h"
 #include "base/liveness.h"
 #include "base/monotonic_clock.h"
+#include "base/start_thread.h"
 
 namespace uroce::control {
 namespace {
@@ -45,7 +44,7 @@ struct Helpers::State {
   void look(const User& user, Errands& errands, Time now);
   Status check(const User& user);
   void add(const std::shared_ptr<State>& self, const User& user, std::function<void()> errand);
-  void start_one(const std::shared_ptr<State>& self);
+  Status start_one(const std::shared_ptr<State>& self);
   void serve(const std::shared_ptr<State>& self);
   void run_errands(std::unique_lock<std::mutex>& lock, const User& user, Errands& errands);
   [[nodiscard]] bool may_have_helper(const User& user) const;
@@ -101,27 +100,27 @@ void Helpers::State::add(const std::shared_ptr<State>& self, const User& user,
                          std::function<void()> errand) {
   users[user].waiting.push_back(std::move(errand));
   if (idle == 0) {
-    start_one(self);
+    (void)start_one(self);  // else they wait for one that has time
   }
   more.notify_one();
 }
 
-// Where no thread is to be had the errands wait for one that has time.
-void Helpers::State::start_one(const std::shared_ptr<State>& self) {
+Status Helpers::State::start_one(const std::shared_ptr<State>& self) {
   if (helpers >= kHelpersMax || stopping) {
-    return;
+    return ok();
   }
-  try {
-    std::thread([self] {
-      ::pthread_setname_np(::pthread_self(), "uroce-helper");
-      use_all_processors();
-      self->serve(self);
-    }).detach();
-    ++helpers;
-    ++idle;
-  } catch (const std::system_error&) {
-  } catch (const std::bad_alloc&) {
+  auto started = start_thread("a helper", [self] {
+    ::pthread_setname_np(::pthread_self(), "uroce-helper");
+    use_all_processors();
+    self->serve(self);
+  });
+  if (!started) {
+    return started.error();
   }
+  started->detach();
+  ++helpers;
+  ++idle;
+  return ok();
 }
 
 // Users of the daemon's own namespace are whom the machine's administrator made, and have one each.
@@ -158,7 +157,7 @@ void Helpers::State::serve(const std::shared_ptr<State>& self) {
     --idle;
     waiting->second.has_helper = true;
     if (idle == 0) {
-      start_one(self);
+      (void)start_one(self);
     }
     run_errands(lock, waiting->first, waiting->second);
     ++idle;
@@ -197,6 +196,11 @@ Helpers::~Helpers() {
   const std::lock_guard lock(state_->mutex);
   state_->stopping = true;
   state_->more.notify_all();
+}
+
+Status Helpers::start_spare() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->helpers == 0 ? state_->start_one(state_) : ok();
 }
 
 Status Helpers::run(const User& user, std::function<void()> errand) {

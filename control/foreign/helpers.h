@@ -36,6 +36,8 @@ class Helpers {
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
+  // The one that stays, before anybody needs it.
+  Status start_spare();
   // Has it done soon, after what was asked for this user before. It may outlive everything that
   // isn't its own. EBUSY: the user's helper hangs, or has as much to do as it may.
   Status run(const User& user, std::function<void()> errand);

@@ -26,16 +26,21 @@ FaultThread::FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLi
             poll_.add(helpers_->descriptor());
 }
 
-void FaultThread::start() {
+Status FaultThread::start() {
   // The right to raise it may be given up as soon as this returns.
   const auto raised = std::make_shared<std::latch>(1);
-  thread_ = start_thread("uroce-fault", [this, raised] {
+  auto started = start_named_thread("uroce-fault", [this, raised] {
     priority_.begin();
     queue_.hurry = [this] { priority_.raise(); };
     raised->count_down();
     serve();
   });
+  if (!started) {
+    return started.error();
+  }
+  thread_ = std::move(*started);
   raised->wait();
+  return ok();
 }
 
 void FaultThread::stop() {

@@ -35,7 +35,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
 
   // The machine had the descriptors that it needs. REQUIRES for start()
   [[nodiscard]] bool usable() const { return usable_; }
-  void start();
+  Status start();
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 

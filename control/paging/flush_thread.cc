@@ -6,8 +6,13 @@
 
 namespace uroce::control {
 
-void FlushThread::start() {
-  thread_ = start_thread("uroce-flush", [this] { serve(); });
+Status FlushThread::start() {
+  auto started = start_named_thread("uroce-flush", [this] { serve(); });
+  if (!started) {
+    return started.error();
+  }
+  thread_ = std::move(*started);
+  return ok();
 }
 
 void FlushThread::stop() {

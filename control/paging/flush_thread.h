@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/heartbeat.h"
+#include "base/result.h"
 #include "mmu/flush_queue.h"
 
 namespace uroce::control {
@@ -17,7 +18,7 @@ class FlushThread {
   FlushThread(const FlushThread&) = delete;
   FlushThread& operator=(const FlushThread&) = delete;
 
-  void start();
+  Status start();
   // Returns when the flush in hand is over; those that wait stay in the queue.
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }

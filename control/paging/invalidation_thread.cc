@@ -25,9 +25,14 @@ InvalidationThread::InvalidationThread(const PagingLimits& limits) : limits_(lim
   watch_pressure();
 }
 
-void InvalidationThread::start(FaultWaiters& waiters) {
+Status InvalidationThread::start(FaultWaiters& waiters) {
   waiters_ = &waiters;
-  thread_ = start_thread("uroce-invalid", [this] { serve(); });
+  auto started = start_named_thread("uroce-invalid", [this] { serve(); });
+  if (!started) {
+    return started.error();
+  }
+  thread_ = std::move(*started);
+  return ok();
 }
 
 void InvalidationThread::stop() {

@@ -37,7 +37,7 @@ class InvalidationThread final : public PageRemover {
   // The machine had the descriptors that it needs. REQUIRES for start()
   [[nodiscard]] bool usable() const { return usable_; }
   // `waiters` outlives the thread.
-  void start(FaultWaiters& waiters);
+  Status start(FaultWaiters& waiters);
   void stop();
   [[nodiscard]] const Heartbeat& heartbeat() const { return heartbeat_; }
 

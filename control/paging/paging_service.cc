@@ -45,10 +45,10 @@ Status PagingService::start() {
                  "the threads of on-demand paging can't be started: the daemon has no "
                  "descriptors left (ulimit -n)"};
   }
-  fault_thread_.start();
-  invalidation_thread_.start(fault_thread_);
-  flush_thread_.start();
-  return ok();
+  Status started = fault_thread_.start();
+  started = started ? invalidation_thread_.start(fault_thread_) : started;
+  started = started ? flush_thread_.start() : started;
+  return started ? helpers_->start_spare() : started;
 }
 
 // What one thread still asks of another that has stopped is never done.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/all_processors.h"
+#include "base/start_thread.h"
 
 namespace uroce::control {
 namespace {
@@ -18,8 +19,8 @@ constexpr int kNice = -20;
 
 }  // namespace
 
-std::thread start_thread(const char* name, std::function<void()> body) {
-  return std::thread([name, body = std::move(body)] {
+Result<std::thread> start_named_thread(const char* name, std::function<void()> body) {
+  return start_thread(name, [name, body = std::move(body)] {
     ::pthread_setname_np(::pthread_self(), name);
     use_all_processors();
     body();

@@ -8,11 +8,13 @@
 #include <functional>
 #include <thread>
 
+#include "base/result.h"
+
 namespace uroce::control {
 
 // A thread of this name (15 characters at most) that may run on every processor: threads inherit
 // the one that the EAL pins the main thread to.
-[[nodiscard]] std::thread start_thread(const char* name, std::function<void()> body);
+Result<std::thread> start_named_thread(const char* name, std::function<void()> body);
 
 // A thread's place before ordinary ones, as far as the system lets it have one.
 class Priority {

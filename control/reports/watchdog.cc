@@ -21,10 +21,15 @@ void Watchdog::watch(std::string name, const Heartbeat& heartbeat, Need need) {
   watched_.push_back({.name = std::move(name), .need = need, .liveness = Liveness(heartbeat)});
 }
 
-void Watchdog::start(std::function<void()> tell_alive, Duration interval) {
+Status Watchdog::start(std::function<void()> tell_alive, Duration interval) {
   tell_alive_ = std::move(tell_alive);
   tell_interval_ = interval;
-  thread_ = start_thread("uroce-watchdog", [this] { serve(); });
+  auto started = start_named_thread("uroce-watchdog", [this] { serve(); });
+  if (!started) {
+    return started.error();
+  }
+  thread_ = std::move(*started);
+  return ok();
 }
 
 void Watchdog::stop() {

@@ -15,6 +15,7 @@
 
 #include "base/heartbeat.h"
 #include "base/liveness.h"
+#include "base/result.h"
 #include "base/time.h"
 
 namespace uroce::control {
@@ -39,7 +40,7 @@ class Watchdog {
   // Before start(): what is to be done at each look, too, by the watchdog's thread.
   void at_each_look(std::function<void()> also) { also_ = std::move(also); }
   // `tell_alive`: called every `interval` (0: never) while all vital ones live.
-  void start(std::function<void()> tell_alive = {}, Duration interval = 0);
+  Status start(std::function<void()> tell_alive = {}, Duration interval = 0);
   void stop();
 
   struct Stuck {

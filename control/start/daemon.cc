@@ -97,17 +97,19 @@ Status Daemon::start_all() {
     return Error{ENOMEM, "the daemon has no memory to begin with (RLIMIT_AS?)"};
   }
   for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
-                          &Daemon::follow_addresses, &Daemon::start_server, &Daemon::start_metrics,
-                          &Daemon::write_pid_file}) {
+                          &Daemon::check_descriptors, &Daemon::follow_addresses,
+                          &Daemon::start_server, &Daemon::start_metrics, &Daemon::write_pid_file}) {
     if (Status status = (this->*step)(); !status) {
       return status;
     }
   }
   // After everything else, so that a daemon which doesn't start says one thing: why.
   if (Status status = paging_->start(); !status) {
-    return status.error();
+    return status;
   }
-  start_watchdog();
+  if (Status status = start_watchdog(); !status) {
+    return status;
+  }
   log_start();
   return ok();
 }

@@ -55,13 +55,14 @@ class Daemon {
   [[nodiscard]] PortOptions port_options(const DaemonPort& wanted) const;
   Status start_engine();
   Status add_devices();
+  Status check_descriptors();
   Status add_interface(std::uint32_t index, const DaemonPort& wanted);
   Status follow_addresses();
   Status start_server();
   Status start_metrics();
   Status write_pid_file();
   void log_start() const;
-  void start_watchdog();
+  Status start_watchdog();
 
   // Whether to stop.
   bool on_signal();

@@ -1,16 +1,38 @@
 // What of a daemon others talk to once its card is there: the server of programs, metrics, the pid
 // file, the watchdog.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 
+#include "base/system_error.h"
 #include "control/reports/status_client.h"
 #include "control/start/daemon.h"
 #include "control/start/notify.h"
 
 namespace uroce::control {
+namespace {
+
+// With fewer for programs not even two of them can talk to each other.
+constexpr std::uint64_t kDescriptorsMin = 16;
+constexpr int kDescriptorsWanted = 1'024;
+
+}  // namespace
+
+// Better said here than to each program.
+Status Daemon::check_descriptors() {
+  const std::uint64_t left = card_->shares().maximum(Limit::kDescriptors);
+  if (left >= kDescriptorsMin) {
+    return ok();
+  }
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return Error{EMFILE, "the daemon may have " + std::to_string(limit.rlim_max) +
+                           " files open, which leaves too few for programs: let it have " +
+                           std::to_string(kDescriptorsWanted) + " or more (ulimit -n)"};
+}
 
 Status Daemon::start_server() {
   reload_.emplace(given_, *card_, kernel_, ports_);
@@ -25,6 +47,9 @@ Status Daemon::start_server() {
                              .watchdog = &watchdog_,
                              .sampler = &*sampler_,
                              .numbers_may_be_chosen = options_.console});
+  if (Status spare = services_->helpers->start_spare(); !spare) {
+    return spare;
+  }
   auto server = Server::listen(*services_, options_.socket, options_.socket_mode);
   if (!server) {
     return server.error();
@@ -52,17 +77,18 @@ Status Daemon::write_pid_file() {
   if (options_.pid_file.empty()) {
     return ok();
   }
+  errno = 0;
   std::ofstream file(options_.pid_file);
   file << ::getpid() << '\n';
   file.close();
   if (!file) {
-    return Error{EIO, "can't write the pid file " + options_.pid_file};
+    return system_error(("can't write the pid file " + options_.pid_file).c_str());
   }
   pid_written_ = true;
   return ok();
 }
 
-void Daemon::start_watchdog() {
+Status Daemon::start_watchdog() {
   watchdog_.watch("the control thread", server_->heartbeat());
   for (std::uint32_t worker = 0; worker < engine_->workers(); ++worker) {
     watchdog_.watch("worker " + std::to_string(worker), engine_->heartbeat(worker));
@@ -71,7 +97,7 @@ void Daemon::start_watchdog() {
   watchdog_.watch("the invalidation thread", paging_->invalidation_heartbeat());
   watchdog_.watch("the flush thread", paging_->flush_heartbeat(), Watchdog::Need::kMayBeLate);
   watchdog_.at_each_look([this] { sampler_->look(); });
-  watchdog_.start(notify_alive, notify_alive_interval());
+  return watchdog_.start(notify_alive, notify_alive_interval());
 }
 
 }  // namespace uroce::control

@@ -11,6 +11,7 @@
 
 #include "base/liveness.h"
 #include "base/monotonic_clock.h"
+#include "base/start_thread.h"
 #include "dataplane/engine/runner.h"
 #include "dataplane/port/eal.h"
 
@@ -71,10 +72,17 @@ class Engine::State {
     return runner.run_in_sleep(task) ? Mailbox::Called::kDone : runner.mailbox().call(task, limit);
   }
 
-  void start_on_threads() {
+  Status start_on_threads() {
     for (auto& runner : runners) {
-      threads.emplace_back([&runner = *runner] { runner.run(); });
+      auto started = start_thread("worker " + std::to_string(threads.size()),
+                                  [&runner = *runner] { runner.run(); });
+      if (!started) {
+        stop();
+        return started.error();
+      }
+      threads.push_back(std::move(*started));
     }
+    return ok();
   }
 
   void stop() {
@@ -130,12 +138,9 @@ Status Engine::start() {
                  "the workers can't be started: the daemon has no descriptors left "
                  "(ulimit -n)"};
   }
-  if (eal_is_running()) {
-    if (Status started = state_->start_on_lcores(); !started) {
-      return started;
-    }
-  } else {
-    state_->start_on_threads();
+  if (Status started = eal_is_running() ? state_->start_on_lcores() : state_->start_on_threads();
+      !started) {
+    return started;
   }
   state_->running = true;
   return ok();

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/start_thread.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
@@ -142,7 +143,11 @@ Status EthdevPort::bring_up_with_peer(const VdevSpec& vdev) {
     return made;
   }
   std::future<Status> first = first_try_.get_future();
-  waiting_ = std::thread([this, vdev] { keep_trying(vdev); });
+  auto started = start_thread("port " + spec_, [this, vdev] { keep_trying(vdev); });
+  if (!started) {
+    return started.error();
+  }
+  waiting_ = std::move(*started);
   while (first.wait_for(kLook) != std::future_status::ready) {
     if (is_socket(listens_on_)) {
       return ok();

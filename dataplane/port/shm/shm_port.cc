@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/prefetch.h"
+#include "base/start_thread.h"
 #include "dataplane/port/shm/shm_spec.h"
 
 namespace uroce {
@@ -40,7 +41,11 @@ Result<std::unique_ptr<Port>> ShmPort::open(const std::string& spec, const PortO
   if (!valid || !port->make_link()) {
     return Error{ENOMEM, "port " + spec + ": can't make memory and eventfds to share"};
   }
-  port->thread_ = std::thread([self = port.get()] { self->run(); });
+  auto started = start_thread("port " + spec, [self = port.get()] { self->run(); });
+  if (!started) {
+    return started.error();
+  }
+  port->thread_ = std::move(*started);
   return std::unique_ptr<Port>(std::move(port));
 }
 

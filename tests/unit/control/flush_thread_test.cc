@@ -48,7 +48,7 @@ TEST_F(FlushThreadTest, EachComesBackToItsWorkerInOrder) {
   raise(0, page_);
   raise(0, nullptr);
   raise(1, page_);
-  thread_.start();
+  ASSERT_TRUE(thread_.start());
   EXPECT_EQ(outcome(1), Access::kGranted);
   EXPECT_EQ(outcome(0), Access::kGranted);
   EXPECT_EQ(outcome(0), Access::kLost) << "the slow way leads to no disk";

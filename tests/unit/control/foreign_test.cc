@@ -237,6 +237,18 @@ TEST(HelperThreads, HaveOneForAUser) {
   last.get_future().wait();
 }
 
+// Later there may be no thread to be had.
+TEST(HelperThreads, TheSpareOneCanBeThereBeforeItIsNeeded) {
+  Helpers helpers;
+  ASSERT_TRUE(helpers.start_spare());
+  EXPECT_EQ(helpers.threads(), 1U);
+  ASSERT_TRUE(helpers.start_spare());
+  EXPECT_EQ(helpers.threads(), 1U) << "it is there";
+  std::promise<void> done;
+  ASSERT_TRUE(helpers.run({.uid = 1'001}, [&done] { done.set_value(); }));
+  done.get_future().wait();
+}
+
 TEST(HelperThreads, GoOnWhereAnErrandFindsNoMemory) {
   Helpers helpers;
   constexpr User kAsks{.uid = 1'001};

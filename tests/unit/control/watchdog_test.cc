@@ -87,12 +87,12 @@ TEST(Watchdog, TellsThatAllLive) {
   Watchdog watchdog;
   watchdog.watch("control", resting);
   std::atomic<int> told{0};
-  watchdog.start(
+  ASSERT_TRUE(watchdog.start(
       [&] {
         ++told;
         told.notify_all();
       },
-      kNanosecondsPerMillisecond);
+      kNanosecondsPerMillisecond));
   for (int seen = 0; seen < 3; seen = told.load()) {
     told.wait(seen);
   }
