@@ -1,6 +1,5 @@
 #include "apps/uroce_run.h"
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,17 +7,19 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <random>
+#include <optional>
 #include <system_error>
 
 #include "abi/command_records.h"
 #include "apps/default_route.h"
+#include "apps/private_daemon.h"
 #include "apps/tree/mount_tree.h"
 #include "apps/tree/tree_keeper.h"
 #include "base/daemon_peer.h"
 #include "base/environment.h"
 #include "base/private_folder.h"
 #include "base/socket_path.h"
+#include "base/system_error.h"
 #include "base/tree_variable.h"
 
 namespace uroce {
@@ -52,20 +53,13 @@ fs::path find_shim() {
   const fs::path shim = first_existing({here / "../verbs_shim/libibverbs.so.1",
                                         here / ".." / UROCE_LIBDIR / "uroce/libibverbs.so.1"});
   std::error_code failure;
-  return shim.empty() ? shim : fs::weakly_canonical(shim, failure);
+  const fs::path canonical = shim.empty() ? shim : fs::weakly_canonical(shim, failure);
+  return failure ? shim : canonical;  // some containers refuse calls by which it is looked up
 }
 
 fs::path find_daemon() {
   const fs::path here = own_folder();
   return first_existing({here / "uroced", here / "../sbin/uroced"});
-}
-
-// Another one at each run; the daemon removes it.
-std::string private_socket(const std::string& folder) {
-  std::random_device random;
-  char name[64];
-  std::snprintf(name, sizeof(name), "/run-%d-%08x.sock", ::getpid(), random());
-  return folder + name;
 }
 
 void use_shim(const fs::path& shim, const std::string& socket) {
@@ -93,11 +87,12 @@ void use_shim(const fs::path& shim, const std::string& socket) {
 
 // Shows the program and what it starts the card's files in /sys and /dev. Without them most
 // programs run as well, so a failure is only told. The tree's folder; empty: there is none.
-std::string show_tree(const fs::path& shim, const std::string& socket, const RunOptions& options) {
+std::string show_tree(const fs::path& shim, const std::string& socket, const RunOptions& options,
+                      const Result<std::string>& folder) {
   if (!options.tree) {
     return {};
   }
-  const auto tree = start_tree(socket);
+  const auto tree = folder ? start_tree(socket, *folder) : folder;
   if (!tree) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
     return {};
@@ -131,11 +126,6 @@ std::string show_tree(const fs::path& shim, const std::string& socket, const Run
   execute(command);
 }
 
-struct PrivateDaemon {
-  pid_t pid = -1;
-  std::string socket;
-};
-
 // uroced's flags for the private daemon's port. Empty: it said why on stderr.
 std::vector<std::string> private_port(const RunOptions& options) {
   if (!options.network) {
@@ -154,43 +144,14 @@ std::vector<std::string> private_port(const RunOptions& options) {
   return {"--port", "udp,iface=" + interface};
 }
 
-// Starts a daemon that ends with this process, however that ends. False: it said why on stderr.
-bool start_private_daemon(const std::vector<std::string>& port, PrivateDaemon* daemon) {
+// Nothing: it said why on stderr.
+std::optional<PrivateDaemon> start_private_daemon(const std::vector<std::string>& port) {
   const fs::path program = find_daemon();
-  int ready[2];
-  if (program.empty() || ::pipe(ready) != 0) {
+  if (program.empty()) {
     std::fprintf(stderr, "uroce run: no daemon answers, and uroced isn't beside this program\n");
-    return false;
+    return std::nullopt;
   }
-  const auto folder = make_private_folder();
-  if (!folder) {
-    std::fprintf(stderr, "uroce run: %s\n", folder.error().message.c_str());
-    return false;
-  }
-  daemon->socket = private_socket(*folder);
-  const pid_t parent = ::getpid();
-  daemon->pid = ::fork();
-  if (daemon->pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    ::setsid();  // Ctrl-C is for the command; the daemon ends after it
-    ::close(ready[0]);
-    if (::getppid() != parent) {
-      ::_exit(1);
-    }
-    std::vector<std::string> command = {program.string(),        "--socket", daemon->socket,
-                                        "--log-level",           "error",    "--ready-fd",
-                                        std::to_string(ready[1])};
-    command.insert(command.end(), port.begin(), port.end());
-    execute(command);
-  }
-  ::close(ready[1]);
-  char byte = 0;
-  const bool started = daemon->pid > 0 && ::read(ready[0], &byte, 1) == 1;
-  ::close(ready[0]);
-  if (!started && daemon->pid > 0) {
-    ::waitpid(daemon->pid, nullptr, 0);
-  }
-  return started;
+  return PrivateDaemon::start(program.string(), port);
 }
 
 void pass_on(int signal) {
@@ -227,22 +188,30 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
                             const RunOptions& options) {
   // Whoever started us may ignore it, and then nobody could be waited for.
   std::signal(SIGCHLD, SIG_DFL);
-  PrivateDaemon daemon;
   const std::vector<std::string> port = private_port(options);
-  if (port.empty() || !start_private_daemon(port, &daemon)) {
+  std::optional<PrivateDaemon> daemon;
+  if (!port.empty()) {
+    daemon = start_private_daemon(port);
+  }
+  if (!daemon) {
     return 1;
   }
-  use_shim(shim, daemon.socket);
-  const std::string tree = show_tree(shim, daemon.socket, options);
+  use_shim(shim, daemon->socket());
+  const std::string tree = show_tree(shim, daemon->socket(), options, daemon->folder());
   const pid_t child = ::fork();
   if (child == 0) {
     become(command, tree, options);
   }
-  forward_signals(child);
-  const int status = child > 0 ? wait_for(child) : 1;
-  child_to_signal = 0;
-  ::kill(daemon.pid, SIGTERM);
-  ::waitpid(daemon.pid, nullptr, 0);
+  int status = 1;
+  if (child > 0) {
+    forward_signals(child);
+    status = wait_for(child);
+    child_to_signal = 0;
+  } else {
+    std::fprintf(stderr, "uroce run: %s\n",
+                 system_error("no process can be had for the command").message.c_str());
+  }
+  daemon->end();
   return status;
 }
 
@@ -251,8 +220,10 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
 int run_command(const std::vector<std::string>& command, const RunOptions& options) {
   const fs::path shim = find_shim();
   if (shim.empty()) {
-    std::fprintf(stderr,
-                 "uroce run: uroce's libibverbs.so.1 isn't where this program expects it\n");
+    std::fprintf(stderr, "uroce run: %s\n",
+                 own_folder().empty()
+                     ? "/proc isn't mounted, which says where this program and its library are"
+                     : "uroce's libibverbs.so.1 isn't where this program expects it");
     return 1;
   }
   const bool named = environment(kSocketVariable).has_value();
@@ -269,7 +240,7 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
-    become(command, show_tree(shim, socket, options), options);
+    become(command, show_tree(shim, socket, options, make_private_folder()), options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.
   if (const int error = daemon.error().code; error != ENOENT && error != ECONNREFUSED) {

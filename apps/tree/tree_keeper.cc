@@ -150,12 +150,8 @@ void TreeKeeper::keep(int end) {
   }
 }
 
-Result<std::string> start_tree(const std::string& socket) {
-  const auto folder = make_private_folder();
-  if (!folder) {
-    return folder.error();
-  }
-  const std::string place = private_tree(*folder);
+Result<std::string> start_tree(const std::string& socket, const std::string& folder) {
+  const std::string place = private_tree(folder);
   auto keeper = TreeKeeper::make(socket, place);
   if (!keeper) {
     return keeper.error();
@@ -176,6 +172,9 @@ Result<std::string> start_tree(const std::string& socket) {
     let_go_of_all_but({self.get(), keeper->netlink_descriptor()});
     keeper->keep(self.get());
     keeper->remove();
+    if (folder != private_folder()) {
+      ::rmdir(folder.c_str());
+    }
     ::_exit(0);
   }
   int status = 0;

@@ -42,9 +42,9 @@ class TreeKeeper {
   std::vector<CardView> last_;
 };
 
-// A tree in the user's private folder, kept by a process that ends with this one, whatever this
-// one becomes. The folder's name.
-Result<std::string> start_tree(const std::string& socket);
+// A tree in `folder`, kept by a process that ends with this one, whatever this one becomes; a
+// folder that isn't the user's private one goes with it, when it is empty. The tree's name.
+Result<std::string> start_tree(const std::string& socket, const std::string& folder);
 
 // `uroce tree FOLDER`: until SIGINT or SIGTERM. The exit code.
 int keep_tree(const std::string& folder);

@@ -5,7 +5,7 @@ import os
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
-from harness.process import ProcessFailed
+from harness.process import Process, ProcessFailed
 from harness.programs import run_pair
 from harness.victim import as_user
 from harness.wires import Endpoint
@@ -50,3 +50,56 @@ class Scarce(E2eCase):
             server = client = end
             expect_running = staticmethod(daemon.expect_running)
         run_pair(self, OneEnd, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 50)
+
+    def _mounted(self, mounts, command, behind="true", environment=None):
+        """The command in mounts of its own; `behind` is done there when it has succeeded."""
+        script = f'{mounts} && "$@" && {behind}'
+        process = Process(["unshare", "--mount", "sh", "-c", script, "sh", *command], f"{self.next_number()}-mounted", self.logs,
+                          {"UROCE_SOCKET": f"{self.folder}/none.sock", "XDG_RUNTIME_DIR": "", **(environment or {})}, cwd="/")
+        self.addCleanup(process.end)
+        return process
+
+    def _run(self, user):
+        return [*as_user(user), self.tree.uroce, "run", "--"]
+
+    def test_run_where_tmp_cant_be_written_to(self):
+        """A read-only container: what `uroce run` needs is in /dev/shm, and gone afterwards."""
+        process = self._mounted("mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o mode=1777 none /dev/shm",
+                                [*self._run(_USER + 2), "ibv_devinfo"],
+                                'while [ -n "$(ls /dev/shm)" ]; do sleep 0.05; done')
+        self.assertIn("PORT_ACTIVE", process.expect_success(60))
+        self.assertNotIn("shows no card", process.err())
+
+    def test_run_where_nothing_can_be_written_to(self):
+        process = self._mounted("for at in /tmp /dev/shm /run; do mount -t tmpfs -o ro none $at || exit 1; done",
+                                [*self._run(_USER + 2), "ibv_devinfo"])
+        process.expect_failure(30)
+        self.assertIn("let XDG_RUNTIME_DIR name a folder of yours", process.err())
+
+    def test_run_where_another_has_its_folder(self):
+        """Root of a user namespace, who is no root outside, and whose /tmp/uroce-0 is the real one's."""
+        process = self._mounted("mount -t tmpfs -o mode=1777 none /tmp && mkdir -m 700 /tmp/uroce-0",
+                                [*as_user(_USER + 3), "unshare", "--user", "--map-root-user", self.tree.uroce, "run", "--", "ibv_devinfo"],
+                                '[ "$(ls -A /tmp/uroce-0)" = "" ]')
+        self.assertIn("PORT_ACTIVE", process.expect_success(60))
+
+    def test_run_without_proc(self):
+        process = self._mounted("mount -t tmpfs none /proc", [*self._run(_USER + 4), "true"])
+        process.expect_failure(30)
+        self.assertIn("/proc isn't mounted", process.err())
+
+    def test_run_without_a_process(self):
+        process = self._mounted("true", [*as_user(_USER + 5), "prlimit", "--nproc=1", self.tree.uroce, "run", "--", "true"])
+        process.expect_failure(30)
+        self.assertIn("no process can be had for a daemon", process.err())
+
+    def test_run_says_that_its_daemon_was_killed(self):
+        """As the kernel does where a cgroup's memory is short; what it had in its folder goes."""
+        folder = os.path.join(self.folder, "runtime")
+        os.mkdir(folder, 0o700)
+        os.chown(folder, _USER + 6, _USER + 6)
+        process = self._mounted("true", [*self._run(_USER + 6), "sh", "-c", "kill -9 $(pgrep -P $PPID uroced)"],
+                                environment={"XDG_RUNTIME_DIR": folder})
+        process.expect_success(60)
+        self.assertIn("its daemon was ended by signal 9", process.err())
+        self.assertEqual([name for name in os.listdir(folder) if name.startswith("run-")], [])
