@@ -9,15 +9,25 @@
 #include <system_error>
 
 namespace uroce {
+namespace {
+
+const char* remedy(const ProgramProcess& program) {
+  return program.uid() == ::geteuid() ? "the kernel keeps to itself what has capabilities, another "
+                                        "group than its user, or a "
+                                        "file that its user can't read; run the daemon as root"
+                                      : "run both as one user, or the daemon as root";
+}
+
+}  // namespace
 
 Result<UniqueFd> open_remote_memory(const ProgramProcess& program) {
   const std::string number = std::to_string(program.pid());
   const std::string process = "/proc/" + number;
   UniqueFd memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   if (!memory.valid()) {
-    return Error{EPERM, "the daemon may not reach the memory of process " + number + " (" +
-                            std::generic_category().message(errno) +
-                            "): run both as one user, or the daemon as root"};
+    const std::string why = std::generic_category().message(errno);
+    return Error{EPERM, "the daemon may not reach the memory of process " + number + " (" + why +
+                            "): " + remedy(program)};
   }
   // After the open: had the program become another before it, this would show the other's owner.
   struct stat owner = {};

@@ -222,8 +222,9 @@ Result<std::shared_ptr<RemoteProgram>> RemoteProgram::start(std::shared_ptr<cons
   if (error != 0) {
     delete handed;
     state->counts_->threads.fetch_sub(1, std::memory_order_relaxed);
-    return Error{error,
-                 "a helper thread can't be started: " + std::generic_category().message(error)};
+    return Error{ENOMEM, "the daemon has no thread to copy with (" +
+                             std::generic_category().message(error) +
+                             "): raise its limit of processes (ulimit -u, pids.max of the cgroup)"};
   }
   return std::shared_ptr<RemoteProgram>(new RemoteProgram(std::move(state)));
 }

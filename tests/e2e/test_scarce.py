@@ -51,6 +51,26 @@ class Scarce(E2eCase):
             expect_running = staticmethod(daemon.expect_running)
         run_pair(self, OneEnd, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 50)
 
+    def test_program_of_few_descriptors(self):
+        """What it says itself is "Couldn't get context"."""
+        os.chmod(self.folder, 0o755)
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", "10.77.0.1/24")
+        self.addCleanup(daemon.end)
+        process = Process([*as_user(_USER), "prlimit", "--nofile=8", "ibv_rc_pingpong", "-g", 1], "pingpong", self.logs, daemon.environment())
+        process.expect_failure(30)
+        self.assertIn("raise RLIMIT_NOFILE (ulimit -n)", process.err())
+
+    def test_program_without_proc(self):
+        os.chmod(self.folder, 0o755)
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", "10.77.0.1/24")
+        self.addCleanup(daemon.end)
+        for flags in ((), ("-o",)):
+            with self.subTest(flags):
+                process = self._mounted("mount -t tmpfs none /proc", [*as_user(_USER), "ibv_rc_pingpong", "-g", 1, *flags],
+                                        environment=daemon.environment())
+                process.expect_failure(30)
+                self.assertIn("/proc must be mounted", process.err())
+
     def _mounted(self, mounts, command, behind="true", environment=None):
         """The command in mounts of its own; `behind` is done there when it has succeeded."""
         script = f'{mounts} && "$@" && {behind}'

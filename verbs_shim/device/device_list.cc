@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -54,6 +55,11 @@ Device* remembered(const abi::DeviceRecord& record) {
 int ask(abi::ListDevicesReply& reply) {
   Client client;
   int error = client.connect();
+  if (error == EMFILE || error == EACCES || error == ENAMETOOLONG) {
+    complain_once("no devices at %s: %s", Client::socket_path().c_str(),
+                  Client::why_not_connected(error));
+    return error;
+  }
   if (error != 0) {
     complain_once(
         "no daemon answers at %s (%s): no devices; start uroced, or start this program by "

@@ -54,6 +54,9 @@ constexpr const char* kClosedByProgram =
     "is lost to it: let it leave those alone that it hasn't opened, or close them before it opens "
     "the device";
 
+constexpr const char* kNoMoreFiles =
+    "the process may have no more open files: raise RLIMIT_NOFILE (ulimit -n)";
+
 std::int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -127,8 +130,18 @@ std::string Client::socket_path() {
 }
 
 const char* Client::why_not_connected(int error) {
-  return error == EPERM ? "whoever listens at the socket isn't to be trusted with this memory"
-                        : "no daemon answers at the socket";
+  switch (error) {
+    case EPERM:
+      return "whoever listens at the socket isn't to be trusted with this memory";
+    case EMFILE:
+      return kNoMoreFiles;
+    case EACCES:
+      return "this user may not connect to the daemon's socket (its mode, or a folder's above it)";
+    case ENAMETOOLONG:
+      return "the path of a socket has 107 characters at most";
+    default:
+      return "no daemon answers at the socket";
+  }
 }
 
 int Client::connect() {
@@ -262,7 +275,7 @@ int Client::converse(const RequestRecord& request, const ReplyRecord& reply) {
   }
   const int error = request_and_reply(request, reply);
   if (error == EMFILE && give_back(request.command, reply.header) == 0) {
-    explain(call_name, error, "the process may have no more open files (RLIMIT_NOFILE)");
+    explain(call_name, error, kNoMoreFiles);
     return error;
   }
   if (error != 0) {

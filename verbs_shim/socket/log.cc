@@ -22,6 +22,12 @@ void say_once(std::atomic<bool>& said, const char* format, const char* first, co
   }
 }
 
+// What whoever started the program can mend: limits and rights. Programs say no more of it than
+// that a call failed. Other errors are for who wrote the program.
+bool is_for_the_user(int error) {
+  return error == ENOMEM || error == EMFILE || error == ENFILE || error == EPERM;
+}
+
 }  // namespace
 
 bool debugging() {
@@ -32,6 +38,8 @@ bool debugging() {
 void explain(const char* call, int error, const char* sentence) {
   if (debugging()) {
     std::fprintf(stderr, "uroce: %s: %s (%s)\n", call, sentence, strerrorname_np(error));
+  } else if (is_for_the_user(error)) {
+    complain_once("%s: %s", call, sentence);
   }
 }
 

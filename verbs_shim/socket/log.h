@@ -1,7 +1,8 @@
 #pragma once
 
-// What the shim says on the program's stderr: one line when there is no daemon (UROCE_QUIET=1
-// silences it), and with UROCE_DEBUG=1 the sentence behind every refused call.
+// What the shim says on the program's stderr: one line when there is no daemon, or when a limit or
+// a right is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the sentence behind every
+// refused call.
 
 namespace uroce::shim {
 

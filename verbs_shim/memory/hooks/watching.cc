@@ -58,8 +58,7 @@ Status watch_everything(SharingState& state) {
     }
   });
   if (!all) {
-    return Error{EMFILE,
-                 "/proc/self/maps can't be read: on-demand paging has to know what is mapped"};
+    return Error{EMFILE, kMapCantBeRead};
   }
   state.watch.start_announcing();
   return ok();

@@ -38,7 +38,9 @@ Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, Uniqu
     return Error{ENOSPC, "a process may have 64 sessions that page on demand"};
   }
   if (!session->helper_.start(state, session->share_)) {
-    return Error{ENOMEM, "the system has no thread to give"};
+    return Error{ENOMEM,
+                 "the system has no thread to give: raise the limit of processes (ulimit -u, "
+                 "pids.max of the cgroup)"};
   }
   return session;
 }

@@ -37,7 +37,7 @@ Result<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint
                         .on_demand = false},
                        *this);
   if (!refusal_.empty()) {
-    return Error{EFAULT, std::move(refusal_)};
+    return Error{state_.map.failed() ? ENOMEM : EFAULT, std::move(refusal_)};
   }
   for (std::uint32_t i = 0; i < files_.count(); ++i) {
     description_.descriptors.push_back(files_.take(i));
@@ -46,7 +46,7 @@ Result<MemoryDescription> PinnedRange::describe(std::uint64_t address, std::uint
 }
 
 bool PinnedRange::nothing_mapped(std::uint64_t address) {
-  refusal_ = "nothing is mapped at " + hexadecimal(address);
+  refusal_ = state_.map.failed() ? kMapCantBeRead : "nothing is mapped at " + hexadecimal(address);
   return false;
 }
 

@@ -41,6 +41,11 @@ struct MappedArea : AreaRange {
 template <typename Visit>  // void(const AreaRange&)
 [[nodiscard]] bool for_each_area(Visit visit);
 
+// Why the kernel doesn't tell.
+inline constexpr const char* kMapCantBeRead =
+    "/proc/self/maps can't be read, which says what is mapped: /proc must be mounted, and a "
+    "descriptor left (ulimit -n)";
+
 class MemoryMap {
  public:
   // by_query: ask for single areas where the kernel can (6.11); else all are read, each time.
