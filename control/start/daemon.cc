@@ -1,6 +1,7 @@
 #include "control/start/daemon.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -55,6 +56,15 @@ std::string chosen_addresses(const GidTable& gids) {
   return text;
 }
 
+// Rings and frames are made without a way to refuse; so where an address space is too small for
+// them (ulimit -v, ulimit -d) that is found out before.
+bool has_room_to_begin() {
+  constexpr std::size_t kBytes = 64U << 20U;
+  void* const room = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return room != MAP_FAILED && ::munmap(room, kBytes) == 0;
+}
+
 }  // namespace
 
 void Daemon::block_signals() {
@@ -93,8 +103,9 @@ Status Daemon::start_all() {
   }
   raise_descriptor_limit();
   install_copy_guard();
-  if (!hold_memory_reserve()) {
-    return Error{ENOMEM, "the daemon has no memory to begin with (RLIMIT_AS?)"};
+  if (!hold_memory_reserve() || !has_room_to_begin()) {
+    return Error{ENOMEM,
+                 "the daemon has no memory to begin with: raise its limit (ulimit -v, ulimit -d)"};
   }
   for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
                           &Daemon::check_descriptors, &Daemon::follow_addresses,

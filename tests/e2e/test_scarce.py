@@ -40,6 +40,16 @@ class Scarce(E2eCase):
         self.assertGreaterEqual(refused, 5)
         self.assertLess(refused, _THREADS_MAX - 1)
 
+    def test_daemon_of_little_memory(self):
+        """However little it is: a sentence, not a check that fails."""
+        for limit in ("as", "data"):
+            for mebibytes in (20, 32, 48, 64, 96):
+                with self.subTest(f"{limit} {mebibytes}"):
+                    try:
+                        self._daemon(f"{limit}-{mebibytes}", _USER + 7, f"--{limit}={mebibytes << 20}").stop()
+                    except ProcessFailed as failed:
+                        self.assertRegex(str(failed), "ulimit -v, ulimit -d|error while loading shared libraries")
+
     def test_daemon_of_few_descriptors(self):
         with self.assertRaisesRegex(ProcessFailed, r"64 files open, which leaves too few for programs: let it have 1024"):
             self._daemon("few", _USER + 1, "--nofile=64")
