@@ -204,17 +204,12 @@ void* mremap(void* address, std::size_t old_length, std::size_t new_length, int 
   if (!change.described()) {
     return next.mremap(address, old_length, new_length, flags, wanted);
   }
-  const ArenaRuns covered(state, change, change.covered());
-  void* const result = move_mapping(state, change,
-                                    {.address = kernel::number(address),
-                                     .old_length = old_length,
-                                     .new_length = new_length,
-                                     .flags = flags,
-                                     .wanted = kernel::number(wanted)});
-  if (result != MAP_FAILED) {
-    covered.punch();
-  }
-  return result;
+  return move_mapping(state, change,
+                      {.address = kernel::number(address),
+                       .old_length = old_length,
+                       .new_length = new_length,
+                       .flags = flags,
+                       .wanted = kernel::number(wanted)});
 }
 
 int madvise(void* address, std::size_t length, int advice) {

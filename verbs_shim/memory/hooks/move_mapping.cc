@@ -30,8 +30,9 @@ Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, st
   Survey result;
   MappedArea area;
   for (std::uint64_t at = start; at < end; at = area.end) {
-    if (!map.at_or_above(at, &area) || area.start > at) {
-      result.whole = false;
+    const bool found = map.at_or_above(at, &area) && area.start < end;
+    result.whole = result.whole && found && area.start <= at;
+    if (!found) {
       return result;
     }
     const std::uint32_t owner = state.arenas.owner_of(area);
@@ -108,34 +109,34 @@ void* move_away(SharingState& state, const Change& change, const Move& move,
   return target;
 }
 
-}  // namespace
-
-void* move_mapping(SharingState& state, const Change& change, const Move& move) {
-  const auto by_kernel = [&] {
-    return calls::next.mremap(kernel::pointer(move.address), move.old_length, move.new_length,
-                              move.flags, kernel::pointer(move.wanted));
-  };
-  const std::uint64_t old_length = (move.old_length + kPage - 1) / kPage * kPage;
-  const std::uint64_t new_length = (move.new_length + kPage - 1) / kPage * kPage;
-  const std::uint64_t end = move.address + old_length;
-  const bool sane = move.address % kPage == 0 && old_length != 0 && new_length != 0 &&
-                    move.wanted % kPage == 0 && end > move.address &&
-                    end <= AddressWatch::kAddressEnd && new_length < AddressWatch::kAddressEnd;
-  const bool fixed = (move.flags & MREMAP_FIXED) != 0;
-  const bool apart = !fixed || move.wanted + new_length <= move.address || end <= move.wanted;
-  if (!sane || !apart || (move.flags & MREMAP_MAYMOVE) < (fixed ? MREMAP_MAYMOVE : 0)) {
-    return by_kernel();
+// Moves what the kernel moves by itself: huge pages, and from Linux 6.17 on what has holes. Then it
+// may have moved a part where it fails.
+void* move_by_kernel(SharingState& state, const Move& move, const Survey& found) {
+  if (found.converted && (move.flags & MREMAP_FIXED) != 0) {
+    state.watch.mark(move.wanted, move.wanted + move.new_length);
   }
-  const Survey found = survey(state, change.map(), move.address, end);
+  void* const result =
+      calls::next.mremap(kernel::pointer(move.address), move.old_length, move.new_length,
+                         move.flags, kernel::pointer(move.wanted));
+  const std::uint64_t moved_to = kernel::number(result);
+  if (found.converted && result != MAP_FAILED) {
+    state.watch.mark(moved_to, moved_to + move.new_length);
+  }
+  if (found.on_demand && moved_to != move.address) {
+    ArenaFile::next_generation();
+  }
+  return result;
+}
+
+// The lengths in whole pages.
+void* move_found(SharingState& state, const Change& change, const Move& move,
+                 std::uint64_t old_length, std::uint64_t new_length, const Survey& found) {
   if (!found.whole || !found.converted || found.huge) {
-    void* const result = by_kernel();
-    if (result != MAP_FAILED && found.converted) {
-      state.watch.mark(kernel::number(result), kernel::number(result) + new_length);
-    }
-    return result;
+    return move_by_kernel(state, move, found);
   }
   tell_others(move);
-  const bool stays = !fixed && (move.flags & MREMAP_DONTUNMAP) == 0;
+  const std::uint64_t end = move.address + old_length;
+  const bool stays = (move.flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0;
   if (stays && new_length <= old_length) {
     const ArenaRuns runs(state, change, {move.address + new_length, end});
     if (new_length < old_length &&
@@ -151,6 +152,29 @@ void* move_mapping(SharingState& state, const Change& change, const Move& move) 
   return (move.flags & MREMAP_MAYMOVE) == 0
              ? fail(ENOMEM)
              : move_away(state, change, move, old_length, new_length, found);
+}
+
+}  // namespace
+
+void* move_mapping(SharingState& state, const Change& change, const Move& move) {
+  const std::uint64_t old_length = (move.old_length + kPage - 1) / kPage * kPage;
+  const std::uint64_t new_length = (move.new_length + kPage - 1) / kPage * kPage;
+  const std::uint64_t end = move.address + old_length;
+  const bool sane = move.address % kPage == 0 && old_length != 0 && new_length != 0 &&
+                    move.wanted % kPage == 0 && end > move.address &&
+                    end <= AddressWatch::kAddressEnd && new_length < AddressWatch::kAddressEnd;
+  const bool fixed = (move.flags & MREMAP_FIXED) != 0;
+  const bool apart = !fixed || move.wanted + new_length <= move.address || end <= move.wanted;
+  if (!sane || !apart || (move.flags & MREMAP_MAYMOVE) < (fixed ? MREMAP_MAYMOVE : 0)) {
+    return move_by_kernel(state, move, {});
+  }
+  const Survey found = survey(state, change.map(), move.address, end);
+  const ArenaRuns covered(state, change, change.covered());
+  void* const result = move_found(state, change, move, old_length, new_length, found);
+  if (result != MAP_FAILED && found.whole) {  // what lies where the holes go to stays
+    covered.punch();
+  }
+  return result;
 }
 
 }  // namespace uroce::shim

@@ -1,0 +1,62 @@
+// Memory that is paged on demand, changed in ways that the shim doesn't carry out itself: moved by
+// the kernel.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "tests/unit/shim_memory/filled_memory.h"
+#include "tests/unit/shim_memory/paging_daemon.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
+
+namespace uroce::test {
+namespace {
+
+constexpr std::size_t kPages = 3;
+constexpr std::size_t kBytes = kPages * kPage;
+constexpr std::uint64_t kFar = 1ULL << 44U;
+
+class PagingChanges : public ::testing::Test {
+ protected:
+  // Pages that the daemon has; each begins with its number and `more`. Where the system puts
+  // nothing by itself, so that holes stay holes.
+  std::uint64_t* map_known(std::uint64_t more) {
+    auto* const memory = static_cast<std::uint64_t*>(
+        ::mmap(shim::kernel::pointer(kFar + more * abi::kPagingChunk), kBytes,
+               PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+    EXPECT_NE(memory, MAP_FAILED);
+    for (std::size_t page = 0; page < kPages; ++page) {
+      memory[page * kWords] = page + more;
+      EXPECT_EQ(daemon_.load(memory + page * kWords), page + more);
+    }
+    return memory;
+  }
+
+  PagingDaemon daemon_;
+};
+
+// Linux moves it from 6.17 on: each mapping to its place, and what lies between their places stays.
+TEST_F(PagingChanges, MremapMovesWhatHasHoles) {
+  std::uint64_t* const memory = map_known(1);
+  std::uint64_t* const target = map_known(11);
+  ASSERT_EQ(::munmap(memory + kWords, kPage), 0);
+  if (::mremap(memory, kBytes, kBytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED) {
+    GTEST_SKIP() << "the kernel moves nothing that has holes (Linux 6.17)";
+  }
+  EXPECT_EQ(target[kWords], 12U);
+  EXPECT_EQ(daemon_.load(target + kWords), 12U);
+  // New memory where the old one was has another place in the arena than what was moved.
+  ASSERT_EQ(::mmap(memory, kBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+            memory);
+  for (const std::size_t page : {std::size_t{0}, std::size_t{2}}) {
+    EXPECT_EQ(daemon_.load(memory + page * kWords), 0U);
+    EXPECT_TRUE(daemon_.store(memory + page * kWords, 77));
+    EXPECT_EQ(target[page * kWords], page + 1);
+    EXPECT_EQ(daemon_.load(target + page * kWords), page + 1);
+  }
+  ::munmap(memory, kBytes);
+  ::munmap(target, kBytes);
+}
+
+}  // namespace
+}  // namespace uroce::test
