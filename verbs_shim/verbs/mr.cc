@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "verbs_shim/memory/paging/unseen_changes.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
@@ -63,6 +64,9 @@ Result<MemoryDescription> describe(const Mr& mr) {
   }
   if (const int error = open_paging(*of(mr.base.context))) {
     return Error{error, "on-demand paging can't be had"};
+  }
+  if (!is_implicit(mr.base.addr, mr.base.length)) {
+    announce_unseen(address_of(mr), end);
   }
   return MemoryDescription{};
 }

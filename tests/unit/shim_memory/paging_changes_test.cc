@@ -1,11 +1,14 @@
 // Memory that is paged on demand, changed in ways that the shim doesn't carry out itself: moved by
-// the kernel.
+// the kernel, or changed past libc.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/unit/shim_memory/filled_memory.h"
 #include "tests/unit/shim_memory/paging_daemon.h"
+#include "verbs_shim/memory/paging/unseen_changes.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
 
 namespace uroce::test {
@@ -14,6 +17,8 @@ namespace {
 constexpr std::size_t kPages = 3;
 constexpr std::size_t kBytes = kPages * kPage;
 constexpr std::uint64_t kFar = 1ULL << 44U;
+
+std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 class PagingChanges : public ::testing::Test {
  protected:
@@ -56,6 +61,29 @@ TEST_F(PagingChanges, MremapMovesWhatHasHoles) {
   }
   ::munmap(memory, kBytes);
   ::munmap(target, kBytes);
+}
+
+TEST_F(PagingChanges, WhatWasChangedPastLibcIsAnnouncedWhenItIsRegistered) {
+  std::uint64_t* const memory = map_known(1);
+  const std::uint64_t start = number_of(memory);
+  daemon_.announced();
+  shim::announce_unseen(start, start + kBytes);  // it is as the daemon knows it
+  EXPECT_TRUE(daemon_.announced().empty());
+  std::uint64_t* const second = memory + kWords;
+  ASSERT_EQ(::syscall(SYS_munmap, second, kPage), 0);
+  ASSERT_EQ(::syscall(SYS_mmap, second, kPage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+            static_cast<long>(number_of(second)));
+  shim::announce_unseen(start + 8, start + kBytes - 8);
+  const auto seen = daemon_.announced();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].address, number_of(second));
+  EXPECT_EQ(seen[0].length, kPage);
+  EXPECT_EQ(seen[0].reason, abi::InvalidateReason::kUnmap);
+  EXPECT_TRUE(daemon_.store(second, 5));
+  EXPECT_EQ(second[0], 5U);
+  EXPECT_EQ(memory[0], 1U);
+  ::munmap(memory, kBytes);
 }
 
 }  // namespace

@@ -75,7 +75,6 @@ std::uint64_t ArenaFile::take_slot(std::uint64_t address, std::uint64_t length) 
 }
 
 std::uint64_t ArenaFile::take_place(std::uint64_t address, std::uint64_t length) const {
-  constexpr unsigned kAddressBits = 47;
   constexpr std::uint64_t kGenerations = (1ULL << (63U - kAddressBits)) - 1;
   const std::uint64_t now = generation.load(std::memory_order_relaxed);
   const std::uint64_t offset = now << kAddressBits | address;

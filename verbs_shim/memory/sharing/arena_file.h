@@ -69,6 +69,10 @@ class ArenaFile {
   // The place of memory at `address`, empty, or kNoPlace when the arena is used up. REQUIRES:
   // on_demand(), and the range isn't mapped from the arena. Doesn't use the heap.
   std::uint64_t take_place(std::uint64_t address, std::uint64_t length) const;
+  // The address whose place this is.
+  static constexpr std::uint64_t address_of(std::uint64_t place) {
+    return place & ((1ULL << kAddressBits) - 1);
+  }
   // Memory that has its place was moved to other addresses.
   static void next_generation() { generation.fetch_add(1, std::memory_order_relaxed); }
 
@@ -77,6 +81,7 @@ class ArenaFile {
   int punch(std::uint64_t offset, std::uint64_t length) const;
 
  private:
+  static constexpr unsigned kAddressBits = 47;
   struct Slot {
     std::uint64_t first;
     std::uint64_t end;
