@@ -166,6 +166,16 @@ TEST_F(Kinds, Stack) {
   see_both_ways(__builtin_alloca(kBytes), kBytes, 1);
 }
 
+// As mlock(2) makes it. A fork's child would run on its parent's stack where its part is shared.
+TEST_F(Kinds, StackOfSeveralMappings) {
+  constexpr std::size_t kBytes = 8 * kPage;
+  const auto room = reinterpret_cast<std::uintptr_t>(__builtin_alloca(3 * kBytes));
+  auto* const locked = reinterpret_cast<std::byte*>((room + kBytes + kPage - 1) / kPage * kPage);
+  ASSERT_EQ(::mlock(locked, kBytes), 0);
+  see_both_ways(locked, kBytes, 1);
+  EXPECT_EQ(::munlock(locked, kBytes), 0);
+}
+
 bool shows_guard(const std::byte* page) {
   constexpr std::uint64_t kGuard = 1ULL << 58U;
   const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));

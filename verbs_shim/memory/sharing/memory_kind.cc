@@ -44,6 +44,23 @@ bool is_guard(std::uint64_t page) {
   return known && (entry & kGuard) != 0;
 }
 
+// Whether the area is a part of the main thread's stack, which calls like mlock() have made several
+// mappings of: only the uppermost has the name.
+bool leads_to_main_stack(const MappedArea& area, MemoryMap& map) {
+  constexpr int kPartsMax = 16;
+  MappedArea above;
+  std::uint64_t end = area.end;
+  for (int part = 0; part < kPartsMax && map.at_or_above(end, &above) && above.start == end &&
+                     !above.shared && above.inode == 0;
+       ++part) {
+    if (above.name() == "[stack]") {
+      return true;
+    }
+    end = above.end;
+  }
+  return false;
+}
+
 // Stacks are left alone. A fork's child would run on its parent's, and write into it, before it had
 // a copy. And whoever waits for a thread's end waits at a futex in its stack, as one does that
 // other processes could wake: the kernel knows that by what lies behind the address, so the wake
@@ -56,7 +73,8 @@ bool is_guard(std::uint64_t page) {
 // stack above other memory isn't recognised.
 bool is_stack(const MappedArea& area, MemoryMap& map) {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start)) {
+  if (area.name() == "[stack]" || (here >= area.start && here < area.end) || is_guard(area.start) ||
+      leads_to_main_stack(area, map)) {
     return true;
   }
   MappedArea below;
