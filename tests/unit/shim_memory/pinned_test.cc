@@ -91,6 +91,23 @@ TEST(Pinned, DroppedMemoryReadsAsZeroes) {
   }
 }
 
+TEST(Pinned, GuardsDropWhatTheyCover) {
+  constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
+  constexpr int kGuardRemove = 103;
+  StandIn daemon;
+  std::uint64_t* const memory = map_filled(4 * kPage);
+  convert(memory, 4 * kPage);
+  if (::madvise(memory + kWords, 2 * kPage, kGuardInstall) != 0) {
+    GTEST_SKIP() << "the kernel has no guards for shared memory (Linux 6.15)";
+  }
+  ASSERT_EQ(::madvise(memory + kWords, 2 * kPage, kGuardRemove), 0);
+  EXPECT_EQ(memory[0], kFull);
+  EXPECT_EQ(memory[kWords], 0U);
+  EXPECT_EQ(memory[2 * kWords], 0U);
+  EXPECT_EQ(memory[3 * kWords], kFull);
+  ::munmap(memory, 4 * kPage);
+}
+
 TEST(Pinned, MremapTakesWhatIsPartlyConverted) {
   if (!is_fresh_process()) {
     return;

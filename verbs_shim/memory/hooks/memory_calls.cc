@@ -76,30 +76,48 @@ bool part_at(const SharingState& state, MemoryMap& map, std::uint64_t at, std::u
   return true;
 }
 
+constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL of Linux 6.13
+
 bool drops(int advice) {
   constexpr int kDontNeedLocked = 24;  // MADV_DONTNEED_LOCKED of Linux 5.18
-  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
-         advice == kDontNeedLocked;
+  return advice == kGuardInstall || advice == MADV_DONTNEED || advice == MADV_FREE ||
+         advice == MADV_REMOVE || advice == kDontNeedLocked;
 }
 
-// 0 or an errno value.
-int drop_part(SharingState& state, const Change& change, const Part& part, int advice) {
-  const std::uint64_t length = part.end - part.start;
-  void* const start = kernel::pointer(part.start);
-  if (part.arena == ArenaList::kArenasMax) {
-    return next.madvise(start, length, advice) == 0 ? 0 : errno;
-  }
-  // A fork's child may still want to read the place in the arena, or the program has closed the
-  // arena: then the memory leaves it.
+// 0 or an errno value, as all that follow.
+int result_of(int outcome) { return outcome == 0 ? 0 : errno; }
+
+// A fork's child may still want to read the place in the arena, or the program has closed the
+// arena: then the memory leaves it.
+int empty(const SharingState& state, const Change& change, const Part& part) {
   const ArenaFile& arena = state.arenas[part.arena];
-  if (change.forks() || (!arena.on_demand() && !arena.intact())) {
-    const int huge = part.page_size == kPage ? 0 : MAP_HUGETLB;
-    return kernel::mmap(start, length, part.protection,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) != MAP_FAILED
-               ? 0
-               : errno;
+  if (!change.forks() && (arena.on_demand() || arena.intact())) {
+    return arena.punch(part.offset, part.end - part.start);
   }
-  return arena.punch(part.offset, length);
+  const int huge = part.page_size == kPage ? 0 : MAP_HUGETLB;
+  return kernel::mmap(kernel::pointer(part.start), part.end - part.start, part.protection,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge, -1, 0) != MAP_FAILED
+             ? 0
+             : errno;
+}
+
+int drop_part(const SharingState& state, const Change& change, const Part& part, int advice) {
+  const auto by_kernel = [&] {
+    return result_of(next.madvise(kernel::pointer(part.start), part.end - part.start, advice));
+  };
+  if (part.arena == ArenaList::kArenasMax) {
+    return by_kernel();
+  }
+  if (advice != kGuardInstall) {
+    return empty(state, change, part);
+  }
+  // Guards are the mapping's. The kernel has none for shared memory before Linux 6.15; and what
+  // lies in another place afterwards gets them there.
+  int error = by_kernel();
+  if (error == 0) {
+    error = empty(state, change, part);
+  }
+  return error == 0 ? by_kernel() : error;
 }
 
 // Private memory that was converted reads as zeroes after it was dropped, as it would have before:
