@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
+#include "verbs_shim/memory/sharing/user_fault.h"
 
 namespace uroce::test {
 namespace {
@@ -196,6 +198,27 @@ TEST(Life, ForkedChildWithAnotherRootHasItsOwn) {
   EXPECT_EQ(::access("/proc", F_OK), -1);
   EXPECT_EQ(in_child([&] { return memory[0] == 1 && (memory[0] = 2) == 2 ? 0 : 1; }), 0);
   EXPECT_EQ(memory[0], 1U);
+}
+
+// Closing one has the kernel look at all of the process' mappings.
+TEST(Life, OneUserfaultfdServesAllConversions) {
+  const auto count = [] {
+    int found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      found += std::filesystem::read_symlink(entry, gone) == "anon_inode:[userfaultfd]" ? 1 : 0;
+    }
+    return found;
+  };
+  StandIn daemon;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(daemon.share(map(kPage), kPage).error, 0U);
+  }
+  if (!shim::open_user_fault().descriptor.valid()) {
+    GTEST_SKIP() << "the system refuses userfaultfd(2)";
+  }
+  EXPECT_EQ(count(), 1);
+  EXPECT_EQ(in_child(count), 0);
 }
 
 TEST(Life, ForkedChildSharesOnItsOwn) {

@@ -27,6 +27,9 @@ class PagedRange final : private PieceSink {
   // REQUIRES: start and end are whole chunks below abi::kPagingAddressEnd.
   void run(SharingState& state, std::uint64_t start, std::uint64_t end, SharedAnswer* answer);
 
+  // As PageConversion::end().
+  void end() { conversion_.end(); }
+
  private:
   // What no piece covers isn't there.
   bool nothing_mapped(std::uint64_t /*address*/) override { return true; }

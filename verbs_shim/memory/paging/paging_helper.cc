@@ -123,6 +123,7 @@ void* PagingHelper::work(void* argument) {
   abi::ShareRange question;
   while (helper.receive(&question) && helper.serve(question)) {
   }
+  helper.paged.end();
   // The daemon is gone, or speaks another language: it must not wait for answers.
   ::shutdown(helper.socket.get(), SHUT_RDWR);
   return nullptr;
@@ -137,6 +138,13 @@ bool PagingHelper::start(SharingState& state, const KeptDescriptor& socket) {
   helper->socket = socket;
   socket_ = socket;
   return thread_.start("uroce-paging", work, helper);
+}
+
+void PagingHelper::forget() {
+  if (thread_.prepared()) {
+    static_cast<ThreadState*>(thread_.state())->paged.end();
+  }
+  thread_.forget();
 }
 
 void PagingHelper::stop() {

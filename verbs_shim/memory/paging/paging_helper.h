@@ -21,7 +21,7 @@ class PagingHelper {
   // Where the program has closed the socket, only the daemon can end the thread: it is left behind.
   void stop();
   // In a fork's child.
-  void forget() { thread_.forget(); }
+  void forget();
 
  private:
   struct ThreadState;

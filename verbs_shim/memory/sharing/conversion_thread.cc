@@ -49,6 +49,13 @@ bool ConversionThread::start() {
   return thread_.start("uroce-memory", work, state_);
 }
 
+void ConversionThread::forget() {
+  if (thread_.prepared()) {
+    state_->conversion.end();
+  }
+  thread_.forget();
+}
+
 int ConversionThread::run(const Conversion& conversion) {
   if (!start()) {
     return EAGAIN;

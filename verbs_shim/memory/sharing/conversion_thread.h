@@ -17,7 +17,7 @@ class ConversionThread {
   int run(const Conversion& conversion);
 
   // In a fork's child, where the thread doesn't exist.
-  void forget() { thread_.forget(); }
+  void forget();
 
  private:
   struct ThreadState;

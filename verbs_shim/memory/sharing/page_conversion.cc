@@ -98,11 +98,13 @@ int PageConversion::convert() {
 }
 
 int PageConversion::run(const Conversion& conversion) {
-  const UserFault user_fault = open_user_fault();
+  if (user_faults_.get() < 0) {
+    user_faults_.keep(open_user_fault().descriptor);
+  }
+  const int user_fault = user_faults_.get();
   const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   const UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
-  if (!pagemap.valid() || !memory.valid() ||
-      (!user_fault.descriptor.valid() && !conversion.unwatched)) {
+  if (!pagemap.valid() || !memory.valid() || (user_fault < 0 && !conversion.unwatched)) {
     return EPERM;
   }
   void* window = nullptr;
@@ -114,7 +116,7 @@ int PageConversion::run(const Conversion& conversion) {
     }
   }
   order_ = conversion;
-  user_fault_ = user_fault.descriptor.get();
+  user_fault_ = user_fault;
   pagemap_ = pagemap.get();
   memory_ = memory.get();
   window_ = static_cast<std::byte*>(window);

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/kept_descriptor.h"
+
 namespace uroce::shim {
 
 // What to convert. REQUIRES: one mapping, private, without a file, whole pages of page_size.
@@ -30,6 +32,8 @@ class PageConversion {
   // caller's stack and this object lie outside of the range and of everything else that is
   // converted; one conversion at a time in the process.
   int run(const Conversion& conversion);
+  // Gives back what it keeps for the next one; in a fork's child, what it was left.
+  void end() { user_faults_.end(); }
 
  private:
   static constexpr std::size_t kBounceBytes = 128ULL << 10U;
@@ -40,6 +44,8 @@ class PageConversion {
   int end_run(std::uint64_t end);
   int copy_run(std::uint64_t start, std::uint64_t length);
 
+  // Kept open, because closing it has the kernel look at each mapping of the process.
+  KeptDescriptor user_faults_;
   Conversion order_;
   int user_fault_ = -1;  // -1: nobody else could write
   int pagemap_ = -1;
