@@ -10,7 +10,8 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::size_t kStackBytes = 256ULL << 10U;
+// The program's static thread-local memory is part of it: ThreadSanitizer alone has 900 KiB.
+constexpr std::size_t kStackBytes = 2ULL << 20U;
 constexpr std::size_t kGuardBytes = kPage;
 
 std::atomic<unsigned> threads{0};  // a counter, which orders nothing
