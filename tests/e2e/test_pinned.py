@@ -6,7 +6,7 @@ import sys
 
 from harness.case import E2eCase
 
-_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "pinned_memory.py")
+_PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs")
 
 
 class Pinned(E2eCase):
@@ -14,9 +14,9 @@ class Pinned(E2eCase):
         super().setUp()
         self._daemon = self.wire("loopback").server.daemon
 
-    def _run(self, case, **environment):
+    def _run(self, case, program="pinned_memory.py", **environment):
         daemon = self._daemon
-        program = subprocess.run([sys.executable, _PROGRAM, case], capture_output=True, text=True, timeout=90, check=False,
+        program = subprocess.run([sys.executable, os.path.join(_PROGRAMS, program), case], capture_output=True, text=True, timeout=90, check=False,
                                  env={**os.environ, **daemon.environment(), **environment}, stdin=subprocess.DEVNULL)
         self.assertEqual(program.returncode, 0, program.stderr)
         daemon.expect_running()
@@ -48,3 +48,6 @@ class Pinned(E2eCase):
 
     def test_unmapped_memory_goes_back(self):
         self._run("given_back")
+
+    def test_library_in_a_namespace_of_its_own(self):
+        self._run("", program="other_namespace.py")

@@ -94,8 +94,15 @@ Code* find_padding(Code* entry) {
   return nullptr;
 }
 
+// dlmopen(3) gives a library a libc of its own, which the program's calls don't come to.
+bool is_the_programs(void* libc) {
+  Lmid_t names = LM_ID_BASE;
+  return libc != nullptr && ::dlinfo(libc, RTLD_DI_LMID, &names) == 0 && names == LM_ID_BASE;
+}
+
 bool find_functions() {
-  void* const libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  void* libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  libc = is_the_programs(libc) ? libc : nullptr;
   for (Target& target : targets) {
     target.entry = libc == nullptr ? nullptr : static_cast<Code*>(::dlsym(libc, target.name));
     const EntryForm* const form =
