@@ -95,9 +95,11 @@ void Requester::forget_outstanding() {
   reads_out_ = 0;
   read_frames_out_ = 0;
   read_frames_wanted_ = 0;
+  gone_back_psn_ = next_psn_;
   asked_ = false;
   rnr_waiting_ = false;
   retried_early_ = false;
+  loss_shown_ = false;
   send_parked_ = false;
   receive_parked_ = false;
   timer_ = kNever;

@@ -268,6 +268,7 @@ class Requester {
   void on_missing(Turn& turn);
   void after_single();
   void resend_all();
+  void give_way();
 
   // kept_notices.cc
   std::uint32_t send_kept_ask(Turn& turn);
@@ -294,6 +295,7 @@ class Requester {
   std::uint32_t read_frames_out_ = 0;     // READ responses asked for since the cursor went back
   std::uint32_t read_frames_wanted_ = 0;  // by the READ at begun_index_, which waits for room
   std::uint32_t asked_psn_ = 0;           // of the last packet that an answer was asked for by
+  std::uint32_t gone_back_psn_ = 0;       // to which all was sent again last
   SendWindow window_;
   std::uint32_t mtu_shift_ = 0;
   Patience patience_;
@@ -303,6 +305,7 @@ class Requester {
   bool asked_ = false;           // for an answer, since the cursor or unacked_psn_ went elsewhere
   bool rnr_waiting_ = false;     // until timer_, then from unacked_psn_ on again
   bool retried_early_ = false;   // without a timeout, since unacked_psn_ moved last
+  bool loss_shown_ = false;      // by a gap, since the timer ran out last
   bool send_parked_ = false;     // memory of the entry at the cursor isn't resident
   bool receive_parked_ = false;  // memory for the response to unacked_psn_ isn't resident
   std::uint32_t silent_timeouts_ = 0;  // since the peer was heard last

@@ -69,6 +69,7 @@ void Requester::ask_for_missing_of(const SendEntry& entry, std::uint32_t from) {
   }
   if (end != from && distance(from, cursor_psn_) != 0 && !repair_.in(entry.first_psn, entry_end)) {
     round_trip_.cancel();
+    loss_shown_ = true;
     qp_.counters_.implied_nak_seq_err += repair_.add(from, distance(from, end)) ? 1 : 0;
   }
 }

@@ -89,6 +89,7 @@ void Requester::probe() {
 
 // A NAK: the peer has all before unacked_psn_ and misses that packet.
 void Requester::on_missing(Turn& turn) {
+  loss_shown_ = turn.recovery == Recovery::kSelective;
   if (turn.recovery == Recovery::kGoBackN || !peer_keeps_.resend_single(unacked_psn_)) {
     (void)retry_early(turn);
     return;
@@ -130,6 +131,7 @@ void Requester::after_single() {
 // From unacked_psn_ on. Not a retry: the peer has taken what came before.
 void Requester::resend_all() {
   ++qp_.counters_.resends_gone_back;
+  give_way();
   go_back();
 }
 

@@ -17,6 +17,7 @@
 // made early; the timer covers the rest.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/probe.h"
 #include "dataplane/qp/qp.h"
@@ -58,6 +59,18 @@ void Requester::retry(Turn& turn) {
   arm_timer(turn.now);
 }
 
+// All that is under way was lost, or is thrown away. Where that happens again before so much has
+// got through, sending as much once more would only lose it once more: the queue on the way is
+// full, or the peer keeps nothing and loses more than a packet in each window.
+void Requester::give_way() {
+  const std::uint32_t got_through = distance(gone_back_psn_, unacked_psn_);
+  gone_back_psn_ = unacked_psn_;
+  if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
+      got_through < window_.packets()) {
+    window_.lost();
+  }
+}
+
 // The peer's word says that something was lost: retries without waiting for the timer, unless that
 // was done already or is under way. It isn't silent, so whatever is lost now is waited for no
 // longer than at first. False if there was nothing to do.
@@ -67,6 +80,9 @@ bool Requester::retry_early(Turn& turn) {
     return false;
   }
   ++qp_.counters_.resends_gone_back;
+  if (turn.recovery == Recovery::kSelective) {
+    give_way();
+  }
   retry(turn);
   retried_early_ = true;
   return true;
@@ -121,6 +137,10 @@ void Requester::on_deadline(Turn& turn) {
   ++qp_.counters_.local_ack_timeout_err;
   ++silent_timeouts_;
   retried_early_ = false;
+  // By itself it may be a timer that is shorter than the way, or a peer that was away.
+  if (std::exchange(loss_shown_, false)) {
+    give_way();
+  }
   retry(turn);
 }
 

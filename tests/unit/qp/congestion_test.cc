@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "dataplane/wire/ecn.h"
 #include "tests/qp/rig.h"
 #include "tests/unit/qp/qp_pair.h"
@@ -164,6 +170,74 @@ TEST(EcnOfWhatIsSent, IsCapableWhereOthersShareTheNetwork) {
   EXPECT_EQ(sent_tos(true, 0x68), 0x6A);
   EXPECT_EQ(sent_tos(true, 0x69), 0x69) << "as the program wants it";
   EXPECT_EQ(sent_tos(false, 0x68), 0x68);
+}
+
+// A long message on a network that others use, too: its first window is 32 packets.
+class Losing : public testing::Test {
+ protected:
+  static constexpr std::size_t kFirstWindow = 32;
+  static constexpr std::size_t kLong = 64 << 10U;
+
+  void given_a_burst(const CongestionSettings& settings = kDefaultCongestion) {
+    PairConfig config;
+    config.a.shares_network = true;
+    config.a.congestion = &settings;
+    pair_.emplace(config);
+    pair_->a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair_->b, 0),
+                       std::array{pair_->a.sge(0, kLong)});
+    burst_ = pair_->transmit(pair_->a);
+    ASSERT_EQ(burst_.size(), kFirstWindow);
+  }
+
+  void deliver(std::size_t number) { (void)pair_->deliver(pair_->b, *burst_[number]); }
+  void deliver_answers() {
+    for (const auto& frame : pair_->transmit(pair_->b)) {
+      (void)pair_->deliver(pair_->a, *frame);
+    }
+  }
+  // What is sent once the timer has run out, with all that is sent before that lost.
+  std::size_t sent_after_the_timeout() {
+    std::size_t sent = 0;
+    while (pair_->a.qp().counters().local_ack_timeout_err == 0 && pair_->next_deadline()) {
+      sent = pair_->transmit(pair_->a).size();
+    }
+    return sent;
+  }
+
+  std::optional<QpPair> pair_;
+  std::vector<std::unique_ptr<HeapFrame>> burst_;
+};
+
+// The second packet was lost, and the peer has thrown away what came behind it.
+TEST_F(Losing, HalfAsMuchIsUnderWayWhenAllOfItIsSentAgain) {
+  const CongestionSettings nobodys{.mode = CongestionMode::kNone};
+  for (const auto& [settings, sent] :
+       {std::pair{&kDefaultCongestion, kFirstWindow / 2 + 1}, {&nobodys, kFirstWindow + 2}}) {
+    given_a_burst(*settings);
+    deliver(0);
+    deliver(2);
+    deliver_answers();
+    for (const auto& frame : pair_->transmit(pair_->a)) {
+      (void)pair_->deliver(pair_->b, *frame);
+    }
+    deliver_answers();
+    EXPECT_EQ(pair_->a.qp().counters().resends_gone_back, 1U);
+    EXPECT_EQ(pair_->transmit(pair_->a).size(), sent);
+  }
+}
+
+TEST_F(Losing, HalfAsMuchIsUnderWayAfterATimeoutThatFollowsAGap) {
+  given_a_burst();
+  deliver(0);
+  deliver(2);
+  deliver_answers();
+  EXPECT_EQ(sent_after_the_timeout(), (kFirstWindow + 1) / 2);
+}
+
+// The peer was away, or the timer is shorter than the way.
+TEST_F(Losing, ATimeoutAloneChangesNothing) {
+  given_a_burst();
+  EXPECT_EQ(sent_after_the_timeout(), kFirstWindow);
 }
 
 }  // namespace

@@ -40,6 +40,34 @@ TEST(SendWindow, ABoundDoesNotGrowByItself) {
   EXPECT_EQ(window.packets(), 200U);
 }
 
+TEST(SendWindow, GrowsSlowlyFromWhereMuchWasLost) {
+  SendWindow window;
+  window.configure(512, kMtuShift, true);
+  window.acknowledged(1'000);
+  window.lost();
+  EXPECT_EQ(window.packets(), 256U);
+  window.acknowledged(256);
+  EXPECT_EQ(window.packets(), 256U + 256U / SendWindow::kSlowly);
+  for (int i = 0; i < 12; ++i) {
+    window.lost();
+  }
+  EXPECT_EQ(window.packets(), 1U) << "or nothing would ever be heard again";
+  for (std::uint32_t i = 0; i < SendWindow::kSlowly; ++i) {
+    EXPECT_EQ(window.packets(), 1U);
+    window.acknowledged(1);
+  }
+  EXPECT_EQ(window.packets(), 2U);
+}
+
+TEST(SendWindow, OfAnotherConnectionHasLostNothing) {
+  SendWindow window;
+  window.configure(512, kMtuShift, true);
+  window.lost();
+  window.configure(512, kMtuShift, true);
+  window.acknowledged(32);
+  EXPECT_EQ(window.packets(), 64U);
+}
+
 // A queue pair that was reset while congestion control bounded it.
 TEST(SendWindow, OfAnotherConnectionGrowsAgain) {
   SendWindow window;
