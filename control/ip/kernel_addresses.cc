@@ -11,7 +11,14 @@ void KernelAddresses::set_interface(std::uint32_t device,
   interfaces_[device] = std::move(interface);
 }
 
-void KernelAddresses::hold(const Gid& address) { held_[address] = hold_roce_port(address); }
+Status KernelAddresses::hold(const Gid& address) {
+  auto held = hold_roce_port(address);
+  if (!held) {
+    return held.error();
+  }
+  held_[address] = std::move(*held);
+  return ok();
+}
 
 Status KernelAddresses::add(const Device& device, const Gid& address) {
   if (const auto carrier = interfaces_.find(device.index()); carrier != interfaces_.end()) {
@@ -19,10 +26,11 @@ Status KernelAddresses::add(const Device& device, const Gid& address) {
       return status;
     }
   }
-  if (!device.loops_back()) {
-    hold(address);
+  Status status = device.loops_back() || device.resolves_itself() ? ok() : hold(address);
+  if (!status) {
+    remove(device, address);
   }
-  return ok();
+  return status;
 }
 
 void KernelAddresses::remove(const Device& device, const Gid& address) {

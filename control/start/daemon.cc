@@ -270,8 +270,11 @@ Status Daemon::add_devices() {
                       options_.identity);
     const PortInfo info = ports_[i]->info();
     for (const IpPrefix& entry : wanted.addresses) {
-      if (!info.loops_back && !info.resolves_itself) {
-        kernel_.hold(entry.address);
+      if (info.loops_back || info.resolves_itself) {
+        continue;
+      }
+      if (Status status = kernel_.hold(entry.address); !status) {
+        return Error{status.error().code, "port " + wanted.spec + ": " + status.error().message};
       }
     }
     card_->devices().back().set_gateways(Gateways(wanted.routes));

@@ -4,7 +4,7 @@ import os
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
-from harness.process import wait_until
+from harness.process import ProcessFailed, wait_until
 from harness.programs import run_pair, start_pair
 from harness.wires import MTU, AfXdp, Endpoint, Shm, Wire
 
@@ -28,6 +28,24 @@ class AfXdpCarries(E2eCase):
     def test_af_xdp(self):
         wire = AfXdp(self)
         run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
+        wire.stop()
+
+
+class TakenAddress(E2eCase):
+    def test_taken_address_af_packet(self):
+        """Another daemon on the same interface would get, and refuse, connections to an address that the first one has."""
+        wire = self.wire("veth")
+        first, namespace = wire.server.daemon, wire.namespaces[0]
+        taken = rf"UDP port 4791 of 10\.77\.2\.1 is taken by uroced \(process {first.process.pid}\): .*stop it"
+        common = [["--mtu", MTU], namespace.prefix()]
+        with self.assertRaisesRegex(ProcessFailed, taken):
+            self.addCleanup(Daemon(self.tree, self.folder, self.logs, "refused", wire.port, "10.77.2.1/24", *common).end)
+        second = Daemon(self.tree, self.folder, self.logs, "second", wire.port, "10.77.2.9/24", *common)
+        self.addCleanup(second.end)
+        self.assertRegex(self.uroce("addr", "add", "10.77.2.1/24", daemon=second).stderr, taken)
+        self.assertNotIn("10.77.2.1/24", self.uroce("addr", daemon=second).stdout)
+        run_pair(self, wire, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 100)
+        second.stop()
         wire.stop()
 
 

@@ -106,6 +106,17 @@ std::string process_with(std::uint64_t inode) {
   return {};
 }
 
+// A second uroced needn't be: programs can share the first.
+std::string what_to_do(const std::string& holder) {
+  if (holder == "the kernel") {
+    return ", its Soft-RoCE for instance: `rdma link` lists that; remove it, or take another "
+           "address";
+  }
+  return holder.starts_with("uroced")
+             ? ": let programs use that one (UROCE_SOCKET), stop it, or take another address"
+             : ": stop it, or take another address";
+}
+
 }  // namespace
 
 std::string roce_port_holder(const Gid& address) {
@@ -118,6 +129,12 @@ std::string roce_port_holder(const Gid& address) {
   }
   // Root sees every process, so what it doesn't find is no process's.
   return ::geteuid() == 0 ? "the kernel" : "a process of user " + std::to_string(holder->user);
+}
+
+std::string roce_port_taken(const Gid& address) {
+  const std::string holder = roce_port_holder(address);
+  return "UDP port 4791 of " + to_string(address) + " is taken by " +
+         (holder.empty() ? "a process that /proc doesn't show" : holder) + what_to_do(holder);
 }
 
 }  // namespace uroce

@@ -11,5 +11,7 @@ namespace uroce {
 // "uroced (process 1234)", "a process of user 1000" where that one isn't ours to look into, "the
 // kernel" where no process has it. Empty: nobody has it, as far as /proc tells.
 std::string roce_port_holder(const Gid& address);
+// That it is taken, by whom, and what to do about it.
+std::string roce_port_taken(const Gid& address);
 
 }  // namespace uroce

@@ -24,17 +24,6 @@ Error refused(const Gid& address, const char* what, int error) {
                      ": " + std::generic_category().message(error)};
 }
 
-// A second uroced needn't be: programs can share the first.
-std::string what_to_do(const std::string& holder) {
-  if (holder == "the kernel") {
-    return ", its Soft-RoCE for instance: `rdma link` lists that; remove it, or take another "
-           "address";
-  }
-  return holder.starts_with("uroced")
-             ? ": let programs use that one (UROCE_SOCKET), stop it, or take another address"
-             : ": stop it, or take another address";
-}
-
 Error not_bound(const Gid& address, int error) {
   if (error == EADDRNOTAVAIL) {
     return {error, "port udp: " + to_string(address) +
@@ -42,10 +31,7 @@ Error not_bound(const Gid& address, int error) {
                        "(`ip address` lists them)"};
   }
   if (error == EADDRINUSE) {
-    const std::string holder = roce_port_holder(address);
-    return {error, "port udp: UDP port 4791 of " + to_string(address) + " is taken by " +
-                       (holder.empty() ? "a process that /proc doesn't show" : holder) +
-                       what_to_do(holder)};
+    return {error, "port udp: " + roce_port_taken(address)};
   }
   return refused(address, "bind", error);
 }
