@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "dataplane/engine/engine.h"
-#include "dataplane/qp/ring_move.h"
+#include "dataplane/qp/queues/ring_move.h"
 
 namespace uroce::control {
 

@@ -1,5 +1,5 @@
 // Commands about memory windows. Binding isn't one of them: that is a work request
-// (dataplane/qp/requester_local.cc).
+// (dataplane/qp/requester/requester_local.cc).
 
 #include <cerrno>
 

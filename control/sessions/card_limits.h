@@ -7,7 +7,7 @@
 
 #include "abi/doorbell.h"
 #include "base/page.h"
-#include "dataplane/qp/receive_queue.h"
+#include "dataplane/qp/queues/receive_queue.h"
 #include "mmu/key_table.h"
 #include "shares/limits.h"
 

@@ -16,7 +16,7 @@
 #include "control/sessions/numbers.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/qp/qp.h"
-#include "dataplane/qp/xrc_domain.h"
+#include "dataplane/qp/responder/xrc_domain.h"
 #include "shares/account.h"
 
 namespace uroce::control {

@@ -12,7 +12,7 @@
 #include <map>
 
 #include "base/time.h"
-#include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/queues/completion_queue.h"
 
 namespace uroce {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/event_pace.h"
-#include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/queues/completion_queue.h"
 
 namespace uroce {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/opcode_for.h"
 #include "dataplane/wire/ecn.h"
 

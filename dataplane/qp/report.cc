@@ -2,10 +2,10 @@
 
 #include <span>
 
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
-#include "dataplane/qp/requester.h"
-#include "dataplane/qp/responder.h"
+#include "dataplane/qp/requester/requester.h"
+#include "dataplane/qp/responder/responder.h"
 
 namespace uroce {
 namespace {

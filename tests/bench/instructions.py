@@ -30,13 +30,13 @@ STEPS = (
     ("poll", r"Program::poll|poll_send|CompletionRing"),
     ("post", r"Program::post|post_send|rdma_wr|/tests/|apps/replay/"),
     ("bell", r"engine/bells|abi/doorbell"),
-    ("complete", r"Qp::complete|qp/completion_queue"),
-    ("ack", r"qp/completer|responder_transmit|send_small|Responder::transmit"),
+    ("complete", r"Qp::complete|qp/queues/completion_queue"),
+    ("ack", r"qp/requester/completer|responder_transmit|send_small|Responder::transmit"),
     ("receive", r"Qp::receive|Qp::admit|Qp::expects|engine/receive|wire/parse|wire/packet|Worker::State::(steer|deliver|drain_frames|is_own)"),
     ("checksum", r"wire/crc32|wire/icrc"),
-    ("memory", r"qp/memory|direct/locate|direct/byte_runs|/mmu/|Qp::memory"),
-    ("respond", r"qp/responder|responder_direct|qp/receive_queue|qp/direct/request\.h|execute_directly"),
-    ("build", r"qp/requester|requester_direct|qp/send_queue|wire/build|wire/frame_writer|wire/layout|qp/opcode_for|unreliable_requester"),
+    ("memory", r"qp/memory/memory|direct/locate|direct/byte_runs|/mmu/|Qp::memory"),
+    ("respond", r"qp/responder/responder|responder_direct|qp/queues/receive_queue|qp/direct/request\.h|execute_directly"),
+    ("build", r"qp/requester/requester|requester_direct|qp/queues/send_queue|wire/build|wire/frame_writer|wire/layout|qp/opcode_for|unreliable_requester"),
     ("turn", r"engine/|/port/|qp/qp\.|qp/tx_batch|Qp::|qp/congestion"),
 )
 SHOWN = ("post", "bell", "turn", "build", "receive", "respond", "ack", "complete", "poll", "memory", "checksum", OTHER)

@@ -12,6 +12,7 @@ _MAY_INCLUDE = {
     "dataplane/wire": ["base"],
     "dataplane/qp/recovery": ["base", "dataplane/wire"],
     "dataplane/qp/congestion": ["base"],
+    "dataplane/qp/memory": ["base", "dataplane/wire", "abi", "mmu"],
     "dataplane/qp": ["base", "dataplane/wire", "abi", "mmu"],
     "dataplane/port/udp": ["base", "dataplane/wire", "dataplane/port/port.h", "dataplane/port/frame_pool.h",
                            "dataplane/port/host_interface.h", "dataplane/port/make_port.h",
@@ -58,7 +59,8 @@ _MAY_INCLUDE = {
 _OURS = ("base/", "abi/", "shares/", "dataplane/", "mmu/", "control/", "verbs_shim/", "apps/", "tests/", "dts/")
 
 # Sans-I/O: no clock, thread, lock or DPDK below the engine.
-_PURE = ("abi", "dataplane/wire", "dataplane/qp", "dataplane/qp/recovery", "dataplane/qp/congestion", "control/cm")
+_PURE = ("abi", "dataplane/wire", "dataplane/qp", "dataplane/qp/memory", "dataplane/qp/recovery", "dataplane/qp/congestion",
+         "control/cm")
 _IMPURE_HEADER = re.compile(r"(rte_\w+\.h|thread|mutex|chrono|condition_variable|iostream|future|"
                             r"pthread\.h|sys/socket\.h|unistd\.h)$")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')

@@ -1,6 +1,6 @@
 #include "dataplane/qp/direct/locate.h"
 
-#include "dataplane/qp/memory_parts.h"
+#include "dataplane/qp/memory/memory_parts.h"
 
 namespace uroce {
 namespace {

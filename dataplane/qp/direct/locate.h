@@ -10,7 +10,7 @@
 #include <span>
 
 #include "dataplane/qp/direct/byte_runs.h"
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 
 namespace uroce {
 

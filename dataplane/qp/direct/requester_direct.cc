@@ -5,9 +5,9 @@
 
 #include "dataplane/qp/direct/direct_answer.h"
 #include "dataplane/qp/direct/locate.h"
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
-#include "dataplane/qp/requester.h"
+#include "dataplane/qp/requester/requester.h"
 #include "dataplane/wire/build.h"
 
 namespace uroce {

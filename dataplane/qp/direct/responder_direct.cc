@@ -7,7 +7,7 @@
 #include "dataplane/qp/direct/direct_answer.h"
 #include "dataplane/qp/direct/locate.h"
 #include "dataplane/qp/qp.h"
-#include "dataplane/qp/responder.h"
+#include "dataplane/qp/responder/responder.h"
 
 namespace uroce {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "dataplane/qp/qp.h"
-#include "dataplane/qp/requester.h"
+#include "dataplane/qp/requester/requester.h"
 
 namespace uroce {
 namespace {

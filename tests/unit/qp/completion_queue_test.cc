@@ -1,4 +1,4 @@
-#include "dataplane/qp/completion_queue.h"
+#include "dataplane/qp/queues/completion_queue.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

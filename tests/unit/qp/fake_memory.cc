@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "dataplane/qp/direct/locate.h"
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 
 namespace uroce {
 namespace test {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A stand-in for dataplane/qp/memory.cc, for tests of parking: addresses are the test's own, keys
-// aren't looked at, and pages that the test names aren't resident.
+// A stand-in for dataplane/qp/memory/memory.cc, for tests of parking: addresses are the test's own,
+// keys aren't looked at, and pages that the test names aren't resident.
 
 #include <cstdint>
 #include <functional>

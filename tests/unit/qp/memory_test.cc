@@ -1,4 +1,4 @@
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "dataplane/qp/memory.h"
+#include "dataplane/qp/memory/memory.h"
 #include "mmu/flush_queue.h"
 #include "mmu/mirror.h"
 #include "mmu/quiescence.h"

@@ -1,4 +1,4 @@
-#include "dataplane/qp/receive_queue.h"
+#include "dataplane/qp/queues/receive_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dataplane/qp/responder_resources.h"
+#include "dataplane/qp/responder/responder_resources.h"
 
 #include <gtest/gtest.h>
 

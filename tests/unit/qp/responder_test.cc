@@ -1,7 +1,7 @@
 // What the conformance corpus can't say of the responder: portions, full ports, memory that is huge
 // or gone, completions' details, rings that a program has spoilt.
 
-#include "dataplane/qp/responder.h"
+#include "dataplane/qp/responder/responder.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // Work requests written by a program that errs or is hostile: each is refused in its turn, and a
 // ring of nonsense breaks its own queue pair only.
 
-#include "dataplane/qp/send_queue.h"
+#include "dataplane/qp/queues/send_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,102 @@
+#pragma once
+
+// A receive queue (a QP's own, or one shared by several): the consumer of the ring in which the
+// program posts receive work requests. Copies each entry once; what the program does to the ring
+// afterwards changes nothing.
+
+#include <array>
+#include <cstdint>
+
+#include "abi/ring.h"
+#include "abi/work_request.h"
+#include "base/result.h"
+#include "base/spin_lock.h"
+#include "dataplane/qp/queues/ring_move.h"
+
+namespace uroce {
+
+class EventSink;
+
+inline constexpr std::uint32_t kSgeMax = 32;
+
+// A receive work request in the daemon's hands.
+struct ReceiveEntry {
+  std::uint64_t wr_id = 0;
+  std::uint32_t sge_count = 0;
+  std::array<abi::Sge, kSgeMax> sges{};
+};
+
+class ReceiveQueue {
+ public:
+  enum class [[nodiscard]] Take : std::uint8_t{kTaken, kEmpty, kBroken};
+
+  // Who takes from it.
+  enum class Users : std::uint8_t {
+    kOneQp,      // its own queue pair
+    kOneWorker,  // a shared receive queue, and there is one worker
+    kWorkers,    // a shared receive queue: queue pairs of several workers, so taking locks
+  };
+
+  // `handle`: the queue pair's number, or that of the shared receive queue.
+  ReceiveQueue(std::uint32_t handle, abi::RingControl* control, const std::byte* entries,
+               std::uint32_t entry_count, std::uint32_t stride, std::uint32_t sge_max, Users users);
+
+  // The next work request. kBroken: the program wrote nonsense into its ring (a distance larger
+  // than the ring, more SGEs than it may have); a shared queue announces kSrqErr once. Only the
+  // bytes of the SGEs in use are copied. May announce kSrqLimitReached.
+  Take take(ReceiveEntry* entry, EventSink& events);
+
+  // Arms the limit event: kSrqLimitReached is announced, once, when fewer than `limit` work
+  // requests are left (IBTA vol. 1, 10.2.9.3); 0 disarms. Returns true if fewer are there already:
+  // then the caller announces it, and nothing is armed. REQUIRES: with kOneWorker, that worker.
+  [[nodiscard]] bool arm(std::uint32_t limit);
+  // The work request that was taken last has completed: its slot is free. For a queue pair's own
+  // queue, whose consumer index thus counts completions; what lies behind it is outstanding, should
+  // the daemon die. Before the completion is pushed: a program that has polled it counts on the
+  // slot. A shared queue's slots are free as soon as they are taken.
+  void release();
+  // For a shared queue whose completions can't be told any more: nothing is taken from it, as if it
+  // were broken. Returns false if it was broken before. REQUIRES: as arm().
+  [[nodiscard]] bool give_up();
+  // What is armed; 0: nothing. REQUIRES: as arm().
+  [[nodiscard]] std::uint32_t limit();
+
+  // Goes over to another ring for entries of the same size, taking along what wasn't taken yet; the
+  // control stays: a step of that, until it says true (RingMove). EINVAL, and nothing changes, if
+  // that is more than the new ring holds. REQUIRES: as arm(); entry_count is a power of two.
+  Result<bool> resize(std::byte* entries, std::uint32_t entry_count, RingMove* move);
+
+  [[nodiscard]] bool empty() const;
+
+  // For a queue pair that goes to RESET: what was posted is forgotten, without completions.
+  void reset();
+
+  // From now on, until reset(), the program rings for each receive that it posts. REQUIRES: the
+  // queue belongs to one queue pair.
+  void ask_for_doorbells();
+
+  [[nodiscard]] std::uint32_t handle() const { return handle_; }
+  [[nodiscard]] std::uint32_t sge_max() const { return sge_max_; }
+
+ private:
+  [[nodiscard]] bool locks() const { return users_ == Users::kWorkers; }
+  // Pairs with the program's release store after it has written the entry.
+  [[nodiscard]] std::uint32_t waiting() const {
+    return control_->producer.value.load(std::memory_order_acquire) - consumer_;
+  }
+  Take broken(EventSink& events);
+
+  std::uint32_t handle_;
+  abi::RingControl* control_;
+  const std::byte* entries_;
+  std::uint32_t mask_;
+  std::uint32_t stride_;
+  std::uint32_t sge_max_;
+  std::uint32_t consumer_ = 0;  // ours
+  std::uint32_t limit_ = 0;     // armed; 0: not
+  Users users_;
+  bool broken_ = false;
+  SpinLock lock_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,36 @@
+// Acknowledgements, and the steering of NAKs by syndrome (IBTA vol. 1, 9.7.5.2).
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/requester.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint8_t kSyndromeKind = 0x60;   // bits 6:5: ACK, RNR NAK, reserved, NAK
+constexpr std::uint8_t kSyndromeValue = 0x1F;  // credits, timer code, NAK code
+
+}  // namespace
+
+// One acknowledgement covers everything up to its PSN. When it passes a READ or an atomic whose
+// answer hasn't come, that answer was lost: an implied NAK (C9-112).
+Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
+  const std::uint8_t syndrome = packet.aeth().syndrome;
+  const auto value = static_cast<std::uint8_t>(syndrome & kSyndromeValue);
+  switch (syndrome & kSyndromeKind) {
+    case 0:
+      if (!acknowledge_before(psn_add(packet.psn, 1), turn)) {
+        return answer_missing(packet, turn, drop);
+      }
+      after_single();
+      return Step::kDone;
+    case kSyndromeRnr:
+      return on_rnr_nak(packet, value, turn, drop);
+    case kSyndromeNak:
+      return on_nak(packet, value, turn, drop);
+    default:
+      *drop = Drop::kStaleResponse;  // a reserved syndrome says nothing
+      return Step::kDone;
+  }
+}
+
+}  // namespace uroce

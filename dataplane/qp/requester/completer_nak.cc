@@ -1,0 +1,95 @@
+// Negative acknowledgements. Each names the first PSN that wasn't executed, so it acknowledges what
+// came before.
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/recovery/rnr_timer.h"
+#include "dataplane/qp/requester/requester.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint8_t kRnrRetryForEver = 7;
+
+}  // namespace
+
+// The peer has no receive posted: waits as long as it asks, then sends again from there (C9-111).
+Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop) {
+  const std::uint32_t psn = packet.psn;
+  qp_.counters_.rnr_nak_retry_err += turn.again ? 0 : 1;
+  if (rnr_waiting_ && psn == unacked_psn_) {
+    return Step::kDone;  // a copy of what we are waiting for
+  }
+  if (!acknowledge_before(psn, turn)) {
+    return answer_missing(packet, turn, drop);
+  }
+  // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
+  // would use up retry_cnt, loss by loss.
+  patience_.refill();
+  silent_timeouts_ = 0;
+  const Duration wait = kRnrTimer[timer_code] * kRnrTimerUnit;
+  if (spares_rnr_retry()) {
+    wait_for_busy_peer(wait, turn);
+    return Step::kDone;
+  }
+  if (rnr_retries_left_ == 0) {
+    fail_oldest(abi::WcStatus::kRnrRetryExcErr, Failure::kRnrRetriesExhausted, turn);
+    return Step::kDone;
+  }
+  if (qp_.attributes_.rnr_retry != kRnrRetryForEver) {
+    --rnr_retries_left_;
+  }
+  wait_for_receiver(wait, turn);
+  return Step::kDone;
+}
+
+// Whether the peer may have been busy with the packet at unacked_psn_, for instance with a page, so
+// that only the probe made it say so. The first time for a packet that is no retry; the next one
+// counts, or a receiver that always answers late would be waited for without end.
+bool Requester::spares_rnr_retry() {
+  const bool spared_before = rnr_spared_ && rnr_spared_psn_ == unacked_psn_;
+  if (!repair_.probing() || spared_before) {
+    return false;
+  }
+  rnr_spared_ = true;
+  rnr_spared_psn_ = unacked_psn_;
+  return true;
+}
+
+Step Requester::on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop* drop) {
+  abi::WcStatus status = abi::WcStatus::kSuccess;
+  Failure failure = Failure::kNone;
+  switch (static_cast<Nak>(code)) {
+    case Nak::kPsnSequence:
+      qp_.counters_.packet_seq_err += turn.again ? 0 : 1;
+      break;
+    case Nak::kInvalidRequest:
+    case Nak::kInvalidRdRequest:
+      status = abi::WcStatus::kRemInvReqErr;
+      failure = Failure::kNakInvalidRequest;
+      break;
+    case Nak::kRemoteAccess:
+      status = abi::WcStatus::kRemAccessErr;
+      failure = Failure::kNakRemoteAccess;
+      break;
+    case Nak::kRemoteOperational:
+      status = abi::WcStatus::kRemOpErr;
+      failure = Failure::kNakRemoteOperation;
+      break;
+    default:
+      *drop = Drop::kStaleResponse;  // a reserved code
+      return Step::kDone;
+  }
+  // A READ or atomic before it may have lost its answer. It is asked again first: only the oldest
+  // work request can be completed.
+  if (!acknowledge_before(packet.psn, turn)) {
+    return answer_missing(packet, turn, drop);
+  }
+  if (status == abi::WcStatus::kSuccess) {
+    on_missing(turn);
+  } else {
+    fail_oldest(status, failure, turn);
+  }
+  return Step::kDone;
+}
+
+}  // namespace uroce

@@ -1,0 +1,86 @@
+// READ responses and atomic acknowledgements: answers that bring data, taken strictly in order.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "dataplane/qp/memory/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/requester.h"
+
+namespace uroce {
+
+Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
+  // It acknowledges what came before its own request.
+  if (!acknowledge_before(packet.psn, turn)) {
+    return answer_missing(packet, turn, drop);
+  }
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  const std::uint32_t index = (packet.psn - entry.first_psn) & kPsnMask;
+  const std::uint32_t offset = index << mtu_shift_;
+  // Whether a READ retried from inside is answered by FIRST or ONLY or goes on with MIDDLE or LAST
+  // differs between peers (Responder::replay_read); only the end has to be where it belongs: that
+  // of the READ, and perhaps that of a part that was asked for again.
+  const bool last = index + 1 == entry.packet_count;
+  const bool ends = opcode_info(packet.opcode).last;
+  const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
+  const std::uint32_t length = reads ? std::min(1U << mtu_shift_, entry.length - offset) : 0;
+  if (!(reads || entry.extension()) || (ends != last && !(ends && entry.in_parts)) ||
+      packet.payload_length != length) {
+    fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
+    return Step::kDone;
+  }
+  return take_answer(packet.payload, offset, packet.payload_length, turn);
+}
+
+Step Requester::on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
+  if (!acknowledge_before(packet.psn, turn)) {
+    return answer_missing(packet, turn, drop);
+  }
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  if (!entry.atomic_result()) {
+    fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
+    return Step::kDone;
+  }
+  // The value goes to memory as the program's processor has it.
+  const std::uint64_t original = packet.atomic_ack();
+  std::array<std::byte, sizeof(original)> bytes;
+  std::memcpy(bytes.data(), &original, sizeof(original));
+  return take_answer(bytes.data(), 0, sizeof(original), turn);
+}
+
+// Stores the answer to unacked_psn_ and moves on.
+Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length,
+                            Turn& turn) {
+  const std::uint32_t tail = queue_.tail();
+  const bool more = offset + length < queue_.entry(tail).length;
+  const Access access = scatter(qp_.memory(FaultRole::kCompleter, turn), queue_.sges(tail), offset,
+                                bytes, length, more);
+  if (access == Access::kNotResident) {
+    receive_parked_ = true;
+    return Step::kParked;
+  }
+  if (access != Access::kGranted) {
+    fail_oldest(abi::WcStatus::kLocProtErr, send_failure(access), turn);
+    return Step::kDone;
+  }
+  take_answered(1, length, turn);
+  return Step::kDone;
+}
+
+// The answer to `psns` from unacked_psn_ on, all of the oldest entry's, is where it belongs.
+void Requester::take_answered(std::uint32_t psns, std::uint32_t length, Turn& turn) {
+  qp_.counters_.bytes_received += length;
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  if (entry.opcode == abi::WrOpcode::kRdmaRead) {
+    read_frames_out_ -= std::min(read_frames_out_, psns);
+  }
+  const std::uint32_t before = unacked_psn_;
+  unacked_psn_ = psn_add(unacked_psn_, psns);
+  if (unacked_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
+    retire_oldest(turn);
+  }
+  progressed(before, turn);
+}
+
+}  // namespace uroce

@@ -1,0 +1,132 @@
+// The requester's life cycle: what happens to its work when the queue pair changes state.
+
+#include "dataplane/qp/requester/requester.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "dataplane/qp/qp.h"
+
+namespace uroce {
+namespace {
+
+constexpr Duration kTimeoutUnit = 4'096;  // ns; the attribute is a power of two of it (9.9.2.1.1)
+
+}  // namespace
+
+Requester::Requester(Qp& qp) : qp_(qp), queue_(qp.config_) { configure(); }
+
+void Requester::configure() {
+  const QpAttributes& attributes = qp_.attributes_;
+  mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.path_mtu));
+  window_.configure(std::min(kWindowPackets, kWindowBytes >> mtu_shift_), mtu_shift_,
+                    qp_.config_.shares_network && qp_.config_.reliable());
+  timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
+  patience_.configure(attributes.retry_cnt, timeout_);
+  silent_timeouts_ = 0;
+  rnr_retries_left_ = attributes.rnr_retry;
+}
+
+void Requester::start(std::uint32_t psn, const Turn& turn) {
+  next_psn_ = psn & kPsnMask;
+  forget_outstanding();
+  request_stamp(turn);
+  (void)queue_.refresh();  // a doorbell may have come too early; nonsense shows at the next look
+}
+
+void Requester::drain(Turn& turn) {
+  draining_ = true;
+  drained_announced_ = false;
+  announce_drained(turn);
+}
+
+void Requester::undrain(Turn& turn) {
+  draining_ = false;
+  fail_refused(turn);
+}
+
+// IBTA vol. 1, 10.3.1.1.6: the event comes when every message that was begun is done.
+void Requester::announce_drained(Turn& turn) {
+  if (!draining_ || drained_announced_ || !drained()) {
+    return;
+  }
+  drained_announced_ = true;
+  if (qp_.attributes_.sqd_async_notify) {
+    turn.events.announce(AsyncEvent::kSqDrained, qp_.config_.qpn);
+  }
+}
+
+bool Requester::flush(Turn& turn, std::uint32_t max) {
+  // A ring that is broken has nothing that could be flushed beyond what is here already.
+  const bool sound = queue_.refresh();
+  std::uint32_t count = 0;
+  while (count < max && (queue_.tail() != queue_.head() || (sound && queue_.pull()))) {
+    complete_oldest(abi::WcStatus::kWrFlushErr, Failure::kFlushed, turn);
+    queue_.retire();
+    ++count;
+  }
+  flushed_ += count;
+  const bool all = count < max;
+  if (all && flushed_ != 0) {
+    report_flushed(std::exchange(flushed_, 0), turn);
+  }
+  forget_outstanding();
+  request_stamp(turn);
+  queue_.publish();
+  return all;
+}
+
+void Requester::reset() {
+  queue_.reset();
+  next_psn_ = 0;
+  draining_ = false;
+  flushed_ = 0;
+  forget_outstanding();
+}
+
+// REQUIRES: no entry is left, or what is left is flushed before anything is sent again.
+void Requester::forget_outstanding() {
+  unacked_psn_ = next_psn_;
+  cursor_psn_ = next_psn_;
+  high_psn_ = next_psn_;
+  cursor_index_ = queue_.tail();
+  begun_index_ = queue_.tail();
+  reads_out_ = 0;
+  read_frames_out_ = 0;
+  read_frames_wanted_ = 0;
+  gone_back_psn_ = next_psn_;
+  asked_ = false;
+  rnr_waiting_ = false;
+  retried_early_ = false;
+  loss_shown_ = false;
+  send_parked_ = false;
+  receive_parked_ = false;
+  timer_ = kNever;
+  repair_.forget();
+  round_trip_.cancel();
+  message_timer_.stop();
+  peer_keeps_ = PeerKeeps();
+  kept_reports_ = KeptReports();
+  kept_.clear();
+  probed_ = false;
+  rnr_spared_ = false;
+}
+
+void Requester::on_doorbell(Turn& turn) {
+  if (sending() && !look_at_ring(turn)) {
+    report_ring(turn);
+    qp_.fail(turn, AsyncEvent::kQpFatal);
+  }
+}
+
+void Requester::resume(Turn& turn) {
+  send_parked_ = false;
+  if (receive_parked_) {
+    receive_parked_ = false;
+    patience_.ask(turn.ran());
+    arm_timer(turn.now);
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,77 @@
+// An answer is missing: those behind it are kept, as far as the caller has room, and only the hole
+// is asked for again. Answers carry no address, but their PSNs say where they belong; they are
+// taken in order all the same. Acknowledgements and NAKs that came behind a READ's missing answer
+// wait with the others.
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/requester.h"
+
+namespace uroce {
+
+// `packet` passes the missing answer at unacked_psn_.
+Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
+  const std::uint32_t psn = packet.psn;
+  if (turn.again && kept_.has(psn)) {
+    ask_for_missing();
+    return Step::kKept;
+  }
+  if (!turn.again && turn.keep && kept_.add(unacked_psn_, psn)) {
+    ++qp_.counters_.frames_kept;
+    const bool newest = kept_.count() == 1 || psn_difference(psn, kept_end_) >= 0;
+    const bool hole_closed = repair_.filled(psn, turn.now);
+    const bool gap = newest && (kept_.count() == 1 || psn != kept_end_);
+    kept_end_ = newest ? psn_add(psn, 1) : kept_end_;
+    if (gap || hole_closed || opcode_info(packet.opcode).operation == Operation::kAcknowledge) {
+      ask_for_missing();
+    }
+    return Step::kKept;
+  }
+  if (opcode_info(packet.opcode).operation != Operation::kAcknowledge) {
+    *drop = Drop::kOutOfSequence;
+  }
+  if (kept_.count() == 0) {
+    retry_implied(turn);  // else what is kept comes to its turn first
+  }
+  return Step::kDone;
+}
+
+// Of each READ or atomic whose answer has been passed: the first hole. Only one of each, since a
+// peer may forget the beginning of an answer once it was asked for a later part (Linux's rxe does).
+void Requester::ask_for_missing() {
+  if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
+    return;  // all of it is about to be sent
+  }
+  const std::uint32_t window = distance(unacked_psn_, kept_end_);
+  std::uint32_t from = unacked_psn_;
+  for (std::uint32_t index = queue_.tail(); index != begun_index_; ++index) {
+    const SendEntry& entry = queue_.entry(index);
+    if (distance(unacked_psn_, from) >= window) {
+      break;
+    }
+    if (entry.wants_response()) {
+      ask_for_missing_of(entry, from);
+    }
+    from = psn_add(entry.first_psn, entry.packet_count);
+  }
+}
+
+void Requester::ask_for_missing_of(const SendEntry& entry, std::uint32_t from) {
+  const std::uint32_t entry_end = psn_add(entry.first_psn, entry.packet_count);
+  const auto missing = [&](std::uint32_t psn) {
+    return psn != entry_end && psn != kept_end_ && !kept_.has(psn);
+  };
+  while (from != entry_end && from != kept_end_ && kept_.has(from)) {
+    from = psn_add(from, 1);
+  }
+  std::uint32_t end = from;
+  while (missing(end)) {
+    end = psn_add(end, 1);
+  }
+  if (end != from && distance(from, cursor_psn_) != 0 && !repair_.in(entry.first_psn, entry_end)) {
+    round_trip_.cancel();
+    loss_shown_ = true;
+    qp_.counters_.implied_nak_seq_err += repair_.add(from, distance(from, end)) ? 1 : 0;
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,138 @@
+// What is sent again by itself, without going back: holes, and the probe of the oldest packet when
+// the peer says nothing for a while.
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/requester.h"
+
+namespace uroce {
+
+// The entry that a PSN lies in. REQUIRES: it is outstanding.
+std::uint32_t Requester::index_of(std::uint32_t psn) const {
+  std::uint32_t index = queue_.tail();
+  while (distance(queue_.entry(index).first_psn, psn) >= queue_.entry(index).packet_count) {
+    ++index;
+  }
+  return index;
+}
+
+// Sends holes again, oldest first. Their place in the stream is the cursor's for that long.
+std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
+  std::uint32_t bytes = kept_reports_.wants_ask() ? send_kept_ask(turn) : 0;
+  while (bytes < bytes_max && repair_.has_waiting() && !send_parked_) {
+    Hole& hole = repair_.next_waiting();
+    const std::uint32_t sent = send_hole(hole, turn);
+    if (sent == 0) {
+      break;
+    }
+    bytes += sent;
+    repair_.asked(hole, high_psn_, turn.now);
+    ++qp_.counters_.resends_single;
+  }
+  return bytes;
+}
+
+std::uint32_t Requester::send_hole(const Hole& hole, Turn& turn) {
+  const std::uint32_t psn = std::exchange(cursor_psn_, hole.psn);
+  const std::uint32_t index = std::exchange(cursor_index_, index_of(hole.psn));
+  hole_count_ = hole.count;
+  const std::uint32_t bytes = send_next(turn);
+  hole_count_ = 0;
+  if (!sending()) {
+    return 0;  // it turned out that it can't be sent, and nothing is outstanding any more
+  }
+  cursor_psn_ = psn;
+  cursor_index_ = index;
+  return bytes;
+}
+
+// How many of the PSNs from unacked_psn_ on one packet can bring: what is missing of a READ there,
+// else one.
+std::uint32_t Requester::oldest_count() const {
+  const SendEntry& entry = queue_.entry(queue_.tail());
+  if (entry.opcode != abi::WrOpcode::kRdmaRead) {
+    return 1;
+  }
+  const std::uint32_t rest = entry.packet_count - distance(entry.first_psn, unacked_psn_);
+  std::uint32_t count = 1;
+  while (count < rest && (count >= Kept::kSpan || !kept_.has(psn_add(unacked_psn_, count)))) {
+    ++count;
+  }
+  return count;
+}
+
+// The peer says nothing for longer than it usually takes. Whatever was lost, a request, its answer
+// or what was sent again: the oldest packet that isn't acknowledged makes the peer say where it
+// stands. That costs a packet at most, so it isn't a retry. When the peer took that packet and
+// waits for the next, everything behind it was lost, too.
+void Requester::on_silence(Turn& turn) {
+  const std::uint32_t waiting = repair_.waiting();
+  if (repair_.on_time(turn.now) && cursor_psn_ == high_psn_ && cursor_psn_ != unacked_psn_) {
+    probe();  // else there is nothing to ask for, or it is being sent
+  }
+  qp_.counters_.roce_adp_retrans += repair_.waiting() - std::min(waiting, repair_.waiting());
+}
+
+void Requester::probe() {
+  if (probed_ && unacked_psn_ == probe_end_ && kept_reports_.count() == 0) {
+    probed_ = false;
+    return resend_all();
+  }
+  probed_ = true;
+  probe_end_ = psn_add(unacked_psn_, oldest_count());
+  ++qp_.counters_.tail_probes;
+  round_trip_.resent(probe_end_);
+  repair_.insist(unacked_psn_, oldest_count());
+}
+
+// A NAK: the peer has all before unacked_psn_ and misses that packet.
+void Requester::on_missing(Turn& turn) {
+  loss_shown_ = turn.recovery == Recovery::kSelective;
+  if (turn.recovery == Recovery::kGoBackN || !peer_keeps_.resend_single(unacked_psn_)) {
+    (void)retry_early(turn);
+    return;
+  }
+  silent_timeouts_ = 0;
+  if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
+    return;  // all of it is about to be sent
+  }
+  // The timer goes on unless something has moved since it was started: a peer that names the same
+  // packet for ever is given up at last.
+  if (!retried_early_) {
+    retried_early_ = true;
+    arm_timer(turn.now);
+  }
+  round_trip_.cancel();
+  kept_reports_.on_nak();
+  if (!repair_.add(unacked_psn_, oldest_count())) {
+    resend_all();
+  }
+}
+
+// An acknowledgement came. It may show what the peer made of a packet that was sent again alone.
+void Requester::after_single() {
+  switch (peer_keeps_.acknowledged(unacked_psn_, unacked_psn_ != high_psn_)) {
+    case PeerKeeps::Next::kGoOn:
+      return;
+    case PeerKeeps::Next::kSingle:
+      round_trip_.cancel();
+      if (cursor_psn_ == unacked_psn_ || repair_.add(unacked_psn_, oldest_count())) {
+        return;
+      }
+      break;
+    case PeerKeeps::Next::kAll:
+      break;
+  }
+  resend_all();
+}
+
+// From unacked_psn_ on. Not a retry: the peer has taken what came before.
+void Requester::resend_all() {
+  ++qp_.counters_.resends_gone_back;
+  give_way();
+  go_back();
+}
+
+}  // namespace uroce

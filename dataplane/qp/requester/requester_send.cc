@@ -1,0 +1,384 @@
+// What the requester sends next, and the packets of SEND and WRITE messages.
+
+#include <algorithm>
+#include <array>
+
+#include "dataplane/qp/memory/memory.h"
+#include "dataplane/qp/opcode_for.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/requester.h"
+#include "dataplane/wire/psn.h"
+
+namespace uroce {
+namespace {
+
+using abi::WrOpcode;
+
+// The BTH opcodes of a message's packets, by their place in it: middle, last, first, only.
+using MessageOpcodes = std::array<Opcode, 4>;
+
+constexpr MessageOpcodes message_opcodes(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::kSend:
+      return {Opcode::kRcSendMiddle, Opcode::kRcSendLast, Opcode::kRcSendFirst,
+              Opcode::kRcSendOnly};
+    case WrOpcode::kSendWithImm:
+      return {Opcode::kRcSendMiddle, Opcode::kRcSendLastImm, Opcode::kRcSendFirst,
+              Opcode::kRcSendOnlyImm};
+    case WrOpcode::kSendWithInv:
+      return {Opcode::kRcSendMiddle, Opcode::kRcSendLastInv, Opcode::kRcSendFirst,
+              Opcode::kRcSendOnlyInv};
+    case WrOpcode::kRdmaWriteWithImm:
+      return {Opcode::kRcWriteMiddle, Opcode::kRcWriteLastImm, Opcode::kRcWriteFirst,
+              Opcode::kRcWriteOnlyImm};
+    default:
+      return {Opcode::kRcWriteMiddle, Opcode::kRcWriteLast, Opcode::kRcWriteFirst,
+              Opcode::kRcWriteOnly};
+  }
+}
+
+// Of all work requests that make messages.
+constexpr auto kMessageOpcodes = [] {
+  std::array<MessageOpcodes, static_cast<std::size_t>(WrOpcode::kSendWithInv) + 1> opcodes{};
+  for (std::size_t i = 0; i < opcodes.size(); ++i) {
+    opcodes[i] = message_opcodes(static_cast<WrOpcode>(i));
+  }
+  return opcodes;
+}();
+
+// REQUIRES: the work request makes a message.
+Opcode pick(WrOpcode opcode, bool first, bool last) {
+  return kMessageOpcodes[static_cast<std::size_t>(opcode)]
+                        [(first ? std::size_t{2} : std::size_t{0}) + (last ? 1 : 0)];
+}
+
+}  // namespace
+
+bool Requester::sending() const {
+  const QpState state = qp_.attributes_.state;
+  return state == QpState::kRts || state == QpState::kSqd;
+}
+
+// How many packets more may be sent. What the peer has kept has left the network, but it keeps no
+// more than Kept::kMax.
+[[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
+  const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
+  const std::uint32_t kept = std::min(sent, kept_reports_.count());
+  const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - kept);
+  return kept == 0 ? left : std::min(left, Kept::kMax - std::min(Kept::kMax, sent));
+}
+
+[[gnu::always_inline]] inline bool Requester::window_open() const {
+  // As a rule nothing is under way. Beyond a window that has become smaller one packet may ask, or
+  // nobody would ever answer.
+  return cursor_psn_ == unacked_psn_ || window_left() != 0 ||
+         distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
+}
+
+[[gnu::always_inline]] inline bool Requester::may_begin(const SendEntry& entry) const {
+  if (entry.stage == SendStage::kRefused) {
+    return false;
+  }
+  if (entry.local()) {
+    // Invalidating needs it (IBTA vol. 1, 10.6.5.1), binding doesn't, but then there is no PSN by
+    // which to tell when it would be complete.
+    return cursor_index_ == queue_.tail();
+  }
+  if (entry.has(abi::kFence) && reads_out_ != 0) {
+    return false;  // IBTA vol. 1, 10.8.3.3: earlier READs and atomics complete first
+  }
+  if (!entry.wants_response()) {
+    return true;
+  }
+  return read_frames_wanted_ == 0 && reads_out_ < qp_.attributes_.max_rd_atomic &&
+         distance(unacked_psn_, next_psn_) + entry.packet_count <= kPsnsOutstandingMax;
+}
+
+bool Requester::has_work() const {
+  return sending() && !rnr_waiting_ && !send_parked_ &&
+         (repair_.has_waiting() || stream_has_work());
+}
+
+// Whether there is something at the cursor that may be sent.
+[[gnu::always_inline]] inline bool Requester::stream_has_work() const {
+  const bool begun = cursor_index_ != begun_index_;
+  const bool taken = begun || cursor_index_ != queue_.head();
+  // First what is so of most queue pairs, most of the time.
+  if ((!taken && !queue_.has_posted()) || !window_open()) {
+    return false;
+  }
+  if (begun) {
+    return queue_.entry(cursor_index_).stage != SendStage::kRefused;
+  }
+  if (draining_ || waits_for_direct_way()) {
+    return false;
+  }
+  return !taken || may_begin(queue_.entry(cursor_index_));
+}
+
+std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
+  if (!queue_.has_posted() && sending() && !look_at_ring(turn)) {
+    report_ring(turn);
+    qp_.fail(turn, AsyncEvent::kQpFatal);
+    return 0;
+  }
+  direct_way_.look(turn.neighbour != nullptr);
+  const bool asked = asked_;
+  // send_holes() is for these two alone, and whether there is work is long to say.
+  const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
+  std::uint32_t bytes = beside && has_work() ? send_holes(turn, bytes_max) : 0;
+  std::uint32_t local = 0;
+  while (bytes < bytes_max && local < kLocalOperationsMax && next_ready(turn)) {
+    if (queue_.entry(cursor_index_).local()) {
+      if (!execute_local(turn)) {
+        break;
+      }
+      ++local;
+      continue;
+    }
+    const std::uint32_t sent = send_either_way(turn, bytes_max - bytes);
+    if (sent == 0) {
+      break;
+    }
+    bytes += sent;
+    if (!qp_.config_.reliable()) {
+      retire_sent(turn);
+    }
+  }
+  if (bytes != 0) {
+    // The timer measures how long an answer takes that was asked for (9.9.2.1.1). What is sent
+    // meanwhile doesn't prolong it, or a program that goes on posting would never learn that its
+    // peer is dead.
+    if (timer_ == kNever) {
+      patience_.ask(turn.ran());
+    }
+    if (!asked || timer_ == kNever) {
+      arm_timer(turn.now);
+    }
+    if (!qp_.config_.reliable() || turn.direct_bytes != 0) {
+      queue_.publish();
+    }
+  }
+  return bytes;
+}
+
+[[gnu::always_inline]] inline std::uint32_t Requester::send_either_way(Turn& turn,
+                                                                       std::uint32_t bytes_max) {
+  const SendEntry& entry = queue_.entry(cursor_index_);
+  if (direct_way_.open() && needs_frames(entry)) {
+    direct_way_.declined();  // the next ones are likely the same, and wait for no answers
+  }
+  const std::uint32_t bytes =
+      may_go_directly(entry, turn) ? send_directly(turn, bytes_max) : std::uint32_t{0};
+  return bytes != 0 ? bytes : send_next(turn);
+}
+
+// Makes sure that the entry at the cursor has its PSNs. False if nothing can be sent now.
+[[gnu::always_inline]] inline bool Requester::next_ready(Turn& turn) {
+  if (!sending() || rnr_waiting_ || send_parked_ || !stream_has_work()) {
+    return false;
+  }
+  if (cursor_index_ != begun_index_) {
+    return true;
+  }
+  if (cursor_index_ == queue_.head()) {
+    queue_.pull();
+    prepare(queue_.entry(cursor_index_));
+  }
+  SendEntry& entry = queue_.entry(cursor_index_);
+  if (!may_begin(entry)) {
+    if (entry.stage == SendStage::kRefused) {
+      fail_refused(turn);
+    }
+    return false;
+  }
+  if (entry.opcode == WrOpcode::kRdmaRead && !take_read_room(entry, turn)) {
+    return false;
+  }
+  if (message_timer_.times(begun_index_)) [[unlikely]] {
+    time_begun(turn);
+  }
+  begin(entry);
+  return true;
+}
+
+[[gnu::always_inline]] inline void Requester::prepare(SendEntry& entry) const {
+  if (entry.stage == SendStage::kRefused) {
+    return;
+  }
+  if (entry.wants_response() && qp_.attributes_.max_rd_atomic == 0) {
+    // Would wait for ever: no READ or atomic may be outstanding on this queue pair.
+    entry.stage = SendStage::kRefused;
+    entry.status = abi::WcStatus::kLocQpOpErr;
+    entry.vendor_err = static_cast<std::uint16_t>(Failure::kSendOpcode);
+    return;
+  }
+  if (entry.local()) {
+    entry.packet_count = 0;
+    return;
+  }
+  const std::uint64_t mtu = std::uint64_t{1} << mtu_shift_;
+  if (qp_.config_.type == QpType::kUd && entry.length > mtu) {
+    entry.stage = SendStage::kRefused;
+    entry.status = abi::WcStatus::kLocLenErr;
+    entry.vendor_err = static_cast<std::uint16_t>(Failure::kDatagramTooLong);
+    return;
+  }
+  entry.packet_count =
+      std::max(1U, static_cast<std::uint32_t>((entry.length + mtu - 1) >> mtu_shift_));
+}
+
+[[gnu::always_inline]] inline void Requester::begin(SendEntry& entry) {
+  entry.stage = SendStage::kBegun;
+  entry.in_parts = false;
+  entry.first_psn = next_psn_;
+  next_psn_ = psn_add(next_psn_, entry.packet_count);
+  ++begun_index_;
+  local_grace_ = kNotExecuted;
+  direct_way_.message_begins();
+  if (entry.packet_count > 1) {
+    // The next one comes over from the program's processor while this one goes.
+    queue_.prefetch(queue_.head());
+  }
+  if (entry.wants_response()) {
+    ++reads_out_;
+  }
+}
+
+// Sends the packet at the cursor; returns its bytes, 0 if it can't be sent now.
+std::uint32_t Requester::send_next(Turn& turn) {
+  const SendEntry& entry = queue_.entry(cursor_index_);
+  return entry.wants_response()            ? send_request(entry, turn)
+         : qp_.config_.type == QpType::kUd ? send_datagram(entry, turn)
+                                           : send_message(entry, turn);
+}
+
+// What is answered by more than an acknowledgement.
+std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
+  switch (entry.opcode) {
+    case WrOpcode::kRdmaRead:
+      return send_read(entry, turn);
+    case WrOpcode::kAtomicWrite:
+      return send_atomic_write(entry, turn);
+    case WrOpcode::kFlush:
+      return send_flush(entry, turn);
+    default:
+      return send_atomic(entry, turn);
+  }
+}
+
+[[gnu::flatten]] std::uint32_t Requester::send_message(const SendEntry& entry, Turn& turn) {
+  Frame* frame = turn.tx.take();
+  if (frame == nullptr) {
+    return 0;
+  }
+  const std::uint32_t packet = distance(entry.first_psn, cursor_psn_);
+  const std::uint32_t offset = packet << mtu_shift_;
+  const std::uint32_t length = std::min(1U << mtu_shift_, entry.length - offset);
+  Headers headers = message_headers(entry, packet, 1);
+  const bool asks = asks_for_answer(entry);
+  headers.ack_request = qp_.config_.reliable() && asks;
+  FrameWriter writer(*frame, qp_.frame_template_, headers, length, qp_.ip_id_++);
+  return send_payload(entry, {.offset = offset, .length = length, .asks = asks}, *frame, writer,
+                      turn);
+}
+
+// Of the packet at the cursor, the message's `first`, or of so many packets as one.
+Headers Requester::message_headers(const SendEntry& entry, std::uint32_t first,
+                                   std::uint32_t packets) const {
+  const bool last = first + packets == entry.packet_count;
+  return {
+      .opcode = opcode_for(qp_.config_.type, pick(entry.opcode, first == 0, last)),
+      .solicited = last && entry.has(abi::kSolicited) && entry.opcode != WrOpcode::kRdmaWrite,
+      .dest_qpn = qp_.attributes_.dest_qpn,
+      .psn = cursor_psn_,
+      .reth = {.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length},
+      .immediate = entry.immediate,
+      .invalidate_rkey = entry.immediate,
+      .xrc_srqn = entry.xrc_srqn,
+  };
+}
+
+// Puts a part of the entry at the cursor behind the headers, and the frame on its way.
+std::uint32_t Requester::send_payload(const SendEntry& entry, const PayloadPart& part, Frame& frame,
+                                      FrameWriter& writer, Turn& turn) {
+  if (entry.has(abi::kInline)) {
+    writer.append(queue_.inline_bytes(cursor_index_) + part.offset, part.length);
+  } else {
+    MemoryScope scope = qp_.memory(FaultRole::kRequester, turn);
+    scope.message = entry.first_psn;
+    const Access access =
+        gather(scope, queue_.sges(cursor_index_), part.offset, part.length, writer);
+    if (access != Access::kGranted) {
+      turn.tx.put_back(&frame);
+      return not_granted(access, turn);
+    }
+  }
+  writer.finish();
+  frame.sent_for = sent_for(entry);
+  turn.tx.send(&frame);
+  sent(entry, 1, part.asks, turn);
+  return frame.length;
+}
+
+// The memory of the entry at the cursor can't be read: not yet, or never.
+std::uint32_t Requester::not_granted(Access access, Turn& turn) {
+  if (access == Access::kNotResident) {
+    send_parked_ = true;
+    return 0;
+  }
+  return refuse_begun(abi::WcStatus::kLocProtErr, send_failure(access), turn);
+}
+
+// The entry at the cursor turns out to be impossible to send.
+std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Turn& turn) {
+  SendEntry& entry = queue_.entry(cursor_index_);
+  entry.stage = SendStage::kRefused;
+  entry.status = status;
+  entry.vendor_err = static_cast<std::uint16_t>(failure);
+  fail_refused(turn);
+  return 0;
+}
+
+// Whether the packet at the cursor does: the last of a message, and some before it.
+bool Requester::asks_for_answer(const SendEntry& entry) const {
+  return psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
+         entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
+         window_left() <= 1;
+}
+
+// Of the packet at the cursor, before sent() moves that on.
+SentFor Requester::sent_for(const SendEntry& entry) const {
+  using enum SentFor::Cause;
+  const SentFor::Cause cause = cursor_psn_ == high_psn_ ? kNew : hole_count_ != 0 ? kHole : kAgain;
+  return {.work_request = entry.wr_id, .qpn = qp_.config_.qpn, .cause = cause};
+}
+
+// Moves the cursor over what was sent: `psns` of the entry that it is in. `asks`: for an answer.
+void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool asks, const Turn& turn) {
+  if (asks) {
+    asked_ = true;
+    asked_psn_ = psn_add(cursor_psn_, psns - 1);
+  }
+  if (cursor_psn_ == high_psn_) {
+    ++qp_.counters_.requests_sent;
+    if (asks && !repair_.has_holes()) {
+      round_trip_.asked(cursor_psn_, turn.now);
+    }
+  } else {
+    ++qp_.counters_.requests_resent;
+  }
+  advance_cursor(entry, psns);
+}
+
+void Requester::advance_cursor(const SendEntry& entry, std::uint32_t psns) {
+  cursor_psn_ = psn_add(cursor_psn_, psns);
+  if (cursor_psn_ == psn_add(entry.first_psn, entry.packet_count)) {
+    ++cursor_index_;
+  }
+  if (distance(unacked_psn_, cursor_psn_) > distance(unacked_psn_, high_psn_)) {
+    high_psn_ = cursor_psn_;
+  }
+}
+
+}  // namespace uroce

@@ -1,0 +1,147 @@
+// Retransmission of everything: go-back-N (IBTA vol. 1, 9.7.5.1 and 9.9.2). Single packets are
+// requester_repair.cc's. The cursor goes back to the oldest packet that isn't acknowledged, and
+// everything from there is sent again with the same PSNs. That is right whatever was lost, since
+// the responder recognises duplicates; it costs what is under way.
+//
+// What sets it off:
+//   the acknowledgement timer    nothing moved for timeout_ since an answer was asked for; when
+//                                the timer runs out again and again without a word from the peer,
+//                                each wait is twice as long as the one before, up to a bound
+//   a sequence NAK               of a peer that keeps nothing: it misses the packet that it names
+//   an implied NAK               an answer came that passes a READ or atomic without its own, and
+//                                there is no room to keep it
+//   the end of an RNR wait       not a retry of retry_cnt
+//
+// How many of the first three there may be is for patience.h to say. NAKs can be copied by the
+// network, and many answers follow a lost one, so between two steps of progress only one retry is
+// made early; the timer covers the rest.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/probe.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/requester/requester.h"
+
+namespace uroce {
+
+// Starts the timer afresh: an answer was asked for, or something came.
+void Requester::arm_timer(Time now) {
+  if (rnr_waiting_) {
+    return;
+  }
+  repair_.watch(unacked_psn_ != high_psn_, now);
+  timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
+               ? kNever
+               : now + Patience::wait(timeout_, silent_timeouts_);
+}
+
+// To the oldest packet that isn't acknowledged.
+void Requester::go_back() {
+  cursor_index_ = queue_.tail();
+  cursor_psn_ = unacked_psn_;
+  asked_ = false;
+  read_frames_out_ = 0;
+  round_trip_.cancel();
+  repair_.clear();
+  peer_keeps_.gone_back();
+  kept_reports_.gone_back();
+}
+
+void Requester::retry(Turn& turn) {
+  const Patience::End end = patience_.retry(turn.ran());
+  if (end != Patience::End::kNotYet) {
+    const bool silent = end == Patience::End::kSilent;
+    return fail_oldest(abi::WcStatus::kRetryExcErr,
+                       silent ? Failure::kRetriesExhausted : Failure::kRetriesInVain, turn);
+  }
+  go_back();
+  arm_timer(turn.now);
+}
+
+// All that is under way was lost, or is thrown away. Where that happens again before so much has
+// got through, sending as much once more would only lose it once more: the queue on the way is
+// full, or the peer keeps nothing and loses more than a packet in each window.
+void Requester::give_way() {
+  const std::uint32_t got_through = distance(gone_back_psn_, unacked_psn_);
+  gone_back_psn_ = unacked_psn_;
+  if (qp_.config_.shares_network && qp_.config_.congestion->mode != CongestionMode::kNone &&
+      got_through < window_.packets()) {
+    window_.lost();
+  }
+}
+
+// The peer's word says that something was lost: retries without waiting for the timer, unless that
+// was done already or is under way. It isn't silent, so whatever is lost now is waited for no
+// longer than at first. False if there was nothing to do.
+bool Requester::retry_early(Turn& turn) {
+  silent_timeouts_ = 0;
+  if (rnr_waiting_ || cursor_psn_ == unacked_psn_ || (retried_early_ && timeout_ != 0)) {
+    return false;
+  }
+  ++qp_.counters_.resends_gone_back;
+  if (turn.recovery == Recovery::kSelective) {
+    give_way();
+  }
+  retry(turn);
+  retried_early_ = true;
+  return true;
+}
+
+// An answer came that passes a READ or an atomic without its own (C9-112).
+void Requester::retry_implied(Turn& turn) {
+  if (retry_early(turn)) {
+    ++qp_.counters_.implied_nak_seq_err;
+  }
+}
+
+void Requester::wait_for_receiver(Duration duration, Turn& turn) {
+  go_back();
+  rnr_waiting_ = true;
+  timer_ = turn.now + duration;
+}
+
+// The same after a probe, where the peer may have what was sent, and be about to answer: it isn't
+// sent again before the wait is over. Where the next RNR NAK would be the end, the peer has the
+// time of the attributes, too.
+void Requester::wait_for_busy_peer(Duration duration, Turn& turn) {
+  const Time until = turn.now + duration;
+  const bool last = rnr_retries_left_ == 0 && timer_ != kNever;
+  rnr_waiting_ = true;
+  timer_ = last ? std::max(until, timer_) : until;
+}
+
+Time Requester::deadline() const {
+  if (receive_parked_) {
+    return kNever;
+  }
+  return rnr_waiting_ ? timer_ : std::min(timer_, repair_.deadline());
+}
+
+void Requester::on_deadline(Turn& turn) {
+  if (turn.now < deadline()) {
+    return;
+  }
+  if (rnr_waiting_) {
+    rnr_waiting_ = false;
+    timer_ = kNever;  // transmit() starts it
+    return go_back();
+  }
+  if (turn.now < timer_) {
+    return on_silence(turn);
+  }
+  if (cursor_psn_ == unacked_psn_) {
+    return arm_timer(turn.now);  // the port is full: nothing was sent that could be answered
+  }
+  UROCE_PROBE2(retry, qp_.config_.qpn, unacked_psn_);
+  ++qp_.counters_.local_ack_timeout_err;
+  ++silent_timeouts_;
+  retried_early_ = false;
+  // By itself it may be a timer that is shorter than the way, or a peer that was away.
+  if (std::exchange(loss_shown_, false)) {
+    give_way();
+  }
+  retry(turn);
+}
+
+}  // namespace uroce

@@ -1,0 +1,63 @@
+// A request is missing: what came ahead of it is kept, as far as the caller has room, and the peer
+// is told once which one it is. A peer that sends only that one again gets everything behind it
+// acknowledged, too; one that goes back sends duplicates, which are acknowledged.
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder/responder.h"
+
+namespace uroce {
+
+Step Responder::ahead(const Packet& packet, const Turn& turn, Drop* drop) {
+  announce_gap(packet);
+  if (turn.again && kept_.has(packet.psn)) {
+    return Step::kKept;
+  }
+  // A peer that was told to come later sends all of it again.
+  if (!turn.again && turn.keep && !told_later_ && kept_.add(expected_psn_, packet.psn)) {
+    ++qp_->counters_.frames_kept;
+    note_kept(packet);
+    return Step::kKept;
+  }
+  *drop = Drop::kOutOfSequence;
+  return Step::kDone;
+}
+
+// 9.7.5.2: one NAK a gap; nothing is said of what follows until the expected packet comes. The same
+// after an RNR NAK.
+void Responder::announce_gap(const Packet& packet) {
+  if (gap_announced_) {
+    if (psn_difference(packet.psn, gap_psn_) > 0) {
+      gap_psn_ = packet.psn;
+    }
+    return;
+  }
+  ++qp_->counters_.out_of_sequence;
+  gap_announced_ = true;
+  gap_psn_ = packet.psn;
+  nak_ = PendingNak::kSequence;
+  report_pending_ = reports_wanted_;
+}
+
+// The peer is told of what opens or closes a hole, and when it asks for an answer.
+void Responder::note_kept(const Packet& packet) {
+  const std::int32_t beyond = kept_.count() == 1 ? 0 : psn_difference(packet.psn, newest_kept_);
+  newest_kept_ = beyond >= 0 ? packet.psn : newest_kept_;
+  if (reports_wanted_ && (beyond != 1 || packet.ack_request)) {
+    report_pending_ = true;
+  }
+}
+
+// The packet that was missing came. A NAK that wasn't sent yet is still needed if packets behind
+// the one that is expected now came, and aren't executed as kept ones after this.
+void Responder::close_gap() {
+  told_later_ = false;
+  if (nak_ == PendingNak::kSequence && psn_difference(gap_psn_, expected_psn_) >= 0) {
+    return;
+  }
+  nak_ = PendingNak::kNone;
+  gap_announced_ = false;
+}
+
+void Responder::let_go() { kept_.clear(); }
+
+}  // namespace uroce

@@ -1,0 +1,211 @@
+// Everything that fails: which NAK the peer gets, which completion and event our own program.
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/recovery/rnr_timer.h"
+#include "dataplane/qp/responder/responder.h"
+#include "dataplane/wire/psn.h"
+
+namespace uroce {
+namespace {
+
+constexpr Duration kBusyFactor = 4;  // a peer comes again after so many usual fault times
+
+Failure failure_of(Access access) {
+  switch (access) {
+    case Access::kUnknownKey:
+    case Access::kWrongPd:
+      return Failure::kRemoteKey;
+    case Access::kNoRight:
+      return Failure::kRemoteRight;
+    case Access::kOutOfRange:
+      return Failure::kRemoteRange;
+    case Access::kLate:
+      return Failure::kRemoteLate;
+    default:
+      return Failure::kRemoteLost;
+  }
+}
+
+Failure receive_failure(Access access) {
+  if (access == Access::kLate) {
+    return Failure::kReceiveLate;
+  }
+  return access == Access::kLost ? Failure::kReceiveLost : Failure::kReceiveKey;
+}
+
+abi::WcStatus status_of(Nak nak) {
+  switch (nak) {
+    case Nak::kRemoteAccess:
+      return abi::WcStatus::kRemAccessErr;
+    case Nak::kRemoteOperational:
+      return abi::WcStatus::kRemOpErr;
+    default:
+      return abi::WcStatus::kRemInvReqErr;
+  }
+}
+
+AsyncEvent event_of(Nak nak) {
+  switch (nak) {
+    case Nak::kRemoteAccess:
+      return AsyncEvent::kQpAccessErr;
+    case Nak::kRemoteOperational:
+      return AsyncEvent::kQpFatal;
+    default:
+      return AsyncEvent::kQpReqErr;
+  }
+}
+
+}  // namespace
+
+// 9.7.5.2: no receive work request. The rest of the message is dropped silently until the peer
+// sends this packet again.
+Step Responder::not_ready(Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
+  if (!qp_->config_.reliable()) {
+    return abandon(Drop::kNoReceive, turn);
+  }
+  nak_ = PendingNak::kRnr;
+  gap_announced_ = true;
+  told_later_ = true;
+  gap_psn_ = expected_psn_;
+  kept_.clear();
+  return Step::kDone;
+}
+
+// 9.7.5.2 again, for memory that is on its way: what is sent again will mostly be duplicates by
+// then. The longer it has taken, the longer it may take still.
+void Responder::busy(std::uint32_t psn, const Turn& turn) {
+  const QpState state = qp_->state();
+  if (!qp_->config_.reliable() || nak_ == PendingNak::kFatal || state == QpState::kErr ||
+      state == QpState::kReset || state == QpState::kInit) {
+    return;
+  }
+  Duration wait = turn.faults == nullptr ? 0 : kBusyFactor * turn.faults->usual_time();
+  for (const FaultRole role : {FaultRole::kResponder, FaultRole::kAnswer}) {
+    const FaultSlot& slot = qp_->fault_slots_[static_cast<std::size_t>(role)];
+    wait = std::max(wait, slot.parked ? turn.now - slot.since : 0);
+  }
+  busy_timer_code_ = rnr_timer_code(wait);
+  if (busy_) {
+    return;  // the first packet of what the peer sends again says where it stands
+  }
+  busy_ = true;
+  busy_psn_ = psn_difference(psn, expected_psn_) < 0 ? psn : expected_psn_;
+  if (busy_psn_ == expected_psn_ && !gap_announced_) {
+    gap_announced_ = true;
+    gap_psn_ = expected_psn_;
+  }
+}
+
+// A NAK that wasn't sent may have been the word on packets that were dropped.
+void Responder::resume() {
+  answer_parked_ = false;
+  if (std::exchange(busy_, false) && gap_announced_ && nak_ == PendingNak::kNone) {
+    nak_ = PendingNak::kSequence;
+  }
+}
+
+// The peer's mistake. A receive work request in hand fails with it; if there is none, an event
+// tells the program why its queue pair is in error.
+Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
+  if (!qp_->config_.reliable() && nak != Nak::kRemoteOperational) {
+    return abandon(Drop::kRequestRefused, turn);
+  }
+  report(failure, holding_ ? status_of(nak) : abi::WcStatus::kSuccess, turn);
+  if (holding_) {
+    complete_failed(status_of(nak), failure, turn);
+  } else {
+    turn.events.announce(event_of(nak), qp_->config_.qpn);
+  }
+  fail(nak, expected_psn_, turn);
+  return Step::kDone;
+}
+
+Step Responder::refuse_remote(Access access, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
+  if (access == Access::kNotResident) {
+    return Step::kParked;
+  }
+  if (!qp_->config_.reliable()) {
+    return abandon(Drop::kRequestRefused, turn);
+  }
+  return refuse(is_lost(access) ? Nak::kRemoteOperational : Nak::kRemoteAccess, failure_of(access),
+                turn);
+}
+
+// The receive buffers that our own program posted are at fault.
+Step Responder::refuse_local(Access access, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
+  if (access == Access::kNotResident) {
+    return Step::kParked;
+  }
+  return refuse_receive(abi::WcStatus::kLocProtErr, Nak::kRemoteOperational,
+                        receive_failure(access), turn);
+}
+
+// REQUIRES: holding_
+Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, Turn& turn) {
+  if (direct_) {
+    return decline();
+  }
+  if (!qp_->config_.reliable() && failure == Failure::kReceiveTooShort) {
+    return abandon(Drop::kReceiveTooShort, turn);
+  }
+  report(failure, status, turn);
+  complete_failed(status, failure, turn);
+  fail(nak, expected_psn_, turn);
+  return Step::kDone;
+}
+
+// A READ was granted, but its memory is gone or not there when the answer is due.
+void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn) {
+  if (access == Access::kNotResident) {
+    answer_parked_ = true;
+    return;
+  }
+  if (resource.replay) {
+    // It was answered once, and perhaps a stray duplicate asks; a peer in need will ask in vain
+    // until its retries end. A NAK would kill a connection that may have nothing wrong.
+    resources_.answered(resource);
+    return;
+  }
+  report_answer(failure_of(access), resource, psn, turn);
+  resources_.clear_pending();
+  if (qp_->state() != QpState::kErr) {
+    turn.events.announce(event_of(Nak::kRemoteAccess), qp_->config_.qpn);
+  }
+  fail(is_lost(access) ? Nak::kRemoteOperational : Nak::kRemoteAccess, psn, turn);
+}
+
+// 9.9.3, class C: the NAK is the last that the peer hears; answers before its PSN still go out.
+void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
+  nak_ = PendingNak::kFatal;
+  nak_code_ = nak;
+  nak_psn_ = psn;
+  ack_pending_ = false;
+  qp_->fail(turn);
+}
+
+// A SEND asked to invalidate a key that can't be: 9.9.3, class J. The message was taken and is
+// acknowledged; the receive fails and the queue pair goes to error without a NAK.
+Step Responder::invalidate_failed(Turn& turn) {
+  report(Failure::kInvalidateKey, abi::WcStatus::kRemInvReqErr, turn);
+  complete_failed(abi::WcStatus::kRemInvReqErr, Failure::kInvalidateKey, turn);
+  ack_pending_ = true;
+  qp_->fail(turn);
+  return Step::kDone;
+}
+
+}  // namespace uroce

@@ -1,0 +1,49 @@
+// XRC: every request names a shared receive queue of the domain, with which come the protection
+// domain and the completion queue. The rest is as in RC (IBTA vol. 1, annex A14).
+
+#include "dataplane/qp/memory/memory.h"
+#include "dataplane/qp/qp.h"
+#include "dataplane/qp/responder/responder.h"
+
+namespace uroce {
+
+// A queue that isn't in the domain, be it that of another one or none at all, makes the request
+// invalid: the peer learns nothing about other domains' numbers. A message keeps to one queue, and
+// so does a request that was parked, lost, and sent again: its receive was taken from that queue.
+Step Responder::execute_xrc(const Request& request, Turn& turn) {
+  const std::uint32_t number = request.xrc_srqn();
+  const XrcSrq* srq = qp_->config_.xrc_domain->find(number);
+  const bool begun = message_ != Message::kNone || holding_;
+  const bool other_than_before = begun && number != xrc_srq_.number;
+  if (srq == nullptr || other_than_before) {
+    return refuse(Nak::kInvalidRequest, Failure::kXrcSrq, turn);
+  }
+  xrc_srq_ = *srq;
+  return execute(request, turn);
+}
+
+void Responder::forget_srq(std::uint32_t number) {
+  if (xrc_srq_.number == number) {
+    holding_ = false;
+  }
+}
+
+ReceiveQueue* Responder::receive_queue() const {
+  return qp_->config_.type == QpType::kXrcRecv ? xrc_srq_.queue : qp_->config_.receive_queue;
+}
+
+MemoryScope Responder::memory(const Turn& turn) const {
+  MemoryScope scope = qp_->memory(FaultRole::kResponder, turn);
+  if (direct_) {
+    scope.mapped_only = true;
+    scope.faults = nullptr;
+    scope.slot = nullptr;
+    scope.withheld = false;
+  }
+  if (qp_->config_.type == QpType::kXrcRecv) {
+    scope.pd = xrc_srq_.pd;
+  }
+  return scope;
+}
+
+}  // namespace uroce
