@@ -2,7 +2,7 @@
 
 // How the pages of a registered range are handed to the daemon: one record per piece of the range
 // that is reached in one way. The shim finds the pieces out (verbs_shim/memory), the daemon maps
-// them (mmu/program_memory.h).
+// them (mmu/pinned/program_memory.h).
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // An eventfd: wakes a thread, or another process, that waits until it is readable. A thread that
-// would rather look than make a system call keeps a flag beside it (mmu/service_queue.h).
+// would rather look than make a system call keeps a flag beside it (mmu/faults/service_queue.h).
 
 #include <sys/eventfd.h>
 #include <sys/syscall.h>

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "mmu/durable_memory.h"
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
+#include "mmu/pinned/durable_memory.h"
 
 namespace uroce {
 

@@ -46,7 +46,7 @@ class Region {
     std::uint64_t iova = 0;     // the address by which work requests and peers name the first byte
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
-    int remote = -1;            // the program's memory as a file (mmu/remote_memory.h)
+    int remote = -1;            // the program's memory as a file (mmu/remote/remote_memory.h)
     // Who goes there. nullptr, in tests and simulations: whoever wants the bytes, and waits.
     std::shared_ptr<RemoteProgram> program{};
     bool null = false;                  // there is no memory behind it; one piece without a host

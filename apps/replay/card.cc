@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mmu/copy.h"
+#include "mmu/copies/copy.h"
 
 namespace uroce::replay {
 namespace {

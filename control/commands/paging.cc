@@ -12,7 +12,7 @@
 #include "control/paging/paging_service.h"
 #include "control/reports/paging_status.h"
 #include "control/sessions/card_limits.h"
-#include "mmu/remote_memory.h"
+#include "mmu/remote/remote_memory.h"
 
 namespace uroce::control {
 

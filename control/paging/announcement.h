@@ -11,7 +11,7 @@
 #include "abi/paging_records.h"
 #include "abi/version.h"
 #include "base/record_socket.h"
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 namespace uroce::control {
 

@@ -20,8 +20,8 @@
 #include "control/paging/task_queue.h"
 #include "control/paging/thread_links.h"
 #include "control/paging/threads.h"
-#include "mmu/fault_queue.h"
-#include "mmu/pager.h"
+#include "mmu/faults/fault_queue.h"
+#include "mmu/pager/pager.h"
 
 namespace uroce::control {
 

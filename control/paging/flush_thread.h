@@ -8,7 +8,7 @@
 
 #include "base/heartbeat.h"
 #include "base/result.h"
-#include "mmu/flush_queue.h"
+#include "mmu/faults/flush_queue.h"
 
 namespace uroce::control {
 

@@ -8,7 +8,7 @@
 #include "abi/version.h"
 #include "control/paging/announcement.h"
 #include "control/paging/threads.h"
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_program.h"
 
 namespace uroce::control {
 namespace {

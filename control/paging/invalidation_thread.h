@@ -23,8 +23,8 @@
 #include "control/paging/poll_set.h"
 #include "control/paging/task_queue.h"
 #include "control/paging/thread_links.h"
-#include "mmu/mirror.h"
-#include "mmu/user_turns.h"
+#include "mmu/mirror/mirror.h"
+#include "mmu/pager/user_turns.h"
 
 namespace uroce::control {
 

@@ -8,8 +8,8 @@
 
 #include "base/monotonic_clock.h"
 #include "base/system_error.h"
-#include "mmu/remote_memory.h"
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_memory.h"
+#include "mmu/remote/remote_program.h"
 
 namespace uroce::control {
 namespace {

@@ -16,8 +16,8 @@
 #include "control/paging/flush_thread.h"
 #include "control/paging/invalidation_thread.h"
 #include "control/paging/limits.h"
-#include "mmu/fault_share.h"
-#include "mmu/paging_queues.h"
+#include "mmu/faults/fault_share.h"
+#include "mmu/faults/paging_queues.h"
 
 namespace uroce::control {
 
@@ -33,7 +33,7 @@ class PagingService {
   Status start();
 
   // The mirror of a new session's program, paid for by the account. `memory`: the program's
-  // (mmu/remote_memory.h); not valid: what can't be mapped can't be had. ENOMEM
+  // (mmu/remote/remote_memory.h); not valid: what can't be mapped can't be had. ENOMEM
   Result<std::shared_ptr<Mirror>> make_mirror(UniqueFd memory, std::uint64_t session,
                                               std::shared_ptr<Account> account);
   // The program's ends of its channels.

@@ -11,8 +11,8 @@
 #include "base/unique_fd.h"
 #include "control/foreign/foreign_socket.h"
 #include "control/foreign/inbox.h"
-#include "mmu/mirror.h"
-#include "mmu/mirror_files.h"
+#include "mmu/mirror/mirror.h"
+#include "mmu/mirror/mirror_files.h"
 
 namespace uroce::control {
 

@@ -5,7 +5,7 @@
 
 #include "base/record_socket.h"
 #include "control/sessions/session.h"
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 namespace uroce::control {
 namespace {

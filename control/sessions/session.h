@@ -23,7 +23,7 @@
 #include "control/sessions/program_events.h"
 #include "control/sessions/published_addresses.h"
 #include "dataplane/engine/worker.h"
-#include "mmu/program_memory.h"
+#include "mmu/pinned/program_memory.h"
 
 namespace uroce::control {
 

@@ -3,7 +3,7 @@
 #include "control/sessions/card.h"
 #include "control/sessions/session.h"
 #include "control/sessions/xrc.h"
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 namespace uroce::control {
 namespace {

@@ -22,7 +22,7 @@
 #include "dataplane/port/eal.h"
 #include "dataplane/port/faults/faulty_port.h"
 #include "dataplane/port/udp/udp_spec.h"
-#include "mmu/copy.h"
+#include "mmu/copies/copy.h"
 
 namespace uroce::control {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/probe.h"
 #include "dataplane/engine/worker_state.h"
 #include "dataplane/wire/psn.h"
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 #include "mmu/region.h"
 
 namespace uroce {

@@ -21,8 +21,8 @@
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"
+#include "mmu/faults/paging_queues.h"
 #include "mmu/key_table.h"
-#include "mmu/paging_queues.h"
 #include "mmu/quiescence.h"
 
 namespace uroce {

@@ -22,7 +22,7 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_program.h"
 
 namespace uroce {
 

@@ -9,8 +9,8 @@
 #include "dataplane/qp/recovery/read_room.h"
 #include "dataplane/qp/recovery/recovery.h"
 #include "dataplane/qp/tx_batch.h"
+#include "mmu/faults/page_fault.h"
 #include "mmu/key_table.h"
-#include "mmu/page_fault.h"
 
 namespace uroce {
 

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "mmu/copy.h"
+#include "mmu/copies/copy.h"
 #include "mmu/key_table.h"
-#include "mmu/program_memory.h"
+#include "mmu/pinned/program_memory.h"
 #include "shares/shares.h"
 #include "verbs_shim/memory/hooks/libc_patch.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"

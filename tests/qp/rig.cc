@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "dataplane/wire/address.h"
-#include "mmu/copy.h"
+#include "mmu/copies/copy.h"
 #include "tests/reasons/reasons.h"
 
 namespace uroce::test {

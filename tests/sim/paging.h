@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "mmu/mirror.h"
-#include "mmu/pager.h"
-#include "mmu/paging_queues.h"
+#include "mmu/faults/paging_queues.h"
+#include "mmu/mirror/mirror.h"
+#include "mmu/pager/pager.h"
 #include "mmu/quiescence.h"
 #include "tests/sim/arena.h"
 #include "tests/sim/random.h"

@@ -6,11 +6,11 @@
 
 #include "dataplane/qp/memory/memory_parts.h"
 #include "dataplane/qp/memory/slow_memory.h"
-#include "mmu/copy.h"
-#include "mmu/durable_memory.h"
-#include "mmu/flush_queue.h"
-#include "mmu/mirror.h"
-#include "mmu/small_copy.h"
+#include "mmu/copies/copy.h"
+#include "mmu/copies/small_copy.h"
+#include "mmu/faults/flush_queue.h"
+#include "mmu/mirror/mirror.h"
+#include "mmu/pinned/durable_memory.h"
 
 namespace uroce {
 

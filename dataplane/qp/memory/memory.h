@@ -15,8 +15,8 @@
 
 #include "abi/work_request.h"
 #include "dataplane/wire/build.h"
+#include "mmu/faults/page_fault.h"
 #include "mmu/key_table.h"
-#include "mmu/page_fault.h"
 
 namespace uroce {
 

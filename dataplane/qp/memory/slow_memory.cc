@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 namespace uroce {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Memory that has to be reached the slow way, as memory.cc uses it: nobody here touches it, since
-// whoever does may wait for ever (mmu/remote_program.h). Copies set off to the program's helper
-// thread, the role parks, and does the same again when they are back.
+// whoever does may wait for ever (mmu/remote/remote_program.h). Copies set off to the program's
+// helper thread, the role parks, and does the same again when they are back.
 //
 // Reading: a copy brings more than the packet in hand needs, for those that follow in the same
 // message, and the next one sets off when half of it is used. Storing: bytes of a message are
@@ -14,7 +14,7 @@
 
 #include "dataplane/qp/memory/memory.h"
 #include "mmu/region.h"
-#include "mmu/remote_copy.h"
+#include "mmu/remote/remote_copy.h"
 
 namespace uroce {
 

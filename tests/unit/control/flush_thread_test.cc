@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "mmu/durable_memory.h"
+#include "mmu/pinned/durable_memory.h"
 #include "tests/unit/control/paging_program.h"
 
 namespace uroce::control {

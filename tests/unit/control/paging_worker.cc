@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/monotonic_clock.h"
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 namespace uroce::control {
 namespace {

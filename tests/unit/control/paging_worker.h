@@ -9,8 +9,8 @@
 #include <memory>
 #include <random>
 
+#include "mmu/faults/paging_queues.h"
 #include "mmu/key_table.h"
-#include "mmu/paging_queues.h"
 #include "mmu/quiescence.h"
 #include "tests/unit/control/paging_program.h"
 

@@ -8,7 +8,7 @@
 #include <deque>
 #include <optional>
 
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 #include "tests/unit/mmu/held_up.h"

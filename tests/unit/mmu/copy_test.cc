@@ -1,4 +1,4 @@
-#include "mmu/copy.h"
+#include "mmu/copies/copy.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 #include <cstring>
 #include <thread>
 
-#include "mmu/remote_memory.h"
-#include "mmu/small_copy.h"
+#include "mmu/copies/small_copy.h"
+#include "mmu/remote/remote_memory.h"
 #include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/pages.h"
 

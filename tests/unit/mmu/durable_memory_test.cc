@@ -1,4 +1,4 @@
-#include "mmu/durable_memory.h"
+#include "mmu/pinned/durable_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "mmu/backing_file.h"
-#include "mmu/program_memory.h"
+#include "mmu/pinned/program_memory.h"
 #include "shares/shares.h"
 #include "tests/unit/mmu/pages.h"
 

@@ -1,11 +1,11 @@
-#include "mmu/fault_queue.h"
+#include "mmu/faults/fault_queue.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 #include "mmu/quiescence.h"
 
 namespace uroce::test {

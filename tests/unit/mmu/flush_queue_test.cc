@@ -1,10 +1,10 @@
-#include "mmu/flush_queue.h"
+#include "mmu/faults/flush_queue.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "mmu/paging_queues.h"
+#include "mmu/faults/paging_queues.h"
 #include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/paged_program.h"
 

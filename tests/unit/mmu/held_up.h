@@ -1,14 +1,14 @@
 #pragma once
 
-// A program's helper (mmu/remote_program.h) that is held up: the test's own copy is done, and
-// whoever is told of it doesn't return until release().
+// A program's helper (mmu/remote/remote_program.h) that is held up: the test's own copy is done,
+// and whoever is told of it doesn't return until release().
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <memory>
 
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_program.h"
 
 namespace uroce::test {
 

@@ -1,6 +1,6 @@
 // What becomes of mappings that nobody uses any more, and how much is brought in at a time.
 
-#include "mmu/mapping.h"
+#include "mmu/pinned/mapping.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "mmu/program_memory.h"
-#include "mmu/unmapper.h"
+#include "mmu/pinned/program_memory.h"
+#include "mmu/pinned/unmapper.h"
 #include "shares/shares.h"
 #include "tests/unit/mmu/pages.h"
 

@@ -1,4 +1,4 @@
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "mmu/mirror.h"
-#include "mmu/pager.h"
+#include "mmu/mirror/mirror.h"
+#include "mmu/pager/pager.h"
 #include "mmu/quiescence.h"
 
 namespace uroce::test {

@@ -1,4 +1,4 @@
-#include "mmu/pager.h"
+#include "mmu/pager/pager.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "mmu/mirror.h"
+#include "mmu/mirror/mirror.h"
 
 namespace uroce::test {
 

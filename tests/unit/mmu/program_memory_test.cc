@@ -1,4 +1,4 @@
-#include "mmu/program_memory.h"
+#include "mmu/pinned/program_memory.h"
 #include "shares/shares.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "mmu/copy.h"
+#include "mmu/copies/copy.h"
 #include "tests/unit/mmu/pages.h"
 #include "tests/unit/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_program.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "mmu/remote_memory.h"
+#include "mmu/remote/remote_memory.h"
 #include "tests/unit/mmu/held_up.h"
 
 namespace uroce::test {

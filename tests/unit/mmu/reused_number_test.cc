@@ -16,8 +16,8 @@
 #include <system_error>
 
 #include "base/descriptor_message.h"
-#include "mmu/program_memory.h"
-#include "mmu/remote_memory.h"
+#include "mmu/pinned/program_memory.h"
+#include "mmu/remote/remote_memory.h"
 #include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {

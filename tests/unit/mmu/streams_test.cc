@@ -1,6 +1,6 @@
 // What is brought in ahead of faults that follow each other.
 
-#include "mmu/streams.h"
+#include "mmu/pager/streams.h"
 
 #include <gtest/gtest.h>
 

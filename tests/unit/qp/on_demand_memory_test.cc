@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dataplane/qp/memory/memory.h"
-#include "mmu/flush_queue.h"
-#include "mmu/mirror.h"
+#include "mmu/faults/flush_queue.h"
+#include "mmu/mirror/mirror.h"
 #include "mmu/quiescence.h"
 
 namespace uroce::test {

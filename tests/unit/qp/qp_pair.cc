@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <random>
 
-#include "mmu/remote_memory.h"
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_memory.h"
+#include "mmu/remote/remote_program.h"
 #include "tests/reasons/reasons.h"
 
 namespace uroce::test {

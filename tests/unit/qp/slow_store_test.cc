@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dataplane/qp/failure.h"
-#include "mmu/remote_program.h"
+#include "mmu/remote/remote_program.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/descriptor_message.h"
-#include "mmu/copy.h"
-#include "mmu/program_memory.h"
+#include "mmu/copies/copy.h"
+#include "mmu/pinned/program_memory.h"
 #include "shares/shares.h"
 
 namespace uroce::test {

@@ -1,0 +1,70 @@
+#include "mmu/copies/copy_guard.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include "base/check.h"
+#include "mmu/copies/copy.h"
+#include "mmu/copies/small_copy.h"
+
+namespace uroce {
+
+constinit thread_local sigjmp_buf* detail::guard_entry = nullptr;
+
+namespace {
+
+struct sigaction previous;  // written once, before the handler is in place
+
+// A fault that isn't ours: as if we had never been here.
+void pass_on(int number, siginfo_t* info, void* context) {
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(number, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(number);
+  } else {
+    // The kernel's own answer: the access is made again, or the signal sent again, and ends us.
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(number, &standard, nullptr);
+    if (info->si_code <= 0) {
+      raise(number);
+    }
+  }
+}
+
+void on_bus_error(int number, siginfo_t* info, void* context) {
+  // Positive codes are the kernel's, for the access that this thread was making. BUS_MCEERR_AO is
+  // not for an access.
+  const bool access = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
+  greg_t& instruction = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+  const void* const failed = small_copy_failed(reinterpret_cast<const void*>(instruction));
+  if (access && failed != nullptr) {
+    instruction = reinterpret_cast<greg_t>(failed);
+    return;
+  }
+  if (access && detail::guard_entry != nullptr) {
+    // The jump leaves the mask alone, which blocks this signal while it is handled.
+    pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
+    siglongjmp(*detail::guard_entry, 1);
+  }
+  pass_on(number, info, context);
+}
+
+bool install() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, nullptr, &previous);
+  return sigaction(SIGBUS, &action, nullptr) == 0;
+}
+
+}  // namespace
+
+void install_copy_guard() {
+  static const bool installed = install();
+  UROCE_CHECK(installed);
+}
+
+}  // namespace uroce

@@ -1,0 +1,88 @@
+#include "mmu/faults/fault_statistics.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace uroce {
+
+void FaultCounts::add(const PageFault& fault) {
+  ++by_role[static_cast<std::size_t>(fault.role)];
+  writes += fault.request.write ? 1 : 0;
+  asked += fault.asked ? 1 : 0;
+  retries += fault.retries;
+  (fault.outcome == Access::kGranted ? resolved : failed) += 1;
+}
+
+void FaultStatistics::enter(const PageFault& fault) {
+  const std::lock_guard lock(mutex_);
+  all_.add(fault);
+  const bool room = by_region_.size() < kRegionsMax || by_region_.contains(fault.request.key);
+  by_region_[room ? fault.request.key : 0].add(fault);
+}
+
+void FaultStatistics::forget(std::uint32_t key) {
+  const std::lock_guard lock(mutex_);
+  by_region_.erase(key);
+}
+
+FaultCounts FaultStatistics::all() const {
+  const std::lock_guard lock(mutex_);
+  return all_;
+}
+
+std::map<std::uint32_t, FaultCounts> FaultStatistics::by_region() const {
+  const std::lock_guard lock(mutex_);
+  return by_region_;
+}
+
+void FaultJournal::enter(const PageFault& fault, std::uint64_t session) {
+  const FaultTimes& times = fault.times;
+  const Time begun = fault.asked ? times.shared : times.taken;
+  FaultTrace trace{
+      .raised = times.raised,
+      .session = session,
+      .request = fault.request,
+      .qpn = fault.qpn,
+      .role = fault.role,
+      .asked = fault.asked,
+      .retries = fault.retries,
+      .outcome = fault.outcome,
+      .steps = {times.taken - times.raised, begun - times.taken, times.populated - begun}};
+  count(FaultStep::kWaiting, trace.steps[0]);
+  if (fault.asked) {
+    count(FaultStep::kSharing, trace.steps[1]);
+  }
+  count(FaultStep::kPopulating, trace.steps[2]);
+  const std::lock_guard lock(mutex_);
+  if (traces_.size() < kTraces) {
+    traces_.push_back(trace);
+  } else {
+    traces_[next_] = trace;
+    next_ = (next_ + 1) % kTraces;
+  }
+}
+
+void FaultJournal::count(FaultStep step, Duration time) {
+  // A worker's clock is that of its turn's beginning, which can lie before the fault thread's.
+  const auto width = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time)));
+  const std::size_t bucket = static_cast<std::int64_t>(time) <= 0 ? 0 : width - 1;
+  histograms_[static_cast<std::size_t>(step)][std::min(bucket, kBuckets - 1)].fetch_add(
+      1, std::memory_order_relaxed);
+}
+
+std::array<std::uint64_t, FaultJournal::kBuckets> FaultJournal::histogram(FaultStep step) const {
+  std::array<std::uint64_t, kBuckets> counts{};
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    counts[i] = histograms_[static_cast<std::size_t>(step)][i].load(std::memory_order_relaxed);
+  }
+  return counts;
+}
+
+std::vector<FaultTrace> FaultJournal::traces() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<FaultTrace> ordered(traces_);
+  std::rotate(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(next_), ordered.end());
+  return ordered;
+}
+
+}  // namespace uroce

@@ -1,0 +1,80 @@
+#pragma once
+
+// What is counted about page faults: per mirror (a session) and region, how long each step takes,
+// and the last faults with their cause.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "mmu/faults/page_fault.h"
+
+namespace uroce {
+
+struct FaultCounts {
+  std::array<std::uint64_t, kFaultRoles> by_role{};  // index: FaultRole
+  std::uint64_t writes = 0;
+  std::uint64_t asked = 0;    // the program had to be asked; the others only needed populating
+  std::uint64_t retries = 0;  // steps made again because of an invalidation
+  std::uint64_t resolved = 0;
+  std::uint64_t failed = 0;
+
+  void add(const PageFault& fault);
+};
+
+// Of one mirror. Entered by the fault thread, read by control.
+class FaultStatistics {
+ public:
+  // Regions beyond are counted under key 0.
+  static constexpr std::size_t kRegionsMax = 4'096;
+
+  void enter(const PageFault& fault);
+  void forget(std::uint32_t key);  // the region is gone
+  [[nodiscard]] FaultCounts all() const;
+  [[nodiscard]] std::map<std::uint32_t, FaultCounts> by_region() const;
+
+ private:
+  mutable std::mutex mutex_;
+  FaultCounts all_;
+  std::map<std::uint32_t, FaultCounts> by_region_;
+};
+
+// The steps of a fault, in their order.
+enum class FaultStep : std::uint8_t { kWaiting, kSharing, kPopulating, kResuming };
+inline constexpr std::size_t kFaultSteps = 4;
+
+struct FaultTrace {
+  Time raised = 0;
+  std::uint64_t session = 0;  // Mirror::session
+  FaultRequest request{};
+  std::uint32_t qpn = 0;
+  FaultRole role = FaultRole::kRequester;
+  bool asked = false;
+  std::uint32_t retries = 0;
+  Access outcome = Access::kGranted;
+  std::array<Duration, kFaultSteps - 1> steps{};  // the last one is the worker's, who is faster
+};
+
+// Of the whole daemon.
+class FaultJournal {
+ public:
+  static constexpr std::size_t kBuckets = 32;  // bucket n: 2^n ns and more, below 2^(n + 1)
+  static constexpr std::size_t kTraces = 256;
+
+  void enter(const PageFault& fault, std::uint64_t session);  // the fault thread
+  void count(FaultStep step, Duration time);                  // any thread
+  [[nodiscard]] std::array<std::uint64_t, kBuckets> histogram(FaultStep step) const;
+  [[nodiscard]] std::vector<FaultTrace> traces() const;  // oldest first
+
+ private:
+  // Relaxed: counts order nothing.
+  std::array<std::array<std::atomic<std::uint64_t>, kBuckets>, kFaultSteps> histograms_{};
+  mutable std::mutex mutex_;
+  std::vector<FaultTrace> traces_;  // a ring once it is full
+  std::size_t next_ = 0;
+};
+
+}  // namespace uroce

@@ -1,0 +1,45 @@
+#pragma once
+
+// A FLUSH to persistence, and its way from a worker to the thread that waits for disks and back.
+// The role that met it parks as it does for a page fault. Disks are slow, so flushes have records
+// of their own: those that wait leave nobody's page fault without one.
+
+#include <cstdint>
+#include <memory>
+
+#include "mmu/access.h"
+#include "mmu/faults/page_fault.h"
+#include "mmu/faults/service_queue.h"
+
+namespace uroce {
+
+class DurableMemory;
+class Mirror;
+
+// What was written to `length` bytes at the program's `address` is to be on disk.
+struct FlushRequest {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+};
+
+struct Flush : WaitingRole {
+  FlushRequest request{};
+  // One of them: memory on demand, or pinned. Only while the flush is on its way to the flush
+  // thread and there; if the region has gone meanwhile, its memory is unmapped by that.
+  std::shared_ptr<Mirror> mirror{};
+  std::shared_ptr<const DurableMemory> durable{};
+
+  // Returns when it is on disk, or can't be: kNoRight for memory on demand that no disk is behind.
+  [[nodiscard]] Access write_back() const;
+  void release() {
+    mirror.reset();
+    durable.reset();
+  }
+};
+
+class FlushQueue final : public ServiceQueue<Flush, 512> {
+ public:
+  using ServiceQueue::ServiceQueue;
+};
+
+}  // namespace uroce

@@ -1,0 +1,136 @@
+#pragma once
+
+// A page fault of the card: memory that is paged on demand was wanted and isn't there. The role
+// that met it parks; the record travels to the fault thread (FaultQueue), which brings the pages in
+// (Pager) and sends it back to the worker that raised it.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "base/time.h"
+#include "mmu/access.h"
+#include "mmu/remote/remote_copy.h"
+
+namespace uroce {
+
+class Mirror;
+class Region;
+struct FlushRequest;
+
+// The roles of a queue pair that touch memory; each parks by itself.
+enum class FaultRole : std::uint8_t {
+  kRequester,  // reads what is sent
+  kCompleter,  // writes answers to READs and atomics
+  kResponder,  // executes requests
+  kAnswer,     // reads what READ requests asked for
+};
+inline constexpr std::size_t kFaultRoles = 4;
+
+// What a role needs.
+struct FaultRequest {
+  std::uint32_t key = 0;      // of the region, for the statistics
+  std::uint64_t address = 0;  // in the program
+  std::uint64_t length = 0;   // needed now
+  std::uint64_t ahead = 0;    // bytes behind it that the same message will touch
+  std::uint64_t limit = 0;    // where the region ends
+  bool write = false;
+};
+
+// When each step of a fault was over.
+struct FaultTimes {
+  Time raised = 0;
+  Time taken = 0;      // by the fault thread
+  Time shared = 0;     // the program has answered, if it was asked
+  Time populated = 0;  // the pages are there
+};
+
+// What a record on its way says to the worker that raised it: which role is parked for it, and what
+// came of it.
+struct WaitingRole {
+  std::uint32_t worker = 0;
+  std::uint32_t qpn = 0;
+  std::uint32_t ticket = 0;  // FaultSlot::ticket when it was raised
+  FaultRole role = FaultRole::kRequester;
+  Access outcome = Access::kGranted;  // or why it can't be had
+  std::uint64_t failed_page = 0;      // of a fault: which page can't
+};
+
+struct PageFault : WaitingRole {
+  FaultRequest request{};
+  std::shared_ptr<Mirror> mirror{};  // only while it is on its way to the fault thread and there
+
+  FaultTimes times{};
+
+  // The Pager's notes. Chunk `answered_chunk` was described by the program as it was after
+  // `answered_changes` (Mirror::changes): what isn't there then doesn't exist.
+  std::uint64_t answered_chunk = 0;
+  std::uint64_t answered_changes = 0;
+  std::uint32_t retries = 0;
+  Duration fails_at = 0;  // by the running time
+  bool asked = false;
+  bool refreshed = false;  // its rights were asked for anew
+  bool counted = false;    // in the mirror's FaultShare
+
+  void release();
+};
+
+// A role's memory of its fault, in the queue pair.
+struct FaultSlot {
+  std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
+  bool waiting = false;
+  bool parked = false;  // the role waits for `page`, raised or not
+  // From the first copy the slow way on. Each message looks at this and at `parked`.
+  std::unique_ptr<SlowSlot> slow{};
+  Time since = 0, looked = 0;  // parked: since when, and when it looked last
+  std::uint64_t page = kNoPage;
+  bool flushing = false;             // the fault is a flush, under way or over
+  Access failed = Access::kGranted;  // what the next look at failed_page answers
+  std::uint64_t failed_page = 0;
+
+  static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
+
+  // Looking again for the same page before long is waiting on.
+  void park(std::uint64_t wanted, Time now) {
+    constexpr Duration kLong = 10 * kNanosecondsPerMillisecond;
+    since = wanted == page && now - looked < kLong ? since : now;
+    looked = now;
+    page = wanted;
+    parked = true;
+  }
+  void reset() { *this = {.ticket = ticket + 1}; }
+};
+using FaultSlots = std::array<FaultSlot, kFaultRoles>;
+
+// What came of trying to do without a fault. kLater: there is other work to do first; the sink sees
+// to it that the role is resumed.
+enum class AtOnce : std::uint8_t { kDone, kLater, kFault };
+
+// Where roles raise faults. Called once a fault, and again by roles that were told to wait.
+class FaultSink {
+ public:
+  virtual ~FaultSink() = default;
+  // Brings in what can be had without waiting for anybody.
+  virtual AtOnce at_once(const FaultRequest& /*request*/, Mirror& /*mirror*/,
+                         std::uint32_t /*qpn*/) {
+    return AtOnce::kFault;
+  }
+  // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
+  // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
+  // REQUIRES: the region is paged on demand.
+  virtual bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
+                     FaultRole role, std::uint32_t ticket) = 0;
+  // The same for memory that is to be on disk (FlushQueue). REQUIRES: the region has
+  // kAccessFlushPersistent.
+  virtual bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn,
+                     FaultRole role, std::uint32_t ticket) = 0;
+  // Has bytes copied the slow way: they come back to the slot (Qp::take_copy), and the role is
+  // resumed. False, with *copy left alone, if there is no room; then as raise().
+  virtual bool copy(std::unique_ptr<RemoteCopy>* copy) = 0;
+  // The role touches no memory now, and is resumed when it may.
+  virtual void withhold(std::uint32_t /*qpn*/) {}
+  // What a fault takes, by those before it.
+  [[nodiscard]] virtual Duration usual_time() const = 0;
+};
+
+}  // namespace uroce

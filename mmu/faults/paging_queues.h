@@ -1,0 +1,30 @@
+#pragma once
+
+// The ways by which roles that wait for memory reach the threads that wait for them: the fault
+// thread, and the one that waits for disks.
+
+#include <cstdint>
+#include <functional>
+
+#include "mmu/faults/fault_queue.h"
+#include "mmu/faults/flush_queue.h"
+
+namespace uroce {
+
+struct PagingQueues {
+  // `wake_worker`: how to wake a worker after it was given something back.
+  PagingQueues(std::uint32_t workers, const std::function<void(std::uint32_t worker)>& wake_worker)
+      : faults(workers), flushes(workers) {
+    faults.wake_worker = wake_worker;
+    flushes.wake_worker = wake_worker;
+  }
+
+  [[nodiscard]] bool has_resumed(std::uint32_t worker) const {
+    return faults.has_resumed(worker) || flushes.has_resumed(worker);
+  }
+
+  FaultQueue faults;
+  FlushQueue flushes;
+};
+
+}  // namespace uroce

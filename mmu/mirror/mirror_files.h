@@ -1,0 +1,50 @@
+#pragma once
+
+// The files in which a program says that its on-demand memory lies, made ready to be mapped.
+// Nothing here trusts the program. One a session, used by the fault thread.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "abi/memory_piece.h"
+#include "base/program_process.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "mmu/backing_file.h"
+#include "mmu/mirror/mirror.h"
+#include "shares/account.h"
+
+namespace uroce {
+
+class MirrorFiles {
+ public:
+  static constexpr std::size_t kArenasMax = abi::kArenasMax;
+
+  // `account`: what arenas are charged to.
+  explicit MirrorFiles(std::shared_ptr<Account> account) : account_(std::move(account)) {}
+
+  // Arenas have numbers in the order in which they came. Each costs one descriptor: ENOMEM.
+  Status add_arena(UniqueFd memfd, std::uint64_t page_size);
+
+  // The piece as the mirror maps it. What can't be mapped becomes remote; EINVAL for nonsense.
+  // `opened`: the files of kMapFiles pieces in order, of which this one takes its own
+  // (mmu/backing_file.h, open_map_file). They stay open until the mirror has mapped them.
+  Result<MirrorPiece> resolve(const abi::MemoryPiece& piece, bool write,
+                              std::span<const UniqueFd> descriptors,
+                              std::span<const UniqueFd>* opened);
+
+ private:
+  struct Arena {
+    UniqueFd memfd;
+    Charge charge;  // of the descriptor
+    FileFacts facts;
+  };
+
+  std::shared_ptr<Account> account_;
+  std::vector<Arena> arenas_;
+};
+
+}  // namespace uroce

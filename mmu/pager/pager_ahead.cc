@@ -1,0 +1,167 @@
+// What the pager does while no fault waits: the rest of messages that faulted, and prefetching that
+// programs ask for.
+
+#include <algorithm>
+#include <utility>
+
+#include "mmu/pager/pager.h"
+
+namespace uroce {
+namespace {
+
+constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
+
+}  // namespace
+
+// The rest of the fault's message, and more if it follows others.
+void Pager::note_ahead(const PageFault& fault) {
+  const FaultRequest& request = fault.request;
+  const std::uint64_t end = request.address + request.length;
+  const Streams::Range message{.first = Mirror::page_down(request.address),
+                               .end = Mirror::page_up(end + std::min(request.ahead, kAheadMax))};
+  queue_ahead(fault, {Mirror::page_up(end), message.end}, false);
+  if (!frugal_) {
+    const std::uint64_t limit = std::min(request.limit, Mirror::kAddressEnd);
+    queue_ahead(fault, streams_.follow(fault.mirror.get(), request.write, message, limit), true);
+  }
+}
+
+void Pager::queue_ahead(const PageFault& fault, const Streams::Range& range, bool guess) {
+  if (!range.empty() && ahead_.size() < kAheadEntries) {
+    ahead_.push_back({.mirror = fault.mirror,
+                      .first = range.first,
+                      .end = Mirror::page_up(range.end),
+                      .write = fault.request.write,
+                      .guess = guess});
+  }
+}
+
+// A slice of the oldest. Memory that nobody has asked for yet isn't worth an error: what can't be
+// had now is left to a fault.
+bool Pager::serve_ahead() {
+  if (ahead_.empty()) {
+    return false;
+  }
+  Ahead ahead = std::move(ahead_.front());
+  ahead_.pop_front();
+  const Mirror::Look look =
+      ahead.mirror->look(ahead.first, std::min(ahead.end, ahead.first + kSliceBytes), ahead.write);
+  switch (look.state) {
+    case Mirror::State::kAbsent:
+      // A file would get blocks, or dirty pages, that nobody writes to.
+      if (ahead.guess && (frugal_ || (ahead.write && !look.anonymous))) {
+        return true;
+      }
+      if (ahead.mirror->populate(look, ahead.write) == Mirror::Populated::kFailed) {
+        return true;
+      }
+      break;
+    case Mirror::State::kUnknown:
+      ask_ahead(std::move(ahead));
+      return true;
+    case Mirror::State::kResident:
+      break;
+    default:
+      return true;
+  }
+  ahead.first = look.end;
+  ahead.asked = false;
+  if (ahead.first < ahead.end) {
+    ahead_.push_front(std::move(ahead));
+  }
+  return true;
+}
+
+// Asks the program once, and goes on when it has answered.
+void Pager::ask_ahead(Ahead ahead) {
+  Work& work = work_of(ahead.mirror);
+  if (std::exchange(ahead.asked, true) || work.aheads.size() >= kAheadsWaiting) {
+    return drop_if_empty(ahead.mirror.get());
+  }
+  want(work, ahead.first / Mirror::kChunk * Mirror::kChunk, ahead.write);
+  work.aheads.push_back(std::move(ahead));
+  ask_wanted();
+}
+
+void Pager::prefetch(Prefetch wanted, Time now) {
+  auto job = std::make_unique<Job>();
+  job->fault.request = {.address = wanted.address, .length = 0, .write = wanted.write};
+  job->fault.mirror = wanted.mirror;
+  take(job->fault, now);
+  job->wanted = std::move(wanted);
+  const User& user = job->wanted.mirror->user();
+  jobs_.push(user, std::move(job));
+}
+
+bool Pager::serve_jobs(Time now) {
+  if (jobs_.empty()) {
+    return false;
+  }
+  std::unique_ptr<Job> job = jobs_.next();
+  const std::shared_ptr<Mirror> mirror = job->wanted.mirror;
+  Work& work = work_of(mirror);
+  peer_.in_background(true);
+  const bool more = go_on(*job, now);
+  peer_.in_background(false);
+  if (more) {
+    jobs_.push(mirror->user(), std::move(job));
+  } else if (job->fault.outcome == Access::kNotResident) {
+    job->fault.outcome = Access::kGranted;
+    work.jobs.push_back(std::move(job));
+  } else {
+    finish(*job, job->fault.outcome);
+  }
+  ask_wanted();
+  drop_if_empty(mirror.get());
+  return true;
+}
+
+void Pager::finish(Job& job, Access outcome) {
+  end(job.fault);
+  if (job.wanted.done) {
+    job.wanted.done(outcome);
+  }
+}
+
+// Its program is gone, or can't be asked any more: nobody wants the rest.
+void Pager::drop_jobs(Mirror* mirror) {
+  const auto is_its = [mirror](const auto& job) { return job->wanted.mirror.get() == mirror; };
+  for (const auto& job : jobs_.take_if(mirror->user(), is_its)) {
+    finish(*job, Access::kLost);
+  }
+  if (const auto at = works_.find(mirror); at != works_.end()) {
+    for (const auto& job : std::exchange(at->second.jobs, {})) {
+      finish(*job, Access::kLost);
+    }
+  }
+}
+
+// One slice. True if there is more to do now; else the job is done, has failed, or waits
+// (kNotResident).
+bool Pager::go_on(Job& job, Time now) {
+  FaultRequest& slice = job.fault.request;
+  const std::uint64_t end = job.wanted.address + job.wanted.length;
+  slice.length = std::min(end - slice.address, kSliceBytes - slice.address % kSliceBytes);
+  if (!job.wanted.faulting) {
+    job.wanted.mirror->adopt_present(
+        slice.address / Mirror::kPage * Mirror::kPage,
+        (slice.address + slice.length + Mirror::kPage - 1) / Mirror::kPage * Mirror::kPage);
+  } else {
+    switch (step(work_of(job.wanted.mirror), job.fault, now)) {
+      case Step::kFailed:
+        return false;
+      case Step::kWaiting:
+        job.fault.outcome = Access::kNotResident;
+        return false;
+      case Step::kDone:
+        break;
+    }
+  }
+  slice.address += slice.length;
+  take(job.fault, now);
+  job.fault.asked = false;
+  job.fault.refreshed = false;
+  return slice.address < end;
+}
+
+}  // namespace uroce

@@ -1,0 +1,269 @@
+#include "mmu/pinned/program_memory.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/page.h"
+#include "mmu/backing_file.h"
+#include "mmu/copies/copy.h"
+#include "mmu/pinned/mapping.h"
+#include "mmu/remote/remote_memory.h"
+#include "mmu/remote/remote_program.h"
+
+namespace uroce {
+namespace {
+
+std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
+std::uint64_t page_of(std::uint64_t address) { return address / kPage * kPage; }
+
+// Whole pages, sorted, without gaps or wraps, and none but those of the range, which is what the
+// program pays for.
+Status check_pieces(const ProgramMemory::Request& request,
+                    std::span<const abi::MemoryPiece> pieces) {
+  if (request.length == 0 || request.address + (request.length - 1) < request.address ||
+      request.iova + (request.length - 1) < request.iova) {
+    return Error{EINVAL, "the range is empty or wraps around the end of the address space"};
+  }
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const abi::MemoryPiece& piece = pieces[i];
+    const bool pages = piece.address % kPage == 0 && piece.length % kPage == 0 &&
+                       piece.offset % kPage == 0 && piece.length != 0;
+    const bool wraps = end_of(piece) < piece.address || piece.offset > kFileMax ||
+                       piece.length > kFileMax - piece.offset;
+    const bool gap = i != 0 && piece.address != end_of(pieces[i - 1]);
+    if (!pages || wraps || gap) {
+      return Error{EINVAL, "piece " + std::to_string(i) + " of the region's memory is malformed"};
+    }
+  }
+  if (pieces.empty() || pieces.front().address != page_of(request.address) ||
+      end_of(pieces.back()) - kPage != page_of(request.address + (request.length - 1))) {
+    return Error{EINVAL, "the pieces aren't the pages of the region"};
+  }
+  return ok();
+}
+
+}  // namespace
+
+bool ProgramMemory::is_writing(std::uint32_t access) {
+  return (access &
+          (kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteAtomic | kAccessMwBind)) != 0;
+}
+
+struct ProgramMemory::Arena {
+  UniqueFd memfd;
+  Charge charge;  // of the descriptor
+  std::uint64_t size = 0;
+  std::unique_ptr<MappingCache> mappings;
+};
+
+struct ProgramMemory::Remote {
+  UniqueFd memory;
+  Charge charge;  // of the descriptor
+};
+
+// What the pieces of one region become, collected until all are there.
+struct ProgramMemory::Reached {
+  std::byte* host = nullptr;  // of the piece's first byte; nullptr: remote
+  std::shared_ptr<const Mapping> mapping;
+  bool durable = false;  // of a file that outlives the machine's memory
+};
+
+// By which the pieces of one region are reached.
+struct ProgramMemory::Means {
+  std::span<const int> descriptors;
+  std::span<const UniqueFd> files;  // opened for the pieces that are left
+  bool writable = false;
+  MappingWork work{};
+};
+
+ProgramMemory::ProgramMemory(std::shared_ptr<Account> account) : account_(std::move(account)) {
+  install_copy_guard();
+}
+
+ProgramMemory::~ProgramMemory() = default;
+
+Result<std::uint32_t> ProgramMemory::add_arena(UniqueFd memfd, std::uint64_t page_size) {
+  if (arenas_.size() >= kArenasMax) {
+    return Error{ENOSPC, "a session may share " + std::to_string(kArenasMax) + " arenas"};
+  }
+  auto facts = check_arena(memfd.get(), page_size);
+  if (!facts) {
+    return facts.error();
+  }
+  auto charge = account_->charge(Limit::kDescriptors);
+  if (!charge) {
+    return charge.error();
+  }
+  Arena arena;
+  arena.charge = std::move(*charge);
+  arena.mappings = std::make_unique<MappingCache>(memfd.get(), page_size, account_);
+  arena.memfd = std::move(memfd);
+  arena.size = facts->size;
+  arenas_.push_back(std::move(arena));
+  return static_cast<std::uint32_t>(arenas_.size() - 1);
+}
+
+Result<ProgramMemory::Reached> ProgramMemory::reach_arena(const abi::MemoryPiece& piece,
+                                                          Means* means) {
+  if (piece.source >= arenas_.size()) {
+    return Error{EINVAL, "the region names an arena that wasn't shared"};
+  }
+  const Arena& arena = arenas_[piece.source];
+  if (piece.offset + piece.length > arena.size) {
+    return Error{EINVAL, "the region lies outside its arena"};
+  }
+  auto mapping = arena.mappings->map(piece.offset, piece.length, &means->work);
+  if (!mapping) {
+    return mapping.error();
+  }
+  return Reached{.host = (*mapping)->at(piece.offset), .mapping = *mapping};
+}
+
+Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece& piece,
+                                                         int descriptor, Means* means) {
+  auto facts = check_file(descriptor);
+  if (!facts) {
+    return facts.error();
+  }
+  const std::uint64_t end = (facts->size + kPage - 1) / kPage * kPage;
+  if (piece.offset + piece.length > end) {
+    return Error{EFAULT, "the memory lies beyond the end of its file"};
+  }
+  auto mapping = Mapping::make({.descriptor = descriptor,
+                                .page_size = facts->page_size,
+                                .offset = piece.offset,
+                                .length = piece.length,
+                                .writable = means->writable},
+                               *account_, &means->work);
+  if (!mapping) {
+    return mapping.error();
+  }
+  return Reached{.host = (*mapping)->at(piece.offset),
+                 .mapping = *mapping,
+                 .durable = facts->durable && means->writable};
+}
+
+bool ProgramMemory::must_open(std::span<const abi::MemoryPiece> pieces) const {
+  return std::any_of(pieces.begin(), pieces.end(), [this](const abi::MemoryPiece& piece) {
+    return piece.kind == abi::PieceKind::kMapFiles ||
+           (piece.kind == abi::PieceKind::kRemote && remote_ == nullptr);
+  });
+}
+
+ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
+                                          std::span<const abi::MemoryPiece> pieces, bool writable) {
+  Opened opened;
+  bool slow_way = false;
+  for (const abi::MemoryPiece& piece : pieces) {
+    if (piece.kind == abi::PieceKind::kMapFiles) {
+      opened.files.push_back(open_map_file(program, piece, writable));
+      slow_way = slow_way || !opened.files.back().valid();
+    }
+    slow_way = slow_way || piece.kind == abi::PieceKind::kRemote;
+  }
+  if (slow_way) {
+    opened.memory.emplace(open_remote_memory(program));
+  }
+  return opened;
+}
+
+Result<ProgramMemory::Reached> ProgramMemory::reach_map_files(const abi::MemoryPiece& piece,
+                                                              Means* means) {
+  std::span<const UniqueFd>& files = means->files;
+  const int file = files.empty() ? -1 : files.front().get();
+  files = files.empty() ? files : files.subspan(1);
+  return file < 0 ? Result<Reached>(Reached{}) : reach_file(piece, file, means);
+}
+
+Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piece, Means* means) {
+  switch (piece.kind) {
+    case abi::PieceKind::kArena:
+      return reach_arena(piece, means);
+    case abi::PieceKind::kDescriptor:
+      if (piece.source >= means->descriptors.size()) {
+        return Error{EINVAL, "the region names a descriptor that didn't come with it"};
+      }
+      return reach_file(piece, means->descriptors[piece.source], means);
+    case abi::PieceKind::kMapFiles:
+      return reach_map_files(piece, means);
+    case abi::PieceKind::kRemote:
+      return Reached{};
+  }
+  return Error{EINVAL, "the region has a piece of unknown kind"};
+}
+
+Status ProgramMemory::open_remote(std::optional<Result<UniqueFd>>& opened) {
+  if (remote_ != nullptr) {
+    return ok();
+  }
+  if (!opened || !*opened) {
+    return opened ? opened->error() : Error{EPERM, "the program's memory wasn't opened"};
+  }
+  auto charge = account_->charge(Limit::kDescriptors);
+  if (!charge) {
+    return charge.error();
+  }
+  auto remote = std::make_shared<Remote>(Remote{std::move(**opened), std::move(*charge)});
+  auto program = RemoteProgram::start(std::shared_ptr<const UniqueFd>(remote, &remote->memory),
+                                      account_->user());
+  if (!program) {
+    return program.error();
+  }
+  remote_ = std::move(remote);
+  program_ = std::move(*program);
+  return ok();
+}
+
+Result<std::unique_ptr<Region>> ProgramMemory::make_region(const Request& request,
+                                                           std::span<const abi::MemoryPiece> pieces,
+                                                           std::span<const int> descriptors,
+                                                           Opened opened) {
+  if (Status checked = check_pieces(request, pieces); !checked) {
+    return checked.error();
+  }
+  Region::Config config;
+  config.pd = request.pd;
+  config.access = request.access;
+  config.iova = request.iova;
+  config.length = request.length;
+  config.program_address = request.address;
+  const std::uint64_t end = request.address + request.length;
+  Means means{
+      .descriptors = descriptors, .files = opened.files, .writable = is_writing(request.access)};
+  for (const abi::MemoryPiece& piece : pieces) {
+    const std::uint64_t first = std::max(piece.address, request.address);
+    const std::uint64_t last = std::min(end_of(piece), end);
+    auto reached = reach(piece, &means);
+    if (!reached) {
+      return reached.error();
+    }
+    if ((request.access & kAccessFlushPersistent) != 0 && !reached->durable) {
+      return Error{EINVAL,
+                   "IBV_ACCESS_FLUSH_PERSISTENT is for shared mappings of files that are on a "
+                   "disk, and with a right to write"};
+    }
+    Region::Piece part{.start = first - request.address,
+                       .length = last - first,
+                       .host = nullptr,
+                       .remote_address = first};
+    if (reached->host != nullptr) {
+      part.host = reached->host + (first - piece.address);
+      config.holds.push_back(std::move(reached->mapping));
+    } else if (config.remote < 0) {
+      if (Status found = open_remote(opened.memory); !found) {
+        return found.error();
+      }
+      config.remote = remote_->memory.get();
+      config.program = program_;
+      config.holds.push_back(remote_);
+    }
+    config.pieces.push_back(part);
+  }
+  return std::make_unique<Region>(std::move(config));
+}
+
+}  // namespace uroce
