@@ -1,7 +1,7 @@
 #pragma once
 
 // A capture that runs: a ring for each worker, which writes what comes and goes into it
-// (dataplane/engine/capture.h). It ends with the connection that asked for it.
+// (dataplane/engine/turn/capture.h). It ends with the connection that asked for it.
 
 #include <memory>
 #include <vector>
@@ -9,8 +9,8 @@
 #include "abi/capture_records.h"
 #include "base/result.h"
 #include "control/sessions/sealed_memory.h"
-#include "dataplane/engine/capture.h"
 #include "dataplane/engine/engine.h"
+#include "dataplane/engine/turn/capture.h"
 #include "shares/account.h"
 
 namespace uroce::control {

@@ -7,7 +7,7 @@
 #include "control/sessions/card_limits.h"
 #include "control/sessions/session.h"
 #include "control/sessions/xrc.h"
-#include "dataplane/engine/notices.h"
+#include "dataplane/engine/threads/notices.h"
 
 namespace uroce::control {
 namespace {

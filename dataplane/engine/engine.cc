@@ -12,7 +12,7 @@
 #include "base/liveness.h"
 #include "base/monotonic_clock.h"
 #include "base/start_thread.h"
-#include "dataplane/engine/runner.h"
+#include "dataplane/engine/threads/runner.h"
 #include "dataplane/port/eal.h"
 
 namespace uroce {

@@ -6,7 +6,7 @@
 
 #include "base/prefetch.h"
 #include "base/probe.h"
-#include "dataplane/engine/stock.h"
+#include "dataplane/engine/turn/stock.h"
 #include "dataplane/engine/worker_state.h"
 
 namespace uroce {

@@ -7,7 +7,7 @@
 
 #include "base/prefetch.h"
 #include "base/probe.h"
-#include "dataplane/engine/bells.h"
+#include "dataplane/engine/turn/bells.h"
 #include "dataplane/engine/worker_state.h"
 
 namespace uroce {

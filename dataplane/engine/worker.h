@@ -5,7 +5,7 @@
 // queue pairs send by deficit round robin.
 //
 // Everything here belongs to the worker's thread, or to who has it on loan while that one sleeps
-// (loan.h), except what says otherwise. The simulation and
+// (threads/loan.h), except what says otherwise. The simulation and
 // the benches make workers of their own and call poll() with virtual time; nothing here needs the
 // EAL.
 
@@ -17,7 +17,7 @@
 
 #include "abi/doorbell.h"
 #include "base/time.h"
-#include "dataplane/engine/stalls.h"
+#include "dataplane/engine/turn/stalls.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/port/port.h"
 #include "dataplane/qp/qp.h"
@@ -114,7 +114,7 @@ class Worker {
   // worker that has said that it sleeps and looks once more.
   [[nodiscard]] bool has_arrivals() const;
 
-  // The thread was kept from running for so long before the turn that follows (absence.h).
+  // The thread was kept from running for so long before the turn that follows (threads/absence.h).
   void was_away(Duration duration);
 
   // The time that tasks between two turns see. poll() sets it too.

@@ -11,14 +11,14 @@
 
 #include "base/probe.h"
 #include "base/running_time.h"
-#include "dataplane/engine/capture.h"
-#include "dataplane/engine/late_events.h"
-#include "dataplane/engine/naps.h"
-#include "dataplane/engine/page_budget.h"
-#include "dataplane/engine/qp_table.h"
-#include "dataplane/engine/run_queue.h"
-#include "dataplane/engine/stalls.h"
-#include "dataplane/engine/timers.h"
+#include "dataplane/engine/turn/capture.h"
+#include "dataplane/engine/turn/late_events.h"
+#include "dataplane/engine/turn/naps.h"
+#include "dataplane/engine/turn/page_budget.h"
+#include "dataplane/engine/turn/qp_table.h"
+#include "dataplane/engine/turn/run_queue.h"
+#include "dataplane/engine/turn/stalls.h"
+#include "dataplane/engine/turn/timers.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
@@ -216,7 +216,7 @@ struct Worker::State final : FaultSink {
                 .clock = config.clock};
   }
 
-  // paging.cc
+  // waiting/paging.cc
   AtOnce at_once(const FaultRequest& request, Mirror& mirror, std::uint32_t qpn) override;
   bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
              std::uint32_t ticket) override;
@@ -234,7 +234,7 @@ struct Worker::State final : FaultSink {
   void withhold(std::uint32_t qpn) override;
   bool drain_withheld();
 
-  // slow_copies.cc
+  // waiting/slow_copies.cc
   bool copy(std::unique_ptr<RemoteCopy>* copy) override;
   bool drain_copies();
   [[nodiscard]] bool has_copies_back() const { return copy_bell->rung() != copies_seen; }
@@ -242,14 +242,14 @@ struct Worker::State final : FaultSink {
   std::unique_ptr<RemoteCopy> give_up_copy(std::unique_ptr<RemoteCopy> copy);
   void forget_copies();
 
-  // keeping.cc
+  // waiting/keeping.cc
   void keep(QpEntry& entry, Role role, Frame* frame);
   void give_kept(QpEntry& entry, Role role);
   void let_go(QpEntry& entry, Role role);
   void let_go_idle();
   void release_waiting(QpEntry& entry);
 
-  // reads.cc
+  // waiting/reads.cc
   [[nodiscard]] static ReadRoom read_room(PortState& port, QpEntry& entry);
   // After anything that may have changed how much a queue pair has asked for.
   void count_reads(QpEntry& entry) {

@@ -14,7 +14,7 @@
 #include "base/monotonic_clock.h"
 #include "control/metrics/metrics_text.h"
 #include "control/reports/latency_report.h"
-#include "dataplane/engine/capture.h"
+#include "dataplane/engine/turn/capture.h"
 #include "tests/bench/direct_bench.h"
 #include "tests/unit/engine/worker_fixture.h"
 

@@ -22,6 +22,7 @@ _MAY_INCLUDE = {
                            "dataplane/port/queue_counters.h"],
     "dataplane/port/faults": ["base", "dataplane/wire", "dataplane/port/port.h"],
     "dataplane/port": ["base", "dataplane/wire"],
+    "dataplane/engine/turn": ["base", "dataplane/wire", "abi", "dataplane/qp", "dataplane/port", "mmu"],
     "dataplane/engine": ["base", "dataplane/wire", "abi", "dataplane/qp", "dataplane/port", "mmu"],
     "control/cm": ["base", "dataplane/wire"],
     "control/ip": ["base", "abi", "dataplane/wire", "dataplane/port"],

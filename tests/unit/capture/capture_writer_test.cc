@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "apps/capture/daemon_rings.h"
-#include "dataplane/engine/capture.h"
+#include "dataplane/engine/turn/capture.h"
 
 namespace uroce::capture {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/engine/absence.h"
+#include "dataplane/engine/threads/absence.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/sysinfo.h>
 
-#include "dataplane/engine/page_budget.h"
+#include "dataplane/engine/turn/page_budget.h"
 #include "tests/unit/engine/worker_fixture.h"
 #include "tests/unit/mmu/paged_program.h"
 

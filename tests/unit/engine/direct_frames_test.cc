@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "abi/capture_records.h"
-#include "dataplane/engine/capture.h"
+#include "dataplane/engine/turn/capture.h"
 #include "dataplane/port/faults/faulty_port.h"
 #include "tests/unit/engine/one_daemon.h"
 

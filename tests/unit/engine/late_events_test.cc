@@ -1,6 +1,6 @@
 // Completion queues whose events come late: the channel is full, or moderation wants to wait.
 
-#include "dataplane/engine/late_events.h"
+#include "dataplane/engine/turn/late_events.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

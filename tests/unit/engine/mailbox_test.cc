@@ -1,4 +1,4 @@
-#include "dataplane/engine/mailbox.h"
+#include "dataplane/engine/threads/mailbox.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

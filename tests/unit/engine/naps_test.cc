@@ -1,6 +1,6 @@
 // Threads of programs that sleep beside an empty completion queue, and when a worker wakes them.
 
-#include "dataplane/engine/naps.h"
+#include "dataplane/engine/turn/naps.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

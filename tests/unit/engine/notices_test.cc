@@ -1,6 +1,6 @@
 // The queue from workers to control: what has room in it, and who is told that there is something.
 
-#include "dataplane/engine/notices.h"
+#include "dataplane/engine/threads/notices.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "dataplane/engine/page_budget.h"
+#include "dataplane/engine/turn/page_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "dataplane/engine/qp_table.h"
-#include "dataplane/engine/run_queue.h"
-#include "dataplane/engine/timers.h"
+#include "dataplane/engine/turn/qp_table.h"
+#include "dataplane/engine/turn/run_queue.h"
+#include "dataplane/engine/turn/timers.h"
 
 namespace uroce {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/engine/shortage.h"
+#include "dataplane/engine/threads/shortage.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/stalls.h"
+#include "dataplane/engine/turn/stalls.h"
 
 #include <gtest/gtest.h>
 

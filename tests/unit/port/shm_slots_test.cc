@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "dataplane/engine/stock.h"
+#include "dataplane/engine/turn/stock.h"
 #include "dataplane/port/shm/shm_port.h"
 #include "tests/unit/port/shm_pair.h"
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/timers.h"
+#include "dataplane/engine/turn/timers.h"
 
 #include <algorithm>
 

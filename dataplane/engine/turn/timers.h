@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "dataplane/engine/qp_entry.h"
+#include "dataplane/engine/turn/qp_entry.h"
 
 namespace uroce {
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/late_events.h"
+#include "dataplane/engine/turn/late_events.h"
 
 #include <algorithm>
 

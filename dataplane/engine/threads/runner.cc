@@ -1,4 +1,4 @@
-#include "dataplane/engine/runner.h"
+#include "dataplane/engine/threads/runner.h"
 
 #include <sched.h>
 #include <sys/epoll.h>

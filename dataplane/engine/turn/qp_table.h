@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/huge_slabs.h"
 #include "base/prefetch.h"
-#include "dataplane/engine/qp_entry.h"
+#include "dataplane/engine/turn/qp_entry.h"
 
 namespace uroce {
 

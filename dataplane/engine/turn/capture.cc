@@ -1,4 +1,4 @@
-#include "dataplane/engine/capture.h"
+#include "dataplane/engine/turn/capture.h"
 
 #include <algorithm>
 #include <cstring>

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/heartbeat.h"
-#include "dataplane/engine/absence.h"
-#include "dataplane/engine/idle_policy.h"
-#include "dataplane/engine/loan.h"
-#include "dataplane/engine/mailbox.h"
-#include "dataplane/engine/shortage.h"
+#include "dataplane/engine/threads/absence.h"
+#include "dataplane/engine/threads/idle_policy.h"
+#include "dataplane/engine/threads/loan.h"
+#include "dataplane/engine/threads/mailbox.h"
+#include "dataplane/engine/threads/shortage.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/engine/worker.h"
 #include "mmu/quiescence.h"

@@ -1,4 +1,4 @@
-#include "dataplane/engine/bells.h"
+#include "dataplane/engine/turn/bells.h"
 
 #include <bit>
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <map>
 
-#include "dataplane/engine/qp_entry.h"
+#include "dataplane/engine/turn/qp_entry.h"
 
 namespace uroce {
 

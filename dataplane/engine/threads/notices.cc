@@ -1,4 +1,4 @@
-#include "dataplane/engine/notices.h"
+#include "dataplane/engine/threads/notices.h"
 
 #include <functional>
 #include <memory>
