@@ -12,7 +12,7 @@
 #include "mmu/faults/paging_queues.h"
 #include "mmu/key_table.h"
 #include "mmu/quiescence.h"
-#include "tests/unit/control/paging_program.h"
+#include "tests/unit/control/paging/paging_program.h"
 
 namespace uroce::control {
 

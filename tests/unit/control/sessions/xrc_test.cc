@@ -7,7 +7,7 @@
 #include "control/sessions/events.h"
 #include "dataplane/wire/packet.h"
 #include "tests/qp/rig.h"
-#include "tests/unit/control/listener.h"
+#include "tests/unit/control/sessions/listener.h"
 
 namespace uroce::control {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/unit/control/paging_program.h"
+#include "tests/unit/control/paging/paging_program.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -10,7 +10,7 @@
 #include "abi/verbs_mask.h"
 #include "control/server/server.h"
 #include "control/sessions/events.h"
-#include "tests/unit/control/listener.h"
+#include "tests/unit/control/sessions/listener.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace uroce::control {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "tests/unit/control/paging_program.h"
+#include "tests/unit/control/paging/paging_program.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "control/server/lookout.h"
-#include "tests/unit/control/server_fixture.h"
+#include "tests/unit/control/server/server_fixture.h"
 #include "verbs_shim/socket/command_page.h"
 
 namespace uroce::control {

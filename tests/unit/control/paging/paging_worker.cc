@@ -1,4 +1,4 @@
-#include "tests/unit/control/paging_worker.h"
+#include "tests/unit/control/paging/paging_worker.h"
 
 #include <thread>
 #include <utility>

@@ -12,7 +12,7 @@
 #include "base/monotonic_clock.h"
 #include "mmu/quiescence.h"
 #include "mmu/remote/remote_memory.h"
-#include "tests/unit/control/paging_program.h"
+#include "tests/unit/control/paging/paging_program.h"
 
 namespace uroce::control {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "tests/unit/control/link_addresses.h"
+#include "tests/unit/control/ip/link_addresses.h"
 #include "tests/unit/control/rig.h"
 
 namespace uroce::control {

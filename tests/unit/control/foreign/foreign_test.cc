@@ -17,7 +17,7 @@
 
 #include "base/monotonic_clock.h"
 #include "control/server/server.h"
-#include "tests/unit/control/lingering_socket.h"
+#include "tests/unit/control/foreign/lingering_socket.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/temporary_folder.h"
 

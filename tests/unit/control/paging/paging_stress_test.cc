@@ -20,7 +20,7 @@
 
 #include "base/monotonic_clock.h"
 #include "control/paging/paging_service.h"
-#include "tests/unit/control/paging_worker.h"
+#include "tests/unit/control/paging/paging_worker.h"
 #include "tests/unit/control/program.h"
 
 namespace uroce::control {

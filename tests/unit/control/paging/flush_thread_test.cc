@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "mmu/pinned/durable_memory.h"
-#include "tests/unit/control/paging_program.h"
+#include "tests/unit/control/paging/paging_program.h"
 
 namespace uroce::control {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "control/ip/gid_table.h"
 #include "control/ip/multicast_groups.h"
-#include "tests/unit/control/hex.h"
-#include "tests/unit/control/link_addresses.h"
+#include "tests/unit/control/ip/hex.h"
+#include "tests/unit/control/ip/link_addresses.h"
 
 namespace uroce::control {
 namespace {

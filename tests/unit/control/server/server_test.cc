@@ -12,7 +12,7 @@
 #include <chrono>
 #include <vector>
 
-#include "tests/unit/control/server_fixture.h"
+#include "tests/unit/control/server/server_fixture.h"
 
 namespace uroce::control {
 namespace {

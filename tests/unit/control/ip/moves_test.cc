@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/control/link_addresses.h"
+#include "tests/unit/control/ip/link_addresses.h"
 
 namespace uroce::control {
 namespace {

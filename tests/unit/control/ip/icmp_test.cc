@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/control/hex.h"
-#include "tests/unit/control/link_addresses.h"
+#include "tests/unit/control/ip/hex.h"
+#include "tests/unit/control/ip/link_addresses.h"
 
 namespace uroce::control {
 namespace {
