@@ -14,7 +14,7 @@
 
 #include "abi/memory_piece.h"
 #include "abi/ring.h"
-#include "base/record_limits.h"
+#include "base/sockets/record_limits.h"
 
 namespace uroce::abi {
 

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <random>
 
-#include "base/private_folder.h"
+#include "base/sockets/private_folder.h"
 #include "base/system_error.h"
 
 namespace uroce {

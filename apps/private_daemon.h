@@ -20,8 +20,8 @@ class PrivateDaemon {
                                             const std::vector<std::string>& port);
 
   [[nodiscard]] const std::string& socket() const { return socket_; }
-  // Where its socket is: the private folder (base/private_folder.h) or, where that can't be had, a
-  // new one, which goes with whoever is the last to have something there.
+  // Where its socket is: the private folder (base/sockets/private_folder.h) or, where that can't be
+  // had, a new one, which goes with whoever is the last to have something there.
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
   // When the command has ended. That it was killed meanwhile is said on stderr.

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "apps/uroce_report.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 
 namespace uroce {

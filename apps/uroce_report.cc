@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 
 namespace uroce {

@@ -15,10 +15,10 @@
 #include "apps/private_daemon.h"
 #include "apps/tree/mount_tree.h"
 #include "apps/tree/tree_keeper.h"
-#include "base/daemon_peer.h"
 #include "base/environment.h"
-#include "base/private_folder.h"
-#include "base/socket_path.h"
+#include "base/sockets/daemon_peer.h"
+#include "base/sockets/private_folder.h"
+#include "base/sockets/socket_path.h"
 #include "base/system_error.h"
 #include "base/tree_variable.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 
 namespace uroce {
 namespace {

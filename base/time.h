@@ -1,8 +1,8 @@
 #pragma once
 
 // Time as the datapath sees it: nanoseconds of a monotonic clock, handed in by the caller. Nothing
-// below dataplane/engine reads a clock (monotonic_clock.h), so that the simulation can run the same
-// code in virtual time.
+// below dataplane/engine reads a clock (time/monotonic_clock.h), so that the simulation can run the
+// same code in virtual time.
 
 #include <cstdint>
 #include <limits>

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "base/check.h"
-#include "base/monotonic_clock.h"
-#include "base/running_time.h"
+#include "base/time/monotonic_clock.h"
+#include "base/time/running_time.h"
 
 namespace uroce {
 

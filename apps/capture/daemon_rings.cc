@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/daemon_peer.h"
-#include "base/record_socket.h"
+#include "base/sockets/daemon_peer.h"
+#include "base/sockets/record_socket.h"
 #include "base/system_error.h"
 
 namespace uroce::capture {

@@ -12,8 +12,8 @@
 #include "apps/capture/daemon_rings.h"
 #include "apps/capture/pcapng_writer.h"
 #include "apps/capture/recorder.h"
-#include "base/monotonic_clock.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
+#include "base/time/monotonic_clock.h"
 #include "base/version.h"
 #include "control/reports/status_client.h"
 

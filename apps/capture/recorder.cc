@@ -7,7 +7,7 @@
 #include <ctime>
 #include <utility>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce::capture {
 namespace {

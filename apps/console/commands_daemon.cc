@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/console/commands.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 #include "dataplane/qp/counters.h"
 

@@ -4,7 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 #include "base/version.h"
 #include "control/reports/status_client.h"
 

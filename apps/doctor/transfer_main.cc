@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "apps/doctor/transfers.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 #include "control/reports/status_client.h"
 
 namespace uroce::doctor {

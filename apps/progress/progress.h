@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/monotonic_clock.h"
 #include "base/time.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "apps/doctor/findings.h"
-#include "base/daemon_peer.h"
-#include "base/record_socket.h"
-#include "base/socket_path.h"
+#include "base/sockets/daemon_peer.h"
+#include "base/sockets/record_socket.h"
+#include "base/sockets/socket_path.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "control/reports/status_client.h"

@@ -11,8 +11,8 @@
 
 #include "apps/top/screen.h"
 #include "apps/top/view.h"
-#include "base/monotonic_clock.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
+#include "base/time/monotonic_clock.h"
 #include "control/reports/status_client.h"
 
 namespace uroce::top {

@@ -17,10 +17,10 @@
 
 #include "abi/command_records.h"
 #include "apps/tree/netlink_answers.h"
-#include "base/monotonic_clock.h"
-#include "base/private_folder.h"
-#include "base/socket_path.h"
+#include "base/sockets/private_folder.h"
+#include "base/sockets/socket_path.h"
 #include "base/system_error.h"
+#include "base/time/monotonic_clock.h"
 #include "control/reports/status_client.h"
 
 namespace uroce {

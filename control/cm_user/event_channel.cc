@@ -1,7 +1,7 @@
 #include "control/cm_user/event_channel.h"
 
 #include "base/check.h"
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 
 namespace uroce::control::cm_user {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/time.h"
 #include "control/ip/device.h"
 #include "dataplane/engine/engine.h"

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <string>
 
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 #include "control/cm_user/service.h"
 
 namespace uroce::control::cm_user {

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "base/handle_table.h"
-#include "base/record_socket.h"
 #include "base/result.h"
+#include "base/sockets/record_socket.h"
 #include "control/cm_user/event_channel.h"
 #include "control/cm_user/id.h"
 #include "control/cm_user/limits.h"

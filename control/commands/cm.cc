@@ -1,7 +1,7 @@
 // Commands of a program's librdmacm (cm_records.h). What they do is in cm_user/.
 
 #include "abi/cm_records.h"
-#include "base/memory_reserve.h"
+#include "base/memory/memory_reserve.h"
 #include "control/cm_user/ucm_commands.h"
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"

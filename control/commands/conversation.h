@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "control/cm_user/user.h"
 #include "control/commands/request.h"
 #include "control/commands/services.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "abi/cq_records.h"
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 #include "control/commands/command_table.h"
 #include "control/commands/destroy.h"
 #include "control/commands/resize.h"

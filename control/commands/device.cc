@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/version.h"
 #include "control/commands/command_table.h"
 #include "control/commands/conversation.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "abi/ring_records.h"
-#include "base/huge_slabs.h"
+#include "base/memory/huge_slabs.h"
 #include "control/commands/command_table.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
-#include "base/record_limits.h"
+#include "base/sockets/record_limits.h"
 #include "base/unique_fd.h"
 
 namespace uroce::control {

@@ -2,7 +2,7 @@
 
 #include <sys/socket.h>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 
 namespace uroce::control {
 

@@ -15,10 +15,10 @@
 
 #include "base/all_processors.h"
 #include "base/event_fd.h"
-#include "base/heartbeat.h"
-#include "base/liveness.h"
-#include "base/monotonic_clock.h"
 #include "base/start_thread.h"
+#include "base/time/heartbeat.h"
+#include "base/time/liveness.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce::control {
 namespace {
@@ -62,7 +62,7 @@ struct Helpers::State {
 };
 
 // Time in which the helper only wanted a processor, or the whole daemon didn't run, doesn't count
-// (base/liveness.h).
+// (base/time/liveness.h).
 void Helpers::State::look(const User& user, Errands& errands, Time now) {
   const Duration since = std::min(now - errands.looked, Liveness::kLookMax);
   if (!errands.under_way() || since < kLookInterval) {

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "control/foreign/foreign_socket.h"
 
 namespace uroce::control {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/system_error.h"
 
 namespace uroce::control {

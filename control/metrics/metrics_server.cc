@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/metrics/metrics_address.h"
 
 namespace uroce::control {

@@ -10,7 +10,7 @@
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "mmu/mirror/mirror.h"
 
 namespace uroce::control {

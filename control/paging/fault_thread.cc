@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/paging/threads.h"
 
 namespace uroce::control {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/heartbeat.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
+#include "base/time/heartbeat.h"
 #include "base/unique_fd.h"
 #include "control/paging/limits.h"
 #include "control/paging/poll_set.h"

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <thread>
 
-#include "base/heartbeat.h"
 #include "base/result.h"
+#include "base/time/heartbeat.h"
 #include "mmu/faults/flush_queue.h"
 
 namespace uroce::control {

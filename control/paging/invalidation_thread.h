@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/heartbeat.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
+#include "base/time/heartbeat.h"
 #include "base/unique_fd.h"
 #include "control/foreign/foreign_socket.h"
 #include "control/paging/limits.h"

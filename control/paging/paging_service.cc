@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/monotonic_clock.h"
 #include "base/system_error.h"
+#include "base/time/monotonic_clock.h"
 #include "mmu/remote/remote_memory.h"
 #include "mmu/remote/remote_program.h"
 

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "base/event_fd.h"
-#include "base/record_socket.h"
 #include "base/result.h"
+#include "base/sockets/record_socket.h"
 #include "base/unique_fd.h"
 #include "control/paging/fault_thread.h"
 #include "control/paging/flush_thread.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/unique_fd.h"
 #include "control/foreign/foreign_socket.h"
 #include "control/foreign/inbox.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "control/reports/program_name.h"
 
 namespace uroce::control {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "shares/shares.h"
 
 namespace uroce::control {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "control/sessions/session.h"
 #include "mmu/mirror/mirror.h"
 

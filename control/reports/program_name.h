@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 
 namespace uroce::control {
 

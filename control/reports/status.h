@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/record_limits.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_limits.h"
+#include "base/sockets/record_socket.h"
 #include "control/cm_user/report.h"
 #include "control/reports/session_objects.h"
 #include "control/reports/watchdog.h"

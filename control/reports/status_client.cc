@@ -10,8 +10,8 @@
 #include "abi/command_records.h"
 #include "abi/error_records.h"
 #include "abi/version.h"
-#include "base/daemon_peer.h"
-#include "base/record_socket.h"
+#include "base/sockets/daemon_peer.h"
+#include "base/sockets/record_socket.h"
 
 namespace uroce::control {
 

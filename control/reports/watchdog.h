@@ -1,6 +1,6 @@
 #pragma once
 
-// Watches the threads that others need. One that is stuck (base/liveness.h) for kStuckAfter is
+// Watches the threads that others need. One that is stuck (base/time/liveness.h) for kStuckAfter is
 // named, with what it waits for, once in the log and in `uroce status` as long as it is so; and
 // whoever started the daemon is told that it lives only while no vital one is stuck. A thread of
 // its own, which needs none of the others.
@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/heartbeat.h"
-#include "base/liveness.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/time/heartbeat.h"
+#include "base/time/liveness.h"
 
 namespace uroce::control {
 

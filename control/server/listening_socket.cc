@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/system_error.h"
 
 namespace uroce::control {

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-#include "base/heartbeat.h"
+#include "base/time/heartbeat.h"
 #include "base/unique_fd.h"
 #include "control/commands/conversation.h"
 #include "control/commands/link_follower.h"

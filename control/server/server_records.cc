@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/record_limits.h"
+#include "base/sockets/record_limits.h"
 #include "control/server/server.h"
 
 namespace uroce::control {

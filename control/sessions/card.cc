@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/ip/kernel_network.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/session.h"

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "control/ip/device.h"
 #include "control/sessions/groups.h"
 #include "control/sessions/numbers.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "abi/command_page.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 
 namespace uroce::control {
 

@@ -1,6 +1,6 @@
 #include "control/sessions/program_events.h"
 
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 #include "control/sessions/room_watch.h"
 #include "dataplane/qp/turn.h"
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/event_socket.h"
 #include "base/page.h"
+#include "base/sockets/event_socket.h"
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 

@@ -15,7 +15,7 @@
 #include "abi/command_records.h"
 #include "base/event_fd.h"
 #include "base/handle_table.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "control/sessions/card.h"
 #include "control/sessions/command_page.h"
 #include "control/sessions/doorbell_slots.h"

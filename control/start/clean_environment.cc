@@ -8,7 +8,7 @@
 
 #include "abi/command_records.h"
 #include "base/environment.h"
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 
 namespace uroce::control {
 namespace {

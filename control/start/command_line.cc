@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "base/socket_path.h"
+#include "base/sockets/socket_path.h"
 #include "base/version.h"
 #include "control/start/options.h"
 

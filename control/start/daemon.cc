@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/memory_reserve.h"
-#include "base/record_socket.h"
-#include "base/socket_path.h"
+#include "base/memory/memory_reserve.h"
+#include "base/sockets/record_socket.h"
+#include "base/sockets/socket_path.h"
 #include "control/ip/interface_addresses.h"
 #include "control/ip/kernel_interface.h"
 #include "control/reports/telemetry.h"

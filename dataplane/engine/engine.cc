@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/liveness.h"
-#include "base/monotonic_clock.h"
 #include "base/start_thread.h"
+#include "base/time/liveness.h"
+#include "base/time/monotonic_clock.h"
 #include "dataplane/engine/threads/runner.h"
 #include "dataplane/port/eal.h"
 

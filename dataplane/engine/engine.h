@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "base/heartbeat.h"
 #include "base/result.h"
+#include "base/time/heartbeat.h"
 #include "dataplane/engine/threads/idle_policy.h"
 #include "dataplane/engine/threads/notices.h"
 #include "dataplane/engine/worker.h"

@@ -41,8 +41,8 @@ class Wakeup {
     tell(status_->shared, shared);
   }
   // The worker, for programs that wake it: a turn begins, or the worker is about to block
-  // (base/heartbeat.h). REQUIRES: an odd value between fall_asleep() and that, and a new even one
-  // before the next fall_asleep().
+  // (base/time/heartbeat.h). REQUIRES: an odd value between fall_asleep() and that, and a new even
+  // one before the next fall_asleep().
   void tell_beats(std::uint64_t beats) { status_->beats.store(beats, std::memory_order_relaxed); }
   // REQUIRES: watched edge-triggered. Nobody reads it.
   [[nodiscard]] int descriptor() const { return event_.get(); }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/probe.h"
-#include "base/running_time.h"
+#include "base/time/running_time.h"
 #include "dataplane/engine/turn/capture.h"
 #include "dataplane/engine/turn/late_events.h"
 #include "dataplane/engine/turn/naps.h"

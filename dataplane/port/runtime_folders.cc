@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "base/environment.h"
-#include "base/private_folder.h"
+#include "base/sockets/private_folder.h"
 
 namespace uroce {
 namespace {

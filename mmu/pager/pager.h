@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/running_time.h"
 #include "base/time.h"
+#include "base/time/running_time.h"
 #include "mmu/faults/fault_queue.h"
 #include "mmu/mirror/mirror.h"
 #include "mmu/pager/streams.h"

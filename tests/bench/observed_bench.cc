@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/metrics/metrics_text.h"
 #include "control/reports/latency_report.h"
 #include "dataplane/engine/turn/capture.h"

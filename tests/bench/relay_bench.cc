@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/monotonic_clock.h"
 #include "base/prefetch.h"
+#include "base/time/monotonic_clock.h"
 #include "tests/bench/figures.h"
 
 namespace uroce::bench {

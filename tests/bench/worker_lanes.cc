@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce::bench {
 namespace {

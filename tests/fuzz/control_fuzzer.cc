@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/commands/command_table.h"
 #include "tests/unit/control/rig.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "abi/command_records.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 
 namespace uroce::hostile {
 

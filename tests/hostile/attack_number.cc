@@ -13,7 +13,7 @@
 #include <csignal>
 #include <cstdio>
 
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 #include "tests/hostile/attack.h"
 
 namespace uroce::hostile {

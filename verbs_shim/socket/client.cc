@@ -16,8 +16,8 @@
 
 #include "abi/import_records.h"
 #include "abi/version.h"
-#include "base/daemon_peer.h"
-#include "base/socket_path.h"
+#include "base/sockets/daemon_peer.h"
+#include "base/sockets/socket_path.h"
 #include "verbs_shim/socket/log.h"
 #include "verbs_shim/socket/not_cancelled.h"
 

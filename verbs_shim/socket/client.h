@@ -16,8 +16,8 @@
 #include <string>
 
 #include "abi/command_records.h"
-#include "base/descriptor_message.h"
 #include "base/kept_descriptor.h"
+#include "base/sockets/descriptor_message.h"
 #include "verbs_shim/socket/command_page.h"
 
 namespace uroce::shim {

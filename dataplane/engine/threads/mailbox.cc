@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/futex.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce {
 namespace {

@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "base/heartbeat.h"
-#include "base/liveness.h"
 #include "base/time.h"
+#include "base/time/heartbeat.h"
+#include "base/time/liveness.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
@@ -24,8 +24,8 @@ class Mailbox {
   static constexpr std::uint32_t kTasksMax = 64;  // callers beyond wait their turn
   static constexpr std::uint32_t kFramesMax = 256;
 
-  // A worker that has been stuck for so long (base/liveness.h) won't take a task any more. Time in
-  // which it only wants a processor doesn't count.
+  // A worker that has been stuck for so long (base/time/liveness.h) won't take a task any more.
+  // Time in which it only wants a processor doesn't count.
   static constexpr Duration kStuckMax = 10 * kNanosecondsPerSecond;
   // One that waits in the kernel where nothing can wake it (state D) isn't given up so soon: it
   // goes on by itself. A page fault takes as long as the hole that the program punches there

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce {
 namespace {

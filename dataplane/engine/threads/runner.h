@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/heartbeat.h"
+#include "base/time/heartbeat.h"
 #include "dataplane/engine/threads/absence.h"
 #include "dataplane/engine/threads/idle_policy.h"
 #include "dataplane/engine/threads/loan.h"

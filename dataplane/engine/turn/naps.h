@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/event_pace.h"
+#include "base/sockets/event_pace.h"
 #include "dataplane/qp/queues/completion_queue.h"
 
 namespace uroce {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/huge_slabs.h"
+#include "base/memory/huge_slabs.h"
 #include "base/prefetch.h"
 #include "dataplane/engine/turn/qp_entry.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce {
 

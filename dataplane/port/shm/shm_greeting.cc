@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 #include "base/system_error.h"
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/shm/shm_door.h"

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/record_limits.h"
+#include "base/sockets/record_limits.h"
 
 namespace uroce {
 

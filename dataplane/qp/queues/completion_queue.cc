@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/event_socket.h"
 #include "base/futex.h"
 #include "base/probe.h"
+#include "base/sockets/event_socket.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce {

@@ -22,7 +22,7 @@
 #include "abi/post_stamp.h"
 #include "abi/ring.h"
 #include "abi/work_request.h"
-#include "base/huge_slabs.h"
+#include "base/memory/huge_slabs.h"
 #include "base/prefetch.h"
 #include "dataplane/qp/attributes.h"
 

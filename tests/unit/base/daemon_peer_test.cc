@@ -1,12 +1,12 @@
-#include "base/daemon_peer.h"
+#include "base/sockets/daemon_peer.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/record_socket.h"
-#include "base/socket_path.h"
+#include "base/sockets/record_socket.h"
+#include "base/sockets/socket_path.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace uroce {

@@ -1,4 +1,4 @@
-#include "base/event_pace.h"
+#include "base/sockets/event_pace.h"
 
 #include <gtest/gtest.h>
 

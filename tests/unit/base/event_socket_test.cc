@@ -1,4 +1,4 @@
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

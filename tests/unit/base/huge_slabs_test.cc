@@ -1,4 +1,4 @@
-#include "base/huge_slabs.h"
+#include "base/memory/huge_slabs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/liveness.h"
+#include "base/time/liveness.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

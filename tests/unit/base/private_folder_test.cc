@@ -1,4 +1,4 @@
-#include "base/private_folder.h"
+#include "base/sockets/private_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

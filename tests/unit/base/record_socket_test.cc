@@ -1,9 +1,9 @@
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "base/record_limits.h"
+#include "base/sockets/record_limits.h"
 
 namespace uroce::test {
 namespace {

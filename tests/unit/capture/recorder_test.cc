@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/event_fd.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce::capture {
 namespace {

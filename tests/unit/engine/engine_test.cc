@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/liveness.h"
-#include "base/monotonic_clock.h"
+#include "base/time/liveness.h"
+#include "base/time/monotonic_clock.h"
 #include "dataplane/port/frame_pool.h"
 #include "tests/unit/engine/worker_fixture.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "abi/completion.h"
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {

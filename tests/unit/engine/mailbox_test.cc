@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/liveness.h"
+#include "base/time/liveness.h"
 #include "base/unique_fd.h"
 #include "dataplane/engine/engine.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/futex.h"
-#include "base/liveness.h"
+#include "base/time/liveness.h"
 #include "tests/unit/engine/worker_fixture.h"
 
 namespace uroce::test {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/running_time.h"
+#include "base/time/running_time.h"
 #include "tests/unit/engine/worker_fixture.h"
 #include "tests/unit/mmu/held_up.h"
 

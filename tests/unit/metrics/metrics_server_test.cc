@@ -10,8 +10,8 @@
 #include <latch>
 #include <thread>
 
-#include "base/monotonic_clock.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
+#include "base/time/monotonic_clock.h"
 #include "tests/unit/metrics/sample_report.h"
 #include "tests/unit/temporary_folder.h"
 

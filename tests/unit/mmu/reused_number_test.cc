@@ -15,7 +15,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 #include "mmu/pinned/program_memory.h"
 #include "mmu/remote/remote_memory.h"
 #include "tests/unit/mmu/pages.h"

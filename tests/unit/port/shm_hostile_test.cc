@@ -12,8 +12,8 @@
 #include <optional>
 #include <span>
 
-#include "base/descriptor_message.h"
 #include "base/event_fd.h"
+#include "base/sockets/descriptor_message.h"
 #include "dataplane/port/shm/shm_door.h"
 #include "tests/unit/port/shm_pair.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "dataplane/port/make_port.h"
 #include "tests/unit/temporary_folder.h"
 #include "tests/wire/sample.h"

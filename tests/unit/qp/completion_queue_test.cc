@@ -7,7 +7,7 @@
 #include <array>
 #include <thread>
 
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {

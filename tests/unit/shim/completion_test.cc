@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/futex.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "tests/unit/shim/verbs_fixture.h"
 #include "verbs_shim/rings/idle_polls.h"
 #include "verbs_shim/rings/nap.h"

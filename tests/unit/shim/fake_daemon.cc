@@ -13,8 +13,8 @@
 #include "abi/cq_records.h"
 #include "abi/ring_records.h"
 #include "base/check.h"
-#include "base/descriptor_message.h"
-#include "base/socket_path.h"
+#include "base/sockets/descriptor_message.h"
+#include "base/sockets/socket_path.h"
 
 namespace uroce::test {
 namespace {

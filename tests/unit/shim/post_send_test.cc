@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "abi/post_stamp.h"
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "tests/unit/shim/verbs_fixture.h"
 
 namespace uroce::test {

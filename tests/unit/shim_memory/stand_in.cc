@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 #include "mmu/copies/copy.h"
 #include "mmu/pinned/program_memory.h"
 #include "shares/shares.h"

@@ -5,7 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace uroce {

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "abi/version.h"
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 #include "verbs_shim/memory/paging/paged_range.h"
 
 namespace uroce::shim {

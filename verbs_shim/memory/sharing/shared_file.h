@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 
 namespace uroce::shim {

@@ -15,7 +15,7 @@
 #include <new>
 #include <thread>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/server/server.h"
 #include "tests/unit/control/foreign/lingering_socket.h"
 #include "tests/unit/control/program.h"

@@ -14,7 +14,7 @@
 
 #include "abi/paging_records.h"
 #include "abi/version.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/time.h"
 #include "control/paging/paging_service.h"
 #include "mmu/quiescence.h"

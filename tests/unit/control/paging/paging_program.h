@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "abi/paging_records.h"
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 #include "base/unique_fd.h"
 
 namespace uroce::control {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "mmu/quiescence.h"
 #include "mmu/remote/remote_memory.h"
 #include "tests/unit/control/paging/paging_program.h"

@@ -18,7 +18,7 @@
 #include <random>
 #include <thread>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/paging/paging_service.h"
 #include "tests/unit/control/paging/paging_worker.h"
 #include "tests/unit/control/program.h"

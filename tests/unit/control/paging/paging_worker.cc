@@ -3,7 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "mmu/mirror/mirror.h"
 
 namespace uroce::control {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 #include "control/server/server.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/temporary_folder.h"

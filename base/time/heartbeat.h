@@ -1,7 +1,7 @@
 #pragma once
 
 // How a thread that others need says that it lives: a store a turn, read by whoever watches it
-// (base/liveness.h). Between beats it works; after rest() it waits for work, for as long as it
+// (base/time/liveness.h). Between beats it works; after rest() it waits for work, for as long as it
 // takes.
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/event_socket.h"
+#include "base/sockets/event_socket.h"
 
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/event_pace.h"
+#include "base/sockets/event_pace.h"
 #include "base/system_error.h"
 
 namespace uroce {

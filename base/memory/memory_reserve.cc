@@ -1,4 +1,4 @@
-#include "base/memory_reserve.h"
+#include "base/memory/memory_reserve.h"
 
 #include <sys/mman.h>
 

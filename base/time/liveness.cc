@@ -1,4 +1,4 @@
-#include "base/liveness.h"
+#include "base/time/liveness.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>

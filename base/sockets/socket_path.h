@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <string>
 
-#include "base/daemon_peer.h"
 #include "base/environment.h"
-#include "base/private_folder.h"
-#include "base/record_socket.h"
+#include "base/sockets/daemon_peer.h"
+#include "base/sockets/private_folder.h"
+#include "base/sockets/record_socket.h"
 
 namespace uroce {
 

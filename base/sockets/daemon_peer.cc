@@ -1,4 +1,4 @@
-#include "base/daemon_peer.h"
+#include "base/sockets/daemon_peer.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/record_socket.h"
-#include "base/socket_path.h"
+#include "base/sockets/record_socket.h"
+#include "base/sockets/socket_path.h"
 
 namespace uroce {
 namespace {

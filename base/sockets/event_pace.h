@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/monotonic_clock.h"
 #include "base/time.h"
+#include "base/time/monotonic_clock.h"
 
 namespace uroce {
 

@@ -1,4 +1,4 @@
-#include "base/monotonic_clock.h"
+#include "base/time/monotonic_clock.h"
 
 #include <ctime>
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "base/record_limits.h"
+#include "base/sockets/record_limits.h"
 #include "base/unique_fd.h"
 
 namespace uroce {

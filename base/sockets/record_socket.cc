@@ -1,4 +1,4 @@
-#include "base/record_socket.h"
+#include "base/sockets/record_socket.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/descriptor_message.h"
-#include "base/record_limits.h"
+#include "base/sockets/descriptor_message.h"
+#include "base/sockets/record_limits.h"
 #include "base/system_error.h"
 
 namespace uroce {

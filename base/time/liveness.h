@@ -1,16 +1,16 @@
 #pragma once
 
-// Whether a thread is stuck: for how long it hasn't said that it lives (base/heartbeat.h) while it
-// could have. Time in which it was ready to run and others had the processor doesn't count, nor
-// time in which who watches wasn't there either (the whole process was stopped). So a busy machine
-// isn't a stuck thread.
+// Whether a thread is stuck: for how long it hasn't said that it lives (base/time/heartbeat.h)
+// while it could have. Time in which it was ready to run and others had the processor doesn't
+// count, nor time in which who watches wasn't there either (the whole process was stopped). So a
+// busy machine isn't a stuck thread.
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "base/heartbeat.h"
 #include "base/time.h"
+#include "base/time/heartbeat.h"
 
 namespace uroce {
 

@@ -1,4 +1,4 @@
-#include "base/descriptor_message.h"
+#include "base/sockets/descriptor_message.h"
 
 #include <sys/socket.h>
 
