@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "shares/cgroup_memory.h"
 #include "shares/shares.h"
 
 namespace uroce {
@@ -17,8 +18,8 @@ constexpr std::uint64_t kMapCountDefault = 65'530;  // the kernel's own default
 // daemon does itself: threads, heaps, sockets, descriptors that are on their way to programs.
 constexpr std::uint64_t kReservePart = 16;
 constexpr std::uint64_t kReserveMin = 64;
-// Of the machine's memory. Notes on memory that is paged on demand are a 3,000th of it, or as much
-// as a page of it where a program touches one here and one there.
+// Of the memory that the daemon may have. Notes on memory that is paged on demand are a 3,000th of
+// it, or as much as a page of it where a program touches one here and one there.
 constexpr std::uint64_t kQueuesPart = 2;
 constexpr std::uint64_t kNotesPart = 16;
 
@@ -46,6 +47,13 @@ std::uint64_t mappings_in_use() {
   }
   std::fclose(file);
   return count;
+}
+
+// The machine's, or what a container or a service may have of it.
+std::uint64_t memory_of_a_process() {
+  return std::min(static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
+                  cgroup_memory());
 }
 
 std::uint64_t left_for_users(std::uint64_t most, std::uint64_t in_use) {
@@ -77,8 +85,7 @@ Amounts maxima_of_this_machine() {
         descriptors_in_use());
   }
   maxima[index_of(Limit::kMappings)] = left_for_users(mappings_of_a_process(), mappings_in_use());
-  const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t memory = memory_of_a_process();
   std::uint64_t& queues = maxima[index_of(Limit::kQueueMemory)];
   queues = std::min(queues, memory / kQueuesPart);
   std::uint64_t& notes = maxima[index_of(Limit::kPagingMemory)];
