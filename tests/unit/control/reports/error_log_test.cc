@@ -9,14 +9,14 @@ namespace uroce::control {
 namespace {
 
 const Peer kUser{.pid = 1, .uid = 1000, .gid = 1000};
-const std::shared_ptr<Account> account = account_of_its_own();
+const std::shared_ptr<Account> kAccount = account_of_its_own();
 
 std::size_t count(const std::string& json) { return nlohmann::json::parse(json)["errors"].size(); }
 
 TEST(ErrorLog, KeepsTheNewestLinesOfASession) {
   ErrorLog log;
   for (std::size_t i = 0; i <= ErrorLog::kLinesMax; ++i) {
-    log.add(5, kUser, *account, "line " + std::to_string(i));
+    log.add(5, kUser, *kAccount, "line " + std::to_string(i));
   }
   const SessionErrors& errors = log.sessions().at(5);
   EXPECT_EQ(errors.lines.size(), ErrorLog::kLinesMax);
@@ -27,7 +27,7 @@ TEST(ErrorLog, KeepsTheNewestLinesOfASession) {
 TEST(ErrorLog, KeepsTheNewestSessions) {
   ErrorLog log;
   for (std::uint64_t session = 1; session <= ErrorLog::kSessionsMax + 1; ++session) {
-    log.add(session, kUser, *account, "a line");
+    log.add(session, kUser, *kAccount, "a line");
   }
   EXPECT_EQ(log.sessions().size(), ErrorLog::kSessionsMax);
   EXPECT_FALSE(log.sessions().contains(1));
@@ -36,9 +36,9 @@ TEST(ErrorLog, KeepsTheNewestSessions) {
 TEST(ErrorLog, WhoHasMostSessionsInItMakesRoom) {
   ErrorLog log;
   const Peer kQuiet{.pid = 2, .uid = 1001, .gid = 1001};
-  log.add(1, kQuiet, *account, "the only one");
+  log.add(1, kQuiet, *kAccount, "the only one");
   for (std::uint64_t session = 2; session < 2 * ErrorLog::kSessionsMax; ++session) {
-    log.add(session, kUser, *account, "one of many");
+    log.add(session, kUser, *kAccount, "one of many");
   }
   EXPECT_EQ(log.sessions().size(), ErrorLog::kSessionsMax);
   EXPECT_TRUE(log.sessions().contains(1));
@@ -62,8 +62,8 @@ TEST(ErrorLog, AUserKeepsAsManyLinesAsHeMay) {
 
 TEST(ErrorLog, TellsLinesInTheirOrderOverAllSessions) {
   ErrorLog log;
-  log.add(2, kUser, *account, "first");
-  log.add(1, kUser, *account, "second");
+  log.add(2, kUser, *kAccount, "first");
+  log.add(1, kUser, *kAccount, "second");
   const auto lines = nlohmann::json::parse(errors_json(log, 0, 1000));
   EXPECT_EQ(lines["last"], 2);
   EXPECT_EQ(lines["errors"][0]["text"], "first");
@@ -73,15 +73,15 @@ TEST(ErrorLog, TellsLinesInTheirOrderOverAllSessions) {
 
 TEST(ErrorLog, ShowsOthersLinesOnlyToRoot) {
   ErrorLog log;
-  log.add(1, kUser, *account, "a key");
+  log.add(1, kUser, *kAccount, "a key");
   EXPECT_EQ(count(errors_json(log, 0, 1001)), 0U);
   EXPECT_EQ(count(errors_json(log, 0, 0)), 1U);
 }
 
 TEST(ErrorLog, GivesAsMuchTextAsFits) {
   ErrorLog log;
-  log.add(1, kUser, *account, "one");
-  log.add(1, kUser, *account, "two");
+  log.add(1, kUser, *kAccount, "one");
+  log.add(1, kUser, *kAccount, "two");
   EXPECT_EQ(errors_text(log, 1, 0, 100), "one\ntwo\n");
   EXPECT_EQ(errors_text(log, 1, 0, 7), "two\n");
   EXPECT_EQ(errors_text(log, 1, 1, 100), "two\n");

@@ -55,11 +55,11 @@ TEST_F(ServerTest, OfTwoDaemonsThatStartOneHasTheSocket) {
 }
 
 TEST_F(ServerTest, AFolderThatHasNoPlaceForItIsSaidSo) {
-  const std::string path = "/proc/uroce/x.sock";  // not even root makes files there
-  const auto refused = ListeningSocket::open(path, 0600);
+  const std::string unusable = "/proc/uroce/x.sock";  // not even root makes files there
+  const auto refused = ListeningSocket::open(unusable, 0600);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ENOENT);
-  EXPECT_EQ(refused.error().message, "can't make the lock of the socket " + path +
+  EXPECT_EQ(refused.error().message, "can't make the lock of the socket " + unusable +
                                          ": No such file or directory; choose --socket in a "
                                          "folder of yours");
 }
