@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "tests/unit/shim_memory/asan.h"
-#include "tests/unit/shim_memory/fresh_process.h"
 #include "tests/unit/shim_memory/stand_in.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/user_fault.h"
@@ -182,22 +181,6 @@ TEST(Life, ForkedChildHasItsOwn) {
   }
   EXPECT_TRUE(daemon.store(memory, 1234));
   EXPECT_EQ(memory[0], 1234U);
-}
-
-TEST(Life, ForkedChildWithAnotherRootHasItsOwn) {
-  if (!is_fresh_process()) {
-    return;
-  }
-  StandIn daemon;
-  std::uint64_t* const memory = map(kPage);
-  memory[0] = 1;
-  ASSERT_EQ(daemon.share(memory, kPage).error, 0U);
-  if (::chroot("/dev") != 0) {
-    GTEST_SKIP() << "only root changes a process' root";
-  }
-  EXPECT_EQ(::access("/proc", F_OK), -1);
-  EXPECT_EQ(in_child([&] { return memory[0] == 1 && (memory[0] = 2) == 2 ? 0 : 1; }), 0);
-  EXPECT_EQ(memory[0], 1U);
 }
 
 // Closing one has the kernel look at all of the process' mappings.

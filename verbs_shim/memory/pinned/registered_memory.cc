@@ -92,10 +92,6 @@ Arena arena(std::uint32_t index) {
 }
 
 void allow_daemon(int daemon_pid) {
-  {
-    const std::lock_guard lock(sharing_state().mutex);
-    static_cast<void>(keep_proc());  // the program may change its root
-  }
   // Refused where there is no Yama, which is as good.
   static_cast<void>(::prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid), 0UL, 0UL, 0UL));
 }

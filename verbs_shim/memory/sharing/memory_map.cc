@@ -8,9 +8,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
-
-#include "base/kept_descriptor.h"
 
 #include "base/page.h"
 
@@ -49,23 +46,11 @@ int protection_of(bool readable, bool writable, bool executable) {
   return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
 }
 
-constexpr std::string_view kProc = "/proc/";
-KeptDescriptor proc;  // the directory, for a process that has another root by now
-
-UniqueFd open_for_reading(const char* path) {
-  UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file.valid() && proc.kept()) {
-    file.reset(::openat(proc.get(), path + kProc.size(), O_RDONLY | O_CLOEXEC));
-  }
-  return file;
-}
-
-// Calls `visit` for each line of the file, which is one in /proc, until it says false. Without the
-// heap, and with little stack: some threads have no more than 16 KiB. False if it couldn't be read
-// to where that ended.
+// Calls `visit` for each line of the file until it says false. Without the heap, and with little
+// stack: some threads have no more than 16 KiB. False if it couldn't be read to where that ended.
 template <typename Visit>  // bool(char* line)
 bool for_each_line(const char* path, Visit visit) {
-  const UniqueFd file = open_for_reading(path);
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
   char buffer[4'608];  // longer than any line
   std::size_t held = 0;
   for (;;) {
@@ -159,19 +144,12 @@ int query_area(int file, std::uint64_t address, MappedArea* area) {
 
 }  // namespace
 
-bool keep_proc() {
-  if (proc.get() < 0) {
-    proc.keep(UniqueFd(::open(kProc.data(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
-  }
-  return proc.kept();
-}
-
 bool MemoryMap::query(std::uint64_t address, MappedArea* area, bool* found) {
   int failed = query_area(file_.get(), address, area);
   if (failed != 0 && failed != ENOENT) {
     // Not open yet; or the program has closed what it didn't know, so the number isn't ours.
     static_cast<void>(file_.release());
-    file_ = open_for_reading("/proc/self/maps");
+    file_.reset(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     failed = query_area(file_.get(), address, area);
   }
   *found = failed == 0;

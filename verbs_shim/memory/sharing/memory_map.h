@@ -46,10 +46,6 @@ inline constexpr const char* kMapCantBeRead =
     "/proc/self/maps can't be read, which says what is mapped: /proc must be mounted, and a "
     "descriptor left (ulimit -n)";
 
-// From now on the kernel tells a process that has changed its root, too, and the children of such a
-// one. False: it can't be asked. Again at will; one caller at a time.
-bool keep_proc();
-
 class MemoryMap {
  public:
   // by_query: ask for single areas where the kernel can (6.11); else all are read, each time.

@@ -94,7 +94,7 @@ bool RangeDescriber::convert(std::uint64_t first, std::uint64_t end, MemoryPiece
         "RLIMIT_FSIZE allows no file as large as shared memory lies in (ulimit -f unlimited)");
     return false;
   }
-  if (!state_->fork_wait.open() || !keep_proc()) {
+  if (!state_->fork_wait.open()) {
     return false;  // a fork would be no copy
   }
   const std::uint32_t index = state_->arenas.find_or_make(area_.page_size, wanted_.on_demand);
