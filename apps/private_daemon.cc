@@ -61,7 +61,9 @@ void say_how_it_ended(int status) {
     return;
   }
   const int signal = WTERMSIG(status);
-  say("its daemon was ended by signal " + std::to_string(signal) + " (" + ::sigdescr_np(signal) +
+  const char* const name = ::sigdescr_np(signal);  // real-time signals have none
+  say("its daemon was ended by signal " + std::to_string(signal) + " (" +
+      (name != nullptr ? name : "real-time") +
       (signal == SIGKILL ? "), as the kernel does where there is too little memory: raise "
                            "memory.max of the cgroup, or what the container may have"
                          : ")"));
@@ -100,6 +102,7 @@ std::optional<PrivateDaemon> PrivateDaemon::start(const std::string& program,
   int ready[2];
   if (::pipe(ready) != 0) {
     say(system_error("no daemon can be started").message);
+    daemon.forget_files();
     return std::nullopt;
   }
   const pid_t parent = ::getpid();

@@ -240,7 +240,11 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
-    become(command, show_tree(shim, socket, options, make_private_folder()), options);
+    std::string tree;
+    if (options.tree) {
+      tree = show_tree(shim, socket, options, make_private_folder());
+    }
+    become(command, tree, options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.
   if (const int error = daemon.error().code; error != ENOENT && error != ECONNREFUSED) {

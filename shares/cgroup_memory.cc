@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <string_view>
 
 namespace uroce {
@@ -15,12 +16,18 @@ std::uint64_t limit_in(const std::string& path) {
 }
 
 // Of a group below `root`, and of all above it.
-std::uint64_t least_from(const std::string& root, std::string group, const char* file) {
-  std::uint64_t least = limit_in(root + "/" + file);
-  for (; group.size() > 1; group.resize(group.rfind('/'))) {
-    least = std::min(least, limit_in(root + group + "/" + file));
+std::uint64_t least_from(const std::string& root, std::string group,
+                         std::initializer_list<const char*> files) {
+  std::uint64_t least = kMemoryUnlimited;
+  for (;; group.resize(group.rfind('/'))) {
+    group.resize(group == "/" ? 0 : group.size());
+    for (const char* const file : files) {
+      least = std::min(least, limit_in(root + group + "/" + file));
+    }
+    if (group.empty()) {
+      return least;
+    }
   }
-  return least;
 }
 
 // Whether "memory" is one of "cpu,memory".
@@ -51,9 +58,9 @@ std::uint64_t cgroup_memory(const std::string& groups, const std::string& mounte
     const std::string_view controllers(line.data() + first + 1, second - first - 1);
     const std::string group = line.substr(second + 1);
     if (controllers.empty()) {
-      least = std::min(least, least_from(mounted, group, "memory.max"));
+      least = std::min(least, least_from(mounted, group, {"memory.max", "memory.high"}));
     } else if (has_memory(controllers)) {
-      least = std::min(least, least_from(mounted + "/memory", group, "memory.limit_in_bytes"));
+      least = std::min(least, least_from(mounted + "/memory", group, {"memory.limit_in_bytes"}));
     }
   }
   return least;

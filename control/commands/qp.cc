@@ -207,7 +207,7 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   object->slot = session.slots().take();
   object->qpn = card.qpns().take({&session, 0}, chosen);
   if (!object->slot || !object->qpn) {
-    if (chosen != 0) {
+    if (object->slot && chosen != 0) {
       return Error{EBUSY, "queue pair number " + std::to_string(chosen) + " can't be had"};
     }
     return Error{ENOMEM, "all " + std::to_string(kQpsMax) + " queue pairs are taken"};

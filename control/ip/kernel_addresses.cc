@@ -11,10 +11,13 @@ void KernelAddresses::set_interface(std::uint32_t device,
   interfaces_[device] = std::move(interface);
 }
 
-Status KernelAddresses::hold(const Gid& address) {
+Status KernelAddresses::hold(const Device& device, const Gid& address) {
+  if (device.loops_back() || device.resolves_itself()) {
+    return ok();
+  }
   auto held = hold_roce_port(address);
   if (!held) {
-    return held.error();
+    return device.port().info().on_interface ? Status(held.error()) : ok();
   }
   held_[address] = std::move(*held);
   return ok();
@@ -26,7 +29,7 @@ Status KernelAddresses::add(const Device& device, const Gid& address) {
       return status;
     }
   }
-  Status status = device.loops_back() || device.resolves_itself() ? ok() : hold(address);
+  Status status = hold(device, address);
   if (!status) {
     remove(device, address);
   }

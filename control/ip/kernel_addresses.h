@@ -20,8 +20,9 @@ class KernelAddresses {
  public:
   // The interface of the device with this index. It has the device's addresses already.
   void set_interface(std::uint32_t device, std::unique_ptr<KernelInterface> interface);
-  // Keeps the kernel silent about an address. An error if somebody else takes its packets, too.
-  Status hold(const Gid& address);
+  // Keeps the kernel silent about an address, where the device has frames of the network that the
+  // kernel sees, too. An error if somebody else takes its packets on an interface that both have.
+  Status hold(const Device& device, const Gid& address);
 
   // An address that comes while the daemon runs. An error of the interface; nothing has changed
   // then.

@@ -18,7 +18,7 @@ std::uint32_t interface_with(const Gid& address);
 // Where the kernel owns the address, it answers UDP 4791 with "port unreachable", which peers would
 // take to heart. A bound socket that nobody reads keeps it silent. Invalid where the kernel doesn't
 // own the address (nothing to do); an error where somebody else holds it, who takes this address's
-// packets, too.
+// packets, too, if they come to the kernel.
 Result<UniqueFd> hold_roce_port(const Gid& address);
 
 }  // namespace uroce::control

@@ -1,6 +1,9 @@
 #include "control/sessions/xrc.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "control/sessions/card.h"
 #include "control/sessions/session.h"
@@ -42,6 +45,7 @@ XrcTarget::~XrcTarget() {
 
 std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<XrcTarget>& target,
                                       Xrcd& xrcd, std::uint64_t cookie, Charge charge) {
+  constexpr std::size_t kHandlesMin = 4;
   auto object = std::make_unique<QpObject>();
   object->charge = std::move(charge);
   object->cookie = cookie;
@@ -54,7 +58,10 @@ std::unique_ptr<QpObject> make_handle(Session& session, const std::shared_ptr<Xr
     object->attributes = known.attributes;
     object->path = known.path;
   }
-  target->handles.reserve(target->handles.size() + 1);
+  std::vector<XrcTarget::Handle>& handles = target->handles;
+  if (handles.size() == handles.capacity()) {
+    handles.reserve(std::max(kHandlesMin, 2 * handles.size()));  // not by one: they would all move
+  }
   session.qps.make_room();
   return object;
 }

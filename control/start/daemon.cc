@@ -268,12 +268,8 @@ Status Daemon::add_devices() {
     }
     card_->add_device(static_cast<std::uint16_t>(i), *ports_[i], wanted.addresses,
                       options_.identity);
-    const PortInfo info = ports_[i]->info();
     for (const IpPrefix& entry : wanted.addresses) {
-      if (info.loops_back || info.resolves_itself) {
-        continue;
-      }
-      if (Status status = kernel_.hold(entry.address); !status) {
+      if (Status status = kernel_.hold(card_->devices().back(), entry.address); !status) {
         return Error{status.error().code, "port " + wanted.spec + ": " + status.error().message};
       }
     }

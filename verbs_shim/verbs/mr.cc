@@ -241,6 +241,7 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
     return IBV_REREG_MR_ERR_INPUT;
   }
   next.iova = (next.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  const int errno_before = errno;
   const int error = register_range(next, base->handle + 1);
   if (error != 0) {
     errno = error;
@@ -248,6 +249,7 @@ int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, size_t leng
   }
   release(*mr);
   *mr = next;
+  errno = errno_before;
   return 0;
 }
 }

@@ -109,8 +109,7 @@ std::string process_with(std::uint64_t inode) {
 // A second uroced needn't be: programs can share the first.
 std::string what_to_do(const std::string& holder) {
   if (holder == "the kernel") {
-    return ", its Soft-RoCE for instance: `rdma link` lists that; remove it, or take another "
-           "address";
+    return ", its Soft-RoCE for instance: unload it (rmmod rdma_rxe), or take another address";
   }
   return holder.starts_with("uroced")
              ? ": let programs use that one (UROCE_SOCKET), stop it, or take another address"

@@ -35,10 +35,13 @@ class SendWindow {
   }
   // Congestion control has a word: half of it; so many at most, without growth; no bound any more.
   void halve() { packets_ = std::max(1U, packets_ / 2); }
-  // All of it is sent again, not for the first time.
+  // Less than all of it got through before it is sent again. What congestion control bounds is
+  // its to lower.
   void lost() {
-    halve();
-    slowly_from_ = packets_;
+    if (!bounded_) {
+      halve();
+      slowly_from_ = packets_;
+    }
   }
   void bound(std::uint32_t packets) {
     bounded_ = true;

@@ -16,6 +16,9 @@ class ReadRoom {
   // Room beside `out` frames that are on their way.
   explicit constexpr ReadRoom(std::uint32_t out = 0) : out_(out) {}
 
+  // For none at all.
+  static constexpr ReadRoom none() { return ReadRoom(kFramesMax); }
+
   [[nodiscard]] constexpr bool holds(std::uint32_t frames) const {
     return out_ == 0 || (out_ < kFramesMax && frames <= kFramesMax - out_);
   }

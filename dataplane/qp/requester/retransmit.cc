@@ -59,9 +59,10 @@ void Requester::retry(Turn& turn) {
   arm_timer(turn.now);
 }
 
-// All that is under way was lost, or is thrown away. Where that happens again before so much has
-// got through, sending as much once more would only lose it once more: the queue on the way is
-// full, or the peer keeps nothing and loses more than a packet in each window.
+// All that is under way was lost, or is thrown away. Where that happens before so much has got
+// through, since the last time or the beginning, sending as much once more would only lose it once
+// more: the queue on the way is full, or the peer keeps nothing and loses more than a packet in
+// each window.
 void Requester::give_way() {
   const std::uint32_t got_through = distance(gone_back_psn_, unacked_psn_);
   gone_back_psn_ = unacked_psn_;

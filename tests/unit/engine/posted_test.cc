@@ -20,10 +20,10 @@ PairConfig pair_of(QpType type) {
 
 class Posted : public testing::TestWithParam<QpType> {
  protected:
-  void post(std::uint64_t id, std::size_t length) {
+  void post(std::uint64_t id, std::size_t length,
+            abi::WrOpcode opcode = abi::WrOpcode::kRdmaWrite) {
     const abi::Sge sge = stations_.pair.a.sge(0, length);
-    stations_.pair.a.post_send(
-        rdma_wr(id, abi::WrOpcode::kRdmaWrite, stations_.pair.b, 0, abi::kSignaled), {&sge, 1});
+    stations_.pair.a.post_send(rdma_wr(id, opcode, stations_.pair.b, 0, abi::kSignaled), {&sge, 1});
     stations_.a.ring();
   }
   void remove() {
@@ -66,6 +66,17 @@ TEST_P(Posted, IsBoundedInBytes) {
   stations_.settle();
   EXPECT_GE(sent(), 2U);
   EXPECT_LE(sent(), kPostedBytesMax / 1'024);
+}
+
+TEST_P(Posted, AReadIsNotBegun) {
+  if (GetParam() == QpType::kUc) {
+    return;  // has none
+  }
+  post(1, 8);
+  post(2, 8, abi::WrOpcode::kRdmaRead);
+  remove();
+  stations_.settle();
+  EXPECT_EQ(sent(), 1U);
 }
 
 TEST_P(Posted, IsNotSentInAnotherState) {

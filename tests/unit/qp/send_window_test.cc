@@ -59,6 +59,17 @@ TEST(SendWindow, GrowsSlowlyFromWhereMuchWasLost) {
   EXPECT_EQ(window.packets(), 2U);
 }
 
+TEST(SendWindow, ThatCongestionControlBoundsHasLostNothing) {
+  SendWindow window;
+  window.configure(512, kMtuShift, true);
+  window.bound(32);
+  window.lost();
+  EXPECT_EQ(window.packets(), 32U);
+  window.release();
+  window.acknowledged(32);
+  EXPECT_EQ(window.packets(), 64U) << "it doubles";
+}
+
 TEST(SendWindow, OfAnotherConnectionHasLostNothing) {
   SendWindow window;
   window.configure(512, kMtuShift, true);

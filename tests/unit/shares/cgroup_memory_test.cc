@@ -35,6 +35,8 @@ TEST_F(CgroupMemory, IsTheLeastOfTheGroupsAndThoseAbove) {
   EXPECT_EQ(limit(), 300'000'000U);
   write("fs/system.slice/uroced.service/memory.max", "200000000");
   EXPECT_EQ(limit(), 200'000'000U);
+  write("fs/system.slice/uroced.service/memory.high", "100000000");
+  EXPECT_EQ(limit(), 100'000'000U) << "beyond it the kernel holds processes up";
 }
 
 TEST_F(CgroupMemory, OfAContainerIsTheTopmost) {

@@ -224,7 +224,8 @@ bool hook(const Target& target) {
 Status patch_libc() {
   if (!write_far_jumps()) {
     return Error{EOPNOTSUPP,
-                 "libc's calls can't be watched: it isn't glibc, or the system forbids it"};
+                 "libc's calls can't be watched: it isn't glibc, this library has one of its own "
+                 "(dlmopen), or the system forbids it"};
   }
   if (!synchronize_cores() && !one_thread()) {
     return Error{EOPNOTSUPP,

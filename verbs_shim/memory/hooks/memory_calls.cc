@@ -84,7 +84,7 @@ bool drops(int advice) {
          advice == MADV_REMOVE || advice == kDontNeedLocked;
 }
 
-// 0 or an errno value, as all that follow.
+// 0 or an errno value, as empty() and drop_part().
 int result_of(int outcome) { return outcome == 0 ? 0 : errno; }
 
 // A fork's child may still want to read the place in the arena, or the program has closed the

@@ -33,6 +33,10 @@ Survey survey(const SharingState& state, MemoryMap& map, std::uint64_t start, st
     const bool found = map.at_or_above(at, &area) && area.start < end;
     result.whole = result.whole && found && area.start <= at;
     if (!found) {
+      if (map.failed()) {  // of memory that was described once, so the worst is taken for true
+        result.converted = true;
+        result.on_demand = true;
+      }
       return result;
     }
     const std::uint32_t owner = state.arenas.owner_of(area);
@@ -112,7 +116,8 @@ void* move_away(SharingState& state, const Change& change, const Move& move,
 // Moves what the kernel moves by itself: huge pages, and from Linux 6.17 on what has holes. Then it
 // may have moved a part where it fails.
 void* move_by_kernel(SharingState& state, const Move& move, const Survey& found) {
-  if (found.converted && (move.flags & MREMAP_FIXED) != 0) {
+  const bool fixed = (move.flags & MREMAP_FIXED) != 0;
+  if (found.converted && fixed) {
     state.watch.mark(move.wanted, move.wanted + move.new_length);
   }
   void* const result =
@@ -122,7 +127,8 @@ void* move_by_kernel(SharingState& state, const Move& move, const Survey& found)
   if (found.converted && result != MAP_FAILED) {
     state.watch.mark(moved_to, moved_to + move.new_length);
   }
-  if (found.on_demand && moved_to != move.address) {
+  const bool moved = result == MAP_FAILED ? fixed : moved_to != move.address;
+  if (found.on_demand && moved) {
     ArenaFile::next_generation();
   }
   return result;

@@ -90,6 +90,7 @@ int PageConversion::convert() {
   if (user_fault_ >= 0) {
     if (failed != 0) {
       release_writers(user_fault_, order_.start, order_.length);
+      user_faults_.end();  // so nobody is held where the kernel wouldn't release all of the range
     } else {
       wake_waiters(user_fault_, order_.start, order_.length);
     }
