@@ -13,6 +13,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/result.h"
 #include "base/sockets/private_folder.h"
 #include "base/system_error.h"
 
@@ -69,8 +70,8 @@ void say_how_it_ended(int status) {
                          : ")"));
 }
 
-}  // namespace
-
+// The private folder if files can be made there, else a new one in the first place that lets us:
+// /tmp can be read-only, as in containers, or have another user's folder of our name.
 Result<std::string> folder_for_sockets() {
   const auto usual = make_private_folder();
   if (usual && has_room_for_sockets(*usual)) {
@@ -88,6 +89,8 @@ Result<std::string> folder_for_sockets() {
                    "yours with mode 0700, and a path of at most " +
                    std::to_string(kSocketPathMax - kNameMax) + " characters"};
 }
+
+}  // namespace
 
 std::optional<PrivateDaemon> PrivateDaemon::start(const std::string& program,
                                                   const std::vector<std::string>& port) {

@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-
 namespace uroce {
 
 class PrivateDaemon {
@@ -36,9 +34,5 @@ class PrivateDaemon {
   std::string folder_;
   std::string socket_;
 };
-
-// The private folder if files can be made there, else a new one in the first place that lets us:
-// /tmp can be read-only, as in containers, or have another user's folder of our name.
-Result<std::string> folder_for_sockets();
 
 }  // namespace uroce

@@ -87,11 +87,8 @@ void use_shim(const fs::path& shim, const std::string& socket) {
 
 // Shows the program and what it starts the card's files in /sys and /dev. Without them most
 // programs run as well, so a failure is only told. The tree's folder; empty: there is none.
-std::string show_tree(const fs::path& shim, const std::string& socket, const RunOptions& options,
+std::string show_tree(const fs::path& shim, const std::string& socket,
                       const Result<std::string>& folder) {
-  if (!options.tree) {
-    return {};
-  }
   const auto tree = folder ? start_tree(socket, *folder) : folder;
   if (!tree) {
     std::fprintf(stderr, "uroce run: /sys shows no card: %s\n", tree.error().message.c_str());
@@ -197,7 +194,8 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
     return 1;
   }
   use_shim(shim, daemon->socket());
-  const std::string tree = show_tree(shim, daemon->socket(), options, daemon->folder());
+  const std::string tree =
+      options.tree ? show_tree(shim, daemon->socket(), daemon->folder()) : std::string();
   const pid_t child = ::fork();
   if (child == 0) {
     become(command, tree, options);
@@ -240,11 +238,8 @@ int run_command(const std::vector<std::string>& command, const RunOptions& optio
                    socket.c_str(), kSocketVariable);
     }
     use_shim(shim, socket);
-    std::string tree;
-    if (options.tree) {
-      tree = show_tree(shim, socket, options, make_private_folder());
-    }
-    become(command, tree, options);
+    become(command, options.tree ? show_tree(shim, socket, make_private_folder()) : std::string(),
+           options);
   }
   // A daemon that doesn't let us in isn't to be replaced by another network.
   if (const int error = daemon.error().code; error != ENOENT && error != ECONNREFUSED) {

@@ -28,7 +28,6 @@ namespace uroce::control {
 
 class RingArena {
  public:
-  static constexpr std::size_t kPage = uroce::kPage;
   static constexpr std::size_t kPackedMax = std::size_t{32} << 10U;
   static constexpr std::size_t kBytesMin = std::size_t{64} << 10U;
   static constexpr std::size_t kBytesMax = abi::kRingMemoryMax;

@@ -91,7 +91,7 @@ class Rights(E2eCase):
         process = Process([*_ORDINARY, "prlimit", "--memlock=65536", "ibv_rc_pingpong", "-d", "uroce0", "-g", 1, "-s", 1 << 20],
                           "pingpong", self.logs, daemon.environment())
         process.expect_failure(30)
-        self.assertIn("uroce: memory can't be registered: RLIMIT_MEMLOCK allows 64 KiB", process.err())
+        self.assertIn("uroce: ibv_reg_mr: RLIMIT_MEMLOCK allows 64 KiB", process.err())
         self.assertIn("raise it (ulimit -l", process.err())
 
     def test_other_users_are_served_all_the_same(self):

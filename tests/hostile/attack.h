@@ -138,4 +138,8 @@ class RawSession {
   std::uint32_t sequence_ = 0;
 };
 
+// What makes an asynchronous event at once, and each time that it is asked: a limit above what an
+// empty shared receive queue has. The queue is made for it, in a session that is open.
+abi::ModifySrqRequest passed_limit(RawSession& session);
+
 }  // namespace uroce::hostile

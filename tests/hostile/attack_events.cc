@@ -17,23 +17,13 @@
 namespace uroce::hostile {
 namespace {
 
-constexpr std::uint32_t kSrqLimit = 2;  // IBV_SRQ_LIMIT
 constexpr int kChannels = 32;
 constexpr std::size_t kWrittenBytes = 64;
 
-// A limit above what an empty queue has is passed at once.
 [[noreturn]] void make_events() {
   RawSession session;
   (void)session.open();
-  abi::CreateSrqRequest create{};
-  create.pd = session.ask(abi::Command::kAllocPd, Bare{}).as<abi::HandleReply>().handle;
-  create.max_wr = 8;
-  create.max_sge = 1;
-  const auto srq = session.ask(abi::Command::kCreateSrq, create).as<abi::CreateSrqReply>();
-  abi::ModifySrqRequest modify{};
-  modify.handle = srq.handle;
-  modify.mask = kSrqLimit;
-  modify.limit = 3;
+  const abi::ModifySrqRequest modify = passed_limit(session);
   say_attacking();
   for (;;) {
     const Answer answer = session.ask(abi::Command::kModifySrq, modify);

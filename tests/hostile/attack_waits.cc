@@ -19,7 +19,6 @@
 namespace uroce::hostile {
 namespace {
 
-constexpr std::uint32_t kLimit = 2;  // IBV_SRQ_LIMIT
 constexpr int kLingerSeconds = 3600;
 constexpr auto kSettled = std::chrono::milliseconds(100);
 
@@ -136,15 +135,7 @@ void read_events_slowly() {
   RawSession session;
   Answer opened = session.open();
   const int events = opened.record.descriptors.front().get();
-  abi::CreateSrqRequest create{};
-  create.pd = session.ask(abi::Command::kAllocPd, Bare{}).as<abi::HandleReply>().handle;
-  create.max_wr = 8;
-  create.max_sge = 1;
-  const auto srq = session.ask(abi::Command::kCreateSrq, create).as<abi::CreateSrqReply>();
-  abi::ModifySrqRequest modify{};
-  modify.handle = srq.handle;
-  modify.mask = kLimit;
-  modify.limit = 3;
+  const abi::ModifySrqRequest modify = passed_limit(session);
   std::thread([events, page] {
     (void)!::read(events, page, sizeof(abi::AsyncEventRecord));
   }).detach();

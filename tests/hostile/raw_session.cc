@@ -63,4 +63,18 @@ Answer RawSession::receive() {
   return answer;
 }
 
+abi::ModifySrqRequest passed_limit(RawSession& session) {
+  constexpr std::uint32_t kSrqLimit = 2;  // IBV_SRQ_LIMIT
+  abi::CreateSrqRequest create{};
+  create.pd = session.ask(abi::Command::kAllocPd, Bare{}).as<abi::HandleReply>().handle;
+  create.max_wr = 8;
+  create.max_sge = 1;
+  const auto srq = session.ask(abi::Command::kCreateSrq, create).as<abi::CreateSrqReply>();
+  abi::ModifySrqRequest modify{};
+  modify.handle = srq.handle;
+  modify.mask = kSrqLimit;
+  modify.limit = 3;
+  return modify;
+}
+
 }  // namespace uroce::hostile

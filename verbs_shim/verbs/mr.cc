@@ -77,9 +77,6 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   const NotCancelled whole;  // files are opened and read under locks
   auto description = describe(mr);
   if (!description) {
-    if (description.error().code == ENOMEM) {  // programs say no more than that there is no memory
-      complain_once("%s%s", "memory can't be registered: ", description.error().message.c_str());
-    }
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());
   }
   mr.held = std::move(description->held);

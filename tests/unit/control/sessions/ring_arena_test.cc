@@ -60,9 +60,9 @@ TEST_F(RingArenaTest, RingsBeginWithAPageAndTheirControls) {
   const auto one = take(8'256), other = take(8'256);
   EXPECT_EQ(one.entries(), one.controls() + kControls);
   EXPECT_GE(other.controls(), one.entries() + 8'256);
-  EXPECT_EQ(other.controls() % RingArena::kPage, 0U);
+  EXPECT_EQ(other.controls() % kPage, 0U);
   const auto small = take(640), next = take(640);
-  EXPECT_EQ(next.controls() - small.controls(), RingArena::kPage);
+  EXPECT_EQ(next.controls() - small.controls(), kPage);
 }
 
 TEST_F(RingArenaTest, ControlsOfRingsThatWentAreZeroForTheNextOnes) {
