@@ -1,23 +1,26 @@
 #pragma once
 
 // A page by which a program asks for something without a system call, while the daemon's control
-// thread looks there: for a moment after each answer (control/server/lookout.h). What is in it is
-// a record of the socket's (command_records.h), one at a time, without descriptors; the socket
-// takes those, all that is longer, and whatever is asked while control doesn't look.
+// thread looks there: for a moment after each answer (control/server/command_page_poller.h). What
+// is in it is a record of the socket's (command_records.h), one at a time, without descriptors; the
+// socket takes those, all that is longer, and whatever is asked while control doesn't look.
 //
 // `state` says who goes on:
 //
-//   kNobodyLooks  control sleeps, or looks at others: the socket is to be asked. Control makes it
+//   kNotPolled  control sleeps, or looks at others: the socket is to be asked. Control makes it
 //                 so by compare-and-swap, so that a request that came just before isn't left
 //                 behind.
-//   kLooking      the program may put a request here, by compare-and-swap to kAsked.
-//   kAsked        the request is control's to read. The answer is there once control has made it
-//                 kLooking or kNobodyLooks.
-//   kInSocket     the answer to it comes by the socket: it has descriptors, or takes long. Once the
-//                 program has that, it makes this kNobodyLooks.
-//   kWaits        the program has waited long enough, by compare-and-swap from kAsked, and sleeps
-//                 at the socket, where the answer then comes. Control makes it kInSocket before it
-//                 answers.
+//   kPolled      the program may put a request here, by compare-and-swap to kRequested.
+//   kRequested        the request is control's to read. The answer is there once control has made
+//   it
+//                 kPolled or kNotPolled.
+//   kReplyBySocket     the answer to it comes by the socket: it has descriptors, or takes long.
+//   Once the
+//                 program has that, it makes this kNotPolled.
+//   kProgramSleeps        the program has waited long enough, by compare-and-swap from kRequested,
+//   and sleeps
+//                 at the socket, where the answer then comes. Control makes it kReplyBySocket
+//                 before it answers.
 //
 // Bytes are ordered by `state`: whoever hands over stores with release, whoever takes loads with
 // acquire. A program may scribble here like anywhere; control copies a request before it reads it.
@@ -33,7 +36,13 @@ namespace uroce::abi {
 inline constexpr std::uint32_t kPageRequestMax = 1'024;  // bytes of a record, with its header
 inline constexpr std::uint32_t kPageReplyMax = 2'048;
 
-enum class PageState : std::uint32_t { kNobodyLooks, kLooking, kAsked, kInSocket, kWaits };
+enum class PageState : std::uint32_t {
+  kNotPolled,
+  kPolled,
+  kRequested,
+  kReplyBySocket,
+  kProgramSleeps
+};
 
 struct CommandPage {
   alignas(kCacheLine) std::atomic<PageState> state;

@@ -129,7 +129,7 @@ struct ListDevicesReply {
 
 // What ibv_import_device takes, and ibv_context.cmd_fd is: a sealed memfd that holds one of these.
 // Whoever has the descriptor may import the session's protection domains and regions.
-struct Ticket {
+struct ImportToken {
   std::uint64_t session;
   std::uint8_t secret[16];
   std::uint32_t device;
@@ -140,7 +140,7 @@ struct OpenDeviceRequest {
   RequestHeader header;
   std::uint32_t device;
   std::uint32_t reserved;
-  Ticket exporter;
+  ImportToken exporter;
 };
 // Descriptors: the read end of the async event socket (records AsyncEventRecord), a memfd with
 // workers x Doorbells (each at a multiple of doorbells_stride) and behind them a CommandPage, a

@@ -29,7 +29,7 @@ static_assert(kDoorbellGroups <= 64);
 // Sets a bit of one level; whether it was set. `likely`: it probably is, so that a look may do,
 // which takes the line from no other thread that rings. Else it is set without a look first: where
 // the worker has taken what was there, that would fetch the line twice.
-inline bool raise_bell(std::atomic<std::uint64_t>& bits, std::uint32_t index, bool likely) {
+inline bool set_doorbell_bit(std::atomic<std::uint64_t>& bits, std::uint32_t index, bool likely) {
   const std::uint64_t bit = 1ULL << index;
   return (likely && (bits.load(std::memory_order_seq_cst) & bit) != 0) ||
          (bits.fetch_or(bit, std::memory_order_seq_cst) & bit) != 0;
@@ -43,14 +43,14 @@ inline bool raise_bell(std::atomic<std::uint64_t>& bits, std::uint32_t index, bo
 inline void ring(Doorbells& bells, std::uint32_t slot) {
   const std::uint32_t word = slot / 64;
   const std::uint32_t group = word / 64;
-  bool rung = raise_bell(bells.words[word], slot % 64, false);
-  rung = raise_bell(bells.groups[group], word % 64, rung);
-  raise_bell(bells.top, group, rung);
+  bool rung = set_doorbell_bit(bells.words[word], slot % 64, false);
+  rung = set_doorbell_bit(bells.groups[group], word % 64, rung);
+  set_doorbell_bit(bells.top, group, rung);
 }
 
 // One page for each worker, written by the daemon, mapped read-only by every program.
 struct WorkerStatus {
-  // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing (Waking). The
+  // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing (WakeOnce). The
   // worker sets it (sequentially consistent), looks at all doorbells once more, and only then
   // sleeps.
   alignas(kCacheLine) std::atomic<std::uint32_t> asleep;
@@ -76,7 +76,7 @@ constexpr bool sleeps(std::uint64_t beats) { return (beats & 1) != 0; }
 // after the ring, and `beats` after `asleep`. Had that `asleep` been set for a later sleep than the
 // one whose value is found, the even value between them would be found instead. So the ring came
 // before the worker sets `asleep` for the next sleep, after which it looks at the doorbells.
-class Waking {
+class WakeOnce {
  public:
   // After a ring. `write` writes to the session's eventfd, which the worker watches edge-triggered
   // and nobody reads: each write ends the sleep, or the next one.

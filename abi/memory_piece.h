@@ -17,8 +17,8 @@ enum class PieceKind : std::uint32_t {
   kDescriptor,  // `source` is an index into this record's descriptors, `offset` the place in that
                 // file
   kMapFiles,  // the daemon opens /proc/<pid>/map_files/<map_start>-<map_end>, `offset` is the place
-              // in that file; falls back to kRemote if refused
-  kRemote,    // through /proc/<pid>/mem
+              // in that file; falls back to kProcMem if refused
+  kProcMem,   // through /proc/<pid>/mem
 };
 
 struct MemoryPiece {

@@ -77,7 +77,7 @@ struct SharedPiece {
 // The answer describes [address of the question, end): pieces in ascending order, whole pages,
 // inside the range. What no piece covers isn't mapped or may not even be read. `end` lies before
 // the question's end where there are too many pieces or descriptors; the daemon then asks again for
-// the rest, if it wants it. A piece that couldn't be shared is kRemote.
+// the rest, if it wants it. A piece that couldn't be shared is kProcMem.
 struct SharedRange {
   PagingHeader header;
   std::uint64_t end;

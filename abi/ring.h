@@ -25,7 +25,7 @@ struct alignas(kCacheLine) RingIndex {
   // will come to take what is posted. The daemon sets it (sequentially consistent) and then empties
   // the ring; the program publishes what it posted, and behind a full fence looks here whether to
   // ring the doorbell. One of the two so sees the other.
-  std::atomic<std::uint32_t> bell_wanted;
+  std::atomic<std::uint32_t> doorbell_wanted;
   // Only in a send ring (post_stamp.h): the daemon's request for the time of a post, beside the
   // consumer, and beside the producer the program's answer.
   std::atomic<std::uint32_t> stamp_wanted;

@@ -13,7 +13,7 @@ namespace uroce {
 
 void Quiescence::Deleter::operator()(rte_rcu_qsbr* state) const { std::free(state); }
 
-Quiescence::Quiescence(std::uint32_t workers_max, Duration patience) : patience_(patience) {
+Quiescence::Quiescence(std::uint32_t workers_max, Duration timeout) : timeout_(timeout) {
   const std::size_t bytes = rte_rcu_qsbr_get_memsize(workers_max);
   state_.reset(static_cast<rte_rcu_qsbr*>(std::aligned_alloc(alignof(rte_rcu_qsbr), bytes)));
   UROCE_CHECK(state_ != nullptr && rte_rcu_qsbr_init(state_.get(), workers_max) == 0);
@@ -40,7 +40,7 @@ bool Quiescence::wait() {
   }
   const std::uint64_t token = begin();
   RunningTime time;
-  const Duration end = time.look(monotonic_now()) + patience_;
+  const Duration end = time.look(monotonic_now()) + timeout_;
   while (!over(token)) {
     if (time.look(monotonic_now()) > end) {
       late_.store(token, std::memory_order_relaxed);

@@ -24,9 +24,9 @@ class Quiescence {
   // A worker that holds what it looked up for so long hangs, or is held in the kernel by a
   // program's hole (Mailbox::kStuckInKernelMax). Only time in which whoever waits ran counts
   // (RunningTime).
-  static constexpr Duration kPatience = 10 * kNanosecondsPerSecond;
+  static constexpr Duration kTimeout = 10 * kNanosecondsPerSecond;
 
-  explicit Quiescence(std::uint32_t workers_max = kWorkersMax, Duration patience = kPatience);
+  explicit Quiescence(std::uint32_t workers_max = kWorkersMax, Duration timeout = kTimeout);
   ~Quiescence();
   Quiescence(const Quiescence&) = delete;
   Quiescence& operator=(const Quiescence&) = delete;
@@ -39,7 +39,7 @@ class Quiescence {
   void offline(std::uint32_t worker);
 
   // Any other thread: returns when every online worker has passed a quiescent state since the call.
-  // Yields. False: one hasn't, for all that patience, and may still use what was unpublished, which
+  // Yields. False: one hasn't, for all that timeout, and may still use what was unpublished, which
   // therefore has to stay where it is. Until that one has passed, others aren't waited for again.
   [[nodiscard]] bool wait();
   // Is told of each wait that was in vain, on the thread that waited. Before anybody waits.
@@ -57,7 +57,7 @@ class Quiescence {
     void operator()(rte_rcu_qsbr* state) const;
   };
   std::unique_ptr<rte_rcu_qsbr, Deleter> state_;
-  const Duration patience_;
+  const Duration timeout_;
   mutable std::mutex checking_;
   std::atomic<std::uint64_t> late_{0};  // token of the last wait in vain; relaxed: a shortcut
   std::function<void()> tell_;

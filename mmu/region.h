@@ -21,7 +21,7 @@ using PdId = std::uint64_t;  // a protection domain, unique in the daemon's life
 
 class DurableMemory;
 class Mirror;
-class RemoteProgram;
+class ProcMemThread;
 
 // A run of bytes of a region and how to reach it.
 struct Span {
@@ -46,9 +46,9 @@ class Region {
     std::uint64_t iova = 0;     // the address by which work requests and peers name the first byte
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
-    int remote = -1;            // the program's memory as a file (mmu/remote/remote_memory.h)
+    int remote = -1;            // the program's memory as a file (mmu/proc_mem/proc_mem.h)
     // Who goes there. nullptr, in tests and simulations: whoever wants the bytes, and waits.
-    std::shared_ptr<RemoteProgram> program{};
+    std::shared_ptr<ProcMemThread> program{};
     bool null = false;                  // there is no memory behind it; one piece without a host
     std::uint64_t program_address = 0;  // of the first byte
     // On demand: where the pages are; no pieces.
@@ -67,7 +67,7 @@ class Region {
   [[nodiscard]] std::uint64_t iova() const { return config_.iova; }
   [[nodiscard]] std::uint64_t length() const { return config_.length; }
   [[nodiscard]] int remote() const { return config_.remote; }
-  [[nodiscard]] const std::shared_ptr<RemoteProgram>& program() const { return config_.program; }
+  [[nodiscard]] const std::shared_ptr<ProcMemThread>& program() const { return config_.program; }
   [[nodiscard]] std::uint32_t remote_pieces() const;  // how many aren't mapped
   // Without memory: reads as zeroes, and what is written is dropped (ibv_alloc_null_mr).
   [[nodiscard]] bool null() const { return config_.null; }

@@ -41,7 +41,7 @@ void AroundErrors::fail(std::uint32_t qpn, std::string sentence, Time now) {
 }
 
 void AroundErrors::release(Time now, bool all, const Take& take) {
-  if (!all && (!failed_ || now < *failed_ + kPatience)) {
+  if (!all && (!failed_ || now < *failed_ + kTimeout)) {
     return;
   }
   failed_.reset();

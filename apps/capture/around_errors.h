@@ -1,7 +1,7 @@
 #pragma once
 
 // What `--on-error N` keeps: the packets around each completion that failed. The last N packets
-// wait here; when a completion fails they are wanted, and the N that follow within kPatience.
+// wait here; when a completion fails they are wanted, and the N that follow within kTimeout.
 // Failures that are close together share packets, and no packet is handed over twice.
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class AroundErrors {
  public:
   static constexpr std::size_t kPacketsMax = 65'536;  // of N
   // Behind a failure; a queue pair that failed is silent, so N more may never come.
-  static constexpr Duration kPatience = kNanosecondsPerSecond;
+  static constexpr Duration kTimeout = kNanosecondsPerSecond;
 
   using Take = std::function<void(const Record&, const std::vector<std::string>& failures)>;
 
@@ -58,7 +58,7 @@ class AroundErrors {
   std::deque<Waiting> waiting_;
   std::size_t wanted_next_ = 0;              // packets that are still to come
   std::vector<std::string> without_packet_;  // of failures, for the next packet
-  std::optional<Time> failed_;               // the last one, until kPatience is over
+  std::optional<Time> failed_;               // the last one, until kTimeout is over
   std::uint64_t failures_ = 0;
 };
 

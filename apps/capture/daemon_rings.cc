@@ -61,8 +61,8 @@ Result<DaemonRings> DaemonRings::open(const std::string& socket, std::uint64_t r
   rings.connection_ = std::move(*connection);
   permit_descriptors(rings.connection_.get(), true);
   // A daemon that stands still is told of, not waited for.
-  constexpr timeval kPatience{.tv_sec = 30, .tv_usec = 0};
-  ::setsockopt(rings.connection_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  constexpr timeval kTimeout{.tv_sec = 30, .tv_usec = 0};
+  ::setsockopt(rings.connection_.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   abi::CaptureRequest request{};
   request.header.version = abi::kVersion;
   request.header.command = abi::Command::kCapture;
@@ -74,11 +74,11 @@ Result<DaemonRings> DaemonRings::open(const std::string& socket, std::uint64_t r
   std::memcpy(record.bytes.data(), &request, sizeof(request));
   (void)send_record(rings.connection_.get(), record);
   abi::CaptureReply reply{};
-  const Receipt receipt = receive_record(rings.connection_.get(), &record);
-  if (receipt == Receipt::kNothing) {
+  const ReceiveStatus receipt = receive_record(rings.connection_.get(), &record);
+  if (receipt == ReceiveStatus::kNothing) {
     return Error{ETIMEDOUT, "the daemon at " + socket + " hasn't answered for 30 s"};
   }
-  if (receipt != Receipt::kRecord || record.bytes.size() < sizeof(reply.header)) {
+  if (receipt != ReceiveStatus::kRecord || record.bytes.size() < sizeof(reply.header)) {
     return Error{EIO, "the daemon at " + socket + " closed the connection"};
   }
   std::memcpy(&reply, record.bytes.data(), std::min(sizeof(reply), record.bytes.size()));

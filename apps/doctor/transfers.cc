@@ -20,7 +20,7 @@ constexpr std::uint32_t kPacketBytesMax = 4'096;  // of payload, whatever the pa
 constexpr int kSingle = 50;                       // transfers one by one
 constexpr int kDeep = 16;                         // at a time
 constexpr double kRateSeconds = 0.2;
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 
 double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
@@ -56,7 +56,7 @@ class Mover {
     const auto begun = Clock::now();
     int found = 0;
     while ((found = ibv_poll_cq(card_.polled, 1, &completion)) == 0) {
-      if (Clock::now() - begun > kPatience) {
+      if (Clock::now() - begun > kTimeout) {
         return "no completion for 20 s";
       }
     }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kQuestionMax = 8192;
 constexpr int kWaiting = 16;
-constexpr timeval kPatience{.tv_sec = 1, .tv_usec = 0};
+constexpr timeval kTimeout{.tv_sec = 1, .tv_usec = 0};
 constexpr mode_t kOwnerOnly = 0177;
 
 // The rest of an answer that its program takes slowly.
@@ -87,7 +87,7 @@ void NetlinkServer::serve(const Answer& answer) {
   if (!asker.valid()) {
     return;
   }
-  ::setsockopt(asker.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  ::setsockopt(asker.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   char question[kQuestionMax];
   const ssize_t length = ::recv(asker.get(), question, sizeof(question), 0);
   if (length <= 0) {

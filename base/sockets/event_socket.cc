@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/sockets/event_pace.h"
+#include "base/sockets/event_throttle.h"
 #include "base/system_error.h"
 
 namespace uroce {
@@ -43,8 +43,8 @@ PutEvent put_event(int write_end, const void* event, std::size_t length) {
                                                                 : PutEvent::kClosed;
 }
 
-PutEvent put_event_at_a_pace(int write_end, const void* event, std::size_t length) {
-  thread_local EventPace pace;
+PutEvent put_event_throttled(int write_end, const void* event, std::size_t length) {
+  thread_local EventThrottle pace;
   PutEvent put = PutEvent::kFull;
   pace.run(write_end, [&] { put = put_event(write_end, event, length); });
   return put;

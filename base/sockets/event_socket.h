@@ -47,7 +47,7 @@ PutEvent put_event(int write_end, const Event& event) {
 }
 
 // For a worker: the same, but kFull also for a channel that costs too much just now
-// (base/sockets/event_pace.h).
-PutEvent put_event_at_a_pace(int write_end, const void* event, std::size_t length);
+// (base/sockets/event_throttle.h).
+PutEvent put_event_throttled(int write_end, const void* event, std::size_t length);
 
 }  // namespace uroce

@@ -79,34 +79,34 @@ Result<Peer> program_at(int socket) {
   return peer;
 }
 
-Receipt receive_record(int socket, Record* record) {
+ReceiveStatus receive_record(int socket, Record* record) {
   record->bytes.resize(kRecordMax);
   record->descriptors.clear();
   Descriptors descriptors;
   const ReceivedMessage received = receive_message(socket, record->bytes, 0, &descriptors);
   if (received.length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-    return Receipt::kNothing;
+    return ReceiveStatus::kNothing;
   }
   if (received.length <= 0) {
-    return Receipt::kClosed;
+    return ReceiveStatus::kClosed;
   }
   record->bytes.resize(static_cast<std::size_t>(received.length));
   if (received.descriptors_cut) {
-    return descriptors.count() < kDescriptorsMax ? Receipt::kNoDescriptorsLeft
-                                                 : Receipt::kTooManyDescriptors;
+    return descriptors.count() < kDescriptorsMax ? ReceiveStatus::kNoDescriptorsLeft
+                                                 : ReceiveStatus::kTooManyDescriptors;
   }
   if (received.cut) {
-    return Receipt::kTooLong;
+    return ReceiveStatus::kTooLong;
   }
   for (std::uint32_t i = 0; i < descriptors.count(); ++i) {
     record->descriptors.push_back(descriptors.take(i));
   }
-  return Receipt::kRecord;
+  return ReceiveStatus::kRecord;
 }
 
-Receipt receive_plain_record(int socket, Record* record) {
-  const Receipt receipt = look_at_plain_record(socket, record);
-  if (receipt == Receipt::kRecord || receipt == Receipt::kTooLong) {
+ReceiveStatus receive_plain_record(int socket, Record* record) {
+  const ReceiveStatus receipt = look_at_plain_record(socket, record);
+  if (receipt == ReceiveStatus::kRecord || receipt == ReceiveStatus::kTooLong) {
     discard_record(socket);
   }
   return receipt;
@@ -123,7 +123,7 @@ void discard_record(int socket) {
   }
 }
 
-Receipt look_at_plain_record(int socket, Record* record) {
+ReceiveStatus look_at_plain_record(int socket, Record* record) {
   std::array<std::byte, kRecordMax> buffer;  // what isn't a record costs no memory
   record->descriptors.clear();
   iovec part{buffer.data(), buffer.size()};
@@ -135,17 +135,17 @@ Receipt look_at_plain_record(int socket, Record* record) {
     length = ::recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
   } while (length < 0 && errno == EINTR);
   if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-    return Receipt::kNothing;
+    return ReceiveStatus::kNothing;
   }
   if (length >= 0 && (message.msg_flags & MSG_CTRUNC) != 0) {
-    return Receipt::kDescriptors;  // there was no room for what else came
+    return ReceiveStatus::kDescriptors;  // there was no room for what else came
   }
   if (length <= 0) {
-    return Receipt::kClosed;
+    return ReceiveStatus::kClosed;
   }
   // Where there is no memory for it, it stays in the queue.
   record->bytes.assign(buffer.begin(), buffer.begin() + length);
-  return (message.msg_flags & MSG_TRUNC) != 0 ? Receipt::kTooLong : Receipt::kRecord;
+  return (message.msg_flags & MSG_TRUNC) != 0 ? ReceiveStatus::kTooLong : ReceiveStatus::kRecord;
 }
 
 // A record of no bytes looks like the end of the stream, unless it says who sent it.

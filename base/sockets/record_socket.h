@@ -50,7 +50,7 @@ Result<Peer> peer_of(int socket);
 // The same, with its process.
 Result<Peer> program_at(int socket);
 
-enum class [[nodiscard]] Receipt : std::uint8_t{
+enum class [[nodiscard]] ReceiveStatus : std::uint8_t{
     kRecord,
     kNothing,  // EAGAIN
     kClosed,
@@ -59,14 +59,14 @@ enum class [[nodiscard]] Receipt : std::uint8_t{
     kDescriptors,         // receive_plain_record: it has some; nothing is taken
     kNoDescriptorsLeft,   // this process may have no more; a record without any
 };
-Receipt receive_record(int socket, Record* record);
+ReceiveStatus receive_record(int socket, Record* record);
 
 // Takes a record only if no descriptors came with it: to receive those, also the ones that are too
 // many, and to close them takes as long as their maker likes.
-Receipt receive_plain_record(int socket, Record* record);
+ReceiveStatus receive_plain_record(int socket, Record* record);
 // The same in two steps, for who would rather answer before the second one: a record, also one that
 // is too long, stays in the queue until it is discarded.
-Receipt look_at_plain_record(int socket, Record* record);
+ReceiveStatus look_at_plain_record(int socket, Record* record);
 void discard_record(int socket);
 // Whether the socket can be closed without closing a descriptor that somebody sent.
 [[nodiscard]] bool nothing_waits(int socket);

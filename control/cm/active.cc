@@ -90,18 +90,19 @@ Result<ConnectionId> Manager::connect(const ConnectParameters& wanted, Time now)
   connection.qpn = wanted.qpn;
   connection.receive_psn =
       wanted.starting_psn.value_or(static_cast<std::uint32_t>(random_())) & kPsnMask;
-  connection.agreement = {.transport = wanted.transport,
-                          .path_mtu = wanted.path_mtu,
-                          .pkey = wanted.pkey,
-                          .ack_timeout = wanted.ack_timeout,
-                          .retry_count = wanted.retry_count,
-                          .rnr_retry_count = 0,
-                          .rnr_retry_count_peer = wanted.rnr_retry_count,
-                          .reads_served_max = wanted.responder_resources,
-                          .reads_asked_max = wanted.initiator_depth};
-  connection.repetition = {.interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
-                           .retries_max = wanted.retries,
-                           .retries = 0};
+  connection.negotiated = {.transport = wanted.transport,
+                           .path_mtu = wanted.path_mtu,
+                           .pkey = wanted.pkey,
+                           .ack_timeout = wanted.ack_timeout,
+                           .retry_count = wanted.retry_count,
+                           .rnr_retry_count = 0,
+                           .rnr_retry_count_peer = wanted.rnr_retry_count,
+                           .reads_served_max = wanted.responder_resources,
+                           .reads_asked_max = wanted.initiator_depth};
+  connection.retransmission = {
+      .interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
+      .retries_max = wanted.retries,
+      .retries = 0};
   send_until_answered(connection, State::kReqSent, request_of(connection, wanted), now);
   return connection.id;
 }
@@ -161,10 +162,10 @@ void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep re
   connection.remote_guid = rep.ca_guid;
   connections_.index_remote_qp(connection);
   connection.send_psn = rep.starting_psn;
-  Agreement& agreement = connection.agreement;
-  agreement.rnr_retry_count = rep.rnr_retry_count;
-  agreement.reads_served_max = std::min(agreement.reads_served_max, rep.initiator_depth);
-  agreement.reads_asked_max = std::min(agreement.reads_asked_max, rep.responder_resources);
+  NegotiatedParameters& negotiated = connection.negotiated;
+  negotiated.rnr_retry_count = rep.rnr_retry_count;
+  negotiated.reads_served_max = std::min(negotiated.reads_served_max, rep.initiator_depth);
+  negotiated.reads_asked_max = std::min(negotiated.reads_asked_max, rep.responder_resources);
   connection.state = State::kRepReceived;
   connections_.set_deadline(connection, kNever);
   Event& event = tell(connection, EventKind::kReply);

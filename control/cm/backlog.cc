@@ -30,11 +30,11 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
 }
 
 // Returns how many requests of the same sender wait there already.
-// REQUIRES: has_room(); route and repetition are known.
+// REQUIRES: has_room(); route and retransmission are known.
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
   connections_.set_listener(connection, listener.id);
-  connections_.set_deadline(connection, now + patience_of(connection.repetition.interval));
+  connections_.set_deadline(connection, now + patience_of(connection.retransmission.interval));
   return requests_.add(&listener, connection.route.remote);
 }
 

@@ -143,7 +143,7 @@ ConnectionInfo info_of(const Connection& connection) {
           .route = connection.route,
           .qpn = connection.qpn,
           .remote_qpn = connection.remote_qpn,
-          .retries = connection.repetition.retries};
+          .retries = connection.retransmission.retries};
 }
 
 }  // namespace uroce::control::cm

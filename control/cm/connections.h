@@ -21,7 +21,7 @@
 namespace uroce::control::cm {
 
 // What both sides agree on for their queue pairs (the REQ proposes, the REP may lower it).
-struct Agreement {
+struct NegotiatedParameters {
   Transport transport = Transport::kRc;
   std::uint8_t path_mtu = 0;
   std::uint16_t pkey = 0xFFFF;
@@ -34,8 +34,8 @@ struct Agreement {
   std::uint8_t reads_asked_max = 0;
 };
 
-// The repetition of a message until it is answered.
-struct Repetition {
+// The retransmission of a message until it is answered.
+struct Retransmission {
   Duration interval = 0;
   std::uint32_t retries_max = 0;
   std::uint32_t retries = 0;  // done
@@ -56,8 +56,8 @@ struct Connection {
   std::uint64_t guid = 0, remote_guid = 0;  // of the adapters
   std::uint32_t qpn = 0, remote_qpn = 0;
   std::uint32_t receive_psn = 0, send_psn = 0;
-  Agreement agreement;
-  Repetition repetition;
+  NegotiatedParameters negotiated;
+  Retransmission retransmission;
   Mad last{};  // the message that is repeated, by our clock or when the peer asks again
   bool has_last = false;
   // Set by Connections only.

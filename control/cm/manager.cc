@@ -108,8 +108,8 @@ void Manager::send_until_answered(Connection& connection, State state, const Mes
   connection.state = state;
   connection.last = build_mad(connection.transaction, message);
   connection.has_last = true;
-  connection.repetition.retries = 0;
-  connections_.set_deadline(connection, now + connection.repetition.interval);
+  connection.retransmission.retries = 0;
+  connections_.set_deadline(connection, now + connection.retransmission.interval);
   repeat(connection);
 }
 
@@ -118,8 +118,8 @@ void Manager::send_until_answered(Connection& connection, State state, const Mes
 void Manager::enter_timewait(Connection& connection, Time now) {
   connection.state = State::kTimewait;
   connections_.forget_remote_qp(connection);
-  const Duration wait = connection.rejected ? 2 * connection.repetition.interval
-                                            : duration_of(connection.agreement.ack_timeout);
+  const Duration wait = connection.rejected ? 2 * connection.retransmission.interval
+                                            : duration_of(connection.negotiated.ack_timeout);
   connections_.set_deadline(connection, now + wait);
 }
 
@@ -147,14 +147,14 @@ void Manager::on_deadline(Connection& connection, Time now) {
     enter_idle(connection);
     return;
   }
-  Repetition& repetition = connection.repetition;
+  Retransmission& retransmission = connection.retransmission;
   const bool stood_still = now - connection.deadline >= kStandstillMin;
   if (connection.listener != 0) {
     return stood_still
-               ? connections_.set_deadline(connection, now + patience_of(repetition.interval))
+               ? connections_.set_deadline(connection, now + patience_of(retransmission.interval))
                : expire_request(connection);
   }
-  if (repetition.retries >= repetition.retries_max && !stood_still) {
+  if (retransmission.retries >= retransmission.retries_max && !stood_still) {
     give_up(connection, ETIMEDOUT, now);
     return;
   }
@@ -164,10 +164,10 @@ void Manager::on_deadline(Connection& connection, Time now) {
   } else if (connection.state == State::kMraRepReceived) {
     connection.state = State::kRepSent;
   }
-  repetition.retries += stood_still ? 0 : 1;
+  retransmission.retries += stood_still ? 0 : 1;
   ++counters_.repeated;
   repeat(connection);
-  connections_.set_deadline(connection, now + repetition.interval);
+  connections_.set_deadline(connection, now + retransmission.interval);
 }
 
 void Manager::give_up(Connection& connection, int error, Time now) {

@@ -108,16 +108,16 @@ void Manager::add_request(const Route& route, std::uint64_t transaction, Req req
   connection.ip = ip_of(req);
   connection.receive_psn = static_cast<std::uint32_t>(random_()) & kPsnMask;
   connection.send_psn = req.starting_psn;
-  connection.agreement = {.transport = req.transport,
-                          .path_mtu = req.path_mtu,
-                          .pkey = req.pkey,
-                          .ack_timeout = req.primary.ack_timeout,
-                          .retry_count = req.retry_count,
-                          .rnr_retry_count = req.rnr_retry_count,
-                          .rnr_retry_count_peer = req.rnr_retry_count,
-                          .reads_served_max = req.initiator_depth,
-                          .reads_asked_max = req.responder_resources};
-  connection.repetition = {
+  connection.negotiated = {.transport = req.transport,
+                           .path_mtu = req.path_mtu,
+                           .pkey = req.pkey,
+                           .ack_timeout = req.primary.ack_timeout,
+                           .retry_count = req.retry_count,
+                           .rnr_retry_count = req.rnr_retry_count,
+                           .rnr_retry_count_peer = req.rnr_retry_count,
+                           .reads_served_max = req.initiator_depth,
+                           .reads_asked_max = req.responder_resources};
+  connection.retransmission = {
       .interval = answer_time(req.local_response_timeout, lifetime_of(req.primary.ack_timeout)),
       .retries_max = req.max_cm_retries,
       .retries = 0};
@@ -140,7 +140,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
       // The program takes its time.
       send_mra(connection, kServiceTimeoutDefault);
       connections_.set_deadline(connection, now + duration_of(kServiceTimeoutDefault) +
-                                                patience_of(connection.repetition.interval));
+                                                patience_of(connection.retransmission.interval));
       return;
     case State::kRepSent:
     case State::kMraRepReceived:
@@ -184,10 +184,10 @@ Status Manager::accept(ConnectionId id, const AcceptParameters& given, Time now)
   connection.cookie = given.cookie;
   connection.guid = given.ca_guid;
   connection.qpn = given.qpn;
-  Agreement& agreement = connection.agreement;
-  agreement.reads_served_max = std::min(agreement.reads_served_max, given.responder_resources);
-  agreement.reads_asked_max = std::min(agreement.reads_asked_max, given.initiator_depth);
-  agreement.rnr_retry_count_peer = given.rnr_retry_count;
+  NegotiatedParameters& negotiated = connection.negotiated;
+  negotiated.reads_served_max = std::min(negotiated.reads_served_max, given.responder_resources);
+  negotiated.reads_asked_max = std::min(negotiated.reads_asked_max, given.initiator_depth);
+  negotiated.rnr_retry_count_peer = given.rnr_retry_count;
   const Rep rep{.local_id = connection.id,
                 .remote_id = connection.remote_id,
                 .qkey = given.qkey,

@@ -12,30 +12,30 @@ Result<QpAttributes> Manager::qp_attributes(ConnectionId id, QpState state) cons
   if (connection == nullptr) {
     return Error{EINVAL, "there is no connection " + std::to_string(id)};
   }
-  const Agreement& agreement = connection->agreement;
+  const NegotiatedParameters& negotiated = connection->negotiated;
   QpAttributes attributes;
   attributes.route = connection->route;
-  attributes.pkey = agreement.pkey;
-  attributes.transport = agreement.transport;
+  attributes.pkey = negotiated.pkey;
+  attributes.transport = negotiated.transport;
   if (state == QpState::kInit) {
     return attributes;
   }
   if (connection->remote_qpn == 0) {
     return wrong_state("queue pair beyond INIT", connection->state);
   }
-  attributes.path_mtu = agreement.path_mtu;
+  attributes.path_mtu = negotiated.path_mtu;
   attributes.destination_qpn = connection->remote_qpn;
   attributes.receive_psn = connection->receive_psn;
-  attributes.reads_served_max = agreement.reads_served_max;
-  attributes.rnr_retry_count_peer = agreement.rnr_retry_count_peer;
+  attributes.reads_served_max = negotiated.reads_served_max;
+  attributes.rnr_retry_count_peer = negotiated.rnr_retry_count_peer;
   if (state == QpState::kRtr) {
     return attributes;
   }
   attributes.send_psn = connection->send_psn;
-  attributes.timeout = agreement.ack_timeout;
-  attributes.retry_count = agreement.retry_count;
-  attributes.rnr_retry_count = agreement.rnr_retry_count;
-  attributes.reads_asked_max = agreement.reads_asked_max;
+  attributes.timeout = negotiated.ack_timeout;
+  attributes.retry_count = negotiated.retry_count;
+  attributes.rnr_retry_count = negotiated.rnr_retry_count;
+  attributes.reads_asked_max = negotiated.reads_asked_max;
   return attributes;
 }
 

@@ -150,7 +150,7 @@ Status Manager::wait_longer(ConnectionId id, std::uint8_t service_timeout, Time 
       send_mra(**found, service_timeout);
       if ((*found)->listener != 0) {
         connections_.set_deadline(**found, now + duration_of(service_timeout) +
-                                               patience_of((*found)->repetition.interval));
+                                               patience_of((*found)->retransmission.interval));
       }
       return ok();
     default:
@@ -188,7 +188,7 @@ void Manager::on_mra(const Route& route, const Mra& mra, Time now) {
     return;
   }
   connections_.set_deadline(
-      *connection, now + duration_of(mra.service_timeout) + connection->repetition.interval);
+      *connection, now + duration_of(mra.service_timeout) + connection->retransmission.interval);
 }
 
 }  // namespace uroce::control::cm

@@ -42,13 +42,14 @@ Result<ConnectionId> Manager::resolve_service(const ServiceParameters& wanted, T
   exchange.route = wanted.route;
   exchange.transaction = static_cast<std::uint64_t>(instance_) << 32U | exchange.id;
   exchange.service_id = wanted.service_id;
-  exchange.agreement.pkey = wanted.pkey;
+  exchange.negotiated.pkey = wanted.pkey;
   if (has_ip_header(wanted.service_id)) {
     exchange.ip = parse_ip_header(wanted.private_data);
   }
-  exchange.repetition = {.interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
-                         .retries_max = wanted.retries,
-                         .retries = 0};
+  exchange.retransmission = {
+      .interval = answer_time(wanted.response_timeout, wanted.packet_lifetime),
+      .retries_max = wanted.retries,
+      .retries = 0};
   send_until_answered(exchange, State::kSidrReqSent,
                       SidrReq{.request_id = exchange.id,
                               .pkey = wanted.pkey,
@@ -88,8 +89,8 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
   exchange.transaction = transaction;
   exchange.service_id = request.service_id;
   exchange.ip = ip;
-  exchange.agreement.pkey = request.pkey;
-  exchange.repetition.interval =
+  exchange.negotiated.pkey = request.pkey;
+  exchange.retransmission.interval =
       answer_time(kResponseTimeoutDefault, kPacketLifetimeDefault);  // a SIDR_REQ doesn't say
   connections_.index_peer(exchange);
   const std::uint32_t ahead = enter_backlog(exchange, *listener, now);
@@ -105,7 +106,7 @@ void Manager::on_repeated_sidr_req(Connection& exchange, Time now) {
     repeat(exchange);
   } else if (exchange.state == State::kSidrReqReceived) {
     // The program takes its time; SIDR has no message to say so.
-    connections_.set_deadline(exchange, now + patience_of(exchange.repetition.interval));
+    connections_.set_deadline(exchange, now + patience_of(exchange.retransmission.interval));
   }
 }
 
@@ -151,7 +152,7 @@ void Manager::on_sidr_rep(const Route& route, SidrRep reply, Time /*now*/) {
   Event& event = tell(*exchange, EventKind::kServiceReply);
   event.private_data = std::move(reply.private_data);
   event.service = ServiceInfo{.service_id = reply.service_id,
-                              .pkey = exchange->agreement.pkey,
+                              .pkey = exchange->negotiated.pkey,
                               .status = reply.status,
                               .qpn = reply.qpn,
                               .qkey = reply.qkey};

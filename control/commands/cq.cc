@@ -175,7 +175,7 @@ Result<Outcome> resize_cq(Session& session, Request& request, Reply* reply) {
   const std::uint32_t entries = std::exchange(cq.next_entry_count, 0);
   SealedMemory memory = std::move(cq.next_entries);
   auto* const ring = reinterpret_cast<abi::Cqe*>(memory.data());
-  const Status status = resize_in_steps(session.card().engine(), [&](RingMove* move) {
+  const Status status = resize_in_steps(session.card().engine(), [&](RingResize* move) {
     return cq.queue->resize(ring, entries, move);
   });
   if (!status) {

@@ -14,7 +14,7 @@
 #include "control/sessions/card_limits.h"
 #include "control/sessions/teardown.h"
 #include "mmu/mirror/mirror.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 
 namespace uroce::control {
 
@@ -32,8 +32,8 @@ Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
 
 namespace {
 
-// How many helpers (mmu/remote/remote_program.h) are at the session's memory for copies that were
-// set off until now.
+// How many helpers (mmu/proc_mem/proc_mem_thread.h) are at the session's memory for copies that
+// were set off until now.
 std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conversation) {
   auto count = std::make_shared<std::atomic<std::uint32_t>>(0);
   PagingService* const paging = conversation.services().paging;

@@ -12,7 +12,7 @@
 #include "control/paging/paging_service.h"
 #include "control/reports/paging_status.h"
 #include "control/sessions/card_limits.h"
-#include "mmu/remote/remote_memory.h"
+#include "mmu/proc_mem/proc_mem.h"
 
 namespace uroce::control {
 
@@ -40,7 +40,7 @@ Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpeni
   const User& user = session.account()->user();
   return conversation.services().helpers->run(user, [opening, peer] {
     try {
-      if (auto memory = open_remote_memory(process_of(peer)); memory) {
+      if (auto memory = open_proc_mem(process_of(peer)); memory) {
         opening->memory = std::move(*memory);
       }
     } catch (const std::bad_alloc&) {

@@ -162,7 +162,7 @@ void use(const Parts& parts, QpObject* object) {
 // Makes the queue pair known to its worker. From here on packets and doorbells reach it.
 void attach(Session& session, Qp& qp) {
   const QpConfig& config = qp.config();
-  SessionBells& bells = session.bells(config.worker);
+  SessionDoorbells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
     if (bells.slots.size() <= config.doorbell_slot) {
       bells.slots.resize(config.doorbell_slot + 1U);

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "dataplane/engine/engine.h"
-#include "dataplane/qp/queues/ring_move.h"
+#include "dataplane/qp/queues/ring_resize.h"
 
 namespace uroce::control {
 
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kResizeStepsMax = 256;
 // step(move) copies, and says whether that was all.
 template <typename Step>
 Status resize_in_steps(Engine& engine, Step&& step) {
-  RingMove move;
+  RingResize move;
   for (std::uint32_t count = 0; count < kResizeStepsMax; ++count) {
     Result<bool> over = false;
     engine.call(0, [&](Worker&) { over = step(&move); });

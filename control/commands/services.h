@@ -7,7 +7,7 @@
 
 #include "control/cm_user/service.h"
 #include "control/commands/address_follower.h"
-#include "control/foreign/helpers.h"
+#include "control/foreign/helper_pool.h"
 #include "control/ip/kernel_addresses.h"
 #include "control/paging/paging_service.h"
 #include "control/reports/error_log.h"
@@ -29,7 +29,7 @@ struct Services {
   Sampler* sampler = nullptr;            // nullptr: there is no history
   bool numbers_may_be_chosen = false;    // by programs: kChooseNumbers
   // For what takes as long as a program likes; control's, the fault thread has its own.
-  std::shared_ptr<Helpers> helpers = std::make_shared<Helpers>();
+  std::shared_ptr<HelperPool> helpers = std::make_shared<HelperPool>();
 };
 
 // What the connection manager needs of the card, which outlives it.

@@ -201,7 +201,7 @@ Result<Outcome> resize_srq(Session& session, Request& request, Reply* reply) {
   const std::uint32_t max_wr = std::exchange(srq.next_max_wr, 0);
   auto memory = std::move(srq.next_entries);
   // As in modify_srq().
-  const Status status = resize_in_steps(session.card().engine(), [&](RingMove* move) {
+  const Status status = resize_in_steps(session.card().engine(), [&](RingResize* move) {
     return srq.queue->resize(memory.data(), max_wr, move);
   });
   if (!status) {

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "control/foreign/helpers.h"
+#include "control/foreign/helper_pool.h"
 
 namespace uroce::control {
 
 class ForeignSocket {
  public:
   // Of a program of this user.
-  ForeignSocket(UniqueFd socket, const User& user, std::shared_ptr<Helpers> helpers)
+  ForeignSocket(UniqueFd socket, const User& user, std::shared_ptr<HelperPool> helpers)
       : socket_(std::move(socket)), user_(user), helpers_(std::move(helpers)) {}
   ~ForeignSocket();
   ForeignSocket(const ForeignSocket&) = delete;
@@ -25,7 +25,7 @@ class ForeignSocket {
  private:
   UniqueFd socket_;
   User user_;
-  std::shared_ptr<Helpers> helpers_;
+  std::shared_ptr<HelperPool> helpers_;
 };
 
 }  // namespace uroce::control

@@ -27,7 +27,7 @@ std::shared_ptr<Inbox::Arrivals> Inbox::place_for(std::uint64_t tag, Record reco
   return place;
 }
 
-Status Inbox::fetch(Helpers& helpers, const User& user,
+Status Inbox::fetch(HelperPool& helpers, const User& user,
                     const std::shared_ptr<const ForeignSocket>& socket, std::uint64_t tag,
                     Open open) {
   return helpers.run(user, [self = shared_from_this(), socket, open = std::move(open),
@@ -35,19 +35,19 @@ Status Inbox::fetch(Helpers& helpers, const User& user,
     self->arrive(*place, [&](Arrival& arrival) {
       arrival.receipt = receive_record(socket->get(), arrival.record.get());
       keep_recognised(*arrival.record);
-      if (open && arrival.receipt == Receipt::kRecord) {
+      if (open && arrival.receipt == ReceiveStatus::kRecord) {
         arrival.opened = open(*arrival.record);
       }
     });
   });
 }
 
-Status Inbox::open(Helpers& helpers, const User& user, Record record, std::uint64_t tag,
+Status Inbox::open(HelperPool& helpers, const User& user, Record record, std::uint64_t tag,
                    Open open) {
   return helpers.run(user, [self = shared_from_this(), open = std::move(open),
                             place = place_for(tag, std::move(record))] {
     self->arrive(*place, [&](Arrival& arrival) {
-      arrival.receipt = Receipt::kRecord;
+      arrival.receipt = ReceiveStatus::kRecord;
       arrival.opened = open(*arrival.record);
     });
   });
@@ -57,7 +57,7 @@ void Inbox::arrive(Arrivals& place, const std::function<void(Arrival&)>& fill) {
   try {
     fill(place.front());
   } catch (const std::bad_alloc&) {
-    place.front().receipt = Receipt::kClosed;
+    place.front().receipt = ReceiveStatus::kClosed;
     place.front().record->descriptors.clear();  // here, where closing may take long
     place.front().opened.clear();
   }

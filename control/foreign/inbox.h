@@ -19,7 +19,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   struct Arrival {
     std::uint64_t tag = 0;
-    Receipt receipt = Receipt::kNothing;
+    ReceiveStatus receipt = ReceiveStatus::kNothing;
     // Its descriptors may be used and closed anywhere; not valid: one of a kind that may not.
     std::shared_ptr<Record> record;
     std::vector<UniqueFd> opened;
@@ -30,12 +30,13 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   using Arrivals = std::list<Arrival>;
 
   // Has the record at the head of the socket received; the helpers' descriptor is readable when it
-  // is here; Receipt::kClosed if the helper found no memory. EBUSY, and then nothing has happened.
-  Status fetch(Helpers& helpers, const User& user,
+  // is here; ReceiveStatus::kClosed if the helper found no memory. EBUSY, and then nothing has
+  // happened.
+  Status fetch(HelperPool& helpers, const User& user,
                const std::shared_ptr<const ForeignSocket>& socket, std::uint64_t tag,
                Open open = {});
   // The same with a record that is received already.
-  Status open(Helpers& helpers, const User& user, Record record, std::uint64_t tag, Open open);
+  Status open(HelperPool& helpers, const User& user, Record record, std::uint64_t tag, Open open);
 
   // What has arrived since, in order.
   Arrivals take();

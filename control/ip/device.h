@@ -19,9 +19,9 @@
 #include "control/ip/arp.h"
 #include "control/ip/gateways.h"
 #include "control/ip/gid_table.h"
-#include "control/ip/moves.h"
 #include "control/ip/multicast_groups.h"
 #include "control/ip/ndp.h"
+#include "control/ip/neighbour_moves.h"
 #include "control/ip/neighbours.h"
 #include "control/ip/path_error.h"
 #include "dataplane/port/port.h"
@@ -79,7 +79,7 @@ class Device {
   // must look again.
   bool on_frame(std::span<const std::byte> frame, Time now);
   // Peers of paths made by resolve() that are elsewhere on the link now.
-  [[nodiscard]] Moves& moves() { return moves_; }
+  [[nodiscard]] NeighbourMoves& moves() { return moves_; }
   // What such a frame says of the way to a peer. Nothing: it isn't about a packet of ours.
   [[nodiscard]] std::optional<PathError> path_error(std::span<const std::byte> frame) const;
   // Asks again, gives up. True: somebody who waits for an address must look again.
@@ -139,7 +139,7 @@ class Device {
   Gateways gateways_;
   MulticastGroups groups_;
   Neighbours neighbours_;
-  Moves moves_;
+  NeighbourMoves moves_;
   SendFrame send_;
   bool link_up_;
 };

@@ -22,17 +22,17 @@ constexpr double kSecondsInNanosecond = 1e-9;
 // are several.
 struct LatencyFamily {
   std::string_view name, help;
-  LatencyOf first, last;
+  LatencyKind first, last;
   [[nodiscard]] bool by_operation() const { return first != last; }
 };
 constexpr LatencyFamily kLatencyFamilies[] = {
     {"operation_seconds",
      "Time from the post of a work request to its completion, of a sample of them",
-     LatencyOf::kSend, LatencyOf::kOther},
+     LatencyKind::kSend, LatencyKind::kOther},
     {"queued_seconds", "Part of that time in which the work request wasn't begun",
-     LatencyOf::kQueued, LatencyOf::kQueued},
+     LatencyKind::kQueued, LatencyKind::kQueued},
     {"round_trip_seconds", "Time from a packet that asks for an answer to that answer",
-     LatencyOf::kRoundTrip, LatencyOf::kRoundTrip},
+     LatencyKind::kRoundTrip, LatencyKind::kRoundTrip},
 };
 
 Labels with(Labels labels, std::string_view label, std::string value) {

@@ -46,7 +46,7 @@ MHD_Result serve(void* cls, MHD_Connection* connection, const char* url, const c
   }
   const char* const accept =
       MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
-  MetricsWish wish;
+  MetricsQuery wish;
   wish.open_metrics =
       accept != nullptr && std::strstr(accept, "application/openmetrics-text") != nullptr;
   wish.queue_pairs =
@@ -114,7 +114,7 @@ void MetricsServer::fetch_anew() {
   fetched_ = monotonic_now();
 }
 
-Result<std::string> MetricsServer::page(const MetricsWish& wish) {
+Result<std::string> MetricsServer::page(const MetricsQuery& wish) {
   if (fetched_ == 0 || monotonic_now() - fetched_ >= kReportAge) {
     fetch_anew();
   }

@@ -39,7 +39,7 @@ class MetricsServer {
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   // A page, or why there is none. Called by the server's thread.
-  Result<std::string> page(const MetricsWish& wish);
+  Result<std::string> page(const MetricsQuery& wish);
 
  private:
   explicit MetricsServer(Fetch fetch) : fetch_(std::move(fetch)) {}

@@ -193,7 +193,7 @@ void write_queue_pairs(const Json& sessions, MetricsPage& page) {
 
 }  // namespace
 
-std::string metrics_text(const Json& report, const MetricsWish& wish) {
+std::string metrics_text(const Json& report, const MetricsQuery& wish) {
   MetricsPage page(wish.open_metrics);
   write_daemon(report, page);
   if (report.contains("complete") && !report["complete"].get<bool>()) {

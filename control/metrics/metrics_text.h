@@ -8,7 +8,7 @@
 
 namespace uroce::control {
 
-struct MetricsWish {
+struct MetricsQuery {
   bool open_metrics = false;  // OpenMetrics 1.0 instead of Prometheus' text format 0.0.4
   bool queue_pairs = false;   // with those of each queue pair
 };
@@ -19,6 +19,6 @@ inline constexpr std::size_t kMetricQueuePairsMax = 1'000;
 // What the report lacks isn't on the page. If a worker didn't answer, so are no counters: only how
 // many threads are stuck.
 [[nodiscard]] std::string metrics_text(const nlohmann::ordered_json& report,
-                                       const MetricsWish& wish);
+                                       const MetricsQuery& wish);
 
 }  // namespace uroce::control

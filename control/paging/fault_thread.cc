@@ -16,7 +16,7 @@ constexpr int kFaultRecordsMax = 16;  // of one program in one turn
 }  // namespace
 
 FaultThread::FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits,
-                         std::shared_ptr<Helpers> helpers)
+                         std::shared_ptr<HelperPool> helpers)
     : queue_(queue),
       remover_(remover),
       limits_(limits),
@@ -138,7 +138,7 @@ void FaultThread::on_share(Mirror* mirror) {
       return;
     }
     ShareChannel::Answer answer;
-    const ShareChannel::Heard heard = at->second.receive(*helpers_, *inbox_, &answer);
+    const ShareChannel::AnswerStatus heard = at->second.receive(*helpers_, *inbox_, &answer);
     if (!on_heard(at->second, heard, answer)) {
       return;
     }
@@ -157,32 +157,32 @@ void FaultThread::on_helpers() {
     }
     ShareChannel::Answer answer;
     const bool heard_on = poll_.add(at->second.descriptor(), at->first);
-    const ShareChannel::Heard heard =
+    const ShareChannel::AnswerStatus heard =
         heard_on ? at->second.hear(arrival.receipt, std::move(*arrival.record),
                                    std::move(arrival.opened), &answer)
-                 : ShareChannel::Heard::kBroken;
+                 : ShareChannel::AnswerStatus::kBroken;
     (void)on_heard(at->second, heard, answer);
   }
 }
 
 // False if there is nothing more to be heard now.
-bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::Heard heard,
+bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::AnswerStatus heard,
                            const ShareChannel::Answer& answer) {
   const std::shared_ptr<Mirror> mirror = channel.mirror();
   switch (heard) {
-    case ShareChannel::Heard::kNothing:
+    case ShareChannel::AnswerStatus::kNothing:
       return false;
-    case ShareChannel::Heard::kArena:
+    case ShareChannel::AnswerStatus::kArena:
       return true;
-    case ShareChannel::Heard::kAnswer:
+    case ShareChannel::AnswerStatus::kAnswer:
       pager_.answered(mirror, answer.sequence, answer.end, answer.pieces, clock());
       channel.warn_when_full();
       return true;
-    case ShareChannel::Heard::kFetched:
+    case ShareChannel::AnswerStatus::kFetched:
       // What comes next waits in the socket, like the faults that it would answer.
       poll_.remove(channel.descriptor());
       return false;
-    case ShareChannel::Heard::kBroken:
+    case ShareChannel::AnswerStatus::kBroken:
       break;
   }
   // Nobody can say any more what lies where: all faults of the session fail.

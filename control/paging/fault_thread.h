@@ -29,7 +29,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
  public:
   // All outlive it.
   FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLimits& limits,
-              std::shared_ptr<Helpers> helpers);
+              std::shared_ptr<HelperPool> helpers);
   FaultThread(const FaultThread&) = delete;
   FaultThread& operator=(const FaultThread&) = delete;
 
@@ -52,7 +52,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   void take_answers(int timeout);
   void on_share(Mirror* mirror);
   void on_helpers();
-  bool on_heard(ShareChannel& channel, ShareChannel::Heard heard,
+  bool on_heard(ShareChannel& channel, ShareChannel::AnswerStatus heard,
                 const ShareChannel::Answer& answer);
   ShareChannel* channel_of(Mirror* mirror);
   void drop(Mirror* mirror);
@@ -75,7 +75,7 @@ class FaultThread final : public FaultWaiters, private PagingPeer {
   PollSet poll_;
   bool usable_ = false;  // it can hear what it is told
   TaskQueue tasks_;
-  std::shared_ptr<Helpers> helpers_;
+  std::shared_ptr<HelperPool> helpers_;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // the helpers' too
   std::mutex opened_mutex_;
   std::uint64_t next_tag_ = 0;

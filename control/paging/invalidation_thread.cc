@@ -8,7 +8,7 @@
 #include "abi/version.h"
 #include "control/paging/announcement.h"
 #include "control/paging/threads.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 
 namespace uroce::control {
 namespace {
@@ -144,9 +144,9 @@ void InvalidationThread::take_turn(Mirror* mirror) {
 // One record. False: the program can't tell us any more what it takes away.
 bool InvalidationThread::hear(Channel& channel) {
   Record record;
-  const Receipt receipt = receive_plain_record(channel.socket->get(), &record);
-  return receipt == Receipt::kNothing ||
-         (receipt == Receipt::kRecord && on_record(channel, record));
+  const ReceiveStatus receipt = receive_plain_record(channel.socket->get(), &record);
+  return receipt == ReceiveStatus::kNothing ||
+         (receipt == ReceiveStatus::kRecord && on_record(channel, record));
 }
 
 void InvalidationThread::begin(Channel& channel, std::uint32_t block, std::uint64_t first,

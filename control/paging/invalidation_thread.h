@@ -24,7 +24,7 @@
 #include "control/paging/task_queue.h"
 #include "control/paging/thread_links.h"
 #include "mmu/mirror/mirror.h"
-#include "mmu/pager/user_turns.h"
+#include "mmu/pager/fair_queue.h"
 
 namespace uroce::control {
 
@@ -88,7 +88,7 @@ class InvalidationThread final : public PageRemover {
   // Shared with helpers of programs, which may outlive this.
   std::shared_ptr<TaskQueue> tasks_ = std::make_shared<TaskQueue>();
   std::map<Mirror*, Channel> channels_;
-  UserTurns<Mirror*> turns_;             // of channels, some of which may have ended
+  FairQueue<Mirror*> turns_;             // of channels, some of which may have ended
   std::atomic<bool> reclaiming_{false};  // a task for it is on its way; orders nothing
   FaultWaiters* waiters_ = nullptr;      // set by start(), before the thread is there
   bool stopping_ = false;                // set by a task

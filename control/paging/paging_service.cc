@@ -8,8 +8,8 @@
 
 #include "base/system_error.h"
 #include "base/time/monotonic_clock.h"
-#include "mmu/remote/remote_memory.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 
 namespace uroce::control {
 namespace {
@@ -87,7 +87,7 @@ Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std:
   if (mirror->remote() >= 0) {
     auto file = std::make_shared<const UniqueFd>(::fcntl(mirror->remote(), F_DUPFD_CLOEXEC, 0));
     // Without it, workers would go there themselves and wait: the program has no slow way then.
-    auto program = file->valid() ? RemoteProgram::start(std::move(file), user)
+    auto program = file->valid() ? ProcMemThread::start(std::move(file), user)
                                  : system_error("no descriptor is left");
     if (!program) {
       return program.error();

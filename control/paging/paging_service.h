@@ -16,7 +16,7 @@
 #include "control/paging/flush_thread.h"
 #include "control/paging/invalidation_thread.h"
 #include "control/paging/limits.h"
-#include "mmu/faults/fault_share.h"
+#include "mmu/faults/fault_quota.h"
 #include "mmu/faults/paging_queues.h"
 
 namespace uroce::control {
@@ -33,7 +33,7 @@ class PagingService {
   Status start();
 
   // The mirror of a new session's program, paid for by the account. `memory`: the program's
-  // (mmu/remote/remote_memory.h); not valid: what can't be mapped can't be had. ENOMEM
+  // (mmu/proc_mem/proc_mem.h); not valid: what can't be mapped can't be had. ENOMEM
   Result<std::shared_ptr<Mirror>> make_mirror(UniqueFd memory, std::uint64_t session,
                                               std::shared_ptr<Account> account);
   // The program's ends of its channels.
@@ -69,7 +69,7 @@ class PagingService {
   PagingQueues& queues_;
   Quiescence& quiescence_;
   PagingLimits limits_;
-  std::shared_ptr<Helpers> helpers_ = std::make_shared<Helpers>();
+  std::shared_ptr<HelperPool> helpers_ = std::make_shared<HelperPool>();
   std::map<User, std::weak_ptr<FaultCount>> user_faults_;  // the control thread's
   std::shared_ptr<EventFd> control_event_ = std::make_shared<EventFd>();
   InvalidationThread invalidation_thread_;

@@ -86,31 +86,33 @@ bool ShareChannel::ask(std::uint64_t first, std::uint64_t end, bool write,
   return send_record(socket_->get(), record) == Sending::kSent;
 }
 
-ShareChannel::Heard ShareChannel::receive(Helpers& helpers, Inbox& inbox, Answer* answer) {
+ShareChannel::AnswerStatus ShareChannel::receive(HelperPool& helpers, Inbox& inbox,
+                                                 Answer* answer) {
   Record record;
-  const Receipt receipt = receive_plain_record(socket_->get(), &record);
+  const ReceiveStatus receipt = receive_plain_record(socket_->get(), &record);
   const auto open = [peer = peer_](const Record& of) { return open_files(peer, of); };
-  if (receipt == Receipt::kDescriptors) {
-    return inbox.fetch(helpers, mirror_->user(), socket_, tag_, open) ? Heard::kFetched
-                                                                      : Heard::kBroken;
+  if (receipt == ReceiveStatus::kDescriptors) {
+    return inbox.fetch(helpers, mirror_->user(), socket_, tag_, open) ? AnswerStatus::kFetched
+                                                                      : AnswerStatus::kBroken;
   }
   const auto pieces = pieces_of(record);
-  if (receipt == Receipt::kRecord && pieces &&
+  if (receipt == ReceiveStatus::kRecord && pieces &&
       std::any_of(pieces->begin(), pieces->end(), is_to_be_opened)) {
-    return inbox.open(helpers, mirror_->user(), std::move(record), tag_, open) ? Heard::kFetched
-                                                                               : Heard::kBroken;
+    return inbox.open(helpers, mirror_->user(), std::move(record), tag_, open)
+               ? AnswerStatus::kFetched
+               : AnswerStatus::kBroken;
   }
   return hear(receipt, std::move(record), {}, answer);
 }
 
-ShareChannel::Heard ShareChannel::hear(Receipt receipt, Record record, std::vector<UniqueFd> opened,
-                                       Answer* answer) {
-  if (receipt == Receipt::kNothing) {
-    return Heard::kNothing;
+ShareChannel::AnswerStatus ShareChannel::hear(ReceiveStatus receipt, Record record,
+                                              std::vector<UniqueFd> opened, Answer* answer) {
+  if (receipt == ReceiveStatus::kNothing) {
+    return AnswerStatus::kNothing;
   }
   abi::PagingHeader header;
-  if (receipt != Receipt::kRecord || !read_body(record, &header) || !sound(header, record)) {
-    return Heard::kBroken;
+  if (receipt != ReceiveStatus::kRecord || !read_body(record, &header) || !sound(header, record)) {
+    return AnswerStatus::kBroken;
   }
   switch (header.kind) {
     case abi::PagingKind::kArena:
@@ -118,30 +120,30 @@ ShareChannel::Heard ShareChannel::hear(Receipt receipt, Record record, std::vect
     case abi::PagingKind::kSharedRange:
       return take_answer(std::move(record), std::move(opened), answer);
     default:
-      return Heard::kBroken;
+      return AnswerStatus::kBroken;
   }
 }
 
-ShareChannel::Heard ShareChannel::take_arena(Record record) {
+ShareChannel::AnswerStatus ShareChannel::take_arena(Record record) {
   abi::PagingArena arena;
   if (!read_body(record, &arena) || record.descriptors.size() != 1) {
-    return Heard::kBroken;
+    return AnswerStatus::kBroken;
   }
   const Status added = files_.add_arena(std::move(record.descriptors[0]), arena.page_size);
   if (!added) {
     spdlog::warn("session {}: its memory can't be reached on demand any more: {}",
                  mirror_->session(), added.error().message);
-    return Heard::kBroken;
+    return AnswerStatus::kBroken;
   }
-  return Heard::kArena;
+  return AnswerStatus::kArena;
 }
 
-ShareChannel::Heard ShareChannel::take_answer(Record record, std::vector<UniqueFd> opened,
-                                              Answer* answer) {
+ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<UniqueFd> opened,
+                                                     Answer* answer) {
   abi::SharedRange head;
   const auto pieces = pieces_of(record);
   if (!pieces || !read_body(record, &head)) {
-    return Heard::kBroken;
+    return AnswerStatus::kBroken;
   }
   answer->sequence = head.header.sequence;
   answer->end = head.error != 0 ? 0 : head.end;
@@ -156,12 +158,12 @@ ShareChannel::Heard ShareChannel::take_answer(Record record, std::vector<UniqueF
     auto made = files_.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0,
                                answer->passed, &files);
     if (!made || made->address < last) {
-      return Heard::kBroken;
+      return AnswerStatus::kBroken;
     }
     last = made->address + made->length;
     answer->pieces.push_back(*made);
   }
-  return Heard::kAnswer;
+  return AnswerStatus::kAnswer;
 }
 
 void ShareChannel::warn_when_full() {

@@ -42,23 +42,24 @@ class ShareChannel {
     // What the pieces' descriptors are; closed with the answer.
     std::vector<UniqueFd> passed, opened;
   };
-  enum class Heard : std::uint8_t {
+  enum class AnswerStatus : std::uint8_t {
     kNothing,  // for now
     kAnswer,
     kArena,    // has been noted
     kFetched,  // a helper has it: hear() it when it has arrived, and nothing before
     kBroken,   // the program hung up, or talks nonsense
   };
-  Heard receive(Helpers& helpers, Inbox& inbox, Answer* answer);
+  AnswerStatus receive(HelperPool& helpers, Inbox& inbox, Answer* answer);
   // `opened`: files behind the program's mappings that the record names.
-  Heard hear(Receipt receipt, Record record, std::vector<UniqueFd> opened, Answer* answer);
+  AnswerStatus hear(ReceiveStatus receipt, Record record, std::vector<UniqueFd> opened,
+                    Answer* answer);
 
   // Says once that no more of the program's memory can be reached, when it is so.
   void warn_when_full();
 
  private:
-  Heard take_arena(Record record);
-  Heard take_answer(Record record, std::vector<UniqueFd> opened, Answer* answer);
+  AnswerStatus take_arena(Record record);
+  AnswerStatus take_answer(Record record, std::vector<UniqueFd> opened, Answer* answer);
 
   std::shared_ptr<Mirror> mirror_;
   std::shared_ptr<const ForeignSocket> socket_;

@@ -28,7 +28,7 @@ LatencySummary summarize(const LatencyHistogram& histogram) {
 LatencySummaries summarize(const Latencies& latencies) {
   LatencySummaries summaries;
   for (std::size_t i = 0; i < kLatencyCount; ++i) {
-    if (const LatencyHistogram* histogram = latencies.find(static_cast<LatencyOf>(i))) {
+    if (const LatencyHistogram* histogram = latencies.find(static_cast<LatencyKind>(i))) {
       summaries[i] = summarize(*histogram);
     }
   }
@@ -59,7 +59,7 @@ Json json_of(const LatencyHistogram& histogram) {
 Json json_of(const Latencies& latencies) {
   Json json = Json::object();
   for (std::size_t i = 0; i < kLatencyCount; ++i) {
-    if (const LatencyHistogram* histogram = latencies.find(static_cast<LatencyOf>(i))) {
+    if (const LatencyHistogram* histogram = latencies.find(static_cast<LatencyKind>(i))) {
       json[std::string(kLatencyTexts[i].name)] = json_of(*histogram);
     }
   }

@@ -14,7 +14,7 @@ struct LatencySummary {
   std::uint64_t count = 0;
   Duration p50 = 0, p99 = 0, p99_9 = 0, max = 0;
 };
-using LatencySummaries = std::array<LatencySummary, kLatencyCount>;  // index: LatencyOf
+using LatencySummaries = std::array<LatencySummary, kLatencyCount>;  // index: LatencyKind
 
 [[nodiscard]] LatencySummary summarize(const LatencyHistogram& histogram);
 // In a worker's turn: takes no memory.

@@ -10,8 +10,8 @@ std::vector<std::uint64_t> RecentLatencies::since_remembered(const Latencies& no
   static const LatencyHistogram none;
   std::vector<std::uint64_t> values;
   for (std::size_t i = 0; i < kLatencyCount; ++i) {
-    const LatencyHistogram* const all = now.find(static_cast<LatencyOf>(i));
-    const LatencyHistogram* const before = before_.find(static_cast<LatencyOf>(i));
+    const LatencyHistogram* const all = now.find(static_cast<LatencyKind>(i));
+    const LatencyHistogram* const before = before_.find(static_cast<LatencyKind>(i));
     const LatencyHistogram added =
         (all != nullptr ? *all : none).since(before != nullptr ? *before : none);
     const bool any = added.count() != 0;

@@ -25,8 +25,8 @@ Result<std::string> fetch(const std::string& socket, abi::Command command, Reque
     return connection.error();
   }
   // A daemon that stands still is told of, not waited for.
-  constexpr timeval kPatience{.tv_sec = 30, .tv_usec = 0};
-  ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  constexpr timeval kTimeout{.tv_sec = 30, .tv_usec = 0};
+  ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   abi::RequestHeader head;
   head.version = abi::kVersion;
   head.command = command;
@@ -40,11 +40,11 @@ Result<std::string> fetch(const std::string& socket, abi::Command command, Reque
   std::string text;
   for (;;) {
     abi::ReplyHeader header;
-    const Receipt receipt = receive_record(connection->get(), &record);
-    if (receipt == Receipt::kNothing) {
+    const ReceiveStatus receipt = receive_record(connection->get(), &record);
+    if (receipt == ReceiveStatus::kNothing) {
       return Error{ETIMEDOUT, "the daemon at " + socket + " hasn't answered for 30 s"};
     }
-    if (receipt != Receipt::kRecord || record.bytes.size() < sizeof(header)) {
+    if (receipt != ReceiveStatus::kRecord || record.bytes.size() < sizeof(header)) {
       return Error{EIO, "the daemon at " + socket + " closed the connection"};
     }
     std::memcpy(&header, record.bytes.data(), sizeof(header));

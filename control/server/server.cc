@@ -52,10 +52,11 @@ Result<std::unique_ptr<Server>> Server::listen(const Services& services, const s
     return system_error("can't make an epoll");
   }
   std::unique_ptr<Server> server(new Server(services, std::move(*listener), std::move(poll)));
-  std::vector<std::pair<int, Tag>> watched{{server->listener_.get(), kListener},
-                                           {services.card.engine().notice_descriptor(), kNotices},
-                                           {services.card.room_watch().descriptor(), kEventRoom},
-                                           {services.helpers->descriptor(), kHelpers}};
+  std::vector<std::pair<int, Tag>> watched{
+      {server->listener_.get(), kListener},
+      {services.card.engine().notice_descriptor(), kNotices},
+      {services.card.event_socket_watch().descriptor(), kEventRoom},
+      {services.helpers->descriptor(), kHelpers}};
   if (services.paging != nullptr) {
     watched.emplace_back(services.paging->control_descriptor(), kPaging);
   }
@@ -177,7 +178,7 @@ void Server::on_connection(Connections::iterator at, std::uint32_t events) {
   if (throttled_users_.is_throttled(user, card_.now())) {
     throttled_users_.wait(user, at->first);
     watch_for(at, 0);
-    lookout_.forget(at->first);
+    page_poller_.forget(at->first);
   } else {
     serve_timed(at);
   }
@@ -296,7 +297,7 @@ void Server::stop_watching(Connections::iterator at) {
 void Server::drop(Connections::iterator at) {
   stop_watching(at);
   throttled_users_.forget(at->second.conversation->session().account()->user(), at->first);
-  lookout_.forget(at->first);
+  page_poller_.forget(at->first);
   connections_.erase(at);
 }
 

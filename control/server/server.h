@@ -23,8 +23,8 @@
 #include "control/foreign/foreign_socket.h"
 #include "control/foreign/inbox.h"
 #include "control/reports/path_problems.h"
+#include "control/server/command_page_poller.h"
 #include "control/server/listening_socket.h"
-#include "control/server/lookout.h"
 #include "control/server/throttled_users.h"
 
 namespace uroce::control {
@@ -104,7 +104,7 @@ class Server {
   bool flush(Connection& connection);
   void receive(std::uint64_t id, Connection& connection);
   void serve_page(std::uint64_t id, Connection& connection, CommandPage& page);
-  static void take(Connection& connection, Receipt receipt, Record record);
+  static void take(Connection& connection, ReceiveStatus receipt, Record record);
   void fetch(std::uint64_t id, Connection& connection);
   void on_helpers();
   void give_up_fetches();
@@ -137,7 +137,7 @@ class Server {
   ThrottledUsers throttled_users_;
   Time next_helpers_look_ = kNever;  // who waits for one that hangs is told
   Time silent_until_ = 0;            // about a want of memory or descriptors
-  Lookout lookout_;                  // while it lingers
+  CommandPagePoller page_poller_;    // while it lingers
   Time linger_until_ = 0;            // see kLinger
   Time next_poll_ = 0;               // of the epoll, while it lingers
   std::uint32_t polls_ = 0;

@@ -41,7 +41,7 @@ void Server::on_notices() {
 // Programs have read some of their events: more can be put. That counts as their users' time.
 void Server::on_event_room() {
   std::array<std::uint64_t, kRoomsMax> sessions;
-  const std::size_t count = card_.room_watch().ready(sessions);
+  const std::size_t count = card_.event_socket_watch().ready(sessions);
   for (const std::uint64_t id : std::span(sessions).first(count)) {
     Session* const session = card_.find_session(id);
     if (session != nullptr) {

@@ -13,48 +13,48 @@ namespace {
 
 constexpr int kSessionRecordsMax = 16;  // of one session in one turn
 
-void give(Conversation& conversation, Receipt receipt, Record record) {
+void give(Conversation& conversation, ReceiveStatus receipt, Record record) {
   switch (receipt) {
-    case Receipt::kRecord:
+    case ReceiveStatus::kRecord:
       return conversation.receive(std::move(record));
-    case Receipt::kNoDescriptorsLeft:
+    case ReceiveStatus::kNoDescriptorsLeft:
       return conversation.receive_without_descriptors(record);
-    case Receipt::kTooLong:
+    case ReceiveStatus::kTooLong:
       return conversation.refuse(EMSGSIZE,
                                  "a record has at most " + std::to_string(kRecordMax) + " bytes");
-    case Receipt::kTooManyDescriptors:
+    case ReceiveStatus::kTooManyDescriptors:
       return conversation.refuse(
           EMSGSIZE, "a record has at most " + std::to_string(kDescriptorsMax) + " descriptors");
-    case Receipt::kClosed:
-    case Receipt::kNothing:
-    case Receipt::kDescriptors:
+    case ReceiveStatus::kClosed:
+    case ReceiveStatus::kNothing:
+    case ReceiveStatus::kDescriptors:
       return conversation.end();
   }
 }
 
 }  // namespace
 
-void Server::take(Connection& connection, Receipt receipt, Record record) {
+void Server::take(Connection& connection, ReceiveStatus receipt, Record record) {
   connection.serving = true;
   give(*connection.conversation, receipt, std::move(record));
   connection.serving = false;
 }
 
 void Server::expect(std::uint64_t id, CommandPage* page) {
-  if (page != nullptr && lookout_.expect(id, *page)) {
-    page->look();
+  if (page != nullptr && page_poller_.expect(id, *page)) {
+    page->start_polling();
   }
 }
 
 // The program that has asked in its page, if there is one.
 void Server::serve_asked() {
-  const auto at = connections_.find(lookout_.next());
+  const auto at = connections_.find(page_poller_.next());
   if (at == connections_.end()) {
     return;
   }
   heartbeat_.beat();
   if (at->second.interest != EPOLLIN) {
-    lookout_.forget(at->first);  // it has been told to wait for an answer
+    page_poller_.forget(at->first);  // it has been told to wait for an answer
     return;
   }
   within_memory(at->first, [&] { on_connection(at, EPOLLIN); });
@@ -67,11 +67,11 @@ void Server::serve_page(std::uint64_t id, Connection& connection, CommandPage& p
     within_memory(kNoSession, [this] { on_notices(); });
   }
   Conversation& conversation = *connection.conversation;
-  take(connection, Receipt::kRecord, page.take());
+  take(connection, ReceiveStatus::kRecord, page.take());
   std::deque<Record>& outbox = conversation.outbox();
   if (outbox.size() != 1 || conversation.answering() || conversation.finished()) {
-    page.answer_in_socket();
-  } else if (page.answer(outbox.front(), lookout_.expect(id, page))) {
+    page.reply_by_socket();
+  } else if (page.answer(outbox.front(), page_poller_.expect(id, page))) {
     outbox.pop_front();
   }
 }
@@ -89,20 +89,20 @@ void Server::receive(std::uint64_t id, Connection& connection) {
       return answer_more(conversation);
     }
     CommandPage* page = conversation.session().command_page();
-    if (page != nullptr && page->asked()) {
+    if (page != nullptr && page->has_request()) {
       return serve_page(id, connection, *page);
     }
     Record record;
-    const Receipt receipt = look_at_plain_record(connection.socket->get(), &record);
-    if (receipt == Receipt::kNothing) {
+    const ReceiveStatus receipt = look_at_plain_record(connection.socket->get(), &record);
+    if (receipt == ReceiveStatus::kNothing) {
       return;
     }
-    if (receipt == Receipt::kDescriptors) {
+    if (receipt == ReceiveStatus::kDescriptors) {
       return fetch(id, connection);
     }
     take(connection, receipt, std::move(record));
     (void)flush(connection);  // the program goes on while the record is thrown away
-    if (receipt != Receipt::kClosed) {
+    if (receipt != ReceiveStatus::kClosed) {
       discard_record(connection.socket->get());
     }
   }

@@ -33,7 +33,7 @@ int Server::wait(std::span<epoll_event> events) {
         return count;
       }
     }
-    if (lookout_.any_asked()) {
+    if (page_poller_.any_request()) {
       return 0;
     }
     if (polls && ++polls_ % kPollsBeforeYield == 0) {
@@ -42,7 +42,7 @@ int Server::wait(std::span<epoll_event> events) {
       _mm_pause();
     }
   }
-  const int timeout = lookout_.rest() ? milliseconds_to_deadline() : 0;
+  const int timeout = page_poller_.stop_all() ? milliseconds_to_deadline() : 0;
   heartbeat_.rest();
   const int count = ::epoll_wait(poll_.get(), events.data(), most, timeout);
   heartbeat_.beat();

@@ -12,9 +12,9 @@
 
 #include "base/sockets/record_socket.h"
 #include "control/ip/device.h"
+#include "control/sessions/event_socket_watch.h"
 #include "control/sessions/groups.h"
-#include "control/sessions/numbers.h"
-#include "control/sessions/room_watch.h"
+#include "control/sessions/number_pool.h"
 #include "control/sessions/sealed_memory.h"
 #include "control/sessions/xrc.h"
 #include "dataplane/engine/engine.h"
@@ -55,9 +55,9 @@ class Card {
   void enter(Session& session);
   void leave(const Session& session);
 
-  [[nodiscard]] Numbers& qpns() { return qpns_; }
-  [[nodiscard]] Numbers& cqns() { return cqns_; }
-  [[nodiscard]] Numbers& srqns() { return srqns_; }
+  [[nodiscard]] NumberPool& qpns() { return qpns_; }
+  [[nodiscard]] NumberPool& cqns() { return cqns_; }
+  [[nodiscard]] NumberPool& srqns() { return srqns_; }
   // The program whose queue pair has this number; nullptr: there is none.
   [[nodiscard]] const Peer* owner_of_qp(std::uint32_t qpn) const;
   PdId new_pd() { return next_pd_++; }  // 64 bits: none comes round
@@ -74,7 +74,7 @@ class Card {
   [[nodiscard]] LockedMemory& locked_memory() { return locked_memory_; }
   [[nodiscard]] Groups& groups() { return groups_; }
   [[nodiscard]] XrcDomains& xrc_domains() { return xrc_domains_; }
-  [[nodiscard]] RoomWatch& room_watch() { return room_watch_; }
+  [[nodiscard]] EventSocketWatch& event_socket_watch() { return event_socket_watch_; }
 
  private:
   Engine& engine_;
@@ -83,7 +83,7 @@ class Card {
   std::function<Time()> clock_;
   Devices devices_;
   std::map<std::uint64_t, Session*> sessions_;
-  Numbers qpns_, cqns_, srqns_;
+  NumberPool qpns_, cqns_, srqns_;
   PdId next_pd_ = 1;
   CongestionSettings congestion_;
   bool measures_latency_ = true;
@@ -91,7 +91,7 @@ class Card {
   LockedMemory locked_memory_;
   Groups groups_;
   XrcDomains xrc_domains_;
-  RoomWatch room_watch_;
+  EventSocketWatch event_socket_watch_;
 };
 
 }  // namespace uroce::control

@@ -19,20 +19,21 @@ class CommandPage {
   explicit CommandPage(abi::CommandPage& page) : page_(page) {}
 
   // From now on the program may ask here.
-  void look() {
-    State expected = state();  // mostly kLooking already: then the line isn't written
-    if (expected == State::kNobodyLooks) {
-      page_.state.compare_exchange_strong(expected, State::kLooking);
+  void start_polling() {
+    State expected = state();  // mostly kPolled already: then the line isn't written
+    if (expected == State::kNotPolled) {
+      page_.state.compare_exchange_strong(expected, State::kPolled);
     }
   }
   // From now on it asks by the socket. False: it has asked here meanwhile, and is to be served.
-  [[nodiscard]] bool look_away() {
-    State expected = State::kLooking;
-    return page_.state.compare_exchange_strong(expected, State::kNobodyLooks) ||
-           !is_asked(expected);
+  [[nodiscard]] bool stop_polling() {
+    State expected = State::kPolled;
+    return page_.state.compare_exchange_strong(expected, State::kNotPolled) ||
+           !has_request_in(expected);
   }
-  [[nodiscard]] bool asked() const { return is_asked(state()); }
-  // A copy of the request, which is to be answered next: until then it is asked. REQUIRES: asked()
+  [[nodiscard]] bool has_request() const { return has_request_in(state()); }
+  // A copy of the request, which is to be answered next: until then it is asked. REQUIRES:
+  // has_request()
   [[nodiscard]] Record take() {
     const std::uint32_t length = std::min<std::uint32_t>(
         page_.request_length.load(std::memory_order_relaxed), abi::kPageRequestMax);
@@ -44,25 +45,27 @@ class CommandPage {
   // answer, now or later, because the answer doesn't fit or the program sleeps there already.
   [[nodiscard]] bool answer(const Record& reply, bool looks) {
     if (reply.bytes.size() > abi::kPageReplyMax || !reply.descriptors.empty()) {
-      return answer_in_socket();
+      return reply_by_socket();
     }
     std::memcpy(page_.reply, reply.bytes.data(), reply.bytes.size());
     page_.reply_length.store(static_cast<std::uint32_t>(reply.bytes.size()),
                              std::memory_order_relaxed);
-    State expected = State::kAsked;
-    const State next = looks ? State::kLooking : State::kNobodyLooks;
-    return page_.state.compare_exchange_strong(expected, next) || answer_in_socket();
+    State expected = State::kRequested;
+    const State next = looks ? State::kPolled : State::kNotPolled;
+    return page_.state.compare_exchange_strong(expected, next) || reply_by_socket();
   }
   // The socket has to answer what was taken. Always false, as answer() says that.
-  bool answer_in_socket() {
-    page_.state.store(State::kInSocket, std::memory_order_release);
+  bool reply_by_socket() {
+    page_.state.store(State::kReplyBySocket, std::memory_order_release);
     return false;
   }
 
  private:
   using State = abi::PageState;
 
-  static bool is_asked(State state) { return state == State::kAsked || state == State::kWaits; }
+  static bool has_request_in(State state) {
+    return state == State::kRequested || state == State::kProgramSleeps;
+  }
   [[nodiscard]] State state() const { return page_.state.load(std::memory_order_acquire); }
 
   abi::CommandPage& page_;

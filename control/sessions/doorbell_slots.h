@@ -8,7 +8,7 @@
 #include <deque>
 
 #include "control/sessions/card_limits.h"
-#include "control/sessions/lease.h"
+#include "control/sessions/pooled_number.h"
 
 namespace uroce::control {
 
@@ -17,7 +17,7 @@ class DoorbellSlots {
   static constexpr std::size_t kQuarantine = 16;  // freed ones that aren't reused yet
 
   // Of nothing: all are taken.
-  [[nodiscard]] Lease<DoorbellSlots> take() {
+  [[nodiscard]] PooledNumber<DoorbellSlots> take() {
     if (used_ < kSessionQpsMax && free_.size() < kQuarantine) {
       return {*this, used_++};
     }
@@ -30,7 +30,7 @@ class DoorbellSlots {
   }
 
  private:
-  friend class Lease<DoorbellSlots>;
+  friend class PooledNumber<DoorbellSlots>;
   void release(std::uint32_t slot) { free_.push_back(slot); }
 
   std::deque<std::uint32_t> free_;

@@ -11,7 +11,7 @@
 #include "abi/command_records.h"
 #include "base/unique_fd.h"
 #include "control/sessions/doorbell_slots.h"
-#include "control/sessions/numbers.h"
+#include "control/sessions/number_pool.h"
 #include "control/sessions/ring_arena.h"
 #include "control/sessions/sealed_memory.h"
 #include "control/sessions/xrc.h"
@@ -61,7 +61,7 @@ struct Channel {
 };
 
 struct CqObject {
-  Lease<Numbers> id;  // daemon-wide
+  PooledNumber<NumberPool> id;  // daemon-wide
   std::uint64_t cookie = 0;
   std::uint32_t entry_count = 0;
   SealedMemory memory;        // its control; the entries too, until it is resized
@@ -75,7 +75,7 @@ struct CqObject {
 };
 
 struct SrqObject {
-  Lease<Numbers> id;  // daemon-wide: the SRQ number
+  PooledNumber<NumberPool> id;  // daemon-wide: the SRQ number
   std::uint64_t cookie = 0;
   SealedMemory memory;        // as those of a completion queue
   SealedMemory entries;       // since it was resized
@@ -91,8 +91,8 @@ struct SrqObject {
 };
 
 struct QpObject {
-  Lease<Numbers> qpn;         // XRC receive: `target` has it
-  Lease<DoorbellSlots> slot;  // XRC receive: none
+  PooledNumber<NumberPool> qpn;      // XRC receive: `target` has it
+  PooledNumber<DoorbellSlots> slot;  // XRC receive: none
   std::uint64_t cookie = 0;
   RingArena::Rings rings;
   std::unique_ptr<ReceiveQueue> receive_queue;  // its own, if it has one

@@ -1,7 +1,7 @@
 #include "control/sessions/program_events.h"
 
 #include "base/sockets/event_socket.h"
-#include "control/sessions/room_watch.h"
+#include "control/sessions/event_socket_watch.h"
 #include "dataplane/qp/turn.h"
 
 namespace uroce::control {

@@ -17,7 +17,7 @@
 
 namespace uroce::control {
 
-class RoomWatch;
+class EventSocketWatch;
 
 class ProgramEvents {
  public:
@@ -33,7 +33,7 @@ class ProgramEvents {
   // Records that are put into the socket at a stroke, so that others needn't wait for them.
   static constexpr int kPutMax = 256;
 
-  ProgramEvents(RoomWatch& room, std::uint64_t session) : room_(room), session_(session) {}
+  ProgramEvents(EventSocketWatch& room, std::uint64_t session) : room_(room), session_(session) {}
   ~ProgramEvents();
   ProgramEvents(const ProgramEvents&) = delete;
   ProgramEvents& operator=(const ProgramEvents&) = delete;
@@ -56,7 +56,7 @@ class ProgramEvents {
   Waiting::iterator remove(Waiting::iterator at);
   void rest();
 
-  RoomWatch& room_;
+  EventSocketWatch& room_;
   std::uint64_t session_;
   UniqueFd socket_;
   Waiting waiting_;

@@ -28,7 +28,7 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
       rings_(account_),
       memory_(account_),
       addresses_(card.engine()),
-      events_(card.room_watch(), id) {
+      events_(card.event_socket_watch(), id) {
   card_.enter(*this);
 }
 
@@ -112,7 +112,7 @@ Result<Session::Opened> Session::open(Device& device) {
   unsealed_ = std::move(*unsealed);
   command_page_.emplace(*reinterpret_cast<abi::CommandPage*>(doorbells_.data() + all_doorbells));
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    SessionBells& bells = bells_.emplace_back();
+    SessionDoorbells& bells = bells_.emplace_back();
     bells.bells = reinterpret_cast<abi::Doorbells*>(doorbells_.data() + worker * kDoorbellsStride);
     bells.wake_descriptor = wake_descriptors_[worker].get();
     card_.engine().call(worker, [&](Worker& w) { w.add_session(bells); });
@@ -152,8 +152,8 @@ Result<UniqueFd> Session::make_ticket(const Device& device) {
   if (::getrandom(ticket_.secret, sizeof(ticket_.secret), 0) != sizeof(ticket_.secret)) {
     return system_error("the daemon can't get random bytes");
   }
-  auto page =
-      SealedMemory::create("uroce-ticket", sizeof(abi::Ticket), SealedMemory::Writers::kDaemonOnly);
+  auto page = SealedMemory::create("uroce-ticket", sizeof(abi::ImportToken),
+                                   SealedMemory::Writers::kDaemonOnly);
   if (!page) {
     return page.error();
   }
@@ -161,7 +161,7 @@ Result<UniqueFd> Session::make_ticket(const Device& device) {
   return Result<UniqueFd>(page->take_descriptor());
 }
 
-Status Session::import_from(const abi::Ticket& ticket) {
+Status Session::import_from(const abi::ImportToken& ticket) {
   const Session* const other = card_.find_session(ticket.session);
   if (other == nullptr || other->device() == nullptr) {
     return Error{ENODEV, "the program whose device is to be imported has closed it"};

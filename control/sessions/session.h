@@ -48,9 +48,9 @@ class Session {
   Result<Opened> open(Device& device);
 
   // What others must show to import from this session. REQUIRES: a device is open.
-  [[nodiscard]] const abi::Ticket& ticket() const { return ticket_; }
+  [[nodiscard]] const abi::ImportToken& ticket() const { return ticket_; }
   // Lets this one import from the session that gave the ticket out. ENODEV, EACCES
-  Status import_from(const abi::Ticket& ticket);
+  Status import_from(const abi::ImportToken& ticket);
   // The session that lent its ticket to this one. EINVAL, ENODEV
   [[nodiscard]] Result<const Session*> exporter() const;
 
@@ -74,7 +74,7 @@ class Session {
   // Where the rings of its queue pairs lie.
   [[nodiscard]] RingArena& rings() { return rings_; }
   [[nodiscard]] DoorbellSlots& slots() { return slots_; }
-  [[nodiscard]] SessionBells& bells(std::uint32_t worker) { return bells_[worker]; }
+  [[nodiscard]] SessionDoorbells& bells(std::uint32_t worker) { return bells_[worker]; }
 
   // The program's own memory, and once it opened on-demand paging, that as the daemon mirrors it.
   [[nodiscard]] ProgramMemory& memory() { return memory_; }
@@ -119,7 +119,7 @@ class Session {
   std::shared_ptr<Mirror> mirror_;
   Charge mirror_charge_;
   PublishedAddresses addresses_;
-  abi::Ticket ticket_{};
+  abi::ImportToken ticket_{};
   std::optional<std::uint64_t> exporter_;  // whose objects this one may import
   std::uint32_t chosen_qpn_ = 0;
   std::uint32_t chosen_key_ = 0;
@@ -131,7 +131,7 @@ class Session {
   UniqueFd unsealed_;       // of that memory; none: it is sealed
   std::optional<CommandPage> command_page_;
   std::vector<EventFd> wake_descriptors_;
-  std::deque<SessionBells> bells_;  // one a worker; never moves
+  std::deque<SessionDoorbells> bells_;  // one a worker; never moves
   DoorbellSlots slots_;
 };
 

@@ -31,7 +31,7 @@ void remove_qp(Session& session, std::uint32_t handle) {
   while (!object->groups.empty()) {
     session.card().groups().detach(*object, Gid(*object->groups.begin()));
   }
-  SessionBells& bells = session.bells(config.worker);
+  SessionDoorbells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
     if (!session.ending()) {  // of a program that is gone nothing goes out any more
       worker.send_posted(*object->qp);

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "control/sessions/numbers.h"
+#include "control/sessions/number_pool.h"
 #include "dataplane/engine/engine.h"
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/responder/xrc_domain.h"
@@ -59,7 +59,7 @@ struct XrcTarget {
   XrcTarget(const XrcTarget&) = delete;
   XrcTarget& operator=(const XrcTarget&) = delete;
 
-  Lease<Numbers> qpn;
+  PooledNumber<NumberPool> qpn;
   std::shared_ptr<SharedXrcDomain> domain;
   std::shared_ptr<Qp> qp;
   std::vector<Handle> handles;  // the first is the one that workers' events are looked up by

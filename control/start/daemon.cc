@@ -245,7 +245,7 @@ Status Daemon::start_engine() {
     spdlog::error(
         "a worker hangs: for {} s it hasn't let go of what it looked up, so memory that is "
         "deregistered or taken away stays mapped here",
-        Quiescence::kPatience / kNanosecondsPerSecond);
+        Quiescence::kTimeout / kNanosecondsPerSecond);
   });
   keys_ = std::make_unique<KeyTable>(*quiescence_);
   paging_queues_ = std::make_unique<PagingQueues>(

@@ -45,7 +45,7 @@ void Worker::State::forget_neighbours(QpEntry& entry) {
 // The entry of the queue pair's peer, if frames would come back to it; nullptr else.
 QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
   QpEntry* const peer = table.find(qp.attributes().dest_qpn);
-  return peer != nullptr && qp.is_next_door(*peer->qp) && leads_here(port, qp.attributes().path) &&
+  return peer != nullptr && qp.is_local_peer(*peer->qp) && leads_here(port, qp.attributes().path) &&
                  leads_here(port, peer->qp->attributes().path)
              ? peer
              : nullptr;
@@ -53,7 +53,7 @@ QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
 
 // The entry of the queue pair's peer, if it may be reached without frames now; nullptr else. What
 // of the peer's frames waits for memory, or for an earlier one, comes first.
-QpEntry* Worker::State::next_door(PortState& port, QpEntry& entry) {
+QpEntry* Worker::State::local_peer(PortState& port, QpEntry& entry) {
   if (!config.direct || port.wants_frames || capture != nullptr) {
     return nullptr;
   }

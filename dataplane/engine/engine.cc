@@ -62,14 +62,15 @@ class Engine::State {
     return ok();
   }
 
-  Mailbox::Called call(std::uint32_t worker, const std::function<void(Worker&)>& task,
-                       Duration limit) {
+  Mailbox::CallStatus call(std::uint32_t worker, const std::function<void(Worker&)>& task,
+                           Duration limit) {
     Runner& runner = *runners[worker];
     if (!running) {
       runner.run_here(task);
-      return Mailbox::Called::kDone;
+      return Mailbox::CallStatus::kDone;
     }
-    return runner.run_in_sleep(task) ? Mailbox::Called::kDone : runner.mailbox().call(task, limit);
+    return runner.run_in_sleep(task) ? Mailbox::CallStatus::kDone
+                                     : runner.mailbox().call(task, limit);
   }
 
   Status start_on_threads() {
@@ -157,24 +158,24 @@ const Heartbeat& Engine::heartbeat(std::uint32_t worker) const {
 bool Engine::running() const { return state_->running; }
 
 void Engine::call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
-  if (state_->call(worker, task, Mailbox::kStuckMax) != Mailbox::Called::kDone) {
+  if (state_->call(worker, task, Mailbox::kStuckMax) != Mailbox::CallStatus::kDone) {
     end_process(worker, heartbeat(worker).thread());
   }
 }
 
 void Engine::call_on_thread(std::uint32_t worker, const std::function<void(Worker&)>& task) {
   UROCE_CHECK(state_->running);
-  if (state_->runners[worker]->mailbox().call(task) != Mailbox::Called::kDone) {
+  if (state_->runners[worker]->mailbox().call(task) != Mailbox::CallStatus::kDone) {
     end_process(worker, heartbeat(worker).thread());
   }
 }
 
 bool Engine::try_call(std::uint32_t worker, const std::function<void(Worker&)>& task) {
   const auto called = state_->call(worker, task, Mailbox::kStuckMaxLooking);
-  if (called == Mailbox::Called::kUnknown) {
+  if (called == Mailbox::CallStatus::kUnknown) {
     end_process(worker, heartbeat(worker).thread());
   }
-  return called == Mailbox::Called::kDone;
+  return called == Mailbox::CallStatus::kDone;
 }
 
 void Engine::wake(std::uint32_t worker) { state_->runners[worker]->wakeup().wake(); }

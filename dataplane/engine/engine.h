@@ -52,8 +52,8 @@ class Engine {
   [[nodiscard]] const Heartbeat& heartbeat(std::uint32_t worker) const;
 
   // Runs `task` on a worker between two turns and returns when it has run. In the place of a worker
-  // that sleeps it runs in the caller, which doesn't wake it (threads/loan.h), and so it does
-  // before start() and after stop(). Any thread but a worker.
+  // that sleeps it runs in the caller, which doesn't wake it (threads/worker_lock.h), and so it
+  // does before start() and after stop(). Any thread but a worker.
   //
   // For a worker that is stuck (Mailbox::kStuckMax) nothing can be changed safely any more: what
   // the task would have taken away, the worker may be using. The process then ends with a sentence,

@@ -6,7 +6,7 @@
 
 #include "base/prefetch.h"
 #include "base/probe.h"
-#include "dataplane/engine/turn/stock.h"
+#include "dataplane/engine/turn/tx_refill.h"
 #include "dataplane/engine/worker_state.h"
 
 namespace uroce {
@@ -65,7 +65,7 @@ bool Worker::State::transmit(PortState& port) {
     return false;
   }
   if (tx.room() < port.turn_burst) {
-    stock_up(tx, *port.port, port.turn_burst, &port.generation);
+    refill_tx(tx, *port.port, port.turn_burst, &port.generation);
   }
   bool any = false;
   std::uint32_t direct_bytes = 0;
@@ -84,8 +84,8 @@ bool Worker::State::transmit(PortState& port) {
     std::uint32_t sent = 0;
     if (granted > 0) {
       Turn lent = turn(entry);
-      lent.read_room = read_room(port, entry);
-      QpEntry* const peer = next_door(port, entry);
+      lent.read_credits = read_credits(port, entry);
+      QpEntry* const peer = local_peer(port, entry);
       lent.neighbour = peer == nullptr ? nullptr : peer->qp;
       // Where nobody else wants to send, the queue pair would come round until the burst is full,
       // so what it sends beyond the grant is taken from nobody: one long visit costs less than
@@ -128,10 +128,10 @@ void Worker::send_posted(Qp& qp) {
   }
   for (std::uint32_t left = kPostedBytesMax; left > 0 && qp.has_work();) {
     if (port.tx.room() < port.turn_burst) {
-      stock_up(port.tx, *port.port, port.turn_burst, &port.generation);
+      refill_tx(port.tx, *port.port, port.turn_burst, &port.generation);
     }
     Turn lent = self.turn(*entry);
-    lent.read_room = ReadRoom::none();  // nobody would take the answer
+    lent.read_credits = ReadCredits::none();  // nobody would take the answer
     const std::uint32_t sent = qp.transmit(lent, left);
     self.count_reads(*entry);
     if (sent == 0) {

@@ -7,7 +7,7 @@
 
 #include "base/prefetch.h"
 #include "base/probe.h"
-#include "dataplane/engine/turn/bells.h"
+#include "dataplane/engine/turn/doorbells.h"
 #include "dataplane/engine/worker_state.h"
 
 namespace uroce {
@@ -24,9 +24,9 @@ NoEvents no_events;
 Worker::State::State(const Config& from)
     : config(from), steered(from.workers), stalls(from.looker) {
   UROCE_CHECK(config.keys != nullptr && config.index < config.workers);
-  copy_bell = std::make_shared<CopyBell>(config.wakeup == nullptr
-                                             ? std::function<void()>()
-                                             : [wakeup = config.wakeup] { wakeup->wake(); });
+  copy_notifier = std::make_shared<CopyNotifier>(
+      config.wakeup == nullptr ? std::function<void()>()
+                               : [wakeup = config.wakeup] { wakeup->wake(); });
   if (config.events == nullptr) {
     config.events = &no_events;
   }
@@ -137,14 +137,14 @@ void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
 // queue pairs rang. Each turn begins with another session: the one that the ring had no room for in
 // the last turn, so that who waits does it for what rang before, however many sessions that is.
 bool Worker::State::drain_doorbells() {
-  std::array<std::uint32_t, kBellsMax> slots;
-  std::array<Qp*, kBellsMax> qps;
+  std::array<std::uint32_t, kDoorbellsMax> slots;
+  std::array<Qp*, kDoorbellsMax> qps;
   const std::size_t first = std::exchange(next_session, next_session + 1);
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     const std::size_t place = (first + i) % sessions.size();
-    SessionBells& session = *sessions[place];
-    const std::uint32_t max = std::min(kBellsMax, requester_ring.room());
-    const std::uint32_t count = take_bells(*session.bells, slots.data(), max);
+    SessionDoorbells& session = *sessions[place];
+    const std::uint32_t max = std::min(kDoorbellsMax, requester_ring.room());
+    const std::uint32_t count = take_doorbells(*session.bells, slots.data(), max);
     std::uint32_t rung = 0;
     for (std::uint32_t n = 0; n < count; ++n) {
       // A program may ring for slots that it doesn't have.
@@ -154,7 +154,7 @@ bool Worker::State::drain_doorbells() {
       }
     }
     requester_ring.enqueue(qps.data(), rung);
-    if (max < kBellsMax && count == max) {
+    if (max < kDoorbellsMax && count == max) {
       next_session = place;
       break;
     }
@@ -162,7 +162,7 @@ bool Worker::State::drain_doorbells() {
   next_session = sessions.empty() ? 0 : next_session % sessions.size();
 
   if (!requester_ring.empty()) {
-    many_ring = requester_ring.size() > kManyRing;
+    many_doorbells = requester_ring.size() > kManyDoorbells;
   }
   std::array<Qp*, kBurstMax> burst;
   std::uint32_t drained = 0;
@@ -261,8 +261,9 @@ bool Worker::has_arrivals() const {
   const State& self = *state_;
   return !self.rings[0]->empty() || !self.rings[1]->empty() || self.has_copies_back() ||
          (self.config.paging != nullptr && self.config.paging->has_resumed(self.config.index)) ||
-         std::any_of(self.sessions.begin(), self.sessions.end(),
-                     [](const SessionBells* session) { return any_bells(*session->bells); });
+         std::any_of(
+             self.sessions.begin(), self.sessions.end(),
+             [](const SessionDoorbells* session) { return any_doorbells(*session->bells); });
 }
 
 }  // namespace uroce

@@ -5,7 +5,7 @@
 // queue pairs send by deficit round robin.
 //
 // Everything here belongs to the worker's thread, or to who has it on loan while that one sleeps
-// (threads/loan.h), except what says otherwise. The simulation and
+// (threads/worker_lock.h), except what says otherwise. The simulation and
 // the benches make workers of their own and call poll() with virtual time; nothing here needs the
 // EAL.
 
@@ -28,7 +28,7 @@
 namespace uroce {
 
 // A session's doorbells for this worker, and the queue pairs behind the slots.
-struct SessionBells {
+struct SessionDoorbells {
   abi::Doorbells* bells = nullptr;  // shared with the program
   // eventfd that the program writes when the worker sleeps. The program holds the same description
   // and may read it or make it blocking: wait for it edge-triggered, never read it.
@@ -114,7 +114,8 @@ class Worker {
   // worker that has said that it sleeps and looks once more.
   [[nodiscard]] bool has_arrivals() const;
 
-  // The thread was kept from running for so long before the turn that follows (threads/absence.h).
+  // The thread was kept from running for so long before the turn that follows
+  // (threads/run_delay.h).
   void was_away(Duration duration);
 
   // The time that tasks between two turns see. poll() sets it too.
@@ -137,9 +138,9 @@ class Worker {
                                   std::uint32_t mask);
   void schedule(Qp& qp);  // it may have work, or another deadline
   void resume(Qp& qp);    // a page fault was resolved or failed: receives what was parked
-  void add_session(SessionBells& session);
-  void remove_session(SessionBells& session);
-  [[nodiscard]] std::span<SessionBells* const> sessions() const;
+  void add_session(SessionDoorbells& session);
+  void remove_session(SessionDoorbells& session);
+  [[nodiscard]] std::span<SessionDoorbells* const> sessions() const;
   [[nodiscard]] std::uint64_t session_changes() const;  // goes up whenever sessions() changes
   void forget(CompletionQueue& queue);
   // The port has been detached or attached: its Ethernet address may be another one, and what wakes

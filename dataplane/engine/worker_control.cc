@@ -112,19 +112,19 @@ void Worker::resume(Qp& qp) {
   self.flush_releases();
 }
 
-void Worker::add_session(SessionBells& session) {
+void Worker::add_session(SessionDoorbells& session) {
   state_->sessions.push_back(&session);
   ++state_->session_changes;
 }
 
-void Worker::remove_session(SessionBells& session) {
+void Worker::remove_session(SessionDoorbells& session) {
   std::erase(state_->sessions, &session);
   ++state_->session_changes;
 }
 
 std::uint64_t Worker::session_changes() const { return state_->session_changes; }
 
-std::span<SessionBells* const> Worker::sessions() const { return state_->sessions; }
+std::span<SessionDoorbells* const> Worker::sessions() const { return state_->sessions; }
 
 void Worker::forget(CompletionQueue& queue) {
   std::erase(state_->dirty_queues, &queue);

@@ -22,7 +22,7 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/ring.h"
 #include "dataplane/qp/tx_batch.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 
 namespace uroce {
 
@@ -30,7 +30,7 @@ namespace uroce {
 // turn_bursts; pages that the worker brings in itself, PageBudget::kTurnMax; events that come late,
 // LateEvents.
 inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
-inline constexpr std::uint32_t kBellsMax = 256;          // doorbells of each session
+inline constexpr std::uint32_t kDoorbellsMax = 256;      // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
 // Bytes that go to queue pairs of the same worker without frames, of each port; about.
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
@@ -42,8 +42,8 @@ inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
 // Bytes that a queue pair which is to be removed sends before that, about. Besides: as many frames
 // as the batch of its port has room for.
 inline constexpr std::uint32_t kPostedBytesMax = kAloneBytes;
-// More queue pairs than that which ring in a turn are many (Turn::many_ring).
-inline constexpr std::uint32_t kManyRing = 8;
+// More queue pairs than that which ring in a turn are many (Turn::many_doorbells).
+inline constexpr std::uint32_t kManyDoorbells = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
 inline constexpr std::size_t kCopiesMax = 1'024;  // the slow way, on their way
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
@@ -54,7 +54,7 @@ inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
 // long keeps no room for them, where others wait for it: that few fill no ring. That is looked
 // after so often. So who waits behind one that nobody answers does it twice as long at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
-inline constexpr std::uint32_t kReadsAnsweredMin = ReadRoom::kFramesMax / 16;
+inline constexpr std::uint32_t kReadsAnsweredMin = ReadCredits::kFramesMax / 16;
 // Queue pairs that others come before are looked at so often, so many of them.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kWithheldMax = 64;
@@ -150,7 +150,7 @@ struct Worker::State final : FaultSink {
 
   QpTable table;
   Timers timers;
-  std::vector<SessionBells*> sessions;
+  std::vector<SessionDoorbells*> sessions;
   std::uint64_t session_changes = 0;
   std::uint64_t port_changes = 0;
   // How often the ports' own addresses have changed, by which queue pairs know their neighbours; 0
@@ -164,10 +164,10 @@ struct Worker::State final : FaultSink {
   std::uint32_t parked = 0;      // frames, of all queue pairs
   std::uint32_t kept_total = 0;  // frames that wait for an earlier one, of all queue pairs
   Time next_let_go = 0;
-  std::vector<std::unique_ptr<RemoteCopy>> copies;  // on their way, oldest first
+  std::vector<std::unique_ptr<ProcMemCopy>> copies;  // on their way, oldest first
   RunningTime copies_time;
-  std::shared_ptr<CopyBell> copy_bell;
-  std::uint32_t copies_seen = 0;  // CopyBell::rung() when they were looked at
+  std::shared_ptr<CopyNotifier> copy_notifier;
+  std::uint32_t copies_seen = 0;  // CopyNotifier::count() when they were looked at
   PageBudget page_budget;
   Stalls stalls;
   std::deque<std::uint32_t> withheld;  // queue pairs that must wait, and have something to do
@@ -177,7 +177,7 @@ struct Worker::State final : FaultSink {
   bool may_defer = true;                                // the frame in hand can wait for its page
   std::deque<std::uint32_t> starved;                    // queue pairs that found no record
   Time next_starved = 0;
-  bool many_ring = false;  // more than kManyRing did, in the last turn in which any did
+  bool many_doorbells = false;  // more than kManyDoorbells did, in the last turn in which any did
   Time now = 0;
   Duration absent = 0;              // in which it couldn't run, all in all
   std::uint32_t catch_up_left = 0;  // turns
@@ -211,13 +211,14 @@ struct Worker::State final : FaultSink {
                 .recovery = config.recovery,
                 .keep = config.recovery == Recovery::kSelective && kept_total < kKeptTotalMax,
                 .withheld = must_wait(entry),
-                .many_ring = many_ring,
+                .many_doorbells = many_doorbells,
                 .absent = absent,
                 .clock = config.clock};
   }
 
   // waiting/paging.cc
-  AtOnce at_once(const FaultRequest& request, Mirror& mirror, std::uint32_t qpn) override;
+  InlinePopulate populate_inline(const FaultRequest& request, Mirror& mirror,
+                                 std::uint32_t qpn) override;
   bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
              std::uint32_t ticket) override;
   bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn, FaultRole role,
@@ -234,12 +235,12 @@ struct Worker::State final : FaultSink {
   void withhold(std::uint32_t qpn) override;
   bool drain_withheld();
 
-  // waiting/slow_copies.cc
-  bool copy(std::unique_ptr<RemoteCopy>* copy) override;
+  // waiting/proc_mem_copies.cc
+  bool copy(std::unique_ptr<ProcMemCopy>* copy) override;
   bool drain_copies();
-  [[nodiscard]] bool has_copies_back() const { return copy_bell->rung() != copies_seen; }
+  [[nodiscard]] bool has_copies_back() const { return copy_notifier->count() != copies_seen; }
   [[nodiscard]] Time copies_deadline() const;
-  std::unique_ptr<RemoteCopy> give_up_copy(std::unique_ptr<RemoteCopy> copy);
+  std::unique_ptr<ProcMemCopy> give_up_copy(std::unique_ptr<ProcMemCopy> copy);
   void forget_copies();
 
   // waiting/keeping.cc
@@ -250,7 +251,7 @@ struct Worker::State final : FaultSink {
   void release_waiting(QpEntry& entry);
 
   // waiting/reads.cc
-  [[nodiscard]] static ReadRoom read_room(PortState& port, QpEntry& entry);
+  [[nodiscard]] static ReadCredits read_credits(PortState& port, QpEntry& entry);
   // After anything that may have changed how much a queue pair has asked for.
   void count_reads(QpEntry& entry) {
     PortState& port = *ports[entry.port];
@@ -303,7 +304,7 @@ struct Worker::State final : FaultSink {
   [[nodiscard]] bool may_copy_between(const QpEntry& one, const QpEntry& other) const;
   void forget_neighbours(QpEntry& entry);
   [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
-  [[nodiscard]] QpEntry* next_door(PortState& port, QpEntry& entry);
+  [[nodiscard]] QpEntry* local_peer(PortState& port, QpEntry& entry);
   void look_ahead_next_door(const QpEntry& entry) const;
 
   // transmit.cc

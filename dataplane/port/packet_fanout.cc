@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "dataplane/port/owner_program.h"
+#include "dataplane/port/steering_bpf.h"
 
 namespace uroce {
 namespace {
@@ -29,7 +29,7 @@ bool join_by_owner(int descriptor, std::uint32_t wanted) {
   if (!set_option(descriptor, SOL_PACKET, PACKET_FANOUT, &group, sizeof(group))) {
     return false;
   }
-  std::vector<sock_filter> program = owner_of_packet(fanout_workers);
+  std::vector<sock_filter> program = packet_steering_bpf(fanout_workers);
   const sock_fprog filter = as_filter(program);
   // Refused: all frames come to the first socket, and are handed over.
   set_option(descriptor, SOL_PACKET, PACKET_FANOUT_DATA, &filter, sizeof(filter));

@@ -162,7 +162,7 @@ bool Qp::expects(const Gid& source, const Gid& destination) const {
   return source == attributes_.path.destination_gid && destination == attributes_.path.source_gid;
 }
 
-bool Qp::is_next_door(const Qp& other) const {
+bool Qp::is_local_peer(const Qp& other) const {
   return &other != this && config_.port == other.config_.port && config_.type != QpType::kUd &&
          transport_of(config_.type) == transport_of(other.config_.type) &&
          attributes_.dest_qpn == other.config_.qpn && other.attributes_.dest_qpn == config_.qpn &&
@@ -320,8 +320,8 @@ void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint6
   slot.failed_page = failed_page;
 }
 
-void Qp::take_copy(std::unique_ptr<RemoteCopy> copy) {
-  SlowSlot* const slow = fault_slots_[static_cast<std::size_t>(copy->role)].slow.get();
+void Qp::take_copy(std::unique_ptr<ProcMemCopy> copy) {
+  ProcMemSlot* const slow = fault_slots_[static_cast<std::size_t>(copy->role)].slow.get();
   if (slow != nullptr && slow->id == copy->slot) {  // else the role has been reset since
     slow->take(std::move(copy));
   }

@@ -104,10 +104,10 @@ class Qp {
   // completer; packets that don't suit type or state are dropped under *drop.
   Step receive(const Frame& frame, Turn& turn, Drop* drop);
 
-  // The queue pair next door (direct/README.md). is_next_door(): each is the other's peer, by
+  // The queue pair next door (direct/README.md). is_local_peer(): each is the other's peer, by
   // number and by address. execute_directly(): a request of its; false if frames must bring it.
   // take_directly(): an answer of its; false as well.
-  [[nodiscard]] bool is_next_door(const Qp& other) const;
+  [[nodiscard]] bool is_local_peer(const Qp& other) const;
   [[nodiscard]] [[gnu::noinline]] bool execute_directly(const Request& request, Turn& turn);
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn) {
     const bool took = requester_.take_directly(answer, turn);
@@ -137,7 +137,7 @@ class Qp {
   // What execute_directly() looks at.
   void prefetch_executing() const {
     prefetch_common();
-    requester_.prefetch_patience();
+    requester_.prefetch_retry_budget();
     prefetch_responding();
   }
   void prefetch_work() const { requester_.prefetch_work(); }
@@ -157,7 +157,7 @@ class Qp {
 
   // READ responses that were asked for and haven't come.
   [[nodiscard]] std::uint32_t read_frames_out() const { return requester_.read_frames_out(); }
-  // Those of the READ that turn.read_room had no room for; 0: none waits. reads_may_go() lets it
+  // Those of the READ that turn.read_credits had no room for; 0: none waits. reads_may_go() lets it
   // try again.
   [[nodiscard]] std::uint32_t read_frames_wanted() const { return requester_.read_frames_wanted(); }
   void reads_may_go() { requester_.reads_may_go(); }
@@ -183,7 +183,7 @@ class Qp {
   void settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page);
 
   // Bytes that a role had copied the slow way are back; resume() follows.
-  void take_copy(std::unique_ptr<RemoteCopy> copy);
+  void take_copy(std::unique_ptr<ProcMemCopy> copy);
 
   // Whether a request is a duplicate of one that was executed, which touches no memory but that of
   // its answer.

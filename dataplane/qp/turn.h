@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "dataplane/qp/recovery/read_room.h"
+#include "dataplane/qp/recovery/read_credits.h"
 #include "dataplane/qp/recovery/recovery.h"
 #include "dataplane/qp/tx_batch.h"
 #include "mmu/faults/page_fault.h"
@@ -74,12 +74,12 @@ struct Turn {
   std::vector<CompletionQueue*>&
       dirty_queues;             // got a completion: the engine flushes them after the drain
   FaultSink* faults = nullptr;  // nullptr: there is no on-demand paging
-  ReadRoom read_room{};         // for READs that are begun
+  ReadCredits read_credits{};   // for READs that are begun
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;       // there is room for a frame to be kept
-  bool again = false;      // the frame received is one that was kept
-  bool withheld = false;   // others come before whoever touches memory for it: its roles park
-  bool many_ring = false;  // many queue pairs are busy: fewer of their messages are timed
+  bool keep = false;            // there is room for a frame to be kept
+  bool again = false;           // the frame received is one that was kept
+  bool withheld = false;        // others come before whoever touches memory for it: its roles park
+  bool many_doorbells = false;  // many queue pairs are busy: fewer of their messages are timed
   // The queue pair at the other end, if it is this worker's and nobody wants to see frames between
   // the two; nullptr: frames it is. Good for one call of Qp::transmit, which counts in direct_bytes
   // what went there without any.

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "mmu/remote/remote_memory.h"
+#include "mmu/proc_mem/proc_mem.h"
 
 namespace uroce {
 namespace {

@@ -31,7 +31,7 @@ void install_copy_guard();
                                  std::uint64_t* original);
 
 // The same on a word of a program that is reached through the file `memory`; atomic only against
-// what holds the same lock, and the program may let them wait (remote/remote_program.h).
+// what holds the same lock, and the program may let them wait (proc_mem/proc_mem_thread.h).
 [[nodiscard]] bool swap_program_word(int memory, std::uint64_t address, std::uint64_t compare,
                                      std::uint64_t swap, std::uint64_t* original);
 [[nodiscard]] bool add_program_word(int memory, std::uint64_t address, std::uint64_t add,

@@ -9,13 +9,13 @@ namespace uroce {
 PageFault* FaultQueue::take(const FaultRequest& request, const std::shared_ptr<Mirror>& mirror) {
   // Workers that ask at the same time may each find the last place: a few more than the bound.
   const std::uint32_t used = used_.load(std::memory_order_relaxed);
-  if (!mirror->fault_share().has_room(kRecords - std::min(used, kRecords))) {
+  if (!mirror->fault_quota().has_room(kRecords - std::min(used, kRecords))) {
     return nullptr;
   }
   PageFault* const fault = ServiceQueue::take(request);
   if (fault != nullptr) {
     used_.fetch_add(1, std::memory_order_relaxed);
-    mirror->fault_share().take();
+    mirror->fault_quota().take();
     fault->mirror = mirror;
     fault->counted = true;
   }
@@ -32,7 +32,7 @@ void FaultQueue::give_back(PageFault* fault) {
 // It is over, and lets go of what it holds.
 void PageFault::release() {
   if (counted) {
-    mirror->fault_share().give_back();
+    mirror->fault_quota().give_back();
   }
   mirror.reset();
 }

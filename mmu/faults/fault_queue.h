@@ -19,7 +19,7 @@ class FaultQueue final : public ServiceQueue<PageFault, 1'024> {
 
   using ServiceQueue::take;
   // The record of a fault in `mirror`, which holds it until resume(). nullptr when all are in use,
-  // or this session or its user has as many as it may (FaultShare). Workers.
+  // or this session or its user has as many as it may (FaultQuota). Workers.
   PageFault* take(const FaultRequest& request, const std::shared_ptr<Mirror>& mirror);
   void give_back(PageFault* fault);
 

@@ -10,7 +10,7 @@
 
 #include "base/time.h"
 #include "mmu/access.h"
-#include "mmu/remote/remote_copy.h"
+#include "mmu/proc_mem/proc_mem_copy.h"
 
 namespace uroce {
 
@@ -70,7 +70,7 @@ struct PageFault : WaitingRole {
   Duration fails_at = 0;  // by the running time
   bool asked = false;
   bool refreshed = false;  // its rights were asked for anew
-  bool counted = false;    // in the mirror's FaultShare
+  bool counted = false;    // in the mirror's FaultQuota
 
   void release();
 };
@@ -81,7 +81,7 @@ struct FaultSlot {
   bool waiting = false;
   bool parked = false;  // the role waits for `page`, raised or not
   // From the first copy the slow way on. Each message looks at this and at `parked`.
-  std::unique_ptr<SlowSlot> slow{};
+  std::unique_ptr<ProcMemSlot> slow{};
   Time since = 0, looked = 0;  // parked: since when, and when it looked last
   std::uint64_t page = kNoPage;
   bool flushing = false;             // the fault is a flush, under way or over
@@ -104,16 +104,16 @@ using FaultSlots = std::array<FaultSlot, kFaultRoles>;
 
 // What came of trying to do without a fault. kLater: there is other work to do first; the sink sees
 // to it that the role is resumed.
-enum class AtOnce : std::uint8_t { kDone, kLater, kFault };
+enum class InlinePopulate : std::uint8_t { kDone, kLater, kFault };
 
 // Where roles raise faults. Called once a fault, and again by roles that were told to wait.
 class FaultSink {
  public:
   virtual ~FaultSink() = default;
   // Brings in what can be had without waiting for anybody.
-  virtual AtOnce at_once(const FaultRequest& /*request*/, Mirror& /*mirror*/,
-                         std::uint32_t /*qpn*/) {
-    return AtOnce::kFault;
+  virtual InlinePopulate populate_inline(const FaultRequest& /*request*/, Mirror& /*mirror*/,
+                                         std::uint32_t /*qpn*/) {
+    return InlinePopulate::kFault;
   }
   // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
   // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
@@ -126,7 +126,7 @@ class FaultSink {
                      FaultRole role, std::uint32_t ticket) = 0;
   // Has bytes copied the slow way: they come back to the slot (Qp::take_copy), and the role is
   // resumed. False, with *copy left alone, if there is no room; then as raise().
-  virtual bool copy(std::unique_ptr<RemoteCopy>* copy) = 0;
+  virtual bool copy(std::unique_ptr<ProcMemCopy>* copy) = 0;
   // The role touches no memory now, and is resumed when it may.
   virtual void withhold(std::uint32_t /*qpn*/) {}
   // What a fault takes, by those before it.

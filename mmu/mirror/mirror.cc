@@ -73,7 +73,7 @@ Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session,
     : quiescence_(quiescence),
       remote_(std::move(remote)),
       session_(session),
-      fault_share_(std::move(faults)),
+      fault_quota_(std::move(faults)),
       at_once_allowed_(!has_swap_space()),
       parts_max_(mappings_of_a_process() / kShareOfSession),
       account_(std::move(account)) {
@@ -228,12 +228,12 @@ Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
   return at_hand ? chunk : nullptr;
 }
 
-bool Mirror::can_bring_at_once(std::uint64_t address, bool write) {
+bool Mirror::can_populate_inline(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   return lock.owns_lock() && chunk_at_hand(page_down(address), write) != nullptr;
 }
 
-bool Mirror::bring_at_once(std::uint64_t address, bool write) {
+bool Mirror::populate_inline(std::uint64_t address, bool write) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   const std::uint64_t first = page_down(address);
   Chunk* const chunk = lock.owns_lock() ? chunk_at_hand(first, write) : nullptr;

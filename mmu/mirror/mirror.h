@@ -27,7 +27,7 @@
 #include "base/page.h"
 #include "base/unique_fd.h"
 #include "mmu/access.h"
-#include "mmu/faults/fault_share.h"
+#include "mmu/faults/fault_quota.h"
 #include "mmu/faults/fault_statistics.h"
 #include "mmu/mirror/stepped_charge.h"
 #include "mmu/region.h"
@@ -88,13 +88,13 @@ class Mirror {
   [[nodiscard]] bool usable() const { return segments_ != nullptr; }
   [[nodiscard]] int remote() const { return remote_.get(); }
   // Who goes there. Set before the first region is made.
-  [[nodiscard]] const std::shared_ptr<RemoteProgram>& program() const { return program_; }
-  void set_program(std::shared_ptr<RemoteProgram> program) { program_ = std::move(program); }
+  [[nodiscard]] const std::shared_ptr<ProcMemThread>& program() const { return program_; }
+  void set_program(std::shared_ptr<ProcMemThread> program) { program_ = std::move(program); }
   [[nodiscard]] std::uint64_t session() const { return session_; }
   [[nodiscard]] const User& user() const { return account_->user(); }
   [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
   [[nodiscard]] FaultStatistics& statistics() { return statistics_; }
-  [[nodiscard]] FaultShare& fault_share() { return fault_share_; }
+  [[nodiscard]] FaultQuota& fault_quota() { return fault_quota_; }
   // Ranges that are being prefetched: control adds, the fault thread removes. Orders nothing.
   [[nodiscard]] std::atomic<std::uint32_t>& prefetches() { return prefetches_; }
 
@@ -104,9 +104,9 @@ class Mirror {
   // Workers: brings in the page at `address` if that needs no waiting: an arena's page that the
   // program has described, on a machine without swap space (where such a page is in memory, or
   // nowhere yet), and nobody else at work in this mirror. False: it takes a fault.
-  bool bring_at_once(std::uint64_t address, bool write);
+  bool populate_inline(std::uint64_t address, bool write);
   // Whether it would, if nobody else begins to work in the mirror.
-  [[nodiscard]] bool can_bring_at_once(std::uint64_t address, bool write);
+  [[nodiscard]] bool can_populate_inline(std::uint64_t address, bool write);
   // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
   void faults_only() { at_once_allowed_ = false; }
   // Something couldn't be described: kChunksMax, kSegmentsMax, no addresses left, or no more notes
@@ -277,10 +277,10 @@ class Mirror {
 
   Quiescence& quiescence_;
   UniqueFd remote_;
-  std::shared_ptr<RemoteProgram> program_;
+  std::shared_ptr<ProcMemThread> program_;
   std::uint64_t session_;
   FaultStatistics statistics_;
-  FaultShare fault_share_;
+  FaultQuota fault_quota_;
   std::atomic<std::uint32_t> prefetches_{0};
   // Published with release, under the mutex; workers read with acquire. In a mapping of its own:
   // most of it is never touched.

@@ -67,7 +67,7 @@ Result<MirrorPiece> MirrorFiles::resolve(const abi::MemoryPiece& piece, bool wri
         *opened = opened->subspan(1);
       }
       break;
-    case abi::PieceKind::kRemote:
+    case abi::PieceKind::kProcMem:
       return made;
     default:
       return Error{EINVAL, "a piece of unknown kind"};

@@ -286,7 +286,7 @@ void Pager::changed(const std::shared_ptr<Mirror>& mirror, Time now) {
 void Pager::take(PageFault& fault, Time now) {
   end(fault);
   fault.times.taken = now;
-  fault.fails_at = time_.look(now) + patience_;
+  fault.fails_at = time_.look(now) + timeout_;
   ends_.insert({fault.fails_at, &fault});
 }
 

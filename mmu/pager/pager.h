@@ -23,8 +23,8 @@
 #include "base/time/running_time.h"
 #include "mmu/faults/fault_queue.h"
 #include "mmu/mirror/mirror.h"
-#include "mmu/pager/streams.h"
-#include "mmu/pager/user_turns.h"
+#include "mmu/pager/fair_queue.h"
+#include "mmu/pager/read_ahead.h"
 
 namespace uroce {
 
@@ -60,7 +60,7 @@ struct Prefetch {
 class Pager {
  public:
   // A fault that couldn't be resolved while the fault thread ran for so long (RunningTime) fails.
-  static constexpr Duration kPatience = 5 * kNanosecondsPerSecond;
+  static constexpr Duration kTimeout = 5 * kNanosecondsPerSecond;
   static constexpr std::uint32_t kBatch = 64;              // faults taken at once
   static constexpr std::uint64_t kSlice = 64;              // pages brought in before others' turn
   static constexpr std::uint64_t kAheadMax = 2ULL << 20U;  // bytes of a message brought in ahead
@@ -69,8 +69,8 @@ class Pager {
   static constexpr std::size_t kAheadsWaiting = 16;       // of a mirror, for the program's answer
   static constexpr std::uint32_t kPrefetchesMax = 1'024;  // ranges of a mirror
 
-  Pager(FaultQueue& queue, PagingPeer& peer, Duration patience = kPatience)
-      : queue_(queue), peer_(peer), patience_(patience) {}
+  Pager(FaultQueue& queue, PagingPeer& peer, Duration timeout = kTimeout)
+      : queue_(queue), peer_(peer), timeout_(timeout) {}
 
   // Takes new faults and goes on with what was begun, for a bounded time. False if there was
   // nothing to do.
@@ -141,7 +141,7 @@ class Pager {
            bool write);
   void finish(PageFault* fault);
   void note_ahead(const PageFault& fault);
-  void queue_ahead(const PageFault& fault, const Streams::Range& range, bool guess);
+  void queue_ahead(const PageFault& fault, const ReadAhead::Range& range, bool guess);
   bool serve_ahead();
   void ask_ahead(Ahead ahead);
   bool serve_jobs(Time now);
@@ -151,7 +151,7 @@ class Pager {
 
   FaultQueue& queue_;
   PagingPeer& peer_;
-  Duration patience_;
+  Duration timeout_;
   RunningTime time_;
   std::uint32_t next_sequence_ = 1;
   std::map<Mirror*, Work> works_;
@@ -161,10 +161,10 @@ class Pager {
   };
   std::map<Mirror*, std::vector<Wanted>> wanted_;  // chunks to be asked for after this batch
   std::deque<Ahead> ahead_;
-  Streams streams_;
+  ReadAhead read_ahead_;
   bool frugal_ = false;
   bool jobs_turn_ = false;
-  UserTurns<std::unique_ptr<Job>> jobs_;  // that have something to do
+  FairQueue<std::unique_ptr<Job>> jobs_;  // that have something to do
   // When each fault fails, and the slice in hand of each job, by the running time. From take() to
   // end(), or until that time: what waits then is given up, and the rest looks for itself.
   std::set<std::pair<Duration, PageFault*>> ends_;

@@ -17,16 +17,16 @@ constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
 void Pager::note_ahead(const PageFault& fault) {
   const FaultRequest& request = fault.request;
   const std::uint64_t end = request.address + request.length;
-  const Streams::Range message{.first = Mirror::page_down(request.address),
-                               .end = Mirror::page_up(end + std::min(request.ahead, kAheadMax))};
+  const ReadAhead::Range message{.first = Mirror::page_down(request.address),
+                                 .end = Mirror::page_up(end + std::min(request.ahead, kAheadMax))};
   queue_ahead(fault, {Mirror::page_up(end), message.end}, false);
   if (!frugal_) {
     const std::uint64_t limit = std::min(request.limit, Mirror::kAddressEnd);
-    queue_ahead(fault, streams_.follow(fault.mirror.get(), request.write, message, limit), true);
+    queue_ahead(fault, read_ahead_.follow(fault.mirror.get(), request.write, message, limit), true);
   }
 }
 
-void Pager::queue_ahead(const PageFault& fault, const Streams::Range& range, bool guess) {
+void Pager::queue_ahead(const PageFault& fault, const ReadAhead::Range& range, bool guess) {
   if (!range.empty() && ahead_.size() < kAheadEntries) {
     ahead_.push_back({.mirror = fault.mirror,
                       .first = range.first,

@@ -21,7 +21,7 @@ constexpr std::uint64_t kUnmapStep = 16ULL << 20U;
 
 // Tried again only if something was unmapped meanwhile, of which there is less each time: nothing
 // is given up while control is here.
-Result<Charge> charge_for(std::uint64_t bytes, Account& account, MappingWork* work) {
+Result<Charge> charge_for(std::uint64_t bytes, Account& account, MappingBudget* work) {
   Unmapper& unmapper = Unmapper::of_process();
   for (;;) {
     const std::uint64_t before = unmapper.unmapped();
@@ -36,7 +36,7 @@ Result<Charge> charge_for(std::uint64_t bytes, Account& account, MappingWork* wo
 }  // namespace
 
 Result<std::shared_ptr<const Mapping>> Mapping::make(const Wanted& wanted, Account& account,
-                                                     MappingWork* work) {
+                                                     MappingBudget* work) {
   const std::uint64_t page = wanted.page_size;
   const std::uint64_t first = wanted.offset / page * page;
   const std::uint64_t bytes = (wanted.offset + wanted.length - first + page - 1) / page * page;
@@ -68,7 +68,7 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(const Wanted& wanted, Accou
 
 // Pages that exist come in now rather than by faults in a worker; those that don't are made. A
 // failure here means nothing that a later fault wouldn't also find.
-void Mapping::populate(bool writable, MappingWork* work) const {
+void Mapping::populate(bool writable, MappingBudget* work) const {
   if (length_ <= work->populate) {
     work->populate -= length_;
     static_cast<void>(
@@ -97,7 +97,7 @@ MappingCache::MappingCache(int descriptor, std::uint64_t page_size,
     : descriptor_(descriptor), page_size_(page_size), account_(std::move(account)) {}
 
 Result<std::shared_ptr<const Mapping>> MappingCache::map(std::uint64_t offset, std::uint64_t length,
-                                                         MappingWork* work) {
+                                                         MappingBudget* work) {
   const auto after = by_offset_.upper_bound(offset);
   if (after != by_offset_.begin() && std::prev(after)->second->covers(offset, length)) {
     return std::prev(after)->second;

@@ -15,7 +15,7 @@ namespace uroce {
 
 // What one command may have the kernel do with pages while everybody else waits: bytes that are
 // left of it.
-struct MappingWork {
+struct MappingBudget {
   // Some 4 ms. What would be more is left to faults.
   static constexpr std::uint64_t kPopulateMax = 16ULL << 20U;
   // Some 40 ms; only of a user who has as much as he may have, some of it given up and not unmapped
@@ -38,7 +38,7 @@ class Mapping {
     bool writable = true;
   };
   static Result<std::shared_ptr<const Mapping>> make(const Wanted& wanted, Account& account,
-                                                     MappingWork* work);
+                                                     MappingBudget* work);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -56,7 +56,7 @@ class Mapping {
 
   Mapping() = default;
   static void let_go(Mapping* mapping);
-  void populate(bool writable, MappingWork* work) const;
+  void populate(bool writable, MappingBudget* work) const;
 
   std::byte* host_ = nullptr;
   std::uint64_t offset_ = 0;  // in the file
@@ -75,7 +75,7 @@ class MappingCache {
   MappingCache(int descriptor, std::uint64_t page_size, std::shared_ptr<Account> account);
 
   Result<std::shared_ptr<const Mapping>> map(std::uint64_t offset, std::uint64_t length,
-                                             MappingWork* work);
+                                             MappingBudget* work);
 
  private:
   void drop_unused();

@@ -11,8 +11,8 @@
 #include "mmu/backing_file.h"
 #include "mmu/copies/copy.h"
 #include "mmu/pinned/mapping.h"
-#include "mmu/remote/remote_memory.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 
 namespace uroce {
 namespace {
@@ -77,7 +77,7 @@ struct ProgramMemory::Means {
   std::span<const int> descriptors;
   std::span<const UniqueFd> files;  // opened for the pieces that are left
   bool writable = false;
-  MappingWork work{};
+  MappingBudget work{};
 };
 
 ProgramMemory::ProgramMemory(std::shared_ptr<Account> account) : account_(std::move(account)) {
@@ -150,7 +150,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach_file(const abi::MemoryPiece&
 bool ProgramMemory::must_open(std::span<const abi::MemoryPiece> pieces) const {
   return std::any_of(pieces.begin(), pieces.end(), [this](const abi::MemoryPiece& piece) {
     return piece.kind == abi::PieceKind::kMapFiles ||
-           (piece.kind == abi::PieceKind::kRemote && remote_ == nullptr);
+           (piece.kind == abi::PieceKind::kProcMem && remote_ == nullptr);
   });
 }
 
@@ -163,10 +163,10 @@ ProgramMemory::Opened ProgramMemory::open(const ProgramProcess& program,
       opened.files.push_back(open_map_file(program, piece, writable));
       slow_way = slow_way || !opened.files.back().valid();
     }
-    slow_way = slow_way || piece.kind == abi::PieceKind::kRemote;
+    slow_way = slow_way || piece.kind == abi::PieceKind::kProcMem;
   }
   if (slow_way) {
-    opened.memory.emplace(open_remote_memory(program));
+    opened.memory.emplace(open_proc_mem(program));
   }
   return opened;
 }
@@ -190,7 +190,7 @@ Result<ProgramMemory::Reached> ProgramMemory::reach(const abi::MemoryPiece& piec
       return reach_file(piece, means->descriptors[piece.source], means);
     case abi::PieceKind::kMapFiles:
       return reach_map_files(piece, means);
-    case abi::PieceKind::kRemote:
+    case abi::PieceKind::kProcMem:
       return Reached{};
   }
   return Error{EINVAL, "the region has a piece of unknown kind"};
@@ -208,7 +208,7 @@ Status ProgramMemory::open_remote(std::optional<Result<UniqueFd>>& opened) {
     return charge.error();
   }
   auto remote = std::make_shared<Remote>(Remote{std::move(**opened), std::move(*charge)});
-  auto program = RemoteProgram::start(std::shared_ptr<const UniqueFd>(remote, &remote->memory),
+  auto program = ProcMemThread::start(std::shared_ptr<const UniqueFd>(remote, &remote->memory),
                                       account_->user());
   if (!program) {
     return program.error();

@@ -23,7 +23,7 @@
 namespace uroce {
 
 class Account;
-class RemoteProgram;
+class ProcMemThread;
 
 class ProgramMemory {
  public:
@@ -72,7 +72,7 @@ class ProgramMemory {
                                               std::span<const int> descriptors, Opened opened = {});
 
   // Who goes to memory that isn't mapped; nullptr: there was none yet.
-  [[nodiscard]] const std::shared_ptr<RemoteProgram>& program() const { return program_; }
+  [[nodiscard]] const std::shared_ptr<ProcMemThread>& program() const { return program_; }
 
  private:
   struct Arena;
@@ -89,7 +89,7 @@ class ProgramMemory {
   std::vector<Arena> arenas_;
   struct Remote;
   std::shared_ptr<Remote> remote_;          // the program's memory, opened when first needed
-  std::shared_ptr<RemoteProgram> program_;  // who goes there
+  std::shared_ptr<ProcMemThread> program_;  // who goes there
 };
 
 }  // namespace uroce

@@ -96,7 +96,7 @@ class Node {
   PagingQueues paging_{1, {}};
   Worker worker_;
   abi::Doorbells bells_{};
-  SessionBells session_;
+  SessionDoorbells session_;
 };
 
 struct Bench {

@@ -58,7 +58,7 @@ struct Fabric::State {
   FramePool pool;
   std::deque<Bottleneck> up, down;  // index: host
   std::vector<std::deque<Held>> arriving;
-  FateGenerator random{1};
+  FaultRandom random{1};
   std::uint64_t dropped = 0;
 };
 

@@ -29,7 +29,7 @@ OTHER = "libraries"  # memcpy, sigsetjmp, DPDK's
 STEPS = (
     ("poll", r"Program::poll|poll_send|CompletionRing"),
     ("post", r"Program::post|post_send|rdma_wr|/tests/|apps/replay/"),
-    ("bell", r"engine/turn/bells|abi/doorbell"),
+    ("bell", r"engine/turn/doorbells|abi/doorbell"),
     ("complete", r"Qp::complete|qp/queues/completion_queue"),
     ("ack", r"qp/requester/completer|responder_transmit|send_small|Responder::transmit"),
     ("receive", r"Qp::receive|Qp::admit|Qp::expects|engine/receive|wire/parse|wire/packet|Worker::State::(steer|deliver|drain_frames|is_own)"),

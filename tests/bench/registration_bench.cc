@@ -166,7 +166,7 @@ void measure_copies(Registrar& registrar, std::vector<Figure>* figures) {
   auto description = describe(memory, kBytes);
   for (const bool remote : {false, true}) {
     if (remote) {
-      description.pieces.front().kind = abi::PieceKind::kRemote;
+      description.pieces.front().kind = abi::PieceKind::kProcMem;
     }
     const auto region = registrar.map(memory, kBytes, description);
     Span span;

@@ -30,7 +30,7 @@ class LaneEnd {
   Quiescence& quiescence_;
   Worker worker_;
   abi::Doorbells bells_{};
-  SessionBells session_;
+  SessionDoorbells session_;
 };
 
 class WorkerLanes {

@@ -8,7 +8,8 @@ constexpr double kGoodLoss = 0.2;
 constexpr double kRepetitions[] = {0, 0.1, 0.3};
 constexpr double kLatenesses[] = {0, 0.1, 0.3};
 constexpr std::uint32_t kDelayMaxUs = 2'000;
-constexpr std::uint32_t kLateMaxMs = 15'000;  // beyond a repetition: overtaken by later messages
+constexpr std::uint32_t kLateMaxMs =
+    15'000;  // beyond a retransmission: overtaken by later messages
 
 }  // namespace
 

@@ -135,10 +135,10 @@ void check_replies(Conversation& conversation) {
 // The thread of a program whose memory is reached the slow way may end later than its session: as
 // soon as it gets a processor, which takes long where many want one. Lines of the error log stay.
 bool is_given_back(const Shares& shares, Limit limit) {
-  constexpr Duration kPatience = 20 * kNanosecondsPerSecond;  // libFuzzer's own is 30 s
+  constexpr Duration kTimeout = 20 * kNanosecondsPerSecond;  // libFuzzer's own is 30 s
   const Time begun = monotonic_now();
   while (limit != Limit::kErrorLines && shares.used(limit) != 0) {
-    if (monotonic_now() - begun > kPatience) {
+    if (monotonic_now() - begun > kTimeout) {
       return false;
     }
     std::this_thread::yield();

@@ -133,7 +133,7 @@ Record record_of(Body body, abi::PagingKind kind, std::uint32_t sequence, std::s
 
 abi::PieceKind choose_kind(ByteSource& input) {
   using enum abi::PieceKind;
-  constexpr abi::PieceKind kKinds[] = {kArena, kDescriptor, kArena, kMapFiles, kRemote};
+  constexpr abi::PieceKind kKinds[] = {kArena, kDescriptor, kArena, kMapFiles, kProcMem};
   const std::uint32_t choice = input.take<std::uint8_t>() % 32;
   return choice == 31 ? abi::PieceKind{} : kKinds[choice % std::size(kKinds)];
 }
@@ -250,14 +250,14 @@ void Daemon::hear(ByteSource& input, Record record) {
     opened.push_back(input.flag() ? choose_descriptor(input) : UniqueFd());
   }
   ShareChannel::Answer answer;
-  switch (channel_->hear(Receipt::kRecord, std::move(record), std::move(opened), &answer)) {
-    case ShareChannel::Heard::kAnswer:
+  switch (channel_->hear(ReceiveStatus::kRecord, std::move(record), std::move(opened), &answer)) {
+    case ShareChannel::AnswerStatus::kAnswer:
       check(answer);
       pager_.answered(mirror_, answer.sequence, answer.end, answer.pieces, now_);
       break;
-    case ShareChannel::Heard::kArena:
+    case ShareChannel::AnswerStatus::kArena:
       break;
-    case ShareChannel::Heard::kBroken:
+    case ShareChannel::AnswerStatus::kBroken:
       mirror_->close();
       channel_.reset();
       pager_.changed(mirror_, now_);

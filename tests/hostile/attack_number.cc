@@ -54,7 +54,7 @@ int attack_by_number(Arguments /*arguments*/) {
     give_up("the session was closed");
   }
   const Answer pd = session.ask(abi::Command::kAllocPd, Bare{});
-  RegisterOnePiece request = one_piece(abi::PieceKind::kRemote, kSecretAt, kPage);
+  RegisterOnePiece request = one_piece(abi::PieceKind::kProcMem, kSecretAt, kPage);
   request.access = 7;  // local write, remote write, remote read
   request.pd = pd.as<abi::HandleReply>().handle;
   const Answer answer = session.ask(abi::Command::kRegMr, request);

@@ -64,7 +64,8 @@ Record request(RawSession& session, std::uint64_t number) {
     page.request_length = static_cast<std::uint32_t>(
         right || random() % 2 == 0 ? record.bytes.size()
                                    : sizeof(abi::RequestHeader) + random() % abi::kPageRequestMax);
-    page.state = right ? abi::PageState::kAsked : static_cast<abi::PageState>(random() % kStates);
+    page.state =
+        right ? abi::PageState::kRequested : static_cast<abi::PageState>(random() % kStates);
     if (turn % kTurnsBetweenSends == 0) {  // so that the daemon looks
       (void)::send(session.descriptor(), record.bytes.data(), record.bytes.size(),
                    MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -130,7 +130,7 @@ void pass_arena(const UniqueFd& share) {
   for (;;) {
     Record record;
     abi::ShareRange question{};
-    if (receive_record(share.get(), &record) != Receipt::kRecord ||
+    if (receive_record(share.get(), &record) != ReceiveStatus::kRecord ||
         record.bytes.size() != sizeof(question)) {
       give_up("nobody asks any more");
     }
@@ -163,7 +163,7 @@ void take_everything_away(const UniqueFd& channel, std::uint32_t sequence) {
                       .reserved = 0};
   send_by(channel, paging_record(all));
   Record answer;
-  if (receive_record(channel.get(), &answer) != Receipt::kRecord) {
+  if (receive_record(channel.get(), &answer) != ReceiveStatus::kRecord) {
     give_up("nobody takes anything away any more");
   }
   all.header.kind = abi::PagingKind::kInvalidateEnd;

@@ -56,7 +56,7 @@ bool RawSession::send(const Record& record) {
 
 Answer RawSession::receive() {
   Answer answer;
-  answer.closed = receive_record(socket_.get(), &answer.record) != Receipt::kRecord;
+  answer.closed = receive_record(socket_.get(), &answer.record) != ReceiveStatus::kRecord;
   if (!answer.closed && answer.record.bytes.size() >= sizeof(answer.header)) {
     std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
   }

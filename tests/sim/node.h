@@ -86,7 +86,7 @@ class Node {
   Quiescence quiescence_;
   KeyTable keys_;
   std::unique_ptr<abi::Doorbells> bells_;
-  SessionBells session_;
+  SessionDoorbells session_;
   AddressTable addresses_;
   std::deque<End> ends_;
 };

@@ -16,7 +16,7 @@ _MAY_INCLUDE = {
     "dataplane/qp": ["base", "dataplane/wire", "abi", "mmu"],
     "dataplane/port/udp": ["base", "dataplane/wire", "dataplane/port/port.h", "dataplane/port/frame_pool.h",
                            "dataplane/port/host_interface.h", "dataplane/port/make_port.h",
-                           "dataplane/port/owner_program.h", "dataplane/port/queue_counters.h",
+                           "dataplane/port/steering_bpf.h", "dataplane/port/queue_counters.h",
                            "dataplane/port/socket_address.h"],
     "dataplane/port/shm": ["base", "dataplane/wire", "dataplane/port/port.h", "dataplane/port/make_port.h",
                            "dataplane/port/queue_counters.h"],

@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "abi/cm_records.h"
-#include "base/kept_descriptor.h"
+#include "base/verified_descriptor.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/client.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 #include "verbs_shim/socket/wait_for_signal.h"
 
 namespace uroce::shim {
@@ -30,7 +30,7 @@ constexpr int kDescriptorsMax = 65'536;  // of the process; channels have smalle
 
 // Channels by descriptor, which the program may have closed behind librdmacm's back.
 struct Channel {
-  KeptDescriptor socket;
+  VerifiedDescriptor socket;
   std::uint32_t handle = 0;
   std::uint64_t generation = 0;  // of the connection that it belongs to
 };
@@ -196,7 +196,7 @@ int wait_for_event(int descriptor) {
 bool is_cm_device(const char* path) { return path != nullptr && std::strcmp(path, kPath) == 0; }
 
 int open_cm_channel() {
-  const NotCancelled whole;
+  const CancellationDisabled whole;
   const Lock lock;
   int error = connect_if_needed();
   if (error != 0) {
@@ -282,7 +282,7 @@ ssize_t write_cm_command(int descriptor, const void* bytes, std::size_t length) 
 
 int close_cm_channel(int descriptor) {
   const Route route = route_of(descriptor);
-  KeptDescriptor socket;
+  VerifiedDescriptor socket;
   {
     const Lock lock;
     socket = std::exchange(channels[descriptor], {}).socket;

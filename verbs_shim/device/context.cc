@@ -14,7 +14,7 @@
 namespace uroce::shim {
 namespace {
 
-constexpr std::uint32_t kTicketDescriptor = 3;
+constexpr std::uint32_t kImportTokenDescriptor = 3;
 constexpr std::uint32_t kFirstWakeDescriptor = 4;
 
 void close_events(std::unique_ptr<EventQueue>& events) {
@@ -37,7 +37,7 @@ void release_events(Context& context) {
 
 void release(Context* context) {
   release_events(*context);
-  for (KeptDescriptor& descriptor : context->wake) {
+  for (VerifiedDescriptor& descriptor : context->wake) {
     descriptor.end();
   }
   context->ticket.end();
@@ -79,15 +79,15 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
   context.base.context.async_fd = received.peek(0);
   context.async_events->keep(received.take(0));
   // Verbs know this one only as what ibv_import_device takes.
-  context.base.context.cmd_fd = received.peek(kTicketDescriptor);
-  context.ticket.keep(received.take(kTicketDescriptor));
+  context.base.context.cmd_fd = received.peek(kImportTokenDescriptor);
+  context.ticket.keep(received.take(kImportTokenDescriptor));
   context.workers = workers;
   context.ports = reply.ports;
   allow_daemon(static_cast<int>(reply.daemon_pid));
   return 0;
 }
 
-int open_session(Context& context, const Device& device, const abi::Ticket& exporter) {
+int open_session(Context& context, const Device& device, const abi::ImportToken& exporter) {
   int error = context.client.connect();
   if (error != 0) {
     return refuse("ibv_open_device", error, Client::why_not_connected(error));
@@ -104,7 +104,7 @@ int open_session(Context& context, const Device& device, const abi::Ticket& expo
 
 }  // namespace
 
-ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter) {
+ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter) {
   auto made = make<Context>();
   if (made == nullptr || made->async_events == nullptr) {
     return fail(ENOMEM);

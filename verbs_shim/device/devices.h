@@ -7,7 +7,7 @@
 namespace uroce::shim {
 
 // Opens the device. An exporter (magic != 0): what its session has can be imported.
-ibv_context* open_context(ibv_device* device, const abi::Ticket& exporter);
+ibv_context* open_context(ibv_device* device, const abi::ImportToken& exporter);
 
 // Fills ibv_context.ops and verbs_context. What stays null there answers EOPNOTSUPP by itself, in
 // the headers' inline functions.

@@ -32,7 +32,7 @@ extern "C" {
 
 // On success the descriptor is the context's, as the manual has it.
 ibv_context* ibv_import_device(int command_descriptor) {
-  abi::Ticket ticket{};
+  abi::ImportToken ticket{};
   if (pread(command_descriptor, &ticket, sizeof(ticket), 0) != sizeof(ticket) ||
       ticket.magic != abi::kMagic) {
     refuse("ibv_import_device", EINVAL, "the descriptor isn't the cmd_fd of a context of uroce");

@@ -24,7 +24,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/kept_descriptor.h"
+#include "base/verified_descriptor.h"
 
 namespace uroce::shim {
 
@@ -76,7 +76,7 @@ class EventQueue {
   void skip_gone(const Gone& gone);
 
   std::size_t record_bytes_;
-  KeptDescriptor descriptor_;
+  VerifiedDescriptor descriptor_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // between a look at the head and its removal
   // Under the lock:
   bool may_hold_gone_ = false;

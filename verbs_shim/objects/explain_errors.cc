@@ -4,13 +4,13 @@
 
 #include "abi/error_records.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 
 namespace uroce::shim {
 
 void explain_errors(Context& context) {
-  const NotCancelled whole;  // extended polls hold their queue's lock
+  const CancellationDisabled whole;  // extended polls hold their queue's lock
   abi::ErrorsRequest request{};
   request.after = context.errors_shown.load(std::memory_order_relaxed);
   abi::OwnErrorsReply reply{};

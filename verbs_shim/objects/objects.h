@@ -16,8 +16,8 @@
 #include "abi/doorbell.h"
 #include "abi/post_stamp.h"
 #include "abi/ring.h"
-#include "base/kept_descriptor.h"
 #include "base/spin_lock.h"
+#include "base/verified_descriptor.h"
 #include "verbs_shim/memory/paging/paging.h"
 #include "verbs_shim/memory/pinned/file_mapping.h"
 #include "verbs_shim/memory/pinned/registered_memory.h"
@@ -58,9 +58,9 @@ struct Context {
   Mapping status_memory;
   abi::Doorbells* doorbells[abi::kWorkersMax];
   const abi::WorkerStatus* status[abi::kWorkersMax];
-  KeptDescriptor wake[abi::kWorkersMax];  // the workers' eventfds
-  KeptDescriptor ticket;                  // base.context.cmd_fd
-  abi::Waking waking[abi::kWorkersMax];
+  VerifiedDescriptor wake[abi::kWorkersMax];  // the workers' eventfds
+  VerifiedDescriptor ticket;                  // base.context.cmd_fd
+  abi::WakeOnce waking[abi::kWorkersMax];
   std::uint32_t workers;
   std::uint32_t ports;
   std::vector<std::uint32_t> arenas;  // handle + 1 of each that the daemon has; base.context.mutex
@@ -115,7 +115,7 @@ struct Cq {
   std::uint32_t mask;
   std::uint32_t consumer;
   const abi::Cqe* current;  // between start_poll and end_poll
-  abi::Cqe flushed;         // a completion that the shim made itself (after_death.h)
+  abi::Cqe flushed;         // a completion that the shim made itself (daemon_death.h)
   Mapping memory;           // the control, and the entries until the queue is resized
   Mapping entries_memory;   // since then
   std::uint64_t cookie;

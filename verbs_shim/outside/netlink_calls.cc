@@ -23,7 +23,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/kept_descriptor.h"
+#include "base/verified_descriptor.h"
 #include "verbs_shim/outside/next_call.h"
 #include "verbs_shim/outside/shown_path.h"
 
@@ -33,7 +33,7 @@ namespace {
 constexpr int kDescriptorsMax = 1024;       // sockets beyond that are the kernel's
 constexpr std::size_t kQuestionMax = 8192;  // a question is some dozens of bytes
 constexpr std::size_t kDatagramMax = 8192;  // the keeper's are half as long
-constexpr timeval kPatience{.tv_sec = 10, .tv_usec = 0};
+constexpr timeval kTimeout{.tv_sec = 10, .tv_usec = 0};
 
 constexpr int kInterruptionsMax = 1000;  // signals while the keeper is waited for
 
@@ -43,8 +43,8 @@ struct Asked {
   bool ever;                 // was anything
   bool unanswered;           // the answer's last message is yet to come
   nlmsghdr question;
-  KeptDescriptor keeper;  // where the rest of the answer comes from
-  KeptDescriptor sender;  // where it comes from to the program
+  VerifiedDescriptor keeper;  // where the rest of the answer comes from
+  VerifiedDescriptor sender;  // where it comes from to the program
 };
 Asked asked_by[kDescriptorsMax];
 
@@ -253,7 +253,7 @@ std::size_t next_part(int keeper, char* datagram) {
     errno = ECONNREFUSED;
     return -1;
   }
-  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   asked.keeper.keep(UniqueFd(connection));
   asked.unanswered = length >= sizeof(nlmsghdr);
   pass_on(socket);

@@ -3,8 +3,8 @@
 
 #include <ctime>
 
-#include "verbs_shim/rings/after_death.h"
 #include "verbs_shim/rings/cq_reader.h"
+#include "verbs_shim/rings/daemon_death.h"
 #include "verbs_shim/rings/posting.h"
 #include "verbs_shim/socket/log.h"
 

@@ -18,8 +18,8 @@
 #include "abi/version.h"
 #include "base/sockets/daemon_peer.h"
 #include "base/sockets/socket_path.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 
 namespace uroce::shim {
 namespace {
@@ -47,7 +47,7 @@ static_assert(offsetof(abi::CreateCqReply, handle) == kHandleAt &&
 // Most answers come sooner than a sleeping thread is woken.
 constexpr std::int64_t kSpinNs = 30'000;
 // Looks meanwhile after which the processor is offered to others, which takes as long as a look.
-constexpr int kLooksBeforeYield = 4;
+constexpr int kPollsBeforeYield = 4;
 
 constexpr const char* kClosedByProgram =
     "the program has closed descriptors that the device needs, as closefrom() does, so the device "
@@ -84,7 +84,7 @@ ReceivedMessage receive_soon(int socket, std::span<std::byte> bytes, Descriptors
     if (received.length >= 0 || errno != EAGAIN) {
       return received;
     }
-    if (looks % kLooksBeforeYield == 0) {
+    if (looks % kPollsBeforeYield == 0) {
       sched_yield();
     }
   }
@@ -187,12 +187,12 @@ int Client::lost() {
 
 void Client::closed_by_program() {
   if (alive_.exchange(false, std::memory_order_relaxed)) {
-    const NotCancelled whole;
+    const CancellationDisabled whole;
     complain_of_loss(kClosedByProgram);
   }
 }
 
-int Client::companion(const KeptDescriptor& descriptor) {
+int Client::companion(const VerifiedDescriptor& descriptor) {
   const int number = descriptor.get();
   if (number >= 0 && descriptor_.get() >= 0) {
     return number;
@@ -257,7 +257,7 @@ int Client::give_back(Command made, const abi::ReplyHeader& made_reply) {
 }
 
 int Client::exchange(const RequestRecord& request, const ReplyRecord& reply) {
-  const NotCancelled whole;
+  const CancellationDisabled whole;
   const int errno_before = errno;
   pthread_mutex_lock(&mutex_);
   ++sequence_;
@@ -295,7 +295,7 @@ bool Client::check() {
   if (!alive()) {
     return false;
   }
-  const NotCancelled whole;  // extended polls hold their queue's lock
+  const CancellationDisabled whole;  // extended polls hold their queue's lock
   pollfd socket{.fd = descriptor_.get(), .events = 0, .revents = 0};
   if (socket.fd < 0 ||
       (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)) {

@@ -16,8 +16,8 @@
 #include <string>
 
 #include "abi/command_records.h"
-#include "base/kept_descriptor.h"
 #include "base/sockets/descriptor_message.h"
+#include "base/verified_descriptor.h"
 #include "verbs_shim/socket/command_page.h"
 
 namespace uroce::shim {
@@ -83,7 +83,7 @@ class Client {
   bool check();
   // The number of a descriptor that came with this connection, to be used at once. -1: the program
   // has closed one of the two, so the connection is lost.
-  int companion(const KeptDescriptor& descriptor);
+  int companion(const VerifiedDescriptor& descriptor);
   void abandon_after_fork();
   // Whether that happened: this is the child of a fork, and the connection is the parent's.
   [[nodiscard]] bool abandoned() const { return abandoned_; }
@@ -99,7 +99,7 @@ class Client {
   int lost();
   void closed_by_program();
 
-  KeptDescriptor descriptor_;
+  VerifiedDescriptor descriptor_;
   // Set false once, by whoever notices; guards nothing, so relaxed is enough.
   std::atomic<bool> alive_{false};
   bool abandoned_ = false;  // set before the child of a fork has a second thread

@@ -23,32 +23,32 @@ class CommandPage {
   // False: nobody looks, or it is too long; the socket is to be asked.
   [[nodiscard]] bool ask(std::span<const std::byte> request) {
     if (page_ == nullptr || request.size() > abi::kPageRequestMax ||
-        page_->state.load(std::memory_order_relaxed) != State::kLooking) {
+        page_->state.load(std::memory_order_relaxed) != State::kPolled) {
       return false;
     }
     std::memcpy(page_->request, request.data(), request.size());
     page_->request_length.store(static_cast<std::uint32_t>(request.size()),
                                 std::memory_order_relaxed);
-    State expected = State::kLooking;
-    return page_->state.compare_exchange_strong(expected, State::kAsked);
+    State expected = State::kPolled;
+    return page_->state.compare_exchange_strong(expected, State::kRequested);
   }
 
   // Waits for the answer to what was asked while `more_time()`, which is asked now and then. False:
   // the answer comes by the socket; forget() once it is there.
   template <typename MoreTime>
   [[nodiscard]] bool wait(MoreTime&& more_time) {
-    for (int looks = 1; state() == State::kAsked; ++looks) {
-      if (looks % kLooksBeforeYield != 0) {
+    for (int looks = 1; state() == State::kRequested; ++looks) {
+      if (looks % kPollsBeforeYield != 0) {
         _mm_pause();
         continue;
       }
-      State expected = State::kAsked;
-      if (!more_time() && page_->state.compare_exchange_strong(expected, State::kWaits)) {
+      State expected = State::kRequested;
+      if (!more_time() && page_->state.compare_exchange_strong(expected, State::kProgramSleeps)) {
         return false;
       }
       sched_yield();
     }
-    return state() != State::kInSocket;
+    return state() != State::kReplyBySocket;
   }
   // Copies as much of the answer as there is room for; returns how long it is.
   std::size_t answer(std::span<std::byte> reply) const {
@@ -57,12 +57,12 @@ class CommandPage {
     std::memcpy(reply.data(), page_->reply, std::min(length, reply.size()));
     return length;
   }
-  void forget() { page_->state.store(State::kNobodyLooks, std::memory_order_release); }
+  void forget() { page_->state.store(State::kNotPolled, std::memory_order_release); }
 
  private:
   using State = abi::PageState;
   // Looks after which the processor is offered to others: a microsecond or two.
-  static constexpr int kLooksBeforeYield = 32;
+  static constexpr int kPollsBeforeYield = 32;
 
   [[nodiscard]] State state() const { return page_->state.load(std::memory_order_acquire); }
 

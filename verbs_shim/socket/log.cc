@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "verbs_shim/socket/not_cancelled.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 
 namespace uroce::shim {
 namespace {
@@ -18,7 +18,7 @@ bool is_set(const char* variable) {
 
 void say_once(std::atomic<bool>& said, const char* format, const char* first, const char* second) {
   if (!is_set("UROCE_QUIET") && !said.exchange(true, std::memory_order_relaxed)) {
-    const NotCancelled whole;
+    const CancellationDisabled whole;
     std::fprintf(stderr, "uroce: ");
     std::fprintf(stderr, format, first, second);  // NOLINT: the callers' formats are literals
     std::fprintf(stderr, "\n");

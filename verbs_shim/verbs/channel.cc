@@ -5,7 +5,7 @@
 
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
-#include "verbs_shim/rings/after_death.h"
+#include "verbs_shim/rings/daemon_death.h"
 #include "verbs_shim/socket/log.h"
 
 namespace uroce::shim {

@@ -4,8 +4,8 @@
 #include "abi/cq_records.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
@@ -61,8 +61,8 @@ int commit(Cq& cq, Mapping& memory, std::uint32_t entry_count) {
 // The queue is locked meanwhile: the daemon takes along what wasn't polled, so nobody may poll, and
 // two threads that resize one queue mustn't commit each other's ring.
 int resize(Cq& cq, std::uint32_t entry_count) {
-  const NotCancelled whole;  // the ring's descriptor is closed under the lock
-  Mapping memory;            // outlives the lock: afterwards it is the old ring's
+  const CancellationDisabled whole;  // the ring's descriptor is closed under the lock
+  Mapping memory;                    // outlives the lock: afterwards it is the old ring's
   abi::ResizeCqReply reply{};
   cq.lock.lock();
   int error = prepare(cq, entry_count, memory, reply);

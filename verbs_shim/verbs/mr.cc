@@ -8,8 +8,8 @@
 #include "verbs_shim/memory/pinned/registered_memory.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 #include "verbs_shim/verbs/mr_records.h"
 #include "verbs_shim/verbs/on_demand.h"
 
@@ -74,7 +74,7 @@ Result<MemoryDescription> describe(const Mr& mr) {
 // Makes the pages shared and has the daemon map them. `replaces`: handle + 1 of the region whose
 // place this one takes; 0: none. 0 or an errno value.
 int register_range(Mr& mr, std::uint32_t replaces) {
-  const NotCancelled whole;  // files are opened and read under locks
+  const CancellationDisabled whole;  // files are opened and read under locks
   auto description = describe(mr);
   if (!description) {
     return refuse("ibv_reg_mr", description.error().code, description.error().message.c_str());

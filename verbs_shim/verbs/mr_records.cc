@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "verbs_shim/memory/sharing/file_limit.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 
 namespace uroce::shim {
 namespace {
@@ -82,7 +82,7 @@ int share_arenas(Context& context, MemoryDescription& description) {
 
 int send_registration(Client& client, const abi::RegMrRequest& head,
                       const MemoryDescription& description, abi::RegMrReply& reply) {
-  const NotCancelled whole;
+  const CancellationDisabled whole;
   const std::unique_ptr<RegistrationRecord> record(new (std::nothrow) RegistrationRecord());
   if (record == nullptr) {
     return ENOMEM;

@@ -4,8 +4,8 @@
 #include "abi/work_request.h"
 #include "verbs_shim/objects/handle.h"
 #include "verbs_shim/objects/objects.h"
+#include "verbs_shim/socket/cancellation_disabled.h"
 #include "verbs_shim/socket/log.h"
-#include "verbs_shim/socket/not_cancelled.h"
 #include "verbs_shim/verbs/operations.h"
 
 namespace uroce::shim {
@@ -117,8 +117,8 @@ int commit_resize(Srq& srq, Mapping& memory, std::uint32_t max_wr) {
 // The queue is locked meanwhile: the daemon takes along what was posted, so nobody may post, and
 // two threads that resize one queue mustn't commit each other's ring.
 int resize(Srq& srq, std::uint32_t max_wr) {
-  const NotCancelled whole;  // the ring's descriptor is closed under the lock
-  Mapping memory;            // outlives the lock: afterwards it is the old ring's
+  const CancellationDisabled whole;  // the ring's descriptor is closed under the lock
+  Mapping memory;                    // outlives the lock: afterwards it is the old ring's
   abi::ResizeSrqReply reply{};
   srq.ring.lock.lock();
   int error = prepare_resize(srq, max_wr, memory, reply);

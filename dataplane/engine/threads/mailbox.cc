@@ -29,7 +29,7 @@ bool Mailbox::gives_up(Duration still, Duration limit, const std::optional<Threa
   return still >= (in_kernel && limit == kStuckMax ? kStuckInKernelMax : limit);
 }
 
-Mailbox::Called Mailbox::call(const std::function<void(Worker&)>& task, Duration limit) {
+Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Duration limit) {
   std::unique_ptr<Task> owned(new Task{.run = &task});
   Task* pointer = owned.get();
   Liveness worker(heartbeat_);
@@ -45,7 +45,7 @@ Mailbox::Called Mailbox::call(const std::function<void(Worker&)>& task, Duration
   };
   while (tasks_.enqueue(&pointer, 1) == 0) {
     if (stuck()) {
-      return Called::kWithdrawn;
+      return CallStatus::kWithdrawn;
     }
     sched_yield();
   }
@@ -58,16 +58,16 @@ Mailbox::Called Mailbox::call(const std::function<void(Worker&)>& task, Duration
     std::uint32_t expected = Task::kWaiting;
     if (owned->state.compare_exchange_strong(expected, Task::kWithdrawn)) {
       static_cast<void>(owned.release());  // the worker's, which deletes it should it ever come
-      return Called::kWithdrawn;
+      return CallStatus::kWithdrawn;
     }
     if (expected == Task::kTaken && limit < kStuckMax) {
       limit = kStuckMax;  // it can't be taken back any more, so it has as long as any other
     } else if (expected == Task::kTaken) {
       static_cast<void>(owned.release());  // nobody's: the worker may be at it still
-      return Called::kUnknown;
+      return CallStatus::kUnknown;
     }
   }
-  return Called::kDone;
+  return CallStatus::kDone;
 }
 
 bool Mailbox::take(Task& task) {

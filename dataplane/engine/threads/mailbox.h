@@ -38,7 +38,7 @@ class Mailbox {
   Mailbox(Wakeup& wakeup, const Heartbeat& heartbeat) : wakeup_(wakeup), heartbeat_(heartbeat) {}
   ~Mailbox();
 
-  enum class Called : std::uint8_t {
+  enum class CallStatus : std::uint8_t {
     kDone,
     kWithdrawn,  // not taken: it will never run
     kUnknown     // taken, and may still run: nothing that it uses may go away
@@ -47,7 +47,7 @@ class Mailbox {
   static bool gives_up(Duration still, Duration limit, const std::optional<ThreadState>& state);
   // Returns when the worker has run the task, or has been stuck for `limit` (kStuckInKernelMax); a
   // task that it has taken is waited for as long as any, whatever the limit.
-  Called call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
+  CallStatus call(const std::function<void(Worker&)>& task, Duration limit = kStuckMax);
   // The worker sends the frame, which is copied, at some time; false if too many wait.
   bool send_frame(std::uint16_t port, std::span<const std::byte> bytes);
 

@@ -45,7 +45,7 @@ void watch(int epoll, int descriptor, std::uint32_t events) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
 }
 
-Shortage::Usage this_thread() {
+CpuShortage::Usage this_thread() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return {.ran = thread_processor_time(), .displaced = static_cast<std::uint64_t>(usage.ru_nivcsw)};
@@ -78,19 +78,19 @@ Runner::~Runner() { close(epoll_); }
 void Runner::run() {
   prctl(PR_SET_NAME, ("uroce-worker-" + std::to_string(index_)).c_str());
   prctl(PR_SET_TIMERSLACK, 1UL);  // Naps and deadlines of microseconds are meant.
-  loan_.end();
+  worker_lock_.lock();
   quiescence_->online(index_);
   heartbeat_.begin();
-  absence_ = {};
-  shortage_ = {};  // another thread's clock
+  run_delay_ = {};
+  cpu_shortage_ = {};  // another thread's clock
   bool busy = false;
   while (!stopping_.load(std::memory_order_relaxed)) {
     heartbeat_.beat();
     wakeup_.tell_beats(heartbeat_.beats());
     const Time now = monotonic_now();
-    worker_.was_away(absence_.turn_begins(now));
-    const bool crowded = shortage_.turn_begins(now, busy, this_thread);
-    wakeup_.tell_company(crowded, shortage_.shares(now));
+    worker_.was_away(run_delay_.turn_begins(now));
+    const bool crowded = cpu_shortage_.turn_begins(now, busy, this_thread);
+    wakeup_.tell_company(crowded, cpu_shortage_.shares(now));
     busy = turn(now);
     if (busy) {
       idle_turns_ = 0;
@@ -100,7 +100,7 @@ void Runner::run() {
   }
   heartbeat_.end();
   quiescence_->offline(index_);
-  loan_.begin();
+  worker_lock_.unlock();
   stopping_.store(false, std::memory_order_relaxed);
 }
 
@@ -126,11 +126,11 @@ void Runner::run_here(const std::function<void(Worker&)>& task) noexcept {
 }
 
 // As long as the task runs, what it looks up is held, by the worker as far as others can tell. The
-// heartbeat rests until the worker is woken: from then on it waits for the loan's end, and is
+// heartbeat rests until the worker is woken: from then on it waits for the lock, and is
 // judged by that as if it ran the task itself. A task that finds no memory ends the process, as on
 // the worker's own thread: it may have been half done.
 bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) noexcept {
-  if (!loan_.borrow()) {
+  if (!worker_lock_.try_lock()) {
     return false;
   }
   const std::uint64_t ports_before = port_changes_;
@@ -140,7 +140,7 @@ bool Runner::run_in_sleep(const std::function<void(Worker&)>& task) noexcept {
   if (worker_.next_deadline() < sleeps_until_ || port_changes_ != ports_before) {
     wakeup_.ring();
   }
-  loan_.give_back();
+  worker_lock_.unlock();
   return true;
 }
 
@@ -162,7 +162,7 @@ void Runner::idle(Time now) {
 
 // How long it looks for work in vain before it sleeps.
 Duration Runner::spin_limit(Time now) const {
-  return shortage_.shares(now) && !polls_ports_ ? kSpinBesideOthers : kSpin;
+  return cpu_shortage_.shares(now) && !polls_ports_ ? kSpinBesideOthers : kSpin;
 }
 
 void Runner::sleep(Time now) {
@@ -179,14 +179,14 @@ void Runner::sleep(Time now) {
     std::array<epoll_event, 8> events;
     quiescence_->offline(index_);
     sleeps_until_ = now + timeout;
-    absence_.sleeps_until(sleeps_until_);
-    shortage_.sleeps(now);
+    run_delay_.sleeps_until(sleeps_until_);
+    cpu_shortage_.sleeps(now);
     heartbeat_.rest();
     wakeup_.tell_beats(heartbeat_.beats());
-    loan_.begin();
+    worker_lock_.unlock();
     const int woken = epoll_pwait2(epoll_, events.data(), events.size(), &wait, nullptr);
     heartbeat_.beat();
-    loan_.end();
+    worker_lock_.lock();
     quiescence_->online(index_);
     worker_.count_sleep();
     if (woken > 0) {
@@ -251,7 +251,7 @@ void Runner::watch_sessions() {
   }
   watched_changes_ = worker_.session_changes();
   // Only who came or went costs a system call. Both lists are in the order in which they came.
-  const std::span<SessionBells* const> sessions = worker_.sessions();
+  const std::span<SessionDoorbells* const> sessions = worker_.sessions();
   std::size_t kept = 0;
   for (const int descriptor : watched_) {
     if (kept < sessions.size() && sessions[kept]->wake_descriptor == descriptor) {
@@ -261,7 +261,7 @@ void Runner::watch_sessions() {
     }
   }
   watched_.resize(kept);
-  for (const SessionBells* session : sessions.subspan(kept)) {
+  for (const SessionDoorbells* session : sessions.subspan(kept)) {
     // Edge-triggered and never read: a write always wakes, whatever the program does to it.
     watch(epoll_, session->wake_descriptor, EPOLLIN | EPOLLET);
     watched_.push_back(session->wake_descriptor);

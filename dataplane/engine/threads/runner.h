@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/time/heartbeat.h"
-#include "dataplane/engine/threads/absence.h"
+#include "dataplane/engine/threads/cpu_shortage.h"
 #include "dataplane/engine/threads/idle_policy.h"
-#include "dataplane/engine/threads/loan.h"
 #include "dataplane/engine/threads/mailbox.h"
-#include "dataplane/engine/threads/shortage.h"
+#include "dataplane/engine/threads/run_delay.h"
+#include "dataplane/engine/threads/worker_lock.h"
 #include "dataplane/engine/wakeup.h"
 #include "dataplane/engine/worker.h"
 #include "mmu/quiescence.h"
@@ -67,7 +67,7 @@ class Runner {
   void watch_ports();
   void forget_ports();
 
-  Loan loan_;  // of all that follows, but what any thread may use
+  WorkerLock worker_lock_;  // of all that follows, but what any thread may use
   abi::WorkerStatus own_status_{};
   Wakeup wakeup_;
   Heartbeat heartbeat_;
@@ -84,8 +84,8 @@ class Runner {
   std::vector<int> watched_;           // eventfds of sessions, in epoll_
   std::vector<int> watched_ports_;     // index: port; -1 until it has a descriptor
   bool polls_ports_ = true;            // some port has frames from outside, as of watch_ports()
-  Absence absence_;
-  Shortage shortage_;
+  RunDelay run_delay_;
+  CpuShortage cpu_shortage_;
   std::uint32_t idle_turns_ = 0;
   Time idle_since_ = 0;
   Time sleeps_until_ = 0;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/sockets/event_pace.h"
+#include "base/sockets/event_throttle.h"
 #include "dataplane/qp/queues/completion_queue.h"
 
 namespace uroce {
@@ -57,7 +57,7 @@ class Naps {
 
   std::vector<CompletionQueue*> queues_;
   std::uint32_t busy_turns_ = 0;  // since the first of them was listed
-  EventPace pace_;
+  EventThrottle pace_;
 };
 
 }  // namespace uroce

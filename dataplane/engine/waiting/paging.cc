@@ -21,23 +21,24 @@ constexpr std::uint64_t kSmall = 4 * Mirror::kPage;  // what isn't worth a journ
 
 // A small message on memory that was never touched costs a page of zeroes, which is less than the
 // way to the fault thread and back. The rest of a large one is brought in ahead of its packets.
-AtOnce Worker::State::at_once(const FaultRequest& request, Mirror& mirror, std::uint32_t qpn) {
+InlinePopulate Worker::State::populate_inline(const FaultRequest& request, Mirror& mirror,
+                                              std::uint32_t qpn) {
   if (request.length + request.ahead > kSmall) {
-    return AtOnce::kFault;
+    return InlinePopulate::kFault;
   }
   if (!page_budget.may_bring(qpn)) {
-    const bool waits = may_defer && mirror.can_bring_at_once(request.address, request.write) &&
+    const bool waits = may_defer && mirror.can_populate_inline(request.address, request.write) &&
                        page_budget.wait(qpn);
     counters.page_faults_deferred += waits ? 1 : 0;
-    return waits ? AtOnce::kLater : AtOnce::kFault;
+    return waits ? InlinePopulate::kLater : InlinePopulate::kFault;
   }
   const Time begun = config.clock == nullptr ? 0 : config.clock();
-  if (!mirror.bring_at_once(request.address, request.write)) {
-    return AtOnce::kFault;
+  if (!mirror.populate_inline(request.address, request.write)) {
+    return InlinePopulate::kFault;
   }
   page_budget.brought(config.clock == nullptr ? 0 : config.clock() - begun);
   ++counters.page_faults_at_once;
-  return AtOnce::kDone;
+  return InlinePopulate::kDone;
 }
 
 bool Worker::State::raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,

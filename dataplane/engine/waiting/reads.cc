@@ -1,6 +1,7 @@
-// READ responses on their way to this worker, over all queue pairs of a port (read_room.h). Queue
-// pairs that found no room wait in the order in which they came. What a peer doesn't send holds up
-// nobody for long: while others wait, a queue pair to which nothing comes isn't counted any more.
+// READ responses on their way to this worker, over all queue pairs of a port (read_credits.h).
+// Queue pairs that found no room wait in the order in which they came. What a peer doesn't send
+// holds up nobody for long: while others wait, a queue pair to which nothing comes isn't counted
+// any more.
 
 #include <algorithm>
 #include <utility>
@@ -9,11 +10,12 @@
 
 namespace uroce {
 
-ReadRoom Worker::State::read_room(PortState& port, QpEntry& entry) {
+ReadCredits Worker::State::read_credits(PortState& port, QpEntry& entry) {
   if (entry.reads_next) [[unlikely]] {
-    return ReadRoom(port.read_frames_taken() - entry.read_frames_promised);
+    return ReadCredits(port.read_frames_taken() - entry.read_frames_promised);
   }
-  return ReadRoom(port.reads_waiting.empty() ? port.read_frames_taken() : ReadRoom::kFramesMax);
+  return ReadCredits(port.reads_waiting.empty() ? port.read_frames_taken()
+                                                : ReadCredits::kFramesMax);
 }
 
 void Worker::State::end_promise(PortState& port, QpEntry& entry) {
@@ -60,7 +62,7 @@ void Worker::State::resume_reads(PortState& port) {
     const bool waits =
         entry != nullptr && entry->reads_waiting && ports[entry->port].get() == &port;
     const std::uint32_t wanted = waits ? entry->qp->read_frames_wanted() : 0;
-    if (wanted != 0 && !ReadRoom(port.read_frames_taken()).holds(wanted)) {
+    if (wanted != 0 && !ReadCredits(port.read_frames_taken()).holds(wanted)) {
       return;
     }
     port.reads_waiting.pop_front();

@@ -23,9 +23,9 @@ struct LinkFaultCounts {
 };
 
 // splitmix64: small, and good enough to draw fates.
-class FateGenerator {
+class FaultRandom {
  public:
-  explicit FateGenerator(std::uint64_t seed) : state_(seed) {}
+  explicit FaultRandom(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next() {
     std::uint64_t z = (state_ += 0x9E37'79B9'7F4A'7C15U);
     z = (z ^ (z >> 30U)) * 0xBF58'476D'1CE4'E5B9U;
@@ -90,7 +90,7 @@ class FaultLane {
   Faults faults_;
   Bottleneck* bottleneck_;
   FaultEvents* events_;
-  FateGenerator random_;
+  FaultRandom random_;
   std::deque<Held> line_;  // in order
   std::deque<Held> late_;  // reordered ones, soonest first
   Counter frames_{0}, lost_{0}, repeated_{0}, reordered_{0}, corrupted_{0};

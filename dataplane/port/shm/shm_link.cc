@@ -46,7 +46,7 @@ ShmLink::ShmLink(ShmMemory memory, std::uint16_t queues, std::uint32_t mtu, Spin
 }
 
 void ShmLink::join(ShmPeer peer) {
-  taken_.assign(peer.bells.size(), 0);
+  taken_.assign(peer.wakeups.size(), 0);
   peer_ = std::make_unique<ShmPeer>(std::move(peer));
 }
 
@@ -107,7 +107,7 @@ std::uint32_t ShmLink::lend(std::uint32_t count) {
 
 // One of our queues always wakes the same one of theirs, which reads its ring.
 void ShmLink::ring(Queue& self, std::uint16_t queue) {
-  const std::size_t theirs = queue % peer_->bells.size();
+  const std::size_t theirs = queue % peer_->wakeups.size();
   // Between `sent` and their nap, as between a nap and the look at `sent` (nap()): one of the two
   // sees the other.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -115,7 +115,7 @@ void ShmLink::ring(Queue& self, std::uint16_t queue) {
       peer_->memory.records().naps[theirs].value.load(std::memory_order_relaxed);
   if ((nap & 1U) != 0 && nap != self.rung_for) {
     self.rung_for = nap;
-    EventFd::ring(peer_->bells[theirs].get());
+    EventFd::ring(peer_->wakeups[theirs].get());
   }
 }
 

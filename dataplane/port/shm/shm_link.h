@@ -28,7 +28,7 @@ namespace uroce {
 // What the other daemon passes when it comes.
 struct ShmPeer {
   ShmMemory memory;
-  std::vector<UniqueFd> bells;  // eventfds, one for each of its queues
+  std::vector<UniqueFd> wakeups;  // eventfds, one for each of its queues
   std::uint32_t mtu = 0;
 };
 

@@ -32,12 +32,12 @@ Result<std::unique_ptr<Port>> ShmPort::open(const std::string& spec, const PortO
                  "port " + spec + ": is for at most " + std::to_string(kShmQueuesMax) + " workers"};
   }
   std::unique_ptr<ShmPort> port(new ShmPort(spec, parsed->path, options));
-  if (const Status possible = port->door_.check(); !possible) {
+  if (const Status possible = port->rendezvous_.check(); !possible) {
     return Error{possible.error().code, "port " + spec + ": " + possible.error().message};
   }
   const bool valid =
       port->stop_.valid() && std::all_of(port->queues_.begin(), port->queues_.end(),
-                                         [](const auto& queue) { return queue->bell.valid(); });
+                                         [](const auto& queue) { return queue->wakeup.valid(); });
   if (!valid || !port->make_link()) {
     return Error{ENOMEM, "port " + spec + ": can't make memory and eventfds to share"};
   }
@@ -56,7 +56,7 @@ ShmPort::ShmPort(std::string spec, std::string path, const PortOptions& options)
                                      : stand_in_mac(options.addresses.front())),
       received_(kReceivedPerQueue * options.queues, mtu_ + kEthernetOverhead),
       trouble_("no daemon is at the other end of " + path),
-      door_(std::move(path)) {
+      rendezvous_(std::move(path)) {
   const std::size_t stride = received_stride(received_.capacity());
   const std::uint32_t count = kReceivedPerQueue * options.queues;
   // Not set to zero, so that pages come with their first use.
@@ -81,18 +81,18 @@ void ShmPort::run() {
   ::prctl(PR_SET_NAME, "uroce-wire");
   while (!stopping_.load()) {
     destroy_ended();
-    const auto connection = door_.meet(stop_.get());
+    const auto connection = rendezvous_.meet(stop_.get());
     if (connection && !connection->valid()) {
       continue;
     }
     const Status joined = connection ? join(connection->get()) : Status(connection.error());
     if (!joined) {
       set_trouble(joined.error().message);
-      ShmDoor::pause(stop_.get());
+      ShmRendezvous::pause(stop_.get());
       continue;
     }
     while (!stopping_.load() && !link_->broken() &&
-           door_.watch(connection->get(), stop_.get()) == ShmDoor::Watched::kStands) {
+           rendezvous_.watch(connection->get(), stop_.get()) == ShmRendezvous::Watched::kAlive) {
       destroy_ended();
     }
     part();
@@ -100,16 +100,16 @@ void ShmPort::run() {
 }
 
 Status ShmPort::join(int connection) {
-  std::vector<int> bells;
+  std::vector<int> wakeups;
   for (const auto& queue : queues_) {
-    bells.push_back(queue->bell.get());
+    wakeups.push_back(queue->wakeup.get());
   }
   const ShmMemory& memory = link_->memory();
   const ShmHello hello{.queues = static_cast<std::uint32_t>(queues_.size()),
                        .slots = memory.slots(),
                        .stride = memory.stride(),
                        .mtu = mtu_};
-  auto peer = greet(connection, stop_.get(), hello, memory, bells);
+  auto peer = exchange_hello(connection, stop_.get(), hello, memory, wakeups);
   if (!peer) {
     renew_link();  // whoever that was may have our memory now
     return peer.error();
@@ -126,7 +126,7 @@ Status ShmPort::join(int connection) {
                           : "the daemon at the other end has MTU " + std::to_string(mtu) +
                                 ": longer frames than the smaller MTU of both are lost");
   for (const auto& queue : queues_) {
-    queue->bell.ring();  // who sleeps looks what has come meanwhile
+    queue->wakeup.ring();  // who sleeps looks what has come meanwhile
   }
   joined_.store(true, std::memory_order_release);  // last: who sees it finds all of this
   return ok();
@@ -144,7 +144,7 @@ void ShmPort::part() {
 void ShmPort::renew_link() {
   while (!make_link() && !stopping_.load()) {
     joined_.store(false);
-    ShmDoor::pause(stop_.get());
+    ShmRendezvous::pause(stop_.get());
     destroy_ended();
   }
 }
@@ -299,7 +299,7 @@ PortCounters ShmPort::counters() const {
   return sum;
 }
 
-int ShmPort::wait_descriptor(std::uint16_t queue) const { return queues_[queue]->bell.get(); }
+int ShmPort::wait_descriptor(std::uint16_t queue) const { return queues_[queue]->wakeup.get(); }
 
 bool ShmPort::arm_wait(std::uint16_t queue) {
   Queue& self = *queues_[queue];

@@ -21,8 +21,8 @@
 #include "dataplane/port/make_port.h"
 #include "dataplane/port/port.h"
 #include "dataplane/port/queue_counters.h"
-#include "dataplane/port/shm/shm_door.h"
 #include "dataplane/port/shm/shm_link.h"
+#include "dataplane/port/shm/shm_rendezvous.h"
 
 namespace uroce {
 
@@ -56,7 +56,7 @@ class ShmPort final : public Port {
   struct Queue {
     SpinLock lock;
     ShmLink* link = nullptr;  // under the lock
-    EventFd bell;             // what wakes its worker; never read, as it is waited for by edges
+    EventFd wakeup;           // what wakes its worker; never read, as it is waited for by edges
     QueueCounters counters;
   };
   ShmPort(std::string spec, std::string path, const PortOptions& options);
@@ -83,7 +83,7 @@ class ShmPort final : public Port {
   mutable std::mutex trouble_mutex_;
   std::string trouble_;  // why there is no other daemon; empty: there is one
   std::atomic<bool> joined_{false};
-  ShmDoor door_;
+  ShmRendezvous rendezvous_;
   EventFd stop_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -9,8 +9,8 @@
 #include <string>
 #include <system_error>
 
-#include "dataplane/port/owner_program.h"
 #include "dataplane/port/socket_address.h"
+#include "dataplane/port/steering_bpf.h"
 #include "dataplane/port/udp/port_holder.h"
 #include "dataplane/wire/headers.h"
 
@@ -82,7 +82,7 @@ Result<UniqueFd> open_socket(const Gid& address, std::uint32_t scope, Sharing sh
 
 // Where this is refused the kernel spreads by addresses, and workers hand over what isn't theirs.
 void steer_to_owners(int descriptor, std::uint16_t workers) {
-  std::vector<sock_filter> program = owner_of_datagram(workers);
+  std::vector<sock_filter> program = datagram_steering_bpf(workers);
   const sock_fprog filter = as_filter(program);
   ::setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof(filter));
 }

@@ -19,7 +19,7 @@ bool Requester::needs_frames(const SendEntry& entry) {
 
 // Nothing may be outstanding: what is sent again later must never meet what was executed already.
 bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const {
-  return direct_way_.open() && turn.neighbour != nullptr && cursor_psn_ == unacked_psn_ &&
+  return direct_policy_.open() && turn.neighbour != nullptr && cursor_psn_ == unacked_psn_ &&
          cursor_psn_ == high_psn_ && !needs_frames(entry);
 }
 
@@ -35,7 +35,7 @@ bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const 
   const std::uint32_t length = asks ? 0 : std::min(packets << mtu_shift_, entry.length - offset);
   ByteRuns runs;
   if (length != 0 && !locate_payload(entry, offset, length, turn, &runs)) {
-    direct_way_.declined();
+    direct_policy_.declined();
     return 0;
   }
   const Headers headers = !asks ? message_headers(entry, first, packets)
@@ -43,10 +43,10 @@ bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const 
                               ? read_headers(entry, 0, entry.length)
                               : atomic_headers(entry);
   if (!turn.neighbour->execute_directly(Request(headers, packets, length, runs.all()), turn)) {
-    direct_way_.declined();
+    direct_policy_.declined();
     return 0;
   }
-  direct_way_.taken();
+  direct_policy_.taken();
   took_directly(entry, packets, length, turn);
   return length + kDirectCost;
 }
@@ -124,7 +124,7 @@ bool Requester::take_directly(const DirectAnswer& answer, Turn& turn) {
     }
     at += run.length;
   }
-  patience_.hear(turn.ran());
+  retry_budget_.hear(turn.ran());
   take_answered(answer.packets, answer.length, turn);
   settle_answered(turn);
   return true;

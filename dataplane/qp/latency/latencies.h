@@ -13,7 +13,7 @@
 
 namespace uroce {
 
-enum class LatencyOf : std::uint8_t {
+enum class LatencyKind : std::uint8_t {
 #define UROCE_LATENCY(enumerator, name, explanation) enumerator,
 #include "dataplane/qp/latency/latency.def"
 #undef UROCE_LATENCY
@@ -34,11 +34,11 @@ inline constexpr std::size_t kLatencyCount = std::size(kLatencyTexts);
 class Latencies {
  public:
   // Takes memory for the first one of its kind; without any the sample isn't counted.
-  void add(LatencyOf of, Duration took) {
+  void add(LatencyKind of, Duration took) {
     const auto index = static_cast<std::size_t>(of);
     if (LatencyHistogram* const histogram = make(index)) {
       newest_buckets_[index] = histogram->add(took);
-      newest_ = of < LatencyOf::kQueued ? static_cast<std::uint8_t>(index) : newest_;
+      newest_ = of < LatencyKind::kQueued ? static_cast<std::uint8_t>(index) : newest_;
     }
   }
 
@@ -46,7 +46,7 @@ class Latencies {
   // in towards the processor, if it takes about as long as the one before and is of its kind.
   void prefetch() const {
     for (const std::size_t of :
-         {static_cast<std::size_t>(LatencyOf::kQueued), std::size_t{newest_}}) {
+         {static_cast<std::size_t>(LatencyKind::kQueued), std::size_t{newest_}}) {
       if (histograms_[of] != nullptr) {
         histograms_[of]->prefetch(newest_buckets_[of]);
       }
@@ -54,7 +54,7 @@ class Latencies {
   }
 
   // nullptr: there was none.
-  [[nodiscard]] const LatencyHistogram* find(LatencyOf of) const {
+  [[nodiscard]] const LatencyHistogram* find(LatencyKind of) const {
     return histograms_[static_cast<std::size_t>(of)].get();
   }
 

@@ -9,24 +9,24 @@
 namespace uroce {
 namespace {
 
-LatencyOf latency_of(abi::WrOpcode opcode) {
+LatencyKind latency_of(abi::WrOpcode opcode) {
   using abi::WrOpcode;
   switch (opcode) {
     case WrOpcode::kSend:
     case WrOpcode::kSendWithImm:
     case WrOpcode::kSendWithInv:
-      return LatencyOf::kSend;
+      return LatencyKind::kSend;
     case WrOpcode::kRdmaWrite:
     case WrOpcode::kRdmaWriteWithImm:
-      return LatencyOf::kWrite;
+      return LatencyKind::kWrite;
     case WrOpcode::kRdmaRead:
-      return LatencyOf::kRead;
+      return LatencyKind::kRead;
     case WrOpcode::kAtomicCmpAndSwp:
     case WrOpcode::kAtomicFetchAndAdd:
     case WrOpcode::kAtomicWrite:
-      return LatencyOf::kAtomic;
+      return LatencyKind::kAtomic;
     default:
-      return LatencyOf::kOther;
+      return LatencyKind::kOther;
   }
 }
 
@@ -38,7 +38,7 @@ bool Requester::look_at_ring(const Turn& turn) {
   const bool sound = queue_.refresh();
   const std::uint32_t count = queue_.posted() - known;
   if (message_timer_.idle() && count != 0 && qp_.config_.measures_latency) {
-    if (!turn.many_ring || !message_timer_.let_pass(count)) {
+    if (!turn.many_doorbells || !message_timer_.let_pass(count)) {
       message_timer_.found(known, queue_.posted(), queue_.stamp(), turn.now);
     } else if (message_timer_.times_next()) {
       request_stamp(turn);
@@ -57,7 +57,7 @@ void Requester::request_stamp(const Turn& turn) {
 
 void Requester::time_begun(const Turn& turn) {
   message_timer_.begin(turn.now);
-  qp_.latencies_.add(LatencyOf::kQueued, message_timer_.taken(turn.now));
+  qp_.latencies_.add(LatencyKind::kQueued, message_timer_.taken(turn.now));
 }
 
 // The turn's time is enough, unless the message is begun and done in one turn, as those without
@@ -67,14 +67,14 @@ void Requester::time_done(const SendEntry& entry, const Turn& turn) {
   const Time end = at_once ? std::max(turn.clock(), turn.now) : turn.now;
   qp_.latencies_.add(latency_of(entry.opcode), message_timer_.taken(end));
   message_timer_.stop();
-  if (!turn.many_ring) {
+  if (!turn.many_doorbells) {
     request_stamp(turn);
   }
 }
 
 void Requester::time_answered(Duration took) {
   if (qp_.config_.measures_latency) {
-    qp_.latencies_.add(LatencyOf::kRoundTrip, took);
+    qp_.latencies_.add(LatencyKind::kRoundTrip, took);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "dataplane/qp/memory/memory_parts.h"
-#include "dataplane/qp/memory/slow_memory.h"
+#include "dataplane/qp/memory/proc_mem_access.h"
 #include "mmu/copies/copy.h"
 #include "mmu/copies/small_copy.h"
 #include "mmu/faults/flush_queue.h"
@@ -31,13 +31,14 @@ Access fault(const MemoryScope& scope, const MemoryPart& part, std::uint64_t add
         .ahead = part.ahead,
         .limit = part.region.program_address(part.region.iova()) + part.region.length(),
         .write = write};
-    const AtOnce at_once = scope.faults->at_once(request, *part.region.mirror(), scope.qpn);
-    if (at_once == AtOnce::kDone) {
+    const InlinePopulate outcome =
+        scope.faults->populate_inline(request, *part.region.mirror(), scope.qpn);
+    if (outcome == InlinePopulate::kDone) {
       slot.page = FaultSlot::kNoPage;
       return Access::kGranted;
     }
     slot.park(Mirror::page_down(program_address), scope.now);
-    if (at_once == AtOnce::kLater) {
+    if (outcome == InlinePopulate::kLater) {
       return Access::kNotResident;
     }
     slot.failed = Access::kGranted;
@@ -88,7 +89,7 @@ std::uint64_t run_behind(const MemoryPart& part, const Span& span, std::size_t d
   const std::uint64_t address = part.address + done;
   const std::uint64_t end = part.region.iova() + part.region.length();
   const std::uint64_t wanted = std::min(
-      {part.length - done + part.ahead, end - address, std::uint64_t{2 * RemoteCopy::kBytesMax}});
+      {part.length - done + part.ahead, end - address, std::uint64_t{2 * ProcMemCopy::kBytesMax}});
   Span behind;
   return wanted != 0 &&
                  part.region.translate(address, wanted, false, &behind) == Access::kGranted &&
@@ -111,7 +112,7 @@ Access append_range(const MemoryScope& scope, const MemoryPart& part, std::size_
     if (span.host != nullptr) {
       return append_guarded(span.host, span.length, following, writer);
     }
-    if (is_helped(scope, part.region)) {
+    if (uses_proc_mem(scope, part.region)) {
       Access access = Access::kGranted;
       const std::byte* const bytes =
           fetch(scope, part.region, span, run_behind(part, span, done + span.length), &access);
@@ -130,7 +131,7 @@ Access append_range(const MemoryScope& scope, const MemoryPart& part, std::size_
 
 Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::byte* source) {
   return for_each_span(scope, part, true, [&](const Span& span, std::size_t done) {
-    if (span.host == nullptr && is_helped(scope, part.region)) {
+    if (span.host == nullptr && uses_proc_mem(scope, part.region)) {
       return collect(scope, part.region, span, source + done);
     }
     const bool there = copy_to(part.region, span, source + done);
@@ -164,7 +165,7 @@ Access store_packet(const MemoryScope& scope, bool more, Store&& store) {
     access = end_stores(scope, more);
   }
   if (access != Access::kGranted && access != Access::kNotResident) {
-    forget_slow(scope);
+    forget_proc_mem(scope);
   }
   return access;
 }
@@ -283,7 +284,7 @@ Access check_remote(const MemoryScope& scope, const RemoteRange& range, std::uin
   const Access access =
       range.length == 0 ? Access::kGranted : find_remote(scope, range, rights, &granted);
   if (access != Access::kGranted) {
-    forget_slow(scope);
+    forget_proc_mem(scope);
   }
   return access;
 }
@@ -314,10 +315,10 @@ Access write_remote(const MemoryScope& scope, const RemoteRange& range, const st
 
 Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
                            std::uint64_t compare, std::uint64_t swap, std::uint64_t* original) {
-  const SlowAtomic slow{RemoteCopy::Kind::kCompareSwap, compare, swap};
+  const ProcMemAtomic slow{ProcMemCopy::Kind::kCompareSwap, compare, swap};
   return atomic_remote(
       scope, range, kAccessRemoteAtomic, [&](const Region& region, const Span& span) {
-        return span.host == nullptr && is_helped(scope, region)
+        return span.host == nullptr && uses_proc_mem(scope, region)
                    ? swap_or_add(scope, region, span, slow, original)
                    : granted_if(compare_and_swap(region, span, compare, swap, original));
       });
@@ -325,10 +326,10 @@ Access compare_swap_remote(const MemoryScope& scope, const RemoteRange& range,
 
 Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t add,
                         std::uint64_t* original) {
-  const SlowAtomic slow{RemoteCopy::Kind::kFetchAdd, 0, add};
+  const ProcMemAtomic slow{ProcMemCopy::Kind::kFetchAdd, 0, add};
   return atomic_remote(scope, range, kAccessRemoteAtomic,
                        [&](const Region& region, const Span& span) {
-                         return span.host == nullptr && is_helped(scope, region)
+                         return span.host == nullptr && uses_proc_mem(scope, region)
                                     ? swap_or_add(scope, region, span, slow, original)
                                     : granted_if(fetch_and_add(region, span, add, original));
                        });
@@ -336,7 +337,7 @@ Access fetch_add_remote(const MemoryScope& scope, const RemoteRange& range, std:
 
 Access store_remote(const MemoryScope& scope, const RemoteRange& range, std::uint64_t value) {
   const auto store = [&](const Region& region, const Span& span) {
-    return span.host == nullptr && is_helped(scope, region)
+    return span.host == nullptr && uses_proc_mem(scope, region)
                ? collect(scope, region, {nullptr, span.remote_address, sizeof(value)},
                          reinterpret_cast<const std::byte*>(&value))
                : granted_if(store_word(region, span, value));

@@ -80,7 +80,7 @@ CompletionQueue::Flushed CompletionQueue::flush(Time now, bool channel_full) {
   // Without the lock: a system call takes long, and other workers only want to push. Only a full
   // channel is tried again.
   if (channel_full ||
-      put_event_at_a_pace(event_descriptor_, &event, sizeof(event)) == PutEvent::kFull) {
+      put_event_throttled(event_descriptor_, &event, sizeof(event)) == PutEvent::kFull) {
     const LockWhen lock(shared_, lock_);
     event_owed_ = true;
     flush_pending_ = true;
@@ -148,7 +148,8 @@ void CompletionQueue::moderate(std::uint32_t count, Duration period) {
   moderation_period_ = period;
 }
 
-Result<bool> CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count, RingMove* move) {
+Result<bool> CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_count,
+                                     RingResize* move) {
   UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
   const LockWhen lock(shared_, lock_);
   // Acquire, as in push(): the program has read what it gave back.

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/spin_lock.h"
 #include "base/time.h"
-#include "dataplane/qp/queues/ring_move.h"
+#include "dataplane/qp/queues/ring_resize.h"
 
 namespace uroce {
 
@@ -63,7 +63,7 @@ class CompletionQueue {
   // Continues in another ring, with what the program hasn't read yet: a step of that, until it says
   // true. EINVAL if it is more than the new ring holds; then the old one stays. The indices and
   // `arm` stay where they are. REQUIRES: `entries` stay what they are from step to step.
-  Result<bool> resize(abi::Cqe* entries, std::uint32_t entry_count, RingMove* move);
+  Result<bool> resize(abi::Cqe* entries, std::uint32_t entry_count, RingResize* move);
 
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] bool broken() const { return broken_; }

@@ -89,7 +89,7 @@ std::uint32_t ReceiveQueue::limit() {
   return limit_;
 }
 
-Result<bool> ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count, RingMove* move) {
+Result<bool> ReceiveQueue::resize(std::byte* entries, std::uint32_t entry_count, RingResize* move) {
   UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
   const LockWhen lock(locks(), lock_);
   const std::uint32_t left = waiting();
@@ -118,13 +118,13 @@ void ReceiveQueue::reset() {
   const LockWhen lock(locks(), lock_);
   consumer_ = control_->producer.value.load(std::memory_order_acquire);
   control_->consumer.value.store(consumer_, std::memory_order_release);
-  control_->consumer.bell_wanted.store(0, std::memory_order_relaxed);
+  control_->consumer.doorbell_wanted.store(0, std::memory_order_relaxed);
   broken_ = false;
 }
 
 void ReceiveQueue::ask_for_doorbells() {
   // Pairs with the program's fence between publishing and looking here (abi/ring.h).
-  control_->consumer.bell_wanted.store(1, std::memory_order_seq_cst);
+  control_->consumer.doorbell_wanted.store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -11,7 +11,7 @@
 #include "abi/work_request.h"
 #include "base/result.h"
 #include "base/spin_lock.h"
-#include "dataplane/qp/queues/ring_move.h"
+#include "dataplane/qp/queues/ring_resize.h"
 
 namespace uroce {
 
@@ -62,9 +62,9 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t limit();
 
   // Goes over to another ring for entries of the same size, taking along what wasn't taken yet; the
-  // control stays: a step of that, until it says true (RingMove). EINVAL, and nothing changes, if
+  // control stays: a step of that, until it says true (RingResize). EINVAL, and nothing changes, if
   // that is more than the new ring holds. REQUIRES: as arm(); entry_count is a power of two.
-  Result<bool> resize(std::byte* entries, std::uint32_t entry_count, RingMove* move);
+  Result<bool> resize(std::byte* entries, std::uint32_t entry_count, RingResize* move);
 
   [[nodiscard]] bool empty() const;
 

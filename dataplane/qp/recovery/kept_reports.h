@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "dataplane/qp/recovery/kept.h"
+#include "dataplane/qp/recovery/kept_packets.h"
 
 namespace uroce {
 
@@ -46,11 +46,11 @@ class KeptReports {
 
   // Packets that have left the network, though they aren't acknowledged.
   [[nodiscard]] std::uint32_t count() const { return kept_.count(); }
-  // As Kept::line().
+  // As KeptPackets::line().
   [[nodiscard]] const void* line() const { return kept_.line(); }
 
  private:
-  Kept kept_;             // its end and the rest lie side by side
+  KeptPackets kept_;      // its end and the rest lie side by side
   bool reports_ = false;  // the peer is a uroce, and heard the question
   bool ask_ = false;
   std::uint32_t asks_ = 0;

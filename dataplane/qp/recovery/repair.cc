@@ -120,12 +120,12 @@ void Repair::remove(std::uint32_t index) {
 void Repair::watch(bool outstanding, Time now) {
   probe_at_ = !outstanding || !trip_.known()
                   ? kNever
-                  : now + (trip_.patience() << std::min(silent_probes_, kBackOffMax));
+                  : now + (trip_.probe_timeout() << std::min(silent_probes_, kBackOffMax));
 }
 
-Duration Repair::patience(const Hole& hole) const {
+Duration Repair::repair_timeout(const Hole& hole) const {
   const RoundTrip& trip = repair_trip_.known() ? repair_trip_ : trip_;
-  return (trip.known() ? trip.short_patience() : kPatienceFirst)
+  return (trip.known() ? trip.repair_timeout() : kTimeoutFirst)
          << std::min(hole.tries - 1, kBackOffMax);
 }
 
@@ -133,7 +133,7 @@ Time Repair::deadline() const {
   Time next = probe_at_;
   for (std::uint32_t i = 0; i < count_; ++i) {
     if (holes_[i].waiting == 0) {
-      next = std::min(next, holes_[i].asked + patience(holes_[i]));
+      next = std::min(next, holes_[i].asked + repair_timeout(holes_[i]));
     }
   }
   return next;
@@ -142,7 +142,7 @@ Time Repair::deadline() const {
 bool Repair::on_time(Time now) {
   for (std::uint32_t i = 0; i < count_; ++i) {
     Hole& hole = holes_[i];
-    if (hole.waiting == 0 && hole.asked + patience(hole) <= now) {
+    if (hole.waiting == 0 && hole.asked + repair_timeout(hole) <= now) {
       hole.waiting = 1;
       ++waiting_;
     }

@@ -32,7 +32,7 @@ class Repair {
   static constexpr std::uint32_t kHolesMax = 32;
   static constexpr std::uint32_t kBackOffMax = 10;  // powers of two
   // With what was sent again, as long as no round trip was measured.
-  static constexpr Duration kPatienceFirst = 10 * kNanosecondsPerMillisecond;
+  static constexpr Duration kTimeoutFirst = 10 * kNanosecondsPerMillisecond;
 
   // A new connection: nothing is known of the peer.
   void forget() { *this = Repair(); }
@@ -84,7 +84,7 @@ class Repair {
   Hole* find(std::uint32_t psn);
   void remove(std::uint32_t index);
   bool shrink(std::uint32_t index, std::uint32_t psn, Time now);
-  [[nodiscard]] Duration patience(const Hole& hole) const;
+  [[nodiscard]] Duration repair_timeout(const Hole& hole) const;
 
   std::uint32_t count_ = 0;
   std::uint32_t waiting_ = 0;

@@ -46,7 +46,7 @@ class RoundTripTimer {
 class RoundTrip {
  public:
   // A worker that sleeps, or shares its processor, needs some time to answer.
-  static constexpr Duration kPatienceMin = 100 * kNanosecondsPerMicrosecond;
+  static constexpr Duration kTimeoutMin = 100 * kNanosecondsPerMicrosecond;
 
   [[nodiscard]] bool known() const { return known_; }
 
@@ -63,13 +63,13 @@ class RoundTrip {
   }
 
   // After so long without an answer it is worth a packet to ask again.
-  [[nodiscard]] Duration patience() const {
-    return std::max(kPatienceMin, 2 * smoothed_ + 4 * deviation_);
+  [[nodiscard]] Duration probe_timeout() const {
+    return std::max(kTimeoutMin, 2 * smoothed_ + 4 * deviation_);
   }
 
   // The same for what was sent again already, and keeps others waiting.
-  [[nodiscard]] Duration short_patience() const {
-    return std::max(kPatienceMin, smoothed_ + 4 * deviation_);
+  [[nodiscard]] Duration repair_timeout() const {
+    return std::max(kTimeoutMin, smoothed_ + 4 * deviation_);
   }
 
   [[nodiscard]] Duration smoothed() const { return smoothed_; }

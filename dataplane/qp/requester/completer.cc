@@ -129,7 +129,7 @@ void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
 }
 
 void Requester::start_counters_afresh() {
-  patience_.refill();
+  retry_budget_.refill();
   silent_timeouts_ = 0;
   rnr_retries_left_ = qp_.attributes_.rnr_retry;
   retried_early_ = false;

@@ -24,7 +24,7 @@ Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& 
   }
   // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
   // would use up retry_cnt, loss by loss.
-  patience_.refill();
+  retry_budget_.refill();
   silent_timeouts_ = 0;
   const Duration wait = kRnrTimer[timer_code] * kRnrTimerUnit;
   if (spares_rnr_retry()) {

@@ -23,7 +23,7 @@ void Requester::configure() {
   window_.configure(std::min(kWindowPackets, kWindowBytes >> mtu_shift_), mtu_shift_,
                     qp_.config_.shares_network && qp_.config_.reliable());
   timeout_ = attributes.timeout == 0 ? 0 : kTimeoutUnit << attributes.timeout;
-  patience_.configure(attributes.retry_cnt, timeout_);
+  retry_budget_.configure(attributes.retry_cnt, timeout_);
   silent_timeouts_ = 0;
   rnr_retries_left_ = attributes.rnr_retry;
 }
@@ -124,7 +124,7 @@ void Requester::resume(Turn& turn) {
   send_parked_ = false;
   if (receive_parked_) {
     receive_parked_ = false;
-    patience_.ask(turn.ran());
+    retry_budget_.ask(turn.ran());
     arm_timer(turn.now);
   }
 }

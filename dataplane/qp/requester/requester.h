@@ -14,7 +14,7 @@
 //   completer_ack.cc     acknowledgements
 //   completer_nak.cc     RNR, sequence and fatal NAKs
 //   completer_read.cc    READ responses and atomic acknowledgements
-//   retransmit.cc        timeouts, going back, giving up (patience.h says when)
+//   retransmit.cc        timeouts, going back, giving up (retry_budget.h says when)
 //   requester_repair.cc  holes sent again by themselves; the probe into a silence
 //   requester_gap.cc     answers that are kept while an earlier one is missing
 //   kept_notices.cc      what the peer says that it has kept
@@ -36,15 +36,15 @@
 #include "base/prefetch.h"
 #include "base/time.h"
 #include "dataplane/qp/congestion/send_window.h"
-#include "dataplane/qp/direct/direct_way.h"
+#include "dataplane/qp/direct/direct_policy.h"
 #include "dataplane/qp/failure.h"
 #include "dataplane/qp/latency/message_timer.h"
 #include "dataplane/qp/queues/send_queue.h"
-#include "dataplane/qp/recovery/kept.h"
+#include "dataplane/qp/recovery/kept_packets.h"
 #include "dataplane/qp/recovery/kept_reports.h"
-#include "dataplane/qp/recovery/patience.h"
 #include "dataplane/qp/recovery/peer_keeps.h"
 #include "dataplane/qp/recovery/repair.h"
+#include "dataplane/qp/recovery/retry_budget.h"
 #include "dataplane/qp/turn.h"
 #include "dataplane/wire/packet.h"
 #include "mmu/access.h"
@@ -99,7 +99,7 @@ class Requester {
   // Brings what each message needs towards the processor, be it sent or received; once that is
   // there, the next work request.
   void prefetch() const { prefetch_lines(kept_reports_.line(), kHotBytes); }
-  void prefetch_patience() const { prefetch_line_to_write(&patience_); }
+  void prefetch_retry_budget() const { prefetch_line_to_write(&retry_budget_); }
   void prefetch_work() const { queue_.prefetch(cursor_index_); }
   [[nodiscard]] bool times_none() const { return message_timer_.idle(); }
   // Whether transmit() would send something, or find out that it can't.
@@ -131,7 +131,7 @@ class Requester {
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
 
   // Anything came from the peer, request or answer.
-  void hear(const Turn& turn) { patience_.hear(turn.ran()); }
+  void hear(const Turn& turn) { retry_budget_.hear(turn.ran()); }
 
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
@@ -180,8 +180,8 @@ class Requester {
 
   // direct/requester_direct.cc
   // Nothing new is begun before what is outstanding is answered, so that it can go directly.
-  [[nodiscard]] bool waits_for_direct_way() const {
-    return direct_way_.open() && unacked_psn_ != high_psn_;
+  [[nodiscard]] bool waits_to_go_directly() const {
+    return direct_policy_.open() && unacked_psn_ != high_psn_;
   }
   inline std::uint32_t send_either_way(Turn& turn, std::uint32_t bytes_max);
   [[nodiscard]] static bool needs_frames(const SendEntry& entry);
@@ -204,7 +204,7 @@ class Requester {
   std::uint32_t send_datagram(const SendEntry& entry, Turn& turn);
 
   // requester_read.cc
-  bool take_read_room(const SendEntry& entry, Turn& turn);
+  bool take_read_credits(const SendEntry& entry, Turn& turn);
   std::uint32_t send_read(const SendEntry& entry, Turn& turn);
   std::uint32_t send_atomic(const SendEntry& entry, Turn& turn);
   [[nodiscard]] Headers read_headers(const SendEntry& entry, std::uint32_t offset,
@@ -298,7 +298,7 @@ class Requester {
   std::uint32_t gone_back_psn_ = 0;       // to which all was sent again last
   SendWindow window_;
   std::uint32_t mtu_shift_ = 0;
-  Patience patience_;
+  RetryBudget retry_budget_;
   std::uint8_t rnr_retries_left_ = 0;
   bool draining_ = false;
   bool drained_announced_ = false;
@@ -315,12 +315,12 @@ class Requester {
   Time timer_ = kNever;
   Duration timeout_ = 0;  // 0: none
   RoundTripTimer round_trip_;
-  DirectWay direct_way_;
+  DirectPolicy direct_policy_;
   MessageTimer message_timer_;
   SendQueue queue_;
   Repair repair_;
   // What acknowledgements of frames look at, too: from the end of kept_ on.
-  Kept kept_;
+  KeptPackets kept_;
   std::uint32_t kept_end_ = 0;   // behind the newest answer that was kept
   std::uint32_t probe_end_ = 0;  // what was probed last ends before it
   bool probed_ = false;          // probe_end_ means something

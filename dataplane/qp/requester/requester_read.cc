@@ -37,12 +37,12 @@ Headers Requester::read_headers(const SendEntry& entry, std::uint32_t offset,
 }
 
 // Whether the worker could receive all answers to it now; else the READ waits.
-bool Requester::take_read_room(const SendEntry& entry, Turn& turn) {
-  if (!turn.read_room.holds(entry.packet_count)) {
+bool Requester::take_read_credits(const SendEntry& entry, Turn& turn) {
+  if (!turn.read_credits.holds(entry.packet_count)) {
     read_frames_wanted_ = entry.packet_count;
     return false;
   }
-  turn.read_room.take(entry.packet_count);
+  turn.read_credits.take(entry.packet_count);
   return true;
 }
 

@@ -57,7 +57,8 @@ std::uint32_t Requester::oldest_count() const {
   }
   const std::uint32_t rest = entry.packet_count - distance(entry.first_psn, unacked_psn_);
   std::uint32_t count = 1;
-  while (count < rest && (count >= Kept::kSpan || !kept_.has(psn_add(unacked_psn_, count)))) {
+  while (count < rest &&
+         (count >= KeptPackets::kSpan || !kept_.has(psn_add(unacked_psn_, count)))) {
     ++count;
   }
   return count;

@@ -60,12 +60,12 @@ bool Requester::sending() const {
 }
 
 // How many packets more may be sent. What the peer has kept has left the network, but it keeps no
-// more than Kept::kMax.
+// more than KeptPackets::kMax.
 [[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
   const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
   const std::uint32_t kept = std::min(sent, kept_reports_.count());
   const std::uint32_t left = window_.packets() - std::min(window_.packets(), sent - kept);
-  return kept == 0 ? left : std::min(left, Kept::kMax - std::min(Kept::kMax, sent));
+  return kept == 0 ? left : std::min(left, KeptPackets::kMax - std::min(KeptPackets::kMax, sent));
 }
 
 [[gnu::always_inline]] inline bool Requester::window_open() const {
@@ -110,7 +110,7 @@ bool Requester::has_work() const {
   if (begun) {
     return queue_.entry(cursor_index_).stage != SendStage::kRefused;
   }
-  if (draining_ || waits_for_direct_way()) {
+  if (draining_ || waits_to_go_directly()) {
     return false;
   }
   return !taken || may_begin(queue_.entry(cursor_index_));
@@ -122,7 +122,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     qp_.fail(turn, AsyncEvent::kQpFatal);
     return 0;
   }
-  direct_way_.look(turn.neighbour != nullptr);
+  direct_policy_.look(turn.neighbour != nullptr);
   const bool asked = asked_;
   // send_holes() is for these two alone, and whether there is work is long to say.
   const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
@@ -150,7 +150,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     // meanwhile doesn't prolong it, or a program that goes on posting would never learn that its
     // peer is dead.
     if (timer_ == kNever) {
-      patience_.ask(turn.ran());
+      retry_budget_.ask(turn.ran());
     }
     if (!asked || timer_ == kNever) {
       arm_timer(turn.now);
@@ -165,8 +165,8 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
 [[gnu::always_inline]] inline std::uint32_t Requester::send_either_way(Turn& turn,
                                                                        std::uint32_t bytes_max) {
   const SendEntry& entry = queue_.entry(cursor_index_);
-  if (direct_way_.open() && needs_frames(entry)) {
-    direct_way_.declined();  // the next ones are likely the same, and wait for no answers
+  if (direct_policy_.open() && needs_frames(entry)) {
+    direct_policy_.declined();  // the next ones are likely the same, and wait for no answers
   }
   const std::uint32_t bytes =
       may_go_directly(entry, turn) ? send_directly(turn, bytes_max) : std::uint32_t{0};
@@ -192,7 +192,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     }
     return false;
   }
-  if (entry.opcode == WrOpcode::kRdmaRead && !take_read_room(entry, turn)) {
+  if (entry.opcode == WrOpcode::kRdmaRead && !take_read_credits(entry, turn)) {
     return false;
   }
   if (message_timer_.times(begun_index_)) [[unlikely]] {
@@ -235,7 +235,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   next_psn_ = psn_add(next_psn_, entry.packet_count);
   ++begun_index_;
   local_grace_ = kNotExecuted;
-  direct_way_.message_begins();
+  direct_policy_.message_begins();
   if (entry.packet_count > 1) {
     // The next one comes over from the program's processor while this one goes.
     queue_.prefetch(queue_.head());

@@ -12,7 +12,7 @@
 //                                there is no room to keep it
 //   the end of an RNR wait       not a retry of retry_cnt
 //
-// How many of the first three there may be is for patience.h to say. NAKs can be copied by the
+// How many of the first three there may be is for retry_budget.h to say. NAKs can be copied by the
 // network, and many answers follow a lost one, so between two steps of progress only one retry is
 // made early; the timer covers the rest.
 
@@ -33,7 +33,7 @@ void Requester::arm_timer(Time now) {
   repair_.watch(unacked_psn_ != high_psn_, now);
   timer_ = timeout_ == 0 || unacked_psn_ == high_psn_
                ? kNever
-               : now + Patience::wait(timeout_, silent_timeouts_);
+               : now + RetryBudget::wait(timeout_, silent_timeouts_);
 }
 
 // To the oldest packet that isn't acknowledged.
@@ -49,9 +49,9 @@ void Requester::go_back() {
 }
 
 void Requester::retry(Turn& turn) {
-  const Patience::End end = patience_.retry(turn.ran());
-  if (end != Patience::End::kNotYet) {
-    const bool silent = end == Patience::End::kSilent;
+  const RetryBudget::End end = retry_budget_.retry(turn.ran());
+  if (end != RetryBudget::End::kNotYet) {
+    const bool silent = end == RetryBudget::End::kSilent;
     return fail_oldest(abi::WcStatus::kRetryExcErr,
                        silent ? Failure::kRetriesExhausted : Failure::kRetriesInVain, turn);
   }

@@ -24,7 +24,7 @@
 #include "dataplane/qp/direct/request.h"
 #include "dataplane/qp/failure_report.h"
 #include "dataplane/qp/queues/receive_queue.h"
-#include "dataplane/qp/recovery/kept.h"
+#include "dataplane/qp/recovery/kept_packets.h"
 #include "dataplane/qp/responder/responder_resources.h"
 #include "dataplane/qp/responder/xrc_domain.h"
 #include "dataplane/qp/turn.h"
@@ -189,7 +189,7 @@ class Responder {
   std::uint32_t transmit_aeth(const Aeth& aeth, std::uint32_t psn, Turn& turn);
   [[nodiscard]] MemoryScope memory(const Turn& turn) const;
 
-  Kept kept_;
+  KeptPackets kept_;
   // What each message needs, in lines side by side: from the end of that to the message being
   // received. has_work() looks no further than to the beginning of resources_, in the first line.
   static constexpr std::size_t kHotBytes = 3 * kCacheLine;

@@ -23,7 +23,7 @@ class RecordSocketTest : public testing::Test {
   }
   std::size_t length() {
     Record record;
-    EXPECT_EQ(look_at_plain_record(here_.get(), &record), Receipt::kRecord);
+    EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kRecord);
     return record.bytes.size();
   }
 
@@ -38,8 +38,8 @@ TEST_F(RecordSocketTest, ARecordThatWasLookedAtStaysUntilItIsDiscarded) {
   discard_record(here_.get());
   EXPECT_EQ(length(), 50U);
   Record record;
-  EXPECT_EQ(receive_plain_record(here_.get(), &record), Receipt::kRecord);
-  EXPECT_EQ(receive_plain_record(here_.get(), &record), Receipt::kNothing);
+  EXPECT_EQ(receive_plain_record(here_.get(), &record), ReceiveStatus::kRecord);
+  EXPECT_EQ(receive_plain_record(here_.get(), &record), ReceiveStatus::kNothing);
 }
 
 // Its sender has gone without reading its answer, which the kernel tells as an error first.
@@ -51,14 +51,14 @@ TEST_F(RecordSocketTest, OneWhoseSenderHasGoneIsDiscardedToo) {
   there_.reset();
   discard_record(here_.get());
   Record record;
-  EXPECT_EQ(look_at_plain_record(here_.get(), &record), Receipt::kClosed);
+  EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kClosed);
 }
 
 TEST_F(RecordSocketTest, SoDoesOneThatIsTooLong) {
   given(kRecordMax + 1);
   given(40);
   Record record;
-  EXPECT_EQ(look_at_plain_record(here_.get(), &record), Receipt::kTooLong);
+  EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kTooLong);
   discard_record(here_.get());
   EXPECT_EQ(length(), 40U);
 }

@@ -92,9 +92,9 @@ TEST(AroundErrors, WaitsNoLongerThanItsPatience) {
   it.packets(2);
   it.around.fail(kQpn, "why", 1'000);
   it.packets(1);
-  it.around.release(1'000 + AroundErrors::kPatience - 1, false, it.take);
+  it.around.release(1'000 + AroundErrors::kTimeout - 1, false, it.take);
   EXPECT_EQ(it.out, "");
-  it.around.release(1'000 + AroundErrors::kPatience, false, it.take);
+  it.around.release(1'000 + AroundErrors::kTimeout, false, it.take);
   EXPECT_EQ(it.out, "1 2+ 3");
   EXPECT_TRUE(it.around.is_complete());
   it.packets(3);

@@ -92,7 +92,7 @@ TEST_F(ManagerTest, DataBeforeTheRtuEstablishes) {
 }
 
 TEST_F(ManagerTest, EachLostMessageIsMadeUpFor) {
-  // A repetition's time, if something was lost; a program that answers at once otherwise.
+  // A retransmission's time, if something was lost; a program that answers at once otherwise.
   const auto settle = [this] {
     const int left = lose_count;
     exchange();

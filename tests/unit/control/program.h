@@ -33,7 +33,7 @@ struct Answer {
 inline Answer receive(const UniqueFd& connection) {
   Answer answer;
   answer.header.error = -1;
-  if (receive_record(connection.get(), &answer.record) == Receipt::kRecord) {
+  if (receive_record(connection.get(), &answer.record) == ReceiveStatus::kRecord) {
     std::memcpy(&answer.header, answer.record.bytes.data(), sizeof(answer.header));
   }
   return answer;

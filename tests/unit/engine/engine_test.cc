@@ -234,11 +234,11 @@ TEST_P(EngineTest, NoDoorbellIsLostToSleep) {
   given(1);
   const int descriptor = eventfd(0, EFD_CLOEXEC);
   auto bells = std::make_unique<abi::Doorbells>();
-  SessionBells session{.bells = bells.get(), .wake_descriptor = descriptor};
+  SessionDoorbells session{.bells = bells.get(), .wake_descriptor = descriptor};
   engine_->call(0, [&](Worker& worker) { worker.add_session(session); });
   ASSERT_TRUE(engine_->start());
   std::uint32_t writes = 0;
-  abi::Waking waking;
+  abi::WakeOnce waking;
   for (std::uint32_t i = 0; i < 2'000; ++i) {
     if (i % 8 == 0) {
       wait_until_asleep(0);

@@ -54,8 +54,8 @@ class Keeping : public testing::Test {
 // All room is taken by peers that have fallen silent, one after the other.
 TEST_F(Keeping, WhoFallsSilentLetsGo) {
   constexpr Time kLater = 50 * kNanosecondsPerMillisecond;
-  arrive_ahead(pairs_[0], Kept::kMax, 1);
-  arrive_ahead(pairs_[1], Kept::kMax, kLater);
+  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
+  arrive_ahead(pairs_[1], KeptPackets::kMax, kLater);
   EXPECT_EQ(pairs_[0].b.qp().kept(true) + pairs_[1].b.qp().kept(true), Worker::kKeptTotalMax);
   arrive_ahead(pairs_[2], 1, kLater + 1);
   EXPECT_EQ(pairs_[2].b.qp().kept(true), 0U) << "there is no room";
@@ -66,8 +66,8 @@ TEST_F(Keeping, WhoFallsSilentLetsGo) {
 
 // What a queue pair keeps isn't counted any more once it is gone.
 TEST_F(Keeping, WhoGoesLeavesItsRoom) {
-  arrive_ahead(pairs_[0], Kept::kMax, 1);
-  arrive_ahead(pairs_[1], Kept::kMax, 1);
+  arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
+  arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
   worker_.remove_qp(pairs_[0].b.qp());
   arrive_ahead(pairs_[2], 1, 2);
   EXPECT_EQ(pairs_[2].b.qp().kept(true), 1U);

@@ -22,10 +22,10 @@ TEST(WorkerLatency, DirectMessagesCount) {
   ASSERT_TRUE(daemon.pair.a.poll_send());
   EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
   const Latencies& latencies = daemon.pair.a.qp().latencies();
-  ASSERT_NE(latencies.find(LatencyOf::kWrite), nullptr);
-  EXPECT_EQ(latencies.find(LatencyOf::kWrite)->max(), kClockLater);
-  EXPECT_EQ(latencies.find(LatencyOf::kQueued)->max(), 0U);
-  EXPECT_EQ(latencies.find(LatencyOf::kRoundTrip), nullptr) << "nobody was asked";
+  ASSERT_NE(latencies.find(LatencyKind::kWrite), nullptr);
+  EXPECT_EQ(latencies.find(LatencyKind::kWrite)->max(), kClockLater);
+  EXPECT_EQ(latencies.find(LatencyKind::kQueued)->max(), 0U);
+  EXPECT_EQ(latencies.find(LatencyKind::kRoundTrip), nullptr) << "nobody was asked";
 }
 
 // The worker sleeps, or is busy with others, while the program waits.
@@ -41,9 +41,9 @@ TEST(WorkerLatency, TheWaitForALateWorkerCounts) {
     daemon.settle();
     ASSERT_TRUE(daemon.pair.a.poll_send());
     const Latencies& latencies = daemon.pair.a.qp().latencies();
-    ASSERT_NE(latencies.find(LatencyOf::kWrite), nullptr);
-    EXPECT_EQ(latencies.find(LatencyOf::kQueued)->max(), kLate);
-    EXPECT_EQ(latencies.find(LatencyOf::kWrite)->max(), kLate + kClockLater);
+    ASSERT_NE(latencies.find(LatencyKind::kWrite), nullptr);
+    EXPECT_EQ(latencies.find(LatencyKind::kQueued)->max(), kLate);
+    EXPECT_EQ(latencies.find(LatencyKind::kWrite)->max(), kLate + kClockLater);
   }
 }
 
@@ -61,7 +61,7 @@ TEST(WorkerLatency, FewerAreTimedWhereManyQueuePairsRing) {
     }
     for (Endpoint& sender : pairs.senders) {
       EXPECT_EQ(sender.qp().counters().direct_messages, kMessages);
-      EXPECT_EQ(sender.qp().latencies().find(LatencyOf::kWrite)->count(),
+      EXPECT_EQ(sender.qp().latencies().find(LatencyKind::kWrite)->count(),
                 count == kFew ? kMessages : kTimedOfMany);
     }
   }
@@ -71,10 +71,10 @@ TEST(WorkerLatency, ThoseOfQueuePairsThatAreGoneAreKept) {
   OneDaemon daemon(true, small_memory());
   daemon.post_write(1, 8);
   daemon.settle();
-  EXPECT_EQ(daemon.station.worker.latencies(0).find(LatencyOf::kWrite), nullptr);
+  EXPECT_EQ(daemon.station.worker.latencies(0).find(LatencyKind::kWrite), nullptr);
   daemon.station.worker.remove_qp(daemon.pair.a.qp());
-  ASSERT_NE(daemon.station.worker.latencies(0).find(LatencyOf::kWrite), nullptr);
-  EXPECT_EQ(daemon.station.worker.latencies(0).find(LatencyOf::kWrite)->count(), 1U);
+  ASSERT_NE(daemon.station.worker.latencies(0).find(LatencyKind::kWrite), nullptr);
+  EXPECT_EQ(daemon.station.worker.latencies(0).find(LatencyKind::kWrite)->count(), 1U);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 #include "dataplane/engine/worker.h"
 #include "dataplane/port/link_port.h"
 #include "dataplane/wire/build.h"
-#include "mmu/remote/remote_memory.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/mmu/held_up.h"
 #include "tests/unit/qp/qp_pair.h"
@@ -30,7 +30,7 @@ class Member : public Queues {
  public:
   // `program`: who goes to its memory the slow way; nullptr: it is mapped.
   Member(std::uint32_t qpn, KeyTable& keys, const AddressTable& addresses,
-         std::shared_ptr<RemoteProgram> program)
+         std::shared_ptr<ProcMemThread> program)
       : Queues({}) {
     Region::Config region;
     region.pd = 1;
@@ -97,7 +97,7 @@ class Multicast : public testing::Test {
     }
   }
   Member& member(std::uint32_t qpn, bool attached = true,
-                 std::shared_ptr<RemoteProgram> program = nullptr) {
+                 std::shared_ptr<ProcMemThread> program = nullptr) {
     members_.push_back(std::make_unique<Member>(qpn, keys_, addresses_, std::move(program)));
     members_.back()->start(*workers_[qpn % workers_.size()]);
     if (attached) {
@@ -154,7 +154,8 @@ class Multicast : public testing::Test {
     wr.ud = {.ah = 0, .remote_qpn = kMulticastQpn, .remote_qkey = kQkey, .reserved = 0};
     sender.post_send(wr, std::array{abi::Sge{0x1000, 64, sender.key}});
     const auto bells = std::make_unique<abi::Doorbells>();
-    SessionBells session{.bells = bells.get(), .wake_descriptor = -1, .slots = {sender.qp.get()}};
+    SessionDoorbells session{
+        .bells = bells.get(), .wake_descriptor = -1, .slots = {sender.qp.get()}};
     workers_[0]->add_session(session);
     abi::ring(*bells, 0);
     settle();
@@ -285,8 +286,8 @@ TEST_F(Multicast, WithoutABufferSomeMembersMissIt) {
 TEST_F(Multicast, WithoutABufferNothingIsLeftOfWhatHadToWait) {
   given(1);
   const auto memory = std::make_shared<const UniqueFd>(
-      std::move(open_remote_memory(ProgramProcess(::getpid(), ::getuid())).value()));
-  const auto program = RemoteProgram::start(memory, {.uid = ::getuid()}).value();
+      std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));
+  const auto program = ProcMemThread::start(memory, {.uid = ::getuid()}).value();
   Member& only = member(17, true, program);
   receive_with_the_last_buffer();
   EXPECT_EQ(drops(Drop::kNoBuffer), 1U);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dataplane/engine/worker_state.h"
-#include "dataplane/qp/recovery/read_room.h"
+#include "dataplane/qp/recovery/read_credits.h"
 #include "tests/reasons/reasons.h"
 #include "tests/unit/engine/worker_fixture.h"
 
@@ -272,12 +272,12 @@ TEST(Reads, ThatAreLongTakeTurns) {
   }
 }
 
-TEST(ReadRoom, ALongReadGoesAlone) {
-  ReadRoom room;
+TEST(ReadCredits, ALongReadGoesAlone) {
+  ReadCredits room;
   EXPECT_TRUE(room.holds(100'000));
   room.take(1);
-  EXPECT_FALSE(room.holds(ReadRoom::kFramesMax));
-  EXPECT_TRUE(room.holds(ReadRoom::kFramesMax - 1));
+  EXPECT_FALSE(room.holds(ReadCredits::kFramesMax));
+  EXPECT_TRUE(room.holds(ReadCredits::kFramesMax - 1));
   room.take(100'000);
   EXPECT_FALSE(room.holds(1));
 }

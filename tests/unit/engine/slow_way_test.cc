@@ -126,20 +126,20 @@ TEST(SlowWay, WhoFoundNoRoomGoesOnWhenCopiesAreBack) {
   QpPair other(config);
   stations.b.add(other.b.qp());
   const std::uint32_t slot = stations.a.add(other.a.qp());
-  const auto bell = std::make_shared<CopyBell>(nullptr);
-  std::vector<std::unique_ptr<RemoteCopy>> all;
+  const auto notifier = std::make_shared<CopyNotifier>(nullptr);
+  std::vector<std::unique_ptr<ProcMemCopy>> all;
   HeldUp held(*stations.pair.b.program());
   for (bool room = true; room;) {
-    all.push_back(std::make_unique<RemoteCopy>());
-    all.back()->kind = RemoteCopy::Kind::kWrite;
-    all.back()->bell = bell;
+    all.push_back(std::make_unique<ProcMemCopy>());
+    all.back()->kind = ProcMemCopy::Kind::kWrite;
+    all.back()->notifier = notifier;
     room = stations.pair.b.program()->put(all.back().get());
   }
   all.pop_back();
   stations.post_write(1, 8);
   stations.settle();
   held.release();
-  while (all.back()->state != RemoteCopy::State::kDone) {
+  while (all.back()->state != ProcMemCopy::State::kDone) {
     std::this_thread::yield();
   }
   stations.settle();
@@ -173,10 +173,10 @@ TEST_P(LateTest, WhatAHelperDoesntBringInTimeFailsThatRequestOnly) {
   EXPECT_FALSE(stations.pair.a.poll_send().has_value());
   EXPECT_EQ(stations.b.worker.counters().copies, 1U);
   // A worker that doesn't run meanwhile hasn't waited.
-  stations.now += RemoteCopy::kPatience;
+  stations.now += ProcMemCopy::kTimeout;
   stations.b.worker.poll(stations.now);
   EXPECT_EQ(stations.b.worker.counters().copies_late, 0U);
-  const Time end = stations.now + RemoteCopy::kPatience;
+  const Time end = stations.now + ProcMemCopy::kTimeout;
   while (stations.b.worker.counters().copies_late == 0 && stations.now < end) {
     EXPECT_LE(stations.b.worker.next_deadline(), stations.now + RunningTime::kLookMax);
     stations.now += RunningTime::kLookMax;

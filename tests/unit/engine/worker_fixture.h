@@ -30,7 +30,7 @@ struct Station {
 
   Worker worker;
   std::unique_ptr<abi::Doorbells> bells = std::make_unique<abi::Doorbells>();
-  SessionBells session;
+  SessionDoorbells session;
 };
 
 struct Stations {

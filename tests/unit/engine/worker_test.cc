@@ -285,7 +285,7 @@ TEST(Worker, ASessionWaitsForWhatRangBeforeItsBell) {
   QpPair busy({.a = {.qpn = 33}, .b = {.qpn = 34}});
   stations.a.worker.add_qp(busy.a.qp());
   std::vector<std::unique_ptr<abi::Doorbells>> bells;
-  std::deque<SessionBells> sessions;
+  std::deque<SessionDoorbells> sessions;
   for (std::uint32_t i = 0; i < kSessions; ++i) {
     bells.push_back(std::make_unique<abi::Doorbells>());
     sessions.push_back(

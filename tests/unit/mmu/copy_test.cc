@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "mmu/copies/small_copy.h"
-#include "mmu/remote/remote_memory.h"
+#include "mmu/proc_mem/proc_mem.h"
 #include "tests/unit/mmu/local_region.h"
 #include "tests/unit/mmu/pages.h"
 
@@ -159,7 +159,7 @@ TEST_F(Copy, AtomicsAnswerWithTheValueBefore) {
 }
 
 TEST_F(Copy, TheSlowWayDoesTheSame) {
-  auto memory = open_remote_memory(ProgramProcess(::getpid(), ::getuid()));
+  auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid()));
   if (!memory) {
     GTEST_SKIP() << memory.error().message;
   }
@@ -192,7 +192,7 @@ TEST_F(Copy, TheSlowWayDoesTheSame) {
 // Two programs have mapped one counter, each at an address of its own.
 TEST_F(Copy, AtomicsOfTheSlowWayMeetAtTheWordNotAtItsAddress) {
   constexpr std::uint64_t kRounds = 5'000;
-  auto memory = open_remote_memory(ProgramProcess(::getpid(), ::getuid()));
+  auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid()));
   if (!memory) {
     GTEST_SKIP() << memory.error().message;
   }

@@ -57,16 +57,16 @@ TEST(FaultQueue, OneSessionAndOneUserLeaveRecordsToOthers) {
     return taken;
   };
   std::vector<PageFault*> first = take_all(mirrors[0]);
-  EXPECT_EQ(first.size(), FaultShare::kSessionMax);
+  EXPECT_EQ(first.size(), FaultQuota::kSessionMax);
   std::size_t all = first.size();
   for (const auto& mirror : {mirrors[1], mirrors[2], mirrors[3]}) {
     all += take_all(mirror).size();
   }
   EXPECT_EQ(all, FaultQueue::kRecords / 2);
   const auto other = std::make_shared<Mirror>(quiescence, UniqueFd(), 9);
-  EXPECT_EQ(take_all(other).size(), FaultShare::kSessionMax);
+  EXPECT_EQ(take_all(other).size(), FaultQuota::kSessionMax);
   const auto third = std::make_shared<Mirror>(quiescence, UniqueFd(), 10);
-  EXPECT_EQ(take_all(third).size(), (FaultQueue::kRecords - all - FaultShare::kSessionMax) / 2);
+  EXPECT_EQ(take_all(third).size(), (FaultQueue::kRecords - all - FaultQuota::kSessionMax) / 2);
   // What is over can be had again.
   queue.resume(first.front());
   queue.give_back(queue.next_resumed(0));

@@ -1,6 +1,6 @@
 #pragma once
 
-// A program's helper (mmu/remote/remote_program.h) that is held up: the test's own copy is done,
+// A program's helper (mmu/proc_mem/proc_mem_thread.h) that is held up: the test's own copy is done,
 // and whoever is told of it doesn't return until release().
 
 #include <gtest/gtest.h>
@@ -8,15 +8,15 @@
 #include <atomic>
 #include <memory>
 
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 
 namespace uroce::test {
 
 class HeldUp {
  public:
-  explicit HeldUp(RemoteProgram& program) {
-    copy_->kind = RemoteCopy::Kind::kWrite;
-    copy_->bell = std::make_shared<CopyBell>([this] {
+  explicit HeldUp(ProcMemThread& program) {
+    copy_->kind = ProcMemCopy::Kind::kWrite;
+    copy_->notifier = std::make_shared<CopyNotifier>([this] {
       held_ = true;
       held_.notify_all();
       released_.wait(false);
@@ -26,10 +26,10 @@ class HeldUp {
   }
   HeldUp(const HeldUp&) = delete;
   HeldUp& operator=(const HeldUp&) = delete;
-  // The bell's silence waits until the helper has returned from what looks at this object.
+  // CopyNotifier::detach() waits until the helper has returned from what looks at this object.
   ~HeldUp() {
     release();
-    copy_->bell->silence();
+    copy_->notifier->detach();
   }
   void release() {
     released_ = true;
@@ -37,7 +37,7 @@ class HeldUp {
   }
 
  private:
-  std::unique_ptr<RemoteCopy> copy_ = std::make_unique<RemoteCopy>();
+  std::unique_ptr<ProcMemCopy> copy_ = std::make_unique<ProcMemCopy>();
   std::atomic<bool> held_{false}, released_{false};
 };
 

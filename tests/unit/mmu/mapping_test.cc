@@ -56,15 +56,15 @@ std::shared_ptr<Account> account_with(Shares& shares, std::uint64_t mappings) {
 
 Result<std::shared_ptr<const Mapping>> map(const UniqueFd& file, Account& account,
                                            std::uint64_t length) {
-  MappingWork work;
+  MappingBudget work;
   return Mapping::make({.descriptor = file.get(), .offset = 0, .length = length}, account, &work);
 }
 
 TEST(MappingTest, AllPiecesOfARegionTogetherArePopulatedUpToABound) {
   ProgramMemory memory(account_of_its_own());
-  const UniqueFd file = sparse_file(8 * MappingWork::kPopulateMax);
+  const UniqueFd file = sparse_file(8 * MappingBudget::kPopulateMax);
   ASSERT_TRUE(memory.add_arena(UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)), kPage));
-  constexpr std::uint64_t kPieces = 6, kLength = MappingWork::kPopulateMax / 2;
+  constexpr std::uint64_t kPieces = 6, kLength = MappingBudget::kPopulateMax / 2;
   std::vector<abi::MemoryPiece> pieces;
   for (std::uint64_t i = 0; i < kPieces; ++i) {
     pieces.push_back({.address = kBase + i * kLength,
@@ -82,7 +82,7 @@ TEST(MappingTest, AllPiecesOfARegionTogetherArePopulatedUpToABound) {
                                           .iova = kBase},
                                          pieces, {});
   ASSERT_TRUE(region) << region.error().message;
-  EXPECT_EQ(made_of(file), MappingWork::kPopulateMax);
+  EXPECT_EQ(made_of(file), MappingBudget::kPopulateMax);
 }
 
 TEST(MappingTest, IsUnmappedByAThreadThatNobodyWaitsFor) {
@@ -112,11 +112,11 @@ TEST(MappingTest, MakesRoomForTheNextOne) {
 TEST(MappingTest, OneCommandMakesOnlySoMuchRoom) {
   Shares shares;
   const auto account = account_with(shares, 4);
-  const UniqueFd file = sparse_file(4 * MappingWork::kUnmapMax);
-  std::uint64_t left = MappingWork::kUnmapMax;
-  ASSERT_TRUE(map(file, *account, 2 * MappingWork::kUnmapMax));
+  const UniqueFd file = sparse_file(4 * MappingBudget::kUnmapMax);
+  std::uint64_t left = MappingBudget::kUnmapMax;
+  ASSERT_TRUE(map(file, *account, 2 * MappingBudget::kUnmapMax));
   EXPECT_FALSE(Unmapper::of_process().make_room(account->number(), &left)) << "too large";
-  EXPECT_EQ(left, MappingWork::kUnmapMax);
+  EXPECT_EQ(left, MappingBudget::kUnmapMax);
   EXPECT_FALSE(Unmapper::of_process().make_room(account->number() + 1, &left)) << "another's";
   while (account->used(Limit::kMappings) != 0) {
     std::this_thread::yield();

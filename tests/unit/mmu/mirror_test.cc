@@ -188,18 +188,18 @@ TEST_F(MirrorTest, WorkersBringInWhatCostsNoWaiting) {
     GTEST_SKIP() << "this machine has swap space";
   }
   Mirror& mirror = *program_.mirror;
-  EXPECT_FALSE(mirror.bring_at_once(kBase, true)) << "the program has to be asked";
+  EXPECT_FALSE(mirror.populate_inline(kBase, true)) << "the program has to be asked";
   describe();
-  ASSERT_TRUE(mirror.bring_at_once(kBase + 100, true));
+  ASSERT_TRUE(mirror.populate_inline(kBase + 100, true));
   EXPECT_EQ(find(kBase, kPage, true), Access::kGranted);
   EXPECT_EQ(find(kBase + kPage), Access::kNotResident);
   EXPECT_EQ(mirror.resident_bytes(), kPage);
   mirror.invalidate(1, kBase + kPage, kBase + 2 * kPage, false);
-  EXPECT_FALSE(mirror.bring_at_once(kBase + kPage, false)) << "it is about to change";
+  EXPECT_FALSE(mirror.populate_inline(kBase + kPage, false)) << "it is about to change";
   mirror.unblock(1);
-  EXPECT_TRUE(mirror.bring_at_once(kBase + kPage, false));
+  EXPECT_TRUE(mirror.populate_inline(kBase + kPage, false));
   mirror.close();
-  EXPECT_FALSE(mirror.bring_at_once(kBase + 2 * kPage, true));
+  EXPECT_FALSE(mirror.populate_inline(kBase + 2 * kPage, true));
 }
 
 TEST_F(MirrorTest, WhatWasForgottenSinceTheLookIsLookedAtAgain) {
@@ -335,7 +335,7 @@ TEST_F(MirrorTest, AProgramHasSoManyAddresses) {
 TEST_F(MirrorTest, WhatIsLimitedTakesAFault) {
   describe();
   program_.mirror->faults_only();
-  EXPECT_FALSE(program_.mirror->bring_at_once(kBase, true));
+  EXPECT_FALSE(program_.mirror->populate_inline(kBase, true));
 }
 
 TEST_F(MirrorTest, AdoptsWhatIsInMemoryAndNothingElse) {

@@ -125,7 +125,7 @@ TEST_F(PagerTest, AProgramThatDoesNotAnswerLosesItsMemoryAfterAWhile) {
   pager_.serve(program_.now);
   const Time begun = program_.now;
   wait_in_vain();
-  EXPECT_EQ(program_.now, begun + Pager::kPatience);
+  EXPECT_EQ(program_.now, begun + Pager::kTimeout);
   EXPECT_EQ(outcome(), Access::kLost);
   EXPECT_EQ(pager_.deadline(), kNever);
   program_.answer();  // too late, and harmless
@@ -137,12 +137,12 @@ TEST_F(PagerTest, AProgramThatDoesNotAnswerLosesItsMemoryAfterAWhile) {
 TEST_F(PagerTest, TimeInWhichTheDaemonStoodStillIsntAProgramsSilence) {
   raise(kBase);
   pager_.serve(program_.now);
-  program_.now += 2 * Pager::kPatience;
+  program_.now += 2 * Pager::kTimeout;
   pager_.expire(program_.now);
   EXPECT_FALSE(outcome());
   const Time begun = program_.now;
   wait_in_vain();
-  EXPECT_EQ(program_.now, begun + Pager::kPatience - RunningTime::kLookMax);
+  EXPECT_EQ(program_.now, begun + Pager::kTimeout - RunningTime::kLookMax);
   EXPECT_EQ(outcome(), Access::kLost);
 }
 
@@ -167,8 +167,8 @@ TEST_F(PagerTest, ReadsAheadOfFaultsThatFollowEachOther) {
   program_.settle();
   raise(kBase + Mirror::kChunk - kPage);
   program_.settle();  // the window reaches into a chunk that the program hasn't described yet
-  EXPECT_TRUE(resident(kBase + Mirror::kChunk + Streams::kWindowMin - kPage));
-  EXPECT_FALSE(resident(kBase + Mirror::kChunk + Streams::kWindowMin));
+  EXPECT_TRUE(resident(kBase + Mirror::kChunk + ReadAhead::kWindowMin - kPage));
+  EXPECT_FALSE(resident(kBase + Mirror::kChunk + ReadAhead::kWindowMin));
 }
 
 TEST_F(PagerTest, WhatCantBeHadAheadIsNobodysError) {

@@ -180,7 +180,7 @@ TEST_F(ProgramMemoryTest, RegionsOutliveTheSession) {
 
 TEST_F(ProgramMemoryTest, AStrangersMemoryIsLeftAlone) {
   ProgramMemory stranger(account_of_its_own());
-  const MemoryPiece all = piece(PieceKind::kRemote, 0, 1);
+  const MemoryPiece all = piece(PieceKind::kProcMem, 0, 1);
   auto region = stranger.make_region(
       {.pd = 1, .access = 0, .address = kBase, .length = kPage, .iova = kBase}, {&all, 1}, {},
       ProgramMemory::open(ProgramProcess(::getpid(), ::getuid() + 1), {&all, 1}, false));

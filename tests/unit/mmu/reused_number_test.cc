@@ -17,7 +17,7 @@
 
 #include "base/sockets/descriptor_message.h"
 #include "mmu/pinned/program_memory.h"
-#include "mmu/remote/remote_memory.h"
+#include "mmu/proc_mem/proc_mem.h"
 #include "tests/unit/mmu/pages.h"
 
 namespace uroce::test {
@@ -93,7 +93,7 @@ class ReusedNumber : public testing::Test {
                                  .offset = 0,
                                  .map_start = 0,
                                  .map_end = 0,
-                                 .kind = abi::PieceKind::kRemote,
+                                 .kind = abi::PieceKind::kProcMem,
                                  .source = 0};
     auto region = memory.make_region(
         {.pd = 1, .access = kAccessLocalWrite, .address = kBase, .length = kPage, .iova = kBase},

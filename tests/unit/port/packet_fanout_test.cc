@@ -91,8 +91,8 @@ class Group {
     for (std::size_t i = 0; i < kWorkers; ++i) {
       wanted[i] = {.fd = sockets_[i].get(), .events = POLLIN, .revents = 0};
     }
-    constexpr int kPatienceMs = 10'000;
-    ::poll(wanted.data(), wanted.size(), kPatienceMs);
+    constexpr int kTimeoutMs = 10'000;
+    ::poll(wanted.data(), wanted.size(), kTimeoutMs);
     int receiver = -1;
     for (std::size_t i = 0; i < kWorkers; ++i) {
       std::array<std::byte, 2'048> room;

@@ -14,7 +14,7 @@
 
 #include "base/event_fd.h"
 #include "base/sockets/descriptor_message.h"
-#include "dataplane/port/shm/shm_door.h"
+#include "dataplane/port/shm/shm_rendezvous.h"
 #include "tests/unit/port/shm_pair.h"
 
 namespace uroce {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "dataplane/engine/turn/stock.h"
+#include "dataplane/engine/turn/tx_refill.h"
 #include "dataplane/port/shm/shm_port.h"
 #include "tests/unit/port/shm_pair.h"
 
@@ -87,7 +87,7 @@ TEST_F(ShmSlots, FramesInStockDontKeepConnections) {
     SCOPED_TRACE(round);
     far_ = open(2);
     expect_joined();
-    stock_up(stock, *near_, kTurnBurst, &generation);
+    refill_tx(stock, *near_, kTurnBurst, &generation);
     ASSERT_EQ(stock.room(), kTurnBurst);
     for (std::uint32_t i = round + 1; i < kTurnBurst; ++i) {
       Frame* const frame = stock.take();

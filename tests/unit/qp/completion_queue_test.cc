@@ -15,7 +15,7 @@ namespace {
 
 using Flushed = CompletionQueue::Flushed;
 
-RingMove* fresh_cq_move(RingMove* move) {
+RingResize* fresh_cq_move(RingResize* move) {
   *move = {};
   return move;
 }
@@ -213,7 +213,7 @@ TEST_F(CompletionQueueTest, ModerationKeepsNobodyBusyWhoDidNotArm) {
 }
 
 TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
-  RingMove move;
+  RingResize move;
   for (std::uint64_t i = 0; i < kEntries; ++i) {
     push(i);
   }
@@ -232,7 +232,7 @@ TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
 }
 
 TEST_F(CompletionQueueTest, RefusesARingThatIsTooSmallForWhatItHolds) {
-  RingMove move;
+  RingResize move;
   push(1);
   push(2);
   std::vector<abi::Cqe> smaller(1);
@@ -245,7 +245,7 @@ TEST_F(CompletionQueueTest, RefusesARingThatIsTooSmallForWhatItHolds) {
 }
 
 TEST_F(CompletionQueueTest, RefusesToCopyByANonsenseConsumerIndex) {
-  RingMove move;
+  RingResize move;
   ring_.control.ring.consumer.value.store(12345);
   std::vector<abi::Cqe> larger(2 * kEntries);
   EXPECT_FALSE(queue_.resize(larger.data(), 2 * kEntries, fresh_cq_move(&move)));
@@ -262,18 +262,18 @@ TEST(CompletionQueueResize, GoesOverInStepsAndTakesWhatComesBetween) {
   pushed.wr_id = 1;
   queue.push(pushed, false, events);
   control->ring.consumer.value.store(1 - kMany);
-  RingMove move;
+  RingResize move;
   std::uint32_t steps = 1;
   std::uint32_t copied = 1 - kMany;
   for (Result<bool> over = queue.resize(larger.data(), 2 * kMany, &move); !over.value();
        over = queue.resize(larger.data(), 2 * kMany, &move)) {
-    EXPECT_LE((move.next - copied) * sizeof(abi::Cqe), RingMove::kStepBytes);
+    EXPECT_LE((move.next - copied) * sizeof(abi::Cqe), RingResize::kStepBytes);
     copied = move.next;
     control->ring.consumer.value.fetch_add(1);
     pushed.wr_id = ++steps;
     queue.push(pushed, false, events);
   }
-  EXPECT_EQ(steps, kMany * sizeof(abi::Cqe) / RingMove::kStepBytes + 1);
+  EXPECT_EQ(steps, kMany * sizeof(abi::Cqe) / RingResize::kStepBytes + 1);
   EXPECT_EQ(larger[0].wr_id, 1U);
   EXPECT_EQ(larger[steps - 1].wr_id, steps);
 }

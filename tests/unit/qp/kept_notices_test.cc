@@ -167,8 +167,8 @@ TEST_F(KeptNotices, NoMoreIsSentThanThePeerKeeps) {
     }
     (void)to_a();
   }
-  EXPECT_EQ(*std::max_element(sent.begin(), sent.end()), kFirst + Kept::kMax - 1);
-  EXPECT_EQ(pair_.b.qp().kept(true), Kept::kMax - 1);
+  EXPECT_EQ(*std::max_element(sent.begin(), sent.end()), kFirst + KeptPackets::kMax - 1);
+  EXPECT_EQ(pair_.b.qp().kept(true), KeptPackets::kMax - 1);
 }
 
 // A packet that waits for its hole isn't a measure of the path.

@@ -14,7 +14,7 @@ using abi::WrOpcode;
 
 constexpr Duration kOneUs = kNanosecondsPerMicrosecond;
 
-std::uint64_t timed_count(const Endpoint& end, LatencyOf of) {
+std::uint64_t timed_count(const Endpoint& end, LatencyKind of) {
   const LatencyHistogram* const histogram = const_cast<Endpoint&>(end).qp().latencies().find(of);
   return histogram == nullptr ? 0 : histogram->count();
 }
@@ -44,7 +44,7 @@ TEST(Latency, KnownTimesGiveKnownPercentiles) {
   for (Duration i = 1; i <= 1'000; ++i) {
     write_taking(pair, i * kOneUs, 2 * i * kOneUs);
   }
-  const auto expect = [&](LatencyOf of, Duration unit) {
+  const auto expect = [&](LatencyKind of, Duration unit) {
     const LatencyHistogram* const histogram = pair.a.qp().latencies().find(of);
     ASSERT_NE(histogram, nullptr);
     EXPECT_EQ(histogram->count(), 1'000U);
@@ -54,24 +54,24 @@ TEST(Latency, KnownTimesGiveKnownPercentiles) {
     EXPECT_EQ(histogram->max(), 1'000 * unit);
     EXPECT_EQ(histogram->sum(), 500'500 * unit);
   };
-  expect(LatencyOf::kQueued, kOneUs);
-  expect(LatencyOf::kRoundTrip, 2 * kOneUs);
-  expect(LatencyOf::kWrite, 3 * kOneUs);
-  EXPECT_EQ(pair.b.qp().latencies().find(LatencyOf::kRoundTrip), nullptr);
+  expect(LatencyKind::kQueued, kOneUs);
+  expect(LatencyKind::kRoundTrip, 2 * kOneUs);
+  expect(LatencyKind::kWrite, 3 * kOneUs);
+  EXPECT_EQ(pair.b.qp().latencies().find(LatencyKind::kRoundTrip), nullptr);
 }
 
 TEST(Latency, EachOperationHasItsOwn) {
   PairConfig config;
   config.a.signal_all = true;
   QpPair pair(config);
-  const std::pair<WrOpcode, LatencyOf> kinds[] = {
-      {WrOpcode::kSend, LatencyOf::kSend},
-      {WrOpcode::kSendWithImm, LatencyOf::kSend},
-      {WrOpcode::kRdmaWrite, LatencyOf::kWrite},
-      {WrOpcode::kRdmaRead, LatencyOf::kRead},
-      {WrOpcode::kAtomicFetchAndAdd, LatencyOf::kAtomic},
-      {WrOpcode::kAtomicCmpAndSwp, LatencyOf::kAtomic},
-      {WrOpcode::kFlush, LatencyOf::kOther}};
+  const std::pair<WrOpcode, LatencyKind> kinds[] = {
+      {WrOpcode::kSend, LatencyKind::kSend},
+      {WrOpcode::kSendWithImm, LatencyKind::kSend},
+      {WrOpcode::kRdmaWrite, LatencyKind::kWrite},
+      {WrOpcode::kRdmaRead, LatencyKind::kRead},
+      {WrOpcode::kAtomicFetchAndAdd, LatencyKind::kAtomic},
+      {WrOpcode::kAtomicCmpAndSwp, LatencyKind::kAtomic},
+      {WrOpcode::kFlush, LatencyKind::kOther}};
   for (const auto& [opcode, of] : kinds) {
     pair.b.post_recv(1, std::array{pair.b.sge(0, 8)});
     const std::uint64_t before = timed_count(pair.a, of);
@@ -85,7 +85,7 @@ TEST(Latency, EachOperationHasItsOwn) {
       EXPECT_EQ(timed_count(pair.a, of), before + 1);
     }
   }
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kOther), 0U) << "what failed isn't timed";
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kOther), 0U) << "what failed isn't timed";
 }
 
 TEST(Latency, OneMessageAtATime) {
@@ -96,12 +96,12 @@ TEST(Latency, OneMessageAtATime) {
   EXPECT_EQ(pair.a.qp().outstanding(), 10U) << "also those that nobody has looked at";
   pair.a.ring(pair.now);
   pair.run();
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 1U);
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 1U);
   EXPECT_EQ(pair.a.qp().outstanding(), 0U);
   post_timed(pair, 10);
   pair.a.ring(pair.now);
   pair.run();
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 2U);
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 2U);
 }
 
 TEST(Latency, NoMoreIsOutstandingThanFits) {
@@ -189,7 +189,7 @@ QpPair& stamping(QpPair& pair) {
   return pair;
 }
 
-void expect_one(QpPair& pair, LatencyOf of, Duration took) {
+void expect_one(QpPair& pair, LatencyKind of, Duration took) {
   const LatencyHistogram* const histogram = pair.a.qp().latencies().find(of);
   ASSERT_NE(histogram, nullptr);
   EXPECT_EQ(histogram->count(), 1U);
@@ -216,20 +216,20 @@ void write_unseen(QpPair& pair, Duration unseen, Duration wait, Duration answer)
 TEST(Latency, BeginsWithThePost) {
   QpPair pair;
   write_unseen(stamping(pair), 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
-  expect_one(pair, LatencyOf::kQueued, 10 * kOneUs);
-  expect_one(pair, LatencyOf::kWrite, 12 * kOneUs);
+  expect_one(pair, LatencyKind::kQueued, 10 * kOneUs);
+  expect_one(pair, LatencyKind::kWrite, 12 * kOneUs);
   for (std::uint64_t i = 2; i <= 10; ++i) {
     write_unseen(pair, i * kOneUs, 0, 0);
-    EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), i) << "each one is asked for";
+    EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), i) << "each one is asked for";
   }
-  EXPECT_EQ(pair.a.qp().latencies().find(LatencyOf::kQueued)->sum(), 64 * kOneUs);
+  EXPECT_EQ(pair.a.qp().latencies().find(LatencyKind::kQueued)->sum(), 64 * kOneUs);
 }
 
 TEST(Latency, BeginsWithTheLookWithoutAStamp) {
   QpPair pair;
   write_unseen(pair, 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
-  expect_one(pair, LatencyOf::kQueued, 3 * kOneUs);
-  expect_one(pair, LatencyOf::kWrite, 5 * kOneUs);
+  expect_one(pair, LatencyKind::kQueued, 3 * kOneUs);
+  expect_one(pair, LatencyKind::kWrite, 5 * kOneUs);
 }
 
 // The daemon asks once, and gets the time of the first post behind that; the others' programs look
@@ -250,7 +250,7 @@ TEST(Latency, OnlyWhatIsAskedForIsStamped) {
   post_timed(pair, 3);
   EXPECT_EQ(answer.stamp_ns, pair.now - kOneUs + 1);
   pair.run();
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 1U);
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 1U);
   program_time = pair.now;
   post_timed(pair, 4);
   EXPECT_EQ(answer.stamped, 3U);
@@ -262,18 +262,18 @@ TEST(Latency, FewerAreTimedWhereManyQueuePairsAreBusy) {
   constexpr std::uint64_t kTimed = 10, kOf = MessageTimer::kPassing + 1;
   QpPair pair;
   stamping(pair);
-  pair.a.many_ring = true;
+  pair.a.many_doorbells = true;
   for (std::uint64_t i = 0; i < kTimed * kOf; ++i) {
-    EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), (i + kOf - 1) / kOf);
+    EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), (i + kOf - 1) / kOf);
     write_unseen(pair, 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
   }
-  const LatencyHistogram* const histogram = pair.a.qp().latencies().find(LatencyOf::kWrite);
+  const LatencyHistogram* const histogram = pair.a.qp().latencies().find(LatencyKind::kWrite);
   EXPECT_EQ(histogram->count(), kTimed);
   EXPECT_EQ(histogram->sum(), kTimed * 12 * kOneUs);
-  pair.a.many_ring = false;
+  pair.a.many_doorbells = false;
   for (std::uint64_t i = 1; i <= 3; ++i) {
     write_unseen(pair, kOneUs, 0, 0);
-    EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), kTimed + i);
+    EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), kTimed + i);
   }
 }
 
@@ -290,8 +290,8 @@ TEST(Latency, AStampThatComesTooLateIsNotWaitedFor) {
   post_timed(pair, 2);
   pair.now += kOneUs;
   pair.run();
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 1U);
-  expect_one(pair, LatencyOf::kQueued, kOneUs);
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 1U);
+  expect_one(pair, LatencyKind::kQueued, kOneUs);
 }
 
 TEST(Latency, WhatIsFlushedIsNotTimed) {
@@ -299,7 +299,7 @@ TEST(Latency, WhatIsFlushedIsNotTimed) {
   post_timed(pair, 1);
   pair.a.ring(pair.now);
   pair.a.to_error(pair.now);
-  EXPECT_EQ(timed_count(pair.a, LatencyOf::kWrite), 0U);
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 0U);
   pair.a.modify({.state = QpState::kReset}, kQpMaskState, pair.now);
   pair.b.modify({.state = QpState::kReset}, kQpMaskState, pair.now);
   pair.connect(pair.a);
@@ -307,7 +307,7 @@ TEST(Latency, WhatIsFlushedIsNotTimed) {
   while (pair.a.poll_send()) {
   }
   write_unseen(stamping(pair), kOneUs, 0, 5 * kOneUs);
-  expect_one(pair, LatencyOf::kWrite, 6 * kOneUs);
+  expect_one(pair, LatencyKind::kWrite, 6 * kOneUs);
 }
 
 // The send queue of an unreliable transport that was in SQE asks anew.
@@ -331,7 +331,7 @@ TEST(Latency, AsksAgainAfterAFlush) {
   pair.now += kOneUs;
   pair.a.ring(pair.now);
   pair.run();
-  expect_one(pair, LatencyOf::kWrite, kOneUs);
+  expect_one(pair, LatencyKind::kWrite, kOneUs);
 }
 
 TEST(Latency, SwitchedOffTakesNoMemory) {
@@ -342,21 +342,21 @@ TEST(Latency, SwitchedOffTakesNoMemory) {
   write_taking(pair, kOneUs, kOneUs);
   EXPECT_EQ(pair.a.sends.control.consumer.stamp_wanted, 0U) << "nobody asks";
   for (std::size_t of = 0; of < kLatencyCount; ++of) {
-    EXPECT_EQ(pair.a.qp().latencies().find(static_cast<LatencyOf>(of)), nullptr);
+    EXPECT_EQ(pair.a.qp().latencies().find(static_cast<LatencyKind>(of)), nullptr);
   }
 }
 
 TEST(Latency, SumsCountBoth) {
   Latencies one, other;
-  one.add(LatencyOf::kRead, 3 * kOneUs);
-  other.add(LatencyOf::kRead, 5 * kOneUs);
-  other.add(LatencyOf::kSend, kOneUs);
+  one.add(LatencyKind::kRead, 3 * kOneUs);
+  other.add(LatencyKind::kRead, 5 * kOneUs);
+  other.add(LatencyKind::kSend, kOneUs);
   one += other;
-  EXPECT_EQ(one.find(LatencyOf::kRead)->count(), 2U);
-  EXPECT_EQ(one.find(LatencyOf::kRead)->sum(), 8 * kOneUs);
-  EXPECT_EQ(one.find(LatencyOf::kRead)->max(), 5 * kOneUs);
-  EXPECT_EQ(one.find(LatencyOf::kSend)->count(), 1U);
-  EXPECT_EQ(one.find(LatencyOf::kAtomic), nullptr);
+  EXPECT_EQ(one.find(LatencyKind::kRead)->count(), 2U);
+  EXPECT_EQ(one.find(LatencyKind::kRead)->sum(), 8 * kOneUs);
+  EXPECT_EQ(one.find(LatencyKind::kRead)->max(), 5 * kOneUs);
+  EXPECT_EQ(one.find(LatencyKind::kSend)->count(), 1U);
+  EXPECT_EQ(one.find(LatencyKind::kAtomic), nullptr);
 }
 
 }  // namespace

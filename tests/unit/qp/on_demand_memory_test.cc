@@ -37,7 +37,7 @@ class Faults final : public FaultSink {
   }
   [[nodiscard]] Duration usual_time() const override { return 0; }
   std::vector<FaultRequest> raised;
-  bool copy(std::unique_ptr<RemoteCopy>* /*copy*/) override { return false; }
+  bool copy(std::unique_ptr<ProcMemCopy>* /*copy*/) override { return false; }
   std::vector<FlushRequest> flushes;
   bool starved = false;
 };

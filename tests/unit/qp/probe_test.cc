@@ -62,16 +62,16 @@ TEST(RoundTrip, IsSmoothedWithItsDeviation) {
   RoundTrip trip;
   EXPECT_FALSE(trip.known());
   trip.sample(800'000);
-  EXPECT_EQ(trip.patience(), 2 * 800'000U + 4 * 400'000U);
+  EXPECT_EQ(trip.probe_timeout(), 2 * 800'000U + 4 * 400'000U);
   trip.sample(1'600'000);
   EXPECT_EQ(trip.smoothed(), 900'000U);
-  EXPECT_EQ(trip.patience(), 2 * 900'000U + 4 * 500'000U);
+  EXPECT_EQ(trip.probe_timeout(), 2 * 900'000U + 4 * 500'000U);
 }
 
 TEST(RoundTrip, HasPatienceWithAWorkerThatSleeps) {
   RoundTrip trip;
   trip.sample(1'000);
-  EXPECT_EQ(trip.patience(), RoundTrip::kPatienceMin);
+  EXPECT_EQ(trip.probe_timeout(), RoundTrip::kTimeoutMin);
 }
 
 TEST(Probe, ComesLongBeforeTheTimerAndIsNoRetry) {

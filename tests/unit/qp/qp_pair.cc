@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <random>
 
-#include "mmu/remote/remote_memory.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 #include "tests/reasons/reasons.h"
 
 namespace uroce::test {
@@ -43,9 +43,9 @@ Endpoint::Endpoint(const EndpointConfig& config)
                     .remote_address = address()}};
   if (config.slow_way) {
     const auto file = std::make_shared<const UniqueFd>(
-        std::move(open_remote_memory(ProgramProcess(::getpid(), ::getuid())).value()));
+        std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));
     region.remote = file->get();
-    region.program = RemoteProgram::start(file, {.uid = ::getuid()}).value();
+    region.program = ProcMemThread::start(file, {.uid = ::getuid()}).value();
     program_ = region.program;
     region.holds.push_back(file);
   }

@@ -75,19 +75,19 @@ class Endpoint : public Queues {
   [[nodiscard]] Qp& qp() { return *qp_; }
   [[nodiscard]] KeyTable& keys() { return *keys_; }
   // Who goes to its memory; nullptr unless that is reached the slow way.
-  [[nodiscard]] RemoteProgram* program() { return program_.get(); }
+  [[nodiscard]] ProcMemThread* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;       // frames that come ahead of a missing one are kept by the test
-  bool again = false;      // what is delivered next was kept
-  Duration absent = 0;     // in which its worker couldn't run
-  bool many_ring = false;  // queue pairs of its worker
+  bool keep = false;            // frames that come ahead of a missing one are kept by the test
+  bool again = false;           // what is delivered next was kept
+  Duration absent = 0;          // in which its worker couldn't run
+  bool many_doorbells = false;  // queue pairs of its worker
   Turn turn(Time now, TxBatch& tx) {
     Turn lent{now, tx, *keys_, events, dirty_};
     lent.recovery = recovery;
     lent.keep = keep;
     lent.again = again;
     lent.absent = absent;
-    lent.many_ring = many_ring;
+    lent.many_doorbells = many_doorbells;
     return lent;
   }
   void modify(const QpAttributes& attributes, std::uint32_t mask, Time now = 0);
@@ -98,7 +98,7 @@ class Endpoint : public Queues {
   [[nodiscard]] bool announced(AsyncEvent event) const;
 
  private:
-  std::shared_ptr<RemoteProgram> program_;
+  std::shared_ptr<ProcMemThread> program_;
   Quiescence quiescence_;
   KeyTable own_keys_;
   KeyTable* keys_;

@@ -12,7 +12,7 @@
 namespace uroce::test {
 namespace {
 
-RingMove* fresh_srq_move(RingMove* move) {
+RingResize* fresh_srq_move(RingResize* move) {
   *move = {};
   return move;
 }
@@ -167,7 +167,7 @@ TEST_F(SharedReceiveQueueTest, ZeroDisarms) {
 }
 
 TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
-  RingMove move;
+  RingResize move;
   std::vector<std::byte> larger(std::size_t{2 * kReceives} * ring_.stride);
   post(4);
   take(3);
@@ -185,7 +185,7 @@ TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
 }
 
 TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
-  RingMove move;
+  RingResize move;
   std::vector<std::byte> smaller(std::size_t{2} * ring_.stride);
   post(4);
   EXPECT_FALSE(queue_.arm(1));
@@ -198,7 +198,7 @@ TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
 }
 
 TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotTakenAlong) {
-  RingMove move;
+  RingResize move;
   ring_.control.producer.value.store(kReceives + 1);
   std::vector<std::byte> larger(std::size_t{8} * ring_.stride);
   EXPECT_EQ(queue_.resize(larger.data(), 8, fresh_srq_move(&move)).error().code, EINVAL);

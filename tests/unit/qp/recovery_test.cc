@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "dataplane/qp/recovery/kept.h"
+#include "dataplane/qp/recovery/kept_packets.h"
 #include "tests/unit/qp/qp_pair.h"
 
 namespace uroce::test {
@@ -202,17 +202,17 @@ TEST_F(RecoveryTest, NothingIsKeptForAQueuePairInError) {
 }
 
 // A packet that is kept isn't kept twice, nor one that is too far ahead.
-TEST(Kept, IsBounded) {
-  Kept kept;
+TEST(KeptPackets, IsBounded) {
+  KeptPackets kept;
   EXPECT_TRUE(kept.add(0xFF'FFF0, 0x00'0001));
   EXPECT_FALSE(kept.add(0xFF'FFF0, 0x00'0001));
-  EXPECT_FALSE(kept.add(0xFF'FFF0, psn_add(0xFF'FFF0, Kept::kSpan)));
+  EXPECT_FALSE(kept.add(0xFF'FFF0, psn_add(0xFF'FFF0, KeptPackets::kSpan)));
   kept.passed(0xFF'FFF0, 0x00'0002);
   EXPECT_EQ(kept.count(), 0U);
-  for (std::uint32_t psn = 1; psn <= Kept::kMax; ++psn) {
+  for (std::uint32_t psn = 1; psn <= KeptPackets::kMax; ++psn) {
     EXPECT_TRUE(kept.add(0, psn));
   }
-  EXPECT_FALSE(kept.add(0, Kept::kMax + 1));
+  EXPECT_FALSE(kept.add(0, KeptPackets::kMax + 1));
 }
 
 }  // namespace

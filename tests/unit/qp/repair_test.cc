@@ -13,7 +13,7 @@ constexpr Time kStart = kNanosecondsPerSecond;
 constexpr Duration kTrip = kNanosecondsPerMillisecond;
 // Of a round trip that was measured once, and so is off by half of itself.
 constexpr Duration kShortPatience = 3 * kTrip;
-constexpr Duration kPatience = 4 * kTrip;
+constexpr Duration kRepairTimeout = 4 * kTrip;
 
 class RepairTest : public testing::Test {
  protected:
@@ -132,10 +132,10 @@ TEST_F(RepairTest, OfAReadThatIsAnsweredInPartTheRestIsMissing) {
 TEST_F(RepairTest, ARepeatThatIsNotAnsweredIsRepeatedAndEachTimeLater) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
-  for (Duration patience = kShortPatience; patience < 100 * kTrip; patience *= 2) {
+  for (Duration timeout = kShortPatience; timeout < 100 * kTrip; timeout *= 2) {
     EXPECT_EQ(send(), Psns{5});
-    EXPECT_EQ(repair_.deadline(), now_ + patience);
-    EXPECT_FALSE(pass(patience - 1));
+    EXPECT_EQ(repair_.deadline(), now_ + timeout);
+    EXPECT_FALSE(pass(timeout - 1));
     EXPECT_EQ(send(), Psns{});
     EXPECT_FALSE(pass(1)) << "a hole is no probe";
   }
@@ -155,7 +155,7 @@ TEST_F(RepairTest, WithoutAMeasuredTripItIsPatient) {
   EXPECT_TRUE(repair_.add(5, 1));
   EXPECT_EQ(repair_.deadline(), kNever) << "it waits for its turn, not for the peer";
   EXPECT_EQ(send(), Psns{5});
-  EXPECT_EQ(repair_.deadline(), now_ + Repair::kPatienceFirst);
+  EXPECT_EQ(repair_.deadline(), now_ + Repair::kTimeoutFirst);
 }
 
 // Repeats don't wait in the queues that the packets of programs wait in.
@@ -186,16 +186,16 @@ TEST_F(RepairTest, WhatWasRepeatedTwiceIsNotMeasured) {
 TEST_F(RepairTest, ASilenceIsAskedIntoAndEachTimeLater) {
   measure();
   repair_.watch(true, now_);
-  for (Duration patience = kPatience; patience < 100 * kTrip; patience *= 2) {
-    EXPECT_EQ(repair_.deadline(), now_ + patience);
-    EXPECT_FALSE(pass(patience - 1));
+  for (Duration timeout = kRepairTimeout; timeout < 100 * kTrip; timeout *= 2) {
+    EXPECT_EQ(repair_.deadline(), now_ + timeout);
+    EXPECT_FALSE(pass(timeout - 1));
     EXPECT_TRUE(pass(1));
     EXPECT_TRUE(repair_.probing());
   }
   repair_.advanced(1, now_);
   EXPECT_FALSE(repair_.probing()) << "it was heard";
   repair_.watch(true, now_);
-  EXPECT_EQ(repair_.deadline(), now_ + kPatience);
+  EXPECT_EQ(repair_.deadline(), now_ + kRepairTimeout);
 }
 
 TEST_F(RepairTest, NobodyIsAskedWhileNothingIsOnItsWayOrNoTripIsKnown) {
@@ -211,14 +211,14 @@ TEST_F(RepairTest, GoingBackClearsWhatIsMissingButKeepsWhatWasMeasured) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   repair_.watch(true, now_);
-  EXPECT_TRUE(pass(kPatience));
+  EXPECT_TRUE(pass(kRepairTimeout));
   repair_.clear();
   EXPECT_FALSE(repair_.has_holes());
   EXPECT_FALSE(repair_.has_waiting());
   EXPECT_FALSE(repair_.probing());
   EXPECT_EQ(repair_.deadline(), kNever);
   repair_.watch(true, now_);
-  EXPECT_EQ(repair_.deadline(), now_ + kPatience);
+  EXPECT_EQ(repair_.deadline(), now_ + kRepairTimeout);
   repair_.forget();
   repair_.watch(true, now_);
   EXPECT_EQ(repair_.deadline(), kNever) << "another connection, whose trip nobody knows";

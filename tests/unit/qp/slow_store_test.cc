@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dataplane/qp/failure.h"
-#include "mmu/remote/remote_program.h"
+#include "mmu/proc_mem/proc_mem_thread.h"
 #include "tests/qp/rig.h"
 
 namespace uroce::test {
@@ -33,12 +33,12 @@ class Helpers final : public FaultSink {
              FaultRole /*role*/, std::uint32_t /*ticket*/) override {
     return false;
   }
-  bool copy(std::unique_ptr<RemoteCopy>* copy) override {
+  bool copy(std::unique_ptr<ProcMemCopy>* copy) override {
     given.push_back(std::move(*copy));
     return true;
   }
   [[nodiscard]] Duration usual_time() const override { return 0; }
-  std::vector<std::unique_ptr<RemoteCopy>> given;
+  std::vector<std::unique_ptr<ProcMemCopy>> given;
 };
 
 class SlowStores : public testing::Test {
@@ -88,7 +88,7 @@ class SlowStores : public testing::Test {
   void copy() {
     for (auto& copy : std::exchange(helpers_.given, {})) {
       const std::byte* from = copy->bytes.get();
-      for (const RemoteCopy::Segment& segment : copy->segments) {
+      for (const ProcMemCopy::Segment& segment : copy->segments) {
         std::memcpy(reinterpret_cast<void*>(segment.address), from, segment.length);
         from += segment.length;
       }
@@ -98,8 +98,8 @@ class SlowStores : public testing::Test {
     rig_->qp().resume(turn);
   }
 
-  std::shared_ptr<RemoteProgram> program_ =
-      RemoteProgram::start(std::make_shared<const UniqueFd>(), {.uid = ::getuid()}).value();
+  std::shared_ptr<ProcMemThread> program_ =
+      ProcMemThread::start(std::make_shared<const UniqueFd>(), {.uid = ::getuid()}).value();
   Helpers helpers_;
   Bytes memory_a_, memory_b_;
   std::unique_ptr<QpRig> rig_;

@@ -9,49 +9,49 @@
 
 namespace uroce::shim::test::model {
 
-// `f: x` is the access x in function f of address_watch.cc or wake_word.h; the rest stands for what
-// is done to memory meanwhile.
-#define UROCE_MODEL_STEPS(STEP)                               \
-  STEP(kNext, "the next call")                                \
-  STEP(kTakePlace, "enter: taken.exchange(true)")             \
-  STEP(kSayEmpties, "enter: empties.store(true)")             \
-  STEP(kSeeFork, "enter: forking_.load")                      \
-  STEP(kSayNotEmpties, "enter: empties.store(false)")         \
-  STEP(kCountUnclaims, "enter: unclaims_.count")              \
-  STEP(kStoreStart, "enter: SharedRange::store: start")       \
-  STEP(kStoreEnd, "enter: SharedRange::store: end")           \
-  STEP(kClaimEndSeen, "enter: claim_.overlaps: end.load")     \
-  STEP(kClaimStartSeen, "enter: claim_.overlaps: start.load") \
-  STEP(kGiveWay, "enter: SharedRange::clear")                 \
-  STEP(kDescribed, "described: book_[word].load")             \
-  STEP(kAnnounce, "the daemon is told")                       \
-  STEP(kForget, "forget: book_[word].fetch_and")              \
-  STEP(kChange, "the mapping changes")                        \
-  STEP(kPunch, "a place in an arena is emptied")              \
-  STEP(kLeaveRanges, "leave: SharedRange::clear")             \
-  STEP(kLeaveEmpties, "leave: empties.store(false)")          \
-  STEP(kLeavePlace, "leave: taken.store(false)")              \
-  STEP(kLock, "the mutex is taken")                           \
-  STEP(kClaimStart, "claim: claim_.store: start")             \
-  STEP(kClaimEnd, "claim: claim_.store: end")                 \
-  STEP(kCountDepartures, "claim: departures_.count")          \
-  STEP(kRangeEndSeen, "is_changed: overlaps: end.load")       \
-  STEP(kRangeStartSeen, "is_changed: overlaps: start.load")   \
-  STEP(kMark, "mark: book_[word].fetch_or")                   \
-  STEP(kLook, "a helper looks, and describes what it sees")   \
-  STEP(kUnclaim, "unclaim: claim_.clear")                     \
-  STEP(kStartFork, "start_fork: forking_.store(true)")        \
-  STEP(kForkCounts, "start_fork: departures_.count")          \
-  STEP(kForkSees, "start_fork: empties.load")                 \
-  STEP(kCopy, "a fork's child begins to copy")                \
-  STEP(kCopied, "a fork's child has its copy")                \
-  STEP(kEndFork, "end_fork: forking_.store(false)")           \
-  STEP(kUnlock, "the mutex is left")                          \
-  STEP(kHappened, "WakeWord::happened: count_.fetch_add")     \
-  STEP(kWake, "WakeWord::happened: sleepers_.load, and wake") \
-  STEP(kWait, "WakeWord::wait: sleepers_.fetch_add")          \
-  STEP(kSleep, "WakeWord::wait: futex")                       \
-  STEP(kAwake, "WakeWord::wait: sleepers_.fetch_sub")         \
+// `f: x` is the access x in function f of address_watch.cc or event_count.h; the rest stands for
+// what is done to memory meanwhile.
+#define UROCE_MODEL_STEPS(STEP)                                 \
+  STEP(kNext, "the next call")                                  \
+  STEP(kTakePlace, "enter: taken.exchange(true)")               \
+  STEP(kSayEmpties, "enter: empties.store(true)")               \
+  STEP(kSeeFork, "enter: forking_.load")                        \
+  STEP(kSayNotEmpties, "enter: empties.store(false)")           \
+  STEP(kCountUnclaims, "enter: unclaims_.count")                \
+  STEP(kStoreStart, "enter: SharedRange::store: start")         \
+  STEP(kStoreEnd, "enter: SharedRange::store: end")             \
+  STEP(kClaimEndSeen, "enter: claim_.overlaps: end.load")       \
+  STEP(kClaimStartSeen, "enter: claim_.overlaps: start.load")   \
+  STEP(kGiveWay, "enter: SharedRange::clear")                   \
+  STEP(kDescribed, "described: book_[word].load")               \
+  STEP(kAnnounce, "the daemon is told")                         \
+  STEP(kForget, "forget: book_[word].fetch_and")                \
+  STEP(kChange, "the mapping changes")                          \
+  STEP(kPunch, "a place in an arena is emptied")                \
+  STEP(kLeaveRanges, "leave: SharedRange::clear")               \
+  STEP(kLeaveEmpties, "leave: empties.store(false)")            \
+  STEP(kLeavePlace, "leave: taken.store(false)")                \
+  STEP(kLock, "the mutex is taken")                             \
+  STEP(kClaimStart, "claim: claim_.store: start")               \
+  STEP(kClaimEnd, "claim: claim_.store: end")                   \
+  STEP(kCountDepartures, "claim: departures_.count")            \
+  STEP(kRangeEndSeen, "is_changed: overlaps: end.load")         \
+  STEP(kRangeStartSeen, "is_changed: overlaps: start.load")     \
+  STEP(kMark, "mark: book_[word].fetch_or")                     \
+  STEP(kLook, "a helper looks, and describes what it sees")     \
+  STEP(kUnclaim, "unclaim: claim_.clear")                       \
+  STEP(kStartFork, "start_fork: forking_.store(true)")          \
+  STEP(kForkCounts, "start_fork: departures_.count")            \
+  STEP(kForkSees, "start_fork: empties.load")                   \
+  STEP(kCopy, "a fork's child begins to copy")                  \
+  STEP(kCopied, "a fork's child has its copy")                  \
+  STEP(kEndFork, "end_fork: forking_.store(false)")             \
+  STEP(kUnlock, "the mutex is left")                            \
+  STEP(kHappened, "EventCount::happened: count_.fetch_add")     \
+  STEP(kWake, "EventCount::happened: sleepers_.load, and wake") \
+  STEP(kWait, "EventCount::wait: sleepers_.fetch_add")          \
+  STEP(kSleep, "EventCount::wait: futex")                       \
+  STEP(kAwake, "EventCount::wait: sleepers_.fetch_sub")         \
   STEP(kDone, "nothing is left to do")
 
 enum Step : Byte {
@@ -74,10 +74,10 @@ struct Thread {
   Byte at;         // which chunk, range, or range of a place comes next
   Byte end;        // of a range of which the start is looked at next
   Byte described;  // a bit for each chunk
-  // Of a WakeWord: which it has counted, and whether that is the count still. (Only that is asked
+  // Of a EventCount: which it has counted, and whether that is the count still. (Only that is asked
   // of counts.)
   Byte counted, fresh;
-  Byte word, back, back_at;  // in a function of WakeWord: of which, and what comes after it
+  Byte word, back, back_at;  // in a function of EventCount: of which, and what comes after it
   Byte asleep;               // at the futex
   Byte inside;               // between enter and leave, or claim and unclaim
   Byte late;                 // stored its ranges when there was a claim to them already
@@ -86,7 +86,7 @@ struct Thread {
 struct State {
   std::array<Place, kPlacesMax> places;
   Range claim;
-  std::array<Byte, 2> sleepers;  // of each WakeWord
+  std::array<Byte, 2> sleepers;  // of each EventCount
   Byte book;                     // a bit for each chunk
   Byte forking, locked;
   std::array<Thread, kThreadsMax> threads;
@@ -145,7 +145,7 @@ class Machine {
     self_.step = step;
     self_.at = at;
   }
-  // By WakeWord's functions.
+  // By EventCount's functions.
   void count(Word word) {
     self_.counted = word;
     self_.fresh = 1;

@@ -53,7 +53,7 @@ enum class Defect : Byte {
   kChangerGivesWaySilently,    // so that the helper isn't woken
   kHelperCountsAfterItsLook,   // departures
   kChangerCountsAfterItsLook,  // ends of claims
-  kSleeperDoesNotSaySo,        // in WakeWord::wait
+  kSleeperDoesNotSaySo,        // in EventCount::wait
   kChangerLooksForForkFirst,   // before it says that it may empty places
   kForkDoesNotWait,            // for those who may
 };

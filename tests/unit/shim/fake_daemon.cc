@@ -63,7 +63,7 @@ FakeDaemon::FakeDaemon() {
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   doorbells_ = SharedFile(sizeof(abi::Doorbells) + sizeof(abi::CommandPage));
   status_ = SharedFile(sizeof(abi::WorkerStatus));
-  ticket_ = SharedFile(sizeof(abi::Ticket));
+  ticket_ = SharedFile(sizeof(abi::ImportToken));
   cq_ = SharedFile(kQueueLength);
   qp_ = SharedFile(kQueueLength);
   thread_ = std::thread([this] { serve(); });

@@ -25,10 +25,10 @@ namespace {
 // ended by a signal.
 template <typename Work>
 int in_child(Work work) {
-  constexpr unsigned kPatienceSeconds = 20;
+  constexpr unsigned kTimeoutSeconds = 20;
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kPatienceSeconds);
+    alarm(kTimeoutSeconds);
     _exit(work());
   }
   int status = 0;

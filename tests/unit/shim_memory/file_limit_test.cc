@@ -87,7 +87,7 @@ TEST(FileLimit, WhatIsPagedOnDemandIsReachedTheSlowWay) {
   const auto shared = daemon.ask(memory, kPage);
   ASSERT_FALSE(shared.pieces.empty());
   for (const abi::SharedPiece& piece : shared.pieces) {
-    EXPECT_EQ(piece.memory.kind, abi::PieceKind::kRemote);
+    EXPECT_EQ(piece.memory.kind, abi::PieceKind::kProcMem);
   }
 }
 

@@ -308,7 +308,7 @@ TEST(Life, ForksSpareTheMallocOfOtherThreads) {
     const std::uint64_t heap = number_of(allocated.get_future().get()) / kThreadHeap * kThreadHeap;
     const auto description = shim::describe_memory(heap, 8 * kPage, kWriting);
     const bool head_only = description && description->pieces.size() == 2 &&
-                           description->pieces[0].kind == abi::PieceKind::kRemote &&
+                           description->pieces[0].kind == abi::PieceKind::kProcMem &&
                            description->pieces[0].length == kPage &&
                            description->pieces[1].kind == abi::PieceKind::kArena;
     const int grandchild = in_child([] { return 0; });

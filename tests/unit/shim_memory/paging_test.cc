@@ -110,7 +110,7 @@ TEST_F(Paging, StacksAreLeftAlone) {
       for (const abi::SharedPiece& piece : daemon_.ask(word, 8).pieces) {
         if (number_of(word) >= piece.memory.address &&
             number_of(word) < piece.memory.address + piece.memory.length) {
-          EXPECT_EQ(piece.memory.kind, abi::PieceKind::kRemote);
+          EXPECT_EQ(piece.memory.kind, abi::PieceKind::kProcMem);
         }
       }
     }

@@ -218,7 +218,7 @@ TEST(Watching, MemoryIsLeftAloneWhereCoresCannotBeSynchronized) {
   ASSERT_TRUE(description);
   EXPECT_NE(description->left_alone.find("membarrier"), std::string::npos)
       << description->left_alone;
-  EXPECT_EQ(description->pieces.at(0).kind, abi::PieceKind::kRemote);
+  EXPECT_EQ(description->pieces.at(0).kind, abi::PieceKind::kProcMem);
   shim::release_memory(description->held);
   stop = true;
   stop.notify_all();

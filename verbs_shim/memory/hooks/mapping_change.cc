@@ -19,14 +19,14 @@ AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
 
 }  // namespace
 
-Undisturbed::Undisturbed() {
+UninterruptedScope::UninterruptedScope() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &signals_before_);
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling_before_);
 }
 
-Undisturbed::~Undisturbed() {
+UninterruptedScope::~UninterruptedScope() {
   pthread_setcancelstate(cancelling_before_, nullptr);
   pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
 }

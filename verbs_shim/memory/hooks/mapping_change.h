@@ -19,12 +19,12 @@ namespace uroce::shim {
 // As long as it lives, signals are blocked, because a handler that frees memory must not find us
 // half-way; and the thread can't be cancelled, because the calls that we stand in for are no points
 // of cancellation, and some that we make are.
-class Undisturbed {
+class UninterruptedScope {
  public:
-  Undisturbed();
-  ~Undisturbed();
-  Undisturbed(const Undisturbed&) = delete;
-  Undisturbed& operator=(const Undisturbed&) = delete;
+  UninterruptedScope();
+  ~UninterruptedScope();
+  UninterruptedScope(const UninterruptedScope&) = delete;
+  UninterruptedScope& operator=(const UninterruptedScope&) = delete;
 
  private:
   sigset_t signals_before_;
@@ -64,7 +64,7 @@ class Change {
     Invalidations::Announced announced;
   };
 
-  Undisturbed undisturbed_;
+  UninterruptedScope undisturbed_;
   SharingState& state_;
   Part parts_[2];
   unsigned place_;

@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "base/kept_descriptor.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "base/verified_descriptor.h"
 #include "verbs_shim/memory/paging/paging_helper.h"
 
 namespace uroce::shim {
@@ -30,8 +30,8 @@ class PagingSession {
  private:
   PagingSession() = default;
 
-  KeptDescriptor share_;
-  KeptDescriptor invalidate_;
+  VerifiedDescriptor share_;
+  VerifiedDescriptor invalidate_;
   PagingHelper helper_;
   unsigned place_ = Invalidations::kSessionsMax;  // among the sessions that are told
 };

@@ -27,7 +27,7 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
           .descriptor_count = descriptors};
 }
 
-bool send_record(const KeptDescriptor& socket, const void* record, std::size_t length,
+bool send_record(const VerifiedDescriptor& socket, const void* record, std::size_t length,
                  const int* descriptors, std::uint32_t count) {
   const std::span bytes(static_cast<const std::byte*>(record), length);
   return send_message(socket.get(), bytes, {descriptors, count}) == static_cast<ssize_t>(length);
@@ -43,7 +43,7 @@ struct alignas(abi::SharedRange) AnswerRecord {
 // All that the thread works with; in the thread's own mapping.
 struct PagingHelper::ThreadState {
   SharingState* state = nullptr;
-  KeptDescriptor socket;
+  VerifiedDescriptor socket;
   std::uint32_t arenas_sent = 0;
   std::uint32_t numbers[ArenaList::kArenasMax];  // by index, + 1; 0: not sent
   PagedRange paged;
@@ -129,7 +129,7 @@ void* PagingHelper::work(void* argument) {
   return nullptr;
 }
 
-bool PagingHelper::start(SharingState& state, const KeptDescriptor& socket) {
+bool PagingHelper::start(SharingState& state, const VerifiedDescriptor& socket) {
   if (!thread_.prepare(sizeof(ThreadState))) {
     return false;
   }

@@ -3,8 +3,8 @@
 // The thread that answers a daemon's questions about the program's memory, one for each session
 // that pages on demand. abi/paging_records.h has the records.
 
-#include "base/kept_descriptor.h"
-#include "verbs_shim/memory/sharing/own_thread.h"
+#include "base/verified_descriptor.h"
+#include "verbs_shim/memory/sharing/isolated_thread.h"
 #include "verbs_shim/memory/sharing/sharing_state.h"
 
 namespace uroce::shim {
@@ -17,7 +17,7 @@ class PagingHelper {
 
   // Answers on `socket`, which stays the caller's, until the daemon closes its end or stop(). False
   // where no thread can be had.
-  bool start(SharingState& state, const KeptDescriptor& socket);
+  bool start(SharingState& state, const VerifiedDescriptor& socket);
   // Where the program has closed the socket, only the daemon can end the thread: it is left behind.
   void stop();
   // In a fork's child.
@@ -26,8 +26,8 @@ class PagingHelper {
  private:
   struct ThreadState;
   static void* work(void* state);
-  OwnThread thread_;
-  KeptDescriptor socket_;
+  IsolatedThread thread_;
+  VerifiedDescriptor socket_;
 };
 
 }  // namespace uroce::shim

@@ -63,7 +63,7 @@ void release_memory(const HeldMemory& held);
 Arena arena(std::uint32_t index);
 
 // Before anything else of this header: lets the daemon open our /proc/PID/mem where Yama would
-// forbid it. Once a session, before any kRemote; the last daemon wins, because the kernel keeps
+// forbid it. Once a session, before any kProcMem; the last daemon wins, because the kernel keeps
 // one.
 void allow_daemon(int daemon_pid);
 

@@ -26,7 +26,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "verbs_shim/memory/sharing/wake_word.h"
+#include "verbs_shim/memory/sharing/event_count.h"
 
 namespace uroce::shim {
 
@@ -111,9 +111,9 @@ class AddressWatch {
   std::atomic<std::uint64_t>* book_ = nullptr;
   Changer changers_[kChangersMax];
   std::atomic<bool> forking_{false};
-  WakeWord departures_;  // of changers
+  EventCount departures_;  // of changers
   SharedRange claim_;
-  WakeWord unclaims_;
+  EventCount unclaims_;
 };
 
 }  // namespace uroce::shim

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "abi/memory_piece.h"
-#include "base/kept_descriptor.h"
+#include "base/verified_descriptor.h"
 #include "verbs_shim/memory/sharing/memory_map.h"
 #include "verbs_shim/memory/sharing/slot_pins.h"
 
@@ -92,7 +92,7 @@ class ArenaFile {
   // Of all arenas on demand. A counter, which orders nothing.
   static inline std::atomic<std::uint64_t> generation{0};
 
-  KeptDescriptor memfd_;
+  VerifiedDescriptor memfd_;
   std::uint64_t page_size_ = 0;
   bool on_demand_ = false;
   SlotPins pins_;

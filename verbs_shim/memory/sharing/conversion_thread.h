@@ -2,7 +2,7 @@
 
 // The thread that converts memory for whoever registers it.
 
-#include "verbs_shim/memory/sharing/own_thread.h"
+#include "verbs_shim/memory/sharing/isolated_thread.h"
 #include "verbs_shim/memory/sharing/page_conversion.h"
 
 namespace uroce::shim {
@@ -23,7 +23,7 @@ class ConversionThread {
   struct ThreadState;
   static void* work(void* argument);
   bool start();
-  OwnThread thread_;  // never joined: it lives as long as the process
+  IsolatedThread thread_;  // never joined: it lives as long as the process
   ThreadState* state_ = nullptr;
 };
 

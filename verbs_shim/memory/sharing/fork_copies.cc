@@ -20,8 +20,8 @@ namespace {
 
 // So long a parent waits for its child's copies, and so much longer for each GiB of them, which
 // takes half a second where nobody else needs the processor, and the memory is there.
-constexpr std::chrono::seconds kPatienceMin{30};
-constexpr std::chrono::seconds kPatiencePerGib{20};
+constexpr std::chrono::seconds kTimeoutMin{30};
+constexpr std::chrono::seconds kTimeoutPerGib{20};
 
 SharingState* sharing = nullptr;
 unsigned fork_place = 0;
@@ -132,7 +132,7 @@ std::chrono::seconds patience() {
   for (std::uint32_t i = 0; i < sharing->arenas.size(); ++i) {
     bytes += sharing->arenas[i].bytes();
   }
-  return kPatienceMin + kPatiencePerGib * static_cast<std::int64_t>(bytes / kGib);
+  return kTimeoutMin + kTimeoutPerGib * static_cast<std::int64_t>(bytes / kGib);
 }
 
 void after_fork_in_parent() {

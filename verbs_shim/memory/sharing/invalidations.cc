@@ -45,14 +45,14 @@ PagingHeader header_of(PagingKind kind, std::uint32_t sequence, std::size_t leng
 
 // The conversation can't go on, so the daemon must not go on either: it drops what it has of us.
 // (Where the program has closed the socket, the daemon knows already.)
-void give_up(KeptDescriptor& socket) {
+void give_up(VerifiedDescriptor& socket) {
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = {};
 }
 
 }  // namespace
 
-unsigned Invalidations::add(const KeptDescriptor& socket) {
+unsigned Invalidations::add(const VerifiedDescriptor& socket) {
   for (unsigned place = 0; place < kSessionsMax; ++place) {
     Session& session = sessions_[place];
     pthread_mutex_lock(&session.mutex);

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "abi/paging_records.h"
-#include "base/kept_descriptor.h"
+#include "base/verified_descriptor.h"
 
 namespace uroce::shim {
 
@@ -22,7 +22,7 @@ class Invalidations {
   };
 
   // A session's socket, which stays the caller's. kSessionsMax: no place left.
-  unsigned add(const KeptDescriptor& socket);
+  unsigned add(const VerifiedDescriptor& socket);
   // After it nobody uses the socket.
   void remove(unsigned place);
 
@@ -37,7 +37,7 @@ class Invalidations {
  private:
   struct Session {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the rest and the conversation
-    KeptDescriptor socket;
+    VerifiedDescriptor socket;
     std::uint32_t sequence = 0;
   };
   Session sessions_[kSessionsMax];

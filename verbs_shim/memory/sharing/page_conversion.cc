@@ -9,8 +9,8 @@
 
 #include "base/page.h"
 #include "base/unique_fd.h"
+#include "verbs_shim/memory/sharing/isolated_thread.h"
 #include "verbs_shim/memory/sharing/kernel_calls.h"
-#include "verbs_shim/memory/sharing/own_thread.h"
 #include "verbs_shim/memory/sharing/user_fault.h"
 
 namespace uroce::shim {
@@ -133,7 +133,7 @@ bool one_thread() {
   struct stat tasks = {};
   constexpr nlink_t kDirectoryItself = 2;
   return ::stat("/proc/self/task", &tasks) == 0 &&
-         tasks.st_nlink <= kDirectoryItself + 1 + OwnThread::count();
+         tasks.st_nlink <= kDirectoryItself + 1 + IsolatedThread::count();
 }
 
 }  // namespace uroce::shim

@@ -4,13 +4,13 @@
 // on using them. docs/memory.md shows the steps.
 //
 // Everything else in the process may at that moment be waiting for a page of the range, the heap
-// included. So this is run by a thread of ours (own_thread.h), and its buffers lie in that thread's
-// state.
+// included. So this is run by a thread of ours (isolated_thread.h), and its buffers lie in that
+// thread's state.
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/kept_descriptor.h"
+#include "base/verified_descriptor.h"
 
 namespace uroce::shim {
 
@@ -45,7 +45,7 @@ class PageConversion {
   int copy_run(std::uint64_t start, std::uint64_t length);
 
   // Kept open, because closing it has the kernel look at each mapping of the process.
-  KeptDescriptor user_faults_;
+  VerifiedDescriptor user_faults_;
   Conversion order_;
   int user_fault_ = -1;  // -1: nobody else could write
   int pagemap_ = -1;

@@ -48,7 +48,7 @@ std::uint64_t RangeDescriber::run(SharingState& state, const WantedRange& wanted
 }
 
 bool RangeDescriber::describe(std::uint64_t first, std::uint64_t end) {
-  MemoryPiece piece = piece_of(PieceKind::kRemote, first, end);
+  MemoryPiece piece = piece_of(PieceKind::kProcMem, first, end);
   if (!state_->share) {
     return sink_->put(piece, area_.protection);
   }
@@ -129,7 +129,7 @@ bool join(MemoryPiece& last, const MemoryPiece& next) {
   const bool continues = last.kind == next.kind && last.source == next.source &&
                          last.address + last.length == next.address;
   const bool follows =
-      next.kind == PieceKind::kRemote ||
+      next.kind == PieceKind::kProcMem ||
       (next.kind != PieceKind::kMapFiles && last.offset + last.length == next.offset);
   if (continues && follows) {
     last.length += next.length;

@@ -19,7 +19,7 @@ class ImportTest : public ::testing::Test {
     object.pd = exporter->session.pds.find(pd);
     ++object.pd->users;
   }
-  Answer open_with(const abi::Ticket& ticket) {
+  Answer open_with(const abi::ImportToken& ticket) {
     abi::OpenDeviceRequest request{};
     request.exporter = ticket;
     return importer.ask(abi::Command::kOpenDevice, request);
@@ -58,7 +58,7 @@ TEST_F(ImportTest, WithoutATicketThereIsNothingToImport) {
 }
 
 TEST_F(ImportTest, AForgedTicketIsRefused) {
-  abi::Ticket forged = exporter->session.ticket();
+  abi::ImportToken forged = exporter->session.ticket();
   forged.secret[3] = static_cast<std::uint8_t>(forged.secret[3] + 1);
   EXPECT_EQ(open_with(forged).header.error, EACCES);
   forged.session = 4711;

@@ -167,7 +167,7 @@ class ReregTest : public MemoryObjectsTest {
                          .offset = 0,
                          .map_start = 0,
                          .map_end = 0,
-                         .kind = abi::PieceKind::kRemote,
+                         .kind = abi::PieceKind::kProcMem,
                          .source = 0};
     return make_record(abi::Command::kRegMr, body);
   }

@@ -31,7 +31,7 @@ class PieceListTest : public ::testing::Test {
                    .offset = 0,
                    .map_start = 0,
                    .map_end = 0,
-                   .kind = abi::PieceKind::kRemote,
+                   .kind = abi::PieceKind::kProcMem,
                    .source = 0};
     }
     return pieces;

@@ -165,7 +165,7 @@ TEST_F(Foreign, ARegistrationThatWaitsForAProcessIsRefusedInTime) {
   request.piece_count = 1;
   request.pieces[0].address = request.address;
   request.pieces[0].length = 4096;
-  request.pieces[0].kind = abi::PieceKind::kRemote;
+  request.pieces[0].kind = abi::PieceKind::kProcMem;
   const UniqueFd attacker = connect();
   pass(attacker, Command::kShareArena, lingering.take());
   expect_that_others_are_served();
@@ -206,7 +206,7 @@ TEST(ForeignSockets, KnowWhetherSomethingWaits) {
 
 // A user whose helper hangs has no second one; other users have their own, up to a bound.
 TEST(HelperThreads, HaveOneForAUser) {
-  auto helpers = std::make_shared<Helpers>(kNanosecondsPerMillisecond);
+  auto helpers = std::make_shared<HelperPool>(kNanosecondsPerMillisecond);
   std::promise<void> release;
   const std::shared_future<void> released(release.get_future());
   constexpr User kHangs{.uid = 1'001}, kOther{.uid = 1'002};
@@ -221,17 +221,17 @@ TEST(HelperThreads, HaveOneForAUser) {
   ASSERT_TRUE(helpers->run(kOther, [&done] { done.set_value(); }));
   done.get_future().wait();
   EXPECT_LE(helpers->threads(), 3U) << "two users', and a spare one";
-  for (uid_t user = 2'000; user < 2'000 + 2 * Helpers::kHelpersMax; ++user) {
+  for (uid_t user = 2'000; user < 2'000 + 2 * HelperPool::kHelpersMax; ++user) {
     ASSERT_TRUE(helpers->run({.uid = user}, [released] { released.wait(); }));
   }
-  while (helpers->threads() < Helpers::kHelpersMax) {
+  while (helpers->threads() < HelperPool::kHelpersMax) {
     std::this_thread::yield();
   }
-  EXPECT_EQ(helpers->threads(), Helpers::kHelpersMax);
+  EXPECT_EQ(helpers->threads(), HelperPool::kHelpersMax);
   release.set_value();
   std::promise<void> last;
-  while (
-      !helpers->run({.uid = 2'000 + 2 * Helpers::kHelpersMax - 1}, [&last] { last.set_value(); })) {
+  while (!helpers->run({.uid = 2'000 + 2 * HelperPool::kHelpersMax - 1},
+                       [&last] { last.set_value(); })) {
     std::this_thread::yield();
   }
   last.get_future().wait();
@@ -239,7 +239,7 @@ TEST(HelperThreads, HaveOneForAUser) {
 
 // Later there may be no thread to be had.
 TEST(HelperThreads, TheSpareOneCanBeThereBeforeItIsNeeded) {
-  Helpers helpers;
+  HelperPool helpers;
   ASSERT_TRUE(helpers.start_spare());
   EXPECT_EQ(helpers.threads(), 1U);
   ASSERT_TRUE(helpers.start_spare());
@@ -250,7 +250,7 @@ TEST(HelperThreads, TheSpareOneCanBeThereBeforeItIsNeeded) {
 }
 
 TEST(HelperThreads, GoOnWhereAnErrandFindsNoMemory) {
-  Helpers helpers;
+  HelperPool helpers;
   constexpr User kAsks{.uid = 1'001};
   ASSERT_TRUE(helpers.run(kAsks, [] { throw std::bad_alloc(); }));
   std::promise<void> done;
@@ -258,7 +258,7 @@ TEST(HelperThreads, GoOnWhereAnErrandFindsNoMemory) {
   done.get_future().wait();
 }
 
-// The whole daemon is stopped for longer than anybody's errand may take: that is nobody's fault.
+// The whole daemon is stopped for longer than anybody's job may take: that is nobody's fault.
 TEST(HelperThreads, OfADaemonThatWasStoppedHaveNotTakenTooLong) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -268,7 +268,7 @@ TEST(HelperThreads, OfADaemonThatWasStoppedHaveNotTakenTooLong) {
   if (daemon == 0) {
     ::alarm(60);
     parent.reset();
-    Helpers helpers;
+    HelperPool helpers;
     constexpr User kAsks{.uid = 1'001};
     std::promise<void> never;
     const Status asked = helpers.run(kAsks, [&never] {
@@ -285,27 +285,27 @@ TEST(HelperThreads, OfADaemonThatWasStoppedHaveNotTakenTooLong) {
   int status = 0;
   ASSERT_EQ(::waitpid(daemon, &status, WUNTRACED), daemon);
   ASSERT_TRUE(WIFSTOPPED(status));
-  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * Helpers::kPatience));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * HelperPool::kTimeout));
   ASSERT_EQ(::kill(daemon, SIGCONT), 0);
   parent.reset();
   ASSERT_EQ(::waitpid(daemon, &status, 0), daemon);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "ended with " << status;
 }
 
-// Root of a container can be every user of it, and has errands of all of them hang.
+// Root of a container can be every user of it, and has jobs of all of them hang.
 TEST(HelperThreads, OfOneUserNamespaceLeaveHalfToOthers) {
-  auto helpers = std::make_shared<Helpers>(kNanosecondsPerMillisecond);
+  auto helpers = std::make_shared<HelperPool>(kNanosecondsPerMillisecond);
   std::promise<void> release;
   const std::shared_future<void> released(release.get_future());
   constexpr std::uint64_t kContainer = 4'026'532'000;
   std::atomic<std::size_t> hanging{0};
-  for (uid_t user = 0; user < 2 * Helpers::kHelpersMax; ++user) {
+  for (uid_t user = 0; user < 2 * HelperPool::kHelpersMax; ++user) {
     ASSERT_TRUE(helpers->run({.uid = 100'000 + user, .user_namespace = kContainer}, [&, released] {
       ++hanging;
       released.wait();
     }));
   }
-  while (hanging < Helpers::kHelpersMax / 2) {
+  while (hanging < HelperPool::kHelpersMax / 2) {
     std::this_thread::yield();
   }
   for (const User& other :
@@ -314,9 +314,9 @@ TEST(HelperThreads, OfOneUserNamespaceLeaveHalfToOthers) {
     ASSERT_TRUE(helpers->run(other, [&done] { done.set_value(); }));
     done.get_future().wait();
   }
-  EXPECT_EQ(hanging, Helpers::kHelpersMax / 2);
+  EXPECT_EQ(hanging, HelperPool::kHelpersMax / 2);
   release.set_value();
-  while (hanging < 2 * Helpers::kHelpersMax) {
+  while (hanging < 2 * HelperPool::kHelpersMax) {
     std::this_thread::yield();
   }
 }

@@ -73,7 +73,7 @@ void PagingProgram::end() {
 
 void PagingProgram::answer_questions() {
   Record record;
-  while (receive_record(share_.get(), &record) == Receipt::kRecord) {
+  while (receive_record(share_.get(), &record) == ReceiveStatus::kRecord) {
     abi::ShareRange question;
     UROCE_CHECK(record.bytes.size() == sizeof(question));
     std::memcpy(&question, record.bytes.data(), sizeof(question));
@@ -156,7 +156,7 @@ void PagingProgram::take_pages_away(std::uint32_t seed) {
 bool PagingProgram::announce(const abi::Invalidate& range) {
   Record answer;
   return send_record(invalidate_.get(), record_of(range)) == Sending::kSent &&
-         receive_record(invalidate_.get(), &answer) == Receipt::kRecord;
+         receive_record(invalidate_.get(), &answer) == ReceiveStatus::kRecord;
 }
 
 }  // namespace uroce::control

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/time/monotonic_clock.h"
+#include "mmu/proc_mem/proc_mem.h"
 #include "mmu/quiescence.h"
-#include "mmu/remote/remote_memory.h"
 #include "tests/unit/control/paging/paging_program.h"
 
 namespace uroce::control {
@@ -26,7 +26,7 @@ class PagingServiceTest : public ::testing::Test {
 
   Paged open() {
     const Peer peer{::getpid(), ::getuid(), 0};
-    auto mirror = *service.make_mirror(std::move(open_remote_memory(process_of(peer)).value()), 1,
+    auto mirror = *service.make_mirror(std::move(open_proc_mem(process_of(peer)).value()), 1,
                                        account_of_its_own());
     auto channels = service.open(mirror, peer);
     return {mirror, std::make_unique<PagingProgram>(std::move(channels->share),

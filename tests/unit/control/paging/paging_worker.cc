@@ -60,7 +60,7 @@ void PagingWorker::use(Registration& there, std::uint64_t page) {
   if (region->translate(address, kLength, write, &span) == Access::kGranted) {
     touch(*there.life->program, page, span.host, write);
   } else if (one_in(2) &&
-             region->mirror()->bring_at_once(region->program_address(address), write)) {
+             region->mirror()->populate_inline(region->program_address(address), write)) {
     tally_.at_once.fetch_add(1, std::memory_order_relaxed);
   } else {
     raise(there, *region, page, write);

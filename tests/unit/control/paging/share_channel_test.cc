@@ -42,12 +42,12 @@ TEST(ShareChannel, AnArenaThatItsUserCantPayForEndsIt) {
     ShareChannel channel(mirror, nullptr, {::getpid(), ::getuid(), 0}, 1);
     ShareChannel::Answer answer;
     for (int arena = 0; arena < 2; ++arena) {
-      EXPECT_EQ(channel.hear(Receipt::kRecord, arena_record(), {}, &answer),
-                ShareChannel::Heard::kArena);
+      EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
+                ShareChannel::AnswerStatus::kArena);
     }
     EXPECT_EQ(account->used(Limit::kDescriptors), 2U);
-    EXPECT_EQ(channel.hear(Receipt::kRecord, arena_record(), {}, &answer),
-              ShareChannel::Heard::kBroken);
+    EXPECT_EQ(channel.hear(ReceiveStatus::kRecord, arena_record(), {}, &answer),
+              ShareChannel::AnswerStatus::kBroken);
   }
   EXPECT_EQ(account->used(Limit::kDescriptors), 0U);
 }

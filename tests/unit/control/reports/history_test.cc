@@ -47,11 +47,11 @@ TEST(HistoryTest, LatenciesMayGoBack) {
 }
 
 constexpr std::size_t kWriteP99 =
-    static_cast<std::size_t>(LatencyOf::kWrite) * std::size(kLatencyColumns) + 1;
+    static_cast<std::size_t>(LatencyKind::kWrite) * std::size(kLatencyColumns) + 1;
 
 void add_times(Latencies* latencies, int count, Duration took) {
   for (int i = 0; i < count; ++i) {
-    latencies->add(LatencyOf::kWrite, took);
+    latencies->add(LatencyKind::kWrite, took);
   }
 }
 

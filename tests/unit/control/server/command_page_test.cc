@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "control/server/lookout.h"
+#include "control/server/command_page_poller.h"
 #include "tests/unit/control/server/server_fixture.h"
 #include "verbs_shim/socket/command_page.h"
 
@@ -38,13 +38,13 @@ class CommandPageTest : public ::testing::Test {
 
 TEST_F(CommandPageTest, IsAskedOnlyWhileControlLooks) {
   EXPECT_FALSE(program.ask(bytes(40, 1)));
-  daemon.look();
-  EXPECT_FALSE(daemon.asked());
+  daemon.start_polling();
+  EXPECT_FALSE(daemon.has_request());
   EXPECT_TRUE(program.ask(bytes(40, 1)));
-  EXPECT_TRUE(daemon.asked());
+  EXPECT_TRUE(daemon.has_request());
   EXPECT_EQ(daemon.take().bytes, bytes(40, 1));
   EXPECT_TRUE(daemon.answer(record_of(300, 2), true));
-  EXPECT_FALSE(daemon.asked());
+  EXPECT_FALSE(daemon.has_request());
   ASSERT_TRUE(program.wait(no_more_time));
   std::vector<std::byte> reply(400);
   EXPECT_EQ(program.answer(reply), 300U);
@@ -57,26 +57,26 @@ TEST_F(CommandPageTest, IsAskedOnlyWhileControlLooks) {
 }
 
 TEST_F(CommandPageTest, ARequestThatControlLooksAwayFromIsNotLeftBehind) {
-  daemon.look();
-  EXPECT_TRUE(daemon.look_away());
+  daemon.start_polling();
+  EXPECT_TRUE(daemon.stop_polling());
   EXPECT_FALSE(program.ask(bytes(40, 1)));
-  daemon.look();
+  daemon.start_polling();
   ASSERT_TRUE(program.ask(bytes(40, 1)));
-  EXPECT_FALSE(daemon.look_away());
-  EXPECT_TRUE(daemon.asked());
+  EXPECT_FALSE(daemon.stop_polling());
+  EXPECT_TRUE(daemon.has_request());
 }
 
 TEST_F(CommandPageTest, WhatIsTooLongGoesBySocket) {
-  daemon.look();
+  daemon.start_polling();
   EXPECT_FALSE(program.ask(bytes(abi::kPageRequestMax + 1, 1)));
   ASSERT_TRUE(program.ask(bytes(abi::kPageRequestMax, 1)));
   EXPECT_EQ(daemon.take().bytes.size(), abi::kPageRequestMax);
   EXPECT_FALSE(daemon.answer(record_of(abi::kPageReplyMax + 1, 2), true));
   EXPECT_FALSE(program.wait([] { return true; })) << "the answer comes by the socket";
-  daemon.look();
+  daemon.start_polling();
   EXPECT_FALSE(program.ask(bytes(40, 1))) << "the socket's answer wasn't read yet";
   program.forget();
-  daemon.look();
+  daemon.start_polling();
   ASSERT_TRUE(program.ask(bytes(40, 1)));
   (void)daemon.take();
   Record with_descriptor = record_of(300, 1);
@@ -87,76 +87,76 @@ TEST_F(CommandPageTest, WhatIsTooLongGoesBySocket) {
 
 TEST_F(CommandPageTest, WhoHasWaitedLongEnoughIsAnsweredBySocket) {
   for (const bool taken_before : {true, false}) {
-    daemon.look();
+    daemon.start_polling();
     ASSERT_TRUE(program.ask(bytes(40, 1)));
     Record request = taken_before ? daemon.take() : Record{};
     EXPECT_FALSE(program.wait(no_more_time));
-    EXPECT_TRUE(daemon.asked()) << "until it is answered";
+    EXPECT_TRUE(daemon.has_request()) << "until it is answered";
     if (!taken_before) {
       request = daemon.take();
     }
     EXPECT_EQ(request.bytes, bytes(40, 1));
     EXPECT_FALSE(daemon.answer(record_of(300, 2), true));
-    EXPECT_FALSE(daemon.asked());
+    EXPECT_FALSE(daemon.has_request());
     program.forget();
   }
 }
 
 TEST_F(CommandPageTest, WhatThePageSaysOfLengthsIsNotBelieved) {
-  memory.state = State::kAsked;
+  memory.state = State::kRequested;
   memory.request_length = 0xFFFF'FFFF;
   EXPECT_EQ(daemon.take().bytes.size(), abi::kPageRequestMax);
   memory.state = static_cast<State>(77);
-  EXPECT_FALSE(daemon.asked());
-  EXPECT_TRUE(daemon.look_away());
+  EXPECT_FALSE(daemon.has_request());
+  EXPECT_TRUE(daemon.stop_polling());
   EXPECT_FALSE(daemon.answer(record_of(300, 2), true)) << "it asks nothing";
-  memory.state = State::kLooking;
+  memory.state = State::kPolled;
   memory.reply_length = 0xFFFF'FFFF;
   std::vector<std::byte> reply(8'192);
   EXPECT_EQ(program.answer(reply), abi::kPageReplyMax);
 }
 
-TEST(Lookout, ExpectsSoManyAndServesThemByTurns) {
-  std::vector<abi::CommandPage> memories(Lookout::kExpectedMax + 1);
+TEST(CommandPagePoller, ExpectsSoManyAndServesThemByTurns) {
+  std::vector<abi::CommandPage> memories(CommandPagePoller::kExpectedMax + 1);
   std::vector<CommandPage> pages(memories.begin(), memories.end());
-  Lookout lookout;
-  EXPECT_EQ(lookout.next(), 0U);
-  for (std::uint64_t id = 1; id <= Lookout::kExpectedMax; ++id) {
-    EXPECT_TRUE(lookout.expect(id, pages[id - 1]));
-    EXPECT_TRUE(lookout.expect(id, pages[id - 1])) << "once more changes nothing";
+  CommandPagePoller poller;
+  EXPECT_EQ(poller.next(), 0U);
+  for (std::uint64_t id = 1; id <= CommandPagePoller::kExpectedMax; ++id) {
+    EXPECT_TRUE(poller.expect(id, pages[id - 1]));
+    EXPECT_TRUE(poller.expect(id, pages[id - 1])) << "once more changes nothing";
   }
-  EXPECT_FALSE(lookout.expect(77, pages.back()));
-  EXPECT_FALSE(lookout.any_asked());
+  EXPECT_FALSE(poller.expect(77, pages.back()));
+  EXPECT_FALSE(poller.any_request());
   for (abi::CommandPage& memory : memories) {
-    memory.state = State::kAsked;
+    memory.state = State::kRequested;
   }
-  EXPECT_TRUE(lookout.any_asked());
-  std::vector<bool> served(Lookout::kExpectedMax + 1);
-  for (std::size_t i = 0; i < Lookout::kExpectedMax; ++i) {
-    served[lookout.next()] = true;
+  EXPECT_TRUE(poller.any_request());
+  std::vector<bool> served(CommandPagePoller::kExpectedMax + 1);
+  for (std::size_t i = 0; i < CommandPagePoller::kExpectedMax; ++i) {
+    served[poller.next()] = true;
   }
   EXPECT_EQ(std::count(served.begin(), served.end(), true),
-            static_cast<std::ptrdiff_t>(Lookout::kExpectedMax));
-  lookout.forget(1);
-  EXPECT_TRUE(lookout.expect(77, pages.back()));
+            static_cast<std::ptrdiff_t>(CommandPagePoller::kExpectedMax));
+  poller.forget(1);
+  EXPECT_TRUE(poller.expect(77, pages.back()));
 }
 
-TEST(Lookout, RestsOnceNobodyHasAsked) {
+TEST(CommandPagePoller, RestsOnceNobodyHasAsked) {
   std::vector<abi::CommandPage> memories(2);
   std::vector<CommandPage> pages(memories.begin(), memories.end());
-  Lookout lookout;
+  CommandPagePoller poller;
   for (const std::uint64_t id : {1U, 2U}) {
-    ASSERT_TRUE(lookout.expect(id, pages[id - 1]));
-    pages[id - 1].look();
+    ASSERT_TRUE(poller.expect(id, pages[id - 1]));
+    pages[id - 1].start_polling();
   }
-  memories[1].state = State::kAsked;
-  EXPECT_FALSE(lookout.rest());
-  EXPECT_EQ(memories[0].state, State::kNobodyLooks);
-  EXPECT_EQ(lookout.next(), 2U);
-  memories[1].state = State::kLooking;
-  EXPECT_TRUE(lookout.rest());
-  EXPECT_EQ(memories[1].state, State::kNobodyLooks);
-  EXPECT_TRUE(lookout.rest()) << "of none";
+  memories[1].state = State::kRequested;
+  EXPECT_FALSE(poller.stop_all());
+  EXPECT_EQ(memories[0].state, State::kNotPolled);
+  EXPECT_EQ(poller.next(), 2U);
+  memories[1].state = State::kPolled;
+  EXPECT_TRUE(poller.stop_all());
+  EXPECT_EQ(memories[1].state, State::kNotPolled);
+  EXPECT_TRUE(poller.stop_all()) << "of none";
 }
 
 // A program with a device open, whose page is mapped.
@@ -204,7 +204,7 @@ class CommandPageServerTest : public ServerTest {
     constexpr std::uint32_t kLast = 0x10101;
     const Record last = make_record(abi::Command::kListDevices, abi::RequestHeader{}, kLast);
     std::byte reply[4'096];
-    page->state = State::kNobodyLooks;
+    page->state = State::kNotPolled;
     while (::send(connection.get(), last.bytes.data(), last.bytes.size(),
                   MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
       ASSERT_GT(::recv(connection.get(), reply, sizeof(reply), 0), 0);

@@ -74,7 +74,7 @@ class ManyEvents : public ::testing::Test {
   // As the server does when the program has read some.
   bool go_on() {
     std::array<std::uint64_t, 2> ready{};
-    const std::size_t count = rig.card.room_watch().ready(ready);
+    const std::size_t count = rig.card.event_socket_watch().ready(ready);
     if (count == 1 && ready.front() == session.id()) {
       session.events().go_on();
     }

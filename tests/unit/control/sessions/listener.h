@@ -18,7 +18,7 @@ class Listener {
     Answer answer = program.ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
     EXPECT_EQ(answer.header.error, 0);
     socket_ = std::move(answer.record.descriptors.front());
-    const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
+    const timeval patience{.tv_sec = kTimeoutSeconds, .tv_usec = 0};
     EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
     pd = program.make_pd();
     cq = program.make_cq();
@@ -39,7 +39,7 @@ class Listener {
   std::uint32_t pd = 0, cq = 0;
 
  private:
-  static constexpr int kPatienceSeconds = 30;
+  static constexpr int kTimeoutSeconds = 30;
 
   abi::AsyncEventRecord read(int flags) {
     abi::AsyncEventRecord record{.event = kNone, .handle = 0, .cookie = 0};

@@ -1,0 +1,50 @@
+#pragma once
+
+// The daemon-wide numbers of queue pairs, completion queues and shared receive queues, by which
+// workers name objects in events, and whose each is. Control thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "control/sessions/pooled_number.h"
+
+namespace uroce::control {
+
+class Session;
+
+// Whom an event about a numbered object is for.
+struct Owner {
+  Session* session = nullptr;
+  std::uint32_t handle = 0;
+};
+
+// Gives out numbers of one kind of object. Each is unique among the living in its low 16 bits (the
+// engine's table is indexed by them), and isn't reused before 256 others had the same low bits.
+class NumberPool {
+ public:
+  // Numbers whose low 16 bits are at least `first`. `count_max` of them at a time.
+  NumberPool(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed);
+
+  // Of nothing: all are taken; with `chosen`, that number (or one of its low 16 bits) is.
+  [[nodiscard]] PooledNumber<NumberPool> take(const Owner& owner, std::uint32_t chosen = 0);
+  [[nodiscard]] const Owner* find(std::uint32_t number) const;
+  [[nodiscard]] std::size_t count() const { return owners_.size(); }
+  // REQUIRES: the number is taken.
+  void set_owner(std::uint32_t number, const Owner& owner);
+
+ private:
+  friend class PooledNumber<NumberPool>;
+  void release(std::uint32_t number) { owners_.erase(number & 0xFFFFU); }
+
+  struct Entry {
+    std::uint32_t number = 0;
+    Owner owner{};
+  };
+  std::uint32_t first_;
+  std::uint32_t count_max_;
+  std::uint32_t next_;  // 24 bits
+  std::unordered_map<std::uint32_t, Entry> owners_;
+};
+
+}  // namespace uroce::control

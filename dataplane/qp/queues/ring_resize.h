@@ -1,0 +1,36 @@
+#pragma once
+
+// A ring's way into another one, a bounded number of bytes at a time: a ring can have 16 MiB, and
+// how much of it is in use is what its program says. Between two steps it goes on as the old one.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace uroce {
+
+struct RingResize {
+  static constexpr std::uint32_t kStepBytes = 128U << 10U;  // some 20 us
+
+  std::uint32_t next = 0;  // index of the first entry that isn't copied yet
+  bool begun = false;
+
+  // What [consumer, producer) holds still, kStepBytes at most, is copied by copy(index), an entry
+  // of `size` bytes each time. True if nothing is left. REQUIRES: the range isn't longer than
+  // either ring.
+  template <typename Copy>
+  bool step(std::uint32_t consumer, std::uint32_t producer, std::uint32_t size, Copy&& copy) {
+    const std::uint32_t left = producer - consumer;
+    // Entries before the consumer have been used meanwhile, or were never there.
+    if (!begun || producer - next > left) {
+      begun = true;
+      next = consumer;
+    }
+    const std::uint32_t end = next + std::min(producer - next, kStepBytes / size);
+    for (; next != end; ++next) {
+      copy(next);
+    }
+    return next == producer;
+  }
+};
+
+}  // namespace uroce

@@ -1,0 +1,46 @@
+#pragma once
+
+// Recognises who goes through memory from one end to the other, by page faults that follow each
+// other, and says what to bring in ahead of them: as file systems read ahead. Owned by the fault
+// thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce {
+
+class Mirror;
+
+class ReadAhead {
+ public:
+  static constexpr std::size_t kStreams = 64;  // that are remembered; the oldest goes first
+  static constexpr std::uint64_t kWindowMin = 256ULL << 10U;  // bytes brought in ahead at first
+  static constexpr std::uint64_t kWindowMax = 2ULL << 20U;    // doubled up to these
+  // Queue pairs overtake each other by this much; what lies so far back still follows.
+  static constexpr std::uint64_t kBack = 256ULL << 10U;
+
+  struct Range {
+    std::uint64_t first = 0, end = 0;
+    [[nodiscard]] bool empty() const { return first >= end; }
+  };
+
+  // A fault needed [first, end) of a mirror, for reading or writing. What is to be brought in after
+  // that, below `limit`; nothing if it follows no other fault.
+  Range follow(const Mirror* mirror, bool write, const Range& needed, std::uint64_t limit);
+
+ private:
+  struct Stream {
+    const Mirror* mirror = nullptr;  // only compared
+    bool write = false;
+    std::uint64_t next = 0;     // where the next fault is expected
+    std::uint64_t brought = 0;  // up to here was said to bring in
+    std::uint64_t window = 0;
+    std::uint64_t used = 0;  // when, in faults
+  };
+
+  std::array<Stream, kStreams> streams_{};
+  std::uint64_t faults_ = 0;
+};
+
+}  // namespace uroce

@@ -1,0 +1,58 @@
+#include "mmu/proc_mem/proc_mem.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+namespace uroce {
+namespace {
+
+const char* remedy(const ProgramProcess& program) {
+  return program.uid() == ::geteuid() ? "the kernel keeps to itself what has capabilities, another "
+                                        "group than its user, or a "
+                                        "file that its user can't read; run the daemon as root"
+                                      : "run both as one user, or the daemon as root";
+}
+
+}  // namespace
+
+Result<UniqueFd> open_proc_mem(const ProgramProcess& program) {
+  const std::string number = std::to_string(program.pid());
+  const std::string process = "/proc/" + number;
+  UniqueFd memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC));
+  if (!memory.valid()) {
+    const std::string why = std::generic_category().message(errno);
+    return Error{EPERM, "the daemon may not reach the memory of process " + number + " (" + why +
+                            "): " + remedy(program)};
+  }
+  // After the open: had the program become another before it, this would show the other's owner.
+  struct stat owner = {};
+  if (::stat(process.c_str(), &owner) != 0 || owner.st_uid != program.uid()) {
+    return Error{EPERM, "process " + number + " no longer runs as user " +
+                            std::to_string(program.uid()) + ", so its memory is left alone"};
+  }
+  if (Status same = program.check(); !same) {
+    return same.error();
+  }
+  return memory;
+}
+
+std::size_t read_some(int memory, std::uint64_t address, void* destination, std::size_t length) {
+  const ssize_t done = ::pread(memory, destination, length, static_cast<off_t>(address));
+  return done > 0 ? static_cast<std::size_t>(done) : 0;
+}
+
+bool read_program(int memory, std::uint64_t address, void* destination, std::size_t length) {
+  return read_some(memory, address, destination, length) == length;
+}
+
+bool write_program(int memory, std::uint64_t address, const void* source, std::size_t length) {
+  const ssize_t done = ::pwrite(memory, source, length, static_cast<off_t>(address));
+  return done >= 0 && static_cast<std::size_t>(done) == length;
+}
+
+}  // namespace uroce

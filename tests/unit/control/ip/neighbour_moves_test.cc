@@ -1,0 +1,80 @@
+#include "control/ip/neighbour_moves.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/control/ip/link_addresses.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr EtherAddress mac_of(std::uint8_t last) { return {{2, 0, 0, 0, 1, last}}; }
+const LinkAddress kPeer(kTheirIp);
+
+TEST(NeighbourMoves, TheFirstIsFollowedAtOnce) {
+  NeighbourMoves moves;
+  moves.gave(kPeer, mac_of(1));
+  EXPECT_EQ(moves.next_deadline(), kNever);
+  moves.heard(kPeer, mac_of(2));
+  EXPECT_LE(moves.next_deadline(), Time{1000});
+  const auto moved = moves.take(1000);
+  ASSERT_EQ(moved.size(), 1U);
+  EXPECT_EQ(moved[0].mac, mac_of(2));
+  EXPECT_EQ(moves.next_deadline(), kNever);
+}
+
+// Whoever floods the link costs a tenth of control's time, and the newest address counts.
+TEST(NeighbourMoves, AFloodIsFollowedSeldomAndToItsEnd) {
+  constexpr Time kSecond = kNanosecondsPerSecond;
+  constexpr Duration kLookAtAllPaths = 30 * kNanosecondsPerMillisecond;
+  NeighbourMoves moves;
+  moves.gave(kPeer, mac_of(0));
+  Duration spent = 0;
+  EtherAddress last = mac_of(0);
+  Time now = 0;
+  for (std::uint32_t i = 1; now < 10 * kSecond; ++i, now += kNanosecondsPerMillisecond) {
+    moves.heard(kPeer, mac_of(static_cast<std::uint8_t>(i % 250 + 1)));
+    if (const auto moved = moves.take(now); !moved.empty()) {
+      spent += kLookAtAllPaths;
+      moves.followed(now, now + kLookAtAllPaths);
+    }
+  }
+  EXPECT_LE(spent, now / 10 + kLookAtAllPaths);
+  EXPECT_GE(spent, now / 20) << "paths follow all the same";
+  moves.heard(kPeer, mac_of(251));
+  const auto moved = moves.take(moves.next_deadline());
+  ASSERT_EQ(moved.size(), 1U);
+  last = moved[0].mac;
+  EXPECT_EQ(last, mac_of(251));
+}
+
+TEST(NeighbourMoves, WhoComesBackHasNotMoved) {
+  NeighbourMoves moves;
+  moves.gave(kPeer, mac_of(1));
+  moves.heard(kPeer, mac_of(2));
+  moves.heard(kPeer, mac_of(1));
+  EXPECT_EQ(moves.next_deadline(), kNever);
+}
+
+// A path made meanwhile has the new address, the older ones must follow.
+TEST(NeighbourMoves, AMoveThatWaitsIsNotForgottenByANewPath) {
+  NeighbourMoves moves;
+  moves.gave(kPeer, mac_of(1));
+  moves.heard(kPeer, mac_of(2));
+  moves.gave(kPeer, mac_of(2));
+  EXPECT_EQ(moves.take(1000).size(), 1U);
+}
+
+TEST(NeighbourMoves, AreBounded) {
+  NeighbourMoves moves;
+  Gid stranger = *parse_ip("10.1.0.0");
+  for (std::size_t i = 0; i < 2 * NeighbourMoves::kWaitingMax; ++i) {
+    stranger.bytes[14] = static_cast<std::uint8_t>(i >> 8U);
+    stranger.bytes[15] = static_cast<std::uint8_t>(i);
+    moves.gave(stranger, mac_of(1));
+    moves.heard(stranger, mac_of(2));
+  }
+  EXPECT_EQ(moves.take(1000).size(), NeighbourMoves::kWaitingMax);
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,120 @@
+#include "dataplane/engine/threads/cpu_shortage.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::test {
+namespace {
+
+constexpr Duration kMs = kNanosecondsPerMillisecond;
+constexpr Time kStart = 1'000 * kMs;
+
+// A thread that takes a turn each 100 us and runs for part of the time.
+struct Thread {
+  CpuShortage shortage{};
+  Time now = kStart;
+  CpuShortage::Usage usage{};
+  bool steals = false;  // a hypervisor has the processor for the rest of the time, no other thread
+  bool is_short = false;
+  bool slept = false;
+
+  // As after a turn that found nothing.
+  void sleep(Duration time) {
+    shortage.sleeps(now);
+    now += time;
+    slept = true;
+  }
+  void turns(Duration time, Duration percent, int busy_of_ten = 10) {
+    constexpr Duration kTurn = kMs / 10;
+    int turn = 0;
+    for (const Time end = now + time; now < end;) {
+      now += kTurn;
+      usage.ran += kTurn * percent / 100;
+      usage.displaced += percent < 100 && !steals ? 1 : 0;
+      const bool busy = turn++ % 10 < busy_of_ten && !slept;
+      slept = false;
+      is_short = shortage.turn_begins(now, busy, [this] { return usage; });
+    }
+  }
+};
+
+TEST(CpuShortage, WhoRunsWheneverItWantsHasNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  EXPECT_FALSE(thread.is_short);
+  thread.turns(50 * kMs, 90);
+  EXPECT_FALSE(thread.is_short);
+}
+
+TEST(CpuShortage, WhoWaitsForHalfOfTheTimeHasOne) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  thread.turns(3 * CpuShortage::kPeriod, 50);
+  EXPECT_TRUE(thread.is_short);
+}
+
+// It yields whenever it finds nothing, and programs take that.
+TEST(CpuShortage, WhoHasLittleToDoHasNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 50, 3);
+  EXPECT_FALSE(thread.is_short);
+  thread.turns(50 * kMs, 50, 7);
+  EXPECT_TRUE(thread.is_short);
+}
+
+// Whoever else runs there: that the worker has little to do doesn't matter.
+TEST(CpuShortage, SharesItsProcessorWithWhoeverRunsInItsPlace) {
+  Thread thread;
+  thread.turns(50 * kMs, 97, 1);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+  thread.turns(CpuShortage::kPeriod, 90, 1);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));  // once may be chance
+  thread.turns(3 * CpuShortage::kPeriod, 90, 1);
+  EXPECT_TRUE(thread.shortage.shares(thread.now));
+  EXPECT_FALSE(thread.is_short);
+  thread.turns(CpuShortage::kHoldShared - 2 * CpuShortage::kPeriod, 100, 1);
+  EXPECT_TRUE(thread.shortage.shares(thread.now));
+  thread.turns(3 * CpuShortage::kPeriod, 100, 1);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+}
+
+TEST(CpuShortage, WhatAHypervisorTakesIsNeither) {
+  Thread thread{.steals = true};
+  thread.turns(50 * kMs, 50);
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+  EXPECT_FALSE(thread.is_short);
+}
+
+// What it does then may take most of the time for which it was awake, and others run meanwhile.
+TEST(CpuShortage, WhoSleepsAfterEachMessageHasNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  for (int i = 0; i < 200; ++i) {
+    thread.sleep(kMs);
+    thread.turns(kMs / 2, 50);
+    ASSERT_FALSE(thread.is_short);
+  }
+  EXPECT_TRUE(thread.shortage.shares(thread.now));
+}
+
+TEST(CpuShortage, LastsALittleAndEnds) {
+  Thread thread;
+  thread.turns(50 * kMs, 50);
+  thread.turns(CpuShortage::kHold - 2 * CpuShortage::kPeriod, 100);
+  EXPECT_TRUE(thread.is_short);
+  thread.turns(3 * CpuShortage::kPeriod, 100);
+  EXPECT_FALSE(thread.is_short);
+}
+
+TEST(CpuShortage, SleepIsNone) {
+  Thread thread;
+  thread.turns(50 * kMs, 100);
+  for (int i = 0; i < 20; ++i) {
+    thread.sleep(10 * kMs);
+    thread.turns(kMs, 100);
+    ASSERT_FALSE(thread.is_short);
+  }
+  EXPECT_FALSE(thread.shortage.shares(thread.now));
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,75 @@
+#include "verbs_shim/memory/sharing/isolated_thread.h"
+
+#include <signal.h>
+
+#include <atomic>
+
+#include "base/page.h"
+#include "verbs_shim/memory/sharing/kernel_calls.h"
+
+namespace uroce::shim {
+namespace {
+
+// The program's static thread-local memory is part of it: ThreadSanitizer alone has 900 KiB.
+constexpr std::size_t kStackBytes = 2ULL << 20U;
+constexpr std::size_t kGuardBytes = kPage;
+
+std::atomic<unsigned> threads{0};  // a counter, which orders nothing
+
+}  // namespace
+
+unsigned IsolatedThread::count() { return threads.load(std::memory_order_relaxed); }
+
+bool IsolatedThread::prepare(std::size_t state_bytes) {
+  const std::size_t rounded = (state_bytes + kPage - 1) / kPage * kPage;
+  bytes_ = kGuardBytes + kStackBytes + rounded;
+  void* const room = kernel::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) {
+    return false;
+  }
+  kernel::mprotect(room, kGuardBytes, PROT_NONE);
+  // Memory with another flag than the program's isn't joined to it by the kernel: then what lies
+  // above would look like part of a stack, which is never shared. (Where there are no huge pages to
+  // refuse, that remains so.)
+  kernel::madvise(room, bytes_, MADV_NOHUGEPAGE);
+  room_ = room;
+  state_ = static_cast<std::byte*>(room) + kGuardBytes + kStackBytes;
+  return true;
+}
+
+bool IsolatedThread::start(const char* name, void* (*work)(void*), void* argument) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, static_cast<std::byte*>(room_) + kGuardBytes, kStackBytes);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool started = pthread_create(&thread_, &attributes, work, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (!started) {
+    kernel::munmap(room_, bytes_);
+    room_ = nullptr;
+    return false;
+  }
+  pthread_setname_np(thread_, name);
+  threads.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void IsolatedThread::join() {
+  pthread_join(thread_, nullptr);
+  threads.fetch_sub(1, std::memory_order_relaxed);
+  kernel::munmap(room_, bytes_);
+  room_ = nullptr;
+}
+
+void IsolatedThread::leave() {
+  pthread_detach(thread_);
+  threads.fetch_sub(1, std::memory_order_relaxed);
+  room_ = nullptr;
+}
+
+}  // namespace uroce::shim

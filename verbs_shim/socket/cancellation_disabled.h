@@ -1,0 +1,22 @@
+#pragma once
+
+// No pthread_cancel() takes effect on this thread as long as it lives. Verbs aren't cancellation
+// points, but libc's calls inside of them are, and some are made under locks.
+
+#include <pthread.h>
+
+namespace uroce::shim {
+
+class CancellationDisabled {
+ public:
+  CancellationDisabled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationDisabled() { pthread_setcancelstate(before_, &ignored_); }
+  CancellationDisabled(const CancellationDisabled&) = delete;
+  CancellationDisabled& operator=(const CancellationDisabled&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+  int ignored_ = 0;
+};
+
+}  // namespace uroce::shim
