@@ -8,12 +8,21 @@ Queues::Queues(const QueuesConfig& config)
       send_completions(config.cq_entries),
       receive_completions(config.cq_entries),
       config_(config),
-      send_cq_(1, &send_completions.control, send_completions.entries.data(), config.cq_entries, -1,
-               0, false),
-      receive_cq_(2, &receive_completions.control, receive_completions.entries.data(),
-                  config.cq_entries, -1, 0, false),
-      receive_queue_(3, &receives.control, receives.entries.data(), config.recv_entries,
-                     receives.stride, config.sge_max, ReceiveQueue::Users::kOneQp) {}
+      send_cq_({.handle = 1,
+                .control = &send_completions.control,
+                .entries = send_completions.entries.data(),
+                .entry_count = config.cq_entries}),
+      receive_cq_({.handle = 2,
+                   .control = &receive_completions.control,
+                   .entries = receive_completions.entries.data(),
+                   .entry_count = config.cq_entries}),
+      receive_queue_({.handle = 3,
+                      .control = &receives.control,
+                      .entries = receives.entries.data(),
+                      .entry_count = config.recv_entries,
+                      .stride = receives.stride,
+                      .sge_max = config.sge_max,
+                      .users = ReceiveQueue::Users::kOneQp}) {}
 
 void Queues::attach(QpConfig* config) {
   config->send_sge_max = config_.sge_max;

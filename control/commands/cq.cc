@@ -79,10 +79,14 @@ Result<Outcome> create_cq(Session& session, Request& request, Reply* reply) {
   cq->channel = channel;
   cq->entry_count = entries;
   cq->memory = std::move(*memory);
-  cq->queue = std::make_unique<CompletionQueue>(
-      cq->id.number(), reinterpret_cast<abi::CqControl*>(cq->memory.data()),
-      reinterpret_cast<abi::Cqe*>(cq->memory.data() + kEntriesOffset), entries,
-      channel != nullptr ? channel->write_end.get() : -1, body.cookie, card.engine().workers() > 1);
+  cq->queue = std::make_unique<CompletionQueue>(CompletionQueue::Config{
+      .handle = cq->id.number(),
+      .control = reinterpret_cast<abi::CqControl*>(cq->memory.data()),
+      .entries = reinterpret_cast<abi::Cqe*>(cq->memory.data() + kEntriesOffset),
+      .entry_count = entries,
+      .event_descriptor = channel != nullptr ? channel->write_end.get() : -1,
+      .event_cookie = body.cookie,
+      .shared = card.engine().workers() > 1});
   if ((body.flags & abi::kCqIgnoreOverrun) != 0) {
     cq->queue->ignore_overrun();
   }

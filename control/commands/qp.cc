@@ -220,10 +220,14 @@ Result<Outcome> create_qp(Session& session, Request& request, Reply* reply) {
   object->rings = std::move(*rings);
   if (receives_itself) {
     std::byte* const memory = object->rings.memory_data();
-    object->receive_queue = std::make_unique<ReceiveQueue>(
-        answer.qpn, reinterpret_cast<abi::RingControl*>(memory + answer.recv.control_offset),
-        memory + answer.recv.entries_offset, answer.recv.entries, answer.recv.stride,
-        answer.max_recv_sge, ReceiveQueue::Users::kOneQp);
+    object->receive_queue = std::make_unique<ReceiveQueue>(ReceiveQueue::Config{
+        .handle = answer.qpn,
+        .control = reinterpret_cast<abi::RingControl*>(memory + answer.recv.control_offset),
+        .entries = memory + answer.recv.entries_offset,
+        .entry_count = answer.recv.entries,
+        .stride = answer.recv.stride,
+        .sge_max = answer.max_recv_sge,
+        .users = ReceiveQueue::Users::kOneQp});
   }
   object->qp = std::allocate_shared<Qp>(HugeSlabAllocator<Qp>(),
                                         config_of(body, answer, *parts, *object, session));

@@ -119,11 +119,14 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   srq->max_sge = answer.max_sge;
   srq->memory = std::move(*memory);
   srq->queue = std::make_unique<ReceiveQueue>(
-      srq->id.number(), reinterpret_cast<abi::RingControl*>(srq->memory.data()),
-      srq->memory.data() + answer.ring.entries_offset, answer.ring.entries, answer.ring.stride,
-      answer.max_sge,
-      card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
-                                  : ReceiveQueue::Users::kOneWorker);
+      ReceiveQueue::Config{.handle = srq->id.number(),
+                           .control = reinterpret_cast<abi::RingControl*>(srq->memory.data()),
+                           .entries = srq->memory.data() + answer.ring.entries_offset,
+                           .entry_count = answer.ring.entries,
+                           .stride = answer.ring.stride,
+                           .sge_max = answer.max_sge,
+                           .users = card.engine().workers() > 1 ? ReceiveQueue::Users::kWorkers
+                                                                : ReceiveQueue::Users::kOneWorker});
   answer.srqn = srq->id.number();
   answer.memory_length = srq->memory.length();
   reply->descriptors.push_back(srq->memory.take_descriptor());

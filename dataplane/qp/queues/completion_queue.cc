@@ -11,17 +11,15 @@
 #include "dataplane/qp/turn.h"
 
 namespace uroce {
-CompletionQueue::CompletionQueue(std::uint32_t handle, abi::CqControl* control, abi::Cqe* entries,
-                                 std::uint32_t entry_count, int event_descriptor,
-                                 std::uint64_t event_cookie, bool shared)
-    : handle_(handle),
-      event_descriptor_(event_descriptor),
-      event_cookie_(event_cookie),
-      shared_(shared),
-      mask_(entry_count - 1),
-      control_(control),
-      entries_(entries) {
-  UROCE_CHECK(entry_count != 0 && (entry_count & mask_) == 0);
+CompletionQueue::CompletionQueue(const Config& config)
+    : handle_(config.handle),
+      event_descriptor_(config.event_descriptor),
+      event_cookie_(config.event_cookie),
+      shared_(config.shared),
+      mask_(config.entry_count - 1),
+      control_(config.control),
+      entries_(config.entries) {
+  UROCE_CHECK(config.entry_count != 0 && (config.entry_count & mask_) == 0);
 }
 
 bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& events) {

@@ -25,10 +25,18 @@ class EventSink;
 
 class CompletionQueue {
  public:
-  // The ring's memory outlives the queue. `shared`: several workers push.
-  CompletionQueue(std::uint32_t handle, abi::CqControl* control, abi::Cqe* entries,
-                  std::uint32_t entry_count, int event_descriptor, std::uint64_t event_cookie,
-                  bool shared);
+  struct Config {
+    std::uint32_t handle = 0;  // daemon-wide: names the queue in events to control
+    // The ring. Its memory outlives the queue.
+    abi::CqControl* control = nullptr;
+    abi::Cqe* entries = nullptr;
+    std::uint32_t entry_count = 0;   // a power of two
+    int event_descriptor = -1;       // the write end of the channel's socket; -1: no channel
+    std::uint64_t event_cookie = 0;  // names the queue in events to the program
+    bool shared = false;             // several workers push, so pushing locks
+  };
+
+  explicit CompletionQueue(const Config& config);
 
   // Publishes a completion. Finding no room breaks the queue for good: kCqErr is announced once,
   // later ones are lost, as hardware does. Returns true if this queue has to be

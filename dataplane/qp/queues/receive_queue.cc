@@ -10,18 +10,16 @@
 
 namespace uroce {
 
-ReceiveQueue::ReceiveQueue(std::uint32_t handle, abi::RingControl* control,
-                           const std::byte* entries, std::uint32_t entry_count,
-                           std::uint32_t stride, std::uint32_t sge_max, Users users)
-    : handle_(handle),
-      control_(control),
-      entries_(entries),
-      mask_(entry_count - 1),
-      stride_(stride),
-      sge_max_(sge_max),
-      users_(users) {
-  UROCE_CHECK(entry_count != 0 && (entry_count & mask_) == 0);
-  UROCE_CHECK(sge_max <= kSgeMax && stride >= abi::recv_stride(sge_max));
+ReceiveQueue::ReceiveQueue(const Config& config)
+    : handle_(config.handle),
+      control_(config.control),
+      entries_(config.entries),
+      mask_(config.entry_count - 1),
+      stride_(config.stride),
+      sge_max_(config.sge_max),
+      users_(config.users) {
+  UROCE_CHECK(config.entry_count != 0 && (config.entry_count & mask_) == 0);
+  UROCE_CHECK(sge_max_ <= kSgeMax && stride_ >= abi::recv_stride(sge_max_));
 }
 
 ReceiveQueue::Take ReceiveQueue::take(ReceiveEntry* entry, EventSink& events) {

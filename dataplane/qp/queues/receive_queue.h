@@ -37,9 +37,18 @@ class ReceiveQueue {
     kWorkers,    // a shared receive queue: queue pairs of several workers, so taking locks
   };
 
-  // `handle`: the queue pair's number, or that of the shared receive queue.
-  ReceiveQueue(std::uint32_t handle, abi::RingControl* control, const std::byte* entries,
-               std::uint32_t entry_count, std::uint32_t stride, std::uint32_t sge_max, Users users);
+  struct Config {
+    std::uint32_t handle = 0;  // the queue pair's number, or that of the shared receive queue
+    // The ring. Its memory outlives the queue.
+    abi::RingControl* control = nullptr;
+    const std::byte* entries = nullptr;
+    std::uint32_t entry_count = 0;  // a power of two
+    std::uint32_t stride = 0;       // bytes from one entry to the next
+    std::uint32_t sge_max = 0;      // scatter/gather entries of a work request
+    Users users = Users::kOneQp;
+  };
+
+  explicit ReceiveQueue(const Config& config);
 
   // The next work request. kBroken: the program wrote nonsense into its ring (a distance larger
   // than the ring, more SGEs than it may have); a shared queue announces kSrqErr once. Only the

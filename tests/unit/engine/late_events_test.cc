@@ -50,8 +50,12 @@ struct Channel {
 // A queue whose program waits for an event.
 struct Waiting {
   Waiting(const Channel& channel, std::uint64_t cookie)
-      : queue(1, &ring.control, ring.entries.data(), kEntries, channel.ends->write_end.get(),
-              cookie, false) {
+      : queue({.handle = 1,
+               .control = &ring.control,
+               .entries = ring.entries.data(),
+               .entry_count = kEntries,
+               .event_descriptor = channel.ends->write_end.get(),
+               .event_cookie = cookie}) {
     ring.control.arm.store(static_cast<std::uint32_t>(abi::Arm::kNext));
     queue.push(abi::Cqe{}, false, events);
   }

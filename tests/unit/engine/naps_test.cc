@@ -21,7 +21,10 @@ constexpr std::uint32_t kEntries = 16;
 // A queue, and a program that may nap beside it.
 struct Napper {
   explicit Napper(std::uint32_t handle)
-      : queue(handle, &ring.control, ring.entries.data(), kEntries, -1, 0, false) {}
+      : queue({.handle = handle,
+               .control = &ring.control,
+               .entries = ring.entries.data(),
+               .entry_count = kEntries}) {}
   void nap_until(std::uint32_t producer) {
     nap().until.store(producer);
     nap().asleep.store(1);

@@ -53,9 +53,12 @@ class CompletionQueueTest : public testing::Test {
   Channel channel_;
   EventLog events_;
   CompletionRing ring_{kEntries};
-  CompletionQueue queue_{
-      9,       &ring_.control, ring_.entries.data(), kEntries, channel_.ends->write_end.get(),
-      kCookie, false};
+  CompletionQueue queue_{{.handle = 9,
+                          .control = &ring_.control,
+                          .entries = ring_.entries.data(),
+                          .entry_count = kEntries,
+                          .event_descriptor = channel_.ends->write_end.get(),
+                          .event_cookie = kCookie}};
 };
 
 TEST_F(CompletionQueueTest, PublishesInOrder) {
@@ -168,7 +171,10 @@ TEST_F(CompletionQueueTest, NeverClearsAnArmThatCameAfterTheEvent) {
 }
 
 TEST_F(CompletionQueueTest, WithoutAChannelNeedsNoArm) {
-  CompletionQueue silent(9, &ring_.control, ring_.entries.data(), kEntries, -1, 0, false);
+  CompletionQueue silent({.handle = 9,
+                          .control = &ring_.control,
+                          .entries = ring_.entries.data(),
+                          .entry_count = kEntries});
   arm(abi::Arm::kNext);
   silent.push(abi::Cqe{}, true, events_);
   EXPECT_EQ(silent.flush(), Flushed::kDone);
@@ -256,7 +262,8 @@ TEST(CompletionQueueResize, GoesOverInStepsAndTakesWhatComesBetween) {
   constexpr std::uint32_t kMany = 1U << 18U;
   const auto control = std::make_unique<abi::CqControl>();
   std::vector<abi::Cqe> ring(kMany), larger(2 * std::size_t{kMany});
-  CompletionQueue queue(1, control.get(), ring.data(), kMany, -1, 0, false);
+  CompletionQueue queue(
+      {.handle = 1, .control = control.get(), .entries = ring.data(), .entry_count = kMany});
   EventLog events;
   abi::Cqe pushed{};
   pushed.wr_id = 1;

@@ -28,13 +28,13 @@ class ReceiveQueueTest : public testing::Test {
   }
 
   WorkRing ring_{kReceives, abi::recv_stride(kSges)};
-  ReceiveQueue queue_{1,
-                      &ring_.control,
-                      ring_.entries.data(),
-                      kReceives,
-                      ring_.stride,
-                      kSges,
-                      ReceiveQueue::Users::kOneQp};
+  ReceiveQueue queue_{{.handle = 1,
+                       .control = &ring_.control,
+                       .entries = ring_.entries.data(),
+                       .entry_count = kReceives,
+                       .stride = ring_.stride,
+                       .sge_max = kSges,
+                       .users = ReceiveQueue::Users::kOneQp}};
   EventLog events_;
   ReceiveEntry entry_;
 };
@@ -60,8 +60,13 @@ class SharedReceiveQueueTest : public testing::Test {
 
   static constexpr std::uint32_t kNumber = 77;
   WorkRing ring_{kReceives, abi::recv_stride(kSges)};
-  ReceiveQueue queue_{kNumber,      &ring_.control, ring_.entries.data(),           kReceives,
-                      ring_.stride, kSges,          ReceiveQueue::Users::kOneWorker};
+  ReceiveQueue queue_{{.handle = kNumber,
+                       .control = &ring_.control,
+                       .entries = ring_.entries.data(),
+                       .entry_count = kReceives,
+                       .stride = ring_.stride,
+                       .sge_max = kSges,
+                       .users = ReceiveQueue::Users::kOneWorker}};
   EventLog events_;
   ReceiveEntry entry_;
 };

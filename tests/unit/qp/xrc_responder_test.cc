@@ -37,15 +37,18 @@ class XrcParked : public testing::Test {
   QpRig rig_{{.type = QpType::kXrcRecv}};
   WorkRing other_receives_{kEntries, abi::recv_stride(kSges)};
   CompletionRing other_completions_{kEntries};
-  CompletionQueue other_cq_{
-      4, &other_completions_.control, other_completions_.entries.data(), kEntries, -1, 4, false};
-  ReceiveQueue other_queue_{5,
-                            &other_receives_.control,
-                            other_receives_.entries.data(),
-                            other_receives_.entry_count,
-                            other_receives_.stride,
-                            kSges,
-                            ReceiveQueue::Users::kOneWorker};
+  CompletionQueue other_cq_{{.handle = 4,
+                             .control = &other_completions_.control,
+                             .entries = other_completions_.entries.data(),
+                             .entry_count = kEntries,
+                             .event_cookie = 4}};
+  ReceiveQueue other_queue_{{.handle = 5,
+                             .control = &other_receives_.control,
+                             .entries = other_receives_.entries.data(),
+                             .entry_count = other_receives_.entry_count,
+                             .stride = other_receives_.stride,
+                             .sge_max = kSges,
+                             .users = ReceiveQueue::Users::kOneWorker}};
   Bytes memory_ = Bytes(64);
 };
 
