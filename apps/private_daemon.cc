@@ -120,7 +120,7 @@ std::optional<PrivateDaemon> PrivateDaemon::start(const std::string& program,
     become_daemon(program, daemon.socket_, ready[1], port);
   }
   if (daemon.pid_ < 0) {
-    say(system_error("no process can be had for a daemon").message);
+    say(system_error("can't start a process for the daemon").message);
   }
   ::close(ready[1]);
   const bool started = daemon.pid_ > 0 && daemon.wait_until_ready(ready[0]);

@@ -73,7 +73,7 @@ void show_run(CLI::App* app) {
       ->expected(0, 1);
   const auto nothing = [](std::int64_t) {};
   run->add_flag("--namespace", nothing, "show the card by mounts, which static programs see, too");
-  run->add_flag("--no-tree", nothing, "show no card in /sys and /dev");
+  run->add_flag("--no-tree", nothing, "don't show the card in /sys and /dev");
 }
 
 // The first word, if it looks like a subcommand and is none.
@@ -133,7 +133,7 @@ struct ErrorsCommand {
   explicit ErrorsCommand(CLI::App* app)
       : all(app->add_subcommand(
             "errors", "Show why completions failed and calls were refused, a line each.")) {
-    all->add_flag("--follow,-f", follow, "go on with new lines until ended");
+    all->add_flag("--follow,-f", follow, "keep printing new lines until interrupted");
     all->add_flag("--json", json, "print one JSON object a line");
   }
 };
@@ -161,8 +161,8 @@ struct TreeCommand {
 
   explicit TreeCommand(CLI::App* app)
       : all(app->add_subcommand("tree",
-                                "tree FOLDER: keep there what /sys and /dev would show of the "
-                                "cards, until ended.")) {
+                                "tree FOLDER: maintain there what /sys and /dev would show of the "
+                                "cards, until interrupted.")) {
     all->add_option("folder", folder, "where; it is made if need be")->required();
   }
 };

@@ -11,7 +11,7 @@ namespace uroce {
 namespace {
 
 std::nullopt_t no_sense(const char* command) {
-  std::fprintf(stderr, "%s: the daemon's answer makes no sense\n", command);
+  std::fprintf(stderr, "%s: can't parse the daemon's answer\n", command);
   return std::nullopt;
 }
 

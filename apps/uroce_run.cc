@@ -175,7 +175,7 @@ int wait_for(pid_t child) {
     ended = ::waitpid(child, &status, 0);
   } while (ended < 0 && errno == EINTR);
   if (ended != child) {
-    std::fprintf(stderr, "uroce run: can't learn how the command ended\n");
+    std::fprintf(stderr, "uroce run: can't get the exit status of the command\n");
     return 1;
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -207,7 +207,7 @@ int run_with_private_daemon(const std::vector<std::string>& command, const fs::p
     child_to_signal = 0;
   } else {
     std::fprintf(stderr, "uroce run: %s\n",
-                 system_error("no process can be had for the command").message.c_str());
+                 system_error("can't start a process for the command").message.c_str());
   }
   daemon->end();
   return status;

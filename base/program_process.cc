@@ -38,7 +38,7 @@ Result<ProgramProcess> ProgramProcess::at(int socket, pid_t pid, uid_t uid) {
     return ProgramProcess(pid, uid, UniqueFd(descriptor));
   }
   if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-    return system_error("can't learn which process connected");
+    return system_error("can't determine which process connected");
   }
   const bool unknown_option = errno == ENOPROTOOPT;  // else: that process has ended
   return ProgramProcess(pid, uid, unknown_option ? open_pidfd(pid) : UniqueFd());

@@ -48,7 +48,7 @@ Result<Wanted> wanted_of(const Options& options, const std::vector<std::string>&
   if (!options.peer.empty()) {
     wanted.peer = parse_ip(options.peer);
     if (!wanted.peer) {
-      return Error{EINVAL, "--peer wants an IP address, not `" + options.peer + "`"};
+      return Error{EINVAL, "--peer takes an IP address, not `" + options.peer + "`"};
     }
   }
   return wanted;
@@ -74,7 +74,7 @@ void say_what_came(const Options& options, const Recorder& recorder, std::uint64
                 json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
   if (!options.quiet) {
-    std::fprintf(stderr, "uroce capture: %llu packets, %llu missed for want of room%s\n",
+    std::fprintf(stderr, "uroce capture: %llu packets, %llu missed because the buffer was full%s\n",
                  static_cast<unsigned long long>(recorder.written()),
                  static_cast<unsigned long long>(missed),
                  options.on_error == 0
@@ -138,10 +138,10 @@ int main(int argc, char** argv) {
   auto* const drops = app.add_flag("--drops", options.drops, "only what was dropped");
   auto* const on_error =
       app.add_option("--on-error", options.on_error,
-                     "only so many packets before and after each completion that failed")
+                     "only N packets before and after each failed completion")
           ->check(CLI::Range(std::size_t{1}, uroce::capture::AroundErrors::kPacketsMax))
           ->excludes(drops);
-  app.add_option("--errors", options.errors, "end after so many failed completions (16)")
+  app.add_option("--errors", options.errors, "exit after N failed completions (16)")
       ->check(CLI::Range(1U, 1'000'000U))
       ->needs(on_error);
   app.add_option("--ring", options.ring, "bytes that may wait to be written (100M)")
@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
   app.add_option("--count", options.count, "end after so many packets");
   app.add_option("--seconds", options.seconds, "end after this time");
   app.add_flag("--quiet", options.quiet, "say nothing");
-  app.add_flag("--json", options.json, "at the end, print one JSON object that says what came");
+  app.add_flag("--json", options.json, "print a summary as one JSON object at the end");
   CLI11_PARSE(app, argc, argv);
   if (const auto status = uroce::capture::run(options); !status) {
     std::fprintf(stderr, "uroce capture: %s\n", status.error().message.c_str());

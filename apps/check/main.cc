@@ -34,7 +34,9 @@ int main(int argc, char** argv) {
   bool json = false;
   double cnp_interval_us = 4;
   double patience_ms = 100;
-  CLI::App app("Judges a capture of any RoCEv2 cards: what they lost, and what they did wrong.");
+  CLI::App app(
+      "Analyses a capture of RoCEv2 traffic of any cards: what was lost, and what violates the "
+      "protocol.");
   app.name("uroce check");
   app.footer("Exit status: 0 nothing is wrong, 1 faults were found, 2 it can't be read.");
   app.add_option("CAPTURE", in, "Ethernet frames, pcap or pcapng")->required();

@@ -38,8 +38,8 @@ Result<ibv_qp_type> parse_type(std::string_view name) {
       return type;
     }
   }
-  return Error{EINVAL,
-               std::string("`").append(name) + "` is no type; there are RC, UC, UD and XRC_RECV"};
+  return Error{
+      EINVAL, std::string("`").append(name) + "` is not a queue pair type: RC, UC, UD or XRC_RECV"};
 }
 
 Wish read_wish(Words& words) {
@@ -78,7 +78,7 @@ Result<ibv_gid> parse_gid(const std::string& text) {
   std::string address(text.find(':') == std::string::npos ? "::ffff:" : "");
   address.append(text);
   if (inet_pton(AF_INET6, address.c_str(), gid.raw) != 1) {
-    return Error{EINVAL, "peer= wants an IPv4 or IPv6 address, not `" + text + "`"};
+    return Error{EINVAL, "peer= takes an IPv4 or IPv6 address, not `" + text + "`"};
   }
   return gid;
 }

@@ -71,7 +71,7 @@ Result<ibv_qp_state> parse_state(std::string_view name) {
     }
   }
   return Error{EINVAL, std::string("`").append(name) +
-                           "` is no state; there are RESET, INIT, RTR, RTS, SQD, SQE, ERR"};
+                           "` is not a queue pair state: RESET, INIT, RTR, RTS, SQD, SQE or ERR"};
 }
 
 Result<ibv_wr_opcode> parse_opcode(std::string_view name) {

@@ -31,7 +31,7 @@ int run_doctor(const std::string& library, bool json) {
     std::printf("%-7s  %s: %s\n", std::string(name(finding.weight)).c_str(), finding.about.c_str(),
                 finding.sentence.c_str());
   }
-  std::printf(problems == 0   ? "nothing stands between you and your first byte\n"
+  std::printf(problems == 0   ? "no problem found\n"
               : problems == 1 ? "1 problem\n"
                               : "%ld problems\n",
               problems);

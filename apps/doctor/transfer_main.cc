@@ -116,7 +116,7 @@ int examine_peer(const Options& options) {
                   way.path_mtu);
     }
     std::for_each(results.begin(), results.end(), print_line);
-    std::printf("%s\n", cure.empty() ? "the way to the peer is as it must be" : cure.c_str());
+    std::printf("%s\n", cure.empty() ? "the path to the peer works" : cure.c_str());
   }
   return std::all_of(results.begin(), results.end(), right) ? 0 : 1;
 }

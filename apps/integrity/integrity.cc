@@ -225,7 +225,8 @@ void check(const Terms& terms) {
   }
   if (terms.queue_pairs == 0 || terms.queue_pairs > kQpsMax || terms.size_max < size_min ||
       terms.size_max > kSizeMax) {
-    std::fprintf(stderr, "integrity: 1 to %u queue pairs and messages of %u to %u bytes, please\n",
+    std::fprintf(stderr,
+                 "integrity: 1 to %u queue pairs and messages of %u to %u bytes are supported\n",
                  kQpsMax, size_min, kSizeMax);
     std::exit(2);
   }

@@ -27,7 +27,7 @@ Result<std::vector<Gid>> parse_addresses(const std::vector<std::string>& texts) 
   for (const std::string& text : texts) {
     const auto gid = parse_ip(text);
     if (!gid) {
-      return Error{EINVAL, "--ip wants an IPv4 or IPv6 address, not `" + text + "`"};
+      return Error{EINVAL, "--ip takes an IPv4 or IPv6 address, not `" + text + "`"};
     }
     gids.push_back(*gid);
   }

@@ -23,7 +23,7 @@ Result<QpType> parse_type(const std::string& name) {
       return type;
     }
   }
-  return Error{EINVAL, "`" + name + "` is no type; there are RC, UC and UD"};
+  return Error{EINVAL, "`" + name + "` is not a queue pair type: RC, UC or UD"};
 }
 
 Result<QpState> parse_state(const std::string& name) {
@@ -40,7 +40,7 @@ Result<std::uint32_t> parse_path_mtu(const std::string& text) {
 
 Result<Gid> parse_peer(const std::string& text) {
   const auto gid = parse_ip(text);
-  return gid ? Result<Gid>(*gid) : Error{EINVAL, "peer= wants an IP address, not `" + text + "`"};
+  return gid ? Result<Gid>(*gid) : Error{EINVAL, "peer= takes an IP address, not `" + text + "`"};
 }
 
 class Reader {
@@ -96,7 +96,7 @@ class Reader {
     while (const auto text = words.text("ip")) {
       const auto gid = parse_ip(*text);
       if (!gid) {
-        return Error{EINVAL, "ip= wants an IP address, not `" + *text + "`"};
+        return Error{EINVAL, "ip= takes an IP address, not `" + *text + "`"};
       }
       plan.addresses.push_back(*gid);
     }

@@ -164,14 +164,14 @@ int main(int argc, char** argv) {
       "Shows ports, workers, latencies, users, programs and queue pairs with their rates.");
   app.name("uroce top");
   app.footer("Keys:" + std::string(kHint));
-  app.add_flag("--batch,-b", batch, "print text again and again, for logs and pipes");
+  app.add_flag("--batch,-b", batch, "print plain text repeatedly, for logs and pipes");
   app.add_flag("--json", json,
-               "as --batch, one JSON object a line: two reports and the seconds between");
-  app.add_option("--interval,-d", seconds, "seconds between two looks (1)")
+               "as --batch, one JSON object per line: two reports and the seconds between them");
+  app.add_option("--interval,-d", seconds, "seconds between two updates (1)")
       ->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--count,-n", count, "end after so many, with --batch");
+  app.add_option("--count,-n", count, "with --batch, exit after N updates");
   const auto names = sort_names();
-  app.add_option("--sort", sort, "by what queue pairs are sorted (sent)")
+  app.add_option("--sort", sort, "the column by which queue pairs are sorted (sent)")
       ->check(CLI::IsMember(names));
   CLI11_PARSE(app, argc, argv);
   shown.sort = static_cast<SortBy>(std::find(names.begin(), names.end(), sort) - names.begin());

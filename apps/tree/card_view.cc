@@ -73,11 +73,11 @@ Result<std::vector<CardView>> card_views(const Json& report) {
       cards.push_back(view_of(device, version));
     }
   } catch (const std::exception& error) {
-    return Error{EPROTO, std::string("the daemon's report makes no sense: ") + error.what()};
+    return Error{EPROTO, std::string("can't parse the daemon's report: ") + error.what()};
   }
   for (CardView& card : cards) {
     if (!is_plain(card.name)) {
-      return Error{EPROTO, "the daemon's report names a device strangely"};
+      return Error{EPROTO, "the daemon's report has a device with an invalid name"};
     }
     char interface[IF_NAMESIZE] = {};
     if (card.interface_index != 0 && ::if_indextoname(card.interface_index, interface) != nullptr) {

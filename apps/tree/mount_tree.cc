@@ -60,7 +60,7 @@ Status leave_mounts() {
     return ok();
   }
   if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-    return system_error("this system doesn't let you have a user namespace");
+    return system_error("this system doesn't permit user namespaces");
   }
   if (Status done = write_line("/proc/self/setgroups", "deny"); !done) {
     return done;
@@ -205,7 +205,7 @@ Status mount_tree(const std::string& tree) {
     return left;
   }
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
-    return system_error("can't have mounts of one's own");
+    return system_error("can't create a mount namespace");
   }
   for (const char* folder : kCovered) {
     if (Status covered = cover(tree + folder, folder, ""); !covered) {

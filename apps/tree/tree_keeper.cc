@@ -196,7 +196,7 @@ int keep_tree(const std::string& folder) {
   auto keeper = TreeKeeper::make(program_socket(), folder);
   if (!keeper || !end.valid()) {
     std::fprintf(stderr, "uroce tree: %s\n",
-                 keeper ? "the system has no signalfd left" : keeper.error().message.c_str());
+                 keeper ? "can't create a signalfd" : keeper.error().message.c_str());
     return 1;
   }
   keeper->keep(end.get());

@@ -68,8 +68,8 @@ void AddressFollower::look(Followed& followed) {
     if (Status status = add_address(card_, kernel_, device, entry); status) {
       spdlog::info("{}: {} has got the address {}", device.name(), interface, to_string(entry));
     } else {
-      spdlog::warn("{}: can't take the address {} that {} has got: {}", device.name(),
-                   to_string(entry), interface, status.error().message);
+      spdlog::warn("{}: can't add the address {} of {}: {}", device.name(), to_string(entry),
+                   interface, status.error().message);
     }
   }
 }

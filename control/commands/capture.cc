@@ -60,7 +60,8 @@ Result<Outcome> begin_capture(Conversation& conversation, Request& request, Repl
   Session& session = conversation.session();
   if (!is_administrator(session.peer())) {
     return Error{EPERM,
-                 "packets are everybody's: only root and the daemon's own user may capture them"};
+                 "a capture has the packets of all users: only root and the daemon's own user may "
+                 "start one"};
   }
   auto capture = Capture::start(conversation.services().card.engine(), body, *session.account());
   if (!capture) {

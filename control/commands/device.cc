@@ -27,7 +27,7 @@ Result<Outcome> list_devices(Session& session, Request& /*request*/, Reply* repl
 Result<Outcome> open_device(Session& session, Request& request, Reply* reply) {
   const auto body = request.as<abi::OpenDeviceRequest>();
   if (session.device() != nullptr) {
-    return Error{EBUSY, "this connection has its device open already"};
+    return Error{EBUSY, "this connection already has an open device"};
   }
   if (body.device >= session.card().devices().size()) {
     return Error{ENODEV, "there is no device " + std::to_string(body.device)};
@@ -132,7 +132,7 @@ Result<Outcome> query_gid(Session& session, Request& request, Reply* reply) {
 Result<Outcome> choose_numbers(Conversation& conversation, Request& request, Reply* /*reply*/) {
   const auto body = request.as<abi::ChooseNumbersRequest>();
   if (!conversation.services().numbers_may_be_chosen) {
-    return Error{EPERM, "numbers may be chosen only of a daemon that runs with --console"};
+    return Error{EPERM, "only a daemon that runs with --console lets programs choose numbers"};
   }
   conversation.session().choose(body.qpn, body.key);
   return Outcome::kReply;

@@ -70,7 +70,7 @@ Result<Outcome> dealloc_pd(Session& session, Request& request, Reply* /*reply*/)
 
 Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
   if (request.descriptors.size() != 1) {
-    return Error{EBADMSG, "share arena: the record carries no descriptor"};
+    return Error{EBADMSG, "share arena: the record has no descriptor"};
   }
   auto handle = session.memory().add_arena(std::move(request.descriptors.front()),
                                            request.as<abi::ShareArenaRequest>().page_size);

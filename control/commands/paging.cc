@@ -59,7 +59,7 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
     return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
   }
   if (session.mirror() != nullptr) {
-    return Error{EBUSY, "this session has its paging channels open already"};
+    return Error{EBUSY, "this session's paging channels are already open"};
   }
   const auto& helpers = conversation.services().helpers;
   Status well = ok();

@@ -175,8 +175,8 @@ Result<Device::Resolution> Device::resolve(const LinkAddress& address, Time now,
     case Neighbours::Answer::kFull:
       break;
   }
-  return Error{ENOMEM, "too many addresses that nobody has answered for are being asked for on " +
-                           name_ + ": a user has at most half of what others leave of " +
+  return Error{ENOMEM, "too many unresolved addresses (ARP, neighbour discovery) on " + name_ +
+                           ": a user has at most half of what others leave of " +
                            std::to_string(Neighbours::kUnansweredMax)};
 }
 

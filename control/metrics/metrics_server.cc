@@ -109,7 +109,7 @@ void MetricsServer::fetch_anew() {
   report_ = text ? nlohmann::ordered_json::parse(*text, nullptr, false) : nullptr;
   failure_ = !text ? std::optional(text.error())
              : !report_.is_object()
-                 ? std::optional(Error{EPROTO, "the daemon's report makes no sense"})
+                 ? std::optional(Error{EPROTO, "can't parse the daemon's report"})
                  : std::nullopt;
   fetched_ = monotonic_now();
 }

@@ -55,7 +55,8 @@ bool Watchdog::look(Time now) {
     const Duration before = std::exchange(watched.stuck, watched.liveness.look(now));
     if (watched.stuck < kStuckAfter) {
       if (std::exchange(watched.said, false)) {
-        spdlog::info("{} goes on; it was stuck for {:.1f} s", watched.name, seconds(before));
+        spdlog::info("{} runs again after it was stuck for {:.1f} s", watched.name,
+                     seconds(before));
       }
       continue;
     }

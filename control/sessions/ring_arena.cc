@@ -77,9 +77,7 @@ Result<RingArena::Memory*> RingArena::with_room(std::size_t slot) {
 
 Result<RingArena::Memory*> RingArena::make(std::size_t slot, std::size_t bytes, bool packed) {
   if (last_number_ == UINT32_MAX) {
-    return Error{ENOMEM,
-                 "this session has had as many memories of rings as have numbers; open the "
-                 "device again"};
+    return Error{ENOMEM, "this session has used up its numbers for ring memory; reopen the device"};
   }
   auto descriptor = account_->charge(Limit::kDescriptors);
   if (!descriptor) {

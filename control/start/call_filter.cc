@@ -57,7 +57,8 @@ void say_refused(const char* verdict, int number, const ListedCall* call) {
   // Only numbers and short strings: no locale, no heap.
   const int length =
       std::snprintf(line, sizeof(line),
-                    "uroced: thread %s called %s (system call %d), which it has no use for: %s\n",
+                    "uroced: thread %s called %s (system call %d), which isn't on its list of "
+                    "allowed calls: %s\n",
                     thread, call != nullptr ? call->name : "something", number, verdict);
   if (length > 0) {
     [[maybe_unused]] const ssize_t written =

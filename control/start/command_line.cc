@@ -101,8 +101,8 @@ void Parser::add_port_flags() {
   add("--interface", "NAME", "make a tap interface that carries the addresses, for getifaddrs",
       [this](const std::string& text) { return value::set_interface(text, port()); });
   add("--faults", "SPEC",
-      "a bad network: loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,seed=7; a narrow one: "
-      "rate=10gbit,queue=400k,kmin=100k,kmax=400k,pmax=0.2,delay=50us; one packet's bad luck: "
+      "simulate a bad network: loss=0.01,dup=0.01,reorder=0.02,corrupt=0.001,seed=7; a bottleneck: "
+      "rate=10gbit,queue=400k,kmin=100k,kmax=400k,pmax=0.2,delay=50us; an event for one packet: "
       "at=qp:0/psn:4/iter:2:drop",
       [this](const std::string& text) { return value::set_faults(text, port()); });
 }

@@ -69,7 +69,7 @@ Status set_dcqcn(const std::string& name, std::int64_t number, DaemonOptions* op
     for (const Parameter& parameter : kParameters) {
       known += (known.empty() ? "" : ", ") + std::string(parameter.name);
     }
-    return Error{EINVAL, "there is no such key; there are " + known};
+    return Error{EINVAL, "unknown key; the known keys are " + known};
   }
   DcqcnParameters& dcqcn = options->congestion.dcqcn;
   Status status = check_between("it", number, found->least, found->most);

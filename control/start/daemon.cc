@@ -105,7 +105,8 @@ Status Daemon::start_all() {
   install_copy_guard();
   if (!hold_memory_reserve() || !has_room_to_begin()) {
     return Error{ENOMEM,
-                 "the daemon has no memory to begin with: raise its limit (ulimit -v, ulimit -d)"};
+                 "the daemon can't reserve the memory that it starts with: raise its limit (ulimit "
+                 "-v, ulimit -d)"};
   }
   for (const auto step : {&Daemon::start_ports, &Daemon::start_engine, &Daemon::add_devices,
                           &Daemon::check_descriptors, &Daemon::follow_addresses,

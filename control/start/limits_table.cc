@@ -39,7 +39,7 @@ std::string known_limits() {
 Status read_one(const std::string& name, const toml::node& node, ConfiguredLimits::Some* limits) {
   const auto limit = limit_named(name);
   if (!limit) {
-    return Error{EINVAL, name + ": there is no such limit; there are " + known_limits()};
+    return Error{EINVAL, name + ": unknown limit; the known limits are " + known_limits()};
   }
   const auto value = node.value_exact<std::int64_t>();
   if (!value || *value < 0) {

@@ -107,7 +107,7 @@ std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
   Lines lines;
   for (const Fixed& fixed : kFixed) {
     if (fixed.text(given_) != fixed.text(wanted)) {
-      lines.push_back(std::string(fixed.name) + ": only a new start takes this");
+      lines.push_back(std::string(fixed.name) + ": takes effect only after a restart");
     }
   }
   take_log_level(wanted, &lines);
@@ -121,7 +121,7 @@ std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
     take_port(i, wanted.ports[i], &lines);
   }
   if (lines.empty()) {
-    lines.emplace_back("nothing differs from what is in force");
+    lines.emplace_back("nothing changed");
   }
   return lines;
 }
@@ -137,7 +137,8 @@ void Reload::take_log_level(const DaemonOptions& wanted, Lines* lines) {
 void Reload::take_limits(const DaemonOptions& wanted, Lines* lines) {
   if (given_.limits != wanted.limits) {
     card_.shares().set_limits(wanted.limits);
-    lines->emplace_back("limits: from now on; what users have they keep (`uroce limits`)");
+    lines->emplace_back(
+        "limits: in force for new objects; existing ones are kept (`uroce limits`)");
     given_.limits = wanted.limits;
   }
 }
@@ -145,10 +146,10 @@ void Reload::take_limits(const DaemonOptions& wanted, Lines* lines) {
 void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines) {
   const std::string name = card_.devices()[index].name();
   if (given_.ports[index].mtu != wanted.mtu) {
-    lines->push_back(name + ": mtu: only a new start takes this");
+    lines->push_back(name + ": mtu: takes effect only after a restart");
   }
   if (given_.ports[index].interface != wanted.interface) {
-    lines->push_back(name + ": interface: only a new start takes this");
+    lines->push_back(name + ": interface: takes effect only after a restart");
   }
   take_addresses(index, wanted, lines);
   if (text_of(given_.ports[index].routes) != text_of(wanted.routes)) {
@@ -218,7 +219,8 @@ void Reload::take_faults(std::size_t index, const DaemonPort& wanted, Lines* lin
   const std::string name = card_.devices()[index].name();
   auto* const port = dynamic_cast<FaultyPort*>(ports_[index].get());
   if (port == nullptr) {
-    lines->push_back(name + ": faults: only a new start takes this, since it began without any");
+    lines->push_back(name +
+                     ": faults: takes effect only after a restart, since it began without any");
     return;
   }
   port->change(wanted.faults);

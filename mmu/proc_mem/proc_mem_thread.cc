@@ -199,9 +199,9 @@ Result<std::shared_ptr<ProcMemThread>> ProcMemThread::start(std::shared_ptr<cons
                                                             const User& user) {
   auto state = std::make_shared<State>(std::move(memory), counts_of(user));
   if (!take_one(state->counts_->threads, kUserThreadsMax)) {
-    return Error{ENOMEM, "user " + std::to_string(user.uid) + " has " +
-                             std::to_string(kUserThreadsMax) +
-                             " programs with memory that is reached the slow way, no more"};
+    return Error{ENOMEM,
+                 "user " + std::to_string(user.uid) + " has " + std::to_string(kUserThreadsMax) +
+                     " programs with memory that is accessed through /proc/PID/mem, no more"};
   }
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);

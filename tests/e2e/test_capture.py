@@ -179,7 +179,7 @@ class Capture(E2eCase):
         capture = self.begin(wire.server.daemon, "--on-error", 5)
         run_pair(self, wire, "ib_write_bw", "-x", "1", "-n", "100", "-s", "16384", "-F")
         self.assertEqual(self.tshark(self.finish(capture)), [])
-        self.assertIn(" 0 packets, 0 missed for want of room, failed completions: 0", capture.err())
+        self.assertIn(" 0 packets, 0 missed because the buffer was full, failed completions: 0", capture.err())
 
     def test_standard_output_is_for_one_thing(self):
         answer = self.uroce("capture", "-", "--json", daemon=self.wire("loopback").server.daemon)

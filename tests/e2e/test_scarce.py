@@ -121,7 +121,7 @@ class Scarce(E2eCase):
     def test_run_without_a_process(self):
         process = self._mounted("true", [*as_user(_USER + 5), "prlimit", "--nproc=1", self.tree.uroce, "run", "--", "true"])
         process.expect_failure(30)
-        self.assertIn("no process can be had for a daemon", process.err())
+        self.assertIn("can't start a process for the daemon", process.err())
 
     def test_run_says_that_its_daemon_was_killed(self):
         """As the kernel does where a cgroup's memory is short; what it had in its folder goes."""

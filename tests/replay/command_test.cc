@@ -168,8 +168,8 @@ TEST_F(ReplayCommand, RefusesWhatIsNoScript) {
   refused("region A key=1 length=10\n", "line 1: iova= is missing");
   refused("\nsend q 1 opcode=SEND\n", "line 2: `send` isn't a command of scripts");
   refused("region A key=1 iova=0 length=1000000000000\n", "line 1: a region needs");
-  refused("qp q peer=nobody qpn=17\n", "line 1: peer= wants an IP address");
-  refused("card ip=10.77\n", "line 1: ip= wants an IP address");
+  refused("qp q peer=nobody qpn=17\n", "line 1: peer= takes an IP address");
+  refused("card ip=10.77\n", "line 1: ip= takes an IP address");
   refused("card mac=02:00:00:00:00:01\n", "line 1: a card needs ip=");
   refused("recv q 1\n", "line 1: recv needs a queue pair");
   refused("qp q peer=10.77.0.3 qpn=17 qps=3\n", "line 1: `qps` isn't understood");

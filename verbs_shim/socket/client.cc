@@ -132,7 +132,8 @@ std::string Client::socket_path() {
 const char* Client::why_not_connected(int error) {
   switch (error) {
     case EPERM:
-      return "whoever listens at the socket isn't to be trusted with this memory";
+      return "the process that listens on the socket may not map this program's memory: it must "
+             "run as root or as this user";
     case EMFILE:
       return kNoMoreFiles;
     case EACCES:
@@ -279,9 +280,9 @@ int Client::converse(const RequestRecord& request, const ReplyRecord& reply) {
     return error;
   }
   if (error != 0) {
-    explain(
-        call_name, error,
-        descriptor() < 0 ? kClosedByProgram : "the daemon closed the connection or sent nonsense");
+    explain(call_name, error,
+            descriptor() < 0 ? kClosedByProgram
+                             : "the daemon closed the connection or sent an invalid reply");
     return lost();
   }
   if (const abi::ReplyHeader& answer = reply.header; answer.error != 0) {

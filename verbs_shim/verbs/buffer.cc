@@ -38,10 +38,10 @@ int check(const ibv_pd* pd, const MrInitAttr& attr) {
   const bool offset = (attr.comp_mask & kMrHasOffset) != 0;
   const bool buffer = (attr.comp_mask & kMrHasBuffer) != 0;
   if ((attr.comp_mask & ~kKnown) != 0) {
-    return refuse("ibv_reg_mr_ex", EOPNOTSUPP, "an attribute that this device doesn't know");
+    return refuse("ibv_reg_mr_ex", EOPNOTSUPP, "unsupported attribute");
   }
   if ((attr.comp_mask & kMrHasTags) != 0) {
-    return refuse("ibv_reg_mr_ex", EOPNOTSUPP, "this device has no steering tags to hint at");
+    return refuse("ibv_reg_mr_ex", EOPNOTSUPP, "steering tags (TPH hints) aren't supported");
   }
   if (file == address || file != offset || (buffer && !address)) {
     return refuse("ibv_reg_mr_ex", EINVAL,
@@ -63,7 +63,7 @@ void* alloc_buf(ibv_pd* pd, std::size_t size, Buffer** buffer) {
   const auto page = static_cast<std::size_t>(getpagesize());
   const std::size_t mapped = (size + page - 1) / page * page;
   if (mapped == 0 || mapped < size) {
-    refuse("ibv_alloc_buf", size == 0 ? EINVAL : ENOMEM, "there is no memory of that size");
+    refuse("ibv_alloc_buf", size == 0 ? EINVAL : ENOMEM, "can't allocate memory of that size");
     return nullptr;
   }
   auto made = make<Buffer>();

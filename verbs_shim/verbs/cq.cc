@@ -88,12 +88,12 @@ Cq* create(ibv_context* context, const ibv_cq_init_attr_ex& attr) {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~kFieldsKnown) != 0) {
-    refuse("ibv_create_cq_ex", EOPNOTSUPP, "a field that this device's completions don't have");
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "unsupported completion field (wc_flags)");
     return nullptr;
   }
   const bool has_flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   if ((attr->comp_mask & ~kMaskKnown) != 0 || (has_flags && (attr->flags & ~kFlagsKnown) != 0)) {
-    refuse("ibv_create_cq_ex", EOPNOTSUPP, "an attribute or a flag that this device doesn't know");
+    refuse("ibv_create_cq_ex", EOPNOTSUPP, "unsupported attribute or flag");
     return nullptr;
   }
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&

@@ -136,7 +136,7 @@ ibv_mr* make_region(const char* call_name, abi::Command command, ibv_pd* pd, Req
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   if (attr->comp_mask != 0) {
-    refuse("ibv_alloc_dm", EINVAL, "an attribute that this device doesn't know");
+    refuse("ibv_alloc_dm", EINVAL, "unsupported attribute");
     return nullptr;
   }
   auto dm = make<Dm>();
@@ -163,7 +163,7 @@ int free_dm(ibv_dm* dm) {
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access) {
   const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   if ((wanted & ~kDmAccess) != 0) {
-    refuse("ibv_reg_dm_mr", EOPNOTSUPP, "an access flag that device memory doesn't know");
+    refuse("ibv_reg_dm_mr", EOPNOTSUPP, "access flag that isn't supported for device memory");
     return nullptr;
   }
   abi::RegDmMrRequest request{};

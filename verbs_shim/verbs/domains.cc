@@ -21,7 +21,7 @@ Td* of(ibv_td* td) { return reinterpret_cast<Td*>(td); }
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
   if (attr->comp_mask != 0) {
-    refuse("ibv_alloc_td", EINVAL, "an attribute that this device doesn't know");
+    refuse("ibv_alloc_td", EINVAL, "unsupported attribute");
     return nullptr;
   }
   auto td = make<Td>();
@@ -47,7 +47,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     return nullptr;
   }
   if ((attr->comp_mask & ~kAttributesKnown) != 0) {
-    refuse("ibv_alloc_parent_domain", EINVAL, "an attribute that this device doesn't know");
+    refuse("ibv_alloc_parent_domain", EINVAL, "unsupported attribute");
     return nullptr;
   }
   const bool allocators = (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;

@@ -26,7 +26,7 @@ constexpr unsigned kMandatory =
 int check_access(unsigned access) {
   const unsigned wanted = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   if ((wanted & ~kMandatory) != 0) {
-    return refuse("ibv_reg_mr", EOPNOTSUPP, "an access flag that this device doesn't know");
+    return refuse("ibv_reg_mr", EOPNOTSUPP, "unsupported access flag");
   }
   if ((wanted & kRemoteStores) != 0 && (wanted & IBV_ACCESS_LOCAL_WRITE) == 0) {
     return refuse("ibv_reg_mr", EINVAL, "remote write or atomic access needs local write");
@@ -63,7 +63,7 @@ Result<MemoryDescription> describe(const Mr& mr) {
     return Error{EINVAL, "the range is empty, or reaches beyond the end of the address space"};
   }
   if (const int error = open_paging(*of(mr.base.context))) {
-    return Error{error, "on-demand paging can't be had"};
+    return Error{error, "on-demand paging isn't available"};
   }
   if (!is_implicit(mr.base.addr, mr.base.length)) {
     announce_unseen(address_of(mr), end);
@@ -81,7 +81,8 @@ int register_range(Mr& mr, std::uint32_t replaces) {
   }
   mr.held = std::move(description->held);
   if (!description->left_alone.empty()) {
-    const std::string sentence = "memory is reached the slow way: " + description->left_alone;
+    const std::string sentence =
+        "memory is accessed through /proc/PID/mem, which is slower: " + description->left_alone;
     explain("ibv_reg_mr", EOPNOTSUPP, sentence.c_str());
   }
   abi::RegMrReply reply{};
@@ -104,10 +105,10 @@ int register_range(Mr& mr, std::uint32_t replaces) {
     return error;
   }
   if (reply.remote_pieces != 0 && (mr.access & IBV_ACCESS_REMOTE_ATOMIC) != 0) {
-    explain(
-        "ibv_reg_mr", EOPNOTSUPP,
-        "memory is reached the slow way, so peers' atomics on it are atomic against each other, "
-        "but not against this program's own updates");
+    explain("ibv_reg_mr", EOPNOTSUPP,
+            "memory is accessed through /proc/PID/mem, so peers' atomics on it are atomic against "
+            "each other, "
+            "but not against this program's own updates");
   }
   mr.base.handle = reply.handle;
   mr.base.lkey = reply.lkey;
@@ -188,7 +189,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
 int ibv_dereg_mr(ibv_mr* base) {
   Mr* mr = of(base);
   if (mr->imported) {
-    return refuse("ibv_dereg_mr", EINVAL, "the exporter deregisters an imported region");
+    return refuse("ibv_dereg_mr", EINVAL, "only the exporter can deregister an imported region");
   }
   const int error =
       destroy_handle("ibv_dereg_mr", base->context, abi::Command::kDeregMr, base->handle);

@@ -79,7 +79,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
               uint32_t num_sge) {
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
       advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
-    return refuse("ibv_advise_mr", EOPNOTSUPP, "an advice that this device doesn't know");
+    return refuse("ibv_advise_mr", EOPNOTSUPP, "unsupported advice");
   }
   if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || num_sge == 0) {
     return refuse("ibv_advise_mr", EINVAL, "an unknown flag, or no scatter entry");

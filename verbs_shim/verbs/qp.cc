@@ -88,7 +88,7 @@ int check(const ibv_qp_init_attr_ex& attr) {
   const bool only_sends = attr.qp_type == IBV_QPT_XRC_SEND;
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC && attr.qp_type != IBV_QPT_UD &&
       !only_sends) {
-    return refuse("ibv_create_qp", EOPNOTSUPP, "this type of queue pair isn't there");
+    return refuse("ibv_create_qp", EOPNOTSUPP, "unsupported type of queue pair");
   }
   if (attr.pd == nullptr || attr.send_cq == nullptr || (attr.recv_cq == nullptr && !only_sends)) {
     return refuse("ibv_create_qp", EINVAL,
@@ -135,7 +135,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr->comp_mask & ~kKnown) != 0) {
-    refuse("ibv_create_qp_ex", EOPNOTSUPP, "an attribute that isn't there yet");
+    refuse("ibv_create_qp_ex", EOPNOTSUPP, "unsupported attribute");
     return nullptr;
   }
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 && attr->qp_type != IBV_QPT_XRC_RECV) {
@@ -147,12 +147,12 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
       (attr->create_flags & ~std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB}) != 0) {
     refuse("ibv_create_qp_ex", EOPNOTSUPP,
-           "of the creation flags only IBV_QP_CREATE_BLOCK_SELF_MCAST_LB is there");
+           "the only supported creation flag is IBV_QP_CREATE_BLOCK_SELF_MCAST_LB");
     return nullptr;
   }
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if (extended && (attr->send_ops_flags & ~kSendOpsSupported) != 0) {
-    refuse("ibv_create_qp_ex", EOPNOTSUPP, "a send operation that isn't there yet");
+    refuse("ibv_create_qp_ex", EOPNOTSUPP, "unsupported send operation (send_ops_flags)");
     return nullptr;
   }
   Qp* qp = create(context, *attr);

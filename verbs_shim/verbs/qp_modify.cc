@@ -155,7 +155,7 @@ int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   if (ece->vendor_id == 0) {
     return 0;
   }
-  return refuse("ibv_set_ece", EOPNOTSUPP, "this device has no options of its vendor");
+  return refuse("ibv_set_ece", EOPNOTSUPP, "vendor-specific options aren't supported");
 }
 
 // An empty answer wouldn't do: programs hand what they get to rdma_set_local_ece(), which refuses
@@ -163,7 +163,7 @@ int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   (void)qp;
   *ece = {};
-  return refuse("ibv_query_ece", EOPNOTSUPP, "this device has no options of its vendor");
+  return refuse("ibv_query_ece", EOPNOTSUPP, "vendor-specific options aren't supported");
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {

@@ -27,7 +27,7 @@ int check(const ibv_srq_init_attr_ex& attr) {
   const std::uint32_t known =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (basic ? 0 : kXrcParts);
   if ((attr.comp_mask & ~known) != 0) {
-    return refuse(kCall, EOPNOTSUPP, "an attribute that isn't there");
+    return refuse(kCall, EOPNOTSUPP, "unsupported attribute");
   }
   if ((attr.comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr.pd == nullptr) {
     return refuse(kCall, EINVAL, "no protection domain is given");

@@ -31,7 +31,7 @@ bool is_eventfd(int descriptor) {
 }
 
 Error no_peer(const std::string& what) {
-  return Error{EPROTO, "the daemon at the other end can't be joined: " + what};
+  return Error{EPROTO, "can't connect to the daemon at the other end: " + what};
 }
 
 Result<ShmPeer> open_peer(const ShmHello& theirs, Descriptors* passed) {
@@ -52,7 +52,7 @@ Result<ShmPeer> open_peer(const ShmHello& theirs, Descriptors* passed) {
   for (std::uint32_t queue = 0; queue < theirs.queues; ++queue) {
     wakeups.push_back(passed->take(queue + 1));
     if (!is_eventfd(wakeups.back().get())) {
-      return no_peer("what it passed to be woken by isn't an eventfd");
+      return no_peer("the descriptor that it passed for wake-ups isn't an eventfd");
     }
   }
   return ShmPeer{.memory = std::move(*memory), .wakeups = std::move(wakeups), .mtu = theirs.mtu};
@@ -80,7 +80,7 @@ Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
   }
   if (message.length != static_cast<ssize_t>(sizeof(theirs)) || message.cut ||
       message.descriptors_cut) {
-    return no_peer("it says nothing, or something else than hello");
+    return no_peer("it sent no valid hello");
   }
   return open_peer(theirs, &came);
 }

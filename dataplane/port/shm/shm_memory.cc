@@ -46,7 +46,7 @@ Result<ShmMemory> ShmMemory::open(UniqueFd descriptor, std::uint32_t slots, std:
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(descriptor.get(), &about) != 0 ||
       about.st_size != static_cast<off_t>(size) || ::fstatfs(descriptor.get(), &system) != 0 ||
       system.f_type != TMPFS_MAGIC) {
-    return Error{EPROTO, "what it passed isn't memory to share"};
+    return Error{EPROTO, "the descriptor that it passed isn't a sealed memfd of the expected size"};
   }
   void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
   if (bytes == MAP_FAILED) {

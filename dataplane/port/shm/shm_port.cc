@@ -134,7 +134,7 @@ Status ShmPort::join(int connection) {
 
 // What is on its way is lost, as on a cable that was pulled.
 void ShmPort::part() {
-  set_trouble(link_->broken() ? "the daemon at the other end wrote what makes no sense"
+  set_trouble(link_->broken() ? "the daemon at the other end wrote invalid indices"
                               : "the daemon at the other end has gone");
   renew_link();
   joined_.store(false);

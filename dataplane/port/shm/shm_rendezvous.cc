@@ -36,7 +36,7 @@ Status check_user(int connection) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
-    return system_error("can't find out whose the other daemon is");
+    return system_error("can't determine the user of the other daemon");
   }
   if (peer.uid != ::geteuid()) {
     return Error{EPERM, "the daemon at the other end is user " + std::to_string(peer.uid) +
@@ -85,7 +85,7 @@ Status ShmRendezvous::check() const {
   }
   struct stat about {};
   if (::lstat(path_.c_str(), &about) == 0 && !is_socket_at(path_)) {
-    return Error{EEXIST, path_ + " is there already, and no socket"};
+    return Error{EEXIST, path_ + " exists and isn't a socket"};
   }
   return ok();
 }

@@ -60,7 +60,7 @@ class Daemon:
         code = self.process.wait(STOP_SECONDS_MAX)
         if code != 0:
             raise ProcessFailed(f"{self.name} ended with {code} after SIGTERM: {self.process.last_words()}")
-        refused = [line for line in self.process.err().splitlines() if "which it has no use for" in line]
+        refused = [line for line in self.process.err().splitlines() if "which isn't on its list of allowed calls" in line]
         if refused:
             raise ProcessFailed(f"{self.name} made system calls that aren't listed: {refused}")
 

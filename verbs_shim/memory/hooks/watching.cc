@@ -11,7 +11,7 @@ namespace {
 
 Status open_book(SharingState& state) {
   return state.watch.open() ? ok()
-                            : Status(Error{ENOMEM, "no memory for the book of what is watched"});
+                            : Status(Error{ENOMEM, "no memory for the table of watched addresses"});
 }
 
 }  // namespace

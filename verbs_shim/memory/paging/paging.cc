@@ -39,7 +39,7 @@ Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, Uniqu
   }
   if (!session->helper_.start(state, session->share_)) {
     return Error{ENOMEM,
-                 "the system has no thread to give: raise the limit of processes (ulimit -u, "
+                 "can't start a thread: raise the limit of processes (ulimit -u, "
                  "pids.max of the cgroup)"};
   }
   return session;

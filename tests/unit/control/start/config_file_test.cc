@@ -54,7 +54,7 @@ cqs = 5
   EXPECT_EQ(limits.of_user.at(4711).limits, (ConfiguredLimits::Some{{Limit::kCqs, 5}}));
   expect_refusal("limits = 3", "line 1", "limits: must be a table");
   expect_refusal("[limits]\nquarks = 3",
-                 "line 2: ", "quarks: there is no such limit; there are sessions, pds, qps, ");
+                 "line 2: ", "quarks: unknown limit; the known limits are sessions, pds, qps, ");
   expect_refusal("[limits]\nqps = -1", "line 2: ", "qps: must be a whole number");
   expect_refusal("[limits.root]\nqps = \"x\"", "line 2: ", "root.qps: must be a whole number");
   expect_refusal("[limits.no-such-user]\nqps = 1", "line 1", "there is no user no-such-user");
@@ -78,7 +78,7 @@ dce_tcp_g = 960
   EXPECT_EQ(options.congestion.dcqcn.dce_tcp_g, 960U);
   expect_refusal("dcqcn = 3", "line 1", "dcqcn: must be a table");
   expect_refusal("[dcqcn]\nrpg_ai = 3",
-                 "line 2: ", "rpg_ai: there is no such key; there are rpg_time_reset, ");
+                 "line 2: ", "rpg_ai: unknown key; the known keys are rpg_time_reset, ");
   expect_refusal("[dcqcn]\ndce_tcp_g = 1024", "line 2: ", "dce_tcp_g: it must be from 0 to 1023");
   expect_refusal("[dcqcn]\nrpg_gd = \"x\"", "line 2: ", "rpg_gd: must be a whole number");
 }

@@ -43,7 +43,7 @@ TEST_F(ReloadedAddresses, MayBeGoneAlready) {
   ASSERT_TRUE(remove_address(rig.card, rig.kernel, device(), *parse_ip("10.0.0.2")));
   EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "10.0.0.3/24 is removed"));
   EXPECT_FALSE(has("10.0.0.3"));
-  EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "nothing differs from what is in force"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "nothing changed"));
 }
 
 TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
@@ -53,7 +53,7 @@ TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
   EXPECT_FALSE(has("10.0.0.2"));
   EXPECT_TRUE(hang_up({"10.0.0.1/16@5"}, "10.0.0.1/16@5 is added"));
   EXPECT_EQ(device().gids().vlan_of(*parse_ip("10.0.0.1")), 5);
-  EXPECT_TRUE(hang_up({"10.0.0.1/16@5"}, "nothing differs from what is in force"));
+  EXPECT_TRUE(hang_up({"10.0.0.1/16@5"}, "nothing changed"));
 }
 
 TEST_F(ReloadedAddresses, ThatCannotComeKeepNoOtherFromGoing) {
