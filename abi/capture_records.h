@@ -1,8 +1,8 @@
 #pragma once
 
-// Packets that a worker copies for whoever asked (kCapture): a ring for each worker, in a memfd of
-// its own. The worker writes, one reader reads; what doesn't fit is counted. The daemon keeps its
-// own index privately and takes nothing from here but the reader's index, which it clamps.
+// Captures (kCapture): one ring per worker, each in a memfd of its own, into which the worker
+// copies packets. The worker writes, one reader reads; what doesn't fit is counted. The daemon
+// keeps its own index privately and reads only the reader's index from here, which it clamps.
 
 #include <atomic>
 #include <cstdint>

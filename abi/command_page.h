@@ -1,29 +1,25 @@
 #pragma once
 
-// A page by which a program asks for something without a system call, while the daemon's control
-// thread looks there: for a moment after each answer (control/server/command_page_poller.h). What
-// is in it is a record of the socket's (command_records.h), one at a time, without descriptors; the
-// socket takes those, all that is longer, and whatever is asked while control doesn't look.
+// A page in shared memory through which a program sends a command without a system call while the
+// daemon's control thread polls it, which it does for a short time after each answer
+// (control/server/command_page_poller.h). A request is one record of the command socket
+// (command_records.h) without descriptors, one at a time. Everything else goes through the socket:
+// records with descriptors, longer records, and requests while the page isn't polled.
 //
-// `state` says who goes on:
+// `state` says whose turn it is:
 //
-//   kNotPolled  control sleeps, or looks at others: the socket is to be asked. Control makes it
-//                 so by compare-and-swap, so that a request that came just before isn't left
-//                 behind.
-//   kPolled      the program may put a request here, by compare-and-swap to kRequested.
-//   kRequested        the request is control's to read. The answer is there once control has made
-//   it
-//                 kPolled or kNotPolled.
-//   kReplyBySocket     the answer to it comes by the socket: it has descriptors, or takes long.
-//   Once the
-//                 program has that, it makes this kNotPolled.
-//   kProgramSleeps        the program has waited long enough, by compare-and-swap from kRequested,
-//   and sleeps
-//                 at the socket, where the answer then comes. Control makes it kReplyBySocket
-//                 before it answers.
+//   kNotPolled      control sleeps or polls other pages: use the socket. Control enters this state
+//                   by compare-and-swap, so that a request made just before isn't missed.
+//   kPolled         the program may write a request and then compare-and-swap to kRequested.
+//   kRequested      control reads the request. The reply is in the page once control has set
+//                   kPolled or kNotPolled.
+//   kReplyBySocket  the reply comes through the socket: it has descriptors or takes long. The
+//                   program sets kNotPolled once it has received it.
+//   kProgramSleeps  the program has spun long enough: by compare-and-swap from kRequested, after
+//                   which it sleeps in recvmsg(). Control sets kReplyBySocket before it replies.
 //
-// Bytes are ordered by `state`: whoever hands over stores with release, whoever takes loads with
-// acquire. A program may scribble here like anywhere; control copies a request before it reads it.
+// Stores to `state` that hand over are release, loads that take over are acquire. A program may
+// overwrite any byte here at any time; control copies a request before it parses it.
 
 #include <atomic>
 #include <cstddef>

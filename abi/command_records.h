@@ -1,12 +1,12 @@
 #pragma once
 
-// What shim and daemon say to each other over the SOCK_SEQPACKET socket. One request record, one
-// reply record with the same sequence number; descriptors travel by SCM_RIGHTS with the record that
-// names them. Fixed records in C layout; kVersion covers this file. The daemon trusts nothing
-// here: sizes, counts and handles are checked.
+// The command protocol between shim and daemon, over a SOCK_SEQPACKET UNIX socket: one request
+// record, one reply record with the same sequence number. Descriptors are passed by SCM_RIGHTS with
+// the record that names them. Records are fixed-size C structs; kVersion covers this file. The
+// daemon validates everything it receives: sizes, counts and handles.
 //
-// A session is one connection: one open device context of one program. When the socket closes, all
-// that the session owned is torn down.
+// A session is one connection: one open device context of one program. When the socket closes,
+// everything that the session owns is destroyed.
 
 #include <fcntl.h>
 
@@ -127,8 +127,9 @@ struct ListDevicesReply {
   DeviceRecord devices[16];
 };
 
-// What ibv_import_device takes, and ibv_context.cmd_fd is: a sealed memfd that holds one of these.
-// Whoever has the descriptor may import the session's protection domains and regions.
+// The credential for ibv_import_device(), to which ibv_context.cmd_fd refers: a sealed memfd that
+// holds this struct. Whoever has the descriptor may import protection domains and regions of the
+// session.
 struct ImportToken {
   std::uint64_t session;
   std::uint8_t secret[16];
@@ -207,7 +208,8 @@ struct HandleReply {
   std::uint32_t handle;
   std::uint32_t reserved;
 };
-// The session's next queue pair and its next memory region get these numbers; 0: as usual.
+// Chooses the numbers of the session's next queue pair and next memory region; 0: chosen by the
+// daemon.
 struct ChooseNumbersRequest {
   RequestHeader header;
   std::uint32_t qpn;

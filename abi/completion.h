@@ -1,7 +1,7 @@
 #pragma once
 
-// Completions as they lie in a completion queue's ring. The daemon writes them; the program reads
-// them without a system call.
+// The entries of a completion queue's ring. The daemon writes them; the program reads them without
+// a system call.
 
 #include <atomic>
 #include <cstdint>
@@ -82,9 +82,10 @@ struct Cqe {
 };
 static_assert(sizeof(Cqe) == kCacheLine);
 
-// Whether, and for which completion, the program wants an event on the queue's channel. The program
-// stores it (sequentially consistent) and then polls once more; the daemon publishes a completion,
-// then reads it behind a full fence. Each side so sees the other's store in one of the two orders.
+// Whether the program wants an event on the queue's channel, and for which completion
+// (ibv_req_notify_cq). The program stores it (sequentially consistent) and then polls once more;
+// the daemon publishes a completion and then reads it behind a full fence. So at least one of the
+// two sees the other's store.
 enum class Arm : std::uint32_t { kNone = 0, kSolicited = 1, kNext = 2 };
 
 struct CqControl {

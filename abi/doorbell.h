@@ -1,12 +1,12 @@
 #pragma once
 
 // Doorbells: how a program tells a worker, without a system call, which of its queue pairs have new
-// work, and how it learns that the worker sleeps and wants a write to its eventfd.
+// work, and how it learns that the worker sleeps and has to be woken by a write to its eventfd.
 //
-// A session shares one Doorbells block with each worker. A bit stands for a queue pair (its slot,
-// given at creation). It is a bitmap of three levels, so an idle session costs the worker one load
-// a turn however many queue pairs it has, and setting a bit twice is setting it once: nothing a
-// program does here can overflow.
+// A session shares one Doorbells block with each worker. Each bit stands for a queue pair (its
+// slot, assigned at creation). The bits form a bitmap of three levels, so an idle session costs the
+// worker one load per turn however many queue pairs it has. Setting a bit twice is the same as
+// setting it once, so a program can't overflow anything here.
 
 #include <atomic>
 #include <cstdint>
@@ -26,20 +26,21 @@ struct Doorbells {
 };
 static_assert(kDoorbellGroups <= 64);
 
-// Sets a bit of one level; whether it was set. `likely`: it probably is, so that a look may do,
-// which takes the line from no other thread that rings. Else it is set without a look first: where
-// the worker has taken what was there, that would fetch the line twice.
+// Sets a bit of one level; returns whether it was set already. With `likely` it is probably set, so
+// it is loaded first, which doesn't take the cache line from other threads that ring. Otherwise it
+// is set without a load: after the worker has taken the bits, a load would fetch the line twice.
 inline bool set_doorbell_bit(std::atomic<std::uint64_t>& bits, std::uint32_t index, bool likely) {
   const std::uint64_t bit = 1ULL << index;
   return (likely && (bits.load(std::memory_order_seq_cst) & bit) != 0) ||
          (bits.fetch_or(bit, std::memory_order_seq_cst) & bit) != 0;
 }
 
-// Rings for the queue pair with this slot: lowest level first, so that whoever sees a bit above
-// finds the one below. A bit above that is set already need not be set again: a ringer that sees it
-// set has set the one below before the worker takes the one above, so the worker finds it. For that
-// all of this and the worker's taking is sequentially consistent, which costs x86 nothing. It also
-// orders the ring before the caller's load of WorkerStatus::asleep.
+// Rings for the queue pair with this slot. The lowest level is set first, so that whoever sees a
+// bit of an upper level finds the bit below it. A bit of an upper level that is already set need
+// not be set again: a thread that sees it set has set the one below before the worker takes the
+// upper one, so the worker finds it. This needs sequential consistency here and in
+// take_doorbells(), which costs nothing on x86. It also orders the ring before the caller's load of
+// WorkerStatus::asleep.
 inline void ring(Doorbells& bells, std::uint32_t slot) {
   const std::uint32_t word = slot / 64;
   const std::uint32_t group = word / 64;
@@ -48,34 +49,34 @@ inline void ring(Doorbells& bells, std::uint32_t slot) {
   set_doorbell_bit(bells.top, group, rung);
 }
 
-// One page for each worker, written by the daemon, mapped read-only by every program.
+// One page per worker, written by the daemon and mapped read-only by every program.
 struct WorkerStatus {
-  // Not 0: the worker sleeps; write 8 bytes to the session's eventfd after ringing (WakeOnce). The
-  // worker sets it (sequentially consistent), looks at all doorbells once more, and only then
-  // sleeps.
+  // Not 0: the worker sleeps; after ringing, write 8 bytes to the session's eventfd (WakeOnce). The
+  // worker sets it (sequentially consistent), checks all doorbells once more, and only then sleeps.
   alignas(kCacheLine) std::atomic<std::uint32_t> asleep;
-  // Not 0: the worker waits for a processor while it has something to do. Whoever polls a
-  // completion queue and finds nothing takes that from it, and naps instead. Advice: guards
-  // nothing.
+  // Not 0: the worker is runnable but other threads have its processor. A thread that polls an
+  // empty completion queue keeps it from running, and should nap instead. A hint; nothing is
+  // ordered by it.
   std::atomic<std::uint32_t> crowded;
-  // Not 0: others ran in the worker's place as of its last turn, however little it has to do.
-  // Advice, too.
+  // Not 0: as of its last turn, other threads share the worker's processor, even if it has little
+  // to do. A hint, too.
   std::atomic<std::uint32_t> shared;
-  // Grows with each turn, and never falls while the daemon lives. Odd while the worker sleeps, and
-  // until it runs again, so each sleep has an odd value of its own. It is stored after `asleep` was
-  // set and before the worker blocks, and the next even value before `asleep` is set again. 0: the
-  // worker doesn't tell. On a line of its own, as it changes with every turn.
+  // Incremented every turn; never decreases while the daemon lives. Odd while the worker sleeps and
+  // until it runs again, so each sleep has an odd value of its own. Stored after `asleep` was set
+  // and before the worker blocks; the next even value is stored before `asleep` is set again. 0:
+  // the worker doesn't publish it. It has a cache line of its own because it changes every turn.
   alignas(kCacheLine) std::atomic<std::uint64_t> beats;
 };
 
 // Whether a worker that tells this sleeps. It may have been woken, and not have run yet.
 constexpr bool sleeps(std::uint64_t beats) { return (beats & 1) != 0; }
 
-// How the threads of a program wake a worker: once in a sleep. Who was woken may have to wait for a
-// processor, and finds what was rung for meanwhile when it runs. It finds it: `asleep` is read
-// after the ring, and `beats` after `asleep`. Had that `asleep` been set for a later sleep than the
-// one whose value is found, the even value between them would be found instead. So the ring came
-// before the worker sets `asleep` for the next sleep, after which it looks at the doorbells.
+// Lets the threads of a program write a worker's eventfd only once per sleep of the worker. A
+// worker that was woken may have to wait for a processor; what is rung meanwhile it finds when it
+// runs. Why nothing is missed: `asleep` is read after the ring, and `beats` after `asleep`. If that
+// `asleep` had been set for a later sleep than the one whose value is found in `beats`, the even
+// value between the two would have been found instead. So the ring came before the worker sets
+// `asleep` for its next sleep, after which it checks the doorbells.
 class WakeOnce {
  public:
   // After a ring. `write` writes to the session's eventfd, which the worker watches edge-triggered

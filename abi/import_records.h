@@ -1,7 +1,7 @@
 #pragma once
 
-// The records about what one session uses of another's (command_records.h has the rest, and the
-// ticket).
+// Records for importing objects of another session (command_records.h has the rest, and the
+// ImportToken).
 
 #include <cstdint>
 

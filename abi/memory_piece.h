@@ -1,8 +1,8 @@
 #pragma once
 
 // How the pages of a registered range are handed to the daemon: one record per piece of the range
-// that is reached in one way. The shim finds the pieces out (verbs_shim/memory), the daemon maps
-// them (mmu/pinned/program_memory.h).
+// that is accessed in the same way. The shim determines the pieces (verbs_shim/memory), the daemon
+// maps them (mmu/pinned/program_memory.h).
 
 #include <cstdint>
 

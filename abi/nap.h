@@ -1,9 +1,9 @@
 #pragma once
 
-// How a thread of a program that found a completion queue empty sleeps a little, so that the worker
-// gets its processor, and is woken as soon as that is of use to it. It sleeps no longer than it
-// would without being woken, so nothing here has to be exact: a wake-up may be missed, come for
-// nothing, or be meant for another thread at the same queue.
+// How a program's thread that polled an empty completion queue sleeps for a short time, so that the
+// worker gets its processor, and is woken as soon as that helps. It never sleeps longer than its
+// own timeout, so nothing here has to be exact: a wake-up may be missed, spurious, or meant for
+// another thread at the same queue.
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which operations queue pairs of each type may post (IBTA vol. 1, table 49). The shim asks, so
-// that the program learns of it when it posts; the daemon asks again of its copy, because a ring
+// Which operations queue pairs of each type may post (IBTA vol. 1, table 49). The shim checks, so
+// that the program gets the error when it posts; the daemon checks its copy again, because a ring
 // can be written without the shim.
 
 #include <array>

@@ -1,17 +1,17 @@
 #pragma once
 
-// What daemon and program say to each other about memory that is paged on demand. Two sockets of
-// their own (SOCK_SEQPACKET, given out by kOpenPaging), because neither may wait for the
-// conversation of abi/command_records.h: a program's thread can be in the middle of a call while
-// its memory is asked for, and free memory inside of one.
+// The protocol of on-demand paging between daemon and program: two SOCK_SEQPACKET sockets (created
+// by kOpenPaging), separate from the command socket (abi/command_records.h), because neither may
+// wait for a command in progress: a program's thread can be in the middle of a command while its
+// memory is requested, and can free memory inside of one.
 //
-//   share channel       the daemon asks, a helper thread of the program answers: what lies at these
-//                       addresses, and make it shared
-//   invalidate channel  the program's threads ask, the daemon answers: these addresses are about to
-//                       change
+//   share channel       the daemon asks, a helper thread of the program answers: what is mapped at
+//                       these addresses? Make it shared
+//   invalidate channel  the program's threads ask, the daemon answers: the mappings at these
+//                       addresses are about to change
 //
-// docs/odp.md tells the story. Fixed records in C layout; kVersion covers this file. Neither
-// side trusts the other's bytes.
+// docs/odp.md describes the whole. Records are fixed-size C structs; kVersion covers this file.
+// Neither side trusts the other's bytes.
 
 #include <cstdint>
 

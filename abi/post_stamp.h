@@ -1,14 +1,15 @@
 #pragma once
 
-// When a program posted: for the daemon's latency histograms (dataplane/qp/latency), which time one
-// work request of a queue at a time. Looking at a clock costs more than the rest of a post, so the
-// program only does when it is asked to: each request for a stamp has a number, and the program's
-// next post answers it. The number lies beside the consumer's index, which the program reads before
-// each post and the daemon writes anyway, the answer beside the producer's, where it is the other
-// way round; so no cache line goes back and forth more often.
+// Time stamps of posts, for the daemon's latency histograms (dataplane/qp/latency), which time one
+// work request per queue at a time. Reading the clock costs more than the rest of a post, so the
+// program does it only on request: each request has a number, and the program's next post answers
+// it. The request lies next to the consumer index, which the program reads before each post and the
+// daemon writes anyway; the answer next to the producer index, where it is the other way round. So
+// no cache line moves more often than without.
 //
-// A side that knows nothing of it leaves zeros, and the daemon does without. All of it is advice:
-// the daemon believes no index that it hasn't found, and no time before it asked or in the future.
+// A side that doesn't implement this leaves zeros, and the daemon works without stamps. The values
+// are hints: the daemon accepts no index that it hasn't found in the ring, and no time before its
+// request or in the future.
 
 #include <atomic>
 #include <cstdint>

@@ -1,12 +1,12 @@
 #pragma once
 
-// Rings in memory that the daemon and one program both map: free-running 32-bit indices, each on a
-// cache line of its own, and entries of a fixed stride. A slot is index & (entries - 1). One side
-// produces, the other consumes.
+// Single-producer, single-consumer rings in memory that the daemon and one program both map:
+// free-running 32-bit indices, each on its own cache line, and entries of a fixed stride. The slot
+// of an index is index & (entries - 1).
 //
-// The program may scribble over every byte here at any time. The daemon therefore keeps its own
-// index in private memory, reads the program's index once a batch, and treats a distance larger
-// than the ring as a broken queue.
+// The program may overwrite every byte here at any time. The daemon therefore keeps its own index
+// in private memory, reads the program's index once per batch, and treats a distance larger than
+// the ring as a broken queue.
 
 #include <atomic>
 #include <cstdint>

@@ -1,8 +1,9 @@
 #pragma once
 
-// kMapRings: the memories that the rings of a session's queue pairs lie in, many in each. A program
-// asks for one when a queue pair's reply names it and it has no mapping of it yet, by HandleRequest
-// with its number. No number comes again in a session.
+// kMapRings: the shared memory in which the rings of a session's queue pairs lie, many queue pairs
+// per memfd. The reply to the creation of a queue pair names the memory by a number; a program that
+// hasn't mapped it yet asks for it by a HandleRequest with that number. Numbers aren't reused
+// within a session.
 
 #include <cstddef>
 #include <cstdint>

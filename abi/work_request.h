@@ -1,8 +1,8 @@
 #pragma once
 
-// Work requests as they lie in a send, receive or shared receive queue's ring: a fixed head, then
-// either the scatter/gather list or the inline bytes. The program writes them, the daemon copies
-// each once into private memory and validates the copy.
+// The entries of send, receive and shared receive rings: a fixed head, followed by either the
+// scatter/gather list or the inline bytes. The program writes them; the daemon copies each once
+// into private memory and validates the copy.
 
 #include <cstddef>
 #include <cstdint>

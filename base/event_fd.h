@@ -1,7 +1,8 @@
 #pragma once
 
 // An eventfd: wakes a thread, or another process, that waits until it is readable. A thread that
-// would rather look than make a system call keeps a flag beside it (mmu/faults/service_queue.h).
+// usually polls keeps a flag beside it, so that no system call is needed while it is awake
+// (mmu/faults/service_queue.h).
 
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -37,7 +38,8 @@ class EventFd {
     const std::uint64_t one = 1;
     ::syscall(SYS_write, descriptor, &one, sizeof(one));
   }
-  // Whoever waits: makes it wait again. Nothing to read is fine: something else woke the thread.
+  // For the waiting thread: resets it. It is fine if there is nothing to read, when something else
+  // woke the thread.
   void quieten() {
     std::uint64_t count = 0;
     ::syscall(SYS_read, descriptor_.get(), &count, sizeof(count));

@@ -1,8 +1,8 @@
 #pragma once
 
 // The objects of one kind that a program has, by handle. A handle is a small number that stays
-// valid until the object is removed; freed handles are reused in the order in which they became
-// free, so that a stale one isn't taken for a new object at once.
+// valid until the object is removed. Freed handles are reused in FIFO order, so that a stale handle
+// isn't valid again at once.
 
 #include <algorithm>
 #include <cerrno>

@@ -1,11 +1,12 @@
 #pragma once
 
-// Which process a program is, for all that is opened by its number (/proc/PID/mem and the like).
+// Identifies the process of a program, for everything that is opened by its pid (/proc/PID/mem and
+// the like).
 //
-// The number alone isn't enough: a program can pass its socket on and end, and its number goes to
-// another process, perhaps of the same user; in containers several roots are uid 0. So a pidfd is
-// taken when the program connects, and looked at after each opening: the number can't have changed
-// hands before the process has ended. The user namespace must be the one in which it connected.
+// The pid alone isn't enough: a program can pass its socket on and exit, and its pid may be reused
+// by another process, perhaps of the same user; in containers several users are uid 0. So a pidfd
+// is taken when the program connects and checked after each opening: the pid can't have been reused
+// before the process ended. The user namespace must still be the one in which it connected.
 
 #include <sys/types.h>
 

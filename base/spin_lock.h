@@ -1,8 +1,8 @@
 #pragma once
 
-// A lock for the few places where threads meet at a queue: in the daemon, where several workers
-// share a receive or completion queue (not taken at all with one worker), and in programs, where
-// threads post to one queue. Held for some tens of nanoseconds, at most a few hundreds.
+// A spin lock for the few places where threads share a queue: in the daemon where several workers
+// share a receive or completion queue (not taken with one worker), in programs where threads post
+// to one queue. Held for some tens, at most a few hundred nanoseconds.
 
 #include <sched.h>
 
@@ -10,8 +10,8 @@
 
 namespace uroce {
 
-// Waiting for a thread that is about to be done. It may have been preempted, on a machine with few
-// cores by the one that waits, so waiting soon yields.
+// Back-off while waiting for the holder. The holder may have been preempted, on a machine with few
+// cores by the waiting thread itself, so waiting soon yields.
 class SpinWait {
  public:
   void wait() {
@@ -42,7 +42,7 @@ class SpinLock {
   std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
 };
 
-// Holds the lock, where that is wanted.
+// A scoped lock that is only taken if `wanted`.
 class [[nodiscard]] LockWhen {
  public:
   LockWhen(bool wanted, SpinLock& lock) : lock_(wanted ? &lock : nullptr) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// A descriptor that a library keeps in somebody else's program. Programs close all that they don't
-// know (closefrom(3), daemon()), and get the number again for something of theirs: that is neither
-// used nor closed. A look is one system call; who closes the descriptor between the look and the
-// use isn't noticed.
+// A file descriptor that a library holds inside a foreign program and verifies before each use.
+// Programs close descriptors that they don't know (closefrom(3), daemon()) and may get the same
+// number again for a file of their own, which must be neither used nor closed. The check is one
+// system call; a close between the check and the use isn't noticed.
 //
-// Sockets, memfds and files are told apart by device and inode. Eventfds share one inode, so the
-// number of one may be another's: who keeps one asks a socket, too, that came along with it.
+// Sockets, memfds and files are identified by device and inode. All eventfds share one inode, so
+// for an eventfd a socket that was received along with it has to be checked, too.
 //
-// A plain value without a destructor, so that it may lie in memory that a fork's child gets.
+// A plain value without a destructor, so that it may lie in memory that a fork's child inherits.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace uroce {
 
 class VerifiedDescriptor {
  public:
-  // Instead of the one before, which is closed. Whoever calls it calls end() in the end.
+  // Takes ownership; the previous descriptor is closed. Must be paired with end().
   void keep(UniqueFd descriptor) {
     end();
     struct stat status {};
@@ -31,8 +31,8 @@ class VerifiedDescriptor {
       number_ = descriptor.release();
     }
   }
-  // The number to be used at once; -1: there is none, or it isn't ours any more. Leaves errno
-  // alone, and is no cancellation point.
+  // The descriptor, for immediate use; -1: there is none, or it isn't ours any more. Preserves
+  // errno, and is no cancellation point.
   [[nodiscard]] int get() const {
     struct stat status {};
     return kept() && look(number_, &status) && is(status) ? number_ : -1;
@@ -43,7 +43,7 @@ class VerifiedDescriptor {
     inode_ = 0;
   }
 
-  // Whether there is one, ours or not any more.
+  // Whether one was given, even if it isn't ours any more.
   [[nodiscard]] bool kept() const { return inode_ != 0; }
   [[nodiscard]] dev_t device() const { return device_; }
   [[nodiscard]] ino_t inode() const { return inode_; }

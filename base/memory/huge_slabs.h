@@ -1,12 +1,12 @@
 #pragma once
 
-// Memory for what there are thousands of (queue pairs' state), on huge pages: a worker that serves
-// ten thousand queue pairs by turns looks for a page of the heap with each, and to make one costs a
-// page fault for every page, which takes 10 to 40 us in a virtual machine.
+// A slab allocator on huge pages for objects that exist by the thousands (queue pairs' state). On
+// 4-KiB pages a worker that serves ten thousand queue pairs in turn has a TLB miss for each, and
+// every new page costs a fault, which takes 10 to 40 us in a virtual machine.
 //
-// Chunks of 2 MiB are cut into spans of 64 KiB, and a span into slots of one size. A chunk of which
-// nothing is used any more goes back to the system, but for one. Where the system gives no huge
-// pages it works the same. Any thread; not for the datapath: there is a lock.
+// Chunks of 2 MiB are cut into spans of 64 KiB, and spans into slots of one size. All unused chunks
+// but one are returned to the system. Works the same without huge pages, only slower. Any thread;
+// takes a lock, so not for the datapath.
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory that is kept for when there is none: an allocation that fails gives up a piece of it and
-// is tried again, so that threads which can't refuse anything (workers) get what little they need,
-// while what programs ask for is refused until the reserve is whole again. Any thread.
+// Memory reserved for the case that allocation fails: a failing allocation releases a piece of the
+// reserve and is retried. So threads that can't report failure (workers) get the little that they
+// need, while requests of programs are refused until the reserve is whole again. Any thread.
 
 namespace uroce {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Whom a program takes for its daemon. A daemon maps the memory of its programs, so the one that
-// listens has to be root, the program's own user, or whom root has given the system's socket folder
-// to. A path says nothing: whoever comes first can make a file in /tmp.
+// Which daemon a program accepts. A daemon maps the memory of its programs, so the listening
+// process has to be root, the program's own user, or the user to whom root has given the system's
+// socket folder. The path proves nothing: anybody can create a file in /tmp first.
 
 #include <sys/types.h>
 

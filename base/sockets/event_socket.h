@@ -1,16 +1,16 @@
 #pragma once
 
 // Events for a program: records in a socket pair of which it has the reading end, so that poll,
-// epoll and O_NONBLOCK work on it.
+// epoll and O_NONBLOCK work as usual.
 //
-// Not a pipe: whoever reads a pipe holds its mutex while the bytes are copied, and a program can
-// have them copied into a page that it brings in itself (FUSE, userfaultfd) whenever it likes. The
-// writer waits for that mutex, O_NONBLOCK or not. What is sent into a socket is put into a list,
-// and whoever reads takes it out of the list first and copies it afterwards. So ours never waits,
-// and never reads the program's end either, whose readers do exclude each other.
+// Why not a pipe: a reader holds the pipe's mutex while the bytes are copied, and a program can
+// have them copied into a page that it provides itself (FUSE, userfaultfd) and delay as long as it
+// likes; the writer waits for that mutex, O_NONBLOCK or not. A socket's reader takes the record out
+// of the queue first and copies it afterwards. So the daemon never waits here. It never reads the
+// program's end either, since readers do exclude each other.
 //
-// Nothing comes back: the program can't send, so no descriptor waits in our end to be closed with
-// it, which is another thing that takes as long as a program likes.
+// Nothing comes back: the program can't send, so no descriptor can be queued in our end, which
+// would have to be closed with it and may take as long as the program likes.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,13 +1,13 @@
 #pragma once
 
-// How much of its time a thread gives to waking programs that made that dear: what one event costs
-// grows with the number of those who wait for it, and a program can put a channel into thousands
-// of epolls (19,000 of them: 2 ms an event). Channels that turned out to be dear share one part in
-// kShare of the thread's time; the others never wait. One a thread, and for each kind of channel:
-// sockets by their descriptors, completion queues at which a thread naps by their handles.
+// Limits the time that a thread spends on waking programs. The cost of one event grows with the
+// number of its waiters, and a program can add a channel to thousands of epoll sets (19,000 of
+// them: 2 ms an event). Channels that have turned out to be costly share one part in kShare of the
+// thread's time; the others are never delayed. One object per thread and kind of channel: sockets
+// by their descriptors, completion queues at which a thread naps by their handles.
 //
-// An event that took long may have been one in which others had the processor. So the channel is
-// only looked at closely then: what counts is what its next event takes of the processor.
+// An event that took long may just have been preempted. So its channel is only marked as suspect,
+// and the processor time of its next event decides.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,9 +30,10 @@ class EventThrottle {
   [[nodiscard]] bool permits(int channel, Time now) const {
     return now >= next_costly_ || state(channel) != State::kCostly;
   }
-  // Whether the time on the processor is wanted of the next event.
+  // Whether the next event is to be timed by the thread's processor time.
   [[nodiscard]] bool looks_closely(int channel) const { return state(channel) != State::kCheap; }
-  // One was sent, until `now`: it took so long, on the processor if looks_closely().
+  // An event was sent and ended at `now`; `took`: processor time if looks_closely(), else wall
+  // time.
   void note(int channel, Time now, Duration took) {
     State next = State::kCheap;
     if (took > kCostly) {
@@ -49,7 +50,7 @@ class EventThrottle {
     states_[index] = next;
   }
 
-  // Sends one now, by `send`. False: the channel is too dear just now.
+  // Sends an event by `send`. False: the channel is costly, and its share of the time is used up.
   template <typename Send>
   bool run(int channel, Send&& send) {
     const Time begun = monotonic_now();
@@ -72,7 +73,8 @@ class EventThrottle {
     return channel >= 0 && index < states_.size() ? states_[index] : State::kCheap;
   }
 
-  // By number. One that is given to another channel is dear until that has had its first event.
+  // Index: the number. A number that is reused by another channel keeps its state until that
+  // channel's first event.
   std::vector<State> states_;
   Time next_costly_ = 0;
 };

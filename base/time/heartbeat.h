@@ -1,8 +1,7 @@
 #pragma once
 
-// How a thread that others need says that it lives: a store a turn, read by whoever watches it
-// (base/time/liveness.h). Between beats it works; after rest() it waits for work, for as long as it
-// takes.
+// A thread's sign of life: one store per turn, read by a watchdog (base/time/liveness.h). Between
+// beats the thread works; after rest() it waits for work, for any length of time.
 
 #include <unistd.h>
 

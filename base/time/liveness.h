@@ -1,9 +1,9 @@
 #pragma once
 
-// Whether a thread is stuck: for how long it hasn't said that it lives (base/time/heartbeat.h)
-// while it could have. Time in which it was ready to run and others had the processor doesn't
-// count, nor time in which who watches wasn't there either (the whole process was stopped). So a
-// busy machine isn't a stuck thread.
+// Detects whether a thread is stuck: how long it hasn't beaten its heartbeat
+// (base/time/heartbeat.h) although it could have run. Not counted: time in which it was runnable
+// but had no processor, and time in which the observer didn't run either (the whole process was
+// stopped). So a busy machine isn't taken for a stuck thread.
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ struct ThreadState {
 // "waits in the system call 0 (read), in the kernel's pipe_read", or "runs".
 [[nodiscard]] std::string what_it_does(pid_t thread);
 
-// One who watches has one of these for each thread.
+// One object per observed thread; belongs to the observer.
 class Liveness {
  public:
   // Looks that are further apart count as one of this length.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Time as far as whoever looks at it ran: of a longer time between two looks only kLookMax counts.
-// So a process that is stopped, or gets no processor for long, uses up little of what others are
-// given.
+// A clock that advances only while its user runs: of a longer time between two calls of look() only
+// kLookMax counts. So a process that is stopped, or gets no processor for long, uses up little of a
+// timeout that it grants to others.
 
 #include <algorithm>
 
