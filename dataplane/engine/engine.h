@@ -1,6 +1,6 @@
 #pragma once
 
-// The engine: worker lcores, the ports they poll, and the two ways to reach them from other
+// The engine: worker lcores, the ports that they poll, and the two ways to reach them from other
 // threads: call() runs a task on a worker between two turns; the slow path carries frames that
 // aren't RoCE (ARP, neighbour discovery, ICMP) and events to control.
 
@@ -51,22 +51,22 @@ class Engine {
   // By which a worker says that it lives.
   [[nodiscard]] const Heartbeat& heartbeat(std::uint32_t worker) const;
 
-  // Runs `task` on a worker between two turns and returns when it has run. In the place of a worker
-  // that sleeps it runs in the caller, which doesn't wake it (threads/worker_lock.h), and so it
-  // does before start() and after stop(). Any thread but a worker.
+  // Runs `task` on a worker between two turns and returns when it has run. If the worker sleeps,
+  // the task runs in the caller's thread without waking the worker (threads/worker_lock.h), and so
+  // it does before start() and after stop(). Any thread but a worker.
   //
-  // For a worker that is stuck (Mailbox::kStuckMax) nothing can be changed safely any more: what
-  // the task would have taken away, the worker may be using. The process then ends with a sentence,
-  // and whoever started it may start another.
+  // If the worker is stuck (Mailbox::kStuckMax) nothing can be changed safely any more: it may be
+  // using what the task would take away. The process then ends with a message, and its supervisor
+  // may start another.
   void call(std::uint32_t worker, const std::function<void(Worker&)>& task);
-  // The same for tasks that are about the worker's thread: they run there, and wake it.
+  // The same for tasks that concern the worker's thread: they always run there, and wake it.
   void call_on_thread(std::uint32_t worker, const std::function<void(Worker&)>& task);
-  // The same as call() for tasks that only look, and needn't: false if the worker is stuck; then
-  // the task will never run (Mailbox::kStuckMaxLooking). One that the worker has begun is waited
-  // for as by call().
+  // The same as call() for optional, read-only tasks: false if the worker is stuck, and then the
+  // task will never run (Mailbox::kStuckMaxLooking). Once the worker has begun it, it is waited for
+  // as by call().
   [[nodiscard]] bool try_call(std::uint32_t worker, const std::function<void(Worker&)>& task);
 
-  // After something was put where a worker finds it (PagingQueues): wakes a sleeping one.
+  // Wakes a sleeping worker after something was queued for it (PagingQueues).
   void wake(std::uint32_t worker);
 
   // The worker that owns a queue pair with this number.
@@ -80,7 +80,7 @@ class Engine {
   // full.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);
 
-  // Notices that control was too slow for.
+  // Notices that were dropped because the queue was full.
   [[nodiscard]] std::uint64_t notices_dropped() const;
 
  private:

@@ -17,10 +17,10 @@ class Wakeup {
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
 
-  // Any thread, after it has published work for the worker: a system call only if that one sleeps.
-  // Reads by a modification, as fall_asleep() does: whichever comes first in the flag's order,
-  // either this thread sees the flag, or the worker, which looks for work after setting it, sees
-  // the work.
+  // Any thread, after it has published work for the worker: makes a system call only if the worker
+  // sleeps. Reads the flag by a read-modify-write, as fall_asleep() sets it: whichever comes first
+  // in the flag's modification order, either this thread sees the flag, or the worker, which looks
+  // for work after setting it, sees the work.
   void wake() {
     if (status_->asleep.fetch_or(0, std::memory_order_acq_rel) != 0) {
       ring();
@@ -29,20 +29,20 @@ class Wakeup {
   void ring() { event_.ring(); }
 
   // The worker. After fall_asleep() it looks for work once more before it blocks on descriptor().
-  // Sequentially consistent: pairs also with the doorbell and the look at `asleep` that programs
-  // make (abi/doorbell.h).
+  // Sequentially consistent: also pairs with the doorbell of programs and their load of `asleep`
+  // (abi/doorbell.h).
   void fall_asleep() { status_->asleep.exchange(1, std::memory_order_seq_cst); }
   void wake_up() { status_->asleep.store(0, std::memory_order_relaxed); }
 
   // The worker, for programs (abi::WorkerStatus): whether it is short of a processor, and whether
-  // others run in its place.
+  // it shares it with other threads.
   void tell_company(bool crowded, bool shared) {
     tell(status_->crowded, crowded);
     tell(status_->shared, shared);
   }
   // The worker, for programs that wake it: a turn begins, or the worker is about to block
-  // (base/time/heartbeat.h). REQUIRES: an odd value between fall_asleep() and that, and a new even
-  // one before the next fall_asleep().
+  // (base/time/heartbeat.h). REQUIRES: an odd value between fall_asleep() and blocking, and a new
+  // even value before the next fall_asleep().
   void tell_beats(std::uint64_t beats) { status_->beats.store(beats, std::memory_order_relaxed); }
   // REQUIRES: watched edge-triggered. Nobody reads it.
   [[nodiscard]] int descriptor() const { return event_.get(); }

@@ -4,9 +4,9 @@
 // through the responder and completer rings, serves doorbells through the requester ring, and lets
 // queue pairs send by deficit round robin.
 //
-// Everything here belongs to the worker's thread, or to who has it on loan while that one sleeps
-// (threads/worker_lock.h), except what says otherwise. The simulation and
-// the benches make workers of their own and call poll() with virtual time; nothing here needs the
+// Everything here belongs to the worker's thread, or to the thread that holds the WorkerLock while
+// the worker sleeps (threads/worker_lock.h), except what says otherwise. The simulation and the
+// benchmarks make workers of their own and call poll() with virtual time; nothing here needs the
 // EAL.
 
 #include <array>
@@ -30,8 +30,8 @@ namespace uroce {
 // A session's doorbells for this worker, and the queue pairs behind the slots.
 struct SessionDoorbells {
   abi::Doorbells* bells = nullptr;  // shared with the program
-  // eventfd that the program writes when the worker sleeps. The program holds the same description
-  // and may read it or make it blocking: wait for it edge-triggered, never read it.
+  // The eventfd that the program writes when the worker sleeps. The program has the same open file
+  // description and may read it or make it blocking: wait for it edge-triggered, never read it.
   int wake_descriptor = -1;
   std::vector<Qp*> slots{};  // index: doorbell slot; nullptr: none
 };
@@ -54,7 +54,7 @@ struct WorkerCounters {
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 
-// Takes the frames that are control's. Copies them; false if there is no room. Any worker.
+// Receives the frames that are for control. Copies them; false if there is no room. Any worker.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
@@ -72,10 +72,10 @@ class Worker {
   static constexpr std::uint32_t kQpsMax = 65'536;
   // Of each of the responder, completer and requester rings.
   static constexpr std::uint32_t kRingEntries = 2'048;
-  // Frames that one role of a queue pair may have waiting for memory, and all of a worker.
+  // Frames that one role of a queue pair may have parked for memory, and all roles of a worker.
   static constexpr std::uint32_t kParkedMax = 128;
   static constexpr std::uint32_t kParkedTotalMax = 1'024;
-  // Frames that came ahead of a missing one and are kept, of all queue pairs of a worker.
+  // Out-of-order frames that are kept for all queue pairs of a worker.
   static constexpr std::uint32_t kKeptTotalMax = 1'536;
 
   struct Config {
@@ -110,30 +110,31 @@ class Worker {
   // The earliest time at which poll() has something to do though nothing arrives; 0: at once.
   [[nodiscard]] Time next_deadline() const;
 
-  // Whether there is work that came from elsewhere: doorbells, frames from other workers. For a
-  // worker that has said that it sleeps and looks once more.
+  // Whether there is work from other threads: doorbells, frames from other workers. For a worker
+  // that has announced its sleep and looks once more.
   [[nodiscard]] bool has_arrivals() const;
 
-  // The thread was kept from running for so long before the turn that follows
+  // The thread was runnable but not running for this long before the following turn
   // (threads/run_delay.h).
   void was_away(Duration duration);
 
   // The time that tasks between two turns see. poll() sets it too.
   void set_time(Time now);
-  // A task has run outside of a turn (Runner::run_here): what it did for a user ends with it.
+  // A task has run outside of a turn (Runner::run_here): ends the accounting of its time to a user.
   void task_ends();
 
   // Control, in tasks (Engine::call).
   void add_qp(Qp& qp);
-  // Sends at once what the queue pair would send in its next turns without waiting for anything,
-  // doorbells that weren't served yet included; bounded (kPostedBytesMax). For who removes it next.
+  // Sends what the queue pair would send in its next turns without waiting for anything, including
+  // doorbells that weren't served yet; bounded (kPostedBytesMax). Called before the queue pair is
+  // removed.
   void send_posted(Qp& qp);
   void remove_qp(Qp& qp);  // also from rings, run queue and timers; parked frames are released
   // Qp::modify in a turn of this worker (flushed completions are published), then schedule.
   // RESET and ERR release its parked and kept frames.
   void modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mask);
-  // The same for a change that was checked against a state. False, with nothing changed, if the
-  // queue pair has failed meanwhile; RESET and ERR are right from any state.
+  // The same for a change that was validated against the state `state`. False, with nothing
+  // changed, if the queue pair has failed meanwhile; RESET and ERR are valid from any state.
   [[nodiscard]] bool modify_qp_in(QpState state, Qp& qp, const QpAttributes& attributes,
                                   std::uint32_t mask);
   void schedule(Qp& qp);  // it may have work, or another deadline
@@ -143,11 +144,12 @@ class Worker {
   [[nodiscard]] std::span<SessionDoorbells* const> sessions() const;
   [[nodiscard]] std::uint64_t session_changes() const;  // goes up whenever sessions() changes
   void forget(CompletionQueue& queue);
-  // The port has been detached or attached: its Ethernet address may be another one, and what wakes
-  // of it.
+  // The port has been detached or attached: its Ethernet address and its wait descriptors may have
+  // changed.
   void look_at_port(std::uint16_t port, const PortInfo& info);
   [[nodiscard]] std::uint64_t port_changes() const;  // how often that was
-  // Frames that come and go are shown to it, until it is told nullptr. False: somebody else has it.
+  // Captures received and sent frames by `writer`, until called with nullptr. False: another writer
+  // is set.
   bool set_capture(CaptureWriter* writer);
   // Sends a frame that control built. False if the port takes no more.
   bool send_frame(std::uint16_t port, std::span<const std::byte> frame);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a worker has. worker.cc is the turn, receive.cc and transmit.cc its two ends,
-// worker_control.cc what control does to it between turns.
+// The state of a worker. worker.cc is the turn, receive.cc and transmit.cc are its two ends,
+// worker_control.cc is what control changes between turns.
 
 #include <array>
 #include <deque>
@@ -26,52 +26,56 @@
 
 namespace uroce {
 
-// The bounds of a turn. Besides: frames from and to each port, PortInfo::turn_burst and
-// turn_bursts; pages that the worker brings in itself, PageBudget::kTurnMax; events that come late,
-// LateEvents.
+// The bounds of a turn. Further bounds: frames from and to each port (PortInfo::turn_burst and
+// turn_bursts), pages that the worker populates itself (PageBudget::kTurnMax), deferred events
+// (LateEvents).
 inline constexpr std::uint32_t kDrainMax = 256;          // frames out of each ring
 inline constexpr std::uint32_t kDoorbellsMax = 256;      // doorbells of each session
 inline constexpr std::uint32_t kDoorbellDrainMax = 512;  // queue pairs out of the requester ring
-// Bytes that go to queue pairs of the same worker without frames, of each port; about.
+// Bytes per turn and port that are transferred directly between queue pairs of one worker,
+// approximately.
 inline constexpr std::uint32_t kDirectBytesMax = 128U << 10U;
-// Where more queue pairs have something to send, transmit() looks ahead along them. The state of
-// about so many, and of their peers, fits a second cache of 512 KiB.
+// If more queue pairs than this have something to send, transmit() prefetches ahead along them. The
+// state of about this many, and of their peers, fits a second-level cache of 512 KiB.
 inline constexpr std::uint32_t kCachedMax = 128;
-// Bytes in one visit of a queue pair that is the only one with something to send, either way.
+// Bytes per visit of a queue pair that is the only one with something to send, with or without
+// frames.
 inline constexpr std::uint32_t kAloneBytes = 64U << 10U;
-// Bytes that a queue pair which is to be removed sends before that, about. Besides: as many frames
-// as the batch of its port has room for.
+// Bytes that a queue pair sends before it is removed, approximately. Also bounded by the frames for
+// which its port's batch has room.
 inline constexpr std::uint32_t kPostedBytesMax = kAloneBytes;
-// More queue pairs than that which ring in a turn are many (Turn::many_doorbells).
+// With more doorbells than this in a turn, Turn::many_doorbells is set.
 inline constexpr std::uint32_t kManyDoorbells = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
 inline constexpr std::size_t kCopiesMax = 1'024;  // the slow way, on their way
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
-// Kept frames that nothing was added to for so long are let go of when others need the room, which
-// is looked after so often at most.
+// Kept frames of a queue pair to which none was added for this long are released when others need
+// the room; checked at most this often.
 inline constexpr Duration kKeptIdleMax = 100 * kNanosecondsPerMillisecond;
-// A queue pair to which fewer than so many of the READ responses came that it has asked for in so
-// long keeps no room for them, where others wait for it: that few fill no ring. That is looked
-// after so often. So who waits behind one that nobody answers does it twice as long at most.
+// A queue pair that received fewer than kReadsAnsweredMin of its requested READ responses in this
+// time gives up its credits where other queue pairs wait for them: so few responses can't fill a
+// ring. Checked at this interval, so a queue pair waits behind an unanswered one for twice as long
+// at most.
 inline constexpr Duration kReadsSilentMax = 100 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kReadsAnsweredMin = ReadCredits::kFramesMax / 16;
-// Queue pairs that others come before are looked at so often, so many of them.
+// Queue pairs that are held back (Stalls) are looked at this often, this many at a time.
 inline constexpr Duration kWithheldInterval = 10 * kNanosecondsPerMillisecond;
 inline constexpr std::uint32_t kWithheldMax = 64;
-// Turns after an absence in which no deadline is served, as long as a burst comes in whole: what
-// the peers answered meanwhile is read first. As many as empty a port's 2,048 receive descriptors.
+// After the worker was kept from running, deadlines aren't served for this many turns, as long as
+// full bursts come in: what the peers answered meanwhile is read first. As many turns as it takes
+// to empty a port's 2,048 receive descriptors.
 inline constexpr std::uint32_t kCatchUpTurns = 64;
 // Frames from a port to itself, held over turns: all that it sends in one, and copies of what it
 // sends to groups.
 inline constexpr std::uint32_t kGroupCopiesMax = 256;
 inline constexpr std::uint32_t kHairpinMax = kTurnBurstsMax * TxBatch::kFramesMax + kGroupCopiesMax;
 
-// A port that pushed back is tried again after this time.
+// A port that refused frames is tried again after this time.
 inline constexpr Duration kRetryInterval = 50 * kNanosecondsPerMicrosecond;
 
-// A port that has taken nothing for so long is a cable that was pulled (a peer's shared-memory ring
-// that nobody empties any more): what is sent to it is lost, so that retries run out and programs
-// learn of it.
+// A port that has accepted nothing for this long counts as an unplugged cable (for example a peer's
+// shared-memory ring that is no longer read): frames for it are dropped, so that retries run out
+// and programs get an error.
 inline constexpr Duration kStallMax = 100 * kNanosecondsPerMillisecond;
 
 struct PortState {

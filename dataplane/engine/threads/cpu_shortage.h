@@ -1,10 +1,10 @@
 #pragma once
 
-// Whether a worker shares its processor: others run in its place. Asked of two clocks, the wall's
-// and the thread's own: of the time that it didn't sleep it should have run nearly all. A
-// hypervisor that takes the processor looks the same, but puts no other thread in its place. It is
-// short of a processor if it has much to do besides: who finds little to do offers the processor to
-// others all the time, or sleeps, so most of all time must have gone by in turns that did
+// Detects whether a worker shares its processor with other threads, from two clocks: the wall clock
+// and the thread's CPU clock. While it was awake the thread should have run nearly all the time. (A
+// hypervisor that takes the processor away looks the same, but doesn't cause context switches.) The
+// worker is short of a processor if it also has much to do: a worker that has little to do yields
+// or sleeps most of the time anyway, so most of the period must have been spent in turns that did
 // something.
 
 #include "base/time.h"
@@ -13,24 +13,25 @@ namespace uroce {
 
 class CpuShortage {
  public:
-  // What the worker's thread knows since it began.
+  // The resource usage of the worker's thread since it began.
   struct Usage {
     Duration ran = 0;
     std::uint64_t displaced = 0;  // times that another took its place while it was ready to run
   };
 
-  // Awake, so long at least, before it is judged.
+  // The evaluation period; counts only time awake.
   static constexpr Duration kPeriod = 4 * kNanosecondsPerMillisecond;
-  // It didn't run for this part of a period: a shortage. With a quarter, two udp ports at their
-  // most on two processors, beside the program that posts, were right at the limit.
+  // A shortage: it didn't run for one kPart-th of a period. (With a quarter, two udp ports at full
+  // load on two processors, beside the posting program, were right at the limit.)
   static constexpr Duration kPart = 8;
-  // For this part of two periods in a row: it shares one. What interrupts and the kernel's own
-  // threads take is less.
+  // A shared processor: it didn't run for one kPartShared-th of two periods in a row. Interrupts
+  // and kernel threads take less.
   static constexpr Duration kPartShared = 16;
-  // It is taken to last so much longer, or what ends it would bring it back at once.
+  // How long a shortage is assumed to last. Otherwise the measure that ends it would bring it back
+  // at once.
   static constexpr Duration kHold = 100 * kNanosecondsPerMillisecond;
-  // The same of a shared processor. Who sleeps as soon as there is nothing to do is seldom kept
-  // from running, so meanwhile nothing tells whether others still run there.
+  // The same for a shared processor. A thread that sleeps as soon as it is idle is seldom kept from
+  // running, so meanwhile there is no evidence whether the processor is still shared.
   static constexpr Duration kHoldShared = 1 * kNanosecondsPerSecond;
 
   // The worker goes to sleep. How long it slept is known when the next turn begins.
@@ -39,8 +40,8 @@ class CpuShortage {
     asleep_since_ = now;
   }
 
-  // A turn begins: whether the worker is short of a processor. `busy`: the turn before did
-  // something. `usage` returns that of the thread; it is asked once a period.
+  // A turn begins. Returns whether the worker is short of a processor. `busy`: the previous turn
+  // did something. `usage` returns the thread's usage; called once per period.
   template <typename AskUsage>
   [[nodiscard]] bool turn_begins(Time now, bool busy, AskUsage&& usage) {
     busy_ += busy ? now - turn_began_ : 0;
@@ -55,7 +56,7 @@ class CpuShortage {
     return now < until_;
   }
 
-  // Whether others run in its place.
+  // Whether other threads share its processor.
   [[nodiscard]] bool shares(Time now) const { return now < shared_until_; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// What other threads put to a worker: tasks that it runs between two turns, and frames that it
-// sends. Putting is for any thread; taking is the worker's.
+// Work that other threads give to a worker: tasks that it runs between two turns, and frames that
+// it sends. Any thread puts, the worker takes.
 
 #include <atomic>
 #include <cstddef>
@@ -24,14 +24,14 @@ class Mailbox {
   static constexpr std::uint32_t kTasksMax = 64;  // callers beyond wait their turn
   static constexpr std::uint32_t kFramesMax = 256;
 
-  // A worker that has been stuck for so long (base/time/liveness.h) won't take a task any more.
-  // Time in which it only wants a processor doesn't count.
+  // A worker that has been stuck for this long (base/time/liveness.h) is given up: it won't take
+  // the task any more. Time in which it is runnable without a processor doesn't count.
   static constexpr Duration kStuckMax = 10 * kNanosecondsPerSecond;
-  // One that waits in the kernel where nothing can wake it (state D) isn't given up so soon: it
-  // goes on by itself. A page fault takes as long as the hole that the program punches there
-  // (docs/threats.md), and a program's hole mustn't end the daemon.
+  // A worker in uninterruptible sleep (state D) is given up later, since it continues by itself: a
+  // page fault takes as long as the program keeps punching a hole there (docs/threats.md), and a
+  // program must not be able to end the daemon that way.
   static constexpr Duration kStuckInKernelMax = 300 * kNanosecondsPerSecond;
-  // For tasks that needn't run, as long as the worker hasn't taken them.
+  // For optional tasks that the worker hasn't begun yet.
   static constexpr Duration kStuckMaxLooking = 1 * kNanosecondsPerSecond;
 
   // Both are the worker's, and outlive this.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The queue from workers to control: bounded, with a descriptor that is readable while it isn't
+// The bounded queue from workers to control, with a descriptor that is readable while it isn't
 // empty.
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace uroce {
 
-// What a worker tells control; drained with Engine::next_notice when notice_descriptor() is
+// A message from a worker to control; drained with Engine::next_notice while notice_descriptor() is
 // readable.
 struct Notice {
   enum class Kind : std::uint8_t { kFrame, kMad, kFailure, kAsyncEvent } kind = Kind::kFrame;
@@ -29,17 +29,17 @@ struct Notice {
 
 class Notices final : public EventSink, public FrameSink {
  public:
-  // Each kind has places of its own: a flood of ARP must neither hide that a queue pair died nor
-  // keep connections from being made, nor must a program that fails in a loop.
+  // Each kind of notice has its own quota: a flood of ARP must neither hide that a queue pair
+  // failed nor prevent connections from being made, nor must a program that fails in a loop.
   static constexpr std::uint32_t kFramesMax = 256;
   static constexpr std::uint32_t kMadsMax = 2'048;
   static constexpr std::uint32_t kFailuresMax = 256;
-  // Events have room for all that can happen to all objects of a card at once, so that none is lost
-  // however many queue pairs die together: it takes a command for the same to happen to an object
-  // again (control/sessions/events.cc counts them). Such a ring is 4 MiB.
+  // Sized for all events that can happen to all objects of a card at once, so none is lost however
+  // many queue pairs fail together: the same event can happen to an object again only after a
+  // command (control/sessions/events.cc counts them). Such a ring takes 4 MiB.
   static constexpr std::uint32_t kEventsMax = 524'288;
-  // Senders fall into so many groups by their address, and frames of one group take a quarter of
-  // their kind's places: whoever floods us leaves room for others.
+  // Senders are hashed into this many groups by their address, and the frames of one group get at
+  // most a quarter of the quota of their kind, so that a flooding sender leaves room for others.
   static constexpr std::size_t kSenderGroups = 64;
   static constexpr std::uint32_t kGroupShare = 4;
 
@@ -54,7 +54,7 @@ class Notices final : public EventSink, public FrameSink {
   // Control.
   [[nodiscard]] int descriptor() const { return event_.get(); }
   bool next(Notice* notice);
-  // Whether there is one; no system call. Any thread.
+  // Whether the queue isn't empty; no system call. Any thread.
   [[nodiscard]] bool waiting() const { return !ring_.empty() || !events_.empty(); }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -76,12 +76,12 @@ class Notices final : public EventSink, public FrameSink {
   bool event_next_ = true;  // control's: the rings take turns
   Ring<Notice> ring_{kNoticesMax, Producers::kSeveral};
   EventFd event_;
-  // Whether the descriptor is readable, or about to be: set by whoever enqueues, after that;
-  // cleared by control, which then looks at the ring again. Both exchange, so one of the two sees
-  // the other.
+  // Whether the descriptor is readable or about to be: set by the producer after enqueueing;
+  // cleared by control, which then checks the ring again. Both use an exchange, so one of the two
+  // sees the other.
   std::atomic<bool> signalled_{false};
-  // How many of each kind are in the ring, or about to be. Control gives a place back (release)
-  // after it has taken the notice out; whoever gets the place (acquire) finds room.
+  // How many of each kind are in the ring or about to be. Control decrements (release) after it has
+  // taken a notice out; a producer that gets a place (acquire) finds room.
   std::array<std::atomic<std::uint32_t>, kKinds> waiting_{};
   // The same of each group of senders, of kFrame and kMad.
   std::array<std::array<std::atomic<std::uint32_t>, kSenderGroups>, 2> waiting_of_group_{};

@@ -1,9 +1,10 @@
 #pragma once
 
-// How long a worker was kept from running, as far as it can tell by itself. Between two turns it
-// goes on at once, or sleeps until a time of its own choice; what comes on top is absence: others
-// had the processor, or the process was stopped. Its queue pairs don't hold that time against their
-// peers, whose answers lie unread in the port meanwhile.
+// How long a worker was runnable but not running (Linux's run_delay), as far as it can tell from
+// the gaps between its turns. Between two turns it either goes on at once or sleeps until a time of
+// its own choice; any further delay means that other threads had the processor, or that the process
+// was stopped. Queue pairs don't count that time against their peers, whose answers lie unread in
+// the port meanwhile.
 
 #include <algorithm>
 
@@ -13,14 +14,14 @@ namespace uroce {
 
 class RunDelay {
  public:
-  // A shorter gap is a long turn, or the clock's way of looking at it.
+  // Shorter gaps are long turns, or the clock's granularity.
   static constexpr Duration kMin = 1 * kNanosecondsPerMillisecond;
 
-  // The worker goes to sleep until `until` at the latest. It may be woken earlier; when that should
-  // have been can't be told.
+  // The worker goes to sleep until `until` at the latest. If it is woken earlier, the delay of that
+  // wake-up can't be measured.
   void sleeps_until(Time until) { expected_ = std::max(expected_, until); }
 
-  // A turn begins: how long it should have begun ago, 0 if that isn't worth the name.
+  // A turn begins. Returns by how much it is late; 0 if that is less than kMin.
   [[nodiscard]] Duration turn_begins(Time now) {
     const bool away = expected_ != 0 && now >= expected_ && now - expected_ >= kMin;
     const Duration since = away ? now - expected_ : 0;

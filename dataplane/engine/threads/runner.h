@@ -3,10 +3,10 @@
 // Runs one worker on one thread: turn after turn, tasks in between, and sleep when there is nothing
 // to do.
 //
-// Never sleeps through work. Whoever brings some publishes it first and looks at the `asleep` flag
-// after; the runner sets the flag first and looks for work after. So either the runner sees the
-// work, or the other sees the flag and rings (wakeup.h, abi/doorbell.h). Ports that can tell are
-// armed before the last look; ports that can't are napped on, briefly.
+// It never sleeps while there is work. A producer publishes the work first and then reads the
+// `asleep` flag; the runner sets the flag first and then looks for work. So either the runner sees
+// the work, or the producer sees the flag and rings (wakeup.h, abi/doorbell.h). Ports with a wait
+// descriptor are armed before that last look; ports without one are polled at short intervals.
 
 #include <atomic>
 #include <cstdint>
@@ -37,7 +37,7 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // The machine had the descriptors that it needs. REQUIRES for run()
+  // Whether its descriptors could be made. REQUIRES for run()
   [[nodiscard]] bool usable() const { return epoll_ >= 0 && wakeup_.descriptor() >= 0; }
   [[nodiscard]] Worker& worker() { return worker_; }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
@@ -49,10 +49,10 @@ class Runner {
   // Any thread. run() may be called again after it returned.
   void stop();
 
-  // Runs a task as run() would, in the place of a worker that isn't running.
+  // Runs a task as run() would, in the caller's thread. REQUIRES: the worker isn't running.
   void run_here(const std::function<void(Worker&)>& task) noexcept;
-  // The same in the place of one that sleeps, which is woken if the task has left it something to
-  // do. False: it is awake. Any other thread.
+  // Runs a task in the caller's thread while the worker sleeps; wakes the worker if the task left
+  // it something to do. False: the worker is awake. Any other thread.
   bool run_in_sleep(const std::function<void(Worker&)>& task) noexcept;
 
  private:

@@ -1,14 +1,15 @@
 #pragma once
 
-// A worker that sleeps is on loan: a thread that wants a task run between two of its turns runs it
-// in the worker's place, which takes less than a microsecond where to wake it and to be woken takes
-// tens. A mutex is all there is to it. The worker holds it but for the time that it sleeps, so who
-// gets it has a worker to himself that is between two turns.
+// The lock of a worker: whoever holds it may run the worker's code between two turns. The worker
+// holds it except while it sleeps. So another thread that gets it can run a task in the place of
+// the sleeping worker, which takes less than a microsecond where waking the worker and being woken
+// takes tens.
 //
-// A worker that is woken meanwhile waits for the loan's end, which is a task's end: what the worker
-// would have run itself. It waits asleep, so a borrower that was preempted has the worker's
-// processor; the mutex lends it the priority of a worker under a real-time policy, and is handed
-// over to the worker that waits, so that no other borrower gets in between.
+// A worker that is woken meanwhile blocks until that one task has ended, which it would otherwise
+// have run itself. It blocks asleep, so a preempted task gets the worker's processor. The mutex
+// uses priority inheritance (PTHREAD_PRIO_INHERIT): with a real-time policy the worker lends the
+// task its priority, and the kernel hands the mutex over to the waiting worker, so no other task
+// gets in between.
 
 #include <pthread.h>
 
@@ -29,11 +30,12 @@ class WorkerLock {
   WorkerLock(const WorkerLock&) = delete;
   WorkerLock& operator=(const WorkerLock&) = delete;
 
-  // The worker: from its start, and whenever it has slept; before it sleeps, and at its end.
+  // The worker: locks at its start and after each sleep, unlocks before each sleep and at its end.
+  // A thread whose try_lock() succeeded unlocks after its task.
   void lock() { UROCE_CHECK(pthread_mutex_lock(&mutex_) == 0); }
   void unlock() { UROCE_CHECK(pthread_mutex_unlock(&mutex_) == 0); }
 
-  // Any other thread. False: the worker is awake, or somebody else's.
+  // Any other thread. False: the worker is awake, or another thread has the lock.
   [[nodiscard]] bool try_lock() { return pthread_mutex_trylock(&mutex_) == 0; }
 
  private:

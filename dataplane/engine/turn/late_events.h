@@ -1,9 +1,8 @@
 #pragma once
 
-// Completion queues whose event couldn't be told yet: moderation wants it to wait, or the program
-// doesn't read its channel, which it may do for ever with each of thousands of queues. So each look
-// at them is bounded, and channels take turns. Belongs to a worker; each queue that is listed lives
-// until forget().
+// Completion queues whose event has to be sent later: moderation delays it, or the program doesn't
+// read its channel, which may last for ever for thousands of queues. So each pass over them is
+// bounded, and channels take turns. Belongs to a worker; each listed queue lives until forget().
 
 #include <algorithm>
 #include <cstddef>
@@ -18,13 +17,14 @@ namespace uroce {
 
 class LateEvents {
  public:
-  // They are looked at so often. Full channels less and less often as long as none of them is read.
+  // The interval between two passes. Full channels are tried less and less often as long as none of
+  // them is read.
   static constexpr Duration kInterval = 50 * kNanosecondsPerMicrosecond;
   static constexpr Duration kFullIntervalMax = kNanosecondsPerMillisecond;
-  // Moderated queues that are looked at then; no system call unless their time has come.
+  // Moderated queues per pass; no system call unless their time has come.
   static constexpr std::size_t kModeratedMax = 256;
-  // Channels that turn out to be full then, and events that are put into others: a system call
-  // each.
+  // Channels per pass that turn out to be full, and events per pass that are sent to others: a
+  // system call each.
   static constexpr std::uint32_t kFullMax = 8;
   static constexpr std::uint32_t kEventsMax = 64;
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Programs' threads that sleep a little beside an empty completion queue (abi/nap.h), and when a
-// worker wakes them: they give it their processor while it has work, and want it back when it has
-// none, or little. Belongs to a worker; each queue that is listed lives until forget().
+// Threads of programs that nap beside an empty completion queue (abi/nap.h), and when a worker
+// wakes them: they leave it their processor while it has work, and need it back when it has none,
+// or little. Belongs to a worker; each listed queue lives until forget().
 
 #include <algorithm>
 #include <cstddef>
@@ -16,10 +16,11 @@ namespace uroce {
 
 class Naps {
  public:
-  // So many queues wait until the worker has little else to do; those of further ones end at once.
+  // Queues that wait until the worker has little else to do; the naps at further queues end at
+  // once.
   static constexpr std::size_t kListedMax = 16;
-  // Turns after which they end though the worker is still busy, which it may be for others, while
-  // the program's queue pair has run dry: few of its work requests may make a completion.
+  // Turns after which naps end although the worker is still busy: it may be busy for other programs
+  // while this one's queue pair has run dry, as few of its work requests may generate a completion.
   static constexpr std::uint32_t kBusyTurnsMax = 8;
 
   // The queue has got completions.
@@ -50,7 +51,7 @@ class Naps {
   void forget(CompletionQueue& queue) { std::erase(queues_, &queue); }
 
  private:
-  // Threads that are dear to wake just now sleep as long as they wanted to at most.
+  // Threads that are costly to wake now sleep until their own timeout at most.
   void end(CompletionQueue& queue) {
     pace_.run(static_cast<int>(queue.handle()), [&] { queue.end_nap(); });
   }

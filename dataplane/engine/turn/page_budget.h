@@ -1,9 +1,8 @@
 #pragma once
 
-// How many pages a worker brings in by itself, so that others who have work don't pay for it, and
-// which queue pairs wait for theirs meanwhile, first come, first served. A page costs 1 to 5 us of
-// zeroing; on virtual machines whose hypervisor keeps page tables of its own, 20. Owned by the
-// worker.
+// Limits the pages that a worker populates itself, so that other queue pairs with work don't pay
+// for it, and queues the queue pairs that wait for their page (FIFO). A page costs 1 to 5 us of
+// zeroing; 20 us on virtual machines with nested page tables. Owned by the worker.
 
 #include <algorithm>
 #include <array>
@@ -17,16 +16,16 @@ namespace uroce {
 class PageBudget {
  public:
   static constexpr std::uint32_t kTurnMax = 4;  // pages in a turn of a worker without other work
-  // While there is other work, a page in so much time, or in kShare times what the last one took if
-  // that is longer: other work keeps eight ninths of the worker, less what it must fetch again into
-  // caches afterwards.
+  // While there is other work: one page per kInterval, or per kShare times the duration of the last
+  // one if that is longer. So other work keeps eight ninths of the worker, less the cost of
+  // refilling caches.
   static constexpr Duration kInterval = 64 * kNanosecondsPerMicrosecond;
   static constexpr std::uint64_t kShare = 8;
-  // Not longer, because a page seems to take long when others had the processor meanwhile.
+  // An upper bound, because a page seems to take long if the worker was preempted meanwhile.
   static constexpr Duration kIntervalMax = 256 * kNanosecondsPerMicrosecond;
-  // Longer than queue pairs with something to send wait for their turn.
+  // Longer than a queue pair waits for its turn to send.
   static constexpr Duration kServedMax = 1 * kNanosecondsPerMillisecond;
-  // Queue pairs that wait; the others take a fault. They may park half of what a worker may.
+  // Queue pairs that may wait; further ones take an ordinary page fault.
   static constexpr std::size_t kWaitingMax = 4;
 
   // A turn begins.
@@ -37,18 +36,18 @@ class PageBudget {
       served_ = kNobody;
     }
   }
-  // Whether there is other work: at first, whether there was in the turn before. Where there is
-  // none, whoever is served has had its chance.
+  // Whether there is other work; at first, whether there was in the previous turn. Without other
+  // work the queue pair being served has had its chance.
   void set_busy(bool busy) {
     busy_ = busy;
     served_ = busy ? served_ : kNobody;
   }
 
-  // Whoever waited comes before whoever just came.
+  // Queue pairs that waited come before new ones.
   [[nodiscard]] bool may_bring(std::uint32_t qpn) const {
     return has_time() && (served_ == kNobody ? waiting_count_ == 0 : served_ == qpn);
   }
-  // A page is there, which took so long.
+  // A page was populated, which took this long.
   void brought(Duration took) {
     --left_;
     next_ =
@@ -68,12 +67,12 @@ class PageBudget {
     waiting_[waiting_count_++] = qpn;
     return true;
   }
-  // Somebody waits, and there is time for the next one.
+  // Whether a queue pair waits and there is budget for its page.
   [[nodiscard]] bool may_serve() const {
     return waiting_count_ != 0 && served_ == kNobody && has_time();
   }
-  // Who has waited longest, and has the next page to itself, for as long as it may take until it is
-  // its turn to send. REQUIRES: may_serve()
+  // The queue pair that has waited longest; the next page is reserved for it, for as long as it may
+  // take until it is its turn to send. REQUIRES: may_serve()
   std::uint32_t serve_next() {
     served_until_ = now_ + kServedMax;
     served_ = waiting_.front();
@@ -81,7 +80,7 @@ class PageBudget {
     --waiting_count_;
     return served_;
   }
-  // When somebody's time comes, however busy the worker is.
+  // When the next queue pair is to be served, however busy the worker is.
   [[nodiscard]] Time deadline() const {
     if (waiting_count_ == 0) {
       return kNever;

@@ -47,8 +47,8 @@ struct alignas(kCacheLine) QpEntry {
   QpEntry* next = nullptr;
   QpEntry* previous = nullptr;
 
-  // Its peer, if that is next door, as found when the ports' addresses had changed neighbour_found
-  // times; 0: it isn't known (direct.cc).
+  // Its peer, if that is a queue pair of the same worker, as determined when the ports' addresses
+  // had changed neighbour_found times; 0: not determined (direct.cc).
   QpEntry* neighbour = nullptr;
 
   std::unique_ptr<WaitingFrames> waiting;  // nullptr: there never were any

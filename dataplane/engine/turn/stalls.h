@@ -1,15 +1,16 @@
 #pragma once
 
-// Whose memory keeps the worker waiting in the kernel, and what that user gets for it.
+// Accounts for the time in which a user's memory blocks the worker in the kernel, and penalises
+// that user.
 //
-// A copy is a page fault at worst, which the kernel may let wait: a hole that its program punches
-// just then (shmem waits until all of it is there), a page on a slow disk. Nothing ends such a
-// wait, and nothing tells of it beforehand. So a user pays for it afterwards, with time: what his
-// memory took beyond kAllowance is taken from him in kShare-fold, in which his queue pairs park
-// as for a page fault, so that everybody else has all but 1/kShare of the worker.
+// A copy can take a page fault that the kernel delays arbitrarily: a hole that the program is
+// punching at the same time (shmem waits until it is done), a page on a slow disk. Such a wait can
+// neither be interrupted nor predicted. So the user pays afterwards, with time: for kShare times
+// what its memory took beyond kAllowance, its queue pairs are parked as for a page fault, so that
+// all others have all but 1/kShare of the worker.
 //
-// Looking costs two calls a user and turn. That is done only for kWatched after a turn that was
-// late by kNoticed; the first such wait is nobody's.
+// Measuring costs two system calls per user and turn. It is done only for kWatched after a turn
+// that was late by kNoticed; the first such wait is charged to nobody.
 
 #include <array>
 #include <cstddef>
@@ -23,22 +24,21 @@ class Stalls {
  public:
   static constexpr Duration kNoticed = 50 * kNanosecondsPerMillisecond;
   static constexpr Duration kWatched = 64 * kNanosecondsPerSecond;
-  // Shorter ones aren't told from what a busy machine does.
+  // Shorter waits can't be distinguished from the ordinary noise of a busy machine.
   static constexpr Duration kMin = 5 * kNanosecondsPerMillisecond;
   static constexpr Duration kAllowance = 100 * kNanosecondsPerMillisecond;
   static constexpr Duration kDebtMax = 2 * kNanosecondsPerSecond;
   static constexpr std::uint64_t kShare = 32;
-  // In debt at the same time; a further one takes the place of who owes least.
+  // Users in debt at the same time; a further one replaces the one that owes least.
   static constexpr std::size_t kUsersMax = 16;
   static_assert(kDebtMax * kShare <= kWatched, "who is in debt is watched");
 
-  // Whom what isn't done for one user is done for: he owes nothing.
+  // The user to which work for nobody in particular is charged: never in debt.
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 
   struct Look {
     Time now = 0;
-    // Of this thread, so far: how often it waited in the kernel (voluntary context switches), and
-    // its page faults.
+    // Of this thread so far: voluntary context switches (waits in the kernel) and page faults.
     std::uint64_t waits = 0;
     std::uint64_t faults = 0;
   };
@@ -53,15 +53,17 @@ class Stalls {
   }
   [[nodiscard]] bool watches(Time now) const { return now < watched_until_; }
 
-  // What the worker does from here on is for `user`, until the next one or the end of the turn.
+  // From here on the worker's time is charged to `user`, until the next call or the end of the
+  // turn.
   void serves(std::uint64_t user);
   void turn_ends();
 
-  // Whether the user waits for having kept others waiting. Nobody is in debt who isn't watched.
+  // Whether the user's queue pairs are held back because of its debt. Only measured users can be in
+  // debt.
   [[nodiscard]] bool refuses(std::uint64_t user, Time now) const {
     return watches(now) && debt_of(user, now) > kAllowance;
   }
-  // How many steps took kMin or more, and how long all in all.
+  // The number of stalls of at least kMin, and their total duration.
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] Duration total() const { return total_; }
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// The empty frames that a worker has in stock of a port. They are taken last in, first out, so some
-// would lie there for as long as little is sent: what is of a connection that has ended goes back.
+// A worker's stock of empty frames of a port. They are used last in, first out, so some would stay
+// in the stock as long as little is sent; frames of a connection that has ended (see
+// Port::generation()) are given back first.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace uroce {
 
-// Up to `burst` frames, if the port has them. `generation`: Port::generation() of those in stock.
+// Refills `tx` up to `burst` frames, if the port has them. `generation`: Port::generation() of
+// those in stock.
 inline void refill_tx(TxBatch& tx, Port& port, std::uint32_t burst, std::uint32_t* generation) {
   if (const std::uint32_t present = port.generation(); present != *generation) [[unlikely]] {
     *generation = present;

@@ -207,7 +207,7 @@ void Worker::State::resume(QpEntry& entry) {
 }
 
 // Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
-// loses patience and sends again, is told when to come again.
+// times out and retransmits, is told when to come again.
 void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   auto& waiting = entry.make_waiting().parked[static_cast<std::size_t>(role)];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&

@@ -343,7 +343,7 @@ TEST(Direct, NobodyIsNextDoorBehindAnotherPort) {
   EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
 }
 
-// Who is next door is found again when the port's addresses have changed.
+// The local peer is determined again when the port's addresses have changed.
 TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
   OneDaemon daemon(true, small_memory());
   const auto direct_messages = [&daemon] { return daemon.pair.a.qp().counters().direct_messages; };

@@ -69,7 +69,8 @@ class SleepingWorkerTest : public testing::Test {
  protected:
   SleepingWorkerTest() {
     EXPECT_TRUE(engine_->start());
-    while (engine_->heartbeat(0).thread() == 0) {  // until then it is on loan without having slept
+    while (engine_->heartbeat(0).thread() ==
+           0) {  // until then its lock is free although it hasn't slept
       std::this_thread::yield();
     }
   }
