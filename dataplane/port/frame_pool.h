@@ -1,14 +1,15 @@
 #pragma once
 
-// Frames on plain memory, for ports that need nothing from the machine. Frames are handed out last
-// in, first out, so that few of them stay warm in the caches: in those of the processor that asks,
-// since what another one has touched comes over at a cost far beyond that of a miss. So each
-// processor has a few frames of its own (a depot), and they go to the stock of all by the burst.
+// A pool of frames in ordinary memory, for ports that need nothing from the machine. Frames are
+// handed out last in, first out, so that few of them stay warm in the caches of the requesting
+// processor; a line that another processor has written costs far more than a miss. So each
+// processor has a few frames of its own (a depot), which are exchanged with the common stock in
+// bursts.
 //
-// Any thread. Each stack has a lock that is held while pointers are copied; that of a depot is
-// taken by two threads at once only where one was moved or displaced between asking and locking, or
-// where there are more processors than depots. For a moment frames are on their way from one stack
-// to another, so that a pool that isn't empty may seem so: whoever gets none asks again in its next
+// Any thread. Each stack has a lock that is held while pointers are copied; a depot's lock is
+// contended only if a thread was migrated or preempted between choosing the depot and locking it,
+// or if there are more processors than depots. Frames may be on their way from one stack to
+// another, so a pool that isn't empty may seem so for a moment: the caller tries again in its next
 // turn.
 
 #include <array>

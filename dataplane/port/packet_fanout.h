@@ -1,11 +1,13 @@
 #pragma once
 
-// Which of a packet port's sockets, one a worker, the kernel gives a frame.
+// Steering for af_packet ports: which of the port's sockets, one per worker, the kernel gives a
+// frame.
 //
-// DPDK's net_af_packet puts its sockets into a fanout group that goes by a hash of addresses and
-// UDP ports, so that a frame comes to its owner by luck. A socket can't leave its group, nor a
-// group change its kind, and the driver of DPDK 22.11 has no argument for it. So while it opens
-// them, its setsockopt(PACKET_FANOUT) is answered here, by a group that goes by the owner.
+// DPDK's net_af_packet puts its sockets into a fanout group that selects by a hash of addresses and
+// UDP ports, so that a frame reaches its owner by chance. A socket can't leave its group, a group
+// can't change its mode, and the driver of DPDK 22.11 has no argument for it. So while the driver
+// opens its sockets, setsockopt(PACKET_FANOUT) is intercepted here, and creates a group that
+// selects by a BPF program.
 
 #include <cstdint>
 

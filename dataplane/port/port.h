@@ -18,14 +18,15 @@
 namespace uroce {
 
 inline constexpr std::uint32_t kBurstMax = 64;  // frames of one burst
-// Frames that a turn takes from a port, and that queue pairs build for it in a turn: few, so that
-// they are still in the processor's caches.
+// Frames per turn that a worker receives from a port, and that queue pairs build for it: few, so
+// that they are still in the processor's caches.
 inline constexpr std::uint32_t kTurnBurst = 32;
 
-// And bursts of a turn, where there is more and a port asks for them.
+// Bursts per turn, if there are more frames and a port asks for it.
 inline constexpr std::uint32_t kTurnBurstsMax = 4;
 
-// What ports say whose frames go from memory to memory: programs choose transports by it.
+// The speed reported by ports whose frames go from memory to memory; programs choose transports by
+// it.
 inline constexpr std::uint32_t kMemorySpeedMbps = 100'000;
 
 // Bytes of a frame beyond the IP packet: Ethernet header and one VLAN tag.
@@ -37,16 +38,16 @@ struct PortInfo {
   std::uint32_t mtu = 1500;  // bytes of an IP packet that the port carries
   std::uint16_t queues = 1;  // receive and transmit queues; queue q is used by worker q only
   bool link_up = true;
-  // Why the link is down, where the port knows: a sentence without its end.
+  // Why the link is down, if known: a sentence without its full stop.
   std::string trouble{};
-  // The link is an interface of the kernel's, which tells of its changes (rtnetlink).
+  // The link is a kernel interface, whose changes rtnetlink reports.
   bool on_interface = false;
   std::uint32_t speed_mbps = 0;  // 0: unknown; kMemorySpeedMbps where frames go through memory
   bool any_mac = false;          // frames for other stations are to be received, too
   bool wants_frames = false;     // whatever is sent must pass through it
   bool loops_back = false;       // what is sent comes back: frames to its own address need no help
-  // The machine's kernel finds stations and routes to them: Ethernet addresses are stand_in_mac()s,
-  // and nothing but RoCEv2 to a single station can be sent.
+  // The kernel resolves addresses and routes: Ethernet addresses are stand_in_mac()s, and only
+  // RoCEv2 to unicast addresses can be sent.
   bool resolves_itself = false;
   // Frames each way in a turn, at most kBurstMax; more where a call of the port costs much.
   std::uint32_t turn_burst = kTurnBurst;
@@ -67,8 +68,8 @@ class Port {
  public:
   virtual ~Port() = default;
 
-  // Up to `max` (<= kBurstMax) received frames; the caller owns them. `now` drives delays of ports
-  // that have them.
+  // Receives up to `max` (<= kBurstMax) frames, which the caller then owns. `now` is used by ports
+  // with delays.
   virtual std::uint32_t rx_burst(std::uint16_t queue, Frame** frames, std::uint32_t max,
                                  Time now) = 0;
 
@@ -81,46 +82,46 @@ class Port {
   // on whose way nothing can change a byte says that they need no ICRC (Frame::icrc_left_out).
   virtual std::uint32_t allocate(Frame** frames, std::uint32_t count) = 0;
   virtual void release(Frame** frames, std::uint32_t count) = 0;
-  // Another number than before: frames that were given until now are of memory that the port would
-  // be rid of (a connection that has ended). Whoever has empty ones in stock gives those back, and
-  // asks for others. Any thread.
+  // A change of this number means that the port wants to get rid of the memory of earlier frames (a
+  // connection that has ended): holders of empty frames return them and allocate others. Any
+  // thread.
   [[nodiscard]] virtual std::uint32_t generation() const { return 0; }
 
   // Any thread.
   [[nodiscard]] virtual PortInfo info() const = 0;
   [[nodiscard]] virtual PortCounters counters() const = 0;
 
-  // IP packets of how many bytes the way to a peer carries, as far as the machine knows; 0: there
-  // is none. Any thread.
+  // The path MTU to a peer in bytes of IP packets, as far as the machine knows; 0: no route. Any
+  // thread.
   [[nodiscard]] virtual std::uint32_t mtu_to(const Gid& /*source*/, const Gid& /*peer*/) const {
     return info().mtu;
   }
 
-  // A port that resolves_itself gets or loses an address of the machine's. Control opens it, or
-  // says that it closes; then each queue takes that over between two turns of its worker, and only
-  // when all have may the next one be opened or closed. Others have no part in addresses.
+  // For ports that resolve addresses themselves: an address of the machine was added or removed.
+  // Control opens it, or announces that it closes; then each queue takes the change over between
+  // two turns of its worker, and only when all have may the next address be opened or closed. Other
+  // ports ignore this.
   virtual Status open_address(const Gid& /*address*/) { return ok(); }
   virtual void close_address(const Gid& /*address*/) {}
   virtual void take_over(std::uint16_t /*queue*/) {}
 
-  // An interface of the kernel's may go and come again below its port. Control detaches the port
-  // when its link is down: it gives and takes nothing any more. When each worker has ended a turn
-  // since, attach() opens what is there now, or says why not, and may be tried again; then workers
-  // look at the port anew. Frames stay good throughout. Other ports have no part in it.
+  // The kernel interface below a port may disappear and come back. Control detaches the port when
+  // its link is down: from then on it neither receives nor sends. When each worker has ended a turn
+  // since, attach() opens the interface that is there now, or fails and may be retried; then
+  // workers read the port's info anew. Frames stay valid throughout. Other ports ignore this.
   virtual void detach() {}
   virtual Status attach() { return ok(); }
 
-  // For sleeping workers: a descriptor that becomes readable when a frame has come on this queue,
-  // or -1 where the port can't tell: the worker then naps if needs_polling(). arm_wait returns
-  // false if frames are already there; disarm after waking.
+  // For sleeping workers: a descriptor that becomes readable when a frame has been received on this
+  // queue, or -1 if the port has none: the worker then polls at intervals if needs_polling().
+  // arm_wait() returns false if frames are there already; disarm after waking.
   [[nodiscard]] virtual int wait_descriptor(std::uint16_t /*queue*/) const { return -1; }
   virtual bool arm_wait(std::uint16_t /*queue*/) { return true; }
   virtual void disarm_wait(std::uint16_t /*queue*/) {}
-  // Whether frames may come by themselves (not so where only the worker itself sends).
+  // Whether frames can arrive that the worker itself didn't send.
   [[nodiscard]] virtual bool needs_polling() const { return true; }
 
-  // When a frame held back inside (a delayed one of FaultyPort) becomes due; kNever if none. The
-  // queue's worker only.
+  // When a delayed frame (FaultyPort) becomes due; kNever if none. The queue's worker only.
   [[nodiscard]] virtual Time next_due(std::uint16_t /*queue*/) const { return kNever; }
 };
 

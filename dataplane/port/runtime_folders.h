@@ -1,7 +1,7 @@
 #pragma once
 
-// DPDK's runtime folders, one a process: /var/run/dpdk/uroce-PID. A daemon that is killed leaves
-// its own, and nobody else takes it away.
+// DPDK's runtime folders, one per process: /var/run/dpdk/uroce-PID. A daemon that is killed leaves
+// its folder behind.
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Classic BPF programs that the kernel asks for the worker who owns a RoCEv2 packet: the number of
-// the destination queue pair modulo the number of workers. So sockets that share an address or an
-// interface, one a worker, are each given what is their worker's.
+// Classic BPF programs by which the kernel selects a socket among several that share an address or
+// an interface, one per worker: that of the worker which owns the destination queue pair (its
+// number modulo the number of workers).
 
 #include <linux/filter.h>
 
@@ -12,11 +12,10 @@
 
 namespace uroce {
 
-// Of a UDP datagram, whose payload begins with the BTH.
+// For UDP datagrams; their payload begins with the BTH.
 [[nodiscard]] std::vector<sock_filter> datagram_steering_bpf(std::uint16_t workers);
 
-// Of what a packet socket sees: any frame, with or without VLAN tag. What isn't RoCEv2 is worker
-// 0's.
+// For packet sockets: any frame, with or without a VLAN tag. What isn't RoCEv2 goes to worker 0.
 [[nodiscard]] std::vector<sock_filter> packet_steering_bpf(std::uint16_t workers);
 
 // As the kernel takes it. REQUIRES: `program` lives as long.

@@ -1,10 +1,10 @@
 #pragma once
 
-// The address handles of one session as its datagram queue pairs see them: handle to address
-// vector. Control publishes and withdraws, workers look up without locks at each datagram.
+// The address handles of one session as its UD queue pairs see them: from handle to address vector.
+// Control publishes and withdraws, workers look up without locks for each datagram.
 //
-// The program names a handle in every send and may name any: one that isn't there, or is of another
-// protection domain, fails that work request only.
+// The program names a handle in every send and may name any: one that doesn't exist, or belongs to
+// another protection domain, fails only that work request.
 
 #include <array>
 #include <atomic>

@@ -104,9 +104,9 @@ class Qp {
   // completer; packets that don't suit type or state are dropped under *drop.
   Step receive(const Frame& frame, Turn& turn, Drop* drop);
 
-  // The queue pair next door (direct/README.md). is_local_peer(): each is the other's peer, by
-  // number and by address. execute_directly(): a request of its; false if frames must bring it.
-  // take_directly(): an answer of its; false as well.
+  // Direct transfers with the local peer (direct/README.md). is_local_peer(): each is the other's
+  // peer, by number and by address. execute_directly(): executes a request of the peer; false if it
+  // has to be sent as frames. take_directly(): takes an answer of the peer; false likewise.
   [[nodiscard]] bool is_local_peer(const Qp& other) const;
   [[nodiscard]] [[gnu::noinline]] bool execute_directly(const Request& request, Turn& turn);
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn) {
@@ -119,8 +119,8 @@ class Qp {
   // there are both. Returns the bytes sent. Stops when turn.tx has no room.
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
-  // For whoever knows that it will soon be its turn: brings what sending, or taking what came,
-  // looks at towards the processor; and once that is there, the work request to be sent next.
+  // Prefetch what sending, or processing what was received, will access, if it is soon this queue
+  // pair's turn; then, once that is cached, the work request to be sent next.
   void prefetch_sending() const {
     prefetch_common();
     prefetch_line_to_write(&answers_ahead_);
@@ -152,13 +152,13 @@ class Qp {
 
   // Whether there is a READ, or an atomic, that was begun and isn't done, or that waits for room.
   [[nodiscard]] bool reads() const { return requester_.reads(); }
-  // Whether the peer is owed something: an acknowledgement, the answer to a READ.
+  // Whether an acknowledgement or a READ response is due to the peer.
   [[nodiscard]] bool owes_answers() const { return responder_.has_work(); }
 
-  // READ responses that were asked for and haven't come.
+  // READ responses that are outstanding.
   [[nodiscard]] std::uint32_t read_frames_out() const { return requester_.read_frames_out(); }
-  // Those of the READ that turn.read_credits had no room for; 0: none waits. reads_may_go() lets it
-  // try again.
+  // The responses of the READ that waits for turn.read_credits; 0: none waits. reads_may_go() lets
+  // it try again.
   [[nodiscard]] std::uint32_t read_frames_wanted() const { return requester_.read_frames_wanted(); }
   void reads_may_go() { requester_.reads_may_go(); }
 
@@ -178,22 +178,23 @@ class Qp {
   // XRC receive: the number of the queue that the last request was for; 0: there was none.
   [[nodiscard]] std::uint32_t last_srq() const { return responder_.last_srq(); }
 
-  // The outcome of the fault that a role raised with this ticket; resume() follows. An outcome
-  // that isn't kGranted makes the role's next look at `failed_page` fail with it.
+  // The outcome of the fault that a role raised with this ticket; resume() follows. If it isn't
+  // kGranted, the role's next access to `failed_page` fails with it.
   void settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint64_t failed_page);
 
-  // Bytes that a role had copied the slow way are back; resume() follows.
+  // A copy through /proc/PID/mem for a role is done; resume() follows.
   void take_copy(std::unique_ptr<ProcMemCopy> copy);
 
-  // Whether a request is a duplicate of one that was executed, which touches no memory but that of
-  // its answer.
+  // Whether a request is a duplicate of an executed one, which accesses no memory but that of its
+  // answer.
   [[nodiscard]] bool repeats(const Packet& request) const { return responder_.repeats(request); }
-  // More requests wait for memory than may: asks the peer to come again from `psn` on later.
+  // More requests wait for memory than allowed: sends an RNR NAK for `psn`.
   void busy(std::uint32_t psn, const Turn& turn) { responder_.busy(psn, turn); }
-  // A request that was parked, and begun before, was thrown away.
+  // A request that was parked, and partly executed, was dropped.
   void lose_parked(Turn& turn) { responder_.lose_parked(turn); }
 
-  // Frames that are kept for the role that takes requests, or answers; let_go(): they are all gone.
+  // Out-of-order frames that are kept for the role that takes requests, or responses; let_go():
+  // they were all released.
   [[nodiscard]] std::uint32_t kept(bool requests) const {
     return requests ? responder_.kept() : requester_.kept();
   }
@@ -204,8 +205,8 @@ class Qp {
   // The memory that a role may reach; its faults come back to it.
   [[nodiscard]] MemoryScope memory(FaultRole role, const Turn& turn);
 
-  // Something went wrong for good: to ERR, flushes both queues, announces `event` where there is
-  // one. The role that calls it has already completed the work request to blame.
+  // A fatal error: moves to ERR, flushes both queues, announces `event` if there is one. The
+  // calling role has already completed the failed work request.
   void fail(Turn& turn, AsyncEvent event);
   void fail(Turn& turn);
   // Unreliable: a work request of the send queue failed. To SQE: the send queue is flushed until

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a queue pair is lent for one turn of its worker.
+// What a worker passes to a queue pair for one turn: time, where frames go, keys, sinks.
 
 #include <cstdint>
 #include <vector>
@@ -41,19 +41,19 @@ enum class AsyncEvent : std::uint8_t {
   kGidChange = 18,
 };
 
-// Where queue pairs, completion queues and shared receive queues announce what control must tell
-// the program. Called seldom (a state change, an error), so a virtual call is fine. Bounded:
-// control drops and counts beyond.
+// Where queue pairs, completion queues and shared receive queues announce events of which control
+// must tell the program. Called rarely (a state change, an error), so a virtual call is fine.
+// Bounded: beyond the bound, events are dropped and counted.
 class EventSink {
  public:
   virtual ~EventSink() = default;
   // `object` is the daemon-wide handle of the QP (its number), CQ or SRQ that the event is about.
   virtual void announce(AsyncEvent event, std::uint32_t object) = 0;
-  // Why something failed, for a person. Whoever doesn't tell persons ignores it.
+  // Why something failed, for `uroce errors`. Sinks without an error log ignore it.
   virtual void report(const FailureReport& /*report*/) {}
 };
 
-// What became of a received frame.
+// The outcome of receiving a frame.
 enum class [[nodiscard]] Step : std::uint8_t{
     kDone,    // the frame may be released
     kParked,  // memory is not resident: keep the frame, in order, and receive() it again after
@@ -62,8 +62,8 @@ enum class [[nodiscard]] Step : std::uint8_t{
               // of PSNs, after each frame that is done with. Only where Turn::keep allows it
 };
 
-// What a message that needs no frames counts beside its bytes: as much as the headers and the
-// acknowledgement of one packet, about.
+// The overhead charged for a direct message beside its bytes: about the headers and the
+// acknowledgement of one packet.
 inline constexpr std::uint32_t kDirectCost = 64;
 
 struct Turn {
@@ -80,18 +80,18 @@ struct Turn {
   bool again = false;           // the frame received is one that was kept
   bool withheld = false;        // others come before whoever touches memory for it: its roles park
   bool many_doorbells = false;  // many queue pairs are busy: fewer of their messages are timed
-  // The queue pair at the other end, if it is this worker's and nobody wants to see frames between
-  // the two; nullptr: frames it is. Good for one call of Qp::transmit, which counts in direct_bytes
-  // what went there without any.
+  // The local peer: the queue pair at the other end, if it belongs to this worker and nothing needs
+  // to see frames between the two; nullptr: frames are needed. Valid for one call of Qp::transmit,
+  // which counts in direct_bytes what was transferred directly.
   Qp* neighbour = nullptr;
   std::uint32_t direct_bytes = 0;
   bool neighbour_answered = false;  // it took an answer, and not only requests
   Duration absent = 0;              // in which the worker couldn't run, all in all
-  // For what is over within the turn, in which `now` stands still; nullptr: nobody wants to know.
-  // Costs as much as looking at a clock does.
+  // A clock for what begins and ends within the turn, during which `now` doesn't change; nullptr:
+  // not needed. Costs a clock read.
   Time (*clock)() = nullptr;
 
-  // The worker's running time: what a peer's silence is measured in.
+  // The worker's running time, in which a peer's silence is measured.
   [[nodiscard]] Time ran() const { return now - absent; }
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Where a queue pair puts the frames it sends: empty frames to take, and the finished ones in
-// order. The engine fills it from the port before a turn and gives it to tx_burst after; frames
-// that the port refuses stay in it.
+// The frames that a queue pair sends: empty ones to take, and the finished ones in order. The
+// engine refills it from the port before a turn and passes it to tx_burst after; frames that the
+// port refuses stay in it.
 
 #include <array>
 #include <cstdint>

@@ -15,7 +15,7 @@
 
 namespace uroce {
 
-// Of a frame being sent, what made it: for whoever looks at a capture.
+// Why a frame is sent, for captures.
 struct SentFor {
   // In the order of abi::CaptureCause, which is the same list.
   enum class Cause : std::uint8_t { kControl, kNew, kAgain, kHole, kAnswer, kWord };
@@ -33,21 +33,21 @@ struct Frame {
   std::uint16_t port = 0;      // index of the port whose buffer it is
   bool hairpin = false;       // being sent: a copy of it went round to the port's own receiving end
   bool icrc_checked = false;  // found right: by the port (wire/datagram.h), or by a worker
-  // It has no ICRC and needs none, since nothing between its two ends can change a byte. A port
-  // that knows that of itself says so of the empty frames that it gives and of those that come.
+  // The frame has no ICRC and needs none, since nothing between its two ends can change a byte.
+  // Ports for which that holds set it in the empty frames that they allocate and in received ones.
   bool icrc_left_out = false;
   std::uint32_t capture_serial = 0;  // of a received frame that a capture was told of; 0: none was
-  // Of a received frame of some ports: all its bytes, in memory that another process may write to.
-  // Then only kHeadBytes of them are at `data`, where nobody else changes them, and the payload of
-  // `packet` is there. gather() brings the others to `data`. nullptr: they are there, as in every
-  // frame that is no longer than that.
+  // Received frames of some ports: all bytes of the frame, in memory that another process may write
+  // to. Then `data` has only the first kHeadBytes, which nobody else changes, and the payload of
+  // `packet` is in `lent`. gather() copies the rest to `data`. nullptr: `data` has the whole frame,
+  // as is always the case for frames up to kHeadBytes.
   const std::byte* lent = nullptr;
   SentFor sent_for;
   void* buffer = nullptr;  // the port's own handle (an rte_mbuf, for instance)
   Packet packet;           // filled by parse()
 };
 
-// For whoever wants a frame in one piece. Its payload stays where parse() found it.
+// Makes a frame contiguous. Its payload stays where parse() found it.
 inline void gather(Frame& frame) {
   if (frame.lent != nullptr) {
     std::memcpy(frame.data + Frame::kHeadBytes, frame.lent + Frame::kHeadBytes,

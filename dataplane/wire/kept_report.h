@@ -1,13 +1,14 @@
 #pragma once
 
-// What uroces tell each other of a lossy path, and nobody else: which packets the responder has
-// kept behind a missing one. A NAK can name one packet, and speaks for all before it; so several
-// holes in a window take a round trip each. A report names them all at once.
+// A uroce-to-uroce extension for lossy paths, selective acknowledgements: the responder reports
+// which out-of-order packets it has buffered behind a missing one. A NAK names one packet and
+// acknowledges all before it, so several holes in a window take a round trip each. A report names
+// them all at once.
 //
-// Two opcodes of the manufacturers' range, which a card of another make drops without a word: their
-// bits 7:5 name a transport that no queue pair of its has (IBTA vol. 1, 9.6). A requester *asks*
-// for reports; a responder that was never asked never sends one. Both begin with a mark, since
-// another manufacturer may use the same opcodes.
+// It uses two opcodes of the manufacturers' range, which other vendors' cards silently drop: their
+// bits 7:5 name a transport that no queue pair has (IBTA vol. 1, 9.6). A requester *asks* for
+// reports; a responder that was never asked never sends one. Both payloads begin with a magic
+// number (the mark), since another manufacturer may use the same opcodes.
 //
 //   ask      BTH (0xC0), mark
 //   report   BTH (0xC1, PSN: the first one that is missing), mark, serial number, bits: bit 0 of

@@ -1,12 +1,12 @@
 #pragma once
 
-// The narrowest link of a network, with the queue of the switch in front of it: frames leave at its
-// rate, those that find the queue full are dropped, and from some length on those that may be are
-// marked CE instead, as switches for RoCE do it (RED without averaging). Only times are kept, no
-// frames: whoever asks holds each frame until it departs.
+// A simulated bottleneck link with the queue of the switch in front of it: frames leave at its
+// rate, frames that find the queue full are dropped, and from some queue length on ECN-capable ones
+// are marked CE instead, as switches for RoCE do (RED without averaging). Only times are kept, no
+// frames: the caller holds each frame until it departs.
 //
-// In the caller's time, so a simulation repeats exactly. Several queues of a port may share one:
-// any thread.
+// Time is an argument, so a simulation is repeatable. Several queues of a port may share one: any
+// thread.
 
 #include <atomic>
 #include <cstdint>

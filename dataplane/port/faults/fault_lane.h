@@ -1,9 +1,9 @@
 #pragma once
 
-// One direction of one queue of a FaultyPort: draws what becomes of each frame, and holds the
-// frames whose time hasn't come.
+// One direction of one queue of a FaultyPort: decides the fault of each frame, and holds frames
+// that are delayed.
 //
-// The queue's worker only, but for add_to().
+// The queue's worker only, except add_to().
 
 #include <atomic>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct LinkFaultCounts {
   std::uint64_t overflowed = 0;  // dropped, the bottleneck's queue being full
 };
 
-// splitmix64: small, and good enough to draw fates.
+// splitmix64, a small pseudo-random generator.
 class FaultRandom {
  public:
   explicit FaultRandom(std::uint64_t seed) : state_(seed) {}

@@ -1,13 +1,13 @@
 #pragma once
 
-// Where two daemons meet: a UNIX socket. Who comes first listens, who comes second connects; when
-// one has gone, the other listens or goes on doing so. Of one's own user only.
+// The UNIX socket through which two daemons find each other. The first to come listens, the second
+// connects; when one has gone, the other listens again. Only daemons of the same user are joined.
 //
-// A file beside the socket, FILE.lock, is locked while one looks whether anybody listens, removes
-// what a killed daemon left, and listens.
+// FILE.lock beside the socket is locked while a daemon checks whether another listens, removes the
+// socket of a killed daemon, and starts to listen.
 //
-// One thread. Nothing here waits longer than kTimeout (exchange_hello(): a second, for the other's
-// hello), or after `stop` has become readable.
+// One thread. No call blocks longer than kTimeoutMs (exchange_hello(): a second, for the other's
+// message), or after `stop` has become readable.
 
 #include <sys/types.h>
 
@@ -29,15 +29,15 @@ class ShmRendezvous {
   ShmRendezvous(const ShmRendezvous&) = delete;
   ShmRendezvous& operator=(const ShmRendezvous&) = delete;
 
-  // Whether a socket can be made there at all.
+  // Checks whether a socket can be created there at all.
   [[nodiscard]] Status check() const;
 
-  // A connection to the other daemon; invalid: nobody has come. An error says why nobody can; then
-  // pause() before the next try.
+  // A connection to the other daemon; invalid: none has come yet. On an error, which says why none
+  // can come, call pause() before the next try.
   Result<UniqueFd> meet(int stop);
   static void pause(int stop);
-  // While there is a connection: whoever else comes is sent away. Returns when the connection has
-  // ended, `stop` has become readable, or after kTimeout.
+  // While there is a connection: turns further daemons away. Returns when the connection has ended,
+  // `stop` has become readable, or after kTimeoutMs.
   enum class Watched : std::uint8_t { kAlive, kEnded };
   Watched watch(int connection, int stop);
 
@@ -52,8 +52,8 @@ class ShmRendezvous {
   ino_t inode_ = 0;  // of the file that it made
 };
 
-// Both sides say hello, and pass what goes with it. EPROTO and a sentence if the other is none that
-// can be joined.
+// Both sides send their hello message with descriptors. EPROTO and a sentence if the other one is
+// incompatible.
 Result<ShmPeer> exchange_hello(int connection, int stop, const ShmHello& hello,
                                const ShmMemory& memory, const std::vector<int>& wakeups);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Who has UDP port 4791, for the sentence that a user gets whose daemon can't have it.
+// Which process holds UDP port 4791, for the error message when it can't be bound.
 
 #include <string>
 

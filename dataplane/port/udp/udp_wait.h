@@ -1,13 +1,12 @@
 #pragma once
 
-// What the sleeping worker of a queue waits for: one descriptor, however many sockets the queue
-// has.
+// One descriptor for a sleeping worker to wait on, however many sockets its queue has.
 //
-// The kernel tells the watcher of a socket of every packet that comes and of every buffer of its
-// own that it frees, with locks each time, also if nobody sleeps: with packets one by one that was
-// a tenth of a sender's time. So sockets are watched only while the worker sleeps and for its first
-// bursts after it: busy workers pay nothing, and those that sleep after every message needn't watch
-// anew each time.
+// For a watched socket the kernel notifies the watcher of every packet received and of every buffer
+// freed, taking locks each time, even if nobody sleeps: with single packets that was a tenth of a
+// sender's time. So sockets are watched only while the worker sleeps and for its first bursts
+// afterwards: busy workers pay nothing, and workers that sleep after every message needn't add and
+// remove the watch each time.
 
 #include <vector>
 

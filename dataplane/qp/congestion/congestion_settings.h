@@ -1,7 +1,7 @@
 #pragma once
 
-// What the user chose about congestion control. Set before the first queue
-// pair is made; never changed after.
+// The user's congestion control settings. Set before the first queue pair is made; never changed
+// after.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-// Whose word a sender gives way to.
+// The signals to which a sender reacts.
 enum class CongestionMode : std::uint8_t {
   kDcqcn,  // notifications of the peer
   kDelay,  // the round trip's, too: for paths whose switches don't mark

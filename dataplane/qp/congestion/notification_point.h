@@ -1,7 +1,7 @@
 #pragma once
 
-// The receiving end of congestion control, of one queue pair: when a packet came that a switch
-// marked, its sender is to be told (IBTA vol. 1, annex A17.9.3), but not for each one.
+// The notification point of congestion control, for one queue pair: after a packet marked by a
+// switch, the sender is sent a CNP (IBTA vol. 1, annex A17.9.3), but not for each one.
 
 #include "base/time.h"
 

@@ -1,19 +1,18 @@
 #pragma once
 
-// How fast a queue pair may send: the sending end of congestion control (docs/congestion.md has the
-// states as a picture). Unlimited until a congestion notification (CNP) comes; then what it really
-// sent in a round trip is measured, cut, and raised again as DCQCN has it (SIGCOMM'15; the names of
-// the parameters are NVIDIA's).
+// The sending rate of a queue pair: the reaction point of congestion control (docs/congestion.md
+// shows the states). Unlimited until a congestion notification (CNP) arrives; then the rate
+// actually achieved during a round trip is measured, cut, and raised again as in DCQCN (SIGCOMM'15;
+// parameters are named as NVIDIA does).
 //
-// Where switches don't mark, a round trip that takes too long can stand for a notification.
+// Where switches don't mark, an excessive round-trip time can stand for a notification.
 //
-// It departs from DCQCN where that wants links whose queues are short against the wire: what is
-// governed is a window, bytes in a round trip, and the rate is that over the round trip, so that a
-// queue that grows slows its senders down by itself; and there is one cut a round trip, since what
-// was changed shows no sooner.
+// It departs from DCQCN, which assumes queues that are short compared with the wire: what is
+// controlled is a window, bytes per round trip, so a growing queue slows its senders down by
+// itself; and there is one cut per round trip, since a change shows no sooner.
 //
-// Nobody counts time for it: what has passed is made up for when somebody asks. Where it isn't
-// limited, asking is one compare.
+// There are no timers: elapsed time is accounted for on the next call. While unlimited, a call is
+// one compare.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// How many packets a requester may have under way: what the queue pair's buffers allow, less while
-// it doesn't know yet what the network takes (it begins small and doubles with each round trip, as
-// TCP does), less after it has lost much, and less while congestion control bounds it.
+// The send window of a requester in packets: what the queue pair's buffers allow; less during slow
+// start (it begins small and doubles every round trip, as in TCP), after heavy loss, and while
+// congestion control limits it.
 
 #include <algorithm>
 #include <cstdint>

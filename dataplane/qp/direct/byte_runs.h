@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the bytes of a payload lie, run by run, while they are still where a program has them.
+// A payload as a list of contiguous runs in programs' memory.
 
 #include <array>
 #include <cstddef>
@@ -24,8 +24,9 @@ class ByteRuns {
     return true;
   }
 
-  // Has the last `length` bytes in runs of their own: what is copied run by run is then visible to
-  // whoever watches the last byte only when all before is. REQUIRES: there are more bytes.
+  // Splits off the last `length` bytes into runs of their own: when the runs are copied in order, a
+  // program that watches the last byte sees it only after all the others. REQUIRES: there are more
+  // bytes.
   [[nodiscard]] bool set_apart(std::uint32_t length);
 
   [[nodiscard]] std::span<const ByteRun> all() const { return {runs_.data(), count_}; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Part of the answer to a READ, or the result of an atomic, that goes to the queue pair next door
-// without frames (README.md).
+// Part of the response to a READ, or the result of an atomic, passed to the local peer without
+// frames (README.md).
 
 #include <cstdint>
 #include <span>

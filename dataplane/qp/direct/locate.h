@@ -1,9 +1,9 @@
 #pragma once
 
-// Where bytes that would be gathered into frames lie, for copies that need none. The keys are
-// looked up and the rights checked as gather() and read_remote() do; anything but kGranted means
-// that the bytes must go as frames, be it that they aren't resident, aren't mapped, aren't allowed,
-// or lie in too many runs.
+// Locates the bytes that would be gathered into frames, for copies without frames. Looks up the
+// keys and checks the rights as gather() and read_remote() do. Anything but kGranted means that
+// frames are needed, because the bytes aren't resident, aren't mapped, aren't allowed, or lie in
+// too many runs.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
-// A request as the responder's checks see it, by whichever way it came: a packet out of a frame, or
-// a run of packets that the queue pair next door would have sent (README.md). Both go through the
-// same functions, so that what is allowed can't depend on the way.
+// A request as the responder's checks see it, whether it came as a packet in a frame or as a run of
+// packets that a local peer would have sent (README.md). Both go through the same functions, so
+// that the checks can't differ.
 //
 // A view: it points to the headers and to the payload's bytes, and lives no longer than those.
 
@@ -56,8 +56,8 @@ class Request {
   const std::uint32_t payload_length;
   const bool solicited;
   const bool ack_request = false;
-  // Where it came from; nullptr: without a frame. Then it is executed as a whole, or nothing has
-  // happened and frames come instead.
+  // The packet; nullptr: a direct transfer. A direct request is executed as a whole or not at all,
+  // in which case it comes again as frames.
   const Packet* const packet = nullptr;
 
   // In order, and in one run if it came in a frame.

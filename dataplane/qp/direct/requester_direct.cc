@@ -1,4 +1,4 @@
-// The requester without frames: what it has the queue pair next door execute, and the answers that
+// The requester without frames: what it has the local peer execute, and the answers that
 // this one brings. Whatever isn't granted at once is left to frames, and nothing has happened.
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The responder without frames: requests and answers of the queue pair next door. The checks are
+// The responder without frames: requests and answers of the local peer. The checks are
 // those of frames, in the same functions; only that nothing is refused here: what can't be executed
 // or answered at once is declined, and frames bring it.
 

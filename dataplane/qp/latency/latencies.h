@@ -1,6 +1,6 @@
 #pragma once
 
-// How long messages take (latency.def), of a queue pair or of all of a port.
+// Latency histograms by kind (latency.def), of a queue pair or of all of a port.
 
 #include <array>
 #include <cstddef>

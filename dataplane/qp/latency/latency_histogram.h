@@ -1,8 +1,8 @@
 #pragma once
 
-// Durations counted in few buckets, four for each power of two, so that each queue pair can have
-// some: 832 bytes. What a percentile says is off by an eighth at most. `uroce check` has one
-// that is four times finer, and six times larger.
+// A histogram of durations with four buckets per power of two, small enough to have several per
+// queue pair: 832 bytes. A percentile is off by an eighth at most. (`uroce check` has one with four
+// times the resolution and six times the size.)
 
 #include <algorithm>
 #include <array>

@@ -1,22 +1,22 @@
 #pragma once
 
-// Which of a queue pair's work requests is being timed: one at a time, as round trips are. So it
-// costs a comparison for each of the others, and no time stamp in a work request. There is one
-// under way again as soon as anything is found, so little that holds up the queue is missed.
+// Selects the work requests of a queue pair that are timed: one at a time, as with round trips. So
+// the others cost a comparison each, and work requests need no time stamp. The next one is selected
+// as soon as any is found, so delays of the queue are hardly missed.
 //
-// It begins with its post, if the program says when that was (abi/post_stamp.h): it is asked as
-// soon as the one before is done, and its next post answers. The answer is the program's word, and
-// counts only if the work request was found just now and the time lies between the request for it
-// and now; so nonsense spoils no more than the program's own samples, within these bounds. What was
-// posted before the request came through, or by a program that knows of none, begins with the turn
-// in which it is found.
+// The time begins with the post, if the program stamps it (abi/post_stamp.h): a stamp is requested
+// as soon as the previous work request is done, and the program's next post answers. The stamp
+// can't be trusted, and counts only if the work request was found just now and the time lies
+// between the request for the stamp and now; so a wrong one spoils no more than the program's own
+// samples, within these bounds. For work requests posted before the request was visible, or by a
+// program that doesn't stamp, the time begins with the turn in which they are found.
 //
-// Of those that a look at the ring finds, another place's is taken each time: the first one would
-// always have waited least.
+// Of the work requests found at a time, a different position is taken each time: the first one
+// would always have waited least.
 //
-// Where many queue pairs are busy each message may be the only one of its queue pair, and would be
-// timed; the lines that this touches would then be a fourth of what a message costs. So after each
-// that is timed some pass, and the program is asked when it posts once they have.
+// With many busy queue pairs each message may be the only one of its queue pair, and would be
+// timed; the cache lines that this touches would then be a quarter of a message's cost. So after
+// each timed message some are passed over, and the stamp is only requested afterwards.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,12 +28,12 @@ namespace uroce {
 
 class MessageTimer {
  public:
-  // Messages that pass, where many queue pairs are busy.
+  // Messages that are passed over if many queue pairs are busy.
   static constexpr std::uint32_t kPassing = 15;
 
   [[nodiscard]] bool idle() const { return index_ == kNone; }
 
-  // So many were found in the ring. True if they pass.
+  // `count` work requests were found in the ring. True if they are passed over.
   [[nodiscard]] bool let_pass(std::uint32_t count) {
     if (passing_ == 0) {
       return false;
@@ -41,10 +41,10 @@ class MessageTimer {
     passing_ -= std::min(passing_, count);
     return true;
   }
-  // None passes any more: the next one may be asked for its post.
+  // No message is passed over any more: the next one may be asked for a stamp.
   [[nodiscard]] bool times_next() const { return passing_ == 0; }
 
-  // The number of the stamp that the program is to be asked for.
+  // The number of the stamp to be requested from the program.
   [[nodiscard]] std::uint32_t next_stamp(Time now) {
     requested_at_ = now;
     return ++stamp_;

@@ -1,13 +1,14 @@
 #pragma once
 
-// Memory that has to be reached the slow way, as memory.cc uses it: nobody here touches it, since
-// whoever does may wait for ever (mmu/proc_mem/proc_mem_thread.h). Copies set off to the program's
-// helper thread, the role parks, and does the same again when they are back.
+// Access to memory that can only be reached through /proc/PID/mem, for memory.cc. Nothing here
+// touches that memory, since the access may block for ever (mmu/proc_mem/proc_mem_thread.h). Copies
+// are handed to the program's helper thread, the role parks, and repeats the operation when they
+// are done.
 //
-// Reading: a copy brings more than the packet in hand needs, for those that follow in the same
-// message, and the next one sets off when half of it is used. Storing: bytes of a message are
-// collected, set off when there are many, and the message's last packet is parked until all of them
-// are stored, so that nothing is answered or completed before.
+// Reading: a copy reads ahead for the following packets of the same message, and the next copy
+// starts when half of it is used. Storing: the bytes of a message are collected and copied when
+// there are many; the message's last packet is parked until all are stored, so that nothing is
+// acknowledged or completed before.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,16 +19,16 @@
 
 namespace uroce {
 
-// Whether a helper goes to the spans of the region that aren't mapped.
+// Whether unmapped spans of the region are accessed by a helper thread.
 [[nodiscard]] inline bool uses_proc_mem(const MemoryScope& scope, const Region& region) {
   return scope.faults != nullptr && scope.slot != nullptr && region.program() != nullptr;
 }
 
-// The bytes of the span, valid until fetched(); nullptr if they aren't here (*access:
-// kNotResident), or can't be. `behind`: so many bytes behind them belong to the same message.
+// The bytes of the span, valid until fetched(); nullptr if they aren't here yet (*access:
+// kNotResident), or can't be read. `behind`: this many following bytes belong to the same message.
 const std::byte* fetch(const MemoryScope& scope, const Region& region, const Span& span,
                        std::uint64_t behind, Access* access);
-// The packet has all that it needs: what was used up is let go.
+// The packet has all its bytes: releases what was used up.
 void fetched(const MemoryScope& scope);
 
 // Around the stores of a packet, or of a part of one. `more`: others of the same message follow.
@@ -45,7 +46,7 @@ struct ProcMemAtomic {
 Access swap_or_add(const MemoryScope& scope, const Region& region, const Span& span,
                    const ProcMemAtomic& atomic, std::uint64_t* original);
 
-// The packet is refused: nothing of it, or for it, is kept.
+// The packet is refused: drops everything kept for it.
 void forget_proc_mem(const MemoryScope& scope);
 
 }  // namespace uroce

@@ -1,13 +1,13 @@
 #pragma once
 
-// A completion queue as the daemon holds it: the producer of the ring that the program polls.
+// The daemon's side of a completion queue: the producer of the ring that the program polls.
 //
 // Queue pairs of several workers may complete into one queue, so pushing takes a spin lock, but
-// only where the engine has more than one worker. Each line that a push writes comes from the other
-// worker's cache then, so it writes one here, the ring's index and the entry, and queues that lie
-// beside each other share none. A push publishes at once: completions that waited to be pushed
-// together would be lost with the daemon, though their work requests are done; the look at `arm` (a
-// full fence) is left to flush(), once a drain, for the queues that got something.
+// only if the engine has more than one worker. Each line that a push writes comes from another
+// worker's cache then, so it writes one here, the ring's index and the entry, and adjacent queues
+// share no line. A push publishes at once: completions that were batched before publication would
+// be lost with the daemon although their work requests are done. The check of `arm` (a full fence)
+// is left to flush(), once per drain, for the queues that got something.
 
 #include <cstdint>
 #include <optional>
@@ -38,12 +38,12 @@ class CompletionQueue {
 
   explicit CompletionQueue(const Config& config);
 
-  // Publishes a completion. Finding no room breaks the queue for good: kCqErr is announced once,
-  // later ones are lost, as hardware does. Returns true if this queue has to be
-  // flushed and wasn't waiting for it yet.
+  // Publishes a completion. An overrun breaks the queue permanently: kCqErr is announced once,
+  // further completions are lost, as with hardware. Returns true if flush() has to be called for
+  // this queue and no call is pending yet.
   bool push(const abi::Cqe& cqe, bool solicited, EventSink& events);
 
-  // Tells the program's channel if it armed the queue. `channel_full`: not even tried.
+  // Sends an event to the program's channel if it armed the queue. `channel_full`: don't try.
   enum class [[nodiscard]] Flushed : std::uint8_t{
       kDone,
       kWaits,  // the queue's moderation (modify) wants to wait at `now`: flush again later
@@ -53,32 +53,34 @@ class CompletionQueue {
   // The write end of the channel's socket, or -1.
   [[nodiscard]] int channel() const { return event_descriptor_; }
 
-  // Whether a thread of the program naps until something comes (abi/nap.h), and whether that is all
-  // that it waits for.
+  // Whether a thread of the program naps at the queue (abi/nap.h), and whether what it waits for is
+  // there.
   [[nodiscard]] bool has_nap() const { return nap().asleep.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool nap_is_due() const;
-  // Wakes it, with a system call.
+  // Wakes that thread, with a system call.
   void end_nap();
 
   // What the program may change (ibv_create_cq_ex, ibv_modify_cq, ibv_resize_cq). With one worker
   // these are for a task of that worker; with several the lock suffices.
 
-  // Finding no room then loses the completion, but doesn't break the queue.
+  // From now on an overrun loses the completion without breaking the queue
+  // (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN).
   void ignore_overrun() { ignore_overrun_ = true; }
-  // An event may wait until `count` completions came, but not longer than `period` after the first
-  // of them. 0 or 1, or no period: at once.
+  // Moderation: an event is delayed until `count` completions have come, but no longer than
+  // `period` after the first of them. 0 or 1, or no period: no delay.
   void moderate(std::uint32_t count, Duration period);
-  // Continues in another ring, with what the program hasn't read yet: a step of that, until it says
-  // true. EINVAL if it is more than the new ring holds; then the old one stays. The indices and
-  // `arm` stay where they are. REQUIRES: `entries` stay what they are from step to step.
+  // Moves to another ring, with the completions that the program hasn't read yet; to be called
+  // repeatedly until it returns true. EINVAL if they don't fit into the new ring; then the old one
+  // stays. The indices and `arm` stay where they are. REQUIRES: `entries` are the same from call to
+  // call.
   Result<bool> resize(abi::Cqe* entries, std::uint32_t entry_count, RingResize* move);
 
   [[nodiscard]] std::uint32_t handle() const { return handle_; }
   [[nodiscard]] bool broken() const { return broken_; }
 
  private:
-  // Threads that are woken at once: mostly there is one. What a wake-up costs grows with their
-  // number, which is the program's to choose.
+  // Threads woken per nap: usually there is one. The cost of a wake-up grows with their number,
+  // which the program chooses.
   static constexpr int kWokenMax = 2;
 
   [[nodiscard]] abi::Nap& nap() const { return control_->ring.producer.nap; }

@@ -1,8 +1,8 @@
 #pragma once
 
-// A receive queue (a QP's own, or one shared by several): the consumer of the ring in which the
-// program posts receive work requests. Copies each entry once; what the program does to the ring
-// afterwards changes nothing.
+// The daemon's side of a receive queue (of one QP, or shared by several): the consumer of the ring
+// in which the program posts receive work requests. Each entry is copied once; later changes by the
+// program have no effect.
 
 #include <array>
 #include <cstdint>
@@ -50,38 +50,39 @@ class ReceiveQueue {
 
   explicit ReceiveQueue(const Config& config);
 
-  // The next work request. kBroken: the program wrote nonsense into its ring (a distance larger
-  // than the ring, more SGEs than it may have); a shared queue announces kSrqErr once. Only the
-  // bytes of the SGEs in use are copied. May announce kSrqLimitReached.
+  // Takes the next work request. kBroken: the ring's contents are invalid (a distance larger than
+  // the ring, too many SGEs); a shared queue announces kSrqErr once. Only the SGEs in use are
+  // copied. May announce kSrqLimitReached.
   Take take(ReceiveEntry* entry, EventSink& events);
 
   // Arms the limit event: kSrqLimitReached is announced, once, when fewer than `limit` work
   // requests are left (IBTA vol. 1, 10.2.9.3); 0 disarms. Returns true if fewer are there already:
   // then the caller announces it, and nothing is armed. REQUIRES: with kOneWorker, that worker.
   [[nodiscard]] bool arm(std::uint32_t limit);
-  // The work request that was taken last has completed: its slot is free. For a queue pair's own
-  // queue, whose consumer index thus counts completions; what lies behind it is outstanding, should
-  // the daemon die. Before the completion is pushed: a program that has polled it counts on the
-  // slot. A shared queue's slots are free as soon as they are taken.
+  // Frees the slot of the work request that was taken last, which has completed. For a queue pair's
+  // own queue: its consumer index thus counts completions, and what lies behind it is outstanding
+  // if the daemon dies. Must be called before the completion is pushed, since a program that has
+  // polled it relies on the slot. A shared queue's slots are freed when they are taken.
   void release();
-  // For a shared queue whose completions can't be told any more: nothing is taken from it, as if it
-  // were broken. Returns false if it was broken before. REQUIRES: as arm().
+  // For a shared queue whose completions can't be reported any more: nothing is taken from it, as
+  // if it were broken. Returns false if it was broken before. REQUIRES: as arm().
   [[nodiscard]] bool give_up();
   // What is armed; 0: nothing. REQUIRES: as arm().
   [[nodiscard]] std::uint32_t limit();
 
-  // Goes over to another ring for entries of the same size, taking along what wasn't taken yet; the
-  // control stays: a step of that, until it says true (RingResize). EINVAL, and nothing changes, if
-  // that is more than the new ring holds. REQUIRES: as arm(); entry_count is a power of two.
+  // Moves to another ring with entries of the same size, with the entries that weren't taken yet;
+  // the control block stays. To be called repeatedly until it returns true (RingResize). EINVAL,
+  // with nothing changed, if they don't fit into the new ring. REQUIRES: as arm(); entry_count is a
+  // power of two.
   Result<bool> resize(std::byte* entries, std::uint32_t entry_count, RingResize* move);
 
   [[nodiscard]] bool empty() const;
 
-  // For a queue pair that goes to RESET: what was posted is forgotten, without completions.
+  // For a queue pair that goes to RESET: discards posted work requests, without completions.
   void reset();
 
-  // From now on, until reset(), the program rings for each receive that it posts. REQUIRES: the
-  // queue belongs to one queue pair.
+  // From now on, until reset(), the program rings the doorbell for each receive that it posts.
+  // REQUIRES: the queue belongs to one queue pair.
   void ask_for_doorbells();
 
   [[nodiscard]] std::uint32_t handle() const { return handle_; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// A ring's way into another one, a bounded number of bytes at a time: a ring can have 16 MiB, and
-// how much of it is in use is what its program says. Between two steps it goes on as the old one.
+// Copies a ring into another one, a bounded number of bytes per step: a ring can have 16 MiB, and
+// how much of it is in use is up to its program. Between two steps the old ring stays in use.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,9 +14,8 @@ struct RingResize {
   std::uint32_t next = 0;  // index of the first entry that isn't copied yet
   bool begun = false;
 
-  // What [consumer, producer) holds still, kStepBytes at most, is copied by copy(index), an entry
-  // of `size` bytes each time. True if nothing is left. REQUIRES: the range isn't longer than
-  // either ring.
+  // Copies up to kStepBytes of the entries in [consumer, producer), each of `size` bytes, by
+  // copy(index). True if nothing is left. REQUIRES: the range isn't longer than either ring.
   template <typename Copy>
   bool step(std::uint32_t consumer, std::uint32_t producer, std::uint32_t size, Copy&& copy) {
     const std::uint32_t left = producer - consumer;

@@ -1,15 +1,15 @@
 #pragma once
 
-// A send queue: the consumer of the ring in which the program posts send work requests, and the
-// daemon's private copy of them.
+// The daemon's side of a send queue: the consumer of the ring in which the program posts send work
+// requests, and the daemon's private copies of them.
 //
-// The program's ring is hostile ground: each entry is copied once, only the bytes in use, and the
-// copy is validated. What the program does to the ring afterwards changes nothing. An entry stays
-// in the private array, where retransmission reads it, until it is retired; only then the program
-// learns that the slot is free.
+// The program's ring can't be trusted: each entry is copied once, only the bytes in use, and the
+// copy is validated. Later changes by the program have no effect. An entry stays in the private
+// array, from which it is retransmitted, until it is retired; only then the program learns that the
+// slot is free.
 //
 // Indices run freely, and tail <= head <= posted: [tail, head) is the private array, [head, posted)
-// was seen in the ring and is not copied yet. Belongs to the queue pair's worker.
+// was seen in the ring and isn't copied yet. Belongs to the queue pair's worker.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,20 +30,20 @@ namespace uroce {
 
 struct QpConfig;
 
-// Where the requester is with an entry.
+// The progress of the requester with an entry.
 enum class SendStage : std::uint8_t {
   kWaiting,  // no packet was sent
   kBegun,    // has its PSNs; some packets may be sent
   kRefused,  // can't be sent: completes with `status` once all earlier work has completed
 };
 
-// The work requests that are done when their answer has come, a bit each: READs, atomics and annex
-// A19's operations. An acknowledgement isn't enough for them.
+// The operations that complete with their response, a bit each: READs, atomics and annex A19's
+// operations. An acknowledgement isn't enough for them.
 inline constexpr std::uint32_t kAnswered = abi::operations(
     abi::WrOpcode::kRdmaRead, abi::WrOpcode::kAtomicCmpAndSwp, abi::WrOpcode::kAtomicFetchAndAdd,
     abi::WrOpcode::kAtomicWrite, abi::WrOpcode::kFlush);
 
-// A send work request in the daemon's hands: one cache line. The scatter/gather list or the inline
+// The daemon's copy of a send work request: one cache line. The scatter/gather list or the inline
 // bytes lie elsewhere (SendQueue::sges, SendQueue::inline_bytes).
 struct SendEntry {
   std::uint64_t wr_id;
@@ -104,18 +104,19 @@ class SendQueue {
   // Allocates all there will ever be. REQUIRES: the ring's memory outlives the queue.
   explicit SendQueue(const QpConfig& config);
 
-  // Looks at the program's index. False if it is nonsense: the queue is broken.
+  // Reads the program's index. False if it is invalid: the queue is broken.
   [[nodiscard]] bool refresh();
 
-  // Copies the next posted entry and validates it; an invalid one is kRefused. False when there is
-  // none that refresh() saw.
+  // Copies the next posted entry and validates it; an invalid one is kRefused. False if refresh()
+  // saw no further one.
   bool pull();
 
   [[nodiscard]] std::uint32_t tail() const { return tail_; }
   [[nodiscard]] std::uint32_t head() const { return head_; }
   [[nodiscard]] std::uint32_t posted() const { return posted_; }
   [[nodiscard]] bool has_posted() const { return posted_ != head_; }
-  // How many the program says to have posted that aren't retired; no more than fit.
+  // The number of posted work requests, by the program's index, that aren't retired; at most the
+  // size of the ring.
   [[nodiscard]] std::uint32_t outstanding() const;
 
   // abi/post_stamp.h: asks the program when it posts next, and what it said last: anything.
@@ -150,12 +151,12 @@ class SendQueue {
     }
   }
 
-  // The oldest entry is done with.
+  // Retires the oldest entry.
   void retire() { ++tail_; }
   // Tells the program which slots are free; once a batch.
   void publish();
-  // As publish(), as if the oldest entry were retired already. Before each completion: a program
-  // that has polled it counts on the slots up to there.
+  // As publish(), as if the oldest entry were retired already. To be called before each completion:
+  // a program that has polled it relies on the slots up to there.
   void publish_with_oldest();
 
   // Forgets what was posted so far, also what wasn't copied.

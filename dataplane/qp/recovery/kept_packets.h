@@ -1,12 +1,12 @@
 #pragma once
 
-// Which packets a role has had kept, because they came ahead of one that is missing. The frames
-// belong to the caller, who gives them again in the order of their PSNs (Step::kKept); here are
-// only their places. Nothing of them is executed before its turn, so memory is written in the order
-// that the specification wants.
+// The set of out-of-order packets that are buffered for a role (what TCP calls the out-of-order
+// queue), as a bitmap by PSN. The frames belong to the caller, which passes them again in PSN order
+// (Step::kKept). A buffered packet isn't executed before its turn, so memory is written in the
+// order that the specification requires.
 //
-// Invariant: the bits that are set lie within kSpan PSNs ahead of the role's next one, so that a
-// PSN's bit is its own.
+// Invariant: all set bits lie within kSpan PSNs of the role's next one, so that each PSN has a bit
+// of its own.
 
 #include <bitset>
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace uroce {
 
 class KeptPackets {
  public:
-  // How far ahead of the missing packet one may be: four times a window of 1 MiB at an MTU of 4096,
-  // for what our own requesters send on while a packet is repaired.
+  // The largest distance from the missing packet: four windows of 1 MiB at an MTU of 4096, for what
+  // our own requesters send while a packet is repaired.
   static constexpr std::uint32_t kSpan = KeptReport::kSpan;
-  // Frames of one role of a queue pair.
+  // Frames per role of a queue pair.
   static constexpr std::uint32_t kMax = 768;
 
   [[nodiscard]] std::uint32_t count() const { return count_; }
   // REQUIRES: `psn` is less than kSpan ahead of the role's next one.
   [[nodiscard]] bool has(std::uint32_t psn) const { return bits_[psn % kSpan]; }
 
-  // False if it is too far ahead of `next`, is kept already, or there are too many.
+  // False if it is too far ahead of `next`, buffered already, or there are too many.
   bool add(std::uint32_t next, std::uint32_t psn) {
     if (distance(next, psn) >= kSpan || has(psn) || count_ == kMax) {
       return false;
@@ -38,7 +38,7 @@ class KeptPackets {
     return true;
   }
 
-  // The role has gone on from `from` to `to`.
+  // The role's next PSN has moved from `from` to `to`.
   void passed(std::uint32_t from, std::uint32_t to) {
     if (count_ == 0) [[likely]] {
       return;
@@ -51,7 +51,7 @@ class KeptPackets {
 
   void clear() { *this = KeptPackets(); }
 
-  // The address of count(), for who prefetches it and what lies behind this object.
+  // The address of count(), for prefetching it and what follows this object.
   [[nodiscard]] const void* line() const { return &count_; }
 
  private:
@@ -61,7 +61,7 @@ class KeptPackets {
   }
 
   std::bitset<kSpan> bits_;
-  // As a rule it is all that is looked at: last, beside what follows the object.
+  // Usually the only member that is read; last, so that it is next to what follows this object.
   std::uint32_t count_ = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the peer says that it has kept behind a missing packet, if it is a uroce
-// (wire/kept_report.h). It is asked to say so once a connection has lost packets again and again,
-// and a few times only: whoever isn't one drops the question.
+// Which out-of-order packets the peer has reported as buffered, if it is another uroce
+// (wire/kept_report.h): selective acknowledgements. Reports are requested once a connection has
+// lost packets repeatedly, and only a few times: other vendors' cards drop the request.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace uroce {
 
 class KeptReports {
  public:
-  // One in so many NAKs asks for reports, as long as none came, and so many times at most.
+  // Every kAskEvery-th NAK requests reports until one has come, kAsksMax times at most.
   static constexpr std::uint32_t kAskEvery = 8;
   static constexpr std::uint32_t kAsksMax = 4;
 
@@ -28,7 +28,8 @@ class KeptReports {
     ++asks_;
   }
 
-  // A report with this serial number came; false if a newer one has. What was known is forgotten.
+  // A report with this serial number was received; false if a newer one was before. Earlier reports
+  // are forgotten.
   [[nodiscard]] bool take(std::uint32_t serial) {
     if (reports_ && static_cast<std::int32_t>(serial - serial_) <= 0) {
       return false;
@@ -38,13 +39,13 @@ class KeptReports {
     kept_.clear();
     return true;
   }
-  // The peer has `psn`, and misses `unacked_psn` before it.
+  // The peer has `psn`, and lacks `unacked_psn` before it.
   void note(std::uint32_t unacked_psn, std::uint32_t psn) { (void)kept_.add(unacked_psn, psn); }
   void passed(std::uint32_t from, std::uint32_t to) { kept_.passed(from, to); }
-  // All of it is sent again.
+  // Everything is retransmitted.
   void gone_back() { kept_.clear(); }
 
-  // Packets that have left the network, though they aren't acknowledged.
+  // Packets that have left the network although they aren't acknowledged.
   [[nodiscard]] std::uint32_t count() const { return kept_.count(); }
   // As KeptPackets::line().
   [[nodiscard]] const void* line() const { return kept_.line(); }

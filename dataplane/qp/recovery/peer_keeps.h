@@ -1,15 +1,15 @@
 #pragma once
 
-// Whether the peer keeps packets that come ahead of one that it misses. Nobody asks it: it shows,
-// when only the missing packet is sent again, by what it says next.
+// Detects whether the peer buffers out-of-order packets. The peer isn't asked: it shows by its next
+// answer, when only the missing packet has been retransmitted:
 //
-//   an acknowledgement, or a NAK, far behind it     it keeps
-//   an acknowledgement of that packet alone         it has thrown away what came behind
-//   a NAK of the very next packet                   either that one was lost, too, or it keeps
-//                                                   nothing and has seen a later one meanwhile
+//   an acknowledgement, or a NAK, far behind it     it buffers
+//   an acknowledgement of that packet alone         it has discarded what came behind
+//   a NAK of the very next packet                   either that one was lost, too, or it buffers
+//                                                   nothing and has received a later one meanwhile
 //
-// A peer that keeps nothing is tried again now and then, since a rare reordering could have made a
-// keeping one look like that; the price is a round trip.
+// A peer that doesn't buffer is probed again now and then, since a rare reordering can make a
+// buffering one look like that; the price is a round trip.
 
 #include <cstdint>
 
@@ -19,24 +19,25 @@ namespace uroce {
 
 class PeerKeeps {
  public:
-  // The peer names `psn` as missing, and has all before it. Whether to send only that one again.
+  // The peer has reported `psn` as missing, and has everything before it. Returns whether to
+  // retransmit only that packet.
   [[nodiscard]] bool resend_single(std::uint32_t psn);
 
   // The peer has acknowledged everything before `unacked_psn`; `more` was sent. What to do about
-  // that packet: nothing special, send it again alone, or everything from it on.
+  // that packet: nothing special, retransmit it alone, or retransmit everything from it on.
   enum class Next : std::uint8_t { kGoOn, kSingle, kAll };
   [[nodiscard]] Next acknowledged(std::uint32_t unacked_psn, bool more);
 
-  // A uroce has reported what it keeps, or that it keeps nothing.
+  // Another uroce has reported whether it buffers.
   void told(bool keeps);
 
-  // Everything is sent again: what is acknowledged next shows nothing.
+  // Everything is retransmitted: the next acknowledgement shows nothing.
   void gone_back() { single_ = false; }
 
  private:
   enum class Belief : std::uint8_t { kUnknown, kYes, kNo };
-  // How often in a row a peer may go on by a single packet: one that has shown that it keeps, and
-  // one of which nothing is known.
+  // How often in a row a peer may advance by a single packet: one that is known to buffer, and one
+  // of which nothing is known.
   static constexpr std::uint32_t kRowMax = 4;
   static constexpr std::uint32_t kRowMaxTold = 64;  // and one that has said that it keeps
   static constexpr std::uint32_t kDoubtsMax = 2;

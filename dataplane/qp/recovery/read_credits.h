@@ -1,9 +1,9 @@
 #pragma once
 
-// How many READ responses a worker may have on their way to it by one port, over all its queue
-// pairs: no more than its completer ring holds, with a quarter for acknowledgements. Else what we
-// ask for ourselves would overflow it, and each loss waits for a timer. A READ that is longer goes
-// alone.
+// Limits the READ responses that are outstanding to a worker by one port, over all its queue pairs,
+// to what its completer ring holds, less a quarter for acknowledgements. Otherwise our own READs
+// would overflow the ring, and each loss would wait for a timer. A READ longer than that is sent
+// when nothing else is outstanding.
 
 #include <cstdint>
 
@@ -13,10 +13,10 @@ class ReadCredits {
  public:
   static constexpr std::uint32_t kFramesMax = 1'536;
 
-  // Room beside `out` frames that are on their way.
+  // What is left while `out` frames are outstanding.
   explicit constexpr ReadCredits(std::uint32_t out = 0) : out_(out) {}
 
-  // For none at all.
+  // No credits at all.
   static constexpr ReadCredits none() { return ReadCredits(kFramesMax); }
 
   [[nodiscard]] constexpr bool holds(std::uint32_t frames) const {

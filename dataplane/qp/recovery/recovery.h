@@ -1,6 +1,7 @@
 #pragma once
 
-// What is done about loss. Both are RoCEv2 to the peer, of whatever make (docs/recovery.md).
+// The loss recovery of the requester. Both are standard RoCEv2 to a peer of any vendor
+// (docs/recovery.md).
 
 #include <cstdint>
 

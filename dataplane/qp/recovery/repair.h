@@ -1,11 +1,11 @@
 #pragma once
 
-// What a requester sends again by itself, beside the stream of new packets: the *holes*, packets
-// that the peer is known or suspected to miss while it has later ones. And when it asks into a
-// silence: the *probe* of the oldest packet that isn't acknowledged, long before the timer of the
-// queue pair's attributes, which goes on meaning that the peer may be dead.
+// What a requester retransmits beside the stream of new packets: *holes*, packets that the peer is
+// known or suspected to lack although it has later ones. And the tail *probe*: the retransmission
+// of the oldest unacknowledged packet into a silence, long before the queue pair's timeout
+// attribute, which keeps its meaning that the peer may be dead.
 //
-// Knows times and PSNs only; the requester sends. Holes are in the order of their PSNs, within
+// Deals with times and PSNs only; the requester sends. Holes are in PSN order, within
 // [unacked_psn_, cursor_psn_) of the requester, and don't overlap.
 
 #include <array>
@@ -31,27 +31,27 @@ class Repair {
  public:
   static constexpr std::uint32_t kHolesMax = 32;
   static constexpr std::uint32_t kBackOffMax = 10;  // powers of two
-  // With what was sent again, as long as no round trip was measured.
+  // The repair timeout as long as no round trip was measured.
   static constexpr Duration kTimeoutFirst = 10 * kNanosecondsPerMillisecond;
 
-  // A new connection: nothing is known of the peer.
+  // A new connection.
   void forget() { *this = Repair(); }
-  // Everything that isn't acknowledged is sent again anyway.
+  // Everything unacknowledged is retransmitted anyway.
   void clear();
 
-  // The answer to a packet that was sent once took so long.
+  // The answer to a packet that was sent only once took this long.
   void measured(Duration round_trip) { trip_.sample(round_trip); }
-  // Everything before `unacked_psn` is answered now.
+  // Everything before `unacked_psn` is acknowledged now.
   void advanced(std::uint32_t unacked_psn, Time now);
 
-  // A hole that is to be sent again. Nothing if it is known already; false if there are too many.
+  // Adds a hole to be retransmitted, unless it is known already; false if there are too many.
   bool add(std::uint32_t psn, std::uint32_t count);
-  // As add() of one packet, where the peer has something up to `newest`: what was sent again before
-  // that was lost once more.
+  // As add() of one packet, if the peer has received up to `newest`: a retransmission sent before
+  // that was lost as well.
   bool add_behind(std::uint32_t psn, std::uint32_t newest);
-  // As add(), but sent again even if it was lately.
+  // As add(), but retransmitted even if it was recently.
   void insist(std::uint32_t psn, std::uint32_t count);
-  // The answer with this PSN came, ahead of others. True if it was the last of a hole.
+  // A response with this PSN was received out of order. True if it completed a hole.
   bool filled(std::uint32_t psn, Time now);
   // The peer has the packets that `has(psn)` says: their holes are closed.
   template <typename Has>
@@ -66,18 +66,18 @@ class Repair {
   [[nodiscard]] bool has_holes() const { return count_ != 0; }
   [[nodiscard]] bool has_waiting() const { return waiting_ != 0; }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
-  // The oldest one that is to be sent again. REQUIRES: has_waiting()
+  // The oldest hole to be retransmitted. REQUIRES: has_waiting()
   [[nodiscard]] Hole& next_waiting();
-  // New packets get PSNs from `high_psn` on.
+  // The hole was retransmitted; new packets get PSNs from `high_psn` on.
   void asked(Hole& hole, std::uint32_t high_psn, Time now);
 
-  // The peer was heard, or asked: if it says nothing for a while from now on, `outstanding` packets
-  // want a probe.
+  // The peer was heard, or an answer was requested: if nothing is received for the probe timeout
+  // from now on, and packets are `outstanding`, a probe is due.
   void watch(bool outstanding, Time now);
   [[nodiscard]] bool probing() const { return silent_probes_ != 0; }
   // The earliest time at which on_time() has something to do.
   [[nodiscard]] Time deadline() const;
-  // Has holes sent again that should have been closed by now. True if a probe is due.
+  // Schedules holes again that should have been filled by now. True if a probe is due.
   bool on_time(Time now);
 
  private:

@@ -1,15 +1,15 @@
 #pragma once
 
-// When a requester gives up on its peer. Two ways lead there:
+// Decides when a requester gives up on its peer (retry_cnt). There are two cases:
 //
-//   silence     retry_cnt retries, and nothing at all came for as long as they take when the worker
-//               runs as it should: measured in the worker's running time, so that a worker that
-//               others keep from its processor doesn't take its own absence for a dead peer
-//   no progress the peer is heard again and again, but what is sent again never gets through: a
-//               link that doesn't carry packets so long, a peer that is broken. It isn't dead, so
-//               it gets kAliveFactor times retry_cnt retries
+//   silence      retry_cnt retries, and nothing at all was received for as long as they take while
+//                the worker runs as it should. Measured in the worker's running time, so that a
+//                worker without a processor doesn't take its own delay for a dead peer.
+//   no progress  the peer is heard again and again, but what is retransmitted never gets through:
+//                a link that doesn't carry packets of that length, a broken peer. The peer isn't
+//                dead, so it gets kAliveFactor times retry_cnt retries.
 //
-// Any progress starts both afresh (IBTA vol. 1, 9.9.2.1.2).
+// Any progress resets both (IBTA vol. 1, 9.9.2.1.2).
 
 #include <algorithm>
 #include <cstdint>
@@ -21,20 +21,20 @@ namespace uroce {
 class RetryBudget {
  public:
   static constexpr std::uint32_t kAliveFactor = 8;
-  // Waits for a peer that stays silent double up to the four times the timeout that 9.7.6.1.3
-  // allows: the peer may be a program that others keep from its processor. A timeout that is long
-  // already needs no doubling, which would only keep a program from learning that its peer is gone.
+  // The timeouts of a silent peer double up to the factor of four that 9.7.6.1.3 allows: the peer
+  // may be a program without a processor. A timeout that is long already isn't doubled, which would
+  // only delay the error.
   static constexpr std::uint32_t kBackOffMax = 2;                    // powers of two
   static constexpr Duration kBackedOffMax = Duration{4'096} << 17U;  // 537 ms
 
   enum class [[nodiscard]] End : std::uint8_t{kNotYet, kSilent, kInVain};
 
-  // How long an answer is waited for after `timeouts` waits in vain.
+  // The timeout after `timeouts` consecutive timeouts.
   static constexpr Duration wait(Duration timeout, std::uint32_t timeouts) {
     return std::max(timeout, std::min(timeout << std::min(timeouts, kBackOffMax), kBackedOffMax));
   }
 
-  // `timeout` is 0 where no answer is missed by time.
+  // `timeout`: 0 disables the retransmission timer.
   void configure(std::uint32_t retry_cnt, Duration timeout) {
     retries_max_ = retry_cnt;
     silence_max_ = 0;
@@ -44,15 +44,15 @@ class RetryBudget {
     refill();
   }
 
-  // Progress, or a receiver that asks for time.
+  // There was progress, or the receiver asked for time (RNR NAK).
   void refill() {
     retries_ = 0;
     retries_alive_ = 0;
     heard_ = false;
   }
-  // An answer is asked for, and none was missed before.
+  // An answer is expected from now on, and none was before.
   void ask(Time ran) { quiet_since_ = ran; }
-  // Anything came from the peer.
+  // Any packet was received from the peer.
   void hear(Time ran) {
     quiet_since_ = ran;
     heard_ = true;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The RNR NAK timer field: how long a requester leaves a receiver alone (IBTA vol. 1, table 45).
+// The RNR NAK timer field: how long a requester waits before it retries (IBTA vol. 1, table 45).
 
 #include <array>
 #include <cstddef>

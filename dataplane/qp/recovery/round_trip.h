@@ -1,8 +1,8 @@
 #pragma once
 
-// How long a queue pair's peer takes to answer: measured on one packet at a time, and smoothed,
-// with its mean deviation, as RFC 6298 has it. Only what was sent once is measured (Karn): an
-// answer to something that was sent twice doesn't say to which of both.
+// The round-trip time of a queue pair: measured on one packet at a time and smoothed, with its mean
+// deviation, as in RFC 6298. Only packets that were sent once are measured (Karn's algorithm),
+// since the answer to a retransmitted packet is ambiguous.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace uroce {
 
 class RoundTripTimer {
  public:
-  // This packet was sent for the first time, and asks for an answer.
+  // This packet was sent for the first time and requests an acknowledgement.
   void asked(std::uint32_t psn, Time now) {
     if (!running_) {
       running_ = true;
@@ -22,8 +22,8 @@ class RoundTripTimer {
       since_ = now;
     }
   }
-  // Everything before `end_psn` is answered now. How long the measured packet took; 0: it isn't
-  // among it.
+  // Everything before `end_psn` is acknowledged now. Returns the measured round trip; 0: the
+  // measured packet isn't among it.
   [[nodiscard]] Duration answered(std::uint32_t end_psn, Time now) {
     if (!running_ || psn_difference(end_psn, psn_) <= 0) {
       return 0;
@@ -31,10 +31,10 @@ class RoundTripTimer {
     running_ = false;
     return std::max<Duration>(now - since_, 1);
   }
-  // A packet is missing, and the answer waits for it.
+  // A packet is missing, so the answer is delayed.
   void cancel() { running_ = false; }
-  // Everything before `end_psn` was sent once more. What comes behind it is answered as before,
-  // unless it turns out that something is missing.
+  // Everything before `end_psn` was retransmitted. Later packets are acknowledged as before, unless
+  // it turns out that something is missing.
   void resent(std::uint32_t end_psn) { running_ = running_ && psn_difference(end_psn, psn_) <= 0; }
 
  private:
@@ -45,7 +45,8 @@ class RoundTripTimer {
 
 class RoundTrip {
  public:
-  // A worker that sleeps, or shares its processor, needs some time to answer.
+  // The minimum of both timeouts: a peer that sleeps, or shares its processor, needs some time to
+  // answer.
   static constexpr Duration kTimeoutMin = 100 * kNanosecondsPerMicrosecond;
 
   [[nodiscard]] bool known() const { return known_; }
@@ -62,12 +63,12 @@ class RoundTrip {
     smoothed_ = (7 * smoothed_ + took) / 8;
   }
 
-  // After so long without an answer it is worth a packet to ask again.
+  // The tail probe timeout: after this long without an answer, a probe is sent.
   [[nodiscard]] Duration probe_timeout() const {
     return std::max(kTimeoutMin, 2 * smoothed_ + 4 * deviation_);
   }
 
-  // The same for what was sent again already, and keeps others waiting.
+  // The timeout of a packet that was retransmitted already and blocks others.
   [[nodiscard]] Duration repair_timeout() const {
     return std::max(kTimeoutMin, smoothed_ + 4 * deviation_);
   }

@@ -57,7 +57,7 @@ class Qp;
 struct DirectAnswer;
 struct Headers;
 
-// Why a work request's own memory was refused.
+// The failure reported when a work request's own memory is refused.
 [[nodiscard]] constexpr Failure send_failure(Access access) {
   if (access == Access::kLate) {
     return Failure::kSendLate;
@@ -67,16 +67,17 @@ struct Headers;
 
 class Requester {
  public:
-  // Sent and not acknowledged: at most this many packets, and about this many bytes; beside them
-  // what the peer has reported to keep.
+  // The window: at most this many unacknowledged packets, and about this many bytes, not counting
+  // packets that the peer has reported as buffered.
   static constexpr std::uint32_t kWindowPackets = 512;
   static constexpr std::uint32_t kWindowBytes = 1U << 20U;
-  // Packets of a message after which an acknowledgement is asked for; a power of two, far below the
-  // window so that a long message never stalls.
+  // An acknowledgement is requested every so many packets of a message; a power of two, far below
+  // the window so that a long message never stalls.
   static constexpr std::uint32_t kAckRequestEvery = 32;
-  // PSNs that may be outstanding at all (IBTA vol. 1, 9.7.1): a READ takes one for each response.
+  // The limit of outstanding PSNs (IBTA vol. 1, 9.7.1); a READ takes one for each response.
   static constexpr std::uint32_t kPsnsOutstandingMax = 1U << 23U;
-  // Local operations in one call of transmit(): they send no bytes that would bound it.
+  // Local operations (no packets) in one call of transmit(), as they send no bytes that would limit
+  // it.
   static constexpr std::uint32_t kLocalOperationsMax = 32;
 
   explicit Requester(Qp& qp);
@@ -96,13 +97,13 @@ class Requester {
   void reset();
 
   void on_doorbell(Turn& turn);
-  // Brings what each message needs towards the processor, be it sent or received; once that is
-  // there, the next work request.
+  // Prefetches the state that each message needs, sent or received; then, once that is cached, the
+  // next work request.
   void prefetch() const { prefetch_lines(kept_reports_.line(), kHotBytes); }
   void prefetch_retry_budget() const { prefetch_line_to_write(&retry_budget_); }
   void prefetch_work() const { queue_.prefetch(cursor_index_); }
   [[nodiscard]] bool times_none() const { return message_timer_.idle(); }
-  // Whether transmit() would send something, or find out that it can't.
+  // Whether transmit() would send something, or try to.
   [[nodiscard]] bool has_work() const;
   std::uint32_t transmit(Turn& turn, std::uint32_t bytes_max);
 
@@ -118,7 +119,7 @@ class Requester {
   // For Qp::take_directly.
   [[nodiscard]] bool take_directly(const DirectAnswer& answer, Turn& turn);
 
-  // A report of what the peer has kept, from `psn` on.
+  // A report of the packets that the peer has buffered, from `psn` on.
   Drop on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn);
 
   // For congestion control.
@@ -127,16 +128,17 @@ class Requester {
 
   [[nodiscard]] std::uint32_t send_psn() const { return high_psn_; }
   [[nodiscard]] std::uint32_t outstanding() const { return queue_.outstanding(); }
-  // Whether every message that was begun is done.
+  // Whether every message that was begun has completed.
   [[nodiscard]] bool drained() const { return queue_.tail() == begun_index_; }
 
-  // Anything came from the peer, request or answer.
+  // Any packet was received from the peer, request or response.
   void hear(const Turn& turn) { retry_budget_.hear(turn.ran()); }
 
   [[nodiscard]] Time deadline() const;
   void on_deadline(Turn& turn);
 
-  // Answers that the caller keeps for this; let_go(): it has thrown them away.
+  // Out-of-order responses that the caller keeps for this requester; let_go(): it has released
+  // them.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
   void let_go() { kept_.clear(); }
 

@@ -62,12 +62,12 @@ class Responder {
     return owes_acknowledgement() || (resources_.any_pending() && (!answer_parked_ || busy_));
   }
 
-  // Whether it owes a NAK, an acknowledgement or a report that needn't wait for answers before it.
+  // Whether a NAK, an acknowledgement or a report is due that needn't wait for earlier responses.
   [[nodiscard]] bool owes_acknowledgement() const {
     return report_pending_ ||
            (!resources_.any_pending() && (busy_ || nak_ != PendingNak::kNone || ack_pending_));
   }
-  // Sends that and nothing else; the bytes.
+  // Sends only that; returns the bytes.
   std::uint32_t transmit_acknowledgement(Turn& turn) {
     return owes_acknowledgement() && turn.tx.room() != 0 ? transmit_next(turn, 1)
                                                          : std::uint32_t{0};
@@ -76,14 +76,14 @@ class Responder {
   // For Qp::repeats.
   [[nodiscard]] bool repeats(const Packet& request) const;
 
-  // Requests or answers wait for memory, and the peer loses patience or sends more than may wait,
-  // which the packet with this PSN shows: it is asked to come again from there later.
+  // Requests or responses wait for memory, and the peer retransmits or sends more than may be
+  // parked, as the packet with this PSN shows: sends an RNR NAK for it.
   void busy(std::uint32_t psn, const Turn& turn);
 
   // For Qp::lose_parked.
   void lose_parked(Turn& turn);
 
-  // A page fault of the queue pair is over: what was parked goes on, or parks again.
+  // A page fault of the queue pair is resolved: what was parked continues, or parks again.
   void resume();
 
   // For Qp::forget_srq: a receive work request of this queue isn't held any more.
@@ -91,14 +91,14 @@ class Responder {
   // For Qp::last_srq.
   [[nodiscard]] std::uint32_t last_srq() const { return xrc_srq_.number; }
 
-  // Requests that the caller keeps for this; let_go(): it has thrown them away.
+  // Out-of-order requests that the caller keeps for this responder; let_go(): it has released them.
   [[nodiscard]] std::uint32_t kept() const { return kept_.count(); }
   void let_go();
 
-  // Brings what has_work() looks at towards the processor, or what taking a request does.
+  // Prefetches what has_work() reads, or what receiving a request accesses.
   void prefetch_owed() const { prefetch_line(kept_.line()); }
   void prefetch_receiving() const { prefetch_lines(kept_.line(), kHotBytes); }
-  // The peer is a uroce, and wants to be told what is kept.
+  // The peer is a uroce and asked for reports of the buffered packets.
   void want_reports() { reports_wanted_ = report_pending_ = true; }
 
   [[nodiscard]] std::uint32_t expected_psn() const { return expected_psn_; }
