@@ -1,6 +1,7 @@
 #pragma once
 
-// Files that a program says its memory lies in, looked at before they are mapped.
+// Checks of the files that a program hands over as the backing of its memory, before they are
+// mapped.
 
 #include <cstdint>
 #include <cstdio>
@@ -23,9 +24,9 @@ struct FileFacts {
   bool durable = false;  // outlives the machine's memory
 };
 
-// Whether a descriptor of any kind is a file that answers whatever a program does: memory, or a
-// file on a file system that only the machine's administrator can have made, above disks. To find
-// out may take for ever (control/foreign). Such a file can be looked at, mapped and closed on any
+// Whether a descriptor is a file whose operations can't block at a program's will: memory, or a
+// file on a file system that only the administrator can have mounted, on a disk. The check itself
+// may block for ever (control/foreign). Such a file can be examined, mapped and closed on any
 // thread.
 [[nodiscard]] bool is_answering_file(int descriptor);
 

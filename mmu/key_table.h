@@ -1,8 +1,8 @@
 #pragma once
 
-// Keys: index << 8 | tag, with a random tag and a random free index, so that a stale or guessed key
-// fails. One table for the daemon; lkey and rkey of a region are the same number. The rkeys of
-// memory windows (window_table.h) have the indices above those of regions.
+// Memory keys: index << 8 | tag, with a random tag and a random free index, so that a stale or
+// guessed key fails. One table for the daemon; lkey and rkey of a region are the same number. The
+// rkeys of memory windows (window_table.h) have the indices above those of regions.
 //
 // Workers look up without locks. Control adds and removes under a mutex.
 
@@ -39,7 +39,7 @@ class KeyTable {
   // thread but a worker.
   Result<std::uint32_t> add(std::unique_ptr<Region> region, std::uint32_t chosen = 0);
 
-  // Promises that no window gets bound to the region any more. False if one is bound.
+  // From now on no window can be bound to the region. False if one is bound.
   bool close(std::uint32_t key);
 
   // Takes the region out, unbinds windows that are left on it, and waits until no worker can hold

@@ -4,7 +4,7 @@
 // and where its bytes are in the daemon's own address space.
 //
 // Owned by the KeyTable. Immutable after it was published there, so that workers read it without
-// locks; freed only after every worker passed a quiescent state (mmu/quiescence.h).
+// locks; freed only after every worker has passed a quiescent state (mmu/quiescence.h).
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ class DurableMemory;
 class Mirror;
 class ProcMemThread;
 
-// A run of bytes of a region and how to reach it.
+// A contiguous run of bytes of a region, and how to access it.
 struct Span {
   std::byte* host = nullptr;         // in the daemon; nullptr: reach it through Region::remote()
   std::uint64_t remote_address = 0;  // in the program, for that
@@ -47,14 +47,15 @@ class Region {
     std::uint64_t length = 0;   // bytes
     std::vector<Piece> pieces;  // sorted by start, without gaps
     int remote = -1;            // the program's memory as a file (mmu/proc_mem/proc_mem.h)
-    // Who goes there. nullptr, in tests and simulations: whoever wants the bytes, and waits.
+    // The thread that accesses unmapped pieces; nullptr (tests, simulations): the caller does, and
+    // blocks.
     std::shared_ptr<ProcMemThread> program{};
     bool null = false;                  // there is no memory behind it; one piece without a host
     std::uint64_t program_address = 0;  // of the first byte
     // On demand: where the pages are; no pieces.
     std::shared_ptr<Mirror> mirror;
-    // What keeps the pieces mapped and `remote` open; given back with the region. The datapath
-    // doesn't look at it.
+    // Keeps the pieces mapped and `remote` open until the region is destroyed. Not used by the
+    // datapath.
     std::vector<std::shared_ptr<const void>> holds;
   };
 
@@ -106,7 +107,7 @@ class Region {
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return config_.mirror; }
   // Pinned regions with kAccessFlushPersistent.
   [[nodiscard]] const std::shared_ptr<const DurableMemory>& durable() const { return durable_; }
-  // By which the program knows the byte at `address`.
+  // The program's address of the byte at `address`.
   [[nodiscard]] std::uint64_t program_address(std::uint64_t address) const {
     return config_.program_address + (address - config_.iova);
   }

@@ -1,15 +1,15 @@
 #pragma once
 
-// What a user has of everything that users share, and may have. An object is charged before it is
-// made and gives its charge back when it goes.
+// Per-user accounting of shared resources: what a user has, and may have. An object is charged
+// before it is made and returns its charge when it is destroyed.
 //
-// A user has at most half of what the others leave (the scheme of dbus-broker): whoever comes next
-// finds as much, whatever those before took. The administrators (root and the daemon's own user)
-// have no such bound, and the last 64th of everything is theirs. What uroce.toml says of a user by
-// name counts in place of half.
+// A user gets at most half of what the others leave (the scheme of dbus-broker), so a new user
+// always finds some. The administrators (root and the daemon's own user) have no such limit, and
+// the last 64th of everything is reserved for them. A limit for a user in uroce.toml replaces the
+// half.
 //
-// Any thread: charges come from control and from the paging threads, and go with whoever was the
-// last to hold an object.
+// Any thread: charges are made by control and the paging threads, and are returned by whichever
+// thread destroys an object.
 
 #include <cstdint>
 #include <initializer_list>

@@ -1,7 +1,6 @@
 #pragma once
 
-// What the accounts have in common. Everything is under the mutex, which nobody holds for longer
-// than some additions take.
+// The state shared by all accounts. Everything is under the mutex, which is held only briefly.
 
 #include <map>
 #include <memory>

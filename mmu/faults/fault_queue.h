@@ -1,7 +1,6 @@
 #pragma once
 
-// The way of page faults from workers to the fault thread and back, and what is known of all of
-// them.
+// The queue of page faults from workers to the fault thread and back, and statistics of them.
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What of the fault records one session, and one user, has on the way: a program that doesn't
-// answer keeps each of its own for the pager's patience, and others must find some all the same.
+// Limits the fault records of one session, and of one user: a program that doesn't answer holds
+// each of its records until the pager's timeout, and others must still find some.
 
 #include <atomic>
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace uroce {
 
-// Of a user, or a session. Relaxed throughout: these are bounds, and order nothing.
+// The count of a user or a session. Relaxed throughout: these are bounds, and order nothing.
 using FaultCount = std::atomic<std::uint32_t>;
 
 class FaultQuota {
  public:
   static constexpr std::uint32_t kSessionMax = 256;
 
-  // `user`: shared by all sessions of a user; nullptr: there are no others.
+  // `user`: shared by all sessions of a user; nullptr: no per-user limit.
   explicit FaultQuota(std::shared_ptr<FaultCount> user = nullptr)
       : user_(user != nullptr ? std::move(user) : std::make_shared<FaultCount>(0)) {}
 
-  // `left`: records that nobody has. A user gets at most as many as it leaves to others, so that
-  // each further one finds some. Workers.
+  // `left`: unused records. A user gets at most as many as it leaves to others, so that each
+  // further user finds some. Workers.
   [[nodiscard]] bool has_room(std::uint32_t left) const {
     return session_.load(std::memory_order_relaxed) < kSessionMax &&
            user_->load(std::memory_order_relaxed) < left;

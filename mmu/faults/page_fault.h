@@ -1,8 +1,8 @@
 #pragma once
 
-// A page fault of the card: memory that is paged on demand was wanted and isn't there. The role
-// that met it parks; the record travels to the fault thread (FaultQueue), which brings the pages in
-// (Pager) and sends it back to the worker that raised it.
+// A page fault of the card: memory that is paged on demand was accessed and isn't resident. The
+// role that accessed it parks; the record goes to the fault thread (FaultQueue), which populates
+// the pages (Pager) and returns it to the worker that raised it.
 
 #include <array>
 #include <cstdint>
@@ -45,8 +45,8 @@ struct FaultTimes {
   Time populated = 0;  // the pages are there
 };
 
-// What a record on its way says to the worker that raised it: which role is parked for it, and what
-// came of it.
+// The part of a record that the raising worker needs when it comes back: which role is parked for
+// it, and the outcome.
 struct WaitingRole {
   std::uint32_t worker = 0;
   std::uint32_t qpn = 0;
@@ -102,15 +102,15 @@ struct FaultSlot {
 };
 using FaultSlots = std::array<FaultSlot, kFaultRoles>;
 
-// What came of trying to do without a fault. kLater: there is other work to do first; the sink sees
-// to it that the role is resumed.
+// The outcome of trying to populate a page in the worker, without a fault. kLater: there is other
+// work first; the sink resumes the role.
 enum class InlinePopulate : std::uint8_t { kDone, kLater, kFault };
 
 // Where roles raise faults. Called once a fault, and again by roles that were told to wait.
 class FaultSink {
  public:
   virtual ~FaultSink() = default;
-  // Brings in what can be had without waiting for anybody.
+  // Populates the page if that doesn't block.
   virtual InlinePopulate populate_inline(const FaultRequest& /*request*/, Mirror& /*mirror*/,
                                          std::uint32_t /*qpn*/) {
     return InlinePopulate::kFault;
@@ -124,12 +124,12 @@ class FaultSink {
   // kAccessFlushPersistent.
   virtual bool flush(const FlushRequest& request, const Region& region, std::uint32_t qpn,
                      FaultRole role, std::uint32_t ticket) = 0;
-  // Has bytes copied the slow way: they come back to the slot (Qp::take_copy), and the role is
-  // resumed. False, with *copy left alone, if there is no room; then as raise().
+  // Submits a copy through /proc/PID/mem: it comes back to the slot (Qp::take_copy), and the role
+  // is resumed. False, with *copy unchanged, if there is no room; then as raise().
   virtual bool copy(std::unique_ptr<ProcMemCopy>* copy) = 0;
-  // The role touches no memory now, and is resumed when it may.
+  // The role must not access memory now, and is resumed when it may.
   virtual void withhold(std::uint32_t /*qpn*/) {}
-  // What a fault takes, by those before it.
+  // The usual duration of a fault, from previous ones.
   [[nodiscard]] virtual Duration usual_time() const = 0;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// The ways by which roles that wait for memory reach the threads that wait for them: the fault
-// thread, and the one that waits for disks.
+// The queues of the roles that wait for memory: to the fault thread and to the flush thread.
 
 #include <cstdint>
 #include <functional>

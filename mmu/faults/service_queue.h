@@ -1,11 +1,11 @@
 #pragma once
 
-// The way of records from workers to a thread that serves them, and back: a fixed number of
-// records, all allocated at the start, in lock-free queues. A worker that finds none left has its
-// role park all the same, and tries again when one comes back.
+// A queue of records from workers to a serving thread and back: a fixed number of records,
+// allocated at the start, in lock-free queues. A worker that finds none left parks its role all the
+// same, and tries again when one comes back.
 //
-// A Record has `request`, says which role waits for it (WaitingRole), and lets go of what it holds
-// in release().
+// A Record has `request`, says which role waits for it (WaitingRole), and releases what it holds in
+// release().
 
 #include <atomic>
 #include <boost/lockfree/queue.hpp>

@@ -1,16 +1,16 @@
 #pragma once
 
-// The mirror of a program's address space: what of its memory the daemon can reach on demand. One a
-// session; every on-demand region of the session is a range of it.
+// The mirror of a program's address space: the parts of its memory that the daemon can access on
+// demand. One per session; every on-demand region of the session is a range of it.
 //
-// A segment is 1 GiB of addresses of the daemon's own, reserved when something in it is first
-// wanted; its pages are mapped over with the program's, each at the place that its address in the
-// program says. A chunk, 2 MiB of it, has three bits a page for the workers.
+// A segment is 1 GiB of the daemon's own address space, reserved when something in it is first
+// needed; the program's pages are mapped there, each at the offset given by its address in the
+// program. A chunk, 2 MiB of it, has three bits per page for the workers.
 //
 // Workers read bits and pages without locks. Everything else is under the mutex: the fault thread
 // (Pager) describes and populates, the invalidation thread invalidates and evicts. The rule between
 // them: a page's mapping changes only while its bits are clear and every worker has passed a
-// quiescent state since they were cleared. A chunk of which nothing is known any more is given up.
+// quiescent state since they were cleared. A chunk of which nothing is known any more is freed.
 
 #include <array>
 #include <atomic>
@@ -87,7 +87,7 @@ class Mirror {
   // The daemon had the room that every mirror needs. Nothing else may be called of one that isn't.
   [[nodiscard]] bool usable() const { return segments_ != nullptr; }
   [[nodiscard]] int remote() const { return remote_.get(); }
-  // Who goes there. Set before the first region is made.
+  // The thread that accesses unmapped memory. Set before the first region is made.
   [[nodiscard]] const std::shared_ptr<ProcMemThread>& program() const { return program_; }
   void set_program(std::shared_ptr<ProcMemThread> program) { program_ = std::move(program); }
   [[nodiscard]] std::uint64_t session() const { return session_; }
@@ -101,13 +101,14 @@ class Mirror {
   // Workers: the longest run at `address` that is resident and contiguous here, at most `length`
   // bytes; kNotResident if there is none. REQUIRES: length != 0.
   Access find(std::uint64_t address, std::uint64_t length, bool write, Span* span) const;
-  // Workers: brings in the page at `address` if that needs no waiting: an arena's page that the
-  // program has described, on a machine without swap space (where such a page is in memory, or
-  // nowhere yet), and nobody else at work in this mirror. False: it takes a fault.
+  // Workers: populates the page at `address` if that doesn't block: an arena's page that the
+  // program has described, on a machine without swap (where such a page is in memory, or doesn't
+  // exist yet), while no other thread has the mirror's mutex. False: take a fault.
   bool populate_inline(std::uint64_t address, bool write);
-  // Whether it would, if nobody else begins to work in the mirror.
+  // Whether populate_inline() would succeed, if the mutex is free.
   [[nodiscard]] bool can_populate_inline(std::uint64_t address, bool write);
-  // Before anybody uses it: what is resident is limited, and the fault thread keeps the limit.
+  // Disables populate_inline(), before first use: resident memory is limited, and the fault thread
+  // enforces the limit.
   void faults_only() { at_once_allowed_ = false; }
   // Something couldn't be described: kChunksMax, kSegmentsMax, no addresses left, or no more notes
   // for this user.

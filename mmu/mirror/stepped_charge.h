@@ -1,7 +1,7 @@
 #pragma once
 
-// A charge for something of which there is a little more or less all the time: it is paid for in
-// steps, because all users' accounts have one lock.
+// A charge for an amount that changes all the time: it is paid in steps, because the accounts of
+// all users share one lock.
 
 #include <cstdint>
 #include <utility>

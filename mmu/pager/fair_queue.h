@@ -1,7 +1,7 @@
 #pragma once
 
-// What waits for its turn, user by user: however much one user has waiting, what another adds waits
-// for one thing of each. Of one user's the oldest comes first.
+// A queue that serves users round-robin: however much one user has queued, a new item waits for one
+// item of each other user. The items of one user are served in FIFO order.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,10 +20,10 @@ class FairQueue {
  public:
   void push(const User& user, Item item) { waiting_[user].push_back(std::move(item)); }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
-  // Who have something waiting.
+  // The number of users with queued items.
   [[nodiscard]] std::size_t users() const { return waiting_.size(); }
 
-  // The oldest of the user whose turn it is. REQUIRES: !empty()
+  // Takes the oldest item of the next user. REQUIRES: !empty()
   Item next() {
     const auto behind = waiting_.upper_bound(last_);
     const auto user = behind != waiting_.end() ? behind : waiting_.begin();
@@ -36,7 +36,7 @@ class FairQueue {
     return item;
   }
 
-  // Those of the user's that are `chosen` wait no more.
+  // Removes the items of the user for which `chosen` is true.
   template <typename Chosen>
   std::vector<Item> take_if(const User& user, const Chosen& chosen) {
     std::vector<Item> taken;

@@ -1,13 +1,12 @@
 #pragma once
 
-// Resolves page faults: finds out what is missing, asks the program for what it doesn't know,
-// brings pages in, and sends the faults back. What the fault thread runs; it owns all of this. The
+// Resolves page faults: determines what is missing, asks the program for what isn't known,
+// populates pages, and returns the faults. Run by the fault thread, which owns all of this. The
 // mirror is shared with the invalidation thread, which may invalidate at any moment: every step is
-// checked against the mirror's count of changes and made again where the pages were among them.
+// checked against the mirror's count of changes, and repeated if its pages were among them.
 //
-// Faults that wait (for the program's answer, for the end of an invalidation) are looked at again
-// when something of their mirror changes, and fail when they have waited too long: a program that
-// is stopped holds up nobody but itself.
+// Faults that wait (for the program's answer, for the end of an invalidation) are re-evaluated when
+// their mirror changes, and fail after a timeout: a program that is stopped delays only itself.
 
 #include <cstdint>
 #include <deque>
@@ -42,7 +41,7 @@ class PagingPeer {
   // Calls Pager::changed soon, not from within.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
   virtual Time clock() = 0;
-  // What follows is nobody's fault: it isn't worth a priority. `true` before, `false` after it.
+  // What follows serves no fault: it doesn't deserve the priority. `true` before, `false` after it.
   virtual void in_background(bool begins) = 0;
 };
 
@@ -59,7 +58,8 @@ struct Prefetch {
 
 class Pager {
  public:
-  // A fault that couldn't be resolved while the fault thread ran for so long (RunningTime) fails.
+  // A fault that isn't resolved after this much of the fault thread's running time (RunningTime)
+  // fails.
   static constexpr Duration kTimeout = 5 * kNanosecondsPerSecond;
   static constexpr std::uint32_t kBatch = 64;              // faults taken at once
   static constexpr std::uint64_t kSlice = 64;              // pages brought in before others' turn

@@ -1,8 +1,7 @@
 #pragma once
 
-// Recognises who goes through memory from one end to the other, by page faults that follow each
-// other, and says what to bring in ahead of them: as file systems read ahead. Owned by the fault
-// thread.
+// Detects sequential access by successive page faults and says what to populate ahead, like the
+// read-ahead of file systems. Owned by the fault thread.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +16,7 @@ class ReadAhead {
   static constexpr std::size_t kStreams = 64;  // that are remembered; the oldest goes first
   static constexpr std::uint64_t kWindowMin = 256ULL << 10U;  // bytes brought in ahead at first
   static constexpr std::uint64_t kWindowMax = 2ULL << 20U;    // doubled up to these
-  // Queue pairs overtake each other by this much; what lies so far back still follows.
+  // Tolerated reordering between queue pairs: a fault this far back still continues the stream.
   static constexpr std::uint64_t kBack = 256ULL << 10U;
 
   struct Range {

@@ -13,13 +13,13 @@
 
 namespace uroce {
 
-// What one command may have the kernel do with pages while everybody else waits: bytes that are
-// left of it.
+// The work on pages that one command may have the kernel do while other programs wait, in bytes
+// that are left of it.
 struct MappingBudget {
-  // Some 4 ms. What would be more is left to faults.
+  // Some 4 ms. Further pages are populated by page faults.
   static constexpr std::uint64_t kPopulateMax = 16ULL << 20U;
-  // Some 40 ms; only of a user who has as much as he may have, some of it given up and not unmapped
-  // yet.
+  // Some 40 ms; only needed if the user is at its limit and some of its mappings are queued for
+  // unmapping.
   static constexpr std::uint64_t kUnmapMax = 1ULL << 30U;
 
   std::uint64_t populate = kPopulateMax;
@@ -67,9 +67,9 @@ class Mapping {
   Mapping* next_ = nullptr;  // the unmapper's
 };
 
-// The mappings of one arena. Registering a buffer again finds the old mapping, and giving a region
-// back doesn't unmap: both would otherwise cost system calls and page faults each time. Mappings
-// that no region uses are dropped when they have become as many as those in use.
+// A cache of the mappings of one arena. Registering a buffer again finds the old mapping, and
+// deregistering doesn't unmap: both would cost system calls and page faults each time. Unused
+// mappings are dropped when there are as many as used ones.
 class MappingCache {
  public:
   MappingCache(int descriptor, std::uint64_t page_size, std::shared_ptr<Account> account);

@@ -1,10 +1,10 @@
 #pragma once
 
-// Unmaps what no region uses any more, on a thread that nobody waits for. To give 16 MiB of pages
-// back takes the kernel some 2 ms, and a session that ends gives back thousands of such mappings.
+// Unmaps mappings that no region uses any more, in a thread of its own. Freeing 16 MiB of pages
+// takes the kernel some 2 ms, and a session that ends frees thousands of such mappings.
 //
-// One in a process. Its thread is started by whoever makes the first mapping that is large, and
-// stays. Users take turns, so that what one has given up doesn't keep others from having theirs.
+// One per process. Its thread is started by the first large mapping, and stays. Users take turns,
+// so that one user's unmapped memory doesn't delay that of others.
 
 #include <array>
 #include <condition_variable>

@@ -1,12 +1,12 @@
 #pragma once
 
-// One journey of bytes to or from memory that has to be reached the slow way (proc_mem_thread.h),
-// and what a role of a queue pair knows of its own.
+// A copy to or from a program's memory through /proc/PID/mem (proc_mem_thread.h), and the copies of
+// one role of a queue pair.
 //
-// A worker makes a copy, hands it to the program's helper thread, and keeps it in its list; its
-// role parks as it does for a page fault. Who owns a copy follows from its state alone: the helper
-// touches it only between kRunning and kDone, and whoever comes second of a worker that gave up and
-// a helper that is done deletes it.
+// A worker creates a copy, hands it to the program's helper thread, and keeps it in its list; its
+// role parks as for a page fault. The owner of a copy follows from its state alone: the helper
+// accesses it only between kRunning and kDone; if the worker gave up, whichever of worker and
+// helper is second deletes it.
 
 #include <atomic>
 #include <cstddef>
@@ -24,12 +24,13 @@ namespace uroce {
 class ProcMemThread;
 enum class FaultRole : std::uint8_t;
 
-// By which helpers tell a worker that some of its copies are done.
+// Notifies a worker that some of its copies are done.
 class CopyNotifier {
  public:
   explicit CopyNotifier(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // Helpers. Release: pairs with the acquire of the copy's state, which comes first.
+  // Helper threads. Release: pairs with the acquire load in count(); the copy's state is stored
+  // before.
   void notify() {
     count_.fetch_add(1, std::memory_order_release);
     const std::lock_guard lock(mutex_);
@@ -39,7 +40,7 @@ class CopyNotifier {
   }
   // The worker.
   [[nodiscard]] std::uint32_t count() const { return count_.load(std::memory_order_acquire); }
-  // Nobody is woken any more: the worker goes away.
+  // No more wake-ups: the worker goes away.
   void detach() {
     const std::lock_guard lock(mutex_);
     wake_ = nullptr;
@@ -62,10 +63,10 @@ struct ProcMemCopy {
 
   static constexpr std::size_t kBytesMax = 64U << 10U;
   static constexpr std::size_t kSegmentsMax = 64;
-  // What isn't there while the worker ran for so long (RunningTime) fails.
+  // A copy that isn't done after this much of the worker's running time (RunningTime) fails.
   static constexpr Duration kTimeout = 5 * kNanosecondsPerSecond;
 
-  // What is to be done. The segments' bytes lie one behind the other in `bytes`.
+  // The request. The segments' bytes are concatenated in `bytes`.
   Kind kind = Kind::kRead;
   std::vector<Segment> segments{};
   std::unique_ptr<std::byte[]> bytes{};
@@ -73,13 +74,13 @@ struct ProcMemCopy {
   std::size_t needed = 0;  // kRead: without these it failed; what is behind them may be missing
   std::uint64_t compare = 0, operand = 0;  // of atomics; the operand is what is swapped in or added
 
-  // What came of it.
+  // The result.
   Access outcome = Access::kGranted;
   std::uint64_t original = 0;  // of atomics
 
   std::shared_ptr<ProcMemThread> program{};
   std::shared_ptr<CopyNotifier> notifier{};
-  // Whose it is; the worker's notes.
+  // For the worker: the role that waits for it, and what it may be used for.
   std::uint32_t qpn = 0;
   FaultRole role{};
   std::uint64_t slot = 0;              // ProcMemSlot::id
@@ -94,15 +95,15 @@ struct ProcMemCopy {
   [[nodiscard]] std::uint64_t end() const { return first() + length; }  // kRead
 };
 
-// A role's copies.
+// The copies of one role of a queue pair.
 struct ProcMemSlot {
   static constexpr std::size_t kReadsMax = 64;  // kept for a packet
-  // From here on collected stores set off, so that others are collected meanwhile.
+  // Collected stores of this size are sent to the helper, so that others are collected meanwhile.
   static constexpr std::size_t kSetOff = ProcMemCopy::kBytesMax / 2;
 
   explicit ProcMemSlot(std::uint64_t number) : id(number) {}
 
-  // A copy that set off from here is back.
+  // Takes back a copy that was started from here.
   void take(std::unique_ptr<ProcMemCopy> copy);
 
   std::uint64_t id;  // unique: copies of a slot that was reset find nobody
@@ -110,7 +111,8 @@ struct ProcMemSlot {
       reads{};                          // done, for the packet in hand and those behind
   std::uint32_t reading = 0;            // on their way
   std::unique_ptr<ProcMemCopy> open{};  // stores that are collected
-  // What `open` held before the packet in hand, which is collected anew each time it comes.
+  // What `open` held before the current packet, whose bytes are collected anew each time it is
+  // received.
   std::size_t open_length = 0, open_segments = 0, open_last = 0;
   std::uint32_t storing = 0;              // on their way
   bool ending = false;                    // the message's last packet waits for them

@@ -1,15 +1,14 @@
 #pragma once
 
-// A program whose memory has to be reached the slow way, with the thread that goes there.
+// The helper thread that accesses a program's memory through /proc/PID/mem.
 //
-// Why a thread: /proc/PID/mem, and process_vm_readv no less, goes through the program's page
-// tables as the program itself would. A page can be backed by a FUSE file system or a userfaultfd
-// that its own user answers, or not; the lock of its address space can be held for as long as a
-// call that waits for such a file system takes. No flag makes these calls give up instead, and
-// nothing tells beforehand: between a look (mincore, /proc/PID/pagemap) and the copy the program
-// changes what lies there. So whoever makes the call may wait for ever, and that is nobody whom
-// other programs need. One thread a program: one that is stuck keeps nobody's copies waiting but
-// its own program's.
+// Why a thread: /proc/PID/mem, like process_vm_readv, goes through the program's page tables as the
+// program itself would. A page can be backed by a FUSE file system or a userfaultfd whose server
+// doesn't answer; the lock of the address space can be held for as long as another call waits for
+// such a file system. No flag makes these calls non-blocking, and it can't be known beforehand:
+// between a check (mincore, /proc/PID/pagemap) and the copy the program can change the mapping. So
+// the call may block for ever, and is made by a thread that no other program depends on. There is
+// one thread per program: a stuck one delays only the copies of its own program.
 
 #include <atomic>
 #include <boost/lockfree/queue.hpp>
@@ -33,19 +32,20 @@ class ProcMemThread {
   // `memory`: as open_proc_mem() gives it. ENOMEM with a sentence.
   static Result<std::shared_ptr<ProcMemThread>> start(std::shared_ptr<const UniqueFd> memory,
                                                       const User& user);
-  // The thread ends by itself, as soon as it comes back.
+  // Doesn't wait for the thread, which ends by itself as soon as its current copy returns.
   ~ProcMemThread();
   ProcMemThread(const ProcMemThread&) = delete;
   ProcMemThread& operator=(const ProcMemThread&) = delete;
 
-  // Any worker. False if there is no room; else the copy is the helper's until it is done.
+  // Any worker. False if there is no room; otherwise the copy belongs to the helper until it is
+  // done.
   [[nodiscard]] bool put(ProcMemCopy* copy);
-  // The worker waits no longer. True if the copy was done already; else it isn't the worker's any
-  // more.
+  // The worker gives up waiting. True if the copy was done already; otherwise the worker no longer
+  // owns it.
   [[nodiscard]] static bool give_up(ProcMemCopy* copy);
 
-  // Copies are carried out in the order in which they came. For whoever must know that none is
-  // left that came before: true if it is so now; else `then` is called when it is, by the helper.
+  // Copies are done in FIFO order. Waits until all copies submitted so far are done: true if they
+  // are already; otherwise the helper thread calls `then` when they are.
   [[nodiscard]] bool when_idle(std::function<void()> then);
 
  private:
