@@ -20,7 +20,7 @@
 
 namespace uroce::control::cm {
 
-// What both sides agree on for their queue pairs (the REQ proposes, the REP may lower it).
+// The negotiated parameters of both queue pairs (the REQ proposes, the REP may lower them).
 struct NegotiatedParameters {
   Transport transport = Transport::kRc;
   std::uint8_t path_mtu = 0;

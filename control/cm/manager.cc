@@ -158,7 +158,7 @@ void Manager::on_deadline(Connection& connection, Time now) {
     give_up(connection, ETIMEDOUT, now);
     return;
   }
-  // The patience that an MRA asked for is over.
+  // The time that an MRA asked for is over.
   if (connection.state == State::kMraReqReceived) {
     connection.state = State::kReqSent;
   } else if (connection.state == State::kMraRepReceived) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The refusals that several calls of the manager share.
+// Errors that several calls of the manager return.
 
 #include <cerrno>
 #include <string>

@@ -1,12 +1,11 @@
 #pragma once
 
-// QP1, the general services interface of each device: management datagrams (MADs), out and in. The
-// connection manager is its user; programs can't have a queue pair of this type.
+// QP1, the general services interface (GSI) of each device: management datagrams (MADs), out and
+// in. The connection manager is its user; programs can't have a queue pair of this type.
 //
-// Workers hand over what came for QP1 once ICRC, address, P_Key, Q_Key and length are right
-// (engine/management.cc); it arrives here in the control thread, and everything here belongs to it.
-// There is no queue pair behind it and nothing waits for anything: a MAD that is lost is the
-// sender's business, as the protocol has it.
+// Workers pass MADs for QP1 here once ICRC, address, P_Key, Q_Key and length are validated
+// (engine/management.cc). Everything here belongs to the control thread. There is no queue pair and
+// no retransmission: a lost MAD is the sender's business, as the protocol has it.
 
 #include <cstdint>
 #include <span>

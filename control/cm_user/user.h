@@ -1,7 +1,8 @@
 #pragma once
 
-// What one program keeps with the connection manager: event channels, ids, multicast memberships.
-// Part of a session; its end destroys everything, and the peers learn of it. Control thread only.
+// One program's state in the connection manager: event channels (each what Linux has as struct
+// ucma_file), ids, multicast memberships. Part of a session; its end destroys everything, and the
+// peers are told. Control thread only.
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,8 @@
 #pragma once
 
-// Addresses that come and go while the daemon runs: the device's GID table, what workers accept,
-// what the kernel does for them, and programs, which hear IBV_EVENT_GID_CHANGE.
+// Adding and removing addresses while the daemon runs: updates the device's GID table, the
+// addresses that workers accept and the kernel's side, and notifies programs
+// (IBV_EVENT_GID_CHANGE).
 
 #include <cstdint>
 

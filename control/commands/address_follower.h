@@ -1,7 +1,7 @@
 #pragma once
 
-// Ports that have the addresses of an interface (udp,iface=NAME) keep them: what the interface gets
-// or loses, the port does. Control thread only.
+// Keeps the addresses of ports that follow an interface (udp,iface=NAME) in step with it. Control
+// thread only.
 
 #include <string>
 #include <vector>

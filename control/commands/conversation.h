@@ -1,11 +1,12 @@
 #pragma once
 
-// A conversation: one connection of one program. Takes records and makes replies; the socket is the
-// server's, so tests and the fuzzer feed records directly. What the program owns is its Session.
+// A conversation: the command protocol of one connection of one program. Takes records and makes
+// replies; the socket is the server's, so tests and the fuzzer feed records directly. What the
+// program owns is its Session.
 //
-// Every record is foreign. Descriptors that come with one belong to it and are closed with it,
+// Records are untrusted. Descriptors that come with a record belong to it and are closed with it,
 // unless its handler takes them. Commands of a conversation are served one after the other; one
-// that must wait for an address holds up only its own. Control thread only.
+// that must wait for an address delays only its own conversation. Control thread only.
 
 #include <cstdint>
 #include <deque>

@@ -1,9 +1,8 @@
 #pragma once
 
-// What the links of the ports do: programs hear of it (PORT_ERR, PORT_ACTIVE), the log says it
-// once, and a port whose interface is there again is opened anew under its workers. Interfaces of
-// the kernel's tell of their changes; the others' links, and an interface that should be there
-// again, are looked at from time to time. Control thread only.
+// Follows the link state of the ports: notifies programs (PORT_ERR, PORT_ACTIVE), logs each change
+// once, and reopens a port whose kernel interface has come back. Changes of kernel interfaces are
+// reported by rtnetlink; other links, and a missing interface, are polled. Control thread only.
 
 #include <optional>
 #include <string>

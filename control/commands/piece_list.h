@@ -1,7 +1,7 @@
 #pragma once
 
-// The pieces of a region that is being registered: behind its record, or in a file that comes with
-// it. Either is a hostile program's, and is copied once.
+// The pieces of a region that is being registered: in its record, or in a file that comes with it.
+// Both are untrusted, and are copied once.
 
 #include <vector>
 

@@ -20,7 +20,7 @@ struct AdviceProgress;
 struct MemoryOpening;
 struct Registration;
 
-// What became of a command that isn't refused.
+// The outcome of a command that wasn't refused.
 enum class [[nodiscard]] Outcome : std::uint8_t{
     kReply,   // send the reply
     kWait,    // an address isn't known yet: run the handler again later
@@ -48,7 +48,7 @@ struct Request {
   }
 };
 
-// A reply in the making. The conversation fills its header when the handler is done.
+// A reply under construction. The conversation fills its header when the handler is done.
 struct Reply {
   std::vector<std::byte> bytes = std::vector<std::byte>(sizeof(abi::ReplyHeader));
   std::vector<UniqueFd> descriptors;

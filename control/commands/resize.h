@@ -1,7 +1,7 @@
 #pragma once
 
-// Rings that are made larger or smaller go over to their new memory in steps, each a task of the
-// first worker: what others have there waits for one step, not for 16 MiB.
+// Moves a resized ring to its new memory in steps, each a task of the first worker, so that other
+// queue pairs there wait for one step, not for 16 MiB.
 
 #include <cerrno>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the commands of programs reach besides the sessions. The daemon puts it together
-// (control/start), tests put their own.
+// The services that commands use besides the session. Assembled by the daemon (control/start);
+// tests provide their own.
 
 #include <memory>
 
@@ -28,7 +28,8 @@ struct Services {
   const Watchdog* watchdog = nullptr;    // nullptr: nobody watches the threads
   Sampler* sampler = nullptr;            // nullptr: there is no history
   bool numbers_may_be_chosen = false;    // by programs: kChooseNumbers
-  // For what takes as long as a program likes; control's, the fault thread has its own.
+  // For operations that a program can delay at will; control's own pool, the fault thread has
+  // another.
   std::shared_ptr<HelperPool> helpers = std::make_shared<HelperPool>();
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A socket to a program, and how it is closed: descriptors that the program sent and nobody
-// received are closed with it, which can take for ever.
+// A program's socket, closed by a helper: descriptors that the program sent and that weren't
+// received are closed with it, which can block for ever.
 
 #include <memory>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Records that came with descriptors. A helper receives them, looks at what came, and closes what
-// the daemon shouldn't wait for; the thread that serves the program gets the rest.
+// Records with descriptors, received by a helper: it receives them, examines the descriptors, and
+// closes those that the daemon might block on. The thread that serves the program gets the rest.
 
 #include <cstdint>
 #include <functional>

@@ -1,8 +1,8 @@
 #pragma once
 
 // A device as programs see it: one port of the engine with its name, addresses and neighbours.
-// Answers what the link asks of an IP host (ARP, neighbour discovery, echo) and finds the Ethernet
-// address of peers. Control thread only.
+// Answers ARP, neighbour discovery and echo requests as an IP host does, and resolves the Ethernet
+// addresses of peers. Control thread only.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,8 @@
 #pragma once
 
-// What the kernel's own network does for the addresses of our devices: an interface of ours carries
-// them, where the user asked for one, so that the sockets of programs have them too
-// (kernel_interface.h); and the kernel is kept from answering RoCE packets (kernel_network.h).
-// Control thread only.
+// The kernel's side of our devices' addresses: an interface of ours carries them if the user asked
+// for one, so that programs' sockets have them too (kernel_interface.h); and the kernel is kept
+// from answering RoCE packets (kernel_network.h). Control thread only.
 
 #include <cstdint>
 #include <map>

@@ -1,11 +1,12 @@
 #pragma once
 
-// Where the peers of paths are on the link, and which of them have moved since the paths were made.
+// Tracks the Ethernet addresses of the peers of paths, and which peers have moved since the paths
+// were made.
 //
-// Following a move means a look at every path, and anybody on the link can say that somebody moved,
-// as often as it likes. So the first move is followed at once, and what is heard after it waits:
-// all of it is followed together, with the newest address of each, so seldom that it takes a tenth
-// of the control thread's time at most. Sans-I/O; control thread only.
+// Following a move means checking every path, and anybody on the link can announce moves at any
+// rate. So the first move is followed at once; later ones are collected and followed together, with
+// the newest address of each, seldom enough to take a tenth of the control thread's time at most.
+// Sans-I/O; control thread only.
 
 #include <cstddef>
 #include <map>
@@ -30,17 +31,17 @@ class NeighbourMoves {
 
   // A path to `address` was made with this Ethernet address.
   void gave(const LinkAddress& address, const EtherAddress& mac);
-  // `address` says that it is at `mac`.
+  // `address` announced that it is at `mac`.
   void heard(const LinkAddress& address, const EtherAddress& mac);
 
   // Where the peers of paths are, by the paths.
   [[nodiscard]] const std::map<LinkAddress, EtherAddress>& given() const { return given_; }
 
-  // What is to be followed now: empty before next_deadline().
+  // The moves to be followed now: empty before next_deadline().
   std::vector<Neighbour> take(Time now);
-  // Following what take() returned ended now.
+  // The moves that take() returned have been followed.
   void followed(Time began, Time now);
-  // When take() has something; kNever: nobody moved.
+  // When take() will return something; kNever: no peer moved.
   [[nodiscard]] Time next_deadline() const { return waiting_.empty() ? kNever : not_before_; }
 
  private:

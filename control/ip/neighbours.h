@@ -1,16 +1,17 @@
 #pragma once
 
-// Which Ethernet address an IP address of the link has: the cache behind ARP and neighbour
-// discovery. Sans-I/O: time comes in, addresses to ask for go out.
+// The neighbour cache behind ARP and neighbour discovery: from IP to Ethernet addresses. Sans-I/O:
+// time comes in, addresses to ask for go out.
 //
-// An address is asked for a few times, then held as unreachable for a moment, so whoever waits gets
-// an answer in bounded time (kAttemptsMax * kAttemptInterval). Used by the control thread only.
+// An address is asked for a few times and then held as unreachable for a moment, so every request
+// is answered within a bounded time (kAttemptsMax * kAttemptInterval). Used by the control thread
+// only.
 //
-// Everybody on the machine may ask for addresses that nobody has. So at most half of the cache is
-// for what nobody has answered, and beyond that nothing makes room for a question: peers that
-// answer stay known. Of that half an asker has at most half of what the others leave, as of all
-// that users share (shares/), except for peers that have answered before: they are asked again from
-// time to time.
+// Any user of the machine can ask for addresses that don't exist. So at most half of the cache is
+// for unanswered addresses, and beyond that a new request evicts nothing: peers that answer stay
+// known. Of that half, an asker gets at most half of what the others leave, as with all shared
+// resources (shares/), except for peers that have answered before: they are asked again from time
+// to time.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Tasks that other threads have a thread carry out between two of its turns.
+// Tasks for a thread, from other threads, run between two of its turns.
 
 #include <functional>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the fault thread and the invalidation thread ask of each other. Any thread may call; the
-// call returns at once, and the one that is asked does it between two of its turns.
+// The interfaces between the fault thread and the invalidation thread. Any thread may call; calls
+// return at once, and the called thread does the work between two of its turns.
 
 #include <cstdint>
 #include <memory>

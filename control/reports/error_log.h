@@ -1,9 +1,9 @@
 #pragma once
 
-// What went wrong for each program, a line each: error completions, refused calls, broken queues.
-// `uroce errors` reads it. Bounded: the newest lines of each session, and of the newest sessions of
-// each user, who pays for his lines (whoever has most in it makes room),
-// also when they have ended. Control thread only.
+// The error log that `uroce errors` reads: a line for each failed completion, refused call and
+// broken queue. Bounded: it keeps the newest lines of each session, and of the newest sessions of
+// each user, also when they have ended; they are charged to the user, and the user with the most
+// lines makes room. Control thread only.
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the card did in the last minutes: a ring of samples of the counters, which `uroce report`
-// draws. Control thread only.
+// The history of the last minutes: a ring of samples of the counters, which `uroce report` plots.
+// Control thread only.
 
 #include <cstddef>
 #include <cstdint>

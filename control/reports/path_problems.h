@@ -1,10 +1,11 @@
 #pragma once
 
-// What was last heard of the ways to peers, so that it is told once, and again as the reason of
-// what fails. Control thread only.
+// The last known problems of the paths to peers (ICMP errors), so that each is logged once and can
+// be given as the reason of a failure. Control thread only.
 //
-// Errors can be forged, with another cause or size in each packet. So how many lines they make in
-// the log depends on time, and on nothing that they say; the newest is remembered in any case.
+// ICMP errors can be forged, with another cause or size in each packet. So the number of lines in
+// the log is limited by time alone, and by nothing that they contain; the newest is remembered in
+// any case.
 
 #include <array>
 #include <cstddef>

@@ -1,9 +1,9 @@
 #pragma once
 
-// Takes the samples of History: one a second while something moves, and none while nothing does.
-// The watchdog's thread, which looks at the workers' heartbeats in any case, says that something
-// moves; so an idle daemon isn't woken for this. Control takes the sample: a short task of each
-// worker (Engine::try_call), and a look at queue pairs in pieces like those of the status report.
+// Takes the samples of History: one a second while there is activity, none while there is none. The
+// watchdog's thread, which reads the workers' heartbeats anyway, detects activity; so an idle
+// daemon isn't woken for this. Control takes the sample: a short task of each worker
+// (Engine::try_call), and a pass over queue pairs in pieces like those of the status report.
 
 #include <atomic>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The status report: what `uroce status` shows, as JSON. Made piece by piece, since there may be
-// 65,519 queue pairs in it, and neither control nor the workers may be held up by them.
+// The status report that `uroce status` shows, as JSON. Made piece by piece, since it may contain
+// 65,519 queue pairs, and neither control nor the workers may be delayed by them.
 
 #include <cstddef>
 #include <cstdint>

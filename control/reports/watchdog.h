@@ -1,9 +1,9 @@
 #pragma once
 
-// Watches the threads that others need. One that is stuck (base/time/liveness.h) for kStuckAfter is
-// named, with what it waits for, once in the log and in `uroce status` as long as it is so; and
-// whoever started the daemon is told that it lives only while no vital one is stuck. A thread of
-// its own, which needs none of the others.
+// Watches the daemon's essential threads. One that is stuck (base/time/liveness.h) for kStuckAfter
+// is named, with what it waits for, once in the log and in `uroce status` as long as it lasts; the
+// service manager is notified only while no vital thread is stuck. Runs in a thread of its own,
+// which depends on none of the others.
 
 #include <condition_variable>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The programs that control expects to ask for something right now: it looks into their pages
-// (abi/command_page.h) rather than be woken, which takes longer than most answers do. Control
-// thread only.
+// The programs from which control expects the next command: it polls their shared pages
+// (abi/command_page.h) instead of sleeping, since being woken takes longer than most answers.
+// Control thread only.
 
 #include <algorithm>
 #include <array>
@@ -15,11 +15,12 @@ namespace uroce::control {
 
 class CommandPagePoller {
  public:
-  // Each look goes to all of them. Programs beyond that ask by the socket.
+  // Pages that are polled at a time. Further programs use the socket.
   static constexpr std::size_t kExpectedMax = 8;
 
-  // The connection `id` has this page, and is forgotten before it goes. The program may ask there
-  // (CommandPage::start_polling) only while this is true; false: there are too many.
+  // Adds the page of the connection `id`, which must be removed by forget() before it is destroyed.
+  // The program may use it (CommandPage::start_polling) only if this returns true; false: there are
+  // too many.
   bool expect(std::uint64_t id, CommandPage& page) {
     if (find(id) == count_) {
       if (count_ == kExpectedMax) {
@@ -36,7 +37,7 @@ class CommandPagePoller {
     }
   }
 
-  // A connection that has asked, in turns; 0: none.
+  // A connection with a request, round-robin; 0: none.
   [[nodiscard]] std::uint64_t next() {
     for (std::size_t i = 0; i < count_; ++i) {
       last_ = (last_ + 1) % count_;
@@ -52,7 +53,7 @@ class CommandPagePoller {
                        [](const Expected& one) { return one.page->has_request(); });
   }
 
-  // Expects nobody any more, but for those that have asked meanwhile: false if there are any.
+  // Stops polling all pages but those with a request; false if there are any.
   [[nodiscard]] bool stop_all() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -69,7 +70,7 @@ class CommandPagePoller {
     std::uint64_t id;
     CommandPage* page;
   };
-  // count_: not there.
+  // Returns count_ if there is none.
   [[nodiscard]] std::size_t find(std::uint64_t id) const {
     std::size_t at = 0;
     while (at < count_ && expected_[at].id != id) {

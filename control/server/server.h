@@ -1,9 +1,9 @@
 #pragma once
 
-// The control thread's loop: accepts programs, moves records between their sockets and their
-// conversations, takes what workers tell, and minds the clocks of address resolution. One thread,
-// one epoll; nothing in it waits for a program or for the network, but for a worker that
-// a program's hole holds in the kernel (Engine::call, docs/threats.md).
+// The control thread's event loop: accepts programs, moves records between their sockets and their
+// conversations, processes notices of workers, and runs the timers of address resolution. One
+// thread, one epoll. It never waits for a program or for the network; it may have to wait for a
+// worker that is blocked in the kernel by a program's hole (Engine::call, docs/threats.md).
 
 #include <sys/epoll.h>
 
@@ -63,8 +63,8 @@ class Server {
   void accept_some();
   void accept(UniqueFd socket);
   void turn_away();
-  // What finds no memory is left undone; if a record of the program `tag` was begun, its connection
-  // ends.
+  // Runs `work`; if memory runs out, it is abandoned, and if it had begun a record of the program
+  // `tag`, that connection ends.
   template <typename Work>
   void within_memory(std::uint64_t tag, const Work& work) {
     try {

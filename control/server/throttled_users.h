@@ -1,9 +1,9 @@
 #pragma once
 
-// Users whose commands take the control thread long (a ring of 16 MiB that goes over to another
-// one: tens of milliseconds). They wait in a circle, user by user, and between two of their
-// commands others have as long as the last one took: whatever they ask for, and by however many
-// sessions, others wait for one command of theirs now and then. Control thread only.
+// Round-robin between users whose commands take the control thread long (moving a ring of 16 MiB
+// takes tens of milliseconds). Between two of their commands, other users get as much time as the
+// last one took: so whatever such a user asks for, and by however many sessions, others wait for
+// one of its commands now and then. Control thread only.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@ namespace uroce::control {
 
 class ThrottledUsers {
  public:
-  // What is ordinary takes microseconds, and now and then some turns of the scheduler's.
+  // Ordinary commands take microseconds, plus a scheduling delay now and then.
   static constexpr Duration kLongCommand = 10 * kNanosecondsPerMillisecond;
   static constexpr Duration kRemembered = 1 * kNanosecondsPerSecond;
 

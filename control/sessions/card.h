@@ -1,7 +1,7 @@
 #pragma once
 
-// What all sessions share: the devices, the engine, the key table, the pages that programs see, and
-// what is counted or numbered for the whole daemon. Control thread only.
+// The state that all sessions share: the devices, the engine, the key table, the pages that
+// programs map, and what is counted or numbered daemon-wide. Control thread only.
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,8 @@
 #pragma once
 
-// Which programs have room again in their event sockets. An epoll of its own, which the server
-// watches with everything else, so that sessions needn't know of that. Control thread only.
+// Watches the event sockets that were full for room to write. It has an epoll of its own, which the
+// server watches along with everything else, so that sessions needn't know the server. Control
+// thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +16,12 @@ class EventSocketWatch {
  public:
   EventSocketWatch();
 
-  // Readable while a watched socket has room, or its reader is gone; -1: the system gave none.
+  // Readable while a watched socket is writable, or its reader is gone; -1: epoll_create1() failed.
   [[nodiscard]] int descriptor() const { return poll_.get(); }
-  // Watches the writing end of a session's socket, until it is left. False: the system refuses.
+  // Watches the writing end of a session's socket, until leave(). False: epoll_ctl() failed.
   [[nodiscard]] bool watch(int write_end, std::uint64_t session);
   void leave(int write_end);
-  // Sessions whose sockets have room: so many are in `sessions` from its start on.
+  // Fills `sessions` with those whose sockets are writable; returns how many.
   [[nodiscard]] std::size_t ready(std::span<std::uint64_t> sessions);
 
  private:

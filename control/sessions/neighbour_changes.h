@@ -1,7 +1,7 @@
 #pragma once
 
-// When a peer moves to another Ethernet address, the paths of the queue pairs that talk to it
-// follow; and so do all paths when the port itself gets another one.
+// Updates the paths of queue pairs when their peer's Ethernet address changes, and all paths when
+// the port's own changes.
 
 #include <span>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The daemon-wide numbers of queue pairs, completion queues and shared receive queues, by which
-// workers name objects in events, and whose each is. Control thread only.
+// workers name objects in events, and the owner of each. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,20 +13,21 @@ namespace uroce::control {
 
 class Session;
 
-// Whom an event about a numbered object is for.
+// The recipient of events about a numbered object.
 struct Owner {
   Session* session = nullptr;
   std::uint32_t handle = 0;
 };
 
-// Gives out numbers of one kind of object. Each is unique among the living in its low 16 bits (the
-// engine's table is indexed by them), and isn't reused before 256 others had the same low bits.
+// Allocates the numbers of one kind of object. The low 16 bits of each are unique among the
+// allocated ones (the engine's table is indexed by them); a number isn't reused before 256 others
+// had the same low bits.
 class NumberPool {
  public:
   // Numbers whose low 16 bits are at least `first`. `count_max` of them at a time.
   NumberPool(std::uint32_t first, std::uint32_t count_max, std::uint64_t seed);
 
-  // Of nothing: all are taken; with `chosen`, that number (or one of its low 16 bits) is.
+  // An empty result: all numbers are taken; with `chosen`: that number (or its low 16 bits) is.
   [[nodiscard]] PooledNumber<NumberPool> take(const Owner& owner, std::uint32_t chosen = 0);
   [[nodiscard]] const Owner* find(std::uint32_t number) const;
   [[nodiscard]] std::size_t count() const { return owners_.size(); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The objects of a session, as control holds them. A count of users keeps one from being destroyed
-// while another needs it: EBUSY, as in Linux.
+// The objects of a session, as control holds them. A use count keeps an object from being destroyed
+// while another one needs it: EBUSY, as in Linux.
 
 #include <cstdint>
 #include <memory>

@@ -1,15 +1,14 @@
 #pragma once
 
-// A number out of a pool, held like memory: it goes back when its lease does, so also where the
-// making of what it was taken for fails half-way. The pool outlives its leases. Control thread
-// only.
+// A number from a pool, released when its owner is destroyed (RAII), also if the construction of
+// that owner fails half-way. The pool outlives its numbers. Control thread only.
 
 #include <cstdint>
 #include <utility>
 
 namespace uroce::control {
 
-// Pool::release(number) takes one back.
+// Pool::release(number) returns a number.
 template <typename Pool>
 class PooledNumber {
  public:
@@ -31,7 +30,7 @@ class PooledNumber {
   }
 
   explicit operator bool() const { return pool_ != nullptr; }
-  // REQUIRES: it is of something.
+  // REQUIRES: it holds a number.
   [[nodiscard]] std::uint32_t number() const { return number_; }
 
  private:

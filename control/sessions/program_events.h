@@ -1,10 +1,10 @@
 #pragma once
 
 // The asynchronous events of a session on their way to its program. The socket takes a few hundred
-// records; what it has no room for waits here, in order, until the program has read some. As in
-// Linux, whatever hasn't been read of an object goes with it: from here when the object is
-// destroyed, from the socket by the program itself (verbs_shim/objects/event_queue.h), since to
-// read the program's end is to wait for whoever else does. Control thread only.
+// records; further ones are queued here, in order, until the program has read some. As in Linux,
+// unread events of an object are discarded with it: here when the object is destroyed, in the
+// socket by the program itself (verbs_shim/objects/event_queue.h), since reading the program's end
+// would mean waiting for its other readers. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +24,13 @@ class ProgramEvents {
   // What an event is about.
   enum class Subject : std::uint8_t { kCq, kQp, kSrq, kPort };
 
-  // So many events of an object that nobody reads wait at most: all that can happen to a queue
-  // pair without a command in between (kCommEst, kSqDrained, what brought it into the error state,
-  // kQpLastWqeReached), and more than can to another. With them so many of the port, or of objects
-  // that go through their states again and again.
+  // The limit of queued events per object: all events that can happen to a queue pair without a
+  // command in between (kCommEst, kSqDrained, the one that brought it into the error state,
+  // kQpLastWqeReached), and more than can happen to other objects. As many are allowed for the
+  // port, and for objects that change states again and again.
   static constexpr std::size_t kOfObjectMax = 4;
   static constexpr std::size_t kOthersMax = 256;
-  // Records that are put into the socket at a stroke, so that others needn't wait for them.
+  // Records written to the socket at a time, so that other programs needn't wait for them.
   static constexpr int kPutMax = 256;
 
   ProgramEvents(EventSocketWatch& room, std::uint64_t session) : room_(room), session_(session) {}

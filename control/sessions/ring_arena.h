@@ -1,15 +1,15 @@
 #pragma once
 
-// The rings of a session's queue pairs, packed: a memfd and a mapping on each side for many of
-// them, not for each, which would be most of what it takes to make a queue pair.
+// An allocator for the rings of a session's queue pairs: many of them share a memfd and a mapping
+// on each side, which per queue pair would be most of the cost of creating one.
 //
-// A memory has slots of one size, a number of pages. Each size has memories of its own, which
-// double from kBytesMin to kBytesMax. Rings with more than kPackedMax bytes of entries have a
-// memory for themselves. All of a memory is paid for as long as it is there. One without rings
-// goes, but for one of each size, which goes when the user's limits leave no room for others.
+// A memory is divided into slots of one size, a number of pages. Each slot size has memories of its
+// own, which double from kBytesMin to kBytesMax. Rings with more than kPackedMax bytes of entries
+// have a memory to themselves. A memory is charged as long as it exists. One without rings is
+// freed, except one per size, which is freed when the user's limits leave no room for others.
 //
-// The program maps all of a memory, and so may scribble over all rings of its own session; no other
-// session's lie there. Control thread only.
+// The program maps all of a memory, and so may overwrite all rings of its own session; rings of
+// other sessions never lie there. Control thread only.
 
 #include <cstddef>
 #include <cstdint>

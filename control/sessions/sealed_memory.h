@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory that the daemon makes and shares with a program: a memfd, mapped here and sealed so that
-// the program can neither shrink it under us (which would be a SIGBUS) nor grow it.
+// Memory that the daemon shares with a program: a memfd, mapped here and sealed so that the program
+// can neither shrink it under us (which would be a SIGBUS) nor grow it.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,9 @@ class SealedMemory {
   // anybody maps it writable or punches holes into it.
   enum class Writers : std::uint8_t { kBoth, kBothUntilSealed, kDaemonOnly };
 
-  // What isn't longer is brought in at once, two microseconds a page at most: a page fault takes
-  // ten times that in a virtual machine, and the worker would have them in the middle of its work.
+  // Memory up to this size is populated at once, at two microseconds a page at most: a page fault
+  // takes ten times as long in a virtual machine, and would hit the worker in the middle of its
+  // work.
   static constexpr std::size_t kPopulatedMax = std::size_t{64} << 10U;
 
   // Zeroed memory of `length` bytes, rounded up to whole pages. With kDaemonOnly programs can map

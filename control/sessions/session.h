@@ -1,8 +1,8 @@
 #pragma once
 
-// A session: what one program has of the card. It begins with the connection, has a device from
-// kOpenDevice on, and when it ends all that it owns is torn down. What is said over the connection
-// is control/commands/conversation.h's. Control thread only.
+// A session: one program's open device and everything that it owns. It begins with the connection,
+// has a device from kOpenDevice on, and destroys everything that it owns when it ends. The protocol
+// of the connection is control/commands/conversation.h. Control thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,11 +47,11 @@ class Session {
   // REQUIRES: no device is open.
   Result<Opened> open(Device& device);
 
-  // What others must show to import from this session. REQUIRES: a device is open.
+  // The token that other sessions need to import from this one. REQUIRES: a device is open.
   [[nodiscard]] const abi::ImportToken& ticket() const { return ticket_; }
-  // Lets this one import from the session that gave the ticket out. ENODEV, EACCES
+  // Lets this session import from the one that issued the token. ENODEV, EACCES
   Status import_from(const abi::ImportToken& ticket);
-  // The session that lent its ticket to this one. EINVAL, ENODEV
+  // The session from which this one may import. EINVAL, ENODEV
   [[nodiscard]] Result<const Session*> exporter() const;
 
   // Tells the program of an asynchronous event about one of its objects.
@@ -60,23 +60,23 @@ class Session {
   [[nodiscard]] std::uint64_t events_lost() const { return events_.lost(); }
   [[nodiscard]] bool ending() const { return ending_; }
 
-  // Of the program's user, who pays for what the session has.
+  // The account of the program's user, to which the session's objects are charged.
   [[nodiscard]] const std::shared_ptr<Account>& account() const { return account_; }
-  // Pays for the session itself and its connection. ENOMEM: it may not be served.
+  // Charges the session itself and its connection. ENOMEM: it may not be served.
   Status admit();
   // Memory for an object's queues. ENOMEM beyond the limits of the user.
   Result<SealedMemory> share(const char* name, std::size_t length) {
     return SealedMemory::create(name, length, *account_);
   }
-  // Where the program may ask without a system call; nullptr: no device is open, or the program
-  // hasn't sealed the memory.
+  // The command page, by which the program sends commands without a system call; nullptr: no device
+  // is open, or the program hasn't sealed the memory.
   [[nodiscard]] CommandPage* command_page();
   // Where the rings of its queue pairs lie.
   [[nodiscard]] RingArena& rings() { return rings_; }
   [[nodiscard]] DoorbellSlots& slots() { return slots_; }
   [[nodiscard]] SessionDoorbells& bells(std::uint32_t worker) { return bells_[worker]; }
 
-  // The program's own memory, and once it opened on-demand paging, that as the daemon mirrors it.
+  // The program's pinned memory, and, once it has opened on-demand paging, its mirror.
   [[nodiscard]] ProgramMemory& memory() { return memory_; }
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
   void set_mirror(std::shared_ptr<Mirror> mirror, Charge descriptors) {

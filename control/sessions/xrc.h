@@ -2,7 +2,7 @@
 
 // XRC domains (IBTA vol. 1, annex A14). A domain is shared by all sessions that opened it by the
 // same file, also of different programs, and so are its receiving queue pairs: each lives as long
-// as a session holds it. Control thread only.
+// as a session holds a handle of it. Control thread only.
 
 #include <cstdint>
 #include <functional>

@@ -1,13 +1,13 @@
 #pragma once
 
-// Which system calls the daemon's threads may make once it is started (seccomp; the lists:
-// system_calls.def). Whoever finds a mistake in what reads foreign bytes then has no execve, ptrace
-// or mount to use it with, and on a worker, which reads the network, no open or socket either.
+// The seccomp filter of the daemon's threads once it is started (the lists: system_calls.def). An
+// attacker who exploits a bug in the parsing of untrusted bytes then has no execve, ptrace or
+// mount, and on a worker, which reads the network, no open or socket either.
 //
-// A call that isn't listed isn't made, and a line on standard error names it and its thread, once a
-// call. It then fails with EPERM and the daemon goes on: that a list lacks what some driver does
-// once a year mustn't end what everybody uses, and who is led by an attacker gains nothing by it.
-// What no daemon ever does (kNever) ends it at once.
+// A call that isn't listed isn't made; a line on standard error names it and its thread, once per
+// call. It then fails with EPERM and the daemon continues: a list that lacks what some driver does
+// once a year mustn't end the service for everybody, and an attacker gains nothing by it. Calls
+// that no daemon ever makes (kNever) end it at once.
 
 #include <cstdint>
 #include <string>

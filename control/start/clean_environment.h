@@ -1,7 +1,7 @@
 #pragma once
 
-// The daemon must not run under its own shim: DPDK's mlx drivers load libibverbs.so.1, and would
-// find the shim where LD_LIBRARY_PATH or LD_PRELOAD of a `uroce run` shell is inherited.
+// Removes the shim from the daemon's own environment: DPDK's mlx drivers load libibverbs.so.1, and
+// would find the shim if LD_LIBRARY_PATH or LD_PRELOAD of a `uroce run` shell is inherited.
 
 namespace uroce::control {
 

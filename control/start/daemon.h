@@ -1,7 +1,7 @@
 #pragma once
 
-// The daemon put together: EAL, ports, engine, card, services and server, started in that order or
-// not at all, and stopped in the reverse.
+// The complete daemon: EAL, ports, engine, card, services and server, started in that order or not
+// at all, and stopped in reverse.
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Telling whoever started the daemon that programs can connect, and that it lives.
+// Notifies the service manager that programs can connect, and that the daemon lives.
 
 #include "base/time.h"
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// SIGHUP: flags and file are read again, and what can change while programs are served does. Each
-// difference is a line on the log; what a file that can't be read or makes no sense says is left
-// alone altogether.
+// SIGHUP: reads flags and file again, and applies what can change while programs are served. Each
+// difference is a line in the log; a file that can't be read or parsed changes nothing at all.
 
 #include <functional>
 #include <memory>
