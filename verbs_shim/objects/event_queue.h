@@ -1,18 +1,18 @@
 #pragma once
 
-// The program's end of a channel of events: a socket into which the daemon sends records, so that
-// the descriptor works with poll, epoll and O_NONBLOCK like any other.
+// The program's end of an event channel: a socket into which the daemon sends records, so that the
+// descriptor works with poll, epoll and O_NONBLOCK like any other.
 //
-// A program that was told that there is something to read, and reads, must not find that it was the
-// event of an object that it has destroyed meanwhile, and sleep. In Linux such events go with
-// their object. Here the program itself takes them out, when it destroys an object and whenever one
-// of them comes to the head: the daemon can't, since it would wait for whoever else reads.
+// A program that was told that there is something to read must not block because it was the event
+// of an object that it has destroyed meanwhile. In Linux such events are discarded with their
+// object. Here the program itself discards them, when it destroys an object and whenever one of
+// them comes to the head: the daemon can't, since it would have to wait for other readers.
 //
 // Threads may still wait for an event when the program destroys the channel or closes the device.
-// In Linux they wait on, until a signal comes. So they do here, and the last one that leaves takes
-// the queue and its descriptor with it: with the descriptor closed before, it would read from
-// whatever file gets the number next. Where the program itself closes the descriptor the events
-// have ended, and what has the number then is left alone.
+// In Linux they keep waiting until a signal comes. So they do here, and the last one that leaves
+// frees the queue and its descriptor: if the descriptor were closed before, it would read from
+// whatever file gets the number next. If the program itself closes the descriptor, the events have
+// ended, and what has the number then is left alone.
 
 #include <pthread.h>
 #include <sys/types.h>

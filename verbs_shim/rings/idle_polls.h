@@ -1,6 +1,6 @@
 #pragma once
 
-// When a loop that polls in vain gives its processor to others.
+// When a loop that polls an empty completion queue yields its processor.
 
 #include <sched.h>
 
@@ -11,18 +11,18 @@
 
 namespace uroce::shim {
 
-// Polls that found nothing, one after the other, on this thread. Programs poll in tight loops, and
-// where the daemon shares their processor it can't make the completion that they wait for: so a
-// loop gives way now and then. The dead are noticed on the same occasion.
+// Counts consecutive empty polls of this thread. Programs poll in tight loops, and if the daemon
+// shares their processor it can't produce the completion that they wait for: so a loop yields now
+// and then. The death of the daemon is detected on the same occasion.
 //
-// Giving way helps whoever waits for this processor, not the daemon that waits for another one
-// while the loop has this one for itself, and the kernel gives the processor away only if it thinks
-// that the loop had more of it. So when the daemon says that it is short of processors, a loop that
-// has found nothing for long naps, and the kernel moves somebody over. A program that has posted
-// much, and waits for nothing else, naps at once where others run in the worker's place: it loses
-// little by that, since the worker wakes it when part of it is done. One that waits for a lone work
-// request of its own naps briefly when the worker, which has little to do then, can't run. Without
-// need no loop naps: it may be waiting for something else besides.
+// Yielding helps threads that wait for this processor, but not a daemon that waits for another one
+// while the loop has this one to itself; and the kernel only switches if it thinks that the loop
+// had more than its share. So when the daemon reports that it is short of processors, a loop that
+// has found nothing for long naps, and the kernel migrates another thread here. A program with many
+// outstanding work requests naps at once if the worker shares its processor: it loses little, since
+// the worker wakes it when part of them are done. A program that waits for a single work request
+// naps briefly if the worker, which has little to do then, can't run. Otherwise no loop naps: it
+// may be waiting for something else besides.
 class IdlePolls {
  public:
   void found(std::uint32_t completions) {
@@ -30,8 +30,8 @@ class IdlePolls {
     polls_others_ = false;
     under_way_ -= std::min(completions, under_way_);
   }
-  // This thread posted to a send queue of that worker, which has so many work requests under way
-  // now and completes them at `cq`.
+  // This thread posted to a send queue of that worker, which now has this many work requests
+  // outstanding and completes them at `cq`.
   void posted(std::uint32_t worker, std::uint32_t under_way, const Cq* cq) {
     seen_beats_ = worker == worker_ ? seen_beats_ : 0;
     worker_ = worker;

@@ -1,6 +1,6 @@
 #pragma once
 
-// A sleep beside an empty completion queue, so that somebody else gets the processor.
+// A short sleep at an empty completion queue, so that other threads get the processor.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 
 namespace uroce::shim {
 
-// Sleeps for `longest` at most; less if so many completions come, or if one comes and the worker
-// has little else to do; not at all if one is there. True: one is there now. Leaves the program's
-// errno alone, and is no cancellation point.
+// Sleeps for `longest` at most; less if `completions` completions have come, or if one has and the
+// worker has little else to do; not at all if one is there. True: there is one now. Preserves
+// errno, and is no cancellation point.
 bool nap(const Cq& cq, std::uint32_t completions, Duration longest);
 
 }  // namespace uroce::shim

@@ -1,7 +1,7 @@
 #pragma once
 
-// No pthread_cancel() takes effect on this thread as long as it lives. Verbs aren't cancellation
-// points, but libc's calls inside of them are, and some are made under locks.
+// Disables thread cancellation while it lives. Verbs aren't cancellation points, but libc's calls
+// inside of them are, and some are made under locks.
 
 #include <pthread.h>
 

@@ -1,11 +1,12 @@
 #pragma once
 
-// The conversation with the daemon: one SOCK_SEQPACKET connection, one request and its reply at a
-// time (abi/command_records.h).
+// The connection to the daemon: one SOCK_SEQPACKET socket, one request and its reply at a time
+// (abi/command_records.h).
 //
-// Any thread may call; calls take turns. A connection belongs to the process that made it: after a
-// fork the child's copy is closed and its calls fail, so that a child can't speak for its parent.
-// A program that closes the socket's descriptor has lost the connection, as if the daemon had died.
+// Any thread may call; calls are serialised. A connection belongs to the process that made it:
+// after a fork the child's copy is closed and its calls fail, so that a child can't act for its
+// parent. A program that closes the socket's descriptor has lost the connection, as if the daemon
+// had died.
 
 #include <pthread.h>
 
@@ -75,7 +76,7 @@ class Client {
   // As call(), for records whose length isn't that of their type.
   int exchange(const RequestRecord& request, const ReplyRecord& reply);
 
-  // Asks by this page where it can; the page is there as long as calls are made.
+  // Uses this command page where possible; the page must stay mapped as long as calls are made.
   void ask_by(abi::CommandPage& page) { page_.attach(&page); }
 
   // Whether the daemon is there. alive() is one load; check() asks the socket.

@@ -1,7 +1,8 @@
 #pragma once
 
-// The program's end of the page by which it asks without a system call while the daemon looks
-// there (abi/command_page.h). One request at a time: whoever calls holds the client's mutex.
+// The program's end of the command page, through which it sends commands without a system call
+// while the daemon polls it (abi/command_page.h). One request at a time: the caller holds the
+// client's mutex.
 
 #include <emmintrin.h>
 #include <sched.h>
@@ -17,10 +18,10 @@ namespace uroce::shim {
 
 class CommandPage {
  public:
-  // The memory stays as long as this asks.
+  // The memory must outlive the use of this object.
   void attach(abi::CommandPage* page) { page_ = page; }
 
-  // False: nobody looks, or it is too long; the socket is to be asked.
+  // Sends a request. False: the page isn't polled, or the request is too long: use the socket.
   [[nodiscard]] bool ask(std::span<const std::byte> request) {
     if (page_ == nullptr || request.size() > abi::kPageRequestMax ||
         page_->state.load(std::memory_order_relaxed) != State::kPolled) {
@@ -33,8 +34,8 @@ class CommandPage {
     return page_->state.compare_exchange_strong(expected, State::kRequested);
   }
 
-  // Waits for the answer to what was asked while `more_time()`, which is asked now and then. False:
-  // the answer comes by the socket; forget() once it is there.
+  // Waits for the reply while `more_time()`, which is called now and then, is true. False: the
+  // reply comes through the socket; call forget() once it has been received.
   template <typename MoreTime>
   [[nodiscard]] bool wait(MoreTime&& more_time) {
     for (int looks = 1; state() == State::kRequested; ++looks) {
@@ -50,7 +51,7 @@ class CommandPage {
     }
     return state() != State::kReplyBySocket;
   }
-  // Copies as much of the answer as there is room for; returns how long it is.
+  // Copies the reply, as far as it fits; returns its length.
   std::size_t answer(std::span<std::byte> reply) const {
     const std::size_t length =
         std::min(page_->reply_length.load(std::memory_order_relaxed), abi::kPageReplyMax);
@@ -61,7 +62,7 @@ class CommandPage {
 
  private:
   using State = abi::PageState;
-  // Looks after which the processor is offered to others: a microsecond or two.
+  // Polls after which the thread yields: a microsecond or two.
   static constexpr int kPollsBeforeYield = 32;
 
   [[nodiscard]] State state() const { return page_->state.load(std::memory_order_acquire); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the shim says on the program's stderr: one line when there is no daemon, or when a limit or
-// a right is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the sentence behind every
+// Messages of the shim on the program's stderr: one line when there is no daemon, or when a limit
+// or a right is missing (UROCE_QUIET=1 silences it), and with UROCE_DEBUG=1 the reason of every
 // refused call.
 
 namespace uroce::shim {

@@ -1,10 +1,10 @@
 #pragma once
 
 // One change that the program makes to its mappings, from before its system call until after it:
-// the daemons are told where they were told of the range before, and helpers keep off.
+// daemons that know the range are told, and helper threads stay away from it.
 //
-// It is made inside of malloc, with malloc's locks held: nothing here uses the heap, or waits for
-// anybody who could.
+// It runs inside of malloc, with malloc's locks held: nothing here uses the heap, or waits for a
+// thread that could.
 
 #include <signal.h>
 
@@ -16,9 +16,9 @@
 
 namespace uroce::shim {
 
-// As long as it lives, signals are blocked, because a handler that frees memory must not find us
-// half-way; and the thread can't be cancelled, because the calls that we stand in for are no points
-// of cancellation, and some that we make are.
+// While it lives, signals are blocked, because a handler that frees memory must not run in the
+// middle of a change; and the thread can't be cancelled, because the calls that we replace are no
+// cancellation points, while some that we make are.
 class UninterruptedScope {
  public:
   UninterruptedScope();

@@ -1,27 +1,29 @@
 #pragma once
 
-// Who is changing which addresses just now, and which addresses anybody was told about, or were
-// converted.
+// Tracks which addresses are being changed at the moment, and which were ever described to a daemon
+// or converted.
 //
 // The program's threads change mappings (memory_calls.cc) while helper threads of ours look at them
 // and convert them (paging_helper.cc). Two rules keep them apart:
-//   a changer enters its range in a list before it looks whether the range was ever described;
-//   a helper claims its range before it looks at that list, and marks it as described before it
-//   looks what lies there.
+//
+//   a changer enters its range in a list before it checks whether the range was ever described;
+//   a helper claims its range before it reads that list, and marks the range as described before
+//   it looks at the mappings.
+//
 // So one of the two sees the other. Changers that came first finish; those that come after a helper
 // has claimed a range wait for it. (If helpers gave way, a program that changes mappings in a loop
-// would never let them in, and its peers' requests would time out.) Whoever changes two ranges
-// enters both at once: holding one of them he would wait for a helper that waits for him.
-// Nothing here allocates, and only the kernel's futex is waited on.
+// would never let them in, and its peers' requests would time out.) A changer of two ranges enters
+// both at once: holding one of them, it could wait for a helper that waits for it. Nothing here
+// allocates, and the only blocking is on futexes.
 //
-// tests/unit/shim/address_watch_model.h tries all orders of the steps below in a small machine:
-// that a changer and a helper are never at the same memory, that no change of described memory goes
-// unannounced, that helpers get in, that a fork's child finds its pages, and that nobody gets
-// stuck. Whoever changes a step here changes it there.
+// tests/unit/shim/address_watch_model.h tries all orders of the steps below in a small state
+// machine: that a changer and a helper are never at the same memory, that no change of described
+// memory goes unannounced, that helpers get in, that a fork's child finds its pages, and that
+// nothing deadlocks. Any change of a step here has to be made there, too.
 //
-// A process that pins memory and pages nothing on demand has no helpers. There a changer may look
-// at the book before he enters: nobody changes memory while it is being registered, and what has
-// been registered before is marked.
+// A process that pins memory and pages nothing on demand has no helpers. There a changer may check
+// the table of described ranges before it enters: nobody changes memory while it is being
+// registered, and what was registered before is marked.
 
 #include <atomic>
 #include <cstdint>

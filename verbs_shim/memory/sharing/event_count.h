@@ -1,7 +1,7 @@
 #pragma once
 
-// A futex that counts events: who waits for one reads the count, looks, and sleeps until it has
-// changed. An event that nobody sleeps for costs no system call.
+// An eventcount on a futex: a waiter reads the count, checks its condition, and sleeps until the
+// count has changed. Signalling while nobody sleeps costs no system call.
 
 #include <atomic>
 #include <cstdint>
@@ -19,8 +19,8 @@ class EventCount {
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
   void happened() {
-    // Sequentially consistent: the count, then the look whether anybody sleeps; the sleeper says so
-    // first, and it is the kernel that compares the count then.
+    // Sequentially consistent: the count, then the check for sleepers; a sleeper registers first,
+    // and the kernel compares the count afterwards.
     count_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) != 0) {
       futex_wake(count_, FutexScope::kProcess);

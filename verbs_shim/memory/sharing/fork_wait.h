@@ -1,13 +1,12 @@
 #pragma once
 
-// How a fork's parent waits until the child has its copies (fork_copies.h).
+// Lets a fork's parent wait until the child has its copies (fork_copies.h).
 //
-// By a pipe that the child holds one end of: it ends when the child closes it, when the child dies,
-// and when the fork failed and there is no child. Where no descriptors are left for a pipe, by a
-// page that both share, mapped before anything was converted: the child says there that it has
-// begun, and holds a robust mutex while it copies; the kernel tells whoever waits for such a mutex
-// that the holder has died. Only of a child that never begins nobody tells, so the pipe comes
-// first.
+// Through a pipe whose other end the child holds: it ends when the child closes it, when the child
+// dies, and when the fork failed. If no descriptors are left for a pipe, through a page that both
+// share, mapped before anything was converted: the child sets a flag there when it has begun, and
+// holds a robust mutex while it copies; the kernel notifies the waiter if the holder dies. Only a
+// child that never begins goes unnoticed, so the pipe is preferred.
 
 #include <chrono>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A thread inside somebody else's program that depends on nothing of the program's: its stack and
-// its state lie in a mapping of their own, and signals aren't for it.
+// A thread inside a foreign program that depends on nothing of the program's: its stack and state
+// lie in a mapping of their own, and it blocks all signals.
 
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 
 namespace uroce::shim {
 
-// The mapping: a guard, the stack, and zeroed room for the thread's state.
+// The mapping: a guard page, the stack, and zeroed room for the thread's state.
 class IsolatedThread {
  public:
   IsolatedThread() = default;
@@ -19,17 +19,18 @@ class IsolatedThread {
   // Maps the room. False where the kernel refuses.
   bool prepare(std::size_t state_bytes);
   [[nodiscard]] void* state() const { return state_; }
-  // Starts the thread. REQUIRES: prepare(). False: the system has no thread to give.
+  // Starts the thread. REQUIRES: prepare(). False: pthread_create() failed.
   bool start(const char* name, void* (*work)(void*), void* argument);
   // Waits until it has returned, and unmaps everything.
   void join();
-  // Instead of join(), where nothing here ends the thread: it keeps its mapping.
+  // Instead of join(), if the thread can't be made to end: it keeps its mapping.
   void leave();
-  // In a fork's child: the thread doesn't exist. Keeps the room, in which much may still be named.
+  // In a fork's child, where the thread doesn't exist. Keeps the mapping, to which pointers may
+  // still refer.
   void forget() { room_ = nullptr; }
 
   [[nodiscard]] bool prepared() const { return room_ != nullptr; }
-  // How many there are in the process, save those that were left.
+  // The number of these threads in the process, except those left by leave().
   static unsigned count();
 
  private:

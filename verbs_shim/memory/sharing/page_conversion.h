@@ -3,9 +3,9 @@
 // One conversion of private pages into shared ones, at the same addresses, while other threads go
 // on using them. docs/memory.md shows the steps.
 //
-// Everything else in the process may at that moment be waiting for a page of the range, the heap
-// included. So this is run by a thread of ours (isolated_thread.h), and its buffers lie in that
-// thread's state.
+// Meanwhile any thread of the process may be blocked on a page of the range, also one that holds
+// the heap's lock. So this runs in a thread of ours (isolated_thread.h), and its buffers lie in
+// that thread's state.
 
 #include <cstddef>
 #include <cstdint>

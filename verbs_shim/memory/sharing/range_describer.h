@@ -1,11 +1,11 @@
 #pragma once
 
-// Finds out how the daemon reaches each piece of a range, and makes shared what can be. For
-// registrations, which describe a range once, and for pages on demand, which describe what is asked
-// for: who wants to know says what to do with what is found (PieceSink).
+// Determines how the daemon can access each piece of a range, and makes it shared where possible.
+// Used for registrations, which describe a range once, and for on-demand paging, which describes
+// chunks on request; the caller's PieceSink receives the pieces.
 //
-// Uses no heap, no lock and little stack itself: on demand it runs in a thread that whoever holds
-// the heap may be waiting for.
+// Uses no heap, no lock and little stack itself: on demand it runs in a thread for which a thread
+// that holds the heap's lock may be waiting.
 
 #include <cstdint>
 #include <optional>
