@@ -35,8 +35,8 @@ Result<std::vector<std::string>> device_names() {
   return names;
 }
 
-Result<Wanted> wanted_of(const Options& options, const std::vector<std::string>& devices) {
-  Wanted wanted{
+Result<CaptureFilter> wanted_of(const Options& options, const std::vector<std::string>& devices) {
+  CaptureFilter wanted{
       .port = std::nullopt, .qpn = options.qpn, .peer = std::nullopt, .drops = options.drops};
   if (!options.device.empty()) {
     const auto found = std::find(devices.begin(), devices.end(), options.device);
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   auto* const on_error =
       app.add_option("--on-error", options.on_error,
                      "only N packets before and after each failed completion")
-          ->check(CLI::Range(std::size_t{1}, uroce::capture::AroundErrors::kPacketsMax))
+          ->check(CLI::Range(std::size_t{1}, uroce::capture::ErrorWindow::kPacketsMax))
           ->excludes(drops);
   app.add_option("--errors", options.errors, "exit after N failed completions (16)")
       ->check(CLI::Range(1U, 1'000'000U))

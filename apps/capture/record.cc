@@ -47,7 +47,7 @@ std::string why_sent(const abi::CaptureRecord& head) {
 
 }  // namespace
 
-bool is_wanted(const Record& record, const Wanted& wanted) {
+bool is_wanted(const Record& record, const CaptureFilter& wanted) {
   if ((wanted.drops && !record.dropped) || (wanted.port && *wanted.port != record.head.port)) {
     return false;
   }

@@ -19,14 +19,14 @@ struct Record {
 };
 
 // Which are wanted. Without conditions all are.
-struct Wanted {
+struct CaptureFilter {
   std::optional<std::uint16_t> port{};
   std::optional<std::uint32_t> qpn{};  // that sent it, or that it is for
   std::optional<Gid> peer{};           // the other end's address
   bool drops = false;                  // only those that were dropped
 };
 
-[[nodiscard]] bool is_wanted(const Record& record, const Wanted& wanted);
+[[nodiscard]] bool is_wanted(const Record& record, const CaptureFilter& wanted);
 
 // "QP 17, work request 5: sent again, a NAK or a silence named it"
 [[nodiscard]] std::string comment_of(const Record& record);

@@ -25,7 +25,7 @@ Time since_1970() {
 
 }  // namespace
 
-Recorder::Recorder(const Options& options, Wanted wanted, RecordSource& source,
+Recorder::Recorder(const Options& options, CaptureFilter wanted, RecordSource& source,
                    PcapngWriter& writer)
     : options_(options),
       wanted_(std::move(wanted)),

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "abi/capture_records.h"
-#include "apps/capture/around_errors.h"
 #include "apps/capture/daemon_rings.h"
+#include "apps/capture/error_window.h"
 #include "apps/capture/pcapng_writer.h"
 #include "apps/capture/pending.h"
 #include "apps/capture/record.h"
@@ -31,7 +31,8 @@ struct Options {
 
 class Recorder {
  public:
-  Recorder(const Options& options, Wanted wanted, RecordSource& source, PcapngWriter& writer);
+  Recorder(const Options& options, CaptureFilter wanted, RecordSource& source,
+           PcapngWriter& writer);
 
   // Until a signal (`signals` becomes readable), the count, the time, so many errors, or the
   // daemon's end. False: the file can't be written.
@@ -50,11 +51,11 @@ class Recorder {
   void write(const Record& record, const std::vector<std::string>& failures);
 
   const Options& options_;
-  const Wanted wanted_;
+  const CaptureFilter wanted_;
   RecordSource& source_;
   PcapngWriter& writer_;
   Pending pending_;
-  std::optional<AroundErrors> around_;
+  std::optional<ErrorWindow> around_;
   std::uint64_t written_ = 0;
   Time newest_ = 0;    // of the records that were read
   const Time offset_;  // from the workers' times to those since 1970

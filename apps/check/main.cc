@@ -16,7 +16,7 @@ int run(const std::string& in, const Limits& limits, bool json) {
   Status judged = ok();
   {
     Progress progress("frames");
-    judged = judge(in, limits, verdict, &progress);
+    judged = analyse(in, limits, verdict, &progress);
   }
   if (!judged) {
     std::fprintf(stderr, "uroce check: %s\n", judged.error().message.c_str());

@@ -91,7 +91,7 @@ void print_report(const Verdict& verdict, std::ostream& out) {
         << " to what isn't in the capture: not judged\n";
   }
   if (verdict.halves.beyond() != 0) {
-    out << with_unit(verdict.halves.beyond(), "packet") << " of more than " << Halves::kMax
+    out << with_unit(verdict.halves.beyond(), "packet") << " of more than " << HalfConnections::kMax
         << " queue pairs: not judged\n";
   }
   print_findings(verdict.others, verdict.first, out);

@@ -4,7 +4,7 @@
 
 #include <iosfwd>
 
-#include "apps/check/judge.h"
+#include "apps/check/analyser.h"
 
 namespace uroce::check {
 

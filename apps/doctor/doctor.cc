@@ -9,7 +9,7 @@ namespace uroce {
 namespace {
 
 using doctor::Finding;
-using doctor::Weight;
+using doctor::Severity;
 
 void print_findings_json(const std::vector<Finding>& findings, long problems) {
   const nlohmann::ordered_json all = {{"problems", problems}, {"findings", as_json(findings)}};
@@ -21,7 +21,7 @@ void print_findings_json(const std::vector<Finding>& findings, long problems) {
 int run_doctor(const std::string& library, bool json) {
   const auto findings = examine(doctor::gather(library));
   const auto problems = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.weight == Weight::kProblem;
+    return finding.weight == Severity::kProblem;
   });
   if (json) {
     print_findings_json(findings, problems);

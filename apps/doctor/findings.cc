@@ -34,13 +34,13 @@ const Json& list(const Json& object, const char* name) {
 }
 
 void good(Findings& findings, const char* about, std::string sentence) {
-  findings.push_back({Weight::kGood, about, std::move(sentence)});
+  findings.push_back({Severity::kGood, about, std::move(sentence)});
 }
 void note(Findings& findings, const char* about, std::string sentence) {
-  findings.push_back({Weight::kNote, about, std::move(sentence)});
+  findings.push_back({Severity::kNote, about, std::move(sentence)});
 }
 void problem(Findings& findings, const char* about, std::string sentence) {
-  findings.push_back({Weight::kProblem, about, std::move(sentence)});
+  findings.push_back({Severity::kProblem, about, std::move(sentence)});
 }
 
 void examine_daemon(const Facts& facts, Findings& findings) {
@@ -248,7 +248,7 @@ void examine_kernel(const Facts& facts, Findings& findings) {
 
 }  // namespace
 
-std::string_view name(Weight weight) {
+std::string_view name(Severity weight) {
   constexpr std::string_view kNames[] = {"ok", "note", "PROBLEM"};
   return kNames[static_cast<std::size_t>(weight)];
 }

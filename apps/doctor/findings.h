@@ -13,16 +13,16 @@
 
 namespace uroce::doctor {
 
-enum class Weight : std::uint8_t {
+enum class Severity : std::uint8_t {
   kGood,     // as it must be
   kNote,     // works; better or other than one may think
   kProblem,  // doesn't work, or not as it should
 };
 
-[[nodiscard]] std::string_view name(Weight weight);  // "ok", "note", "PROBLEM"
+[[nodiscard]] std::string_view name(Severity weight);  // "ok", "note", "PROBLEM"
 
 struct Finding {
-  Weight weight;
+  Severity weight;
   std::string about;  // one word: daemon, version, library, ...
   std::string sentence;
 };

@@ -27,9 +27,9 @@ double seconds_since(Clock::time_point begun) {
 }
 
 // One end of the transfers: posts and waits.
-class Mover {
+class TransferRunner {
  public:
-  Mover(integrity::Card& card, std::uint32_t bytes)
+  TransferRunner(integrity::Card& card, std::uint32_t bytes)
       : card_(card), end_(card.endpoint(0)), bytes_(bytes) {}
 
   // Empty, or why it failed.
@@ -115,7 +115,7 @@ TransferResult transfer(integrity::Card& card, std::uint32_t bytes) {
   std::mt19937 random(bytes);
   std::generate_n(end.source->data(), bytes, [&] { return static_cast<std::uint8_t>(random()); });
   std::memset(end.sink->data(), 0, bytes);
-  Mover mover(card, bytes);
+  TransferRunner mover(card, bytes);
   result.failure = mover.median(IBV_WR_RDMA_WRITE, &result.write_seconds);
   if (result.failure.empty()) {
     result.failure = mover.median(IBV_WR_RDMA_READ, &result.read_seconds);

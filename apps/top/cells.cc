@@ -20,13 +20,13 @@ std::string text(const Json& object, const char* name) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 }
 
-Earlier::Earlier(const Json& list, const char* key) : key_(key) {
+PreviousReport::PreviousReport(const Json& list, const char* key) : key_(key) {
   for (const Json& one : list) {
     by_key_[text(one, key)] = &one;
   }
 }
 
-const Json& Earlier::of(const Json& one) const {
+const Json& PreviousReport::of(const Json& one) const {
   static const Json none;
   const auto found = by_key_.find(text(one, key_));
   return found == by_key_.end() ? none : *found->second;

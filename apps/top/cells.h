@@ -21,9 +21,9 @@ using Lines = std::vector<std::string>;
 [[nodiscard]] std::string text(const Json& object, const char* name);
 
 // The element of an array whose `key` is the same; null: there was none.
-class Earlier {
+class PreviousReport {
  public:
-  Earlier(const Json& list, const char* key);
+  PreviousReport(const Json& list, const char* key);
   [[nodiscard]] const Json& of(const Json& one) const;
 
  private:

@@ -45,7 +45,7 @@ class Reports {
                              : static_cast<double>(now_time_ - before_time_) /
                                    static_cast<double>(kNanosecondsPerSecond);
   }
-  [[nodiscard]] std::vector<std::string> lines(const Shown& shown) const {
+  [[nodiscard]] std::vector<std::string> lines(const ViewOptions& shown) const {
     return view_lines(before_, now_, seconds(), shown);
   }
   [[nodiscard]] Json json() const {
@@ -58,7 +58,7 @@ class Reports {
 };
 
 // What is no key of ours changes nothing.
-void press(int key, Shown& shown, bool& paused) {
+void press(int key, ViewOptions& shown, bool& paused) {
   const auto turn = [&shown](std::size_t by) {
     shown.sort = static_cast<SortBy>((static_cast<std::size_t>(shown.sort) + by) % kSortCount);
   };
@@ -95,7 +95,7 @@ void press(int key, Shown& shown, bool& paused) {
   }
 }
 
-Status in_terminal(Reports& reports, Duration interval, Shown shown) {
+Status in_terminal(Reports& reports, Duration interval, ViewOptions shown) {
   Screen screen;
   bool paused = false;
   Time next = monotonic_now() + interval;
@@ -126,7 +126,7 @@ std::vector<std::string> sort_names() {
   return names;
 }
 
-Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const Shown& shown,
+Status in_batch(Reports& reports, Duration interval, std::uint64_t count, const ViewOptions& shown,
                 bool json) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const timespec pause{.tv_sec = static_cast<time_t>(interval / kNanosecondsPerSecond),
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   bool batch = false, json = false;
   double seconds = 1;
   std::uint64_t count = UINT64_MAX;
-  Shown shown;
+  ViewOptions shown;
   std::string sort = name(shown.sort);
   CLI::App app(
       "Shows ports, workers, latencies, users, programs and queue pairs with their rates.");

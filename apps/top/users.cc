@@ -22,7 +22,7 @@ void add_users(const Json& before, const Json& now, double seconds, std::size_t 
                Lines& lines) {
   lines.push_back(row(kUserRow, cell("USER"), cell("PROGRAMS"), cell("QPS"), cell("OUT"),
                       cell("TX B/s"), cell("RX B/s"), cell("AGAIN/s")));
-  const Earlier sessions(member(before, "sessions"), "id");
+  const PreviousReport sessions(member(before, "sessions"), "id");
   std::map<std::string, Usage> users;
   for (const Json& session : member(now, "sessions")) {
     if (text(session, "device").empty()) {
@@ -30,7 +30,7 @@ void add_users(const Json& before, const Json& now, double seconds, std::size_t 
     }
     Usage& usage = users[text(session, "uid")];
     ++usage.programs;
-    const Earlier earlier(member(sessions.of(session), "qps"), "qpn");
+    const PreviousReport earlier(member(sessions.of(session), "qps"), "qpn");
     for (const Json& qp : member(session, "qps")) {
       const Json& old = earlier.of(qp);
       ++usage.queue_pairs;

@@ -20,7 +20,7 @@ void add_ports(const Json& before, const Json& now, double seconds, Lines& lines
   lines.push_back(row(kPortRow, cell("PORT"), cell("LINK"), cell("RX B/s"), cell("TX B/s"),
                       cell("RX/s"), cell("TX/s"), cell("AGAIN/s"), cell("MISSED/s"),
                       cell("MARKED/s"), cell("RNR/s")));
-  const Earlier earlier(member(before, "devices"), "name");
+  const PreviousReport earlier(member(before, "devices"), "name");
   for (const Json& port : member(now, "devices")) {
     const Json& old = earlier.of(port);
     const auto its = [&](const char* name) { return short_number(rate(old, port, name, seconds)); };
@@ -46,7 +46,7 @@ std::string busy(const Json& before, const Json& now, double seconds) {
 void add_workers(const Json& before, const Json& now, double seconds, Lines& lines) {
   lines.push_back(row(kWorkerRow, cell("WORKER"), cell("BUSY"), cell("RX/s"), cell("TX/s"),
                       cell("DROPS/s"), cell("FAULTS/s"), cell("AWAY ms/s")));
-  const Earlier earlier(member(before, "workers"), "worker");
+  const PreviousReport earlier(member(before, "workers"), "worker");
   for (const Json& worker : member(now, "workers")) {
     const Json& old = earlier.of(worker);
     double drops = 0;
@@ -69,13 +69,13 @@ void add_programs(const Json& before, const Json& now, double seconds, std::size
                   Lines& lines) {
   lines.push_back(row(kProgramRow, cell("SESSION"), cell("PID"), cell("USER"), cell("PROGRAM"),
                       cell("QPS"), cell("REGIONS"), cell("TX B/s"), cell("RX B/s")));
-  const Earlier sessions(member(before, "sessions"), "id");
+  const PreviousReport sessions(member(before, "sessions"), "id");
   std::vector<Ranked> rows;
   for (const Json& session : member(now, "sessions")) {
     if (text(session, "device").empty()) {
       continue;  // ourselves
     }
-    const Earlier earlier(member(sessions.of(session), "qps"), "qpn");
+    const PreviousReport earlier(member(sessions.of(session), "qps"), "qpn");
     double sent = 0, received = 0;
     for (const Json& qp : member(session, "qps")) {
       sent += rate_sent(earlier.of(qp), qp, seconds);
@@ -125,16 +125,16 @@ std::string usual_time(const Json& qp, const char* percentile) {
   return took > 0 ? short_time(took) : "";
 }
 
-void add_queue_pairs(const Json& before, const Json& now, double seconds, const Shown& shown,
+void add_queue_pairs(const Json& before, const Json& now, double seconds, const ViewOptions& shown,
                      std::size_t rows_max, Lines& lines) {
   lines.push_back(row(kQpRow, cell("QP"), cell("TYP"), cell("STATE"), cell("PROGRAM"), cell("OUT"),
                       cell("TX B/s"), cell("RX B/s"), cell("LIMIT B/s"), cell("50 %"), cell("99 %"),
                       cell("REQ/s"), cell("AGAIN/s"), cell("PROBES/s"), cell("RNR/s"),
                       cell("MARKED/s"), cell("TO")));
-  const Earlier sessions(member(before, "sessions"), "id");
+  const PreviousReport sessions(member(before, "sessions"), "id");
   std::vector<Ranked> rows;
   for (const Json& session : member(now, "sessions")) {
-    const Earlier earlier(member(sessions.of(session), "qps"), "qpn");
+    const PreviousReport earlier(member(sessions.of(session), "qps"), "qpn");
     for (const Json& qp : member(session, "qps")) {
       const Json& old = earlier.of(qp);
       const auto its = [&](const char* name) { return short_number(rate(old, qp, name, seconds)); };
@@ -161,7 +161,7 @@ const char* name(SortBy sort) {
 }
 
 std::vector<std::string> view_lines(const Json& before, const Json& now, double seconds,
-                                    const Shown& shown, std::size_t rows_max) {
+                                    const ViewOptions& shown, std::size_t rows_max) {
   Lines lines = {"uroced " + text(now, "version") + ", pid " + text(now, "pid") +
                  "; queue pairs by: " + name(shown.sort)};
   for (const Json& thread : member(now, "stuck_threads")) {

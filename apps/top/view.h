@@ -25,7 +25,7 @@ enum class SortBy : std::uint8_t {
 };
 inline constexpr std::size_t kSortCount = 9;
 
-struct Shown {
+struct ViewOptions {
   bool ports = true, workers = true, latency = true, users = true, programs = true,
        queue_pairs = true;
   SortBy sort = SortBy::kSent;
@@ -38,7 +38,7 @@ inline constexpr std::size_t kRowsMax = 1'000;
 // are 0.
 [[nodiscard]] std::vector<std::string> view_lines(const nlohmann::ordered_json& before,
                                                   const nlohmann::ordered_json& now, double seconds,
-                                                  const Shown& shown,
+                                                  const ViewOptions& shown,
                                                   std::size_t rows_max = kRowsMax);
 
 [[nodiscard]] const char* name(SortBy sort);

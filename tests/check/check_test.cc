@@ -19,7 +19,7 @@ class OfARealPeer : public testing::TestWithParam<std::string> {};
 
 TEST_P(OfARealPeer, NothingIsWrong) {
   check::Verdict verdict;
-  ASSERT_TRUE(check::judge(*captures_folder() / (GetParam() + ".pcap"), {}, verdict));
+  ASSERT_TRUE(check::analyse(*captures_folder() / (GetParam() + ".pcap"), {}, verdict));
   EXPECT_EQ(found(verdict), GetParam() == "corrupt_icrc" ? "bad_icrc 1" : "");
   EXPECT_GT(verdict.roce, 0U);
   EXPECT_EQ(verdict.unattributed, 0U);
@@ -202,7 +202,7 @@ TEST(MadeWrong, EachFaultIsFoundAlone) {
     Story story;
     wrong.tell(story);
     check::Verdict verdict;
-    story.judge(verdict, {.cnp_interval = 50 * kNanosecondsPerMicrosecond});
+    story.analyse(verdict, {.cnp_interval = 50 * kNanosecondsPerMicrosecond});
     EXPECT_EQ(found(verdict), std::string(wrong.fault) + " 1");
   }
 }
@@ -225,7 +225,7 @@ TEST(Counts, AreThoseOfTheStory) {
   story.read(6, 2 * kMtu);
   story.responses(6, 2);
   check::Verdict verdict;
-  story.judge(verdict);
+  story.analyse(verdict);
   ASSERT_EQ(verdict.of_half.size(), 2U);
   const check::Tally& asker = verdict.of_half[0].tally;
   const check::Tally& answerer = verdict.of_half[1].tally;
@@ -249,7 +249,7 @@ TEST(Counts, HolesBeyondTheTableAreCounted) {
     story.write(2 * i);  // between two of them is a hole
   }
   check::Verdict verdict;
-  story.judge(verdict);
+  story.analyse(verdict);
   EXPECT_EQ(verdict.of_half[0].stream.gaps_forgotten(), kMore);
   std::ostringstream text;
   check::print_report(verdict, text);

@@ -34,7 +34,7 @@ class Damaged : public testing::Test {
     const auto file = folder_ / "x.pcap";
     std::ofstream(file, std::ios::binary) << text;
     std::ostringstream out;
-    if (check::judge(file, {}, verdict)) {
+    if (check::analyse(file, {}, verdict)) {
       print_report(verdict, out);
       print_json(verdict, out);
       EXPECT_FALSE(out.str().empty());
@@ -118,7 +118,7 @@ TEST_F(Damaged, RandomPackets) {
         {.time = random() % 1'000'000'000, .bytes = {out.bytes().begin(), out.bytes().end()}});
   }
   check::Verdict verdict;
-  story.judge(verdict);
+  story.analyse(verdict);
   EXPECT_EQ(verdict.frames, 20'000U);
   EXPECT_GT(verdict.faults(), 0U);
   for (const auto& half : verdict.of_half) {
@@ -132,16 +132,16 @@ TEST_F(Damaged, MoreConnectionsThanTheTableHolds) {
   headers.opcode = Opcode::kRcSendOnly;
   Random random(3);
   const Path path = random_path(random, {});
-  for (std::uint32_t i = 0; i < check::Halves::kMax + 100; ++i) {
+  for (std::uint32_t i = 0; i < check::HalfConnections::kMax + 100; ++i) {
     headers.dest_qpn = 2 + i;
     OwnedFrame out(128);
     build(out, path, headers, {}, 0);
     story.frames().push_back({.time = i, .bytes = {out.bytes().begin(), out.bytes().end()}});
   }
   check::Verdict verdict;
-  story.judge(verdict);
+  story.analyse(verdict);
   EXPECT_EQ(verdict.halves.beyond(), 100U);
-  EXPECT_EQ(verdict.of_half.size(), check::Halves::kMax);
+  EXPECT_EQ(verdict.of_half.size(), check::HalfConnections::kMax);
   EXPECT_EQ(verdict.faults(), 0U);
 }
 

@@ -134,7 +134,7 @@ TEST(MadeRight, NothingIsFound) {
     Story story;
     right.tell(story);
     check::Verdict verdict;
-    story.judge(verdict);
+    story.analyse(verdict);
     EXPECT_EQ(found(verdict), "");
   }
 }

@@ -116,8 +116,8 @@ std::filesystem::path Story::write_file() {
   return file;
 }
 
-void Story::judge(check::Verdict& verdict, const check::Limits& limits) {
-  const auto judged = check::judge(write_file(), limits, verdict);
+void Story::analyse(check::Verdict& verdict, const check::Limits& limits) {
+  const auto judged = check::analyse(write_file(), limits, verdict);
   EXPECT_TRUE(judged) << judged.error().message;
 }
 

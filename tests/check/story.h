@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/check/judge.h"
+#include "apps/check/analyser.h"
 #include "apps/replay/capture_file.h"
 #include "dataplane/wire/build.h"
 
@@ -58,7 +58,7 @@ class Story {
   std::vector<replay::CapturedFrame>& frames() { return frames_; }
 
   // Writes what there is to a file, and has it judged.
-  void judge(check::Verdict& verdict, const check::Limits& limits = {});
+  void analyse(check::Verdict& verdict, const check::Limits& limits = {});
   [[nodiscard]] std::filesystem::path write_file();
 
  private:

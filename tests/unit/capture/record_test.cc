@@ -24,7 +24,7 @@ Record of_frame(abi::CaptureKind kind) {
   return record;
 }
 
-TEST(Wanted, ByDeviceQueuePairPeerAndFate) {
+TEST(CaptureFilter, ByDeviceQueuePairPeerAndFate) {
   const Record sent = of_frame(abi::CaptureKind::kSent);
   Record dropped = of_frame(abi::CaptureKind::kReceived);
   dropped.dropped = 1;
@@ -41,7 +41,7 @@ TEST(Wanted, ByDeviceQueuePairPeerAndFate) {
   EXPECT_FALSE(is_wanted(sent, {.drops = true}));
 }
 
-TEST(Wanted, FramesThatAreNotRoceHaveNoQueuePair) {
+TEST(CaptureFilter, FramesThatAreNotRoceHaveNoQueuePair) {
   Record record = of_frame(abi::CaptureKind::kReceived);
   record.bytes.resize(20);
   record.head.frame_length = 20;

@@ -44,7 +44,7 @@ struct Capture {
   }
   // How many packets were written.
   std::uint64_t run() {
-    Recorder recorder(options, Wanted{}, flood, *writer);
+    Recorder recorder(options, CaptureFilter{}, flood, *writer);
     EXPECT_TRUE(recorder.run(signal.get()));
     EXPECT_LT(flood.reads, Flood::kReadsMax) << "it went on for as long as there was traffic";
     return recorder.written();

@@ -34,7 +34,7 @@ nlohmann::ordered_json& device(Facts& facts) { return facts.daemon.report["devic
 
 TEST(Examine, AHealthyMachineHasNothingToDo) {
   for (const Finding& finding : examine(healthy())) {
-    EXPECT_EQ(finding.weight, Weight::kGood) << finding.sentence;
+    EXPECT_EQ(finding.weight, Severity::kGood) << finding.sentence;
   }
 }
 
@@ -48,66 +48,68 @@ TEST(Examine, SaysWhichGidIndexToUse) {
 }
 
 struct Ill {
-  Weight weight;
+  Severity weight;
   const char* about;
   const char* words;  // what to do
   std::function<void(Facts&)> make;
 };
 
 const Ill kIll[] = {
-    {Weight::kProblem, "daemon", "bob listens",
+    {Severity::kProblem, "daemon", "bob listens",
      [](Facts& facts) {
        facts.daemon = {.socket = "/x", .error = EPERM, .refusal = "bob listens", .report = {}};
      }},
-    {Weight::kProblem, "daemon", "hasn't answered for 30 s; look at its log",
+    {Severity::kProblem, "daemon", "hasn't answered for 30 s; look at its log",
      [](Facts& facts) {
        facts.daemon = {
            .socket = "/x", .error = ETIMEDOUT, .refusal = "hasn't answered for 30 s", .report = {}};
      }},
-    {Weight::kProblem, "version", "restart the daemon", [](Facts& facts) { facts.version = "2"; }},
-    {Weight::kProblem, "daemon", "stands still for 12 s, worker 0",
+    {Severity::kProblem, "version", "restart the daemon",
+     [](Facts& facts) { facts.version = "2"; }},
+    {Severity::kProblem, "daemon", "stands still for 12 s, worker 0",
      [](Facts& facts) {
        facts.daemon.report["stuck_threads"] = {{{"seconds", 12U}, {"name", "worker 0"}}};
      }},
-    {Weight::kNote, "library", "uroce run -- PROGRAM",
+    {Severity::kNote, "library", "uroce run -- PROGRAM",
      [](Facts& facts) { facts.library.loaded = ""; }},
-    {Weight::kNote, "library", "/lib/libibverbs.so.1, which doesn't know this card",
+    {Severity::kNote, "library", "/lib/libibverbs.so.1, which doesn't know this card",
      [](Facts& facts) { facts.library.loaded = "/lib/libibverbs.so.1"; }},
-    {Weight::kNote, "library", "a card of its own, mlx5_0",
+    {Severity::kNote, "library", "a card of its own, mlx5_0",
      [](Facts& facts) { facts.kernel.kernel_cards = {"mlx5_0"}; }},
-    {Weight::kProblem, "link", "cable; bring its interface up",
+    {Severity::kProblem, "link", "cable; bring its interface up",
      [](Facts& facts) {
        device(facts)["link"] = "down";
        device(facts)["trouble"] = "no cable";
      }},
-    {Weight::kProblem, "address", "uroce addr --device uroce0 add",
+    {Severity::kProblem, "address", "uroce addr --device uroce0 add",
      [](Facts& facts) { device(facts)["addresses"].erase(1); }},
-    {Weight::kNote, "mtu", "an MTU of 4200 carries 4096",
+    {Severity::kNote, "mtu", "an MTU of 4200 carries 4096",
      [](Facts& facts) { device(facts)["path_mtu"] = 1024U; }},
-    {Weight::kNote, "loss", "missed 7 packets",
+    {Severity::kNote, "loss", "missed 7 packets",
      [](Facts& facts) { device(facts)["rx_missed"] = 7U; }},
-    {Weight::kNote, "loss", "ip route get", [](Facts& facts) { device(facts)["tx_failed"] = 7U; }},
-    {Weight::kNote, "loss", "sent 11 of 1000 packets again",
+    {Severity::kNote, "loss", "ip route get",
+     [](Facts& facts) { device(facts)["tx_failed"] = 7U; }},
+    {Severity::kNote, "loss", "sent 11 of 1000 packets again",
      [](Facts& facts) { device(facts)["hw_counters"]["requests_resent"] = 11U; }},
-    {Weight::kNote, "processors", "kept from running for 2 s",
+    {Severity::kNote, "processors", "kept from running for 2 s",
      [](Facts& facts) { facts.daemon.report["workers"][0]["absent_us"] = 2'000'000U; }},
-    {Weight::kNote, "processors", "fewer --workers",
+    {Severity::kNote, "processors", "fewer --workers",
      [](Facts& facts) {
        facts.daemon.report["workers"] = {1, 2, 3, 4};
      }},
-    {Weight::kProblem, "port", "rmmod rdma_rxe",
+    {Severity::kProblem, "port", "rmmod rdma_rxe",
      [](Facts& facts) { facts.kernel.roce_port_taken = true; }},
-    {Weight::kProblem, "huge pages", "vm.nr_hugepages=512",
+    {Severity::kProblem, "huge pages", "vm.nr_hugepages=512",
      [](Facts& facts) { device(facts)["port"] = "0000:3b:00.0"; }},
-    {Weight::kNote, "kernel", "vm.unprivileged_userfaultfd",
+    {Severity::kNote, "kernel", "vm.unprivileged_userfaultfd",
      [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kUserMode; }},
-    {Weight::kNote, "kernel", "the container's seccomp",
+    {Severity::kNote, "kernel", "the container's seccomp",
      [](Facts& facts) { facts.kernel.userfaultfd = KernelFacts::UserFault::kRefused; }},
-    {Weight::kNote, "kernel", "older than 6.11",
+    {Severity::kNote, "kernel", "older than 6.11",
      [](Facts& facts) { facts.kernel.procmap_query = false; }},
-    {Weight::kProblem, "kernel", "pidfd_open is refused",
+    {Severity::kProblem, "kernel", "pidfd_open is refused",
      [](Facts& facts) { facts.kernel.pidfd = false; }},
-    {Weight::kNote, "memlock", "ulimit -l unlimited",
+    {Severity::kNote, "memlock", "ulimit -l unlimited",
      [](Facts& facts) { facts.kernel.memlock_bytes = 8U << 20U; }},
 };
 
@@ -119,7 +121,7 @@ TEST(Examine, EachIllIsNamedWithItsCure) {
     std::string all;
     int found = 0;
     for (const Finding& finding : examine(facts)) {
-      if (finding.weight != Weight::kGood) {
+      if (finding.weight != Severity::kGood) {
         all += finding.about + ": " + finding.sentence + "\n";
         found += finding.weight == ill.weight && finding.about == ill.about &&
                          finding.sentence.find(ill.words) != std::string::npos
@@ -137,7 +139,7 @@ TEST(Examine, OurOwnCardIsNoneOfTheKernels) {
   Facts facts = healthy();
   facts.kernel.kernel_cards = {"uroce0"};
   for (const Finding& finding : examine(facts)) {
-    EXPECT_EQ(finding.weight, Weight::kGood) << finding.sentence;
+    EXPECT_EQ(finding.weight, Severity::kGood) << finding.sentence;
   }
 }
 
@@ -149,7 +151,7 @@ TEST(Examine, OurOwnUdpPortIsNoTrouble) {
     device(facts)["port"] = port;
     facts.kernel.roce_port_taken = true;
     for (const Finding& finding : examine(facts)) {
-      EXPECT_EQ(finding.weight, Weight::kGood) << port << ": " << finding.sentence;
+      EXPECT_EQ(finding.weight, Severity::kGood) << port << ": " << finding.sentence;
     }
   }
 }

@@ -17,7 +17,7 @@
 
 namespace uroce::capture {
 
-class AroundErrors {
+class ErrorWindow {
  public:
   static constexpr std::size_t kPacketsMax = 65'536;  // of N
   // Behind a failure; a queue pair that failed is silent, so N more may never come.
@@ -26,7 +26,7 @@ class AroundErrors {
   using Take = std::function<void(const Record&, const std::vector<std::string>& failures)>;
 
   // `packets`: N, from 1 to kPacketsMax.
-  explicit AroundErrors(std::size_t packets) : packets_(packets) {}
+  explicit ErrorWindow(std::size_t packets) : packets_(packets) {}
 
   // The next packet, in the order of time.
   void add(Record packet, const Take& take);

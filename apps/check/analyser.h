@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "apps/check/findings.h"
-#include "apps/check/halves.h"
+#include "apps/check/half_connections.h"
 #include "apps/check/stream.h"
 #include "apps/check/tally.h"
 #include "apps/progress/progress.h"
@@ -24,12 +24,12 @@ namespace uroce::check {
 
 // What is known of one half, and of what it asks for.
 struct HalfVerdict {
-  HalfVerdict(const Half& which, const Limits& limits, Tally& nobody)
+  HalfVerdict(const HalfConnection& which, const Limits& limits, Tally& nobody)
       : half(which), stream(which.mtu, which.reliable(), limits, findings, tally, nobody) {}
   HalfVerdict(const HalfVerdict&) = delete;
   HalfVerdict& operator=(const HalfVerdict&) = delete;
 
-  const Half& half;
+  const HalfConnection& half;
   Findings findings;
   Tally tally;
   Stream stream;
@@ -45,7 +45,7 @@ struct HalfVerdict {
 };
 
 struct Verdict {
-  Halves halves;
+  HalfConnections halves;
   std::deque<HalfVerdict> of_half;  // as halves.all()
   Findings others;                  // of packets that belong to no half
   std::uint64_t frames = 0;
@@ -62,7 +62,7 @@ struct Verdict {
 
 // Writes into `verdict`, which is new. Fails where the file is no capture. `progress` counts
 // frames, twice: as they are surveyed, and as they are judged.
-[[nodiscard]] Status judge(const std::filesystem::path& file, const Limits& limits,
-                           Verdict& verdict, Progress* progress = nullptr);
+[[nodiscard]] Status analyse(const std::filesystem::path& file, const Limits& limits,
+                             Verdict& verdict, Progress* progress = nullptr);
 
 }  // namespace uroce::check

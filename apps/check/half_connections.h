@@ -16,14 +16,14 @@
 
 namespace uroce::check {
 
-struct HalfKey {
+struct HalfConnectionKey {
   Gid from, to;
   std::uint32_t qpn = 0;  // of the receiver
-  bool operator==(const HalfKey&) const = default;
+  bool operator==(const HalfConnectionKey&) const = default;
 };
 
-struct Half {
-  HalfKey key;
+struct HalfConnection {
+  HalfConnectionKey key;
   Transport transport = Transport::kRc;
   std::uint32_t mtu = 0;  // learned; 0: no packet told
   std::optional<std::size_t> partner;
@@ -39,7 +39,7 @@ struct Half {
   }
 };
 
-class Halves {
+class HalfConnections {
  public:
   static constexpr std::size_t kMax = 16'384;
   // Halves between two addresses that one answer is compared with.
@@ -50,14 +50,14 @@ class Halves {
   // After the last one.
   void settle();
 
-  [[nodiscard]] const std::vector<Half>& all() const { return halves_; }
+  [[nodiscard]] const std::vector<HalfConnection>& all() const { return halves_; }
   [[nodiscard]] std::optional<std::size_t> find(const Packet& packet) const;
   // Packets whose half had no more room.
   [[nodiscard]] std::uint64_t beyond() const { return beyond_; }
 
  private:
   struct Hash {
-    std::size_t operator()(const HalfKey& key) const;
+    std::size_t operator()(const HalfConnectionKey& key) const;
   };
   struct Ends {
     Gid from, to;
@@ -69,8 +69,8 @@ class Halves {
 
   void find_partner(std::size_t answering, const Packet& packet);
 
-  std::vector<Half> halves_;
-  std::unordered_map<HalfKey, std::size_t, Hash> places_;
+  std::vector<HalfConnection> halves_;
+  std::unordered_map<HalfConnectionKey, std::size_t, Hash> places_;
   std::unordered_map<Ends, std::vector<std::size_t>, EndsHash> between_;
   std::uint64_t beyond_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "apps/capture/around_errors.h"
+#include "apps/capture/error_window.h"
 
 #include <gtest/gtest.h>
 
@@ -29,9 +29,9 @@ class Around {
     return std::exchange(out, {});
   }
 
-  AroundErrors around;
+  ErrorWindow around;
   std::string out;
-  AroundErrors::Take take = [this](const Record& record, const std::vector<std::string>& failures) {
+  ErrorWindow::Take take = [this](const Record& record, const std::vector<std::string>& failures) {
     out += (out.empty() ? "" : " ") + std::to_string(record.head.time) +
            std::string(failures.size(), '+');
   };
@@ -40,14 +40,14 @@ class Around {
   Time last_ = 0;
 };
 
-TEST(AroundErrors, NothingWithoutAnError) {
+TEST(ErrorWindow, NothingWithoutAnError) {
   Around it(3);
   it.packets(10);
   EXPECT_FALSE(it.around.is_complete());
   EXPECT_EQ(it.end(), "");
 }
 
-TEST(AroundErrors, SoManyBeforeAndAfter) {
+TEST(ErrorWindow, SoManyBeforeAndAfter) {
   Around it(3);
   it.packets(10);
   it.around.fail(kQpn, "why", 0);
@@ -57,7 +57,7 @@ TEST(AroundErrors, SoManyBeforeAndAfter) {
   EXPECT_EQ(it.end(), "8 9 10+ 11 12 13");
 }
 
-TEST(AroundErrors, FailuresCloseTogetherShareTheirPackets) {
+TEST(ErrorWindow, FailuresCloseTogetherShareTheirPackets) {
   Around it(3);
   it.packets(10);
   it.around.fail(kQpn, "why", 0);
@@ -68,7 +68,7 @@ TEST(AroundErrors, FailuresCloseTogetherShareTheirPackets) {
   EXPECT_EQ(it.around.failures(), 2U);
 }
 
-TEST(AroundErrors, TheSentenceStandsAtAPacketOfTheQueuePair) {
+TEST(ErrorWindow, TheSentenceStandsAtAPacketOfTheQueuePair) {
   Around it(3);
   it.packets(2);
   it.packets(1, 99);
@@ -79,7 +79,7 @@ TEST(AroundErrors, TheSentenceStandsAtAPacketOfTheQueuePair) {
   EXPECT_EQ(it.end(), "1 2+ 3+");
 }
 
-TEST(AroundErrors, AFailureBeforeAnyPacketGoesWithTheNext) {
+TEST(ErrorWindow, AFailureBeforeAnyPacketGoesWithTheNext) {
   Around it(2);
   it.around.fail(kQpn, "why", 0);
   it.packets(5);
@@ -87,14 +87,14 @@ TEST(AroundErrors, AFailureBeforeAnyPacketGoesWithTheNext) {
 }
 
 // A queue pair that failed is silent: nobody waits for packets that may never come.
-TEST(AroundErrors, WaitsNoLongerThanItsPatience) {
+TEST(ErrorWindow, WaitsNoLongerThanItsPatience) {
   Around it(3);
   it.packets(2);
   it.around.fail(kQpn, "why", 1'000);
   it.packets(1);
-  it.around.release(1'000 + AroundErrors::kTimeout - 1, false, it.take);
+  it.around.release(1'000 + ErrorWindow::kTimeout - 1, false, it.take);
   EXPECT_EQ(it.out, "");
-  it.around.release(1'000 + AroundErrors::kTimeout, false, it.take);
+  it.around.release(1'000 + ErrorWindow::kTimeout, false, it.take);
   EXPECT_EQ(it.out, "1 2+ 3");
   EXPECT_TRUE(it.around.is_complete());
   it.packets(3);

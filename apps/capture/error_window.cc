@@ -1,18 +1,18 @@
-#include "apps/capture/around_errors.h"
+#include "apps/capture/error_window.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace uroce::capture {
 
-void AroundErrors::hand_over(Waiting& waiting, const Take& take) {
+void ErrorWindow::hand_over(Waiting& waiting, const Take& take) {
   if (waiting.state == State::kWanted) {
     take(waiting.record, waiting.failures);
     waiting.state = State::kHandedOver;
   }
 }
 
-void AroundErrors::add(Record packet, const Take& take) {
+void ErrorWindow::add(Record packet, const Take& take) {
   waiting_.push_back({.record = std::move(packet),
                       .failures = std::exchange(without_packet_, {}),
                       .state = wanted_next_ > 0 ? State::kWanted : State::kNotWanted});
@@ -23,7 +23,7 @@ void AroundErrors::add(Record packet, const Take& take) {
   }
 }
 
-void AroundErrors::fail(std::uint32_t qpn, std::string sentence, Time now) {
+void ErrorWindow::fail(std::uint32_t qpn, std::string sentence, Time now) {
   ++failures_;
   failed_ = now;
   wanted_next_ = packets_;
@@ -40,7 +40,7 @@ void AroundErrors::fail(std::uint32_t qpn, std::string sentence, Time now) {
   (place == waiting_.rend() ? without_packet_ : place->failures).push_back(std::move(sentence));
 }
 
-void AroundErrors::release(Time now, bool all, const Take& take) {
+void ErrorWindow::release(Time now, bool all, const Take& take) {
   if (!all && (!failed_ || now < *failed_ + kTimeout)) {
     return;
   }
@@ -51,11 +51,11 @@ void AroundErrors::release(Time now, bool all, const Take& take) {
   }
 }
 
-bool AroundErrors::knows(std::uint32_t qpn) const {
+bool ErrorWindow::knows(std::uint32_t qpn) const {
   return std::any_of(waiting_.begin(), waiting_.end(),
                      [qpn](const Waiting& one) { return is_of_queue_pair(one.record, qpn); });
 }
 
-bool AroundErrors::is_complete() const { return failures_ > 0 && wanted_next_ == 0; }
+bool ErrorWindow::is_complete() const { return failures_ > 0 && wanted_next_ == 0; }
 
 }  // namespace uroce::capture

@@ -1,4 +1,4 @@
-#include "apps/check/halves.h"
+#include "apps/check/half_connections.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -24,7 +24,7 @@ std::uint16_t udp_source_port_of(const Packet& packet) {
 }
 
 // Only full packets tell the path MTU.
-void learn_mtu(Half& half, const Packet& packet) {
+void learn_mtu(HalfConnection& half, const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   const std::uint32_t length = packet.payload_length;
   const bool power = length >= kMtuMin && length <= kMtuMax && (length & (length - 1)) == 0;
@@ -44,27 +44,27 @@ std::uint32_t smallest_mtu_for(std::uint32_t payload) {
 
 }  // namespace
 
-std::size_t Halves::Hash::operator()(const HalfKey& key) const {
+std::size_t HalfConnections::Hash::operator()(const HalfConnectionKey& key) const {
   const std::hash<std::string_view> hash;
   return (hash(bytes_of(key.from)) * 31 + hash(bytes_of(key.to))) * 31 + key.qpn;
 }
 
-std::size_t Halves::EndsHash::operator()(const Ends& ends) const {
+std::size_t HalfConnections::EndsHash::operator()(const Ends& ends) const {
   const std::hash<std::string_view> hash;
   return hash(bytes_of(ends.from)) * 31 + hash(bytes_of(ends.to));
 }
 
-std::optional<std::size_t> Halves::find(const Packet& packet) const {
+std::optional<std::size_t> HalfConnections::find(const Packet& packet) const {
   const auto place = places_.find({packet.source_gid(), packet.destination_gid(), packet.dest_qpn});
   return place == places_.end() ? std::nullopt : std::optional(place->second);
 }
 
-void Halves::survey(const Packet& packet) {
+void HalfConnections::survey(const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   if (beside_sequence(info.operation)) {
     return;  // comes after others, or is counted without a half
   }
-  const HalfKey key{packet.source_gid(), packet.destination_gid(), packet.dest_qpn};
+  const HalfConnectionKey key{packet.source_gid(), packet.destination_gid(), packet.dest_qpn};
   auto place = places_.find(key);
   if (place == places_.end()) {
     if (halves_.size() == kMax) {
@@ -78,7 +78,7 @@ void Halves::survey(const Packet& packet) {
                        .partner = std::nullopt,
                        .udp_port = udp_source_port_of(packet)});
   }
-  Half& half = halves_[place->second];
+  HalfConnection& half = halves_[place->second];
   learn_mtu(half, packet);
   if (info.request) {
     half.asked = true;
@@ -90,8 +90,8 @@ void Halves::survey(const Packet& packet) {
 
 // Which half asked for this? That whose UDP source port is the same, as cards choose it for both
 // ends; then that which last asked for something near this PSN.
-void Halves::find_partner(std::size_t answering, const Packet& packet) {
-  const Half& half = halves_[answering];
+void HalfConnections::find_partner(std::size_t answering, const Packet& packet) {
+  const HalfConnection& half = halves_[answering];
   const auto candidates = between_.find({half.key.to, half.key.from});
   if (candidates == between_.end()) {
     return;
@@ -101,7 +101,7 @@ void Halves::find_partner(std::size_t answering, const Packet& packet) {
   std::size_t compared = 0;
   for (auto other = candidates->second.rbegin();
        other != candidates->second.rend() && compared < kComparedMax; ++other) {
-    const Half& asking = halves_[*other];
+    const HalfConnection& asking = halves_[*other];
     if (!asking.asked || asking.partner || asking.transport != half.transport) {
       continue;
     }
@@ -121,10 +121,10 @@ void Halves::find_partner(std::size_t answering, const Packet& packet) {
   }
 }
 
-void Halves::settle() {
+void HalfConnections::settle() {
   for (std::size_t i = 0; i < halves_.size(); ++i) {
-    Half& half = halves_[i];
-    Half& other = half.partner ? halves_[*half.partner] : half;
+    HalfConnection& half = halves_[i];
+    HalfConnection& other = half.partner ? halves_[*half.partner] : half;
     std::uint32_t mtu = std::max(half.mtu, other.mtu);
     if (mtu == 0) {
       mtu = smallest_mtu_for(std::max(half.payload_max, other.payload_max));

@@ -1,4 +1,4 @@
-#include "apps/check/judge.h"
+#include "apps/check/analyser.h"
 
 #include <algorithm>
 #include <functional>
@@ -40,9 +40,9 @@ Parsed parse_captured(const replay::CaptureReader::Captured& captured) {
   return parsed;
 }
 
-class Judge {
+class Analyser {
  public:
-  Judge(const Limits& limits, Verdict& verdict) : limits_(limits), verdict_(verdict) {}
+  Analyser(const Limits& limits, Verdict& verdict) : limits_(limits), verdict_(verdict) {}
 
   void see(const replay::CaptureReader::Captured& captured);
   void end();
@@ -60,17 +60,17 @@ class Judge {
   Verdict& verdict_;
 };
 
-HalfVerdict* Judge::half_of(const Packet& packet) {
+HalfVerdict* Analyser::half_of(const Packet& packet) {
   const auto place = verdict_.halves.find(packet);
   return place ? &verdict_.of_half[*place] : nullptr;
 }
 
-HalfVerdict* Judge::partner_of(const HalfVerdict& half) {
+HalfVerdict* Analyser::partner_of(const HalfVerdict& half) {
   return half.half.partner ? &verdict_.of_half[*half.half.partner] : nullptr;
 }
 
 // Behind the UDP port's check a packet says that it is RoCEv2; before it, it may be anything.
-void Judge::not_parsed(const Parsed& parsed, const Place& place) {
+void Analyser::not_parsed(const Parsed& parsed, const Place& place) {
   ++verdict_.not_parsed[kDropTexts[static_cast<std::size_t>(parsed.drop)].name];
   const bool roce = parsed.drop == Drop::kBadUdpLength ||
                     parsed.drop == Drop::kBadTransportVersion ||
@@ -103,8 +103,8 @@ void Judge::not_parsed(const Parsed& parsed, const Place& place) {
 
 // A network's duplicate follows its original at once, and is the same in every byte. NAKs and
 // notifications are judged by how many there are, so they always count.
-bool Judge::came_twice(HalfVerdict& half, const replay::CaptureReader::Captured& captured,
-                       const Packet& packet) const {
+bool Analyser::came_twice(HalfVerdict& half, const replay::CaptureReader::Captured& captured,
+                          const Packet& packet) const {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   if (info.operation == Operation::kCnp || info.operation == Operation::kAcknowledge) {
     return false;
@@ -121,7 +121,7 @@ bool Judge::came_twice(HalfVerdict& half, const replay::CaptureReader::Captured&
   return twice;
 }
 
-void Judge::notification(HalfVerdict& half, const Place& place) {
+void Analyser::notification(HalfVerdict& half, const Place& place) {
   if (half.tally.np_cnp_sent++ != 0 && place.time >= half.cnp_last) {
     const Duration since = place.time - half.cnp_last;
     half.cnp_interval_min = std::min(half.cnp_interval_min, since);
@@ -134,7 +134,7 @@ void Judge::notification(HalfVerdict& half, const Place& place) {
   half.cnp_last = place.time;
 }
 
-void Judge::in_sequence(HalfVerdict& half, const Seen& seen) {
+void Analyser::in_sequence(HalfVerdict& half, const Seen& seen) {
   if (half.half.transport == Transport::kUd) {
     ++half.tally.requests_sent;
     return;
@@ -149,7 +149,7 @@ void Judge::in_sequence(HalfVerdict& half, const Seen& seen) {
   }
 }
 
-void Judge::see(const replay::CaptureReader::Captured& captured) {
+void Analyser::see(const replay::CaptureReader::Captured& captured) {
   const Place place{.frame = ++verdict_.frames, .time = captured.time};
   verdict_.first = std::min(verdict_.first, captured.time);
   verdict_.last = std::max(verdict_.last, captured.time);
@@ -190,7 +190,7 @@ void Judge::see(const replay::CaptureReader::Captured& captured) {
   }
 }
 
-void Judge::end() {
+void Analyser::end() {
   for (HalfVerdict& half : verdict_.of_half) {
     half.stream.end(verdict_.last);
     const HalfVerdict* const partner = partner_of(half);
@@ -228,8 +228,8 @@ std::uint64_t Verdict::faults() const {
   return faults;
 }
 
-Status judge(const std::filesystem::path& file, const Limits& limits, Verdict& verdict,
-             Progress* progress) {
+Status analyse(const std::filesystem::path& file, const Limits& limits, Verdict& verdict,
+               Progress* progress) {
   std::uint64_t frames = 0;
   const auto surveyed =
       read_all(file, verdict.damage, [&](const replay::CaptureReader::Captured& captured) {
@@ -246,7 +246,7 @@ Status judge(const std::filesystem::path& file, const Limits& limits, Verdict& v
   }
   verdict.halves.settle();
   const auto& halves = verdict.halves.all();
-  for (const Half& half : halves) {
+  for (const HalfConnection& half : halves) {
     verdict.of_half.emplace_back(half, limits, verdict.nobody);
   }
   for (std::size_t i = 0; i < halves.size(); ++i) {
@@ -257,15 +257,15 @@ Status judge(const std::filesystem::path& file, const Limits& limits, Verdict& v
   if (progress != nullptr) {
     progress->begin(frames);
   }
-  Judge judge(limits, verdict);
+  Analyser analyser(limits, verdict);
   const auto judged =
       read_all(file, verdict.damage, [&](const replay::CaptureReader::Captured& captured) {
-        judge.see(captured);
+        analyser.see(captured);
         if (progress != nullptr && verdict.frames % kProgressEvery == 0) {
           progress->at(verdict.frames);
         }
       });
-  judge.end();
+  analyser.end();
   return judged;
 }
 
