@@ -1,6 +1,6 @@
 #pragma once
 
-// The daemon's end of a capture: the connection that keeps it running, and the workers' rings.
+// The connection to the daemon that keeps a capture running, and the workers' rings.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace uroce::capture {
 
-// One worker's ring, mapped. Reads what is whole.
+// The ring of one worker, mapped. Reads complete records only.
 class RingReader {
  public:
   // `memory`: as CaptureWriter has it. It outlives this.
   explicit RingReader(std::span<std::byte> memory);
 
-  // The next record; nothing: there is none yet. What makes no sense ends the ring.
+  // The next record; nothing: there is none yet. An invalid record ends the ring.
   [[nodiscard]] std::optional<Record> next();
-  // That there was no room for.
+  // Packets for which there was no room.
   [[nodiscard]] std::uint64_t missed() const;
 
  private:
@@ -38,13 +38,13 @@ class RingReader {
   bool broken_ = false;
 };
 
-// Where the loop takes its records from: a daemon's rings, or a test's.
+// The source of records: a daemon's rings, or a test's.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
-  // All that is there now, the workers' in the order of time. At most so many.
+  // Reads the available records of all workers in chronological order, `max` at most.
   virtual std::size_t read(std::size_t max, const std::function<void(Record)>& take) = 0;
-  // Whoever writes the records ended.
+  // Whether the producer of the records has ended.
   [[nodiscard]] virtual bool gone() const = 0;
 
  protected:

@@ -1,8 +1,8 @@
 #pragma once
 
-// What `--on-error N` keeps: the packets around each completion that failed. The last N packets
-// wait here; when a completion fails they are wanted, and the N that follow within kTimeout.
-// Failures that are close together share packets, and no packet is handed over twice.
+// The packets that `--on-error N` selects: those around each failed completion. The last N packets
+// are held here; when a completion fails, they and the next N within kTimeout are selected.
+// Failures that are close together share packets, and no packet is selected twice.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace uroce::capture {
 class ErrorWindow {
  public:
   static constexpr std::size_t kPacketsMax = 65'536;  // of N
-  // Behind a failure; a queue pair that failed is silent, so N more may never come.
+  // After a failure; a queue pair that failed is silent, so N more packets may never come.
   static constexpr Duration kTimeout = kNanosecondsPerSecond;
 
   using Take = std::function<void(const Record&, const std::vector<std::string>& failures)>;
@@ -35,10 +35,10 @@ class ErrorWindow {
   // queue pair here; without one, with the last packet, or else with the next.
   void fail(std::uint32_t qpn, std::string sentence, Time now);
 
-  // Hands over what has waited long enough, or all that is wanted.
+  // Passes on the selected packets that are old enough, or all of them.
   void release(Time now, bool all, const Take& take);
 
-  // Whether a packet of this queue pair is here.
+  // Whether it holds a packet of this queue pair.
   [[nodiscard]] bool knows(std::uint32_t qpn) const;
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
   // There was a failure, and nothing more belongs to it.

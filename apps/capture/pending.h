@@ -1,7 +1,7 @@
 #pragma once
 
-// Records held back for a moment, since what became of a frame is told after it came: a drop by its
-// queue pair, perhaps by another worker. In the order of time.
+// Records held back for a short time, since the outcome of a frame is reported after the frame: a
+// drop by its queue pair, perhaps by another worker. In chronological order.
 
 #include <cstddef>
 #include <deque>
@@ -18,10 +18,10 @@ class Pending {
   static constexpr std::size_t kMax = 65'536;
   static constexpr Duration kHeld = 200 * kNanosecondsPerMillisecond;
 
-  // A fate goes to the record that it is about, if that is still here.
+  // The outcome of a frame is merged into its record, if that is still here.
   void add(Record record);
 
-  // Hands over those older than `now` by kHeld, or all; oldest first.
+  // Passes on the records older than `now` by kHeld, or all; oldest first.
   void release(Time now, bool all, const std::function<void(const Record&)>& take);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// One record of a capture: a frame that came or went, and what is known of it.
+// One record of a capture: a received or sent frame, and what is known about it.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ struct Record {
   std::optional<std::uint8_t> dropped;  // the number of the line in drop.def
 };
 
-// Which are wanted. Without conditions all are.
+// Which records are written. Without conditions all are.
 struct CaptureFilter {
   std::optional<std::uint16_t> port{};
   std::optional<std::uint32_t> qpn{};  // that sent it, or that it is for

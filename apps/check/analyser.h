@@ -1,7 +1,7 @@
 #pragma once
 
-// The second look at a capture: each packet goes to its half's tally and to the stream that it asks
-// or answers in.
+// The second pass over a capture: each packet is passed to the tally of its half-connection and to
+// the stream in which it is a request or a response.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace uroce::check {
 
-// What is known of one half, and of what it asks for.
+// The results of one half-connection, and of the stream of its requests.
 struct HalfVerdict {
   HalfVerdict(const HalfConnection& which, const Limits& limits, Tally& nobody)
       : half(which), stream(which.mtu, which.reliable(), limits, findings, tally, nobody) {}
@@ -36,7 +36,7 @@ struct HalfVerdict {
   Duration cnp_interval_min = kNever;
   Time cnp_last = 0;
 
-  // The last frames, to know one that came twice.
+  // The last frames, to detect captured duplicates.
   struct Recent {
     std::size_t hash = 0;
     Time time = 0;
@@ -60,8 +60,8 @@ struct Verdict {
   [[nodiscard]] std::uint64_t faults() const;
 };
 
-// Writes into `verdict`, which is new. Fails where the file is no capture. `progress` counts
-// frames, twice: as they are surveyed, and as they are judged.
+// Analyses the capture into `verdict`, which must be new. Fails if the file isn't a capture.
+// `progress` counts frames twice, once per pass.
 [[nodiscard]] Status analyse(const std::filesystem::path& file, const Limits& limits,
                              Verdict& verdict, Progress* progress = nullptr);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What was found wrong: a kind (fault.def), the frame that shows it, and a sentence.
+// The faults that were found: a kind (fault.def), the frame that shows it, and a sentence.
 
 #include <array>
 #include <cstddef>
@@ -39,7 +39,8 @@ struct Finding {
   std::string sentence;
 };
 
-// Of one connection, or of what belongs to none. All are counted; the first ones are kept.
+// The findings of one connection, or of what belongs to none. All are counted; the first ones are
+// kept.
 class Findings {
  public:
   static constexpr std::size_t kKeptMax = 16;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Who talks to whom: a half of a connection is what goes from an address to a queue pair. A first
-// look at the capture finds the halves, the path MTU of each, and which two belong together, since
+// The half-connections of a capture: everything that goes from one address to one queue pair of
+// another. The first pass finds them, the path MTU of each, and which two form a connection, since
 // a packet doesn't say from which queue pair it comes.
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct HalfConnection {
   std::uint32_t mtu = 0;  // learned; 0: no packet told
   std::optional<std::size_t> partner;
 
-  // While they are looked for.
+  // Only used during the first pass.
   std::uint16_t udp_port = 0;
   std::uint32_t payload_max = 0;
   bool asked = false;
@@ -42,17 +42,17 @@ struct HalfConnection {
 class HalfConnections {
  public:
   static constexpr std::size_t kMax = 16'384;
-  // Halves between two addresses that one answer is compared with.
+  // Half-connections between two addresses with which one answer is compared.
   static constexpr std::size_t kComparedMax = 256;
 
-  // The next packet of the capture, in the first look.
+  // The next packet of the capture, in the first pass.
   void survey(const Packet& packet);
   // After the last one.
   void settle();
 
   [[nodiscard]] const std::vector<HalfConnection>& all() const { return halves_; }
   [[nodiscard]] std::optional<std::size_t> find(const Packet& packet) const;
-  // Packets whose half had no more room.
+  // Packets of half-connections beyond the limit.
   [[nodiscard]] std::uint64_t beyond() const { return beyond_; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// The holes in a sequence: what a later packet showed to be missing. At most kMax at a time; beyond
-// that the oldest ones are forgotten, and counted.
+// The gaps in a sequence of PSNs: packets that a later one showed to be missing. At most kMax at a
+// time; beyond that the oldest ones are dropped, and counted.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace uroce::check {
 
-// A PSN without the wrap: counts on from the first one that was seen.
+// An unwrapped PSN: counts on from the first one that was seen.
 using Position = std::int64_t;
 
 struct Gap {
@@ -26,7 +26,7 @@ class PsnGaps {
  public:
   static constexpr std::size_t kMax = 256;
 
-  // REQUIRES: behind all that are there, or between them.
+  // REQUIRES: it lies behind all existing gaps, or between them.
   void add(Gap gap) {
     if (gaps_.size() == kMax) {
       gaps_.erase(gaps_.begin());
@@ -41,8 +41,7 @@ class PsnGaps {
 
   [[nodiscard]] bool contains(Position at) const { return place_of(at) != gaps_.end(); }
 
-  // The gap that `at` is in. It is made smaller by [at, at + count), what is left on both sides
-  // stays.
+  // The gap that contains `at`; [at, at + count) is removed from it, which may split it.
   std::optional<Gap> fill(Position at, Position count) {
     const auto place = place_of(at);
     if (place == gaps_.end()) {
@@ -63,7 +62,7 @@ class PsnGaps {
     return whole;
   }
 
-  // Forgets what is before `end`; the first of it.
+  // Drops everything before `end`; returns the first gap dropped.
   std::optional<Gap> drop_before(Position end) {
     std::optional<Gap> first;
     while (!gaps_.empty() && gaps_.front().from < end) {

@@ -1,12 +1,13 @@
 #pragma once
 
-// One direction of a connection: the requests of one end, and the other end's answers to them, in
-// the order in which they came by the place of capture.
+// One direction of a connection: the requests of one end and the responses of the other, in the
+// order in which they passed the point of capture.
 //
-// Where that place is nobody knows: a packet may have been lost before it (then the sequence shows
-// a gap) or behind it (then only what follows tells). So the rules ask for what must hold at every
-// place of the way: what was acknowledged came by; what comes again was named by a NAK, or is the
-// oldest of which no word came by; a NAK has something behind it that came by.
+// That point is unknown: a packet may have been lost before it (then the sequence has a gap) or
+// behind it (then only later packets show it). So the rules require only what must hold at every
+// point of the path: what was acknowledged has passed; what is retransmitted was named by a NAK, or
+// is the oldest packet whose acknowledgement hasn't passed; a NAK has something behind it that has
+// passed.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,13 +32,13 @@ struct Limits {
   Duration patience = 100 * kNanosecondsPerMillisecond;    // what isn't repaired by then isn't
 };
 
-// A packet with its place.
+// A packet with its position in the capture.
 struct Seen {
   const Packet& packet;
   Place place;
 };
 
-// How long things took, between packets that came by.
+// Durations, between packets at the point of capture.
 struct Times {
   Histogram answer;    // from a request to the word that ends with it
   Histogram nak;       // from what shows a gap to the NAK
@@ -46,10 +47,10 @@ struct Times {
 
 class Stream {
  public:
-  // At most this much is remembered of what is under way.
+  // The limit of outstanding requests that are remembered.
   static constexpr std::size_t kRememberedMax = 1'024;
   static constexpr std::size_t kAnsweredReadsMax = 64;
-  // A PSN that is further off belongs to another connection: no window is as wide.
+  // A PSN further away than this belongs to another connection with the same numbers.
   static constexpr Position kJumpMax = 1 << 18;
 
   // Those it is given live longer. `reliable`: RC and XRC; UC has no answers. `asker` counts what
@@ -63,7 +64,7 @@ class Stream {
         asker_(asker),
         answerer_(&nobody) {}
 
-  // Counts what the other end sends. Before, `nobody` does.
+  // The tally of the other end's packets; before the first call they aren't counted.
   void answered_by(Tally& answerer) { answerer_ = &answerer; }
 
   void request(const Seen& seen);

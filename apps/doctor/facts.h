@@ -1,6 +1,7 @@
 #pragma once
 
-// What is so between a program and its first byte. Gathered, not judged (findings.h).
+// The facts about the machine and the daemon that `uroce doctor` checks. Gathered here, evaluated
+// in findings.h.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #pragma once
 
-// What follows from the facts: a sentence each, which says what to do where something is to be
-// done.
+// Evaluates the facts: one sentence each, with a remedy where something has to be done.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -35,13 +35,13 @@ void meet(const integrity::Link& link, integrity::Card& card);
 // `progress` counts sizes.
 [[nodiscard]] std::vector<TransferResult> transfer_all(integrity::Card& card, Progress& progress);
 
-// The way to the peer, as it is known here.
+// The path to the peer, as seen from here.
 struct Way {
   std::uint32_t path_mtu = 0;  // 0: unknown
   std::string loopback{};      // the device's name, if its port is a loopback
 };
 
-// What a failure says of the network, knowing which sizes worked.
+// The advice that follows from which sizes failed.
 [[nodiscard]] std::string advice(const std::vector<TransferResult>& results, const Way& way);
 
 }  // namespace uroce::doctor

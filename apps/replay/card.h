@@ -1,6 +1,6 @@
 #pragma once
 
-// A card in miniature: the daemon's own worker with a port that a replay feeds frame by frame, in
+// A miniature card: the daemon's own worker with a port that a replay feeds frame by frame, in
 // virtual time; regions and queue pairs with the recorded numbers.
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace uroce::replay {
 
-// What became of a frame.
+// The outcome of a frame.
 struct Fate {
   enum class Kind : std::uint8_t { kReceived, kDropped, kControl, kMad, kTooLong };
 

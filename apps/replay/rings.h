@@ -1,7 +1,7 @@
 #pragma once
 
-// The program's side of the rings that it shares with the daemon, in plain memory: posts work,
-// polls completions. Public members are the shared memory itself, for tests that scribble over it.
+// The program's side of the rings that it shares with the daemon, in ordinary memory: posts work,
+// polls completions. The shared memory itself is public, for tests that corrupt it.
 
 #include <cstddef>
 #include <cstdint>

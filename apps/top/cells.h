@@ -1,6 +1,6 @@
 #pragma once
 
-// What the parts of the view share: reading of reports, rates, rows.
+// Helpers of the views: reading reports, rates, rows.
 
 #include <array>
 #include <cstddef>
@@ -20,7 +20,7 @@ using Lines = std::vector<std::string>;
 [[nodiscard]] double number(const Json& object, const char* name);
 [[nodiscard]] std::string text(const Json& object, const char* name);
 
-// The element of an array whose `key` is the same; null: there was none.
+// Finds an element of an array in the previous report by its `key`; null: there was none.
 class PreviousReport {
  public:
   PreviousReport(const Json& list, const char* key);
@@ -31,9 +31,9 @@ class PreviousReport {
   std::map<std::string, const Json*> by_key_;
 };
 
-// How much a counter grows in a second.
+// The rate of a counter, per second.
 [[nodiscard]] double rate(const Json& before, const Json& now, const char* name, double seconds);
-// What a queue pair sends, in frames and without them.
+// The rate at which a queue pair sends, with and without frames.
 [[nodiscard]] double rate_sent(const Json& before, const Json& now, double seconds);
 
 template <typename... Cells>
@@ -44,7 +44,7 @@ std::string row(const char* format, const Cells&... cells) {
 }
 inline std::string cell(const char* words) { return words; }
 
-// A row, and by what it is sorted.
+// A row and its sort key.
 struct Ranked {
   double rank = 0;
   std::string line;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Two status reports, and what happened between them, as lines of text.
+// Formats the difference of two status reports as lines of text.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A device as the kernel would describe it in sysfs and by netlink: taken from the daemon's status
-// report, which is the one source.
+// A device as the kernel would describe it in sysfs and by netlink: derived from the daemon's
+// status report, the only source.
 
 #include <array>
 #include <cstdint>

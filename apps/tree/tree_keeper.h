@@ -1,8 +1,8 @@
 #pragma once
 
-// Keeps a tree of the daemon's cards (served_tree.h) up to date, and answers what programs ask of
-// them by netlink at the socket `netlink` in its folder. A process of its own, beside the programs
-// that look at the tree: the daemon's threads have better things to do than to write files.
+// Maintains a tree of the daemon's cards (served_tree.h), and answers programs' RDMA netlink
+// queries about them at the socket `netlink` in its folder. A process of its own, so that the
+// daemon's threads needn't write files.
 
 #include <nlohmann/json.hpp>
 #include <string>
