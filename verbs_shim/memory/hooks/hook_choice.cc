@@ -1,8 +1,13 @@
 #include "verbs_shim/memory/hooks/hook_choice.h"
 
+#include <link.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 
 namespace uroce::shim {
@@ -25,14 +30,34 @@ bool read_choice() {
   return true;
 }
 
+// Whether the program is statically linked, and loaded us by dlopen. Its own calls are to another
+// libc than ours, and ours can't make threads there: what pthread_create allocates with is set up
+// by the dynamic linker when it starts a program. Started by that linker's command, a program has
+// its own headers here, too.
+bool is_statically_linked() {
+  const auto* const first = reinterpret_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
+  const std::span headers(first, first == nullptr ? 0 : ::getauxval(AT_PHNUM));
+  return std::ranges::none_of(headers,
+                              [](const ElfW(Phdr) & header) { return header.p_type == PT_INTERP; });
+}
+
+// A sentence; nullptr if they may be hooked.
+const char* why_not() {
+  if (!read_choice()) {
+    return "UROCE_HOOKS=none leaves libc's functions alone, without which private memory isn't "
+           "shared, nor any paged on demand";
+  }
+  return is_statically_linked()
+             ? "the libc of a statically linked program can't be hooked, without which private "
+               "memory isn't shared, nor any paged on demand"
+             : nullptr;
+}
+
 }  // namespace
 
 Status hooks_allowed() {
-  static const bool allowed = read_choice();
-  return allowed ? ok()
-                 : Status(Error{EOPNOTSUPP,
-                                "UROCE_HOOKS=none leaves libc's functions alone, without which "
-                                "private memory isn't shared, nor any paged on demand"});
+  static const char* const reason = why_not();
+  return reason == nullptr ? ok() : Status(Error{EOPNOTSUPP, reason});
 }
 
 }  // namespace uroce::shim

@@ -1,7 +1,8 @@
 #pragma once
 
-// UROCE_HOOKS: whether libc's functions may be hooked in this program. `patch`, the default, or
-// `none`, for those who want nothing of their process changed (as UCX has UCX_MEM_MMAP_HOOK_MODE).
+// Whether libc's functions may be hooked in this program. UROCE_HOOKS says it: `patch`, the
+// default, or `none`, for those who want nothing of their process changed (as UCX has
+// UCX_MEM_MMAP_HOOK_MODE). In a statically linked program they can't be.
 
 #include "base/result.h"
 
