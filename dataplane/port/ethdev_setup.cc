@@ -4,12 +4,14 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 
+#include "base/page.h"
 #include "base/unique_fd.h"
 #include "dataplane/port/ethdev_port.h"
 #include "dataplane/port/open_descriptors.h"
@@ -25,6 +27,9 @@ constexpr std::uint32_t kBuffersSpare = 5'120;
 // More of them where a driver forgets some each time that its device is made anew.
 constexpr std::uint32_t kBuffersToForget = 12'288;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
+// Beside each buffer's room, at its front.
+constexpr std::uint16_t kPrivate =
+    (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;
 
@@ -47,6 +52,38 @@ std::string missing_right(const VdevSpec& vdev) {
   }
   return ": it takes CAP_NET_RAW; start uroced as root or by systemd, or give it a udp port, which "
          "takes no rights";
+}
+
+// With what DPDK has beside it a buffer then takes exactly a page, so that there are no gaps.
+std::uint32_t room_in_a_page() {
+  return kPage -
+         rte_mempool_calc_obj_size(sizeof(rte_mbuf) + kPrivate, RTE_MEMPOOL_F_NO_SPREAD, nullptr);
+}
+
+// As rte_pktmbuf_pool_create does, which takes no flags.
+rte_mempool* create_pool(const std::string& name, std::uint32_t buffers, std::uint32_t room,
+                         int node, unsigned flags) {
+  rte_mempool* const pool = rte_mempool_create_empty(
+      name.c_str(), buffers, static_cast<unsigned>(sizeof(rte_mbuf)) + kPrivate + room, kCacheSize,
+      sizeof(rte_pktmbuf_pool_private), node, flags);
+  if (pool == nullptr) {
+    return nullptr;
+  }
+  rte_pktmbuf_pool_private about{};
+  about.mbuf_data_room_size = static_cast<std::uint16_t>(room);
+  about.mbuf_priv_size = kPrivate;
+  int failed = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr);
+  if (failed == 0) {
+    rte_pktmbuf_pool_init(pool, &about);
+    failed = std::min(rte_mempool_populate_default(pool), 0);
+  }
+  if (failed != 0) {
+    rte_mempool_free(pool);
+    rte_errno = -failed;
+    return nullptr;
+  }
+  rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
+  return pool;
 }
 
 }  // namespace
@@ -84,21 +121,20 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
   if (pool_ != nullptr) {
     return ok();
   }
-  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + (buffer_bytes + kBufferAlignment - 1) /
-                                                        kBufferAlignment * kBufferAlignment;
+  const bool pages = vdev_.buffers_without_gaps;
+  const std::uint32_t room = pages ? room_in_a_page()
+                                   : RTE_PKTMBUF_HEADROOM + (buffer_bytes + kBufferAlignment - 1) /
+                                                                kBufferAlignment * kBufferAlignment;
   const std::uint32_t buffers = kBuffersSpare + rx_queues_ * std::uint32_t{rx_descriptors} +
                                 tx_queues_ * std::uint32_t{tx_descriptors} +
                                 (vdev_.forgets_buffers ? kBuffersToForget : 0);
-  constexpr std::uint16_t kPrivate =
-      (sizeof(Frame) + RTE_MBUF_PRIV_ALIGN - 1) / RTE_MBUF_PRIV_ALIGN * RTE_MBUF_PRIV_ALIGN;
   static std::atomic<std::uint32_t> pools{0};
   const std::string name = "uroce_port_" + std::to_string(pools.fetch_add(1));
   // On the device's memory node, which it reaches soonest; wherever there is room, if there is
   // none. A device that has no node, or isn't there yet, says SOCKET_ID_ANY itself.
   for (const int node : {rte_eth_dev_socket_id(id_), SOCKET_ID_ANY}) {
     if (pool_ == nullptr) {
-      pool_.reset(rte_pktmbuf_pool_create(name.c_str(), buffers, kCacheSize, kPrivate,
-                                          static_cast<std::uint16_t>(room), node));
+      pool_.reset(create_pool(name, buffers, room, node, pages ? RTE_MEMPOOL_F_NO_SPREAD : 0));
     }
   }
   if (pool_ == nullptr) {

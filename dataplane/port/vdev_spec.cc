@@ -87,6 +87,7 @@ VdevSpec complete_vdev(std::string_view text, std::uint32_t mtu, std::uint16_t q
     spec.mtu_by_arguments = true;  // The kernel interface's own.
     spec.on_interface = true;
     spec.forgets_buffers = true;
+    spec.buffers_without_gaps = true;
     add_default(&spec, "queue_count", std::to_string(queues));
     spec.buffer_bytes = std::max(frame, kXdpBufferMin);
     spec.buffer_bytes_max = kXdpBufferMax;

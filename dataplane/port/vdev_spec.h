@@ -20,7 +20,10 @@ struct VdevSpec {
   std::string listens_on{};            // the socket that the driver makes, or empty
   bool on_interface = false;           // of the kernel's, which may go and come again
   bool forgets_buffers = false;        // those that the kernel has when the device is closed
-  bool waits_for_peer = false;         // the probe returns only when somebody has connected
+  // The driver shows the pool to the kernel as one area, and takes it for as long as its buffers
+  // are: gaps between them, as at the end of each page, would leave the last ones outside.
+  bool buffers_without_gaps = false;
+  bool waits_for_peer = false;  // the probe returns only when somebody has connected
 };
 
 [[nodiscard]] VdevSpec complete_vdev(std::string_view spec, std::uint32_t mtu,
