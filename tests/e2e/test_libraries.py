@@ -8,10 +8,14 @@ from harness.daemon import Daemon
 from harness.namespace import Namespace, NamespacesRefused
 from harness.process import ProcessFailed, wait_until
 from harness.programs import LISTEN_SECONDS_MAX, listens, start
-from harness.wires import Endpoint, free_tcp_port
+from harness.wires import Endpoint, Veth, free_tcp_port
 
 _SECONDS_MAX = 60
 _ADDRESS, _SECOND = "10.77.0.1", "10.77.0.2"
+
+
+class RootsUdp(Veth):
+    port = "udp"  # root's daemons make /dev/infiniband/uroce0, which UCX wants
 
 
 class Libraries(E2eCase):
@@ -28,12 +32,12 @@ class Libraries(E2eCase):
         asking.expect_success(_SECONDS_MAX)
         serving.expect_success(_SECONDS_MAX)
 
-    def _ucx(self, test, transports):
+    def _ucx(self, test, transports, wire=None, environment=None):
         self.need_character_device()
-        wire = self.wire("veth")
+        wire = wire or self.wire("veth")
         common = ["ucx_perftest", "-t", test, "-n", 200, "-w", 20, "-s", 5000, "-p", "PORT"]
         self._run(wire.server, wire.client, common, [*common, wire.server.address],
-                  {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1"})
+                  {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1", **(environment or {})})
         wire.expect_running()
 
     def test_ucx_reliable(self):
@@ -45,6 +49,10 @@ class Libraries(E2eCase):
 
     def test_ucx_datagrams(self):
         self._ucx("tag_lat", "ud_verbs")
+
+    def test_ucx_udp(self):
+        """It looks whether GID 0 is there, whichever it takes in the end; udp ports have none."""
+        self._ucx("tag_lat", "rc_verbs,ud_verbs", RootsUdp(self), {"UCX_IB_GID_INDEX": "1"})
 
     def _alone(self, *arguments):
         """A daemon in a namespace of its own, where the kernel has no address of the card but by --interface."""
