@@ -1,6 +1,6 @@
-"""Plays what NCCL, Mooncake and Gloo do when they start, call by call, without their hardware: libc's own functions, not Python's.
+"""Reproduces the calls that NCCL, Mooncake and Gloo make at startup, without their hardware, with libc's own functions.
 
-Prints a line for each device that all of them would take; ends with a sentence at the first call that they wouldn't get over.
+Prints a line for each device that all of them would accept; fails with a sentence at the first call that would stop them.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ def _real(path):
 
 
 def _first_line(path):
-    """As fopen and fgets read it; nothing where it isn't there."""
+    """The file's text as fopen and fgets read it; empty if it doesn't exist."""
     file = _process.fopen(path.encode(), b"r")
     room = ctypes.create_string_buffer(_PATH_MAX)
     return _process.fgets(room, _PATH_MAX, file).decode() if file else None
@@ -57,7 +57,7 @@ def _symbols():
 
 
 def _nccl(device):
-    """Its place among the PCI functions, and which GIDs are RoCE v2: one that can't be read is an error there."""
+    """The device's PCI path, and which GIDs are RoCE v2: an unreadable entry is an error there."""
     function = _real(f"{_DEVICES}/{device}/device")
     for name in ("vendor", "device", "class", "numa_node"):
         _expect(_first_line(f"{function}/{name}"), f"no {function}/{name}")
@@ -68,7 +68,7 @@ def _nccl(device):
 
 
 def _mooncake(device):
-    """The same place by another way, and a character device that it may open."""
+    """The same PCI path found by another link, and a character device that the program may open."""
     node = f"/dev/infiniband/{device}"
     descriptor = os.open(node, os.O_RDWR | os.O_CLOEXEC)
     _expect(stat.S_ISCHR(os.stat(node).st_mode) and stat.S_ISCHR(os.fstat(descriptor).st_mode), f"{node} is no character device")

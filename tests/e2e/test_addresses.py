@@ -94,7 +94,7 @@ class Vlans(AddressCase):
         run_perftest_cm_pair(self, wire, ["ib_send_lat", "-R", "-F", "-n", 20, "-p", "PORT", "-x", index], _SERVER)
 
     def test_the_type_of_service_becomes_the_priority(self):
-        """16, little delay, is priority 6 in the tags of both sides, from the first request on."""
+        """16, little delay, becomes priority 6 in both sides' VLAN tags, from the first request on."""
         wire = self._given_vlan()
         watches = [self._watch_tags(end, name) for end, name in ((wire.server, "server"), (wire.client, "client"))]
         run_cm_pair(self, wire, ["ucmatose", "-b", _SERVER, "-p", "PORT", "-c", 2, "-t", 16],
@@ -103,7 +103,7 @@ class Vlans(AddressCase):
             self.assertEqual(watch.out(), "ready\n5 6\n", watch.name)
 
     def test_another_vlan_is_another_network(self):
-        """Nobody answers for an address there, neither tagged otherwise nor without a tag."""
+        """Addresses in another VLAN aren't answered for, neither with another tag nor untagged."""
         wire = self.wire("veth")
         clients = []
         for number, (server_vlan, client_vlan) in enumerate((("@5", "@6"), ("@5", ""), ("", "@5"))):

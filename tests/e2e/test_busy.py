@@ -1,4 +1,4 @@
-"""A machine with much else to do isn't a dead peer: random operations over a faulty network, beside eight busy processes."""
+"""A busy machine isn't mistaken for a dead peer: random operations over a faulty network, beside eight busy processes."""
 
 import os
 import re
@@ -25,7 +25,7 @@ class BesideBusyProcesses(IntegrityCase):
         self.run_busy(self.wire("veth", "--faults", FAULTS))
 
     def test_busy_udp(self):
-        """An ordinary user's, with as much memory as that one may lock."""
+        """As an ordinary user, with as much memory as its limit of locked memory allows."""
         self.run_busy(Udp(self, ["--faults", FAULTS]), "--qps", 2, "--size-max", 131_072, "--gid-index", IPV4)
 
     def run_busy(self, wire, *arguments):

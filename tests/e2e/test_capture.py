@@ -16,7 +16,7 @@ _NOBODY = 65534
 _RUN_SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs", "run_suite.py")
 _SUITE = "/usr/share/doc/rdma-core/tests"
 _FAULTS = "loss=0.02,seed=7"
-# What an end sends is in its own daemon's capture, and nobody else has to have got it.
+# Every frame that an end sends is in its own daemon's capture, whether or not the other end received it.
 _COUNTED = ("requests_sent", "requests_resent", "responses_sent", "acks_sent", "naks_sent", "rnr_naks_sent")
 
 
@@ -59,7 +59,7 @@ class Capture(E2eCase):
         self.assertGreater(len(out), 300 * 4)
 
     def test_drops(self):
-        """What is dropped says why, also when it was dropped behind the first look at it."""
+        """Dropped packets carry the reason, also if they were dropped after the first checks."""
         wire = self.wire("veth", "--faults", "corrupt=0.05,seed=7")
         capture = self.begin(wire.server.daemon, "--drops", "--json")
         run_pair(self, wire, "ib_write_bw", "-x", "1", "-n", "300", "-s", "16384", "-F")
@@ -106,7 +106,7 @@ class Capture(E2eCase):
         self._counted_alike("ib_read_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
 
     def test_packets_have_icrcs_where_the_wire_has_none(self):
-        """Between shm ports none is made, but who reads a capture finds the right one in every packet."""
+        """shm ports don't compute ICRCs, but every captured packet has the right one."""
         wire = self.wire("shm")
         captures = [self.begin(end.daemon) for end in (wire.server, wire.client)]
         for tool in ("ib_write_bw", "ib_read_bw"):
@@ -127,7 +127,7 @@ class Capture(E2eCase):
         answer = self.uroce("check", "--json", file)
         self.assertEqual(answer.returncode, 0, answer.stdout)
         sent = sum(direction["counters"]["requests_sent"] for direction in json.loads(answer.stdout)["directions"])
-        self.assertGreater(sent, 0)  # messages within a daemon have frames while somebody looks
+        self.assertGreater(sent, 0)  # during a capture, messages within a daemon are sent as frames
         self.assertEqual(sent, self.status(wire.server.daemon)["devices"][0]["hw_counters"]["requests_sent"])
 
     def _of_the_failure(self, capture, words):
@@ -140,9 +140,9 @@ class Capture(E2eCase):
         return lines, named[0]
 
     def test_on_error_of_a_peer_that_is_gone(self):
-        """What was sent before the failure is there, the last resends among it, and one packet says what failed."""
+        """The packets before the failure are there, including the last retransmissions, and one names the failed work request."""
         wire = self.wire("veth")
-        # After a resend of all that is outstanding, new packets may fill the window: 128 messages of four at most.
+        # After the retransmission of everything outstanding, new packets may fill the window: 128 messages of four at most.
         packets = 600
         capture = self.begin(wire.client.daemon, "--on-error", packets)
         server, client = start_pair(self, wire, "ib_write_bw", ["-x", "1", "-D", "60", "-s", "16384", "-F", "-u", "8"])
@@ -154,7 +154,7 @@ class Capture(E2eCase):
         wait_until(lambda: "failed with" in capture.err(), 60, "the capture sees the failure")
         lines, named = self._of_the_failure(capture, r"QP \d+: RDMA WRITE with wr_id 0x\w+ failed with transport retry counter exceeded")
         self.assertLessEqual(len(lines), 2 * packets)
-        # Flushes behind it aren't errors of their own.
+        # The work requests flushed after it aren't errors of their own.
         self.assertIn("failed completions: 1\n", capture.err())
         self.assertRegex(named, r"work request \d+: sent")
         self.assertIn("sent again", "\n".join(lines))
@@ -167,7 +167,7 @@ class Capture(E2eCase):
         run_pair(self, wire, "ib_write_bw", "-x", "1", "-n", "100", "-s", "16384", "-F")
         program = start(self, wire.server, [sys.executable, _RUN_SUITE, "--only", "test_atomic.AtomicTest.test_atomic_invalid_rkey"], "mistake")
         program.expect_success(60)
-        capture.expect_success(30)  # since one error was all that it waits for
+        capture.expect_success(30)  # since it waits for one error only
         lines, named = self._of_the_failure(capture, r"failed with remote access error: the peer answered NAK: remote access error \(PSN")
         self.assertLessEqual(len(lines), 10)
         self.assertNotIn("RDMA_WRITE", named)
@@ -192,7 +192,7 @@ class Capture(E2eCase):
         refused = self.uroce("capture", f"{self.folder}/x.pcapng", daemon=daemon)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("somebody else captures already", refused.stderr)
-        first.kill()  # its connection ends, and with it the capture
+        first.kill()  # closing the connection ends the capture
         self._files.clear()
 
         def begins():

@@ -1,4 +1,4 @@
-"""Ceph, whose messages all go by its messenger `async+rdma`: a monitor, a store and their clients, each a program of its own. Debian 12's
+"""Ceph with all messages over its messenger `async+rdma`: a monitor, an OSD and their clients, each a process of its own. Debian 12's
 packages in a root of their own, as they are large and have services; only with --long."""
 
 import os
@@ -36,7 +36,7 @@ _SETTINGS = {
     "osd_data": f"{_FOLDER}/osd",
     "keyring": f"{_FOLDER}/keyring",
     "osd_objectstore": "memstore",
-    "memstore_device_bytes": 1 << 33,  # of which what is written takes memory; a store that is full never answers
+    "memstore_device_bytes": 1 << 33,  # memory is used only for what is written; a full OSD never answers
     "osd_pool_default_size": 1,
     "osd_pool_default_min_size": 1,
     "mon_allow_pool_size_one": "true",
@@ -71,8 +71,8 @@ class Ceph(ApplicationCase):
         return self._start(*command).expect_success(_SECONDS_MAX)
 
     def _ask(self, *words):
-        """A program that asks before it has the monitor's map names no cluster ("fsid 0" in the monitor's log) and is refused, by
-        TCP as well."""
+        """A program that asks before it has the monitor's map sends an empty cluster id ("fsid 0" in the monitor's log) and is
+        refused; so it is over TCP."""
         for _ in range(_TRIES_MAX):
             client = self._start("ceph", *words)
             if client.wait(_SECONDS_MAX) == 0 or "problem getting command descriptions" not in client.err():
@@ -80,7 +80,7 @@ class Ceph(ApplicationCase):
         return client.expect_success(0)
 
     def _started_store(self, monitor):
-        """Returns when it is up; one that named no cluster ends, not always with a word, and has to be started again."""
+        """Returns when the daemon is up; one that sent an empty cluster id exits, sometimes silently, and is restarted."""
         for _ in range(_TRIES_MAX):
             store = self._start("ceph-osd", "-f", "-i", "0")
             wait_until(lambda: monitor.ended() or store.ended() or " 1 up" in self._ask("osd", "stat"), _SECONDS_MAX, "the store")

@@ -1,8 +1,8 @@
-"""Everything that may happen to a machine, at random, beside programs whose every byte is looked at.
+"""Random faults of a machine, beside programs whose every byte is verified.
 
 Two daemons, joined by a veth pair. On each a victim that writes, makes and destroys objects all the while, and between them random
 operations of apps/integrity in both directions. Meanwhile programs are killed, daemons stopped and continued, the link goes down and up,
-addresses come and go, and hostile programs do what they like. UROCE_CHAOS_SEED chooses another run, which the log names.
+addresses are added and removed, and hostile programs run. UROCE_CHAOS_SEED chooses another run, which the log names.
 """
 
 import os
@@ -18,22 +18,22 @@ from harness.victim import ATTACKER, Victim, WaitsForProcessor, as_user
 from test_integrity import SHAPE
 
 _SECONDS, _WARM_SECONDS = (1800, 300) if os.environ.get("UROCE_E2E_LONG") else (60, 5)
-_LOOKS = 6  # at what the daemons hold, which are printed
+_LOOKS = 6  # of the daemons' resources, which are printed
 _SEED = int(os.environ.get("UROCE_CHAOS_SEED") or random.SystemRandom().randrange(1 << 31))
 _HANG_SECONDS_MAX = 2.0
-_TURNS_MAX = 100  # whose excuses are kept
+_TURNS_MAX = 100  # for which excuses are kept
 _OPERATIONS = 3_000  # of one integrity run; the next begins when it is done
 _STOP_SECONDS, _FLAP_SECONDS, _ATTACK_SECONDS = (0.1, 1.0), (0.05, 0.4), (0.5, 2.0)
 _TIMEOUT = 18  # 1.07 s, seven times: a peer that is away for longer is dead
-_ATTACK_BEGINS_SECONDS_MAX = 120  # those that take all that there is take seconds, and more where others are busy
+_ATTACK_BEGINS_SECONDS_MAX = 120  # attacks that exhaust a resource take seconds, and more on a busy machine
 _HOSTILE = (("records",), ("shares", "channels"), ("shares", "qps"), ("status",))
-# After the warm-up, from which on nothing grows. (Of memory 18 to 78 MiB after 5 s, and 50 to 76 at the end, also after 30 minutes:
+# How much each may grow after the warm-up. (Of memory 18 to 78 MiB after 5 s, and 50 to 76 at the end, also after 30 minutes:
 # what malloc keeps of the peaks of several threads.)
 _DESCRIPTORS_MORE, _MAPPINGS_MORE, _MEMORY_MORE_MIB = 16, 64, 64
 
 
 def _resources(daemon):
-    """What a daemon holds of the machine."""
+    """The resources that a daemon holds: descriptors, mappings, memory."""
     folder = f"/proc/{daemon.process.pid}"
     with open(f"{folder}/status", encoding="ascii") as status:
         resident = int(re.search(r"RssAnon:\s+(\d+) kB", status.read()).group(1))
@@ -42,7 +42,7 @@ def _resources(daemon):
     return {"descriptors": len(os.listdir(f"{folder}/fd")), "mappings": mappings, "resident_mib": resident / 1024}
 
 
-# Two ends of integrity that couldn't even begin: their TCP connection, or the question for the other's Ethernet address.
+# Errors of integrity runs that couldn't start: their TCP connection failed, or ARP got no answer.
 _MET_A_LINK_THAT_WAS_DOWN = ("can't connect", "No route to host")
 
 
@@ -56,7 +56,7 @@ class _Traffic:
         self._pair = None
 
     def turn(self):
-        """Looks after the run that is under way; begins the next."""
+        """Checks on the current run; starts the next when it is done."""
         if self._pair is not None:
             server, client = self._pair
             if any(end.ended() and said in end.err() for end in self._pair for said in _MET_A_LINK_THAT_WAS_DOWN):
@@ -89,7 +89,7 @@ class _Traffic:
 
 
 class _Ends:
-    """A wire seen from one side or the other."""
+    """A wire, optionally with server and client swapped."""
 
     def __init__(self, wire, backwards):
         self.server, self.client = (wire.client, wire.server) if backwards else (wire.server, wire.client)
@@ -97,20 +97,20 @@ class _Ends:
 
 
 class _Excuses:
-    """For how long the chaos itself kept a victim or its daemon from going on, or others had the processors: no hang of the daemon's."""
+    """How long the chaos itself, or processor contention, stalled a victim or its daemon: not to be taken for a hang."""
 
     def __init__(self, pairs):
         self._waits = [WaitsForProcessor(victim.pid, daemon.process.pid) for victim, daemon in pairs]
         self._turns = [(time.monotonic(), 0.0, [0.0 for _ in self._waits])]
 
     def turn(self, caused):
-        """A turn is over, which kept things from going on for so many seconds."""
+        """Records a finished turn that stalled things for so many seconds."""
         _, caused_before, waited_before = self._turns[-1]
         waited = [before + waits.since_last_time() for before, waits in zip(waited_before, self._waits)]
         self._turns = self._turns[-_TURNS_MAX:] + [(time.monotonic(), caused_before + caused, waited)]
 
     def of(self, victim, seconds):
-        """For what ended in the turn that is over and lasted so long, which several stops in a row may have held up."""
+        """The excused time for something that ended in the last turn and took `lasted` seconds; several stalls in a row may count."""
         begun = self._turns[-2][0] - seconds
         _, caused, waited = next((turn for turn in reversed(self._turns) if turn[0] <= begun), self._turns[0])
         _, caused_now, waited_now = self._turns[-1]
@@ -155,14 +155,14 @@ class Chaos(E2eCase):
         operations = sum(run.operations for run in traffic)
         print({"rounds": rounds, "integrity_runs": sum(run.runs for run in traffic), "operations": operations,
                "attacks": self.attacks, "before": before, "after": after}, flush=True)
-        self.assertGreater(operations, 0, "no byte was looked at")
+        self.assertGreater(operations, 0, "no data was verified")
         for old, new in zip(before, after):
             self.assertLessEqual(new["descriptors"], old["descriptors"] + _DESCRIPTORS_MORE)
             self.assertLessEqual(new["mappings"], old["mappings"] + _MAPPINGS_MORE)
             self.assertLessEqual(new["resident_mib"], old["resident_mib"] + _MEMORY_MORE_MIB)
 
     def rounds(self, victims, traffic, actions, seconds):
-        """Does this and that for so long. How often."""
+        """Performs random actions for that long; returns how many."""
         end, count = time.monotonic() + seconds, 0
         while time.monotonic() < end:
             for run in traffic:
@@ -182,10 +182,10 @@ class Chaos(E2eCase):
             count += 1
         return count
 
-    # Each returns for how many seconds it has kept things from going on by itself.
+    # Each action returns for how many seconds it has itself stalled things.
 
     def kill_a_program(self):
-        """kill -9 of a program in the middle of its work; another one takes its place."""
+        """kill -9 of a program in the middle of its work; a new one replaces it."""
         daemon = self.random.choice(self.network.daemons)
         self.bystanders.append(Process([*as_user(ATTACKER), self.tree.hostile_program("victim")],
                                        f"{self.next_number()}-bystander", self.logs, daemon.environment()))
@@ -226,7 +226,7 @@ class Chaos(E2eCase):
         return self.attack_with(self.random.choice(self.network.daemons), self.random.choice(_HOSTILE))
 
     def attack_with(self, daemon, words):
-        """An attack that ends by itself was none."""
+        """An attack that ends by itself is a failure of the test."""
         process = Process([*as_user(ATTACKER), self.tree.hostile_program("attack"), *words], f"{self.next_number()}-{words[0]}",
                           self.logs, daemon.environment(), cwd=self.folder)
         self.addCleanup(process.end)

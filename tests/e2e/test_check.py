@@ -1,4 +1,4 @@
-"""`uroce check` over what daemons really send: nothing is wrong with it, also where packets get lost."""
+"""`uroce check` on captures of real daemons' traffic: no faults are found, also where packets get lost."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from harness.programs import run_pair
 
 class Check(E2eCase):
     def _captured(self, wire, interface, traffic):
-        """The file with everything that passed the router's interface meanwhile, or a skipped case."""
+        """Captures all packets at the router's interface meanwhile; returns the file, or skips the case."""
         file = os.path.join(self.logs, "traffic.pcapng")  # kept where a case fails
         dumpcap = Process([*wire.router.prefix(), "dumpcap", "-q", "-i", interface, "-B", "64", "-w", file, "-f", "udp port 4791"],
                           "dumpcap", self.logs)
@@ -28,7 +28,7 @@ class Check(E2eCase):
         return file
 
     def _judged(self, interface, loss, *perftest):
-        """The report, the names of the faults that were found, and the router's counters."""
+        """Returns the report, the names of the faults, and the router's counters."""
         wire = type("Lossy", (LossyUdp,), {"loss": loss})(self)
         file = self._captured(wire, interface, lambda: run_pair(self, wire, *perftest))
         packets = wire.packets()
@@ -44,8 +44,8 @@ class Check(E2eCase):
         return report, {finding["fault"] for finding in findings}, packets
 
     def _check_lossy(self, interface, *perftest):
-        """A receiver that others keep from its processor for longer than the sender's timer says nothing of what is missing, which is
-        a fault for whoever only sees packets: so of this one a busy machine is given three tries."""
+        """A receiver that gets no processor for longer than the sender's timer sends no NAK, which looks like a fault in the
+        capture: so this case gets three tries on a busy machine."""
         for tries_left in (2, 1, 0):
             report, faults, (_all, lost) = self._judged(interface, 0.02, *perftest)
             if faults != {"nak_missing"} or tries_left == 0:
@@ -73,7 +73,7 @@ class Check(E2eCase):
         self._check_lossy("east", "ib_send_bw", "-x", "1", "-n", "500", "-s", "16384", "-F")
 
     def test_a_capture_without_packets(self):
-        """Nobody takes it for one with which nothing is wrong."""
+        """It isn't reported as a capture without faults."""
         file = os.path.join(self.folder, "empty.pcap")
         with open(file, "wb") as out:  # the header of a pcap file of Ethernet frames, with nothing behind it
             out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))

@@ -1,5 +1,5 @@
-"""The manifests of apps/containers: no right is asked for, and what they run works for a user who has none; and a container that gets the
-card of a daemon outside, with what the CDI specification says."""
+"""The manifests of apps/containers: they request no privileges, and their commands work for a user without any; and a container
+that gets the card of a daemon outside, with what the CDI specification says."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class Containers(NetworkCase):
     def _run_both(self, server, client):
         """`server` in the client's command is the other one's address."""
         serving = self.run_command("server", self.ends[0], *_ENTRY, *server)
-        for attempt in range(20):  # as often as the manifests start it over
+        for attempt in range(20):  # as often as the manifests restart it
             words = ["10.77.3.1" if word == "server" else word for word in client]
             pinging = self.run_command(f"client-{attempt}", self.ends[1], *_ENTRY, *words)
             if pinging.wait(60) == 0:
@@ -88,7 +88,7 @@ class Containers(NetworkCase):
         self.assertEqual(list(pod["metadata"]["annotations"].values()), [f"{spec['kind']}={spec['devices'][0]['name']}"])
 
     def test_daemon_set(self):
-        """What the daemon's pod shares with the node is what the CDI specification mounts."""
+        """The folders that the daemon's pod shares with the node are those that the CDI specification mounts."""
         pod = next(one for one in _documents("daemonset.yaml") if one["kind"] == "DaemonSet")["spec"]["template"]["spec"]
         shared = {volume["hostPath"]["path"] for volume in pod["volumes"]}
         mounted = {mount["containerPath"] for mount in _cdi(self.tree)["devices"][0]["containerEdits"]["mounts"]}
@@ -106,9 +106,9 @@ def _cdi(tree):
 
 
 class Cdi(E2eCase):
-    """A daemon of root outside; the program in process, user and mount namespaces of its own, as an ordinary user."""
+    """A daemon of root outside; the program, of an ordinary user, in process, user and mount namespaces of its own."""
 
-    # Mounts what the specification says, then is the container's first process.
+    # Makes the specification's mounts, then becomes the container's first process.
     _CONTAINER = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child")
 
     def setUp(self):
@@ -129,7 +129,7 @@ class Cdi(E2eCase):
         for mount in self.edits["mounts"]:
             source = stand_ins.get(mount["containerPath"], self.tree.shim)
             binds.append(f"mkdir -p .{mount['containerPath']} && mount --bind {source} .{mount['containerPath']}")
-        # A new root of the old one's folders, in which nothing else of uroce is.
+        # A new root made of the old one's folders, without anything else of uroce.
         root = (f"mount -t tmpfs tmpfs {container} && cd {container} && mkdir -p proc tmp dev && mount -t proc proc proc && mount --rbind /dev dev && "
                 "for folder in bin etc lib lib64 sbin usr; do mkdir $folder && mount --rbind /$folder $folder; done")
         words = [*NOBODY, *self._CONTAINER, "bash", "-c",
@@ -153,7 +153,7 @@ class Cdi(E2eCase):
                 self.assertIn("100 iters", out)
 
     def test_end_of_a_container(self):
-        """It is killed with all its processes, and the daemon has nothing left of it."""
+        """It is killed with all its processes, and the daemon frees all its objects."""
         container = self.in_container(f"ibv_rc_pingpong -g 1 -p {free_tcp_port()}")
         self.addCleanup(container.kill)
         wait_until(self._sessions, 30, "the container's session")

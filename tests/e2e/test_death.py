@@ -1,15 +1,15 @@
-"""What dies takes only its own things along."""
+"""A program or daemon that dies takes only its own objects with it."""
 
 from harness.case import E2eCase
 from harness.process import wait_until
 from harness.programs import run_pair, start_pair
 
-_OWN_DAEMON_SECONDS_MAX = 2  # no timeout of the protocol is waited for
+_OWN_DAEMON_SECONDS_MAX = 2  # without waiting for a protocol timeout
 _ERROR_SECONDS_MAX = 30  # perftest's own timeout and retries take less than 10 s
 
 
 def _endless(setting, wire):
-    """A pair that writes until somebody stops it; returns when data flows."""
+    """Starts a pair that writes until it is stopped; returns when data flows."""
     server, client = start_pair(setting, wire, "ib_write_bw", ("-F", "-x", 1, "-D", 1, "--run_infinitely"))
     wait_until(lambda: "65536" in client.out() or client.ended(), 60, "ib_write_bw's first row")
     if client.ended():
@@ -33,7 +33,7 @@ class Death(E2eCase):
         return [session for session in self.status(daemon)["sessions"] if session["pid"] == pid]
 
     def test_killed_program_loopback(self):
-        """Its queue pairs vanish, its peer gets an error in bounded time, others go on."""
+        """Its queue pairs are destroyed, its peer gets an error in bounded time, other programs go on."""
         self._check_killed_program("loopback")
 
     def test_killed_program_shared_memory(self):
@@ -46,7 +46,7 @@ class Death(E2eCase):
         self._check_killed_program("veth")
 
     def test_killed_program_leaves_others_alone(self):
-        """Two pairs through the same daemon: one dies, the other doesn't notice."""
+        """Two pairs through the same daemon: one dies, the other isn't affected."""
         wire = self.wire("loopback")
         _, doomed = _endless(self, wire)
         _, other = _endless(self, wire)
@@ -93,7 +93,7 @@ class Death(E2eCase):
     def test_sleeping_programs_survive_their_daemon(self):
         """The same when both sides sleep on completion channels."""
         wire = self.wire("loopback")
-        # perftest has no endless mode with events, so: more than a minute's work.
+        # perftest has no endless mode with events, so it gets more than a minute's work.
         server, client = start_pair(self, wire, "ib_send_bw", ("-F", "-x", 1, "-e", "-n", 50_000_000))
         wait_until(lambda: self.bytes_sent(wire.server.daemon) > 10 << 20 or client.ended(), 60, "data flowing")
         wire.server.daemon.process.kill()

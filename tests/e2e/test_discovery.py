@@ -1,4 +1,4 @@
-"""What other libraries make of the device: libfabric's own listing."""
+"""How other libraries list the device: libfabric."""
 
 import os
 import shutil

@@ -15,7 +15,7 @@ class Descriptors(ApplicationCase):
         self.assertIn("all right", process.expect_success(0))
         # A WRITE, a READ and a SEND of 100,000 bytes each.
         self.expect_sent(3 * 100_000 - 1, end.daemon)
-        self.assertEqual(self.status(end.daemon)["workers"][0]["copies"], 0, "it was reached the slow way")
+        self.assertEqual(self.status(end.daemon)["workers"][0]["copies"], 0, "it was accessed through /proc/PID/mem")
 
     def test_memfd(self):
         self._check("MEMFD")

@@ -1,4 +1,4 @@
-"""`uroce doctor` on machines that are well and on others."""
+"""`uroce doctor` on healthy machines and on others."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _NOBODY = 65534
 
 class Doctor(E2eCase):
     def _findings(self, weight, daemon=None, **options):
-        """Of one weight, "about: sentence" each, and the exit status."""
+        """The findings of one severity, "about: sentence" each, and the exit status."""
         answer = self.uroce("doctor", "--json", daemon=daemon, **options)
         report = json.loads(answer.stdout)
         self.assertEqual(answer.returncode, 1 if report["problems"] else 0, answer.stdout)
@@ -27,7 +27,7 @@ class Doctor(E2eCase):
         answer = self.uroce("run", "--", self.tree.uroce, "doctor", env={"PATH": os.environ["PATH"], "TMPDIR": self.folder})
         print(answer.stdout, flush=True)
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
-        self.assertNotIn("a card of its own", answer.stdout)  # it is ours that /sys shows
+        self.assertNotIn("a card of its own", answer.stdout)  # /sys shows our card
         for words in ("no problem found", "use GID index 1 for 10.0.0.1/24", "verbs_shim/libibverbs.so.1"):
             self.assertIn(words, answer.stdout)
 
@@ -50,7 +50,7 @@ class Doctor(E2eCase):
         wait_until(lambda: any(problem.startswith("link: uroce0") for problem in self._findings("PROBLEM", daemon)), 60, "the link is named")
 
     def test_port_4791_is_taken(self):
-        """By somebody who isn't a daemon, in a network of its own."""
+        """By a program that isn't a daemon, in a network namespace of its own."""
         script = ("import socket, subprocess, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 4791)); "
                   f"sys.exit(subprocess.call(['{self.tree.uroce}', 'doctor']))")
         answer = subprocess.run(["unshare", "-rn", "/usr/bin/python3", "-c", script], capture_output=True, text=True, timeout=60, check=False,
@@ -65,7 +65,7 @@ class DoctorOfTheWay(E2eCase):
     """`uroce doctor PEER`: between two namespaces, through a router."""
 
     def _examine(self, rule=None):
-        """What it prints, and its exit status."""
+        """Returns its output and exit status."""
         wire = type("Router", (LossyUdp,), {"loss": 0, "mtu": 4200})(self)
         if rule:
             wire.router.run("nft", f"add rule ip lossy forward {rule}")
@@ -95,7 +95,7 @@ class DoctorOfTheWay(E2eCase):
         self.assertIn("messages of 1024 bytes get there and larger ones don't", out)
 
     def test_two_loopbacks(self):
-        """Each reaches itself only, whatever their addresses say."""
+        """Each reaches itself only, whatever their addresses are."""
         endpoints = []
         for number in (1, 2):
             daemon = Daemon(self.tree, self.folder, self.logs, f"uroced{number}", "loopback", f"10.77.0.{number}/24")

@@ -1,4 +1,4 @@
-"""Tests of the suites in dts/: an answer that is wrong in one respect makes the suite about it fail."""
+"""Mutation tests of the suites in dts/: an answer that is wrong in one respect makes the suite for it fail."""
 
 import json
 import os
@@ -39,8 +39,8 @@ class DtsBites(E2eCase):
         self.assertNotIn("duplicate_write", failed)
 
     def test_wrong_hole(self):
-        """NAKs name another packet than the one that is missing: of the cases that lose something, those notice in which there are
-        any."""
+        """NAKs name another packet than the one that is missing: of the cases with losses, those in
+        which NAKs occur notice it."""
         self.assertEqual(self._failed("roce_lumina", "--mangle", "hole", "lost"),
                          {"lost_request", "request_lost_twice", "two_requests_lost", "words_lost"})
 

@@ -21,7 +21,7 @@ class AsyncEvents(E2eCase):
         watch.expect_failure(_SECONDS_MAX)
 
     def test_addresses_come_and_go(self):
-        """`uroce addr add` and `del` change the GID table, and programs hear of both."""
+        """`uroce addr add` and `del` change the GID table, and programs get an event for both."""
         wire = self.wire("loopback")
         watch = self._watch(wire.server)
         for change, heard in (("add", 1), ("del", 2)):
@@ -30,7 +30,7 @@ class AsyncEvents(E2eCase):
             wait_until(lambda: watch.out().count("IBV_EVENT_GID_CHANGE") == heard, _SECONDS_MAX, "IBV_EVENT_GID_CHANGE")
 
     def test_link_goes(self):
-        """The other end of a shared-memory wire dies: the port goes down, and says so."""
+        """The other end of a shared-memory wire dies: the port goes down and reports it."""
         wire = self.wire("shared_memory")
         watch = self._watch(wire.client)
         wire.server.daemon.process.kill()

@@ -1,4 +1,4 @@
-"""FLUSH to persistence: when it completes, what was written before is on the disk (apps/examples/durable_write)."""
+"""FLUSH to persistence: when it completes, earlier writes are on the disk (apps/examples/durable_write)."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from harness.case import E2eCase
 _ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 _ON_DISKS = ("ext2/ext3", "xfs", "btrfs", "f2fs", "overlayfs")  # as stat names file systems
 _CANNOT_TELL = 77
-_SECONDS_MAX = 60  # it takes one; a disk that others keep busy takes more
+_SECONDS_MAX = 60  # seconds; it takes one, more on a busy disk
 
 
 def _file_system(folder):
@@ -25,7 +25,7 @@ class DurableWrites(E2eCase):
         self._run("--odp")
 
     def _run(self, *arguments):
-        """In the first folder where it can be told what the disk has."""
+        """In the first folder on a file system for which one can tell what is on the disk."""
         daemon = self.wire("loopback").server.daemon
         reasons = []
         for parent in (tempfile.gettempdir(), "/var/tmp", _ROOT):

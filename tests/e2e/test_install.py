@@ -34,7 +34,7 @@ class Install(E2eCase):
             self.assertIn("ExecStart=/usr/local/sbin/uroced", unit.read())
 
     def test_programs_are_hardened(self):
-        """What a mistake of ours would be used by finds none of it writable, executable or where it is expected."""
+        """PIE, RELRO, a non-executable stack, stack protector, fortified calls and endbr64 are in all programs."""
         programs = [program for program in installed_elf_files(self.prefix)]
         names = {os.path.basename(program) for program in programs}
         self.assertLessEqual({"uroced", "uroce", "uroce-console", "uroce-replay", "uroce-check", "uroce-doctor", "uroce-capture", "uroce-top"}, names)

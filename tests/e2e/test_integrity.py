@@ -86,14 +86,14 @@ class IntegrityByWindows(IntegrityCase):
         self.run_windows(self.wire("shared_memory", "--faults", FAULTS), operations=4_000)
 
     def run_windows(self, wire, operations=20_000):
-        # The side that leads says so; the other one follows.
+        # The initiating side prints the count; the other one doesn't.
         out = run_pair(self, wire, self.tree.integrity, "--ops", operations, "--windows", shape=SHAPE)
         self.assertIn(" operations, 0 errors", out)
 
 
 class IntegrityOnDemand(IntegrityCase):
     """Memory that is paged on demand, and a thread that keeps unmapping, remapping, dropping and refilling it. Under packet
-    faults an operation takes 2 ms, waiting for what was lost, as it does with pinned memory: the tenth part is done."""
+    faults an operation takes 2 ms, waiting for lost packets, as with pinned memory: so only a tenth as many are done."""
 
     def test_explicit_loopback(self):
         self.run_integrity(self.wire("loopback"), odp="explicit")
@@ -115,7 +115,7 @@ class IntegrityByCopy(IntegrityCase):
 
 class LossyCase(E2eCase):
     def run_lossy(self, wire, transport):
-        """Returns how many of the messages that the peer sent got lost, and how many were sent."""
+        """Returns how many of the peer's messages were lost, and how many were sent."""
         out = run_pair(self, wire, self.tree.integrity, "--ops", 8192, "--transport", transport, shape=SHAPE)
         done = int(re.search(r"(\d+) operations, 0 errors", out).group(1))
         return int(re.search(r"(\d+) messages of the peer lost", out).group(1)), done // 2
@@ -138,7 +138,7 @@ class LossyUnderFaults(LossyCase):
 
 
 class SharedReceives(IntegrityCase):
-    """Shared receive queues of RC and of XRC, which run empty now and then: nothing is lost."""
+    """Shared receive queues of RC and of XRC, which run empty now and then: no message is lost."""
 
     def test_shared_loopback(self):
         self.run_shared(self.wire("loopback"))

@@ -55,7 +55,7 @@ class Libraries(E2eCase):
         self._ucx("tag_lat", "rc_verbs,ud_verbs", RootsUdp(self), {"UCX_IB_GID_INDEX": "1"})
 
     def _alone(self, *arguments):
-        """A daemon in a namespace of its own, where the kernel has no address of the card but by --interface."""
+        """A daemon in a namespace of its own, where the kernel has the card's addresses only with --interface."""
         try:
             namespace = Namespace("alone", self.logs)
         except NamespacesRefused as refusal:
@@ -81,7 +81,7 @@ class Libraries(E2eCase):
         self.assertNotIn("uroce7", namespace.run("ip", "-o", "link", "show"))
 
     def test_interface_refused(self):
-        """Without the right to make one: a line that says what to do."""
+        """Without the privilege to make one: a line that says what to do."""
         os.chmod(self.folder, 0o777)
         with self.assertRaises(ProcessFailed) as failure:
             Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", f"{_ADDRESS}/24",

@@ -31,13 +31,13 @@ class LinkCase(E2eCase):
         return self.status(endpoint.daemon)["devices"][0]
 
     def watch_events(self, endpoint):
-        """What ibv_asyncwatch prints, a line an event."""
+        """The output of ibv_asyncwatch, a line per event."""
         watcher = start(self, endpoint, ["stdbuf", "-oL", "ibv_asyncwatch"], "asyncwatch")
         wait_until(lambda: "async event FD" in watcher.out() or watcher.ended(), 60, "ibv_asyncwatch begins")
         return watcher
 
     def check_trouble(self, wire, bring, words):
-        """`bring()` makes it; a program hears of it in time, status and log say it, the log once."""
+        """`bring()` causes the trouble; a program gets the event in time, status and log report it, the log once."""
         watcher = self.watch_events(wire.server)
         begun = time.monotonic()
         bring()
@@ -52,7 +52,7 @@ class LinkCase(E2eCase):
         return watcher
 
     def check_back(self, wire, watcher, mend):
-        """`mend()` undoes it; the daemon is the same, and new connections work."""
+        """`mend()` ends the trouble; the daemon still runs, and new connections work."""
         begun = time.monotonic()
         mend()
         wait_until(lambda: "IBV_EVENT_PORT_ACTIVE" in watcher.out(), _BACK_SECONDS_MAX, "PORT_ACTIVE")
@@ -65,7 +65,7 @@ class LinkCase(E2eCase):
         wire.stop()
 
     def make_again(self, wire):
-        """A pair of the old names at both ends, as harness.wires made it, with new Ethernet addresses."""
+        """Makes the veth pair again as harness.wires made it: same names, new Ethernet addresses."""
         veth_pair(*wire.namespaces, wire.mtu, [f"{address}/24" for address in wire.addresses])
 
 
@@ -83,7 +83,7 @@ def on_each_port(case):
 @on_each_port
 class Links(LinkCase):
     def check_port_down(self, wire):
-        """Somebody sets the interface down, and up again."""
+        """The interface is set down, and up again."""
         end = wire.namespaces[0]
         watcher = self.check_trouble(wire, lambda: end.run("ip", "link", "set", "wire", "down"), r"wire is down \(`ip link")
         self.check_back(wire, watcher, lambda: end.run("ip", "link", "set", "wire", "up"))
@@ -109,7 +109,7 @@ class Links(LinkCase):
         self.check_back(wire, watcher, lambda: self.make_again(wire))
 
     def check_port_flap(self, wire):
-        """Connections whose retries last longer than the link is away don't notice."""
+        """Connections whose retries last longer than the outage survive it."""
         server, client = start_pair(self, wire, "ib_send_lat", ["-x", IPV4, "-F", "-D", 6, "-u", 18, "-s", 4096])
         wait_until(lambda: self.device(wire.server)["tx_frames"] > 1000 or server.ended(), 30, "traffic")
         for _ in range(3):
@@ -136,7 +136,7 @@ class OtherDrivers(LinkCase):
         wire.stop()
 
     def test_link_made_again_tap(self):
-        """Its interface is the driver's own: deleted, it is made again at once, and what the kernel sends by it reaches the port."""
+        """The driver owns the interface: deleted, it is made again at once, and the kernel's frames reach the port."""
         try:
             namespace = Namespace("a", self.logs)
         except NamespacesRefused as refusal:

@@ -1,4 +1,4 @@
-"""`uroced --metrics`: what Debian's own Prometheus, promtool and node_exporter make of it."""
+"""`uroced --metrics`: read by Debian's own Prometheus, promtool and node_exporter."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class Metrics(E2eCase):
         return float(found.group(1))
 
     def test_promtool_and_prometheus(self):
-        """Nothing to complain of, and the values that a scrape stores are those of `uroce status`."""
+        """promtool finds no faults, and the values that a scrape stores are those of `uroce status`."""
         self.need("prometheus")
         daemon = self.daemon(f"127.0.0.1:{self.port}")
         self.traffic(daemon)
@@ -95,7 +95,7 @@ class Metrics(E2eCase):
         daemon.stop()  # under --seccomp kill: no call of the server's is missing from the list
 
     def test_same_numbers_as_node_exporter(self):
-        """Its infiniband collector reads the tree that we keep; names, labels and values are the same."""
+        """Its infiniband collector reads our /sys tree; names, labels and values are the same."""
         self.need("prometheus-node-exporter")
         daemon = self.daemon(f"127.0.0.1:{self.port}")
         self.traffic(daemon)
@@ -119,7 +119,7 @@ class Metrics(E2eCase):
                 self.assertEqual(value - value % 4 if "_bytes" in name else value, float(line.group(1)))
 
     def test_latency(self):
-        """How long messages took: the status report's percentiles, and the same samples on the page, with frames and without."""
+        """Message latencies: the status report's percentiles, and the same samples on the page, with frames and without."""
         for direct in ("off", "on"):
             with self.subTest(direct=direct):
                 daemon = self.daemon(f"127.0.0.1:{self.port}", direct)
@@ -129,7 +129,7 @@ class Metrics(E2eCase):
                 page = _page(self.url)
                 self.assertEqual(device["hw_counters"]["direct_messages"] > 0, direct == "on")
                 print(direct, json.dumps(device["latency"]), flush=True)
-                for operation in ("write", "read"):  # one message at a time is under way, so each is timed
+                for operation in ("write", "read"):  # one message at a time is outstanding, so each is timed
                     times = device["latency"][operation]
                     self.assertGreaterEqual(times["count"], 200)
                     self.assertLess(0, times["p50_ns"])
@@ -137,11 +137,11 @@ class Metrics(E2eCase):
                     self.assertLessEqual(times["p99_ns"], times["p99_9_ns"])
                     self.assertLessEqual(times["p99_9_ns"], times["max_ns"])
                     self.assertIn(f'uroce_operation_seconds_count{{device="uroce0",port="1",operation="{operation}"}} {times["count"]}\n', page)
-                self.assertEqual("round_trip" in device["latency"], direct == "off", "nobody is asked without frames")
+                self.assertEqual("round_trip" in device["latency"], direct == "off", "without frames there is no round trip")
                 daemon.stop()
 
     def test_latency_of_a_late_worker(self):
-        """What a program waits for a worker that doesn't run is in it: from the post on, not from when the worker sees it."""
+        """The latency includes the wait for a worker that doesn't run: it counts from the post, not from when the worker sees it."""
         daemon = self.daemon(f"127.0.0.1:{self.port}", "on")
         # Until the case ends.
         start_pair(self, self.wire_of(daemon), "ib_write_lat", ["-x", "1", "-D", "120", "-s", "8", "-F"])
@@ -152,9 +152,9 @@ class Metrics(E2eCase):
             times = self.status(daemon)["devices"][0]["latency"]
             return min(times[of]["max_ns"] for of in ("write", "queued")) > _STOPPED_SECONDS / 2 * 1e9
 
-        for _ in range(_STOPS_MAX):  # on a busy machine the one whose turn it is may get no processor while the worker is stopped
+        for _ in range(_STOPS_MAX):  # on a busy machine the program whose turn it is may get no processor while the worker is stopped
             daemon.process.signal(signal.SIGSTOP)
-            time.sleep(_STOPPED_SECONDS)  # what is measured: one of the two programs posts right after its beginning
+            time.sleep(_STOPPED_SECONDS)  # the measured case: one of the two programs posts right after the stop
             daemon.process.signal(signal.SIGCONT)
             seen_until = time.monotonic() + _SEEN_SECONDS_MAX
             while time.monotonic() < seen_until:
@@ -181,7 +181,7 @@ class Metrics(E2eCase):
         self.assertFalse(os.path.exists(path))
 
     def test_silent_scrapers_hold_nobody_up(self):
-        """Connections that say nothing, more than there is room for: programs are served meanwhile."""
+        """Connections that send nothing, more than are accepted: programs are served meanwhile."""
         daemon = self.daemon(f"127.0.0.1:{self.port}")
         idle = [socket.create_connection(("127.0.0.1", self.port), timeout=10) for _ in range(100)]
         for end in idle:
@@ -199,7 +199,7 @@ class Metrics(E2eCase):
         server, client = start_pair(self, type("Wire", (), {"server": end, "client": end})(), "ib_write_bw", ("-x", "1", "-D", "6", "-s", "16384", "-F"))
         timed = re.compile(r"^uroce_qp_operation_seconds{device=\"uroce0\",qpn=\"\d+\",command=\"ib_write_bw\",operation=\"write\",quantile=\"0.99\"} [\d.e-]+$",
                            re.MULTILINE)
-        while not client.ended() and not timed.search(page):  # until a look fell into the transfer
+        while not client.ended() and not timed.search(page):  # until a scrape fell into the transfer
             page = _page(f"{self.url}?queue_pairs=1")
         self.assertRegex(page, timed)
         self.assertIn("\nuroce_qp_round_trip_seconds_count{", page)

@@ -1,4 +1,4 @@
-"""QEMU's live migration by RDMA: a guest that writes memory all the time goes to another namespace, and goes on there."""
+"""QEMU's live migration by RDMA: a guest that writes memory all the time is moved to another namespace, and runs on there."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from harness.rdmacm import listens
 _PORT = 4444  # the port space is the card's own
 _SECONDS_MAX = 60
 _MIB = 1 << 20
-_COUNTED = (2 * _MIB, 4 * _MIB)  # what the guest keeps writing: from, how much
-_FILLED = 8 * _MIB  # from here on a large one has written once
+_COUNTED = (2 * _MIB, 4 * _MIB)  # the memory that the guest keeps writing: start, length
+_FILLED = 8 * _MIB  # above this a large guest has written once
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sources", "counting_guest.S")
 
 
@@ -53,7 +53,7 @@ class Guest:
             return file.read()
 
     def passes(self):
-        """How often it has begun to fill its memory."""
+        """How many times the guest has started filling its memory."""
         return struct.unpack("<I", self.memory(_COUNTED[0], 4))[0]
 
 
@@ -99,7 +99,7 @@ class Migration(ApplicationCase):
         return state if state.get("status") in ("completed", "failed", "cancelled") else None
 
     def _expect_same(self, here, there):
-        """Both are stopped now: all of the memory above the first MiB, and what the guest's own rule says of it."""
+        """With both stopped, compares all memory above the first MiB, and checks it against the guest's own pattern."""
         left, arrived = (guest.memory(_MIB, self.memory - _MIB) for guest in (here, there))
         self.assertTrue(left == arrived, "the memory that arrived isn't what was there")
         for page in range(_FILLED, self.filled_end, 4096):
@@ -111,11 +111,11 @@ class Migration(ApplicationCase):
         self.assertTrue(all(words[i] == words[i - 1] - 1 for i in changes))
 
     def test_pinned(self):
-        """All of the guest's memory is registered before."""
+        """All of the guest's memory is registered in advance."""
         self._check(True)
 
     def test_dynamic(self):
-        """Each MiB is registered when something of it is to be sent."""
+        """Each MiB is registered when part of it is to be sent."""
         self._check(False)
 
 

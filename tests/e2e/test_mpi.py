@@ -1,12 +1,12 @@
 """Open MPI and MPICH, as Debian has them: collectives and one-sided operations, every value compared by the ranks.
 
-Ranks of one machine talk by shared memory if they may; what is asked for here leaves them the card only.
+Ranks of one machine use shared memory if they may; the options here leave them only the card.
 """
 
 from harness.application import CARD_NAME, LOCKING_NOBODY, ApplicationCase
 
 _SECONDS_MAX = 60
-_BYTES_MIN = 10_000_000  # what the program moves at the least; the rest of a run's traffic is small
+_BYTES_MIN = 10_000_000  # the least that the program transfers; the rest of a run's traffic is small
 _UCX = {"UCX_TLS": "rc_v,ud_v,self", "UCX_NET_DEVICES": f"{CARD_NAME}:1"}
 _ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 _OPEN_MPI_UCX = ("--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib")
@@ -48,7 +48,7 @@ class OneCard(ApplicationCase):
 
 
 class TwoCards(ApplicationCase):
-    """Two daemons joined by shared memory; half of the ranks have the one's card, half the other's."""
+    """Two daemons joined by shared memory; half of the ranks use one card, half the other."""
 
     user = LOCKING_NOBODY
     environment = {}
@@ -58,7 +58,7 @@ class TwoCards(ApplicationCase):
         return self.ordinary(self.wire("shared_memory"))
 
     def _rank(self, end, program):
-        """The words that start it."""
+        """The command that starts it."""
         return [program]
 
     def _expect_right(self, launch, ends, ranks):
@@ -85,7 +85,7 @@ class TwoCards(ApplicationCase):
 
 class TwoNamespaces(TwoCards):
     """As two machines: two network namespaces joined by a veth pair. The launcher is in the first and starts half of the ranks in the
-    other, which takes root; Open MPI's ranks reach it by TCP over the veth pair, MPICH's by what they inherit."""
+    other, which takes root; Open MPI's ranks reach it by TCP over the veth pair, MPICH's by inherited descriptors."""
 
     user = ()
     environment = {"PMIX_MCA_ptl_base_if_include": "wire", "PMIX_MCA_ptl_base_remote_connections": "1"}

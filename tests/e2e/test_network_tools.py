@@ -8,15 +8,15 @@ from harness.programs import listens
 from harness.wires import free_tcp_port
 
 _SECONDS_MAX = 60
-# qperf's other tests (UC and UD) name their peer by LID, which RoCE hasn't got, and have no way to be told a GID.
+# qperf's other tests (UC and UD) name their peer by LID, which RoCE doesn't have, and can't be given a GID.
 _QPERF_TESTS = ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_fetch_add_mr", "ver_rc_compare_swap")
 _QPERF_TRIES_MAX = 5
 
 
 class Qperf(ApplicationCase):
     def test_qperf(self):
-        """qperf measures for a second and ends with an alarm, which must interrupt whoever waits for a completion. The last
-        test compares what each atomic operation answers."""
+        """qperf measures for a second and ends with an alarm, which must interrupt a wait for a completion. The last
+        test compares the result of each atomic operation."""
         self.need("qperf")
         end, port = self.card(), free_tcp_port()
         server = self.start(end, "qperf-server", "qperf", "-lp", port)
@@ -27,8 +27,8 @@ class Qperf(ApplicationCase):
         self.expect_sent(0, end.daemon)
 
     def _client(self, end, port):
-        """qperf's server tells its port before it listens there, so a client that is quick is refused, on any card; it has to try
-        again."""
+        """qperf's server announces its port before it listens there, so a quick client is refused, on any card; it has to
+        retry."""
         for _ in range(_QPERF_TRIES_MAX):
             client = self.start(end, "qperf", "qperf", ADDRESS, "-lp", port, "-cm", 1, "-t", 1, *_QPERF_TESTS)
             if client.wait(_SECONDS_MAX) == 0 or "Event rejected" not in client.out() + client.err():

@@ -1,4 +1,4 @@
-"""perftest over all sizes (-a: 2 B to 8 MiB, at least 1 MiB was asked for), and its other ways to drive a card.
+"""perftest over all sizes (-a: 2 B to 8 MiB, at least 1 MiB was asked for), and its other modes.
 
 Few iterations: two programs and two daemons share what may be two cores. perftest doesn't check data; integrity does.
 """
@@ -86,7 +86,7 @@ class Bandwidth(PerftestCase):
 
 
 class WithoutHooks(PerftestCase):
-    """UROCE_HOOKS=none: perftest's buffers are private memory, so they are reached the slow way."""
+    """UROCE_HOOKS=none: perftest's buffers are private memory, so the daemon accesses them through /proc/PID/mem."""
 
     def test_bandwidth_and_latency(self):
         wire = self.wire("loopback")

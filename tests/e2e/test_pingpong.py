@@ -33,7 +33,7 @@ class Pingpong(E2eCase):
 
 class PingpongByCopy(E2eCase):
     def test_copied_memory(self):
-        """The daemon reaches the programs' memory as /proc/PID/mem."""
+        """The daemon accesses the programs' memory through /proc/PID/mem."""
         run_pair(self, self.wire("loopback"), "ibv_rc_pingpong", "-g", 1, "-c", "-s", 65537, "-n", 50,
                  environment={"UROCE_MEMORY": "copy"})
 

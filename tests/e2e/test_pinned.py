@@ -1,4 +1,4 @@
-"""Memory that was registered stays what its program takes it for: private memory, in malloc's hands and in its own."""
+"""Registered memory keeps the semantics of private memory, for malloc and for the program itself."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ class Pinned(E2eCase):
         self._run("dropped", UROCE_MEMORY="copy")
 
     def test_without_hooks(self):
-        """UROCE_HOOKS=none: libc isn't touched, and pinned memory keeps every promise."""
+        """UROCE_HOOKS=none: libc's functions aren't hooked, and pinned memory works all the same."""
         for case in ("dropped", "moved", "allocated"):
             with self.subTest(case=case):
                 self._run(case, UROCE_HOOKS="none")
@@ -37,7 +37,7 @@ class Pinned(E2eCase):
         self.assertIn("UROCE_HOOKS=none leaves libc's functions alone", said)
 
     def test_many_pieces(self):
-        """More than fit into one record: they are described in a file."""
+        """More pieces than fit into one record: a file describes them."""
         self._run("in_pieces")
 
     def test_mremap_and_realloc_of_parts(self):

@@ -10,7 +10,7 @@ from harness.wires import MTU, AfXdp, Endpoint, Shm, Wire
 
 
 class ServerFirst(Wire):
-    """virtio_user as the server; the vhost side comes when it is told to."""
+    """virtio_user as the server; the vhost side starts later, on request."""
 
     def _join(self):
         self.path = os.path.join(self.setting.folder, "wire.sock")
@@ -33,7 +33,7 @@ class AfXdpCarries(E2eCase):
 
 class TakenAddress(E2eCase):
     def test_taken_address_af_packet(self):
-        """Another daemon on the same interface would get, and refuse, connections to an address that the first one has."""
+        """Another daemon on the same interface would receive, and refuse, connections to an address of the first one."""
         wire = self.wire("veth")
         first, namespace = wire.server.daemon, wire.namespaces[0]
         taken = rf"UDP port 4791 of 10\.77\.2\.1 is taken by uroced \(process {first.process.pid}\): .*stop it"
@@ -51,7 +51,7 @@ class TakenAddress(E2eCase):
 
 class ShmComesAgain(E2eCase):
     def _check_comes_again(self, side):
-        """Killed in the midst of traffic and started anew, it finds the other again, who never stopped."""
+        """Killed in the midst of traffic and restarted, a daemon reconnects to the other, which never stopped."""
         wire = Shm(self)
         for _ in range(2):
             _, client = start_pair(self, wire, "ib_write_bw", ("-F", "-x", 1, "-D", 1, "--run_infinitely"))
@@ -88,7 +88,7 @@ class WaitsForItsPeer(E2eCase):
         return self.status(daemon)["devices"][0]["link"] == "up"
 
     def test_virtio_user_server(self):
-        """It serves programs at once, with its link down; the peer's coming brings the link up."""
+        """It serves programs at once, with its link down; the link comes up when the peer connects."""
         wire = ServerFirst(self)
         self.assertFalse(self._link_is_up(wire.server.daemon))
         wire.bring_client()

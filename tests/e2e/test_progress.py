@@ -1,4 +1,4 @@
-"""Long work shows how far it has come: a bar on a terminal, lines elsewhere, and never among what is printed."""
+"""Long work shows its progress: a bar on a terminal, lines elsewhere, and never mixed into standard output."""
 
 import errno
 import fcntl
@@ -30,7 +30,7 @@ class Progress(E2eCase):
                 file.write(struct.pack("<IIII", i, 0, len(frame), len(frame)) + frame)
 
     def in_terminal(self, *arguments, daemon=None, prefix=()):
-        """What is printed, and what a terminal that is standard error gets."""
+        """Returns standard output, and what a terminal gets as standard error."""
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))

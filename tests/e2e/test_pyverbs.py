@@ -19,7 +19,7 @@ from expectations import Expectations  # noqa: E402  (needs the path above)
 
 class Pyverbs(E2eCase):
     def _outcomes(self, expectations, **environment):
-        """What became of each test of the generic modules."""
+        """Returns the outcome of each test of the generic modules."""
         if not os.path.isdir("/usr/share/doc/rdma-core/tests"):
             self.skipTest("Debian's python3-pyverbs isn't installed, or was installed without its documentation")
         daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", ["10.77.0.1/24", "10.77.0.2/24"])
@@ -44,7 +44,7 @@ class Pyverbs(E2eCase):
         self.assertFalse(problems, "; ".join(problems))
 
     def test_without_hooks(self):
-        """UROCE_HOOKS=none: all that doesn't page on demand goes on as before."""
+        """UROCE_HOOKS=none: everything but on-demand paging works as before."""
         expectations = Expectations(_PAGE)
         outcomes = self._outcomes(expectations, UROCE_HOOKS="none")
         for name in [name for name, (outcome, text) in outcomes.items() if outcome == "skipped" and "ODP" in text]:

@@ -17,7 +17,7 @@ from harness.wires import Macvlan, free_tcp_port
 
 _WIRES = ("loopback", "veth")
 _CLIENT_SECONDS_MAX = 60
-# Of a program whose connections and data don't move at all.
+# Of a program whose connections and data make no progress at all.
 _STILL_SECONDS_MAX = 30
 
 
@@ -34,7 +34,7 @@ def on_both(case):
 
 @on_both
 class Programs(E2eCase):
-    """Each exits with 0 on both sides; a server that never ends is stopped when its clients have succeeded."""
+    """Each exits with 0 on both sides; a server without an end is stopped when its clients have succeeded."""
 
     def _run_endless(self, wire, server_command, client_commands, port=None):
         port = port or free_tcp_port()
@@ -99,8 +99,8 @@ class Programs(E2eCase):
                     [program, "-s", "SERVER", "-p", "PORT", *options])
 
     def check_rstream_async(self, wire):
-        """rstream takes a hang-up that is seen together with the last bytes for a failure (it returns POLLHUP, 16):
-        on a busy machine that is a matter of luck, so it is tried until it was lucky."""
+        """rstream treats a hang-up that is seen together with the last bytes as a failure (it returns POLLHUP, 16).
+        That is a race on a busy machine, so it is retried."""
         for _ in range(60):
             port = free_tcp_port()
             options = ["-p", "PORT", "-S", 64, "-I", 10, "-C", 1, "-T", "a"]
@@ -120,7 +120,7 @@ class Programs(E2eCase):
             run_perftest_cm_pair(self, wire, [*tool, *common])
 
     def check_message_server(self, wire):
-        """The example with the manners of Lustre's LNet: a refused version, negotiated queues, credits, 1 MiB transfers."""
+        """The example that behaves as Lustre's LNet does: a refused version, negotiated queues, credits, 1 MiB transfers."""
         program = os.path.join(self.tree.examples, "message_server")
         served, sent = run_cm_pair(self, wire, [program, "-b", "SERVER", "-p", "PORT", "-c", 1],
                                    [program, "-s", "SERVER", "-p", "PORT", "-n", 20])
@@ -134,13 +134,13 @@ class Programs(E2eCase):
                     ["udaddy", "-s", "SERVER", "-b", "CLIENT", *common], port=7174)
 
     def test_macvlan(self):
-        """What goes to groups reaches a port whose interface filters: multicast, and who has an IPv6 address."""
+        """Frames to groups reach a port whose interface filters them: multicast, and neighbour solicitations."""
         wire = Macvlan(self)
         for end, address in ((wire.server, "fd00:79::1"), (wire.client, "fd00:79::2")):
             answer = self.uroce("addr", "add", f"{address}/64", daemon=end.daemon)
             self.assertEqual(answer.returncode, 0, answer.stderr)
         self.check_mckey(wire)
-        for namespace in wire.namespaces:  # else the C library has no use for IPv6 addresses
+        for namespace in wire.namespaces:  # else the C library doesn't resolve IPv6 addresses
             namespace.run("ip", "address", "add", "fd00:79::9/128", "dev", "lo")
         server = start(self, wire.client, ["rping", "-s", "-a", "fd00:79::2", "-p", "7174", "-C", "5"], "rping-server")
         wait_until(lambda: server.ended() or connections(self, wire.client.daemon)["listeners"], 30, "rping listens")
@@ -179,7 +179,7 @@ class Addresses(E2eCase):
 
 
 class Death(E2eCase):
-    """Who dies takes only its own things along, and its peer learns of it."""
+    """A program that dies takes only its own objects with it, and its peer gets an event."""
 
     def _endless_rping(self, wire):
         port = free_tcp_port()
@@ -217,7 +217,7 @@ class Death(E2eCase):
 
 
 class Standstill(E2eCase):
-    """A daemon that doesn't run for some seconds, in the midst of connecting or of data, costs nobody his connection."""
+    """A daemon that doesn't run for some seconds, while connecting or transferring, doesn't break any connection."""
 
     def _check(self, server_command, client_command, stopped):
         for seconds, moment in ((0.4, self._connects), (0.4, self._sends), (1, self._sends), (3, self._connects),
@@ -271,7 +271,7 @@ class Standstill(E2eCase):
 
 class Leaks(E2eCase):
     def test_cycles(self):
-        """Connections come and go: neither ids nor queue pairs nor memory stay. 10,000 with --long."""
+        """Connections are made and closed: no ids, queue pairs or memory are leaked. 10,000 with --long."""
         rounds = 34 if os.environ.get("UROCE_E2E_LONG") else 3
         wire = self.wire("loopback")
         port = free_tcp_port()

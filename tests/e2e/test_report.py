@@ -30,7 +30,7 @@ class Report(E2eCase):
         return json.loads(self.report(daemon, "--json"))["history"]
 
     def transfer(self, wire):
-        """Goes on until the case ends, and has moved bytes in some samples."""
+        """Starts traffic until the case ends; returns when some samples have counted bytes."""
         program = f"{self.folder}/{_EVIL}"
         os.symlink(shutil.which("ib_write_bw"), program)
         start_pair(self, wire, program, ["-x", "1", "-D", "120", "-s", "16384", "-F"])
@@ -62,7 +62,7 @@ class Report(E2eCase):
         self.assertEqual(history["samples"][-1]["daemon"][history["columns"]["daemon"].index("queue_pairs")], 1)
 
     def test_latencies_are_of_each_second(self):
-        """No second's percentile is beyond the longest that there ever was, and what isn't done isn't timed."""
+        """No second's percentile exceeds the overall maximum, and operations that weren't used have no latencies."""
         wire = self.wire("veth")
         self.transfer(wire)
         history = self.history(wire.client.daemon)
@@ -90,7 +90,7 @@ class Report(E2eCase):
         self.assertNotIn("How long it took", page)
 
     def test_an_idle_daemon_takes_none(self):
-        """Nor does it cost anything: less than 0.4 % of a core, as the kernel counts it."""
+        """Nor does it use the processor: less than 0.4 % of a core, as the kernel counts it."""
         daemon = self.wire("loopback").server.daemon
 
         def used():
@@ -138,7 +138,7 @@ class Report(E2eCase):
         if not shutil.which(_BROWSER):
             self.skipTest("Debian's chromium isn't installed")
         wire = self.wire("veth", "--faults", "loss=0.02,seed=7")
-        if os.path.isdir(_SUITE):  # an error for its list
+        if os.path.isdir(_SUITE):  # an error for the report's list
             start(self, wire.client, [sys.executable, _RUN_SUITE, "--only", "test_atomic.AtomicTest.test_atomic_invalid_rkey"], "mistake").wait(60)
         self.transfer(wire)
         page = f"{self.folder}/report.html"
@@ -157,7 +157,7 @@ class Report(E2eCase):
         self.assertGreater(os.path.getsize(picture), 50_000)
 
     def _browse(self, page, *options):
-        """What the browser prints; its console must have nothing to say."""
+        """Returns the browser's output; its console must be empty."""
         answer = subprocess.run([_BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={self.folder}/browser",
                                  *options, f"file://{page}"], capture_output=True, text=True, timeout=90, check=False, stdin=subprocess.DEVNULL,
                                 env={**os.environ, "HOME": self.folder})

@@ -1,4 +1,4 @@
-"""What a started daemon may still do, and what it does when it is told to read its configuration again."""
+"""The privileges that a started daemon keeps, and what SIGHUP reloads."""
 
 import glob
 import os
@@ -37,7 +37,7 @@ class Rights(E2eCase):
         return glob.glob(f"/proc/{daemon.process.pid}/task/*")
 
     def test_user_namespace_takes_roots_daemon(self):
-        """Inside, the kernel shows root as a user whom the namespace doesn't know. The system's place is a /run of the test's own."""
+        """Inside, the kernel shows root as the overflow user. /run is the test's own mount."""
         script = """
             unset UROCE_SOCKET
             mount -t tmpfs -o mode=755 tmpfs /run && mkdir -m 755 /run/uroce && mkfifo /run/ready || exit 1
@@ -53,7 +53,7 @@ class Rights(E2eCase):
         self.assertIn("PORT_ACTIVE", process.expect_success(90))
 
     def test_of_one_user_there_are_none(self):
-        """Root's daemon for root's programs, on loopback: no capability in any thread, and no way back."""
+        """Root's daemon for root's programs, on loopback: no capability in any thread, and no way to regain one."""
         daemon = self._daemon("loopback", "--socket-mode", "0600")
         tasks = self._tasks(daemon)
         self.assertGreaterEqual(len(tasks), 5)
@@ -62,7 +62,7 @@ class Rights(E2eCase):
                              [*["0" * 16] * 4, "1", "2"], task)
 
     def test_threads_that_cant_be_listed(self):
-        """Without /proc nobody could tell them to give their rights up: that is no daemon that starts."""
+        """Without /proc the daemon couldn't make its threads drop their capabilities, so it doesn't start."""
         script = 'mount -t tmpfs none /proc && exec "$@"'
         process = Process(["unshare", "--mount", "sh", "-c", script, "sh", *self.tree.uroced, "--port", "loopback", "--ip", "10.77.0.1/24",
                            "--socket", f"{self.folder}/uroced.sock"], "uroced", self.logs)
@@ -71,7 +71,7 @@ class Rights(E2eCase):
         self.assertIn("/proc must be mounted", process.err())
 
     def test_started_with_all_signals_blocked(self):
-        """As some launchers do: threads are reached by a signal, and SIGTERM ends it."""
+        """Some launchers do so: its threads still get the signal to drop capabilities, and SIGTERM ends it."""
         daemon = self._daemon("loopback", prefix=["env", "--block-signal"])
         self.assertEqual(_fields(f"/proc/{daemon.process.pid}", "NoNewPrivs"), ["1"])
         daemon.stop()
@@ -85,7 +85,7 @@ class Rights(E2eCase):
             self.assertTrue(kept & 1 << 19, hex(kept))
 
     def test_too_little_memory_may_be_locked(self):
-        """The program says ENOMEM at the most; what to do is said once, without being asked for."""
+        """The program itself prints ENOMEM at most; the shim prints once what to do, without UROCE_DEBUG."""
         os.chmod(self.folder, 0o755)
         daemon = self._daemon("loopback")
         process = Process([*_ORDINARY, "prlimit", "--memlock=65536", "ibv_rc_pingpong", "-d", "uroce0", "-g", 1, "-s", 1 << 20],
@@ -95,7 +95,7 @@ class Rights(E2eCase):
         self.assertIn("raise it (ulimit -l", process.err())
 
     def test_other_users_are_served_all_the_same(self):
-        """Memory that is shared, and memory that is reached by copying."""
+        """Shared memory, and memory accessed by copying."""
         os.chmod(self.folder, 0o755)
         daemon = self._daemon("loopback")
         end = Endpoint(daemon, "10.77.0.1", "127.0.0.1", prefix=list(_ORDINARY))
@@ -112,7 +112,7 @@ class Rights(E2eCase):
         self.assertNotIn("isn't on its list of allowed calls", daemon.process.err())
 
     def test_limit_of_file_sizes(self):
-        """`ulimit -f` isn't the daemon's death by SIGXFSZ: what is too large is refused with a sentence."""
+        """`ulimit -f` doesn't kill the daemon by SIGXFSZ: what is too large is refused with a message."""
         small = (1_024, 1_024)
         answer = self.uroce("run", "--", "ibv_devinfo", "-v", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small),
                             env={"PATH": os.environ["PATH"]})
@@ -131,13 +131,13 @@ class Rights(E2eCase):
         self.assertEqual(os.listdir(f"/tmp/uroce-{user}/dpdk"), [])
 
     def test_folders_of_dead_daemons_go(self):
-        """A killed daemon leaves /var/run/dpdk/uroce-PID; the next one takes it away, and its own at its end."""
+        """A killed daemon leaves /var/run/dpdk/uroce-PID; the next one removes it, and its own when it ends."""
         killed = self._daemon("net_null0")
         left = f"/var/run/dpdk/uroce-{killed.process.pid}"
         self.assertTrue(os.path.isdir(left))
         killed.process.signal(signal.SIGKILL)
         killed.process.wait(15)
-        os.unlink(killed.socket)  # the folder is there still, unless another case's daemon has begun since then
+        os.unlink(killed.socket)  # the folder still exists, unless another case's daemon has started since
         next_one = self._daemon("net_null0")
         self.assertFalse(os.path.exists(left))
         own = f"/var/run/dpdk/uroce-{next_one.process.pid}"

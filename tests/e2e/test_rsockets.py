@@ -1,5 +1,5 @@
-"""Programs that know TCP only, with librdmacm's library preloaded that makes rsockets of their sockets. docs/programs.md says which
-calls it knows in which release: of Debian 12 there are iperf, and curl by way of a proxy; redis works with --long, by sid's library."""
+"""TCP programs with librdmacm's library preloaded that turns their sockets into rsockets. docs/programs.md says which
+calls it supports in which release: of Debian 12 there are iperf, and curl by way of a proxy; redis works with --long, by sid's library."""
 
 import os
 
@@ -38,7 +38,7 @@ class Rsockets(ApplicationCase):
         self.expect_sent(_BYTES, end.daemon)
 
     def test_curl(self):
-        """curl and its proxy talk by rsockets, the proxy and the web server, which knows no other way, by TCP."""
+        """curl and its proxy talk by rsockets, the proxy and the web server by TCP."""
         self.need("curl", "microsocks")
         content, got = os.urandom(_BYTES), os.path.join(self.folder, "got")
         with open(os.path.join(self.folder, "served"), "wb") as file:
@@ -75,7 +75,7 @@ class RsocketsOfSid(ApplicationCase):
         return process
 
     def _asked(self, end, port, typed, *command):
-        """What redis-cli answers to the words and to what stands in its input."""
+        """The output of redis-cli for these arguments and this input."""
         path = os.path.join(self.folder, "typed")
         with open(path, "wb") as file:
             file.write(typed)

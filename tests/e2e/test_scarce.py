@@ -1,5 +1,5 @@
-"""Machines that give little: few threads or descriptors, no /proc, a /tmp that can't be written to, another's folder where ours
-would be. It works, or one sentence says what to do."""
+"""Scarce resources: few threads or descriptors, no /proc, a read-only /tmp, another user's folder where ours would be.
+It works, or one sentence says what to do."""
 
 import os
 
@@ -11,7 +11,7 @@ from harness.victim import as_user
 from harness.wires import Endpoint
 
 _THREADS_MAX = 32  # more than a daemon with one worker has
-_USER = 61_240     # the kernel counts processes by user, so each case has its own from here on
+_USER = 61_240     # the kernel counts processes by user, so each case has a user of its own, from this number on
 
 
 class Scarce(E2eCase):
@@ -27,7 +27,7 @@ class Scarce(E2eCase):
         return daemon
 
     def test_daemon_of_few_threads(self):
-        """Whichever thread is the first that it doesn't get."""
+        """Whichever thread is the first that can't be created."""
         refused = 0
         for threads in range(1, _THREADS_MAX):
             try:
@@ -41,7 +41,7 @@ class Scarce(E2eCase):
         self.assertLess(refused, _THREADS_MAX - 1)
 
     def test_daemon_of_little_memory(self):
-        """However little it is: a sentence, not a check that fails."""
+        """However little there is: a message, not a failed assertion."""
         for limit in ("as", "data"):
             for mebibytes in (20, 32, 48, 64, 96):
                 with self.subTest(f"{limit} {mebibytes}"):
@@ -82,7 +82,7 @@ class Scarce(E2eCase):
                 self.assertIn("/proc must be mounted", process.err())
 
     def _mounted(self, mounts, command, behind="true", environment=None):
-        """The command in mounts of its own; `behind` is done there when it has succeeded."""
+        """Runs the command with mounts of its own, and `behind` there if it has succeeded."""
         script = f'{mounts} && "$@" && {behind}'
         process = Process(["unshare", "--mount", "sh", "-c", script, "sh", *command], f"{self.next_number()}-mounted", self.logs,
                           {"UROCE_SOCKET": f"{self.folder}/none.sock", "XDG_RUNTIME_DIR": "", **(environment or {})}, cwd="/")
@@ -93,7 +93,7 @@ class Scarce(E2eCase):
         return [*as_user(user), self.tree.uroce, "run", "--"]
 
     def test_run_where_tmp_cant_be_written_to(self):
-        """A read-only container: what `uroce run` needs is in /dev/shm, and gone afterwards."""
+        """A read-only container: `uroce run` puts its files into /dev/shm, and removes them."""
         process = self._mounted("mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o mode=1777 none /dev/shm",
                                 [*self._run(_USER + 2), "ibv_devinfo"],
                                 'while [ -n "$(ls /dev/shm)" ]; do sleep 0.05; done')
@@ -107,7 +107,7 @@ class Scarce(E2eCase):
         self.assertIn("let XDG_RUNTIME_DIR name a folder of yours", process.err())
 
     def test_run_where_another_has_its_folder(self):
-        """Root of a user namespace, who is no root outside, and whose /tmp/uroce-0 is the real one's."""
+        """Root of a user namespace, unprivileged outside, and whose /tmp/uroce-0 belongs to the real root."""
         process = self._mounted("mount -t tmpfs -o mode=1777 none /tmp && mkdir -m 700 /tmp/uroce-0",
                                 [*as_user(_USER + 3), "unshare", "--user", "--map-root-user", self.tree.uroce, "run", "--", "ibv_devinfo"],
                                 '[ "$(ls -A /tmp/uroce-0)" = "" ]')
@@ -124,7 +124,7 @@ class Scarce(E2eCase):
         self.assertIn("can't start a process for the daemon", process.err())
 
     def test_run_says_that_its_daemon_was_killed(self):
-        """As the kernel does where a cgroup's memory is short; what it had in its folder goes."""
+        """As the kernel's OOM killer does; the files in its folder are removed."""
         folder = os.path.join(self.folder, "runtime")
         os.mkdir(folder, 0o700)
         os.chown(folder, _USER + 6, _USER + 6)

@@ -1,4 +1,4 @@
-"""Shared receive queues: several queue pairs take from one."""
+"""Shared receive queues: several queue pairs receive from one."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Two workers behind one port: what the kernel gives each of them, and what they hand over to each other."""
+"""Two workers behind one port: which frames the kernel gives each of them, and which they hand over to each other."""
 
 import re
 
@@ -14,7 +14,7 @@ _TWO_WORKERS = ["--workers", 2]
 
 
 class OneQueue(Veth):
-    """Without anything to choose from: worker 0 receives for both."""
+    """With a single queue: worker 0 receives for both."""
     port = f"{Veth.port},qpairs=1"
 
 
@@ -25,7 +25,7 @@ class Steering(E2eCase):
         self.assertRegex(out, r"\d+ operations, 0 errors")
 
     def _workers(self, endpoint):
-        """For each: what it has received, and what part of that it has handed over."""
+        """For each worker: how much it has received, and the fraction that it has handed over."""
         workers = self.status(endpoint.daemon)["workers"]
         print(re.sub(r"\s+", " ", str(workers)), flush=True)
         self.assertEqual(len(workers), 2)
@@ -47,7 +47,7 @@ class Steering(E2eCase):
         self._check_owners_receive(Udp(self, _TWO_WORKERS), IPV4, IPV6)
 
     def test_steering_one_queue(self):
-        """What nobody steers is handed over, and nothing is lost."""
+        """Without steering, frames are handed over, and none is lost."""
         wire = OneQueue(self, _TWO_WORKERS)
         self._run(wire, IPV4)
         for end in (wire.server, wire.client):

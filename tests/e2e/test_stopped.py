@@ -13,7 +13,7 @@ _SECONDS = 3
 
 class Stopped(E2eCase):
     def check_stopped(self, wire):
-        """Connections whose retries last longer go on on both sides; new ones work afterwards."""
+        """Connections whose retries last longer survive on both sides; new ones work afterwards."""
         server, client = start_pair(self, wire, "ib_send_bw", ["-x", IPV4, "-F", "-D", 6, "-u", 19, "-s", 4096])
         wait_until(lambda: self.bytes_sent(wire.client.daemon) > 4 << 20 or server.ended(), 30, "traffic")
         wire.server.daemon.process.signal(signal.SIGSTOP)

@@ -20,7 +20,7 @@ class Fio(ApplicationCase):
         self.end = self.card()
 
     def _run(self, verb, *client_arguments):
-        """fio asks for no repetition (rnr_retry 0) when a receiver is late, so that one posts receives for all blocks."""
+        """fio sets rnr_retry 0, so a late receiver isn't retried: it posts receives for all blocks in advance."""
         server = self.start(self.end, "fio-server", *_FIO, "--name=server", "--rw=read", f"--iodepth={_FIO_BLOCKS}",
                             "--verify=crc32c", "--verify_fatal=1")
         wait_until(lambda: server.ended() or listens(self, self.end, _FIO_PORT), 30, "fio listening")
@@ -39,7 +39,7 @@ class Fio(ApplicationCase):
         self._expect_right("send", "--rw=write", "--verify=crc32c", "--do_verify=0")
 
     def test_fio_send_without_check_sums(self):
-        """The check bites: blocks that have no check sum are refused."""
+        """The check works: blocks without a check sum are refused."""
         server, _ = self._run("send", "--rw=write")
         server.expect_failure(_FIO_SECONDS_MAX)
         self.assertIn("verify: bad", server.out() + server.err())
@@ -48,7 +48,7 @@ class Fio(ApplicationCase):
         self._expect_right("write", "--rw=write")
 
     def test_fio_read(self):
-        """verb=read: the client, which fio always has "write", reads."""
+        """verb=read: the client, whose job is always called "write" in fio, reads."""
         self._expect_right("read", "--rw=write")
 
 

@@ -1,4 +1,4 @@
-"""What DPDK's own tools see of a daemon with --telemetry: its device, its buffers, its reports."""
+"""A daemon with --telemetry as DPDK's own tools see it: its device, its buffers, its reports."""
 
 import json
 import os

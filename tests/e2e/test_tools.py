@@ -69,7 +69,7 @@ class Run(E2eCase):
         self.assertEqual(self.uroce("run", "--", "sh", "-c", "exit 42", daemon=daemon).returncode, 42)
 
     def test_a_daemon_that_keeps_us_out_is_not_replaced(self):
-        """Only where no daemon is does a private one stand in: not where this user may not talk to it."""
+        """A private daemon is started only where none runs, not where this user may not connect to it."""
         os.chmod(self.folder, 0o777)
         socket_path = f"{self.folder}/closed.sock"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as closed:
@@ -82,7 +82,7 @@ class Run(E2eCase):
         self.assertIn("you may not connect to", answer.stderr)
 
     def _squatted(self):
-        """A socket of another user's, at which somebody listens."""
+        """Makes a listening socket that belongs to another user."""
         self.need_root("the socket is another user's")
         os.chmod(self.folder, 0o777)
         path = f"{self.folder}/squatted.sock"
@@ -96,7 +96,7 @@ class Run(E2eCase):
         return path
 
     def test_another_users_daemon_is_refused(self):
-        """Whoever listens would map our memory: only root and oneself may."""
+        """The listener would map our memory: only root and the user itself may."""
         path = self._squatted()
         for command in (["run", "--", "true"], ["status"], ["cm"], ["errors"]):
             with self.subTest(command):
@@ -111,7 +111,7 @@ class Run(E2eCase):
         self.assertIn(f"user {_NOBODY}", answer.stderr)
 
     def test_private_daemons_folder_is_ones_own(self):
-        """Without XDG_RUNTIME_DIR the socket is in /tmp/uroce-UID, which nobody else can have made."""
+        """Without XDG_RUNTIME_DIR the socket is in /tmp/uroce-UID, which must belong to the user."""
         user = 61_234
         folder = f"/tmp/uroce-{user}"
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
@@ -119,12 +119,12 @@ class Run(E2eCase):
         options = {"user": user, "group": user, "extra_groups": [], "cwd": "/", "env": {"PATH": os.environ["PATH"]}}
         answer = self.uroce("run", "--", "sh", "-c", script, **options)
         self.assertEqual((answer.returncode, answer.stdout), (0, f"700:{user}\n{folder}\n"), answer.stderr)
-        os.chown(folder, _NOBODY, _NOBODY)  # as if another user had come first
+        os.chown(folder, _NOBODY, _NOBODY)  # as if another user had made it first
         answer = self.uroce("run", "--", "sh", "-c", "stat -c %a:%u $(dirname $UROCE_SOCKET); dirname $UROCE_SOCKET", **options)
         self.assertRegex(answer.stdout, rf"^700:{user}\n/tmp/uroce-run-......\n$", answer.stderr)
 
     def test_parent_that_ignores_its_children(self):
-        """An ignored SIGCHLD is inherited; the command's exit code is told all the same."""
+        """An ignored SIGCHLD is inherited; the command's exit code is passed on all the same."""
         answer = self.uroce("run", "--", "sh", "-c", "exit 42",
                             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
                             env={"PATH": os.environ["PATH"], "TMPDIR": self.folder})
@@ -137,7 +137,7 @@ class Run(E2eCase):
 
 
 class Words(E2eCase):
-    """Lines that are wrong say which word is, and what to write."""
+    """Errors in the command line name the wrong word and say what to write."""
 
     def _refusal(self, *words):
         answer = self.uroce(*words, env={"PATH": os.environ["PATH"], "UROCE_SOCKET": f"{self.folder}/none.sock"})
@@ -232,10 +232,10 @@ class Counters(E2eCase):
 
 
 class StrangeDaemon(E2eCase):
-    """Something else listens at the socket, or a uroced of another version does."""
+    """Another program listens at the socket, or a uroced of another version."""
 
     def _answer(self, path, text):
-        """Answers one request with one record."""
+        """A fake daemon that answers one request with one record."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(path)
             listener.listen()
@@ -260,7 +260,7 @@ class StrangeDaemon(E2eCase):
 
 
 class BadInput(E2eCase):
-    """One clear line that says what to do, and a non-zero exit; nothing half-started."""
+    """One clear line that says what to do, and a non-zero exit; nothing is left half-started."""
 
     def _expect_refusal(self, *arguments, says):
         socket = f"{self.folder}/refused.sock"

@@ -21,7 +21,7 @@ class Top(E2eCase):
         wire = self.wire("loopback", "--direct", "off")  # frames, so that their bytes are counted
         server, client = start_pair(self, wire, "ib_write_bw", ("-x", "1", "-D", "8", "-s", "65536", "-F"))
         text = ""
-        while not client.ended() and not re.search(r"RTS +ib_write_bw +\d+ +[\d.]+[kMG]", text):  # until a look fell into the transfer
+        while not client.ended() and not re.search(r"RTS +ib_write_bw +\d+ +[\d.]+[kMG]", text):  # until a sample fell into the transfer
             text = self.uroce("top", "--batch", "--count", "2", "--interval", "0.3", daemon=wire.server.daemon).stdout
         print(text, flush=True)
         for words in ("PORT ", "WORKER ", "USER ", "SESSION ", "PROGRAM ", "LATENCY ", "uroce0     up", "RC  RTS   ib_write_bw"):
@@ -33,7 +33,7 @@ class Top(E2eCase):
         server.expect_success(60)
 
     def test_a_limited_queue_pair_shows_its_rate(self):
-        """A bottleneck of 50 Mb/s, which the busiest machine overruns, marks frames, and the sender gives way."""
+        """A bottleneck of 50 Mb/s, which even a busy machine exceeds, marks frames, and the sender slows down."""
         wire = self.wire("veth", "--faults", "rate=50mbit,queue=4m,kmin=20k,kmax=80k,pmax=1")
         start_pair(self, wire, "ib_write_bw", ("-x", "1", "-D", "120", "-s", "65536", "-F"))  # until the case ends
         daemon = wire.client.daemon
@@ -101,7 +101,7 @@ class Top(E2eCase):
         seen = ""
         os.write(ours, b">")
         read_until("received")
-        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 20, 0, 0))  # and it goes on
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 20, 0, 0))  # and it keeps running
         os.write(ours, b" ")
         os.write(ours, b"q")
         self.assertEqual(top.wait(20), 0)

@@ -1,4 +1,4 @@
-"""The daemon's static probes are those that apps/tracing/README.md lists, and the scripts there see what happens."""
+"""The daemon's static probes are those that apps/tracing/README.md lists, and the scripts there work."""
 
 import errno
 import os
@@ -13,13 +13,13 @@ from harness.programs import run_pair
 _TRACING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "apps", "tracing")
 _FAULTS = "corrupt=0.05,seed=7"
 _ITERATIONS = 500
-# What the kernel or a container's rules say no with, and kernels that were built without it.
+# Error messages of kernels or containers that refuse tracing, or of kernels built without it.
 _REFUSED = re.compile(r"(?i)not permitted|permission denied|not supported|mount: |perf_event_paranoid|\bCONFIG_[A-Z_]+")
 
 
 class Tracing(E2eCase):
     def probes(self):
-        """Of the daemon's program: (name, arguments) of each place."""
+        """The probes in the daemon's program: (name, arguments) of each location."""
         notes = subprocess.run(["readelf", "-n", os.path.join(self.tree.root, "apps", "uroced")], capture_output=True, text=True, timeout=60, check=True).stdout
         found = [(name, arguments.split()) for name, arguments in re.findall(r"Provider: uroce\n\s+Name: (\w+)\n.*\n\s+Arguments: (.*)", notes)]
         if not found and not os.path.exists("/usr/include/x86_64-linux-gnu/sys/sdt.h"):
@@ -44,13 +44,13 @@ class Tracing(E2eCase):
                     self.assertLess(int(argument), there[name], f"{script}: {name}")
 
     def test_perf_can_take_the_arguments_of_drops(self):
-        """It takes none that is a constant, and wants them in the same registers wherever a probe is."""
+        """perf accepts no constant arguments, and needs the same registers at each location of a probe."""
         drops = [arguments for name, arguments in self.probes() if name == "drop"]
         self.assertEqual(len(drops), 1, drops)
         self.assertNotIn("$", "".join(drops[0]))
 
     def _expect_tracing(self, trace):
-        """That the machine refuses it is no failure; any other end is one."""
+        """A machine that refuses tracing isn't a failure; any other error is."""
         if trace.ended():
             code = trace.wait(0)
             said = f"{trace.name} ended with {code}: {trace.last_words()}"
@@ -67,7 +67,7 @@ class Tracing(E2eCase):
         return self.status(daemon)["workers"][0]["drops"].get("bad_icrc", 0)
 
     def test_bpftrace(self):
-        """Counts what the daemon counts."""
+        """The script's counts are the daemon's."""
         self.need("bpftrace")
         self.need_root("it has the kernel trace a process")
         wire = self.wire("loopback", "--faults", _FAULTS)
@@ -111,7 +111,7 @@ class Tracing(E2eCase):
 
     @staticmethod
     def _end_perf(trace):
-        """Its probe is the machine's, so the script must take it away itself."""
+        """perf's probe is global to the machine, so the script must remove it."""
         trace.signal(signal.SIGINT)
         trace.ended_within(20)
         trace.end()

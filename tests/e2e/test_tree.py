@@ -1,4 +1,4 @@
-"""The card in /sys, /dev and netlink: what tools find that look outside of libibverbs, as an ordinary user."""
+"""The card in /sys, /dev and netlink: as tools see it that don't use libibverbs, as an ordinary user."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class TreeCase(E2eCase):
         os.chown(self.run_folder, NOBODY, NOBODY)
 
     def user(self):
-        """Options that make somebody ordinary of whoever is started."""
+        """Options that start a process as an ordinary user."""
         return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/",
                 "env": {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "TMPDIR": self.folder, "HOME": "/nonexistent",
                         "XDG_RUNTIME_DIR": self.run_folder}}
@@ -36,7 +36,7 @@ class TreeCase(E2eCase):
             self.skipTest("this machine has an RDMA card of its own")
 
     def shell(self, script, *options):
-        """What a shell printed under `uroce run`, as an ordinary user, with a private daemon."""
+        """Returns the output of a shell under `uroce run`, as an ordinary user, with a private daemon."""
         answer = self.uroce("run", *options, "--", "sh", "-ec", script, **self.user())
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
         self.assertEqual(answer.stderr, "")
@@ -83,7 +83,7 @@ class Files(TreeCase):
         wait_until(lambda: not [name for name in os.listdir(self.run_folder) if name.startswith("tree-")], 30, "the tree's end")
 
     def test_found_by_libibverbs_alone(self):
-        """A program that lost the library which shows /sys is told where the tree is."""
+        """A program without the interposing library (LD_PRELOAD) still finds the tree, by UROCE_TREE."""
         self.need_no_card_of_the_kernels()
         script = ("import ctypes; verbs = ctypes.CDLL('libibverbs.so.1'); verbs.ibv_get_sysfs_path.restype = ctypes.c_char_p; "
                   "print(verbs.ibv_get_sysfs_path().decode())")
@@ -95,7 +95,7 @@ class Files(TreeCase):
         self.assertEqual(self.shell("test ! -e /sys/class/infiniband && echo \"[$LD_PRELOAD$UROCE_TREE]\"", "--no-tree"), "[]\n")
 
     def test_counters_are_the_daemons(self):
-        """And new ones while the program runs."""
+        """And they are updated while the program runs."""
         wire = self.wire("loopback", "--direct", "off")
         name = f"{_CARD}/ports/1/hw_counters/requests_sent"
         watcher = start(self, wire.server, [self.tree.uroce, "run", "--", "sh", "-c",
@@ -108,7 +108,7 @@ class Files(TreeCase):
         self.assertEqual(answer.stdout.split(), [str(counted["hw_counters"]["requests_sent"]), str(counted["tx_frames"])], answer.stderr)
 
     def test_in_a_folder_of_ones_choice(self):
-        """`uroce tree`: what it made goes when it ends, and nothing else."""
+        """`uroce tree`: when it ends it removes what it made, and nothing else."""
         wire = self.wire("loopback")
         place = f"{self.folder}/tree"
         os.makedirs(f"{place}/sys/class/mine")
@@ -121,7 +121,7 @@ class Files(TreeCase):
         def link_is_down():
             with open(f"{place}{_CARD}/ports/1/state", encoding="ascii") as state:
                 return state.read() == "1: DOWN\n"
-        wait_until(link_is_down, 30, "word of the daemon's end")
+        wait_until(link_is_down, 30, "message about the daemon's end")
         keeper.signal(15)
         keeper.expect_success(30)
         self.assertEqual(list(os.walk(place)), [(place, ["sys"], []), (f"{place}/sys", ["class"], []),
@@ -157,7 +157,7 @@ class Netlink(TreeCase):
         wire.expect_running()
 
     def test_answer_that_is_longer_than_a_socket_holds(self):
-        """It is handed over as fast as the tool takes it, and whole."""
+        """It is sent as fast as the tool reads it, completely."""
         self.need("rdma")
         wire = self.wire("loopback")
         many = 300
@@ -198,7 +198,7 @@ class Namespace(TreeCase):
             self.skipTest(answer.stderr.strip())
 
     def test_shown_without_a_library(self):
-        """A program that calls the kernel itself sees the card, too; all else is as before."""
+        """A program that makes its own system calls sees the card, too; everything else is as before."""
         alone = "env -u LD_PRELOAD -u UROCE_TREE"
         self.assertEqual(self.shell(f"{alone} cat {_CARD}/node_type", "--namespace"), "1: CA\n")
         self.assertEqual(self.shell(f"{alone} realpath {_CARD}/device", "--namespace"), "/sys/devices/pci7572:00/7572:00:00.0\n")

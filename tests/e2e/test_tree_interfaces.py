@@ -1,4 +1,4 @@
-"""Interfaces of the card's in /sys/class/net, under `uroce run --namespace`."""
+"""The card's interfaces in /sys/class/net, under `uroce run --namespace`."""
 
 
 from harness.application import INTERFACE, ApplicationCase

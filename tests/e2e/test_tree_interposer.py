@@ -1,4 +1,4 @@
-"""The library that stands before libc under `uroce run`, against answers that the daemon doesn't give."""
+"""The library that interposes libc under `uroce run`, with answers that the daemon never gives."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 from test_tree import NOBODY, TreeCase
 
-# A program that is its own keeper: `answer(question)` gives the datagrams of an answer.
+# A program that serves its own tree (a "keeper"): `answer(question)` returns the datagrams of an answer.
 _OWN_KEEPER = """
 import os, socket, struct, sys, threading
 place = os.environ["UROCE_TREE"]
@@ -54,7 +54,7 @@ _TRIES_MAX = 10
 
 
 class Interposer(TreeCase):
-    """The library that stands before libc, in programs that do what tools don't, with answers that a keeper doesn't give."""
+    """Unusual programs under the interposing library, with answers that a real keeper never gives."""
 
     def program(self, script, shell="{}"):
         place = f"{self.folder}/own"
@@ -66,7 +66,7 @@ class Interposer(TreeCase):
         return self.shell(shell.format(f"UROCE_TREE={place} timeout 60 {sys.executable} {name}"))
 
     def test_answer_that_breaks_off(self):
-        """The program is told EIO, with its own numbers; also behind more than its socket holds."""
+        """The program gets EIO, with its own sequence number and port; also after more than its socket holds."""
         script = """
 keep(lambda question: [message(CARD, MULTI, question, bytes(4000))] * many)
 for many in (0, 1, 500):
@@ -96,7 +96,7 @@ except BlockingIOError:
         self.assertEqual(self.program(script), "[(5121, 1), (3, 1)]\n[(5121, 2), (3, 2)]\nno more\n")
 
     def test_numbers_that_a_program_uses_again(self):
-        """What it opens under the number of a socket that it closed, or of one of the library's, is its own."""
+        """A descriptor whose number was a closed socket's, or one of the library's, isn't touched by the library."""
         script = """
 keep(lambda question: [message(CARD, MULTI, question, bytes(4000))] * 500)
 asker = open_socket()
@@ -135,7 +135,7 @@ print([one for one in sockets if not os.path.exists(f"/proc/self/fd/{one}")])
         self.assertEqual(printed, "99\n[]\n")
 
     def test_everything_is_found_at_the_start(self):
-        """The loader's lock, which a search takes, may be another's when a handler opens a file."""
+        """A symbol lookup takes the loader's lock, which another thread may hold when a signal handler opens a file."""
         library = self.shell("echo ${LD_PRELOAD%%:*}").strip()
         symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
         ours = {line.split()[2].split("@")[0] for line in symbols.splitlines() if " T " in line} - {"canonicalize_file_name"}
@@ -145,7 +145,7 @@ print([one for one in sockets if not os.path.exists(f"/proc/self/fd/{one}")])
         self.assertEqual(ours - found, set())
 
     def test_a_program_that_may_no_longer_look(self):
-        """Its calls go on as they came: to the kernel's own files, or to none."""
+        """Its calls are passed on unchanged: to the kernel's own files, or to none."""
         script = """
 import contextlib
 os.chmod(place, 0)
@@ -155,7 +155,7 @@ with contextlib.suppress(FileNotFoundError):
         self.assertEqual(self.program(script), "")
 
     def test_what_others_send(self):
-        """Whatever comes before the first question is dropped, and later the kernel refuses it."""
+        """Datagrams of others before the first question are dropped; later the kernel refuses them."""
         script = """
 keep(whole)
 asker = open_socket()

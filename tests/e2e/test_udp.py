@@ -49,7 +49,7 @@ class OrdinaryUsers(UdpCase):
         wire.stop()
 
     def test_udp_perftest(self):
-        """Joined datagrams: what comes has identifications above 0, solved for over IPv4 only."""
+        """With GRO, received datagrams have IP identifications above 0, which are recovered for the ICRC over IPv4 only."""
         wire = Udp(self)
         for index in (IPV6, IPV4):
             for tool in ("ib_write_bw", "ib_read_bw", "ib_send_lat"):
@@ -107,7 +107,7 @@ class Marks(UdpCase):
         self._run_marked(IPV6)
 
     def _run_marked(self, index):
-        """A mark gets through the sockets of both ends, and so does the notification that answers it: in both directions."""
+        """An ECN mark passes the sockets of both ends, and so does the CNP that answers it, in both directions."""
         wire = MarkedAtEachEnd(self)
         for tool, sees, told in (("ib_write_bw", wire.server, wire.client), ("ib_read_bw", wire.client, wire.server)):
             run_pair(self, wire, tool, "-x", index, "-F", "-s", 4096, "-n", 20)

@@ -1,4 +1,4 @@
-"""Whose addresses a udp port takes; `uroce run --net`; who has the port already."""
+"""Which addresses a udp port takes; `uroce run --net`; the UDP port is already in use."""
 
 from harness.network_case import NetworkCase
 from harness.process import Process, ProcessFailed, wait_until
@@ -22,7 +22,7 @@ class OfAnInterface(NetworkCase):
         daemon.stop()
 
     def test_udp_interface_changes(self):
-        """Addresses that the interface gets and loses, the device does; the new one carries traffic."""
+        """The device follows the interface's addresses as they are added and removed; the new one carries traffic."""
         wire = self.ends[0]
         daemon = self.daemon("uroced", wire, "udp,iface=wire")
         wire.run("ip", "address", "add", "10.77.3.9/24", "dev", "wire")
@@ -36,11 +36,11 @@ class OfAnInterface(NetworkCase):
         daemon.stop()
 
     def test_udp_first_address_goes(self):
-        """The port is up as long as one of its addresses can be used, also where that isn't the first."""
+        """The port is up as long as any one of its addresses can be used."""
         wire = self.ends[0]
         wire.run("ip", "address", "add", "10.77.3.9/24", "dev", "wire")
         daemon = self.daemon("uroced", wire, "udp", "10.77.3.9/24", "10.77.3.1/24")
-        # Its going makes the daemon look at the link, once the daemon has lost the address, too.
+        # Removing it makes the daemon check the link, once the daemon has removed the address, too.
         answer = self.uroce("addr", "del", "10.77.3.9", daemon=daemon)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         wire.run("ip", "address", "del", "10.77.3.9/24", "dev", "wire")
@@ -96,7 +96,7 @@ class RunWithANetwork(NetworkCase):
         self.assertEqual(unended.expect_failure(30), 2)
 
     def test_run_net_port_taken(self):
-        """One line names who has the port and what to do."""
+        """One line names the process that has the port and says what to do."""
         first = self.daemon("first", self.ends[0], "udp", "10.77.3.1/24")
         second = self.run_command("second", self.ends[0], "--net", "--", "true")
         self.assertEqual(second.expect_failure(30), 1)

@@ -1,4 +1,4 @@
-"""What the network says of the way to a peer: to a program that connects, on the log, and in `uroce errors`."""
+"""ICMP errors about the path to a peer: reported to a connecting program, in the log, and in `uroce errors`."""
 
 import time
 
@@ -12,7 +12,7 @@ from harness.wires import free_tcp_port
 
 class Unreachable(E2eCase):
     def _connect(self, wire, address):
-        """What ucmatose prints, and after how many seconds."""
+        """Returns the output of ucmatose, and how many seconds it took."""
         began = time.monotonic()
         program = start(self, wire.client, ["ucmatose", "-s", address, "-p", free_tcp_port(), "-C", 1],
                         f"{self.next_number()}-ucmatose")
@@ -45,7 +45,7 @@ class Unreachable(E2eCase):
         self._check(wire, "10.77.2.1", 111, "10.77.2.1 is there, but nothing has UDP port 4791")
 
     def test_udp_path_that_shrinks(self):
-        """A router carries less from one moment to the next: the work request that fails says so."""
+        """A router's MTU shrinks while a connection is in use: the error of the failed work request says so."""
         wire = Udp(self)
         _server, client = start_pair(self, wire, "ib_write_bw", ["-F", "-x", IPV4, "-s", 65536, "-D", 20])
         wait_until(lambda: client.ended() or self._sent(wire.client) > 1_000, 30, "traffic")
@@ -60,7 +60,7 @@ class Unreachable(E2eCase):
         return self.status(endpoint.daemon)["devices"][0]["tx_frames"]
 
     def test_udp_narrow_path(self):
-        """What the kernel knows of a path bounds the path MTU: the connection manager's is smaller, a program's is refused."""
+        """The kernel's path MTU limits ours: the connection manager chooses a smaller one, a program's larger one is refused."""
         wire = Udp(self)
         for namespace in wire.namespaces:
             namespace.run("ip", "route", "replace", "10.77.2.0/24", "dev", "wire", "mtu", "1400")

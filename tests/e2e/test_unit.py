@@ -36,7 +36,7 @@ kill $daemon
 
 
 def _capabilities_of_ours():
-    """Root of a container hasn't all."""
+    """Root in a container may lack some capabilities."""
     with open("/proc/self/status", encoding="ascii") as status:
         held = int(re.search(r"CapPrm:\s+(\w+)", status.read()).group(1), 16)
     names = subprocess.run(["setpriv", "--list-caps"], capture_output=True, text=True, check=True).stdout.split()
@@ -64,7 +64,7 @@ class Unit(E2eCase):
         self.assertNotIn("isn't on its list of allowed calls", answer.stderr)
 
     def test_systemd_knows_each_line(self):
-        """systemd-analyze verify names lines that it ignores."""
+        """systemd-analyze verify reports lines that it ignores."""
         if shutil.which("systemd-analyze") is None:
             self.skipTest("no systemd-analyze here")
         path = f"{self.folder}/uroced.service"

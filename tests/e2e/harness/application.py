@@ -1,4 +1,4 @@
-"""Cases whose programs are an ordinary user's: applications that know nothing of uroce, on the card of root's daemon."""
+"""Cases whose programs are unmodified applications of an ordinary user, on the card of a daemon that runs as root."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from .wires import Endpoint
 ADDRESS = "10.77.0.1"
 CARD_NAME = "uroce0"
 INTERFACE = "uroce7"
-# The same user where `ulimit -l` is unlimited, which this capability amounts to. Raising the limit itself is refused in many
+# The same user with the effect of `ulimit -l unlimited`, by CAP_IPC_LOCK. Raising the limit itself is refused in many
 # containers.
 LOCKING_NOBODY = ("setpriv", "--reuid", 65534, "--regid", 65534, "--clear-groups", "--inh-caps=-all,+ipc_lock",
                   "--ambient-caps=-all,+ipc_lock", "--bounding-set=-all,+ipc_lock", "--no-new-privs", "--pdeathsig", "KILL")
@@ -43,13 +43,13 @@ class ApplicationCase(E2eCase):
         return Endpoint(daemon, ADDRESS, ADDRESS, namespace.pid, [*namespace.prefix(), *self.user])
 
     def ordinary(self, wire):
-        """The wire's programs become an ordinary user's; returns its ends, server first."""
+        """From now on the wire's programs run as an ordinary user. Returns its endpoints, server first."""
         for end in {id(end): end for end in (wire.server, wire.client)}.values():
             end.prefix = [*end.prefix, *self.user]
         return wire.server, wire.client
 
     def start(self, end, name, *command, environment=None, **options):
-        """A program of the ordinary user, who has a home: the case's folder."""
+        """Runs a program as the ordinary user; its home is the case's folder."""
         process = Process([*end.prefix, *command], f"{self.next_number()}-{name}", self.logs,
                           {**end.environment(), "HOME": self.folder, "TMPDIR": self.folder, **(environment or {})},
                           **{"cwd": self.folder, **options})
@@ -57,7 +57,7 @@ class ApplicationCase(E2eCase):
         return process
 
     def compiled(self, source, *compiler):
-        """Returns the program made of a file in sources/."""
+        """Compiles a file of sources/; returns the program."""
         program = os.path.join(self.folder, source.rsplit(".", 1)[0])
         answer = subprocess.run([*compiler[:1], "-O1", "-o", program, os.path.join(_SOURCES, source), *compiler[1:]],
                                 capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS_MAX)
@@ -65,7 +65,7 @@ class ApplicationCase(E2eCase):
         return program
 
     def expect_sent(self, bytes_min, *daemons):
-        """The data went over the cards, not by another way that a library knows. Says what they sent."""
+        """Checks that the data went over the cards, not by another transport of the library. Prints what they sent."""
         for daemon in daemons:
             daemon.expect_running()
             sent = self.bytes_sent(daemon)

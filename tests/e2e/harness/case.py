@@ -15,7 +15,7 @@ class Tree:
 
     def __init__(self, build):
         self.root = build
-        # The words that start a daemon: another one than the build's is under AddressSanitizer.
+        # The command that starts a daemon. The build's own by default; --uroced names another, e.g. one with AddressSanitizer.
         self.uroced = os.environ.get("UROCE_E2E_UROCED", "").split() or [os.path.join(build, "apps", "uroced")]
         self.uroce = os.path.join(build, "apps", "uroce")
         self.examples = os.path.join(build, "apps", "examples")

@@ -38,7 +38,7 @@ class Daemon:
                 return True
         except BlockingIOError:
             return False
-        code = self.process.wait(STOP_SECONDS_MAX)  # it closed the pipe without a word
+        code = self.process.wait(STOP_SECONDS_MAX)  # it closed the pipe without writing to it
         raise ProcessFailed(f"{self.name} did not start ({code}): {self.process.last_words()}")
 
     def environment(self):
@@ -55,7 +55,7 @@ class Daemon:
             raise ProcessFailed(f"{self.name} ended: {self.process.last_words()}")
 
     def stop(self):
-        """As a user would; it must end cleanly."""
+        """Sends SIGTERM, as a user would; the daemon must exit cleanly."""
         self.process.signal(signal.SIGTERM)
         code = self.process.wait(STOP_SECONDS_MAX)
         if code != 0:
@@ -70,7 +70,7 @@ class Daemon:
                               **self.as_owner())
 
     def link_is_up(self):
-        """Of its first device. False also if it doesn't say so in time, as on a busy machine."""
+        """Whether its first device's link is up. False also if it doesn't answer in time, as on a busy machine."""
         self.expect_running()
         with contextlib.suppress(subprocess.TimeoutExpired):
             answer = self._status(subprocess.PIPE)
@@ -78,7 +78,7 @@ class Daemon:
         return False
 
     def keep_status(self, logs):
-        """Writes its counters beside the logs: what it saw, for whoever looks into a failure."""
+        """Writes its status report beside the logs, to analyse failures."""
         if self.process.ended():
             return
         with open(os.path.join(logs, f"{self.name}.status"), "w", encoding="utf-8") as out:

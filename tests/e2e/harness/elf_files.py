@@ -1,4 +1,4 @@
-"""What the compiler and the linker put into ELF files against mistakes being used, as readelf shows it."""
+"""Hardening of ELF files by compiler and linker, as readelf shows it."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def _readelf(flags, path):
 
 
 def missing_hardening(path):
-    """The names of what it lacks."""
+    """The names of the missing hardening features."""
     header, segments, dynamic, symbols = (_readelf(flags, path) for flags in ("-hW", "-lW", "-dW", "-sW"))
     with open(path, "rb") as file:
         code = file.read()

@@ -9,8 +9,8 @@ _PARTS = 10_000  # in which the loss is given to nftables
 
 
 class LossyUdp(Udp):
-    """`loss` is a part of all packets. Offloads are off at the ends, so that single packets are lost, not what a kernel
-    has joined for many."""
+    """`loss` is a fraction of all packets. Offloads are off at the ends, so that single packets are lost, not
+    aggregates that a kernel has made of many."""
 
     addresses = ("10.77.3.1", "10.77.4.1")
     routers = ("10.77.3.254", "10.77.4.254")

@@ -7,7 +7,7 @@ from .process import Process, wait_until
 
 
 class NamespacesRefused(Exception):
-    """This machine doesn't let us make network namespaces; says why."""
+    """This machine refuses to make network namespaces; says why."""
 
 
 class Namespace:

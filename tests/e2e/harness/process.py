@@ -1,4 +1,4 @@
-"""A process that a case started. It dies with the case, whatever becomes of either."""
+"""A process that a case started. It is killed when the case ends, however that ends."""
 
 import ctypes
 import os
@@ -16,15 +16,15 @@ def _die_with_parent():
 
 
 class ProcessFailed(AssertionError):
-    """The process ended in another way than the case wanted; says how, with its last words."""
+    """The process ended otherwise than expected; says how, with the last lines of its output."""
 
 
 class StillRuns(ProcessFailed):
-    """It hasn't ended in its time."""
+    """The process didn't end in time."""
 
 
 def wait_until(condition, seconds_max, what):
-    """Looks at the condition until it holds. Returns its value; AssertionError when the time is over."""
+    """Polls the condition until it is true and returns its value; raises AssertionError on timeout."""
     deadline = time.monotonic() + seconds_max
     while True:
         value = condition()
@@ -36,12 +36,12 @@ def wait_until(condition, seconds_max, what):
 
 
 def expect_success_while_moving(process, progress, still_seconds_max):
-    """Waits as long as progress() changes: for programs that take the longer the busier the machine is."""
+    """Waits for the process as long as progress() keeps changing: for programs that take longer on a busy machine."""
     before = progress()
     while not process.ended_within(still_seconds_max):
         now = progress()
         if now == before:
-            raise ProcessFailed(f"{process.name} doesn't move for {still_seconds_max} s: {process.last_words()}; {now}")
+            raise ProcessFailed(f"{process.name} makes no progress for {still_seconds_max} s: {process.last_words()}; {now}")
         before = now
     return process.expect_success(0)
 
@@ -100,7 +100,7 @@ class Process:
         return self.out()
 
     def expect_failure(self, seconds_max):
-        """It must say no by itself: a signal (a crash) isn't that."""
+        """The process must exit with an error; death by a signal (a crash) fails the case."""
         code = self.wait(seconds_max)
         if code <= 0:
             raise ProcessFailed(f"{self.name} ended with {code}, not with an error: {self.last_words()}")
@@ -116,7 +116,7 @@ class Process:
         self._popen.wait()
 
     def end(self):
-        """For clean-up: its whole group, at once. Also when it has ended and left children."""
+        """For clean-up: kills its whole process group at once, also if it has ended and left children."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

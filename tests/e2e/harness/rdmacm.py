@@ -10,7 +10,7 @@ _EARLY_CLIENTS_MAX = 10
 
 
 def connections(setting, daemon):
-    """What the daemon's connection manager shows."""
+    """The connection manager's part of the daemon's status report."""
     answer = setting.uroce("cm", "--json", daemon=daemon)
     setting.assertEqual(answer.returncode, 0, answer.stderr)
     return json.loads(answer.stdout)

@@ -18,8 +18,8 @@ from report import Case, close_part, print_case  # noqa: E402
 
 _SKIPPED, _FAILED, _NO_CASE = 77, 1, 2
 _CLEANUP_SECONDS_MAX = 20
-_REASON_MAX = 1500  # characters; what two programs and their daemons do when they stand still takes most
-_PATIENCE = 3  # cases say how long they take alone; a run has other work beside them
+_REASON_MAX = 1500  # characters; the report of a standstill is the longest
+_PATIENCE = 3  # cases state how long they take alone; in a run others compete with them
 
 
 def _options(folder, description):
@@ -31,7 +31,7 @@ def _options(folder, description):
     parser.add_argument("--any", default="", help="only cases whose name has one of these words, joined by |")
     parser.add_argument("--uroced", help="another daemon than the build's: one under AddressSanitizer")
     parser.add_argument("--report", help="write the cases here, for tests/run.sh")
-    parser.add_argument("--part", default=name, help=argparse.SUPPRESS)  # whose the lines and logs are
+    parser.add_argument("--part", default=name, help=argparse.SUPPRESS)  # prefix of the printed lines and of the log folder
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--long", action="store_true", help="more operations where a case can")
     parser.add_argument("--list", action="store_true", help="only name the cases")
@@ -112,10 +112,10 @@ def main(folder, description):
     options = _options(folder, description)
     if options.one:
         return _run_one(options.one)
-    os.environ["UROCE_E2E_LONG"] = "1" if options.long else ""  # before the cases are read: their time depends on it
+    os.environ["UROCE_E2E_LONG"] = "1" if options.long else ""  # before the cases are imported: their time limits depend on it
     tests = [test for test in _discover(folder) if all(word in test.id() for word in options.words)
              and any(word in test.id() for word in options.any.split("|"))]
-    if not tests:  # a word that was mistyped must not look like cases that passed
+    if not tests:  # a mistyped word must not look like success
         print(f"tests/{os.path.basename(folder)}: no case's name has the words; --list names all cases", file=sys.stderr)
         return _NO_CASE
     if options.list:

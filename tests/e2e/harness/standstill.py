@@ -1,4 +1,4 @@
-"""What programs and their daemons are doing when a case has waited too long: the only trace that a rare one leaves."""
+"""What programs and their daemons are doing when a case times out: the only trace that a rare hang leaves."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def _status(daemon):
 
 
 def _steps(before, after):
-    """What the workers' counters rose by."""
+    """The increase of the workers' counters."""
     known = {old.get("worker"): old for old in before.get("workers", [])}
     return [{"worker": new.get("worker"), **{name: new.get(name, 0) - known[new.get("worker")].get(name, 0) for name in _COUNTERS}}
             for new in after.get("workers", []) if new.get("worker") in known]

@@ -10,7 +10,7 @@ IPV4, IPV6 = 1, 2  # GID indices
 
 
 class Udp(Veth):
-    """At `ordinary` ends daemon and programs are nobody's."""
+    """At the ends listed in `ordinary`, daemon and programs run as user nobody."""
 
     ordinary = ("a", "b")
     spec = "udp"
@@ -32,13 +32,13 @@ class Udp(Veth):
                 end.prefix = [*end.prefix, *NOBODY]
 
     def know_by_ipv6(self):
-        """From now on programs that connect are told the ends' IPv6 addresses."""
+        """From now on programs connect to the IPv6 addresses."""
         self.server.address, self.client.address = "fd00:77::1", "fd00:77::2"
 
 
 class UdpAndAfPacket(Udp):
-    """The server's end is a udp port, the client's an af_packet one, which would see joined datagrams unsegmented on a
-    veth pair: so they are sent one by one."""
+    """The server's end is a udp port, the client's an af_packet one, which would get GSO datagrams unsegmented over a
+    veth pair: so datagrams are sent one by one."""
 
     ordinary = ("a",)
     spec = "udp,segments=1"

@@ -6,19 +6,19 @@ import subprocess
 
 from .process import Process, wait_until
 
-VICTIM, ATTACKER = 65533, 65534  # nobody's numbers but the tests'
+VICTIM, ATTACKER = 65533, 65534  # user ids that only the tests use
 
 
 class WaitsForProcessor:
-    """For how long the threads of some processes could have run and had no processor: what a busy machine takes from them."""
+    """How long the threads of some processes were runnable without a processor (run delay), on a busy machine."""
 
     def __init__(self, *pids, main_of=()):
-        """All threads of `pids`, and the main threads of `main_of`."""
+        """Watches all threads of `pids`, and the main threads of `main_of`."""
         self._pids, self._main_of = pids, main_of
         self._seen = self.now()
 
     def now(self):
-        """Seconds of each thread so far."""
+        """Run delay of each thread so far, in seconds."""
         tasks = [f"/proc/{pid}/task/{pid}" for pid in self._main_of]
         for pid in self._pids:
             tasks += [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
@@ -32,7 +32,7 @@ class WaitsForProcessor:
         return waits
 
     def since_last_time(self):
-        """Seconds of all threads that are there still, since the last call."""
+        """Run delay of all threads that still exist, in seconds, since the last call."""
         before, self._seen = self._seen, self.now()
         return sum(seconds - before.get(task, 0) for task, seconds in self._seen.items())
 
@@ -42,7 +42,7 @@ def as_user(uid):
 
 
 class Victim:
-    """An honest program; phase() says how it fared since the last call."""
+    """An honest program; phase() returns its measurements since the last call."""
 
     def __init__(self, case, daemon, *arguments):
         case.need_root("it runs as a user of its own, beside another's programs")
@@ -64,13 +64,13 @@ class Victim:
             self._process.expect_success(0)
 
     def phase(self, name, seconds_max=60):
-        """Ends the phase that is under way; returns what it was like. "waited_s": for how long the program, or the thread of the
-        daemon that answers it, had no processor."""
+        """Ends the current phase and returns its measurements. "waited_s": how long the program, or the daemon's thread that
+        answers it, waited for a processor."""
         self._process.stdin.write(f"{name}\n".encode())
         self._process.stdin.flush()
         self._phases += 1
         wait_until(lambda: self._process.out().count("\n") > self._phases or self._process.ended(), seconds_max,
-                   f"the victim's word on {name}")
+                   f"the victim's report of {name}")
         self.expect_running()
         told = json.loads(self._process.out().splitlines()[self._phases])
         told["waited_s"] = self._waits.since_last_time()

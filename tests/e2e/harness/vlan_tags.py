@@ -1,5 +1,5 @@
-"""`vlan_tags.py INTERFACE`: prints VLAN and priority of the RoCE frames that come in there, each pair once. (What a daemon sends
-goes past whoever listens: qdisc_bypass.)"""
+"""`vlan_tags.py INTERFACE`: prints VLAN and priority of the RoCE frames that come in there, each pair once. (Frames that a
+daemon sends aren't seen: qdisc_bypass.)"""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ _ETHERNET, _TAG, _IPV4, _ROCE_PORT = 14, 4, 20, 4791
 
 
 def tag_beside(ancillary):
-    """The kernel takes tags off frames that come in, and tells them apart."""
+    """The kernel strips the tags of received frames and reports them in ancillary data."""
     for level, kind, data in ancillary:
         if level == _SOL_PACKET and kind == _PACKET_AUXDATA:
             status, _length, _snap, _mac, _net, tag, _type = struct.unpack("IIIHHHH", data[:20])

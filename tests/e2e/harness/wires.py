@@ -13,11 +13,11 @@ MTU = 4200  # carries path MTU 4096
 
 @dataclass
 class Endpoint:
-    """Where a program runs, and what it must be told."""
+    """Where a program runs, and the addresses that it needs."""
     daemon: Daemon
-    address: str  # the card's, as programs of the other side would name it
+    address: str  # the card's address, by which the other side's programs name it
     tcp_host: str  # where the other side's program reaches this one by TCP
-    pid: int = 0  # a process in whose /proc/net this endpoint's TCP sockets show; 0: ours
+    pid: int = 0  # the process whose /proc/net lists this endpoint's TCP sockets; 0: ours
     prefix: list = field(default_factory=list)
 
     def environment(self):
@@ -125,8 +125,8 @@ class Veth(Wire):
 
 
 class Macvlan(Veth):
-    """As Veth, but the client's port is a macvlan interface, which passes on what it was asked for only: of multicast frames, the groups
-    that somebody has joined."""
+    """As Veth, but the client's port is a macvlan interface, which filters multicast frames: only those to
+    joined groups pass."""
 
     def _link(self, first, second):
         veth_pair(first, second, self.mtu, [f"{self.addresses[0]}/24", "192.0.2.2/24"], ("wire", "below"))

@@ -1,4 +1,4 @@
-"""Memory on demand that its program mistreats, one hazard a run, with pyverbs: `odp_hazards.py truncate`, and so on.
+"""A program that misuses its ODP memory, one hazard per run, with pyverbs: `odp_hazards.py truncate`, and so on.
 
 Prints what it measured as JSON; anything that isn't as it should be raises."""
 
@@ -97,7 +97,7 @@ def source(card, length=1 << 20):
 
 
 def truncate():
-    """A file loses its end while a peer writes to all of it: an error completion, and the rest goes on."""
+    """A file is truncated while a peer writes to all of it: an error completion, and everything else works on."""
     card = Card()
     _kept, local = source(card)
     with tempfile.TemporaryFile() as file:
@@ -120,7 +120,7 @@ def truncate():
 
 
 def stopped():
-    """A program is stopped before its peer's first WRITE: that fails after a while, others don't notice."""
+    """A program is stopped before its peer's first WRITE, which fails after a while; other programs aren't affected."""
     to_child, to_parent = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -161,7 +161,7 @@ def stopped():
 
 
 def limit():
-    """A region of 64 GiB, of which more is written to than may be resident; nothing of it is lost."""
+    """A region of 64 GiB, of which more is written than may be resident; no data is lost."""
     card = Card()
     kept, local = source(card)
     length, step, pieces = 64 << 30, 512 << 20, 128
@@ -179,12 +179,12 @@ def limit():
     for piece in range(pieces):
         assert ctypes.string_at(start + piece * step, len(kept)) == whole, piece
     print(json.dumps({"written": pieces * len(kept)}), flush=True)
-    sys.stdin.read(1)  # until somebody has looked at what is resident
+    sys.stdin.read(1)  # until the resident pages have been counted
     return {}
 
 
 def advise():
-    """Prefetching what isn't there, and for regions that aren't on demand, is refused."""
+    """Prefetching unmapped memory, or for regions that aren't on demand, is refused."""
     card = Card()
     memory, pinned = source(card)
     region = card.region(address_of(memory), len(memory), ON_DEMAND)

@@ -34,11 +34,11 @@ def main():
     if child == 0:
         memory[:] = b"\x09" * _BYTES
         os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, "the child came to no good end"
+    assert os.waitpid(child, 0)[1] == 0, "the child failed"
     assert memory[0] == 7, "a child has written into its parent's memory"
     memory.madvise(mmap.MADV_DONTNEED)
-    assert memory[0] == 0, "memory that was dropped has kept what was in it"
-    os._exit(0)  # the library's own libc knows nothing of this one's end
+    assert memory[0] == 0, "dropped memory (MADV_DONTNEED) has kept its contents"
+    os._exit(0)  # the library's own libc doesn't see this one's exit
 
 
 main()

@@ -1,4 +1,4 @@
-"""Memory that was registered, then used as its program uses any other, with libc's own malloc: `pinned_memory.py dropped`,
+"""Registered memory that the program goes on to use as any other, with libc's own malloc: `pinned_memory.py dropped`,
 and so on. Nothing here is paged on demand. Prints what it measured as JSON; anything that isn't as it should be raises."""
 
 import ctypes
@@ -42,7 +42,7 @@ def mapped(length):
 
 
 def content(address, length):
-    """The one byte that all of it has."""
+    """The value of all bytes of the memory; fails if they differ."""
     held = ctypes.string_at(address, length)
     assert held.count(held[0]) == length, f"{length - held.count(held[0])} bytes of {length} differ"
     return held[0]
@@ -61,7 +61,7 @@ def written_by_a_peer(card, address, length):
 
 
 def dropped():
-    """What the program drops reads as zeroes, and what a peer writes then is there."""
+    """Memory that the program drops reads as zeroes, and a peer's later writes to it arrive."""
     card = Card()
     address = mapped(4 * MIB)
     written_by_a_peer(card, address + MIB, MIB)
@@ -162,7 +162,7 @@ def without_hooks():
 
 
 def in_pieces():
-    """A region whose pages lie here and there in two files: more pieces than a record takes."""
+    """A region whose pages alternate between two files: more pieces than fit into one record."""
     pages = 1200
     card = Card()
     files = [os.memfd_create(f"pieces{number}") for number in range(2)]

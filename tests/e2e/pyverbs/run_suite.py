@@ -17,8 +17,8 @@ import unittest
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 _OTHER_DEVICES = ("test_mlx5", "test_efa")
-# Tests that race with the card, and are tried again where they lose: this one counts on completions at once after it has posted
-# what completes, and a busy machine hasn't run the card by then.
+# Tests that race with the card and are retried: this one expects completions immediately after posting, and on a busy machine
+# the daemon may not have run by then.
 _RACES, _TRIES_MAX = ("test_cq.CQTest.test_resize_cq",), 5
 
 

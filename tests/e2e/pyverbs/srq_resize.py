@@ -16,7 +16,7 @@ _BYTES = 64
 
 
 class Receiver(End):
-    """A queue pair that takes from a shared queue."""
+    """A queue pair that receives from the shared receive queue."""
 
     def __init__(self, card, srq):  # pylint: disable=super-init-not-called
         self.card = card
@@ -25,7 +25,7 @@ class Receiver(End):
                      QPAttr(port_num=1))
 
     def received(self):
-        """The number of the next receive that completes."""
+        """The wr_id of the next completed receive."""
         until = time.monotonic() + WAIT_SECONDS_MAX
         while time.monotonic() < until:
             count, completions = self.cq.poll(1)

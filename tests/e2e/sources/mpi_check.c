@@ -1,5 +1,6 @@
-/* What test_mpi.py has the ranks do: collectives, messages of several protocols' sizes, one-sided operations. Every value
- * that arrives is compared with what it must be, so the last line, and the exit code, say that all data was right. */
+/* The ranks' part of test_mpi.py: collectives, messages of several protocols' sizes, one-sided
+ * operations. Every value that arrives is compared with what it must be, so the last line and
+ * the exit code say that all data was right. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,7 +53,7 @@ static void check_alltoall(int round, int count) {
   free(out);
 }
 
-/* Everybody sends to his right neighbour at the same time. */
+/* All ranks send to their right neighbours at the same time. */
 static void check_ring(int round, int count) {
   uint64_t *in = array(count), *out = array(count);
   const int left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
@@ -64,7 +65,7 @@ static void check_ring(int round, int count) {
   free(out);
 }
 
-/* Put to the right, get from the left, and a counter on rank 0 that everybody adds to. */
+/* Put to the right, get from the left, and a counter on rank 0 to which all ranks add. */
 static void check_one_sided(int round) {
   uint64_t* memory = NULL;
   MPI_Win window;

@@ -83,7 +83,7 @@ static void await(struct rpma_conn* connection, const char* what) {
   exit(1);
 }
 
-/* librpma flushes to persistence only where it was told that the server's card writes past processors' caches. */
+/* librpma flushes to persistence only if told that the server's card bypasses the processors' caches. */
 static void promise_direct_writes(struct rpma_conn* connection) {
   struct rpma_peer_cfg* configuration = NULL;
   CALL(rpma_peer_cfg_new(&configuration));
