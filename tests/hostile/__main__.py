@@ -2,7 +2,7 @@
 
   /usr/bin/python3 tests/hostile                    all cases against build/
   /usr/bin/python3 tests/hostile records            those whose name has the word
-  /usr/bin/python3 tests/hostile --uroced OLD       against another tree's daemon: does a case fail without the mend?
+  /usr/bin/python3 tests/hostile --uroced OLD       against another tree's daemon: does a case fail without the fix?
 """
 
 import os

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the attacks of tests/hostile share: a session whose records are put together by hand, and
+// What the attacks of tests/hostile share: a session whose records are built by hand, and
 // the table of attacks. An attack runs until it is killed; it says "attacking" once it is under
 // way.
 
@@ -16,7 +16,7 @@
 
 namespace uroce::hostile {
 
-// Command-line words behind the attack's name.
+// Command-line arguments after the attack's name.
 using Arguments = std::span<char* const>;
 int attack_with_records(Arguments arguments);
 int flood_with_arp(Arguments arguments);
@@ -40,11 +40,11 @@ int attack_unread(Arguments arguments);
 
 // Tells the test that it has begun.
 void say_attacking();
-// Prints what went wrong and ends the process: an attack that can't be made is a failed test.
+// Prints what went wrong and ends the process: an attack that can't be carried out fails the test.
 [[noreturn]] void give_up(const std::string& why);
-// The daemon's socket, which the environment names.
+// The daemon's socket, from UROCE_SOCKET.
 std::string socket_path();
-// A number of the command line, or `otherwise`.
+// A number from the command line, or `otherwise`.
 std::uint64_t number(Arguments arguments, std::size_t index, std::uint64_t otherwise);
 
 // A request without a body.
@@ -138,8 +138,8 @@ class RawSession {
   std::uint32_t sequence_ = 0;
 };
 
-// What makes an asynchronous event at once, and each time that it is asked: a limit above what an
-// empty shared receive queue has. The queue is made for it, in a session that is open.
+// Causes an asynchronous event at once, each time it is called: arms a limit that an empty shared
+// receive queue has already reached. The queue is made for it, in a session that is open.
 abi::ModifySrqRequest passed_limit(RawSession& session);
 
 }  // namespace uroce::hostile

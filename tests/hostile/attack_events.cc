@@ -1,4 +1,4 @@
-// unread events SESSIONS: so many sessions make asynchronous events all the time, and read none.
+// unread events SESSIONS: that many sessions cause asynchronous events all the time and read none.
 // unread channels SESSIONS: the same with completion channels, each of them armed for every WRITE.
 
 #include <sys/prctl.h>
@@ -33,7 +33,7 @@ constexpr std::size_t kWrittenBytes = 64;
   }
 }
 
-// A pair of queue pairs whose completions one channel is told of.
+// Two connected queue pairs whose completions are announced on one channel.
 struct Told {
   explicit Told(const bench::BenchCard& card)
       : channel(ibv_create_comp_channel(card.context())),

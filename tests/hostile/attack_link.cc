@@ -75,7 +75,7 @@ class RawLink {
     }
   }
   void send(std::span<const std::byte> frame) {
-    (void)::send(socket_.get(), frame.data(), frame.size(), 0);  // a full queue loses some
+    (void)::send(socket_.get(), frame.data(), frame.size(), 0);  // a full queue drops some
   }
 
  private:

@@ -1,6 +1,6 @@
-// queues, channels, domains: as many objects as the daemon gives, in one session after the other,
-// and all over again. Before it begins again it asks for much that the daemon has to put together
-// in memory.
+// queues, channels, domains: takes as many objects as the daemon gives, in one session after the
+// other, again and again. Before each repetition it sends requests for which the daemon needs
+// memory.
 
 #include <cstdio>
 #include <memory>
@@ -33,7 +33,7 @@ std::string sentence_of(const Answer& answer) {
                      ::strnlen(answer.header.message, sizeof(answer.header.message)));
 }
 
-// What needs the daemon's heap, when there is no more room for it.
+// Requests that need the daemon's heap, when memory is exhausted.
 void ask_for_words(const std::vector<std::unique_ptr<RawSession>>& sessions) {
   for (const auto& session : sessions) {
     for (int i = 0; i < kObjectsOfASession; ++i) {

@@ -1,5 +1,6 @@
-// memory write|read USER: the card is to write to, or read from, a page of a file system that is
-// this program, and that never comes. Root starts it, to mount for the user as fusermount does.
+// memory write|read USER: has the card write to, or read from, a page of this program's own
+// file system (FUSE), which never answers. Root starts it, to mount for the user as fusermount
+// does.
 
 #include <linux/fuse.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ int attack_with_memory(Arguments arguments) {
   for (std::size_t i = 0; i < kPairs; ++i) {
     pairs.push_back(std::make_unique<bench::BenchPair>(card));
   }
-  // From here on this program's address space is locked by whoever copies.
+  // From here on the copying thread holds this program's mmap lock.
   for (const auto& pair : pairs) {
     for (std::size_t at = 0; at < kPage; at += kPage / bench::BenchPair::kDepth) {
       pair->post_write(what == "write" ? *ordinary : *held_back, at,

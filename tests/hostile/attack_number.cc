@@ -1,6 +1,7 @@
-// number: a program connects, gives its connection to a relative and ends; the relative then asks
-// for memory of whoever has its process number. holder NUMBER UID: that one, which root starts,
-// since nobody else may choose a number; an attacker would wait until it comes round.
+// number: a program connects, passes its connection to its parent and ends; the parent then
+// registers memory of the process that has the program's PID now. holder NUMBER UID: that process,
+// which root starts, since only root may choose a PID; an attacker would wait until PIDs wrap
+// around.
 
 #include <linux/sched.h>
 #include <sys/mman.h>
@@ -45,7 +46,7 @@ int attack_by_number(Arguments /*arguments*/) {
   Descriptors received;
   static_cast<void>(receive_message(ways[0], {&none, 1}, 0, &received));
   RawSession session(received.take(0));
-  // Its number is free once it has been waited for.
+  // Its PID is free once it has been waited for.
   ::waitpid(program, nullptr, 0);
   std::printf("number %d\n", program);
   say_attacking();

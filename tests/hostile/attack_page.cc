@@ -1,6 +1,5 @@
-// page SESSIONS: in so many sessions the page by which programs ask without a system call says all
-// the time that something is asked: what is right, what is nonsense, or in a state that there
-// isn't.
+// page SESSIONS: in that many sessions the shared page for commands without a system call always
+// shows a request: a valid one, an invalid one, or one in an undefined state.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -39,7 +38,7 @@ abi::CommandPage& map_page(const Answer& opened) {
   return *reinterpret_cast<abi::CommandPage*>(static_cast<std::byte*>(memory) + doorbells);
 }
 
-// Something to ask: rings that aren't there, or what always works.
+// A command: for rings that don't exist, or one that always succeeds.
 Record request(RawSession& session, std::uint64_t number) {
   abi::HandleRequest body{};
   body.handle = static_cast<std::uint32_t>(number);
@@ -57,7 +56,7 @@ Record request(RawSession& session, std::uint64_t number) {
     const Record record = request(session, random());
     std::copy(record.bytes.begin(), record.bytes.end(), page.request);
     const bool right = random() % 2 == 0;
-    if (!right) {  // behind the version, which would end the session
+    if (!right) {  // after the version; a wrong one would end the session
       page.request[8 + random() % (sizeof(abi::RequestHeader) - 8)] = std::byte(random());
     }
     // A record that is shorter than its header would end the session, too.
@@ -66,7 +65,7 @@ Record request(RawSession& session, std::uint64_t number) {
                                    : sizeof(abi::RequestHeader) + random() % abi::kPageRequestMax);
     page.state =
         right ? abi::PageState::kRequested : static_cast<abi::PageState>(random() % kStates);
-    if (turn % kTurnsBetweenSends == 0) {  // so that the daemon looks
+    if (turn % kTurnsBetweenSends == 0) {  // so that the daemon polls the page
       (void)::send(session.descriptor(), record.bytes.data(), record.bytes.size(),
                    MSG_DONTWAIT | MSG_NOSIGNAL);
     }

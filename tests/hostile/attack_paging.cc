@@ -1,7 +1,7 @@
-// paging invalidations SESSIONS: in so many sessions a thousand chunks are brought in, and then all
-// addresses there are taken away, over and over.
-// paging prefetches SESSIONS: so many sessions ask all the time for pages to be brought in of which
-// they never say what lies there.
+// paging invalidations SESSIONS: in that many sessions a thousand chunks are brought in, and then
+// the whole address space is invalidated, again and again. paging prefetches SESSIONS: that many
+// sessions request prefetches all the time and never answer the daemon's questions about these
+// ranges.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x7000'0000'0000;
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kChunks = 1'024;  // the ranges that a session may have waiting
+constexpr std::uint64_t kChunks = 1'024;  // the limit of pending ranges of a session
 constexpr std::uint32_t kOnDemand = 1U << 6U | 1U;
-constexpr std::uint32_t kRefusalsMax = 100;  // one after the other: it can't be attacked so
+constexpr std::uint32_t kRefusalsMax = 100;  // consecutive ones; then the attack is impossible
 
 // All memory is one region.
 struct RegisterAll {
@@ -84,7 +84,7 @@ struct PagingSession {
     }
     key = registered.as<abi::RegMrReply>().lkey;
   }
-  // From the chunk of that number on.
+  // Starting with the chunk of that number.
   Answer prefetch(std::uint64_t chunk, std::uint32_t flags) {
     Advise advise;
     advise.flags = flags;
@@ -186,7 +186,7 @@ void take_everything_away(const UniqueFd& channel, std::uint32_t sequence) {
   }
 }
 
-// What is refused because too much waits is asked for again.
+// What is refused because too many requests are pending is requested again.
 [[noreturn]] void prefetch() {
   PagingSession session;
   std::uint32_t refused = 0;

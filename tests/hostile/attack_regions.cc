@@ -1,7 +1,7 @@
-// pieces USER COUNT: registers a region of so many pieces of 16 MiB, ends, and begins again.
-// closings USER PROCESSES REGIONS: processes that have so many regions of 16 MiB each end together.
-// It is the same memory over and over, which costs the attacker next to nothing. Root starts it;
-// the user may lock as much memory as he likes, as on most machines with cards.
+// pieces USER COUNT: registers a region of that many pieces of 16 MiB, ends, and begins again.
+// closings USER PROCESSES REGIONS: processes with that many regions of 16 MiB each end at the same
+// time. It is the same memory over and over, which costs the attacker next to nothing. Root starts
+// it; the user may lock as much memory as he likes, as on most machines with cards.
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -26,7 +26,7 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kPieceBytes = 16ULL << 20U;
 constexpr std::uint64_t kFileBytes = 1ULL << 40U;
 constexpr std::uint64_t kAddress = 1ULL << 32U;
-constexpr std::uint64_t kCountMax = 65'536;  // more pieces no region has
+constexpr std::uint64_t kCountMax = 65'536;  // the limit of pieces of a region
 
 // A region whose pieces come in a file.
 struct RegisterFromFile {
@@ -38,7 +38,7 @@ struct RegisterFromFile {
 };
 static_assert(sizeof(RegisterFromFile) == sizeof(abi::RegMrRequest));
 
-// All that is kept of root is that RLIMIT_MEMLOCK doesn't count.
+// The only privilege kept is CAP_IPC_LOCK.
 void become(std::uint64_t user) {
   const auto id = static_cast<uid_t>(user);
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
@@ -83,7 +83,8 @@ UniqueFd arena_file() {
   return arena;
 }
 
-// `count` pieces, each a page behind the last one in the file: no two are one mapping.
+// `count` pieces, each a page after the previous one in the file: so no two can be merged into one
+// mapping.
 void register_pieces(RawSession& session, std::uint64_t count) {
   const UniqueFd list = memory_file("pieces");
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -112,7 +113,8 @@ void register_pieces(RawSession& session, std::uint64_t count) {
   }
 }
 
-// A region that is one piece of a file that comes with it, to be read: such pages come in fast.
+// A region that is one piece of a file that comes with it, to be read: such pages are populated
+// quickly.
 void register_file(RawSession& session, const UniqueFd& file) {
   std::vector<UniqueFd> descriptors;
   descriptors.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));

@@ -1,5 +1,5 @@
-// resize cq|srq SESSIONS: the largest ring there is, said to be full of what was never in it, is
-// resized over and over, in so many sessions.
+// resize cq|srq SESSIONS: in that many sessions the largest possible ring, whose indices claim
+// that it is full, is resized again and again.
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kEntriesMax = 262'144;  // of a completion queue
 constexpr std::uint32_t kRequestsMax = 16'384;  // of a receive queue
 constexpr std::uint32_t kElementsMax = 32;      // of a receive
-constexpr std::uint32_t kRefusalsMax = 100;     // one after the other: it can't be attacked so
+constexpr std::uint32_t kRefusalsMax = 100;     // consecutive ones; then the attack is impossible
 
 // REQUIRES: the reply has the memory as its only descriptor.
 std::byte* map(const Answer& answer, std::uint64_t length) {
@@ -35,7 +35,7 @@ std::byte* map(const Answer& answer, std::uint64_t length) {
   return static_cast<std::byte*>(memory);
 }
 
-// Both steps, for ever; fake() says before each commit that the ring is full.
+// Both steps, for ever; fake() makes the ring appear full before each commit.
 template <typename Request, typename Fake>
 [[noreturn]] void resize(RawSession& session, abi::Command command, Request request, Fake&& fake) {
   say_attacking();

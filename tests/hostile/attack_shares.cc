@@ -1,6 +1,6 @@
-// shares KIND: takes as many objects of a kind as can be had, in session after session, and asks
-// for more for ever. status CONNECTIONS: makes as many queue pairs as can be had, and asks on many
-// connections what there is, without reading the answers.
+// shares KIND: takes as many objects of a kind as possible, in one session after the other, and
+// goes on asking for more. status CONNECTIONS: makes as many queue pairs as possible, and requests
+// status reports on many connections without reading them.
 
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ bool make_device_memory(RawSession& session) {
   request.length = 65'536;
   return made(session.ask(abi::Command::kAllocDm, request));
 }
-// A receiving one of XRC: it needs no queue.
+// An XRC receiving queue pair: it needs no rings.
 bool make_queue_pair(RawSession& session) {
   abi::CreateQpRequest request{};
   request.type = 10;  // IBV_QPT_XRC_RECV
@@ -139,7 +139,7 @@ int attack_status(Arguments arguments) {
   }
   say_attacking();
   for (;;) {
-    // One that reads keeps the daemon at it.
+    // One connection that does read keeps the daemon busy with reports.
     readers.pop_back();
     readers.emplace_back().send_only(abi::Command::kStatus, request);
     while ((readers.back().receive().header.flags & abi::kReplyMore) != 0) {

@@ -1,4 +1,4 @@
-// waits WHAT: has the daemon wait for this program, if it can be made to.
+// waits WHAT: tries to make the daemon wait for this program.
 
 #include <arpa/inet.h>
 #include <linux/fuse.h>
@@ -53,8 +53,8 @@ UniqueFd lingering_socket() {
   }
 }
 
-// The daemon gets the only reference. Doesn't wait for an answer, which needn't come. False: this
-// user may pass nothing.
+// The daemon gets the only reference. Doesn't wait for an answer, which may never come. False:
+// this user may pass no descriptors.
 template <typename Body>
 bool pass(RawSession& session, abi::Command command, Body body, UniqueFd descriptor) {
   std::vector<UniqueFd> descriptors;
@@ -74,15 +74,15 @@ void expect(bool sent) {
   }
 }
 
-// With a record that is refused. Several, since the daemon may be done with one before this program
-// has closed its own.
+// With a record that is refused. Several, since the daemon may close one before this program has
+// closed its own.
 void linger_in_control() {
   constexpr int kTimes = 8;
   std::deque<RawSession> sessions;
   for (int i = 0; i < kTimes; ++i) {
     RawSession& session = sessions.emplace_back();
     if (i == 1) {
-      say_attacking();  // it may not come to another
+      say_attacking();  // it may not get another turn
     }
     if (session.open().closed ||
         !pass(session, abi::Command::kListDevices, Bare{}, lingering_socket())) {
@@ -95,7 +95,7 @@ void linger_in_control() {
   }
 }
 
-// It reads no answers, so that in the end its records aren't read, either; and goes.
+// It reads no answers, so in the end its records aren't read either; then it closes.
 void linger_unread() {
   constexpr int kRequests = 300;  // fewer answers fit into a socket, and 278 requests
   {
@@ -128,7 +128,7 @@ void name_slow_xrc_domain() {
   stay();
 }
 
-// Reads its events into a page that never comes, while there are more.
+// Reads its events into a page that is never populated, while there are more.
 void read_events_slowly() {
   const SlowFile file({FUSE_READ});
   void* const page = file.map();

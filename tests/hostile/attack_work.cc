@@ -1,6 +1,6 @@
-// What has a worker work for one program. busy PAIRS: so many queue pairs that always have
-// something to send. punch MIBYTES: writes to a file of which everything is punched out, over and
-// over.
+// Occupies a worker with one program. busy PAIRS: that many queue pairs that always have
+// something to send. punch MIBYTES: writes to a file whose pages are all punched out, again and
+// again.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -80,7 +80,7 @@ int attack_with_queue_pairs(Arguments arguments) {
 int attack_with_holes(Arguments arguments) {
   const Punched punched(number(arguments, 0, 1024) * kMebibyte);
   bench::BenchCard card;
-  // A part will do: what is written to waits until the whole hole is there.
+  // A part is enough: writes wait until the whole hole has been punched.
   const auto region = card.register_range(punched.memory, kWrittenTo, false);
   std::atomic<double> longest_ms{0};  // of the WRITEs since the last hole
   std::thread([&] {

@@ -1,6 +1,6 @@
-// Both ends of connections that librdmacm makes.
+// Both ends of librdmacm connections.
 //
-//   cm_peer listen ADDRESS PORT        accepts whoever asks, until it is ended
+//   cm_peer listen ADDRESS PORT        accepts all requests, until it is ended
 //   cm_peer connect ADDRESS PORT N     makes N connections, one after the other, and prints how
 //   many
 //                                      milliseconds each took as a line of JSON

@@ -1,6 +1,6 @@
 #pragma once
 
-// Queue pairs in RTR to a peer that never hears of them: what a victim holds besides.
+// Queue pairs in RTR to a peer that doesn't know of them: further objects of a victim.
 
 #include <infiniband/verbs.h>
 
@@ -12,7 +12,7 @@ namespace uroce::hostile {
 
 class ConnectedQps {
  public:
-  // To an IPv4 address. What can't be made ends the program.
+  // To an IPv4 address. A failure ends the program.
   ConnectedQps(const bench::BenchCard& card, int count, const char* address);
   ~ConnectedQps();
   ConnectedQps(const ConnectedQps&) = delete;

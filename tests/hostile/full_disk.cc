@@ -1,5 +1,5 @@
-// full_disk FILE pinned|on-demand: registers 4 MiB of a file that the disk has no room for, and
-// WRITEs to its pages. Says how far it got; a disk that is full is the program's trouble only.
+// full_disk FILE pinned|on-demand: registers 4 MiB of a file for which the disk has no room, and
+// WRITEs to its pages. Prints how far it got; a full disk harms only the program itself.
 
 #include <fcntl.h>
 #include <infiniband/verbs.h>

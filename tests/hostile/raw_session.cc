@@ -1,4 +1,4 @@
-// A session whose records are put together by hand.
+// A session whose records are built by hand.
 
 #include <unistd.h>
 

@@ -34,7 +34,7 @@ void write_file(const char* path, const std::string& text) {
 // In the working folder, which the test removes.
 const char* const kName = "slow-file";
 
-// In there the user may mount.
+// In this namespace the user may mount.
 void enter_namespaces() {
   const std::string uid = std::to_string(::getuid()), gid = std::to_string(::getgid());
   if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
@@ -45,7 +45,7 @@ void enter_namespaces() {
   write_file("/proc/self/gid_map", "0 " + gid + " 1");
 }
 
-// The kernel takes the process for a set-uid program's afterwards, unless it is told.
+// After setuid() the kernel makes the process undumpable, unless it is told otherwise.
 void become(uid_t user) {
   if (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
       ::setresuid(user, user, user) != 0 || ::prctl(PR_SET_DUMPABLE, 1) != 0 ||
@@ -92,7 +92,7 @@ void SlowFile::mount(const std::string& options) {
   }
 }
 
-// Whoever is to be killed with this process must be of its user.
+// A process that is to be killed with this one must belong to the same user.
 void SlowFile::start_serving() {
   const pid_t child = ::fork();
   if (child < 0) {
@@ -116,7 +116,7 @@ UniqueFd SlowFile::open() const {
 void* SlowFile::map() const {
   const UniqueFd file = open();
   struct stat status {};
-  (void)::fstat(file.get(), &status);  // the kernel knows the length of a root only when it asks
+  (void)::fstat(file.get(), &status);  // the kernel learns the root's size only by asking for it
   void* const page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0);
   if (page == MAP_FAILED) {
     give_up("can't map the slow file");

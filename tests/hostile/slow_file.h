@@ -1,9 +1,9 @@
 #pragma once
 
-// A file of a file system that is this program (FUSE): what is asked of it is answered, save for
-// what the attack wants to hang. Any user can have one in namespaces of his own; there the kernel
-// asks nothing on behalf of whoever isn't a user of these, root's daemon included. Outside of them
-// he can have one by fusermount, a program of root's.
+// A file of a file system that this program serves (FUSE): requests are answered, except those that
+// the attack wants to hang. Any user can mount one in namespaces of his own; there the kernel
+// sends no requests on behalf of processes outside of these, root's daemon included. Outside of
+// them he can mount one by fusermount, which is set-uid root.
 
 #include <sys/types.h>
 
@@ -18,14 +18,14 @@ namespace uroce::hostile {
 class SlowFile {
  public:
   // Makes the namespaces and mounts; a process of its own answers, which ends with this one:
-  // whoever waits for an answer then gets an error. `silent`: operations of linux/fuse.h that get
+  // pending requests then fail. `silent`: operations of linux/fuse.h that get
   // no answer. REQUIRES: the process has no threads yet.
   explicit SlowFile(std::set<std::uint32_t> silent);
-  // As fusermount would; this process is the user's from then on. REQUIRES: it is root's.
+  // As fusermount would; this process becomes the user's. REQUIRES: it is root's.
   SlowFile(std::set<std::uint32_t> silent, uid_t user);
 
   UniqueFd open() const;
-  // A page of the file: whoever touches it waits, if FUSE_READ is silent.
+  // A page of the file: an access to it blocks, if FUSE_READ is silent.
   void* map() const;
 
  private:

@@ -1,4 +1,4 @@
-"""What anybody on the network can send."""
+"""Attacks by any host on the network."""
 
 import json
 
@@ -9,7 +9,7 @@ from hostile_case import ATTACK_SECONDS, HostileCase, Victim
 
 _QPS = 3_000
 _CONNECTIONS = 3
-# A connection takes milliseconds, beside compilers a second; a request that is lost is repeated after more than 4 s.
+# A connection takes milliseconds, beside compilers a second; a lost request is repeated after more than 4 s.
 _CONNECT_SECONDS_MAX = 3.0
 _FLOOD = 100_000  # frames a second
 
@@ -23,7 +23,7 @@ class Link(HostileCase):
         return json.loads(self.network.namespaces[0].run("ip", "-json", "link", "show", "wire"))[0]["address"]
 
     def flood(self, name, *arguments):
-        """Raw frames from the other end of the link, where anybody may be root."""
+        """Sends raw frames from the other end of the link, where the attacker may be root."""
         return self.attack(name, "wire", self.card_mac(), self.network.server.address, *arguments, _FLOOD, uid=0,
                            prefix=self.network.client.prefix)
 
@@ -33,7 +33,7 @@ class Link(HostileCase):
         self.check_victim(lambda: self.flood("arp", peer), ["--connected", _QPS, peer])
 
     def test_request_flood(self):
-        """100,000 requests a second from one machine, for a program that accepts whoever asks: another machine's connections are
+        """100,000 requests a second from one machine, for a program that accepts all requests: another machine's connections are
         made in time, during the flood and after it."""
         port = free_tcp_port()
         server = start(self, self.network.server, [self.tree.hostile_program("cm_peer"), "listen",
@@ -50,14 +50,14 @@ class Link(HostileCase):
         after = self.connect(port)
         print("connections take", {"alone_ms": alone, "beside_ms": beside, "after_ms": after}, flush=True)
         self.assertLess(max(beside + after), 1000 * _CONNECT_SECONDS_MAX)
-        self.assertEqual(during["errors"], [], "what the victim was refused")
+        self.assertEqual(during["errors"], [], "the victim's errors")
         self.assertGreater(during["answers"], 0)
         self.assertGreater(during["writes"], 0)
         self.expect_answered(during)
         self.assertFalse(server.ended(), server.last_words())
 
     def connect(self, port):
-        """Milliseconds that each took."""
+        """Makes connections; returns the milliseconds that each took."""
         client = start(self, self.network.client, [self.tree.hostile_program("cm_peer"), "connect",
                                                    self.network.server.address, port, _CONNECTIONS],
                        f"{self.next_number()}-connect")

@@ -1,4 +1,4 @@
-"""The machine's own troubles: no memory, no descriptors, a full disk, a daemon that was stopped for a while."""
+"""Exhausted or stopped machines: no memory, no descriptors, a full disk, a daemon that was stopped for a while."""
 
 import os
 import re
@@ -9,8 +9,8 @@ import time
 from harness.process import Process
 from hostile_case import ATTACKER, HostileCase, Victim, as_user
 
-# What the victim may be refused while all is taken. Busy: without a descriptor the daemon can't see whether a helper hangs or only
-# wants a processor.
+# The errors that the victim may get while a resource is exhausted. Busy: without a descriptor the daemon can't tell whether a
+# helper hangs or only waits for a processor.
 _SHORT = ("Cannot allocate memory", "Too many open files", "Device or resource busy")
 _SETTLE_SECONDS_MAX = 15
 
@@ -31,7 +31,7 @@ class Machine(HostileCase):
         subprocess.run([str(word) for word in command], check=True, stdin=subprocess.DEVNULL)
 
     def check_short(self, attack, name, value):
-        """Beside the attack the victim's WRITEs go on, and it is answered, if with a refusal; afterwards all is as before."""
+        """During the attack the victim's WRITEs go on, and its requests are answered, if with errors; afterwards all is as before."""
         victim = Victim(self, self.daemon)
         victim.phase("start")
         self.let_pass(1)  # its threads and memory are there
@@ -48,7 +48,7 @@ class Machine(HostileCase):
         for error in beside["errors"]:
             self.assertTrue(error.endswith(_SHORT), error)
         process.end()
-        for _ in range(_SETTLE_SECONDS_MAX):  # threads that helped the attacker go after a second without work
+        for _ in range(_SETTLE_SECONDS_MAX):  # helper threads of the attacker end after a second without work
             victim.phase("settle")
             self.let_pass(1)
             after = victim.phase("after")
@@ -59,7 +59,7 @@ class Machine(HostileCase):
         return process.out()
 
     def test_out_of_address_space(self):
-        """The daemon can map 24 MiB more, no more: what a program asks beyond is refused with ENOMEM and a sentence."""
+        """The daemon can map 24 MiB more, no more: requests beyond that are refused with ENOMEM and a message."""
         out = self.check_short("queues", "as", lambda: self.address_space() + (24 << 20))
         self.assertRegex(out, r"12 .*(memory|map)")
 
@@ -68,7 +68,7 @@ class Machine(HostileCase):
         self.assertRegex(out, "24 .*Too many open files")
 
     def test_stopped_for_3_seconds(self):
-        """Nothing is lost: the victim's WRITEs go on, whatever was asked meanwhile is answered."""
+        """Nothing is lost: the victim's WRITEs go on, and requests made meanwhile are answered."""
         victim = Victim(self, self.daemon)
         self.daemon.process.signal(signal.SIGSTOP)
         time.sleep(3)

@@ -1,4 +1,4 @@
-"""Memory that its program holds back, or takes away while it is written to."""
+"""Memory whose program never populates it, or removes it while it is written to."""
 
 import os
 import time
@@ -7,23 +7,23 @@ from hostile_case import ATTACK_SECONDS, ATTACKER, HostileCase
 
 _PUNCHED_MIB = 256
 _PUNCHERS = 10
-_NOTICED_SECONDS = 1  # who is to blame isn't known at once
+_NOTICED_SECONDS = 1  # the responsible user isn't known at once
 _LOOK_SECONDS = 0.005
-_WAITS_MAX = 0.4  # 1/32 is what the user gets in the long run; what he got in advance counts, too
+_WAITS_MAX = 0.4  # the user gets 1/32 in the long run, plus an initial allowance
 
 
 class Memory(HostileCase):
     def test_written_to_pages_that_never_come(self):
-        """The card is to write to a page of a file system (FUSE) that doesn't answer."""
+        """The card writes to a page of a file system (FUSE) that doesn't answer."""
         self.check_victim(lambda: self.attack("memory", "write", ATTACKER, uid=0))
 
     def test_read_pages_that_never_come(self):
-        """The card is to read it."""
+        """The card reads such a page."""
         self.check_victim(lambda: self.attack("memory", "read", ATTACKER, uid=0))
 
     def test_punched_file(self):
         """All pages of files are punched out, over and over, while the card writes to them: the worker waits for the kernel,
-        and its user pays for that."""
+        and the attacking user is charged for that time."""
         def punch():
             for _ in range(_PUNCHERS):
                 self.attack("punch", _PUNCHED_MIB)
@@ -36,11 +36,11 @@ class Memory(HostileCase):
         self.assertLess(waits, _WAITS_MAX)
 
     def test_many_pieces(self):
-        """A region of 2,000 pieces of 16 MiB, which the daemon maps: it doesn't bring all of them in at one stroke."""
+        """A region of 2,000 pieces of 16 MiB, which the daemon maps: it doesn't populate all of them at once."""
         self.check_victim(lambda: self.attack("pieces", ATTACKER, 2_000, uid=0))
 
     def test_closing_sessions(self):
-        """Two sessions with 1,500 regions of 16 MiB each end together: nobody waits until all is unmapped."""
+        """Two sessions with 1,500 regions of 16 MiB each end at the same time: no other program waits until all is unmapped."""
         self.check_victim(lambda: self.attack("closings", ATTACKER, 2, 1_500, uid=0))
 
     def worker_thread(self):
@@ -52,7 +52,7 @@ class Memory(HostileCase):
         self.fail("the daemon has no worker")
 
     def share_of_waits(self, stat):
-        """How often the kernel keeps the thread, of many looks in the time that an attack has."""
+        """Samples the thread during an attack; returns in what fraction it waited in the kernel."""
         looks = 0
         waits = 0
         end = time.monotonic() + ATTACK_SECONDS

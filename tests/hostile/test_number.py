@@ -1,4 +1,4 @@
-"""Whose memory it is: a process number outlives its process."""
+"""Identifying the program whose memory is registered: PIDs are reused."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from hostile_case import ATTACKER, HostileCase, as_user
 
 class Number(HostileCase):
     def test_another_with_the_number_is_left_alone(self):
-        """The program that connected has ended, and a process of the same user has its number."""
+        """The program that connected has ended, and another process of the same user has its PID."""
         program = self.tree.hostile_program("attack")
         attacker = self.begin("attacker", [*as_user(ATTACKER), program, "number"], stdin=subprocess.PIPE)
         number = re.search(r"number (\d+)", attacker.out()).group(1)

@@ -1,4 +1,4 @@
-"""What an attacker does with on-demand paging; the victim pages on demand, too."""
+"""Attacks by on-demand paging; the victim's memory is paged on demand, too."""
 
 from hostile_case import HostileCase
 
@@ -7,9 +7,9 @@ _SESSIONS = 2
 
 class Paging(HostileCase):
     def test_huge_invalidations(self):
-        """A thousand chunks come in, and all addresses are taken away, in a loop."""
+        """A thousand chunks are brought in, and the whole address space is invalidated, in a loop."""
         self.check_victim(lambda: self.attack("paging", "invalidations", _SESSIONS), ["--on-demand"], set_up_counts=False)
 
     def test_endless_prefetches(self):
-        """Prefetches for which no program ever says what lies there."""
+        """Prefetches of ranges that the program never describes."""
         self.check_victim(lambda: self.attack("paging", "prefetches", _SESSIONS), ["--on-demand"], set_up_counts=False)

@@ -1,4 +1,4 @@
-"""Records that no program of ours would send."""
+"""Records that the shim would never send."""
 
 from hostile_case import HostileCase
 
@@ -9,5 +9,5 @@ class Records(HostileCase):
         self.check_victim(lambda: self.attack("records"))
 
     def test_scribbled_pages(self):
-        """Pages by which programs ask without a system call say all the time that something is asked, which is nonsense half the time: four sessions at it."""
+        """Four sessions whose shared page for commands without a system call always shows a request, half of them invalid."""
         self.check_victim(lambda: self.attack("page", 4))

@@ -1,4 +1,4 @@
-"""One user takes as much as he can of everything that users share."""
+"""One user takes as much as possible of each shared resource."""
 
 from harness.victim import VICTIM
 from hostile_case import HostileCase
@@ -6,7 +6,7 @@ from hostile_case import HostileCase
 
 class Shares(HostileCase):
     def _check(self, kind, least):
-        """The victim fares well, and when its user wants as much as he can get, he finds this much at least."""
+        """The victim isn't affected, and its user can still get at least this much of the resource."""
         self.check_victim(lambda: self.attack("shares", kind))
         other = self.attack("shares", kind, uid=VICTIM)
         took = int(other.out().split()[1])
@@ -15,7 +15,7 @@ class Shares(HostileCase):
         self.daemon.expect_running()
 
     def test_protection_domains(self):
-        """All protection domains: others can make theirs."""
+        """All protection domains: other users can still make some."""
         self._check("pds", 10_000)
 
     def test_mappings(self):
@@ -39,7 +39,7 @@ class Shares(HostileCase):
         self._check("qps", 10_000)
 
     def test_status(self):
-        """Every queue pair that can be had, and 60 who ask for the status and don't read it: the daemon stays small."""
+        """All queue pairs, and 60 connections that request status reports without reading them: the daemon's memory stays small."""
         self.check_victim(lambda: self.attack("status", "60"))
         with open(f"/proc/{self.daemon.process.pid}/status", encoding="ascii") as status:
             resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))

@@ -1,4 +1,4 @@
-"""What has a worker work for one user."""
+"""Attacks that occupy a worker."""
 
 from hostile_case import HostileCase
 
@@ -9,5 +9,5 @@ class Work(HostileCase):
         self.check_victim(lambda: self.attack("busy", 400), ["--bytes", 262144], set_up_counts=False)
 
     def test_resized_queues(self):
-        """The largest completion queues, said to be full of what was never in them, go over to other rings: eight sessions at it."""
+        """The largest completion queues, whose indices claim that they are full, are resized by eight sessions."""
         self.check_victim(lambda: self.attack("resize", "cq", 8))

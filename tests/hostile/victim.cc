@@ -1,9 +1,9 @@
 // An honest program beside an attack: one thread writes to its own memory through the card and
-// looks at what arrived, the other makes and destroys objects. Each line on standard input ends a
-// phase: the program prints what the phase was like as a line of JSON, and begins the next. It ends
-// at the end of input.
+// verifies it, the other makes and destroys objects. Each line on standard input ends a phase: the
+// program prints its measurements as a line of JSON, and begins the next. It ends at the end of
+// input.
 //
-//   --connected N ADDRESS   holds N queue pairs to a peer besides
+//   --connected N ADDRESS   also holds N queue pairs to a peer
 //   --bytes N               of each WRITE
 //   --on-demand             its memory is paged on demand, brought in ahead and taken away again
 
@@ -35,10 +35,11 @@ using uroce::bench::BenchPair;
 using uroce::bench::Pages;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kRegion = std::size_t{1} << 20U;  // what it writes from, and to
+constexpr std::size_t kRegion = std::size_t{1} << 20U;  // source and destination of its WRITEs
 constexpr std::size_t kPagesBytes = std::size_t{64} << 10U;
 constexpr std::chrono::milliseconds kBetweenAnswers{20};
-constexpr std::size_t kLatenciesMax = std::size_t{1} << 22U;  // of a phase; later ones aren't kept
+constexpr std::size_t kLatenciesMax = std::size_t{1}
+                                      << 22U;  // samples of a phase; later ones aren't kept
 
 struct Options {
   const char* connected_to = nullptr;
@@ -84,9 +85,9 @@ class Victim {
   BenchPair pair_;
   uroce::bench::RegionHandle region_;
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   Phase phase_;
-  // max(): nothing is awaited.
+  // max(): no answer is pending.
   Clock::time_point asking_since_ = Clock::time_point::max();
   Clock::time_point writing_since_ = Clock::time_point::max();
 };
@@ -117,7 +118,7 @@ void Victim::write_and_look() {
   }
 }
 
-// A protection domain, a queue, a region and a queue pair; false: one was refused.
+// Makes a protection domain, a queue, a region and a queue pair; false: one was refused.
 bool Victim::life_of_objects() {
   ibv_pd* const pd = ibv_alloc_pd(card_.context());
   ibv_comp_channel* const channel =
@@ -152,7 +153,7 @@ bool Victim::life_of_objects() {
   return made;
 }
 
-// Pages that are brought in on demand, and unmapped, of which the daemon is told.
+// Pages that are brought in on demand and then unmapped, which the shim announces to the daemon.
 void Victim::life_of_pages() {
   const Pages pages(kPagesBytes);
   const auto region = card_.register_range(pages.data(), pages.length(), true);
@@ -188,7 +189,7 @@ void Victim::make_and_destroy() {
 
 Phase Victim::end_phase() {
   const std::scoped_lock lock(mutex_);
-  if (asking_since_ != Clock::time_point::max()) {  // an answer that is still awaited
+  if (asking_since_ != Clock::time_point::max()) {  // an answer that is still pending
     phase_.answer_ms_max = std::max(phase_.answer_ms_max, milliseconds_since(asking_since_));
   }
   if (writing_since_ != Clock::time_point::max()) {
