@@ -1,8 +1,8 @@
-"""Spoils the card's answers on their way to the suite: tests of the tests. Each kind makes a frame, or None, of a frame."""
+"""Falsifies the card's answers on their way to the suite, to test the tests. Each kind maps a frame to a frame, or to None."""
 
 from uroce_dts.packets import answer, icrc
 
-_PSN, _MSN, _LENGTH = 51, 57, 66  # where they lie: a BTH's PSN, the last byte of an AETH's MSN, an RETH's length
+_PSN, _MSN, _LENGTH = 51, 57, 66  # their offsets: a BTH's PSN, the last byte of an AETH's MSN, an RETH's length
 _ICRC = 4  # bytes at the end
 
 
@@ -23,7 +23,7 @@ def _icrc(data):
 
 
 def _pad(data):
-    """Says that there is no pad where there is."""
+    """Clears the pad count of packets that have pad bytes."""
     if not _is_answer(data) or not data[43] & 0x30:
         return data
     body = data[:43] + bytes([data[43] & ~0x30]) + data[44:-_ICRC]
@@ -36,7 +36,7 @@ def _nak(data):
 
 
 def _hole(data):
-    """A NAK names the packet behind the one that is missing."""
+    """A NAK names the packet after the missing one."""
     found = answer(data)
     if found is None or not found.syndrome_name().startswith("NAK"):
         return data
@@ -45,7 +45,7 @@ def _hole(data):
 
 
 def _reread(data):
-    """A READ of one packet asks for two."""
+    """A READ request for one packet requests two."""
     found = answer(data)
     if found is None or found.name != "RC_READ_REQUEST" or data[_LENGTH:_LENGTH + 4] != b"\0\0\4\0":
         return data

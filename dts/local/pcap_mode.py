@@ -1,5 +1,5 @@
-"""The card without a network: what a suite tells the console becomes a script, what it sends a capture, and `uroce replay`
-answers. There is no past to go back to: each time all is replayed from the case's beginning.
+"""The card without a network: a suite's console commands become a script, its frames a capture, and `uroce replay`
+answers. No state is kept between calls: each time everything is replayed from the case's beginning.
 
 What needs a running daemon (work that the card sends by itself, time, ARP and ICMP, changes between packets) is left out: such a
 case is skipped and says why.
@@ -14,12 +14,12 @@ from uroce_dts.pcap_files import read_capture, write_capture
 
 _MAC = "02:00:00:00:00:01"
 _MAKE = ("region", "fill", "qp", "recv")
-_RUNNING = (" srq", "type=XRC", "send_psn=", "other_pd")  # what queue pairs of scripts don't have
+_RUNNING = (" srq", "type=XRC", "send_psn=", "other_pd")  # features that queue pairs of scripts don't have
 _LOOK = ("memory", "show", "poll", "event", "counters")
 
 
 class PcapCard:
-    """Takes the places of the daemon with its console and of the wire."""
+    """Replaces the daemon with its console, and the wire."""
 
     def __init__(self, replay, folder, card_ip):
         self._replay, self._folder, self._card_ip = replay, folder, card_ip
@@ -30,7 +30,7 @@ class PcapCard:
         self._asked, self._frames, self._given, self.in_case = [], [], 0, True
 
     def end_case(self):
-        """What follows tidies up."""
+        """From now on commands only clean up."""
         self.in_case = False
 
     def command(self, text):
@@ -45,7 +45,7 @@ class PcapCard:
         if verb in _LOOK:
             answer = self._run(text)[0][-1]
             if verb in ("poll", "event") and not answer.endswith("=none"):
-                self._asked.append(text)  # what it took stays taken
+                self._asked.append(text)  # consumed completions and events stay consumed
             return answer
         if verb not in _MAKE or (verb == "qp" and any(word in text for word in _RUNNING)):
             raise TestSkipped(f"pcap mode has no `{verb}` like that: the card sends nothing by itself, shares no queues")
@@ -57,19 +57,19 @@ class PcapCard:
         return refusal or f"key={words.get('key')} address={words.get('iova')} qpn={words.get('qpn')} posted=yes"
 
     def exchange(self, frames, patient):
-        """What the card answers to these frames. `patient`: the case waits for what comes by itself."""
+        """The card's answers to these frames. `patient`: the case waits for frames that the card sends by itself."""
         frames = [frame for frame in frames if not _is_barrier(frame)]
         if not self.in_case:
             return []
         if patient or any(not _is_roce(frame) for frame in frames):
-            raise TestSkipped("in pcap mode no time passes, and nobody answers ARP and ICMP")
+            raise TestSkipped("in pcap mode no time passes, and ARP and ICMP aren't answered")
         self._frames += frames
         answers = self._run()[1]
         fresh, self._given = answers[self._given:], len(answers)
         return fresh
 
     def _run(self, *questions):
-        """(answers to all that was asked, frames of answers, error line or None)"""
+        """Returns (answers to all commands, answer frames, error line or None)."""
         paths = [os.path.join(self._folder, name) for name in ("in.pcap", "out.pcap", "script")]
         write_capture(paths[0], self._frames)
         with open(paths[2], "w", encoding="utf-8") as script:
@@ -86,7 +86,7 @@ class PcapCard:
 
 
 def _is_roce(frame):
-    """Or so broken that it is no case for control either."""
+    """Or so malformed that control doesn't get it either."""
     kind = frame[12:14]
     icmp = (kind == b"\x08\x00" and frame[23:24] == b"\1") or (kind == b"\x86\xdd" and frame[20:21] == b"\x3a")
     return kind in (b"\x08\x00", b"\x86\xdd", b"\x81\x00") and not icmp

@@ -34,8 +34,8 @@ _PORT = f"net_af_packet0,iface={_CARD},blocksz=65536,framesz=16384,framecnt=1024
 
 
 def join():
-    """A network namespace of this process, gone with it, with the pair in it. No addresses: the card has its own. Returns
-    why there can't be one, or nothing."""
+    """A network namespace of this process, ends with it, with the pair in it. No addresses: the card has its own. Returns
+    the error if it can't be made, else nothing."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
         return os.strerror(ctypes.get_errno())
     for command in (f"ip link add {_CARD} mtu {_MTU} type veth peer name {_PEER} mtu {_MTU} address {_PEER_MAC}",
@@ -115,7 +115,7 @@ class Run:
 
 
 def write_report(results, path):
-    """As tests/runner/report.py reads them: reasons may have any characters."""
+    """Writes the results as tests/runner/report.py reads them; reasons may contain any characters."""
     with open(path, "w", encoding="utf-8") as out:
         for result in results:
             print(json.dumps(dict(zip(("name", "outcome", "seconds", "reason"), result))), file=out)
@@ -124,10 +124,10 @@ def write_report(results, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", help="only cases whose name has all these words")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where the programs lie")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="the folder of the programs")
     parser.add_argument("--report", help="a file for the results, a JSON object a line, a case each")
     parser.add_argument("--mangle", choices=sorted(mangle.KINDS),
-                        help="spoil the card's answers on their way, to see that the suites notice")
+                        help="falsify the card's answers on their way, to check that the suites notice")
     parser.add_argument("--pcap", action="store_true", help="without a network, as where a namespace is refused")
     parser.add_argument("--arguments", default="", help="further flags of the daemon")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Connection management over QP1, with datagrams made by hand."""
+"""Connection management over QP1, with hand-made datagrams."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ class TestRoceCm(RoceSuite):
         return self.request(fields.pop("opcode", "UD_SEND_ONLY"), 1, payload, **fields)
 
     def _messages(self, payload):
-        """Sends a MAD; what comes in a moment."""
+        """Sends a MAD; returns the MADs that come shortly after."""
         got = self.exchange(self._mad(payload), seconds=TIMER_SECONDS)
         for answer in got:
             verify(answer.icrc_right and answer.name == "UD_SEND_ONLY" and answer.qpn == cm.GSI_QPN, f"{answer}")
@@ -48,7 +48,7 @@ class TestRoceCm(RoceSuite):
         return messages
 
     def _ask(self, payload, kind):
-        """Sends a MAD until one of the wanted kind comes; that one."""
+        """Sends a MAD repeatedly until one of the wanted kind comes; returns that one."""
         end = time.monotonic() + SECONDS_MAX
         while time.monotonic() < end:
             for message in self._messages(payload):
@@ -58,7 +58,7 @@ class TestRoceCm(RoceSuite):
 
     def _listen(self):
         tool = os.path.join(os.path.dirname(self.config.uroced), "uroce")
-        verify_else_skip(os.path.exists(tool), "the daemon's machine is another one: nobody starts a listener there")
+        verify_else_skip(os.path.exists(tool), "the daemon runs on another machine: the suite can't start a listener there")
         command = [tool, "run", "--", "rping", "-s", "-v", "-a", self.config.card_ip, "-p", str(PORT)]
         try:
             self._listener = subprocess.Popen(
@@ -72,13 +72,13 @@ class TestRoceCm(RoceSuite):
             skip(f"no listener: {error}")
 
     def _request(self, port=PORT):
-        """A fresh one: a queue pair that was connected before is stale for a while (IBTA vol. 1, 12.9.8.3.1)."""
+        """A fresh queue pair number: a queue pair that was connected before is stale for a while (IBTA vol. 1, 12.9.8.3.1)."""
         self._local_id += 1
         return cm.request(self.ends, port, self._local_id, TRANSACTION, qpn=self._local_id)
 
     @func_test
     def nobody_listens(self) -> None:
-        """A request for a port on which nobody listens.
+        """A request for a port without a listener.
 
         Steps:
             Send a REQ.
@@ -103,7 +103,7 @@ class TestRoceCm(RoceSuite):
         self._listen()
         replies = []
         end = time.monotonic() + SECONDS_MAX
-        while not replies and time.monotonic() < end:  # it may not listen yet
+        while not replies and time.monotonic() < end:  # the listener may not be ready yet
             replies = [message for message in self._messages(self._request()) if message.kind == cm.REP]
         verify(bool(replies), "no REP")
         reply = replies[0]
@@ -139,7 +139,7 @@ class TestRoceCm(RoceSuite):
 
     @func_test
     def not_a_datagram(self) -> None:
-        """A request of a connection for QP1.
+        """A connected-service request for QP1.
 
         Steps:
             Send an RC SEND to QP1.
@@ -151,7 +151,7 @@ class TestRoceCm(RoceSuite):
 
     @func_test
     def nonsense(self) -> None:
-        """Datagrams for QP1 that hold nothing that makes sense.
+        """Malformed datagrams for QP1.
 
         Steps:
             Send 256 zeroes, a pattern, and a REQ of an unknown class; then a good REQ.

@@ -18,7 +18,7 @@ def _case(script):
             Send the packets of case {script.name} of {script.file}.case.
 
         Verify:
-            The answers, completions, events, states and memory are those that the case names, and no others.
+            The answers, completions, events, states and memory are exactly those of the case.
         """
     return func_test(play)
 
@@ -27,7 +27,7 @@ def _case(script):
 class TestRoceConformance(RoceSuite):
     """tests/conformance/cases; its README says what the lines mean.
 
-    Each packet by itself, so the card keeps nothing that comes ahead of a missing one.
+    One packet at a time, and the card buffers no out-of-order packets.
     """
 
     daemon_arguments = ("--recovery", "go-back-n")

@@ -1,4 +1,4 @@
-"""What an Ethernet neighbour asks a card: ARP, ICMP echo; and frames that aren't for it."""
+"""What a card answers as an Ethernet neighbour: ARP, ICMP echo; and frames that aren't for it."""
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.test import verify
@@ -21,7 +21,7 @@ class TestRoceConnectivity(RoceSuite):
         """ARP.
 
         Steps:
-            Ask who has the card's address.
+            Ask for the card's address.
 
         Verify:
             One reply, with the MAC address that the card says it has.
@@ -38,7 +38,7 @@ class TestRoceConnectivity(RoceSuite):
         """ARP for an address that isn't the card's.
 
         Steps:
-            Ask who has the address behind the card's.
+            Ask for the address after the card's.
 
         Verify:
             Silence.
@@ -66,7 +66,7 @@ class TestRoceConnectivity(RoceSuite):
             ]
             replies = [data for data in got if len(data) >= 42 and data[23] == 1 and data[34] == 0]
             verify(len(replies) == 1, f"{len(replies)} replies to {length} bytes")
-            verify(replies[0][38 : 42 + length] == sent[38:], "the reply's bytes are others")
+            verify(replies[0][38 : 42 + length] == sent[38:], "the reply's payload differs")
 
     @func_test
     def neighbour_solicitation(self) -> None:
@@ -112,7 +112,7 @@ class TestRoceConnectivity(RoceSuite):
             Send a good WRITE and an ARP request to the card's IP address, but to another MAC address.
 
         Verify:
-            No answer; where the port hands such frames over, they count as not addressed to the card.
+            No answer; where the port passes such frames on, they count as not addressed to the card.
         """
         self.qp()
         self.region()

@@ -1,4 +1,4 @@
-"""Packets that are broken."""
+"""Malformed packets."""
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.test import verify
@@ -10,7 +10,7 @@ from uroce_dts.packets import pattern, seal
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceIcrcAndMalformed(RoceSuite):
-    """Nothing comes back, the right counter counts, and the next good packet works."""
+    """Nothing is answered, the right counter is incremented, and the next good packet works."""
 
     def set_up_test_case(self):
         super().set_up_test_case()
@@ -41,7 +41,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
         """Every covered byte, one at a time.
 
         Steps:
-            Flip a bit of each byte behind the Ethernet header that the ICRC covers.
+            Flip a bit of each byte after the Ethernet header that the ICRC covers.
 
         Verify:
             Silence; the memory is untouched; a good packet works.
@@ -71,7 +71,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
 
     @func_test
     def truncated_at_every_byte(self) -> None:
-        """Frames that end early.
+        """Truncated frames.
 
         Steps:
             Cut a good frame after each of its bytes.
@@ -84,7 +84,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
 
     @func_test
     def routers_may_change(self) -> None:
-        """What the ICRC leaves out.
+        """The fields that the ICRC doesn't cover.
 
         Steps:
             Change type of service, time to live, UDP checksum, FECN and BECN.
@@ -105,7 +105,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
 
     @func_test
     def unknown_opcodes(self) -> None:
-        """Opcodes that are none of RC's.
+        """Opcodes that aren't RC's.
 
         Steps:
             Send each of the 256 opcodes that isn't a request of RC, with a right ICRC.
@@ -136,7 +136,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
 
     @func_test
     def wrong_pad_count(self) -> None:
-        """A pad count that doesn't fit.
+        """A pad count that doesn't match.
 
         Steps:
             Say 1, 2 and 3 pad bytes in a WRITE whose length says none.
@@ -153,7 +153,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
 
     @func_test
     def length_differs_from_the_reth(self) -> None:
-        """A WRITE_ONLY with more or less than it says.
+        """A WRITE_ONLY whose payload differs from its RETH.
 
         Steps:
             Say 31, 33 and 4096 in the RETH of 32 bytes.
@@ -174,7 +174,7 @@ class TestRoceIcrcAndMalformed(RoceSuite):
 
     @func_test
     def ip_length_beyond_the_frame(self) -> None:
-        """IP and UDP lengths that lie.
+        """Wrong IP and UDP lengths.
 
         Steps:
             Say more bytes in the IP header, and in the UDP header, than the frame has.

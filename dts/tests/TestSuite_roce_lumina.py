@@ -1,7 +1,7 @@
-"""Lumina's matrix (SIGCOMM'23): one packet of a message meets one event, and both ends must do and count exactly what follows.
+"""Lumina's matrix (SIGCOMM'23): one event happens to one packet of a message, and both ends must react and count exactly as specified.
 
-Both ends are queue pairs of the card; the wire between them is played here, packet by packet (uroce_dts/switch.py). What went over it is
-held against Lumina's rules (uroce_dts/lumina.py), and the counters against what went over it. The latencies are printed; the
+Both ends are queue pairs of the card; the wire between them is emulated here, packet by packet (uroce_dts/switch.py). The packets are
+checked against Lumina's rules (uroce_dts/lumina.py), and the counters against the packets. The latencies are printed; the
 tester's own time is in them.
 """
 
@@ -23,8 +23,8 @@ _BYTES = _PACKETS * MTU
 _FAR_KEY, _FAR_IOVA = KEY + 0x100, 0x100000
 _NO_TIMER, _TIMER = 20, 17  # 4.3 s, 0.54 s
 _INTERVAL_SECONDS = 0.5
-_STALE_SECONDS = 0.9  # a notification that comes a second after the last packet is about nothing
-_MANY = 12  # READs that lose a packet each: what stalled others on a card
+_STALE_SECONDS = 0.9  # a CNP that comes a second after the last packet has no cause
+_MANY = 12  # READs that lose a packet each, which stalled other flows on a card
 
 
 @requires_link_topology(LinkTopology.ONE_LINK)
@@ -34,8 +34,8 @@ class TestRoceLumina(RoceSuite):
     daemon_arguments = ("--congestion", "dcqcn", "--cnp-interval", str(int(_INTERVAL_SECONDS * 1e6)))
 
     def pass_message(self, opcode, *events, pairs=1, timer=False, length=_BYTES):
-        """A message of eight packets, or of so many bytes, from each pair, and one event or more. Returns what was seen of each
-        pair, when the rules hold and the counters are exact. `timer`: whether anything is repeated because nobody says a word."""
+        """Sends a message of eight packets, or of that many bytes, on each pair, with one event or more. Checks rules and counters;
+        returns what was seen of each pair. `timer`: whether retransmissions by timeout are allowed."""
         reads = opcode == "READ"
         self.region("near", length * pairs, seed=0 if reads else 6)
         self.region("far", length * pairs, key=_FAR_KEY, iova=_FAR_IOVA, seed=6 if reads else 0)
@@ -50,7 +50,7 @@ class TestRoceLumina(RoceSuite):
                      f"address={_FAR_IOVA + i * length} rkey={_FAR_KEY}" for i, pair in enumerate(ends)], wanted=pairs)
         self.expect_memory(f"{'near' if reads else 'far'}+0:{length * pairs}", seed=6)
         errors = self.counters()["rx_icrc_encapsulated"] - errors
-        verify(errors == switch.spoilt, f"rx_icrc_encapsulated went up by {errors}; {switch.spoilt} packets were spoilt")
+        verify(errors == switch.spoilt, f"rx_icrc_encapsulated went up by {errors}; {switch.spoilt} packets were corrupted")
         seen = [its.end() for its in rules]
         for pair, its in zip(ends, seen):
             self._verify_counters(pair.asker, its, "asker")
@@ -71,10 +71,10 @@ class TestRoceLumina(RoceSuite):
         verify(not wrong, f"{name} has counted (and should have): {wrong}; {seen}")
         heeded = (got["rp_cnp_handled"], got["rp_cnp_ignored"])
         verify(heeded == (seen.notices_given[end], 0) or seen.notice_age > _STALE_SECONDS and sum(heeded) == seen.notices_given[end],
-               f"{name} has heeded and ignored {heeded} notifications; {seen}")
+               f"{name} has handled and ignored {heeded} CNPs; {seen}")
 
     def _fresh(self, opcode, *events, **options):
-        """The same with nothing left of what the case did before. Returns what was seen of pair 0."""
+        """The same after removing everything that the case made before. Returns what was seen of pair 0."""
         self.tear_down_test_case()
         self.set_up_test_case()
         return self.pass_message(opcode, *events, **options)[0]
@@ -114,7 +114,7 @@ class TestRoceLumina(RoceSuite):
         """Drop, iterations 1 and 2.
 
         Steps:
-            Lose the fifth packet, and again when it is repeated.
+            Lose the fifth packet, and again when it is retransmitted.
 
         Verify:
             There is no other NAK; it is sent a third time, by the card's own clock: roce_adp_retrans.
@@ -128,7 +128,7 @@ class TestRoceLumina(RoceSuite):
 
     @func_test
     def two_requests_lost(self) -> None:
-        """Drop, two in a message.
+        """Drop, two packets of a message.
 
         Steps:
             Lose the third and the sixth packet.
@@ -148,7 +148,8 @@ class TestRoceLumina(RoceSuite):
             Lose eight packets, and three behind them.
 
         Verify:
-            The eighth NAK has the card ask what is kept; what the report names is sent again without a NAK for each.
+            After the eighth NAK the card requests a report of the buffered packets; what the report shows missing is
+            retransmitted without a NAK for each.
         """
         losses = {*range(1, 16, 2), 18, 21, 24}
         for opcode in ("SEND", "WRITE"):
@@ -159,7 +160,7 @@ class TestRoceLumina(RoceSuite):
 
     @func_test
     def last_request_lost(self) -> None:
-        """Drop, nothing behind.
+        """Drop of the last packet.
 
         Steps:
             Lose the last packet.
@@ -173,13 +174,13 @@ class TestRoceLumina(RoceSuite):
 
     @func_test
     def words_lost(self) -> None:
-        """Drop, of what the receiver says.
+        """Drop of the receiver's responses.
 
         Steps:
             Lose the acknowledgement; lose a packet and the NAK about it.
 
         Verify:
-            The timer ends it; there is no second NAK; what was executed isn't again.
+            The retransmission timer repairs it; there is no second NAK; no request is executed twice.
         """
         for opcode in ("SEND", "WRITE"):
             seen = self._fresh(opcode, Event("drop", _PACKETS - 1, response=True), timer=True)
@@ -189,13 +190,13 @@ class TestRoceLumina(RoceSuite):
 
     @func_test
     def a_peer_that_keeps_nothing(self) -> None:
-        """Drop, with a peer that is played and keeps nothing: the fifth packet of a message, the third of the next.
+        """Drop, with an emulated peer that buffers no out-of-order packets: the fifth packet of a message, the third of the next.
 
         Steps:
-            Say NAK of the fifth packet; when it comes again, acknowledge it alone. Say NAK of the next message's third.
+            Send a NAK for the fifth packet; when it is retransmitted, acknowledge it alone. Send a NAK for the next message's third.
 
         Verify:
-            The fifth alone, then all behind it in order; of the next message, all from the third on at once.
+            The fifth alone, then all after it in order; of the next message, all from the third on at once.
         """
         self.region("near", _BYTES)
         self.qp("q", send_psn=_SEND_PSN, timeout=_NO_TIMER)
@@ -212,16 +213,16 @@ class TestRoceLumina(RoceSuite):
         verify(got["packet_seq_err"] == 2 and got["resends_gone_back"] == 2 and not got["local_ack_timeout_err"], f"{got}")
 
     def _send_to_peer(self, wr, psn):
-        """A message, whose first packet has this PSN, and which is heard."""
+        """Posts a message whose first packet has this PSN; returns its packets."""
         self.shell.ask(f"later 100 send q {wr} opcode=SEND from=near+0:{_BYTES}")
         heard = self.exchange(seconds=LISTEN_SECONDS)
         verify([frame.psn for frame in heard] == list(range(psn, psn + _PACKETS)), f"{list(map(str, heard))}")
 
     def _word(self, syndrome, psn, wanted):
-        """The peer's word; what follows begins with these packets. One that nobody answers may come again meanwhile."""
+        """Sends the peer's answer; the next packets must begin with these. Unanswered ones may be repeated meanwhile."""
         word = packets.acknowledge(self.ends, QPN, _SEND_PSN + psn, syndrome=syndrome)
         got = [frame.psn - _SEND_PSN for frame in self.exchange(word)]
-        verify(got[:len(wanted)] == wanted and set(got) == set(wanted), f"{wanted} were to come again, {got} came")
+        verify(got[:len(wanted)] == wanted and set(got) == set(wanted), f"{wanted} should have been retransmitted, {got} were")
 
     @func_test
     def request_with_a_bit_error(self) -> None:
@@ -244,7 +245,7 @@ class TestRoceLumina(RoceSuite):
             Pass the fifth packet on twice; pass it on behind the sixth.
 
         Verify:
-            A duplicate is counted, and nothing else; a late packet is a gap of which at most one NAK speaks.
+            A duplicate is counted, and nothing else; a late packet is a gap with at most one NAK.
         """
         for opcode in ("SEND", "WRITE"):
             seen = self._fresh(opcode, Event("dup", 4))
@@ -260,7 +261,7 @@ class TestRoceLumina(RoceSuite):
             Mark the fifth packet; mark all.
 
         Verify:
-            One notification, which the sender heeds; no other within the interval.
+            One CNP, which the sender handles; no other within the interval.
         """
         for opcode in ("SEND", "WRITE"):
             for marks in ((4,), range(_PACKETS)):
@@ -270,13 +271,13 @@ class TestRoceLumina(RoceSuite):
                 verify(not seen.resent, f"{seen}")
 
     def _notices_are_due(self, seen, end, marks, seconds):
-        """As many as the interval allows: one, if all of it took no longer than that."""
+        """As many CNPs as the interval allows: one, if everything took no longer than that."""
         due = range(1, 2 + int(seconds / _INTERVAL_SECONDS))
         verify(seen.marked[end] == marks and seen.notices[end] in due, f"{due} notifications in {seconds:.2f} s: {seen}")
 
     @func_test
     def notifications_have_a_gap(self) -> None:
-        """ECN marks from a peer that is played, longer apart than the interval.
+        """ECN marks from an emulated peer, further apart than the interval.
 
         Steps:
             Send two marked WRITEs to each of two queue pairs; wait for the interval; send another.
@@ -309,7 +310,7 @@ class TestRoceLumina(RoceSuite):
             Lose the fifth packet of the answer; lose it twice; lose the third and the sixth.
 
         Verify:
-            That alone is asked for again, once for each loss, and no response comes that wasn't asked for.
+            Only the lost packets are requested again, once per loss, and no unrequested response comes.
         """
         for losses in ((4,), (4, 4), (2, 5)):
             events = [Event("drop", psn, 1 + losses[:i].count(psn), response=True) for i, psn in enumerate(losses)]
@@ -319,13 +320,13 @@ class TestRoceLumina(RoceSuite):
 
     @func_test
     def end_of_a_read_lost(self) -> None:
-        """Drop, READ, nothing behind.
+        """Drop, READ, last packet.
 
         Steps:
             Lose the request; lose the last packet of the answer.
 
         Verify:
-            The timer has asked for what is missing, and only for that.
+            After the timeout the missing part, and only that, is requested again.
         """
         seen = self._fresh("READ", Event("drop", 0), timer=True)
         verify(set(seen.reads_again) == {(0, _PACKETS)}, f"{seen}")
@@ -340,7 +341,7 @@ class TestRoceLumina(RoceSuite):
             Flip a bit of the fifth packet of the answer; pass it on twice; pass it on behind the sixth.
 
         Verify:
-            The bit error is as a loss; the duplicate is nothing; the late one is asked for once at most.
+            The bit error is treated as a loss; the duplicate is ignored; the late one is requested again once at most.
         """
         seen = self._fresh("READ", Event("corrupt", 4, response=True))
         verify(set(seen.reads_again) == {(4, 1)}, f"{seen}")
@@ -357,7 +358,7 @@ class TestRoceLumina(RoceSuite):
             Mark a packet of the answer; mark all.
 
         Verify:
-            One notification, from the end that asked; the one that answers heeds it.
+            One CNP, from the requester; the responder handles it.
         """
         for marks in ((4,), range(_PACKETS)):
             start = time.monotonic()
@@ -366,13 +367,13 @@ class TestRoceLumina(RoceSuite):
 
     @func_test
     def others_losses(self) -> None:
-        """Twelve READs that lose, and one that doesn't.
+        """Twelve READs with a loss each, and one without.
 
         Steps:
             Lose a packet of the answer of each but one.
 
         Verify:
-            Each loser asks for its own packet; the other repeats nothing.
+            Each requests its lost packet again; the other one repeats nothing.
         """
         events = [Event("drop", 4, response=True, pair=i) for i in range(_MANY)]
         seen = self.pass_message("READ", *events, pairs=_MANY + 1)

@@ -10,7 +10,7 @@ from uroce_dts.packets import pattern
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceMtu(RoceSuite):
-    """Each of the five, on receiving and on sending."""
+    """Each of the five path MTUs, receiving and sending."""
 
     def full(self, mtu):
         self.qp(mtu=mtu)
@@ -30,7 +30,7 @@ class TestRoceMtu(RoceSuite):
             f"RC_READ_RESPONSE_MIDDLE payload={mtu}",
             "RC_READ_RESPONSE_LAST payload=1",
         )
-        verify(b"".join(answer.payload for answer in got) == data, "the bytes are others")
+        verify(b"".join(answer.payload for answer in got) == data, "the data differs")
 
     @func_test
     def mtu_256(self) -> None:

@@ -1,4 +1,4 @@
-"""On-demand paging, from the wire."""
+"""On-demand paging, tested from the wire."""
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.test import skip
@@ -16,7 +16,7 @@ class TestRoceOdp(RoceSuite):
     """A packet may be the first to touch a page."""
 
     def on_demand(self, length):
-        """A region whose memory nobody has touched yet."""
+        """A region of untouched memory."""
         try:
             self.shell.ask(f"region A length={length} key={KEY} iova={IOVA} access={_ACCESS}")
         except CommandRefused as refusal:
@@ -24,7 +24,7 @@ class TestRoceOdp(RoceSuite):
         self.remove_later("A")
 
     def settle(self, frame, text):
-        """Sends the frame until it isn't put off any more: a page that isn't there may draw an RNR NAK."""
+        """Repeats the frame until it is executed: a page that isn't resident may cause an RNR NAK."""
         got = []
         for _ in range(50):
             got += [answer for answer in self.exchange(frame) if not answer.syndrome_name().startswith("RNR")]
@@ -34,7 +34,7 @@ class TestRoceOdp(RoceSuite):
 
     @func_test
     def write_into_untouched_memory(self) -> None:
-        """A WRITE that faults.
+        """A WRITE with a page fault.
 
         Steps:
             Register 64 MiB on demand; write into the middle.
@@ -52,10 +52,10 @@ class TestRoceOdp(RoceSuite):
 
     @func_test
     def read_from_untouched_memory(self) -> None:
-        """A READ that faults.
+        """A READ with a page fault.
 
         Steps:
-            Read 8 bytes of memory that nobody has touched.
+            Read 8 bytes of untouched memory.
 
         Verify:
             Zeroes.
@@ -69,7 +69,7 @@ class TestRoceOdp(RoceSuite):
 
     @func_test
     def two_pages(self) -> None:
-        """A WRITE over the edge of two pages.
+        """A WRITE across a page boundary.
 
         Steps:
             Write 100 bytes, 50 of them on the next page.

@@ -1,4 +1,4 @@
-"""A recorded file comes in through net_pcap, the card's answers go out to a file: no wire, no second machine."""
+"""net_pcap receives from a capture file and writes the card's answers to another: no wire, no second machine."""
 
 import os
 import tempfile
@@ -23,21 +23,21 @@ FILE_BYTES_MAX, FRAMES_MAX = 1 << 24, 50  # the daemon never stops writing
 
 @requires_link_topology(LinkTopology.NO_LINK)
 class TestRocePcap(TestSuite):
-    """The daemon reads a file again and again (infinite_rx): what was asked before the queue pair was there comes once more."""
+    """The daemon reads a file repeatedly (infinite_rx): requests from before the queue pair existed come again."""
 
     needs_no_wire = True  # for the local runner
     config: Config
     Config = Config
 
     def set_up_suite(self) -> None:
-        """The files lie where the daemon runs."""
-        verify_else_skip(os.path.exists(self.config.uroced), "the daemon's machine is another one")
+        """The files are on the daemon's machine."""
+        verify_else_skip(os.path.exists(self.config.uroced), "the daemon runs on another machine")
 
     def set_up_test_case(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="uroce-dts-pcap-")
         self._out = os.path.join(self._folder.name, "out.pcap")
         config = self.config
-        # A recorded file may be for any station: the card's own address is none of its business.
+        # The recorded frames may have any destination MAC address, not only the card's.
         self._ends = Ends("02:00:00:00:00:55", config.card_ip, config.peer_mac, config.peer_ip)
         self._shell = None
 
@@ -47,7 +47,7 @@ class TestRocePcap(TestSuite):
         self._folder.cleanup()
 
     def _play(self, *frames):
-        """Starts the daemon on a file of these frames, behind which it learns where the peer is."""
+        """Starts the daemon on a file of these frames, followed by one from which it learns the peer's MAC address."""
         path = os.path.join(self._folder.name, "in.pcap")
         write_capture(path, [*frames, packets.arp_request(self._ends)])
         port = f"net_pcap0,rx_pcap={path},tx_pcap={self._out},infinite_rx=1"
@@ -74,7 +74,7 @@ class TestRocePcap(TestSuite):
 
     @func_test
     def arp_and_ping(self) -> None:
-        """What isn't RoCE.
+        """Frames other than RoCE.
 
         Steps:
             Play an ARP request and an ICMP echo request.
@@ -103,7 +103,7 @@ class TestRocePcap(TestSuite):
         for answer in self._answers():
             verify({"psn=100", "ACK"} <= set(str(answer).split()), f"the answer is {answer}")
             verify(answer.icrc_right, f"the ICRC of {answer} is wrong")
-        verify(self._shell.ask("memory A+0:16 seed=7")["match"] == "yes", "the memory has other bytes")
+        verify(self._shell.ask("memory A+0:16 seed=7")["match"] == "yes", "the memory differs")
 
     @func_test
     def recorded_datagrams(self) -> None:
@@ -121,12 +121,12 @@ class TestRocePcap(TestSuite):
         self._shell.ask("recv q 9 to=A")
         got = self._shell.ask("poll q recv wait=20000")
         verify(got.get("wr") == "9" and got.get("length") == "72", f"the completion is {got}")
-        verify(self._shell.ask("memory A+40:32 seed=3")["match"] == "yes", "the memory has other bytes")
+        verify(self._shell.ask("memory A+40:32 seed=3")["match"] == "yes", "the memory differs")
         verify(not self._answers(), "it was answered")
 
     @func_test
     def broken_packets(self) -> None:
-        """What is wrong in the file.
+        """Bad frames in the file.
 
         Steps:
             Play a WRITE with a wrong ICRC, one for no queue pair, and a frame of four bytes.

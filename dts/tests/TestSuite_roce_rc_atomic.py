@@ -9,7 +9,7 @@ from uroce_dts.bench import IOVA, KEY, RoceSuite
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceRcAtomic(RoceSuite):
-    """What IBTA volume 1, 9.4.5, asks of a responder."""
+    """What IBTA volume 1, 9.4.5, requires of a responder."""
 
     def fetch_add(self, psn, add, offset=0):
         return self.request("RC_FETCH_ADD", psn, address=IOVA + offset, rkey=KEY, add=add)
@@ -40,7 +40,7 @@ class TestRoceRcAtomic(RoceSuite):
 
     @func_test
     def add_wraps(self) -> None:
-        """FETCH_ADD over the end of 64 bits.
+        """FETCH_ADD with 64-bit overflow.
 
         Steps:
             Add 2 to 2^64 - 1.
@@ -56,7 +56,7 @@ class TestRoceRcAtomic(RoceSuite):
 
     @func_test
     def swaps_what_is_equal(self) -> None:
-        """COMPARE_SWAP that finds what it compares.
+        """COMPARE_SWAP with equal values.
 
         Steps:
             Swap 7 for 9 where 7 is.
@@ -72,7 +72,7 @@ class TestRoceRcAtomic(RoceSuite):
 
     @func_test
     def leaves_what_differs(self) -> None:
-        """COMPARE_SWAP that finds something else.
+        """COMPARE_SWAP with different values.
 
         Steps:
             Swap 8 for 9 where 7 is.
@@ -125,7 +125,7 @@ class TestRoceRcAtomic(RoceSuite):
         """A region without remote atomic access.
 
         Steps:
-            Add in a region that may be read and written.
+            Add in a region with remote read and write access only.
 
         Verify:
             NAK: remote access error; nothing is added.

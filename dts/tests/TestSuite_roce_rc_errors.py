@@ -1,4 +1,4 @@
-"""What a responder refuses, repeats and drops."""
+"""Requests that a responder refuses, repeats or drops."""
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.test import verify
@@ -23,8 +23,8 @@ class TestRoceRcErrors(RoceSuite):
             Skip a PSN.
 
         Verify:
-            One NAK: PSN sequence error, with the expected PSN, and no second one until that packet came. What came ahead was
-            kept, and is acknowledged with it.
+            One NAK: PSN sequence error, with the expected PSN, and no second one until that packet has arrived. Packets that came
+            ahead were buffered, and are acknowledged with it.
         """
         self.qp()
         self.region()
@@ -42,7 +42,7 @@ class TestRoceRcErrors(RoceSuite):
             Write, let the program change the memory, repeat the WRITE.
 
         Verify:
-            It is acknowledged again, and not done again.
+            It is acknowledged again, but not executed again.
         """
         self.qp()
         self.region()
@@ -89,13 +89,13 @@ class TestRoceRcErrors(RoceSuite):
 
     @func_test
     def psn_wraps(self) -> None:
-        """The end of 24 bits.
+        """PSN wrap.
 
         Steps:
             Write with PSNs 0xFFFFFE, 0xFFFFFF, 0 and 1.
 
         Verify:
-            All are acknowledged; one behind is a duplicate.
+            All are acknowledged; an earlier one is a duplicate.
         """
         self.qp(psn=0xFFFFFE)
         self.region()
@@ -136,7 +136,7 @@ class TestRoceRcErrors(RoceSuite):
 
     @func_test
     def beyond_the_region(self) -> None:
-        """A range that ends behind the region.
+        """A range that ends beyond the region.
 
         Steps:
             Write 8 bytes where 7 are left.
@@ -151,7 +151,7 @@ class TestRoceRcErrors(RoceSuite):
 
     @func_test
     def removed_key(self) -> None:
-        """A key whose region is gone.
+        """The key of a deregistered region.
 
         Steps:
             Write, deregister the region, write again.
@@ -167,7 +167,7 @@ class TestRoceRcErrors(RoceSuite):
 
     @func_test
     def middle_without_first(self) -> None:
-        """An order of packets that isn't one.
+        """Packets out of order within a message.
 
         Steps:
             Send a WRITE_MIDDLE first of all.
@@ -182,7 +182,7 @@ class TestRoceRcErrors(RoceSuite):
 
     @func_test
     def first_shorter_than_the_mtu(self) -> None:
-        """A FIRST that isn't full.
+        """A FIRST shorter than the path MTU.
 
         Steps:
             Send a SEND_FIRST of 1000 bytes at MTU 1024.

@@ -10,7 +10,7 @@ from uroce_dts.packets import pattern
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceRcRead(RoceSuite):
-    """What IBTA volume 1, 9.7.5.1, asks of a responder, for READ."""
+    """What IBTA volume 1, 9.7.5.1, requires of a responder, for READ."""
 
     def read(self, psn, length, offset=0):
         return self.request("RC_READ_REQUEST", psn, address=IOVA + offset, rkey=KEY, length=length)
@@ -29,7 +29,7 @@ class TestRoceRcRead(RoceSuite):
         self.region(seed=8)
         got = self.exchange(self.read(100, 100, 50))
         self.expect(got, "RC_READ_RESPONSE_ONLY psn=100 ACK msn=1 payload=100")
-        verify(got[0].payload == pattern(8, 100, 50), "the bytes are others")
+        verify(got[0].payload == pattern(8, 100, 50), "the data differs")
 
     @func_test
     def of_four_packets(self) -> None:
@@ -51,7 +51,7 @@ class TestRoceRcRead(RoceSuite):
             "RC_READ_RESPONSE_MIDDLE psn=102 payload=1024",
             "RC_READ_RESPONSE_LAST psn=103 msn=1 payload=428",
         )
-        verify(b"".join(answer.payload for answer in got) == pattern(8, 3500), "the bytes are others")
+        verify(b"".join(answer.payload for answer in got) == pattern(8, 3500), "the data differs")
 
     @func_test
     def of_nothing(self) -> None:
@@ -82,14 +82,14 @@ class TestRoceRcRead(RoceSuite):
         for i, length in enumerate((1, 2, 3, 5)):
             got = self.exchange(self.read(100 + i, length))
             self.expect(got, f"RC_READ_RESPONSE_ONLY psn={100 + i} payload={length}")
-            verify(got[0].payload == pattern(8, length), "the bytes are others")
+            verify(got[0].payload == pattern(8, length), "the data differs")
 
     @func_test
     def the_next_request_follows_the_responses(self) -> None:
-        """PSNs that a READ takes.
+        """The PSNs of a READ.
 
         Steps:
-            Read 2048 bytes, then write with the PSN behind the two responses.
+            Read 2048 bytes, then write with the PSN after the two responses.
 
         Verify:
             Both are answered.
@@ -118,11 +118,11 @@ class TestRoceRcRead(RoceSuite):
         self.region()
         got = self.exchange(*(self.read(100 + i, 8, 8 * i) for i in range(4)))
         self.expect(got, *(f"RC_READ_RESPONSE_ONLY psn={100 + i} msn={i + 1}" for i in range(4)))
-        verify([answer.payload for answer in got] == [pattern(0, 8, 8 * i) for i in range(4)], "the bytes are others")
+        verify([answer.payload for answer in got] == [pattern(0, 8, 8 * i) for i in range(4)], "the data differs")
 
     @func_test
     def without_the_right(self) -> None:
-        """A region that may not be read.
+        """A region without remote read access.
 
         Steps:
             Read a region registered with local and remote write access.

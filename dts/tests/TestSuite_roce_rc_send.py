@@ -9,7 +9,7 @@ from uroce_dts.packets import pattern
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceRcSend(RoceSuite):
-    """What IBTA volume 1, 9.7.4 and 9.7.5, asks of a responder, for SEND."""
+    """What IBTA volume 1, 9.7.4 and 9.7.5, requires of a responder, for SEND."""
 
     @func_test
     def only(self) -> None:
@@ -72,13 +72,13 @@ class TestRoceRcSend(RoceSuite):
 
     @func_test
     def scattered(self) -> None:
-        """A receive of several places.
+        """A receive with several SGEs.
 
         Steps:
             Post a receive of 10, 20 and 34 bytes; send 64.
 
         Verify:
-            The bytes lie in the places, in their order.
+            The bytes are scattered to the SGEs in order.
         """
         self.qp()
         self.region()
@@ -93,7 +93,7 @@ class TestRoceRcSend(RoceSuite):
         """A SEND without bytes.
 
         Steps:
-            Post a receive without places; send a SEND_ONLY without payload.
+            Post a receive without SGEs; send a SEND_ONLY without payload.
 
         Verify:
             It completes with length 0.

@@ -9,7 +9,7 @@ from uroce_dts.packets import pattern
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceRcWrite(RoceSuite):
-    """What IBTA volume 1, 9.7.4 and 9.7.5, asks of a responder, for WRITE."""
+    """What IBTA volume 1, 9.7.4 and 9.7.5, requires of a responder, for WRITE."""
 
     def write(self, psn, payload, **fields):
         return self.request("RC_WRITE_ONLY", psn, payload, **{"address": IOVA, "rkey": KEY, "ack": True, **fields})

@@ -1,4 +1,4 @@
-"""The card as the requester: what it repeats, and when it gives up."""
+"""The card as the requester: retransmissions, and when it gives up."""
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.test import verify
@@ -17,7 +17,7 @@ class TestRoceRetransmission(RoceSuite):
     """Lost requests, lost acknowledgements, lost read responses: IBTA volume 1, 9.7.5 and 9.7.6."""
 
     def start(self, command, seconds=0.35, **wish):
-        """The card posts this when we listen; what it sends until then."""
+        """Has the card post this while we capture; returns the frames that it sends."""
         self.qp(**{"send_psn": _SEND_PSN, "timeout": _TIMEOUT, **wish})
         self.region(seed=6)
         self.shell.ask(f"later 100 {command}")
@@ -50,7 +50,7 @@ class TestRoceRetransmission(RoceSuite):
         """No answer at all.
 
         Steps:
-            Let the card send; say nothing.
+            Let the card send; don't answer.
 
         Verify:
             The same request again, with the same PSN; an acknowledgement completes it.
@@ -69,7 +69,7 @@ class TestRoceRetransmission(RoceSuite):
         """retry_cnt.
 
         Steps:
-            Let the card send with retry 1 and a short timer; say nothing.
+            Let the card send with retry 1 and a short timer; don't answer.
 
         Verify:
             It completes with RETRY_EXC_ERR; the queue pair is in ERR.
@@ -86,7 +86,7 @@ class TestRoceRetransmission(RoceSuite):
             Let the card send; answer NAK: PSN sequence error with a long timer.
 
         Verify:
-            The request comes again, without a timer's help; and more often while nobody answers.
+            The request is retransmitted without a timeout; and repeatedly while it isn't answered.
         """
         self.start("send q 1 opcode=SEND from=A+0:20", timeout=20)
         answers = self.exchange(self.answer(_SEND_PSN, syndrome=0x60), seconds=TIMER_SECONDS)
@@ -144,7 +144,7 @@ class TestRoceRetransmission(RoceSuite):
 
     @func_test
     def lost_read_response(self) -> None:
-        """A gap in a READ's answer.
+        """A gap in a READ's responses.
 
         Steps:
             Let the card read 3000 bytes; send FIRST and LAST, but no MIDDLE.
@@ -169,7 +169,7 @@ class TestRoceRetransmission(RoceSuite):
         )
         self.expect_completion("wr=1 status=SUCCESS opcode=RDMA_READ", side="send")
         self.expect_memory("A+0:3000", seed=9)
-        verify(middle != first, "two frames of one place")
+        verify(middle != first, "two frames with the same PSN")
 
     @func_test
     def nak_1(self) -> None:

@@ -9,7 +9,7 @@ from uroce_dts.packets import pattern
 
 @requires_link_topology(LinkTopology.ONE_LINK)
 class TestRoceUc(RoceSuite):
-    """IBTA volume 1, 9.8.2: no acknowledgement; what doesn't fit is dropped up to the next FIRST or ONLY."""
+    """IBTA volume 1, 9.8.2: no acknowledgement; packets out of sequence are dropped up to the next FIRST or ONLY."""
 
     @func_test
     def write(self) -> None:
@@ -77,7 +77,7 @@ class TestRoceUc(RoceSuite):
             Write with a wrong key, then with the right one.
 
         Verify:
-            Silence; the queue pair goes on.
+            Silence; the queue pair stays usable.
         """
         self.qp(type="UC")
         self.region()

@@ -27,7 +27,7 @@ class TestRoceUd(RoceSuite):
             Post a receive; send 32 bytes.
 
         Verify:
-            It completes with 72 bytes, a GRH flag and the sender's number; the bytes lie behind 40.
+            It completes with 72 bytes, a GRH flag and the sender's number; the data starts at byte 40.
         """
         self.qp(type="UD")
         self.region()
@@ -38,7 +38,7 @@ class TestRoceUd(RoceSuite):
 
     @func_test
     def ip_header_in_front(self) -> None:
-        """What is in the 40 bytes.
+        """The contents of the 40 bytes.
 
         Steps:
             Send a datagram; look at bytes 20 to 39.
@@ -103,7 +103,7 @@ class TestRoceUd(RoceSuite):
 
     @func_test
     def the_card_sends(self) -> None:
-        """A datagram of the card's.
+        """A datagram sent by the card.
 
         Steps:
             Let the card send 20 bytes.

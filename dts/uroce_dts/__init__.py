@@ -1,1 +1,1 @@
-"""What the suites share: packets, the daemon's console, a bench with both, the conformance corpus."""
+"""Shared by the suites: packets, the daemon's console, a bench with both, the conformance corpus."""

@@ -12,13 +12,13 @@ from uroce_dts.console import UrocedShell
 from uroce_dts.packets import Ends, Everything, answers, flat
 
 QPN, PEER_QPN, KEY, IOVA = 0x000111, 0x000222, 0x00ABCD, 0x10000
-LINK_SECONDS = 1.0  # how long a capture lasts; where the barrier's answer is seen it ends with that
+LINK_SECONDS = 1.0  # how long a capture lasts; it ends earlier where the answer to the barrier is seen
 TIMER_SECONDS = 0.6
-ANNOUNCE_SECONDS = 20  # the daemon forgets where a neighbour is that it hasn't heard of for longer than that
+ANNOUNCE_SECONDS = 20  # the lifetime of the daemon's neighbour entries
 
 
 class Config(BaseConfig):
-    """What a test run's configuration may say of the machines."""
+    """The machine-specific parameters of a test run."""
     uroced: str = "/usr/local/sbin/uroced"
     port: str = ""  # a vdev string; empty: the first PCI device that DTS gives to the application
     card_ip: str = "10.99.0.1"
@@ -37,7 +37,7 @@ class Region:
 
 
 def _words(wish):
-    """As the console wants them: name=value, or just the name where the value is True."""
+    """As the console's syntax requires: name=value, or just the name where the value is True."""
     return " ".join(key if value is True else f"{key}={value}" for key, value in wish.items())
 
 
@@ -49,7 +49,7 @@ class RoceSuite(TestSuite):
     daemon_arguments: tuple = ()  # of this suite
 
     def set_up_suite(self):
-        """Starts the daemon, and shows it where the peer is."""
+        """Starts the daemon, and lets it learn the peer's MAC address."""
         config = self.config
         self.shell = UrocedShell(config.uroced, f"{config.card_ip}/24", config.mtu, config.port or None,
                                  [*config.arguments.split(), *self.daemon_arguments])
@@ -64,7 +64,7 @@ class RoceSuite(TestSuite):
         self.shell.close()
 
     def set_up_test_case(self):
-        """Nothing is left of the case before."""
+        """Removes what an earlier case has left."""
         self._made = []
         if time.monotonic() - self._announced > ANNOUNCE_SECONDS:
             self._announce()
@@ -75,7 +75,7 @@ class RoceSuite(TestSuite):
         self.exchange()
 
     def tear_down_test_case(self):
-        """Removes what the case made, and reads the events that it didn't look at."""
+        """Removes what the case made, and reads the events that it left unread."""
         for command in reversed(self._made):
             self.shell.send_command(command)
         while self.shell.ask("event").get("event", "none") != "none":
@@ -91,19 +91,19 @@ class RoceSuite(TestSuite):
         return answer
 
     def region(self, name="A", length=4096, key=KEY, iova=IOVA, seed=0, **wish):
-        """Registered memory of the card's program that holds the pattern of `seed`."""
+        """Registers memory of the card's program, filled with the pattern of `seed`."""
         answer = self.shell.ask(f"region {name} length={length} key={key} iova={iova} seed={seed} {_words(wish)}")
         self.remove_later(name)
         return Region(name, int(answer["key"]), int(answer["address"]), length)
 
     def window(self, name, words):
-        """A memory window, bound as the words say. Goes before its region and its queue pair."""
+        """A memory window, bound as the words say. It is removed before its region and its queue pair."""
         answer = self.shell.ask(f"window {name} {words}")
         self._made.append(f"free {name}")
         return answer
 
     def remove_later(self, name):
-        """With the case's end the region goes."""
+        """The region is removed when the case ends."""
         self._made += [f"forget {name}", f"remove {name}"]
 
     # Traffic
@@ -121,7 +121,7 @@ class RoceSuite(TestSuite):
         return answers(self.capture(sent, seconds or LINK_SECONDS))
 
     def barrier(self):
-        """What is to be sent behind all else: when it is answered, the rest was served."""
+        """A barrier, to be sent last: its answer shows that everything before was served."""
         self._sequence = (self._sequence + 1) & 0xFFFF
         return flat(packets.echo_request(self.ends, sequence=self._sequence))
 
@@ -141,7 +141,7 @@ class RoceSuite(TestSuite):
             verify(not missing, f"expected {text}, got {found}")
 
     def expect_memory(self, place, seed=None, skip=0, value=None):
-        """What the card's memory holds at "A+16:64": the pattern, or a number of 8 bytes."""
+        """Checks the card's memory at "A+16:64": for the pattern, or a number of 8 bytes."""
         if value is not None:
             got = self.shell.ask(f"memory {place}")["bytes"]
             verify(int.from_bytes(bytes.fromhex(got), "little") == value, f"{place} is {got}, not {value}")
@@ -154,7 +154,7 @@ class RoceSuite(TestSuite):
         verify(got == state, f"the queue pair is in {got}, not in {state}")
 
     def expect_completion(self, text, name="q", side="recv", wait=2000):
-        """The next completion has these key=value words."""
+        """Checks that the next completion has these key=value words."""
         words = self.shell.run(f"poll {name} {side} wait={wait}")[0].split()
         missing = [word for word in text.split() if word not in words]
         verify(not missing, f"expected a completion with {text}, got {' '.join(words)}")
@@ -167,15 +167,15 @@ class RoceSuite(TestSuite):
         verify(got == event, f"expected the event {event}, got {got}")
 
     def drops(self):
-        """How many packets were dropped so far, by reason."""
+        """The counters of dropped packets, by reason."""
         return {key.removeprefix("drop."): value for key, value in self.counters().items() if key.startswith("drop.")}
 
     def counters(self, name=""):
-        """The port's, or a queue pair's, by the names that `uroce status --json` has."""
+        """The counters of the port, or of a queue pair, by their names in `uroce status --json`."""
         return {key: int(value) for key, value in self.shell.ask(f"counters {name}").items()}
 
     def expect_dropped(self, reason, *frames):
-        """The frames draw no answer, and each counts under the reason."""
+        """Checks that the frames aren't answered, and that each is counted under the reason."""
         before = self.drops().get(reason, 0)
         self.expect(self.exchange(*frames))
         counted = self.drops().get(reason, 0) - before

@@ -1,4 +1,4 @@
-"""Connection management datagrams made by hand (IBTA vol. 1, 12.6), as Linux's rdma_cm fills them."""
+"""Hand-made connection management datagrams (IBTA vol. 1, 12.6), as Linux's rdma_cm fills them."""
 
 import ipaddress
 import struct
@@ -9,13 +9,13 @@ REQ, REJ, REP, RTU, DREQ, DREP = 0x0010, 0x0012, 0x0013, 0x0014, 0x0015, 0x0016
 INVALID_SERVICE_ID, NO_SUCH_CONNECTION = 8, 28
 _CLASS, _CLASS_VERSION, _SEND = 0x07, 2, 3
 _TCP_SERVICE = 0x01060000  # with the port: the service of RDMA_PS_TCP
-_GUID = 0x0200000000000002  # ours; nobody looks at it
+_GUID = 0x0200000000000002  # ours; it isn't checked
 _HEADER = struct.Struct("!BBBBHHQHHI")
 
 
 @dataclass(frozen=True)
 class Message:
-    """A MAD of the CM class, taken apart as far as all kinds agree."""
+    """A MAD of the CM class; only the fields that all kinds share are parsed."""
     kind: int
     transaction: int
     body: bytes
@@ -30,7 +30,7 @@ class Message:
 
     @property
     def reject_reason(self):
-        """REJ: behind the two identifiers, what was rejected and how long the additional information is."""
+        """REJ: after the two identifiers, what was rejected and the length of the additional information."""
         return struct.unpack_from("!H", self.body, 10)[0]
 
     @property

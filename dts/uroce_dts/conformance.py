@@ -13,7 +13,7 @@ from uroce_dts.packets import pattern, request
 CASES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
                      "tests", "conformance", "cases")
 _REGION_DISTANCE, _FIRST_KEY, _QKEY = 1 << 20, 0x4100, 0x11111111
-_CORPUS_PEER_QPN = 34  # of the bench in memory
+_CORPUS_PEER_QPN = 34  # of the in-memory test bench
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Line:
 class Script:
     name: str
     file: str
-    in_memory: bool  # it needs what a wire can't promise
+    in_memory: bool  # it needs what a wire can't guarantee
     lines: list = field(default_factory=list)
 
 
@@ -76,12 +76,12 @@ _KNOWN = {
 
 
 def not_on_the_wire(script):
-    """Why this case can't be played here; empty if it can."""
+    """Returns why this case can't be played here; empty if it can."""
     if script.in_memory:
-        return "it needs what a wire can't promise (tests/conformance/cases/README.md)"
+        return "it needs what a wire can't guarantee (tests/conformance/cases/README.md)"
     for line in script.lines:
         if line.verb not in _KNOWN:
-            return f"the console has nothing for `{line.verb}`"
+            return f"the console has no command for `{line.verb}`"
         if line.verb == "qp" and line.get("type", "RC") not in ("RC", "UC", "UD", "XRC_RECV"):
             return f"the console makes no queue pair of type {line.get('type')}"
         if line.verb == "remove" and any(other.verb == "window" and (other.get("of") or "").startswith(line.subject + "+")
@@ -92,7 +92,7 @@ def not_on_the_wire(script):
         names = line.words[1:] if line.verb in ("region", "window", "recv", ">", "<", "memory") else line.words
         for name, _ in names:
             if name not in _KNOWN[line.verb] and line.verb not in ("remove", "event", "state", "modify"):
-                return f"the console has nothing for `{line.verb} {name}`"
+                return f"the console has no command for `{line.verb} {name}`"
         if line.verb in "<>" and line.subject not in OPCODES:
             return f"no frames are made here for {line.subject}"
     return ""
@@ -133,7 +133,7 @@ class Player:
     def _make_qp(self, line):
         words = {name: (True if value is None else value) for name, value in line.words}
         made = self.suite.qp(**words)
-        # XRC's receiving queue pairs don't get chosen numbers: nothing of a program's own is behind them.
+        # Numbers can't be chosen for XRC receiving queue pairs.
         self.qpn, self.srq = int(made.get("qpn", QPN)), int(made.get("srq", 0))
         self.qp_made = True
 
@@ -194,7 +194,7 @@ class Player:
             invalidate = line.get("invalidate")
             fields["invalidate"] = self.regions[invalidate].key if invalidate in self.regions else int(invalidate, 0)
         if line.subject.startswith("XRC_"):
-            fields["srq"] = self.srq ^ 0x800000 if line.has("srq") else self.srq  # the corpus names one that isn't there
+            fields["srq"] = self.srq ^ 0x800000 if line.has("srq") else self.srq  # the corpus names a queue pair that doesn't exist
         fields["qkey"] = line.number_of("qkey", _QKEY)
         fields["source_qp"] = line.number_of("src_qp", PEER_QPN)
         fields.update({name: line.number_of(name) for name in ("placement", "selectivity") if line.has(name)})
@@ -207,7 +207,7 @@ class Player:
             self.dropped[line.get("drop")] = self.dropped.get(line.get("drop"), 0) + 1
 
     def _settle(self):
-        """Sends the burst, once; its answers wait to be looked at."""
+        """Sends the burst, once; its answers are kept to be checked."""
         if not self.burst:
             return
         before = self.suite.drops() if self.dropped else {}
@@ -221,7 +221,7 @@ class Player:
             self.dropped = {}
 
     def _skip_plain_acks(self, wanted):
-        """A burst that was cut in two draws acknowledgements that a later answer covers."""
+        """Skips acknowledgements that a later answer covers, as a burst that was split causes them."""
         while (len(self.answers) > 1 and str(self.answers[0]).startswith(("RC_ACKNOWLEDGE", "XRC_ACKNOWLEDGE")) and
                self.answers[0].syndrome_name() == "ACK" and self._difference(self.answers[0], wanted)):
             self.answers.pop(0)
@@ -260,7 +260,7 @@ class Player:
         got = self.suite.shell.ask("poll q recv wait=2000")
         for name, value in line.words:
             if name == "qp" and int(value, 0) != QPN:
-                continue  # the bench in memory has another number
+                continue  # the in-memory test bench has another number
             if name == "grh":
                 name, value = "grh", "yes"
             found = got.get({"src_qp": "source_qp"}.get(name, name))

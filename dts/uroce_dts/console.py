@@ -28,7 +28,7 @@ class UrocedShell(DPDKShell):
         return PurePath(self._uroced)
 
     def _make_start_command(self):
-        """Ours come first, the EAL's behind `--`."""
+        """Our arguments come first, the EAL's after `--`."""
         port = self._port or self._app_params.allowed_ports[0].pci
         command = (f"{self.path} --console --port {port} --ip {self._address} --mtu {self._mtu} "
                    f"--socket {self.socket} {' '.join(self._arguments)}")
@@ -40,7 +40,7 @@ class UrocedShell(DPDKShell):
         """The lines of the answer. CommandRefused if it is an error."""
         lines = [line.strip() for line in self.send_command(command).splitlines()]
         lines = [line.removeprefix(self._default_prompt).strip() for line in lines]
-        lines = [line for line in lines if line and line != command]  # a terminal echoes
+        lines = [line for line in lines if line and line != command]  # a terminal echoes the command
         for line in lines:
             if line.startswith("error="):
                 raise CommandRefused(f"{command}: {line.removeprefix('error=')}")

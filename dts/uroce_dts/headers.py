@@ -63,7 +63,7 @@ class IETH(Packet):
 
 
 def has_reth(name):
-    """Whether a request of this name carries an RETH."""
+    """Whether a request with this opcode name has a RETH."""
     return name.endswith(("WRITE_FIRST", "WRITE_ONLY", "WRITE_ONLY_IMM", "READ_REQUEST", "ATOMIC_WRITE", "FLUSH"))
 
 
@@ -72,5 +72,5 @@ def is_atomic(name):
 
 
 def has_aeth(name):
-    """Whether an answer of this name carries an AETH."""
+    """Whether an answer with this opcode name has an AETH."""
     return name.endswith(("ACKNOWLEDGE", "RESPONSE_FIRST", "RESPONSE_LAST", "RESPONSE_ONLY"))

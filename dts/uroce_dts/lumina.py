@@ -1,5 +1,5 @@
-"""Lumina's rules (SIGCOMM'23), checked on what passes a switch: what a sender may repeat, what a receiver may say of a gap, what may be
-asked of a READ again, when a congestion notification is due; and what the counters must then be.
+"""Lumina's rules (SIGCOMM'23), checked on the packets that pass a switch: what a sender may retransmit, how a receiver may report a gap,
+what part of a READ may be requested again, when a CNP is due; and what the counters must then be.
 """
 
 import struct
@@ -13,19 +13,19 @@ _REPORT_MARK = int.from_bytes(b"uroc", "big")
 
 
 def _nothing(*_):
-    """About a packet of which there is no rule."""
+    """No rule applies to the packet."""
 
 
 @dataclass
 class Sequence:
-    """What one end has got of a stream of packets, and the gaps that it could see meanwhile."""
+    """The packets of a stream that one end has received, and the gaps that it could see meanwhile."""
     expected: int
     ahead: set = field(default_factory=set)
-    gaps: set = field(default_factory=set)  # (first missing, the one behind the last missing)
-    stuck: set = field(default_factory=set)  # what was expected, and something later came
+    gaps: set = field(default_factory=set)  # (first missing, one after the last missing)
+    stuck: set = field(default_factory=set)  # what was expected when something later came
 
     def take(self, psn):
-        """True if it makes a gap."""
+        """True if it reveals a gap."""
         if psn < self.expected or psn in self.ahead:
             return False
         gaps = len(self.gaps)
@@ -43,7 +43,7 @@ class Sequence:
 
 @dataclass
 class Seen:
-    """What the log says of one pair, in the counters' terms."""
+    """The events of one pair, counted as the counters should."""
     resent: list = field(default_factory=list)  # PSNs, from 0 on
     resent_by_report: set = field(default_factory=set)  # which no NAK named
     reports: int = 0  # that the answerer sent
@@ -57,11 +57,11 @@ class Seen:
     marked: dict = field(default_factory=lambda: dict(_NOBODY))  # given to
     notices: dict = field(default_factory=lambda: dict(_NOBODY))  # sent by
     notices_given: dict = field(default_factory=lambda: dict(_NOBODY))  # given to
-    notice_age: float = 0  # from the last packet of the end that was given the notice
+    notice_age: float = 0  # from the last packet of the end that got the CNP
     latencies: list = field(default_factory=list)  # (what, seconds)
 
     def counters(self, end):
-        """What the end must have counted."""
+        """The values that the end's counters must have."""
         asker = end == "asker"
         return {"packet_seq_err": self.naks_given * asker, "implied_nak_seq_err": self.holes * asker,
                 "local_ack_timeout_err": self.timeouts * asker, "rnr_nak_retry_err": 0,
@@ -72,31 +72,31 @@ class Seen:
 
 
 class Rules:
-    """Sees what passes of one pair, entry by entry. A rule that is broken fails the case at once. `timer`: something may be
-    repeated because nobody said a word."""
+    """Checks the packets of one pair, entry by entry. A broken rule fails the case at once. `timer`: retransmissions by
+    timeout are allowed."""
 
     def __init__(self, pair, timer=False):
         self._pair, self._timer = pair, timer
         self.seen = Seen()
         self._asked = 0  # PSNs, by requests sent for the first time
         self._acknowledged = 0  # as far as the asker knows
-        self._run = None  # the next PSN of what a timer has made it send again
+        self._run = None  # the next PSN of a retransmission by timeout
         self._named = set()  # PSNs, by NAKs that were given
         self._reported = set()  # the same, by reports between uroces
         self._told = set()  # NAKs that were sent
-        self._said = 0  # how far the answerer's last word went
+        self._said = 0  # how far the responder's last answer acknowledged
         self._requests = Sequence(0)  # at the answerer
         self._answers = Sequence(0)  # of READs, at the asker
-        self._answers_wanted = []  # how often each was asked for, as far as the answerer knows
+        self._answers_wanted = []  # how often each was requested, as far as the responder knows
         self._answers_sent = []
-        self._cause = None  # when a gap or a NAK was given that nobody has reacted to
+        self._cause = None  # when a gap or a NAK was delivered that hasn't been reacted to
         self._spoke = {"asker": 0.0, "answerer": 0.0}  # when
 
     def end(self):
-        """Nothing more comes. Returns what was seen."""
-        # A request that comes again before the last one was answered may share its answer.
+        """Ends the check; returns what was seen."""
+        # A repeated request may share the answer of the previous one, if that wasn't answered yet.
         verify(all(1 <= sent <= wanted for sent, wanted in zip(self._answers_sent, self._answers_wanted)),
-               f"READ responses sent {self._answers_sent} times, but asked for {self._answers_wanted} times")
+               f"READ responses sent {self._answers_sent} times, but requested {self._answers_wanted} times")
         self.seen.gaps, self.seen.holes = len(self._requests.stuck), len(self._answers.gaps)
         return self.seen
 
@@ -121,7 +121,7 @@ class Rules:
         getattr(self, f"_{kind}_{'given' if entry.given else 'sent'}")(entry, psn)
 
     def _notice(self, entry, sender, to):
-        """None without a mark."""
+        """No CNP without a mark."""
         if entry.given:
             self.seen.notices_given[to] += 1
             self.seen.notice_age = max(self.seen.notice_age, entry.seconds - self._spoke[to])
@@ -130,7 +130,7 @@ class Rules:
             verify(self.seen.notices[sender] <= self.seen.marked[sender], f"{entry.frame} without a mark")
 
     def _report(self, entry, _sender, _to):
-        """What it says is kept has come, and it may name all that is missing between."""
+        """Packets that it reports as buffered have arrived; the missing ones between them count as named."""
         first = (entry.frame.psn - self._pair.psn) & 0xFFFFFF
         mark, _serial = struct.unpack_from("!II", entry.frame.payload)
         bits = int.from_bytes(entry.frame.payload[8:], "little")
@@ -141,7 +141,7 @@ class Rules:
             return
         self.seen.reports += 1
         verify(mark == _REPORT_MARK and all(psn < self._requests.expected or psn in self._requests.ahead for psn in kept),
-               f"{entry.frame} tells of {sorted(kept)}; {self._requests}")
+               f"{entry.frame} reports {sorted(kept)}; {self._requests}")
 
     def _react(self, what, entry):
         if self._cause:
@@ -151,7 +151,7 @@ class Rules:
     # SEND and WRITE
 
     def _request_sent(self, entry, psn):
-        """Resends begin where a NAK says, and only that packet is sent again; otherwise nothing is out of order."""
+        """Retransmissions begin where a NAK says, with only that packet; otherwise nothing is out of order."""
         if psn == self._asked:
             self._asked += 1
             return
@@ -176,7 +176,7 @@ class Rules:
     # ACK and NAK
 
     def _word_sent(self, entry, psn):
-        """One NAK a gap, which names the first packet that is missing; words never go back."""
+        """One NAK per gap, which names the first missing packet; acknowledgements never go back."""
         if entry.frame.syndrome_name().startswith("NAK"):
             verify(psn in self._requests.stuck, f"{entry.frame} names no gap; there were {self._requests.stuck}")
             verify(psn not in self._told, f"{entry.frame}: a second NAK for one gap")
@@ -185,9 +185,9 @@ class Rules:
             self._react("NAK generation", entry)
             position = psn
         else:
-            verify(psn < self._requests.expected, f"{entry.frame} acknowledges more than came")
+            verify(psn < self._requests.expected, f"{entry.frame} acknowledges more than arrived")
             position = psn + 1
-        verify(position >= self._said, f"{entry.frame} goes back: the word before went up to {self._said}")
+        verify(position >= self._said, f"{entry.frame} goes back: the previous answer acknowledged up to {self._said}")
         self._said = position
 
     def _word_given(self, entry, psn):
@@ -201,7 +201,7 @@ class Rules:
     # READ
 
     def _read_request_sent(self, entry, psn):
-        """Again, it begins exactly at what is missing and ends with it."""
+        """A repeated request covers exactly the missing range."""
         address, _, length = struct.unpack("!QII", entry.frame.header)
         count = -(-length // MTU)
         if psn == self._asked:

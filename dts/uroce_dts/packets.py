@@ -1,6 +1,6 @@
-"""Frames of the peer that the suites play, and the card's answers taken apart.
+"""Frames of the peer that the suites play, and parsing of the card's answers.
 
-Frames are built here, with their checksums, and sent flat: nothing of ours has to exist on the machine that sends.
+Frames are built here, with their checksums, and sent as raw bytes: the sending machine needs none of our modules.
 """
 
 import struct
@@ -18,22 +18,22 @@ from scapy.utils6 import in6_getnsma, in6_getnsmac
 from uroce_dts.headers import (DETH, FETH, IETH, NAMES, OPCODES, RETH, ROCE_PORT, XRCETH, AtomicETH, ImmDt, has_aeth, has_reth,
                                is_atomic)
 
-BARRIER = 0x7572  # the ICMP identifier of the frame that shows that all before it was served
+BARRIER = 0x7572  # the ICMP identifier of the barrier frame
 _IP_HEADER, _UDP_HEADER, _BTH, _ICRC = 20, 8, 12, 4
 
 
 @dataclass(frozen=True)
 class Everything:
-    """A capture filter, by the names that DTS looks at, that leaves nothing out. Upstream knows nothing of `gapless`, and each of
-    its captures stands by itself."""
+    """A capture filter without exceptions, with the attributes that DTS reads. Upstream ignores `gapless`: each of its
+    captures is independent."""
     no_lldp: bool = False
     no_arp: bool = False
-    gapless: bool = False  # begins where the capture before ended
+    gapless: bool = False  # begins where the previous capture ended
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Addresses of the card and of the peer that we play."""
+    """Addresses of the card and of the emulated peer."""
     card_mac: str
     card_ip: str
     peer_mac: str
@@ -48,12 +48,12 @@ class Ends:
 
 
 def pattern(seed, length, skip=0):
-    """The bytes of a seed, as in the conformance corpus."""
+    """The pattern of a seed, as in the conformance corpus."""
     return bytes((seed * 37 + i * 7 + (i >> 8) * 3) & 255 for i in range(skip, skip + length))
 
 
 def flat(frame):
-    """Bytes as a packet that no sender or layer changes any more."""
+    """Raw bytes as a packet that no layer changes any more."""
     data = bytes(frame)
     return Ether(data[:14]) / Raw(data[14:])
 
@@ -102,7 +102,7 @@ def read_response(ends, opcode, qpn, psn, payload, msn=1):
 
 
 def seal(data):
-    """Makes a frame's ICRC right again after its bytes were changed."""
+    """Recomputes a frame's ICRC after a change."""
     body = data[:-_ICRC]
     return body + icrc(body)
 

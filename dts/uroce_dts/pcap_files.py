@@ -1,4 +1,4 @@
-"""Capture files, frame by frame and as plain bytes: faster than Scapy's, and content with a file that is still being written."""
+"""Capture files, frame by frame and as plain bytes: faster than Scapy's, and able to read a file that is still being written."""
 
 import struct
 
@@ -8,7 +8,7 @@ _MICRO, _ETHERNET, _FRAME_MAX = 0xA1B2C3D4, 1, 262144
 
 
 def write_capture(path, frames):
-    """Frames, one a second."""
+    """Writes frames, one per second."""
     with open(path, "wb") as out:
         out.write(_GLOBAL.pack(_MICRO, 2, 4, 0, 0, _FRAME_MAX, _ETHERNET))
         for second, frame in enumerate(frames):
@@ -16,7 +16,7 @@ def write_capture(path, frames):
 
 
 def read_capture(path, bytes_max=1 << 30):
-    """The frames of a file's beginning; not one that isn't whole yet."""
+    """The complete frames of a file; the last one may be incomplete and is left out."""
     with open(path, "rb") as capture:
         data = capture.read(bytes_max)
     frames, place = [], _GLOBAL.size

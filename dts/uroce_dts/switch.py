@@ -1,8 +1,8 @@
-"""A switch between two queue pairs of the card, played frame by frame: what one sends to the peer's address comes back to
-the card for the other. One packet of many meets an event on its way, as Lumina does it to network cards (SIGCOMM'23).
+"""A switch between two queue pairs of the card, emulated frame by frame: what one sends to the peer's address is sent back to
+the card for the other. It injects events into single packets, as Lumina does with network cards (SIGCOMM'23).
 
-Everything that passes is shown to the rules, in its order: what the card sent, and what it was given. Nothing is passed on while the
-card is listened to, so what they see of before and after is so.
+The rules get all packets in order: those that the card sent, and those passed to it. Nothing is passed on during a
+capture, so the order that they see is the true one.
 """
 
 import struct
@@ -16,8 +16,8 @@ from uroce_dts import packets
 from uroce_dts.packets import Answer, answer
 
 LISTEN_SECONDS = 0.35  # for what the card sends by itself
-_LATER_MS = 100  # until the card posts: by then it is listened to
-_TURNS_MAX = 200  # of passing on and listening, in one exchange of messages
+_LATER_MS = 100  # until the card posts: by then the capture is running
+_TURNS_MAX = 200  # turns of passing on and capturing, in one exchange
 _ECN, _ECT_0, _CE = 3, 2, 3
 _MACS, _ETHERNET, _IP, _ICRC = 12, 14, 20, 4
 
@@ -35,7 +35,7 @@ class Pair:
 @dataclass
 class Event:
     """Happens to the packet with the `psn`-th PSN, counted from 0, when it passes for the `iteration`-th time: `drop`, `ce`
-    (marked as congested), `corrupt`, `dup`, `late` (behind the next frame)."""
+    (marked as congested), `corrupt`, `dup`, `late` (after the next frame)."""
     action: str
     psn: int
     iteration: int = 1
@@ -44,7 +44,7 @@ class Event:
     passed: int = 0
 
     def hits(self, frame, pairs):
-        """Counts the packet if it is the one that is meant."""
+        """Counts the packet if it matches; true if the event happens."""
         pair = pairs[self.pair]
         qpn = pair.asker_qpn if self.response else pair.answerer_qpn
         if not frame.name.startswith("RC_") or frame.qpn != qpn or frame.psn != (pair.psn + self.psn) & 0xFFFFFF:
@@ -56,7 +56,7 @@ class Event:
 @dataclass(frozen=True)
 class Entry:
     """A packet that passes."""
-    given: bool  # to the card; else it came from there
+    given: bool  # passed to the card; else sent by it
     frame: Answer
     seconds: float
     spoilt: bool = False
@@ -69,12 +69,12 @@ class Switch:
     def __init__(self, suite, pairs, rules, events=()):
         self.spoilt = 0  # packets
         self._suite, self._pairs, self._rules, self._events = suite, pairs, rules, events
-        self._held = []  # (bytes, marked, spoilt), to be passed on next
+        self._held = []  # (bytes, marked, corrupted), to be passed on next
 
     def run(self, *commands, wanted):
-        """The card's program gives these commands; all that follows is passed on, until the asking ends have `wanted`
-        completions together and the card has nothing more to say. Each completion must be a success."""
-        self._suite.exchange()  # what came before is none of ours
+        """Gives these commands to the card's console; passes all frames on, until the requesters have `wanted` completions
+        together and the card sends nothing more. Each completion must be a success."""
+        self._suite.exchange()  # earlier frames aren't part of this exchange
         for command in commands:
             self._suite.shell.ask(f"later {_LATER_MS} {command}")
         self._listen()
@@ -86,7 +86,7 @@ class Switch:
             if wanted > 0:
                 self._listen()
                 continue
-            self._pass_on()  # nothing; what was still on its way comes before the barrier's answer
+            self._pass_on()  # no frames; those still on their way come before the answer to the barrier
             if not self._held:
                 return verify(wanted == 0, f"{-wanted} completions too many")
         return fail(f"no end after {_TURNS_MAX} turns, {wanted} completions missing")
@@ -116,7 +116,7 @@ class Switch:
         self._take(self._suite.capture(frames, gapless=True))
 
     def _take(self, captured):
-        """Notes what the card sent, and what becomes of it."""
+        """Logs a frame that the card sent, and applies events to it."""
         late = []
         for packet in captured:
             frame = answer(packet)
@@ -137,11 +137,11 @@ class Switch:
         self._held += late
 
     def _turned(self, data, marked):
-        """The frame as it comes back: from the peer to the card."""
+        """The frame as it is sent back: from the peer to the card."""
         ends = self._suite.ends
         ip = bytearray(data[_ETHERNET:_ETHERNET + struct.unpack_from("!H", data, _ETHERNET + 2)[0]])
         if marked:
-            verify(ip[1] & _ECN == _ECT_0, f"nothing that may be marked: its TOS is {ip[1]:#x}")
+            verify(ip[1] & _ECN == _ECT_0, f"not ECN-capable: its TOS is {ip[1]:#x}")
             ip[1] |= _CE
         ip[12:16], ip[16:20] = ip[16:20], ip[12:16]
         ip[10:12] = bytes(2)

@@ -9,14 +9,14 @@ from scapy.layers.l2 import Ether
 
 _ANY_PROTOCOL = 3  # ETH_P_ALL
 _OUTGOING = 4  # PACKET_OUTGOING
-_SECONDS_MAX = 20  # to see the answer to an echo request on a busy machine
+_SECONDS_MAX = 20  # for the answer to an echo request on a busy machine
 _wire = None
-exchange = None  # for the runner: what takes the wire's place, a function of frames and whether to wait; it returns frames
-mangle = None  # for the runner: makes another frame of a captured one, or None of it
+exchange = None  # for the runner: replaces the wire: a function of frames and of whether to wait that returns frames
+mangle = None  # for the runner: maps a captured frame to another one, or to None
 
 
 def open_wire(interface):
-    """For the runner: where frames go, once for all."""
+    """For the runner: sets where frames go, once and for all."""
     global _wire
     _wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ANY_PROTOCOL))
     _wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
@@ -25,7 +25,7 @@ def open_wire(interface):
 
 def send_packets(packets):
     if exchange:
-        return  # nobody waits for what comes of it
+        return  # nobody waits for the answers
     for packet in packets:
         _wire.send(bytes(packet))
 
@@ -35,8 +35,8 @@ def send_packet_and_capture(packet, filter_config=None, duration=1):
 
 
 def send_packets_and_capture(packets, filter_config=None, duration=1):
-    """Lasts for `duration`; but if the last packet is an ICMP echo request, until its answer is there. What came before it
-    began is thrown away, unless the filter wants it gapless."""
+    """Captures for `duration`; if the last packet is an ICMP echo request, until its answer arrives. Frames from before it
+    began are discarded, unless the filter is gapless."""
     if exchange:
         frames = [bytes(packet) for packet in packets]
         answers = [mangle(data) if mangle else data for data in exchange(frames, not _echo(frames[-1], 8))]

@@ -2,7 +2,7 @@
 
 
 class TestFailed(Exception):
-    """A condition that was to be verified doesn't hold."""
+    """A verified condition doesn't hold."""
 
 
 class TestSkipped(Exception):

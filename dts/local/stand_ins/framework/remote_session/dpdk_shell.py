@@ -13,7 +13,7 @@ class DPDKShell:
     _default_prompt = ""
     _command_extra_chars = ""
     log_path = os.devnull  # for the runner: where the application's standard error goes
-    stand_in = None  # for the runner: who answers instead of an application
+    stand_in = None  # for the runner: what answers instead of an application
 
     def __init__(self, name=None, privileged=True, app_params=None):
         self._privileged, self._app_params = False, app_params
