@@ -1,4 +1,4 @@
-"""What compare_lossy.sh starts."""
+"""The program of compare_lossy.sh."""
 
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ _AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 
 def _algorithms():
-    """Those of TCP that this kernel has; says which it hasn't."""
+    """The TCP congestion controls that this kernel has; prints which are missing."""
     with open(_AVAILABLE, encoding="ascii") as names:
         available = names.read().split()
     missing = [name for name in _ALGORITHMS if name not in available]
@@ -29,7 +29,8 @@ def _algorithms():
 
 
 def _run_all(options, algorithms):
-    """By turns, so that a slow minute of the machine hits all alike. Gb/s of each run by name, and what the router saw."""
+    """Alternates the measurements, so that a slow minute of the machine affects all alike. Returns Gb/s of each run by name, and the
+    router's counters."""
     wire_type = type("Wire", (LossyUdp,), {"mtu": options.mtu, "loss": options.loss / 100})
     gbps = {name: [] for name in ("ib_write_bw", *algorithms)}
     seen = [0, 0]

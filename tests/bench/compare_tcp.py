@@ -1,4 +1,4 @@
-"""What compare_tcp.sh starts. Uses the daemons, namespaces and program pairs of tests/e2e."""
+"""The program of compare_tcp.sh. Uses the daemons, namespaces and program pairs of tests/e2e."""
 
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ _SIZE = 65536
 
 
 class Setting:
-    """What the harness wants of a test case: folders, the tree, clean-up."""
+    """The parts of a test case that the harness needs: folders, the tree, clean-up."""
 
     def __init__(self, stack, build):
         self.tree = Tree(build)
@@ -68,7 +68,7 @@ def tcp_gbps(setting, server, client, seconds, address=_TCP_ADDRESSES[0], user=(
 
 
 def _shared_memory(options):
-    """Both by turns, so that a slow minute of the machine hits both alike."""
+    """Alternates both, so that a slow minute of the machine affects both alike."""
     with contextlib.ExitStack() as stack:
         setting = Setting(stack, options.build)
         namespaces = [Namespace(name, setting.logs) for name in ("a", "b")]
@@ -86,7 +86,7 @@ def _shared_memory(options):
 
 
 def _over_udp_ports(options, mtu):
-    """As above, but both over the same veth pair, and all programs and daemons an ordinary user's."""
+    """As above, but both over the same veth pair, and all programs and daemons run as an ordinary user."""
     ours, tcp = [], []
     for _ in range(options.runs):
         with contextlib.ExitStack() as run:
@@ -99,7 +99,7 @@ def _over_udp_ports(options, mtu):
 
 
 def ratio_of_turns(ours, theirs):
-    """Median of the ratios of the turns: what slows the machine down for a while slows both of a turn."""
+    """Median of the ratios of the turns: a temporary slowdown of the machine affects both runs of a turn."""
     return statistics.median(mine / peer for mine, peer in zip(ours, theirs))
 
 

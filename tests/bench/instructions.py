@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What an RC WRITE of 8 bytes costs from post to completion, in instructions, step by step.
+"""The instructions of an RC WRITE of 8 bytes from post to completion, step by step.
 
     tests/bench/instructions.py [--build FOLDER] [--json] [--alone] [--budget]
 
@@ -20,7 +20,7 @@ import tempfile
 
 FEWER, MORE = 4096, 16384  # messages
 WAYS = ("frames", "direct", "spread")
-# What --budget allows, a little more than is needed: what counts more has grown dearer, and should say why.
+# The limits of --budget, slightly above the current counts: a change that exceeds them must justify it.
 BUDGET = {"frames": 2200, "direct": 1240, "spread": 2640}
 SKIPPED = 77  # meson's word for it
 OTHER = "libraries"  # memcpy, sigsetjmp, DPDK's
@@ -43,7 +43,7 @@ SHOWN = ("post", "bell", "turn", "build", "receive", "respond", "ack", "complete
 
 
 def step_of(function, files):
-    """The step of instructions: of the file that they come from or, if that says nothing (a header), of what they were inlined into."""
+    """The step of instructions, by their source file or, if that isn't specific (a header), by the function that inlines them."""
     named = function if function.startswith("uroce::") else ""
     for where in (f"{files[0]}", named, *files[1:]):
         for step, pattern in STEPS:
@@ -113,7 +113,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path(__file__).parents[2] / "build")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--alone", action="store_true", help="one message at a time (default: 256)")
-    parser.add_argument("--budget", action="store_true", help="fails if it is more than it may be")
+    parser.add_argument("--budget", action="store_true", help="fail if it is above the limit")
     arguments = parser.parse_args()
     program = arguments.build / "tests/bench/datapath_bench"
     if arguments.budget and shutil.which("valgrind") is None:

@@ -1,4 +1,4 @@
-"""What local_bench.sh starts. Programs of one machine: what moves between them by a loopback daemon, by UCX's shared memory and by TCP over
+"""The program of local_bench.sh. Transfers between programs of one machine by a loopback daemon, by UCX's shared memory and by TCP over
 lo. Figures are in GB/s, us and millions of messages a second."""
 
 import argparse
@@ -28,7 +28,7 @@ def _row(out, size):
 
 
 class Measures:
-    """Each method makes one measurement, of whatever takes part in it, and returns figures by name."""
+    """Each method makes one measurement and returns its figures by name."""
 
     def __init__(self, setting, wire, options):
         self._setting, self._wire = setting, wire
@@ -77,7 +77,7 @@ class Measures:
         return {"posix_8b_m_per_s": self._ucx("am_bw", _SMALL)[7] / 1e6}
 
     def relayed_latency(self):
-        """Between programs with a third one between them that does nothing but copy."""
+        """Latency between programs with a third process in between that only copies."""
         bench = Process([os.path.join(self._build, "tests", "bench", "relay_bench"), "--json"],
                         f"{self._setting.next_number()}-relay_bench", self._setting.logs)
         self._setting.addCleanup(bench.end)
@@ -91,7 +91,7 @@ class Measures:
 
 
 def _measure(options):
-    """All by turns, so that a slow minute of the machine hits all alike."""
+    """Alternates all, so that a slow minute of the machine affects all alike."""
     runs = []
     for _ in range(options.runs):
         figures = {}
@@ -108,10 +108,10 @@ def _measure(options):
         runs.append(figures)
     medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     medians["of_posix_bw"] = medians["write_64k_gb_per_s"] / medians["posix_64k_gb_per_s"]
-    # Of the means: UCX's median is that of a cache line that goes from one core to another without anybody in between.
+    # Of the means: UCX's median is that of a cache line that moves from one core to another without a process in between.
     medians["posix_lat_ratio"] = medians["write_8b_mean_us"] / medians["posix_8b_mean_us"]
     medians["posix_lat_ratio_of_medians"] = medians["write_8b_us"] / medians["posix_8b_us"]
-    # Three processes want the processors that there are, whatever the one between does.
+    # Three processes compete for the available processors, whatever the one in between does.
     medians["lat_of_relayed"] = medians["write_8b_mean_us"] / medians["relayed_8b_mean_us"]
     medians["of_posix_sends"] = medians["send_8b_m_per_s"] / medians["posix_8b_m_per_s"]
     medians["of_tcp_bw"] = medians["write_64k_gb_per_s"] / medians["tcp_gb_per_s"]

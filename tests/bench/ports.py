@@ -1,4 +1,4 @@
-"""What ports.sh starts. Each row is a kind of port on a wire of tests/e2e, by turns with TCP on what the kernel has there."""
+"""The program of ports.sh. Each row is a kind of port on a wire of tests/e2e, alternating with the kernel's TCP."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""What programs.sh starts. Each row is an application that runs on a loopback card and over TCP on the kernel's loopback, with an ordinary
+"""Run by programs.sh. Each row is an application that runs on a loopback card and over TCP on the kernel's loopback, with an ordinary
 user's programs of tests/e2e; the first number is RDMA's."""
 
 import argparse
@@ -27,7 +27,7 @@ _UCX = {True: {"UCX_TLS": "rc_v,ud_v,self", "UCX_NET_DEVICES": "uroce0:1"}, Fals
 
 
 class Programs(ApplicationCase):
-    """Methods are rows: `rdma` says over what. They return a number; how they are called says the unit."""
+    """Methods are rows: `rdma` chooses RDMA or TCP. They return a number, whose unit is in the method's name."""
 
     user = LOCKING_NOBODY
 
@@ -36,7 +36,7 @@ class Programs(ApplicationCase):
         self.mpi = self.compiled("mpi_check.c", "mpicc.openmpi")
 
     def _pair(self, server, client, port, by_cm, environment=None):
-        """Starts the server, then the client when somebody listens. Returns what the client printed."""
+        """Starts the server, and the client when the server listens. Returns the client's output."""
         serving = self.start(self.end, "server", *server, environment=environment)
         there = (lambda: rdmacm.listens(self, self.end, port)) if by_cm else (lambda: listens(self.end.pid, port))
         wait_until(lambda: serving.ended() or there(), 30, f"{server[0]} listening")
@@ -115,7 +115,7 @@ _ROWS = ("qperf_mb_per_s", "qperf_latency_us", "ucx_tag_bw_mb_per_s", "iperf_rso
 
 
 def _measure(options):
-    """Both by turns, so that a slow minute of the machine hits both alike."""
+    """Alternates both, so that a slow minute of the machine affects both alike."""
     result = {}
     with tempfile.TemporaryDirectory(prefix="uroce-bench-") as logs:
         os.environ.update(UROCE_E2E_BUILD=os.path.abspath(options.build), UROCE_E2E_LOGS=logs)
