@@ -1,4 +1,4 @@
-"""A container of the root that the packages are in: podman gives it the card by its CDI name, and nothing else."""
+"""A container of the root that the packages are in: podman passes it the card by its CDI name, and nothing else."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import time
 from report import Case
 
 _SECONDS_MAX = 120
-# What a container's program does: everything of an ordinary one, under podman's own limits (seccomp, capabilities, pid namespace).
+# The container's program: an ordinary one, under podman's own limits (seccomp, capabilities, pid namespace).
 _PROGRAM = """
 set -e
 ibv_devinfo | grep PORT_ACTIVE

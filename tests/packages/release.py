@@ -1,4 +1,4 @@
-"""One release of Debian: a root with what building takes, the packages made in it, and a clean root that gets them."""
+"""One release of Debian: a root with the build dependencies, the packages built in it, and a clean root in which they are installed."""
 
 import glob
 import os
@@ -45,7 +45,7 @@ class Release:
         os.makedirs(self._logs, exist_ok=True)
 
     def case(self, step):
-        """Runs a step of this release; what it raises is why it failed."""
+        """Runs a step of this release; its exception is the reason of the failure."""
         name, start = f"{step.__name__}_{self.suite}", time.monotonic()
         log = os.path.join(self._logs, f"{name}.log")
         try:
@@ -80,7 +80,7 @@ class Release:
         assert all(f"_{version}_" in package for package in made), f"debian/changelog's version isn't {version}: {made}"
 
     def lint(self, out):
-        """lintian says nothing, warnings included."""
+        """lintian reports nothing, warnings included."""
         self._in(self._builder, ["bash", "-c", "cd /build && lintian --allow-root --fail-on error,warning --info *.changes"], out)
 
     def install(self, out):

@@ -14,7 +14,7 @@ from report import Case, read_cases
 _SUITES = ("unit", "conformance", "sim")
 _BENCH_SECONDS_MAX = 300
 _DTS_SECONDS_MAX = 1200
-# What a daemon with AddressSanitizer serves in the ordinary run: each kind of request once, and an end that isn't clean.
+# The cases for a daemon with AddressSanitizer in the ordinary run: each kind of request once, and an unclean end.
 _E2E_ASAN_WORDS = "test_pingpong|test_srq|test_xrc|test_events|test_errors|test_death"
 
 
@@ -77,7 +77,7 @@ def asan(options):
 
 
 def tsan(options):
-    """What has threads (suite 'tsan') under ThreadSanitizer."""
+    """The programs with threads (suite 'tsan') under ThreadSanitizer."""
     build, tests, cases = _prepared("build-tsan", options, lambda suites: "tsan" in suites)
     return cases + run_programs(build, tests, options.jobs, sanitized=True, remembered=Remembered(build, options.long))
 
@@ -97,7 +97,7 @@ def fuzz(options):
 
 
 def bench(options):
-    """Starts each benchmark briefly: it must run, its figures don't decide."""
+    """Starts each benchmark briefly: it must run; its figures aren't checked."""
     build, tests, cases = _prepared("build", options, lambda suites: "bench" in suites)
     for test in tests:
         log = build.log_path(f"{test['name']}.log")
@@ -180,5 +180,5 @@ def packages(options):
 
 
 PARTS = {part.__name__: part for part in (unit, e2e, hostile, dts, tidy, asan, fuzz, tsan, bench, e2e_asan, packages)}
-# Two rows of parts, side by side: what keeps processors busy, and what mostly waits.
+# Two rows of parts, side by side: those that keep processors busy, and those that mostly wait.
 TRACKS = (("unit", "asan", "fuzz", "tsan", "bench"), ("e2e", "hostile", "dts", "tidy", "e2e_asan", "packages"))

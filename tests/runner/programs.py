@@ -38,7 +38,7 @@ def run_limited(command, log, seconds_max, environment=None, cwd=None):
 
 
 def _end_group(process):
-    """Ends whatever is left of the group that this runner started."""
+    """Kills the rest of the process group that this runner started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -67,14 +67,14 @@ def run_programs(build, tests, jobs, sanitized=False, environment=None, remember
             remembered.note(test, given, all(case.outcome == "passed" for case in cases))
         return cases
 
-    # What takes longest begins first, so that no processor waits for it at the end.
+    # The longest begin first, so that no processor is idle at the end.
     ordered = sorted(tests, key=lambda test: -_seconds_before(build, test))
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         return [case for cases in pool.map(run, ordered) for case in cases]
 
 
 def _seconds_before(build, test):
-    """What the program took in this folder the last time; a new one counts by its meson time-out."""
+    """The program's duration in this folder the last time; for a new one, its meson time-out."""
     try:
         with open(build.log_path("seconds", test["name"]), encoding="utf-8") as text:
             return float(text.read())
@@ -82,7 +82,7 @@ def _seconds_before(build, test):
         return test["timeout"]
 
 
-# Meson's time-outs are for a machine that does nothing else. They only end what hangs.
+# Meson's time-outs are for a machine that does nothing else. They only end hanging programs.
 _PATIENCE, _PATIENCE_SANITIZED = 5, 15
 
 
@@ -111,7 +111,7 @@ def _run_program(build, test, sanitized, extra):
 
 def _whole_program_case(test, cases, code, seconds, log):
     name = test["name"]
-    if code == 0 and test["protocol"] == "gtest":  # left early, who knows after which case
+    if code == 0 and test["protocol"] == "gtest":  # exited early, after an unknown case
         return [Case(name, "failed", seconds, "exit code 0, but no report of its cases", log)]
     if code == 0:
         return [Case(name, "passed", seconds)]
@@ -152,7 +152,7 @@ def exit_text(code):
 
 
 def error_line(log):
-    """The line that says most: a sanitizer's or an assertion's, else the last one."""
+    """The most informative line: a sanitizer's or an assertion's, else the last one."""
     before = ""
     with open(log, encoding="utf-8", errors="replace") as lines:
         for line in lines:

@@ -1,6 +1,6 @@
 """Every reason that our code can give (drop, NAK code, completion status) was given to some test of a run.
 
-What the code can give stands in the sources; what it gave, test programs wrote into a folder (tests/reasons/README.md).
+The possible reasons are read from the sources; those given were written by test programs into a folder (tests/reasons/README.md).
 """
 
 import os
@@ -22,7 +22,7 @@ class Reasons:
         self.environment = {"UROCE_REASONS": self.folder}
 
     def forget_all_but(self, programs):
-        """Before a run: those programs don't run again, and what they met before still counts."""
+        """Before a run: these programs don't run again, and the reasons they met before still count."""
         for name in os.listdir(self.folder):
             if name.rsplit("-", 1)[0] not in programs:
                 os.remove(os.path.join(self.folder, name))

@@ -1,4 +1,4 @@
-"""What a program that passed was given. Given the same again, it isn't run again: not on a developer's machine.
+"""Remembers the inputs of programs that passed. With the same inputs they aren't run again on a developer's machine.
 
 In CI (CI=true) and with --long everything runs. A program that failed, or skipped a case, is never remembered.
 """
@@ -12,7 +12,7 @@ import time
 
 from builds import ROOT
 
-_CODE = (".cc", ".h", ".md")  # what a program's own file stands for, or nobody reads
+_CODE = (".cc", ".h", ".md")  # files that the program's own file covers, or that aren't read
 _PACKAGES = "/var/lib/dpkg/status"  # shared libraries and the programs that tests start
 
 
@@ -23,7 +23,7 @@ class Remembered:
         self._build, self._always = build, always or os.environ.get("CI") == "true"
 
     def unchanged(self, test, environment):
-        """Whether this program passed with what it is given now."""
+        """Whether this program passed with its current inputs."""
         if self._always or not os.path.exists(self._path(test)):
             return False
         with open(self._path(test), encoding="utf-8") as text:

@@ -1,4 +1,4 @@
-"""What came of each case, and how a person reads it."""
+"""The outcome of each case, and how it is printed."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def read_cases(path):
 
 
 def close_part(cases, path):
-    """Hands them over at `path`, or, without one, counts them for a person. Returns the exit code."""
+    """Writes the cases to `path` or, without one, prints a summary. Returns the exit code."""
     if path:
         write_cases(cases, path)
     else:

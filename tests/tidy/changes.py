@@ -1,4 +1,4 @@
-"""What a branch has changed, and which sources show it to clang-tidy."""
+"""The changes of a branch, and the sources by which clang-tidy checks them."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def since_base(root, texts):
 
 
 def sources_of(changed, texts):
-    """A header is seen through its own source, or through the first that includes it."""
+    """A header is checked by way of its own source, or of the first one that includes it."""
     sources = {path for path in changed if path.endswith(".cc")}
     tests_last = sorted((path for path in texts if path.endswith(".cc")), key=lambda path: (path.startswith("tests/"), path))
     for header in sorted(changed - sources):

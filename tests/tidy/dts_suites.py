@@ -1,4 +1,4 @@
-"""What suites of dts/ may import, and what their cases say of themselves (shared facts on DTS; dts/README.md)."""
+"""What suites of dts/ may import, and what their cases' docstrings must contain (shared facts on DTS; dts/README.md)."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""Who may include whom (docs/architecture.md), read from the #include lines."""
+"""Which folder may include which (docs/architecture.md), read from the #include lines."""
 
 import os
 import re
@@ -49,7 +49,7 @@ _MAY_INCLUDE = {
     "verbs_shim/rings": ["base", "abi", "verbs_shim/objects", "verbs_shim/socket"],
     "verbs_shim/verbs": ["base", "abi", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/socket", "verbs_shim/memory"],
     "verbs_shim/symbols": ["verbs_shim/objects", "verbs_shim/socket"],
-    "verbs_shim/outside": ["base"],  # in programs that know nothing of verbs
+    "verbs_shim/outside": ["base"],  # in programs that don't use verbs
     "verbs_shim/device": ["base", "abi", "verbs_shim/verbs", "verbs_shim/rings", "verbs_shim/objects", "verbs_shim/cm",
                           "verbs_shim/socket", "verbs_shim/memory"],
     "apps": ["base", "abi", "shares", "dataplane", "mmu", "control", "verbs_shim"],
@@ -95,7 +95,7 @@ def include_problems(path, text):
 
 
 def circles():
-    """Rooms of the table that lead back to themselves: arrows run down only."""
+    """Finds cycles in the table: includes go down only."""
     below = {folder: [other for other in _MAY_INCLUDE if other != folder
                       and any(other == item or other.startswith(item + "/") for item in allowed)]
              for folder, allowed in _MAY_INCLUDE.items()}
@@ -104,7 +104,7 @@ def circles():
         while todo:
             todo += [other for other in below[todo.pop()] if other not in reached and not reached.add(other)]
         if folder in reached:
-            yield f"tests/tidy/layering.py: {folder} may include itself by a circle of rooms"
+            yield f"tests/tidy/layering.py: {folder} may include itself by a cycle in the table"
 
 
 def check(files):

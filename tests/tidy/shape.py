@@ -50,7 +50,7 @@ def _leftovers(files):
 
 
 def _wall_clock(files):
-    """Somebody sets the machine's clock: nothing may wait by it. What only people read may stand in it."""
+    """The wall clock may be set: nothing may wait by it. Times that are only displayed may use it."""
     for path, text in files.items():
         if not path.startswith(_OF_THE_CARD) or path in _FOR_PEOPLE:
             continue
@@ -60,7 +60,7 @@ def _wall_clock(files):
 
 
 def _prefetches(files):
-    """A function of nothing but these is left out by the compiler, without a word: see the header."""
+    """The compiler silently removes functions that contain only prefetches: see the header."""
     for path, text in files.items():
         if path.endswith((".h", ".cc")) and path != _PREFETCH:
             for number, line in enumerate(text.splitlines(), 1):

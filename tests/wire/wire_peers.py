@@ -44,7 +44,7 @@ def read_with_tshark(capture):
 
 
 def compare_with_tshark(row, found):
-    """What tshark read otherwise, in words."""
+    """The differences in what tshark read, as text."""
     opcode, name, _, length, *expected = row
     malformed, found_opcode, pad, _, *values = found
     if malformed:

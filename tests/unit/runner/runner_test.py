@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the runners count: a case that went wrong is never one that passed or was skipped."""
+"""How the runners count: a failed case is never counted as passed or skipped."""
 
 import contextlib
 import importlib.util

@@ -18,7 +18,7 @@ _NODE = re.compile(r"\bIBVERBS_\w+(?:\.\d+)?$")
 
 
 def symbols(path):
-    """Names with their versions: those that the object has, and those that it wants."""
+    """Names with their versions: those that the object defines, and those that it imports."""
     lines = subprocess.run(["readelf", "-W", "--dyn-syms", path], check=True, capture_output=True,
                            text=True).stdout.splitlines()
     rows = [row for row in map(str.split, lines) if len(row) > 7 and row[4] in ("GLOBAL", "WEAK")]
@@ -38,7 +38,7 @@ def users(root=""):
 
 
 def bound(names):
-    """As a program binds them: no matter which is the one for new programs."""
+    """As a program binds them, whether or not a version is the default one."""
     return {name.replace("@@", "@") for name in names}
 
 
