@@ -18,14 +18,14 @@ TEST(DaemonPeer, RootAndOneselfMayServe) {
   EXPECT_TRUE(may_serve(0, 1'000, "/tmp/x.sock"));
   EXPECT_TRUE(may_serve(1'000, 1'000, "/tmp/x.sock"));
   EXPECT_FALSE(may_serve(kStranger, 1'000, "/tmp/x.sock"));
-  EXPECT_FALSE(may_serve(1'000, 0, "/tmp/x.sock")) << "root is served by root only";
+  EXPECT_FALSE(may_serve(1'000, 0, "/tmp/x.sock")) << "root accepts only a daemon of root";
 }
 
 TEST(DaemonPeer, StrangerDoesntServeWhereTheFolderIsntHis) {
   EXPECT_FALSE(may_serve(kStranger, 1'000, kSocketDefault));
 }
 
-// Whose socket it is the kernel knows from listen().
+// The kernel records the credentials of the listening socket at listen().
 class Listening : public testing::Test {
  public:
   explicit Listening() {
@@ -60,7 +60,7 @@ TEST_F(Listening, OwnDaemonIsTaken) {
 
 TEST_F(Listening, StrangersDaemonIsNamedAndRefused) {
   if (::getuid() != 0) {
-    GTEST_SKIP() << "only root can be somebody else";
+    GTEST_SKIP() << "only root can become another user";
   }
   listen_as(kStranger);
   const auto refused = connect_to_daemon(path);

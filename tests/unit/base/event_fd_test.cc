@@ -26,7 +26,7 @@ TEST(EventFd, IsReadableFromRingToQuieten) {
   EXPECT_FALSE(readable(event)) << "twice waits for nothing";
 }
 
-// It was an assertion once.
+// This used to be a failed assertion.
 TEST(EventFd, WithoutDescriptorsIsNotValid) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -65,7 +65,7 @@ TEST(EventSocket, EndsWithTheDaemon) {
   EXPECT_EQ(::read(socket->read_end.get(), &event, sizeof(event)), 0);
 }
 
-// A pipe's writer would wait for the reader here, who has its mutex.
+// A pipe's writer would wait here for the reader, which holds the pipe's mutex.
 TEST(EventSocket, AProgramThatReadsIntoASlowPageHoldsUpNobody) {
   SlowPage page;
   if (!page.works()) {

@@ -57,7 +57,7 @@ TEST(HugeSlabs, PiecesOfAllLengthsKeepWhatIsWritten) {
   }
 }
 
-TEST(HugeSlabs, GiveBackTheChunksThatNothingIsIn) {
+TEST(HugeSlabs, GiveBackEmptyChunks) {
   if (kSanitized) {
     GTEST_SKIP() << "all comes from the heap, where sanitizers look after it";
   }
@@ -76,7 +76,7 @@ TEST(HugeSlabs, GiveBackTheChunksThatNothingIsIn) {
   }
 }
 
-TEST(HugeSlabs, LongPiecesAreTheHeaps) {
+TEST(HugeSlabs, LongPiecesComeFromTheHeap) {
   HugeSlabs slabs;
   void* const memory = slabs.allocate(HugeSlabs::kSlotMax + 1);
   EXPECT_EQ(slabs.chunks(), 0U);

@@ -15,7 +15,7 @@ constexpr Duration kLook = 250 * kMillisecond;
 
 struct LivenessTest : ::testing::Test {
   LivenessTest() { heartbeat.begin(); }
-  // Looks every 250 ms for two seconds; `ran`: processor time a look.
+  // Checks every 250 ms for two seconds; `ran`: processor time per check.
   Duration look_for_two_seconds(char state, Duration ran) {
     Duration stuck = 0;
     for (int i = 0; i < 8; ++i) {
@@ -76,7 +76,7 @@ TEST(ThreadState, NamesTheCallThatAThreadWaitsIn) {
     EXPECT_EQ(::read(reading.get(), &byte, 1), 0);
   });
   std::string text;
-  while (text.find("(read)") == std::string::npos) {  // until it has come there
+  while (text.find("(read)") == std::string::npos) {  // until it waits in the call
     text = what_it_does(heartbeat.thread());
     std::this_thread::yield();
   }

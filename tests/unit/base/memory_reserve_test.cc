@@ -28,7 +28,7 @@ std::size_t address_space() {
   return pages * 4096;
 }
 
-// In a process of its own, which may map no more than it has. 0: all is as it should be.
+// In a process of its own, which may not map more memory than it already has. 0: success.
 int use_up_the_reserve() {
   if (!hold_memory_reserve()) {
     return 1;
@@ -48,7 +48,7 @@ int use_up_the_reserve() {
     return 2;  // the reserve gave nothing
   }
   if (hold_memory_reserve()) {
-    return 3;  // there is nothing to take it from
+    return 3;  // there is no memory to refill it from
   }
   blocks.clear();
   return hold_memory_reserve() ? 0 : 4;

@@ -42,7 +42,7 @@ TEST_F(RecordSocketTest, ARecordThatWasLookedAtStaysUntilItIsDiscarded) {
   EXPECT_EQ(receive_plain_record(here_.get(), &record), ReceiveStatus::kNothing);
 }
 
-// Its sender has gone without reading its answer, which the kernel tells as an error first.
+// The sender has closed without reading its answer, which the kernel reports as an error first.
 TEST_F(RecordSocketTest, OneWhoseSenderHasGoneIsDiscardedToo) {
   given(40);
   EXPECT_EQ(length(), 40U);
@@ -54,7 +54,7 @@ TEST_F(RecordSocketTest, OneWhoseSenderHasGoneIsDiscardedToo) {
   EXPECT_EQ(look_at_plain_record(here_.get(), &record), ReceiveStatus::kClosed);
 }
 
-TEST_F(RecordSocketTest, SoDoesOneThatIsTooLong) {
+TEST_F(RecordSocketTest, ATooLongRecordIsDiscarded) {
   given(kRecordMax + 1);
   given(40);
   Record record;

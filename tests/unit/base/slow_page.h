@@ -1,8 +1,8 @@
 #pragma once
 
-// A page of memory that comes in when the test says so: whoever touches it, also the kernel on
-// behalf of somebody, waits. What a hostile program does with a file system of its own (FUSE) or a
-// userfaultfd; the latter takes root, as the kernel has it by default.
+// A page of memory that is populated when the test says so: until then every access to it blocks,
+// also the kernel's. A hostile program can do so with a file system of its own (FUSE) or a
+// userfaultfd; the latter requires root by default.
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -41,7 +41,7 @@ class SlowPage {
 
   [[nodiscard]] bool works() const { return works_; }  // false: not root
   [[nodiscard]] void* get() const { return page_; }
-  // Until somebody waits for it.
+  // Returns when a thread waits for the page.
   void await_fault() const {
     pollfd waiting{.fd = faults_.get(), .events = POLLIN, .revents = 0};
     (void)::poll(&waiting, 1, -1);

@@ -1,4 +1,4 @@
-// Who gets into a listener's backlog, and how long what waits there stays.
+// Admission to a listener's backlog, and expiry of the requests in it.
 
 #include "control/cm/limits.h"
 #include "tests/unit/cm/pair.h"
@@ -46,7 +46,7 @@ TEST_F(BacklogTest, OneSenderLeavesRoomForOthers) {
   EXPECT_EQ(requests(), 1U);
 }
 
-// One machine has as many addresses of its network as it likes.
+// One machine can use any number of addresses of its network.
 TEST_F(BacklogTest, ANetworkOfIpv6CountsAsOneSender) {
   listen(8);
   for (const char* source : {"fd00:1::1", "fd00:1::2", "fd00:1::3", "fd00:1::4", "fd00:1::5"}) {
@@ -57,7 +57,7 @@ TEST_F(BacklogTest, ANetworkOfIpv6CountsAsOneSender) {
   EXPECT_EQ(requests(), 1U);
 }
 
-// With 8 listeners of 4096 a flood of all could take all places that there are.
+// With 8 listeners of 4096 a flood of all could take all places.
 TEST_F(BacklogTest, OneSenderLeavesRoomInAllBacklogsTogether) {
   constexpr std::uint64_t kListeners = 8;
   for (std::uint64_t i = 0; i < kListeners; ++i) {
@@ -82,7 +82,7 @@ TEST_F(BacklogTest, AnEventSaysHowManyOfTheSendersAreAheadOfIt) {
   EXPECT_EQ(passive.events[3].ahead_of_it, 0U);
 }
 
-// Who floods repeats nothing.
+// A flooding sender doesn't repeat its requests.
 TEST_F(BacklogTest, WhatNobodyRepeatsExpires) {
   listen(8);
   for (int i = 0; i < 4; ++i) {
@@ -92,7 +92,7 @@ TEST_F(BacklogTest, WhatNobodyRepeatsExpires) {
   now += 21 * kNanosecondsPerSecond;
   for (Time due = passive.manager.next_deadline(); due <= now;
        due = passive.manager.next_deadline()) {
-    passive.manager.on_time(due);  // in time: late looks are standstills of our own
+    passive.manager.on_time(due);  // in time: a late poll counts as a standstill of our own
   }
   exchange();
   EXPECT_EQ(passive.manager.counters().expired, 4U);
@@ -103,7 +103,7 @@ TEST_F(BacklogTest, WhatNobodyRepeatsExpires) {
   EXPECT_EQ(passive.events.back().kind, EventKind::kRequest);
 }
 
-// A program may take long: its peer asks again, is told to wait, and gets its answer.
+// A program may answer late: its peer repeats the request, gets an MRA, and then the answer.
 TEST_F(BacklogTest, WhatIsRepeatedStays) {
   listen();
   const Ends ends = ask();

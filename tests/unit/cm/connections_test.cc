@@ -1,4 +1,4 @@
-// The tables of connections stay in step.
+// The tables of connections stay consistent.
 
 #include "control/cm/connections.h"
 

@@ -39,7 +39,7 @@ TEST_F(EndingsTest, NobodyThereIsUnreachableWithinTheRequestsOwnTime) {
             4);
 }
 
-// The answer lies unread while the daemon stands still: it isn't given up at the first look.
+// The answer is unread while the daemon is stopped: the request doesn't time out at the first poll.
 TEST_F(EndingsTest, AStandstillOfOurOwnIsNotHeldAgainstThePeer) {
   listen();
   ConnectParameters wanted = request();
@@ -55,7 +55,7 @@ TEST_F(EndingsTest, AStandstillOfOurOwnIsNotHeldAgainstThePeer) {
   active.expect(EventKind::kReply);
 }
 
-// But the next wait counts.
+// But the next timeout counts.
 TEST_F(EndingsTest, AfterAStandstillAPeerThatIsNotThereIsGivenUp) {
   cut = true;
   ConnectParameters wanted = request();
@@ -196,7 +196,7 @@ TEST_F(EndingsTest, AStrangerCantTouchAConnection) {
   exchange();
   EXPECT_TRUE(passive.events.empty());
   EXPECT_EQ(passive.manager.state(ends.passive), State::kEstablished);
-  // Nor can the peer with another's numbers.
+  // Nor can the peer with another connection's ids.
   passive.manager.on_mad(passive.route,
                          build_mad(1, Dreq{.local_id = info.id,
                                            .remote_id = ends.passive,

@@ -120,7 +120,7 @@ class MadTest : public ::testing::Test {
 };
 
 // Building is injective on what parsing keeps: bytes, message, bytes again. Each field was random,
-// so one that is read from another's place, or is forgotten, changes the bytes.
+// so one that is parsed at a wrong offset, or not at all, changes the bytes.
 TEST_F(MadTest, RoundTrips) {
   for (int i = 0; i < 200; ++i) {
     for (const Message& message : messages()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Two connection managers, joined by a wire that a test can look at and cut.
+// Two connection managers, joined by a wire that a test can observe and cut.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class Pair : public ::testing::Test {
   Side passive{2, "10.0.0.2", "10.0.0.1"};
   Time now = 1'000;
   bool cut = false;  // nothing arrives
-  // For a test that looks for what is lost: drops the next messages of this name.
+  // Injects losses: drops the next messages of this name.
   const char* lose = nullptr;
   int lose_count = 0;
 
@@ -94,7 +94,7 @@ class Pair : public ::testing::Test {
       moved = move(passive, active) || moved;
     }
   }
-  // Until nothing is due any more, or `limit` has passed.
+  // Runs until no timer is pending, or `limit` has passed.
   void run(Duration limit) {
     const Time end = now + limit;
     for (;;) {
@@ -159,7 +159,7 @@ class Pair : public ::testing::Test {
     active.manager.destroy(ends.active, now);
     passive.manager.destroy(ends.passive, now);
   }
-  // Nothing is left of anything once all that is owed has been paid.
+  // All tables are empty once all pending exchanges and timers have ended.
   void expect_nothing_left() {
     run(1000 * kNanosecondsPerSecond);
     EXPECT_TRUE(active.manager.connections().empty());

@@ -1,4 +1,4 @@
-// What the network says of MADs that don't arrive ends requests, and nothing that has been
+// ICMP errors about undelivered MADs end requests, but not exchanges that have been
 // answered.
 
 #include <cerrno>
@@ -11,7 +11,7 @@ namespace {
 
 class UndeliveredTest : public Pair {
  protected:
-  // As many bytes as the network repeats of the last message.
+  // The part of the last message that an ICMP error quotes.
   void undelivered(std::size_t bytes = 200) {
     const Mad& mad = active.sent.back().mad;
     active.manager.on_undelivered(active.route, std::span(mad).first(bytes), ECONNREFUSED, now);
