@@ -1,18 +1,17 @@
 #pragma once
 
 // The objects of one kind that a program has, by handle. A handle is a small number that stays
-// valid until the object is removed. Freed handles are reused in FIFO order, so that a stale handle
-// isn't valid again at once.
+// valid until the object is removed; removing allocates nothing. Freed handles are reused late
+// (late_numbers.h), so that a stale handle is not valid again at once.
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/late_numbers.h"
 #include "base/result.h"
 
 namespace uroce {
@@ -27,21 +26,18 @@ class HandleTable {
   std::uint32_t add(std::unique_ptr<Object> object) {
     make_room();
     ++count_;
-    if (free_.size() > kQuarantine) {
-      const std::uint32_t handle = free_.front();
-      free_.pop_front();
-      slots_[handle] = std::move(object);
-      return handle;
+    const std::uint32_t handle = handles_.take();
+    if (handle == slots_.size()) {
+      slots_.emplace_back();
     }
-    slots_.push_back(std::move(object));
-    return static_cast<std::uint32_t>(slots_.size() - 1);
+    slots_[handle] = std::move(object);
+    return handle;
   }
 
   // After it the next add() doesn't throw.
   void make_room() {
-    if (free_.size() <= kQuarantine && slots_.size() == slots_.capacity()) {
-      slots_.reserve(std::max(kSlotsMin, 2 * slots_.size()));
-    }
+    handles_.make_room();
+    slots_.reserve(handles_.capacity());
   }
 
   // nullptr if there is none: handles come from programs.
@@ -60,9 +56,9 @@ class HandleTable {
   }
 
   // REQUIRES: find(handle) != nullptr
-  std::unique_ptr<Object> remove(std::uint32_t handle) {
+  std::unique_ptr<Object> remove(std::uint32_t handle) noexcept {
     --count_;
-    free_.push_back(handle);
+    handles_.give_back(handle);
     return std::move(slots_[handle]);
   }
 
@@ -84,11 +80,9 @@ class HandleTable {
   }
 
  private:
-  static constexpr std::size_t kQuarantine = 16;  // freed handles that aren't reused yet
-  static constexpr std::size_t kSlotsMin = 8;
   const char* kind_;
-  std::vector<std::unique_ptr<Object>> slots_;
-  std::deque<std::uint32_t> free_;
+  LateNumbers handles_;
+  std::vector<std::unique_ptr<Object>> slots_;  // as many as there were handles
   std::size_t count_ = 0;
 };
 

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "abi/cq_records.h"
 #include "base/sanitized.h"
@@ -182,10 +184,21 @@ TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
 
 TEST(DoorbellSlotsTest, OneThatIsGivenBackIsReusedLate) {
   DoorbellSlots slots;
-  for (std::uint32_t slot = 0; slot < DoorbellSlots::kQuarantine; ++slot) {
+  for (std::uint32_t slot = 0; slot <= LateNumbers::kQuarantine; ++slot) {
     EXPECT_EQ(slots.take().number(), slot);
   }
   EXPECT_EQ(slots.take().number(), 0U);
+}
+
+TEST(DoorbellSlotsTest, OnesAreGivenBackWithoutMemory) {
+  DoorbellSlots slots;
+  std::vector<PooledNumber<DoorbellSlots>> taken(1'000);
+  for (PooledNumber<DoorbellSlots>& slot : taken) {
+    slot = slots.take();
+  }
+  until_failure = 0;
+  taken.clear();
+  EXPECT_EQ(std::exchange(until_failure, -1), 0) << "nothing was allocated";
 }
 
 }  // namespace
