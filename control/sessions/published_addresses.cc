@@ -1,5 +1,8 @@
 #include "control/sessions/published_addresses.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "control/sessions/objects.h"
 
 namespace uroce::control {
@@ -11,11 +14,19 @@ constexpr std::size_t kRetiredMax = 64;
 }  // namespace
 
 void PublishedAddresses::publish(std::uint32_t handle, const AddressHandle& address) {
-  retire(table_.put(handle, std::make_unique<AddressVector>(
-                                AddressVector{address.pd->id, FrameTemplate(address.path)})));
+  put(handle,
+      std::make_unique<AddressVector>(AddressVector{address.pd->id, FrameTemplate(address.path)}));
 }
 
-void PublishedAddresses::withdraw(std::uint32_t handle) { retire(table_.put(handle, nullptr)); }
+void PublishedAddresses::withdraw(std::uint32_t handle) { put(handle, nullptr); }
+
+// There is room for the old one before workers lose sight of it.
+void PublishedAddresses::put(std::uint32_t handle, std::unique_ptr<const AddressVector> address) {
+  if (retired_.size() == retired_.capacity()) {
+    retired_.reserve(std::max(kRetiredMax, 2 * retired_.size()));
+  }
+  retire(table_.put(handle, std::move(address)));
+}
 
 void PublishedAddresses::retire(std::unique_ptr<const AddressVector> address) {
   if (address == nullptr) {

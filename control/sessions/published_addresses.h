@@ -29,6 +29,7 @@ class PublishedAddresses {
   [[nodiscard]] std::size_t retired() const { return retired_.size(); }
 
  private:
+  void put(std::uint32_t handle, std::unique_ptr<const AddressVector> address);
   void retire(std::unique_ptr<const AddressVector> address);
 
   Engine& engine_;

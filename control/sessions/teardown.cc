@@ -16,61 +16,68 @@ void unbind_windows(Session& session, std::uint32_t qpn) {
   });
 }
 
-}  // namespace
-
 // The queue pair just vanishes: packets for it are dropped as unknown_qp, so that its peer's
 // retries run out.
-void remove_qp(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<QpObject> object = session.qps.remove(handle);
-  session.events().forget(ProgramEvents::Subject::kQp, object->cookie);
-  if (object->target) {
-    let_go(session, handle, *object);
-    return;
-  }
-  const QpConfig config = object->qp->config();
-  while (!object->groups.empty()) {
-    session.card().groups().detach(*object, Gid(*object->groups.begin()));
+void remove_own_qp(Session& session, QpObject& object) {
+  const QpConfig config = object.qp->config();
+  while (!object.groups.empty()) {
+    session.card().groups().detach(object, Gid(*object.groups.begin()));
   }
   SessionDoorbells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
     if (!session.ending()) {  // of a program that is gone nothing goes out any more
-      worker.send_posted(*object->qp);
+      worker.send_posted(*object.qp);
     }
-    worker.remove_qp(*object->qp);
+    worker.remove_qp(*object.qp);
     bells.slots[config.doorbell_slot] = nullptr;
   });
   if (!session.ending()) {  // else they go too
     unbind_windows(session, config.qpn);
   }
-  --object->pd->users;
-  --object->send_cq->users;
-  --object->recv_cq->users;
-  if (object->srq != nullptr) {
-    --object->srq->users;
+  --object.pd->users;
+  --object.send_cq->users;
+  --object.recv_cq->users;
+  if (object.srq != nullptr) {
+    --object.srq->users;
   }
+}
+
+}  // namespace
+
+void remove_qp(Session& session, std::uint32_t handle) {
+  QpObject& object = *session.qps.find(handle);
+  if (object.target) {
+    let_go(session, handle, object);
+  } else {
+    remove_own_qp(session, object);
+  }
+  session.events().forget(ProgramEvents::Subject::kQp, object.cookie);
+  session.qps.remove(handle);
 }
 
 void remove_srq(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<SrqObject> srq = session.srqs.remove(handle);
-  session.events().forget(ProgramEvents::Subject::kSrq, srq->cookie);
-  if (srq->xrcd != nullptr) {
-    leave_xrc_domain(session.card().engine(), *srq);
-    --srq->xrcd->users;
-    --srq->cq->users;
+  SrqObject& srq = *session.srqs.find(handle);
+  if (srq.xrcd != nullptr) {
+    leave_xrc_domain(session.card().engine(), srq);
+    --srq.xrcd->users;
+    --srq.cq->users;
   }
-  --srq->pd->users;
+  --srq.pd->users;
+  session.events().forget(ProgramEvents::Subject::kSrq, srq.cookie);
+  session.srqs.remove(handle);
 }
 
 void remove_cq(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<CqObject> cq = session.cqs.remove(handle);
-  session.events().forget(ProgramEvents::Subject::kCq, cq->cookie);
+  CqObject& cq = *session.cqs.find(handle);
   Card& card = session.card();
   for (std::uint32_t worker = 0; worker < card.engine().workers(); ++worker) {
-    card.engine().call(worker, [&](Worker& w) { w.forget(*cq->queue); });
+    card.engine().call(worker, [&](Worker& w) { w.forget(*cq.queue); });
   }
-  if (cq->channel != nullptr) {
-    --cq->channel->users;
+  session.events().forget(ProgramEvents::Subject::kCq, cq.cookie);
+  if (cq.channel != nullptr) {
+    --cq.channel->users;
   }
+  session.cqs.remove(handle);
 }
 
 void remove_channel(Session& session, std::uint32_t handle) { session.channels.remove(handle); }
@@ -96,9 +103,9 @@ void remove_region(Session& session, std::uint32_t handle) {
 void remove_dm(Session& session, std::uint32_t handle) { session.device_memories.remove(handle); }
 
 void remove_ah(Session& session, std::uint32_t handle) {
-  const std::unique_ptr<AddressHandle> ah = session.address_handles.remove(handle);
   session.addresses().withdraw(handle);
-  --ah->pd->users;
+  --session.address_handles.find(handle)->pd->users;
+  session.address_handles.remove(handle);
 }
 
 void remove_xrcd(Session& session, std::uint32_t handle) { session.xrcds.remove(handle); }

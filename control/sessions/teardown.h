@@ -1,7 +1,8 @@
 #pragma once
 
 // What the destroying commands and the end of a session do. `handle` exists and its object has no
-// users. Control thread only.
+// users. Where one throws for want of memory the object is there still, under its handle, so that
+// it can be destroyed again: workers let go of it before the table does. Control thread only.
 
 #include <cstdint>
 

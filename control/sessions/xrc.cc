@@ -76,18 +76,19 @@ std::uint32_t hold(Session& session, std::unique_ptr<QpObject> object) {
 
 void let_go(Session& session, std::uint32_t handle, QpObject& object) {
   XrcTarget& target = *object.target;
+  Card& card = session.card();
+  if (target.handles.size() == 1) {
+    card.engine().call(target.qp->config().worker,
+                       [&](Worker& worker) { worker.remove_qp(*target.qp); });
+  }
   --object.xrcd->users;
   std::erase_if(target.handles, [&](const XrcTarget::Handle& held) {
     return held.session == &session && held.handle == handle;
   });
-  Card& card = session.card();
   if (!target.handles.empty()) {
     card.qpns().set_owner(target.qpn.number(),
                           {target.handles.front().session, target.handles.front().handle});
-    return;
   }
-  card.engine().call(target.qp->config().worker,
-                     [&](Worker& worker) { worker.remove_qp(*target.qp); });
 }
 
 void for_each_holder(const QpObject& object,

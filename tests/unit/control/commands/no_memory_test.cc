@@ -1,5 +1,6 @@
-// Making an object where memory runs out, at each place where that can happen: all is afterwards as
-// it was before. This program's operator new is the one below.
+// Making or destroying an object where memory runs out, at each place where that can happen: all is
+// afterwards as it was before, and the same can be asked again. This program's operator new is the
+// one below.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -115,21 +116,27 @@ class NoMemoryTest : public ::testing::Test {
   }
 
   template <typename Body>
-  Attempt run(abi::Command command, const Body& body, int failing) {
+  bool ask(abi::Command command, const Body& body, int failing) {
     Record record = make_record(command, body);
     Request request{std::move(record.bytes), std::move(record.descriptors)};
     Reply reply;
     reply.bytes.reserve(kRecordMax);
     reply.descriptors.reserve(1);
     const auto handler = std::get<SessionHandler>(command_rule(command)->handler);
-    const Taken before = taken();
     until_failure = failing;
+    const bool well = handler(program.session, request, &reply).has_value();
+    until_failure = -1;
+    return well;
+  }
+
+  template <typename Body>
+  Attempt run(abi::Command command, const Body& body, int failing) {
+    const Taken before = taken();
     try {
-      const bool made = handler(program.session, request, &reply).has_value();
-      until_failure = -1;
-      return made ? Attempt::kMade : Attempt::kLeft;
+      return ask(command, body, failing) ? Attempt::kMade : Attempt::kLeft;
     } catch (const std::bad_alloc&) {
-      return taken() == before ? Attempt::kAsBefore : Attempt::kLeft;
+      const bool as_before = taken() == before;
+      return as_before && ask(command, body, -1) ? Attempt::kAsBefore : Attempt::kLeft;
     }
   }
 
@@ -147,6 +154,31 @@ class NoMemoryTest : public ::testing::Test {
       ASSERT_LT(failing, kAllocationsMax - 1);
     }
     EXPECT_GT(refusals, 0);
+  }
+
+  std::uint32_t open_xrcd() {
+    abi::OpenXrcdRequest open{};
+    open.flags = abi::kXrcdCreate;
+    return program.ask(abi::Command::kOpenXrcd, open).as<abi::HandleReply>().handle;
+  }
+  abi::CreateQpRequest xrc_target(std::uint32_t xrcd) {
+    abi::CreateQpRequest target{};
+    target.type = static_cast<std::uint32_t>(QpType::kXrcRecv);
+    target.xrcd = xrcd;
+    return target;
+  }
+  abi::CreateSrqRequest srq() {
+    abi::CreateSrqRequest request{};
+    request.pd = pd;
+    request.max_wr = 16;
+    return request;
+  }
+  abi::CreateSrqRequest xrc_srq(std::uint32_t xrcd) {
+    abi::CreateSrqRequest request = srq();
+    request.type = 1;
+    request.xrcd = xrcd;
+    request.cq = cq;
+    return request;
   }
 
   mutable Rig rig;
@@ -167,19 +199,26 @@ TEST_F(NoMemoryTest, ACompletionQueueLeavesNothing) {
 }
 
 TEST_F(NoMemoryTest, ASharedReceiveQueueLeavesNothing) {
-  abi::CreateSrqRequest request{};
-  request.pd = pd;
-  request.max_wr = 16;
-  expect_nothing_left(abi::Command::kCreateSrq, request);
+  expect_nothing_left(abi::Command::kCreateSrq, srq());
+}
+
+// What couldn't be destroyed is there still, so that the program or the session's end can do it
+// again: otherwise workers would keep what nobody finds.
+TEST_F(NoMemoryTest, AQueuePairIsDestroyedOrThere) {
+  const Answer made = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq));
+  expect_nothing_left(abi::Command::kDestroyQp,
+                      abi::HandleRequest{{}, made.as<abi::CreateQpReply>().handle, 0});
+}
+
+TEST_F(NoMemoryTest, AnXrcSharedReceiveQueueIsDestroyedOrThere) {
+  const Answer made = program.ask(abi::Command::kCreateSrq, xrc_srq(open_xrcd()));
+  ASSERT_EQ(made.header.error, 0) << made.message();
+  expect_nothing_left(abi::Command::kDestroySrq,
+                      abi::HandleRequest{{}, made.as<abi::CreateSrqReply>().handle, 0});
 }
 
 TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
-  abi::OpenXrcdRequest open{};
-  open.flags = abi::kXrcdCreate;
-  abi::CreateQpRequest target{};
-  target.type = static_cast<std::uint32_t>(QpType::kXrcRecv);
-  target.xrcd = program.ask(abi::Command::kOpenXrcd, open).as<abi::HandleReply>().handle;
-  expect_nothing_left(abi::Command::kCreateQp, target);
+  expect_nothing_left(abi::Command::kCreateQp, xrc_target(open_xrcd()));
 }
 
 TEST(DoorbellSlotsTest, OneThatIsGivenBackIsReusedLate) {
