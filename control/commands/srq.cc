@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "abi/cq_records.h"
@@ -64,15 +65,29 @@ Result<XrcParts> find_xrc_parts(const Session& session, const abi::CreateSrqRequ
   return XrcParts{.xrcd = *xrcd, .cq = *cq};
 }
 
-void use(Card& card, const XrcParts& parts, SrqObject& srq) {
+void use(const XrcParts& parts, SrqObject& srq) {
   if (parts.xrcd == nullptr) {
     return;
   }
   srq.xrcd = parts.xrcd;
   srq.cq = parts.cq;
-  enter_xrc_domain(card.engine(), srq);
   ++parts.xrcd->users;
   ++parts.cq->users;
+}
+
+// Makes a queue of type XRC known to its domain. Where that fails half-way the queue goes, also
+// from the workers that know it; where not even that can be done it goes with the session.
+void enter(Session& session, std::uint32_t handle) {
+  const SrqObject& srq = *session.srqs.find(handle);
+  if (srq.xrcd == nullptr) {
+    return;
+  }
+  try {
+    enter_xrc_domain(session.card().engine(), srq);
+  } catch (const std::bad_alloc&) {
+    remove_srq(session, handle);
+    throw;
+  }
 }
 
 }  // namespace
@@ -131,10 +146,11 @@ Result<Outcome> create_srq(Session& session, Request& request, Reply* reply) {
   answer.memory_length = srq->memory.length();
   reply->descriptors.push_back(srq->memory.take_descriptor());
   session.srqs.make_room();
-  use(card, *xrc, *srq);
+  use(*xrc, *srq);
   ++(*pd)->users;
   answer.handle = session.srqs.add(std::move(srq));
   card.srqns().set_owner(answer.srqn, {&session, answer.handle});
+  enter(session, answer.handle);
   reply->set(answer);
   return Outcome::kReply;
 }

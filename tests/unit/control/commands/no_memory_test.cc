@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -73,7 +74,7 @@ class NoMemoryTest : public ::testing::Test {
   // What is taken of everything that an object may take.
   struct Taken {
     std::size_t qpns, cqns, srqns, qps, cqs, srqs;
-    std::size_t xrc_targets;
+    std::size_t xrc_targets, workers_with_next_srq;
     std::uint32_t pd_users, cq_users, xrcd_users;
     std::uint64_t charged_qps, charged_cqs, charged_srqs, charged_bytes;
     auto operator<=>(const Taken&) const = default;
@@ -89,6 +90,7 @@ class NoMemoryTest : public ::testing::Test {
             .cqs = session.cqs.count(),
             .srqs = session.srqs.count(),
             .xrc_targets = xrcd != nullptr ? xrcd->domain->targets.size() : 0,
+            .workers_with_next_srq = xrcd != nullptr ? knowing_workers(*xrcd->domain) : 0,
             .pd_users = session.pds.find(pd)->users,
             .cq_users = session.cqs.find(cq)->users,
             .xrcd_users = xrcd != nullptr ? xrcd->users : 0,
@@ -96,6 +98,13 @@ class NoMemoryTest : public ::testing::Test {
             .charged_cqs = account.used(Limit::kCqs),
             .charged_srqs = account.used(Limit::kSrqs),
             .charged_bytes = account.used(Limit::kQueueMemory)};
+  }
+
+  // In how many workers' view of the domain there is the shared receive queue `next_srq`.
+  [[nodiscard]] std::size_t knowing_workers(const SharedXrcDomain& domain) const {
+    return static_cast<std::size_t>(
+        std::count_if(domain.seen.begin(), domain.seen.end(),
+                      [this](const XrcDomain& seen) { return seen.find(next_srq) != nullptr; }));
   }
 
   enum class Attempt : std::uint8_t { kMade, kAsBefore, kLeft, kEndedInATask };
@@ -184,6 +193,7 @@ class NoMemoryTest : public ::testing::Test {
   mutable Rig rig;
   Program program{rig};
   std::uint32_t pd = 0, cq = 0;
+  std::uint32_t next_srq = 0;  // the number that the next shared receive queue gets
 };
 
 TEST_F(NoMemoryTest, AQueuePairLeavesNothing) {
@@ -200,6 +210,12 @@ TEST_F(NoMemoryTest, ACompletionQueueLeavesNothing) {
 
 TEST_F(NoMemoryTest, ASharedReceiveQueueLeavesNothing) {
   expect_nothing_left(abi::Command::kCreateSrq, srq());
+}
+
+TEST_F(NoMemoryTest, AnXrcSharedReceiveQueueLeavesNothingInAWorker) {
+  const abi::CreateSrqRequest request = xrc_srq(open_xrcd());
+  next_srq = rig.card.srqns().take({}).number() + 1;
+  expect_nothing_left(abi::Command::kCreateSrq, request);
 }
 
 // What couldn't be destroyed is there still, so that the program or the session's end can do it
