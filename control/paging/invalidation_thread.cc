@@ -1,5 +1,7 @@
 #include "control/paging/invalidation_thread.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -58,11 +60,15 @@ void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
 }
 
 // What was resident goes in slices, whoever has the mirror last: to unmap all of a large one at a
-// stroke takes long, and would keep that thread from everybody else.
+// stroke takes long, and would keep that thread from everybody else. The program, which may live
+// on, doesn't wait for it: no region is left by which anybody reaches its memory.
 void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
   tasks_->put([this, mirror] {
-    if (const auto at = channels_.find(mirror.get());
-        at != channels_.end() && !at->second.closing) {
+    if (const auto at = channels_.find(mirror.get()); at != channels_.end()) {
+      (void)::shutdown(at->second.socket->get(), SHUT_RDWR);
+      if (at->second.closing) {
+        return;
+      }
       close_memory(at->second);
       wait_for_turn(at->second);
     }

@@ -43,6 +43,7 @@ class InvalidationThread final : public PageRemover {
 
   // The control thread. `socket`: the daemon's end of the program's invalidation channel.
   void open(const std::shared_ptr<Mirror>& mirror, std::shared_ptr<const ForeignSocket> socket);
+  // REQUIRES: no region reaches the mirror any more.
   void close(const std::shared_ptr<Mirror>& mirror);
 
   // Any thread.

@@ -44,10 +44,11 @@ class InvalidationTurns : public ::testing::Test {
         ::setsockopt(channels->invalidate.get(), SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof(yes)), 0);
     return {std::move(mirror), std::move(*channels)};
   }
-  static void take_away(const Program& program, std::uint64_t address, std::uint64_t length) {
+  static void take_away(const Program& program, std::uint64_t address, std::uint64_t length,
+                        std::uint32_t sequence = 1) {
     const abi::Invalidate all{.header = {.version = abi::kVersion,
                                          .kind = abi::PagingKind::kInvalidate,
-                                         .sequence = 1,
+                                         .sequence = sequence,
                                          .length = sizeof(abi::Invalidate)},
                               .address = address,
                               .length = length,
@@ -112,6 +113,38 @@ TEST_F(InvalidationTurns, OfAProgramThatHasEndedNothingIsLeftWhenItsMirrorIsLetG
   }
   EXPECT_TRUE(ended.mirror->closed());
   EXPECT_EQ(ended.mirror->chunk_count(), 0U);
+}
+
+// A program may live on where the daemon ends its session: what waits for an answer is told at once
+// that none comes. A worker that hasn't ended its turn holds the first slice up.
+TEST_F(InvalidationTurns, AProgramWhoseSessionIsEndedDoesntWaitForTheSlices) {
+  const Program ended = open(1'000, 2 * Mirror::kSliceChunks + 1);
+  quiescence_.online(0);
+  ASSERT_TRUE(service_.start());
+  service_.close(ended.mirror);
+  char byte = 0;
+  EXPECT_EQ(::recv(ended.channels.invalidate.get(), &byte, 1, 0), 0);
+  EXPECT_NE(ended.mirror->chunk_count(), 0U);
+  quiescence_.offline(0);
+  while (ended.mirror.use_count() != 1) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(ended.mirror->chunk_count(), 0U);
+}
+
+// As many as the shim's changers announce at a time, two ranges each.
+TEST_F(InvalidationTurns, SoManyMayBeUnderWayAndNoMore) {
+  const Program program = open(1'000, 1);
+  ASSERT_TRUE(service_.start());
+  char byte = 0;
+  for (std::uint32_t sequence = 1; sequence <= abi::kInvalidationsMax; ++sequence) {
+    take_away(program, kMuchBase, Mirror::kPage, sequence);
+    ASSERT_EQ(::recv(program.channels.invalidate.get(), &byte, 1, 0), 1) << sequence;
+  }
+  EXPECT_FALSE(program.mirror->closed());
+  take_away(program, kMuchBase, Mirror::kPage, abi::kInvalidationsMax + 1);
+  EXPECT_EQ(::recv(program.channels.invalidate.get(), &byte, 1, 0), 0);
+  EXPECT_TRUE(program.mirror->closed());
 }
 
 }  // namespace
