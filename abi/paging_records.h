@@ -103,6 +103,6 @@ struct Invalidate {
   InvalidateReason reason;
   std::uint32_t reserved;
 };
-inline constexpr std::uint32_t kInvalidationsMax = 64;
+inline constexpr std::uint32_t kInvalidationsMax = 128;
 
 }  // namespace uroce::abi

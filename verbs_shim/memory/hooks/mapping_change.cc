@@ -9,6 +9,9 @@
 namespace uroce::shim {
 namespace {
 
+// Each changer announces two ranges at most; the daemon ends a session that has more under way.
+static_assert(2 * AddressWatch::kChangersMax <= abi::kInvalidationsMax);
+
 // What lies beyond the end, or wraps, the kernel will refuse.
 AddressWatch::Range whole_pages(const void* address, std::uint64_t length) {
   const std::uint64_t start =
