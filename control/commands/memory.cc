@@ -114,6 +114,7 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   }
   const std::uint32_t remote_pieces = region->remote_pieces();
   const std::uint64_t length = region->length();
+  const bool on_demand = region->mirror() != nullptr;
   const auto replaced = session.card().keys().replace(old.key, std::move(region));
   if (!replaced) {
     return replaced.error();
@@ -122,6 +123,7 @@ Result<Outcome> replace_region(Conversation& conversation, Request& request, std
   ++pd.users;
   old.pd = &pd;
   old.length = length;
+  old.on_demand = on_demand;
   old.locked = std::move(locked);
   request.registration->replaced = {{}, handle, old.key, old.key, remote_pieces};
   request.helpers = helpers_at_work(conversation);
@@ -241,6 +243,7 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
                                    LockedCharge locked) {
   const std::uint32_t remote_pieces = region->remote_pieces();
   const std::uint64_t length = region->length();
+  const bool on_demand = region->mirror() != nullptr;
   auto charge = session.account()->charge(Limit::kMrs);
   if (!charge) {
     return charge.error();
@@ -254,7 +257,7 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
     ++dm->users;
   }
   const std::uint32_t handle = session.regions.add(std::make_unique<MemoryRegion>(
-      MemoryRegion{*key, &pd, length, dm, std::move(*charge), std::move(locked)}));
+      MemoryRegion{*key, &pd, length, dm, on_demand, std::move(*charge), std::move(locked)}));
   reply->set(abi::RegMrReply{{}, handle, *key, *key, remote_pieces});
   return Outcome::kReply;
 }

@@ -26,7 +26,8 @@ struct AdviceProgress {
 // The program's memory as a helper opens it, which waits for the program's locks. Written before
 // `done`.
 struct MemoryOpening {
-  UniqueFd memory;                // not valid: what can't be mapped can't be had; the fault says so
+  UniqueFd memory;                // not valid: what can't be mapped can't be had
+  std::string why_not;            // that is
   std::atomic<bool> done{false};  // released by the helper, acquired by control
 };
 
@@ -42,12 +43,24 @@ Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpeni
     try {
       if (auto memory = open_proc_mem(process_of(peer)); memory) {
         opening->memory = std::move(*memory);
+      } else {
+        opening->why_not = memory.error().message;
       }
     } catch (const std::bad_alloc&) {
       // As if it can't be had.
     }
     opening->done.store(true, std::memory_order_release);
   });
+}
+
+// Without one, whoever asks for channels again couldn't use those that it got: it had no room for
+// the descriptors, or no thread for its end of them.
+bool has_on_demand_region(const Session& session) {
+  bool found = false;
+  session.regions.for_each([&](std::uint32_t /*handle*/, const MemoryRegion& region) {
+    found = found || region.on_demand;
+  });
+  return found;
 }
 
 }  // namespace
@@ -58,7 +71,7 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
   if (paging == nullptr) {
     return Error{EOPNOTSUPP, "this uroced has no on-demand paging"};
   }
-  if (session.mirror() != nullptr) {
+  if (has_on_demand_region(session)) {
     return Error{EBUSY, "this session's paging channels are already open"};
   }
   const auto& helpers = conversation.services().helpers;
@@ -87,6 +100,15 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
   auto channels = paging->open(*mirror, session.peer());
   if (!channels) {
     return channels.error();
+  }
+  if (!request.opening->why_not.empty()) {
+    // Registering goes well, and what can be shared is reached; what fails later doesn't know why.
+    conversation.services().errors.add(
+        session.id(), session.peer(), *session.account(),
+        "on demand only shared memory can be reached: " + request.opening->why_not);
+  }
+  if (session.mirror() != nullptr) {
+    paging->close(session.mirror());
   }
   session.set_mirror(std::move(*mirror), std::move(*descriptors));
   reply->descriptors.push_back(std::move(channels->share));
@@ -237,7 +259,13 @@ Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /
   const bool failed = request.advice->failed.load(std::memory_order_relaxed);
   request.advice.reset();
   if (failed && head.advice != abi::Advice::kPrefetchNoFault) {
-    return Error{EFAULT, "part of the range isn't mapped, or not with the rights that are needed"};
+    const bool shared_only = conversation.session().mirror()->remote() < 0;
+    return Error{EFAULT,
+                 std::string("part of the range isn't mapped, or not with the rights that are "
+                             "needed") +
+                     (shared_only ? ", or can't be shared, and the daemon may not reach it "
+                                    "otherwise (`uroce errors`)"
+                                  : "")};
   }
   return Outcome::kReply;
 }

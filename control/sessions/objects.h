@@ -44,6 +44,7 @@ struct MemoryRegion {
   ProtectionDomain* pd = nullptr;
   std::uint64_t length = 0;
   DeviceMemory* dm = nullptr;  // that it lies in, if in any
+  bool on_demand = false;      // it is a range of the session's mirror
   Charge charge;
   LockedCharge locked;  // of the program's memory; nothing, if it is paged on demand
 };

@@ -13,8 +13,8 @@ namespace {
 
 const char* remedy(const ProgramProcess& program) {
   return program.uid() == ::geteuid() ? "the kernel keeps to itself what has capabilities, another "
-                                        "group than its user, or a "
-                                        "file that its user can't read; run the daemon as root"
+                                        "group than its user, a file that its user can't read, or "
+                                        "asked for it (PR_SET_DUMPABLE); run the daemon as root"
                                       : "run both as one user, or the daemon as root";
 }
 

@@ -3,8 +3,10 @@
 #include <poll.h>
 
 #include <array>
+#include <memory>
 
 #include "abi/memory_records.h"
+#include "abi/paging_records.h"
 #include "control/paging/paging_service.h"
 #include "tests/unit/control/program.h"
 #include "tests/unit/mmu/held_up.h"
@@ -263,6 +265,50 @@ TEST_F(ReregTest, ReplacingARegionWaitsForAHelperToo) {
   EXPECT_EQ(again.rkey, region.rkey);
   EXPECT_EQ(again.remote_pieces, 1U);
   rig.services.paging = nullptr;
+}
+
+// A program that couldn't use the channels that it got (no room for their descriptors, no thread)
+// tries again.
+TEST(OnDemandPaging, IsOpenedAnewUntilARegionNeedsIt) {
+  Rig rig;
+  PagingQueues queues{2, {}};
+  PagingService paging{queues, rig.quiescence()};
+  ASSERT_TRUE(paging.start());
+  rig.services.paging = &paging;
+  Program program(rig);
+  program.open();
+  abi::RegMrRequest wanted{};
+  wanted.pd = program.make_pd();
+  wanted.length = abi::kImplicitLength;
+  wanted.access = kAccessLocalWrite | kAccessOnDemand;
+  const Answer first = program.ask(abi::Command::kOpenPaging);
+  ASSERT_EQ(first.record.descriptors.size(), 2U) << first.message();
+  const std::shared_ptr<Mirror> lost = program.session.mirror();
+  const Answer second = program.ask(abi::Command::kOpenPaging);
+  ASSERT_EQ(second.record.descriptors.size(), 2U) << second.message();
+  EXPECT_TRUE(lost->closed());
+  EXPECT_FALSE(program.session.mirror()->closed());
+  const Answer region = program.ask(abi::Command::kRegMr, wanted);
+  ASSERT_EQ(region.header.error, 0) << region.message();
+  EXPECT_EQ(program.ask(abi::Command::kOpenPaging).header.error, EBUSY);
+  const std::uint32_t handle = region.as<abi::RegMrReply>().handle;
+  EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, handle).header.error, 0);
+  EXPECT_EQ(program.ask(abi::Command::kOpenPaging).header.error, 0);
+}
+
+// As of one that has made itself undumpable, or whose user isn't the daemon's.
+TEST(OnDemandPaging, WhyMemoryCantBeReachedIsToldAtOnce) {
+  Rig rig;
+  PagingQueues queues{2, {}};
+  PagingService paging{queues, rig.quiescence()};
+  ASSERT_TRUE(paging.start());
+  rig.services.paging = &paging;
+  Program program(rig, ::getuid() + 1);
+  program.open();
+  EXPECT_EQ(program.ask(abi::Command::kOpenPaging).header.error, 0);
+  const std::string told = errors_text(rig.errors, program.session.id(), 0, 4'096);
+  EXPECT_NE(told.find("on demand only shared memory can be reached: process"), std::string::npos)
+      << told;
 }
 
 }  // namespace
