@@ -13,12 +13,14 @@
 #include <ctime>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/system_error.h"
 
 namespace uroce::control {
 namespace {
 
+constexpr const char* kCantBeListed = "the daemon's threads can't be listed";
 constexpr int kLooksMax = 5'000;  // a millisecond each, for one thread
 constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 1'000'000};
 
@@ -58,19 +60,29 @@ Status have_it_done(pid_t thread) {
 Result<std::set<pid_t>> new_threads(const std::set<pid_t>& known) {
   DIR* const folder = ::opendir("/proc/self/task");
   if (folder == nullptr) {
-    const Error why = system_error("the daemon's threads can't be listed");
+    const Error why = system_error(kCantBeListed);
     return why.code == ENOENT ? Error{ENOENT, why.message + ": /proc must be mounted"} : why;
   }
   std::set<pid_t> found;
-  while (const dirent* const entry = ::readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): our own
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(folder);  // NOLINT(concurrency-mt-unsafe): our own
+    if (entry == nullptr) {
+      break;
+    }
     pid_t thread = 0;
     std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), thread);
     if (thread != 0 && !known.contains(thread)) {
       found.insert(thread);
     }
   }
+  const int failure = errno;
   ::closedir(folder);
-  return found;
+  if (failure != 0) {
+    errno = failure;
+    return system_error(kCantBeListed);
+  }
+  return Result<std::set<pid_t>>(std::move(found));
 }
 
 // All of them, and those that they start meanwhile.
