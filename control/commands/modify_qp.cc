@@ -209,6 +209,9 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   }
   bool as_checked = false;
   engine.call(config.worker, [&](Worker& worker) {
+    if (next == QpState::kErr) {
+      worker.send_posted(qp);  // rdma_disconnect() is such a change
+    }
     as_checked = worker.modify_qp_in(now_in, qp, change.attributes, change.mask);
   });
   if (!as_checked) {

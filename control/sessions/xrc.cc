@@ -78,8 +78,12 @@ void let_go(Session& session, std::uint32_t handle, QpObject& object) {
   XrcTarget& target = *object.target;
   Card& card = session.card();
   if (target.handles.size() == 1) {
-    card.engine().call(target.qp->config().worker,
-                       [&](Worker& worker) { worker.remove_qp(*target.qp); });
+    card.engine().call(target.qp->config().worker, [&](Worker& worker) {
+      if (!session.ending()) {
+        worker.send_posted(*target.qp);  // the acknowledgement of what was received
+      }
+      worker.remove_qp(*target.qp);
+    });
   }
   --object.xrcd->users;
   std::erase_if(target.handles, [&](const XrcTarget::Handle& held) {

@@ -58,6 +58,32 @@ class ModifyQp : public ::testing::Test {
     EXPECT_EQ(answer.header.error, EINVAL) << answer.message();
     EXPECT_NE(answer.message().find(says), std::string::npos) << answer.message();
   }
+  const QpConfig& connect_to_itself() {
+    const QpConfig& config = program.session.qps.find(request.handle)->qp->config();
+    std::copy_n(parse_ip("10.0.0.1")->bytes.begin(), 16, request.attributes.address.dgid);
+    request.attributes.dest_qpn = config.qpn;
+    request.attributes.rq_psn = request.attributes.sq_psn = 0xFF'FFFF;
+    go_to(QpState::kRts);
+    return config;
+  }
+  // A WRITE of nothing, which is one packet.
+  void post_write(const QpConfig& config) {
+    abi::SendWr write{};
+    write.opcode = abi::WrOpcode::kRdmaWrite;
+    std::memcpy(const_cast<std::byte*>(config.send_entries), &write, sizeof(write));
+    config.send_control->producer.value.store(1);
+    abi::ring(*program.session.bells(config.worker).bells, config.doorbell_slot);
+  }
+  void turn(std::uint32_t of) {
+    rig.quiescence().online(of);
+    rig.card.engine().call(of, [&](Worker& worker) { worker.poll(rig.now); });
+    rig.quiescence().offline(of);
+  }
+  std::uint64_t frames_sent(std::uint32_t by) {
+    std::uint64_t frames = 0;
+    rig.card.engine().call(by, [&](Worker& worker) { frames = worker.counters().tx_frames; });
+    return frames;
+  }
   abi::QpAttributesRecord query() {
     return program.ask_about(abi::Command::kQueryQp, request.handle)
         .as<abi::QueryQpReply>()
@@ -87,38 +113,42 @@ TEST_F(ModifyQp, GoesTheWayOfConnectionsAndTellsWhatWasSet) {
 
 // A queue pair that is connected to itself writes nothing at all, in one packet.
 TEST_F(ModifyQp, AQueryTellsHowFarItIs) {
-  const QpObject& object = *program.session.qps.find(request.handle);
-  const QpConfig& config = object.qp->config();
-  std::copy_n(parse_ip("10.0.0.1")->bytes.begin(), 16, request.attributes.address.dgid);
-  request.attributes.dest_qpn = config.qpn;
-  request.attributes.rq_psn = request.attributes.sq_psn = 0xFF'FFFF;
-  go_to(QpState::kRts);
+  const QpConfig& config = connect_to_itself();
   const auto expect = [&](std::uint32_t sq_psn, std::uint32_t rq_psn, bool draining) {
     const abi::QpAttributesRecord known = query();
     EXPECT_EQ(known.sq_psn, sq_psn);
     EXPECT_EQ(known.rq_psn, rq_psn);
     EXPECT_EQ(known.sq_draining, draining ? 1 : 0);
   };
-  const auto turn = [&] {
-    rig.quiescence().online(config.worker);
-    rig.card.engine().call(config.worker, [&](Worker& worker) { worker.poll(rig.now); });
-    rig.quiescence().offline(config.worker);
-  };
   expect(0xFF'FFFF, 0xFF'FFFF, false);
 
-  abi::SendWr write{};
-  write.opcode = abi::WrOpcode::kRdmaWrite;
-  std::memcpy(const_cast<std::byte*>(config.send_entries), &write, sizeof(write));
-  config.send_control->producer.value.store(1);
-  abi::ring(*program.session.bells(config.worker).bells, config.doorbell_slot);
-  turn();
+  post_write(config);
+  turn(config.worker);
   expect(0, 0xFF'FFFF, false);  // sent
   EXPECT_EQ(modify(QpState::kSqd, kVerbsState).header.error, 0);
   expect(0, 0xFF'FFFF, true);
-  turn();
+  turn(config.worker);
   expect(0, 0, true);  // received, and the acknowledgement sent
-  turn();
+  turn(config.worker);
   expect(0, 0, false);
+}
+
+// rdma_disconnect() puts a queue pair into ERR, and a card has worked on the doorbells before it by
+// then: the last message of a conversation arrives, as a rule, though its completion is flushed.
+TEST_F(ModifyQp, WhatWasPostedBeforeItEndsIsSentOnce) {
+  const QpConfig& config = connect_to_itself();
+  post_write(config);
+  EXPECT_EQ(modify(QpState::kErr, kVerbsState).header.error, 0);
+  turn(config.worker);
+  EXPECT_EQ(frames_sent(config.worker), 1U);
+}
+
+TEST_F(ModifyQp, WhatWasPostedBeforeAResetIsDropped) {
+  const QpConfig& config = connect_to_itself();
+  post_write(config);
+  EXPECT_EQ(modify(QpState::kReset, kVerbsState).header.error, 0);
+  turn(config.worker);
+  EXPECT_EQ(frames_sent(config.worker), 0U);
 }
 
 TEST_F(ModifyQp, RefusesWhatTheTableDoesNotHave) {

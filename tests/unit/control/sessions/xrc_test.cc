@@ -264,6 +264,26 @@ TEST_F(XrcOverrun, EndsWhatReceivesByTheQueue) {
   EXPECT_EQ(idle.state(), QpState::kRtr);
 }
 
+// What a receiving queue pair owes its peer when its last handle goes is sent before it goes:
+// otherwise the peer's message, which was received, fails.
+TEST_F(XrcOverrun, WhatAReceiverOwesIsSentBeforeItGoes) {
+  Qp& receiver = make_receiver();
+  message(receiver, my_srq);
+  const std::uint32_t qpn = receiver.config().qpn;
+  const std::uint32_t worker = receiver.config().worker;
+  for (Program* program : {&mine.program, &theirs.program}) {
+    const std::uint32_t handle = program->session.qps.handles_end() - 1;
+    EXPECT_EQ(program->ask_about(abi::Command::kDestroyQp, handle).header.error, 0);
+  }
+  EXPECT_EQ(rig.card.qpns().find(qpn), nullptr);
+  rig.quiescence().online(worker);
+  rig.card.engine().call(worker, [&](Worker& its) {
+    its.poll(rig.now);
+    EXPECT_EQ(its.counters().tx_frames, 1U);
+  });
+  rig.quiescence().offline(worker);
+}
+
 TEST_F(XrcOverrun, RefusesWhatComesForTheQueueLater) {
   Qp& receiver = make_receiver();
   announce_overrun(mine.program.session, mine.cq);
