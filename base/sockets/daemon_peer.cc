@@ -63,6 +63,12 @@ Error with_remedy(Error error, const std::string& path) {
                       ": its folder or mode keeps you out; see --socket-mode in uroced(8), or join "
                       "the group that the file belongs to";
       break;
+    case EMFILE:
+      error.message = "the process may have no more open files: raise RLIMIT_NOFILE (ulimit -n)";
+      break;
+    case ENFILE:
+      error.message = "the system may have no more open files: raise fs.file-max (sysctl)";
+      break;
     default:
       break;
   }

@@ -35,8 +35,12 @@ Result<UniqueFd> connect_to(const std::string& path) {
   if (!connection.valid()) {
     return system_error("can't make a socket");
   }
-  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&*address),
-                sizeof(sockaddr_un)) != 0) {
+  int outcome = 0;
+  do {
+    outcome = ::connect(connection.get(), reinterpret_cast<const sockaddr*>(&*address),
+                        sizeof(sockaddr_un));
+  } while (outcome != 0 && errno == EINTR);
+  if (outcome != 0) {
     return system_error(("can't connect to the daemon's socket " + path).c_str());
   }
   return Result<UniqueFd>(std::move(connection));

@@ -50,29 +50,25 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 };
 
-// Under the lock: a connection that lives. 0 or an errno value.
-int connect_if_needed() {
+// Under the lock: a connection that lives.
+Status connect_if_needed() {
   if (channels == nullptr) {
     channels = new (std::nothrow) Channel[kDescriptorsMax];
   }
-  if (channels == nullptr) {
-    return ENOMEM;
+  if (client != nullptr && channels != nullptr && client->check()) {
+    return ok();
   }
-  if (client != nullptr && client->check()) {
-    return 0;
-  }
-  auto* fresh = new (std::nothrow) Client;
+  auto* fresh = channels == nullptr ? nullptr : new (std::nothrow) Client;
   if (fresh == nullptr) {
-    return ENOMEM;
+    return Error{ENOMEM, "no memory for a channel"};
   }
-  const int error = fresh->connect();
-  if (error != 0) {
+  if (Status connected = fresh->connect(); !connected) {
     delete fresh;
-    return error;
+    return connected;
   }
   client = fresh;
   ++generation;
-  return 0;
+  return ok();
 }
 
 // What a command needs to know about its channel, taken under the lock.
@@ -198,9 +194,9 @@ bool is_cm_device(const char* path) { return path != nullptr && std::strcmp(path
 int open_cm_channel() {
   const CancellationDisabled whole;
   const Lock lock;
-  int error = connect_if_needed();
-  if (error != 0) {
-    explain("open of /dev/infiniband/rdma_cm", error, Client::why_not_connected(error));
+  if (const Status connected = connect_if_needed(); !connected) {
+    explain("open of /dev/infiniband/rdma_cm", connected.error().code,
+            connected.error().message.c_str());
     errno = ENODEV;
     return -1;
   }
@@ -209,8 +205,8 @@ int open_cm_channel() {
   } request{};
   abi::HandleReply reply{};
   Descriptors received;
-  error = client->call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel, request, reply,
-                       &received);
+  int error = client->call("open of /dev/infiniband/rdma_cm", Command::kCmOpenChannel, request,
+                           reply, &received);
   const int descriptor = received.peek(0);
   if (error == 0 && (descriptor < 0 || descriptor >= kDescriptorsMax)) {
     error = EMFILE;

@@ -88,16 +88,15 @@ int attach(Context& context, const abi::OpenDeviceReply& reply, Descriptors& rec
 }
 
 int open_session(Context& context, const Device& device, const abi::ImportToken& exporter) {
-  int error = context.client.connect();
-  if (error != 0) {
-    return refuse("ibv_open_device", error, Client::why_not_connected(error));
+  if (const Status connected = context.client.connect(); !connected) {
+    return refuse("ibv_open_device", connected.error().code, connected.error().message.c_str());
   }
   abi::OpenDeviceRequest request{};
   request.device = device.record.index;
   request.exporter = exporter;
   abi::OpenDeviceReply reply{};
   Descriptors received;
-  error =
+  const int error =
       context.client.call("ibv_open_device", abi::Command::kOpenDevice, request, reply, &received);
   return error != 0 ? error : attach(context, reply, received);
 }

@@ -54,25 +54,18 @@ Device* remembered(const abi::DeviceRecord& record) {
 // Asks the daemon. 0 or an errno value.
 int ask(abi::ListDevicesReply& reply) {
   Client client;
-  int error = client.connect();
-  if (error == EMFILE || error == EACCES || error == ENAMETOOLONG) {
-    complain_once("no devices at %s: %s", Client::socket_path().c_str(),
-                  Client::why_not_connected(error));
-    return error;
-  }
-  if (error != 0) {
-    complain_once(
-        "no daemon answers at %s (%s): no devices; start uroced, or start this program by "
-        "`uroce run -- PROGRAM`",
-        Client::socket_path().c_str(), strerrordesc_np(error));
-    return error;
+  if (const Status connected = client.connect(); !connected) {
+    complain_once(connected.error().code, "no devices: %s%s", connected.error().message.c_str(),
+                  "");
+    return connected.error().code;
   }
   struct {
     abi::RequestHeader header;
   } request{};
-  error = client.call("ibv_get_device_list", abi::Command::kListDevices, request, reply);
+  const int error = client.call("ibv_get_device_list", abi::Command::kListDevices, request, reply);
   if (error != 0) {
-    complain_once("the daemon at %s refused to list its devices: %s", Client::socket_path().c_str(),
+    complain_once(error, "the daemon at %s refused to list its devices: %s",
+                  Client::socket_path().c_str(),
                   reply.header.message[0] != '\0' ? reply.header.message : strerrordesc_np(error));
   }
   return error;

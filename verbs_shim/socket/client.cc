@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -129,50 +128,14 @@ std::string Client::socket_path() {
   return path != nullptr && path[0] != '\0' ? path : unnamed_socket();
 }
 
-const char* Client::why_not_connected(int error) {
-  switch (error) {
-    case EPERM:
-      return "the process that listens on the socket may not map this program's memory: it must "
-             "run as root or as this user";
-    case EMFILE:
-      return kNoMoreFiles;
-    case EACCES:
-      return "this user may not connect to the daemon's socket (its mode, or a folder's above it)";
-    case ENAMETOOLONG:
-      return "the path of a socket has 107 characters at most";
-    default:
-      return "no daemon answers at the socket";
+Status Client::connect() {
+  auto connection = connect_to_daemon(socket_path());
+  if (!connection) {
+    return connection.error();
   }
-}
-
-int Client::connect() {
-  const std::string path = socket_path();
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::size_t length = path.size() + 1;
-  if (length > sizeof(address.sun_path)) {
-    return ENAMETOOLONG;
-  }
-  std::memcpy(address.sun_path, path.c_str(), length);
-  UniqueFd descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!descriptor.valid()) {
-    return errno;
-  }
-  int outcome = 0;
-  do {
-    outcome =
-        ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  } while (outcome != 0 && errno == EINTR);
-  if (outcome != 0) {
-    return errno;
-  }
-  if (Status trusted = check_daemon(descriptor.get(), path); !trusted) {
-    complain_once("%s%s", trusted.error().message.c_str(), "");
-    return trusted.error().code;
-  }
-  descriptor_.keep(std::move(descriptor));
+  descriptor_.keep(std::move(*connection));
   alive_.store(true, std::memory_order_relaxed);
-  return 0;
+  return ok();
 }
 
 // The daemon learns it too, so that it doesn't keep what nobody will use.

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "abi/command_records.h"
+#include "base/result.h"
 #include "base/sockets/descriptor_message.h"
 #include "base/verified_descriptor.h"
 #include "verbs_shim/socket/command_page.h"
@@ -35,12 +36,9 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Connects to the socket that UROCE_SOCKET names, else to the system's daemon, else to the user's
-  // own. 0 or an errno value; for EPERM, where whoever listens there isn't to be trusted, it has
-  // told the user.
-  int connect();
+  // own. EPERM: whoever listens there isn't to be trusted.
+  Status connect();
   static std::string socket_path();
-  // Why connect() failed with this error, for refuse() and explain().
-  static const char* why_not_connected(int error);
 
   // A record that goes out, the descriptors that go with it, and the verb that messages name.
   struct RequestRecord {

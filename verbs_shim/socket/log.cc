@@ -42,7 +42,7 @@ void explain(const char* call, int error, const char* sentence) {
   if (debugging()) {
     std::fprintf(stderr, "uroce: %s: %s (%s)\n", call, sentence, strerrorname_np(error));
   } else if (is_for_the_user(error)) {
-    complain_once("%s: %s", call, sentence);
+    complain_once(error, "%s: %s", call, sentence);
   }
 }
 
@@ -52,9 +52,10 @@ int refuse(const char* call, int error, const char* sentence) {
   return error;
 }
 
-void complain_once(const char* format, const char* first, const char* second) {
-  static std::atomic<bool> said{false};
-  say_once(said, format, first, second);
+void complain_once(int error, const char* format, const char* first, const char* second) {
+  constexpr int kErrorsMax = 256;  // Linux has fewer
+  static std::atomic<bool> said[kErrorsMax];
+  say_once(said[error % kErrorsMax], format, first, second);
 }
 
 void complain_of_loss(const char* sentence) {

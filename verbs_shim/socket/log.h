@@ -15,8 +15,8 @@ void explain(const char* call, int error, const char* sentence);
 // explain(), then sets errno and returns the error, for verbs that report either way.
 int refuse(const char* call, int error, const char* sentence);
 
-// For the user, once a process.
-void complain_once(const char* format, const char* first, const char* second);
+// For the user, once a process for each error.
+void complain_once(int error, const char* format, const char* first, const char* second);
 // The same, whatever was said before.
 void complain_of_loss(const char* sentence);
 

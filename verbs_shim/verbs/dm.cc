@@ -63,7 +63,8 @@ Client* session_of(Dm& dm, ibv_context* context) {
   if (!client.abandoned()) {
     return &client;
   }
-  int error = dm.session.connect();
+  const Status connected = dm.session.connect();
+  int error = connected ? 0 : connected.error().code;
   if (error == 0) {
     abi::OpenDeviceRequest request{};
     request.device = uroce::shim::of(context->device)->record.index;

@@ -1,9 +1,18 @@
 #include "base/sockets/daemon_peer.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
+#include <utility>
 
 #include "base/sockets/record_socket.h"
 #include "base/sockets/socket_path.h"
@@ -81,6 +90,31 @@ TEST(ConnectToDaemon, WhereNobodyListensSaysHowToStartOne) {
             "no daemon listens on " + path +
                 ": start it (systemctl start uroced), or start programs by `uroce run`, which "
                 "starts a private one where none is");
+}
+
+// Of the process's own files, and of all files of the machine.
+TEST(ConnectToDaemon, WhereNoDescriptorIsLeftSaysWhichLimit) {
+  for (const auto& [error, says] : {std::pair(EMFILE, "RLIMIT_NOFILE"), {ENFILE, "fs.file-max"}}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      sock_filter refuse[] = {
+          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      };
+      const sock_fprog program{.len = std::size(refuse), .filter = refuse};
+      ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+      const auto refused = connect_to_daemon("/tmp/none.sock");
+      const bool well = !refused && refused.error().code == error &&
+                        refused.error().message.find(says) != std::string::npos;
+      ::_exit(well ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << says;
+  }
 }
 
 }  // namespace

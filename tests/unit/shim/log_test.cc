@@ -1,0 +1,25 @@
+// What the shim says on stderr, and how often.
+
+#include "verbs_shim/socket/log.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+namespace uroce::shim {
+namespace {
+
+// A program that lacks descriptors first and memory later is told of both.
+TEST(Log, EachErrorIsComplainedOfOnce) {
+  ::unsetenv("UROCE_QUIET");  // NOLINT(concurrency-mt-unsafe): nobody else runs yet
+  testing::internal::CaptureStderr();
+  complain_once(EDOM, "%s%s", "one", "");
+  complain_once(EXDEV, "%s%s", "two", "");
+  complain_once(EDOM, "%s%s", "three", "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: one\nuroce: two\n");
+}
+
+}  // namespace
+}  // namespace uroce::shim
