@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 
+#include "apps/run_folder.h"
 #include "base/result.h"
 #include "base/sockets/private_folder.h"
 #include "base/system_error.h"
@@ -72,14 +72,13 @@ void say_how_it_ended(int status) {
 
 // The private folder if files can be made there, else a new one in the first place that lets us:
 // /tmp can be read-only, as in containers, or have another user's folder of our name.
-Result<std::string> folder_for_sockets() {
+Result<RunFolder> folder_for_sockets() {
   const auto usual = make_private_folder();
   if (usual && has_room_for_sockets(*usual)) {
-    return usual;
+    return RunFolder{.path = *usual, .lock = {}};
   }
   for (const char* const place : kOtherPlaces) {
-    std::string made = std::string(place) + "/uroce-run-XXXXXX";
-    if (::mkdtemp(made.data()) != nullptr) {
+    if (auto made = make_run_folder(place)) {
       return made;
     }
   }
@@ -100,7 +99,8 @@ std::optional<PrivateDaemon> PrivateDaemon::start(const std::string& program,
     return std::nullopt;
   }
   PrivateDaemon daemon;
-  daemon.folder_ = std::move(*folder);
+  daemon.folder_ = std::move(folder->path);
+  daemon.folder_lock_ = std::move(folder->lock);
   daemon.socket_ = new_socket(daemon.folder_);
   int ready[2];
   if (::pipe(ready) != 0) {

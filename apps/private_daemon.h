@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
+
 namespace uroce {
 
 class PrivateDaemon {
@@ -32,6 +34,7 @@ class PrivateDaemon {
 
   pid_t pid_ = -1;
   std::string folder_;
+  UniqueFd folder_lock_;  // of a new folder (run_folder.h)
   std::string socket_;
 };
 

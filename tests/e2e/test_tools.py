@@ -123,6 +123,40 @@ class Run(E2eCase):
         answer = self.uroce("run", "--", "sh", "-c", "stat -c %a:%u $(dirname $UROCE_SOCKET); dirname $UROCE_SOCKET", **options)
         self.assertRegex(answer.stdout, rf"^700:{user}\n/tmp/uroce-run-......\n$", answer.stderr)
 
+    def test_what_a_killed_run_has_left_goes_with_the_next(self):
+        """A folder of its own, where the usual one can't be had; of one that lives nothing is taken."""
+        self.need_root("the usual folder is another user's")
+        user = 61_235
+        usual = f"/tmp/uroce-{user}"
+        self.addCleanup(shutil.rmtree, usual, ignore_errors=True)
+        os.mkdir(usual, 0o700)
+        os.chown(usual, _NOBODY, _NOBODY)
+        options = {"user": user, "group": user, "extra_groups": [], "cwd": "/"}
+
+        def run():
+            process = subprocess.Popen([self.tree.uroce, "run", "--", "sh", "-c", "dirname $UROCE_SOCKET; exec cat"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]}, **options)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            self.addCleanup(process.stdin.close)  # the command's, which ends with it
+            folder = process.stdout.readline().strip()
+            self.assertRegex(folder, r"^/tmp/uroce-run-......$")
+            self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+            return process, folder
+
+        killed, left = run()
+        lives, kept = run()
+        killed.kill()
+        killed.wait()
+        lives_too, _ = run()
+        self.assertFalse(os.path.exists(left))
+        self.assertTrue(os.path.exists(kept))
+        for process in (lives, lives_too):
+            process.stdin.close()
+            self.assertEqual(process.wait(30), 0)
+        wait_until(lambda: not os.path.exists(kept), 30, "the end of the keeper of the tree in it")
+
     def test_parent_that_ignores_its_children(self):
         """An ignored SIGCHLD is inherited; the command's exit code is passed on all the same."""
         answer = self.uroce("run", "--", "sh", "-c", "exit 42",
