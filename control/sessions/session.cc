@@ -53,7 +53,8 @@ Session::~Session() {
 }
 
 Status Session::admit() {
-  auto charge = account_->charge({{Limit::kSessions}, {Limit::kDescriptors}});
+  // The connection, and what tells of its program's end (base/program_process.h).
+  auto charge = account_->charge({{Limit::kSessions}, {Limit::kDescriptors, 2}});
   if (!charge) {
     return charge.error();
   }

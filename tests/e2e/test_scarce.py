@@ -2,10 +2,11 @@
 It works, or one sentence says what to do."""
 
 import os
+import socket
 
 from harness.case import E2eCase
 from harness.daemon import Daemon
-from harness.process import Process, ProcessFailed
+from harness.process import Process, ProcessFailed, wait_until
 from harness.programs import run_pair
 from harness.victim import as_user
 from harness.wires import Endpoint
@@ -60,6 +61,31 @@ class Scarce(E2eCase):
             server = client = end
             expect_running = staticmethod(daemon.expect_running)
         run_pair(self, OneEnd, "ibv_rc_pingpong", "-g", 1, "-c", "-n", 50)
+
+    def _knock(self, daemon, times):
+        """Connections that are all held. What became of them: None of one that is open, else what was said (nothing, if it was cut)."""
+        knocks = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(times)]
+        for knock in knocks:
+            self.addCleanup(knock.close)
+            knock.connect(daemon.socket)
+        wait_until(lambda: self._answer(knocks[-1]) is not None, 30, "an answer to the last connection")
+        return [self._answer(knock) for knock in knocks]
+
+    def _answer(self, knock):
+        try:
+            return knock.recv(4096, socket.MSG_DONTWAIT | socket.MSG_PEEK).rstrip(b"\0")
+        except BlockingIOError:
+            return None
+
+    def test_connections_leave_descriptors(self):
+        """A program that connects again and again is refused with a sentence before the daemon has no descriptors left: each
+        connection counts as the two that it takes."""
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", "10.77.0.1/24", prefix=["prlimit", "--nofile=512"])
+        self.addCleanup(daemon.end)
+        answers = [answer for answer in self._knock(daemon, 512) if answer is not None]
+        self.assertTrue(answers)
+        self.assertEqual([answer for answer in answers if b"descriptors" not in answer], [])
+        self.assertNotIn("turned away", daemon.process.err())
 
     def test_program_of_few_descriptors(self):
         """What it says itself is "Couldn't get context"."""
