@@ -127,10 +127,18 @@ void Server::on_no_memory(std::uint64_t tag) {
   if (at != connections_.end() && at->second.serving) {
     drop(at);
   }
-  if (silent_until_ <= card_.now()) {
-    silent_until_ = card_.now() + kSilence;
+  if (tells_of_want()) {
     spdlog::error("the daemon has no memory left (RLIMIT_AS, or the machine's)");
   }
+}
+
+// Programs that come again and again would fill the log.
+bool Server::tells_of_want() {
+  const bool due = silent_until_ <= card_.now();
+  if (due) {
+    silent_until_ = card_.now() + kSilence;
+  }
+  return due;
 }
 
 void Server::on_event(std::uint64_t tag, std::uint32_t events) {
@@ -201,7 +209,9 @@ void Server::accept_some() {
 void Server::accept(UniqueFd socket) {
   const auto peer = program_at(socket.get());
   if (!peer) {
-    spdlog::warn("a program was turned away: {}", peer.error().message);
+    if (tells_of_want()) {
+      spdlog::warn("a program was turned away: {}", peer.error().message);
+    }
     return;
   }
   const std::uint64_t id = next_id_++;
@@ -236,8 +246,7 @@ void Server::serve_throttled() {
 void Server::turn_away() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (silent_until_ <= card_.now()) {
-    silent_until_ = card_.now() + kSilence;
+  if (tells_of_want()) {
     spdlog::warn("programs are turned away: the daemon has no descriptors left (ulimit -n)");
   }
 }

@@ -74,6 +74,7 @@ class Server {
     }
   }
   void on_no_memory(std::uint64_t tag);
+  bool tells_of_want();  // of memory or descriptors, on the log
   // What a conversation does outside of serve(): it counts as its user's time, and the next
   // commands of that connection wait for their turn like any others.
   template <typename Work>

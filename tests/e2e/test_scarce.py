@@ -2,6 +2,7 @@
 It works, or one sentence says what to do."""
 
 import os
+import resource
 import socket
 
 from harness.case import E2eCase
@@ -86,6 +87,16 @@ class Scarce(E2eCase):
         self.assertTrue(answers)
         self.assertEqual([answer for answer in answers if b"descriptors" not in answer], [])
         self.assertNotIn("turned away", daemon.process.err())
+
+    def test_turned_away_again_and_again(self):
+        """The log has one line, also where there is a descriptor for the connection, and none for what tells of its program's end."""
+        daemon = Daemon(self.tree, self.folder, self.logs, "uroced", "loopback", "10.77.0.1/24")
+        self.addCleanup(daemon.end)
+        taken = {int(name) for name in os.listdir(f"/proc/{daemon.process.pid}/fd")}
+        free = min(set(range(len(taken) + 1)) - taken)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (free + 1, resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)[1]))
+        self.assertEqual(set(self._knock(daemon, 50)), {b""})
+        self.assertEqual(daemon.process.err().count("turned away"), 1)
 
     def test_program_of_few_descriptors(self):
         """What it says itself is "Couldn't get context"."""
