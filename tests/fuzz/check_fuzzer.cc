@@ -1,6 +1,7 @@
 // `uroce check` reads captures from anywhere. One half of the inputs are files as they are; the
-// other are packets whose ICRC is right, or that the capture has cut short, so that what is judged
-// behind the parser is reached too: any opcodes, PSNs, lengths and times of a few connections.
+// other are packets whose ICRC is right, or that the capture has cut short, so that what is
+// analysed behind the parser is reached too: any opcodes, PSNs, lengths and times of a few
+// connections.
 
 #include <sys/mman.h>
 
@@ -9,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/check/judge.h"
+#include "apps/check/analyser.h"
 #include "apps/check/report.h"
 #include "apps/replay/capture_file.h"
 #include "base/check.h"
@@ -87,9 +88,9 @@ class Packets {
   std::uint32_t psn_ = 0xFF'FFF0;
 };
 
-void judge_and_print() {
+void analyse_and_print() {
   check::Verdict verdict;
-  if (!check::judge(place(), {}, verdict)) {
+  if (!check::analyse(place(), {}, verdict)) {
     return;
   }
   UROCE_CHECK(verdict.roce <= verdict.frames && verdict.cut_short <= verdict.frames);
@@ -114,6 +115,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     packets.write();
   }
-  judge_and_print();
+  analyse_and_print();
   return 0;
 }
