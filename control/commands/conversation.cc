@@ -66,9 +66,12 @@ void Conversation::receive(Record record) {
   }
   if (header.version != abi::kVersion) {
     reply_error(header.sequence,
-                {EPROTONOSUPPORT, "this uroced speaks version " + std::to_string(abi::kVersion) +
-                                      ", the program's libibverbs of uroce version " +
-                                      std::to_string(header.version) + "; install the same uroce"});
+                {EPROTONOSUPPORT,
+                 "uroced has version " + std::to_string(abi::kVersion) +
+                     " of the interface to programs, this program has version " +
+                     std::to_string(header.version) +
+                     ": install the same uroce for both, and restart whichever was started "
+                     "before an upgrade"});
     finished_ = true;
     return;
   }
