@@ -2,14 +2,13 @@
 // stop.
 
 #include <fcntl.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <string>
 
 #include "apps/uroced_console.h"
+#include "apps/uroced_log.h"
 #include "control/start/clean_environment.h"
 #include "control/start/daemon.h"
 #include "control/start/notify.h"
@@ -18,7 +17,7 @@
 namespace {
 
 int fail(const uroce::Error& error) {
-  std::fprintf(stderr, "uroced: %s\n", error.message.c_str());
+  uroce::print_start_error(error);
   return 1;
 }
 
@@ -39,10 +38,7 @@ int main(int argc, char** argv) {
   if (ready >= 0 && ::fcntl(ready, F_GETFD) < 0) {  // whoever waits for it would wait for ever
     return fail({EINVAL, "--ready-fd: there is no open descriptor " + std::to_string(ready)});
   }
-  auto logger = spdlog::stderr_color_mt("uroced");
-  logger->set_pattern("%n: %v");
-  logger->set_level(spdlog::level::from_str(line->options.log_level));
-  spdlog::set_default_logger(logger);
+  uroce::start_log(line->options.log_level);
 
   Daemon::block_signals();
   auto daemon = Daemon::start(line->options);

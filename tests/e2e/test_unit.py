@@ -73,3 +73,28 @@ class Unit(E2eCase):
         answer = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True, timeout=60,
                                 check=False)
         self.assertNotRegex(answer.stderr, r"ignoring|Unknown")
+
+    def test_the_journal_gets_priorities(self):
+        """Lines have sd-daemon(3)'s prefix if standard error is what JOURNAL_STREAM names, and only then."""
+        missing = [*self.tree.uroced, "--config", os.path.join(self.folder, "missing.toml")]
+        for named, prefix in ((True, "<3>uroced: "), (False, "uroced: ")):
+            read, write = os.pipe()
+            stream = os.fstat(write if named else read)
+            inode = stream.st_ino if named else stream.st_ino + 1
+            with os.fdopen(read, encoding="utf-8") as lines:
+                answer = subprocess.run(missing, stderr=write, check=False, timeout=30, stdin=subprocess.DEVNULL,
+                                        env={"PATH": os.environ["PATH"], "JOURNAL_STREAM": f"{stream.st_dev}:{inode}"})
+                os.close(write)
+                first = lines.readline()
+            self.assertNotEqual(answer.returncode, 0)
+            self.assertTrue(first.startswith(prefix), first)
+        read, write = os.pipe()
+        stream = os.fstat(write)
+        with os.fdopen(read, encoding="utf-8") as lines, subprocess.Popen(
+                [*self.tree.uroced, "--port", "loopback", "--ip", "10.77.0.1/24", "--socket", os.path.join(self.folder, "s")],
+                stderr=write, stdin=subprocess.DEVNULL,
+                env={"PATH": os.environ["PATH"], "JOURNAL_STREAM": f"{stream.st_dev}:{stream.st_ino}"}) as daemon:
+            os.close(write)
+            first = lines.readline()
+            daemon.terminate()
+        self.assertTrue(first.startswith("<6>uroced: "), first)

@@ -1,0 +1,70 @@
+#include "apps/uroced_log.h"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+namespace uroce {
+namespace {
+
+// systemd.exec(5): $JOURNAL_STREAM has the device and inode of the stream that goes to the journal.
+// Standard error may have been redirected since.
+bool logs_to_journal() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  return stream != nullptr && ::fstat(STDERR_FILENO, &status) == 0 &&
+         stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+int priority_of(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::critical:
+      return LOG_CRIT;
+    case spdlog::level::err:
+      return LOG_ERR;
+    case spdlog::level::warn:
+      return LOG_WARNING;
+    case spdlog::level::info:
+      return LOG_INFO;
+    default:
+      return LOG_DEBUG;
+  }
+}
+
+// %* of the pattern.
+class JournalPriority : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& to) override {
+    const std::string prefix = "<" + std::to_string(priority_of(message.level)) + ">";
+    to.append(prefix.data(), prefix.data() + prefix.size());
+  }
+  [[nodiscard]] std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<JournalPriority>();
+  }
+};
+
+}  // namespace
+
+void start_log(const std::string& level) {
+  auto logger = spdlog::stderr_color_mt("uroced");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<JournalPriority>('*').set_pattern(logs_to_journal() ? "%*%n: %v" : "%n: %v");
+  logger->set_formatter(std::move(formatter));
+  logger->set_level(spdlog::level::from_str(level));
+  spdlog::set_default_logger(logger);
+}
+
+void print_start_error(const Error& error) {
+  const std::string prefix = logs_to_journal() ? "<" + std::to_string(LOG_ERR) + ">" : "";
+  std::fprintf(stderr, "%suroced: %s\n", prefix.c_str(), error.message.c_str());
+}
+
+}  // namespace uroce
