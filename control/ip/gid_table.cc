@@ -103,6 +103,16 @@ GidTable::GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses, Lin
   entries_.insert(entries_.end(), addresses.begin(), addresses.end());
 }
 
+const Gid* GidTable::find(std::uint32_t index) const {
+  const auto has_address = [](const IpPrefix& entry) { return !entry.address.is_zero(); };
+  if (index == 0) {  // without a link-local address the first one there is
+    const auto first = std::find_if(entries_.begin(), entries_.end(), has_address);
+    return first == entries_.end() ? nullptr : &first->address;
+  }
+  return index < entries_.size() && has_address(entries_[index]) ? &entries_[index].address
+                                                                 : nullptr;
+}
+
 Result<std::uint32_t> GidTable::add(const IpPrefix& prefix) {
   if (owns(prefix.address)) {
     return Error{EEXIST, "the port has the address " + to_string(prefix.address) + " already"};

@@ -1,9 +1,10 @@
 #pragma once
 
 // The addresses of a port: its GID table. Index 0 is the link-local address that follows from the
-// Ethernet address, or empty; the IP addresses that the user gave follow from index 1 on and keep
-// their places; one that is taken away leaves its place empty for the next. All are of type RoCE
-// v2.
+// Ethernet address. Where the kernel owns the addresses and doesn't know that one, index 0 repeats
+// the first address, because programs (UCX) reject a card without a GID there, whichever index they
+// use in the end. The IP addresses that the user gave follow from index 1 on and keep their places;
+// one that is removed leaves its place empty for the next. All are of type RoCE v2.
 
 #include <cstdint>
 #include <optional>
@@ -38,7 +39,7 @@ Gid link_local_gid(const EtherAddress& mac);
 [[nodiscard]] bool is_link_local(const Gid& gid);  // fe80::/10
 EtherAddress multicast_mac(const Gid& gid);        // RFC 1112, 6.4; RFC 2464, 7
 
-// Whether index 0 is filled. Not where the kernel owns the addresses and knows nothing of this one.
+// Whether the port has a link-local address of its own at index 0.
 enum class LinkLocal : std::uint8_t { kFromMac, kNone };
 
 class GidTable {
@@ -46,16 +47,13 @@ class GidTable {
   GidTable(const EtherAddress& mac, std::vector<IpPrefix> addresses,
            LinkLocal link_local = LinkLocal::kFromMac);
 
-  // nullptr: no entry.
-  [[nodiscard]] const Gid* find(std::uint32_t index) const {
-    return index < entries_.size() && !entries_[index].address.is_zero() ? &entries_[index].address
-                                                                         : nullptr;
-  }
+  // The GID that programs have at this index. nullptr: none.
+  [[nodiscard]] const Gid* find(std::uint32_t index) const;
   // The index that it got. EEXIST, ENOSPC.
   Result<std::uint32_t> add(const IpPrefix& prefix);
   // ENOENT; EPERM for index 0.
   Status remove(const Gid& address);
-  // Index 0 follows the Ethernet address, where it is filled.
+  // The link-local address follows the Ethernet address, where there is one.
   void follow_mac(const EtherAddress& mac);
   [[nodiscard]] bool owns(const Gid& gid) const { return entry_of(gid) != nullptr; }
   // In this VLAN, too.
@@ -66,7 +64,7 @@ class GidTable {
   [[nodiscard]] std::uint16_t vlan_of(const Gid& gid) const;
   // Is it reachable without a router, from any of our subnets in its VLAN?
   [[nodiscard]] bool on_link(const LinkAddress& address) const;
-  // By index; an empty place has a zero address.
+  // By index, each address once; an empty place has a zero address.
   [[nodiscard]] const std::vector<IpPrefix>& entries() const { return entries_; }
   [[nodiscard]] std::vector<LinkAddress> addresses() const;
 

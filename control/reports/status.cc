@@ -124,8 +124,8 @@ Json device_status(const RoceCounters& counted, const Latencies& latencies, cons
   }
   Json addresses = Json::array();
   for (std::uint32_t index = 0; index < device.gids().entries().size(); ++index) {
-    if (device.gids().find(index) != nullptr) {
-      const IpPrefix& entry = device.gids().entries()[index];
+    const IpPrefix& entry = device.gids().entries()[index];
+    if (!entry.address.is_zero()) {
       addresses.push_back({{"index", index}, {"address", to_string(entry)}, {"vlan", entry.vlan}});
     }
   }

@@ -19,6 +19,21 @@ TEST(GidTable, LinkLocalFirstThenTheGivenAddressesInOrder) {
   EXPECT_FALSE(table.owns(ip("10.0.0.2")));
 }
 
+TEST(GidTable, WithoutALinkLocalAddressIndexZeroRepeatsTheFirst) {
+  GidTable table(kTableMac, {*parse_prefix("10.0.0.1/24"), *parse_prefix("10.0.0.2/24")},
+                 LinkLocal::kNone);
+  EXPECT_EQ(*table.find(0), ip("10.0.0.1"));
+  EXPECT_EQ(*table.find(1), ip("10.0.0.1"));
+  EXPECT_EQ(table.addresses().size(), 2U);
+  ASSERT_TRUE(table.remove(ip("10.0.0.1")));
+  EXPECT_EQ(*table.find(0), ip("10.0.0.2"));
+  EXPECT_EQ(table.find(1), nullptr);
+  ASSERT_TRUE(table.remove(ip("10.0.0.2")));
+  EXPECT_EQ(table.find(0), nullptr);
+  EXPECT_EQ(*table.add(*parse_prefix("10.0.0.3/24")), 1U);
+  EXPECT_EQ(*table.find(0), ip("10.0.0.3"));
+}
+
 TEST(GidTable, OnLinkIsWhatIsInASubnet) {
   const GidTable table(kTableMac, {*parse_prefix("10.0.0.1/23"), *parse_prefix("2001:db8::1/64")});
   EXPECT_TRUE(table.on_link(ip("10.0.1.255")));
