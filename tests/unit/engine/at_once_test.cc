@@ -1,4 +1,4 @@
-// Pages that a worker brings in itself: as many as others have time for.
+// Pages that a worker brings in itself: only as many as its other work leaves time for.
 
 #include <gtest/gtest.h>
 #include <sys/sysinfo.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kPage = Mirror::kPage;
 
-// What a page seems to take: the time between two looks at the clock.
+// How long bringing in a page seems to take: the time between two readings of the clock.
 Duration page_takes = 0;
 Time look_at_clock() {
   static Time now = 0;
@@ -42,7 +42,7 @@ class AtOnceTest : public ::testing::Test {
                               {&piece, 1}, program_.mirror->changes());
   }
 
-  // An 8-byte WRITE to a page of b, on its way to b.
+  // Sends an 8-byte WRITE to a page of b.
   void write(std::uint64_t page) {
     QpPair& pair = stations_.pair;
     const abi::Sge sge = pair.a.sge(0, 8);
@@ -85,7 +85,7 @@ TEST_F(AtOnceTest, OtherWorkComesFirst) {
   busy_turn();
   write(0);
   busy_turn();
-  ASSERT_TRUE(done()) << "none for a long time";
+  ASSERT_TRUE(done()) << "none was brought in for a long time";
   write(1);
   for (int turn = 0; turn < 10; ++turn) {
     busy_turn();
@@ -98,7 +98,7 @@ TEST_F(AtOnceTest, OtherWorkComesFirst) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(AtOnceTest, OtherWorkHasItsPartHoweverLongPagesTake) {
+TEST_F(AtOnceTest, OtherWorkKeepsItsShareHoweverLongPagesTake) {
   page_takes = 20 * kNanosecondsPerMicrosecond;
   busy_turn();
   write(0);
@@ -112,7 +112,7 @@ TEST_F(AtOnceTest, OtherWorkHasItsPartHoweverLongPagesTake) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(AtOnceTest, WhatWaitsForOtherWorkGoesOnWhenThatIsDone) {
+TEST_F(AtOnceTest, DeferredPagesAreBroughtInWhenOtherWorkIsDone) {
   busy_turn();
   write(0);
   busy_turn();
@@ -124,8 +124,8 @@ TEST_F(AtOnceTest, WhatWaitsForOtherWorkGoesOnWhenThatIsDone) {
   EXPECT_EQ(counters().page_faults, 0U);
 }
 
-// Two queue pairs of b send from untouched memory; the first has always more to send.
-TEST_F(AtOnceTest, WhoAlwaysWantsMoreLeavesItsTurnToOthers) {
+// Two queue pairs of b send from untouched memory; the first one always has more to send.
+TEST_F(AtOnceTest, AQueuePairThatAlwaysNeedsPagesDoesNotStarveOthers) {
   PairConfig config;
   config.a.qpn = 27;
   config.b.qpn = 28;
@@ -157,7 +157,7 @@ TEST_F(AtOnceTest, WhoAlwaysWantsMoreLeavesItsTurnToOthers) {
   stations_.b.worker.remove_qp(second.b.qp());
 }
 
-TEST_F(AtOnceTest, HowLongAFaultTakesIsCounted) {
+TEST_F(AtOnceTest, FaultTimesAreCounted) {
   program_.mirror->faults_only();
   write(0);
   stations_.settle();
@@ -174,9 +174,9 @@ TEST_F(AtOnceTest, HowLongAFaultTakesIsCounted) {
   EXPECT_EQ(stations_.b.worker.fault_times().max(), kTook);
 }
 
-// A queue pair of which two roles want a record that there isn't looks again once in a while, not
-// twice as often each time.
-TEST_F(AtOnceTest, WhoFindsNoRecordIsListedOnce) {
+// A queue pair of which two roles need a fault record when none is free retries at a constant rate,
+// not twice as often each time.
+TEST_F(AtOnceTest, AQueuePairWithoutARecordIsListedOnce) {
   program_.mirror->faults_only();
   while (queues_.faults.take({.length = 8}) != nullptr) {
   }
@@ -196,8 +196,8 @@ TEST_F(AtOnceTest, WhoFindsNoRecordIsListedOnce) {
   EXPECT_GE(counters().page_faults_starved - before, kTimes);
 }
 
-// One that comes to look again and again in between, in vain, doesn't put that off for others.
-TEST_F(AtOnceTest, WhoFindsNoRecordLooksAgainHoweverOftenOthersFindNone) {
+// A queue pair that retries often and in vain in between doesn't delay the retries of others.
+TEST_F(AtOnceTest, RetriesForARecordAreNotDelayedByOthers) {
   program_.mirror->faults_only();
   while (queues_.faults.take({.length = 8}) != nullptr) {
   }

@@ -1,4 +1,5 @@
-// What a worker counts by port: of frames that are no queue pair's, and of queue pairs that went.
+// What a worker counts per port: frames that belong to no queue pair, and the counters of removed
+// queue pairs.
 
 #include <gtest/gtest.h>
 

@@ -8,12 +8,12 @@ namespace {
 constexpr Duration kMs = kNanosecondsPerMillisecond;
 constexpr Time kStart = 1'000 * kMs;
 
-// A thread that takes a turn each 100 us and runs for part of the time.
+// A thread that takes a turn every 100 us and runs for part of the time.
 struct Thread {
   CpuShortage shortage{};
   Time now = kStart;
   CpuShortage::Usage usage{};
-  bool steals = false;  // a hypervisor has the processor for the rest of the time, no other thread
+  bool steals = false;  // the rest of the time goes to a hypervisor, not to another thread
   bool is_short = false;
   bool slept = false;
 
@@ -37,7 +37,7 @@ struct Thread {
   }
 };
 
-TEST(CpuShortage, WhoRunsWheneverItWantsHasNone) {
+TEST(CpuShortage, NoneIfItRunsWheneverItWants) {
   Thread thread;
   thread.turns(50 * kMs, 100);
   EXPECT_FALSE(thread.is_short);
@@ -45,15 +45,15 @@ TEST(CpuShortage, WhoRunsWheneverItWantsHasNone) {
   EXPECT_FALSE(thread.is_short);
 }
 
-TEST(CpuShortage, WhoWaitsForHalfOfTheTimeHasOne) {
+TEST(CpuShortage, WaitingHalfOfTheTimeIsOne) {
   Thread thread;
   thread.turns(50 * kMs, 100);
   thread.turns(3 * CpuShortage::kPeriod, 50);
   EXPECT_TRUE(thread.is_short);
 }
 
-// It yields whenever it finds nothing, and programs take that.
-TEST(CpuShortage, WhoHasLittleToDoHasNone) {
+// A worker yields whenever it finds nothing, and programs use that time.
+TEST(CpuShortage, NoneIfTheWorkerHasLittleToDo) {
   Thread thread;
   thread.turns(50 * kMs, 50, 3);
   EXPECT_FALSE(thread.is_short);
@@ -61,8 +61,8 @@ TEST(CpuShortage, WhoHasLittleToDoHasNone) {
   EXPECT_TRUE(thread.is_short);
 }
 
-// Whoever else runs there: that the worker has little to do doesn't matter.
-TEST(CpuShortage, SharesItsProcessorWithWhoeverRunsInItsPlace) {
+// Sharing doesn't depend on how much the worker itself has to do.
+TEST(CpuShortage, ReportsASharedProcessorWhenDisplacedRepeatedly) {
   Thread thread;
   thread.turns(50 * kMs, 97, 1);
   EXPECT_FALSE(thread.shortage.shares(thread.now));
@@ -77,15 +77,16 @@ TEST(CpuShortage, SharesItsProcessorWithWhoeverRunsInItsPlace) {
   EXPECT_FALSE(thread.shortage.shares(thread.now));
 }
 
-TEST(CpuShortage, WhatAHypervisorTakesIsNeither) {
+TEST(CpuShortage, StealTimeIsNeitherSharingNorShortage) {
   Thread thread{.steals = true};
   thread.turns(50 * kMs, 50);
   EXPECT_FALSE(thread.shortage.shares(thread.now));
   EXPECT_FALSE(thread.is_short);
 }
 
-// What it does then may take most of the time for which it was awake, and others run meanwhile.
-TEST(CpuShortage, WhoSleepsAfterEachMessageHasNone) {
+// The work after a sleep may take most of the time for which the worker was awake, while others
+// run.
+TEST(CpuShortage, NoneIfTheWorkerSleepsAfterEachMessage) {
   Thread thread;
   thread.turns(50 * kMs, 100);
   for (int i = 0; i < 200; ++i) {
@@ -96,7 +97,7 @@ TEST(CpuShortage, WhoSleepsAfterEachMessageHasNone) {
   EXPECT_TRUE(thread.shortage.shares(thread.now));
 }
 
-TEST(CpuShortage, LastsALittleAndEnds) {
+TEST(CpuShortage, IsHeldForAWhileAndEnds) {
   Thread thread;
   thread.turns(50 * kMs, 50);
   thread.turns(CpuShortage::kHold - 2 * CpuShortage::kPeriod, 100);
@@ -105,7 +106,7 @@ TEST(CpuShortage, LastsALittleAndEnds) {
   EXPECT_FALSE(thread.is_short);
 }
 
-TEST(CpuShortage, SleepIsNone) {
+TEST(CpuShortage, SleepIsNotAShortage) {
   Thread thread;
   thread.turns(50 * kMs, 100);
   for (int i = 0; i < 20; ++i) {

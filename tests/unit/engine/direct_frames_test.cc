@@ -1,4 +1,4 @@
-// What goes as frames between two queue pairs of one worker all the same.
+// Messages between two queue pairs of one worker that are sent as frames nevertheless.
 
 #include <gtest/gtest.h>
 
@@ -34,8 +34,8 @@ TEST(DirectFrames, MemoryThatIsNotMappedGoesAsFrames) {
                          daemon.pair.b.memory.begin()));
 }
 
-// Who wants frames gets them.
-TEST(DirectFrames, NotPastAPortWithFaults) {
+// Fault injection needs to see frames.
+TEST(DirectFrames, APortWithFaultsGetsFrames) {
   FaultyPort port(std::make_unique<LoopbackPort>(4'196, 1), Faults{});
   QpPair pair(in_one_daemon(small_memory(), port));
   Station station({.ports = {&port}, .keys = &pair.a.keys(), .direct = true}, "10.0.0.1");
@@ -52,8 +52,8 @@ TEST(DirectFrames, NotPastAPortWithFaults) {
   EXPECT_NE(port.counters().tx_frames, 0U);
 }
 
-// They are sent one behind the other as without a neighbour, not each after the other's answer.
-TEST(DirectFrames, WhatNeedsFramesWaitsForNoAnswer) {
+// They are sent back to back as to a remote peer, not each after the previous one's answer.
+TEST(DirectFrames, MessagesThatNeedFramesAreSentBackToBack) {
   OneDaemon daemon(true, small_memory());
   constexpr std::uint32_t kCount = 4;  // as many as may be under way
   for (std::uint32_t i = 0; i < kCount; ++i) {
@@ -69,7 +69,7 @@ TEST(DirectFrames, WhatNeedsFramesWaitsForNoAnswer) {
   }
 }
 
-TEST(DirectFrames, NotWhileACaptureLooks) {
+TEST(DirectFrames, ACaptureGetsFrames) {
   struct alignas(abi::kCaptureRingOffset) CaptureRing {
     std::array<std::byte, abi::kCaptureRingOffset + abi::kCaptureRingMin> bytes{};
   };
@@ -88,8 +88,8 @@ TEST(DirectFrames, NotWhileACaptureLooks) {
   EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 1U);
 }
 
-// One that isn't the other's peer doesn't get its messages any other way than by frames.
-TEST(DirectFrames, NotToAQueuePairWhosePeerIsAnother) {
+// If the connection isn't mutual, messages go as frames.
+TEST(DirectFrames, AQueuePairConnectedElsewhereGetsFrames) {
   OneDaemon daemon(true, small_memory());
   QpAttributes elsewhere = daemon.pair.b.qp().attributes();
   elsewhere.dest_qpn = 0x999;

@@ -1,5 +1,5 @@
-// Messages between queue pairs of one worker, with frames and without: the same completions, bytes
-// and PSNs come of both.
+// Messages between queue pairs of one worker, with and without frames: completions, bytes and PSNs
+// are the same.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using abi::WrOpcode;
 
-// What programs and peers can notice of a run.
+// What programs and peers can observe of a run.
 struct Seen {
   std::vector<std::string> completions;
   std::vector<std::byte> bytes;
@@ -56,7 +56,7 @@ Seen seen(OneDaemon& daemon) {
 
 using Act = std::function<void(OneDaemon&)>;
 
-// Does the same with frames and without; the number of messages that went without.
+// Does the same with frames and without; returns the number of messages that went without.
 std::uint64_t both_ways(const Act& act, const PairConfig& config = small_memory()) {
   std::vector<Seen> runs;
   std::uint64_t direct = 0;
@@ -190,7 +190,7 @@ TEST(Direct, BothDirectionsAndTheWrapOfPsns) {
                      config));
 }
 
-// What frames must bring, because it is refused or has to wait, and what comes behind it.
+// Requests that must go as frames, because they are refused or have to wait, and what follows them.
 
 TEST(Direct, ABadKeyFailsAsInFrames) {
   EXPECT_EQ(1U, both_ways([](OneDaemon& daemon) {
@@ -291,8 +291,8 @@ TEST(Direct, UnreliableConnections) {
   EXPECT_GE(both_ways(act, config), 1U);
 }
 
-// After frames had to be taken messages go directly again, though new ones are posted all the time.
-TEST(Direct, FindsItsWayBack) {
+// After messages had to go as frames they go directly again, even while new ones are posted.
+TEST(Direct, GoesDirectlyAgainAfterFrames) {
   OneDaemon daemon(true, small_memory());
   const abi::Sge sge = daemon.pair.a.sge(0, 900);
   daemon.post(send_wr(0, WrOpcode::kSend), {&sge, 1});  // finds no receive
@@ -311,7 +311,7 @@ TEST(Direct, FindsItsWayBack) {
   EXPECT_GE(daemon.pair.a.qp().counters().direct_messages, 30U);
 }
 
-// An answer lets the peer go on at once, as no time passes here.
+// A READ's answer lets the peer go on at once: no time passes here.
 TEST(Direct, ReadsAreAnsweredWithoutATimer) {
   constexpr std::uint64_t kReads = 3;
   PairConfig config = small_memory();
@@ -328,8 +328,8 @@ TEST(Direct, ReadsAreAnsweredWithoutATimer) {
   EXPECT_EQ(daemon.port.counters().tx_frames, 0U);
 }
 
-// Nor at another port's address, as when a port was detached and another is attached.
-TEST(Direct, NobodyIsNextDoorBehindAnotherPort) {
+// A peer isn't local if the port's MAC address is another, as when another interface is attached.
+TEST(Direct, NoPeerIsLocalWhenThePortHasChanged) {
   OneDaemon daemon(true, small_memory());
   daemon.post_write(1, 8);
   daemon.settle();
@@ -344,7 +344,7 @@ TEST(Direct, NobodyIsNextDoorBehindAnotherPort) {
 }
 
 // The local peer is determined again when the port's addresses have changed.
-TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
+TEST(Direct, NoPeerIsLocalAtARemovedAddress) {
   OneDaemon daemon(true, small_memory());
   const auto direct_messages = [&daemon] { return daemon.pair.a.qp().counters().direct_messages; };
   daemon.post_write(1, 8);
@@ -363,8 +363,8 @@ TEST(Direct, NobodyIsNextDoorAtAnAddressThatIsGone) {
   EXPECT_EQ(direct_messages(), 2U);
 }
 
-// A peer that is taken from the worker is looked for no more.
-TEST(Direct, APeerThatIsGoneIsForgotten) {
+// A peer that was removed from the worker isn't used any more.
+TEST(Direct, ARemovedPeerIsForgotten) {
   OneDaemon daemon(true, small_memory());
   daemon.post_write(1, 8);
   daemon.settle();
@@ -380,8 +380,8 @@ TEST(Direct, APeerThatIsGoneIsForgotten) {
   EXPECT_EQ(daemon.pair.a.qp().counters().direct_messages, 2U);
 }
 
-// A peer that is connected to somebody else isn't one any more.
-TEST(Direct, APeerThatIsConnectedElsewhereIsNoneAnyMore) {
+// A peer that has been reconnected to another queue pair isn't local any more.
+TEST(Direct, APeerReconnectedElsewhereIsNoLongerUsed) {
   ManyPairs pairs(2);
   pairs.post_write(0, 1);
   pairs.daemon.settle();

@@ -26,7 +26,7 @@ class BellsTest : public testing::Test {
   std::unique_ptr<abi::Doorbells> bells_ = std::make_unique<abi::Doorbells>();
 };
 
-TEST_F(BellsTest, TakesWhatRangOnce) {
+TEST_F(BellsTest, TakesEachRungBellOnce) {
   for (const std::uint32_t slot : {0U, 63U, 64U, 4'096U, abi::kDoorbellSlots - 1}) {
     abi::ring(*bells_, slot);
     abi::ring(*bells_, slot);
@@ -37,7 +37,7 @@ TEST_F(BellsTest, TakesWhatRangOnce) {
   EXPECT_TRUE(take(16).empty());
 }
 
-TEST_F(BellsTest, WhatIsBeyondTheBoundStaysRung) {
+TEST_F(BellsTest, BellsBeyondTheBoundStayRung) {
   std::set<std::uint32_t> rung;
   for (std::uint32_t slot = 0; slot < abi::kDoorbellSlots; slot += 61) {
     abi::ring(*bells_, slot);
@@ -65,8 +65,8 @@ TEST_F(BellsTest, AScribblingProgramYieldsNoSlotOutOfRange) {
   EXPECT_EQ(slots, std::vector<std::uint32_t>{5 * 64});
 }
 
-// What a call costs is bounded, and a bell among all that noise is heard in the end.
-TEST_F(BellsTest, AProgramThatSetsUpperBitsOnlyHasAFewWordsLookedAt) {
+// The cost of a call is bounded, and a genuine bell is still found in the end.
+TEST_F(BellsTest, AProgramThatSetsUpperBitsOnlyCostsABoundedScan) {
   constexpr std::uint32_t kSlot = abi::kDoorbellSlots - 70;
   bells_->top = ~0ULL;
   for (auto& group : bells_->groups) {
@@ -93,19 +93,19 @@ TEST_F(BellsTest, AProgramThatSetsUpperBitsOnlyHasAFewWordsLookedAt) {
   EXPECT_FALSE(any_doorbells(*bells_));
 }
 
-// Two ringers beside a worker that takes, and sleeps when nothing rang, as real ones do. Each slot
-// carries a counter that a ringer raises before it rings, as a program's ring does. Rounds are so
-// short that no later ring makes up for one that is lost.
+// Two threads ring doorbells beside a worker that takes them, and that sleeps when there are none,
+// as in production. Each slot has a counter that the ringer raises before it rings, as a program's
+// ring does. Rounds are so short that no later ring makes up for a lost one.
 class RingersTest : public BellsTest {
  protected:
   static constexpr std::uint32_t kSlots = 130;
-  static constexpr std::uint32_t kApart = 31;  // some share a word, and all a group
-  static constexpr std::uint32_t kRings = 6;   // a round, of each ringer
+  static constexpr std::uint32_t kApart = 31;  // some share a word, all share a group
+  static constexpr std::uint32_t kRings = 6;   // per round and ringer
   // As many rounds as there is time for: on a busy machine each takes milliseconds.
   static constexpr std::uint32_t kRounds = 30'000;
   static constexpr std::chrono::milliseconds kTime{500};
 
-  // `in_a_row`: so many times for the same slot, so that its bits are mostly set.
+  // `in_a_row`: how often the same slot rings in succession, so that its bits are mostly set.
   void ring(std::uint32_t seed, std::uint32_t in_a_row) {
     for (std::uint32_t i = 0; i < kRings; ++i) {
       const std::uint32_t slot = (seed + 7 * (i / in_a_row)) % kSlots;
@@ -122,8 +122,8 @@ class RingersTest : public BellsTest {
     }
   }
 
-  // As Wakeup and Runner: says that it sleeps, looks once more, and then needs to be woken. False:
-  // all ringers are done, and nobody woke it.
+  // As in Wakeup and Runner: announces that it sleeps, checks once more, and then has to be woken.
+  // False: all ringers are done, and nobody woke it.
   bool sleep() {
     status_.beats.store(beats_ += 2, std::memory_order_relaxed);
     status_.asleep.exchange(1, std::memory_order_seq_cst);
@@ -152,7 +152,7 @@ class RingersTest : public BellsTest {
   std::atomic<bool> woken_{false};
 };
 
-TEST_F(RingersTest, NoRingIsLostAndNoneSleptThrough) {
+TEST_F(RingersTest, NoRingIsLostOrSleptThrough) {
   std::barrier begin(3), end(3);
   std::atomic<bool> over{false};
   const auto ringer = [&](std::uint32_t seed) {

@@ -18,8 +18,8 @@
 namespace uroce::test {
 namespace {
 
-// Ports that can't tell when a frame comes are napped on; this one says that none will come, so
-// that only what the test does can wake the worker.
+// Workers poll ports without a wait descriptor at intervals; this port needs no polling, so that
+// only the test can wake the worker.
 class SilentPort final : public Port {
  public:
   std::uint32_t rx_burst(std::uint16_t, Frame**, std::uint32_t, Time) override { return 0; }
@@ -64,17 +64,17 @@ class EngineTest : public testing::TestWithParam<IdlePolicy> {
   std::unique_ptr<Engine> engine_;
 };
 
-// A worker that nothing wakes but what the test does, for the second for which it sleeps.
+// A worker that only the test wakes, during the second for which it sleeps.
 class SleepingWorkerTest : public testing::Test {
  protected:
   SleepingWorkerTest() {
     EXPECT_TRUE(engine_->start());
     while (engine_->heartbeat(0).thread() ==
-           0) {  // until then its lock is free although it hasn't slept
+           0) {  // before that its lock is free although it hasn't slept
       std::this_thread::yield();
     }
   }
-  // Returns how often it has slept before. A borrowed task shows that it sleeps.
+  // Returns how often it had slept before. A task run on the caller's thread shows that it sleeps.
   std::uint64_t when_asleep() {
     for (;;) {
       std::uint64_t sleeps = 0;
@@ -98,7 +98,7 @@ class SleepingWorkerTest : public testing::Test {
       std::make_unique<Engine>(Engine::Config{}, std::vector<Port*>{&port_}, keys_, quiescence_);
 };
 
-TEST_P(EngineTest, RunsTasksOnTheWorkersThreadAndWakesIt) {
+TEST_P(EngineTest, RunsTasksOnTheWorkersThreadAndWakesTheWorker) {
   given(2);
   ASSERT_TRUE(engine_->start());
   const auto self = std::this_thread::get_id();
@@ -163,8 +163,8 @@ TEST_P(EngineTest, SeveralThreadsCallAtOnce) {
   EXPECT_EQ(count, 1'000U);
 }
 
-TEST_F(SleepingWorkerTest, ATaskRunsInTheCallerAndDoesntWakeIt) {
-  // Its sleep may end by itself, in the midst of them.
+TEST_F(SleepingWorkerTest, ATaskRunsInTheCallerAndDoesntWakeTheWorker) {
+  // Its sleep may end by itself meanwhile.
   int here = 0;
   for (int tries = 0; tries < 100 && here < 100; ++tries) {
     const std::uint64_t sleeps = when_asleep();
@@ -178,7 +178,7 @@ TEST_F(SleepingWorkerTest, ATaskRunsInTheCallerAndDoesntWakeIt) {
   EXPECT_EQ(here, 100);
 }
 
-TEST_F(SleepingWorkerTest, ATaskThatLeavesItWorkWakesIt) {
+TEST_F(SleepingWorkerTest, ATaskThatLeavesWorkWakesTheWorker) {
   const std::vector<std::byte> frame(60, std::byte{0xFF});
   when_asleep();
   engine_->call(0, [&](Worker& worker) { EXPECT_TRUE(worker.send_frame(0, frame)); });
@@ -187,7 +187,7 @@ TEST_F(SleepingWorkerTest, ATaskThatLeavesItWorkWakesIt) {
   }
 }
 
-TEST_F(SleepingWorkerTest, OneThatIsWokenMeanwhileWaitsForTheLoansEnd) {
+TEST_F(SleepingWorkerTest, AWorkerWokenDuringABorrowedTaskWaitsForItsEnd) {
   const pid_t thread = engine_->heartbeat(0).thread();
   when_asleep();
   bool ended = false;
@@ -208,8 +208,9 @@ TEST_F(SleepingWorkerTest, OneThatIsWokenMeanwhileWaitsForTheLoansEnd) {
   EXPECT_FALSE(ended);
 }
 
-// The key table may free what a worker has looked up once that one sleeps; not what a task has.
-TEST_F(SleepingWorkerTest, WhatATaskHasLookedUpIsHeld) {
+// The key table may free what a worker looked up before it went to sleep, but not what a running
+// task has looked up.
+TEST_F(SleepingWorkerTest, RegionsLookedUpByATaskAreHeld) {
   when_asleep();
   engine_->call(0, [&](Worker&) {
     const std::uint64_t token = quiescence_.begin();
@@ -229,7 +230,7 @@ TEST_P(EngineTest, SendsControlsFrames) {
   }
 }
 
-// The program's half of the protocol: ring, and write to the eventfd once in a sleep. The bell must
+// The program's half of the protocol: ring, and write to the eventfd once per sleep. The bell must
 // be taken every time, or this test hangs.
 TEST_P(EngineTest, NoDoorbellIsLostToSleep) {
   given(1);

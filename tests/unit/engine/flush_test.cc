@@ -1,4 +1,5 @@
-// FLUSHes to persistence, which a worker hands to the thread that waits for disks: the test.
+// FLUSHes to persistence, which a worker hands to the flush thread, the one that waits for disks;
+// here the test plays that thread.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kPersistent = 2;  // abi::SendWr::flush.placement
 
-// What is posted goes from station a to b.
+// Requests are posted at station a, and b executes them.
 class FlushTest : public ::testing::Test {
  protected:
   FlushTest() {
@@ -35,7 +36,7 @@ class FlushTest : public ::testing::Test {
   Stations stations_{flushable(), {}, &queues_};
 };
 
-TEST_F(FlushTest, ParksUntilTheDiskIsDoneAndTakesNoFaultsRecord) {
+TEST_F(FlushTest, ParksUntilTheDiskIsDoneAndUsesNoFaultRecord) {
   post_flush(1);
   stations_.post_write(2, 8);
   stations_.settle();
@@ -47,7 +48,7 @@ TEST_F(FlushTest, ParksUntilTheDiskIsDoneAndTakesNoFaultsRecord) {
   EXPECT_EQ(flush->qpn, pair().b.qp().config().qpn);
   EXPECT_EQ(flush->role, FaultRole::kResponder);
   EXPECT_NE(flush->durable, nullptr);
-  EXPECT_EQ(queues_.flushes.next(), nullptr) << "one for each FLUSH";
+  EXPECT_EQ(queues_.flushes.next(), nullptr) << "one record per FLUSH";
 
   EXPECT_FALSE(stations_.b.worker.has_arrivals());
   flush->outcome = flush->write_back();
@@ -77,7 +78,7 @@ TEST_F(FlushTest, FailsAsTheDiskDoes) {
   EXPECT_EQ(cqe->status, abi::WcStatus::kRemOpErr);
 }
 
-// Without a record it parks all the same, and tries again after a while.
+// Without a free record it parks nevertheless, and retries later.
 TEST_F(FlushTest, WaitsForARecord) {
   while (queues_.flushes.take({.length = 8}) != nullptr) {
   }

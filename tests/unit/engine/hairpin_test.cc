@@ -1,4 +1,5 @@
-// Frames between two queue pairs of one port: they go round inside, all of them and in order.
+// Frames between two queue pairs of one port: they are turned round inside the daemon, all of them
+// and in order.
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,8 @@ class Hairpin {
 TEST(Hairpin, FramesToTheOwnAddressNeverReachTheWire) {
   Hairpin own;
   QpPair& pair = own.pair;
-  // b's memory isn't in a's key table, so the answer is a NAK: it travels, and that is the point.
+  // b's memory isn't in a's key table, so the answer is a NAK; all that matters here is that it
+  // arrives.
   const abi::Sge sge = pair.a.sge(0, 8);
   pair.a.post_send(rdma_wr(5, abi::WrOpcode::kRdmaWrite, pair.b, 0), {&sge, 1});
   pair.a.ring(0);
@@ -62,8 +64,8 @@ TEST(Hairpin, FramesToTheOwnAddressNeverReachTheWire) {
   EXPECT_GE(own.worker.counters().rx_frames, 2U);
 }
 
-// Also on a port that sends several bursts in a turn. An unreliable connection takes each message
-// as it comes, so its receives tell the order.
+// Also on a port that sends several bursts per turn. An unreliable connection takes each message as
+// it comes, so its receives show the order.
 TEST(Hairpin, FramesToTheOwnAddressKeepTheirOrder) {
   constexpr std::uint32_t kMessages = 1'024;
   PairConfig config;

@@ -1,4 +1,4 @@
-// Frames that a worker keeps behind a missing one, for several queue pairs.
+// Frames that a worker keeps for several queue pairs until a missing one arrives.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class Keeping : public testing::Test {
     }
   }
 
-  // `count` requests, each a PSN farther, behind one that is missing.
+  // `count` requests with consecutive PSNs, after a missing one.
   void arrive_ahead(QpPair& pair, std::uint32_t count, Time now) {
     for (std::uint32_t i = 0; i < count; ++i) {
       Frame* frame = nullptr;
@@ -51,8 +51,8 @@ class Keeping : public testing::Test {
   Worker worker_;
 };
 
-// All room is taken by peers that have fallen silent, one after the other.
-TEST_F(Keeping, WhoFallsSilentLetsGo) {
+// All room is taken by two peers, which fall silent one after the other.
+TEST_F(Keeping, ASilentPeersFramesMakeRoom) {
   constexpr Time kLater = 50 * kNanosecondsPerMillisecond;
   arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
   arrive_ahead(pairs_[1], KeptPackets::kMax, kLater);
@@ -64,8 +64,8 @@ TEST_F(Keeping, WhoFallsSilentLetsGo) {
   EXPECT_EQ(pairs_[0].b.qp().kept(true), 0U);
 }
 
-// What a queue pair keeps isn't counted any more once it is gone.
-TEST_F(Keeping, WhoGoesLeavesItsRoom) {
+// Frames kept for a queue pair aren't counted any more once it is removed.
+TEST_F(Keeping, ARemovedQueuePairFreesItsRoom) {
   arrive_ahead(pairs_[0], KeptPackets::kMax, 1);
   arrive_ahead(pairs_[1], KeptPackets::kMax, 1);
   worker_.remove_qp(pairs_[0].b.qp());

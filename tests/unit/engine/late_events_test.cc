@@ -1,4 +1,4 @@
-// Completion queues whose events come late: the channel is full, or moderation wants to wait.
+// Completion queues whose events are late: the channel is full, or moderation delays them.
 
 #include "dataplane/engine/turn/late_events.h"
 
@@ -23,13 +23,13 @@ constexpr std::size_t kManyQueues = 200;
 constexpr int kManyChannels = 3 * static_cast<int>(LateEvents::kFullMax);
 
 struct Channel {
-  // Nothing more goes in.
+  // Fills the channel until nothing more goes in.
   void fill() const {
     std::array<std::byte, 4096> filler{};
     while (put_event(ends->write_end.get(), filler) == PutEvent::kPut) {
     }
   }
-  // The cookies of the events in it; whatever else there was is read, too.
+  // Empties the channel; returns the cookies of the events that were in it.
   [[nodiscard]] std::vector<std::uint64_t> read_all() const {
     std::vector<std::uint64_t> cookies;
     std::array<std::byte, 4096> record{};
@@ -74,7 +74,8 @@ TEST(LateEvents, AFullChannelIsTriedOnceForAllItsQueues) {
   late.flush(first.queue, 0);
   EXPECT_TRUE(channel.read_all().empty());
   late.flush(second.queue, 0);
-  EXPECT_TRUE(channel.read_all().empty()) << "it was tried for the second queue";
+  EXPECT_TRUE(channel.read_all().empty())
+      << "the full channel isn't tried again for the second queue";
   late.flush_listed(LateEvents::kInterval - 1);
   EXPECT_TRUE(channel.read_all().empty());
   ASSERT_EQ(late.next(), LateEvents::kInterval);
@@ -83,7 +84,7 @@ TEST(LateEvents, AFullChannelIsTriedOnceForAllItsQueues) {
   EXPECT_EQ(late.next(), kNever);
 }
 
-TEST(LateEvents, SoManyEventsInALook) {
+TEST(LateEvents, EventsPerLookAreBounded) {
   const Channel channel;
   channel.fill();
   std::deque<Waiting> queues;
@@ -124,7 +125,7 @@ TEST(LateEvents, ChannelsTakeTurns) {
   EXPECT_EQ(late.next(), kNever);
 }
 
-// Who doesn't read them isn't waiting either.
+// A program that doesn't read its events isn't waiting for them either.
 TEST(LateEvents, ChannelsThatNobodyReadsAreTriedLessOften) {
   const Channel channel;
   channel.fill();
@@ -141,7 +142,7 @@ TEST(LateEvents, ChannelsThatNobodyReadsAreTriedLessOften) {
   EXPECT_EQ(late.next(), now + LateEvents::kFullIntervalMax);
 }
 
-TEST(LateEvents, KnowNothingOfAForgottenQueue) {
+TEST(LateEvents, ForgetARemovedQueue) {
   const Channel channel;
   channel.fill();
   LateEvents late;
@@ -158,7 +159,7 @@ TEST(LateEvents, KnowNothingOfAForgottenQueue) {
   EXPECT_EQ(late.next(), kNever);
 }
 
-TEST(LateEvents, AModeratedQueueIsToldInItsTime) {
+TEST(LateEvents, AModeratedEventIsSentWhenItIsDue) {
   constexpr Duration kPeriod = 3 * LateEvents::kInterval;
   const Channel channel;
   Waiting queue(channel, 5);

@@ -1,5 +1,5 @@
-// What a worker knows of how long messages take, also of those that need no frames, and of queue
-// pairs that are gone.
+// The latencies that a worker knows, including those of messages without frames, and of removed
+// queue pairs.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@ constexpr Duration kClockLater = 700;
 Time clock_reading;
 Time worker_clock() { return clock_reading; }
 
-// A turn's time stands still while a message goes from memory to memory: its end is the clock's.
+// A turn's time stands still while a message is copied from memory to memory, so its end is read
+// from the clock.
 TEST(WorkerLatency, DirectMessagesCount) {
   OneDaemon daemon(true, small_memory(), nullptr, worker_clock);
   clock_reading = daemon.now + kClockLater;
@@ -25,7 +26,7 @@ TEST(WorkerLatency, DirectMessagesCount) {
   ASSERT_NE(latencies.find(LatencyKind::kWrite), nullptr);
   EXPECT_EQ(latencies.find(LatencyKind::kWrite)->max(), kClockLater);
   EXPECT_EQ(latencies.find(LatencyKind::kQueued)->max(), 0U);
-  EXPECT_EQ(latencies.find(LatencyKind::kRoundTrip), nullptr) << "nobody was asked";
+  EXPECT_EQ(latencies.find(LatencyKind::kRoundTrip), nullptr) << "no round trip took place";
 }
 
 // The worker sleeps, or is busy with others, while the program waits.
@@ -48,7 +49,7 @@ TEST(WorkerLatency, TheWaitForALateWorkerCounts) {
 }
 
 // Queue pairs whose doorbells ring in one turn, again and again, with a message each.
-TEST(WorkerLatency, FewerAreTimedWhereManyQueuePairsRing) {
+TEST(WorkerLatency, FewerMessagesAreTimedWhenManyQueuePairsRing) {
   constexpr std::uint32_t kFew = 8;
   constexpr std::uint64_t kMessages = 32, kTimedOfMany = kMessages / (MessageTimer::kPassing + 1);
   for (const std::uint32_t count : {kFew, kFew + 1}) {
@@ -67,7 +68,7 @@ TEST(WorkerLatency, FewerAreTimedWhereManyQueuePairsRing) {
   }
 }
 
-TEST(WorkerLatency, ThoseOfQueuePairsThatAreGoneAreKept) {
+TEST(WorkerLatency, LatenciesOfRemovedQueuePairsAreKept) {
   OneDaemon daemon(true, small_memory());
   daemon.post_write(1, 8);
   daemon.settle();

@@ -1,4 +1,4 @@
-// Many queue pairs with something to send: more than the worker looks ahead without.
+// Many queue pairs with something to send: more than the worker prefetches.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace uroce::test {
 namespace {
 
-// So long that a turn serves some of them only.
+// So long that one turn serves only some of the queue pairs.
 constexpr std::uint32_t kLength = ManyPairs::kMemory;
 constexpr std::uint32_t kPairs = 2 * kCachedMax;
 constexpr std::uint32_t kServedMax = kDirectBytesMax / kLength + 1;
@@ -19,14 +19,14 @@ bool completed(Endpoint& end, std::uint64_t id) {
   return cqe && cqe->status == abi::WcStatus::kSuccess && cqe->wr_id == id;
 }
 
-TEST(Line, QueuePairsThatGoLeaveTheOthersInIt) {
+TEST(Line, RemovedQueuePairsLeaveTheOthersQueued) {
   ManyPairs pairs(kPairs);
   for (std::uint32_t i = 0; i < kPairs; ++i) {
     pairs.post_write(i, i, kLength);
   }
   Worker& worker = pairs.daemon.station.worker;
   worker.poll(pairs.daemon.now);
-  std::uint32_t first = 0;  // of those that wait
+  std::uint32_t first = 0;  // the first that still waits
   while (completed(pairs.senders[first], first)) {
     ++first;
   }

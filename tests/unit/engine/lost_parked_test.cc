@@ -1,5 +1,5 @@
-// A request that was begun, parked, and then thrown away because too many frames wait: where
-// nothing is sent again, what comes next is another message, and is stored.
+// A request that was begun, parked, and then dropped because too many frames are parked: on a
+// transport without retransmission the next request is another message, and is stored.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint64_t kUntouched = 0x7000'0000'0000;  // where nothing is ever brought in
+constexpr std::uint64_t kUntouched = 0x7000'0000'0000;  // never brought in
 constexpr std::size_t kLongBytes = 256U << 10U;         // more packets than a queue pair may park
 constexpr std::size_t kSentBytes = 64;
 
@@ -45,7 +45,7 @@ class LostParked : public testing::Test {
     }
   }
 
-  // Other queue pairs park as many frames at b as all may.
+  // Lets other queue pairs park frames at b up to the worker's limit.
   void take_the_room() {
     for (std::uint32_t i = 0; i < Worker::kParkedTotalMax / Worker::kParkedMax; ++i) {
       PairConfig config;
@@ -74,7 +74,7 @@ class LostParked : public testing::Test {
     }
     stations_.settle();
   }
-  // A message of such bytes; b's helper has done what it was given for it.
+  // Sends a message of this length; b's helper has finished its copies.
   void send(std::byte content) {
     std::fill_n(stations_.pair.a.memory.begin(), kSentBytes, content);
     stations_.pair.a.post_send(send_wr(1, abi::WrOpcode::kSend),

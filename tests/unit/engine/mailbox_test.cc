@@ -16,7 +16,7 @@
 namespace uroce::test {
 namespace {
 
-// A worker with a task that waits in a call for as long as the test likes.
+// A worker with a task that blocks in a system call for as long as the test wants.
 class MailboxTest : public testing::Test {
  protected:
   MailboxTest() {
@@ -58,20 +58,21 @@ TEST_F(MailboxTest, ATaskThatAStuckWorkerDoesntTakeIsWithdrawnAndNeverRuns) {
   EXPECT_FALSE(engine_.try_call(0, [&](Worker&) { ran = true; }));
   go_on();
   bool ran_later = false;
-  EXPECT_TRUE(engine_.try_call(0, [&](Worker&) { ran_later = true; }));  // behind the other one
+  EXPECT_TRUE(
+      engine_.try_call(0, [&](Worker&) { ran_later = true; }));  // queued after the other one
   EXPECT_FALSE(ran);
   EXPECT_TRUE(ran_later);
 }
 
-// It can't be withdrawn any more, and has as long as any other: a worker may have to fetch its
-// memory from a disk.
+// It can't be withdrawn any more, and may take as long as any other: the worker may have to page in
+// from a disk.
 TEST_F(MailboxTest, ATaskThatWasTakenIsWaitedFor) {
   EXPECT_TRUE(engine_.try_call(0, [](Worker&) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * Mailbox::kStuckMaxLooking));
   }));
 }
 
-TEST_F(MailboxTest, ManyWithdrawnTasksFillTheRingAndLeaveItAgain) {
+TEST_F(MailboxTest, ManyWithdrawnTasksFillTheRingAndDrainAgain) {
   given_a_stuck_worker();
   std::vector<std::thread> callers;
   std::atomic<std::uint32_t> withdrawn{0};
@@ -86,7 +87,7 @@ TEST_F(MailboxTest, ManyWithdrawnTasksFillTheRingAndLeaveItAgain) {
   EXPECT_TRUE(engine_.try_call(0, [](Worker&) {}));
 }
 
-TEST(Mailbox, AWorkerInTheKernelIsGivenUpLateWhereTheDaemonWouldEnd) {
+TEST(Mailbox, AWorkerInTheKernelGetsLongerIfGivingUpEndsTheDaemon) {
   const ThreadState waits{.state = 'S'}, in_kernel{.state = 'D'};
   EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckMax, Mailbox::kStuckMax, waits));
   EXPECT_TRUE(Mailbox::gives_up(Mailbox::kStuckMax, Mailbox::kStuckMax, std::nullopt));
@@ -97,7 +98,7 @@ TEST(Mailbox, AWorkerInTheKernelIsGivenUpLateWhereTheDaemonWouldEnd) {
 
 using MailboxDeathTest = MailboxTest;
 
-TEST_F(MailboxDeathTest, WhatMustRunOnAStuckWorkerEndsTheProcessWithASentence) {
+TEST_F(MailboxDeathTest, AMandatoryTaskOnAStuckWorkerEndsTheProcessWithASentence) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {

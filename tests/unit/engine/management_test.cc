@@ -90,7 +90,7 @@ TEST_F(Management, OnlyTheDefaultPartitionReachesQp1) {
   EXPECT_EQ(drops(Drop::kBadPkey), 1U);
 }
 
-TEST_F(Management, QP1TakesNothingButDatagrams) {
+TEST_F(Management, Qp1TakesOnlyDatagrams) {
   Headers headers = mad_headers();
   headers.opcode = Opcode::kRcSendOnly;
   receive(headers);
@@ -103,14 +103,14 @@ TEST_F(Management, AMadHas256Bytes) {
   EXPECT_EQ(drops(Drop::kBadMadLength), 2U);
 }
 
-TEST_F(Management, WhatControlHasNoRoomForIsCounted) {
+TEST_F(Management, MadsThatDoNotFitIntoControlsQueueAreCounted) {
   mads_.room = 1;
   receive(mad_headers());
   receive(mad_headers());
   EXPECT_EQ(drops(Drop::kControlFull), 1U);
 }
 
-// Looks, when a datagram comes, whether the program had been told of its message.
+// When a datagram comes, checks whether the program had been notified of its message.
 struct LooksForACompletion final : FrameSink {
   explicit LooksForACompletion(Endpoint& end) : program(end) {}
   bool take(std::uint16_t, std::span<const std::byte>) override { return false; }
@@ -123,8 +123,8 @@ struct LooksForACompletion final : FrameSink {
   bool came = false, completed = false;
 };
 
-// A message, and behind it the datagram that ends the connection, in one turn.
-TEST(ManagementOrder, ControlHearsOfADatagramAfterProgramsOfWhatCameBefore) {
+// A message, followed in the same turn by the datagram that ends the connection.
+TEST(ManagementOrder, ProgramsAreNotifiedBeforeControlGetsALaterDatagram) {
   QpPair pair;
   auto ports = make_link({});
   LooksForACompletion sink(pair.b);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Many queue pairs of one daemon, two by two each other's peers: one worker, the built-in loopback,
-// and the programs' side of all of them.
+// Many queue pairs of one daemon, connected in pairs: one worker, the built-in loopback, and the
+// programs' side of all of them.
 
 #include <cstdint>
 #include <deque>
@@ -22,7 +22,7 @@ struct ManyPairs {
     }
   }
 
-  // So many bytes, at most kMemory, over one of them. The doorbell is rung.
+  // Posts a WRITE of this many bytes, at most kMemory, on one of them, and rings the doorbell.
   void post_write(std::uint32_t index, std::uint64_t id, std::uint32_t length = 8) {
     Endpoint& sender = senders[index];
     const abi::Sge sge = sender.sge(0, length);

@@ -1,4 +1,4 @@
-// Datagrams for groups: who gets them, through which workers, and what comes back of one's own.
+// Multicast datagrams: which queue pairs get them, through which workers, and what is looped back.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@ constexpr std::uint32_t kQkey = 0x1111'1111;
 const Gid kGroup = *parse_ip("239.1.2.3");
 const Gid kOurs = *parse_ip("10.0.0.2");
 
-// A datagram queue pair with its program.
+// A UD queue pair with its program.
 class Member : public Queues {
  public:
-  // `program`: who goes to its memory the slow way; nullptr: it is mapped.
+  // `program`: its memory, if that is reached the slow way; nullptr: it is mapped.
   Member(std::uint32_t qpn, KeyTable& keys, const AddressTable& addresses,
          std::shared_ptr<ProcMemThread> program)
       : Queues({}) {
@@ -67,7 +67,7 @@ class Member : public Queues {
   std::uint32_t received() {
     std::uint32_t count = 0;
     while (const auto cqe = poll_recv()) {
-      EXPECT_EQ(cqe->sl, abi::kSlRoceIpv4) << "UCX looks there for the kind of header";
+      EXPECT_EQ(cqe->sl, abi::kSlRoceIpv4) << "UCX reads the network header type from it";
       ++count;
     }
     return count;
@@ -207,7 +207,7 @@ TEST_F(Multicast, MembersOfAllWorkersGetIt) {
   EXPECT_EQ(first.received() + second.received() + third.received(), 3U);
 }
 
-TEST_F(Multicast, OtherGroupsAndOtherQueuePairsAreNobodys) {
+TEST_F(Multicast, OtherGroupsAndOtherQueuePairsGetNothing) {
   given(1);
   Member& only = member(17);
   receive("239.1.2.4");
@@ -229,7 +229,7 @@ TEST_F(Multicast, GroupsAreHeardInTheVlansOfThePort) {
   EXPECT_EQ(only.received(), 1U);
 }
 
-TEST_F(Multicast, WhoLeftGetsNothing) {
+TEST_F(Multicast, AMemberThatLeftGetsNothing) {
   given(1);
   Member& only = member(17);
   workers_[0]->detach(0, kGroup, 17);
@@ -238,7 +238,7 @@ TEST_F(Multicast, WhoLeftGetsNothing) {
   EXPECT_EQ(drops(Drop::kNotOurAddress), 1U);
 }
 
-TEST_F(Multicast, AMemberWithoutReceivesMissesItAlone) {
+TEST_F(Multicast, OnlyAMemberWithoutReceivesMissesIt) {
   given(1);
   Member& first = member(17);
   Member& second = member(18);
@@ -253,8 +253,8 @@ TEST_F(Multicast, AMemberWithoutReceivesMissesItAlone) {
   EXPECT_EQ(drops(Drop::kNoReceive), 1U);
 }
 
-// What a queue pair sends to its own group goes to the other members here, and to the wire once.
-TEST_F(Multicast, OnesOwnComesBackToTheOthers) {
+// A datagram sent to the sender's own group goes to the other local members, and to the wire once.
+TEST_F(Multicast, SentDatagramsLoopBackToOtherMembers) {
   given(1);
   Member& sender = member(17);
   Member& other = member(18);
@@ -264,7 +264,7 @@ TEST_F(Multicast, OnesOwnComesBackToTheOthers) {
   EXPECT_EQ(on_the_wire(), 1U);
 }
 
-TEST_F(Multicast, WhatNobodyHereHearsDoesNotComeBack) {
+TEST_F(Multicast, WithoutLocalMembersNothingLoopsBack) {
   given(1);
   Member& sender = member(17);
   send(sender, *parse_ip("239.1.2.4"));
@@ -281,9 +281,9 @@ TEST_F(Multicast, WithoutABufferSomeMembersMissIt) {
   EXPECT_EQ(drops(Drop::kNoBuffer), 1U);
 }
 
-// A datagram that has to wait for its memory, and can't without a buffer, is lost. What was stored
-// for it isn't what the next one brings.
-TEST_F(Multicast, WithoutABufferNothingIsLeftOfWhatHadToWait) {
+// A datagram that has to wait for its memory, but gets no buffer to wait in, is lost. Bytes already
+// stored for it don't become part of the next one.
+TEST_F(Multicast, ADatagramThatFindsNoBufferLeavesNothingBehind) {
   given(1);
   const auto memory = std::make_shared<const UniqueFd>(
       std::move(open_proc_mem(ProgramProcess(::getpid(), ::getuid())).value()));

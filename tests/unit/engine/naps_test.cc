@@ -1,4 +1,4 @@
-// Threads of programs that sleep beside an empty completion queue, and when a worker wakes them.
+// Threads of programs that sleep waiting for completions, and when a worker wakes them.
 
 #include "dataplane/engine/turn/naps.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kEntries = 16;
 
-// A queue, and a program that may nap beside it.
+// A completion queue, and a program whose thread may nap beside it.
 struct Napper {
   explicit Napper(std::uint32_t handle)
       : queue({.handle = handle,
@@ -52,7 +52,7 @@ TEST(Naps, EndWithTheCompletionsThatTheyWaitFor) {
   napper.complete(1);
   naps.look_at(napper.queue);
   EXPECT_FALSE(napper.naps());
-  // Of another nap it knows nothing, until the queue gets something.
+  // A new nap is unknown to the worker until the queue gets a completion.
   napper.nap_until(8);
   naps.turn_ends(false);
   EXPECT_TRUE(napper.naps());
@@ -75,7 +75,7 @@ TEST(Naps, EndWhenTheWorkerHasNothingElseToDo) {
   EXPECT_TRUE(gone.naps());
 }
 
-TEST(Naps, EndAfterAWhileOfABusyWorker) {
+TEST(Naps, EndAfterAWhileIfTheWorkerStaysBusy) {
   Napper napper(1);
   Naps naps;
   for (int round = 0; round < 2; ++round) {
@@ -87,7 +87,7 @@ TEST(Naps, EndAfterAWhileOfABusyWorker) {
       naps.turn_ends(true);
     }
     EXPECT_FALSE(napper.naps());
-    // One that ended before its time leaves the next all of its own.
+    // A nap that ended early leaves the next one its full time.
     napper.nap_until(20);
     napper.complete(1);
     naps.look_at(napper.queue);
@@ -106,12 +106,12 @@ TEST(Naps, OfVeryManyQueuesEndAtOnce) {
     nappers.back()->nap_until(8);
     nappers.back()->complete(1);
     naps.look_at(nappers.back()->queue);
-    naps.look_at(nappers.back()->queue);  // takes no second place
+    naps.look_at(nappers.back()->queue);  // isn't listed twice
     EXPECT_EQ(nappers.back()->naps(), i < Naps::kListedMax);
   }
 }
 
-// The thread sleeps for ten seconds otherwise.
+// Without the wake-up the thread sleeps for ten seconds.
 TEST(Naps, WakeTheThread) {
   constexpr Duration kLong = 10 * kNanosecondsPerSecond;
   Napper napper(1);

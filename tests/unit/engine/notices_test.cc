@@ -1,4 +1,4 @@
-// The queue from workers to control: what has room in it, and who is told that there is something.
+// The queue from workers to control: which notices find room, and when its descriptor is readable.
 
 #include "dataplane/engine/threads/notices.h"
 
@@ -41,7 +41,7 @@ TEST(Notices, AFloodOfOneKindLeavesRoomForTheOthers) {
     std::uint32_t frames = 0;
     const std::uint64_t dropped = notices.dropped();
     for (std::uint32_t i = 0; i < 4 * Notices::kFramesMax; ++i) {
-      frame[11] = static_cast<std::byte>(i);  // of the sender's Ethernet address
+      frame[11] = static_cast<std::byte>(i);  // a byte of the sender's Ethernet address
       frames += notices.take(0, frame) ? 1 : 0;
     }
     EXPECT_EQ(frames, Notices::kFramesMax);
@@ -60,7 +60,7 @@ TEST(Notices, AFloodOfOneKindLeavesRoomForTheOthers) {
   }
 }
 
-// A host dies with which tens of thousands of queue pairs were connected, and control is slow.
+// A host dies to which tens of thousands of queue pairs were connected, and control is slow.
 TEST(Notices, EventsOfAllQueuePairsHaveRoom) {
   constexpr std::uint32_t kQps = 65'536;
   Notices notices;
@@ -82,10 +82,10 @@ TEST(Notices, EventsOfAllQueuePairsHaveRoom) {
     ++found;
   }
   EXPECT_EQ(found, 2 * kQps);
-  EXPECT_LE(before_the_frame, 1U) << "events let others have their turn";
+  EXPECT_LE(before_the_frame, 1U) << "events give way to other kinds";
 }
 
-// Whoever floods has a quarter of the places; somebody else's frame finds one.
+// A flooding sender gets at most a quarter of the places; a frame of another sender finds room.
 TEST(Notices, OneSenderLeavesRoomForTheOthers) {
   Notices notices;
   std::vector<std::byte> frame(60);
@@ -106,7 +106,7 @@ TEST(Notices, OneSenderLeavesRoomForTheOthers) {
   }
 }
 
-// Nothing is left lying though the descriptor is written once for many.
+// Nothing is left in the queue although the descriptor is written once for many notices.
 TEST(Notices, ComeFromSeveralThreads) {
   constexpr std::uint32_t kEach = 20'000;
   Notices notices;
@@ -125,7 +125,8 @@ TEST(Notices, ComeFromSeveralThreads) {
   std::uint32_t received = 0;
   while (received < 2 * kEach) {
     pollfd waiting{.fd = notices.descriptor(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(poll(&waiting, 1, 10'000), 1) << received << " received, and the rest lies there";
+    ASSERT_EQ(poll(&waiting, 1, 10'000), 1)
+        << received << " received, and the rest is left in the queue";
     Notice notice;
     for (int i = 0; i < 5 && notices.next(&notice); ++i) {
       ++received;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Two queue pairs of one daemon, each the other's peer: one worker, the built-in loopback, and the
-// programs' side of both.
+// Two queue pairs of one daemon, connected to each other: one worker, the built-in loopback, and
+// the programs' side of both.
 
 #include "dataplane/port/loopback_port.h"
 #include "tests/unit/engine/worker_fixture.h"

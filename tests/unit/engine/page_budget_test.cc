@@ -8,20 +8,20 @@ namespace {
 constexpr std::uint32_t kQpn = 17;
 constexpr std::uint32_t kOther = 18;
 
-TEST(PageBudget, SoManyWait) {
+TEST(PageBudget, TheNumberOfWaitersIsBounded) {
   PageBudget budget;
   budget.begin(1);
   EXPECT_EQ(budget.deadline(), kNever);
   for (std::uint32_t qpn = 0; qpn < PageBudget::kWaitingMax; ++qpn) {
     EXPECT_TRUE(budget.wait(qpn));
   }
-  EXPECT_TRUE(budget.wait(0)) << "it waits already";
+  EXPECT_TRUE(budget.wait(0)) << "it is a waiter already";
   EXPECT_FALSE(budget.wait(PageBudget::kWaitingMax));
   EXPECT_EQ(budget.serve_next(), 0U);
   EXPECT_TRUE(budget.wait(PageBudget::kWaitingMax));
 }
 
-TEST(PageBudget, ATurnHasSoManyPages) {
+TEST(PageBudget, PagesPerTurnAreBounded) {
   PageBudget budget;
   budget.begin(1);
   for (std::uint32_t page = 0; page < PageBudget::kTurnMax; ++page) {
@@ -33,7 +33,7 @@ TEST(PageBudget, ATurnHasSoManyPages) {
   EXPECT_TRUE(budget.may_bring(kQpn));
 }
 
-TEST(PageBudget, ABusyWorkerHasOneInAWhile) {
+TEST(PageBudget, ABusyWorkerBringsInOnePagePerInterval) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
@@ -46,7 +46,7 @@ TEST(PageBudget, ABusyWorkerHasOneInAWhile) {
   EXPECT_TRUE(budget.may_bring(kQpn));
 }
 
-TEST(PageBudget, PagesThatTakeLongComeSeldom) {
+TEST(PageBudget, SlowPagesAreBroughtInLessOften) {
   constexpr Duration kSlow = 20 * kNanosecondsPerMicrosecond;
   PageBudget budget;
   budget.begin(1);
@@ -58,7 +58,7 @@ TEST(PageBudget, PagesThatTakeLongComeSeldom) {
   EXPECT_TRUE(budget.may_bring(kQpn));
 }
 
-TEST(PageBudget, APageThatSeemsToTakeForeverHoldsUpTheNextForAWhileOnly) {
+TEST(PageBudget, APageThatSeemsToTakeForeverDelaysTheNextByABoundedTime) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
@@ -69,7 +69,7 @@ TEST(PageBudget, APageThatSeemsToTakeForeverHoldsUpTheNextForAWhileOnly) {
   EXPECT_TRUE(budget.may_bring(kQpn));
 }
 
-TEST(PageBudget, WhoWaitedComesFirst) {
+TEST(PageBudget, WaitersComeFirst) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
@@ -78,18 +78,18 @@ TEST(PageBudget, WhoWaitedComesFirst) {
   EXPECT_TRUE(budget.wait(kOther));
   ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kQpn);
-  budget.begin(2);  // it is behind others who send
+  budget.begin(2);  // kQpn is queued behind other senders
   EXPECT_FALSE(budget.may_serve());
   EXPECT_FALSE(budget.may_bring(kOther));
   EXPECT_TRUE(budget.may_bring(kQpn));
   budget.brought(0);
-  EXPECT_FALSE(budget.may_serve()) << "not yet";
+  EXPECT_FALSE(budget.may_serve()) << "the interval isn't over";
   budget.begin(2 + PageBudget::kInterval);
   ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kOther);
 }
 
-TEST(PageBudget, WhoHasNoUseForItsPageKeepsItFromNobodyForLong) {
+TEST(PageBudget, AnUnusedGrantExpires) {
   PageBudget budget;
   budget.begin(1);
   budget.set_busy(true);
@@ -101,7 +101,7 @@ TEST(PageBudget, WhoHasNoUseForItsPageKeepsItFromNobodyForLong) {
   ASSERT_TRUE(budget.may_serve());
   EXPECT_EQ(budget.serve_next(), kOther);
   budget.set_busy(false);
-  EXPECT_TRUE(budget.may_bring(kQpn)) << "nobody else has anything to do";
+  EXPECT_TRUE(budget.may_bring(kQpn)) << "there is no other work";
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace uroce::test {
 namespace {
 
-TEST(WorkerPark, KeepsSoManyFramesAndDropsTheRest) {
+TEST(WorkerPark, ParksABoundedNumberOfFramesAndDropsTheRest) {
   Stations stations({}, {.wire_entries = 1'024, .frames = 8'192});
   fill_pattern(stations.pair.a.memory, 5);
   const std::uint64_t start = stations.pair.b.address(0);
@@ -28,7 +28,7 @@ TEST(WorkerPark, KeepsSoManyFramesAndDropsTheRest) {
 
   missing = nullptr;
   stations.b.worker.resume(stations.pair.b.qp());
-  while (!stations.pair.a.poll_send()) {  // the dropped ones come again by their timer
+  while (!stations.pair.a.poll_send()) {  // the dropped ones are retransmitted by timeout
     stations.settle();
     ASSERT_NE(stations.a.worker.next_deadline(), kNever);
     stations.now = std::max(stations.now + 1, stations.a.worker.next_deadline());
@@ -37,9 +37,9 @@ TEST(WorkerPark, KeepsSoManyFramesAndDropsTheRest) {
                          stations.pair.b.memory.begin()));
 }
 
-// Congestion notifications and the like aren't in the sequence of what waits, and don't wait with
-// it.
-TEST(WorkerPark, WhatIsBesideTheSequenceDoesNotWait) {
+// Congestion notifications and the like aren't part of the sequence of parked frames, and aren't
+// parked.
+TEST(WorkerPark, PacketsOutsideTheSequenceAreNotParked) {
   Stations stations;
   QpPair& pair = stations.pair;
   const std::uint64_t start = pair.b.address(4'096);
@@ -62,9 +62,9 @@ TEST(WorkerPark, WhatIsBesideTheSequenceDoesNotWait) {
   EXPECT_TRUE(pair.a.poll_send().has_value());
 }
 
-// An answer that got lost before its queue pair parked is what the peer needs first: whatever else
-// it is told, it can't go on without.
-TEST(WorkerPark, RepeatsLostAnswersMeanwhile) {
+// An answer that was lost before its queue pair parked is what the peer needs first: no other
+// answer helps it.
+TEST(WorkerPark, RepeatsLostAnswersWhileParked) {
   Stations stations;
   QpPair& pair = stations.pair;
   fill_pattern(pair.b.memory, 6);
@@ -95,9 +95,9 @@ TEST(WorkerPark, RepeatsLostAnswersMeanwhile) {
   EXPECT_TRUE(pair.a.poll_send().has_value());
 }
 
-// What was parked belongs to the connection that RESET ends: the next one, which may begin with the
-// same PSN, gets none of it, and its peer isn't asked to wait for it.
-TEST(WorkerPark, WhatWaitsEndsWithTheConnection) {
+// Parked frames belong to the connection that RESET ends: the next one, which may begin with the
+// same PSN, gets none of them, and its peer isn't asked to wait for them.
+TEST(WorkerPark, ParkedFramesEndWithTheConnection) {
   Stations stations;
   QpPair& pair = stations.pair;
   const std::uint64_t start = pair.b.address(0);

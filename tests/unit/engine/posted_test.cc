@@ -1,4 +1,5 @@
-// What was posted before a queue pair is removed, and whose doorbell no turn has served yet.
+// Work requests that were posted before their queue pair is removed, and whose doorbell no turn has
+// served yet.
 
 #include <gtest/gtest.h>
 
@@ -41,13 +42,13 @@ TEST_P(Posted, IsSentBeforeTheQueuePairGoes) {
   post(7, 3'000);
   remove();
   EXPECT_LT(stations_.a.worker.next_deadline(), stations_.now + kNanosecondsPerMillisecond)
-      << "a worker that sleeps is woken for it";
+      << "a sleeping worker must be woken for it";
   stations_.settle();
   EXPECT_EQ(sent(), 3U);
   EXPECT_TRUE(std::equal(stations_.pair.a.memory.begin(), stations_.pair.a.memory.begin() + 3'000,
                          stations_.pair.b.memory.begin()));
   EXPECT_EQ(stations_.pair.a.poll_send().has_value(), GetParam() == QpType::kUc)
-      << "where nobody answers, sent is done";
+      << "without acknowledgements a sent message is complete";
 }
 
 TEST_P(Posted, IsBounded) {
@@ -70,7 +71,7 @@ TEST_P(Posted, IsBoundedInBytes) {
 
 TEST_P(Posted, AReadIsNotBegun) {
   if (GetParam() == QpType::kUc) {
-    return;  // has none
+    return;  // UC has no READs
   }
   post(1, 8);
   post(2, 8, abi::WrOpcode::kRdmaRead);
@@ -87,7 +88,7 @@ TEST_P(Posted, IsNotSentInAnotherState) {
   EXPECT_EQ(sent(), 0U);
 }
 
-TEST_P(Posted, OfSomebodyElseIsNoMatter) {
+TEST_P(Posted, OnAnotherWorkersQueuePairIsLeftAlone) {
   post(1, 8);
   stations_.b.worker.send_posted(stations_.pair.a.qp());
   stations_.settle();

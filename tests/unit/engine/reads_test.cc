@@ -1,5 +1,5 @@
-// READs are asked for only as fast as their answers can be received: a worker's ring doesn't
-// overflow with what its own queue pairs asked for, though it isn't emptied for a while.
+// READs are requested only as fast as their responses can be received: a worker's ring doesn't
+// overflow with responses to its own queue pairs, even if it isn't emptied for a while.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kReadMtu = 256;
 
-// Two workers at each end. a's queue pair is worker 1's, and the answers come to worker 0.
+// Two workers at each end. a's queue pair belongs to worker 1, and responses arrive at worker 0.
 class ReadsTest : public testing::Test {
  protected:
   ReadsTest() {
@@ -45,7 +45,7 @@ class ReadsTest : public testing::Test {
     a_[1]->schedule(pair_.a.qp());
   }
 
-  // The owner has one turn, all others as many as they have work for.
+  // The owner takes one turn, all others as many as they have work for.
   void owner_falls_behind() {
     a_[1]->poll(now_);
     for (bool busy = true; busy;) {
@@ -60,7 +60,7 @@ class ReadsTest : public testing::Test {
     return a_[0]->counters().drops[static_cast<std::size_t>(Drop::kRingFull)];
   }
 
-  // Turns of the owner until `count` READs are done.
+  // Runs turns of the owner until `count` READs are done.
   void expect_done(std::uint64_t count) {
     for (std::uint64_t id = 1; id <= count; ++id) {
       std::optional<abi::Cqe> cqe;
@@ -82,9 +82,9 @@ class ReadsTest : public testing::Test {
   Time now_ = 1'000'000;
 };
 
-TEST_F(ReadsTest, TheirAnswersFitIntoTheOwnersRing) {
+TEST_F(ReadsTest, ResponsesFitIntoTheOwnersRing) {
   post_read(1, 500);
-  post_read(2, 1'600);  // more than there is room for: alone
+  post_read(2, 1'600);  // each more than there is room for, so it goes alone
   post_read(3, 500);
   post_read(4, 1'500);
   owner_falls_behind();
@@ -103,12 +103,12 @@ TEST_F(ReadsTest, ManySmallOnesAreNotHeldBack) {
   EXPECT_EQ(ring_full(), 0U);
 }
 
-// Those that found no room go on in turn, whatever became of those before them: a READ that is
-// done, one whose queue pair fails, one whose queue pair is removed while it waits.
+// READs that found no room go on in order, whatever became of those before them: a READ that
+// completes, one whose queue pair fails, one whose queue pair is removed while it waits.
 TEST(Reads, ThatWaitGoOnInTurn) {
   constexpr std::uint32_t kFrames = 1'400;
   Stations stations({.path_mtu = kReadMtu});
-  // The workers don't have the keys of these, so that their READs end with an error.
+  // The workers don't have these queue pairs' keys, so their READs end with an error.
   QpPair second({.a = {.qpn = 33}, .b = {.qpn = 34}, .path_mtu = kReadMtu});
   QpPair third({.a = {.qpn = 35}, .b = {.qpn = 36}, .path_mtu = kReadMtu});
   QpPair fourth({.a = {.qpn = 37}, .b = {.qpn = 38}, .path_mtu = kReadMtu});
@@ -144,7 +144,7 @@ TEST(Reads, ThatWaitGoOnInTurn) {
   }
 }
 
-// Two connections of a daemon each, with READs that don't fit beside each other.
+// One connection in each of two daemons, with READs that don't fit beside each other.
 class TwoReaders : public testing::Test {
  protected:
   static constexpr std::uint32_t kFrames = 1'600;
@@ -191,10 +191,10 @@ TEST_F(TwoReaders, AReadThatNobodyAnswersHoldsUpNoOther) {
   EXPECT_EQ(done->status, abi::WcStatus::kSuccess);
   stations_.now = end;
   stations_.settle();
-  EXPECT_EQ(stations_.a.worker.next_deadline(), kNever) << "nobody waits any more";
+  EXPECT_EQ(stations_.a.worker.next_deadline(), kNever) << "no READ waits any more";
 }
 
-// Each turn of the peer brings a burst of the long READ's answers.
+// Each turn of the peer brings a burst of the long READ's responses.
 TEST_F(TwoReaders, AReadThatIsAnsweredSlowlyHoldsUpNoOther) {
   const abi::Sge sge = stations_.pair.a.sge(0, kFrames * kReadMtu);
   stations_.pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaRead, stations_.pair.b, 0), {&sge, 1});
@@ -220,7 +220,7 @@ class TwoReadersWithATimer : public TwoReaders {
   TwoReadersWithATimer() : TwoReaders(8) {}
 };
 
-TEST_F(TwoReadersWithATimer, WhatIsAskedForAgainInASilenceHoldsUpNobody) {
+TEST_F(TwoReadersWithATimer, AReadRetriedInVainHoldsUpNoOther) {
   post_read_to_nobody();
   stations_.now = stations_.a.worker.next_deadline();
   stations_.settle();
@@ -231,7 +231,7 @@ TEST_F(TwoReadersWithATimer, WhatIsAskedForAgainInASilenceHoldsUpNobody) {
 }
 
 // Three connections whose READs go alone, each of which always has two posted. A fourth one rings
-// in each turn, which brings nobody on before its time.
+// in each turn, which lets none of them go out of turn.
 TEST(Reads, ThatAreLongTakeTurns) {
   constexpr std::uint32_t kFrames = 1'600;
   constexpr std::size_t kRounds = 20;

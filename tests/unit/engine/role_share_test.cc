@@ -1,5 +1,5 @@
 // A queue pair that the peer reads from without a pause, and that writes meanwhile: between two
-// cards of one worker each, and between the two workers of one card whose port loops back.
+// cards of one worker each, and between the two workers of one card on a loopback port.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 300'000;
 constexpr int kTurns = 2'000;
-// That a write may take: there and back, with the other worker in between.
+// Turns that a write may take: there and back, with the other worker in between.
 constexpr int kTurnsMax = 8;
 
 // b keeps two READs from a outstanding; a has one WRITE of 8 bytes under way at a time.
@@ -53,7 +53,7 @@ class Traffic {
 
   int reads = 0;
   int writes = 0;
-  int turns_max = 0;  // that a write took
+  int turns_max = 0;  // the longest that a write took
 
  private:
   QpPair& pair_;
@@ -77,8 +77,8 @@ TEST(RoleShare, APeerThatAlwaysReadsDoesNotSilenceOurWrites) {
   EXPECT_GT(traffic.reads, 50);
 }
 
-// What worker 0 sends it also receives, and hands over to worker 1.
-TEST(RoleShare, NeitherWithBothEndsOnTheTwoWorkersOfOneCard) {
+// Worker 0 receives what it sends itself, and hands it over to worker 1.
+TEST(RoleShare, NorWithItsEndsOnTwoWorkersOfOneCard) {
   LoopbackPort port(4'200, 2);
   QpPair pair({.a = {.qpn = 18}, .b = {.qpn = 19}});
   for (Endpoint* end : {&pair.a, &pair.b}) {

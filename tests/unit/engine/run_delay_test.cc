@@ -11,21 +11,21 @@ namespace {
 
 constexpr Duration kMs = kNanosecondsPerMillisecond;
 
-TEST(RunDelay, TurnsThatFollowEachOtherAreNone) {
+TEST(RunDelay, ConsecutiveTurnsShowNone) {
   RunDelay absence;
   EXPECT_EQ(absence.turn_begins(100 * kMs), 0U);
   EXPECT_EQ(absence.turn_begins(100 * kMs + 50'000), 0U);
   EXPECT_EQ(absence.turn_begins(101 * kMs), 0U);
 }
 
-TEST(RunDelay, AGapBetweenTurnsIsOne) {
+TEST(RunDelay, AGapBetweenTurnsCounts) {
   RunDelay absence;
   (void)absence.turn_begins(100 * kMs);
   EXPECT_EQ(absence.turn_begins(140 * kMs), 40 * kMs);
   EXPECT_EQ(absence.turn_begins(140 * kMs + 1), 0U);
 }
 
-TEST(RunDelay, SleepingIsNoneButOversleepingIs) {
+TEST(RunDelay, OnlyOversleepingCountsNotSleep) {
   RunDelay absence;
   (void)absence.turn_begins(100 * kMs);
   absence.sleeps_until(600 * kMs);
@@ -36,9 +36,9 @@ TEST(RunDelay, SleepingIsNoneButOversleepingIs) {
   EXPECT_EQ(absence.turn_begins(1'700 * kMs), 1'000 * kMs);
 }
 
-// What came while the worker was away is read before anything is sent again: the answer lies behind
-// more frames than a turn reads.
-TEST(Worker, ReadsWhatCameWhileItWasAwayBeforeItServesDeadlines) {
+// Frames that arrived while the worker was away are read before anything is retransmitted: the
+// answer is behind more frames than a turn reads.
+TEST(Worker, ReadsWaitingFramesBeforeItServesDeadlinesAfterAnAbsence) {
   // Given a request of a's that b holds back until it has sent two bursts of its own,
   Stations stations;
   stations.post_write(1, 8, 500'000);
@@ -65,7 +65,7 @@ TEST(Worker, ReadsWhatCameWhileItWasAwayBeforeItServesDeadlines) {
   EXPECT_EQ(stations.a.worker.counters().absent_us, 500'000U);
 }
 
-// Deadlines are served in the end, though frames come in whole bursts without end.
+// Deadlines are served in the end, even if full bursts keep arriving.
 TEST(Worker, ServesDeadlinesAfterAnAbsenceUnderAFlood) {
   Stations stations({}, {.wire_entries = 8'192, .frames = 16'384});
   stations.post_write(1, 8, 500'000);
@@ -81,7 +81,7 @@ TEST(Worker, ServesDeadlinesAfterAnAbsenceUnderAFlood) {
     ASSERT_LT(turns, 100);
     ASSERT_EQ(stations.ports.second->allocate(flood.data(), flood.size()), flood.size());
     for (Frame* frame : flood) {
-      frame->length = 60;  // of nothing that we know
+      frame->length = 60;  // of an unknown protocol
     }
     ASSERT_EQ(stations.ports.second->tx_burst(0, flood.data(), flood.size(), stations.now),
               flood.size());

@@ -39,7 +39,7 @@ TEST(QpTable, FindsByNumberAndGrowsForNumbersThatShareLowBits) {
   EXPECT_NE(table.find(1), nullptr);
 }
 
-// Sends frames of a size for ever.
+// Sends frames of one size without end.
 struct Sender {
   explicit Sender(std::uint32_t qpn, std::uint32_t frame_bytes, std::uint32_t user = 0)
       : qp(make_qp(qpn, user)), entry(*qp), frame(frame_bytes) {}
@@ -49,7 +49,7 @@ struct Sender {
   std::uint64_t bytes = 0;
 };
 
-// The front entry sends what it may; what that was, and what it was granted.
+// The front entry sends what it may; the result says how much, and what it was granted.
 struct Visit {
   std::uint64_t sent = 0;
   std::uint32_t granted = 0;
@@ -83,7 +83,8 @@ TEST(RunQueue, SharesBytesWhateverTheFrameSize) {
   }
 }
 
-// One user's 63 queue pairs, and another's one: half each, and a fair share within.
+// One user's 63 queue pairs, and another user's only one: half for each user, shared equally
+// within.
 TEST(RunQueue, SharesBytesByUserFirst) {
   constexpr std::uint32_t kMany = 63;
   std::vector<std::unique_ptr<Sender>> senders;
@@ -116,7 +117,7 @@ TEST(RunQueue, SharesBytesByUserFirst) {
   EXPECT_LE(longest_wait, 2 * RunQueue::kQuantum + 4'150);
 }
 
-// Visits of very many queue pairs are longer, and as fair.
+// With very many queue pairs visits are longer, and as fair.
 TEST(RunQueue, ManyQueuePairsOfOneUserHaveLongVisits) {
   constexpr std::uint32_t kMany = 2 * RunQueue::kFewWaiting;
   constexpr int kRounds = 200;
@@ -142,7 +143,7 @@ TEST(RunQueue, ManyQueuePairsOfOneUserHaveLongVisits) {
   }
 }
 
-// So many queue pairs of user 1,000 with something to send.
+// `count` queue pairs of user 1,000 with something to send.
 std::vector<std::unique_ptr<Sender>> queue_up(RunQueue& queue, std::uint32_t count) {
   std::vector<std::unique_ptr<Sender>> senders;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -152,7 +153,7 @@ std::vector<std::unique_ptr<Sender>> queue_up(RunQueue& queue, std::uint32_t cou
   return senders;
 }
 
-TEST(RunQueue, VisitsAreLongFromOneQueuePairMoreThanFewOn) {
+TEST(RunQueue, VisitsAreLongOnceThereAreMoreThanFewQueuePairs) {
   RunQueue queue;
   const auto senders = queue_up(queue, RunQueue::kFewWaiting);
   EXPECT_EQ(queue.grant(*queue.front()), RunQueue::kQuantum);
@@ -161,8 +162,8 @@ TEST(RunQueue, VisitsAreLongFromOneQueuePairMoreThanFewOn) {
   EXPECT_EQ(longer.grant(*longer.front()), RunQueue::kQuantumOfMany);
 }
 
-// Whoever else comes waits no longer than with few, and from then on both have short visits: what
-// the first one sent while it was alone it owes to nobody.
+// Another user that arrives waits no longer than with few queue pairs, and from then on both have
+// short visits; the first one isn't charged for what it sent while it was alone.
 TEST(RunQueue, ManyQueuePairsHaveNoLongVisitsBesideAnotherUser) {
   constexpr std::uint32_t kFrame = 4'150;
   RunQueue queue;
@@ -190,8 +191,8 @@ TEST(RunQueue, ManyQueuePairsHaveNoLongVisitsBesideAnotherUser) {
               static_cast<double>(3 * RunQueue::kQuantum));
 }
 
-// A long visit that was cut off goes on as an ordinary one beside another user.
-TEST(RunQueue, LongVisitsThatWereCutOffGoOnAsOrdinaryOnes) {
+// A long visit that was interrupted resumes as an ordinary one beside another user.
+TEST(RunQueue, AnInterruptedLongVisitResumesAsAnOrdinaryOne) {
   RunQueue queue;
   const auto senders = queue_up(queue, 2 * RunQueue::kFewWaiting);
   QpEntry& first = *queue.front();
@@ -205,8 +206,8 @@ TEST(RunQueue, LongVisitsThatWereCutOffGoOnAsOrdinaryOnes) {
   EXPECT_EQ(queue.grant(first), RunQueue::kQuantum);
 }
 
-// Another user comes in the middle of a long visit, as a peer that has an answer to send does.
-TEST(RunQueue, WhatWasSentInALongVisitIsNoDebt) {
+// Another user arrives in the middle of a long visit, as a peer that has an answer to send does.
+TEST(RunQueue, ALongVisitLeavesNoDebt) {
   RunQueue queue;
   const auto senders = queue_up(queue, 2 * RunQueue::kFewWaiting);
   QpEntry& first = *queue.front();
@@ -217,10 +218,10 @@ TEST(RunQueue, WhatWasSentInALongVisitIsNoDebt) {
   queue.settle(first, granted, true, false);
   ASSERT_EQ(queue.front(), &other.entry);
   (void)visit(queue, 4'150);
-  EXPECT_GT(visit(queue, 4'150).granted, 0U) << "the first user's turn again";
+  EXPECT_GT(visit(queue, 4'150).granted, 0U) << "it is the first user's turn again";
 }
 
-// One user's 63 queue pairs have a small message each, and another user sends without end.
+// One user's 63 queue pairs have one small message each; another user sends without end.
 TEST(RunQueue, SmallMessagesOfAUserGoInOneTurn) {
   constexpr std::uint32_t kMany = 63;
   Sender bulk(kMany, 4'150, 1'001);
@@ -244,8 +245,9 @@ TEST(RunQueue, SmallMessagesOfAUserGoInOneTurn) {
   EXPECT_LE(bulk.bytes, RunQueue::kQuantum + 4'150U);
 }
 
-// Its user's debt isn't its own: who was cut off goes on first when that is paid.
-TEST(RunQueue, WhoeverWasCutOffKeepsItsPlaceWhileItsUserIsInDebt) {
+// A user's debt isn't the queue pair's: once it is paid off, the interrupted queue pair goes on
+// first.
+TEST(RunQueue, AnInterruptedQueuePairKeepsItsPlaceWhileItsUserIsInDebt) {
   Sender first(1, 100, 7);
   Sender second(2, 100, 7);
   RunQueue queue;
@@ -261,7 +263,7 @@ TEST(RunQueue, WhoeverWasCutOffKeepsItsPlaceWhileItsUserIsInDebt) {
   EXPECT_EQ(queue.front(), &first.entry);
 }
 
-TEST(RunQueue, WhoeverLeavesTakesItsUserAlong) {
+TEST(RunQueue, AUserLeavesWithItsLastQueuePair) {
   Sender first(1, 100, 7);
   Sender second(2, 100, 7);
   RunQueue queue;
@@ -275,7 +277,7 @@ TEST(RunQueue, WhoeverLeavesTakesItsUserAlong) {
   EXPECT_EQ(queue.grant(first.entry), RunQueue::kQuantum);
 }
 
-TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {
+TEST(RunQueue, AnInterruptedQueuePairResumesWithTheRestOfItsGrant) {
   Sender first(1, 100);
   Sender second(2, 100);
   RunQueue queue;
@@ -289,8 +291,8 @@ TEST(RunQueue, WhoeverWasCutOffGoesOnWithTheRestOfItsGrant) {
   EXPECT_EQ(queue.front(), &second.entry);
 }
 
-// A queue pair that waits for memory is visited in vain, for ever so long.
-TEST(RunQueue, VisitsInVainSaveNothingUp) {
+// A queue pair that waits for memory is visited in vain any number of times.
+TEST(RunQueue, UnusedVisitsSaveUpNoCredit) {
   Sender idle(1, 100);
   RunQueue queue;
   queue.push_back(idle.entry);
@@ -300,7 +302,7 @@ TEST(RunQueue, VisitsInVainSaveNothingUp) {
   }
 }
 
-TEST(RunQueue, WhoeverHasNothingLeftKeepsNoCredit) {
+TEST(RunQueue, AnIdleQueuePairKeepsNoCredit) {
   Sender idle(1, 100);
   RunQueue queue;
   queue.push_back(idle.entry);
@@ -327,7 +329,7 @@ TEST(RunQueue, RemovesFromTheMiddle) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(Timers, ExpireInOrderWhateverTheUpdates) {
+TEST(Timers, ExpireInOrderAfterAnyUpdates) {
   std::mt19937 random(5);
   std::vector<std::unique_ptr<Sender>> senders;
   Timers timers;
@@ -337,7 +339,7 @@ TEST(Timers, ExpireInOrderWhateverTheUpdates) {
     deadlines.push_back(1 + random() % 10'000);
     timers.update(senders.back()->entry, deadlines.back());
   }
-  for (std::uint32_t i = 0; i < 500; i += 3) {  // earlier, later, gone
+  for (std::uint32_t i = 0; i < 500; i += 3) {  // some earlier, some later
     deadlines[i] = 1 + random() % 10'000;
     timers.update(senders[i]->entry, deadlines[i]);
   }
@@ -349,7 +351,7 @@ TEST(Timers, ExpireInOrderWhateverTheUpdates) {
   std::size_t expired = 0;
   for (Time now = 0; timers.next() != kNever; now = timers.next()) {
     while (QpEntry* entry = timers.expire(now)) {
-      // Due, or a deadline that moved later: then it goes back in.
+      // Either due, or moved to a later deadline: then it is put back.
       if (deadlines[entry->qpn] > now) {
         timers.update(*entry, deadlines[entry->qpn]);
         continue;

@@ -1,5 +1,6 @@
-// Memory that is reached as /proc/PID/mem, by helpers, holds what mapped memory would: the same
-// messages through two pairs of stations. And what helpers don't bring in time fails.
+// Memory that helpers access through /proc/PID/mem ends up with the same contents as mapped memory:
+// the same messages through two pairs of stations. A copy that a helper doesn't finish in time
+// fails.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ namespace {
 constexpr std::size_t kMemoryBytes = 256U << 10U;
 constexpr std::size_t kLengthMax = 40'000;
 constexpr int kRounds = 60;
-constexpr std::uint64_t kMessages = 5;  // of a round, one after the other
+constexpr std::uint64_t kMessages = 5;  // per round, one after the other
 
 PairConfig config_of(bool slow_way, std::uint32_t path_mtu) {
   PairConfig config;
@@ -36,7 +37,7 @@ struct Message {
   struct Part {
     std::size_t at, length;
   };
-  std::vector<Part> here{}, there{};  // there: where a SEND is received
+  std::vector<Part> here{}, there{};  // there: for SENDs
   std::size_t remote = 0;
 };
 
@@ -109,12 +110,12 @@ void run(std::uint32_t path_mtu) {
   }
 }
 
-TEST(SlowWay, LeavesWhatTheDirectWayDoes) { run(4096); }
-TEST(SlowWay, LeavesWhatTheDirectWayDoesInSmallPackets) { run(256); }
+TEST(SlowWay, LeavesTheSameMemoryAsTheDirectWay) { run(4096); }
+TEST(SlowWay, LeavesTheSameMemoryAsTheDirectWayInSmallPackets) { run(256); }
 
-// A queue pair whose copy found no room, since its program has as many on their way as it may. That
-// there is room again it learns as soon as anybody's copies are back.
-TEST(SlowWay, WhoFoundNoRoomGoesOnWhenCopiesAreBack) {
+// A queue pair whose copy found no room, since its program has the maximum number of copies under
+// way. It is resumed as soon as any copies of the program are finished.
+TEST(SlowWay, AQueuePairWithoutRoomGoesOnWhenCopiesAreDone) {
   PairConfig config;
   config.b.slow_way = true;
   PagingQueues paging(1, {});
@@ -158,7 +159,7 @@ TEST(SlowWay, WhoFoundNoRoomGoesOnWhenCopiesAreBack) {
 
 class LateTest : public testing::TestWithParam<abi::WrOpcode> {};
 
-TEST_P(LateTest, WhatAHelperDoesntBringInTimeFailsThatRequestOnly) {
+TEST_P(LateTest, ALateHelperFailsOnlyThatRequest) {
   PairConfig config;
   config.b.slow_way = true;
   PagingQueues paging(1, {});
@@ -172,7 +173,7 @@ TEST_P(LateTest, WhatAHelperDoesntBringInTimeFailsThatRequestOnly) {
   stations.settle();
   EXPECT_FALSE(stations.pair.a.poll_send().has_value());
   EXPECT_EQ(stations.b.worker.counters().copies, 1U);
-  // A worker that doesn't run meanwhile hasn't waited.
+  // Time in which the worker doesn't run isn't waiting.
   stations.now += ProcMemCopy::kTimeout;
   stations.b.worker.poll(stations.now);
   EXPECT_EQ(stations.b.worker.counters().copies_late, 0U);
@@ -187,7 +188,7 @@ TEST_P(LateTest, WhatAHelperDoesntBringInTimeFailsThatRequestOnly) {
   EXPECT_EQ(stations.b.worker.counters().copies_late, 1U);
   EXPECT_EQ(stations.pair.b.qp().state(), QpState::kErr);
   held.release();
-  // What was given up is never done: the next copy comes behind it.
+  // A copy that was given up is never done; the end of a later copy shows that its turn has passed.
   HeldUp next(*stations.pair.b.program());
   next.release();
   EXPECT_EQ(stations.pair.b.memory, before);

@@ -11,9 +11,9 @@ constexpr Duration kStallMs = kNanosecondsPerMillisecond;
 constexpr std::uint64_t kUser = 7;
 constexpr std::uint64_t kOtherUser = 8;
 
-// What the looker below says.
+// What look() returns.
 Stalls::Look there;
-// By how much each look is later than the one before, and whether the kernel let the thread wait.
+// How much each look adds to the one before.
 Stalls::Look each_later;
 
 Stalls::Look look() {
@@ -31,7 +31,7 @@ class StallsTest : public testing::Test {
     stalls_.was_away(there.now, Stalls::kNoticed);
   }
 
-  // A turn in which the user's part took so long: whether that counts.
+  // A turn in which the user's part took this long; returns whether it counts as a stall.
   bool serve(std::uint64_t user, Duration took, std::uint64_t waits = 1, std::uint64_t faults = 1) {
     stalls_.serves(user);
     there.now += took;
@@ -45,7 +45,7 @@ class StallsTest : public testing::Test {
   Stalls stalls_{look};
 };
 
-TEST_F(StallsTest, LooksAfterALateTurnOnlyAndForAWhile) {
+TEST_F(StallsTest, WatchesOnlyAfterALateTurnAndForAWhile) {
   EXPECT_TRUE(stalls_.watches(there.now + Stalls::kWatched - 1));
   EXPECT_FALSE(stalls_.watches(there.now + Stalls::kWatched));
   Stalls other(look);
@@ -53,7 +53,7 @@ TEST_F(StallsTest, LooksAfterALateTurnOnlyAndForAWhile) {
   EXPECT_FALSE(other.watches(there.now));
 }
 
-TEST_F(StallsTest, AUserPaysThirtyTwofoldForWhatItTookBeyondTheAllowance) {
+TEST_F(StallsTest, AUserIsRefused32TimesAsLongAsItStalledBeyondTheAllowance) {
   EXPECT_TRUE(serve(kUser, 300 * kStallMs));
   EXPECT_TRUE(stalls_.refuses(kUser, there.now));
   EXPECT_FALSE(stalls_.refuses(kOtherUser, there.now));
@@ -72,18 +72,18 @@ TEST_F(StallsTest, AFewShortWaitsAreAllowed) {
   EXPECT_TRUE(stalls_.refuses(kUser, there.now));
 }
 
-TEST_F(StallsTest, ThatOthersHadTheProcessorIsNobodysDoing) {
+TEST_F(StallsTest, TimeWithoutTheProcessorIsNoStall) {
   EXPECT_FALSE(serve(kUser, 900 * kStallMs, 0));
   EXPECT_FALSE(stalls_.refuses(kUser, there.now));
   EXPECT_FALSE(serve(kUser, Stalls::kMin - 1));
 }
 
-TEST_F(StallsTest, ThatTheProcessWasStoppedIsNobodysDoing) {
+TEST_F(StallsTest, TimeInWhichTheProcessWasStoppedIsNoStall) {
   EXPECT_FALSE(serve(kUser, 900 * kStallMs, 1, 0));
   EXPECT_FALSE(stalls_.refuses(kUser, there.now));
 }
 
-TEST_F(StallsTest, EachUsersPartOfATurnIsItsOwn) {
+TEST_F(StallsTest, EachUserIsChargedForItsOwnPartOfATurn) {
   stalls_.serves(kOtherUser);
   there.now += kStallMs;
   stalls_.serves(kUser);
@@ -98,16 +98,16 @@ TEST_F(StallsTest, EachUsersPartOfATurnIsItsOwn) {
   EXPECT_FALSE(stalls_.refuses(kOtherUser, there.now));
 }
 
-TEST_F(StallsTest, WhatIsDoneForAllIsNobodys) {
+TEST_F(StallsTest, CommonWorkIsChargedToNobody) {
   EXPECT_TRUE(serve(Stalls::kNobody, 900 * kStallMs));
   EXPECT_EQ(stalls_.count(), 1U);
   EXPECT_FALSE(stalls_.refuses(Stalls::kNobody, there.now));
 }
 
-TEST_F(StallsTest, DebtsAreBoundedAndSoAreDebtors) {
+TEST_F(StallsTest, DebtsAndDebtorsAreBounded) {
   serve(kUser, 100'000 * kStallMs);
   EXPECT_FALSE(stalls_.refuses(kUser, there.now + Stalls::kDebtMax * Stalls::kShare));
-  // Who owes least makes room.
+  // The smallest debtor makes room.
   for (std::uint64_t user = 100; user < 100 + Stalls::kUsersMax; ++user) {
     serve(user, (user == 100 ? 150 : 200) * kStallMs);
   }
@@ -116,7 +116,7 @@ TEST_F(StallsTest, DebtsAreBoundedAndSoAreDebtors) {
   EXPECT_TRUE(stalls_.refuses(kUser, there.now));
 }
 
-// a and b, whose memory kept b's worker waiting once, beside a queue pair of another user or alone.
+// a and b, whose memory stalled b's worker once, beside a queue pair of another user or alone.
 class StalledWorker : public testing::Test {
  protected:
   StalledWorker() {
@@ -124,7 +124,7 @@ class StalledWorker : public testing::Test {
     each_later = {};
   }
 
-  // Of the WRITE's only packet.
+  // While it handles the WRITE's only packet.
   void stall_in_a_write() {
     stations_.post_write(1, 8);
     stations_.b.worker.was_away(Stalls::kNoticed);
@@ -132,7 +132,7 @@ class StalledWorker : public testing::Test {
     stations_.settle();
     each_later = {};
     ASSERT_TRUE(stations_.pair.a.poll_send());
-    // What is done for all users takes as long, and is nobody's.
+    // Work done for all users stalls for as long, and is charged to nobody.
     ASSERT_GT(stations_.b.worker.counters().stalls, 1U);
     ASSERT_GT(stations_.b.worker.counters().stalled_us, 500'000U);
     stations_.now = there.now;
@@ -145,7 +145,8 @@ class StalledWorker : public testing::Test {
     stations_.b.ring();
   }
 
-  // When the next work request of `from` has succeeded; kNever: it failed, or hasn't ended by then.
+  // The time at which the next work request of `from` succeeds; kNever: it failed, or hasn't
+  // completed by `latest`.
   Time success_at(Endpoint& from, Time latest) {
     for (; stations_.now < latest; stations_.now += kStallMs) {
       stations_.settle();
@@ -160,7 +161,7 @@ class StalledWorker : public testing::Test {
   Stations stations_{{}, {}, &paging_, nullptr, look};
 };
 
-TEST_F(StalledWorker, ServesOthersFirstAndThePeerComesAgain) {
+TEST_F(StalledWorker, ServesOthersFirstAndThePeerRetries) {
   // Given a queue pair of another user on b's worker,
   QpConfig other;
   other.qpn = 99;
@@ -168,13 +169,13 @@ TEST_F(StalledWorker, ServesOthersFirstAndThePeerComesAgain) {
   Qp bystander(other);
   stations_.b.worker.add_qp(bystander);
   stall_in_a_write();
-  // what comes from a, and what b sends itself, is put off,
+  // when a sends a request and b has one to send itself, both are put off,
   stations_.post_write(2, 8);
   post_from_b();
   stations_.settle();
   EXPECT_FALSE(stations_.pair.a.poll_send());
   EXPECT_FALSE(stations_.pair.b.poll_send());
-  // and is done when what was taken is paid back, be it for one step or for several.
+  // and done once the time is paid back, be it for one step or for several.
   const Time earliest = stations_.now + (500 * kStallMs - Stalls::kAllowance) * Stalls::kShare;
   const Time latest = stations_.now + Stalls::kDebtMax * Stalls::kShare;
   const Time a_done = success_at(stations_.pair.a, latest);
@@ -185,7 +186,7 @@ TEST_F(StalledWorker, ServesOthersFirstAndThePeerComesAgain) {
 }
 
 // Control ran a task in the worker's place, and then the worker slept on.
-TEST_F(StalledWorker, SleepBehindABorrowedTaskIsNobodysDoing) {
+TEST_F(StalledWorker, SleepAfterABorrowedTaskIsNoStall) {
   stations_.b.worker.was_away(Stalls::kNoticed);
   stations_.b.worker.modify_qp(stations_.pair.b.qp(), {}, 0);
   stations_.b.worker.task_ends();
@@ -197,7 +198,7 @@ TEST_F(StalledWorker, SleepBehindABorrowedTaskIsNobodysDoing) {
   EXPECT_EQ(stations_.b.worker.counters().stalls, 0U);
 }
 
-TEST_F(StalledWorker, ServesItAllTheSameWhenThereIsNobodyElse) {
+TEST_F(StalledWorker, ServesADebtorThatIsAlone) {
   stall_in_a_write();
   stations_.post_write(2, 8);
   stations_.settle();

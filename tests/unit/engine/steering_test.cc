@@ -25,14 +25,14 @@ class SteeringTest : public testing::Test {
     workers_[1]->set_peers(peers);
   }
 
-  // Puts a request of a's to the far end of a queue.
+  // Puts a request of a's at the end of a queue.
   void arrive(std::uint16_t queue, std::uint32_t count = 1, Ecn ecn = Ecn::kCapable0) {
     Path path = pair_.attributes(true).path;
     path.tos = with_ecn(path.tos, ecn);
     arrive_by(path, queue, count);
   }
 
-  // The same by another path; `damage` is what the wire did to the ICRC.
+  // The same on another path; `damage` is XORed into the ICRC.
   void arrive_by(const Path& path, std::uint16_t queue, std::uint32_t count,
                  std::byte damage = std::byte{0}) {
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -73,7 +73,7 @@ TEST_F(SteeringTest, AFrameThatTheOtherWorkerReceivedReachesTheOwner) {
   EXPECT_EQ(workers_[1]->counters().rx_frames, 0U);
 }
 
-TEST_F(SteeringTest, WhatTheOwnerReceivesIsNotHandedOver) {
+TEST_F(SteeringTest, FramesReceivedByTheOwnerAreNotHandedOver) {
   workers_[1]->add_qp(pair_.b.qp());
   arrive(1);
   EXPECT_TRUE(workers_[1]->poll(1));
@@ -81,8 +81,9 @@ TEST_F(SteeringTest, WhatTheOwnerReceivesIsNotHandedOver) {
   EXPECT_EQ(workers_[1]->counters().handed_over, 0U);
 }
 
-// Who copies the payload reads it first; nobody else has it in his cache.
-TEST_F(SteeringTest, TheOwnerFindsOutThatAFrameIsDamaged) {
+// The owner copies the payload, so it should be the first to read it: no other worker gets it into
+// its cache.
+TEST_F(SteeringTest, TheOwnerDetectsADamagedFrame) {
   const auto dropped = [this](std::size_t worker, Drop reason) {
     return workers_[worker]->counters().drops[static_cast<std::size_t>(reason)];
   };
@@ -94,7 +95,7 @@ TEST_F(SteeringTest, TheOwnerFindsOutThatAFrameIsDamaged) {
   EXPECT_EQ(dropped(1, Drop::kBadIcrc), 1U);
   EXPECT_EQ(workers_[1]->roce_counters(0).rx_icrc_encapsulated, 1U);
   note_drops(workers_[1]->counters().drops);
-  // It never was the next request, which still comes.
+  // The damaged frame doesn't count as the next request, which still comes.
   arrive(0);
   workers_[0]->poll(1);
   workers_[1]->poll(1);
@@ -103,8 +104,8 @@ TEST_F(SteeringTest, TheOwnerFindsOutThatAFrameIsDamaged) {
   far_->release(&answer, 1);
 }
 
-// A damaged address says nothing about whose frame it was.
-TEST_F(SteeringTest, WhatHasNoOwnerIsCheckedWhereItWasReceived) {
+// A damaged address doesn't show whose frame it was.
+TEST_F(SteeringTest, FramesWithoutAnOwnerAreCheckedWhereReceived) {
   Path elsewhere = pair_.attributes(true).path;
   elsewhere.destination_gid = parse_ip("10.0.0.77").value();
   arrive_by(elsewhere, 0, 1, std::byte{1});
@@ -115,7 +116,7 @@ TEST_F(SteeringTest, WhatHasNoOwnerIsCheckedWhereItWasReceived) {
   EXPECT_EQ(drops[static_cast<std::size_t>(Drop::kNotOurAddress)], 1U);
 }
 
-TEST_F(SteeringTest, WhatTheOwnersRingCantHoldIsDroppedAndCounted) {
+TEST_F(SteeringTest, FramesBeyondTheOwnersRingAreDroppedAndCounted) {
   const std::uint32_t sent = Worker::kRingEntries + 100;
   arrive(0, sent);
   while (workers_[0]->poll(1)) {
@@ -126,14 +127,14 @@ TEST_F(SteeringTest, WhatTheOwnersRingCantHoldIsDroppedAndCounted) {
   const std::uint64_t before = workers_[1]->counters().turns;
   while (workers_[1]->poll(1)) {
   }
-  // Bounded turns: one can't have emptied the ring.
+  // Turns are bounded: a single one can't have emptied the ring.
   EXPECT_GT(workers_[1]->counters().turns - before, 4U);
   const auto unknown = static_cast<std::size_t>(Drop::kUnknownQp);
   EXPECT_EQ(workers_[1]->counters().drops[unknown], Worker::kRingEntries);
 }
 
-// As a switch's queue that is full: senders that listen are told to slow down.
-TEST_F(SteeringTest, AFullRingMarksWhatComesNext) {
+// As at a switch whose queue is full: ECN-capable senders are told to slow down.
+TEST_F(SteeringTest, AFullRingMarksTheNextFrame) {
   const auto marked = [this] { return pair_.b.qp().counters().np_ecn_marked_roce_packets; };
   const auto arrive_alone = [this](Ecn ecn) {
     arrive(0, 1, ecn);
@@ -153,7 +154,8 @@ TEST_F(SteeringTest, AFullRingMarksWhatComesNext) {
     arrive_alone(ecn);
     EXPECT_EQ(marked() - before, ecn == Ecn::kNotCapable ? 0U : 1U);
     arrive_alone(ecn);
-    EXPECT_EQ(marked() - before, ecn == Ecn::kNotCapable ? 0U : 1U) << "there was room again";
+    EXPECT_EQ(marked() - before, ecn == Ecn::kNotCapable ? 0U : 1U)
+        << "only the first frame after that";
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Two ends, each a queue pair with its program behind a worker, joined in memory; time is the
-// test's.
+// Two ends, each a queue pair with its program and a worker, joined in memory; the test controls
+// time.
 
 #include <memory>
 #include <thread>
@@ -56,7 +56,7 @@ struct Stations {
   // The program closed its session.
   void session_gone() { a.worker.remove_session(a.session); }
 
-  // Polls both until neither has anything to do.
+  // Polls both workers until neither has anything to do.
   void settle() {
     for (bool busy = true; busy;) {
       busy = a.worker.poll(now);
@@ -64,7 +64,7 @@ struct Stations {
     }
   }
 
-  // And until done() is true, which helpers' threads bring about.
+  // Settles repeatedly until done() is true, which helpers' threads bring about.
   template <typename Done>
   void settle_until(Done&& done) {
     for (settle(); !done(); settle()) {

@@ -60,12 +60,12 @@ TEST(Worker, ATurnIsBoundedAndAFullWireLosesNothing) {
   EXPECT_EQ(stations.pair.b.memory[999'999], std::byte{7});
 }
 
-TEST(Worker, APortThatTakesNothingAnyMoreIsABrokenCable) {
+TEST(Worker, APortThatSendsNothingAnyMoreIsABrokenCable) {
   Stations stations({}, {.wire_entries = 16, .frames = 512});
   stations.post_write(1, 1'000'000);
   std::optional<abi::Cqe> cqe;
   const Time end = stations.now + 60 * kNanosecondsPerSecond;
-  while (!cqe && stations.now < end) {  // nobody polls the other end
+  while (!cqe && stations.now < end) {  // the other end isn't polled
     stations.now += kNanosecondsPerMillisecond;
     stations.a.worker.poll(stations.now);
     cqe = stations.pair.a.poll_send();
@@ -75,7 +75,7 @@ TEST(Worker, APortThatTakesNothingAnyMoreIsABrokenCable) {
   EXPECT_GT(stations.a.worker.counters().tx_lost, 0U);
 }
 
-TEST(Worker, DropsWhatIsForAnotherAddress) {
+TEST(Worker, DropsFramesForAnotherAddress) {
   Stations stations;
   stations.b.worker.set_addresses(0, {parse_ip("10.0.0.3").value(), parse_ip("fe80::1").value()});
   stations.post_write(1, 8);
@@ -84,7 +84,7 @@ TEST(Worker, DropsWhatIsForAnotherAddress) {
   EXPECT_FALSE(stations.pair.a.poll_send());
 }
 
-TEST(Worker, AnAddressCountsInItsVlanOnly) {
+TEST(Worker, AnAddressIsValidOnlyInItsVlan) {
   Stations stations;
   const Gid ours = parse_ip("10.0.0.2").value();
   stations.b.worker.set_addresses(0, {{ours, 5}});
@@ -116,8 +116,8 @@ TEST(Worker, ATagWithAPriorityOnlyIsNoVlan) {
   EXPECT_TRUE(stations.pair.a.poll_send());
 }
 
-// A port on a wire with others hands over what is for them.
-TEST(Worker, DropsWhatIsForAnotherStation) {
+// A port on a wire shared with other hosts gets their frames, too.
+TEST(Worker, DropsFramesForAnotherStation) {
   Stations stations;
   QpAttributes attributes = stations.pair.a.qp().attributes();
   attributes.path.destination_mac = {{2, 0, 0, 0, 0, 3}};
@@ -128,7 +128,7 @@ TEST(Worker, DropsWhatIsForAnotherStation) {
   EXPECT_FALSE(stations.pair.a.poll_send());
 }
 
-TEST(Worker, DropsWhatIsForNoQueuePair) {
+TEST(Worker, DropsFramesForNoQueuePair) {
   Stations stations;
   stations.b.worker.remove_qp(stations.pair.b.qp());
   stations.post_write(1, 8);
@@ -136,7 +136,7 @@ TEST(Worker, DropsWhatIsForNoQueuePair) {
   EXPECT_GE(drops(stations.b.worker, Drop::kUnknownQp), 1U);
 }
 
-TEST(Worker, HandsOtherFramesToControlAndCountsWhatItRefuses) {
+TEST(Worker, HandsOtherFramesToControlAndCountsRefusedOnes) {
   auto [near, far] = make_link({});
   KeptFrames kept;
   Quiescence quiescence;
@@ -160,7 +160,7 @@ TEST(Worker, HandsOtherFramesToControlAndCountsWhatItRefuses) {
   EXPECT_EQ(drops(worker, Drop::kControlFull), 1U);
 }
 
-TEST(Worker, ShowsControlNothingThatIsNotItsBusiness) {
+TEST(Worker, KeepsIrrelevantFramesFromControl) {
   auto [near, far] = make_link({});
   KeptFrames kept;
   Quiescence quiescence;
@@ -169,7 +169,7 @@ TEST(Worker, ShowsControlNothingThatIsNotItsBusiness) {
   kept.room = 1;
   Frame* frame = nullptr;
   ASSERT_EQ(far->allocate(&frame, 1), 1U);
-  std::memset(frame->data, 0xEF, 60);  // for a group
+  std::memset(frame->data, 0xEF, 60);  // multicast
   frame->length = 60;
   ASSERT_EQ(far->tx_burst(0, &frame, 1, 0), 1U);
   EXPECT_TRUE(worker.poll(1));
@@ -193,10 +193,9 @@ TEST(Worker, SendsFramesThatControlBuilt) {
   far->release(&frame, 1);
 }
 
-// Two queue pairs of one worker, connected to each other: both have the worker's own address.
-// Control checks a change against a state, which the queue pair may have left when the worker comes
-// to it.
-TEST(Worker, AChangeThatWasCheckedBeforeAFailureChangesNothing) {
+// Control checks a modification against a state that the queue pair may have left by the time the
+// worker applies it.
+TEST(Worker, AModificationCheckedBeforeAFailureChangesNothing) {
   Stations stations;
   Worker& worker = stations.a.worker;
   Qp& qp = stations.pair.a.qp();
@@ -228,18 +227,19 @@ TEST(Worker, ALostAcknowledgementsDeadlineIsServed) {
 }
 
 TEST(Worker, ASmallMessageOvertakesABulkTransfer) {
-  // Given a bulk transfer that has the port, a second queue pair beside it,
+  // Given a bulk transfer that has the port, and a second queue pair,
   Stations stations;
   QpPair other({.a = {.qpn = 33}, .b = {.qpn = 34}});
   stations.a.worker.add_qp(other.a.qp());
   stations.post_write(1, 1'000'000);
   stations.a.worker.poll(stations.now);
-  // when that one posts a small message (of a key that this table doesn't have, with inline data),
+  // when the second one posts a small message (with inline data and a key that this table doesn't
+  // have),
   abi::SendWr wr = rdma_wr(2, abi::WrOpcode::kRdmaWrite, other.b, 0);
   other.a.post_inline(wr, std::array<std::byte, 8>{});
   other.a.ring(stations.now);
   stations.a.worker.schedule(other.a.qp());
-  // then it leaves within the next turns, not after the bulk.
+  // then it is sent within the next turns, not after the bulk.
   stations.a.worker.poll(stations.now);
   stations.a.worker.poll(stations.now);
   EXPECT_EQ(other.a.qp().counters().requests_sent, 1U);
@@ -247,7 +247,7 @@ TEST(Worker, ASmallMessageOvertakesABulkTransfer) {
   stations.a.worker.remove_qp(other.a.qp());
 }
 
-TEST(Worker, AsManyFramesATurnAsThePortSays) {
+TEST(Worker, FramesPerTurnAreThePortsNumber) {
   for (const std::uint32_t wanted : {kTurnBurst, kBurstMax}) {
     Stations stations({}, {.turn_burst = wanted});
     stations.post_write(1, 100'000);
@@ -261,8 +261,8 @@ TEST(Worker, AsManyFramesATurnAsThePortSays) {
   }
 }
 
-// What came in one turn is acknowledged once.
-TEST(Worker, AsManyBurstsATurnAsThePortSays) {
+// All that came in one turn is acknowledged once.
+TEST(Worker, BurstsPerTurnAreThePortsNumber) {
   Stations stations({}, {.turn_bursts = 3});
   stations.post_write(1, 150'000);
   stations.a.worker.poll(stations.now);
@@ -275,9 +275,9 @@ TEST(Worker, AsManyBurstsATurnAsThePortSays) {
   EXPECT_TRUE(stations.pair.a.poll_send());
 }
 
-// A program with many sessions in which all bells ring all the time. Whoever rings beside it waits
-// until what rang before is served once, which is no matter of how many sessions that came from.
-TEST(Worker, ASessionWaitsForWhatRangBeforeItsBell) {
+// A program with many sessions in which all bells ring all the time. Another session that rings
+// waits until what rang before is served once, however many sessions that came from.
+TEST(Worker, ASessionWaitsOnlyForEarlierBells) {
   constexpr std::uint32_t kSessions = 64, kSlots = 64;
   constexpr std::uint32_t kTurnsForAll =
       (kSessions * kSlots + Worker::kRingEntries) / kDoorbellDrainMax + 4;
