@@ -1,5 +1,5 @@
-// What the completer makes of answers: acknowledgements, READ responses, NAKs, and ghosts of all of
-// them. Named by clause where there is one (IBTA vol. 1).
+// What the completer does with answers: acknowledgements, READ responses, NAKs, and stale ones of
+// each kind. Named by clause where there is one (IBTA vol. 1).
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ Headers acknowledge(std::uint32_t psn, std::uint8_t syndrome = kAck) {
   return {.opcode = Opcode::kRcAcknowledge, .psn = psn, .aeth = {.syndrome = syndrome, .msn = 0}};
 }
 
-// a has posted `count` WRITEs of one packet each, PSNs 100 and on, and sent them into the void.
+// a has posted `count` single-packet WRITEs, PSNs 100 and on, and sent them, but none is delivered.
 class Completer : public testing::Test {
  protected:
   void write(std::uint64_t count, std::size_t length = 8) {
@@ -45,7 +45,7 @@ class Completer : public testing::Test {
     EXPECT_EQ(cqe->status, status);
   }
   void expect_nothing() { EXPECT_FALSE(pair.a.poll_send().has_value()); }
-  // The PSNs of what a sends now.
+  // The PSNs that a sends now.
   std::vector<std::uint32_t> sends() {
     std::vector<std::uint32_t> psns;
     for (const auto& frame : pair.transmit(pair.a)) {
@@ -71,7 +71,7 @@ TEST_F(Completer, C9_7_5_1_2_AcknowledgementsAreCumulative) {
   EXPECT_EQ(pair.a.send_consumer(), 3U);
 }
 
-TEST_F(Completer, AMessageIsDoneWithItsLastPacket) {
+TEST_F(Completer, AMessageCompletesWithItsLastPacket) {
   write(1, 3'000);
   EXPECT_EQ(answer(acknowledge(101)), Drop::kNone);
   expect_nothing();
@@ -79,8 +79,9 @@ TEST_F(Completer, AMessageIsDoneWithItsLastPacket) {
   expect(0, WcStatus::kSuccess);
 }
 
-// 9.9.3: what acknowledges nothing that is outstanding is dropped, old or from the future.
-TEST_F(Completer, C9_9_3_GhostsAreDropped) {
+// 9.9.3: an acknowledgement of nothing that is outstanding is dropped, whether its PSN is old or in
+// the future.
+TEST_F(Completer, C9_9_3_StaleAcknowledgementsAreDropped) {
   write(2);
   EXPECT_EQ(answer(acknowledge(99)), Drop::kStaleResponse);
   EXPECT_EQ(answer(acknowledge(102)), Drop::kStaleResponse);
@@ -91,15 +92,15 @@ TEST_F(Completer, C9_9_3_GhostsAreDropped) {
   EXPECT_EQ(pair.a.qp().state(), QpState::kRts);
 }
 
-TEST_F(Completer, ReservedSyndromesSayNothing) {
+TEST_F(Completer, ReservedSyndromesAreDropped) {
   write(1);
   EXPECT_EQ(answer(acknowledge(100, 0x40)), Drop::kStaleResponse);
   EXPECT_EQ(answer(acknowledge(100, kSyndromeNak | 9)), Drop::kStaleResponse);
   expect_nothing();
 }
 
-// C9-112: an acknowledgement that passes a READ without its answer is an implied NAK for it.
-TEST_F(Completer, C9_112_AnAcknowledgementBeyondAReadAsksForItAgain) {
+// C9-112: an acknowledgement beyond a READ that hasn't been answered is an implied NAK of the READ.
+TEST_F(Completer, C9_112_AnAcknowledgementBeyondAReadRequestsItAgain) {
   write(1);
   read(2'000);  // PSNs 101, 102
   write(1);     // 103
@@ -107,11 +108,11 @@ TEST_F(Completer, C9_112_AnAcknowledgementBeyondAReadAsksForItAgain) {
   expect(0, WcStatus::kSuccess);
   expect_nothing();
   EXPECT_EQ(sends(), (Psns{101, 103}));
-  EXPECT_EQ(answer(acknowledge(103)), Drop::kNone);  // a late copy doesn't set it off again
+  EXPECT_EQ(answer(acknowledge(103)), Drop::kNone);  // a late duplicate doesn't trigger it again
   EXPECT_EQ(sends(), Psns{});
 }
 
-TEST_F(Completer, AReadResponseAcknowledgesWhatCameBefore) {
+TEST_F(Completer, AReadResponseAcknowledgesEarlierRequests) {
   write(2);
   read(8);
   const std::array<std::byte, 8> bytes{std::byte{1}, std::byte{2}};
@@ -126,9 +127,9 @@ TEST_F(Completer, AReadResponseAcknowledgesWhatCameBefore) {
   EXPECT_EQ(pair.a.memory[1], std::byte{2});
 }
 
-// 9.7.5.1.3: what is missing of a READ is asked again with the address advanced, without waiting
-// for the timer, once.
-TEST_F(Completer, C9_7_5_1_3_AGapInAReadIsAskedAgainFromThere) {
+// 9.7.5.1.3: the missing part of a READ is requested again once, with the address advanced, without
+// waiting for the timer.
+TEST_F(Completer, C9_7_5_1_3_AGapInAReadIsRequestedAgainFromThere) {
   read(5'000);  // PSNs 100 to 104
   const std::vector<std::byte> payload(1'024, std::byte{7});
   EXPECT_EQ(answer({.opcode = Opcode::kRcReadResponseFirst,
@@ -156,8 +157,9 @@ TEST_F(Completer, C9_7_5_1_3_AGapInAReadIsAskedAgainFromThere) {
   EXPECT_EQ(answer(late, payload), Drop::kNone);
 }
 
-// The rest of a READ, asked for after a loss, is answered by some as the end of the first answer
-// (Linux's rxe: MIDDLE or LAST), by others as an answer of its own (FIRST or ONLY: qib, hfi1).
+// The rest of a READ, requested again after a loss, is answered by some as the end of the first
+// response (Linux's rxe: MIDDLE or LAST), by others as a response of its own (FIRST or ONLY: qib,
+// hfi1).
 TEST_F(Completer, C9_7_5_1_3_TheRestOfAReadComesInEitherForm) {
   using enum Opcode;
   constexpr std::uint32_t kLength = 3'500;  // PSNs 100 to 103
@@ -235,14 +237,15 @@ TEST_F(Completer, AnAnswerThatDoesNotFitFailsTheRead) {
   }
 }
 
-// 9.7.5.2.8: after an RNR NAK nothing is sent for as long as it says, then all from its PSN on.
+// 9.7.5.2.8: after an RNR NAK nothing is sent for the time that it states, then everything from its
+// PSN on.
 TEST_F(Completer, C9_7_5_2_8_AnRnrNakIsWaitedFor) {
   write(3);
   EXPECT_EQ(answer(acknowledge(101, kSyndromeRnr | 12)), Drop::kNone);  // 640 us
   expect(0, WcStatus::kSuccess);
   EXPECT_EQ(sends(), Psns{});
   EXPECT_EQ(pair.a.qp().deadline(), pair.now + 640'000);
-  // Neither a copy nor the sequence NAK that Linux sends for the rest cuts it short.
+  // Neither a duplicate nor the sequence NAK that Linux sends for the rest cuts the wait short.
   EXPECT_EQ(answer(acknowledge(101, kSyndromeRnr | 1)), Drop::kNone);
   EXPECT_EQ(answer(acknowledge(101, kSyndromeNak)), Drop::kNone);
   EXPECT_EQ(sends(), Psns{});
@@ -269,7 +272,7 @@ TEST_F(Completer, RnrRetriesAreCountedAndRefilledByProgress) {
   EXPECT_EQ(pair.a.qp().state(), QpState::kErr);
 }
 
-// 9.7.5.2.2: a sequence NAK acknowledges what came before, and its PSN is sent again.
+// 9.7.5.2.2: a sequence NAK acknowledges everything before its PSN, which is sent again.
 TEST_F(Completer, C9_7_5_2_2_ASequenceNakAsksForItsPacket) {
   write(4);
   EXPECT_EQ(answer(acknowledge(102, kSyndromeNak)), Drop::kNone);
@@ -293,8 +296,8 @@ TEST_F(Completer, C9_7_5_2_2_ASequenceNakSendsUsBackWithGoBackN) {
   EXPECT_EQ(sends(), Psns{});
 }
 
-// Table 61 and 9.7.5.2.4 to 9.7.5.2.7: the request at the NAK's PSN fails, what came before has
-// succeeded, what comes after is flushed.
+// Table 61 and 9.7.5.2.4 to 9.7.5.2.7: the request at the NAK's PSN fails, earlier ones have
+// succeeded, later ones are flushed.
 TEST_F(Completer, C9_7_5_2_FatalNaksFailTheRequestTheyName) {
   const struct {
     Nak nak;
@@ -329,8 +332,9 @@ TEST_F(Completer, C9_7_5_2_FatalNaksFailTheRequestTheyName) {
   }
 }
 
-// A fatal NAK behind a READ whose answer was lost doesn't fail the READ: it is asked again first.
-TEST_F(Completer, AFatalNakBehindALostReadAsksForTheReadFirst) {
+// A fatal NAK after a READ whose response was lost doesn't fail the READ: it is requested again
+// first.
+TEST_F(Completer, AFatalNakAfterALostReadRequestsTheReadAgainFirst) {
   read(8);
   write(1);
   EXPECT_EQ(answer(acknowledge(101, kSyndromeNak | 2)), Drop::kNone);
@@ -338,7 +342,7 @@ TEST_F(Completer, AFatalNakBehindALostReadAsksForTheReadFirst) {
   EXPECT_EQ(sends(), (Psns{100, 101}));
 }
 
-TEST_F(Completer, AReadIntoMemoryThatIsGoneFailsAfterWhatCameBefore) {
+TEST_F(Completer, AReadIntoLostMemoryFailsAfterEarlierRequests) {
   write(1);
   read(8);
   ASSERT_NE(pair.a.keys().remove(pair.a.key()), nullptr);

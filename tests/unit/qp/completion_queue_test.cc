@@ -39,7 +39,7 @@ class CompletionQueueTest : public testing::Test {
   void arm(abi::Arm arm) { ring_.control.arm.store(static_cast<std::uint32_t>(arm)); }
   abi::Arm armed() { return static_cast<abi::Arm>(ring_.control.arm.load()); }
 
-  // How many events wait in the channel; takes them.
+  // Removes the events from the channel and returns how many there were.
   int events_in_channel() {
     int count = 0;
     for (abi::CompletionEvent event{};
@@ -69,7 +69,7 @@ TEST_F(CompletionQueueTest, PublishesInOrder) {
   EXPECT_FALSE(ring_.poll());
 }
 
-TEST_F(CompletionQueueTest, AsksOnceToBeFlushed) {
+TEST_F(CompletionQueueTest, RequestsOneFlush) {
   EXPECT_TRUE(push(1));
   EXPECT_FALSE(push(2));
   EXPECT_EQ(queue_.flush(), Flushed::kDone);
@@ -87,12 +87,12 @@ TEST_F(CompletionQueueTest, BreaksOnceWhenThereIsNoRoom) {
   EXPECT_EQ(ring_.control.overrun.load(), 1U);
   EXPECT_EQ(events_.entries, (std::vector<EventLog::Entry>{{AsyncEvent::kCqErr, 9}}));
   EXPECT_EQ(ring_.poll_all().size(), kEntries);
-  push(100);  // for good, though there is room again
+  push(100);  // stays broken although there is room again
   EXPECT_FALSE(ring_.poll());
 }
 
-// It is looked at when the ring was written once round since.
-TEST_F(CompletionQueueTest, TakesANonsenseConsumerIndexForAnOverrun) {
+// The consumer index is read only once the ring has been filled.
+TEST_F(CompletionQueueTest, TreatsANonsenseConsumerIndexAsAnOverrun) {
   ring_.control.ring.consumer.value.store(12345);
   for (std::uint64_t i = 0; i < kEntries; ++i) {
     push(i);
@@ -102,8 +102,8 @@ TEST_F(CompletionQueueTest, TakesANonsenseConsumerIndexForAnOverrun) {
   EXPECT_TRUE(queue_.broken());
 }
 
-// Several times round, with what was read given back in between.
-TEST_F(CompletionQueueTest, SeesThatThereIsRoomAgain) {
+// Several times round the ring, with entries consumed in between.
+TEST_F(CompletionQueueTest, SeesRoomThatTheProgramFrees) {
   for (std::uint64_t i = 0; i < 5 * kEntries; ++i) {
     push(i);
     if (i % kEntries == kEntries - 1) {
@@ -113,7 +113,7 @@ TEST_F(CompletionQueueTest, SeesThatThereIsRoomAgain) {
   EXPECT_FALSE(queue_.broken());
 }
 
-TEST_F(CompletionQueueTest, TellsAnArmedChannelOnce) {
+TEST_F(CompletionQueueTest, SendsOneEventPerArming) {
   arm(abi::Arm::kNext);
   push(1);
   EXPECT_EQ(queue_.flush(), Flushed::kDone);
@@ -123,13 +123,13 @@ TEST_F(CompletionQueueTest, TellsAnArmedChannelOnce) {
   EXPECT_EQ(events_in_channel(), 1);
 }
 
-TEST_F(CompletionQueueTest, SaysNothingToAChannelThatDidNotAsk) {
+TEST_F(CompletionQueueTest, SendsNoEventUnlessArmed) {
   push(1);
   EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 0);
 }
 
-TEST_F(CompletionQueueTest, WaitsForASolicitedOne) {
+TEST_F(CompletionQueueTest, ArmedForSolicitedWaitsForASolicitedCompletion) {
   arm(abi::Arm::kSolicited);
   push(1);
   EXPECT_EQ(queue_.flush(), Flushed::kDone);
@@ -147,15 +147,15 @@ TEST_F(CompletionQueueTest, KeepsAnEventThatFindsTheChannelFull) {
   arm(abi::Arm::kNext);
   push(1);
   EXPECT_EQ(queue_.flush(), Flushed::kFull);
-  EXPECT_FALSE(push(2)) << "it still waits to be flushed";
+  EXPECT_FALSE(push(2)) << "its flush is pending already";
   while (read(channel_.ends->read_end.get(), filler.data(), filler.size()) > 0) {
   }
   EXPECT_EQ(queue_.flush(), Flushed::kDone);
   EXPECT_EQ(events_in_channel(), 1);
 }
 
-// The program arms again as soon as it has read the event, before flush() returns: modelled by
-// arming while an event is owed.
+// The program may arm again as soon as it has read the event, before flush() returns: modelled by
+// arming while an event is pending.
 TEST_F(CompletionQueueTest, NeverClearsAnArmThatCameAfterTheEvent) {
   std::array<std::byte, 4096> filler{};
   while (put_event(channel_.ends->write_end.get(), filler) == PutEvent::kPut) {
@@ -212,13 +212,13 @@ TEST_F(CompletionQueueTest, ModeratedEventsWaitNoLongerThanThePeriod) {
   EXPECT_EQ(events_in_channel(), 1);
 }
 
-TEST_F(CompletionQueueTest, ModerationKeepsNobodyBusyWhoDidNotArm) {
+TEST_F(CompletionQueueTest, ModerationNeedsNoTimerUnlessArmed) {
   queue_.moderate(3, kPeriod);
   push(1);
   EXPECT_EQ(queue_.flush(1), Flushed::kDone);
 }
 
-TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
+TEST_F(CompletionQueueTest, MovesUnpolledEntriesIntoALargerRing) {
   RingResize move;
   for (std::uint64_t i = 0; i < kEntries; ++i) {
     push(i);
@@ -237,7 +237,7 @@ TEST_F(CompletionQueueTest, TakesWhatWasNotPolledAlongIntoALargerRing) {
   }
 }
 
-TEST_F(CompletionQueueTest, RefusesARingThatIsTooSmallForWhatItHolds) {
+TEST_F(CompletionQueueTest, RefusesARingTooSmallForItsEntries) {
   RingResize move;
   push(1);
   push(2);
@@ -257,8 +257,8 @@ TEST_F(CompletionQueueTest, RefusesToCopyByANonsenseConsumerIndex) {
   EXPECT_FALSE(queue_.resize(larger.data(), 2 * kEntries, fresh_cq_move(&move)));
 }
 
-// The index is the program's: it can say that all of a ring of 16 MiB is unread.
-TEST(CompletionQueueResize, GoesOverInStepsAndTakesWhatComesBetween) {
+// The index is written by the program: it can claim that all of a ring of 16 MiB is unread.
+TEST(CompletionQueueResize, MovesInStepsAndTakesEntriesThatArriveMeanwhile) {
   constexpr std::uint32_t kMany = 1U << 18U;
   const auto control = std::make_unique<abi::CqControl>();
   std::vector<abi::Cqe> ring(kMany), larger(2 * std::size_t{kMany});

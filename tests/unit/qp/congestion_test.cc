@@ -1,4 +1,4 @@
-// Congestion notifications: what marked packets ask for, and what becomes of those that come.
+// Congestion notifications: which marked packets cause one, and the effect of received ones.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class Congestion : public testing::Test {
     pair_.a.ring(pair_.now);
   }
 
-  // What `from` sends now reaches the other end marked.
+  // Packets that `from` sends now arrive marked.
   void deliver_marked(Endpoint& from) {
     for (const auto& frame : pair_.transmit(from)) {
       write_ecn(frame->frame.data + kEthernet, Ecn::kCongested);
@@ -36,7 +36,7 @@ class Congestion : public testing::Test {
     }
   }
 
-  // Whether a notification is among what `from` sends; the rest is lost.
+  // Whether `from` sends a notification now; everything that it sends is lost.
   bool notifies(Endpoint& from) {
     bool found = false;
     for (const auto& frame : pair_.transmit(from)) {
@@ -59,12 +59,12 @@ TEST_F(Congestion, AMarkedRequestIsAnsweredWithANotification) {
   given_a_write();
   deliver_marked(pair_.a);
   const auto frames = pair_.transmit(pair_.b);
-  ASSERT_EQ(frames.size(), 2U) << "it, and the acknowledgement";
+  ASSERT_EQ(frames.size(), 2U) << "the notification and the acknowledgement";
   ASSERT_EQ(parse(frames[0]->frame), Drop::kNone);
   const Packet& packet = frames[0]->frame.packet;
   EXPECT_EQ(packet.opcode, Opcode::kCnp);
   EXPECT_EQ(packet.dest_qpn, pair_.a.qp().config().qpn);
-  EXPECT_EQ(packet.tos, 48U << kDscpShift) << "a class of its own, not to be marked";
+  EXPECT_EQ(packet.tos, 48U << kDscpShift) << "a traffic class of its own, not ECN-capable";
   EXPECT_TRUE(packet.becn);
   EXPECT_EQ(packet.payload_length, 16U);
   EXPECT_EQ(pair_.b.qp().counters().np_ecn_marked_roce_packets, 1U);
@@ -75,7 +75,7 @@ TEST_F(Congestion, AMarkedRequestIsAnsweredWithANotification) {
   EXPECT_EQ(pair_.a.qp().counters().rp_cnp_handled, 1U);
 }
 
-TEST_F(Congestion, NoMoreThanOneInAnInterval) {
+TEST_F(Congestion, AtMostOneIsSentPerInterval) {
   for (int i = 0; i < 3; ++i) {
     given_a_write();
     deliver_marked(pair_.a);
@@ -94,7 +94,7 @@ TEST_F(Congestion, NoMoreThanOneInAnInterval) {
   EXPECT_EQ(pair_.b.qp().counters().np_cnp_sent, 2U);
 }
 
-TEST_F(Congestion, AMarkedReadResponseToo) {
+TEST_F(Congestion, AMarkedReadResponseIsAnsweredToo) {
   const abi::Sge sge = pair_.a.sge(0, 5'000);
   pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair_.b, 0), {&sge, 1});
   pair_.a.ring(pair_.now);
@@ -106,7 +106,7 @@ TEST_F(Congestion, AMarkedReadResponseToo) {
   EXPECT_EQ(pair_.a.qp().counters().np_ecn_marked_roce_packets, 5U);
 }
 
-TEST_F(Congestion, APacketThatIsNotThePeersAsksForNothing) {
+TEST_F(Congestion, APacketThatIsNotThePeersCausesNone) {
   const auto frame =
       pair_.forge(pair_.b, {.opcode = Opcode::kRcWriteOnly, .pkey = 3, .psn = 100}, {});
   write_ecn(frame->frame.data + kEthernet, Ecn::kCongested);
@@ -115,7 +115,7 @@ TEST_F(Congestion, APacketThatIsNotThePeersAsksForNothing) {
   EXPECT_EQ(pair_.b.qp().counters().np_ecn_marked_roce_packets, 0U);
 }
 
-TEST_F(Congestion, ANotificationForAQueuePairThatIsInErrorIsNotSent) {
+TEST_F(Congestion, AQueuePairInErrorSendsNoNotification) {
   given_a_write();
   deliver_marked(pair_.a);
   pair_.b.to_error(pair_.now);
@@ -138,11 +138,11 @@ TEST_F(Congestion, StaleNotificationsDoNothingButCount) {
 TEST(CongestionOfOthers, AForgedNotificationDoesNothingButCount) {
   QpRig rig;
   EXPECT_EQ(rig.receive({.opcode = Opcode::kCnp, .becn = true}, Bytes(16), true), Step::kDone);
-  EXPECT_EQ(rig.last_drop(), Drop::kWrongSource) << "a queue pair of another's";
+  EXPECT_EQ(rig.last_drop(), Drop::kWrongSource) << "its source isn't the peer";
   EXPECT_EQ(rig.qp().counters().rp_cnp_ignored, 1U);
 }
 
-TEST(CongestionOfOthers, DatagramsHaveNoSenderToBeSlowedDown) {
+TEST(CongestionOfOthers, AUdQueuePairDropsNotifications) {
   QpRig::Options options;
   options.type = QpType::kUd;
   QpRig rig(options);
@@ -150,7 +150,7 @@ TEST(CongestionOfOthers, DatagramsHaveNoSenderToBeSlowedDown) {
   EXPECT_EQ(rig.last_drop(), Drop::kWrongQpType);
 }
 
-// What a queue pair writes into the IP header for this TOS of its path.
+// The TOS that a queue pair writes into the IP header, given this TOS of its path.
 std::uint8_t sent_tos(bool shares_network, std::uint8_t tos) {
   PairConfig config;
   config.a.shares_network = shares_network;
@@ -166,13 +166,13 @@ std::uint8_t sent_tos(bool shares_network, std::uint8_t tos) {
   return frames[0]->frame.packet.tos;
 }
 
-TEST(EcnOfWhatIsSent, IsCapableWhereOthersShareTheNetwork) {
+TEST(EcnOfWhatIsSent, IsSetOnSharedNetworks) {
   EXPECT_EQ(sent_tos(true, 0x68), 0x6A);
   EXPECT_EQ(sent_tos(true, 0x69), 0x69) << "as the program wants it";
   EXPECT_EQ(sent_tos(false, 0x68), 0x68);
 }
 
-// A long message on a network that others use, too: its first window is 32 packets.
+// A long message on a shared network: its first window is 32 packets.
 class Losing : public testing::Test {
  protected:
   static constexpr std::size_t kFirstWindow = 32;
@@ -195,7 +195,7 @@ class Losing : public testing::Test {
       (void)pair_->deliver(pair_->a, *frame);
     }
   }
-  // What is sent once the timer has run out, with all that is sent before that lost.
+  // The number of packets sent once the timer has expired, with everything sent before that lost.
   std::size_t sent_after_the_timeout() {
     std::size_t sent = 0;
     while (pair_->a.qp().counters().local_ack_timeout_err == 0 && pair_->next_deadline()) {
@@ -208,8 +208,8 @@ class Losing : public testing::Test {
   std::vector<std::unique_ptr<HeapFrame>> burst_;
 };
 
-// The second packet was lost, and the peer has thrown away what came behind it.
-TEST_F(Losing, HalfAsMuchIsUnderWayWhenAllOfItIsSentAgain) {
+// The second packet was lost, and the peer has discarded those after it.
+TEST_F(Losing, GoingBackHalvesTheWindow) {
   const CongestionSettings nobodys{.mode = CongestionMode::kNone};
   for (const auto& [settings, sent] :
        {std::pair{&kDefaultCongestion, kFirstWindow / 2 + 1}, {&nobodys, kFirstWindow + 2}}) {
@@ -226,7 +226,7 @@ TEST_F(Losing, HalfAsMuchIsUnderWayWhenAllOfItIsSentAgain) {
   }
 }
 
-TEST_F(Losing, HalfAsMuchIsUnderWayAfterATimeoutThatFollowsAGap) {
+TEST_F(Losing, ATimeoutAfterAGapHalvesTheWindow) {
   given_a_burst();
   deliver(0);
   deliver(2);
@@ -234,8 +234,8 @@ TEST_F(Losing, HalfAsMuchIsUnderWayAfterATimeoutThatFollowsAGap) {
   EXPECT_EQ(sent_after_the_timeout(), (kFirstWindow + 1) / 2);
 }
 
-// The peer was away, or the timer is shorter than the way.
-TEST_F(Losing, ATimeoutAloneChangesNothing) {
+// The peer may have been busy, or the timer is shorter than the round trip.
+TEST_F(Losing, ATimeoutAloneLeavesTheWindow) {
   given_a_burst();
   EXPECT_EQ(sent_after_the_timeout(), kFirstWindow);
 }

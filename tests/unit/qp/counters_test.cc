@@ -1,5 +1,4 @@
-// What is counted of losses, and under which name: each event moves the counter of its own and no
-// other.
+// How losses are counted: each event increments its own counter and no other.
 
 #include "dataplane/qp/counters.h"
 
@@ -19,7 +18,7 @@ namespace {
 using abi::WrOpcode;
 using Counts = std::map<std::string_view, std::uint64_t>;
 
-// Those of `names` that aren't 0.
+// The counters among `names` that aren't 0.
 Counts counted(Endpoint& end, std::initializer_list<std::string_view> names) {
   Counts counts;
   for (const RoceCounter& counter : kRoceCounters) {
@@ -36,7 +35,7 @@ Counts losses(Endpoint& end) {
                        "duplicate_request", "implied_nak_seq_err", "rnr_nak_retry_err"});
 }
 
-// Loses the frames with these places among all that are sent.
+// Loses the frames at these positions among all that are sent.
 QpPair::Filter losing(std::initializer_list<int> places) {
   return [places = std::vector<int>(places), frame = 0](const Packet&, bool) mutable {
     return std::find(places.begin(), places.end(), frame++) != places.end();

@@ -1,14 +1,14 @@
 #pragma once
 
 // A stand-in for dataplane/qp/memory/memory.cc, for tests of parking: addresses are the test's own,
-// keys aren't looked at, and pages that the test names aren't resident.
+// keys aren't checked, and pages that the test names aren't resident.
 
 #include <cstdint>
 #include <functional>
 
 namespace uroce::test {
 
-// Whether the byte at this address must be brought in first.
+// Whether the byte at this address isn't resident.
 extern std::function<bool(std::uint64_t address)> missing;
 
 }  // namespace uroce::test

@@ -1,4 +1,4 @@
-// Reports of what was kept, between uroces: the holes that one shows are sent again at once.
+// Reports of kept packets, between uroces: the holes that a report shows are retransmitted at once.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class KeptNotices : public ::testing::Test {
                       std::array{pair_.a.sge(0, packets * kPacket)});
   }
 
-  // All that `a` has to send; what `lost` names doesn't arrive. The PSNs, in order.
+  // Delivers all that `a` has to send, except the PSNs in `lost`. Returns the PSNs in order.
   std::vector<std::uint32_t> to_b(const std::vector<std::uint32_t>& lost = {}) {
     std::vector<std::uint32_t> psns;
     for (auto frames = pair_.transmit(pair_.a); !frames.empty(); frames = pair_.transmit(pair_.a)) {
@@ -43,7 +43,7 @@ class KeptNotices : public ::testing::Test {
     return psns;
   }
 
-  // All that `b` has to say reaches `a`. How many reports were among it.
+  // Delivers all that `b` has to send to `a`. Returns the number of reports among it.
   int to_a() {
     int reports = 0;
     for (auto& frame : pair_.transmit(pair_.b)) {
@@ -78,16 +78,16 @@ class KeptNotices : public ::testing::Test {
 
 using Psns = std::vector<std::uint32_t>;
 
-TEST_F(KeptNotices, WithoutThemARoundTripClosesOneHole) {
+TEST_F(KeptNotices, WithoutReportsARoundTripClosesOneHole) {
   write(20);
   (void)to_b({102, 105, 110});
-  EXPECT_EQ(to_a(), 0) << "nobody asked";
+  EXPECT_EQ(to_a(), 0) << "no report was requested";
   EXPECT_EQ(to_b(), Psns{102});
 }
 
 TEST_F(KeptNotices, AllHolesAreClosedInOneRoundTrip) {
   EXPECT_EQ(ask(), Drop::kNone);
-  EXPECT_EQ(to_a(), 1) << "an answer, so that nobody asks again";
+  EXPECT_EQ(to_a(), 1) << "an answer, so that the question isn't repeated";
   write(20);
   (void)to_b({102, 105, 106, 110});
   EXPECT_EQ(to_a(), 1);
@@ -99,8 +99,9 @@ TEST_F(KeptNotices, AllHolesAreClosedInOneRoundTrip) {
   EXPECT_EQ(pair_.b.qp().counters().kept_reports_sent, 2U);
 }
 
-// The report shows packets that were sent after a hole was sent again, so that was lost, too.
-TEST_F(KeptNotices, WhatIsLostAgainIsSentAgainWithoutATimer) {
+// The report shows packets that were sent after the retransmission of a hole, so that was lost,
+// too.
+TEST_F(KeptNotices, ALostRetransmissionIsRepeatedWithoutATimer) {
   (void)ask();
   (void)to_a();
   write(20);
@@ -112,9 +113,9 @@ TEST_F(KeptNotices, WhatIsLostAgainIsSentAgainWithoutATimer) {
   EXPECT_EQ(to_b(), (Psns{105, 130}));
 }
 
-// Each is acknowledged alone, as a peer does that keeps nothing; but this one has said that it
-// does.
-TEST_F(KeptNotices, AdjacentHolesAreNoReasonToGoBack) {
+// Each is acknowledged alone, as by a peer that keeps nothing; but this one has said that it keeps
+// packets.
+TEST_F(KeptNotices, AdjacentHolesDoNotCauseGoingBack) {
   (void)ask();
   (void)to_a();
   write(300);
@@ -135,8 +136,8 @@ TEST_F(KeptNotices, AdjacentHolesAreNoReasonToGoBack) {
   EXPECT_EQ(pair_.a.qp().counters().requests_resent, lost.size());
 }
 
-// More than are sent again at a time: the window stays open for what the peer keeps, and the rest
-// follows.
+// More holes than are retransmitted at a time: the window stays open for packets that the peer
+// keeps, and the other holes follow.
 TEST_F(KeptNotices, ManyHolesAreClosedInAFewRoundTrips) {
   (void)ask();
   (void)to_a();
@@ -155,8 +156,8 @@ TEST_F(KeptNotices, ManyHolesAreClosedInAFewRoundTrips) {
   EXPECT_EQ(pair_.a.qp().counters().requests_resent, lost.size());
 }
 
-// As far as the peer keeps, and no farther: what it has no room for it would throw away.
-TEST_F(KeptNotices, NoMoreIsSentThanThePeerKeeps) {
+// Sends as far as the peer keeps packets, and no farther: the peer would discard the rest.
+TEST_F(KeptNotices, SendsNoFartherThanThePeerKeeps) {
   (void)ask();
   (void)to_a();
   write(1'000);
@@ -171,8 +172,8 @@ TEST_F(KeptNotices, NoMoreIsSentThanThePeerKeeps) {
   EXPECT_EQ(pair_.b.qp().kept(true), KeptPackets::kMax - 1);
 }
 
-// A packet that waits for its hole isn't a measure of the path.
-TEST_F(KeptNotices, AHoleIsNotMeasured) {
+// The round trip of a packet that was kept until its hole was closed isn't a sample of the path.
+TEST_F(KeptNotices, AHoleIsNoRoundTripSample) {
   (void)ask();
   (void)to_a();
   write(20);
@@ -187,10 +188,10 @@ TEST_F(KeptNotices, AHoleIsNotMeasured) {
   (void)to_a();
   write(20);
   (void)to_b();
-  EXPECT_LT(pair_.a.qp().deadline() - pair_.now, 1'000'000U) << "until the probe";
+  EXPECT_LT(pair_.a.qp().deadline() - pair_.now, 1'000'000U) << "the time until the probe";
 }
 
-// A READ's request has one PSN on the wire, and its answers the rest.
+// A READ request uses one PSN on the wire; the rest of its PSNs are for its responses.
 TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
   (void)ask();
   (void)to_a();
@@ -203,9 +204,9 @@ TEST_F(KeptNotices, ALostReadRequestAmongWrites) {
   EXPECT_EQ(to_b(), (Psns{101, 105}));
 }
 
-// The peer has executed a READ whose answer got lost: that it doesn't miss the request is no reason
-// not to ask for the answer.
-TEST_F(KeptNotices, ALostAnswerIsStillAskedFor) {
+// The peer has executed a READ whose response was lost: the report doesn't show the request as
+// missing, but the response must still be requested again.
+TEST_F(KeptNotices, ALostReadResponseIsStillRequestedAgain) {
   pair_.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair_.b, 0),
                     std::array{pair_.a.sge(500'000, kPacket)});
   write(3);
@@ -223,8 +224,8 @@ TEST_F(KeptNotices, ALostAnswerIsStillAskedFor) {
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-// What the peer has kept doesn't fill the window.
-TEST_F(KeptNotices, TheWindowGoesOnBehindAHole) {
+// Packets that the peer keeps don't fill the window.
+TEST_F(KeptNotices, TheWindowContinuesBeyondAHole) {
   (void)ask();
   (void)to_a();
   write(700);
@@ -235,7 +236,7 @@ TEST_F(KeptNotices, TheWindowGoesOnBehindAHole) {
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-TEST_F(KeptNotices, APathThatLosesAgainAndAgainIsAskedAbout) {
+TEST_F(KeptNotices, RepeatedLossCausesOneQuestion) {
   int asks = 0;
   int reports = 0;
   std::vector<std::uint32_t> left;
@@ -261,8 +262,8 @@ TEST_F(KeptNotices, APathThatLosesAgainAndAgainIsAskedAbout) {
   EXPECT_GT(reports, 1);
 }
 
-// A card of another make drops the question, and isn't asked for ever.
-TEST_F(KeptNotices, WhoDoesNotAnswerIsAskedAFewTimes) {
+// A card of another vendor drops the question, and isn't asked any number of times.
+TEST_F(KeptNotices, APeerThatDoesNotAnswerIsAskedAFewTimesOnly) {
   std::uint32_t asks = 0;
   std::uint32_t newest = kFirst;
   for (int i = 0; i < 200; ++i) {
@@ -279,7 +280,7 @@ TEST_F(KeptNotices, WhoDoesNotAnswerIsAskedAFewTimes) {
   EXPECT_EQ(asks, KeptReports::kAsksMax);
 }
 
-TEST_F(KeptNotices, AnotherMakersPacketsOfTheseOpcodesAreDropped) {
+TEST_F(KeptNotices, OtherVendorsPacketsOfTheseOpcodesAreDropped) {
   const std::array<std::byte, 12> other{};
   EXPECT_EQ(ask(other), Drop::kUnknownOpcode);
   const auto frame = pair_.forge(pair_.a, {.opcode = Opcode::kKeptReport}, other);
@@ -287,14 +288,14 @@ TEST_F(KeptNotices, AnotherMakersPacketsOfTheseOpcodesAreDropped) {
   EXPECT_EQ(to_a(), 0);
 }
 
-TEST_F(KeptNotices, GoBackNIsAnotherMake) {
+TEST_F(KeptNotices, GoBackNIgnoresTheseOpcodes) {
   pair_.a.recovery = pair_.b.recovery = Recovery::kGoBackN;
   EXPECT_EQ(ask(), Drop::kUnknownOpcode);
   EXPECT_EQ(report(kFirst, 1, {1}), Drop::kUnknownOpcode);
 }
 
-// Whoever can write a packet with the peer's address may have written it: nothing is believed but
-// what was sent, and nothing is retired.
+// Anyone who can send packets with the peer's address can forge a report: it is believed only about
+// packets that were sent, and completes nothing.
 TEST_F(KeptNotices, AForgedReportDoesNoHarm) {
   write(20);
   (void)pair_.transmit(pair_.a);
@@ -305,13 +306,13 @@ TEST_F(KeptNotices, AForgedReportDoesNoHarm) {
   for (std::uint32_t place = 0; place < 20; ++place) {
     all.push_back(place);
   }
-  EXPECT_EQ(report(kFirst, 3, all), Drop::kNone) << "what was forged before bars no other";
+  EXPECT_EQ(report(kFirst, 3, all), Drop::kNone) << "earlier forgeries don't block it";
   EXPECT_FALSE(pair_.a.poll_send().has_value());
   pair_.run();
   EXPECT_TRUE(pair_.a.poll_send().has_value());
 }
 
-TEST_F(KeptNotices, AnOldReportIsNotBelieved) {
+TEST_F(KeptNotices, AnOldReportIsDropped) {
   write(20);
   (void)pair_.transmit(pair_.a);
   EXPECT_EQ(report(kFirst, 2, {1, 2, 3}), Drop::kNone);
@@ -320,7 +321,7 @@ TEST_F(KeptNotices, AnOldReportIsNotBelieved) {
   EXPECT_TRUE(pair_.transmit(pair_.a).empty());
 }
 
-// The receiving end of XRC gets no answers, and the sending end no requests.
+// The receiving end of XRC gets no responses, and the sending end no requests.
 TEST(KeptNoticesOfXrc, GoOneWay) {
   const auto ask = kept_ask();
   const Bytes payload(ask.begin(), ask.end());
@@ -333,7 +334,7 @@ TEST(KeptNoticesOfXrc, GoOneWay) {
   }
 }
 
-TEST_F(KeptNotices, WhatThePeerHadToGiveUpIsSentAgain) {
+TEST_F(KeptNotices, PacketsThatThePeerHadToDiscardAreSentAgain) {
   (void)ask();
   (void)to_a();
   write(20);

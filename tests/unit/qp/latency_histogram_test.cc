@@ -1,4 +1,4 @@
-// Known times give known percentiles.
+// Known times yield known percentiles.
 
 #include "dataplane/qp/latency/latency_histogram.h"
 
@@ -29,7 +29,7 @@ TEST(LatencyHistogram, PercentilesAreOffByAnEighthAtMost) {
   }
 }
 
-TEST(LatencyHistogram, ABoundCountsWhatIsNotAboveIt) {
+TEST(LatencyHistogram, CountsValuesUpToABound) {
   LatencyHistogram histogram;
   for (unsigned power = LatencyHistogram::kPowerMin; power <= LatencyHistogram::kPowerMax;
        ++power) {
@@ -41,14 +41,15 @@ TEST(LatencyHistogram, ABoundCountsWhatIsNotAboveIt) {
   }
 }
 
-TEST(LatencyHistogram, KnowsWhatWasAddedSince) {
+TEST(LatencyHistogram, SubtractsAnEarlierHistogram) {
   LatencyHistogram before, now;
   for (int i = 0; i < 100; ++i) {
     before.add(1'000'000);
   }
   now = before;
   EXPECT_EQ(now.since(before).count(), 0U);
-  EXPECT_EQ(now.since(before).percentile(990), now.max()) << "of none it's the largest of all";
+  EXPECT_EQ(now.since(before).percentile(990), now.max())
+      << "without samples it is the maximum ever";
   for (int i = 0; i < 10; ++i) {
     now.add(2'000);
   }
@@ -58,14 +59,14 @@ TEST(LatencyHistogram, KnowsWhatWasAddedSince) {
   expect_near_time(added.percentile(990), 2'000);
 }
 
-// A queue pair that is in neither of two sums comes back with all that it ever had.
-TEST(LatencyHistogram, WhatWasMissingForAWhileIsNotNew) {
+// A sum may briefly lack a queue pair, which then reappears with all its samples.
+TEST(LatencyHistogram, SamplesThatReappearAreNotNew) {
   LatencyHistogram whole, lacking;
   for (int i = 0; i < 100; ++i) {
     whole.add(1'000'000);
   }
   lacking.add(2'000);
-  EXPECT_EQ(lacking.since(whole).count(), 1U) << "and nothing below 0";
+  EXPECT_EQ(lacking.since(whole).count(), 1U) << "counts don't go below 0";
   EXPECT_EQ(lacking.since(whole).sum(), 0U);
   LatencyHistogram before = whole;
   before.keep_most(lacking);
@@ -77,7 +78,7 @@ TEST(LatencyHistogram, NothingIsTooShortOrTooLong) {
   LatencyHistogram histogram;
   EXPECT_EQ(histogram.percentile(500), 0U);
   histogram.add(0);
-  EXPECT_EQ(histogram.percentile(999), 0U) << "no more than the largest one";
+  EXPECT_EQ(histogram.percentile(999), 0U) << "not above the maximum";
   histogram.add(UINT64_MAX);
   EXPECT_EQ(histogram.percentile(999), UINT64_MAX);
   EXPECT_EQ(histogram.count(), 2U);

@@ -1,4 +1,4 @@
-// How long messages take: what is timed is what happened.
+// Message latencies: that the measured times are the actual ones.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ void post_timed(QpPair& pair, std::uint64_t id) {
   pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
 }
 
-// A WRITE that waits in the queue for so long, and whose answer takes so long.
+// A WRITE that waits in the queue for `wait`, and is answered after `answer`.
 void write_taking(QpPair& pair, Duration wait, Duration answer) {
   post_timed(pair, 1);
   pair.a.ring(pair.now);
@@ -60,7 +60,7 @@ TEST(Latency, KnownTimesGiveKnownPercentiles) {
   EXPECT_EQ(pair.b.qp().latencies().find(LatencyKind::kRoundTrip), nullptr);
 }
 
-TEST(Latency, EachOperationHasItsOwn) {
+TEST(Latency, EachOperationHasItsOwnHistogram) {
   PairConfig config;
   config.a.signal_all = true;
   QpPair pair(config);
@@ -80,20 +80,20 @@ TEST(Latency, EachOperationHasItsOwn) {
     pair.run();
     const auto cqe = pair.a.poll_send();
     ASSERT_TRUE(cqe);
-    if (opcode != WrOpcode::kFlush) {  // which this memory isn't registered for
+    if (opcode != WrOpcode::kFlush) {  // the memory isn't registered for it
       EXPECT_EQ(cqe->status, abi::WcStatus::kSuccess);
       EXPECT_EQ(timed_count(pair.a, of), before + 1);
     }
   }
-  EXPECT_EQ(timed_count(pair.a, LatencyKind::kOther), 0U) << "what failed isn't timed";
+  EXPECT_EQ(timed_count(pair.a, LatencyKind::kOther), 0U) << "failures aren't timed";
 }
 
-TEST(Latency, OneMessageAtATime) {
+TEST(Latency, TimesOneMessageAtATime) {
   QpPair pair;
   for (std::uint64_t id = 0; id < 10; ++id) {
     post_timed(pair, id);
   }
-  EXPECT_EQ(pair.a.qp().outstanding(), 10U) << "also those that nobody has looked at";
+  EXPECT_EQ(pair.a.qp().outstanding(), 10U) << "including those that the card hasn't seen yet";
   pair.a.ring(pair.now);
   pair.run();
   EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 1U);
@@ -104,15 +104,15 @@ TEST(Latency, OneMessageAtATime) {
   EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), 2U);
 }
 
-TEST(Latency, NoMoreIsOutstandingThanFits) {
+TEST(Latency, OutstandingIsBoundedByTheRing) {
   QpPair pair;
-  pair.a.sends.control.producer.value = 0x7000'0000;  // a program that says nonsense
+  pair.a.sends.control.producer.value = 0x7000'0000;  // a nonsense index
   EXPECT_EQ(pair.a.qp().outstanding(), PairConfig{}.a.queues.send_entries);
 }
 
 constexpr abi::PostStamp kNoStamp{};
 
-TEST(MessageTimer, LetsPassNoMoreThanItShould) {
+TEST(MessageTimer, SkipsABoundedNumberOfMessages) {
   MessageTimer timer;
   EXPECT_TRUE(timer.times_next());
   EXPECT_FALSE(timer.let_pass(1)) << "the first one is timed";
@@ -120,13 +120,13 @@ TEST(MessageTimer, LetsPassNoMoreThanItShould) {
   timer.stop();
   EXPECT_TRUE(timer.let_pass(MessageTimer::kPassing - 1));
   EXPECT_FALSE(timer.times_next());
-  EXPECT_TRUE(timer.let_pass(100)) << "a batch passes as a whole";
+  EXPECT_TRUE(timer.let_pass(100)) << "a batch is skipped as a whole";
   EXPECT_TRUE(timer.times_next());
   EXPECT_FALSE(timer.let_pass(1));
 }
 
-// One timed message in each of two batches of two: the last of the one, the first of the other.
-TEST(MessageTimer, AnotherPlaceOfTheBatchEachTime) {
+// One timed message in each of two batches of two: the last of the first, the first of the second.
+TEST(MessageTimer, ADifferentPlaceInTheBatchEachTime) {
   MessageTimer timer;
   EXPECT_TRUE(timer.idle());
   (void)timer.next_stamp(4);
@@ -143,11 +143,11 @@ TEST(MessageTimer, AnotherPlaceOfTheBatchEachTime) {
   timer.stop();
   (void)timer.next_stamp(17);
   timer.found(UINT32_MAX, 1, kNoStamp, 18);
-  EXPECT_TRUE(timer.times(0)) << "indices come round";
+  EXPECT_TRUE(timer.times(0)) << "indices wrap";
 }
 
-// How long the work request from [10, 14) that is timed has taken at 200, found at 150 after a
-// request at 100; its index must be `index`.
+// How long the timed one of the work requests [10, 14) has taken at time 200, if the stamp was
+// requested at 100 and they were found at 150; its index must be `index`.
 Duration taken_with(const abi::PostStamp& stamp, std::uint32_t index) {
   MessageTimer timer;
   EXPECT_EQ(timer.next_stamp(100), 1U);
@@ -161,19 +161,19 @@ TEST(MessageTimer, AStampIsTheStart) {
   EXPECT_EQ(taken_with({.number = 1, .index = 13, .time_ns = 149}, 13), 51U);
 }
 
-TEST(MessageTimer, NonsenseIsNot) {
+TEST(MessageTimer, ANonsenseStampIsIgnored) {
   constexpr Duration kSinceFound = 50;
   EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = 99}, 12), kSinceFound)
-      << "before it was asked for";
+      << "before it was requested";
   EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = 151}, 12), kSinceFound)
       << "in the future";
   EXPECT_EQ(taken_with({.number = 1, .index = 12, .time_ns = kNever}, 12), kSinceFound);
   EXPECT_EQ(taken_with({.number = 1, .index = 14, .time_ns = 120}, 11), kSinceFound)
       << "not found yet";
   EXPECT_EQ(taken_with({.number = 1, .index = 9, .time_ns = 120}, 11), kSinceFound)
-      << "found long ago";
+      << "found before";
   EXPECT_EQ(taken_with({.number = 0, .index = 12, .time_ns = 120}, 11), kSinceFound)
-      << "another request's";
+      << "the stamp of another request";
   EXPECT_EQ(taken_with({.number = 2, .index = 12, .time_ns = 120}, 11), kSinceFound);
   MessageTimer never_asked;
   never_asked.found(0, 1, kNoStamp, 150);
@@ -183,7 +183,7 @@ TEST(MessageTimer, NonsenseIsNot) {
 Time program_time;
 Time program_clock() { return program_time; }
 
-// A program that says when it posts, if it is asked.
+// A program that stamps its posts on request.
 QpPair& stamping(QpPair& pair) {
   pair.a.sends.clock = program_clock;
   return pair;
@@ -196,7 +196,8 @@ void expect_one(QpPair& pair, LatencyKind of, Duration took) {
   EXPECT_EQ(histogram->max(), took);
 }
 
-// Posts a WRITE, and so long nobody looks; then it waits and is answered as write_taking() has it.
+// Posts a WRITE that isn't noticed for `unseen`; then it waits and is answered as in
+// write_taking().
 void write_unseen(QpPair& pair, Duration unseen, Duration wait, Duration answer) {
   program_time = pair.now;
   post_timed(pair, 0);
@@ -220,25 +221,25 @@ TEST(Latency, BeginsWithThePost) {
   expect_one(pair, LatencyKind::kWrite, 12 * kOneUs);
   for (std::uint64_t i = 2; i <= 10; ++i) {
     write_unseen(pair, i * kOneUs, 0, 0);
-    EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), i) << "each one is asked for";
+    EXPECT_EQ(timed_count(pair.a, LatencyKind::kWrite), i) << "a stamp is requested for each";
   }
   EXPECT_EQ(pair.a.qp().latencies().find(LatencyKind::kQueued)->sum(), 64 * kOneUs);
 }
 
-TEST(Latency, BeginsWithTheLookWithoutAStamp) {
+TEST(Latency, WithoutAStampBeginsWhenTheCardSeesIt) {
   QpPair pair;
   write_unseen(pair, 7 * kOneUs, 3 * kOneUs, 2 * kOneUs);
   expect_one(pair, LatencyKind::kQueued, 3 * kOneUs);
   expect_one(pair, LatencyKind::kWrite, 5 * kOneUs);
 }
 
-// The daemon asks once, and gets the time of the first post behind that; the others' programs look
-// at no clock.
-TEST(Latency, OnlyWhatIsAskedForIsStamped) {
+// The card requests one stamp, and gets the time of the first post after that; for other posts the
+// program doesn't read the clock.
+TEST(Latency, OnlyRequestedPostsAreStamped) {
   QpPair pair;
   const abi::RingIndex& answer = stamping(pair).a.sends.control.producer;
   const std::uint32_t asked = pair.a.sends.control.consumer.stamp_wanted;
-  EXPECT_NE(asked, answer.stamp_given) << "since it may send";
+  EXPECT_NE(asked, answer.stamp_given) << "requested since the queue pair may send";
   program_time = pair.now + 1;
   post_timed(pair, 1);
   EXPECT_EQ(answer.stamp_given, asked);
@@ -257,8 +258,8 @@ TEST(Latency, OnlyWhatIsAskedForIsStamped) {
   EXPECT_EQ(answer.stamp_ns, pair.now);
 }
 
-// One of sixteen then, from its post on.
-TEST(Latency, FewerAreTimedWhereManyQueuePairsAreBusy) {
+// Then one of sixteen is timed, from its post on.
+TEST(Latency, FewerMessagesAreTimedWhenManyQueuePairsAreBusy) {
   constexpr std::uint64_t kTimed = 10, kOf = MessageTimer::kPassing + 1;
   QpPair pair;
   stamping(pair);
@@ -277,8 +278,9 @@ TEST(Latency, FewerAreTimedWhereManyQueuePairsAreBusy) {
   }
 }
 
-// What was posted before the request came through has no stamp: it is timed from the look.
-TEST(Latency, AStampThatComesTooLateIsNotWaitedFor) {
+// A work request posted before the program saw the stamp request has no stamp: it is timed from
+// when the card sees it.
+TEST(Latency, DoesNotWaitForAMissingStamp) {
   QpPair pair;
   stamping(pair);
   pair.a.sends.clock = nullptr;
@@ -294,7 +296,7 @@ TEST(Latency, AStampThatComesTooLateIsNotWaitedFor) {
   expect_one(pair, LatencyKind::kQueued, kOneUs);
 }
 
-TEST(Latency, WhatIsFlushedIsNotTimed) {
+TEST(Latency, FlushedWorkIsNotTimed) {
   QpPair pair;
   post_timed(pair, 1);
   pair.a.ring(pair.now);
@@ -310,8 +312,8 @@ TEST(Latency, WhatIsFlushedIsNotTimed) {
   expect_one(pair, LatencyKind::kWrite, 6 * kOneUs);
 }
 
-// The send queue of an unreliable transport that was in SQE asks anew.
-TEST(Latency, AsksAgainAfterAFlush) {
+// The send queue of an unreliable transport requests a stamp again after SQE.
+TEST(Latency, RequestsAStampAgainAfterAFlush) {
   PairConfig config;
   config.a.type = config.b.type = QpType::kUc;
   QpPair pair(config);
@@ -340,7 +342,7 @@ TEST(Latency, SwitchedOffTakesNoMemory) {
   QpPair pair(config);
   EXPECT_EQ(stamping(pair).a.sends.control.consumer.stamp_wanted, 0U);
   write_taking(pair, kOneUs, kOneUs);
-  EXPECT_EQ(pair.a.sends.control.consumer.stamp_wanted, 0U) << "nobody asks";
+  EXPECT_EQ(pair.a.sends.control.consumer.stamp_wanted, 0U) << "no stamp is requested";
   for (std::size_t of = 0; of < kLatencyCount; ++of) {
     EXPECT_EQ(pair.a.qp().latencies().find(static_cast<LatencyKind>(of)), nullptr);
   }

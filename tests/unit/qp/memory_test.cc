@@ -23,7 +23,7 @@ class MemoryTest : public testing::Test {
   }
   MemoryScope scope() { return {.keys = rig_.keys, .pd = QpRig::kPd}; }
 
-  // What a READ response of this payload would carry.
+  // The bytes that a READ response with this payload would carry.
   template <typename Fill>
   Access payload_of(std::uint32_t length, Bytes* payload, Fill&& fill) {
     Bytes buffer(4608);
@@ -77,7 +77,7 @@ TEST_F(MemoryTest, ScatterNeedsLocalWrite) {
   EXPECT_EQ(scatter(scope(), sges, 0, b_.data(), 100), Access::kNoRight);
 }
 
-TEST_F(MemoryTest, ScattersWhereItSays) {
+TEST_F(MemoryTest, ScattersToEachSge) {
   const std::uint32_t key = add(a_, kRegionIova, kAccessLocalWrite);
   const std::array<abi::Sge, 2> sges{{{kRegionIova + 10, 5, key}, {kRegionIova + 100, 50, key}}};
   const Bytes before = a_;
@@ -115,8 +115,8 @@ TEST_F(MemoryTest, RegionOfSeveralPieces) {
   EXPECT_EQ(std::memcmp(a_.data(), news.data() + 500, 500), 0);
 }
 
-// Memory that the daemon has no mapping of is reached through the program's memory as a file; here
-// the program is this process itself.
+// Memory that the daemon hasn't mapped is accessed through /proc/PID/mem; here the program is this
+// process itself.
 TEST_F(MemoryTest, FallsBackToSystemCalls) {
   Region::Config config;
   config.pd = QpRig::kPd;
@@ -144,8 +144,8 @@ TEST_F(MemoryTest, FallsBackToSystemCalls) {
   EXPECT_EQ(std::memcmp(a_.data(), b_.data(), 100), 0);
 }
 
-// A file that was truncated under us.
-TEST_F(MemoryTest, LostMemoryIsSaidNotSuffered) {
+// A file that was truncated while mapped.
+TEST_F(MemoryTest, LostMemoryIsReportedAndHarmless) {
   const int file = memfd_create("lost", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, 8192), 0);
   void* mapped = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

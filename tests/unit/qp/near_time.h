@@ -1,6 +1,6 @@
 #pragma once
 
-// Comparing what a histogram of latencies says with the exact time.
+// Compares a value of a latency histogram with the exact time.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 namespace uroce::test {
 
-// Percentiles are the middle of a bucket that is a quarter of its start wide.
+// Percentiles are the middle of a bucket whose width is a quarter of its start.
 inline void expect_near_time(Duration value, Duration exact) {
   EXPECT_GE(value, exact - exact / 8);
   EXPECT_LE(value, exact + exact / 8);

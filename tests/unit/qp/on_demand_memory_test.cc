@@ -1,5 +1,6 @@
-// Memory that takes time, as roles reach it: what isn't resident, or is to be on a disk, raises one
-// fault, by whatever key it was named, and its outcome is met by the next look.
+// Memory accesses that take time, as the roles of a queue pair see them: memory that isn't
+// resident, or is to be flushed to a disk, raises one fault, whichever key it is accessed by, and
+// the next access finds the outcome.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,7 @@ class OnDemandMemory : public testing::Test {
     config.mirror = std::make_shared<Mirror>(quiescence_, UniqueFd());
     key_ = *keys_.add(std::make_unique<Region>(std::move(config)));
   }
-  // What a region on demand and a pinned one have in common here.
+  // What the on-demand region and the pinned one have in common.
   static Region::Config like_both() {
     Region::Config config;
     config.pd = kPagedPd;
@@ -72,7 +73,7 @@ class OnDemandMemory : public testing::Test {
     return flush_remote(scope(), {.rkey = key, .address = kPagedIova + 100, .length = 500},
                         whole_region, kAccessFlushPersistent);
   }
-  // A FLUSH parks, once, whatever the memory is; then its outcome is met.
+  // A FLUSH parks once, whatever kind of memory it is for; the next access finds the outcome.
   void expect_flushes_to_park(std::uint32_t key) {
     EXPECT_EQ(flush(key), Access::kNotResident);
     EXPECT_EQ(flush(key), Access::kNotResident);
@@ -112,7 +113,7 @@ TEST_F(OnDemandMemory, RaisesOneFault) {
   EXPECT_TRUE(faults_.raised[0].write);
 }
 
-TEST_F(OnDemandMemory, RaisesItByAWindowToo) {
+TEST_F(OnDemandMemory, RaisesOneFaultThroughAWindowToo) {
   const std::uint32_t window = *keys_.windows().add(kPagedPd, WindowType::kType2);
   const std::uint32_t bound = (window & ~0xFFU) | ((window + 1) & 0xFFU);
   ASSERT_EQ(keys_.bind_window(window,
@@ -135,14 +136,14 @@ TEST_F(OnDemandMemory, RaisesItByAWindowToo) {
   EXPECT_EQ(faults_.raised.back().address, kProgram + 104);
 }
 
-TEST_F(OnDemandMemory, WhatCannotBeHadFailsOnce) {
+TEST_F(OnDemandMemory, AFailedFaultFailsOneAccess) {
   EXPECT_EQ(write(key_), Access::kNotResident);
   settle(Access::kLost, kProgram);
   EXPECT_EQ(write(key_), Access::kLost);
   EXPECT_EQ(write(key_), Access::kNotResident);
 }
 
-TEST_F(OnDemandMemory, TriesAgainWhenNoRecordWasLeft) {
+TEST_F(OnDemandMemory, RetriesWhenNoRecordWasFree) {
   faults_.starved = true;
   EXPECT_EQ(write(key_), Access::kNotResident);
   faults_.starved = false;
@@ -151,9 +152,9 @@ TEST_F(OnDemandMemory, TriesAgainWhenNoRecordWasLeft) {
   EXPECT_TRUE(slot_.waiting);
 }
 
-TEST_F(OnDemandMemory, AFlushIsLeftToOthersAndItsOutcomeMet) { expect_flushes_to_park(key_); }
+TEST_F(OnDemandMemory, AFlushParksAndFindsItsOutcome) { expect_flushes_to_park(key_); }
 
-TEST_F(OnDemandMemory, AFlushOfPinnedMemoryToo) {
+TEST_F(OnDemandMemory, AFlushOfPinnedMemoryParksToo) {
   std::vector<std::byte> memory(kPagedBytes);
   Region::Config config = like_both();
   config.pieces = {{.start = 0, .length = kPagedBytes, .host = memory.data(), .remote_address = 0}};
@@ -166,7 +167,7 @@ TEST_F(OnDemandMemory, AFlushOfPinnedMemoryToo) {
   EXPECT_EQ(flush(key), Access::kNotResident);
   keys_.remove(key);
   settle(Access::kGranted);
-  EXPECT_EQ(flush(key), Access::kUnknownKey) << "deregistered while the disk worked";
+  EXPECT_EQ(flush(key), Access::kUnknownKey) << "deregistered during the flush";
 }
 
 }  // namespace

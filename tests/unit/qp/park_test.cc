@@ -1,6 +1,6 @@
-// Memory that isn't resident parks one role of one queue pair: nothing is lost, nothing is done
-// twice, nobody gives up, and after resume() it goes on where it was. The page-fault machinery
-// isn't needed for that: memory is a fake that says kNotResident.
+// Memory that isn't resident parks one role of one queue pair: nothing is lost or done twice,
+// neither side gives up, and after resume() the role continues where it was. The page-fault
+// machinery isn't needed for that: memory is a fake that returns kNotResident.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class Park : public testing::Test {
  protected:
   ~Park() override { missing = nullptr; }
 
-  // Nothing of this end's memory from `offset` on is resident.
+  // This end's memory isn't resident from `offset` on.
   static void page_out(const Endpoint& end, std::size_t offset) {
     const std::uint64_t start = end.address(offset);
     const std::uint64_t stop = end.address(end.memory.size());
@@ -74,7 +74,8 @@ TEST_F(Park, TheCompleterKeepsTheAnswerAndTheTimer) {
   EXPECT_EQ(pair.deliver(pair.a, *answers[0]), Drop::kNone);
   EXPECT_EQ(pair.deliver(pair.a, *answers[1]), Drop::kNone);
   EXPECT_EQ(pair.step, Step::kParked);
-  // The answer is here, only its place isn't: that is no reason to ask again.
+  // The response has arrived, only its destination isn't resident: that is no reason to request it
+  // again.
   EXPECT_EQ(pair.a.qp().deadline(), kNever);
   EXPECT_FALSE(pair.a.poll_send().has_value());
 
@@ -120,8 +121,8 @@ TEST_F(Park, TheResponderStopsAnsweringWhereItsMemoryIsMissing) {
   EXPECT_TRUE(same(0, 0, 3'000));
 }
 
-// The answer takes longer than all of the peer's retries: it is told to come again each time.
-TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
+// The answer takes longer than all of the peer's retries: each time it is told to retry later.
+TEST_F(Park, APeerThatRetriesIsToldToWait) {
   fill_pattern(pair.b.memory, 6);
   page_out(pair.b, 0);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
@@ -140,8 +141,8 @@ TEST_F(Park, APeerThatAsksAgainIsToldToWait) {
   EXPECT_TRUE(same(0, 0, 3'000));
 }
 
-// Not inside an answer: Linux's requester takes nothing but the rest of it there.
-TEST_F(Park, APeerThatHasPartOfAnAnswerIsNotTold) {
+// Not in the middle of a response: Linux's requester accepts nothing but the rest of it there.
+TEST_F(Park, APeerThatHasPartOfAResponseIsNotToldToWait) {
   page_out(pair.b, 1'024);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
   pair.run({}, 4);
@@ -152,8 +153,8 @@ TEST_F(Park, APeerThatHasPartOfAnAnswerIsNotTold) {
   expect_success(1);
 }
 
-// What else is wrong behind a parked answer is said, too.
-TEST_F(Park, APeerThatMeetsAnEmptyQueueBehindAParkedAnswerWaits) {
+// Other errors after a parked answer are reported, too.
+TEST_F(Park, AnEmptyReceiveQueueAfterAParkedAnswerIsReported) {
   page_out(pair.b, 0);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 8)});
   pair.a.post_send(send_wr(2, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
@@ -168,8 +169,8 @@ TEST_F(Park, APeerThatMeetsAnEmptyQueueBehindAParkedAnswerWaits) {
   expect_success(2);
 }
 
-// A NAK that came up behind the parked answer isn't lost by that.
-TEST_F(Park, AGapBehindAParkedAnswerIsFilledAfterwards) {
+// A NAK that became due while an answer is parked isn't lost.
+TEST_F(Park, AGapAfterAParkedAnswerIsFilledLater) {
   fill_pattern(pair.b.memory, 7);
   page_out(pair.b, 0);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaRead, pair.b, 0), std::array{pair.a.sge(0, 1'000)});

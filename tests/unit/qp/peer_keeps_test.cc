@@ -1,5 +1,5 @@
-// Whether the peer keeps what comes ahead, as it shows by what it says after a single packet was
-// sent again.
+// Whether the peer keeps out-of-order packets, as shown by its answer after a single packet was
+// retransmitted.
 
 #include "dataplane/qp/recovery/peer_keeps.h"
 
@@ -10,24 +10,24 @@ namespace {
 
 using Next = PeerKeeps::Next;
 
-// Of the class's own bounds.
+// The class's own private bounds.
 constexpr std::uint32_t kRowMax = 4;
 constexpr std::uint32_t kRowMaxTold = 64;
 constexpr std::uint32_t kTryEvery = 64;
 
 class PeerKeepsTest : public testing::Test {
  protected:
-  // A packet is sent again alone, and the peer has that one and nothing behind it.
+  // A single packet is retransmitted, and the peer then has that one and nothing after it.
   void show_that_it_keeps_nothing() {
     ASSERT_TRUE(peer_.resend_single(100));
     ASSERT_EQ(peer_.acknowledged(101, true), Next::kAll);
   }
-  // The same, and everything behind it.
+  // The same, but the peer has everything after it.
   void show_that_it_keeps() {
     ASSERT_TRUE(peer_.resend_single(100));
     ASSERT_EQ(peer_.acknowledged(110, true), Next::kGoOn);
   }
-  // How often in a row, from `psn` on, it may have one packet at a time.
+  // How often in a row, from `psn` on, the peer may advance by a single packet.
   std::uint32_t row(std::uint32_t psn) {
     EXPECT_TRUE(peer_.resend_single(psn));
     for (std::uint32_t count = 1;; ++count) {
@@ -40,11 +40,11 @@ class PeerKeepsTest : public testing::Test {
   PeerKeeps peer_;
 };
 
-TEST_F(PeerKeepsTest, OfWhomNothingIsKnownGetsTheMissingPacketAlone) {
+TEST_F(PeerKeepsTest, AnUnknownPeerGetsOnlyTheMissingPacket) {
   EXPECT_TRUE(peer_.resend_single(100));
 }
 
-TEST_F(PeerKeepsTest, AnAcknowledgementFarBehindShowsThatItKeeps) {
+TEST_F(PeerKeepsTest, AnAcknowledgementFarBeyondShowsThatItKeeps) {
   show_that_it_keeps();
   EXPECT_EQ(row(200), kRowMax);
 }
@@ -54,68 +54,69 @@ TEST_F(PeerKeepsTest, AnAcknowledgementOfThatPacketAloneShowsThatItKeepsNothing)
   EXPECT_FALSE(peer_.resend_single(200));
 }
 
-TEST_F(PeerKeepsTest, ButNotIfNothingWasSentBehindIt) {
+TEST_F(PeerKeepsTest, WithNothingSentAfterThatPacketItShowsNothing) {
   EXPECT_TRUE(peer_.resend_single(100));
   EXPECT_EQ(peer_.acknowledged(101, false), Next::kGoOn);
   EXPECT_TRUE(peer_.resend_single(200));
 }
 
-TEST_F(PeerKeepsTest, WhatIsNotBehindThePacketShowsNothing) {
-  EXPECT_EQ(peer_.acknowledged(90, true), Next::kGoOn) << "nothing was sent again";
+TEST_F(PeerKeepsTest, AnAcknowledgementUpToThatPacketShowsNothing) {
+  EXPECT_EQ(peer_.acknowledged(90, true), Next::kGoOn) << "nothing was retransmitted";
   EXPECT_TRUE(peer_.resend_single(100));
   EXPECT_EQ(peer_.acknowledged(99, true), Next::kGoOn);
   EXPECT_EQ(peer_.acknowledged(100, true), Next::kGoOn);
-  EXPECT_EQ(peer_.acknowledged(101, true), Next::kAll) << "and this one does still";
+  EXPECT_EQ(peer_.acknowledged(101, true), Next::kAll)
+      << "the previous ones don't count as the answer";
 }
 
-TEST_F(PeerKeepsTest, WherePsnsWrap) {
+TEST_F(PeerKeepsTest, JudgesAcrossThePsnWrap) {
   EXPECT_TRUE(peer_.resend_single(kPsnMask));
   EXPECT_EQ(peer_.acknowledged(0, true), Next::kAll);
   EXPECT_FALSE(peer_.resend_single(1));
 }
 
-// That one may be lost, too; a second time says more.
-TEST_F(PeerKeepsTest, ANakOfTheVeryNextPacketIsADoubt) {
+// The next packet may have been lost, too; a second such NAK is conclusive.
+TEST_F(PeerKeepsTest, ANakOfTheVeryNextPacketIsInconclusive) {
   EXPECT_TRUE(peer_.resend_single(100));
-  EXPECT_FALSE(peer_.resend_single(101)) << "for now all is sent";
+  EXPECT_FALSE(peer_.resend_single(101)) << "this time everything is retransmitted";
   EXPECT_TRUE(peer_.resend_single(200)) << "nothing is decided yet";
   EXPECT_FALSE(peer_.resend_single(201));
   EXPECT_FALSE(peer_.resend_single(300));
 }
 
-TEST_F(PeerKeepsTest, ANakFarBehindShowsThatItKeeps) {
+TEST_F(PeerKeepsTest, ANakFarBeyondShowsThatItKeeps) {
   EXPECT_TRUE(peer_.resend_single(100));
   EXPECT_FALSE(peer_.resend_single(101));
   EXPECT_TRUE(peer_.resend_single(200));
-  EXPECT_TRUE(peer_.resend_single(205)) << "and is a loss of its own";
+  EXPECT_TRUE(peer_.resend_single(205)) << "that NAK is a new loss";
   EXPECT_EQ(peer_.acknowledged(206, true), Next::kSingle);
 }
 
-TEST_F(PeerKeepsTest, WhoHasShownThatItKeepsMayGoOnByOneForAWhile) {
+TEST_F(PeerKeepsTest, APeerShownToKeepMayAdvanceByOneAFewTimes) {
   show_that_it_keeps();
   EXPECT_EQ(row(200), kRowMax);
-  EXPECT_FALSE(peer_.resend_single(300)) << "then it doesn't any more";
+  EXPECT_FALSE(peer_.resend_single(300)) << "after that it counts as keeping nothing";
 }
 
-TEST_F(PeerKeepsTest, WhoSaysThatItKeepsMayDoSoForLonger) {
+TEST_F(PeerKeepsTest, APeerThatReportsKeepingMayDoSoMoreOften) {
   peer_.told(true);
   EXPECT_EQ(row(200), kRowMaxTold);
 }
 
-TEST_F(PeerKeepsTest, WhoSaysThatItKeepsNothingIsJudgedByWhatItDoes) {
+TEST_F(PeerKeepsTest, APeerThatReportsKeepingNothingIsJudgedByItsAnswers) {
   peer_.told(true);
   peer_.told(false);
   EXPECT_EQ(row(200), kRowMax);
 }
 
-TEST_F(PeerKeepsTest, WhatItSaysLaterCounts) {
+TEST_F(PeerKeepsTest, ALaterReportOverridesTheJudgement) {
   show_that_it_keeps_nothing();
   peer_.told(true);
   EXPECT_TRUE(peer_.resend_single(200));
   EXPECT_EQ(peer_.acknowledged(201, true), Next::kSingle);
 }
 
-TEST_F(PeerKeepsTest, OneThatKeepsNothingIsTriedNowAndThen) {
+TEST_F(PeerKeepsTest, APeerThatKeepsNothingIsProbedNowAndThen) {
   show_that_it_keeps_nothing();
   std::uint32_t tried = 0;
   for (std::uint32_t loss = 1; loss <= 2 * kTryEvery; ++loss) {
@@ -128,7 +129,7 @@ TEST_F(PeerKeepsTest, OneThatKeepsNothingIsTriedNowAndThen) {
   EXPECT_EQ(tried, 2U);
 }
 
-TEST_F(PeerKeepsTest, AndMayShowThatItKeeps) {
+TEST_F(PeerKeepsTest, AProbeMayShowThatItKeeps) {
   show_that_it_keeps_nothing();
   for (std::uint32_t loss = 1; loss < kTryEvery; ++loss) {
     ASSERT_FALSE(peer_.resend_single(1'000 * loss));
@@ -138,7 +139,7 @@ TEST_F(PeerKeepsTest, AndMayShowThatItKeeps) {
   EXPECT_TRUE(peer_.resend_single(300'000));
 }
 
-TEST_F(PeerKeepsTest, WhereAllWasSentAgainAnAcknowledgementShowsNothing) {
+TEST_F(PeerKeepsTest, AfterGoingBackAnAcknowledgementShowsNothing) {
   EXPECT_TRUE(peer_.resend_single(100));
   peer_.gone_back();
   EXPECT_EQ(peer_.acknowledged(101, true), Next::kGoOn);

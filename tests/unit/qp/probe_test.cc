@@ -1,5 +1,5 @@
-// The probe into a silence: what got lost at the end of a burst is missed after about two round
-// trips, not only after the timer of the queue pair's attributes.
+// Tail loss probes: a loss at the end of a burst is detected after about two round trips, not only
+// when the queue pair's acknowledgement timer expires.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(RoundTripTimer, MeasuresOnePacketAtATime) {
   EXPECT_EQ(timer.answered(8, 500), 0);
 }
 
-TEST(RoundTripTimer, AnswersToWhatWasSentAgainTellNothing) {
+TEST(RoundTripTimer, AnswersToRetransmissionsAreNoSamples) {
   RoundTripTimer timer;
   timer.asked(5, 100);
   timer.resent(5);
@@ -51,7 +51,7 @@ TEST(RoundTripTimer, AnswersToWhatWasSentAgainTellNothing) {
   EXPECT_EQ(timer.answered(6, 300), 0);
 }
 
-TEST(RoundTripTimer, AnAnswerThatWaitsForAMissingPacketTellsNothing) {
+TEST(RoundTripTimer, AnAnswerDelayedByAMissingPacketIsNoSample) {
   RoundTripTimer timer;
   timer.asked(5, 100);
   timer.cancel();
@@ -68,13 +68,13 @@ TEST(RoundTrip, IsSmoothedWithItsDeviation) {
   EXPECT_EQ(trip.probe_timeout(), 2 * 900'000U + 4 * 500'000U);
 }
 
-TEST(RoundTrip, HasPatienceWithAWorkerThatSleeps) {
+TEST(RoundTrip, TheProbeTimeoutHasAMinimum) {
   RoundTrip trip;
   trip.sample(1'000);
   EXPECT_EQ(trip.probe_timeout(), RoundTrip::kTimeoutMin);
 }
 
-TEST(Probe, ComesLongBeforeTheTimerAndIsNoRetry) {
+TEST(Probe, IsSentLongBeforeTheTimerAndIsNoRetry) {
   QpPair pair({.timeout = 14, .retry_cnt = 0});
   measure(pair);
   post_writes(pair, 8);
@@ -90,8 +90,9 @@ TEST(Probe, ComesLongBeforeTheTimerAndIsNoRetry) {
   EXPECT_EQ(pair.a.qp().counters().local_ack_timeout_err, 0U);
 }
 
-// What a NAK named is no matter of time, but it is when that gets lost, too.
-TEST(Probe, CountsWhatIsSentAgainInVain) {
+// A retransmission after a NAK isn't due to a timeout, but one after that retransmission was lost
+// is.
+TEST(Probe, CountsARepeatedRetransmission) {
   QpPair pair({.timeout = 20});
   post_writes(pair, 3'000);
   auto frames = pair.transmit(pair.a);
@@ -108,8 +109,8 @@ TEST(Probe, CountsWhatIsSentAgainInVain) {
   EXPECT_EQ(pair.a.qp().counters().tail_probes, 0U);
 }
 
-// The oldest packet that isn't acknowledged, alone; it asks for an answer whatever it is.
-TEST(Probe, IsOnePacketThatAsks) {
+// Only the oldest unacknowledged packet; it requests an acknowledgement whatever it is.
+TEST(Probe, IsOnePacketThatRequestsAnAcknowledgement) {
   QpPair pair({.timeout = 14});
   measure(pair);
   post_writes(pair, 3'000);
@@ -122,7 +123,7 @@ TEST(Probe, IsOnePacketThatAsks) {
   EXPECT_TRUE(probe[0]->frame.packet.ack_request);
 }
 
-// When the peer took the probe and nothing more, all that came behind it was lost.
+// If the peer acknowledges the probe and nothing more, all packets after it were lost.
 TEST(Probe, IsFollowedByTheRestIfThatWasLostToo) {
   QpPair pair({.timeout = 14});
   measure(pair);
@@ -137,7 +138,7 @@ TEST(Probe, IsFollowedByTheRestIfThatWasLostToo) {
   EXPECT_LT(pair.now - sent, 10 * kRoundTripTime);
 }
 
-TEST(Probe, ComesLessAndLessOftenAndATimeoutStillEndsIt) {
+TEST(Probe, BacksOffAndTimeoutsStillEndIt) {
   QpPair pair({.timeout = 10, .retry_cnt = 1});
   measure(pair);
   post_writes(pair, 8);
@@ -151,8 +152,8 @@ TEST(Probe, ComesLessAndLessOftenAndATimeoutStillEndsIt) {
   EXPECT_LT(probes, 12);
 }
 
-// Karn: what was sent twice isn't measured.
-TEST(Probe, DoesNotMeasureWhatWasSentTwice) {
+// Karn: a packet that was sent twice is no sample.
+TEST(Probe, APacketSentTwiceIsNoSample) {
   QpPair pair({.timeout = 14});
   measure(pair);
   post_writes(pair, 8);
@@ -169,7 +170,8 @@ TEST(Probe, DoesNotMeasureWhatWasSentTwice) {
   EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4 * kRoundTripTime);
 }
 
-// A peer that waits for a page says with an RNR NAK that it lives, but only because it was probed.
+// A peer that waits for a page shows by an RNR NAK that it is alive, but only because it was
+// probed.
 TEST(Probe, DoesNotUseUpRnrRetries) {
   QpPair pair({.timeout = 14, .rnr_retry = 0});
   measure(pair);
@@ -186,8 +188,8 @@ TEST(Probe, DoesNotUseUpRnrRetries) {
   EXPECT_EQ(cqe->status, WcStatus::kSuccess);
 }
 
-// A SEND without a receive, whose RNR NAK comes after the probe. Then the time of the NAK is waited
-// for, and nothing is sent.
+// A SEND without a receive, whose RNR NAK arrives after the probe. The time of the NAK then runs,
+// and nothing is sent.
 void probe_for_a_receive(QpPair& pair) {
   measure(pair);
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
@@ -211,8 +213,8 @@ TEST(Probe, ThatGetsAnRnrNakWaitsForItsTimer) {
   }
 }
 
-// Also where every RNR NAK comes after a probe, and no timer of the attributes runs.
-TEST(Probe, SparesOneRnrRetryAndNoMore) {
+// Also if every RNR NAK follows a probe, and the acknowledgement timer is off.
+TEST(Probe, SparesOneRnrRetryOnly) {
   QpPair pair({.timeout = 0, .rnr_retry = 2});
   probe_for_a_receive(pair);
   for (int wait = 0; wait < 3; ++wait) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Two queue pairs connected to each other, each with rings, completion queues and memory of its
-// own, in one thread and in virtual time. Frames go from one to the other by hand, so a test can
-// look at each, lose it or change it.
+// Two queue pairs connected to each other, each with its own rings, completion queues and memory,
+// in one thread and in virtual time. The test passes each frame on, so it can inspect, lose or
+// change it.
 
 #include <array>
 #include <cstddef>
@@ -48,15 +48,15 @@ struct EndpointConfig {
   std::uint32_t access =
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
   bool signal_all = false;
-  // Its memory is reached as /proc/PID/mem: by a helper where its worker has PagingQueues.
+  // Its memory is accessed through /proc/PID/mem: by a helper if its worker has PagingQueues.
   bool slow_way = false;
   bool shares_network = false;
   bool measures_latency = true;
   const CongestionSettings* congestion = &kDefaultCongestion;
-  KeyTable* keys = nullptr;  // its daemon's, if that has other queue pairs as well
+  KeyTable* keys = nullptr;  // the daemon's, if other queue pairs share it
 };
 
-// One end: everything that a program and its card have for one queue pair.
+// One end: a queue pair with everything that its program and its card have for it.
 class Endpoint : public Queues {
  public:
   explicit Endpoint(const EndpointConfig& config);
@@ -74,13 +74,13 @@ class Endpoint : public Queues {
   // The card's side.
   [[nodiscard]] Qp& qp() { return *qp_; }
   [[nodiscard]] KeyTable& keys() { return *keys_; }
-  // Who goes to its memory; nullptr unless that is reached the slow way.
+  // The helper for its memory; nullptr unless that is reached the slow way.
   [[nodiscard]] ProcMemThread* program() { return program_.get(); }
   Recovery recovery = Recovery::kSelective;
-  bool keep = false;            // frames that come ahead of a missing one are kept by the test
-  bool again = false;           // what is delivered next was kept
-  Duration absent = 0;          // in which its worker couldn't run
-  bool many_doorbells = false;  // queue pairs of its worker
+  bool keep = false;            // the test keeps frames that come after a missing one
+  bool again = false;           // the next frame delivered was kept
+  Duration absent = 0;          // time in which its worker couldn't run
+  bool many_doorbells = false;  // many queue pairs of its worker ring
   Turn turn(Time now, TxBatch& tx) {
     Turn lent{now, tx, *keys_, events, dirty_};
     lent.recovery = recovery;
@@ -107,7 +107,7 @@ class Endpoint : public Queues {
   std::unique_ptr<Qp> qp_;
 };
 
-// What both ends agree on.
+// The attributes that both ends agree on.
 struct PairConfig {
   EndpointConfig a{};
   EndpointConfig b{.qpn = 18};
@@ -120,7 +120,7 @@ struct PairConfig {
   std::uint8_t rnr_retry = 7;
   std::uint8_t min_rnr_timer = 1;
   std::uint16_t vlan = 0;  // the tag of all frames
-  // Both ends are one daemon's, on a port with this address.
+  // Both ends belong to one daemon, on a port with this address.
   std::optional<EtherAddress> shared_mac{};
 };
 
@@ -133,28 +133,28 @@ class QpPair {
   Time now = 1'000'000;
 
   using Frames = std::vector<std::unique_ptr<HeapFrame>>;
-  // What `from` sends now, at most `frames_max` frames.
+  // The frames that `from` sends now, at most `frames_max`.
   [[nodiscard]] Frames transmit(Endpoint& from, std::size_t frames_max = TxBatch::kFramesMax);
-  // Parses the frame as the wire would have brought it, and gives it to `to`; `step` says whether
-  // it was done with.
+  // Parses the frame as if received from the wire, and delivers it to `to`; `step` returns whether
+  // it was finished.
   Drop deliver(Endpoint& to, HeapFrame& frame);
   Step step = Step::kDone;
-  // A frame as the other end of `to` would send it: for answers that no honest peer gives.
+  // Builds a frame as if from the peer of `to`: for answers that no honest peer sends.
   [[nodiscard]] std::unique_ptr<HeapFrame> forge(Endpoint& to, const Headers& headers,
                                                  std::span<const std::byte> payload = {}) const;
 
-  // Lets both ends send and receive until neither has anything to say. `lost` is asked about each
+  // Lets both ends send and receive until neither has anything to send. `lost` is asked about each
   // frame.
   using Filter = std::function<bool(const Packet& packet, bool to_b)>;
   void exchange(const Filter& lost = {});
-  // Gives a frame as deliver() does, and keeps it if the queue pair wants that.
+  // Delivers a frame as deliver() does, and keeps it if the queue pair asks for that.
   void give(Endpoint& to, std::unique_ptr<HeapFrame> frame);
-  // The caller of `end` had no room for kept frames any more.
+  // Discards the frames kept for `end`, as if there were no room for them any more.
   void let_go(Endpoint& end);
-  // As exchange, and time passes from deadline to deadline while there are any, `rounds` times at
-  // most.
+  // As exchange(), and time advances from deadline to deadline while there are any, at most
+  // `rounds` times.
   void run(const Filter& lost = {}, int rounds = 64);
-  // Time passes to the next deadline, which is served. False if there is none.
+  // Advances time to the next deadline, and serves it. False if there is none.
   bool next_deadline();
 
   [[nodiscard]] QpAttributes attributes(bool of_a) const;

@@ -1,4 +1,4 @@
-// What a queue pair lets in at all, and its states.
+// Which packets a queue pair accepts at all, and its states.
 
 #include "dataplane/qp/qp.h"
 
@@ -57,8 +57,8 @@ TEST(Qp, TakesPacketsInItsStateOnly) {
   }
 }
 
-// What a query shows; what is sent again doesn't take it back.
-TEST(Qp, TellsThePsnOfItsNextNewRequest) {
+// The value that a query shows; retransmissions don't decrease it.
+TEST(Qp, ReportsThePsnOfItsNextNewRequest) {
   QpPair pair({.psn_a = 0xFF'FFFE});
   EXPECT_EQ(pair.a.qp().send_psn(), 0xFF'FFFEU);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
@@ -118,8 +118,7 @@ TEST(Qp, GoesToErrorOnceAndFlushesBothQueues) {
   EXPECT_FALSE(pair.a.poll_send().has_value());
 }
 
-// All that a program has posted may be a lot, and a hostile one goes on posting: a turn bears so
-// much of it.
+// A program may have posted a lot, and a hostile one goes on posting: the work per turn is bounded.
 TEST(Qp, FlushesALongQueueOverSeveralTurns) {
   constexpr std::uint32_t kPosted = 3 * Qp::kFlushMax - 5;
   QpRig rig({.receive_entries = 256, .send_entries = 256});
@@ -141,7 +140,7 @@ TEST(Qp, FlushesALongQueueOverSeveralTurns) {
       EXPECT_EQ(received[i].status, WcStatus::kWrFlushErr);
     }
     if (id < kPosted) {
-      EXPECT_TRUE(rig.events.reports.empty()) << "reported once, with all of it";
+      EXPECT_TRUE(rig.events.reports.empty()) << "reported once, when all of it is flushed";
       ASSERT_GT(rig.qp().deadline(), rig.now) << "not in the same turn";
       rig.now = rig.qp().deadline();
       Turn turn = rig.turn();
@@ -181,8 +180,8 @@ TEST(Qp, StartsAfreshAfterReset) {
   EXPECT_EQ(cqe->status, WcStatus::kSuccess);
 }
 
-// What is sent never exceeds what the caller allows by more than a frame.
-TEST(Qp, TransmitKeepsToItsBytes) {
+// Sends at most one frame more than the caller allows.
+TEST(Qp, TransmitKeepsToItsByteLimit) {
   QpPair pair;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 50'000)});
   const auto frames = pair.transmit(pair.a, 3);

@@ -1,5 +1,5 @@
-// The sending end of congestion control by itself: what a notification does to the rate, and how it
-// comes back.
+// The reaction point of congestion control alone: how a notification changes the rate, and how it
+// recovers.
 
 #include "dataplane/qp/congestion/rate_control.h"
 
@@ -14,7 +14,7 @@ constexpr std::uint32_t kFrame = 1'250;  // bytes: 10 us at 1 Gb/s
 
 class RateControlTest : public testing::Test {
  protected:
-  // Sends as fast as it may for so long; a round trip is known. Notified so often, 0: never.
+  // Sends as fast as allowed for `length`, with a known round trip. `notified_every` 0: never.
   void send_for(Duration length, Duration notified_every = 0) {
     Time next_notice = notified_every == 0 ? kNever : now_ + notified_every;
     for (const Time end = now_ + length; now_ < end; now_ += kMicrosecond) {
@@ -39,7 +39,7 @@ class RateControlTest : public testing::Test {
     now_ += kRoundTrip;
     rate_.measured(kRoundTrip, now_, sent_);
   }
-  // Limited, at half of the 1 Gb/s that it had.
+  // Limited to half of the 1 Gb/s that it had.
   void given_a_limit() {
     given_a_round_trip();
     send_for(kNanosecondsPerMillisecond);
@@ -69,7 +69,7 @@ TEST_F(RateControlTest, MeasuresARoundTripAndCutsWhatItFound) {
   send_for(kRoundTrip);
   rate_.on_notification(now_, sent_);
   ASSERT_TRUE(rate_.limited());
-  // Half of a window of 12,500 bytes, and a fifth above it.
+  // Half of a window of 12,500 bytes, and up to a fifth above it.
   EXPECT_NEAR(rate_.window(), 6'250, 100);
   EXPECT_NEAR(rate_.megabits(), 600, 10);
 }
@@ -80,7 +80,7 @@ TEST_F(RateControlTest, ANotificationAloneIsForgotten) {
   now_ += 100 * kNanosecondsPerMillisecond;
   EXPECT_FALSE(rate_.measuring(now_));
   rate_.on_notification(now_, sent_);
-  EXPECT_FALSE(rate_.limited()) << "measured anew";
+  EXPECT_FALSE(rate_.limited()) << "the measurement starts anew";
 }
 
 TEST_F(RateControlTest, PacesToItsRate) {
@@ -95,13 +95,13 @@ TEST_F(RateControlTest, PacesToItsRate) {
   EXPECT_LT(rate_.due(), now_ + 3 * 10 * kMicrosecond);
 }
 
-TEST_F(RateControlTest, GivesWayWhileItIsNotified) {
+TEST_F(RateControlTest, SlowsDownWhileNotified) {
   given_a_limit();
   send_for(5 * kNanosecondsPerMillisecond, 50 * kMicrosecond);
-  EXPECT_LE(rate_.window(), 4'096 + 2'048) << "as small as windows get, and a raise";
+  EXPECT_LE(rate_.window(), 4'096 + 2'048) << "the smallest window, and one increase";
 }
 
-TEST_F(RateControlTest, ComesBackWhenItIsNotNotified) {
+TEST_F(RateControlTest, RecoversWithoutNotifications) {
   given_a_limit();
   send_for(100 * kNanosecondsPerMillisecond);
   EXPECT_GT(rate_.megabits(), 1'000);
@@ -109,13 +109,13 @@ TEST_F(RateControlTest, ComesBackWhenItIsNotNotified) {
   EXPECT_FALSE(rate_.limited()) << "forgotten after a second";
 }
 
-// Nobody counts time for a queue pair that sends nothing, so its limit stands until it does.
-TEST_F(RateControlTest, WhoLooksIsNotShownAnOldLimit) {
+// There is no timer for a queue pair that sends nothing, so its limit stays until it sends.
+TEST_F(RateControlTest, AQueryDoesNotShowAnExpiredLimit) {
   given_a_limit();
   EXPECT_EQ(rate_.megabits_at(now_), rate_.megabits());
-  EXPECT_EQ(rate_.megabits_at(now_ - 1), rate_.megabits()) << "a clock that was read earlier";
+  EXPECT_EQ(rate_.megabits_at(now_ - 1), rate_.megabits()) << "a clock reading from before";
   EXPECT_EQ(rate_.megabits_at(now_ + 2 * kNanosecondsPerSecond), 0);
-  EXPECT_TRUE(rate_.limited()) << "looking changes nothing";
+  EXPECT_TRUE(rate_.limited()) << "the query changes nothing";
 }
 
 TEST_F(RateControlTest, SeldomMarksCutLessThanFrequentOnes) {
@@ -126,10 +126,10 @@ TEST_F(RateControlTest, SeldomMarksCutLessThanFrequentOnes) {
   EXPECT_GT(seldom, 2 * rate_.megabits());
 }
 
-TEST_F(RateControlTest, WhatIsNotUsedIsNotRaised) {
+TEST_F(RateControlTest, AnUnusedRateIsNotRaised) {
   given_a_limit();
   const double before = rate_.megabits();
-  for (int i = 0; i < 100; ++i) {  // a frame a millisecond
+  for (int i = 0; i < 100; ++i) {  // one frame per millisecond
     now_ += kNanosecondsPerMillisecond;
     ASSERT_GT(rate_.allowance(now_), 0U);
     send(64);
@@ -137,7 +137,7 @@ TEST_F(RateControlTest, WhatIsNotUsedIsNotRaised) {
   EXPECT_EQ(rate_.megabits(), before);
 }
 
-TEST_F(RateControlTest, ALongRoundTripStandsForANotificationWhereThatIsWished) {
+TEST_F(RateControlTest, ALongRoundTripCountsAsANotificationInDelayMode) {
   for (const CongestionMode mode : {CongestionMode::kDcqcn, CongestionMode::kDelay}) {
     settings_.mode = mode;
     rate_.forget();
@@ -152,7 +152,7 @@ TEST_F(RateControlTest, ALongRoundTripStandsForANotificationWhereThatIsWished) {
   const std::uint32_t before = rate_.window();
   send_for(400 * kMicrosecond);
   rate_.measured(400 * kMicrosecond, now_, sent_);
-  EXPECT_GE(rate_.window(), before) << "as long as may be";
+  EXPECT_GE(rate_.window(), before) << "not longer than allowed";
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_F(ReceiveQueueTest, TakesInOrderAndFreesTheSlots) {
         EXPECT_EQ(entry_.sges[i - 1].address, round * 10 + i);
       }
     }
-    EXPECT_EQ(ring_.waiting(), kReceives) << "none has completed";
+    EXPECT_EQ(ring_.waiting(), kReceives) << "no slot has been freed";
     queue_.release();
     EXPECT_EQ(ring_.waiting(), 0U);
     EXPECT_TRUE(queue_.empty());
@@ -97,7 +97,7 @@ TEST_F(ReceiveQueueTest, BreaksOnADistanceBeyondTheRing) {
   ring_.control.producer.value.store(kReceives + 1);
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
   ring_.control.producer.value.store(1);
-  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "for good";
+  EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "it stays broken";
 }
 
 TEST_F(ReceiveQueueTest, BreaksOnTooManySges) {
@@ -119,15 +119,15 @@ TEST_F(ReceiveQueueTest, ResetForgetsWhatWasPosted) {
 TEST_F(ReceiveQueueTest, AnnouncesNothingForItsOwnQueuePair) {
   ring_.control.producer.value.store(kReceives + 1);
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
-  EXPECT_TRUE(events_.entries.empty()) << "the queue pair says it: QP_FATAL";
+  EXPECT_TRUE(events_.entries.empty()) << "the queue pair announces QP_FATAL";
 }
 
-TEST_F(SharedReceiveQueueTest, GivesNothingOnceItIsGivenUp) {
+TEST_F(SharedReceiveQueueTest, GivesNoReceivesOnceGivenUp) {
   post(1);
   EXPECT_TRUE(queue_.give_up());
-  EXPECT_FALSE(queue_.give_up()) << "once";
+  EXPECT_FALSE(queue_.give_up()) << "only the first call";
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken);
-  EXPECT_TRUE(events_.entries.empty()) << "whoever gave it up says so";
+  EXPECT_TRUE(events_.entries.empty()) << "the caller announces it";
 }
 
 TEST_F(SharedReceiveQueueTest, TheLimitIsAnnouncedOnceForEachArming) {
@@ -138,7 +138,7 @@ TEST_F(SharedReceiveQueueTest, TheLimitIsAnnouncedOnceForEachArming) {
   EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 0U) << "three are left, not fewer";
   take(1);
   EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 1U);
-  EXPECT_EQ(queue_.limit(), 0U) << "it has to be armed anew";
+  EXPECT_EQ(queue_.limit(), 0U) << "it has to be armed again";
   take(2);
   EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 1U);
   post(4);
@@ -147,12 +147,12 @@ TEST_F(SharedReceiveQueueTest, TheLimitIsAnnouncedOnceForEachArming) {
   EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 2U);
 }
 
-TEST_F(SharedReceiveQueueTest, ArmingALimitThatIsReachedAlreadySaysSo) {
+TEST_F(SharedReceiveQueueTest, ArmingALimitThatIsAlreadyReachedReturnsThat) {
   post(2);
   EXPECT_TRUE(queue_.arm(3));
   EXPECT_EQ(queue_.limit(), 0U);
   take(2);
-  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 0U) << "the caller has announced it";
+  EXPECT_EQ(announced(AsyncEvent::kSrqLimitReached), 0U) << "the caller announces it";
 }
 
 TEST_F(SharedReceiveQueueTest, SlotsAreFreeWhenTaken) {
@@ -171,12 +171,12 @@ TEST_F(SharedReceiveQueueTest, ZeroDisarms) {
   EXPECT_TRUE(events_.entries.empty());
 }
 
-TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
+TEST_F(SharedReceiveQueueTest, KeepsPostedReceivesWhenResized) {
   RingResize move;
   std::vector<std::byte> larger(std::size_t{2 * kReceives} * ring_.stride);
   post(4);
   take(3);
-  post(2);  // over the end of the old ring: 3, 0, 1 wait
+  post(2);  // past the end of the old ring: slots 3, 0, 1 are posted
   ASSERT_TRUE(queue_.resize(larger.data(), 2 * kReceives, fresh_srq_move(&move)));
   for (const std::uint64_t expected : {3U, 0U, 1U}) {
     ASSERT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kTaken);
@@ -189,7 +189,7 @@ TEST_F(SharedReceiveQueueTest, TakesAlongWhatWaitsWhenItIsResized) {
   EXPECT_EQ(queue_.take(&entry_, events_), ReceiveQueue::Take::kBroken) << "it holds two now";
 }
 
-TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
+TEST_F(SharedReceiveQueueTest, IsUnchangedIfTheNewRingIsTooSmall) {
   RingResize move;
   std::vector<std::byte> smaller(std::size_t{2} * ring_.stride);
   post(4);
@@ -202,7 +202,7 @@ TEST_F(SharedReceiveQueueTest, StaysAsItIsWhereTheNewRingIsTooSmall) {
   take(2);
 }
 
-TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotTakenAlong) {
+TEST_F(SharedReceiveQueueTest, ABrokenRingIsNotCopied) {
   RingResize move;
   ring_.control.producer.value.store(kReceives + 1);
   std::vector<std::byte> larger(std::size_t{8} * ring_.stride);

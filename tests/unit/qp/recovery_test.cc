@@ -1,5 +1,5 @@
-// Selective repeat: what comes ahead of a hole is kept, and only the hole is sent again. With a
-// peer that keeps nothing, everything is, as before.
+// Selective repeat: packets after a hole are kept, and only the hole is retransmitted. If the peer
+// keeps nothing, everything from the hole on is, as in go-back-N.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class RecoveryTest : public ::testing::Test {
     pair.a.post_send(rdma_wr(1, opcode, pair.b, 0), std::array{pair.a.sge(0, kLong)});
   }
 
-  // Loses the first copy of each packet that `unlucky` names; counts those that were sent.
+  // Loses the first copy of each packet in `unlucky`; counts the packets sent.
   void run(const std::vector<std::uint32_t>& unlucky, bool to_b) {
     std::vector<std::uint32_t> left = unlucky;
     pair.run([&, to_b](const Packet& packet, bool from_a) {
@@ -69,8 +69,8 @@ TEST_F(RecoveryTest, OnlyTheMissingPacketOfAWriteIsSentAgain) {
   EXPECT_EQ(pair.b.qp().counters().naks_sent, 1U);
 }
 
-// One hole after the other: the next NAK names the next one. Two that touch don't look like a peer
-// that keeps nothing.
+// One hole after the other: each NAK names the next one. Two adjacent holes aren't mistaken for a
+// peer that keeps nothing.
 TEST_F(RecoveryTest, SeveralHolesAreClosedOneByOne) {
   keeping(false, true);
   post(WrOpcode::kRdmaWrite);
@@ -79,8 +79,8 @@ TEST_F(RecoveryTest, SeveralHolesAreClosedOneByOne) {
   EXPECT_EQ(sent, 20 + 4);
 }
 
-// Nothing is executed before the hole is closed: memory behind it is as it was.
-TEST_F(RecoveryTest, WhatIsKeptIsNotExecutedBeforeItsTurn) {
+// Nothing is executed before the hole is closed: memory beyond it is unchanged.
+TEST_F(RecoveryTest, KeptPacketsAreNotExecutedEarly) {
   keeping(false, true);
   post(WrOpcode::kRdmaWrite);
   auto frames = pair.transmit(pair.a);
@@ -95,12 +95,12 @@ TEST_F(RecoveryTest, WhatIsKeptIsNotExecutedBeforeItsTurn) {
   EXPECT_TRUE(
       std::equal(pair.a.memory.begin(), pair.a.memory.begin() + kLong, pair.b.memory.begin()));
   auto answers = pair.transmit(pair.b);
-  ASSERT_EQ(answers.size(), 1U);  // the NAK isn't needed any more
+  ASSERT_EQ(answers.size(), 1U);  // no NAK is sent any more
   ASSERT_EQ(parse(answers[0]->frame), Drop::kNone);
   EXPECT_EQ(answers[0]->frame.packet.psn, 119U);
 }
 
-// The peer throws away what comes ahead: its acknowledgement of the missing packet alone shows it.
+// The peer discards out-of-order packets: its acknowledgement of the missing packet alone shows it.
 TEST_F(RecoveryTest, GoesBackWithAPeerThatKeepsNothing) {
   post(WrOpcode::kRdmaWrite);
   run({105}, true);
@@ -132,8 +132,8 @@ TEST_F(RecoveryTest, GoBackNKeepsNothingAndGoesBackAtOnce) {
   EXPECT_EQ(pair.a.qp().counters().tail_probes, 0U);
 }
 
-// The answers behind a hole are kept, and the READ request asks for the hole only.
-TEST_F(RecoveryTest, OnlyTheMissingAnswersOfAReadAreAskedForAgain) {
+// READ responses after a hole are kept, and the new READ request covers the hole only.
+TEST_F(RecoveryTest, OnlyTheMissingResponsesOfAReadAreRequestedAgain) {
   keeping(true, false);
   post(WrOpcode::kRdmaRead);
   run({105, 106}, false);
@@ -142,8 +142,8 @@ TEST_F(RecoveryTest, OnlyTheMissingAnswersOfAReadAreAskedForAgain) {
   EXPECT_EQ(pair.a.qp().counters().frames_kept, 13U);
 }
 
-// One hole of each READ at a time, since a peer may forget what is before the part that it was
-// asked for last.
+// One hole of each READ at a time, since a peer may discard the state before the part that was
+// requested last.
 TEST_F(RecoveryTest, HolesOfAReadAreClosedOneByOne) {
   keeping(true, false);
   post(WrOpcode::kRdmaRead);
@@ -163,8 +163,9 @@ TEST_F(RecoveryTest, HolesOfDifferentReadsAreClosedTogether) {
   EXPECT_EQ(sent, 40 + 2);
 }
 
-// A part that ends inside the READ ends with LAST: not an answer that doesn't fit.
-TEST_F(RecoveryTest, AnAnswerToAPartMayComeLate) {
+// The response to a part that ends inside the READ ends with LAST: that isn't a response of the
+// wrong length.
+TEST_F(RecoveryTest, AResponseToAPartMayComeLate) {
   keeping(true, false);
   post(WrOpcode::kRdmaRead);
   auto request = pair.transmit(pair.a);
@@ -190,7 +191,7 @@ TEST_F(RecoveryTest, AnAnswerToAPartMayComeLate) {
   expect_done();
 }
 
-// A queue pair in error takes nothing any more, so nothing may be kept for it.
+// A queue pair in error accepts no packets any more, so none may be kept for it.
 TEST_F(RecoveryTest, NothingIsKeptForAQueuePairInError) {
   keeping(true, true);
   post(WrOpcode::kRdmaWrite);
@@ -201,7 +202,7 @@ TEST_F(RecoveryTest, NothingIsKeptForAQueuePairInError) {
   EXPECT_EQ(pair.b.qp().kept(true), 0U);
 }
 
-// A packet that is kept isn't kept twice, nor one that is too far ahead.
+// A packet isn't kept twice, nor one that is too far ahead.
 TEST(KeptPackets, IsBounded) {
   KeptPackets kept;
   EXPECT_TRUE(kept.add(0xFF'FFF0, 0x00'0001));

@@ -1,4 +1,4 @@
-// What a requester sends again by itself, and when it asks into a silence: times and PSNs alone.
+// What a requester retransmits by itself, and when it sends a probe: times and PSNs only.
 
 #include "dataplane/qp/recovery/repair.h"
 
@@ -11,14 +11,14 @@ namespace {
 
 constexpr Time kStart = kNanosecondsPerSecond;
 constexpr Duration kTrip = kNanosecondsPerMillisecond;
-// Of a round trip that was measured once, and so is off by half of itself.
+// After a single round-trip sample, whose deviation is half of it.
 constexpr Duration kShortPatience = 3 * kTrip;
 constexpr Duration kRepairTimeout = 4 * kTrip;
 
 class RepairTest : public testing::Test {
  protected:
   void measure() { repair_.measured(kTrip); }
-  // Sends again all that waits; which they were.
+  // Sends all pending retransmissions; returns their PSNs.
   std::vector<std::uint32_t> send(std::uint32_t high_psn = 1'000) {
     std::vector<std::uint32_t> sent;
     while (repair_.has_waiting()) {
@@ -37,7 +37,7 @@ class RepairTest : public testing::Test {
 
 using Psns = std::vector<std::uint32_t>;
 
-TEST_F(RepairTest, HolesAreSentInTheOrderOfTheirPsnsWhateverCameToLightFirst) {
+TEST_F(RepairTest, HolesAreSentInPsnOrderWhicheverWasFoundFirst) {
   EXPECT_TRUE(repair_.add(12, 1));
   EXPECT_TRUE(repair_.add(3, 1));
   EXPECT_TRUE(repair_.add(7, 1));
@@ -46,7 +46,7 @@ TEST_F(RepairTest, HolesAreSentInTheOrderOfTheirPsnsWhateverCameToLightFirst) {
   EXPECT_TRUE(repair_.has_holes()) << "until they are answered";
 }
 
-TEST_F(RepairTest, AlsoWherePsnsWrap) {
+TEST_F(RepairTest, AlsoAcrossThePsnWrap) {
   EXPECT_TRUE(repair_.add(1, 1));
   EXPECT_TRUE(repair_.add(kPsnMask, 1));
   EXPECT_EQ(send(), (Psns{kPsnMask, 1}));
@@ -62,7 +62,7 @@ TEST_F(RepairTest, AKnownHoleIsNotSentTwice) {
   EXPECT_EQ(send(), Psns{});
 }
 
-TEST_F(RepairTest, ThereAreSoManyHolesOnly) {
+TEST_F(RepairTest, TheNumberOfHolesIsBounded) {
   for (std::uint32_t i = 0; i < Repair::kHolesMax; ++i) {
     ASSERT_TRUE(repair_.add(2 * i, 1));
   }
@@ -70,12 +70,12 @@ TEST_F(RepairTest, ThereAreSoManyHolesOnly) {
   EXPECT_FALSE(repair_.add_behind(1, 500));
   repair_.insist(1, 1);
   EXPECT_EQ(repair_.waiting(), Repair::kHolesMax);
-  EXPECT_TRUE(repair_.add(4, 1)) << "it is known";
+  EXPECT_TRUE(repair_.add(4, 1)) << "it is a known hole";
   repair_.advanced(1, now_);
   EXPECT_TRUE(repair_.add(1, 1));
 }
 
-TEST_F(RepairTest, WhatIsInsistedOnIsSentOnceMore) {
+TEST_F(RepairTest, InsistingSendsItOnceMore) {
   repair_.insist(5, 1);
   EXPECT_EQ(send(), Psns{5});
   repair_.insist(5, 1);
@@ -84,9 +84,9 @@ TEST_F(RepairTest, WhatIsInsistedOnIsSentOnceMore) {
   EXPECT_EQ(send(), Psns{5});
 }
 
-// What was sent after the repeat has come, so the repeat is lost; what was sent before it says
-// nothing.
-TEST_F(RepairTest, ARepeatIsLostWhenThePeerHasWhatWasSentBehindIt) {
+// If the peer has a packet that was sent after the retransmission, the retransmission is lost;
+// packets sent before it show nothing.
+TEST_F(RepairTest, ARetransmissionIsLostIfThePeerHasLaterPackets) {
   EXPECT_TRUE(repair_.add_behind(5, 30));
   EXPECT_EQ(send(40), Psns{5});
   EXPECT_TRUE(repair_.add_behind(5, 39));
@@ -97,7 +97,7 @@ TEST_F(RepairTest, ARepeatIsLostWhenThePeerHasWhatWasSentBehindIt) {
   EXPECT_EQ(send(50), Psns{5});
 }
 
-TEST_F(RepairTest, WhatIsAcknowledgedIsNoHole) {
+TEST_F(RepairTest, AcknowledgedPsnsAreNoHoles) {
   EXPECT_TRUE(repair_.add(5, 1));
   EXPECT_TRUE(repair_.add(8, 1));
   repair_.advanced(8, now_);
@@ -107,19 +107,19 @@ TEST_F(RepairTest, WhatIsAcknowledgedIsNoHole) {
   EXPECT_EQ(repair_.deadline(), kNever);
 }
 
-TEST_F(RepairTest, APeerThatSaysWhatItHasClosesHoles) {
+TEST_F(RepairTest, AReportOfReceivedPacketsClosesHoles) {
   for (const std::uint32_t psn : {5U, 6U, 9U, 20U}) {
     EXPECT_TRUE(repair_.add(psn, 1));
   }
   EXPECT_TRUE(repair_.add(30, 4));
   repair_.closed([](std::uint32_t psn) { return psn != 9; }, now_);
-  EXPECT_EQ(send(), (Psns{9, 30})) << "responses aren't what a peer has";
+  EXPECT_EQ(send(), (Psns{9, 30})) << "the report doesn't cover responses";
 }
 
-TEST_F(RepairTest, OfAReadThatIsAnsweredInPartTheRestIsMissing) {
+TEST_F(RepairTest, APartialReadResponseLeavesTheRestMissing) {
   EXPECT_TRUE(repair_.add(10, 3));
   EXPECT_EQ(send(), Psns{10});
-  EXPECT_FALSE(repair_.filled(11, now_)) << "nothing was asked for from there on";
+  EXPECT_FALSE(repair_.filled(11, now_)) << "no request began there";
   EXPECT_FALSE(repair_.filled(10, now_));
   EXPECT_FALSE(repair_.in(10, 11));
   EXPECT_TRUE(repair_.in(10, 12));
@@ -129,7 +129,7 @@ TEST_F(RepairTest, OfAReadThatIsAnsweredInPartTheRestIsMissing) {
   EXPECT_FALSE(repair_.has_holes());
 }
 
-TEST_F(RepairTest, ARepeatThatIsNotAnsweredIsRepeatedAndEachTimeLater) {
+TEST_F(RepairTest, AnUnansweredRetransmissionIsRepeatedWithBackOff) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   for (Duration timeout = kShortPatience; timeout < 100 * kTrip; timeout *= 2) {
@@ -141,7 +141,7 @@ TEST_F(RepairTest, ARepeatThatIsNotAnsweredIsRepeatedAndEachTimeLater) {
   }
 }
 
-TEST_F(RepairTest, ItIsNotWaitedForLongerThanTheLimit) {
+TEST_F(RepairTest, TheBackOffIsBounded) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   for (std::uint32_t i = 0; i < Repair::kBackOffMax + 20; ++i) {
@@ -151,15 +151,15 @@ TEST_F(RepairTest, ItIsNotWaitedForLongerThanTheLimit) {
   }
 }
 
-TEST_F(RepairTest, WithoutAMeasuredTripItIsPatient) {
+TEST_F(RepairTest, WithoutARoundTripSampleTheFirstTimeoutIsLong) {
   EXPECT_TRUE(repair_.add(5, 1));
-  EXPECT_EQ(repair_.deadline(), kNever) << "it waits for its turn, not for the peer";
+  EXPECT_EQ(repair_.deadline(), kNever) << "it waits to be sent, not for the peer";
   EXPECT_EQ(send(), Psns{5});
   EXPECT_EQ(repair_.deadline(), now_ + Repair::kTimeoutFirst);
 }
 
-// Repeats don't wait in the queues that the packets of programs wait in.
-TEST_F(RepairTest, RepeatsAreMeasuredForThemselves) {
+// Retransmissions don't wait in the queues in which the packets of programs wait.
+TEST_F(RepairTest, RetransmissionsHaveTheirOwnRoundTripEstimate) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   (void)send();
@@ -170,8 +170,8 @@ TEST_F(RepairTest, RepeatsAreMeasuredForThemselves) {
   EXPECT_EQ(repair_.deadline(), now_ + kShortPatience / 5);
 }
 
-// To which of both it is the answer nobody knows (Karn).
-TEST_F(RepairTest, WhatWasRepeatedTwiceIsNotMeasured) {
+// It is ambiguous which of the two was answered (Karn).
+TEST_F(RepairTest, APacketRetransmittedTwiceIsNoSample) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   (void)send();
@@ -183,7 +183,7 @@ TEST_F(RepairTest, WhatWasRepeatedTwiceIsNotMeasured) {
   EXPECT_EQ(repair_.deadline(), now_ + kShortPatience);
 }
 
-TEST_F(RepairTest, ASilenceIsAskedIntoAndEachTimeLater) {
+TEST_F(RepairTest, ProbesASilentPeerWithBackOff) {
   measure();
   repair_.watch(true, now_);
   for (Duration timeout = kRepairTimeout; timeout < 100 * kTrip; timeout *= 2) {
@@ -193,12 +193,12 @@ TEST_F(RepairTest, ASilenceIsAskedIntoAndEachTimeLater) {
     EXPECT_TRUE(repair_.probing());
   }
   repair_.advanced(1, now_);
-  EXPECT_FALSE(repair_.probing()) << "it was heard";
+  EXPECT_FALSE(repair_.probing()) << "the peer has answered";
   repair_.watch(true, now_);
   EXPECT_EQ(repair_.deadline(), now_ + kRepairTimeout);
 }
 
-TEST_F(RepairTest, NobodyIsAskedWhileNothingIsOnItsWayOrNoTripIsKnown) {
+TEST_F(RepairTest, NoProbeIfNothingIsOutstandingOrNoRoundTripIsKnown) {
   repair_.watch(true, now_);
   EXPECT_EQ(repair_.deadline(), kNever);
   measure();
@@ -207,7 +207,7 @@ TEST_F(RepairTest, NobodyIsAskedWhileNothingIsOnItsWayOrNoTripIsKnown) {
   EXPECT_FALSE(pass(kNanosecondsPerSecond));
 }
 
-TEST_F(RepairTest, GoingBackClearsWhatIsMissingButKeepsWhatWasMeasured) {
+TEST_F(RepairTest, GoingBackClearsHolesButKeepsTheEstimate) {
   measure();
   EXPECT_TRUE(repair_.add(5, 1));
   repair_.watch(true, now_);
@@ -221,7 +221,7 @@ TEST_F(RepairTest, GoingBackClearsWhatIsMissingButKeepsWhatWasMeasured) {
   EXPECT_EQ(repair_.deadline(), now_ + kRepairTimeout);
   repair_.forget();
   repair_.watch(true, now_);
-  EXPECT_EQ(repair_.deadline(), kNever) << "another connection, whose trip nobody knows";
+  EXPECT_EQ(repair_.deadline(), kNever) << "a new connection, whose round trip is unknown";
 }
 
 }  // namespace

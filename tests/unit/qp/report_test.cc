@@ -1,4 +1,4 @@
-// What a failure says about itself, for a person.
+// The description of a failure, for a person to read.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using abi::WcStatus;
 using abi::WrOpcode;
 using Subject = FailureReport::Subject;
 
-// The one report with this reason.
+// The only report with this reason.
 FailureReport report_of(const Endpoint& end, Failure failure) {
   const auto& reports = end.events.reports;
   const auto is_it = [failure](const FailureReport& one) { return one.failure == failure; };
@@ -42,7 +42,7 @@ TEST(Report, NamesTheKeyThatThePeerMayNotUse) {
 
   const FailureReport there = report_of(pair.b, Failure::kRemoteKey);
   EXPECT_EQ(there.subject, Subject::kPeer);
-  EXPECT_EQ(there.status, WcStatus::kSuccess) << "no completion of ours";
+  EXPECT_EQ(there.status, WcStatus::kSuccess) << "no work request of b failed";
   EXPECT_EQ(there.key, write.rkey);
   EXPECT_EQ(there.address, pair.b.address(64));
   EXPECT_EQ(there.length, 100U);
@@ -56,7 +56,7 @@ TEST(Report, NamesTheKeyThatThePeerMayNotUse) {
   EXPECT_EQ(here.key, write.rkey);
 }
 
-TEST(Report, NamesThePieceThatCantBeRead) {
+TEST(Report, NamesTheSgeThatCantBeRead) {
   QpPair pair;
   abi::Sge wrong = pair.a.sge(200, 10);
   wrong.lkey += 1;
@@ -70,7 +70,7 @@ TEST(Report, NamesThePieceThatCantBeRead) {
   EXPECT_EQ(report.length, 10U);
 }
 
-TEST(Report, DoesNotBlameAPieceWithoutBytes) {
+TEST(Report, DoesNotBlameAnEmptySge) {
   QpPair pair;
   abi::Sge wrong = pair.a.sge(200, 10);
   wrong.lkey += 1;
@@ -81,8 +81,8 @@ TEST(Report, DoesNotBlameAPieceWithoutBytes) {
   EXPECT_EQ(report_of(pair.a, Failure::kSendKey).key, wrong.lkey);
 }
 
-// The pieces of an XRC receive belong to the domain of the shared queue, not of the queue pair.
-TEST(Report, NamesThePieceOfAnXrcReceive) {
+// The SGEs of an XRC receive belong to the protection domain of the SRQ, not of the queue pair.
+TEST(Report, NamesTheSgeOfAnXrcReceive) {
   constexpr std::uint64_t kIova = 0x10'0000;
   QpRig rig({.type = QpType::kXrcRecv});
   Bytes memory(64);
@@ -108,7 +108,7 @@ TEST(Report, SaysHowMuchAReceiveCouldHold) {
   EXPECT_EQ(report.limit, 50U);
 }
 
-TEST(Report, CountsWhatWasFlushed) {
+TEST(Report, CountsFlushedWork) {
   QpPair pair;
   for (std::uint64_t i = 0; i < 3; ++i) {
     pair.a.post_recv(i, std::array{pair.a.sge(0, 50)});

@@ -79,8 +79,8 @@ TEST_F(RequesterExtension, AFlushTooLongForTheWireIsRefused) {
   expect_sent(1, WcStatus::kLocLenErr, WcOpcode::kFlush);
 }
 
-// They count as reads: a fence waits for them, and max_rd_atomic bounds them.
-TEST_F(RequesterExtension, TheyKeepTheOrderOfReads) {
+// They count as READs: a fence waits for them, and max_rd_atomic bounds them.
+TEST_F(RequesterExtension, TheyAreOrderedAsReads) {
   abi::SendWr fenced = rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0);
   fenced.flags |= abi::kFence;
   pair.a.post_send(flush_wr(1, 1, 64));
@@ -96,7 +96,7 @@ TEST_F(RequesterExtension, TheyKeepTheOrderOfReads) {
   EXPECT_EQ(pair.transmit(pair.a).size(), 4U);
 }
 
-TEST_F(RequesterExtension, LostAnswersAreAskedForAgain) {
+TEST_F(RequesterExtension, LostAnswersAreRequestedAgain) {
   pair.a.post_send(rdma_wr(1, WrOpcode::kAtomicWrite, pair.b, 16), std::array{pair.a.sge(0, 8)});
   pair.a.post_send(flush_wr(2, 1, 64));
   int lost = 0;
@@ -108,7 +108,7 @@ TEST_F(RequesterExtension, LostAnswersAreAskedForAgain) {
 }
 
 // A READ response with data answers neither; an atomic's acknowledgement doesn't either.
-TEST_F(RequesterExtension, OtherAnswersAreBad) {
+TEST_F(RequesterExtension, OtherResponsesFailTheRequest) {
   const std::array<std::byte, 8> data{};
   const Headers with_data{.opcode = Opcode::kRcReadResponseOnly, .psn = 100};
   pair.a.post_send(flush_wr(1, 1, 64));

@@ -1,4 +1,4 @@
-// Work requests that send nothing: binding windows, invalidating keys, and their order among
+// Work requests that send nothing: binding windows and invalidating keys, and their order among
 // others.
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ class RequesterLocal : public ::testing::Test {
   QpPair pair{bindable()};
 };
 
-TEST_F(RequesterLocal, ABoundWindowIsAWayInUntilItIsInvalidated) {
+TEST_F(RequesterLocal, ABoundWindowGrantsAccessUntilInvalidated) {
   const std::uint32_t window = add_window();
   const std::uint32_t key = window ^ 1U;
   pair.b.post_send(bind_wr(1, window, key));
@@ -97,7 +97,7 @@ TEST_F(RequesterLocal, NothingOvertakesABindAndABindOvertakesNothing) {
   expect_sent(pair.b, 3, WcStatus::kSuccess, WcOpcode::kSend);
 }
 
-// The slot of one that asks for no completion is free all the same.
+// The slot of an unsignaled one is freed nevertheless.
 TEST_F(RequesterLocal, UnsignaledOnesFreeTheirSlots) {
   const std::uint32_t window = add_window();
   abi::SendWr bind = bind_wr(1, window, window);
@@ -136,7 +136,7 @@ TEST_F(RequesterLocal, AWindowOfType1IsUnboundByLengthZero) {
   EXPECT_EQ(write_through(window), WcStatus::kRemAccessErr);
 }
 
-// Each mistake is told by its own vendor_err; the queue pair goes to error with it (11.6.2).
+// Each mistake is reported by its own vendor_err; the queue pair goes to error with it (11.6.2).
 TEST_F(RequesterLocal, MistakesAreBindErrors) {
   const std::uint32_t free = add_window();
   const std::uint32_t foreign = *pair.b.keys().windows().add(kPairPd + 1, WindowType::kType2);
@@ -190,10 +190,10 @@ TEST_F(RequesterLocal, InErrorTheyAreFlushed) {
   pair.b.post_send(bind_wr(1, window, window));
   pair.b.ring(pair.now);
   expect_sent(pair.b, 1, WcStatus::kWrFlushErr, WcOpcode::kBindMw, Failure::kFlushed);
-  EXPECT_EQ(write_through(window), WcStatus::kGeneralErr);  // nobody answers, nothing was bound
+  EXPECT_EQ(write_through(window), WcStatus::kGeneralErr);  // b is in error, nothing was bound
 }
 
-// In SQD nothing begins; what was begun before ends (10.3.1.1.6).
+// In SQD nothing begins; work that was begun before is finished (10.3.1.1.6).
 TEST_F(RequesterLocal, WaitForTheEndOfDraining) {
   const std::uint32_t window = add_window();
   pair.b.modify({.state = QpState::kSqd}, kQpMaskState);

@@ -1,4 +1,4 @@
-// What the requester sends: the packets of each kind of work, windows and order.
+// What the requester sends: the packets of each kind of work request, windows and order.
 
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST(Requester, SendsAMessageToAPostedReceive) {
 }
 
 // 9.4.3 to 9.4.5: ONLY for one packet, else FIRST, MIDDLE, LAST; the immediate is at the end.
-TEST(Requester, NamesPacketsByTheirPlace) {
+TEST(Requester, OpcodesFollowThePlaceInTheMessage) {
   using enum Opcode;
   const struct {
     WrOpcode opcode;
@@ -78,7 +78,7 @@ TEST(Requester, NamesPacketsByTheirPlace) {
   }
 }
 
-TEST(Requester, AsksForAnAcknowledgementAtTheEndAndWithinLongMessages) {
+TEST(Requester, RequestsAcknowledgementsAtTheEndAndWithinLongMessages) {
   QpPair pair;
   const std::size_t packets = 3 * Requester::kAckRequestEvery;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0),
@@ -166,8 +166,9 @@ TEST(Requester, GathersAndScattersLists) {
   EXPECT_TRUE(same(pair.a, 40'000, pair.b, 2'729, 1));
 }
 
-// The bytes are taken when the work is taken: what the program does to them then changes nothing.
-TEST(Requester, SendsInlineBytesAlsoAgain) {
+// Inline bytes are copied when the work request is accepted: later changes by the program have no
+// effect.
+TEST(Requester, RetransmitsTheSameInlineBytes) {
   QpPair pair;
   std::array<std::byte, 33> bytes{};
   fill_pattern(bytes, 4);
@@ -216,7 +217,7 @@ TEST(Requester, CountsThroughThePsnWrap) {
   EXPECT_TRUE(same(pair.a, 0, pair.a, 100'000, 3'000));
 }
 
-// A READ takes a PSN for each response: 2^31 bytes at MTU 256 take all that may be outstanding.
+// A READ uses a PSN for each response: 2^31 bytes at MTU 256 use all that may be outstanding.
 TEST(Requester, ReadsTheLongestMessage) {
   QpPair pair({.path_mtu = 256, .psn_a = 0xFF'FFF0});
   constexpr std::uint32_t kLength = 1U << 31U;
@@ -234,7 +235,7 @@ TEST(Requester, ReadsTheLongestMessage) {
         .aeth = {.syndrome = kSyndromeAckUnlimited, .msn = 1}};
     ASSERT_EQ(pair.deliver(pair.a, *pair.forge(pair.a, answer, payload)), Drop::kNone);
   }
-  // The last answer is far ahead, but outstanding; the one behind it isn't.
+  // The last response is far ahead, but outstanding; the next one isn't.
   const Headers last{.opcode = Opcode::kRcReadResponseMiddle, .psn = psn_add(0xFF'FFF0, kPsns - 1)};
   EXPECT_EQ(pair.deliver(pair.a, *pair.forge(pair.a, last, payload)), Drop::kOutOfSequence);
   const Headers beyond{.opcode = Opcode::kRcReadResponseMiddle, .psn = psn_add(0xFF'FFF0, kPsns)};
@@ -268,7 +269,7 @@ TEST(Requester, KeepsToTheWindow) {
   EXPECT_EQ(sent, Requester::kWindowBytes / 4'096);
 }
 
-// 9.7.4 (max_rd_atomic): no more READs and atomics are outstanding than the peer has resources.
+// 9.7.4 (max_rd_atomic): no more READs and atomics are outstanding than the peer has resources for.
 TEST(Requester, BoundsOutstandingReadsAndAtomics) {
   QpPair pair({.max_rd_atomic = 2});
   for (std::uint64_t id = 0; id < 5; ++id) {
@@ -302,7 +303,7 @@ TEST(Requester, FenceWaitsForReads) {
   }
 }
 
-TEST(Requester, CompletesOnlySignalledWorkButFreesItsSlots) {
+TEST(Requester, CompletesOnlySignalledWorkButFreesAllSlots) {
   QpPair pair;
   for (std::uint64_t id = 1; id <= 3; ++id) {
     pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0,
@@ -320,7 +321,7 @@ TEST(Requester, CompletesOnlySignalledWorkButFreesItsSlots) {
   expect_success(all.a, 1);
 }
 
-// 10.3.1.1.6: in SQD what was begun is finished, then the program hears of it; nothing else starts.
+// 10.3.1.1.6: in SQD begun work is finished, then the program gets the event; nothing else starts.
 TEST(Requester, DrainsAndGoesOn) {
   QpPair pair;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 3'000)});
@@ -342,7 +343,7 @@ TEST(Requester, DrainsAndGoesOn) {
 }
 
 // A request that will be refused hasn't begun either: it fails once the queue pair sends again.
-TEST(Requester, DrainsInFrontOfARequestThatIsWrong) {
+TEST(Requester, DrainsBeforeAnInvalidRequest) {
   QpPair pair;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
   abi::SendWr wrong = rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0);

@@ -38,7 +38,7 @@ TEST(ResourceRing, FillsUpWithUnansweredOnes) {
   EXPECT_FALSE(ring.full());
 }
 
-TEST(ResourceRing, FindsByAnyPsnOfTheAnswerAlsoAcrossTheWrap) {
+TEST(ResourceRing, FindsByAnyPsnOfTheResponseAlsoAcrossTheWrap) {
   ResourceRing ring;
   ring.resize(2);
   ring.push(read_at(kPsnMask - 1, 4));
@@ -73,7 +73,7 @@ TEST(ResourceRing, ReplaysComeInPsnOrder) {
   EXPECT_FALSE(ring.any_pending());
 }
 
-TEST(ResourceRing, ReplayOfAnUnansweredOneLeavesNothingOut) {
+TEST(ResourceRing, ReplayOfAnUnansweredRequestStillAnswersAllOfIt) {
   ResourceRing ring;
   ring.resize(1);
   ring.push({.length_end = 4096, .psn_first = 10, .packets = 4, .packet_end = 4});
@@ -99,7 +99,7 @@ TEST(ResourceRing, ReplayGivesWayToANewRequest) {
   EXPECT_EQ(ring.next_pending(), nullptr);
 }
 
-TEST(ResourceRing, AnotherLimitForgetsNeitherAnswersNorDebts) {
+TEST(ResourceRing, ANewLimitKeepsAnswersAndUnansweredRequests) {
   ResourceRing ring;
   ring.resize(4);
   for (std::uint32_t psn = 0; psn < 4; ++psn) {
@@ -122,8 +122,8 @@ TEST(ResourceRing, AnotherLimitForgetsNeitherAnswersNorDebts) {
   EXPECT_NE(ring.find(3), nullptr) << "the answer that the peer may ask for again";
 }
 
-// Against the plainest model: a list of at most `limit` requests, or of more if they aren't
-// answered when the limit changes.
+// Against a simple model: a list of at most `limit` requests, or of more if they aren't answered
+// when the limit changes.
 TEST(ResourceRing, BehavesAsAList) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 engine(seed);

@@ -1,5 +1,5 @@
-// What the conformance corpus can't say of the responder: portions, full ports, memory that is huge
-// or gone, completions' details, rings that a program has spoilt.
+// What the conformance corpus can't express about the responder: long responses in portions, full
+// ports, memory that is huge or lost, details of completions, rings that a program has corrupted.
 
 #include "dataplane/qp/responder/responder.h"
 
@@ -74,7 +74,7 @@ TEST(Responder, TakesTheLongestRead) {
   EXPECT_EQ(sent[0].packet().opcode, Opcode::kRcReadResponseFirst);
   EXPECT_EQ(sent[499].packet().opcode, Opcode::kRcReadResponseMiddle);
   EXPECT_EQ(sent[499].packet().psn, 599U);
-  // The end of it, by a retry of the last packet.
+  // The end of it, requested by a retry of the last packet.
   Headers retry = read_request(psn_add(100, (1U << 23U) - 1), key, 256);
   retry.reth.address = kResponderIova + kLength - 256;
   ASSERT_EQ(rig.receive(retry), Step::kDone);
@@ -96,7 +96,7 @@ TEST(Responder, WaitsForRoomToSend) {
   EXPECT_FALSE(rig.qp().has_work());
 }
 
-TEST(Responder, CompletionSaysAllThatVerbsTell) {
+TEST(Responder, CompletionHasAllFieldsOfVerbs) {
   QpRig rig;
   Bytes memory = pattern(0, 64);
   const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
@@ -120,7 +120,7 @@ TEST(Responder, CompletionSaysAllThatVerbsTell) {
   EXPECT_EQ(rig.dirty, std::vector<CompletionQueue*>{&rig.receive_cq});
 }
 
-TEST(Responder, FailureIsNamed) {
+TEST(Responder, FailureIsReported) {
   QpRig rig;
   Bytes memory = pattern(0, 64);
   const std::uint32_t key = rig.add_region(memory, kResponderIova, kAllRights);
@@ -145,7 +145,7 @@ TEST(Responder, ReceivesPostedInErrorAreFlushedAtTheDoorbell) {
   EXPECT_EQ(cqe->status, abi::WcStatus::kWrFlushErr);
 }
 
-TEST(Responder, SpoiltReceiveRingEndsInAnError) {
+TEST(Responder, CorruptedReceiveRingEndsInAnError) {
   QpRig rig;
   rig.receives.control.producer.value.store(1'000'000);
   ASSERT_EQ(rig.receive(request(Opcode::kRcSendOnly, 100), pattern(5, 10)), Step::kDone);

@@ -1,4 +1,4 @@
-// Losses: what is sent again, when, and when the requester gives up.
+// Losses: what is retransmitted, when, and when the requester gives up.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ void post_one_of_each(QpPair& pair) {
   pair.b.post_recv(5, std::array{pair.b.sge(10'000, 2'000)});
 }
 
-// 9.9.2.1.2: what is sent again after a timeout is the same, byte by byte, with the same PSNs.
+// 9.9.2.1.2: a retransmission after a timeout is identical byte by byte, with the same PSNs.
 TEST(Retransmit, IsByteExact) {
   QpPair pair;
   post_one_of_each(pair);
@@ -86,7 +86,8 @@ TEST(Retransmit, RecoversFromTheLossOfAnyFrame) {
   }
 }
 
-// C9-138: 4.096 us times a power of two, from the packet that asks for an answer or from progress.
+// C9-138: 4.096 us times a power of two, from the packet that requests an acknowledgement or from
+// progress.
 TEST(Retransmit, WaitsForTheAcknowledgementTimeout) {
   QpPair pair({.timeout = 10});
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
@@ -99,7 +100,7 @@ TEST(Retransmit, WaitsForTheAcknowledgementTimeout) {
   EXPECT_EQ(pair.a.qp().deadline(), kNever);
 }
 
-TEST(Retransmit, ADeadPeerIsNoticedThoughTheProgramGoesOnPosting) {
+TEST(Retransmit, ADeadPeerIsDetectedEvenIfTheProgramGoesOnPosting) {
   QpPair pair({.timeout = 10});
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
   auto first = pair.transmit(pair.a);
@@ -108,15 +109,15 @@ TEST(Retransmit, ADeadPeerIsNoticedThoughTheProgramGoesOnPosting) {
   pair.a.post_send(rdma_wr(2, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
   EXPECT_EQ(pair.transmit(pair.a).size(), 1U);
   EXPECT_EQ(pair.a.qp().deadline(), deadline);
-  // Progress is a sign of life, though what was sent last isn't acknowledged by it.
+  // Progress is a sign of life, even if the packets sent last aren't acknowledged by it.
   EXPECT_EQ(pair.deliver(pair.b, *first.front()), Drop::kNone);
   auto answer = pair.transmit(pair.b);
   EXPECT_EQ(pair.deliver(pair.a, *answer.front()), Drop::kNone);
   EXPECT_EQ(pair.a.qp().deadline(), pair.now + 4'096 * 1'024);
 }
 
-// A slow port takes longer than the timeout for what lies between two packets that ask.
-TEST(Retransmit, WhatWasNotAskedIsNotWaitedFor) {
+// On a slow port the packets between two acknowledgement requests take longer than the timeout.
+TEST(Retransmit, TheTimerRestartsUntilAnAcknowledgementIsRequested) {
   QpPair pair({.path_mtu = 256, .psn_a = 1, .timeout = 10});
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 20'000)});
   for (int i = 0; i < 31; ++i) {
@@ -187,8 +188,8 @@ TEST(Retransmit, ProgressRefillsRetryCnt) {
   }
 }
 
-// With rnr_retry 7 the requester waits for a receive for ever.
-TEST(Retransmit, WaitsForAReceiveForEverWithSeven) {
+// With rnr_retry 7 the requester waits for a receive without limit.
+TEST(Retransmit, RnrRetrySevenWaitsWithoutLimit) {
   QpPair pair({.rnr_retry = 7, .min_rnr_timer = 12});
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 3'000)});
   pair.run({}, 50);
@@ -201,7 +202,7 @@ TEST(Retransmit, WaitsForAReceiveForEverWithSeven) {
   EXPECT_EQ(cqe->status, WcStatus::kSuccess);
 }
 
-// A receiver that isn't ready lives: losses while we wait for it don't add up to retry_cnt.
+// A receiver that isn't ready is alive: losses while waiting for it don't add up to retry_cnt.
 TEST(Retransmit, AnRnrNakRefillsRetryCnt) {
   QpPair pair({.retry_cnt = 1, .rnr_retry = 7});
   pair.a.post_send(send_wr(1, WrOpcode::kSend), std::array{pair.a.sge(0, 8)});
@@ -222,8 +223,8 @@ TEST(Retransmit, GivesUpWaitingForAReceive) {
   EXPECT_EQ(cqe->status, WcStatus::kRnrRetryExcErr);
 }
 
-// An acknowledgement that was only late overtakes the retransmission: the cursor moves on with it.
-TEST(Retransmit, SkipsWhatIsAcknowledgedMeanwhile) {
+// A late acknowledgement overtakes the retransmission, whose cursor moves on with it.
+TEST(Retransmit, SkipsPacketsAcknowledgedMeanwhile) {
   QpPair pair;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 4'096)});
   for (const auto& frame : pair.transmit(pair.a)) {
@@ -239,8 +240,8 @@ TEST(Retransmit, SkipsWhatIsAcknowledgedMeanwhile) {
   EXPECT_EQ(pair.a.qp().deadline(), kNever);
 }
 
-// 9.7.6.1.3: the timer is the attribute's time to four times that.
-TEST(RetransmitTimer, WaitsLongerForAPeerThatStaysSilent) {
+// 9.7.6.1.3: the timer runs for between one and four times the attribute's time.
+TEST(RetransmitTimer, WaitsLongerForASilentPeer) {
   QpPair pair({.timeout = 14, .retry_cnt = 4});
   constexpr Duration kTimeout = Duration{4'096} << 14U;
   pair.a.post_send(rdma_wr(1, abi::WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
@@ -255,9 +256,9 @@ TEST(RetransmitTimer, WaitsLongerForAPeerThatStaysSilent) {
   EXPECT_EQ(cqe->status, abi::WcStatus::kRetryExcErr);
 }
 
-// A NAK uses up a retry, but is a word from the peer: if what is sent again gets lost, too, it is
-// missed after the attribute's time.
-TEST(RetransmitTimer, ANakDoesNotMakeItWaitLonger) {
+// A NAK uses up a retry, but comes from the peer: if the retransmission is lost, too, it times out
+// after the attribute's time.
+TEST(RetransmitTimer, ANakDoesNotLengthenIt) {
   QpPair pair({.timeout = 14, .retry_cnt = 4});
   pair.a.recovery = Recovery::kGoBackN;  // nothing but the timer then
   constexpr Duration kTimeout = Duration{4'096} << 14U;
@@ -275,8 +276,8 @@ TEST(RetransmitTimer, ANakDoesNotMakeItWaitLonger) {
   EXPECT_EQ((pair.a.qp().deadline() - pair.now) / kTimeout, 1U);
 }
 
-// Nor does it after timeouts: they were the network's, not those of a peer that is kept waiting.
-TEST(RetransmitTimer, AWordFromThePeerEndsTheLongerWaits) {
+// Nor does it after timeouts: those were the network's, not due to a busy peer.
+TEST(RetransmitTimer, AnAnswerFromThePeerEndsTheLongerWaits) {
   QpPair pair({.timeout = 14, .retry_cnt = 7});
   pair.a.recovery = Recovery::kGoBackN;  // nothing but the timer then
   constexpr Duration kTimeout = Duration{4'096} << 14U;

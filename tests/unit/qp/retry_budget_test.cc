@@ -1,5 +1,5 @@
-// When a requester gives up: on a peer from which nothing came for as long as the retries take in
-// the worker's running time, or on one that is heard but never gets on.
+// When a requester gives up: on a peer that stays silent for as long as the retries take in the
+// worker's running time, or on one that answers but makes no progress.
 
 #include "dataplane/qp/recovery/retry_budget.h"
 
@@ -25,7 +25,7 @@ class PatienceTest : public testing::Test {
                       std::array{pair_.a.sge(0, length)});
   }
   // Sends, loses all of it, and waits for the next deadline; the worker runs for a part of that
-  // time. False if there is none.
+  // time. False if there is no deadline.
   bool lose_a_try(double running = 1) {
     (void)pair_.transmit(pair_.a);
     const Time due = pair_.a.qp().deadline();
@@ -56,7 +56,8 @@ class PatienceTest : public testing::Test {
     EXPECT_TRUE(end_ && failure() == Failure::kRetriesInVain);
     return naks;
   }
-  // An acknowledgement of what was acknowledged long ago, or a NAK of what is outstanding.
+  // The peer sends an acknowledgement of something acknowledged long ago, or a NAK of an
+  // outstanding packet.
   void peer_says(std::uint8_t syndrome, std::uint32_t psn, Drop drop) {
     const auto frame = pair_.forge(
         pair_.a, {.opcode = Opcode::kRcAcknowledge, .psn = psn, .aeth = {.syndrome = syndrome}});
@@ -69,7 +70,7 @@ class PatienceTest : public testing::Test {
   std::optional<abi::Cqe> end_;
 };
 
-TEST_F(PatienceTest, APeerThatIsSilentIsGivenUpAfterRetryCntRetries) {
+TEST_F(PatienceTest, ASilentPeerIsGivenUpAfterRetryCntRetries) {
   post_write(8);
   EXPECT_EQ(tries_until_it_ends(), 1 + kRetries);
   ASSERT_TRUE(end_);
@@ -77,21 +78,20 @@ TEST_F(PatienceTest, APeerThatIsSilentIsGivenUpAfterRetryCntRetries) {
   EXPECT_EQ(failure(), Failure::kRetriesExhausted);
 }
 
-// A worker that others keep from its processor sends again, but can't know what it would have
-// heard.
+// A worker that is kept from its processor retransmits, but may have missed answers meanwhile.
 TEST_F(PatienceTest, TheWorkersAbsenceIsNotThePeersSilence) {
   post_write(8);
   for (int round = 0; round < 100; ++round) {
     ASSERT_TRUE(lose_a_try(0)) << round;
     ASSERT_FALSE(pair_.a.poll_send()) << round;
   }
-  // From here on it runs as it should: at the timer's longest intervals by now.
+  // From here on it runs normally: by now at the timer's longest intervals.
   EXPECT_LE(tries_until_it_ends(), 1 + kRetries);
   ASSERT_TRUE(end_);
   EXPECT_EQ(failure(), Failure::kRetriesExhausted);
 }
 
-TEST_F(PatienceTest, HalfTheTimeAwayIsTwiceThePatience) {
+TEST_F(PatienceTest, AwayHalfOfTheTimeItWaitsTwiceAsLong) {
   post_write(8);
   const Time begin = pair_.now;
   while (!(end_ = pair_.a.poll_send())) {
@@ -102,9 +102,9 @@ TEST_F(PatienceTest, HalfTheTimeAwayIsTwiceThePatience) {
   EXPECT_LE(pair_.now - begin, (2 * 27 + 4) * kTimeout);
 }
 
-// It lives, so it isn't counted out by time. But it gets nothing done, so it doesn't go on for
-// ever.
-TEST_F(PatienceTest, APeerThatIsHeardButNeverAnswersIsGivenUpLate) {
+// The peer is alive, so elapsed time doesn't count. But it makes no progress, so retries are
+// limited.
+TEST_F(PatienceTest, APeerThatMakesNoProgressIsGivenUpLate) {
   post_write(8);
   int tries = 0;
   while (!(end_ = pair_.a.poll_send())) {
@@ -114,14 +114,14 @@ TEST_F(PatienceTest, APeerThatIsHeardButNeverAnswersIsGivenUpLate) {
       peer_speaks();
     }
   }
-  // Before the first retry it wasn't heard.
+  // The peer wasn't heard before the first retry.
   EXPECT_EQ(tries, 1 + static_cast<int>(RetryBudget::kAliveFactor) * kRetries + 1);
   EXPECT_EQ(end_->status, WcStatus::kRetryExcErr);
   EXPECT_EQ(failure(), Failure::kRetriesInVain);
 }
 
-// A single word in the middle of a silence is enough to measure it afresh.
-TEST_F(PatienceTest, AnyWordBeginsTheSilenceAfresh) {
+// A single packet from the peer starts the measurement of its silence anew.
+TEST_F(PatienceTest, AnyPacketFromThePeerEndsTheSilence) {
   post_write(8);
   for (int round = 0; round < kRetries; ++round) {
     ASSERT_TRUE(lose_a_try());
@@ -131,18 +131,18 @@ TEST_F(PatienceTest, AnyWordBeginsTheSilenceAfresh) {
   EXPECT_EQ(failure(), Failure::kRetriesExhausted);
 }
 
-// A peer that says again and again what it misses, and never gets it, whatever the reason.
-TEST_F(PatienceTest, NaksForEverEnd) {
+// A peer that reports the same packet as missing again and again, for whatever reason.
+TEST_F(PatienceTest, EndlessNaksAreLimited) {
   pair_.a.recovery = Recovery::kGoBackN;
   EXPECT_EQ(naks_until_it_ends(), 1 + static_cast<int>(RetryBudget::kAliveFactor) * kRetries);
 }
 
-// The packet that it names is sent again by itself, too, which is no retry.
-TEST_F(PatienceTest, NaksForEverEndWhereSinglePacketsAreSentAgain) {
+// The packet that the NAK names is also retransmitted alone, which doesn't count as a retry.
+TEST_F(PatienceTest, EndlessNaksAreLimitedWithSinglePacketRetransmission) {
   EXPECT_GT(naks_until_it_ends(), 1 + static_cast<int>(RetryBudget::kAliveFactor) * kRetries);
 }
 
-TEST(RetryBudget, WithoutRetriesANakIsTheEndOfGoingBack) {
+TEST(RetryBudget, WithoutRetriesANakFailsGoBackN) {
   QpPair pair({.retry_cnt = 0});
   pair.a.recovery = Recovery::kGoBackN;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 3'000)});

@@ -1,5 +1,5 @@
-// A queue pair that answers and asks at the same time: both roles get their share of what may be
-// sent.
+// A queue pair that is requester and responder at the same time: both roles get their share of what
+// may be sent.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using abi::WrOpcode;
 
 constexpr std::size_t kBulk = 200'000;
-constexpr std::uint32_t kGrant = 8'448;  // what a worker grants a visit
+constexpr std::uint32_t kGrant = 8'448;  // what a worker grants per visit
 constexpr std::uint32_t kFrame = 1'100;  // more than a frame with 1,024 bytes of payload has
 
 // What end a sends, in bytes.
@@ -25,7 +25,7 @@ struct Sent {
 
 class RoleShare : public testing::Test {
  protected:
-  // The peer reads from a, which so has `kBulk` bytes of answers to send.
+  // The peer reads from a, which then has `kBulk` bytes of responses to send.
   void given_a_read(std::uint64_t id) {
     const abi::Sge sge = pair_.b.sge(0, kBulk);
     pair_.b.post_send(rdma_wr(id, WrOpcode::kRdmaRead, pair_.a, 0), {&sge, 1});
@@ -82,8 +82,8 @@ TEST_F(RoleShare, APeerThatAlwaysReadsLeavesHalfToOurRequests) {
   EXPECT_LE(std::abs(sent.answers - sent.requests), 2 * kFrame);
 }
 
-// What is left of a grant may be less than a frame, visit after visit.
-TEST_F(RoleShare, GrantsOfOneFrameGoByTurns) {
+// The rest of a grant may be less than a frame, visit after visit.
+TEST_F(RoleShare, GrantsOfOneFrameAlternate) {
   given_a_read(1);
   given_a_write();
   for (int i = 0; i < 20; ++i) {
@@ -93,7 +93,7 @@ TEST_F(RoleShare, GrantsOfOneFrameGoByTurns) {
   }
 }
 
-TEST_F(RoleShare, ASmallRequestLeavesInTheFirstVisitAndTheRestIsForAnswers) {
+TEST_F(RoleShare, ASmallRequestIsSentInTheFirstVisitAndTheRestIsForResponses) {
   given_a_read(1);
   given_a_read(2);
   for (int i = 0; i < 5; ++i) {
@@ -105,8 +105,9 @@ TEST_F(RoleShare, ASmallRequestLeavesInTheFirstVisitAndTheRestIsForAnswers) {
   }
 }
 
-// Nobody saves up: an answer that comes after a long run of requests isn't owed anything.
-TEST_F(RoleShare, WhatARoleDidNotUseIsNotSavedUp) {
+// Unused shares don't accumulate: a response after a long run of requests has no claim to more than
+// its share.
+TEST_F(RoleShare, UnusedSharesAreNotSavedUp) {
   given_a_write();
   (void)transmit_often(kGrant, 5);
   given_a_read(1);
@@ -114,8 +115,9 @@ TEST_F(RoleShare, WhatARoleDidNotUseIsNotSavedUp) {
   EXPECT_LE(std::abs(sent.answers - sent.requests), 2 * kFrame);
 }
 
-// After a timeout the whole window is sent again, which is no reason to wait for the peer's READs.
-TEST_F(RoleShare, WhatIsSentAgainHasItsShareToo) {
+// After a timeout the whole window is retransmitted, which doesn't have to wait for the peer's
+// READs.
+TEST_F(RoleShare, RetransmissionsHaveTheirShareToo) {
   given_a_write();
   (void)transmit_often(kGrant, 8);  // all of it is lost
   given_a_read(1);
@@ -126,8 +128,8 @@ TEST_F(RoleShare, WhatIsSentAgainHasItsShareToo) {
   EXPECT_GT(pair_.a.qp().counters().requests_resent, 20U);
 }
 
-// The other way round: bulk requests don't hold up an answer that the peer asks for again.
-TEST_F(RoleShare, AnswersThatAreRepeatedHaveTheirShareToo) {
+// The other way round: bulk requests don't delay a response that the peer requests again.
+TEST_F(RoleShare, RepeatedResponsesHaveTheirShareToo) {
   given_a_read(1);
   while (transmit(kGrant).answers > 0) {  // all of it is lost
   }

@@ -1,5 +1,5 @@
-// Work requests written by a program that errs or is hostile: each is refused in its turn, and a
-// ring of nonsense breaks its own queue pair only.
+// Invalid work requests of a buggy or hostile program: each is refused in its turn, and a corrupted
+// ring breaks only its own queue pair.
 
 #include "dataplane/qp/queues/send_queue.h"
 
@@ -18,8 +18,8 @@ namespace {
 using abi::WcStatus;
 using abi::WrOpcode;
 
-// Posts good work, then `spoil`s one, then more good work. The good one before must succeed, the
-// bad one fail with `status`, the rest be flushed: in this order.
+// Posts good work, then `spoil`s one, then more good work. The work before must succeed, the bad
+// one fail with `status`, and the rest be flushed, in this order.
 void expect_refused(WcStatus status, Failure failure,
                     const std::function<void(QpPair& pair)>& spoil, const PairConfig& config = {}) {
   QpPair pair(config);
@@ -86,12 +86,12 @@ TEST(SendQueue, RefusesMoreThanItsCapabilities) {
   });
 }
 
-// A program that says more of the entry that it posted last than fits into one.
+// A work request that claims more SGEs or inline bytes than fit into its entry.
 TEST(SendQueue, TheSmallestEntryHoldsALineAndNoMore) {
   PairConfig config;
   config.a.queues.sge_max = 1;
   config.a.queues.inline_max = 16;
-  // The low bytes of some would be right.
+  // In some only the low byte would be valid.
   const std::pair<std::uint8_t, std::uint16_t> wrong[] = {
       {0, 2}, {0, 0x101}, {0, 0xFFFF}, {abi::kInline, 17}, {abi::kInline, 0x110}};
   for (const auto& [flag, count] : wrong) {
@@ -139,7 +139,8 @@ TEST(SendQueue, RefusesMemoryThatIsNotTheirs) {
     sge.lkey ^= 1;
     pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0), std::array{sge});
   });
-  // The bad part comes late: what was sent of the message stands, but it doesn't complete.
+  // The bad part comes late: the part that was already sent stands, but the message doesn't
+  // complete.
   expect_refused(WcStatus::kLocProtErr, Failure::kSendKey, [](QpPair& pair) {
     pair.a.post_send(rdma_wr(3, WrOpcode::kRdmaWrite, pair.b, 0),
                      std::array{pair.a.sge(0, 5'000), pair.a.sge(pair.a.memory.size(), 1)});
@@ -174,7 +175,7 @@ TEST(SendQueue, BreaksOnAnIndexBeyondTheRing) {
   }
 }
 
-TEST(SendQueue, LooksAtEachEntryOnce) {
+TEST(SendQueue, ReadsEachEntryOnce) {
   QpPair pair;
   fill_pattern(std::span(pair.a.memory).first(4'000), 1);
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 4'000)});
@@ -191,7 +192,7 @@ TEST(SendQueue, LooksAtEachEntryOnce) {
       std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 4'000, pair.b.memory.begin()));
 }
 
-TEST(SendQueue, UsesTheRingRoundAndRound) {
+TEST(SendQueue, GoesRoundTheRingManyTimes) {
   QpPair pair({.a = {.queues = {.send_entries = 4}}});
   for (std::uint64_t id = 0; id < 21; ++id) {
     pair.a.post_send(rdma_wr(id, WrOpcode::kRdmaWrite, pair.b, 0), std::array{pair.a.sge(0, 8)});
@@ -207,7 +208,7 @@ TEST(SendQueue, UsesTheRingRoundAndRound) {
   }
 }
 
-TEST(SendQueue, FlushesWhatIsPostedInError) {
+TEST(SendQueue, FlushesWorkPostedInError) {
   QpPair pair;
   pair.a.post_send(rdma_wr(1, WrOpcode::kRdmaWrite, pair.b, 0, 0), std::array{pair.a.sge(0, 8)});
   (void)pair.transmit(pair.a);

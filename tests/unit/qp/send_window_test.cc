@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint32_t kMtuShift = 10;
 
-TEST(SendWindow, IsOpenWhereNobodySharesTheNetwork) {
+TEST(SendWindow, IsFullyOpenOnAnUnsharedNetwork) {
   SendWindow window;
   window.configure(512, kMtuShift, false);
   EXPECT_EQ(window.packets(), 512U);
@@ -23,13 +23,13 @@ TEST(SendWindow, BeginsSmallAndDoublesWithEachRoundTrip) {
   EXPECT_EQ(window.packets(), 512U);
 }
 
-TEST(SendWindow, ABoundDoesNotGrowByItself) {
+TEST(SendWindow, ABoundWindowDoesNotGrow) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.halve();
   EXPECT_EQ(window.packets(), 16U);
   window.bound(0);
-  EXPECT_EQ(window.packets(), 1U) << "or nothing would ever be heard again";
+  EXPECT_EQ(window.packets(), 1U) << "never 0, or the connection would be stuck";
   window.acknowledged(1);
   EXPECT_EQ(window.packets(), 1U);
   window.bound(1'000);
@@ -40,7 +40,7 @@ TEST(SendWindow, ABoundDoesNotGrowByItself) {
   EXPECT_EQ(window.packets(), 200U);
 }
 
-TEST(SendWindow, GrowsSlowlyFromWhereMuchWasLost) {
+TEST(SendWindow, GrowsSlowlyAfterHeavyLoss) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.acknowledged(1'000);
@@ -51,7 +51,7 @@ TEST(SendWindow, GrowsSlowlyFromWhereMuchWasLost) {
   for (int i = 0; i < 12; ++i) {
     window.lost();
   }
-  EXPECT_EQ(window.packets(), 1U) << "or nothing would ever be heard again";
+  EXPECT_EQ(window.packets(), 1U) << "never 0, or the connection would be stuck";
   for (std::uint32_t i = 0; i < SendWindow::kSlowly; ++i) {
     EXPECT_EQ(window.packets(), 1U);
     window.acknowledged(1);
@@ -59,7 +59,7 @@ TEST(SendWindow, GrowsSlowlyFromWhereMuchWasLost) {
   EXPECT_EQ(window.packets(), 2U);
 }
 
-TEST(SendWindow, ThatCongestionControlBoundsHasLostNothing) {
+TEST(SendWindow, LossDoesNotShrinkABoundWindow) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.bound(32);
@@ -67,10 +67,10 @@ TEST(SendWindow, ThatCongestionControlBoundsHasLostNothing) {
   EXPECT_EQ(window.packets(), 32U);
   window.release();
   window.acknowledged(32);
-  EXPECT_EQ(window.packets(), 64U) << "it doubles";
+  EXPECT_EQ(window.packets(), 64U) << "slow start continues";
 }
 
-TEST(SendWindow, OfAnotherConnectionHasLostNothing) {
+TEST(SendWindow, ANewConnectionForgetsLosses) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.lost();
@@ -79,8 +79,8 @@ TEST(SendWindow, OfAnotherConnectionHasLostNothing) {
   EXPECT_EQ(window.packets(), 64U);
 }
 
-// A queue pair that was reset while congestion control bounded it.
-TEST(SendWindow, OfAnotherConnectionGrowsAgain) {
+// A queue pair that was reset while congestion control limited its window.
+TEST(SendWindow, ANewConnectionForgetsTheBound) {
   SendWindow window;
   window.configure(512, kMtuShift, true);
   window.bound(8);

@@ -1,6 +1,6 @@
-// What a responder collects to be stored the slow way: it is stored with its own message or not at
-// all, and never where memory has been deregistered meanwhile. Helpers are the test's: they copy
-// when it says so.
+// Stores that a responder collects for the slow way: they are executed with their own message or
+// not at all, and never to memory that has been deregistered meanwhile. The test plays the helpers:
+// they copy on its command.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -70,7 +70,7 @@ class SlowStores : public testing::Test {
   [[nodiscard]] Reth to_a(std::uint32_t bytes) const {
     return {.address = kIovaA, .rkey = key_a_, .length = bytes};
   }
-  // The only packet of a message, to b: the helpers store it, and nothing else.
+  // The only packet of a message, to b: the helpers execute its stores, and no others.
   void expect_stored_alone(std::uint32_t psn) {
     const Reth reth{.address = kIovaB, .rkey = key_b_, .length = 8};
     EXPECT_EQ(write(Opcode::kUcWriteOnly, psn, 8, reth), Step::kParked);
@@ -84,7 +84,7 @@ class SlowStores : public testing::Test {
     return std::equal(start.begin(), start.end(), memory.begin());
   }
 
-  // The helpers do what they were given, and the queue pair goes on.
+  // The helpers execute their copies, and the queue pair goes on.
   void copy() {
     for (auto& copy : std::exchange(helpers_.given, {})) {
       const std::byte* from = copy->bytes.get();
@@ -107,7 +107,7 @@ class SlowStores : public testing::Test {
 };
 
 // IBTA vol. 1, 9.8.2.2: such a message is dropped as a whole.
-TEST_F(SlowStores, AMessageOfWhichAPacketIsLostIsNotStoredWithTheNext) {
+TEST_F(SlowStores, AMessageWithALostPacketIsNotStoredWithTheNext) {
   given(QpType::kUc);
   EXPECT_EQ(write(Opcode::kUcWriteFirst, 100, kMtu, to_a(3 * kMtu)), Step::kDone);
   EXPECT_EQ(write(Opcode::kUcWriteLast, 102, kMtu), Step::kDone);
@@ -116,7 +116,7 @@ TEST_F(SlowStores, AMessageOfWhichAPacketIsLostIsNotStoredWithTheNext) {
   expect_stored_alone(103);
 }
 
-TEST_F(SlowStores, AMessageThatAnotherOneEndsIsNotStoredWithIt) {
+TEST_F(SlowStores, AMessageCutShortByAnotherIsNotStoredWithIt) {
   given(QpType::kUc);
   EXPECT_EQ(write(Opcode::kUcWriteFirst, 100, kMtu, to_a(3 * kMtu)), Step::kDone);
   rig_->remove_region(key_a_);
@@ -132,8 +132,8 @@ TEST_F(SlowStores, AMessageThatIsRefusedIsNotStoredWithTheNext) {
   expect_stored_alone(102);
 }
 
-// The last packet of a message waits for its stores, and goes on when it comes again.
-TEST_F(SlowStores, AMessageThatWaitedIsNotLost) {
+// The last packet of a message waits for its stores, and continues when it is given again.
+TEST_F(SlowStores, AMessageThatHadToWaitIsStored) {
   given(QpType::kUc);
   EXPECT_EQ(write(Opcode::kUcWriteFirst, 100, kMtu, to_a(2 * kMtu)), Step::kDone);
   EXPECT_EQ(write(Opcode::kUcWriteLast, 101, kMtu), Step::kParked);
@@ -144,7 +144,7 @@ TEST_F(SlowStores, AMessageThatWaitedIsNotLost) {
   EXPECT_TRUE(starts_with(memory_a_, pattern(100, kMtu)));
 }
 
-TEST_F(SlowStores, AParkedMessageThatIsThrownAwayIsNotTakenForTheNext) {
+TEST_F(SlowStores, ADroppedParkedMessageIsNotMistakenForTheNext) {
   given(QpType::kUc);
   rig_->receives.post_receive(1, std::array{abi::Sge{kIovaA, 64, key_a_}});
   const auto send = [&](std::uint32_t psn) {
@@ -161,8 +161,8 @@ TEST_F(SlowStores, AParkedMessageThatIsThrownAwayIsNotTakenForTheNext) {
   EXPECT_TRUE(starts_with(memory_a_, pattern(101, 8)));
 }
 
-// A peer that sends it again sends the same.
-TEST_F(SlowStores, WhatIsSentAgainIsStoredOnce) {
+// A retransmission has the same content.
+TEST_F(SlowStores, ARetransmissionIsStoredOnce) {
   given(QpType::kRc);
   EXPECT_EQ(write(Opcode::kRcWriteOnly, 100, 8, to_a(8)), Step::kParked);
   Turn turn = rig_->turn();
@@ -172,7 +172,7 @@ TEST_F(SlowStores, WhatIsSentAgainIsStoredOnce) {
   EXPECT_TRUE(helpers_.given.empty());
 }
 
-// The packets behind those that filled a buffer don't look its key up.
+// Packets after those that filled a buffer don't look up its key.
 TEST_F(SlowStores, ABufferThatWasDeregisteredFailsTheReceive) {
   given(QpType::kRc);
   rig_->receives.post_receive(
@@ -187,8 +187,8 @@ TEST_F(SlowStores, ABufferThatWasDeregisteredFailsTheReceive) {
   EXPECT_EQ(received->vendor_err, static_cast<std::uint32_t>(Failure::kReceiveKey));
 }
 
-// ibv_rereg_mr leaves the key, and the memory may be another.
-TEST_F(SlowStores, ARegionThatWasRegisteredAnewFailsTheRequest) {
+// ibv_rereg_mr keeps the key, but the memory may be different.
+TEST_F(SlowStores, AReregisteredRegionFailsTheRequest) {
   given(QpType::kRc);
   EXPECT_EQ(write(Opcode::kRcWriteFirst, 100, kMtu, to_a(2 * kMtu)), Step::kDone);
   Bytes other(kRegionBytes);

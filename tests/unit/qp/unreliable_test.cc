@@ -1,4 +1,5 @@
-// Sending where nobody answers: UC and UD. What they receive is in tests/conformance.
+// Sending on transports without acknowledgements: UC and UD. Their receiving side is in
+// tests/conformance.
 
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ class Unreliable : public testing::Test {
   std::uint32_t key_ = 0;
 };
 
-TEST_F(Unreliable, AMessageIsDoneWhenItIsSent) {
+TEST_F(Unreliable, AMessageCompletesWhenSent) {
   given(QpType::kUc);
   post(send_wr(1, WrOpcode::kSendWithImm), 2'500);
   const auto sent = rig_->transmit();
@@ -71,7 +72,7 @@ TEST_F(Unreliable, AMessageIsDoneWhenItIsSent) {
   EXPECT_EQ(rig_->sends.waiting(), 0U);
 }
 
-TEST_F(Unreliable, HalfAMessageIsNotDone) {
+TEST_F(Unreliable, HalfAMessageDoesNotComplete) {
   given(QpType::kUc);
   post(send_wr(1, WrOpcode::kSend), 2'500);
   ASSERT_EQ(rig_->transmit(1, 2).size(), 2U);
@@ -103,7 +104,7 @@ TEST_F(Unreliable, UnsignaledWorkFreesItsSlotsToo) {
   EXPECT_FALSE(rig_->send_completions.poll());
 }
 
-TEST_F(Unreliable, WhatOnlyReliableConnectionsCanDoIsRefused) {
+TEST_F(Unreliable, OperationsOfReliableConnectionsAreRefused) {
   for (const WrOpcode opcode :
        {WrOpcode::kRdmaRead, WrOpcode::kAtomicFetchAndAdd, WrOpcode::kSendWithInv}) {
     given(QpType::kUc);
@@ -141,8 +142,8 @@ TEST_F(Unreliable, AFailedRequestStopsTheSendQueueOnly) {
   expect(4, WcStatus::kSuccess);
 }
 
-// However much was posted behind the one that failed, none of it is sent after SQE.
-TEST_F(Unreliable, BackInRtsNothingIsLeftOfWhatWasToBeFlushed) {
+// However much was posted after the one that failed, none of it is sent after SQE.
+TEST_F(Unreliable, NothingToBeFlushedIsSentOnceBackInRts) {
   constexpr std::uint64_t kPosted = 2 * Qp::kFlushMax;
   rig_ = std::make_unique<QpRig>(QpRig::Options{.type = QpType::kUc, .send_entries = 256});
   key_ = rig_->add_region(memory_, kUnreliableIova, kAccessLocalWrite);
@@ -193,7 +194,7 @@ TEST_F(Unreliable, AQkeyWithTheHighBitMeansTheQueuePairsOwn) {
   EXPECT_EQ(sent[0].packet().deth().qkey, kQkey);
 }
 
-TEST_F(Unreliable, AnAddressHandleThatIsntOursFailsTheRequest) {
+TEST_F(Unreliable, AForeignAddressHandleFailsTheRequest) {
   given_address(5, "10.77.0.30", QpRig::kPd + 1);
   for (const std::uint32_t handle : {4U, 5U, 511U, 524'288U, 0xFFFF'FFFFU}) {
     given(QpType::kUd);
@@ -204,7 +205,7 @@ TEST_F(Unreliable, AnAddressHandleThatIsntOursFailsTheRequest) {
   }
 }
 
-TEST_F(Unreliable, ADatagramIsNoLongerThanThePathMtu) {
+TEST_F(Unreliable, ADatagramLongerThanThePathMtuIsRefused) {
   given(QpType::kUd);
   given_address(0, "10.77.0.30");
   post(datagram(1, 0), 1'025);
@@ -230,8 +231,8 @@ TEST_F(Unreliable, InlineDatagrams) {
                          sent[0].payload().end()));
 }
 
-// A fence waits for reads, and there are none.
-TEST_F(Unreliable, AFenceStopsNothing) {
+// A fence waits for READs, and there are none.
+TEST_F(Unreliable, AFenceHasNoEffect) {
   given(QpType::kUc);
   post(send_wr(1, WrOpcode::kSend, abi::kSignaled | abi::kFence), 8);
   EXPECT_EQ(rig_->transmit().size(), 1U);

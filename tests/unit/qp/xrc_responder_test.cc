@@ -1,5 +1,5 @@
-// XRC where a request waits for memory, which the conformance corpus has none of: memory is a fake
-// that says kNotResident.
+// XRC requests that wait for memory, which the conformance corpus can't express: memory is a fake
+// that returns kNotResident.
 
 #include <gtest/gtest.h>
 
@@ -52,9 +52,9 @@ class XrcParked : public testing::Test {
   Bytes memory_ = Bytes(64);
 };
 
-// The parked request took a receive of the first queue and was thrown away; what comes again with
-// its PSN names the other one.
-TEST_F(XrcParked, ARequestThatComesAgainKeepsToItsQueue) {
+// The parked request took a receive of the first SRQ and was dropped; its retransmission, with the
+// same PSN, names the other SRQ.
+TEST_F(XrcParked, ARetransmissionKeepsToItsSrq) {
   missing = [](std::uint64_t) { return true; };
   EXPECT_EQ(send(QpRig::kSrqn), Step::kParked);
   missing = nullptr;
@@ -67,7 +67,7 @@ TEST_F(XrcParked, ARequestThatComesAgainKeepsToItsQueue) {
   EXPECT_EQ(failed->status, abi::WcStatus::kRemInvReqErr);
 }
 
-TEST_F(XrcParked, ARequestThatComesAgainIsReceived) {
+TEST_F(XrcParked, ARetransmissionIsReceived) {
   missing = [](std::uint64_t) { return true; };
   EXPECT_EQ(send(QpRig::kSrqn), Step::kParked);
   missing = nullptr;
