@@ -1,4 +1,4 @@
-// Which files the daemon looks at and maps: those that answer whatever a program does.
+// Which kinds of files the daemon accepts and maps: those on which no program can make it block.
 
 #include "mmu/backing_file.h"
 
@@ -34,7 +34,7 @@ void expect_refused(const UniqueFd& file, const std::string& words) {
   EXPECT_NE(facts.error().message.find(words), std::string::npos) << facts.error().message;
 }
 
-TEST(BackingFile, MemoryAnswers) {
+TEST(BackingFile, MemoryFilesAreAccepted) {
   for (const unsigned flags : {0U, unsigned{MFD_ALLOW_SEALING}}) {
     const UniqueFd file = memory_file(flags);
     EXPECT_TRUE(is_answering_file(file.get()));
@@ -54,8 +54,8 @@ TEST(BackingFile, TwoFilesAreToldApart) {
   EXPECT_NE(check_file(one.get())->inode, check_file(other.get())->inode);
 }
 
-// A FUSE file is a hostile case's: tests/hostile, test_waits.
-TEST(BackingFile, WhatIsNoFileIsRefused) {
+// FUSE files are tested in tests/hostile, test_waits.
+TEST(BackingFile, PipesSocketsDevicesAndFoldersAreRefused) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reads(ends[0]), writes(ends[1]);
@@ -69,7 +69,7 @@ TEST(BackingFile, WhatIsNoFileIsRefused) {
   EXPECT_FALSE(check_file(-1));
 }
 
-TEST(BackingFile, AFileSystemThatIsNotListedIsRefused) {
+TEST(BackingFile, AnUnlistedFileSystemIsRefused) {
   expect_refused(UniqueFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC)), "might wait for");
 }
 
@@ -81,8 +81,8 @@ bool is_memory(std::string lines) {
   return memory;
 }
 
-// As the kernel prints them; what follows `name:` is the program's own.
-TEST(BackingFile, ABuffersNameDoesntSayWhatItIsMadeOf) {
+// fdinfo as printed by the kernel; the text after `name:` is chosen by the program.
+TEST(BackingFile, ABuffersNameDoesNotDecideItsKind) {
   const std::string first = "pos:\t0\nflags:\t02\nsize:\t4096\ncount:\t2\n";
   EXPECT_TRUE(is_memory(first + "exp_name:\tudmabuf\n"));
   EXPECT_TRUE(is_memory(first + "exp_name:\tsystem\nname:\tany\n"));
@@ -110,8 +110,9 @@ TEST(BackingFile, AnArenaIsSealedAgainstShrinking) {
   EXPECT_FALSE(check_arena(UniqueFd(::eventfd(0, EFD_CLOEXEC)).get(), kPage));
 }
 
-// The kernel's links in map_files are for whoever may look into the process, the daemon's own here.
-TEST(BackingFile, ALinkOpensTheFileThatIsMappedThere) {
+// The kernel's links in map_files may be used only by those that may inspect the process; here it
+// is the daemon itself.
+TEST(BackingFile, AMapFilesLinkOpensTheMappedFile) {
   const UniqueFd file = memory_file();
   void* const mapped =
       ::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);

@@ -19,7 +19,7 @@
 namespace uroce::test {
 namespace {
 
-// A file of one page, mapped as two: the second page faults.
+// A file of one page, mapped with two: accesses to the second page fault.
 class HalfFile {
  public:
   HalfFile() : file_(::memfd_create("half", MFD_CLOEXEC)) {
@@ -36,7 +36,7 @@ class HalfFile {
   HalfFile(const HalfFile&) = delete;
   HalfFile& operator=(const HalfFile&) = delete;
   [[nodiscard]] std::byte* memory() const { return memory_; }
-  // Once more, at another address.
+  // Maps the file once more, at another address.
   std::byte* map_again() { return again_ = map(); }
 
  private:
@@ -82,7 +82,7 @@ TEST_F(Copy, MissingPagesFailTheCopyAndNothingElse) {
   }
 }
 
-// Every length, at the end of the page that is there, against one that isn't.
+// Every length, up to the end of the existing page, and one byte into the missing one.
 TEST_F(Copy, SmallCopiesFailWherePagesAreMissing) {
   install_copy_guard();
   std::byte* const end = file_.memory() + kPage;
@@ -189,8 +189,8 @@ TEST_F(Copy, TheSlowWayDoesTheSame) {
   EXPECT_FALSE(copy_to(region, remote, reinterpret_cast<std::byte*>(&value)));
 }
 
-// Two programs have mapped one counter, each at an address of its own.
-TEST_F(Copy, AtomicsOfTheSlowWayMeetAtTheWordNotAtItsAddress) {
+// Two programs have mapped one counter, each at a different address.
+TEST_F(Copy, SlowWayAtomicsAreAtomicAcrossMappings) {
   constexpr std::uint64_t kRounds = 5'000;
   auto memory = open_proc_mem(ProgramProcess(::getpid(), ::getuid()));
   if (!memory) {
@@ -220,8 +220,8 @@ TEST_F(Copy, AtomicsOfTheSlowWayMeetAtTheWordNotAtItsAddress) {
   EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(file_.memory() + 64), 2 * kRounds);
 }
 
-// In a process of their own, because they end it. (A sanitizer, whose handler came first, reports
-// them before.)
+// In a child process, because they end it. (A sanitizer, whose handler was installed first, reports
+// them earlier.)
 TEST_F(Copy, FaultsOutsideOfCopiesEndTheProcess) {
   EXPECT_DEATH(
       {

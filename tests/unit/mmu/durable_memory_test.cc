@@ -19,7 +19,7 @@
 namespace uroce::test {
 namespace {
 
-// The kernel refuses to sync what isn't mapped, so a hole tells which pages were asked for.
+// The kernel refuses to sync unmapped addresses, so a hole shows which pages were synced.
 TEST(DurableMemory, SyncsThePagesOfTheRange) {
   auto* const pages = static_cast<std::byte*>(
       ::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -35,12 +35,13 @@ TEST(DurableMemory, SyncsThePagesOfTheRange) {
   EXPECT_EQ(memory.sync(kBase + 10, 87), Access::kLost);
   EXPECT_EQ(memory.sync(kBase + 195, 10), Access::kLost);
   EXPECT_EQ(memory.sync(kBase + 196, 50), Access::kGranted);
-  EXPECT_EQ(memory.sync(kBase + 196, 51), Access::kLost) << "the slow way leads to no disk";
+  EXPECT_EQ(memory.sync(kBase + 196, 51), Access::kLost)
+      << "memory reached the slow way can't be synced";
   EXPECT_EQ(memory.sync(kBase + 96, 0), Access::kGranted);
   ::munmap(pages, 3 * kPage);
 }
 
-// Regions over a file, and whether it is mapped anywhere.
+// Regions of a file, and whether it is still mapped anywhere.
 class FileRegions : public testing::Test {
  protected:
   FileRegions() : file_(::mkstemp(path_.data())) {
@@ -83,8 +84,8 @@ class FileRegions : public testing::Test {
   ProgramMemory program_{account_of_its_own()};
 };
 
-// A program deregisters while the disk works, and goes on to register: the memory that is being
-// written back stays where it is, and is given back by whoever waited.
+// A program deregisters while the disk is busy, and registers again: the memory being written back
+// stays where it is, and is released by the thread that waited.
 TEST_F(FileRegions, MemoryOutlivesItsRegionUntilTheDiskIsDone) {
   auto region = make_region();
   ASSERT_NE(region, nullptr);

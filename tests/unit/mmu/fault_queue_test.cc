@@ -39,7 +39,7 @@ TEST(FaultQueue, AFaultComesBackToTheWorkerThatRaisedIt) {
   EXPECT_EQ(fault->request.address, 4096U);
 }
 
-// A program that doesn't answer keeps what it has for the pager's patience.
+// The faults of a program that doesn't answer keep their records until the pager's timeout.
 TEST(FaultQueue, OneSessionAndOneUserLeaveRecordsToOthers) {
   Quiescence quiescence;
   FaultQueue queue(1);
@@ -67,7 +67,7 @@ TEST(FaultQueue, OneSessionAndOneUserLeaveRecordsToOthers) {
   EXPECT_EQ(take_all(other).size(), FaultQuota::kSessionMax);
   const auto third = std::make_shared<Mirror>(quiescence, UniqueFd(), 10);
   EXPECT_EQ(take_all(third).size(), (FaultQueue::kRecords - all - FaultQuota::kSessionMax) / 2);
-  // What is over can be had again.
+  // Records of finished faults can be taken again.
   queue.resume(first.front());
   queue.give_back(queue.next_resumed(0));
   const auto fourth = std::make_shared<Mirror>(quiescence, UniqueFd(), 11);

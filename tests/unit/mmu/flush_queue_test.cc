@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kBase = PagedProgram::kBase;
 constexpr std::uint64_t kPage = Mirror::kPage;
 
-// Whoever waits for a disk doesn't keep others' page faults waiting, and the other way round.
+// A thread that waits for a disk doesn't delay others' page faults, and vice versa.
 TEST(FlushQueue, FlushesAndFaultsHaveRecordsOfTheirOwn) {
   PagingQueues queues(1, {});
   std::vector<Flush*> flushes;
@@ -46,7 +46,7 @@ class FlushTest : public testing::Test {
   FlushQueue queue_{1};
 };
 
-TEST_F(FlushTest, MemoryOnDemandThatLiesInAnArenaHasNoDisk) {
+TEST_F(FlushTest, OnDemandMemoryInAnArenaHasNoDisk) {
   const MirrorPiece piece = program_.everything();
   program_.mirror->describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, program_.mirror->changes());
   Flush* const flush = queue_.take({.address = kBase, .length = kPage});
@@ -56,7 +56,7 @@ TEST_F(FlushTest, MemoryOnDemandThatLiesInAnArenaHasNoDisk) {
   EXPECT_EQ(flush->mirror, nullptr);
 }
 
-// An implicit region is all memory, addresses included that no program has.
+// An implicit region covers all addresses, including those that no program can have.
 TEST_F(FlushTest, ARangeBeyondAllAddressesIsCutOff) {
   Flush* const flush = queue_.take({.address = 0, .length = ~std::uint64_t{0}});
   flush->mirror = program_.mirror;
@@ -64,7 +64,7 @@ TEST_F(FlushTest, ARangeBeyondAllAddressesIsCutOff) {
   EXPECT_EQ(serve()->outcome, Access::kGranted);
 }
 
-TEST_F(FlushTest, PinnedMemoryIsWrittenBackAndLetGo) {
+TEST_F(FlushTest, PinnedMemoryIsWrittenBackAndReleased) {
   const auto pinned = local_region(program_.memory, kPage, kBase, 1, kAccessFlushPersistent);
   Flush* const flush = queue_.take({.address = kBase, .length = kPage});
   flush->durable = pinned->durable();

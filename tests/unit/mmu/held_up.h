@@ -1,7 +1,7 @@
 #pragma once
 
-// A program's helper (mmu/proc_mem/proc_mem_thread.h) that is held up: the test's own copy is done,
-// and whoever is told of it doesn't return until release().
+// Blocks a program's helper (mmu/proc_mem/proc_mem_thread.h): the test's own copy is done, and its
+// notifier doesn't return until release().
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class HeldUp {
   }
   HeldUp(const HeldUp&) = delete;
   HeldUp& operator=(const HeldUp&) = delete;
-  // CopyNotifier::detach() waits until the helper has returned from what looks at this object.
+  // CopyNotifier::detach() waits until the helper has left the callback, which uses this object.
   ~HeldUp() {
     release();
     copy_->notifier->detach();

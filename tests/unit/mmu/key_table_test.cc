@@ -43,7 +43,7 @@ TEST_F(KeyTableTest, GrantsWhatTheRegionAllows) {
   EXPECT_EQ(check(key, kIova, 4096, 0, kPd + 1), Access::kWrongPd);
 }
 
-TEST_F(KeyTableTest, RefusesEveryWayOfBeingOutside) {
+TEST_F(KeyTableTest, RefusesRangesOutsideInEveryWay) {
   const std::uint32_t key = add(0);
   EXPECT_EQ(check(key, kIova, 4097), Access::kOutOfRange);
   EXPECT_EQ(check(key, kIova + 4095, 1), Access::kGranted);
@@ -78,7 +78,7 @@ TEST_F(KeyTableTest, UnknownAndStaleKeysFail) {
   EXPECT_EQ(table_.remove(key), nullptr);
 }
 
-TEST_F(KeyTableTest, AnIndexUsedAgainHasAnotherTag) {
+TEST_F(KeyTableTest, AReusedIndexHasAnotherTag) {
   KeyTable small(quiescence_, 2, 3);
   std::uint32_t before = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -114,9 +114,9 @@ TEST_F(KeyTableTest, SaysWhenItIsFull) {
   EXPECT_TRUE(table_.add(local_region(memory_.data(), 4096)));
 }
 
-// A worker that looks up and reads; a removed region is freed at once, so that a worker that still
-// held it would be seen (by ASan and TSan, and by its contents).
-TEST_F(KeyTableTest, RemovedRegionsAreNotLookedAtAnyMore) {
+// A worker that looks up and reads; a removed region is freed at once, so a worker that still held
+// it would be detected (by ASan and TSan, and by its contents).
+TEST_F(KeyTableTest, RemovedRegionsAreNotUsedAnyMore) {
   std::atomic<std::uint32_t> key{add(0)};
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> granted{0};
@@ -152,7 +152,7 @@ TEST_F(KeyTableTest, RemovedRegionsAreNotLookedAtAnyMore) {
   worker.join();
 }
 
-// It would look at memory that is gone. The region goes with the table.
+// A removed region that a hanging worker may still access isn't freed before the table is.
 TEST(HangingWorker, KeepsWhatItMayHold) {
   Quiescence quiescence(Quiescence::kWorkersMax, kNanosecondsPerMillisecond);
   auto freed = std::make_shared<int>();
@@ -169,7 +169,7 @@ TEST(HangingWorker, KeepsWhatItMayHold) {
     quiescence.online(1);
     EXPECT_EQ(table.remove(*key), nullptr);
     const Region* region = nullptr;
-    EXPECT_NE(table.check(*key, 0, 0, 1, 0, &region), Access::kGranted) << "nobody finds it";
+    EXPECT_NE(table.check(*key, 0, 0, 1, 0, &region), Access::kGranted) << "it can't be looked up";
     EXPECT_FALSE(held.expired());
     quiescence.offline(1);
   }
@@ -183,7 +183,7 @@ TEST_F(KeyTableTest, TenThousandRemovalsAreQuick) {
     keys.push_back(*table.add(local_region(memory_.data(), 4096)));
   }
   quiescence_.online(3);
-  quiescence_.offline(3);  // a worker that sleeps holds nobody up
+  quiescence_.offline(3);  // a sleeping worker delays nobody
   const auto start = std::chrono::steady_clock::now();
   for (const std::uint32_t key : keys) {
     ASSERT_NE(table.remove(key), nullptr);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Regions over the test's own memory.
+// Regions of the test's own memory.
 
 #include <cstddef>
 #include <memory>

@@ -1,5 +1,4 @@
-// Prefetches by the thousand: what they cost the fault thread, and whoever asks for one beside
-// them.
+// Thousands of prefetches: their cost for the fault thread, and for another user's prefetch.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +19,7 @@ class ManyPrefetches : public testing::Test {
   std::shared_ptr<Mirror> mirror_of(uid_t user) {
     return std::make_shared<Mirror>(quiescence_, UniqueFd(), 0, shares_.of({.uid = user}));
   }
-  // One that waits for the program's answer.
+  // A prefetch that waits for the program's answer.
   void ask(const std::shared_ptr<Mirror>& mirror) {
     pager_.prefetch({.mirror = mirror,
                      .address = kBase,
@@ -41,7 +40,7 @@ class ManyPrefetches : public testing::Test {
   std::uint32_t lost_ = 0;
 };
 
-TEST_F(ManyPrefetches, ThatWaitCostATurnNothing) {
+TEST_F(ManyPrefetches, ThatWaitDoNotSlowATurn) {
   std::vector<std::shared_ptr<Mirror>> mirrors;
   for (int i = 0; i < 100; ++i) {
     mirrors.push_back(mirror_of(1'000));
@@ -51,7 +50,7 @@ TEST_F(ManyPrefetches, ThatWaitCostATurnNothing) {
   }
   serve_all();
   constexpr int kLooks = 100'000;
-  constexpr std::clock_t kSecondsMax = 5;  // a scan of all of them each time took more than 50
+  constexpr std::clock_t kSecondsMax = 5;  // scanning all of them each time took more than 50
   const std::clock_t begun = std::clock();
   Time last = 0;
   for (int i = 0; i < kLooks && std::clock() - begun < kSecondsMax * CLOCKS_PER_SEC; ++i) {
@@ -68,7 +67,7 @@ TEST_F(ManyPrefetches, ThatWaitCostATurnNothing) {
   EXPECT_EQ(pager_.deadline(), kNever);
 }
 
-// Each begins a moment after the one before it, so each ends by itself.
+// Each begins a moment after the previous one, so each times out by itself.
 TEST_F(ManyPrefetches, ThatEndOneByOneLeaveTheOthersAlone) {
   constexpr std::uint32_t kRanges = 1'000;
   for (std::uint32_t range = 0; range < kRanges; ++range) {
@@ -84,11 +83,13 @@ TEST_F(ManyPrefetches, ThatEndOneByOneLeaveTheOthersAlone) {
     serve_all();
   }
   EXPECT_EQ(lost_, kRanges);
-  EXPECT_EQ(program_.backgrounds, 2 * kRanges) << "each was looked at when it began and at its end";
-  EXPECT_EQ(program_.questions.size(), 1U) << "nobody is asked for what isn't waited for";
+  EXPECT_EQ(program_.backgrounds, 2 * kRanges)
+      << "each was served when it began and when it timed out";
+  EXPECT_EQ(program_.questions.size(), 1U)
+      << "the program isn't asked for prefetches that have ended";
 }
 
-TEST_F(ManyPrefetches, OfOneUserHoldUpAnothersByOne) {
+TEST_F(ManyPrefetches, OfOneUserDelayAnothersByOne) {
   const auto busy = mirror_of(1'000);
   const auto other = mirror_of(1'001);
   for (int i = 0; i < 1'000; ++i) {

@@ -1,4 +1,4 @@
-// What becomes of mappings that nobody uses any more, and how much is brought in at a time.
+// How unused mappings are unmapped, and how much is populated at a time.
 
 #include "mmu/pinned/mapping.h"
 
@@ -48,7 +48,7 @@ bool has_thread(const std::string& name) {
   return false;
 }
 
-// A user who may have so many mappings.
+// The account of a user who may have `mappings` mappings.
 std::shared_ptr<Account> account_with(Shares& shares, std::uint64_t mappings) {
   shares.set_limits({.of_everybody = {{Limit::kMappings, mappings}}, .of_user = {}});
   return shares.of({.uid = ::geteuid() + 1});
@@ -69,7 +69,7 @@ TEST(MappingTest, AllPiecesOfARegionTogetherArePopulatedUpToABound) {
   for (std::uint64_t i = 0; i < kPieces; ++i) {
     pieces.push_back({.address = kBase + i * kLength,
                       .length = kLength,
-                      .offset = 2 * i * kLength,  // each a mapping of its own
+                      .offset = 2 * i * kLength,  // not contiguous, so each is a separate mapping
                       .map_start = 0,
                       .map_end = 0,
                       .kind = abi::PieceKind::kArena,
@@ -85,11 +85,11 @@ TEST(MappingTest, AllPiecesOfARegionTogetherArePopulatedUpToABound) {
   EXPECT_EQ(made_of(file), MappingBudget::kPopulateMax);
 }
 
-TEST(MappingTest, IsUnmappedByAThreadThatNobodyWaitsFor) {
+TEST(MappingTest, IsUnmappedInTheBackground) {
   Shares shares;
   const auto account = account_with(shares, 3);
   const UniqueFd file = sparse_file(kMebibyte);
-  ASSERT_TRUE(map(file, *account, kMebibyte)) << "and gone again";
+  ASSERT_TRUE(map(file, *account, kMebibyte)) << "mapped, and dropped at once";
   EXPECT_TRUE(has_thread("uroce-unmap"));
   while (account->used(Limit::kMappings) != 0) {
     std::this_thread::yield();
@@ -97,7 +97,7 @@ TEST(MappingTest, IsUnmappedByAThreadThatNobodyWaitsFor) {
   EXPECT_EQ(account->used(Limit::kAddressSpace), 0U);
 }
 
-// Who has as much as he may have pays for what isn't unmapped yet, but isn't refused for it.
+// A user at the limit waits for pending unmappings instead of being refused.
 TEST(MappingTest, MakesRoomForTheNextOne) {
   Shares shares;
   const auto account = account_with(shares, 1);
@@ -109,7 +109,7 @@ TEST(MappingTest, MakesRoomForTheNextOne) {
   }
 }
 
-TEST(MappingTest, OneCommandMakesOnlySoMuchRoom) {
+TEST(MappingTest, TheRoomMadePerCommandIsBounded) {
   Shares shares;
   const auto account = account_with(shares, 4);
   const UniqueFd file = sparse_file(4 * MappingBudget::kUnmapMax);
@@ -117,13 +117,13 @@ TEST(MappingTest, OneCommandMakesOnlySoMuchRoom) {
   ASSERT_TRUE(map(file, *account, 2 * MappingBudget::kUnmapMax));
   EXPECT_FALSE(Unmapper::of_process().make_room(account->number(), &left)) << "too large";
   EXPECT_EQ(left, MappingBudget::kUnmapMax);
-  EXPECT_FALSE(Unmapper::of_process().make_room(account->number() + 1, &left)) << "another's";
+  EXPECT_FALSE(Unmapper::of_process().make_room(account->number() + 1, &left)) << "another user's";
   while (account->used(Limit::kMappings) != 0) {
     std::this_thread::yield();
   }
 }
 
-// To hand over a few pages would take longer.
+// Handing over a few pages would take longer than unmapping them.
 TEST(MappingTest, OfAFewPagesIsUnmappedAtOnce) {
   Shares shares;
   const auto account = account_with(shares, 1);

@@ -1,4 +1,5 @@
-// What a mirror costs its user, and what becomes of one that he, or the machine, can't pay for.
+// What a mirror is charged to its user, and that a mirror which the user or the machine has no room
+// for isn't usable.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,8 +15,8 @@
 namespace uroce::test {
 namespace {
 
-// It was an assertion once: a program that takes all mappings must not end the daemon so.
-TEST(MirrorAccount, ThatTheMachineHasNoRoomForIsNotUsable) {
+// A regression: a program that uses up all mappings must not trigger an assertion in the daemon.
+TEST(MirrorAccount, WithoutAddressSpaceIsNotUsable) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need addresses themselves";
 #else
@@ -34,7 +35,7 @@ TEST(MirrorAccount, ThatTheMachineHasNoRoomForIsNotUsable) {
 #endif
 }
 
-TEST(MirrorAccount, ThatItsUserCantPayForIsNotUsable) {
+TEST(MirrorAccount, BeyondItsUsersLimitIsNotUsable) {
   Shares shares;
   shares.set_limits({.of_everybody = {{Limit::kMappings, 0}}, .of_user = {}});
   Quiescence quiescence;
@@ -42,7 +43,7 @@ TEST(MirrorAccount, ThatItsUserCantPayForIsNotUsable) {
   EXPECT_FALSE(mirror.usable());
 }
 
-// A user has so many mappings, whatever his programs have in how many parts.
+// A user's mappings are limited, however many parts the memory of the user's programs has.
 TEST(MirrorAccount, MemoryInMorePartsThanTheUserMayHaveIsReachedTheSlowWay) {
   Shares shares;
   shares.set_limits({.of_everybody = {{Limit::kMappings, 200}}, .of_user = {}});
@@ -62,7 +63,7 @@ TEST(MirrorAccount, MemoryInMorePartsThanTheUserMayHaveIsReachedTheSlowWay) {
     EXPECT_GT(account->used(Limit::kMappings), 100U);
     EXPECT_LE(account->used(Limit::kMappings), 200U);
     mirror.invalidate(1, PagedProgram::kBase, PagedProgram::kBase + Mirror::kChunk, true);
-    EXPECT_LE(account->used(Limit::kMappings), 128U) << "given back";
+    EXPECT_LE(account->used(Limit::kMappings), 128U) << "the mappings are released";
   }
   EXPECT_EQ(account->used(Limit::kMappings), 0U);
   EXPECT_EQ(account->used(Limit::kAddressSpace), 0U);

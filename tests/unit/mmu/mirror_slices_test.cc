@@ -1,5 +1,5 @@
-// A program that has a mirror of thousands of chunks made: what it takes away is taken in slices,
-// and its user pays for the notes on them.
+// A program with a mirror of thousands of chunks: an invalidation of all of it is done in slices,
+// and its user is charged for the chunks' metadata.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ class MirrorSlices : public testing::Test {
   Mirror& mirror_ = *program_.mirror;
 };
 
-TEST_F(MirrorSlices, OneSliceTakesSoManyChunksAndAllIsBlocked) {
+TEST_F(MirrorSlices, ChunksPerSliceAreBoundedAndAllIsBlockedAtOnce) {
   Mirror::Invalidation all = mirror_.begin_invalidation(1, 0, Mirror::kAddressEnd, true);
   EXPECT_EQ(mirror_.look(kSlicedEnd - kPage, kSlicedEnd, true).state, Mirror::State::kBlocked);
   std::size_t left = kSlicedChunks;
@@ -60,7 +60,7 @@ TEST_F(MirrorSlices, OneSliceTakesSoManyChunksAndAllIsBlocked) {
   EXPECT_FALSE(all.in_vain);
 }
 
-TEST_F(MirrorSlices, WhatIsNotTakenYetIsReachedUntilItIs) {
+TEST_F(MirrorSlices, ChunksStayAccessibleUntilTheirSlice) {
   touch_each_chunk();
   Mirror::Invalidation all = mirror_.begin_invalidation(1, kBase, kSlicedEnd, false);
   EXPECT_TRUE(mirror_.go_on(all));
@@ -78,8 +78,8 @@ TEST_F(MirrorSlices, NothingIsClearedTwice) {
   EXPECT_EQ(mirror_.chunk_count(), kSlicedChunks);
 }
 
-// Chunks that are nothing but notes: 600 bytes each for a byte that a program names.
-TEST_F(MirrorSlices, NotesArePaidFor) {
+// Chunks that consist of metadata only: 600 bytes each for a single byte that a program names.
+TEST_F(MirrorSlices, MetadataIsCharged) {
   Shares shares;
   constexpr std::uint64_t kNotes = 200'000;
   shares.set_limits({.of_everybody = {{Limit::kPagingMemory, kNotes}}, .of_user = {}});

@@ -72,7 +72,7 @@ TEST_F(MirrorTest, ReadOnlyPagesAreReadOnly) {
   EXPECT_EQ(state(kBase, true), Mirror::State::kNoWrite);
 }
 
-TEST_F(MirrorTest, WhatIsInvalidatedIsGoneAndAskedForAgain) {
+TEST_F(MirrorTest, InvalidatedPagesAreGoneAndUnknown) {
   describe();
   populate(kBase, kBase + 4 * kPage);
   program_.mirror->invalidate(1, kBase + kPage, kBase + 2 * kPage, true);
@@ -85,7 +85,7 @@ TEST_F(MirrorTest, WhatIsInvalidatedIsGoneAndAskedForAgain) {
   EXPECT_EQ(program_.mirror->resident_bytes(), 3 * kPage);
 }
 
-TEST_F(MirrorTest, WhatIsDroppedKeepsItsPlace) {
+TEST_F(MirrorTest, DroppedPagesKeepTheirDescription) {
   describe();
   populate(kBase, kBase + kPage);
   program_.mirror->invalidate(1, kBase, kBase + kPage, false);
@@ -100,10 +100,11 @@ TEST_F(MirrorTest, AnOldDescriptionIsIgnored) {
   const MirrorPiece piece = program_.everything();
   program_.mirror->describe(kBase, kBase + Mirror::kChunk, {&piece, 1}, counts);
   EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
-  EXPECT_EQ(state(kBase + 3 * kPage), Mirror::State::kAbsent) << "it is true of other pages";
+  EXPECT_EQ(state(kBase + 3 * kPage), Mirror::State::kAbsent)
+      << "it is still valid for other pages";
 }
 
-TEST_F(MirrorTest, WhatIsBeingChangedIsNotDescribed) {
+TEST_F(MirrorTest, PagesBeingInvalidatedAreNotDescribed) {
   program_.mirror->invalidate(1, kBase, kBase + kPage, true);
   const auto counts = program_.mirror->changes();
   const MirrorPiece piece = program_.everything();
@@ -111,10 +112,11 @@ TEST_F(MirrorTest, WhatIsBeingChangedIsNotDescribed) {
   EXPECT_EQ(state(kBase + kPage), Mirror::State::kAbsent);
   program_.mirror->unblock(1);
   EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
-  EXPECT_TRUE(program_.mirror->changed(counts, kBase, kBase + kPage)) << "so it is asked for again";
+  EXPECT_TRUE(program_.mirror->changed(counts, kBase, kBase + kPage))
+      << "so the program is asked again";
 }
 
-TEST_F(MirrorTest, WhatIsTooOldIsIgnored) {
+TEST_F(MirrorTest, DescriptionsOlderThanTheHistoryAreOutdated) {
   const auto counts = program_.mirror->changes();
   for (int i = 0; i < 2'000; ++i) {
     program_.mirror->invalidate(1, kBase + Mirror::kChunk, kBase + 2 * Mirror::kChunk, true);
@@ -139,14 +141,14 @@ TEST_F(MirrorTest, EvictionTakesTheColdestAndKeepsTheContent) {
   EXPECT_EQ(std::memcmp(span_.host, "cold", 4), 0);
 }
 
-TEST_F(MirrorTest, MemoryBehindTheEndOfItsFileFails) {
+TEST_F(MirrorTest, MemoryBeyondTheEndOfItsFileFails) {
   describe();
   ASSERT_EQ(::ftruncate(program_.memfd.get(), 0), 0);
   EXPECT_EQ(program_.mirror->populate(program_.mirror->look(kBase, kBase + kPage, true), true),
             Mirror::Populated::kFailed);
 }
 
-TEST_F(MirrorTest, WhatIsSyncedIsOnDisk) {
+TEST_F(MirrorTest, SyncedPagesAreOnDisk) {
   char name[] = "/var/tmp/uroce-mirror-XXXXXX";
   const UniqueFd file(::mkstemp(name));
   ASSERT_TRUE(file.valid());
@@ -181,7 +183,7 @@ TEST_F(MirrorTest, AnonymousMemoryCannotBeSynced) {
   EXPECT_EQ(program_.mirror->sync(0, Mirror::kAddressEnd), Access::kNoRight);
 }
 
-TEST_F(MirrorTest, WorkersBringInWhatCostsNoWaiting) {
+TEST_F(MirrorTest, WorkersPopulatePagesThatNeedNoWaiting) {
   struct sysinfo facts = {};
   ASSERT_EQ(::sysinfo(&facts), 0);
   if (facts.totalswap != 0) {
@@ -195,14 +197,14 @@ TEST_F(MirrorTest, WorkersBringInWhatCostsNoWaiting) {
   EXPECT_EQ(find(kBase + kPage), Access::kNotResident);
   EXPECT_EQ(mirror.resident_bytes(), kPage);
   mirror.invalidate(1, kBase + kPage, kBase + 2 * kPage, false);
-  EXPECT_FALSE(mirror.populate_inline(kBase + kPage, false)) << "it is about to change";
+  EXPECT_FALSE(mirror.populate_inline(kBase + kPage, false)) << "it is being invalidated";
   mirror.unblock(1);
   EXPECT_TRUE(mirror.populate_inline(kBase + kPage, false));
   mirror.close();
   EXPECT_FALSE(mirror.populate_inline(kBase + 2 * kPage, true));
 }
 
-TEST_F(MirrorTest, WhatWasForgottenSinceTheLookIsLookedAtAgain) {
+TEST_F(MirrorTest, PagesInvalidatedSinceTheLookAreLookedUpAgain) {
   describe();
   Mirror& mirror = *program_.mirror;
   const Mirror::Look run = mirror.look(kBase, kBase + kPage, true);
@@ -212,7 +214,8 @@ TEST_F(MirrorTest, WhatWasForgottenSinceTheLookIsLookedAtAgain) {
   EXPECT_EQ(find(kBase), Access::kNotResident);
 }
 
-// How many mappings of the program's memory this process has: the program's own, and the mirror's.
+// The number of mappings of the program's memory in this process: the program's own, and the
+// mirror's.
 std::size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
@@ -222,16 +225,16 @@ std::size_t mappings() {
   return count;
 }
 
-TEST_F(MirrorTest, AChunkOfWhichNothingIsKnownIsGivenUp) {
+TEST_F(MirrorTest, AChunkWithoutDescriptionsIsFreed) {
   Mirror& mirror = *program_.mirror;
   EXPECT_EQ(state(kBase), Mirror::State::kUnknown);
-  EXPECT_EQ(mirror.chunk_count(), 0U) << "looking costs nothing";
+  EXPECT_EQ(mirror.chunk_count(), 0U) << "a lookup makes no chunk";
   describe(kBase, kBase + 2 * Mirror::kChunk);
   populate(kBase, kBase + kPage);
   EXPECT_EQ(mirror.chunk_count(), 2U);
   EXPECT_EQ(mappings(), 2U);
   mirror.invalidate(1, kBase, kBase + Mirror::kChunk / 2, true);
-  EXPECT_EQ(mirror.chunk_count(), 2U) << "half of it is known";
+  EXPECT_EQ(mirror.chunk_count(), 2U) << "half of it is still described";
   mirror.invalidate(2, kBase + Mirror::kChunk / 2, kBase + 2 * Mirror::kChunk, true);
   EXPECT_EQ(mirror.chunk_count(), 0U);
   EXPECT_EQ(mappings(), 1U);
@@ -242,7 +245,7 @@ TEST_F(MirrorTest, AChunkOfWhichNothingIsKnownIsGivenUp) {
   EXPECT_EQ(find(kBase, 8, true), Access::kGranted);
 }
 
-TEST_F(MirrorTest, FilesOnDisksStayForTheFlushToCome) {
+TEST_F(MirrorTest, FilesOnDisksStayForALaterFlush) {
   Mirror& mirror = *program_.mirror;
   MirrorPiece piece = program_.everything();
   piece.durable = true;
@@ -271,12 +274,12 @@ TEST_F(MirrorTest, MemoryInTooManyPartsIsReachedTheSlowWay) {
   EXPECT_EQ(state(last), Mirror::State::kAbsent);
   EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true),
             Mirror::Populated::kFailed)
-      << "this program's memory can't be reached the slow way";
+      << "it needs the slow way, which this program doesn't have";
 }
 
-// The kernel joins what continues; a piece of each chunk, or another file in each, is a mapping
-// each.
-TEST_F(MirrorTest, OnlyWhatContinuesIsOneMapping) {
+// The kernel merges contiguous mappings; a piece in each chunk, or a different file in each, takes
+// a mapping each.
+TEST_F(MirrorTest, NoncontiguousPiecesAreSeparateMappings) {
   Mirror& mirror = *program_.mirror;
   const std::size_t most = mappings_of_a_process() / 4;
   MirrorPiece piece = program_.everything();
@@ -292,9 +295,9 @@ TEST_F(MirrorTest, OnlyWhatContinuesIsOneMapping) {
             Mirror::Populated::kFailed);
 }
 
-TEST_F(MirrorTest, WhatContinuesIsOneMapping) {
+TEST_F(MirrorTest, ContiguousChunksAreOneMapping) {
   Mirror& mirror = *program_.mirror;
-  constexpr std::uint64_t kChunks = 20'000;  // more than there may be mappings
+  constexpr std::uint64_t kChunks = 20'000;  // more than the number of mappings allowed
   ASSERT_EQ(::ftruncate(program_.memfd.get(), kChunks * Mirror::kChunk), 0);
   MirrorPiece piece = program_.everything();
   piece.length = kChunks * Mirror::kChunk;
@@ -304,7 +307,7 @@ TEST_F(MirrorTest, WhatContinuesIsOneMapping) {
   EXPECT_EQ(mirror.populate(mirror.look(last, last + kPage, true), true), Mirror::Populated::kDone);
 }
 
-TEST_F(MirrorTest, ALateAnswerMakesNothing) {
+TEST_F(MirrorTest, AnOutdatedAnswerMakesNoChunk) {
   Mirror& mirror = *program_.mirror;
   const std::uint64_t asked = mirror.changes();
   mirror.invalidate(1, kBase, kBase + Mirror::kChunk, true);
@@ -313,7 +316,7 @@ TEST_F(MirrorTest, ALateAnswerMakesNothing) {
   EXPECT_EQ(mirror.chunk_count(), 0U);
 }
 
-TEST_F(MirrorTest, AProgramHasSoManyAddresses) {
+TEST_F(MirrorTest, TheAddressRangesOfAProgramAreBounded) {
   Mirror& mirror = *program_.mirror;
   std::size_t segments = 0;
   const auto describe_at = [&](std::uint64_t address) {
@@ -332,13 +335,13 @@ TEST_F(MirrorTest, AProgramHasSoManyAddresses) {
   EXPECT_EQ(state(0), Mirror::State::kAbsent);
 }
 
-TEST_F(MirrorTest, WhatIsLimitedTakesAFault) {
+TEST_F(MirrorTest, WithFaultsOnlyWorkersPopulateNothing) {
   describe();
   program_.mirror->faults_only();
   EXPECT_FALSE(program_.mirror->populate_inline(kBase, true));
 }
 
-TEST_F(MirrorTest, AdoptsWhatIsInMemoryAndNothingElse) {
+TEST_F(MirrorTest, AdoptsOnlyPagesThatArePresent) {
   describe();
   program_.memory[2 * kPage] = std::byte{1};
   program_.mirror->adopt_present(kBase, kBase + 8 * kPage);

@@ -1,7 +1,7 @@
 #pragma once
 
-// A program whose memory is paged on demand, without the program: its pages are a memfd, and its
-// answers are given when the test says so.
+// A stand-in for a program whose memory is paged on demand: its pages are a memfd, and its answers
+// are given when the test says so.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -68,7 +68,7 @@ class PagedProgram final : public PagingPeer {
     backgrounds += begins ? 1 : 0;
   }
 
-  // Answers the oldest question, truthfully.
+  // Answers the oldest question correctly.
   void answer() {
     const Question question = questions.front();
     questions.pop_front();

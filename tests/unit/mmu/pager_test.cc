@@ -24,7 +24,7 @@ class PagerTest : public testing::Test {
     fault->times.raised = program_.now;
     queue_.raise(fault);
   }
-  // The outcome of the next fault that is over, if one is.
+  // The outcome of the next finished fault, if there is one.
   std::optional<Access> outcome() {
     PageFault* fault = queue_.next_resumed(0);
     if (fault == nullptr) {
@@ -35,7 +35,7 @@ class PagerTest : public testing::Test {
     queue_.give_back(fault);
     return answer;
   }
-  // Time passes, and the fault thread looks when it is to.
+  // Time advances from deadline to deadline of the fault thread.
   void wait_in_vain() {
     while (pager_.deadline() != kNever) {
       program_.now = pager_.deadline();
@@ -55,7 +55,7 @@ class PagerTest : public testing::Test {
   std::uint64_t limit_ = kBase;  // where the region ends
 };
 
-TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {
+TEST_F(PagerTest, AsksOnceAndBringsInThePages) {
   raise(kBase + 100);
   raise(kBase + 3 * kPage);
   EXPECT_TRUE(pager_.serve(program_.now));
@@ -71,7 +71,7 @@ TEST_F(PagerTest, AsksOnceAndBringsInWhatIsWanted) {
   EXPECT_TRUE(resident(kBase + 3 * kPage));
   raise(kBase + 9 * kPage);
   pager_.serve(program_.now);
-  EXPECT_EQ(outcome(), Access::kGranted) << "the chunk is known, nobody need be asked";
+  EXPECT_EQ(outcome(), Access::kGranted) << "the chunk is known, the program isn't asked";
 }
 
 TEST_F(PagerTest, NeighbouringChunksAreOneQuestion) {
@@ -91,7 +91,7 @@ TEST_F(PagerTest, MemoryThatIsNotMappedIsLost) {
   program_.mapped = true;
   raise(kBase + 5 * kPage + 8);
   program_.settle();
-  EXPECT_EQ(outcome(), Access::kGranted) << "it has appeared";
+  EXPECT_EQ(outcome(), Access::kGranted) << "it has been mapped meanwhile";
 }
 
 TEST_F(PagerTest, WritingToReadOnlyMemoryIsRefusedUntilItMayBeWritten) {
@@ -101,13 +101,13 @@ TEST_F(PagerTest, WritingToReadOnlyMemoryIsRefusedUntilItMayBeWritten) {
   program_.settle();
   EXPECT_EQ(outcome(), Access::kGranted);
   EXPECT_EQ(outcome(), Access::kNoRight);
-  program_.read_only = false;  // mprotect to more, which nobody announces
+  program_.read_only = false;  // mprotect() to more rights, of which there is no notification
   raise(kBase, true);
   program_.settle();
   EXPECT_EQ(outcome(), Access::kGranted);
 }
 
-TEST_F(PagerTest, AnAnswerThatAnInvalidationOvertookIsAskedForAgain) {
+TEST_F(PagerTest, AnAnswerOvertakenByAnInvalidationIsRequestedAgain) {
   raise(kBase);
   pager_.serve(program_.now);
   program_.mirror->invalidate(7, kBase, kBase + kPage, true);
@@ -120,7 +120,7 @@ TEST_F(PagerTest, AnAnswerThatAnInvalidationOvertookIsAskedForAgain) {
   EXPECT_EQ(outcome(), Access::kGranted);
 }
 
-TEST_F(PagerTest, AProgramThatDoesNotAnswerLosesItsMemoryAfterAWhile) {
+TEST_F(PagerTest, FaultsOfAProgramThatDoesNotAnswerTimeOut) {
   raise(kBase);
   pager_.serve(program_.now);
   const Time begun = program_.now;
@@ -134,7 +134,7 @@ TEST_F(PagerTest, AProgramThatDoesNotAnswerLosesItsMemoryAfterAWhile) {
   EXPECT_EQ(outcome(), Access::kGranted);
 }
 
-TEST_F(PagerTest, TimeInWhichTheDaemonStoodStillIsntAProgramsSilence) {
+TEST_F(PagerTest, TimeInWhichTheDaemonWasStoppedDoesNotCount) {
   raise(kBase);
   pager_.serve(program_.now);
   program_.now += 2 * Pager::kTimeout;
@@ -153,7 +153,7 @@ TEST_F(PagerTest, ADeadProgramFailsAtOnce) {
   EXPECT_EQ(outcome(), Access::kLost);
 }
 
-TEST_F(PagerTest, ReadsAheadInTheMessage) {
+TEST_F(PagerTest, ReadsAheadWithinTheMessage) {
   raise(kBase, true, 1'024, 10 * kPage);
   program_.settle();
   EXPECT_EQ(outcome(), Access::kGranted);
@@ -161,7 +161,7 @@ TEST_F(PagerTest, ReadsAheadInTheMessage) {
   EXPECT_FALSE(resident(kBase + 12 * kPage));
 }
 
-TEST_F(PagerTest, ReadsAheadOfFaultsThatFollowEachOther) {
+TEST_F(PagerTest, ReadsAheadOfSequentialFaults) {
   limit_ = kBase + 3 * Mirror::kChunk;
   raise(kBase + Mirror::kChunk - 2 * kPage);
   program_.settle();
@@ -171,7 +171,7 @@ TEST_F(PagerTest, ReadsAheadOfFaultsThatFollowEachOther) {
   EXPECT_FALSE(resident(kBase + Mirror::kChunk + ReadAhead::kWindowMin));
 }
 
-TEST_F(PagerTest, WhatCantBeHadAheadIsNobodysError) {
+TEST_F(PagerTest, AFailedReadAheadIsNoError) {
   limit_ = kBase + 8 * Mirror::kChunk;  // twice what is mapped
   const std::uint64_t end = kBase + program_.length;
   raise(end - 2 * kPage);
@@ -183,7 +183,7 @@ TEST_F(PagerTest, WhatCantBeHadAheadIsNobodysError) {
   EXPECT_EQ(pager_.deadline(), kNever);
 }
 
-TEST_F(PagerTest, ReadingAheadHoldsNoDeadProgramsMirror) {
+TEST_F(PagerTest, ReadAheadDoesNotKeepADeadProgramsMirror) {
   limit_ = kBase + 3 * Mirror::kChunk;
   raise(kBase + Mirror::kChunk - 2 * kPage);
   program_.settle();
@@ -200,12 +200,11 @@ TEST_F(PagerTest, ReadingAheadHoldsNoDeadProgramsMirror) {
   EXPECT_TRUE(mirror.expired());
 }
 
-TEST_F(PagerTest, WhatWaitsForAnAnswerAheadIsBounded) {
+TEST_F(PagerTest, WaitingReadAheadIsBounded) {
   raise(kBase);
   program_.settle();
   const std::uint64_t page = kBase + Mirror::kChunk - 2 * kPage;
-  for (std::size_t i = 0; i < 4 * Pager::kAheadsWaiting;
-       ++i) {  // the program doesn't answer any more
+  for (std::size_t i = 0; i < 4 * Pager::kAheadsWaiting; ++i) {  // the program no longer answers
     raise(page, true, 8, 8 * kPage);
     while (pager_.serve(program_.now)) {
     }
@@ -218,7 +217,7 @@ TEST_F(PagerTest, WhatWaitsForAnAnswerAheadIsBounded) {
   EXPECT_LE(program_.mirror.use_count(), static_cast<long>(Pager::kAheadsWaiting) + 4);
 }
 
-TEST_F(PagerTest, NothingIsWrittenToAFileOnAGuess) {
+TEST_F(PagerTest, ReadAheadDoesNotDirtyFiles) {
   limit_ = kBase + 2 * Mirror::kChunk;
   program_.a_file = true;
   raise(kBase);
@@ -227,7 +226,7 @@ TEST_F(PagerTest, NothingIsWrittenToAFileOnAGuess) {
   EXPECT_FALSE(resident(kBase + 2 * kPage));
   raise(kBase + 2 * kPage, true, 8, kPage);
   program_.settle();
-  EXPECT_TRUE(resident(kBase + 3 * kPage)) << "the message writes it";
+  EXPECT_TRUE(resident(kBase + 3 * kPage)) << "the message writes to it";
   raise(kBase + Mirror::kChunk, false);
   program_.settle();
   raise(kBase + Mirror::kChunk + kPage, false);
@@ -235,7 +234,7 @@ TEST_F(PagerTest, NothingIsWrittenToAFileOnAGuess) {
   EXPECT_TRUE(resident(kBase + Mirror::kChunk + 2 * kPage, false));
 }
 
-TEST_F(PagerTest, NothingIsBroughtInOnAGuessWhereMemoryIsShort) {
+TEST_F(PagerTest, NoReadAheadWhenMemoryIsShort) {
   limit_ = kBase + 2 * Mirror::kChunk;
   pager_.set_frugal(true);
   raise(kBase, true, 8, kPage);
@@ -246,7 +245,7 @@ TEST_F(PagerTest, NothingIsBroughtInOnAGuessWhereMemoryIsShort) {
   EXPECT_FALSE(resident(kBase + 4 * kPage));
 }
 
-TEST_F(PagerTest, AddressesThatAreNoneFail) {
+TEST_F(PagerTest, InvalidAddressesFail) {
   constexpr std::uint64_t kLastBytes = ~0ULL - 7;
   for (const std::uint64_t address : std::array<std::uint64_t, 4>{
            Mirror::kAddressEnd, Mirror::kAddressEnd + kPage, 0xFFFF'FFFF'FFFF'F800, kLastBytes}) {
@@ -257,7 +256,7 @@ TEST_F(PagerTest, AddressesThatAreNoneFail) {
   }
   raise(kBase, true, ~0ULL - kBase);
   program_.settle();
-  EXPECT_EQ(outcome(), Access::kLost) << "it ends beyond them";
+  EXPECT_EQ(outcome(), Access::kLost) << "it ends beyond the valid addresses";
   for (const bool faulting : {false, true}) {
     std::optional<Access> done;
     pager_.prefetch({.mirror = program_.mirror,
@@ -271,7 +270,7 @@ TEST_F(PagerTest, AddressesThatAreNoneFail) {
   }
 }
 
-TEST_F(PagerTest, PrefetchesAndSaysWhenItIsDone) {
+TEST_F(PagerTest, PrefetchesAndReportsTheEnd) {
   std::optional<Access> done;
   pager_.prefetch({.mirror = program_.mirror,
                    .address = kBase + 10,
@@ -295,7 +294,7 @@ TEST_F(PagerTest, PrefetchesAndSaysWhenItIsDone) {
   EXPECT_EQ(done, Access::kLost);
 }
 
-// An advice can name 2^46 bytes, and a program end the moment after.
+// ibv_advise_mr can name 2^46 bytes, and the program may end a moment later.
 TEST_F(PagerTest, PrefetchesEndWithTheirSession) {
   std::uint32_t over = 0;
   for (const bool faulting : {false, true}) {
@@ -316,7 +315,7 @@ TEST_F(PagerTest, PrefetchesEndWithTheirSession) {
   EXPECT_EQ(pager_.deadline(), kNever);
 }
 
-TEST_F(PagerTest, PrefetchingIsntWorthAPriority) {
+TEST_F(PagerTest, PrefetchesRunInTheBackground) {
   raise(kBase);
   program_.settle();
   EXPECT_EQ(program_.backgrounds, 0U);

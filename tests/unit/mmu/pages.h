@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the memory of a program lies that doesn't exist, and in what pages.
+// The addresses and page size of the memory of a program that doesn't exist.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Faults against invalidations against teardown, with real threads: whoever invalidated a page may
-// rely on nobody touching it before the invalidation is over. Workers say so when they do.
+// Faults against invalidations against teardown, with real threads: once a page is invalidated,
+// nothing may access it until the invalidation ends. Workers detect it if they do.
 
 #include <gtest/gtest.h>
 
@@ -15,15 +15,15 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint64_t kPages = 64;  // few, so that they meet
+constexpr std::uint64_t kPages = 64;  // few, so that accesses collide
 constexpr std::uint32_t kWorkers = 2;
 
-// A program that answers in the pager's own thread, a turn later.
+// A program that answers in the pager's own thread, one turn later.
 class Scene {
  public:
   Scene() { program_.pager = &pager_; }
 
-  // A worker: uses pages at random; those that aren't there it faults on and tries again.
+  // A worker: accesses pages at random; if one isn't resident it raises a fault and retries later.
   void work(std::uint32_t index) {
     std::mt19937 random(index);
     quiescence_.online(index);
@@ -51,7 +51,8 @@ class Scene {
     }
   }
 
-  // The program: takes pages away, looks at what nobody may touch now, gives them back.
+  // The program: invalidates pages at random, marks them while nothing may access them, and
+  // unblocks them.
   void invalidate(std::uint64_t rounds) {
     std::mt19937 random(99);
     for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -98,13 +99,13 @@ class Scene {
   PagedProgram program_{quiescence_, 1};
   FaultQueue queue_{kWorkers};
   Pager pager_{queue_, program_};
-  std::mutex pager_mutex_;  // the tests' program has one mind for both threads
+  std::mutex pager_mutex_;  // the simulated program isn't thread-safe
   std::array<std::atomic<bool>, kPages> gone_{};
   std::atomic<std::uint64_t> touched_gone_{0}, used_{0}, failures_{0};
   std::atomic<bool> stopping_{false};
 };
 
-TEST(PagingStress, NobodyTouchesWhatWasTakenAway) {
+TEST(PagingStress, NoWorkerAccessesInvalidatedPages) {
   const char* const rounds = std::getenv("UROCE_PAGING_ROUNDS");
   Scene scene;
   std::vector<std::thread> threads;
@@ -112,7 +113,7 @@ TEST(PagingStress, NobodyTouchesWhatWasTakenAway) {
     threads.emplace_back([&scene, worker] { scene.work(worker); });
   }
   threads.emplace_back([&scene] { scene.serve(); });
-  while (scene.used() == 0) {  // threads take a while to begin
+  while (scene.used() == 0) {  // threads take a while to start
     std::this_thread::yield();
   }
   scene.invalidate(rounds == nullptr ? 300 : std::strtoull(rounds, nullptr, 10));

@@ -17,8 +17,8 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::uint32_t kTestUid = 4'711;                     // nobody else's counts
-constexpr User kOther{.uid = kTestUid, .user_namespace = 1};  // of the same number, elsewhere
+constexpr std::uint32_t kTestUid = 4'711;                     // not counted for any other test
+constexpr User kOther{.uid = kTestUid, .user_namespace = 1};  // same uid, elsewhere
 
 std::shared_ptr<const UniqueFd> own_memory() {
   return std::make_shared<const UniqueFd>(
@@ -81,7 +81,7 @@ TEST_F(ProcMemThreadTest, ReadsWritesAndDoesAtomics) {
   EXPECT_EQ(std::atomic_ref(word).load(), 1U);
 }
 
-TEST_F(ProcMemThreadTest, WhatIsMissingAheadIsNoError) {
+TEST_F(ProcMemThreadTest, MissingMemoryAheadIsNoError) {
   const auto pages = static_cast<std::byte*>(
       ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ::munmap(pages + 4096, 4096);
@@ -107,7 +107,7 @@ TEST_F(ProcMemThreadTest, CopiesOfAUserAreBounded) {
     waiting.push_back(std::move(copy));
   }
   EXPECT_EQ(waiting.size(), ProcMemThread::kWaitingMax - 1);
-  // Another program of the user isn't kept waiting.
+  // Another program of the same user doesn't have to wait.
   const auto other = ProcMemThread::start(own_memory(), {.uid = kTestUid}).value();
   const auto copy = make(ProcMemCopy::Kind::kWrite, this, 0);
   ASSERT_TRUE(other->put(copy.get()));
@@ -127,8 +127,8 @@ TEST_F(ProcMemThreadTest, CopiesOfAUserAreBounded) {
   EXPECT_TRUE(program_->when_idle({}));
 }
 
-// A worker gives up just when the helper comes back: one of them has the copy, never both.
-TEST_F(ProcMemThreadTest, EachCopyHasOneOwnerHoweverLateItIs) {
+// A worker gives up just as the helper finishes: exactly one of them owns the copy then.
+TEST_F(ProcMemThreadTest, EachCopyHasExactlyOneOwner) {
   std::array<std::byte, 4096> memory{};
   memory.fill(std::byte{7});
   std::uint32_t done = 0;
@@ -155,8 +155,9 @@ TEST_F(ProcMemThreadTest, EachCopyHasOneOwnerHoweverLateItIs) {
       })) {
     idle.wait(false);
   }
-  EXPECT_EQ(notifier_->count(), done) << "the helper rings for those that it leaves to the worker";
-  EXPECT_EQ(program_.use_count(), 1) << "each copy names its program, and all have been deleted";
+  EXPECT_EQ(notifier_->count(), done)
+      << "the helper notifies of those that it leaves to the worker";
+  EXPECT_EQ(program_.use_count(), 1) << "each copy holds its program, and all have been deleted";
 }
 
 TEST_F(ProcMemThreadTest, ThreadsOfAUserAreBounded) {
@@ -174,7 +175,7 @@ TEST_F(ProcMemThreadTest, ThreadsOfAUserAreBounded) {
   EXPECT_TRUE(ProcMemThread::start(memory, {.uid = kTestUid})) << "another user's";
   programs.clear();
   Result<std::shared_ptr<ProcMemThread>> again = ProcMemThread::start(memory, kOther);
-  while (!again) {  // until the threads have gone
+  while (!again) {  // until the threads have ended
     std::this_thread::yield();
     again = ProcMemThread::start(memory, kOther);
   }

@@ -96,7 +96,7 @@ TEST_F(ProgramMemoryTest, AHostileProgramsPiecesAreRefused) {
   EXPECT_EQ(error_of({piece(PieceKind::kDescriptor, 0, 2)}, kBase, 2 * kPage, {-1}), EOPNOTSUPP);
 }
 
-// Locked memory is counted by the region's length: pages beside it would cost nothing.
+// Locked memory is charged by the region's length, so pages beyond it would be free.
 TEST_F(ProgramMemoryTest, PiecesThatReachBeyondTheRegionAreRefused) {
   ASSERT_TRUE(memory_.add_arena(memfd(16 * kPage, F_SEAL_SHRINK), kPage));
   const MemoryPiece wide = piece(PieceKind::kArena, 0, 16);
@@ -121,7 +121,7 @@ TEST_F(ProgramMemoryTest, DescriptorsAreCheckedAsFiles) {
 }
 
 // A program may map files that it can only read. The daemon, which can write to them, must not do
-// it for the program.
+// so on the program's behalf.
 TEST_F(ProgramMemoryTest, MapFilesGivesNoMoreThanTheProgramHas) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
@@ -178,7 +178,7 @@ TEST_F(ProgramMemoryTest, RegionsOutliveTheSession) {
   EXPECT_TRUE(copy_to(**region, span, &value));
 }
 
-TEST_F(ProgramMemoryTest, AStrangersMemoryIsLeftAlone) {
+TEST_F(ProgramMemoryTest, AForeignProcessMemoryIsRefused) {
   ProgramMemory stranger(account_of_its_own());
   const MemoryPiece all = piece(PieceKind::kProcMem, 0, 1);
   auto region = stranger.make_region(

@@ -9,7 +9,7 @@
 namespace uroce::test {
 namespace {
 
-TEST(Quiescence, NobodyIsWaitedForWhoIsAway) {
+TEST(Quiescence, OfflineWorkersAreNotWaitedFor) {
   Quiescence quiescence;
   EXPECT_TRUE(quiescence.wait());
   quiescence.online(0);
@@ -31,7 +31,7 @@ TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
     std::this_thread::yield();
   }
   turn_over = true;
-  // Again and again: the waiter may only begin now, and waits for the next.
+  // Repeatedly: the waiter may start only now, and then waits for the next quiescent state.
   while (!waited) {
     quiescence.quiescent(2);
     std::this_thread::yield();
@@ -40,7 +40,7 @@ TEST(Quiescence, AWorkerInATurnIsWaitedFor) {
   quiescence.offline(2);
 }
 
-TEST(Quiescence, AWorkerThatHangsIsntWaitedForForEver) {
+TEST(Quiescence, AWorkerThatHangsIsWaitedForOnlySoLong) {
   Quiescence quiescence(4, kNanosecondsPerMillisecond);
   int told = 0;
   quiescence.on_overdue([&told] { ++told; });
@@ -54,12 +54,12 @@ TEST(Quiescence, AWorkerThatHangsIsntWaitedForForEver) {
   EXPECT_EQ(told, 1);
 }
 
-// Also when it was another one's check that found the worker quiescent (ThreadSanitizer watches).
+// Also if another waiter's check found the worker quiescent (ThreadSanitizer verifies it).
 TEST(Quiescence, EachWaiterSeesWhatTheWorkerDid) {
   constexpr int kWaits = 200;
   Quiescence quiescence(4);
   quiescence.online(1);
-  int memory[2] = {1, 1};  // of which the worker reads until it is quiescent
+  int memory[2] = {1, 1};  // read by the worker until it is quiescent
   std::atomic<int*> shared[2] = {&memory[0], &memory[1]};
   std::atomic<int> left{2};
   std::vector<std::thread> waiters;

@@ -1,4 +1,4 @@
-// What is brought in ahead of faults that follow each other.
+// How much is brought in ahead of sequential faults.
 
 #include "mmu/pager/read_ahead.h"
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kNoLimit = ~0ULL;
 
 class StreamsTest : public ::testing::Test {
  protected:
-  // The fault of a message at `offset`: how much is brought in after it.
+  // The fault of a message at `offset`; returns how many bytes are brought in after it.
   std::uint64_t follow(std::uint64_t offset, std::uint64_t limit = kNoLimit, bool write = true) {
     last_ = streams_.follow(nullptr, write,
                             {.first = kStreamBase + offset, .end = kStreamBase + offset + kMessage},
@@ -25,13 +25,13 @@ class StreamsTest : public ::testing::Test {
   ReadAhead::Range last_;
 };
 
-TEST_F(StreamsTest, ScatteredFaultsBringInNothing) {
+TEST_F(StreamsTest, ScatteredFaultsReadNothingAhead) {
   for (const std::uint64_t at : {5U, 90U, 17U, 60U, 33U}) {
     EXPECT_EQ(follow(at << 20U), 0U);
   }
 }
 
-TEST_F(StreamsTest, TheWindowDoublesUpToItsMost) {
+TEST_F(StreamsTest, TheWindowDoublesUpToItsMaximum) {
   EXPECT_EQ(follow(0), 0U);
   EXPECT_EQ(follow(kMessage), ReadAhead::kWindowMin);
   EXPECT_EQ(last_.first, kStreamBase + 2 * kMessage);
@@ -46,7 +46,7 @@ TEST_F(StreamsTest, TheWindowDoublesUpToItsMost) {
   EXPECT_EQ(brought, kStreamBase + 20 * kMessage + ReadAhead::kWindowMax);
 }
 
-TEST_F(StreamsTest, NothingBehindTheRegion) {
+TEST_F(StreamsTest, NothingBeyondTheRegion) {
   EXPECT_EQ(follow(0), 0U);
   EXPECT_EQ(follow(kMessage, kStreamBase + 3 * kMessage), kMessage);
   EXPECT_EQ(follow(2 * kMessage, kStreamBase + 3 * kMessage), 0U);
@@ -57,11 +57,11 @@ TEST_F(StreamsTest, ReadingDoesNotFollowWriting) {
   EXPECT_EQ(follow(kMessage, kNoLimit, false), 0U);
 }
 
-TEST_F(StreamsTest, OvertakenMessagesEndNoStream) {
+TEST_F(StreamsTest, ReorderedMessagesEndNoStream) {
   EXPECT_EQ(follow(0), 0U);
-  EXPECT_EQ(follow(2 * kMessage), 0U) << "it could be anything";
+  EXPECT_EQ(follow(2 * kMessage), 0U) << "not sequential";
   EXPECT_EQ(follow(3 * kMessage), ReadAhead::kWindowMin);
-  EXPECT_EQ(follow(kMessage), ReadAhead::kWindowMin) << "the first stream, that this one continues";
+  EXPECT_EQ(follow(kMessage), ReadAhead::kWindowMin) << "it continues the first stream";
 }
 
 TEST_F(StreamsTest, TheSamePageAgainIsNoStream) {
@@ -71,14 +71,14 @@ TEST_F(StreamsTest, TheSamePageAgainIsNoStream) {
   }
 }
 
-TEST_F(StreamsTest, SoManyAreRemembered) {
+TEST_F(StreamsTest, ABoundedNumberOfStreamsIsRemembered) {
   EXPECT_EQ(follow(0), 0U);
   for (std::uint64_t other = 1; other < ReadAhead::kStreams; ++other) {
     EXPECT_EQ(follow(other << 30U), 0U);
   }
-  EXPECT_GT(follow(kMessage), 0U) << "the last place";
+  EXPECT_GT(follow(kMessage), 0U) << "the streams still fit";
   EXPECT_EQ(follow(ReadAhead::kStreams << 30U), 0U);
-  EXPECT_EQ(follow((1ULL << 30U) + kMessage), 0U) << "the oldest made room";
+  EXPECT_EQ(follow((1ULL << 30U) + kMessage), 0U) << "the oldest stream was replaced";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A program connects, passes its socket on and ends, and its process number goes to a process of
-// the same user: what is opened for the program must not be that one's.
+// A program connects, passes its socket on and ends, and its PID is reused by a process of the same
+// user: the daemon must not access that process instead.
 
 #include <gtest/gtest.h>
 #include <linux/sched.h>
@@ -23,7 +23,7 @@
 namespace uroce::test {
 namespace {
 
-// A child that waits to be ended. REQUIRES: root, to choose the number; 0: any.
+// A child that waits to be killed. REQUIRES: root, to choose the PID; 0: any PID.
 pid_t start_child(pid_t number) {
   clone_args wanted{};
   wanted.exit_signal = SIGCHLD;
@@ -40,12 +40,13 @@ pid_t start_child(pid_t number) {
 }
 
 void end_child(pid_t child) {
-  ASSERT_GT(child, 1) << "kill(-1) would end everybody";
+  ASSERT_GT(child, 1) << "kill(-1) would kill every process";
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
 
-// No fault of what is tested: the kernel lets nobody else choose, or somebody was faster.
+// Not a failure of the code under test: the kernel refused the PID, or another process got it
+// first.
 std::string why_not_given(int error) {
   return "no process can be made with the number of one that has ended: clone3 says " +
          std::generic_category().message(error) +
@@ -55,7 +56,7 @@ std::string why_not_given(int error) {
 }
 bool is_refusal(int error) { return error == EPERM || error == EEXIST || error == ENOSYS; }
 
-// Another process makes the pair, so it is whom the kernel takes both ends' peer for.
+// Another process creates the socket pair, so the kernel takes it for the peer of both ends.
 class ReusedNumber : public testing::Test {
  public:
   explicit ReusedNumber() {
@@ -100,8 +101,8 @@ class ReusedNumber : public testing::Test {
         {&piece, 1}, {}, ProgramMemory::open(process, {&piece, 1}, true));
     return region ? 0 : region.error().code;
   }
-  // The program ends, and another has its number. Returns the error where the machine doesn't give
-  // it; `program` is some child then.
+  // The program ends, and another process gets its PID. Returns the error if the machine doesn't
+  // allow it; `program` is some other child then.
   int give_number_away() {
     const pid_t number = program;
     end_child(program);
@@ -126,7 +127,7 @@ TEST_F(ReusedNumber, ALivingProgramIsReached) {
   EXPECT_EQ(reach(process), 0);
 }
 
-TEST_F(ReusedNumber, AfterTheProgramsEndNothingIsReached) {
+TEST_F(ReusedNumber, NothingIsReachedAfterTheProgramHasEnded) {
   const ProgramProcess process = connected();
   end_child(program);
   EXPECT_EQ(reach(process), EPERM);
@@ -134,17 +135,17 @@ TEST_F(ReusedNumber, AfterTheProgramsEndNothingIsReached) {
   ASSERT_GT(program, 1);
 }
 
-TEST_F(ReusedNumber, AnotherWithTheNumberIsLeftAlone) {
+TEST_F(ReusedNumber, AProcessWithAReusedPidIsNotReached) {
   const ProgramProcess process = connected();
   if (const int error = give_number_away(); error != 0) {
     ASSERT_TRUE(is_refusal(error)) << why_not_given(error);
     GTEST_SKIP() << why_not_given(error);
   }
   EXPECT_EQ(reach(process), EPERM);
-  EXPECT_EQ(reach(ProgramProcess(program, ::getuid())), 0) << "it could be";
+  EXPECT_EQ(reach(ProgramProcess(program, ::getuid())), 0) << "by itself it is reachable";
 }
 
-TEST_F(ReusedNumber, AnotherWithTheNumberBeforeAcceptIsLeftAlone) {
+TEST_F(ReusedNumber, APidReusedBeforeAcceptIsNotReached) {
   if (const int error = give_number_away(); error != 0) {
     ASSERT_TRUE(is_refusal(error)) << why_not_given(error);
     GTEST_SKIP() << why_not_given(error);
@@ -152,7 +153,7 @@ TEST_F(ReusedNumber, AnotherWithTheNumberBeforeAcceptIsLeftAlone) {
   EXPECT_EQ(reach(connected()), EPERM);
 }
 
-TEST_F(ReusedNumber, AnotherUserNamespaceIsLeftAlone) {
+TEST_F(ReusedNumber, AProcessInAnotherUserNamespaceIsNotReached) {
   int ways[2] = {-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ways), 0);
   const UniqueFd ours(ways[0]);

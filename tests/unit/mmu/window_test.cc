@@ -23,7 +23,7 @@ class WindowTest : public ::testing::Test {
   std::uint32_t add_window(WindowType type = WindowType::kType2, PdId pd = kPd) {
     return *table_.windows().add(pd, type);
   }
-  // Bytes 64 to 191 of the region, under the next tag; *key becomes the new rkey.
+  // Binds bytes 64 to 191 of the region, under the next tag; *key becomes the new rkey.
   WindowChange bind(std::uint32_t* key, std::uint32_t lkey, std::uint32_t access = kReadWrite,
                     KeyUser user = kUser) {
     const std::uint32_t next = (*key & ~0xFFU) | ((*key + 1) & 0xFFU);
@@ -47,7 +47,7 @@ class WindowTest : public ::testing::Test {
   }
 
   std::array<std::byte, 4096> memory_{};
-  std::uint64_t found_ = 0;  // where the region has what was checked last
+  std::uint64_t found_ = 0;  // the region's address for the range checked last
   Quiescence quiescence_;
   KeyTable table_{quiescence_, 1024, 1};
 };
@@ -94,7 +94,7 @@ TEST_F(WindowTest, Type2IsForOneQueuePairAndType1ForItsDomain) {
   EXPECT_EQ(check(type2, kIova + 64, 8, kAccessRemoteRead, stranger), Access::kWrongPd);
 }
 
-TEST_F(WindowTest, Type1IsBoundAgainAndAgain) {
+TEST_F(WindowTest, Type1IsBoundRepeatedly) {
   const std::uint32_t lkey = add_region();
   std::uint32_t key = add_window(WindowType::kType1);
   ASSERT_EQ(bind(&key, lkey), WindowChange::kDone);
@@ -120,7 +120,7 @@ TEST_F(WindowTest, Type2HasToBeInvalidatedFirst) {
   EXPECT_EQ(check(key, kIova + 64, 8), Access::kGranted);
   EXPECT_EQ(table_.invalidate(key, kUser, true), WindowChange::kDone);
   EXPECT_EQ(check(key, kIova + 64, 8), Access::kUnknownKey);
-  EXPECT_EQ(table_.invalidate(key, kUser, false), WindowChange::kDone);  // it is free: stays so
+  EXPECT_EQ(table_.invalidate(key, kUser, false), WindowChange::kDone);  // unbound already
   EXPECT_EQ(bind(&key, lkey), WindowChange::kDone);
   EXPECT_EQ(table_.invalidate(lkey, kUser, false), WindowChange::kNoWindow);
 }
@@ -159,7 +159,7 @@ TEST_F(WindowTest, KeepsItsRegionUntilItIsUnbound) {
   EXPECT_NE(table_.remove(lkey), nullptr);
 }
 
-// The end of a session removes regions whatever is bound to them.
+// The end of a session removes regions even if windows are bound to them.
 TEST_F(WindowTest, RemovingARegionUnbindsItsWindows) {
   const std::uint32_t lkey = add_region();
   const std::uint32_t other = add_region();
@@ -172,7 +172,7 @@ TEST_F(WindowTest, RemovingARegionUnbindsItsWindows) {
   EXPECT_EQ(check(unconcerned, kIova + 64, 8), Access::kGranted);
 }
 
-TEST_F(WindowTest, AQueuePairThatGoesLeavesNoWindowBehind) {
+TEST_F(WindowTest, ARemovedQueuePairLeavesNoBoundWindow) {
   const std::uint32_t lkey = add_region();
   std::uint32_t key = add_window();
   ASSERT_EQ(bind(&key, lkey), WindowChange::kDone);
@@ -204,7 +204,7 @@ TEST_F(WindowTest, ARegionIsReplacedUnderItsKey) {
   EXPECT_EQ(check(key, kIova, 65, kAccessRemoteWrite, user), Access::kOutOfRange);
 }
 
-// One worker binds and invalidates while another looks up: whatever it is granted is of one bind.
+// One worker binds and invalidates while another looks up: each result is of a single bind.
 TEST_F(WindowTest, ReadersSeeOneBindAtATime) {
   const std::uint32_t lkey = add_region();
   const std::uint32_t window = add_window();
