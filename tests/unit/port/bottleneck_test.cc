@@ -5,12 +5,12 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint64_t kRate = 8'000'000'000;  // a byte a nanosecond
+constexpr std::uint64_t kRate = 8'000'000'000;  // one byte per nanosecond
 constexpr std::uint32_t kFrame = 1'000;
 constexpr BottleneckConfig kMarking{
     .rate = kRate, .queue = 400'000, .kmin = 100'000, .kmax = 300'000, .pmax = 0.2};
 
-// Fills a queue until `bytes` wait.
+// Fills the queue until `bytes` wait in it.
 void fill(Bottleneck& bottleneck, std::uint64_t bytes) {
   while (bottleneck.backlog(0) < bytes) {
     static_cast<void>(bottleneck.admit(kFrame, false, 0, 0));
@@ -20,7 +20,7 @@ void fill(Bottleneck& bottleneck, std::uint64_t bytes) {
 TEST(Bottleneck, FramesLeaveAtItsRate) {
   Bottleneck bottleneck({.rate = kRate, .queue = 10'000});
   EXPECT_EQ(bottleneck.admit(kFrame, true, 0, 500).departs, 1'500U);
-  EXPECT_EQ(bottleneck.admit(kFrame, true, 0, 500).departs, 2'500U) << "behind the first";
+  EXPECT_EQ(bottleneck.admit(kFrame, true, 0, 500).departs, 2'500U) << "after the first";
   EXPECT_EQ(bottleneck.backlog(1'000), 1'500U);
   EXPECT_EQ(bottleneck.backlog(2'500), 0U);
   EXPECT_EQ(bottleneck.admit(kFrame, true, 0, 9'000).departs, 10'000U) << "idle meanwhile";
@@ -47,13 +47,13 @@ TEST(Bottleneck, AFullQueueDrops) {
 TEST(Bottleneck, MarksMoreAndMoreBetweenKminAndKmax) {
   Bottleneck bottleneck(kMarking);
   fill(bottleneck, 98'000);
-  EXPECT_FALSE(bottleneck.admit(kFrame, true, 0, 0).marked) << "up to kmin";
+  EXPECT_FALSE(bottleneck.admit(kFrame, true, 0, 0).marked) << "not up to kmin";
   fill(bottleneck, 199'000);
-  EXPECT_TRUE(bottleneck.admit(kFrame, true, 0.09, 0).marked) << "half way: pmax / 2";
+  EXPECT_TRUE(bottleneck.admit(kFrame, true, 0.09, 0).marked) << "halfway: pmax / 2";
   EXPECT_FALSE(bottleneck.admit(kFrame, true, 0.11, 0).marked);
   fill(bottleneck, 300'000);
-  EXPECT_TRUE(bottleneck.admit(kFrame, true, 0.99, 0).marked) << "beyond kmax: all";
-  EXPECT_FALSE(bottleneck.admit(kFrame, false, 0.99, 0).marked) << "its sender doesn't listen";
+  EXPECT_TRUE(bottleneck.admit(kFrame, true, 0.99, 0).marked) << "beyond kmax: every frame";
+  EXPECT_FALSE(bottleneck.admit(kFrame, false, 0.99, 0).marked) << "it isn't ECN-capable";
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST(FaultEvents, ParsesAllParts) {
   EXPECT_EQ(parse_fault_event(to_string(*event)).value(), *event);
 }
 
-TEST(FaultEvents, WhatIsLeftOutIsTheFirst) {
+TEST(FaultEvents, OmittedPartsMeanTheFirst) {
   EXPECT_EQ(parse_fault_event("qpn:0x11:drop").value(), (FaultEvent{.by_number = true, .qp = 17}));
 }
 
@@ -51,11 +51,11 @@ TEST(FaultEvents, AnErrorNamesThePart) {
   }
 }
 
-TEST(FaultEvents, PsnsCountFromTheFirstThatIsSeen) {
+TEST(FaultEvents, PsnsCountFromTheFirstOneSeen) {
   auto all = events("qp:0/psn:2:drop");
   EXPECT_FALSE(all.pass(packet(17, 0xFF'FFFF)));
   EXPECT_FALSE(all.pass(packet(17, 0)));
-  EXPECT_EQ(all.pass(packet(17, 1)), FaultAction::kDrop) << "over the wrap";
+  EXPECT_EQ(all.pass(packet(17, 1)), FaultAction::kDrop) << "across the wrap";
 }
 
 TEST(FaultEvents, HappensInOneIterationOnly) {
@@ -66,19 +66,19 @@ TEST(FaultEvents, HappensInOneIterationOnly) {
   EXPECT_FALSE(all.pass(packet(17, 101)));
 }
 
-TEST(FaultEvents, QueuePairsAreCountedAsTheyAreSeen) {
+TEST(FaultEvents, QueuePairsAreNumberedInOrderOfAppearance) {
   auto all = events("qp:1:late");
   EXPECT_FALSE(all.pass(packet(18, 5)));
   EXPECT_EQ(all.pass(packet(17, 9)), FaultAction::kLate);
 }
 
-TEST(FaultEvents, OrAreCalledByTheirNumber) {
+TEST(FaultEvents, QueuePairsCanBeNamedByQpn) {
   auto all = events("qpn:17:ce");
   EXPECT_FALSE(all.pass(packet(18, 5)));
   EXPECT_EQ(all.pass(packet(17, 5)), FaultAction::kCongested);
 }
 
-TEST(FaultEvents, RequestsAndResponsesAreCountedApart) {
+TEST(FaultEvents, RequestsAndResponsesAreCountedSeparately) {
   auto all = events("qp:0/response/psn:1:drop");
   EXPECT_FALSE(all.pass(packet(17, 5)));
   EXPECT_FALSE(all.pass(packet(17, 6)));
@@ -86,7 +86,7 @@ TEST(FaultEvents, RequestsAndResponsesAreCountedApart) {
   EXPECT_EQ(all.pass(packet(18, 6, Opcode::kRcReadResponseLast)), FaultAction::kDrop);
 }
 
-TEST(FaultEvents, DatagramsAndNotificationsAreNoQueuePairs) {
+TEST(FaultEvents, DatagramsAndNotificationsAreNotCounted) {
   auto all = events("qp:0:drop");
   EXPECT_FALSE(all.pass(packet(1, 0, Opcode::kUdSendOnly)));
   EXPECT_FALSE(all.pass(packet(17, 0, Opcode::kCnp)));

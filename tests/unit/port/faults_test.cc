@@ -20,13 +20,13 @@ TEST(Faults, ParsesEveryKey) {
   EXPECT_TRUE(faults->any());
 }
 
-TEST(Faults, NothingIsNoFaults) {
+TEST(Faults, AnEmptySpecMeansNoFaults) {
   const Result<Faults> faults = parse_faults("");
   ASSERT_TRUE(faults);
   EXPECT_FALSE(faults->any());
 }
 
-TEST(Faults, WhatIsPrintedParsesToTheSame) {
+TEST(Faults, PrintedFaultsParseToTheSame) {
   const Result<Faults> faults = parse_faults("dup=0.5,delay=3ms,seed=99");
   const Result<Faults> again = parse_faults(to_string(*faults));
   ASSERT_TRUE(again);
@@ -48,7 +48,7 @@ TEST(Faults, ParsesABottleneck) {
   EXPECT_TRUE(faults->any());
 }
 
-TEST(Faults, ABottleneckFillsInWhatIsLeftOut) {
+TEST(Faults, ABottleneckHasDefaults) {
   EXPECT_EQ(parse_faults("rate=500mbit")->bottleneck,
             (BottleneckConfig{.rate = 500'000'000, .queue = 400'000}))
       << "nothing is marked";
@@ -78,7 +78,7 @@ TEST(Faults, ABottleneckAndEventsArePrintedAsTheyParse) {
   EXPECT_EQ(again->events, faults->events);
 }
 
-TEST(Faults, AsManyEventsAsAreBounded) {
+TEST(Faults, TheNumberOfEventsIsBounded) {
   std::string spec;
   for (std::size_t i = 0; i < FaultEvents::kEventsMax; ++i) {
     spec += "at=qp:0:drop,";

@@ -16,7 +16,7 @@ namespace uroce {
 namespace {
 
 constexpr std::uint32_t kFrameLength = 100;
-constexpr std::uint32_t kNumberAt = 60;  // where a frame carries its number
+constexpr std::uint32_t kNumberAt = 60;  // offset of a frame's number
 constexpr std::uint32_t kPayload = 444;
 constexpr std::uint32_t kPacket = 502;  // bytes of a frame with this payload
 
@@ -46,7 +46,7 @@ class FaultyPortTest : public testing::Test {
     ASSERT_EQ(from.tx_burst(0, &frame, 1, now_), 1U);
   }
 
-  // The packets that came out: their PSN, a * if marked, a ! if the ICRC is wrong.
+  // The packets that came out: their PSN, followed by * if marked, by ! if the ICRC is wrong.
   std::string receive_packets() {
     std::string list;
     Frame* frame = nullptr;
@@ -72,11 +72,11 @@ class FaultyPortTest : public testing::Test {
     ASSERT_EQ(sender_->tx_burst(0, &frame, 1, now_), 1U);
   }
 
-  // What came out, as numbers, with how many bits of the frame are set besides.
+  // The numbers of the frames that came out.
   std::vector<std::uint32_t> receive() {
     std::vector<std::uint32_t> numbers;
     Frame* frame = nullptr;
-    sender_->rx_burst(0, &frame, 0, now_);  // A turn: what is due leaves.
+    sender_->rx_burst(0, &frame, 0, now_);  // A turn: due frames are sent.
     while (receiver_->rx_burst(0, &frame, 1, now_) == 1) {
       std::uint32_t number = 0;
       std::memcpy(&number, frame->data + kNumberAt, sizeof number);
@@ -114,14 +114,14 @@ TEST_F(FaultyPortTest, WithoutFaultsEverythingArrivesInOrder) {
   EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
 }
 
-TEST_F(FaultyPortTest, LosesAsManyAsAsked) {
+TEST_F(FaultyPortTest, LosesTheRequestedShare) {
   given({.loss = 0.1, .seed = 3});
   const auto numbers = send_many(kMany);
   EXPECT_NEAR(static_cast<double>(numbers.size()), kMany * 0.9, kMany * 0.01);
   EXPECT_EQ(sender_->fault_counts().lost, kMany - numbers.size());
 }
 
-TEST_F(FaultyPortTest, RepeatsAsManyAsAsked) {
+TEST_F(FaultyPortTest, DuplicatesTheRequestedShare) {
   given({.dup = 0.05, .seed = 3});
   std::map<std::uint32_t, int> seen;
   for (const std::uint32_t number : send_many(kMany)) {
@@ -155,7 +155,7 @@ TEST_F(FaultyPortTest, AReorderedLastFrameStillArrives) {
   EXPECT_EQ(receive(), std::vector<std::uint32_t>{1});
 }
 
-TEST_F(FaultyPortTest, CorruptsOneBitBehindTheEthernetHeader) {
+TEST_F(FaultyPortTest, CorruptsOneBitAfterTheEthernetHeader) {
   given({.corrupt = 1, .seed = 5});
   for (std::uint32_t i = 0; i < 1'000; ++i) {
     send(0);
@@ -171,7 +171,7 @@ TEST_F(FaultyPortTest, CorruptsOneBitBehindTheEthernetHeader) {
   }
 }
 
-TEST_F(FaultyPortTest, WhatHasNoChecksumIsLostInsteadOfCorrupted) {
+TEST_F(FaultyPortTest, FramesWithoutAChecksumAreLostInsteadOfCorrupted) {
   given({.corrupt = 1});
   send(1, 0x0806);
   now_ += kNanosecondsPerSecond;
@@ -188,8 +188,8 @@ TEST_F(FaultyPortTest, DelaysByTheTimeGiven) {
   EXPECT_EQ(receive(), std::vector<std::uint32_t>{1});
 }
 
-// The port inside may hold frames back, too: a worker that sleeps until then must hear of it.
-TEST_F(FaultyPortTest, TellsWhenTheInnerPortHasSomethingDue) {
+// The inner port may hold frames back, too: a worker that sleeps must be told when they are due.
+TEST_F(FaultyPortTest, ReportsWhenAFrameOfTheInnerPortIsDue) {
   auto [first, second] = make_link({});
   auto inner = std::make_unique<FaultyPort>(std::move(first), Faults{.delay = 20'000});
   Frame* frame = nullptr;
@@ -212,7 +212,7 @@ TEST_F(FaultyPortTest, TheSameSeedDoesTheSame) {
   EXPECT_NE(send_many(2'000), first);
 }
 
-TEST_F(FaultyPortTest, DisabledItLetsEverythingThrough) {
+TEST_F(FaultyPortTest, WhenDisabledPassesEverything) {
   given({.loss = 1});
   sender_->set_enabled(false);
   EXPECT_EQ(send_many(50).size(), 50U);
@@ -239,7 +239,7 @@ TEST_F(FaultyPortTest, ABottleneckSpacesMarksAndDrops) {
   }
   EXPECT_EQ(receive_packets(), "");
   now_ = 2 * kPacket;
-  EXPECT_EQ(receive_packets(), "0 1") << "one in 502 ns";
+  EXPECT_EQ(receive_packets(), "0 1") << "one per 502 ns";
   EXPECT_EQ(sender_->next_due(0), 3 * kPacket);
   now_ = kNanosecondsPerSecond;
   EXPECT_EQ(receive_packets(), "2* 3* 4*") << "their ICRC and checksum are right";
@@ -247,7 +247,7 @@ TEST_F(FaultyPortTest, ABottleneckSpacesMarksAndDrops) {
   EXPECT_EQ(sender_->fault_counts().overflowed, 2U);
 }
 
-TEST_F(FaultyPortTest, EventsHappenToThePacketsThatTheyName) {
+TEST_F(FaultyPortTest, EventsApplyToThePacketsTheyName) {
   Faults faults;
   for (const char* text : {"qp:0/psn:1:drop", "qp:0/psn:2:ce", "qp:0/psn:3:corrupt",
                            "qp:0/psn:4:dup", "qp:0/psn:5:late", "qp:0/psn:1/iter:3:drop"}) {
@@ -258,14 +258,14 @@ TEST_F(FaultyPortTest, EventsHappenToThePacketsThatTheyName) {
     send_packet(psn);
   }
   EXPECT_EQ(receive_packets(), "100 102* 102! 104 104 106 105 107")
-      << "the corrupted one's PSN is another";
+      << "the corrupted packet has a different PSN";
   for (int i = 0; i < 3; ++i) {
     send_packet(101);
   }
-  EXPECT_EQ(receive_packets(), "101 101") << "the third is lost again";
+  EXPECT_EQ(receive_packets(), "101 101") << "the third one is lost as well";
 }
 
-TEST_F(FaultyPortTest, EventsHappenToWhatIsReceivedToo) {
+TEST_F(FaultyPortTest, EventsApplyToReceivedPacketsToo) {
   Faults faults;
   faults.events = {parse_fault_event("qp:0/psn:1:drop").value()};
   given(faults);
@@ -277,7 +277,7 @@ TEST_F(FaultyPortTest, EventsHappenToWhatIsReceivedToo) {
   sender_->release(frames.data(), 2);
 }
 
-TEST_F(FaultyPortTest, EventsSeeAFrameOfALoopbackOnce) {
+TEST_F(FaultyPortTest, EventsSeeALoopbackFrameOnce) {
   Faults faults;
   faults.events = {parse_fault_event("qp:0/iter:2:drop").value()};
   sender_ = std::make_unique<FaultyPort>(std::make_unique<LoopbackPort>(1'500, 1), faults);
@@ -289,7 +289,7 @@ TEST_F(FaultyPortTest, EventsSeeAFrameOfALoopbackOnce) {
   EXPECT_EQ(sender_->rx_burst(0, frames.data(), 8, now_), 0U);
 }
 
-TEST_F(FaultyPortTest, AFullLanePushesBackAndGivesFramesBackAtTheEnd) {
+TEST_F(FaultyPortTest, AFullLanePushesBackAndReleasesItsFramesAtTheEnd) {
   auto [first, second] = make_link({.frames = 4'096});
   {
     FaultyPort port(std::move(first), {.delay = kNanosecondsPerSecond});

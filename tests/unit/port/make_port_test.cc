@@ -1,4 +1,4 @@
-// Ports by what the user calls them, and what that means for DPDK.
+// Ports by the names that users give them, and the resulting arguments for DPDK.
 
 #include "dataplane/port/make_port.h"
 
@@ -30,7 +30,7 @@ TEST(MakePort, MakesTheLoopbackWithoutAnEal) {
   EXPECT_EQ((*port)->info().queues, 2U);
 }
 
-TEST(MakePort, RefusesWithASentenceThatNamesTheSpec) {
+TEST(MakePort, RefusalsNameTheSpec) {
   for (const char* spec : {"eth0", "", "net_memif0"}) {
     auto port = make_port(spec, {});
     ASSERT_FALSE(port) << spec;
@@ -51,7 +51,7 @@ TEST(VdevSpec, GivesDriversRoomForTheMtu) {
   EXPECT_GE(packet.buffer_bytes, 8'192U);
 }
 
-TEST(VdevSpec, KnowsWhichDriversStandOnAnInterface) {
+TEST(VdevSpec, KnowsWhichDriversUseAKernelInterface) {
   for (const char* spec : {"net_af_packet0,iface=v0", "net_af_xdp0,iface=v0", "net_tap0"}) {
     EXPECT_TRUE(complete_vdev(spec, 1'500, 1).on_interface) << spec;
   }
@@ -70,7 +70,7 @@ TEST(HostInterface, TroubleIsASentence) {
   EXPECT_NE(interface_trouble("wire", wire, 1'112).find("is down"), std::string::npos);
 }
 
-TEST(HostInterface, TheMachinesOwnLoopbackIsKnown) {
+TEST(HostInterface, FindsTheLoopbackInterface) {
   const auto found = host_interface("lo");
   ASSERT_TRUE(found);
   EXPECT_GT(found->index, 0U);
@@ -96,7 +96,7 @@ bool has(const std::vector<std::string>& arguments, const std::string& wanted) {
   return std::find(arguments.begin(), arguments.end(), wanted) != arguments.end();
 }
 
-TEST(Eal, LooksForPciDevicesOnlyIfAPortIsOne) {
+TEST(Eal, ProbesPciOnlyIfAPortIsAPciDevice) {
   EXPECT_TRUE(has(eal_arguments({.ports = {"loopback"}}), "--no-pci"));
   const auto arguments = eal_arguments({.ports = {"0000:01:00.0"}});
   EXPECT_FALSE(has(arguments, "--no-pci"));

@@ -1,4 +1,4 @@
-// Packet sockets that the kernel gives what is their worker's, on the lo of a network of their own.
+// Packet sockets to which the kernel gives each worker's frames, on the lo of a network namespace.
 
 #include "dataplane/port/packet_fanout.h"
 
@@ -28,7 +28,7 @@ namespace uroce {
 namespace {
 
 constexpr std::uint16_t kWorkers = 3;
-// A group's number; what the driver asks for (a hash of addresses) is above it.
+// The group's number; the mode that the driver asks for (a hash of addresses) is in the upper bits.
 constexpr std::uint32_t kGroup = 7;
 constexpr std::uint32_t kByHash =
     kGroup |
@@ -60,7 +60,7 @@ bool bring_up_lo() {
   return ::ioctl(socket.get(), SIOCSIFFLAGS, &lo) == 0;
 }
 
-// Runs it in a thread whose network is its own; false where that is refused.
+// Runs `run` in a thread in a network namespace of its own; false if that is refused.
 bool in_own_network(const std::function<void()>& run) {
   bool made = false;
   std::thread([&] {
@@ -83,7 +83,7 @@ class Group {
     }
   }
 
-  // Which worker is given what is sent now; -1: none.
+  // The worker that receives a frame sent now; -1: none.
   int receiver_of(const Frame& frame) {
     EXPECT_EQ(::send(sender_.get(), frame.data, frame.length, 0),
               static_cast<ssize_t>(frame.length));
@@ -97,7 +97,7 @@ class Group {
     for (std::size_t i = 0; i < kWorkers; ++i) {
       std::array<std::byte, 2'048> room;
       if (::recv(sockets_[i].get(), room.data(), room.size(), 0) > 0) {
-        EXPECT_EQ(receiver, -1) << "two of them received it";
+        EXPECT_EQ(receiver, -1) << "two workers received it";
         receiver = static_cast<int>(i);
       }
     }
@@ -105,7 +105,7 @@ class Group {
   }
 
  private:
-  // Without what the kernel shows taps of what is sent.
+  // Without the copies of outgoing frames that the kernel shows to taps.
   static UniqueFd make_sender() {
     UniqueFd socket = packet_socket();
     const int on = 1;
@@ -142,7 +142,7 @@ class PacketFanout : public testing::Test {
   Frame* frame_ = nullptr;
 };
 
-TEST_F(PacketFanout, FramesComeToTheirOwner) {
+TEST_F(PacketFanout, FramesReachTheirOwner) {
   const std::array paths{path("10.0.0.1", "10.0.0.2"), path("fd00::1", "fd00::2"),
                          path("10.0.0.1", "10.0.0.2", 0x6005), path("fd00::1", "fd00::2", 5)};
   const bool made = in_own_network([&] {
@@ -159,8 +159,8 @@ TEST_F(PacketFanout, FramesComeToTheirOwner) {
   }
 }
 
-// ARP, other UDP ports, what has no header where RoCEv2 has it, and what ends too early.
-TEST_F(PacketFanout, WhatIsNotRoceComesToTheFirst) {
+// ARP, other UDP ports, packets whose headers aren't laid out as RoCEv2's, and truncated ones.
+TEST_F(PacketFanout, OtherFramesReachTheFirstWorker) {
   const auto changed = [&](std::uint32_t at, std::uint8_t value) {
     const Frame& frame = request(path("10.0.0.1", "10.0.0.2"), 20);
     frame.data[at] = std::byte{value};
@@ -182,8 +182,9 @@ TEST_F(PacketFanout, WhatIsNotRoceComesToTheFirst) {
   }
 }
 
-// As the kernel refuses a group of another kind; frames then go by what the driver has asked for.
-TEST_F(PacketFanout, WhatTheKernelRefusesIsAsItWas) {
+// The kernel refuses another mode for an existing group; the socket then joins in the mode that the
+// driver asked for.
+TEST_F(PacketFanout, IfTheKernelRefusesTheDriversModeIsUsed) {
   const bool made = in_own_network([&] {
     const UniqueFd first = packet_socket();
     EXPECT_TRUE(join(first));

@@ -1,4 +1,4 @@
-// The ports that need nothing from the machine, and what they are made of.
+// The ports that need nothing from the machine, and their building blocks.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 namespace uroce {
 namespace {
 
-TEST(FramePool, GivesTheFrameThatCameBackLast) {
+TEST(FramePool, GivesTheFrameReleasedLast) {
   FramePool pool(8, 1'500);
   std::array<Frame*, 3> frames{};
   ASSERT_EQ(pool.allocate(frames.data(), 3), 3U);
@@ -44,7 +44,7 @@ TEST(FramePool, SeveralThreadsShareIt) {
   FramePool pool(kFrames, 100);
   auto borrow = [&pool] {
     for (int i = 0; i < 500; ++i) {
-      std::vector<Frame*> frames(kFrames / 2 + 100);  // both together want more than there is
+      std::vector<Frame*> frames(kFrames / 2 + 100);  // together more than there are
       const std::uint32_t count =
           pool.allocate(frames.data(), static_cast<std::uint32_t>(frames.size()));
       for (std::uint32_t n = 0; n < count; ++n) {
@@ -60,7 +60,7 @@ TEST(FramePool, SeveralThreadsShareIt) {
   EXPECT_EQ(pool.available(), kFrames);
 }
 
-// Runs it on this processor, where the machine lets us choose.
+// Runs `run` on this processor, if the machine lets us choose.
 void on_processor(unsigned processor, const std::function<void()>& run) {
   std::thread([&] {
     cpu_set_t one;
@@ -71,13 +71,13 @@ void on_processor(unsigned processor, const std::function<void()>& run) {
   }).join();
 }
 
-// Of a pool with depots.
+// A pool with depots.
 class FrameDepots : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kFrames =
       FramePool::kDepotFrames * FramePool::kDepotsPart * 2;  // for two depots
 
-  // A burst that this processor takes and gives back.
+  // A burst that is allocated and released on this processor.
   std::vector<Frame*> borrow(unsigned processor, std::uint32_t count) {
     std::vector<Frame*> frames(count);
     on_processor(processor, [&] {
@@ -104,7 +104,7 @@ TEST_F(FrameDepots, EachProcessorGetsItsOwnFramesBack) {
   }
 }
 
-TEST_F(FrameDepots, OneProcessorGetsWhatAnotherGaveBack) {
+TEST_F(FrameDepots, OneProcessorGetsFramesReleasedOnAnother) {
   std::vector<Frame*> frames(kFrames);
   ASSERT_EQ(pool_.allocate(frames.data(), kFrames), kFrames);
   on_processor(1, [&] {
@@ -122,8 +122,8 @@ TEST_F(FrameDepots, OneProcessorGetsWhatAnotherGaveBack) {
   EXPECT_EQ(pool_.available(), kFrames);
 }
 
-// One only takes, the other only gives, as the two ends of a stream do.
-TEST_F(FrameDepots, AStreamRunsDryNowhere) {
+// One processor only allocates, the other only releases, as the two ends of a stream do.
+TEST_F(FrameDepots, AStreamNeverRunsDry) {
   std::array<Frame*, 32> burst;
   for (std::uint32_t sent = 0; sent < 4 * kFrames; sent += burst.size()) {
     on_processor(0, [&] { ASSERT_EQ(pool_.allocate(burst.data(), burst.size()), burst.size()); });
@@ -132,7 +132,7 @@ TEST_F(FrameDepots, AStreamRunsDryNowhere) {
   EXPECT_EQ(pool_.available(), kFrames);
 }
 
-TEST(Ring, HoldsWhatItSaysInOrder) {
+TEST(Ring, HoldsItsCapacityInOrder) {
   Ring<int> ring(8, Producers::kOne);
   std::array<int, 9> values{};
   std::array<int*, 9> pointers{};
@@ -149,7 +149,7 @@ TEST(Ring, HoldsWhatItSaysInOrder) {
 
 TEST(Ring, SeveralProducersLoseNothing) {
   constexpr std::uintptr_t kEach = 20'000;
-  std::vector<char> numbers(1 + 2 * kEach);  // an element's place is its number
+  std::vector<char> numbers(1 + 2 * kEach);  // indexed by the numbers
   Ring<char> ring(64, Producers::kSeveral);
   auto produce = [&](std::uintptr_t first) {
     for (std::uintptr_t i = 0; i < kEach; ++i) {
@@ -176,7 +176,7 @@ TEST(Ring, SeveralProducersLoseNothing) {
   EXPECT_EQ(sum, 2 * kEach * (2 * kEach + 1) / 2);
 }
 
-TEST(LoopbackPort, WhatIsSentComesBack) {
+TEST(LoopbackPort, SentFramesComeBack) {
   LoopbackPort port(4'096, 2);
   EXPECT_EQ(port.info().speed_mbps, kMemorySpeedMbps);
   Frame* frame = nullptr;

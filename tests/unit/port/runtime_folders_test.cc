@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number of a process that has ended.
+// The PID of a process that has ended.
 pid_t dead_process() {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -37,13 +37,13 @@ class RuntimeFolders : public testing::Test {
   fs::path parent_ = folder_.path();
 };
 
-TEST_F(RuntimeFolders, DeadDaemonsGo) {
+TEST_F(RuntimeFolders, FoldersOfDeadDaemonsAreRemoved) {
   const fs::path dead = make("uroce-" + std::to_string(dead_process()));
   clean();
   EXPECT_FALSE(fs::exists(dead));
 }
 
-TEST_F(RuntimeFolders, LivingOnesAndOthersStay) {
+TEST_F(RuntimeFolders, FoldersOfLivingProcessesAndOthersStay) {
   const fs::path own = make("uroce-" + std::to_string(::getpid()));
   const std::string dead = std::to_string(dead_process());
   const fs::path others[] = {make("rte"), make("testpmd-" + dead), make("uroce-" + dead + "x"),
@@ -55,8 +55,8 @@ TEST_F(RuntimeFolders, LivingOnesAndOthersStay) {
   }
 }
 
-// In another container its process has a number that nobody has here.
-TEST_F(RuntimeFolders, LockedOnesStay) {
+// The owner may be in another container, where its PID means nothing here.
+TEST_F(RuntimeFolders, LockedFoldersStay) {
   const fs::path folder = make("uroce-" + std::to_string(dead_process()));
   {
     const UniqueFd lock = lock_folder(folder);
@@ -75,7 +75,7 @@ TEST_F(RuntimeFolders, LinksAreNotFollowed) {
   EXPECT_TRUE(fs::exists(elsewhere / "fbarray_memzone"));
 }
 
-TEST_F(RuntimeFolders, NothingIsTouchedWhereOthersMayWrite) {
+TEST_F(RuntimeFolders, NothingIsRemovedWhereOthersMayWrite) {
   const fs::path dead = make("uroce-" + std::to_string(dead_process()));
   fs::permissions(parent_, fs::perms::all);
   clean();

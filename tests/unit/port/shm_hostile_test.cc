@@ -1,5 +1,4 @@
-// A shm port whose other end isn't one of ours: whatever it writes is counted, and ends the
-// connection, no more.
+// A shm port whose peer is hostile: whatever it writes is counted, and at most ends the connection.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,7 +23,7 @@ class ShmHostile : public test::ShmPair {
  protected:
   static constexpr std::uint32_t kSlots = 16, kStride = 4'288;
 
-  // The port listens, and this connects.
+  // The port listens, and the test connects.
   void connect() {
     if (near_ == nullptr) {
       near_ = open(1);
@@ -42,7 +41,7 @@ class ShmHostile : public test::ShmPair {
     const auto bytes = std::as_bytes(std::span(&hello, 1));
     ASSERT_EQ(send_message(connection_.get(), bytes, passed), static_cast<ssize_t>(bytes.size()));
   }
-  // As a port would, up to here.
+  // Up to here the test behaves like a port.
   void join_near() {
     connect();
     auto made = ShmMemory::make(kSlots, kStride);
@@ -67,7 +66,7 @@ class ShmHostile : public test::ShmPair {
   std::uint32_t sent_ = 0;
 };
 
-TEST_F(ShmHostile, SlotsAndLengthsBeyondItsMemory) {
+TEST_F(ShmHostile, SlotsAndLengthsBeyondItsMemoryAreRefused) {
   const std::array<ShmDescriptor, 4> wrong{
       ShmDescriptor{.slot = kSlots, .offset = 0, .length = 100, .flags = 0},
       ShmDescriptor{.slot = 65'535, .offset = 0, .length = 100, .flags = 0},
@@ -84,7 +83,7 @@ TEST_F(ShmHostile, SlotsAndLengthsBeyondItsMemory) {
   }
 }
 
-TEST_F(ShmHostile, ASlotThatIsSentTwice) {
+TEST_F(ShmHostile, ASlotSentTwiceIsReceivedTwice) {
   join_near();
   const ShmDescriptor descriptor{.slot = 3, .offset = 0, .length = 1'000, .flags = 1};
   send_descriptor(descriptor);
@@ -92,14 +91,14 @@ TEST_F(ShmHostile, ASlotThatIsSentTwice) {
   std::array<Frame*, 2> frames{receive(*near_), receive(*near_)};
   ASSERT_TRUE(frames[0] != nullptr && frames[1] != nullptr);
   EXPECT_NE(frames[0]->data, frames[1]->data);
-  near_->release(frames.data(), 2);  // twice given back: its own affair
+  near_->release(frames.data(), 2);  // returns the slot twice: the sender's own problem
   send_descriptor({.slot = 4, .offset = 0, .length = 100, .flags = 1});
   Frame* frame = receive(*near_);
   ASSERT_NE(frame, nullptr) << "the connection has ended";
   near_->release(&frame, 1);
 }
 
-TEST_F(ShmHostile, HeadersThatChangeAfterTheyWereChecked) {
+TEST_F(ShmHostile, HeadersCannotChangeAfterTheCheck) {
   join_near();
   std::byte* const slot = memory_->slot(0);
   test::OwnedFrame built;
@@ -118,7 +117,7 @@ TEST_F(ShmHostile, HeadersThatChangeAfterTheyWereChecked) {
   near_->release(&frame, 1);
 }
 
-TEST_F(ShmHostile, CursorsThatMakeNoSense) {
+TEST_F(ShmHostile, NonsenseCursorsEndTheConnection) {
   const auto return_slot = [](ShmRecords& records, std::uint32_t slot) {
     records.returns[0].store(slot);
     records.returned.value.store(1);
@@ -127,7 +126,7 @@ TEST_F(ShmHostile, CursorsThatMakeNoSense) {
       [](ShmRecords& records) { records.rings[0].sent.value.store(kShmRingEntries + 1); },
       [](ShmRecords& records) { records.taken[0].value.store(7); },
       [](ShmRecords& records) { records.returned.value.store(kShmSlotsMax + 1); },
-      [&](ShmRecords& records) { return_slot(records, 0); },  // that is here
+      [&](ShmRecords& records) { return_slot(records, 0); },  // a slot that it holds
       [&](ShmRecords& records) { return_slot(records, kShmSlotsMax); },
       [&](ShmRecords& records) { return_slot(records, ~0U); }};
   for (std::size_t i = 0; i < deeds.size(); ++i) {
@@ -137,20 +136,20 @@ TEST_F(ShmHostile, CursorsThatMakeNoSense) {
     EXPECT_EQ(receive(*near_), nullptr);
     Frame* frame = build(*near_, 100);
     ASSERT_NE(frame, nullptr);
-    EXPECT_FALSE(send(*near_, frame)) << "nothing more is given to it";
+    EXPECT_FALSE(send(*near_, frame)) << "no more frames are sent to it";
     expect_ended();
   }
 }
 
-TEST_F(ShmHostile, WhoNeverGivesBackStopsItsOwnTrafficOnly) {
+TEST_F(ShmHostile, APeerThatReturnsNoSlotsStopsOnlyItsOwnTraffic) {
   join_near();
   std::uint32_t sent = 0;
   while (send(*near_, build(*near_, 100))) {
     memory_->records().taken[0].value.store(++sent);
   }
   EXPECT_GT(sent, kShmRingEntries);
-  // The port refuses its frames, which workers then count as lost, and there are others for whoever
-  // is here.
+  // The port refuses frames for it, which workers count as lost, and there are other frames for
+  // local use.
   std::vector<Frame*> local;
   for (Frame* frame = build(*near_, 100); frame != nullptr; frame = build(*near_, 100)) {
     local.push_back(frame);
@@ -158,7 +157,7 @@ TEST_F(ShmHostile, WhoNeverGivesBackStopsItsOwnTrafficOnly) {
   EXPECT_EQ(local.size(), sent / (ShmLink::kLentParts - 1));
   near_->release(local.data(), static_cast<std::uint32_t>(local.size()));
   EXPECT_FALSE(send(*near_, build(*near_, 100)));
-  // When it gives back after all, as many go on.
+  // If it returns slots after all, as many frames can be sent.
   constexpr std::uint32_t kReturned = 5;
   for (std::uint32_t slot = 0; slot < kReturned; ++slot) {
     memory_->records().returns[slot].store(slot);
@@ -171,11 +170,11 @@ TEST_F(ShmHostile, WhoNeverGivesBackStopsItsOwnTrafficOnly) {
   connection_.reset();
   expect_ended();
   Frame* frame = build(*near_, 100);
-  ASSERT_NE(frame, nullptr) << "for the next one there is other memory";
+  ASSERT_NE(frame, nullptr) << "there is other memory for the next connection";
   near_->release(&frame, 1);
 }
 
-TEST_F(ShmHostile, WhoIsSentAwayHasMemoryThatNobodyElseGets) {
+TEST_F(ShmHostile, MemoryOfARefusedPeerIsNotGivenToTheNext) {
   connect();
   auto memory_passed = [this] {
     ShmHello theirs;
@@ -195,7 +194,7 @@ TEST_F(ShmHostile, WhoIsSentAwayHasMemoryThatNobodyElseGets) {
   EXPECT_NE(memory_passed(), first);
 }
 
-TEST_F(ShmHostile, HellosThatMakeNoSense) {
+TEST_F(ShmHostile, NonsenseHellosAreRefused) {
   auto memory = ShmMemory::make(kSlots, kStride);
   ASSERT_TRUE(memory);
   const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC));

@@ -20,7 +20,7 @@ class ShmPair : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kMtu = 4'200;
 
-  // For what other threads do; a minute only finds a hang.
+  // Waits for other threads; the limit of a minute only detects a hang.
   template <typename Condition>
   static void wait_until(const Condition& holds) {
     const Time end = monotonic_now() + 60 * kNanosecondsPerSecond;
@@ -65,7 +65,7 @@ class ShmPair : public ::testing::Test {
     writer.finish();
     return frame;
   }
-  // True if the port took it; else it is released.
+  // True if the port took the frame; otherwise it is released.
   static bool send(Port& port, Frame* frame, std::uint16_t queue = 0) {
     if (port.tx_burst(queue, &frame, 1, 0) == 1) {
       return true;
@@ -73,12 +73,12 @@ class ShmPair : public ::testing::Test {
     port.release(&frame, 1);
     return false;
   }
-  // nullptr: nothing has come.
+  // nullptr: nothing has arrived.
   static Frame* receive(Port& port, std::uint16_t queue = 0) {
     Frame* frame = nullptr;
     return port.rx_burst(queue, &frame, 1, 0) == 1 ? frame : nullptr;
   }
-  // The payload that was built last has come.
+  // Checks that the payload built last has arrived.
   void expect_payload(Frame& frame) const {
     ASSERT_EQ(parse(frame), Drop::kNone);
     const Packet& packet = frame.packet;

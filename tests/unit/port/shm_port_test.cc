@@ -1,4 +1,4 @@
-// Two shm ports: what one sends the other receives; back-pressure; ends that go and come again.
+// Two shm ports: transfer, back-pressure, and ends that disappear and come back.
 
 #include "dataplane/port/shm/shm_port.h"
 
@@ -23,7 +23,7 @@ using test::ShmPair;
 
 using ShmPorts = ShmPair;
 
-TEST_F(ShmPorts, SaysWhatItIs) {
+TEST_F(ShmPorts, ReportsItsInfo) {
   near_ = open(1);
   EXPECT_FALSE(near_->info().link_up);
   EXPECT_NE(near_->info().trouble.find(path()), std::string::npos);
@@ -45,7 +45,7 @@ TEST_F(ShmPorts, CarriesPacketsOfAllSizesBothWays) {
       ASSERT_NE(frame, nullptr);
       expect_payload(*frame);
       EXPECT_TRUE(frame->icrc_left_out);
-      // Long ones are read where they lie, behind headers that nobody else can change.
+      // Long payloads are read in place; the headers are a private copy.
       EXPECT_EQ(frame->lent != nullptr, frame->length > ShmLink::kWholeMax);
       to->release(&frame, 1);
     }
@@ -55,7 +55,7 @@ TEST_F(ShmPorts, CarriesPacketsOfAllSizesBothWays) {
   EXPECT_EQ(near_->counters().tx_bytes, far_->counters().rx_bytes);
 }
 
-TEST_F(ShmPorts, AFrameIsCompletedForWhoeverShowsIt) {
+TEST_F(ShmPorts, ALentFrameCanBeCompleted) {
   join();
   ASSERT_TRUE(send(*near_, build(*near_, 4'000)));
   Frame* frame = receive(*far_);
@@ -67,7 +67,7 @@ TEST_F(ShmPorts, AFrameIsCompletedForWhoeverShowsIt) {
   far_->release(&frame, 1);
 }
 
-TEST_F(ShmPorts, FaultsHaveAndCheckAnIcrc) {
+TEST_F(ShmPorts, FaultyPortsAddAndCheckTheIcrc) {
   near_ = std::make_unique<FaultyPort>(open(1), Faults{.corrupt = 1});
   far_ = open(2);
   expect_joined();
@@ -77,7 +77,7 @@ TEST_F(ShmPorts, FaultsHaveAndCheckAnIcrc) {
   EXPECT_FALSE(frame->icrc_left_out);
   EXPECT_NE(parse(*frame), Drop::kNone);
   far_->release(&frame, 1);
-  // And what comes without one, and is changed on the way.
+  // Also for frames that come without an ICRC, and are corrupted on receipt.
   ASSERT_TRUE(send(*far_, build(*far_, 4'000)));
   frame = receive(*near_);
   ASSERT_NE(frame, nullptr);
@@ -85,7 +85,7 @@ TEST_F(ShmPorts, FaultsHaveAndCheckAnIcrc) {
   near_->release(&frame, 1);
 }
 
-TEST_F(ShmPorts, ARepeatedFrameIsCheckedAsTheFirstOne) {
+TEST_F(ShmPorts, ADuplicatedFrameIsCheckedToo) {
   near_ = std::make_unique<FaultyPort>(open(1), Faults{.corrupt = 1});
   far_ = std::make_unique<FaultyPort>(open(2), Faults{.dup = 1});
   expect_joined();
@@ -115,8 +115,8 @@ TEST_F(ShmPorts, AFullRingPushesBackAndLosesNothing) {
   EXPECT_TRUE(send(*near_, build(*near_, 600)));
 }
 
-// However many frames one side keeps, the other can go on sending.
-TEST_F(ShmPorts, KeptFramesDontDryTheOtherUp) {
+// However many frames one side holds, the other can go on sending.
+TEST_F(ShmPorts, HeldFramesDoNotExhaustTheSender) {
   join();
   std::vector<Frame*> kept;
   std::uint32_t copied = 0;
@@ -130,7 +130,7 @@ TEST_F(ShmPorts, KeptFramesDontDryTheOtherUp) {
   }
   expect_payload(*kept.back());
   EXPECT_EQ(copied, ShmPort::kReceivedPerQueue / 2);
-  // No buffer is left: what comes waits in the ring.
+  // No buffer is left: new frames wait in the ring.
   ASSERT_TRUE(send(*near_, build(*near_, 4'096)));
   EXPECT_EQ(receive(*far_), nullptr);
   far_->release(kept.data(), static_cast<std::uint32_t>(kept.size()));
@@ -140,7 +140,7 @@ TEST_F(ShmPorts, KeptFramesDontDryTheOtherUp) {
   far_->release(&frame, 1);
 }
 
-TEST_F(ShmPorts, WhoComesAgainIsJoinedAgain) {
+TEST_F(ShmPorts, AReturningPeerIsJoinedAgain) {
   join();
   std::vector<Frame*> held;
   for (std::uint32_t round = 0; round < 3; ++round) {
@@ -149,7 +149,7 @@ TEST_F(ShmPorts, WhoComesAgainIsJoinedAgain) {
     ASSERT_NE(held.back(), nullptr);
     near_.reset();
     wait_until([this] { return !far_->info().link_up; });
-    // What the one that went has sent stays readable until it is released.
+    // Frames from the previous peer stay readable until they are released.
     expect_payload(*held.back());
     near_ = open(1);
     expect_joined();
@@ -157,7 +157,7 @@ TEST_F(ShmPorts, WhoComesAgainIsJoinedAgain) {
   far_->release(held.data(), static_cast<std::uint32_t>(held.size()));
 }
 
-TEST_F(ShmPorts, NothingIsTakenWhileNobodyIsThere) {
+TEST_F(ShmPorts, NothingIsSentWithoutAPeer) {
   near_ = open(1);
   EXPECT_FALSE(send(*near_, build(*near_, 100)));
   far_ = open(2);
@@ -172,25 +172,25 @@ TEST_F(ShmPorts, ASleepingWorkerIsWoken) {
   EXPECT_TRUE(far_->arm_wait(0));
   pollfd bell{.fd = far_->wait_descriptor(0), .events = POLLIN, .revents = 0};
   std::uint64_t rung = 0;
-  EXPECT_EQ(::read(bell.fd, &rung, sizeof(rung)), 8) << "when they joined";
+  EXPECT_EQ(::read(bell.fd, &rung, sizeof(rung)), 8) << "it rang when the ports joined";
   ASSERT_TRUE(send(*near_, build(*near_, 10)));
   EXPECT_EQ(::poll(&bell, 1, 0), 1);
-  // Once a nap.
+  // Rings once per nap.
   EXPECT_EQ(::read(bell.fd, &rung, sizeof(rung)), 8);
   ASSERT_TRUE(send(*near_, build(*near_, 10)));
   EXPECT_EQ(::poll(&bell, 1, 0), 0);
   far_->disarm_wait(0);
-  EXPECT_FALSE(far_->arm_wait(0)) << "two are there";
+  EXPECT_FALSE(far_->arm_wait(0)) << "two frames are waiting";
   far_->disarm_wait(0);
   for (int i = 0; i < 2; ++i) {
     Frame* frame = receive(*far_);
     far_->release(&frame, 1);
   }
   ASSERT_TRUE(send(*near_, build(*near_, 10)));
-  EXPECT_EQ(::poll(&bell, 1, 0), 0) << "it is awake";
+  EXPECT_EQ(::poll(&bell, 1, 0), 0) << "a worker that is awake needs no bell";
 }
 
-TEST_F(ShmPorts, OtherNumbersOfQueuesFindEachOther) {
+TEST_F(ShmPorts, PortsWithDifferentNumbersOfQueuesJoin) {
   join(3, 2);
   for (std::uint16_t queue = 0; queue < 3; ++queue) {
     ASSERT_TRUE(send(*near_, build(*near_, 600), queue));
@@ -208,7 +208,7 @@ TEST_F(ShmPorts, OtherNumbersOfQueuesFindEachOther) {
   EXPECT_EQ(receive(*near_, 2), nullptr);
 }
 
-TEST_F(ShmPorts, AThirdOneIsSentAway) {
+TEST_F(ShmPorts, AThirdPortIsRefused) {
   join();
   auto third = open(3);
   wait_until([&] { return third->info().trouble.find("another") != std::string::npos; });
@@ -218,7 +218,7 @@ TEST_F(ShmPorts, AThirdOneIsSentAway) {
   wait_until([&] { return third->info().link_up && near_->info().link_up; });
 }
 
-TEST_F(ShmPorts, LongerFramesThanTheOtherCarriesAreMissed) {
+TEST_F(ShmPorts, FramesLongerThanThePeersMtuAreMissed) {
   near_ = open(1);
   far_ = open(2, 1, 1'500);
   expect_joined();
@@ -246,17 +246,17 @@ TEST_F(ShmPorts, ASocketThatADeadDaemonLeftIsRemoved) {
   near_.reset();
   far_.reset();
   struct stat about {};
-  EXPECT_NE(::stat(path().c_str(), &about), 0) << "they leave none";
+  EXPECT_NE(::stat(path().c_str(), &about), 0) << "the ports remove theirs";
 }
 
-TEST_F(ShmPorts, NobodyButItsUserMayConnect) {
+TEST_F(ShmPorts, OnlyItsUserMayConnect) {
   near_ = open(1);
   struct stat about {};
   wait_until([&] { return ::stat(path().c_str(), &about) == 0; });
   EXPECT_EQ(about.st_mode & 0777U, 0600U);
 }
 
-TEST_F(ShmPorts, ALockFileThatLeadsElsewhereIsNotFollowed) {
+TEST_F(ShmPorts, ALockFileThatIsALinkIsNotFollowed) {
   std::ofstream(folder_ / "elsewhere") << "a file";
   ASSERT_EQ(::symlink((folder_ / "elsewhere").c_str(), (path() + ".lock").c_str()), 0);
   near_ = open(1);
@@ -266,7 +266,7 @@ TEST_F(ShmPorts, ALockFileThatLeadsElsewhereIsNotFollowed) {
   expect_joined();
 }
 
-TEST_F(ShmPorts, RefusesWhatCannotBe) {
+TEST_F(ShmPorts, RefusesInvalidSpecs) {
   std::ofstream(folder_ / "file") << "no socket";
   for (const std::string& spec :
        {std::string("shm"), std::string("shm,path="), "shm,file=" + path(),
@@ -278,7 +278,7 @@ TEST_F(ShmPorts, RefusesWhatCannotBe) {
   }
 }
 
-// As workers do, with threads: nothing is lost, nothing comes twice, all buffers come back.
+// With threads, as workers do: nothing is lost or duplicated, and all buffers come back.
 TEST_F(ShmPorts, StreamsBetweenThreads) {
   join();
   constexpr std::uint32_t kFrames = 20'000;

@@ -1,5 +1,5 @@
-// The memory in which two shm ports build frames: in what order it is used, and what becomes of it
-// when the other end goes.
+// The memory in which two shm ports build frames: in what order it is used, and what happens to it
+// when the peer disappears.
 
 #include <fstream>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 class ShmSlots : public test::ShmPair {
  protected:
-  // Where near_ built a frame that far_ has received and given back; nullptr: it didn't come.
+  // Where near_ built a frame that far_ has received and released; nullptr: it didn't arrive.
   const std::byte* go_over_and_back(std::uint32_t payload) {
     Frame* frame = build(*near_, payload);
     const std::byte* const memory = frame == nullptr ? nullptr : frame->data;
@@ -25,8 +25,9 @@ class ShmSlots : public test::ShmPair {
   }
 };
 
-// Of a long frame the other's processor has the lines, so that they would have to be fetched there.
-TEST_F(ShmSlots, ALongFramesMemoryIsUsedAgainAfterAllOther) {
+// The cache lines of a long frame are with the other processor, and would have to be fetched from
+// there.
+TEST_F(ShmSlots, ALongFramesMemoryIsReusedLast) {
   join();
   const std::byte* const first = go_over_and_back(2'000);
   ASSERT_NE(first, nullptr);
@@ -36,14 +37,14 @@ TEST_F(ShmSlots, ALongFramesMemoryIsUsedAgainAfterAllOther) {
   EXPECT_EQ(go_over_and_back(2'000), first);
 }
 
-TEST_F(ShmSlots, AShortFramesMemoryIsUsedAgainNext) {
+TEST_F(ShmSlots, AShortFramesMemoryIsReusedNext) {
   join();
   const std::byte* const first = go_over_and_back(8);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(go_over_and_back(8), first);
 }
 
-TEST_F(ShmSlots, FramesBuiltBeforeTheOtherCameAgainReachIt) {
+TEST_F(ShmSlots, FramesBuiltBeforeThePeerReturnedReachIt) {
   join();
   Frame* const early = build(*near_, 4'096);
   far_.reset();
@@ -57,11 +58,11 @@ TEST_F(ShmSlots, FramesBuiltBeforeTheOtherCameAgainReachIt) {
   far_->release(&frame, 1);
 }
 
-// Such a frame is moved over to other memory; what workers have noted at it isn't lost.
-TEST_F(ShmSlots, AFrameThatIsMovedOverIsTheSameFrame) {
+// Such a frame is moved to other memory, keeping the workers' annotations.
+TEST_F(ShmSlots, AMovedFrameKeepsItsAnnotations) {
   join();
   Frame* frame = build(*near_, 1'000);
-  frame->hairpin = true;  // local members have it
+  frame->hairpin = true;  // delivered to local members
   frame->sent_for = {.work_request = 77, .qpn = 5, .cause = SentFor::Cause::kAgain};
   Frame* const early = frame;
   far_.reset();
@@ -75,9 +76,9 @@ TEST_F(ShmSlots, AFrameThatIsMovedOverIsTheSameFrame) {
   near_->release(&frame, 1);
 }
 
-// Workers that send little have frames in stock for ever; each time a few less were taken than the
-// time before, so that without generations some of each connection would stay.
-TEST_F(ShmSlots, FramesInStockDontKeepConnections) {
+// Workers that send little keep frames in stock for a long time; each round takes a few fewer than
+// the one before, so that without generations some of each connection's frames would remain.
+TEST_F(ShmSlots, FramesInStockDoNotKeepOldConnections) {
   near_ = open(1);
   TxBatch stock;
   std::uint32_t generation = near_->generation();
@@ -100,7 +101,7 @@ TEST_F(ShmSlots, FramesInStockDontKeepConnections) {
   near_->release(stock.free_frames(), stock.room());
 }
 
-TEST_F(ShmSlots, MemoryOfWhoHasGoneIsUnmappedWhileNobodyIsThere) {
+TEST_F(ShmSlots, MemoryOfAPeerThatHasGoneIsUnmappedWithoutANewOne) {
   join();
   ASSERT_TRUE(send(*far_, build(*far_, 2'000)));
   Frame* held = receive(*near_);
@@ -115,8 +116,8 @@ TEST_F(ShmSlots, MemoryOfWhoHasGoneIsUnmappedWhileNobodyIsThere) {
     }
     return count;
   };
-  // That of both ends, and what the next one gets; one more for a while if this end has still found
-  // the one that went listening.
+  // The memory of both ends, and of the next connection; one more for a while if this end connected
+  // to the old listener once more.
   wait_until([&] { return mapped() == 3; });
   near_->release(&held, 1);
   wait_until([&] { return mapped() == 1; });

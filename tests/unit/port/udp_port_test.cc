@@ -1,5 +1,4 @@
-// Two udp ports on addresses of the loopback interface: what one sends the other receives, as if
-// frames had gone over a wire.
+// Two udp ports on addresses of the loopback interface: frames arrive as if sent over a wire.
 
 #include "dataplane/port/udp/udp_port.h"
 
@@ -21,7 +20,7 @@ namespace {
 using test::Bytes;
 using test::Random;
 
-// Of this process and no other: all of 127.0.0.0/8 is the machine's.
+// Addresses of this process and no other: all of 127.0.0.0/8 is local.
 Gid local_address(std::uint8_t last) {
   const auto pid = static_cast<std::uint32_t>(::getpid());
   return *parse_ip("127." + std::to_string(64 + (pid >> 8U) % 128) + "." +
@@ -83,7 +82,7 @@ class UdpPorts : public ::testing::Test {
     return all;
   }
 
-  // All that was sent has come, in order, and its ICRC is right when it is looked at again.
+  // Everything sent has arrived, in order, and its ICRC is right when checked again.
   void expect_received(const std::vector<Frame*>& frames) {
     constexpr std::size_t kBth = 42;
     ASSERT_EQ(frames.size(), sent_.size());
@@ -110,7 +109,7 @@ std::uint16_t ip_id(const Frame& frame) {
   return layout::view<layout::Ipv4>(frame.packet.ip).identification.load();
 }
 
-TEST_F(UdpPorts, says_what_it_is) {
+TEST_F(UdpPorts, reports_its_info) {
   join();
   const PortInfo info = near_->info();
   EXPECT_EQ(info.mtu, 4'200U);
@@ -138,14 +137,14 @@ TEST_F(UdpPorts, carries_type_of_service_and_time_to_live) {
   EXPECT_EQ(layout::view<layout::Ipv4>(frames[0]->packet.ip).ttl.load(), 33);
 }
 
-TEST_F(UdpPorts, joins_what_goes_to_one_destination) {
+TEST_F(UdpPorts, joins_frames_to_one_destination) {
   join();
   std::vector<Frame*> frames;
   for (int i = 0; i < 20; ++i) {
     frames.push_back(build(1'024, 17));
   }
-  frames.push_back(build(100, 17));    // shorter: may be the last of a call
-  frames.push_back(build(1'024, 17));  // longer than the one before: begins another
+  frames.push_back(build(100, 17));    // shorter: allowed as the last of a call
+  frames.push_back(build(1'024, 17));  // longer than the previous one: begins another
   send(frames);
   const auto arrived = received();
   expect_received(arrived);
@@ -164,8 +163,8 @@ TEST_F(UdpPorts, sends_one_by_one_when_told) {
   EXPECT_EQ(far_->counters().ip_id_solved, 0U);
 }
 
-// More than one call of the kernel gives is kept for the next burst.
-TEST_F(UdpPorts, hands_out_what_was_joined_in_bursts) {
+// If one call to the kernel returns more than a burst, the rest is kept for the next one.
+TEST_F(UdpPorts, hands_out_joined_datagrams_in_bursts) {
   join();
   std::vector<Frame*> frames;
   for (int i = 0; i < 50; ++i) {
@@ -181,10 +180,10 @@ TEST_F(UdpPorts, hands_out_what_was_joined_in_bursts) {
   EXPECT_TRUE(far_->arm_wait(0));
 }
 
-// The kernel gives single datagrams several a call, and what it joined in calls of few.
-TEST_F(UdpPorts, takes_joined_and_single_datagrams_in_the_order_in_which_they_came) {
+// The kernel returns several single datagrams per call, but only few joined ones.
+TEST_F(UdpPorts, receives_joined_and_single_datagrams_in_order) {
   join();
-  constexpr std::uint32_t kSingles = 50;  // each longer than the one before, so that none is joined
+  constexpr std::uint32_t kSingles = 50;  // each longer than the last, so none is joined
   constexpr std::uint32_t kJoined = 62;
   std::vector<Frame*> frames;
   for (int round = 0; round < 3; ++round) {
@@ -196,7 +195,7 @@ TEST_F(UdpPorts, takes_joined_and_single_datagrams_in_the_order_in_which_they_ca
       some.push_back(build(1'024, 1));
     }
     send(some);
-    // Part of it before the rest is there, with frames of a call left over.
+    // Receives part of it before the rest is sent, with frames of a call left over.
     std::array<Frame*, 7> burst;
     const std::uint32_t count = far_->rx_burst(0, burst.data(), burst.size(), 0);
     EXPECT_EQ(count, burst.size());
@@ -230,11 +229,11 @@ TEST_F(UdpPorts, gives_each_worker_its_queue_pairs) {
   expect_received(received(1));
 }
 
-TEST_F(UdpPorts, counts_and_swallows_what_it_cannot_send) {
+TEST_F(UdpPorts, counts_and_drops_what_it_cannot_send) {
   join();
   Frame* arp = build(64, 17);
   layout::view<layout::Ethernet>(arp->data).type.store(layout::kEtherTypeArp);
-  Frame* foreign = build(64, 17);  // of an address that isn't the port's
+  Frame* foreign = build(64, 17);  // from an address that isn't the port's
   foreign->data[14 + 15] ^= std::byte{0x40};
   Frame* good = build(64, 17);
   std::array<Frame*, 3> frames{arp, foreign, good};
@@ -244,9 +243,8 @@ TEST_F(UdpPorts, counts_and_swallows_what_it_cannot_send) {
   EXPECT_EQ(received().size(), 1U);
 }
 
-// A frame of more than the MTU of the loopback interface can't be built, so the limit is the
-// pool's.
-TEST_F(UdpPorts, drops_what_no_frame_has_room_for) {
+// A frame longer than the MTU of the loopback interface can't be built, so the limit is the pool's.
+TEST_F(UdpPorts, drops_datagrams_too_long_for_a_frame) {
   join();
   far_ = nullptr;
   auto port = make_port("udp", {.mtu = 600, .addresses = {far_address_}});
@@ -257,8 +255,8 @@ TEST_F(UdpPorts, drops_what_no_frame_has_room_for) {
   EXPECT_EQ(far_->counters().rx_missed, 1U);
 }
 
-// A socket's buffer is the last queue on the way, and marks as a switch does after it had no room.
-TEST_F(UdpPorts, marks_what_comes_after_the_buffer_was_full) {
+// A socket's buffer is the last queue on the path: after an overflow it marks as a switch does.
+TEST_F(UdpPorts, marks_the_next_packet_after_an_overflow) {
   join();
   const auto next_is_marked = [&](Ecn ecn) {
     send({build(64, 17, with_ecn(0, ecn))});
@@ -271,8 +269,8 @@ TEST_F(UdpPorts, marks_what_comes_after_the_buffer_was_full) {
   };
   for (const Ecn ecn : {Ecn::kNotCapable, Ecn::kCapable0}) {
     const std::uint64_t missed = far_->counters().rx_missed;
-    // One datagram a call, so that the kernel joins nothing, until one has found no room.
-    constexpr std::uint32_t kMore = 16 << 10;  // of them fill any buffer that an ordinary user gets
+    // One datagram per call, so that the kernel joins none, until one finds no room.
+    constexpr std::uint32_t kMore = 16 << 10;  // fills any buffer that an ordinary user gets
     for (std::uint32_t i = 0; i < kMore; ++i) {
       Frame* frame = build(i % 2 == 0 ? 1'024 : 64, 17);
       ASSERT_EQ(near_->tx_burst(0, &frame, 1, 0), 1U);
@@ -286,7 +284,7 @@ TEST_F(UdpPorts, marks_what_comes_after_the_buffer_was_full) {
   }
 }
 
-TEST_F(UdpPorts, gives_back_every_frame) {
+TEST_F(UdpPorts, releases_every_frame) {
   join();
   for (int round = 0; round < 3'000; ++round) {
     send({build(64, 17), build(64, 17)});
@@ -296,8 +294,8 @@ TEST_F(UdpPorts, gives_back_every_frame) {
   }
 }
 
-// 127.x.y.7 is there, as all of 127.0.0.0/8 is, and nobody has a socket on it.
-TEST_F(UdpPorts, hears_that_nobody_listens_and_goes_on_sending) {
+// 127.x.y.7 is a local address, as all of 127.0.0.0/8, but has no socket.
+TEST_F(UdpPorts, reports_an_unreachable_peer_and_goes_on_sending) {
   join();
   Frame* lost = build(64, 17);
   layout::view<layout::Ipv4>(lost->data + 14).destination[3] = std::byte{7};
@@ -319,7 +317,7 @@ TEST_F(UdpPorts, hears_that_nobody_listens_and_goes_on_sending) {
   EXPECT_TRUE(near_->arm_wait(0));
 }
 
-TEST_F(UdpPorts, gets_and_loses_addresses) {
+TEST_F(UdpPorts, adds_and_removes_addresses) {
   join(2);
   const Gid extra = local_address(4);
   const auto change = [&] {
@@ -331,7 +329,7 @@ TEST_F(UdpPorts, gets_and_loses_addresses) {
     layout::view<layout::Ipv4>(frame->data + 14).destination[3] = std::byte{4};
     near_->tx_burst(0, &frame, 1, 0);
     std::size_t frames = 0;
-    for (int turn = 0; turn < 4; ++turn) {  // a silent socket isn't asked every turn
+    for (int turn = 0; turn < 4; ++turn) {  // an idle socket isn't polled every turn
       frames += received(1).size();
     }
     return frames;
@@ -339,7 +337,7 @@ TEST_F(UdpPorts, gets_and_loses_addresses) {
   EXPECT_EQ(arrive(), 0U);
   ASSERT_TRUE(far_->open_address(extra));
   change();
-  EXPECT_FALSE(make_port("udp", {.addresses = {extra}})) << "it has the port";
+  EXPECT_FALSE(make_port("udp", {.addresses = {extra}})) << "the UDP port is taken";
   EXPECT_EQ(arrive(), 1U);
   far_->close_address(extra);
   change();
@@ -351,7 +349,7 @@ TEST_F(UdpPorts, gets_and_loses_addresses) {
   EXPECT_EQ(far_->open_address(*parse_ip("192.0.2.77")).error().code, EADDRNOTAVAIL);
 }
 
-TEST_F(UdpPorts, knows_what_the_way_to_a_peer_carries) {
+TEST_F(UdpPorts, knows_the_path_mtu_to_a_peer) {
   join();
   EXPECT_EQ(near_->mtu_to(near_address_, far_address_), 4'200U);
 }

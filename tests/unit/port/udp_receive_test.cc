@@ -1,4 +1,4 @@
-// The receiving end of a udp port, fed by a plain socket.
+// The receiver of a udp port, fed by a plain socket.
 
 #include "dataplane/port/udp/udp_receive.h"
 
@@ -35,7 +35,7 @@ class UdpReceiverTest : public ::testing::Test {
                        reinterpret_cast<const sockaddr*>(&address_), sizeof(address_)),
               static_cast<ssize_t>(bytes));
   }
-  // How many frames one call gives.
+  // The number of frames that one call returns.
   std::uint32_t take() {
     std::array<Frame*, kBurst> frames{};
     const std::uint32_t count = receiver_.take(pool_, frames.data(), kBurst, counters_);
@@ -51,21 +51,21 @@ class UdpReceiverTest : public ::testing::Test {
   UdpReceiver receiver_{receiving_.get(), *parse_ip("127.0.0.1")};
 };
 
-// While they come as fast as they are thrown away a call would never return.
-TEST_F(UdpReceiverTest, WhatIsThrownAwayEndsACallToo) {
+// If dropped datagrams didn't count, a call might never return.
+TEST_F(UdpReceiverTest, DroppedDatagramsCountTowardsABurst) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{kCapacity + 1}}) {
     SCOPED_TRACE(bytes);
     for (std::uint32_t i = 0; i < 2 * kBurst; ++i) {
       send(bytes);
     }
     send(100);
-    EXPECT_EQ(take(), 0U) << "a burst's worth of them";
-    EXPECT_EQ(take(), 0U) << "and the others";
+    EXPECT_EQ(take(), 0U) << "a burst of dropped ones";
+    EXPECT_EQ(take(), 0U) << "the other dropped ones";
     EXPECT_EQ(take(), 1U);
   }
 }
 
-TEST_F(UdpReceiverTest, FramesComeAlongWithWhatIsThrownAway) {
+TEST_F(UdpReceiverTest, FramesAreReceivedAmongDroppedDatagrams) {
   for (std::uint32_t i = 0; i < kBurst / 2; ++i) {
     send(0);
     send(100);
@@ -75,7 +75,7 @@ TEST_F(UdpReceiverTest, FramesComeAlongWithWhatIsThrownAway) {
   for (std::uint32_t i = 0; i < kBurst; ++i) {
     send(100);
   }
-  EXPECT_EQ(take(), kBurst) << "without them a burst is whole";
+  EXPECT_EQ(take(), kBurst) << "without dropped ones a burst is complete";
 }
 
 }  // namespace

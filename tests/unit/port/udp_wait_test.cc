@@ -1,4 +1,4 @@
-// When the sockets of a udp port are watched. A pair of connected sockets stands for each.
+// When the sockets of a udp port are watched. A pair of connected sockets stands in for each.
 
 #include "dataplane/port/udp/udp_wait.h"
 
@@ -45,7 +45,7 @@ class UdpWaits : public ::testing::Test {
 TEST_F(UdpWaits, nothing_is_watched_before_a_worker_sleeps) {
   send(0);
   EXPECT_FALSE(wakes());
-  EXPECT_FALSE(wait_.arm()) << "the last look finds what came unwatched";
+  EXPECT_FALSE(wait_.arm()) << "the final check finds what arrived unwatched";
   EXPECT_TRUE(wakes());
   take(0);
   EXPECT_TRUE(wait_.arm());
@@ -79,8 +79,8 @@ TEST_F(UdpWaits, bursts_are_counted_from_the_last_sleep_on) {
   EXPECT_TRUE(wakes());
 }
 
-// Control may send in the place of a worker that sleeps.
-TEST_F(UdpWaits, what_is_sent_in_a_sleep_ends_no_watch) {
+// Control may send on behalf of a sleeping worker.
+TEST_F(UdpWaits, sends_during_a_sleep_end_no_watch) {
   EXPECT_TRUE(wait_.arm());
   for (int i = 0; i < 4 * UdpWait::kBurstsWatched; ++i) {
     wait_.burst();
