@@ -1,4 +1,4 @@
-// Building: what each field looks like on the wire, and that parse() gives back what was built.
+// Building: each field on the wire, and that parse() returns what was built.
 
 #include "dataplane/wire/build.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace layout;
 
-// The part of the headers that an opcode has, by a packet that carries them.
+// Compares a packet with the headers that its opcode has.
 void expect_says(const Packet& packet, const Headers& headers) {
   const OpcodeInfo& info = opcode_info(headers.opcode);
   EXPECT_EQ(packet.opcode, headers.opcode);

@@ -1,5 +1,5 @@
 // CRC-32: every kernel against libdeflate, at every length up to a frame and beyond, at all
-// alignments that matter, whole and in pieces.
+// relevant alignments, as a whole and in pieces.
 
 #include "dataplane/wire/crc32.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLengthMax = 4200;
 
-// libdeflate's sum starts and ends inverted; the kernels' register isn't.
+// libdeflate inverts the sum at the start and the end; the kernels don't.
 std::uint32_t reference(std::uint32_t state, const std::byte* bytes, std::size_t length) {
   return ~libdeflate_crc32(~state, bytes, length);
 }
@@ -61,7 +61,7 @@ TEST_P(Crc32, copy_copies_and_equals_libdeflate) {
                 reference(state, source, length))
           << "length " << length << ", from " << from << ", to " << to;
       ASSERT_TRUE(std::equal(source, source + length, destination)) << "length " << length;
-      // Nothing in front or behind was written.
+      // Nothing before or after the destination was written.
       ASSERT_EQ(std::count(copied.data(), destination, kGuard), to);
       ASSERT_EQ(std::count(destination + length, destination + length + 64, kGuard), 64);
     }
@@ -87,7 +87,7 @@ TEST_P(Crc32, masked_update_sums_the_bytes_ored_with_the_mask) {
 }
 
 TEST_P(Crc32, touches_nothing_outside) {
-  // Allocations of exactly the length: what AddressSanitizer sees.
+  // Allocations of exactly this length, so that AddressSanitizer sees any access outside.
   for (std::size_t length = 0; length <= 300; ++length) {
     const Bytes exact(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(length));
     Bytes copied(length);
@@ -98,7 +98,7 @@ TEST_P(Crc32, touches_nothing_outside) {
   }
 }
 
-TEST_P(Crc32, a_sum_in_pieces_is_the_sum) {
+TEST_P(Crc32, a_sum_in_pieces_equals_the_whole) {
   for (int round = 0; round < 500; ++round) {
     const std::size_t length = random_() % kLengthMax;
     std::uint32_t state = 0;
@@ -111,9 +111,9 @@ TEST_P(Crc32, a_sum_in_pieces_is_the_sum) {
   }
 }
 
-// Programs may write to a buffer that is being sent. What goes out then is anything, but it carries
-// the sum of what goes out.
-TEST_P(Crc32, a_source_that_changes_meanwhile_is_summed_as_it_was_copied) {
+// Programs may write to a buffer that is being sent. The bytes sent are then undefined, but the CRC
+// matches them.
+TEST_P(Crc32, the_sum_of_a_changing_source_matches_the_copy) {
   std::atomic<bool> done{false};
   std::thread program([&] {
     for (std::uint8_t value = 0; !done.load(std::memory_order_relaxed); ++value) {
@@ -135,7 +135,7 @@ TEST_P(Crc32, a_source_that_changes_meanwhile_is_summed_as_it_was_copied) {
   EXPECT_EQ(wrong, 0U);
 }
 
-// Multiplying by x to the 8 n is what n more bytes of nothing do to the register.
+// Multiplying by x to the power 8 n has the same effect on the register as n more zero bytes.
 TEST_P(Crc32, multiplying_by_a_power_of_x_equals_summing_zeroes) {
   constexpr std::uint32_t kOne = 0x8000'0000;
   const Bytes zeroes(2'000);
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(kernels, Crc32,
                          testing::ValuesIn(crc32_kernels().begin(), crc32_kernels().end()),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
-TEST(Crc32Choice, one_that_runs_is_in_use_and_another_can_be_chosen) {
+TEST(Crc32Choice, a_usable_kernel_is_in_use_and_another_can_be_chosen) {
   const Crc32Kernel& chosen = crc32_kernel();
   EXPECT_EQ(std::ranges::count(crc32_kernels(), &chosen), 1);
   EXPECT_EQ(&chosen == &kCrc32Portable, crc32_kernels().size() == 1);
@@ -161,7 +161,7 @@ TEST(Crc32Choice, one_that_runs_is_in_use_and_another_can_be_chosen) {
   set_crc32_kernel(chosen);
 }
 
-TEST(Crc32Choice, the_cheapest_is_chosen_wherever_it_stands) {
+TEST(Crc32Choice, the_cheapest_is_chosen_at_any_position) {
   std::array<Crc32Kernel, 3> kernels;
   kernels.fill(kCrc32Portable);
   kernels[0].name = "30";

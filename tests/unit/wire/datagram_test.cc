@@ -1,4 +1,4 @@
-// Frames taken apart for a UDP socket, and put together from what one received.
+// Frames converted to datagrams for a UDP socket, and received datagrams converted to frames.
 
 #include "dataplane/wire/datagram.h"
 
@@ -24,7 +24,7 @@ Path socket_path(Random& random, bool ipv6) {
   return path;
 }
 
-// A packet of each opcode, with payload of any size.
+// A packet of each opcode, with payloads of various sizes.
 template <typename Check>
 void for_each_packet(bool ipv6, Check check) {
   Random random{ipv6 ? 6U : 4U};
@@ -41,14 +41,15 @@ void for_each_packet(bool ipv6, Check check) {
   }
 }
 
-TEST(Datagram, kernel_fields_are_as_if_the_frame_had_been_built_with_them) {
+TEST(Datagram, kernel_fields_equal_those_of_a_built_frame) {
   IdChanges changes;
   for (const bool ipv6 : {false, true}) {
     for_each_packet(ipv6, [&](OwnedFrame& frame, Path& path, const Headers& headers,
                               const Bytes& payload, std::uint16_t, Random& random) {
-      // Twice, because a full socket makes the port send the frame again in another place.
+      // Twice, because a full socket makes the port send the frame again in a different batch
+      // position.
       for (int round = 0; round < 2; ++round) {
-        const auto id = static_cast<std::uint16_t>(random() % 100);  // some beyond a call's
+        const auto id = static_cast<std::uint16_t>(random() % 100);  // some beyond a batch
         const auto datagram = datagram_of(frame.frame);
         ASSERT_TRUE(datagram);
         set_kernel_fields(frame.frame, *datagram, kPort, id, changes);
@@ -62,8 +63,8 @@ TEST(Datagram, kernel_fields_are_as_if_the_frame_had_been_built_with_them) {
   }
 }
 
-// Whatever byte of the headers another frame differs in: the quick look says the same of it as the
-// thorough one, save that it also sees a flow label, and the length of the IPv4 header.
+// Another frame that differs in any byte of the headers: the quick comparison gives the same result
+// as the full one, except that it also notices a flow label, and the length of the IPv4 header.
 TEST(Datagram, a_frame_on_the_same_path_is_told_from_others) {
   for (const bool ipv6 : {false, true}) {
     for_each_packet(ipv6, [ipv6](OwnedFrame& frame, Path& path, const Headers& headers,
@@ -99,7 +100,7 @@ TEST(Datagram, a_received_one_becomes_the_frame_that_was_sent) {
       ASSERT_TRUE(datagram);
       EXPECT_EQ(datagram->path.source, path.source_gid);
       OwnedFrame built;
-      // Right or wrong, what is expected has no say in what is found.
+      // The result doesn't depend on the expected ID, right or wrong.
       std::uint16_t found = random() % 2 == 0 ? ip_id : static_cast<std::uint16_t>(random());
       const IpId id = build_frame(built.frame, {datagram->path, path.udp_source_port},
                                   datagram->payload, &found);
@@ -108,7 +109,7 @@ TEST(Datagram, a_received_one_becomes_the_frame_that_was_sent) {
       EXPECT_TRUE(built.frame.icrc_checked);
       ASSERT_TRUE(std::equal(sent.bytes().begin(), sent.bytes().end(), built.bytes().begin(),
                              built.bytes().end()));
-      // As the ICRC is right, so is parse()'s own look at it.
+      // The ICRC is right, so parse() accepts it, too.
       built.frame.icrc_checked = false;
       EXPECT_EQ(parse(built.frame), Drop::kNone);
     });
@@ -125,7 +126,7 @@ TEST(Datagram, a_corrupted_one_is_dropped) {
       ASSERT_TRUE(datagram);
       for (int round = 0; round < 20; ++round, ++rounds) {
         Bytes payload(datagram->payload.begin(), datagram->payload.end());
-        // Of the first twelve bytes one isn't covered.
+        // One of the first twelve bytes isn't covered by the ICRC.
         const std::size_t at = 12 + random() % (payload.size() - 12);
         payload[at] ^= static_cast<std::byte>(1 + random() % 255);
         OwnedFrame built;
@@ -143,7 +144,7 @@ TEST(Datagram, a_corrupted_one_is_dropped) {
   }
 }
 
-TEST(Datagram, what_is_too_short_or_odd_is_left_to_parse) {
+TEST(Datagram, malformed_payloads_are_left_to_parse) {
   Random random{9};
   const Path path = socket_path(random, false);
   for (std::size_t length = 0; length < 40; ++length) {

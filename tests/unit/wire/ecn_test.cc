@@ -32,7 +32,7 @@ TEST(Ecn, MarkingBreaksNeitherChecksumNorIcrc) {
       write_ecn(ip, Ecn::kCongested);
       ASSERT_EQ(parse(frame), Drop::kNone) << address << " " << flow;
       EXPECT_EQ(read_ecn(ip), Ecn::kCongested);
-      EXPECT_EQ(frame.packet.tos, kDscp << kDscpShift | 3U) << "the code point is as it was";
+      EXPECT_EQ(frame.packet.tos, kDscp << kDscpShift | 3U) << "the DSCP is unchanged";
     }
   }
 }

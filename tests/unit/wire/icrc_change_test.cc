@@ -1,4 +1,4 @@
-// The algebra of changed headers, against summing again.
+// How header changes alter the ICRC, compared with computing it again.
 
 #include "dataplane/wire/icrc_change.h"
 
@@ -19,7 +19,7 @@ void change_at(Bytes& bytes, std::size_t at, std::uint16_t change) {
   bytes[at + 1] ^= static_cast<std::byte>(change);
 }
 
-TEST(IcrcChange, equals_summing_again_at_every_distance) {
+TEST(IcrcChange, equals_recomputing_at_every_distance) {
   Random random{1};
   Bytes bytes = random_bytes(random, kIcrcDistanceMax);
   const std::uint32_t before = sum(bytes);
@@ -41,8 +41,8 @@ TEST(IcrcChange, is_solved_for_every_change) {
   }
 }
 
-// What no change of the two bytes does has no answer, save for one in 65,536.
-TEST(IcrcChange, other_differences_have_no_answer) {
+// A difference that no change of the two bytes causes has no solution, except for one in 65,536.
+TEST(IcrcChange, other_differences_have_no_solution) {
   Random random{2};
   constexpr int kRounds = 1'000'000;
   int answered = 0;
@@ -53,8 +53,8 @@ TEST(IcrcChange, other_differences_have_no_answer) {
   EXPECT_NEAR(answered, kRounds / 65'536.0, 20);
 }
 
-// One flipped bit anywhere else is never taken for a change of these.
-TEST(IcrcChange, a_flipped_bit_elsewhere_has_no_answer) {
+// A flipped bit elsewhere is never mistaken for a change of these two bytes.
+TEST(IcrcChange, a_flipped_bit_elsewhere_has_no_solution) {
   Random random{3};
   Bytes bytes = random_bytes(random, 1'108);
   const std::uint32_t before = sum(bytes);

@@ -1,4 +1,4 @@
-// The invariant CRC: a packet of a hardware card, and which bytes it doesn't cover.
+// The invariant CRC: that of a packet from a hardware card, and which bytes it doesn't cover.
 
 #include "dataplane/wire/icrc.h"
 
@@ -53,7 +53,7 @@ TEST(Icrc, a_hardware_cards_packet_parses) {
   EXPECT_EQ(packet.tos, 0xC2);
 }
 
-// Which bytes of the first 64 don't count, found by changing each.
+// The bytes among the first 64 that aren't covered, found by changing each.
 std::vector<std::size_t> uncovered(bool ipv6) {
   Random random{7};
   Bytes bytes = random_bytes(random, 64);
@@ -70,7 +70,7 @@ std::vector<std::size_t> uncovered(bool ipv6) {
   return found;
 }
 
-TEST(Icrc, masks_what_routers_change) {
+TEST(Icrc, masks_the_fields_that_routers_change) {
   EXPECT_EQ(uncovered(false), (std::vector<std::size_t>{1, 8, 10, 11, 26, 27, 32}));
   EXPECT_EQ(uncovered(true), (std::vector<std::size_t>{1, 2, 3, 7, 46, 47, 52}));
 }

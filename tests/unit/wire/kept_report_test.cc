@@ -10,14 +10,14 @@ namespace {
 
 using Payload = std::array<std::byte, kKeptReportBytesMax>;
 
-TEST(KeptReport, ComesBackAsItWasWritten) {
+TEST(KeptReport, ParsesAsWritten) {
   for (const std::uint32_t newest : {1U, 31U, 32U, 500U, KeptReport::kSpan - 1}) {
     KeptReport report{.serial = 0x89AB'CDEF, .psns = newest + 1};
     report.kept.set(newest / 2 + 1);
     report.kept.set(newest);
     Payload payload;
     const std::size_t length = write_kept_report(report, payload);
-    EXPECT_EQ(length, 8 + newest / 32 * 4 + 4) << "no longer than it must be";
+    EXPECT_EQ(length, 8 + newest / 32 * 4 + 4) << "no longer than necessary";
     const auto parsed = parse_kept_report(std::span(payload).first(length));
     ASSERT_TRUE(parsed.has_value());
     EXPECT_EQ(parsed->serial, report.serial);
@@ -26,7 +26,7 @@ TEST(KeptReport, ComesBackAsItWasWritten) {
   }
 }
 
-TEST(KeptReport, MaySayThatNothingIsKept) {
+TEST(KeptReport, MayReportThatNothingIsKept) {
   Payload payload;
   const std::size_t length = write_kept_report({.serial = 7}, payload);
   const auto parsed = parse_kept_report(std::span(payload).first(length));
@@ -34,7 +34,7 @@ TEST(KeptReport, MaySayThatNothingIsKept) {
   EXPECT_EQ(parsed->psns, 0U);
 }
 
-TEST(KeptReport, AnotherMakersPayloadIsNone) {
+TEST(KeptReport, OtherVendorsPayloadsAreRejected) {
   EXPECT_TRUE(is_kept_ask(kept_ask()));
   const std::array<std::byte, kKeptReportBytesMax + 4> zeros{};
   for (std::size_t length = 0; length <= zeros.size(); length += 4) {

@@ -1,4 +1,4 @@
-// Frames that need no ICRC, and frames of which only the headers are where they can't change.
+// Frames that need no ICRC, and frames of which only the headers are in memory that can't change.
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 namespace uroce::test {
 namespace {
 
-// Calls `check` with a frame of each opcode in each kind of path, of several lengths, and with what
-// it is made of.
+// Calls `check` with a frame of each opcode on each kind of path, of several lengths, and with its
+// components.
 template <typename Check>
 void for_all_frames(const Check& check) {
   Random random(7);
@@ -57,7 +57,7 @@ TEST(LeftOut, WithoutTheMarkItIsChecked) {
       });
 }
 
-TEST(Lent, AllHeadersThereCanBeAreInTheHead) {
+TEST(Lent, TheLongestHeadersFitIntoTheHead) {
   constexpr std::size_t kInFront = 14 + 4 + 40 + 8;  // Ethernet with a tag, IPv6, UDP
   for (const Opcode opcode : all_opcodes()) {
     EXPECT_LE(kInFront + opcode_info(opcode).header_length, Frame::kHeadBytes);

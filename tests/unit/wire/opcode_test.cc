@@ -25,7 +25,7 @@ TEST(Opcode, knows_exactly_the_specified_ones) {
     expected.push_back(code);
   }
   expected.insert(expected.end(), {0xB6, 0xB7});
-  expected.insert(expected.end(), {0xC0, 0xC1});  // manufacturers': ours
+  expected.insert(expected.end(), {0xC0, 0xC1});  // manufacturer-specific: ours
   std::vector<unsigned> found;
   for (const Opcode opcode : all_opcodes()) {
     found.push_back(static_cast<unsigned>(opcode));
@@ -51,7 +51,7 @@ TEST(Opcode, transport_is_the_three_high_bits) {
   }
 }
 
-TEST(Opcode, extension_headers_lie_one_behind_the_other) {
+TEST(Opcode, extension_headers_are_consecutive) {
   EXPECT_EQ(opcode_info(Opcode::kRcWriteOnlyImm).offset(Extension::kReth), 12U);
   EXPECT_EQ(opcode_info(Opcode::kRcWriteOnlyImm).offset(Extension::kImmediate), 28U);
   EXPECT_EQ(opcode_info(Opcode::kRcFlush).offset(Extension::kFeth), 12U);

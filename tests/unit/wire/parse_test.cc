@@ -1,4 +1,4 @@
-// Parsing: what is dropped, and under which reason.
+// Parsing: which packets are dropped, and for which reason.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using namespace layout;
 
-// A good frame, and edits of it that keep its checksums right.
+// A valid frame, and changes to it that keep its checksums right.
 class Parse : public testing::Test {
  protected:
   void given(Opcode opcode, std::size_t payload_length, PathKind kind = {}) {
@@ -53,8 +53,8 @@ class Parse : public testing::Test {
     std::memcpy(data() + owned_.frame.length - kIcrcLength, &icrc, sizeof(icrc));
   }
 
-  // Takes bytes away from (or, negative, adds some to) the end; IP and UDP say so, and the ICRC is
-  // right.
+  // Removes bytes from (or, if negative, adds some to) the end; IP and UDP lengths and the ICRC are
+  // corrected.
   void shorten(int bytes) {
     owned_.frame.length = static_cast<std::uint32_t>(static_cast<int>(owned_.frame.length) - bytes);
     ipv4().total_length.store(static_cast<std::uint16_t>(ipv4().total_length.load() - bytes));
@@ -197,8 +197,7 @@ TEST_F(Parse, lengths_that_disagree) {
   }
 }
 
-// Of all checksums a header's words add up to 0xFFFF with one, or where that is 0 or 0xFFFF with
-// both.
+// Only the right checksum is accepted, except that 0 and 0xFFFF are equivalent (ones' complement).
 TEST_F(Parse, only_the_right_ip_checksum_is_taken) {
   for (const std::uint32_t id : {0x0000U, 0x0001U, 0x7FFFU, 0x8000U, 0xFFFEU, 0xFFFFU}) {
     given(Opcode::kRcSendOnly, 8);
@@ -213,7 +212,7 @@ TEST_F(Parse, only_the_right_ip_checksum_is_taken) {
   }
 }
 
-TEST_F(Parse, a_wrong_udp_checksum_is_no_reason) {
+TEST_F(Parse, a_wrong_udp_checksum_is_accepted) {
   given(Opcode::kRcSendOnly, 100);
   udp().checksum.store(0xBEEF);
   EXPECT_EQ(parsed(), Drop::kNone);
@@ -262,11 +261,11 @@ TEST_F(Parse, pad_bytes) {
     EXPECT_EQ(parsed_corrected(), Drop::kNone);
     EXPECT_EQ(owned_.frame.packet.payload_length, 100 - pad);
   }
-  // More pad bytes than there are bytes.
+  // More pad bytes than payload.
   given(Opcode::kRcSendOnly, 0);
   set_pad(1);
   EXPECT_EQ(parsed_corrected(), Drop::kBadPad);
-  // A packet that isn't a multiple of 4.
+  // A length that isn't a multiple of 4.
   given(Opcode::kRcSendOnly, 100);
   shorten(1);
   EXPECT_EQ(parsed(), Drop::kBadPad);
@@ -284,7 +283,7 @@ TEST_F(Parse, only_the_last_packet_of_a_message_has_pad_bytes) {
   }
 }
 
-TEST_F(Parse, packets_without_payload_have_none) {
+TEST_F(Parse, packets_without_payload_have_no_pad_bytes) {
   for (const Opcode opcode : all_opcodes()) {
     if (opcode_info(opcode).payload) {
       continue;
@@ -319,7 +318,7 @@ TEST_F(Parse, truncated_at_every_byte_is_dropped) {
   }
 }
 
-TEST_F(Parse, bytes_behind_the_ip_packet_do_not_matter) {
+TEST_F(Parse, bytes_after_the_ip_packet_do_not_matter) {
   for (const PathKind kind : kPathKinds) {
     given(Opcode::kRcAcknowledge, 0, kind);
     ASSERT_EQ(parsed(), Drop::kNone);
@@ -333,9 +332,9 @@ TEST_F(Parse, bytes_behind_the_ip_packet_do_not_matter) {
   }
 }
 
-// The bits of a good frame that may change on the way without anybody noticing: addresses and VLAN
-// tag of the link layer; what routers change (an IPv4 header's own checksum still covers its TOS
-// and TTL); the UDP checksum; FECN, BECN and the six reserved bits next to them.
+// The bits of a valid frame that may change on the way unnoticed: addresses and VLAN tag of the
+// link layer; what routers change (an IPv4 header's own checksum still covers its TOS and TTL); the
+// UDP checksum; FECN, BECN and the six reserved bits next to them.
 std::set<std::size_t> free_bytes(PathKind kind, std::size_t ip, std::size_t transport) {
   std::set<std::size_t> bytes;
   for (std::size_t i = 0; i < 12; ++i) {
@@ -351,7 +350,7 @@ std::set<std::size_t> free_bytes(PathKind kind, std::size_t ip, std::size_t tran
   return bytes;
 }
 
-TEST_F(Parse, every_single_bit_flip_is_noticed_but_where_it_may_not) {
+TEST_F(Parse, every_bit_flip_is_noticed_unless_allowed) {
   for (const PathKind kind : kPathKinds) {
     for (const Opcode opcode : all_opcodes()) {
       given(opcode, possible_payload(opcode, 21), kind);
@@ -360,7 +359,7 @@ TEST_F(Parse, every_single_bit_flip_is_noticed_but_where_it_may_not) {
         const std::size_t at = bit / 8;
         OwnedFrame flipped(owned_.bytes());
         flipped.buffer[at] ^= static_cast<std::byte>(1U << (bit % 8));
-        // The low half of an IPv6 header's first byte is traffic class.
+        // The low half of an IPv6 header's first byte belongs to the traffic class.
         const bool harmless = free.contains(at) || (kind.ipv6 && at == ip_ && bit % 8 < 4);
         EXPECT_EQ(parse(flipped.frame) == Drop::kNone, harmless)
             << opcode_info(opcode).name << ", byte " << at << ", bit " << bit % 8;
