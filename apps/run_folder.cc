@@ -22,13 +22,19 @@ constexpr std::string_view kAnyEnding = "XXXXXX";  // mkdtemp(3)
 constexpr mode_t kOthers = 0077;
 constexpr int kTriesMax = 16;
 
-// The folder, locked; not valid: it isn't one of this user's own, or somebody lives in it.
+// The folder, locked; not valid: it isn't one of this user's own, or is in use. Where the file
+// system has no locks, it is only made use of, and never removed.
 UniqueFd lock_own_folder(const std::string& path, int how) {
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat facts = {};
   const bool own = folder.valid() && ::fstat(folder.get(), &facts) == 0 &&
                    facts.st_uid == ::geteuid() && (facts.st_mode & kOthers) == 0;
-  return own && ::flock(folder.get(), how | LOCK_NB) == 0 ? std::move(folder) : UniqueFd();
+  if (!own) {
+    return {};
+  }
+  const bool locked = ::flock(folder.get(), how | LOCK_NB) == 0;
+  const bool without_lock = how == LOCK_SH && errno != EWOULDBLOCK;
+  return locked || without_lock ? std::move(folder) : UniqueFd();
 }
 
 // Links in it are removed, not followed, and nobody else can change what lies in it.

@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
+
+#include "base/environment.h"
 
 namespace uroce {
 namespace {
@@ -17,10 +18,10 @@ namespace {
 // systemd.exec(5): $JOURNAL_STREAM has the device and inode of the stream that goes to the journal.
 // Standard error may have been redirected since.
 bool logs_to_journal() {
-  const char* const stream = std::getenv("JOURNAL_STREAM");
+  const auto stream = environment("JOURNAL_STREAM");
   struct stat status {};
-  return stream != nullptr && ::fstat(STDERR_FILENO, &status) == 0 &&
-         stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+  return stream && ::fstat(STDERR_FILENO, &status) == 0 &&
+         *stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
 int priority_of(spdlog::level::level_enum level) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// uroced's log: lines on standard error. If that is systemd's journal, each line begins with its
-// priority in the form of sd-daemon(3), "<4>", so that `journalctl -p warning` finds it.
+// uroced's log: lines on standard error (not those of failed checks and of DPDK). If that is
+// systemd's priority in the form of sd-daemon(3), "<4>", so that `journalctl -p warning` finds it.
 
 #include <string>
 

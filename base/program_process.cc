@@ -37,11 +37,14 @@ Result<ProgramProcess> ProgramProcess::at(int socket, pid_t pid, uid_t uid) {
   if (::getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &descriptor, &length) == 0) {
     return ProgramProcess(pid, uid, UniqueFd(descriptor));
   }
-  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+  UniqueFd pidfd;
+  if (errno == ENOPROTOOPT) {  // Linux before 6.5
+    pidfd = open_pidfd(pid);
+  }
+  if (!pidfd.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
     return system_error("can't determine which process connected");
   }
-  const bool unknown_option = errno == ENOPROTOOPT;  // else: that process has ended
-  return ProgramProcess(pid, uid, unknown_option ? open_pidfd(pid) : UniqueFd());
+  return ProgramProcess(pid, uid, std::move(pidfd));  // without one: that process has ended
 }
 
 ProgramProcess::ProgramProcess(pid_t pid, uid_t uid) : ProgramProcess(pid, uid, open_pidfd(pid)) {}

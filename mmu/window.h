@@ -53,7 +53,7 @@ class Window {
  public:
   static constexpr std::uint32_t kTagMask = 0xFF;
 
-  Window(std::uint32_t key, PdId pd, WindowType type) : key_(key), pd_(pd), type_(type) {}
+  Window(PdId pd, WindowType type) : pd_(pd), type_(type) {}
 
   // What it is bound to, all of one moment. region == nullptr: to nothing.
   struct State {
@@ -82,6 +82,8 @@ class Window {
   [[nodiscard]] WindowType type() const { return type_; }
 
  private:
+  friend class WindowTable;  // which gives it its key
+
   // Holds the version odd, so that readers wait and other writers too.
   class [[nodiscard]] Writing {
    public:
@@ -100,7 +102,7 @@ class Window {
 
   // Stores release and loads acquire: whoever sees a new field sees the odd version before it.
   std::atomic<std::uint32_t> version_{0};
-  std::atomic<std::uint32_t> key_;
+  std::atomic<std::uint32_t> key_ = 0;
   std::atomic<std::uint32_t> qpn_{0};
   std::atomic<std::uint32_t> access_{0};
   std::atomic<std::uint64_t> address_{0};

@@ -25,6 +25,7 @@ WindowTable::~WindowTable() {
 }
 
 Result<std::uint32_t> WindowTable::add(PdId pd, WindowType type) {
+  auto window = std::make_unique<Window>(pd, type);  // not under the lock: it may throw
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     return Error{ENOMEM, "all " + std::to_string(slots_.size()) +
@@ -32,11 +33,12 @@ Result<std::uint32_t> WindowTable::add(PdId pd, WindowType type) {
   }
   std::swap(free_[random_() % free_.size()], free_.back());
   const std::uint32_t index = free_.back();
-  free_.pop_back();
   // A new window is bound to nothing, so whatever tag an old key of this index has, it fails.
   const std::uint32_t key = (first_index_ + index) << kTagBits |
                             (static_cast<std::uint32_t>(random_()) & Window::kTagMask);
-  slots_[index].store(new Window(key, pd, type), std::memory_order_release);  // pairs with find()
+  window->key_.store(key, std::memory_order_relaxed);
+  slots_[index].store(window.release(), std::memory_order_release);  // pairs with find()
+  free_.pop_back();
   return key;
 }
 

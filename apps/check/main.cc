@@ -1,4 +1,4 @@
-// uroce-check, which `uroce check` starts: judges a capture of any RoCEv2 cards.
+// uroce-check, which `uroce check` starts: analyses a capture of any RoCEv2 cards.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -205,7 +205,7 @@ Status mount_tree(const std::string& tree) {
     return left;
   }
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
-    return system_error("can't create a mount namespace");
+    return system_error("can't make the mounts of the new namespace private");
   }
   for (const char* folder : kCovered) {
     if (Status covered = cover(tree + folder, folder, ""); !covered) {

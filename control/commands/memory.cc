@@ -248,6 +248,9 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
   if (!charge) {
     return charge.error();
   }
+  auto made = std::make_unique<MemoryRegion>(
+      MemoryRegion{0, &pd, length, dm, on_demand, std::move(*charge), std::move(locked)});
+  session.regions.make_room();  // once peers can use the key, nothing may fail
   const auto key = session.card().keys().add(std::move(region), session.take_chosen_key());
   if (!key) {
     return key.error();
@@ -256,8 +259,8 @@ Result<Outcome> answer_with_region(Session& session, std::unique_ptr<Region> reg
   if (dm != nullptr) {
     ++dm->users;
   }
-  const std::uint32_t handle = session.regions.add(std::make_unique<MemoryRegion>(
-      MemoryRegion{*key, &pd, length, dm, on_demand, std::move(*charge), std::move(locked)}));
+  made->key = *key;
+  const std::uint32_t handle = session.regions.add(std::move(made));
   reply->set(abi::RegMrReply{{}, handle, *key, *key, remote_pieces});
   return Outcome::kReply;
 }

@@ -50,8 +50,17 @@ struct Request {
 
 // A reply under construction. The conversation fills its header when the handler is done.
 struct Reply {
-  std::vector<std::byte> bytes = std::vector<std::byte>(sizeof(abi::ReplyHeader));
+  // Bytes of the longest reply of a command that makes something (reports are longer). There is
+  // room for them from the beginning: once a handler has made an object, its answer must not fail.
+  static constexpr std::size_t kReserved = 512;
+
+  std::vector<std::byte> bytes;
   std::vector<UniqueFd> descriptors;
+
+  Reply() {
+    bytes.reserve(kReserved);
+    bytes.resize(sizeof(abi::ReplyHeader));
+  }
 
   template <typename Body>
   void set(const Body& body) {

@@ -24,14 +24,16 @@ Result<Outcome> alloc_mw(Session& session, Request& request, Reply* reply) {
   if (!charge) {
     return charge.error();
   }
+  auto made = std::make_unique<MemoryWindow>(MemoryWindow{0, *pd, std::move(*charge)});
+  session.windows.make_room();
   const auto key =
       session.card().keys().windows().add((*pd)->id, static_cast<WindowType>(body.type));
   if (!key) {
     return key.error();
   }
   ++(*pd)->users;
-  const std::uint32_t handle = session.windows.add(
-      std::make_unique<MemoryWindow>(MemoryWindow{*key, *pd, std::move(*charge)}));
+  made->key = *key;
+  const std::uint32_t handle = session.windows.add(std::move(made));
   reply->set(abi::AllocMwReply{{}, handle, *key});
   return Outcome::kReply;
 }

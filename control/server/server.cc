@@ -127,16 +127,16 @@ void Server::on_no_memory(std::uint64_t tag) {
   if (at != connections_.end() && at->second.serving) {
     drop(at);
   }
-  if (tells_of_want()) {
+  if (is_due(silent_on_memory_until_)) {
     spdlog::error("the daemon has no memory left (RLIMIT_AS, or the machine's)");
   }
 }
 
 // Programs that come again and again would fill the log.
-bool Server::tells_of_want() {
-  const bool due = silent_until_ <= card_.now();
+bool Server::is_due(Time& silent_until) const {
+  const bool due = silent_until <= card_.now();
   if (due) {
-    silent_until_ = card_.now() + kSilence;
+    silent_until = card_.now() + kSilence;
   }
   return due;
 }
@@ -209,7 +209,7 @@ void Server::accept_some() {
 void Server::accept(UniqueFd socket) {
   const auto peer = program_at(socket.get());
   if (!peer) {
-    if (tells_of_want()) {
+    if (is_due(silent_on_refusals_until_)) {
       spdlog::warn("a program was turned away: {}", peer.error().message);
     }
     return;
@@ -246,7 +246,7 @@ void Server::serve_throttled() {
 void Server::turn_away() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (tells_of_want()) {
+  if (is_due(silent_on_refusals_until_)) {
     spdlog::warn("programs are turned away: the daemon has no descriptors left (ulimit -n)");
   }
 }

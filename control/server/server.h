@@ -74,7 +74,7 @@ class Server {
     }
   }
   void on_no_memory(std::uint64_t tag);
-  bool tells_of_want();  // of memory or descriptors, on the log
+  bool is_due(Time& silent_until) const;  // a line on the log about what the daemon lacks
   // What a conversation does outside of serve(): it counts as its user's time, and the next
   // commands of that connection wait for their turn like any others.
   template <typename Work>
@@ -136,11 +136,12 @@ class Server {
   bool stopping_ = false;
   bool answered_this_turn_ = false;  // answer_more()
   ThrottledUsers throttled_users_;
-  Time next_helpers_look_ = kNever;  // who waits for one that hangs is told
-  Time silent_until_ = 0;            // about a want of memory or descriptors
-  CommandPagePoller page_poller_;    // while it lingers
-  Time linger_until_ = 0;            // see kLinger
-  Time next_poll_ = 0;               // of the epoll, while it lingers
+  Time next_helpers_look_ = kNever;    // who waits for one that hangs is told
+  Time silent_on_memory_until_ = 0;    // that there is none left
+  Time silent_on_refusals_until_ = 0;  // that programs are refused
+  CommandPagePoller page_poller_;      // while it lingers
+  Time linger_until_ = 0;              // see kLinger
+  Time next_poll_ = 0;                 // of the epoll, while it lingers
   std::uint32_t polls_ = 0;
   LinkFollower links_;
 };

@@ -1,6 +1,7 @@
 #include "control/sessions/groups.h"
 
 #include <cerrno>
+#include <new>
 #include <string>
 
 #include "control/sessions/card_limits.h"
@@ -37,7 +38,12 @@ Status Groups::attach(QpObject& object, const Gid& group) {
   }
   object.groups.insert(group);
   ++members_[{qp.port, group}];
-  tell_workers([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
+  try {
+    tell_workers([&](Worker& worker) { worker.attach(qp.port, group, qp.qpn); });
+  } catch (const std::bad_alloc&) {
+    detach(object, group);  // from those that have been told
+    throw;
+  }
   return ok();
 }
 

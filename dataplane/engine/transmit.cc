@@ -78,7 +78,7 @@ bool Worker::State::transmit(PortState& port) {
       look_ahead_in_line(entry);
     }
     if (config.direct && entry.next != nullptr) {
-      look_ahead_next_door(*entry.next);
+      look_ahead_local_peer(*entry.next);
     }
     const std::uint32_t granted = queue.grant(entry);
     std::uint32_t sent = 0;

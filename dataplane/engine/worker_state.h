@@ -309,7 +309,7 @@ struct Worker::State final : FaultSink {
   void forget_neighbours(QpEntry& entry);
   [[nodiscard]] QpEntry* find_neighbour(PortState& port, const Qp& qp);
   [[nodiscard]] QpEntry* local_peer(PortState& port, QpEntry& entry);
-  void look_ahead_next_door(const QpEntry& entry) const;
+  void look_ahead_local_peer(const QpEntry& entry) const;
 
   // transmit.cc
   static void look_ahead_in_line(const QpEntry& entry);

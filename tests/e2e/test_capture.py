@@ -204,7 +204,7 @@ class Capture(E2eCase):
         os.chmod(self.folder, 0o777)
         answer = self.uroce("capture", f"{self.folder}/x.pcapng", daemon=daemon, user=_NOBODY, group=_NOBODY, extra_groups=[], cwd="/")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("only root and the daemon's own user may capture", answer.stderr)
+        self.assertIn("only root and the daemon's own user may start one", answer.stderr)
 
     def test_a_daemon_that_ends(self):
         wire = self.wire("loopback")

@@ -53,9 +53,9 @@ int refuse(const char* call, int error, const char* sentence) {
 }
 
 void complain_once(int error, const char* format, const char* first, const char* second) {
-  constexpr int kErrorsMax = 256;  // Linux has fewer
+  constexpr unsigned kErrorsMax = 256;  // Linux has fewer; a hostile daemon may send any number
   static std::atomic<bool> said[kErrorsMax];
-  say_once(said[error % kErrorsMax], format, first, second);
+  say_once(said[static_cast<unsigned>(error) % kErrorsMax], format, first, second);
 }
 
 void complain_of_loss(const char* sentence) {

@@ -106,7 +106,7 @@ int send_registration(Client& client, const abi::RegMrRequest& head,
   } else {
     list = make_piece_list(pieces);
     if (!list.valid()) {
-      return refuse("ibv_reg_mr", errno, "can't create a memfd for the list of pieces");
+      return refuse("ibv_reg_mr", errno, "can't pass the list of pieces in a memfd");
     }
     request.pieces_in_file = 1;
     passed.push_back(list.get());

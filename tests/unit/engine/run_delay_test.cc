@@ -12,28 +12,28 @@ namespace {
 constexpr Duration kMs = kNanosecondsPerMillisecond;
 
 TEST(RunDelay, ConsecutiveTurnsShowNone) {
-  RunDelay absence;
-  EXPECT_EQ(absence.turn_begins(100 * kMs), 0U);
-  EXPECT_EQ(absence.turn_begins(100 * kMs + 50'000), 0U);
-  EXPECT_EQ(absence.turn_begins(101 * kMs), 0U);
+  RunDelay delay;
+  EXPECT_EQ(delay.turn_begins(100 * kMs), 0U);
+  EXPECT_EQ(delay.turn_begins(100 * kMs + 50'000), 0U);
+  EXPECT_EQ(delay.turn_begins(101 * kMs), 0U);
 }
 
 TEST(RunDelay, AGapBetweenTurnsCounts) {
-  RunDelay absence;
-  (void)absence.turn_begins(100 * kMs);
-  EXPECT_EQ(absence.turn_begins(140 * kMs), 40 * kMs);
-  EXPECT_EQ(absence.turn_begins(140 * kMs + 1), 0U);
+  RunDelay delay;
+  (void)delay.turn_begins(100 * kMs);
+  EXPECT_EQ(delay.turn_begins(140 * kMs), 40 * kMs);
+  EXPECT_EQ(delay.turn_begins(140 * kMs + 1), 0U);
 }
 
 TEST(RunDelay, OnlyOversleepingCountsNotSleep) {
-  RunDelay absence;
-  (void)absence.turn_begins(100 * kMs);
-  absence.sleeps_until(600 * kMs);
-  EXPECT_EQ(absence.turn_begins(300 * kMs), 0U);  // woken early
-  absence.sleeps_until(600 * kMs);
-  EXPECT_EQ(absence.turn_begins(600 * kMs + 40'000), 0U);
-  absence.sleeps_until(700 * kMs);
-  EXPECT_EQ(absence.turn_begins(1'700 * kMs), 1'000 * kMs);
+  RunDelay delay;
+  (void)delay.turn_begins(100 * kMs);
+  delay.sleeps_until(600 * kMs);
+  EXPECT_EQ(delay.turn_begins(300 * kMs), 0U);  // woken early
+  delay.sleeps_until(600 * kMs);
+  EXPECT_EQ(delay.turn_begins(600 * kMs + 40'000), 0U);
+  delay.sleeps_until(700 * kMs);
+  EXPECT_EQ(delay.turn_begins(1'700 * kMs), 1'000 * kMs);
 }
 
 // Frames that arrived while the worker was away are read before anything is retransmitted: the

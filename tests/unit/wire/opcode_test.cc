@@ -1,4 +1,4 @@
-// The opcode table against facts/protocol.md, 1.
+// The opcode table against that of IBTA vol. 1, 9.2.1.
 
 #include "dataplane/wire/opcode.h"
 

@@ -1,4 +1,4 @@
-// The UDP source port that Linux would choose (facts/protocol.md, 12).
+// The UDP source port that Linux would choose (rdma_flow_label_to_udp_sport).
 
 #include "dataplane/wire/path.h"
 

@@ -14,7 +14,7 @@ namespace uroce::shim {
 namespace {
 
 // A daemon that doesn't answer for so long has lost its mind; the program must get on.
-constexpr timeval kDaemonPatience = {.tv_sec = 60, .tv_usec = 0};
+constexpr timeval kDaemonTimeout = {.tv_sec = 60, .tv_usec = 0};
 
 }  // namespace
 
@@ -29,8 +29,7 @@ Result<std::unique_ptr<PagingSession>> PagingSession::open(UniqueFd share, Uniqu
   if (session == nullptr) {
     return Error{ENOMEM, "no memory for the session"};
   }
-  ::setsockopt(invalidate.get(), SOL_SOCKET, SO_RCVTIMEO, &kDaemonPatience,
-               sizeof(kDaemonPatience));
+  ::setsockopt(invalidate.get(), SOL_SOCKET, SO_RCVTIMEO, &kDaemonTimeout, sizeof(kDaemonTimeout));
   session->share_.keep(std::move(share));
   session->invalidate_.keep(std::move(invalidate));
   session->place_ = state.invalidations.add(session->invalidate_);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "abi/cq_records.h"
+#include "abi/memory_records.h"
 #include "base/sanitized.h"
 #include "control/commands/command_table.h"
 #include "tests/unit/control/program.h"
@@ -73,10 +74,10 @@ class NoMemoryTest : public ::testing::Test {
 
   // What is taken of everything that an object may take.
   struct Taken {
-    std::size_t qpns, cqns, srqns, qps, cqs, srqs;
+    std::size_t qpns, cqns, srqns, qps, cqs, srqs, windows;
     std::size_t xrc_targets, workers_with_next_srq;
     std::uint32_t pd_users, cq_users, xrcd_users;
-    std::uint64_t charged_qps, charged_cqs, charged_srqs, charged_bytes;
+    std::uint64_t charged_qps, charged_cqs, charged_srqs, charged_mws, charged_bytes;
     auto operator<=>(const Taken&) const = default;
   };
   [[nodiscard]] Taken taken() const {
@@ -89,6 +90,7 @@ class NoMemoryTest : public ::testing::Test {
             .qps = session.qps.count(),
             .cqs = session.cqs.count(),
             .srqs = session.srqs.count(),
+            .windows = session.windows.count(),
             .xrc_targets = xrcd != nullptr ? xrcd->domain->targets.size() : 0,
             .workers_with_next_srq = xrcd != nullptr ? knowing_workers(*xrcd->domain) : 0,
             .pd_users = session.pds.find(pd)->users,
@@ -97,6 +99,7 @@ class NoMemoryTest : public ::testing::Test {
             .charged_qps = account.used(Limit::kQps),
             .charged_cqs = account.used(Limit::kCqs),
             .charged_srqs = account.used(Limit::kSrqs),
+            .charged_mws = account.used(Limit::kMws),
             .charged_bytes = account.used(Limit::kQueueMemory)};
   }
 
@@ -129,7 +132,6 @@ class NoMemoryTest : public ::testing::Test {
     Record record = make_record(command, body);
     Request request{std::move(record.bytes), std::move(record.descriptors)};
     Reply reply;
-    reply.bytes.reserve(kRecordMax);
     reply.descriptors.reserve(1);
     const auto handler = std::get<SessionHandler>(command_rule(command)->handler);
     until_failure = failing;
@@ -216,6 +218,13 @@ TEST_F(NoMemoryTest, AnXrcSharedReceiveQueueLeavesNothingInAWorker) {
   const abi::CreateSrqRequest request = xrc_srq(open_xrcd());
   next_srq = rig.card.srqns().take({}).number() + 1;
   expect_nothing_left(abi::Command::kCreateSrq, request);
+}
+
+TEST_F(NoMemoryTest, AMemoryWindowLeavesNothing) {
+  abi::AllocMwRequest request{};
+  request.pd = pd;
+  request.type = static_cast<std::uint32_t>(WindowType::kType1);
+  expect_nothing_left(abi::Command::kAllocMw, request);
 }
 
 // What couldn't be destroyed is there still, so that the program or the session's end can do it

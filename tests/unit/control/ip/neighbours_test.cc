@@ -62,7 +62,7 @@ TEST_F(NeighboursTest, LearnsStrangersOnlyWhenTheyAskForUs) {
   EXPECT_EQ(neighbours.resolve(other, now, &mac), Neighbours::Answer::kKnown);
 }
 
-// Nobody waits for it; paths follow by Moves.
+// Nobody waits for it; paths follow by NeighbourMoves.
 TEST_F(NeighboursTest, AMoveSettlesNoQuestion) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));

@@ -36,14 +36,14 @@ TEST(NumberPool, AreNotReusedSoon) {
 
 TEST(NumberPool, FindTheOwnerOfTheWholeNumberOnly) {
   NumberPool numbers(1, 10, 3);
-  PooledNumber<NumberPool> lease = numbers.take({nullptr, 5});
-  const std::uint32_t number = lease.number();
+  PooledNumber<NumberPool> pooled = numbers.take({nullptr, 5});
+  const std::uint32_t number = pooled.number();
   ASSERT_NE(numbers.find(number), nullptr);
   EXPECT_EQ(numbers.find(number)->handle, 5U);
   EXPECT_EQ(numbers.find(number ^ 0x1'0000U), nullptr);
   numbers.set_owner(number, {nullptr, 6});
   EXPECT_EQ(numbers.find(number)->handle, 6U);
-  lease = {};
+  pooled = {};
   EXPECT_EQ(numbers.find(number), nullptr);
 }
 
