@@ -58,7 +58,7 @@ enum class Command : std::uint32_t {
   kAdviseMr,
   kModifyCq = 150,
   kResizeCq,
-  kImportPd,  // of the session whose ticket came with kOpenDevice
+  kImportPd,  // of the session whose ImportToken came with kOpenDevice
   kImportMr,
   kOwnErrors,  // why this session's completions failed
   kResizeSrq,
@@ -146,8 +146,8 @@ struct OpenDeviceRequest {
 // Descriptors: the read end of the async event socket (records AsyncEventRecord), a memfd with
 // workers x Doorbells (each at a multiple of doorbells_stride) and behind them a CommandPage, a
 // read-only memfd with workers x WorkerStatus (each at a multiple of status_stride), a memfd with
-// this session's Ticket, then `workers` eventfds. Once the program has mapped the first memfd, it
-// seals it with F_SEAL_FUTURE_WRITE; until then the CommandPage isn't used.
+// this session's ImportToken, then `workers` eventfds. Once the program has mapped the first memfd,
+// it seals it with F_SEAL_FUTURE_WRITE; until then the CommandPage isn't used.
 struct OpenDeviceReply {
   ReplyHeader header;
   std::uint64_t doorbells_stride;

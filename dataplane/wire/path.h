@@ -14,9 +14,10 @@ struct Path {
   EtherAddress destination_mac;
   Gid source_gid;  // both IPv4-mapped, or neither
   Gid destination_gid;
-  std::uint16_t udp_source_port = 0xC000;  // 0xC000 and above, for entropy (facts/protocol.md, 12)
-  std::uint16_t vlan = 0;                  // 0: untagged; else the whole tag (priority and id)
-  std::uint8_t tos = 0;                    // IPv4 TOS or IPv6 traffic class
+  std::uint16_t udp_source_port =
+      0xC000;              // 0xC000 and above, for entropy: dynamic ports (RFC 6335)
+  std::uint16_t vlan = 0;  // 0: untagged; else the whole tag (priority and id)
+  std::uint8_t tos = 0;    // IPv4 TOS or IPv6 traffic class
   std::uint8_t hop_limit = 64;
   std::uint32_t flow_label = 0;  // IPv6
 
