@@ -28,11 +28,11 @@ class GsiTest : public testing::Test {
   GsiTest() { EXPECT_TRUE(rig_.card.engine().start()); }
   ~GsiTest() override { rig_.card.engine().stop(); }
 
-  // The next notice, as the server would hand it on.
+  // Handles the next notice as the server would.
   void serve_one() {
     pollfd waiting{.fd = rig_.card.engine().notice_descriptor(), .events = POLLIN, .revents = 0};
     Notice notice;
-    // The descriptor stays readable until an empty queue was looked at.
+    // The descriptor stays readable until the queue has been found empty.
     while (!rig_.card.engine().next_notice(&notice)) {
       ASSERT_EQ(poll(&waiting, 1, 10'000), 1);
     }
@@ -53,7 +53,7 @@ class GsiTest : public testing::Test {
   KeptMads mads_;
 };
 
-TEST_F(GsiTest, AMadGoesOutAndComesIn) {
+TEST_F(GsiTest, AMadIsSentAndReceived) {
   gsi_.set_sink(&mads_);
   std::array<std::byte, kMadLength> mad{};
   mad.back() = std::byte{9};
@@ -86,7 +86,7 @@ TEST_F(GsiTest, WithoutASinkMadsAreCounted) {
   EXPECT_EQ(gsi_.counters().unclaimed, 1U);
 }
 
-TEST_F(GsiTest, AFrameThatChangedSinceTheWorkerLookedIsIgnored) {
+TEST_F(GsiTest, AFrameThatChangedSinceTheWorkersCheckIsIgnored) {
   gsi_.set_sink(&mads_);
   gsi_.on_frame(device_, std::vector<std::byte>(64));
   EXPECT_TRUE(mads_.entries.empty());

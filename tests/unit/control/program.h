@@ -1,7 +1,6 @@
 #pragma once
 
-// A program as a conversation sees it, without a socket between them, and what one with a socket is
-// answered.
+// A program at a conversation without a socket in between, and the answers to one with a socket.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +28,7 @@ struct Answer {
   }
 };
 
-// The next reply that comes by a socket; error -1 if none does.
+// The next reply on a socket; error -1 if none comes.
 inline Answer receive(const UniqueFd& connection) {
   Answer answer;
   answer.header.error = -1;
@@ -59,7 +58,7 @@ class Program {
     std::copy_n(record.bytes.begin(), std::min(sizeof(header), record.bytes.size()),
                 reinterpret_cast<std::byte*>(&header));
     conversation.receive(std::move(record));
-    // A helper opens what is needed; the server would resume the conversation when it has.
+    // A helper opens what is needed; the server would resume the conversation when it is done.
     while (conversation.waiting() && (header.command == abi::Command::kRegMr ||
                                       header.command == abi::Command::kOpenPaging)) {
       std::this_thread::yield();

@@ -1,8 +1,8 @@
 #pragma once
 
-// What most tests of control start from: a card with one loopback device and an engine whose
-// workers run in the caller, and the services that conversations need, which are fed records
-// without a socket.
+// What most tests of control start from: a card with one loopback device, an engine whose workers
+// run in the calling thread, and the services for conversations, which get records without a
+// socket.
 
 #include <csignal>
 #include <cstring>
@@ -32,7 +32,7 @@ Record make_record(abi::Command command, Body body, std::uint32_t sequence = 1) 
   return record;
 }
 
-// A port of a link on which nobody ever says anything.
+// A port on a link without any other station.
 class SilentPort : public Port {
  public:
   static constexpr EtherAddress kMac{{2, 0, 0, 0, 0, 1}};

@@ -1,4 +1,4 @@
-// Addresses that come and go at run time, by the command of the uroce tool.
+// Addresses that are added and removed at run time by the uroce tool.
 
 #include "control/commands/address_changes.h"
 
@@ -35,7 +35,7 @@ class AddressesTest : public ::testing::Test {
   Rig rig;
 };
 
-TEST_F(AddressesTest, KeepTheirPlaces) {
+TEST_F(AddressesTest, KeepTheirIndices) {
   EXPECT_EQ(change("10.0.0.7/24", true), 0);
   EXPECT_EQ(*device().gids().find(3), *parse_ip("10.0.0.7"));
   EXPECT_EQ(change("10.0.0.1", false), 0);
@@ -44,12 +44,12 @@ TEST_F(AddressesTest, KeepTheirPlaces) {
   EXPECT_FALSE(device().gids().owns(*parse_ip("10.0.0.1")));
   EXPECT_FALSE(device().gids().owns(Gid{}));
   EXPECT_EQ(device().gids().addresses().size(), 3U);
-  // The next one gets the empty place.
+  // The next address gets the free index.
   EXPECT_EQ(change("10.0.0.8/24", true), 0);
   EXPECT_EQ(*device().gids().find(1), *parse_ip("10.0.0.8"));
 }
 
-TEST_F(AddressesTest, WhatCantBeIsRefused) {
+TEST_F(AddressesTest, ImpossibleChangesAreRefused) {
   EXPECT_EQ(change("10.0.0.1/24", true), EEXIST);
   EXPECT_EQ(change("10.0.0.77", false), ENOENT);
   EXPECT_EQ(change("nonsense", true), EINVAL);
@@ -58,15 +58,15 @@ TEST_F(AddressesTest, WhatCantBeIsRefused) {
   EXPECT_EQ(change(own.c_str(), false), EPERM);
 }
 
-// Where peers are looked for: with a prefix of all bits none would be near.
-TEST_F(AddressesTest, HaveTheLengthOfTheirPrefixOnAPortWithAWire) {
+// On a port that resolves neighbours: a prefix of full length would have no on-link peers.
+TEST_F(AddressesTest, NeedAPrefixLengthOnAPortWithAWire) {
   Rig wired(std::make_unique<SilentPort>(), 1);
   const abi::ReplyHeader reply = change_on(wired, "10.0.0.9", true);
   EXPECT_EQ(reply.error, EINVAL);
   EXPECT_NE(std::string(reply.message).find("say 10.0.0.9/24"), std::string::npos) << reply.message;
   EXPECT_EQ(change_on(wired, "10.0.0.9/24", true).error, 0);
   EXPECT_EQ(change_on(wired, "10.0.0.9", false).error, 0);
-  EXPECT_EQ(change("10.0.0.9", true), 0) << "it loops back";
+  EXPECT_EQ(change("10.0.0.9", true), 0) << "a loopback port";
 }
 
 TEST_F(AddressesTest, OnlyRootAndTheDaemonsUserMayChangeThem) {

@@ -1,4 +1,4 @@
-// What can be changed of a completion queue: its size and its moderation.
+// Changes to a completion queue: its size and its moderation.
 
 #include "abi/cq_records.h"
 #include "tests/unit/control/program.h"
@@ -32,7 +32,7 @@ TEST_F(CqTest, IsResizedInTwoSteps) {
   const Answer done = resize(0, true);
   EXPECT_EQ(done.header.error, 0) << done.message();
   EXPECT_EQ(done.as<abi::ResizeCqReply>().entries, 128U);
-  EXPECT_EQ(resize(0, true).header.error, EINVAL) << "nothing is prepared any more";
+  EXPECT_EQ(resize(0, true).header.error, EINVAL) << "no prepared ring is left";
 }
 
 TEST_F(CqTest, CantBeResizedBeyondTheLimits) {

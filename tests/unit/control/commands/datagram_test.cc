@@ -1,4 +1,4 @@
-// Datagram queue pairs and what belongs to them: Q_Keys, address handles.
+// Datagram queue pairs and what they need: Q_Keys, address handles, groups.
 
 #include <algorithm>
 
@@ -59,7 +59,7 @@ class DatagramTest : public ::testing::Test {
   std::uint32_t qp = 0;
 };
 
-TEST_F(DatagramTest, GoesToReadyWithAQkeyOnly) {
+TEST_F(DatagramTest, ReachesReadyOnlyWithAQkey) {
   EXPECT_EQ(modify(QpState::kInit, kToInitDatagram).header.error, 0);
   EXPECT_EQ(modify(QpState::kRtr, kVerbsState).header.error, 0);
   EXPECT_EQ(modify(QpState::kRts, kVerbsState | kVerbsSqPsn).header.error, 0);
@@ -119,7 +119,7 @@ class GroupTest : public DatagramTest {
 
 TEST_F(GroupTest, QueuePairsComeAndGo) {
   EXPECT_EQ(attach("239.1.2.3").header.error, 0);
-  EXPECT_EQ(attach("239.1.2.3").header.error, 0) << "again is no mistake, as in Linux";
+  EXPECT_EQ(attach("239.1.2.3").header.error, 0) << "attaching twice is no error, as in Linux";
   EXPECT_EQ(attach("ff0e::1").header.error, 0);
   EXPECT_EQ(rig.card.groups().count(), 2U);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, EBUSY);
@@ -130,7 +130,7 @@ TEST_F(GroupTest, QueuePairsComeAndGo) {
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, qp).header.error, 0);
 }
 
-TEST_F(GroupTest, AProgramThatEndsLeavesItsGroups) {
+TEST_F(GroupTest, GroupsAreLeftWhenTheProgramEnds) {
   {
     Program other(rig);
     other.open();
@@ -156,14 +156,14 @@ TEST_F(GroupTest, OnlyGroupsAndOnlyDatagrams) {
   EXPECT_EQ(change(abi::Command::kAttachMulticast, "239.1.2.3", rc).header.error, EINVAL);
 }
 
-TEST_F(GroupTest, AQueuePairIsInSoManyGroupsOnly) {
+TEST_F(GroupTest, GroupsOfAQueuePairAreBounded) {
   for (std::uint32_t i = 0; i < kGroupsOfQpMax; ++i) {
     ASSERT_EQ(attach(("239.1.2." + std::to_string(i)).c_str()).header.error, 0);
   }
   EXPECT_EQ(attach("239.1.3.1").header.error, ENOMEM);
 }
 
-TEST_F(GroupTest, AddressHandlesOfGroupsNeedNoAnswer) {
+TEST_F(GroupTest, AddressHandlesOfGroupsNeedNoResolution) {
   const std::uint32_t ipv6 = create_ah("ff0e::1:2", 2).as<abi::HandleReply>().handle;
   EXPECT_EQ(program.session.address_handles.find(ipv6)->path.destination_mac,
             (EtherAddress{{0x33, 0x33, 0, 1, 0, 2}}));

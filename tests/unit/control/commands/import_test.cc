@@ -1,4 +1,4 @@
-// Who may import what from another session.
+// Importing objects from another session: who may import what.
 
 #include "abi/import_records.h"
 #include "abi/memory_records.h"
@@ -37,7 +37,7 @@ class ImportTest : public ::testing::Test {
   std::uint32_t pd = 0, region = 0;
 };
 
-TEST_F(ImportTest, TheTicketOpensTheWay) {
+TEST_F(ImportTest, ATicketAllowsTheImport) {
   ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
   const Answer imported = importer.ask_about(abi::Command::kImportPd, pd);
   ASSERT_EQ(imported.header.error, 0) << imported.message();
@@ -65,7 +65,7 @@ TEST_F(ImportTest, AForgedTicketIsRefused) {
   EXPECT_EQ(open_with(forged).header.error, ENODEV);
 }
 
-TEST_F(ImportTest, ARegionGoesOnlyIntoItsOwnDomain) {
+TEST_F(ImportTest, ARegionIsImportedOnlyIntoItsOwnDomain) {
   ASSERT_EQ(open_with(exporter->session.ticket()).header.error, 0);
   const Answer answer = import_mr(importer.make_pd(), region);
   EXPECT_EQ(answer.header.error, EINVAL);
@@ -91,7 +91,7 @@ class ImportedDeviceMemory : public ImportTest {
   std::uint32_t theirs = 0;
 };
 
-TEST_F(ImportedDeviceMemory, IsTheSameMemoryUnderAHandleOfOurs) {
+TEST_F(ImportedDeviceMemory, IsTheSameMemoryUnderAHandleOfTheImporters) {
   const Answer answer = importer.ask_about(abi::Command::kImportDm, theirs);
   ASSERT_EQ(answer.header.error, 0) << answer.message();
   EXPECT_EQ(answer.as<abi::ImportDmReply>().length, kLength);
@@ -107,7 +107,7 @@ TEST_F(ImportedDeviceMemory, OutlivesItsExporter) {
       importer.ask_about(abi::Command::kImportDm, theirs).as<abi::ImportDmReply>().handle;
   exporter.reset();
   EXPECT_NE(importer.session.device_memories.find(ours)->memory->data(), nullptr);
-  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), kLength) << "somebody still has it";
+  EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), kLength) << "the importer still holds it";
   EXPECT_EQ(importer.ask_about(abi::Command::kFreeDm, ours).header.error, 0);
   EXPECT_EQ(rig.card.shares().used(Limit::kDeviceMemory), 0U);
 }

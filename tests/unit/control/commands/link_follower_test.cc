@@ -1,5 +1,5 @@
-// Interfaces below ports go and come again: when ports are detached and opened anew, and what
-// follows a new Ethernet address.
+// Interfaces below ports that disappear and come back: when ports are detached and attached again,
+// and what follows a new Ethernet address.
 
 #include "control/commands/link_follower.h"
 
@@ -10,7 +10,7 @@
 namespace uroce::control {
 namespace {
 
-// A port on an interface, which a test takes away and gives back.
+// A port on an interface that a test takes away and brings back.
 class InterfacePort final : public SilentPort {
  public:
   [[nodiscard]] PortInfo info() const override {
@@ -37,7 +37,7 @@ class InterfacePort final : public SilentPort {
   EtherAddress mac = kMac;
   std::string trouble;
   bool attached = true;
-  bool present = true;  // attach() works
+  bool present = true;  // attach() succeeds
   int detached = 0;
 };
 
@@ -56,7 +56,7 @@ TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
   EXPECT_FALSE(at.device.link_up());
   EXPECT_EQ(at.port->detached, 1);
   EXPECT_FALSE(at.port->attached);
-  EXPECT_NE(at.links.next_look(), kNever) << "an interface may refuse at first";
+  EXPECT_NE(at.links.next_look(), kNever) << "attaching may fail at first";
   at.links.look();
   EXPECT_FALSE(at.device.link_up());
   EXPECT_EQ(at.port->detached, 1);
@@ -67,7 +67,7 @@ TEST(LinkFollower, DetachesAPortThatIsInTroubleAndAttachesItWhenItCan) {
   EXPECT_TRUE(at.port->attached);
 }
 
-TEST(LinkFollower, OpensAnInterfaceAnewThatWentAndCameBetweenTwoLooks) {
+TEST(LinkFollower, ReopensAnInterfaceThatWasReplacedBetweenTwoLooks) {
   LinkRig at;
   at.port->trouble = "made anew";
   at.links.look();

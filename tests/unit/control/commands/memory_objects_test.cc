@@ -1,4 +1,4 @@
-// Windows, device memory, null regions, and regions that are registered anew.
+// Memory windows, device memory, null regions, and regions that are registered again.
 
 #include <poll.h>
 
@@ -76,7 +76,7 @@ TEST_F(MemoryObjectsTest, ABoundWindowKeepsItsRegionAndDomain) {
   EXPECT_EQ(program.ask_about(abi::Command::kDeallocPd, pd).header.error, 0);
 }
 
-TEST_F(MemoryObjectsTest, WindowsAreRefusedByName) {
+TEST_F(MemoryObjectsTest, RefusalsOfWindowsNameTheReason) {
   expect_refusal(program.ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, pd, 3}), EINVAL,
                  "not 3");
   expect_refusal(program.ask(abi::Command::kAllocMw, abi::AllocMwRequest{{}, 99, 1}), EINVAL,
@@ -87,7 +87,7 @@ TEST_F(MemoryObjectsTest, WindowsAreRefusedByName) {
   EXPECT_EQ(program.ask_about(abi::Command::kDeallocMw, window.handle).header.error, 0);
 }
 
-TEST_F(MemoryObjectsTest, AQueuePairTakesItsWindowsAlong) {
+TEST_F(MemoryObjectsTest, WindowsEndWithTheirQueuePair) {
   const auto dm = alloc_dm(64).as<abi::HandleReply>().handle;
   const auto region = reg_dm(dm, 0, 64).as<abi::RegMrReply>();
   const auto qp = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, program.make_cq()))
@@ -100,7 +100,7 @@ TEST_F(MemoryObjectsTest, AQueuePairTakesItsWindowsAlong) {
   EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
-TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndComesBack) {
+TEST_F(MemoryObjectsTest, DeviceMemoryIsBoundedAndReused) {
   const Answer half = alloc_dm(kDeviceMemoryMax / 2);
   ASSERT_EQ(half.record.descriptors.size(), 1U);
   expect_refusal(alloc_dm(kDeviceMemoryMax / 2 + 1), ENOMEM, "bytes of device memory are taken");
@@ -120,7 +120,7 @@ TEST_F(MemoryObjectsTest, DeviceMemoryCountsInWholePages) {
   EXPECT_EQ(program.session.account()->used(Limit::kQueueMemory), 0U);
 }
 
-TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryLiesInside) {
+TEST_F(MemoryObjectsTest, ARegionOfDeviceMemoryMustLieInside) {
   const auto dm = alloc_dm(100).as<abi::HandleReply>().handle;
   expect_refusal(reg_dm(dm, 0, 101), EINVAL, "100 bytes");
   expect_refusal(reg_dm(dm, 101, 0), EINVAL, "100 bytes");
@@ -146,7 +146,7 @@ TEST_F(MemoryObjectsTest, TheNullRegionTakesAllAddressesButNoPeers) {
   EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
-// kRegMr with `replaces`: as ibv_rereg_mr sends it, one record with its pieces.
+// kRegMr with `replaces`, as sent by ibv_rereg_mr: one record with its pieces.
 class ReregTest : public MemoryObjectsTest {
  protected:
   struct alignas(abi::RegMrRequest) Body {
@@ -173,7 +173,7 @@ class ReregTest : public MemoryObjectsTest {
                          .source = 0};
     return make_record(abi::Command::kRegMr, body);
   }
-  // Goes on with what waits for helpers, as the server does when it is told that some are back.
+  // Resumes what waits for helpers, as the server does when helpers have finished.
   void wait_for_helpers(PagingService& paging) {
     while (program.conversation.waiting()) {
       pollfd event{.fd = paging.control_descriptor(), .events = POLLIN, .revents = 0};
@@ -201,7 +201,7 @@ TEST_F(ReregTest, KeepsHandleAndKeysAndChangesTheRest) {
   EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
-TEST_F(ReregTest, ARefusalLeavesTheOldRegion) {
+TEST_F(ReregTest, ARefusalKeepsTheOldRegion) {
   const auto region = reg(pd, kBindable & ~kAccessZeroBased).as<abi::RegMrReply>();
   const abi::AllocMwReply window = make_window();
   ASSERT_EQ(rig.card.keys().bind_window(window.rkey,
@@ -225,8 +225,8 @@ TEST_F(ReregTest, OnlyFilesOnADiskCanBePersistent) {
   expect_refusal(reg(pd, kAccessLocalWrite | kAccessFlushPersistent), EINVAL, "PERSISTENT");
 }
 
-// Its memory is the program's to reuse once deregistering is answered.
-TEST_F(ReregTest, DeregisteringWaitsForAHelperAndKeepsNobodyElseWaiting) {
+// The program may reuse the memory once deregistering is answered.
+TEST_F(ReregTest, DeregisteringWaitsForAHelperWithoutBlockingOthers) {
   PagingQueues queues(2, {});
   PagingService paging(queues, rig.quiescence());
   rig.services.paging = &paging;
@@ -245,7 +245,7 @@ TEST_F(ReregTest, DeregisteringWaitsForAHelperAndKeepsNobodyElseWaiting) {
   rig.services.paging = nullptr;
 }
 
-// What helpers still store goes to where the old region was.
+// Helpers still store to the place of the old region.
 TEST_F(ReregTest, ReplacingARegionWaitsForAHelperToo) {
   PagingQueues queues(2, {});
   PagingService paging(queues, rig.quiescence());
@@ -267,9 +267,8 @@ TEST_F(ReregTest, ReplacingARegionWaitsForAHelperToo) {
   rig.services.paging = nullptr;
 }
 
-// A program that couldn't use the channels that it got (no room for their descriptors, no thread)
-// tries again.
-TEST(OnDemandPaging, IsOpenedAnewUntilARegionNeedsIt) {
+// A program that couldn't use its channels (no room for their descriptors, no thread) tries again.
+TEST(OnDemandPaging, MayBeReopenedUntilARegionNeedsIt) {
   Rig rig;
   PagingQueues queues{2, {}};
   PagingService paging{queues, rig.quiescence()};
@@ -296,8 +295,8 @@ TEST(OnDemandPaging, IsOpenedAnewUntilARegionNeedsIt) {
   EXPECT_EQ(program.ask(abi::Command::kOpenPaging).header.error, 0);
 }
 
-// As of one that has made itself undumpable, or whose user isn't the daemon's.
-TEST(OnDemandPaging, WhyMemoryCantBeReachedIsToldAtOnce) {
+// A program that has made itself undumpable, or whose user isn't the daemon's.
+TEST(OnDemandPaging, UnreachableMemoryIsReportedAtOnce) {
   Rig rig;
   PagingQueues queues{2, {}};
   PagingService paging{queues, rig.quiescence()};

@@ -66,7 +66,7 @@ class ModifyQp : public ::testing::Test {
     go_to(QpState::kRts);
     return config;
   }
-  // A WRITE of nothing, which is one packet.
+  // A WRITE of no bytes, which is one packet.
   void post_write(const QpConfig& config) {
     abi::SendWr write{};
     write.opcode = abi::WrOpcode::kRdmaWrite;
@@ -95,7 +95,7 @@ class ModifyQp : public ::testing::Test {
   abi::ModifyQpRequest request{};
 };
 
-TEST_F(ModifyQp, GoesTheWayOfConnectionsAndTellsWhatWasSet) {
+TEST_F(ModifyQp, ConnectsAndReportsWhatWasSet) {
   go_to(QpState::kRts);
   const abi::QpAttributesRecord known = query();
   EXPECT_EQ(known.state, static_cast<std::uint32_t>(QpState::kRts));
@@ -111,8 +111,8 @@ TEST_F(ModifyQp, GoesTheWayOfConnectionsAndTellsWhatWasSet) {
   go_to(QpState::kRts);
 }
 
-// A queue pair that is connected to itself writes nothing at all, in one packet.
-TEST_F(ModifyQp, AQueryTellsHowFarItIs) {
+// A queue pair that is connected to itself does a WRITE of no bytes, in one packet.
+TEST_F(ModifyQp, AQueryReportsItsProgress) {
   const QpConfig& config = connect_to_itself();
   const auto expect = [&](std::uint32_t sq_psn, std::uint32_t rq_psn, bool draining) {
     const abi::QpAttributesRecord known = query();
@@ -133,9 +133,9 @@ TEST_F(ModifyQp, AQueryTellsHowFarItIs) {
   expect(0, 0, false);
 }
 
-// rdma_disconnect() puts a queue pair into ERR, and a card has worked on the doorbells before it by
-// then: the last message of a conversation arrives, as a rule, though its completion is flushed.
-TEST_F(ModifyQp, WhatWasPostedBeforeItEndsIsSentOnce) {
+// rdma_disconnect() moves a queue pair to ERR, when a card has already processed the doorbells
+// before it: the last message of a connection usually arrives, though its completion is flushed.
+TEST_F(ModifyQp, WorkPostedBeforeErrIsSentOnce) {
   const QpConfig& config = connect_to_itself();
   post_write(config);
   EXPECT_EQ(modify(QpState::kErr, kVerbsState).header.error, 0);
@@ -143,7 +143,7 @@ TEST_F(ModifyQp, WhatWasPostedBeforeItEndsIsSentOnce) {
   EXPECT_EQ(frames_sent(config.worker), 1U);
 }
 
-TEST_F(ModifyQp, WhatWasPostedBeforeAResetIsDropped) {
+TEST_F(ModifyQp, WorkPostedBeforeAResetIsDropped) {
   const QpConfig& config = connect_to_itself();
   post_write(config);
   EXPECT_EQ(modify(QpState::kReset, kVerbsState).header.error, 0);
@@ -151,7 +151,7 @@ TEST_F(ModifyQp, WhatWasPostedBeforeAResetIsDropped) {
   EXPECT_EQ(frames_sent(config.worker), 0U);
 }
 
-TEST_F(ModifyQp, RefusesWhatTheTableDoesNotHave) {
+TEST_F(ModifyQp, RefusesTransitionsThatTheTableLacks) {
   expect_refusal(modify(QpState::kRts, kToRts), "from RESET to RTS");
   expect_refusal(modify(QpState::kInit, kVerbsState), "IBV_QP_ACCESS_FLAGS");
   EXPECT_EQ(query().state, static_cast<std::uint32_t>(QpState::kReset)) << "nothing changed";
@@ -195,7 +195,7 @@ TEST_F(ModifyQp, AddressesThatCannotWorkAreNamed) {
   expect_refusal(modify(QpState::kRtr, kToRtr), "empty");
 }
 
-TEST_F(ModifyQp, CurrentStateMustBeTheOneItIs) {
+TEST_F(ModifyQp, TheGivenCurrentStateMustMatch) {
   go_to(QpState::kRtr);
   request.attributes.current_state = static_cast<std::uint32_t>(QpState::kRts);
   expect_refusal(modify(QpState::kRts, kToRts | kVerbsCurState), "is in RTR");
@@ -203,7 +203,7 @@ TEST_F(ModifyQp, CurrentStateMustBeTheOneItIs) {
   EXPECT_EQ(modify(QpState::kRts, kToRts | kVerbsCurState).header.error, 0);
 }
 
-TEST_F(ModifyQp, NonsenseStatesAreRefused) {
+TEST_F(ModifyQp, UnknownStatesAreRefused) {
   request.attributes.state = 4711;
   request.mask = kVerbsState;
   expect_refusal(program.ask(abi::Command::kModifyQp, request), "4711");

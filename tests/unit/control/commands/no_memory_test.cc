@@ -1,6 +1,6 @@
-// Making or destroying an object where memory runs out, at each place where that can happen: all is
-// afterwards as it was before, and the same can be asked again. This program's operator new is the
-// one below.
+// Making or destroying an object when memory runs out, at each allocation of the command: the state
+// afterwards is as before, and the command can be repeated. This program's operator new is the one
+// below.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@
 
 namespace {
 
-// How many allocations of this thread succeed yet before one fails; negative: none does.
+// How many more allocations of this thread succeed before one fails; negative: none fails.
 thread_local int until_failure = -1;
 
 void* allocate_or_fail(std::size_t bytes, std::size_t alignment) {
@@ -37,7 +37,7 @@ void* allocate_or_fail(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace
 
-// Out of line: where the compiler sees only one of a pair it takes them for a mismatch.
+// Out of line: if the compiler inlines only one of new and delete, it warns of a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   return allocate_or_fail(bytes, alignof(std::max_align_t));
 }
@@ -61,7 +61,7 @@ namespace {
 
 class NoMemoryTest : public ::testing::Test {
  protected:
-  static constexpr int kAllocationsMax = 1'000;  // of one command; it has some dozens
+  static constexpr int kAllocationsMax = 1'000;  // of one command, which makes a few dozen
 
   void SetUp() override {
     if (kSanitized) {
@@ -72,7 +72,7 @@ class NoMemoryTest : public ::testing::Test {
     cq = program.make_cq();
   }
 
-  // What is taken of everything that an object may take.
+  // How much of each limited resource is in use.
   struct Taken {
     std::size_t qpns, cqns, srqns, qps, cqs, srqs, windows;
     std::size_t xrc_targets, workers_with_next_srq;
@@ -103,7 +103,7 @@ class NoMemoryTest : public ::testing::Test {
             .charged_bytes = account.used(Limit::kQueueMemory)};
   }
 
-  // In how many workers' view of the domain there is the shared receive queue `next_srq`.
+  // The number of workers whose view of the domain has the shared receive queue `next_srq`.
   [[nodiscard]] std::size_t knowing_workers(const SharedXrcDomain& domain) const {
     return static_cast<std::size_t>(
         std::count_if(domain.seen.begin(), domain.seen.end(),
@@ -112,12 +112,12 @@ class NoMemoryTest : public ::testing::Test {
 
   enum class Attempt : std::uint8_t { kMade, kAsBefore, kLeft, kEndedInATask };
 
-  // In a process of its own, whose allocation number `failing` fails.
+  // Runs the command in a child process, whose allocation number `failing` fails.
   template <typename Body>
   Attempt attempt(abi::Command command, const Body& body, int failing) {
     const pid_t child = ::fork();
     if (child == 0) {
-      // A worker's task that finds no memory ends the daemon (Runner::run_in_sleep).
+      // Running out of memory in a worker's task ends the daemon (Runner::run_in_sleep).
       std::set_terminate([] { ::_exit(static_cast<int>(Attempt::kEndedInATask)); });
       ::_exit(static_cast<int>(run(command, body, failing)));
     }
@@ -151,7 +151,7 @@ class NoMemoryTest : public ::testing::Test {
     }
   }
 
-  // Tries the command until it has all the memory that it asks for, each time with one more piece.
+  // Repeats the command, each time failing one allocation later, until all its allocations succeed.
   template <typename Body>
   void expect_nothing_left(abi::Command command, const Body& body) {
     int refusals = 0;
@@ -199,7 +199,7 @@ class NoMemoryTest : public ::testing::Test {
 };
 
 TEST_F(NoMemoryTest, AQueuePairLeavesNothing) {
-  // The memory of rings stays with the session once there is some.
+  // A session keeps its first memory for rings.
   EXPECT_EQ(program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq)).header.error, 0);
   expect_nothing_left(abi::Command::kCreateQp, program.rc_qp(pd, cq));
 }
@@ -227,15 +227,15 @@ TEST_F(NoMemoryTest, AMemoryWindowLeavesNothing) {
   expect_nothing_left(abi::Command::kAllocMw, request);
 }
 
-// What couldn't be destroyed is there still, so that the program or the session's end can do it
-// again: otherwise workers would keep what nobody finds.
-TEST_F(NoMemoryTest, AQueuePairIsDestroyedOrThere) {
+// What couldn't be destroyed still exists, so that the program or the end of the session can
+// destroy it later: otherwise workers would keep objects that nobody can find.
+TEST_F(NoMemoryTest, AQueuePairIsDestroyedOrKept) {
   const Answer made = program.ask(abi::Command::kCreateQp, program.rc_qp(pd, cq));
   expect_nothing_left(abi::Command::kDestroyQp,
                       abi::HandleRequest{{}, made.as<abi::CreateQpReply>().handle, 0});
 }
 
-TEST_F(NoMemoryTest, AnXrcSharedReceiveQueueIsDestroyedOrThere) {
+TEST_F(NoMemoryTest, AnXrcSharedReceiveQueueIsDestroyedOrKept) {
   const Answer made = program.ask(abi::Command::kCreateSrq, xrc_srq(open_xrcd()));
   ASSERT_EQ(made.header.error, 0) << made.message();
   expect_nothing_left(abi::Command::kDestroySrq,
@@ -246,7 +246,7 @@ TEST_F(NoMemoryTest, AnXrcReceivingQueuePairLeavesNothing) {
   expect_nothing_left(abi::Command::kCreateQp, xrc_target(open_xrcd()));
 }
 
-TEST(DoorbellSlotsTest, OneThatIsGivenBackIsReusedLate) {
+TEST(DoorbellSlotsTest, AReturnedSlotIsReusedLate) {
   DoorbellSlots slots;
   for (std::uint32_t slot = 0; slot <= LateNumbers::kQuarantine; ++slot) {
     EXPECT_EQ(slots.take().number(), slot);
@@ -254,7 +254,7 @@ TEST(DoorbellSlotsTest, OneThatIsGivenBackIsReusedLate) {
   EXPECT_EQ(slots.take().number(), 0U);
 }
 
-TEST(DoorbellSlotsTest, OnesAreGivenBackWithoutMemory) {
+TEST(DoorbellSlotsTest, ReturningSlotsAllocatesNothing) {
   DoorbellSlots slots;
   std::vector<PooledNumber<DoorbellSlots>> taken(1'000);
   for (PooledNumber<DoorbellSlots>& slot : taken) {

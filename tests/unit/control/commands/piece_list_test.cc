@@ -1,4 +1,4 @@
-// A region in more pieces than a record takes: the list comes in a file.
+// A region in more pieces than fit into a record: the list is passed as a file.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ class PieceListTest : public ::testing::Test {
     pd = program.make_pd();
   }
 
-  // The memory's pages, each a piece that is reached the slow way.
+  // The memory's pages, each a piece that is reached by copying.
   std::vector<abi::MemoryPiece> pages(std::size_t count) {
     memory.resize((count + 1) * kPage);
     const std::uint64_t first =
@@ -85,7 +85,7 @@ TEST_F(PieceListTest, MakesARegion) {
   EXPECT_EQ(program.ask_about(abi::Command::kDeregMr, region.handle).header.error, 0);
 }
 
-// The daemon would read what the program changes meanwhile, or wait for it.
+// Otherwise the program could change the list while the daemon reads it, or make the daemon block.
 TEST_F(PieceListTest, MustBeSealed) {
   const auto pieces = pages(600);
   for (const int missing : {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE}) {
@@ -113,14 +113,14 @@ TEST_F(PieceListTest, IsBounded) {
   expect_refusal(reg(pieces, ~std::uint32_t{0}, list_of(pieces)), ENOMEM, "at most 65536");
 }
 
-// The list itself isn't one of the files in which memory may lie.
-TEST_F(PieceListTest, NamesOnlyDescriptorsThatCame) {
+// The list itself doesn't count as one of the files that pieces may refer to.
+TEST_F(PieceListTest, NamesOnlyDescriptorsOfTheRecord) {
   auto pieces = pages(600);
   pieces[599].kind = abi::PieceKind::kDescriptor;
   expect_refusal(reg(pieces, 600, list_of(pieces)), EBADMSG, "descriptor");
 }
 
-TEST_F(PieceListTest, IsCheckedAsAnyPieceIs) {
+TEST_F(PieceListTest, ItsPiecesAreChecked) {
   auto pieces = pages(600);
   pieces[300].address += kPage;
   EXPECT_EQ(reg(pieces, 600, list_of(pieces)).header.error, EINVAL);

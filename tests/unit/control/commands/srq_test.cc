@@ -1,4 +1,4 @@
-// Changing the size of a shared receive queue that is in use.
+// Resizing a shared receive queue that is in use.
 
 #include "abi/cq_records.h"
 #include "tests/unit/control/program.h"
@@ -41,7 +41,7 @@ TEST_F(SrqTest, IsResizedInTwoSteps) {
   const Answer done = resize(0, true);
   EXPECT_EQ(done.header.error, 0) << done.message();
   EXPECT_EQ(max_wr(), 128U);
-  EXPECT_EQ(resize(0, true).header.error, EINVAL) << "nothing is prepared any more";
+  EXPECT_EQ(resize(0, true).header.error, EINVAL) << "no prepared ring is left";
 }
 
 TEST_F(SrqTest, CantBeResizedBeyondTheLimits) {

@@ -1,5 +1,5 @@
-// Descriptors that take for ever to be closed, and where they may wait: control goes on, and the
-// user who passed them is told.
+// Descriptors whose close() blocks for a long time, and the threads in which that may happen:
+// control goes on, and the user who passed them is told.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -46,7 +46,7 @@ class Foreign : public ::testing::Test {
     rig.card.engine().stop();
   }
 
-  // Who has had an answer may pass descriptors (before that, from Linux 6.16 on, nobody may).
+  // Waits for an answer first: from Linux 6.16 on, descriptors may be passed only after one.
   UniqueFd connect() {
     auto connection = connect_to(folder_ / "s");
     EXPECT_TRUE(connection);
@@ -60,7 +60,7 @@ class Foreign : public ::testing::Test {
     EXPECT_EQ(send_record(connection.get(), record), Sending::kSent);
     return receive(connection);
   }
-  // The last reference to the descriptor goes to the daemon.
+  // Leaves the last reference to the descriptor to the daemon.
   static void pass(const UniqueFd& connection, Command command, UniqueFd descriptor) {
     Record record = make_record(command, abi::ShareArenaRequest{});
     record.descriptors.push_back(std::move(descriptor));
@@ -89,16 +89,16 @@ class Foreign : public ::testing::Test {
   std::thread thread_;
 };
 
-TEST_F(Foreign, ADescriptorThatTakesForEverToCloseHoldsUpOnlyItsUsersDescriptors) {
+TEST_F(Foreign, ADescriptorThatTakesForEverToCloseBlocksOnlyItsUsersDescriptors) {
   const UniqueFd attacker = connect();
   pass(attacker, Command::kShareArena, lingering.take());
   expect_that_others_are_served();
   const Answer late = receive(attacker);
   EXPECT_EQ(late.header.error, ETIMEDOUT);
   EXPECT_NE(late.message().find("doesn't answer"), std::string::npos) << late.message();
-  // Others of the user's programs are told why, and only if they pass something.
+  // Other programs of the user are told why, but only if they pass something.
   while (rig.services.helpers->check({.uid = ::getuid()})) {
-    std::this_thread::yield();  // the helper began after the record's own second did
+    std::this_thread::yield();  // the helper's time limit started later than the record's
   }
   const UniqueFd memfd(::memfd_create("arena", MFD_CLOEXEC));
   pass(victim, Command::kShareArena, UniqueFd(::dup(memfd.get())));
@@ -113,21 +113,21 @@ TEST_F(Foreign, ADescriptorThatTakesForEverToCloseHoldsUpOnlyItsUsersDescriptors
   }
   victim = connect();
   pass(victim, Command::kShareArena, UniqueFd(::dup(memfd.get())));
-  EXPECT_EQ(receive(victim).header.error, EBADF) << "it is looked at: no device is open";
+  EXPECT_EQ(receive(victim).header.error, EBADF) << "it is examined now: no device is open";
 }
 
-TEST_F(Foreign, OfARecordThatIsRefusedHoldsUpNobody) {
+TEST_F(Foreign, OfARefusedRecordBlocksNobody) {
   const UniqueFd attacker = connect();
   pass(attacker, static_cast<Command>(9'999), lingering.take());
   expect_that_others_are_served();
 }
 
-// Nobody receives the second record: it goes with the connection.
-TEST_F(Foreign, OfARecordThatNobodyReceivedHoldsUpNobody) {
+// The second record is never received: it is discarded with the connection.
+TEST_F(Foreign, OfAnUnreceivedRecordBlocksNobody) {
   UniqueFd attacker;
   Record record = make_record(Command::kShareArena, abi::ShareArenaRequest{});
   record.descriptors.push_back(lingering.take());
-  do {  // the first record may end the connection before the second is there
+  do {  // the first record may end the connection before the second is sent
     attacker = connect();
     ASSERT_EQ(::send(attacker.get(), "nonsense", 8, 0), 8);
   } while (send_record(attacker.get(), record) != Sending::kSent);
@@ -136,7 +136,7 @@ TEST_F(Foreign, OfARecordThatNobodyReceivedHoldsUpNobody) {
   expect_that_others_are_served();
 }
 
-TEST_F(Foreign, ManyAtOnceHoldUpNobody) {
+TEST_F(Foreign, ManyAtOnceBlockNobody) {
   const UniqueFd attacker = connect();
   UniqueFd slow = lingering.take();
   Record record = make_record(Command::kListDevices, abi::RequestHeader{});
@@ -149,9 +149,9 @@ TEST_F(Foreign, ManyAtOnceHoldUpNobody) {
   expect_that_others_are_served();
 }
 
-// What is opened by the process's number waits for its locks, so a helper does it: here one that is
-// busy closing a descriptor.
-TEST_F(Foreign, ARegistrationThatWaitsForAProcessIsRefusedInTime) {
+// Opening a file of another process waits for that process's locks, so a helper does it; here the
+// helper is busy closing a descriptor.
+TEST_F(Foreign, ARegistrationIsRefusedWhileTheUsersHelperHangs) {
   const UniqueFd program = connect();
   EXPECT_EQ(ask(program, make_record(Command::kOpenDevice, abi::OpenDeviceRequest{})).header.error,
             0);
@@ -178,7 +178,7 @@ TEST_F(Foreign, ARegistrationThatWaitsForAProcessIsRefusedInTime) {
   EXPECT_EQ(ask(program, make_record(Command::kRegMr, body)).header.error, 0);
 }
 
-TEST(ForeignSockets, KnowWhetherSomethingWaits) {
+TEST(ForeignSockets, TellWhetherARecordIsPending) {
   const auto pair = [](UniqueFd& ours, UniqueFd& theirs) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -196,7 +196,7 @@ TEST(ForeignSockets, KnowWhetherSomethingWaits) {
   pair(ours, theirs);
   theirs.reset();
   EXPECT_TRUE(nothing_waits(ours.get()));
-  // The peer ends without having read: that is an error here, and is told first.
+  // The peer closes without having read: the kernel reports that as an error first.
   pair(ours, theirs);
   ASSERT_EQ(::send(ours.get(), "x", 1, 0), 1);
   ASSERT_EQ(::send(theirs.get(), "x", 1, 0), 1);
@@ -204,8 +204,8 @@ TEST(ForeignSockets, KnowWhetherSomethingWaits) {
   EXPECT_FALSE(nothing_waits(ours.get()));
 }
 
-// A user whose helper hangs has no second one; other users have their own, up to a bound.
-TEST(HelperThreads, HaveOneForAUser) {
+// A user whose helper hangs doesn't get a second one; other users have their own, up to a bound.
+TEST(HelperThreads, OnePerUser) {
   auto helpers = std::make_shared<HelperPool>(kNanosecondsPerMillisecond);
   std::promise<void> release;
   const std::shared_future<void> released(release.get_future());
@@ -220,7 +220,7 @@ TEST(HelperThreads, HaveOneForAUser) {
   std::promise<void> done;
   ASSERT_TRUE(helpers->run(kOther, [&done] { done.set_value(); }));
   done.get_future().wait();
-  EXPECT_LE(helpers->threads(), 3U) << "two users', and a spare one";
+  EXPECT_LE(helpers->threads(), 3U) << "one per user, and a spare one";
   for (uid_t user = 2'000; user < 2'000 + 2 * HelperPool::kHelpersMax; ++user) {
     ASSERT_TRUE(helpers->run({.uid = user}, [released] { released.wait(); }));
   }
@@ -237,19 +237,19 @@ TEST(HelperThreads, HaveOneForAUser) {
   last.get_future().wait();
 }
 
-// Later there may be no thread to be had.
-TEST(HelperThreads, TheSpareOneCanBeThereBeforeItIsNeeded) {
+// Later, starting a thread may fail.
+TEST(HelperThreads, TheSpareOneCanBeStartedInAdvance) {
   HelperPool helpers;
   ASSERT_TRUE(helpers.start_spare());
   EXPECT_EQ(helpers.threads(), 1U);
   ASSERT_TRUE(helpers.start_spare());
-  EXPECT_EQ(helpers.threads(), 1U) << "it is there";
+  EXPECT_EQ(helpers.threads(), 1U) << "there is one already";
   std::promise<void> done;
   ASSERT_TRUE(helpers.run({.uid = 1'001}, [&done] { done.set_value(); }));
   done.get_future().wait();
 }
 
-TEST(HelperThreads, GoOnWhereAnErrandFindsNoMemory) {
+TEST(HelperThreads, GoOnWhenAJobRunsOutOfMemory) {
   HelperPool helpers;
   constexpr User kAsks{.uid = 1'001};
   ASSERT_TRUE(helpers.run(kAsks, [] { throw std::bad_alloc(); }));
@@ -258,8 +258,8 @@ TEST(HelperThreads, GoOnWhereAnErrandFindsNoMemory) {
   done.get_future().wait();
 }
 
-// The whole daemon is stopped for longer than anybody's job may take: that is nobody's fault.
-TEST(HelperThreads, OfADaemonThatWasStoppedHaveNotTakenTooLong) {
+// The whole daemon is stopped for longer than a job may take: no user is to be blamed.
+TEST(HelperThreads, TimeWhileTheDaemonIsStoppedDoesntCount) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   UniqueFd continued(ends[0]), parent(ends[1]);
@@ -292,8 +292,8 @@ TEST(HelperThreads, OfADaemonThatWasStoppedHaveNotTakenTooLong) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "ended with " << status;
 }
 
-// Root of a container can be every user of it, and has jobs of all of them hang.
-TEST(HelperThreads, OfOneUserNamespaceLeaveHalfToOthers) {
+// Root of a container can become every user in it, and make the jobs of all of them hang.
+TEST(HelperThreads, OneUserNamespaceGetsAtMostHalf) {
   auto helpers = std::make_shared<HelperPool>(kNanosecondsPerMillisecond);
   std::promise<void> release;
   const std::shared_future<void> released(release.get_future());

@@ -1,7 +1,7 @@
 #pragma once
 
-// A descriptor that takes as long to be closed as its maker chose: a TCP socket with data that its
-// peer doesn't read, and SO_LINGER. Any program can make one and pass it to anybody.
+// A descriptor whose close() blocks for as long as its maker likes: a TCP socket with data that its
+// peer doesn't read, and SO_LINGER. Any program can make one and pass it on.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -38,9 +38,9 @@ class LingeringSocket {
     EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &how, sizeof(how)), 0);
   }
 
-  // To be passed on; closing the last one waits.
+  // To be passed on; closing the last copy blocks.
   UniqueFd take() { return std::move(socket_); }
-  // The peer resets the connection: whoever closes comes back.
+  // The peer resets the connection, which ends a blocked close().
   void give_way() { peer_.reset(); }
 
  private:

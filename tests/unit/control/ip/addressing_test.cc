@@ -27,7 +27,7 @@ class AddressingTest : public ::testing::Test {
     address.port = 1;
     return address;
   }
-  // The path to a neighbour that is known.
+  // The path to a known neighbour.
   Path path_to(const abi::AddressRecord& address) {
     EXPECT_TRUE(check_address(device, address));
     const auto path = make_path(device, address, 0, 0, 1);
@@ -53,7 +53,7 @@ TEST_F(AddressingTest, APathIsInTheVlanOfItsSource) {
   EXPECT_EQ(vlan_of_path(1, "239.1.2.3"), 0U);
 }
 
-TEST_F(AddressingTest, WhatComesBackToUsIsInTheVlanWhereItIsTaken) {
+TEST_F(AddressingTest, APathToAnOwnAddressUsesTheVlanOfThatAddress) {
   EXPECT_EQ(vlan_of_path(2, "10.6.0.1"), 6U);
   EXPECT_EQ(vlan_of_path(3, "10.0.0.1"), 0U);
 }
@@ -70,12 +70,12 @@ TEST_F(AddressingTest, TheServiceLevelIsThePriorityInTheVlansTag) {
   EXPECT_EQ(path_to(address).vlan, 0U) << "without a VLAN there is no tag";
 }
 
-TEST_F(AddressingTest, FewHopsAreTheGroupsOwnWishAndNobodyElses) {
+TEST_F(AddressingTest, OnlyGroupsKeepAHopLimitBelowTwo) {
   know("10.5.0.2", 5, "10.5.0.1");
   for (const std::uint8_t hops : {std::uint8_t{0}, std::uint8_t{1}, std::uint8_t{5}}) {
     abi::AddressRecord address = address_of(1, "239.1.2.3");
     address.hop_limit = hops;
-    EXPECT_EQ(path_to(address).hop_limit, hops) << "a group stays where its sender wants it";
+    EXPECT_EQ(path_to(address).hop_limit, hops) << "the sender limits a group's scope";
     address = address_of(2, "10.5.0.2");
     address.hop_limit = hops;
     EXPECT_EQ(path_to(address).hop_limit, hops > 1 ? hops : 64);

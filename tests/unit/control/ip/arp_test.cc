@@ -24,7 +24,7 @@ TEST(Arp, ParsesARequestOfLinux) {
   EXPECT_EQ(arp->target, kOurIp);
 }
 
-TEST(Arp, AnswersToWhoAsked) {
+TEST(Arp, AnswersTheSender) {
   const auto bytes = from_hex(kRequest);
   const auto frame = parse_ethernet(bytes);
   const auto reply = build_arp_reply(*frame, *parse_arp(*frame), kOurs);
@@ -49,7 +49,7 @@ TEST(Arp, AnswersInTheSameVlan) {
   EXPECT_EQ(to_hex(reply).substr(24, 12), "810020640806");
 }
 
-TEST(Arp, ARequestOfOursReadsBack) {
+TEST(Arp, OwnRequestsCanBeParsed) {
   const auto bytes = build_arp_request(kOurs, kOurIp, *parse_ip("10.0.0.9"));
   const auto frame = parse_ethernet(bytes);
   EXPECT_EQ(to_string(frame->destination), "ff:ff:ff:ff:ff:ff");
@@ -60,7 +60,7 @@ TEST(Arp, ARequestOfOursReadsBack) {
   EXPECT_EQ(to_string(arp->target), "10.0.0.9");
 }
 
-TEST(Arp, RefusesWhatIsShortOrOfAnotherKind) {
+TEST(Arp, RefusesShortAndOtherPackets) {
   const auto good = from_hex(kRequest);
   for (std::size_t length = 0; length < 42; ++length) {
     const auto frame = parse_ethernet(std::span(good).first(length));
@@ -72,7 +72,7 @@ TEST(Arp, RefusesWhatIsShortOrOfAnotherKind) {
     EXPECT_FALSE(parse_arp(*parse_ethernet(bytes))) << wrong;
   }
   auto multicast = good;
-  multicast[22] = std::byte{1};  // a sender can't be a group
+  multicast[22] = std::byte{1};  // a sender's address can't be multicast
   EXPECT_FALSE(parse_arp(*parse_ethernet(multicast)));
 }
 

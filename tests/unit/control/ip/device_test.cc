@@ -40,7 +40,7 @@ TEST_F(DeviceTest, PathMtuIsTheLargestThatFits) {
   EXPECT_EQ(path_mtu_code(300), 0U);
 }
 
-TEST_F(DeviceTest, OwnAndMulticastAddressesNeedNoQuestion) {
+TEST_F(DeviceTest, OwnAndMulticastAddressesNeedNoRequest) {
   EXPECT_EQ(*device.resolve(*parse_ip("10.0.0.1"), now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kOurs);
   EXPECT_EQ(*device.resolve(*parse_ip("ff02::1"), now, &mac), Device::Resolution::kDone);
@@ -48,7 +48,7 @@ TEST_F(DeviceTest, OwnAndMulticastAddressesNeedNoQuestion) {
   EXPECT_TRUE(sent.empty());
 }
 
-TEST_F(DeviceTest, ARouterIsAskedForWhatIsBehindIt) {
+TEST_F(DeviceTest, OffLinkAddressesResolveToTheRouter) {
   const Gid far = *parse_ip("10.1.2.3");
   EXPECT_EQ(device.resolve(far, now, &mac).error().code, ENETUNREACH);
   device.set_gateways(Gateways({*parse_gateway_route("10.1.0.0/16=10.0.0.254")}));
@@ -61,7 +61,7 @@ TEST_F(DeviceTest, ARouterIsAskedForWhatIsBehindIt) {
   EXPECT_EQ(mac, kTheirs);
 }
 
-TEST_F(DeviceTest, GroupsAreReportedOnceAndWhenAsked) {
+TEST_F(DeviceTest, GroupsAreReportedOnceAndWhenQueried) {
   const Gid group = *parse_ip("239.1.2.3");
   ASSERT_TRUE(device.join_group(group));
   ASSERT_TRUE(device.join_group(group));
@@ -86,7 +86,7 @@ TEST_F(DeviceTest, ANewAddressIsAnnounced) {
   EXPECT_EQ(last_arp().target, *parse_ip("10.0.0.5"));
 }
 
-TEST_F(DeviceTest, AsksInTheNameOfTheSubnetsAddressAndLearns) {
+TEST_F(DeviceTest, AsksFromTheSubnetsAddressAndLearns) {
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending);
   EXPECT_FALSE(device.on_time(now));
   ASSERT_EQ(sent.size(), 1U);
@@ -96,7 +96,7 @@ TEST_F(DeviceTest, AsksInTheNameOfTheSubnetsAddressAndLearns) {
   const auto question = parse_ethernet(sent.back());
   const auto answer = build_arp_reply(*question, last_arp(), kTheirs);
   EXPECT_TRUE(device.on_frame(answer, now));
-  EXPECT_TRUE(device.moves().take(now).empty()) << "no path leads there yet";
+  EXPECT_TRUE(device.moves().take(now).empty()) << "no path uses it yet";
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kTheirs);
 }
@@ -113,7 +113,7 @@ TEST_F(DeviceTest, AsksForIpv6ByNeighbourDiscovery) {
   EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kDone);
 }
 
-TEST_F(DeviceTest, NobodyAnswersBecomesAnErrorThatNamesTheAddress) {
+TEST_F(DeviceTest, NoAnswerBecomesAnErrorThatNamesTheAddress) {
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending);
   bool settled = false;
   while (!settled) {
@@ -127,8 +127,8 @@ TEST_F(DeviceTest, NobodyAnswersBecomesAnErrorThatNamesTheAddress) {
   EXPECT_EQ(sent.size(), Neighbours::kAttemptsMax);
 }
 
-// A program waits for the answer when the link comes up: that must not lose the question.
-TEST_F(DeviceTest, WhatIsAskedForIsAskedAnewWhenTheLinkComesUp) {
+// A program waits for the answer when the link comes up: the request must not be lost.
+TEST_F(DeviceTest, PendingRequestsAreRepeatedWhenTheLinkComesUp) {
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending);
   device.on_time(now);  // into a link that is down
   device.ask_again(now);
@@ -141,14 +141,14 @@ TEST_F(DeviceTest, WhatIsAskedForIsAskedAnewWhenTheLinkComesUp) {
 
   device.ask_again(now);
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kPending)
-      << "what was known before is forgotten";
+      << "what was known before the link went down is forgotten";
   device.ask_again(now);
   bool settled = false;
   while (!settled && device.next_deadline() != kNever) {
     now = std::max(now, device.next_deadline());
     settled = device.on_time(now);
   }
-  EXPECT_TRUE(settled) << "without an answer whoever waits is told";
+  EXPECT_TRUE(settled) << "without an answer the waiting program is told";
 }
 
 TEST_F(DeviceTest, OffLinkAddressesAreRefusedAtOnce) {
@@ -173,12 +173,12 @@ TEST_F(DeviceTest, APeerInUseThatMovedIsFollowed) {
     EXPECT_FALSE(device.on_frame(build_arp_request(where, kTheirIp, kTheirIp), now));
     return device.moves().take(now);
   };
-  EXPECT_TRUE(announce(kTheirs).empty()) << "a stranger";
+  EXPECT_TRUE(announce(kTheirs).empty()) << "an unknown address";
   device.on_frame(build_arp_request(kTheirs, kTheirIp, *parse_ip("10.0.0.1")), now);
-  EXPECT_TRUE(announce(kElsewhere).empty()) << "known, but no path leads there";
+  EXPECT_TRUE(announce(kElsewhere).empty()) << "known, but no path uses it";
   EXPECT_EQ(*device.resolve(kTheirIp, now, &mac), Device::Resolution::kDone);
   EXPECT_EQ(mac, kElsewhere);
-  EXPECT_TRUE(announce(kElsewhere).empty()) << "where it was";
+  EXPECT_TRUE(announce(kElsewhere).empty()) << "no change";
   now += 2 * Neighbours::kKnownFor;  // a path lasts longer than the cache
   const auto moved = announce(kTheirs);
   ASSERT_EQ(moved.size(), 1U);
@@ -187,14 +187,14 @@ TEST_F(DeviceTest, APeerInUseThatMovedIsFollowed) {
   EXPECT_TRUE(announce(kTheirs).empty());
 }
 
-TEST_F(DeviceTest, NobodyCanClaimOurAddressOrAnotherSubnets) {
+TEST_F(DeviceTest, NobodyCanClaimOurAddressOrOneOfAnotherSubnet) {
   for (const Gid& claimed : {*parse_ip("10.0.0.1"), *parse_ip("10.9.0.1")}) {
     device.on_frame(build_arp_request(kTheirs, claimed, claimed), now);
     EXPECT_TRUE(device.moves().take(now).empty());
   }
 }
 
-// One more address, in VLAN 5.
+// The device with another address, in VLAN 5.
 class VlanDeviceTest : public DeviceTest {
  protected:
   VlanDeviceTest() {
@@ -217,7 +217,7 @@ TEST_F(VlanDeviceTest, AnnouncesAddressesInTheirVlan) {
   EXPECT_EQ(parse_ethernet(announced[1])->vlan, 5U);
 }
 
-TEST_F(VlanDeviceTest, AsksThereAndIsAnsweredThere) {
+TEST_F(VlanDeviceTest, AsksAndLearnsInTheVlan) {
   EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kPending);
   device.on_time(now);
   EXPECT_EQ(last_vlan(), 5U);
@@ -226,12 +226,12 @@ TEST_F(VlanDeviceTest, AsksThereAndIsAnsweredThere) {
   EthernetFrame frame = *parse_ethernet(sent.back());
   frame.vlan = 6;
   EXPECT_FALSE(device.on_frame(build_arp_reply(frame, question, kTheirs), now));
-  frame.vlan = 0x6005;  // with a priority
+  frame.vlan = 0x6005;  // with a priority in the tag
   EXPECT_TRUE(device.on_frame(build_arp_reply(frame, question, kTheirs), now));
   EXPECT_EQ(*device.resolve(peer, now, &mac), Device::Resolution::kDone);
 }
 
-TEST_F(VlanDeviceTest, AsksForLinkLocalNeighboursInTheNameOfAnyAddressThere) {
+TEST_F(VlanDeviceTest, AsksForLinkLocalNeighboursFromAnyAddressOfTheVlan) {
   const LinkAddress neighbour(*parse_ip("fe80::2"), 5);
   EXPECT_EQ(*device.resolve(neighbour, now, &mac), Device::Resolution::kPending);
   device.on_time(now);
@@ -249,7 +249,7 @@ TEST_F(VlanDeviceTest, AnswersInTheVlanOfTheAddressOnly) {
   EXPECT_EQ(last_vlan(), 5U);
 }
 
-TEST_F(VlanDeviceTest, AnotherVlansNeighboursAreOutOfReach) {
+TEST_F(VlanDeviceTest, NeighboursOfAnotherVlanAreUnreachable) {
   EXPECT_EQ(device.resolve({*parse_ip("10.5.0.2"), 0}, now, &mac).error().code, ENETUNREACH);
   const auto refused = device.resolve({kTheirIp, 5}, now, &mac);
   EXPECT_EQ(refused.error().code, ENETUNREACH);
@@ -270,7 +270,7 @@ TEST_F(VlanDeviceTest, GroupsAreReportedInEachVlan) {
   EXPECT_EQ(parse_ethernet(sent[1])->vlan, 5U);
 }
 
-// A link of some speed.
+// A port with a link speed.
 class FastPort : public SilentPort {
  public:
   [[nodiscard]] PortInfo info() const override {
@@ -281,9 +281,9 @@ class FastPort : public SilentPort {
   std::uint32_t mbps = 0;
 };
 
-// Codes of ibv_port_attr: width 1 is 1X, 2 is 4X, 16 is 2X; speed 1 is 2.5 Gb/s a lane, 8 is 10
+// Codes of ibv_port_attr: width 1 is 1X, 2 is 4X, 16 is 2X; speed 1 is 2.5 Gb/s per lane, 8 is 10
 // (FDR10), 32 is 25, 64 is 50, 128 is 100.
-TEST(DeviceSpeed, IsToldAsLinuxTellsIt) {
+TEST(DeviceSpeed, IsReportedAsByLinux) {
   struct Row {
     std::uint32_t gbps, width, speed;
   };
@@ -298,7 +298,7 @@ TEST(DeviceSpeed, IsToldAsLinuxTellsIt) {
     EXPECT_EQ(reply.active_width, row.width) << row.gbps << " Gb/s";
     EXPECT_EQ(reply.active_speed, row.speed) << row.gbps << " Gb/s";
   }
-  port.mbps = 0;  // the port can't tell
+  port.mbps = 0;  // unknown to the port
   abi::QueryPortReply reply{};
   device.fill_port(&reply);
   EXPECT_EQ(reply.active_width, 1U);
@@ -310,7 +310,7 @@ TEST_F(DeviceTest, AnnouncesAllItsAddresses) {
   EXPECT_EQ(sent.size(), 3U);
 }
 
-// As a udp port is: the kernel knows who is where.
+// As a udp port: the kernel resolves addresses.
 class SocketsPort final : public SilentPort {
  public:
   [[nodiscard]] PortInfo info() const override {
@@ -320,7 +320,7 @@ class SocketsPort final : public SilentPort {
   }
 };
 
-TEST(DeviceOfSockets, AsksNobodyAndReachesWhatTheKernelDoes) {
+TEST(DeviceOfSockets, AsksNobodyAndReachesWhatTheKernelReaches) {
   SocketsPort port;
   std::uint32_t sent = 0;
   Device device(0, port, {*parse_prefix("10.0.0.1/24")}, {}, [&](auto) { ++sent; });
@@ -331,7 +331,7 @@ TEST(DeviceOfSockets, AsksNobodyAndReachesWhatTheKernelDoes) {
     EXPECT_EQ(mac, stand_in_mac(*parse_ip(peer)));
   }
   EXPECT_EQ(*device.resolve(*parse_ip("10.0.0.1"), 0, &mac), Device::Resolution::kDone);
-  EXPECT_EQ(mac, kOurs) << "what is sent to itself stays inside";
+  EXPECT_EQ(mac, kOurs) << "frames to itself stay in the daemon";
   EXPECT_EQ(device.next_deadline(), kNever);
   EXPECT_EQ(sent, 0U);
 }

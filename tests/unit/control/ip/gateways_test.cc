@@ -25,13 +25,13 @@ TEST(Gateways, TheLongestPrefixWins) {
   EXPECT_FALSE(gateways({}).find(*parse_ip("10.1.2.3"), kAnywhere));
 }
 
-TEST(Gateways, ARouterThatCannotBeReachedIsNoWay) {
+TEST(Gateways, AnUnreachableRouterIsSkipped) {
   const Gateways routes = gateways({"0.0.0.0/0=10.0.0.254", "10.1.0.0/16=10.5.0.254"});
   const auto far = [](const Gid& router) { return router != *parse_ip("10.5.0.254"); };
   EXPECT_EQ(routes.find(*parse_ip("10.1.2.3"), far), parse_ip("10.0.0.254"));
 }
 
-TEST(Gateways, NonsenseIsRefusedAndNamed) {
+TEST(Gateways, InvalidRoutesAreRefused) {
   for (const char* text :
        {"", "10.1.0.0/16", "10.1.0.0/16=", "10.1.0.0/16=x", "x/16=10.0.0.1", "10.1.0.0/33=10.0.0.1",
         "10.1.0.0/16=fd00::1", "10.1.0.0/16=224.0.0.1"}) {

@@ -34,7 +34,7 @@ TEST(GidTable, WithoutALinkLocalAddressIndexZeroRepeatsTheFirst) {
   EXPECT_EQ(*table.find(0), ip("10.0.0.3"));
 }
 
-TEST(GidTable, OnLinkIsWhatIsInASubnet) {
+TEST(GidTable, AddressesOfItsSubnetsAreOnLink) {
   const GidTable table(kTableMac, {*parse_prefix("10.0.0.1/23"), *parse_prefix("2001:db8::1/64")});
   EXPECT_TRUE(table.on_link(ip("10.0.1.255")));
   EXPECT_FALSE(table.on_link(ip("10.0.2.0")));
@@ -74,7 +74,7 @@ TEST(ParsePrefix, TakesAVlan) {
   EXPECT_EQ(to_string(*parse_prefix("fd00::1@7")), "fd00::1/128@7");
 }
 
-TEST(ParsePrefix, RefusesNonsenseAndNamesIt) {
+TEST(ParsePrefix, RefusesNonsenseAndQuotesIt) {
   for (const char* text :
        {"", "10.0.0/24", "10.0.0.300/24", "10.0.0.1/33", "10.0.0.1/", "10.0.0.1/x", "10.0.0.1/-1",
         "10.0.0.1/24x", "10.0.0.1/24@", "10.0.0.1/24@0", "10.0.0.1/24@4095", "10.0.0.1/24@5x",

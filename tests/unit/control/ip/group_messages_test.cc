@@ -13,8 +13,8 @@ namespace {
 const Gid kGroup4 = *parse_ip("239.1.2.3");
 const Gid kGroup6 = *parse_ip("ff0e::1:2");
 
-// Known bytes: tshark 4.0 reads them as 'Membership Report group 239.1.2.3' and 'Multicast Listener
-// Report ff0e::1:2', checksums right.
+// Known bytes, which tshark 4.0 dissects as 'Membership Report group 239.1.2.3' and 'Multicast
+// Listener Report ff0e::1:2', with correct checksums.
 TEST(GroupMessages, IgmpReport) {
   EXPECT_EQ(to_hex(build_group_report(kOurs, *parse_ip("10.0.0.1"), kGroup4)),
             "01005e010203"
@@ -28,7 +28,7 @@ TEST(GroupMessages, IgmpReport) {
             "ef010203");
 }
 
-TEST(GroupMessages, LeaveGoesToTheRouters) {
+TEST(GroupMessages, LeaveIsSentToTheRouters) {
   const auto frame = build_group_leave(kOurs, *parse_ip("10.0.0.1"), kGroup4);
   const auto ethernet = parse_ethernet(frame);
   EXPECT_EQ(to_string(ethernet->destination), "01:00:5e:00:00:02");
@@ -36,7 +36,7 @@ TEST(GroupMessages, LeaveGoesToTheRouters) {
   EXPECT_EQ(to_string(parse_ethernet(done)->destination), "33:33:00:00:00:02");
 }
 
-TEST(GroupMessages, MldReportIsFromTheLink) {
+TEST(GroupMessages, MldReportHasALinkLocalSource) {
   const auto frame = build_group_report(kOurs, link_local_gid(kOurs), kGroup6);
   const auto packet = parse_ipv6(parse_ethernet(frame)->payload);
   ASSERT_TRUE(packet);
@@ -45,13 +45,13 @@ TEST(GroupMessages, MldReportIsFromTheLink) {
   EXPECT_EQ(packet->payload.size(), 32U);
 }
 
-// A query is a report with another type, as far as its form goes.
+// A query has the form of a report with another type.
 FrameBytes query_from(FrameBytes report, std::size_t type_offset, std::uint8_t type) {
   report[type_offset] = static_cast<std::byte>(type);
   return report;
 }
 
-TEST(GroupMessages, AQueryIsUnderstoodOnlyWithARightChecksum) {
+TEST(GroupMessages, AQueryIsAcceptedOnlyWithACorrectChecksum) {
   // The checksum of the IGMP message: type in the upper byte of its first word.
   FrameBytes query =
       query_from(build_group_report(kOurs, *parse_ip("10.0.0.254"), kGroup4), 38, 0x11);

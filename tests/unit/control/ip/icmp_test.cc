@@ -64,7 +64,7 @@ TEST(Icmp, AnswersAnIpv6PingWithItsBytes) {
 
 TEST(Icmp, EveryFlippedBitOfAPingIsNoticed) {
   for (const FrameBytes& good : {ping_ipv4(), ping_ipv6()}) {
-    const std::size_t first = good == ping_ipv4() ? 14 : 20;  // IPv6: behind version and length
+    const std::size_t first = good == ping_ipv4() ? 14 : 20;  // IPv6: after version and length
     const std::size_t end = good == ping_ipv4() ? 45 : good.size();
     for (std::size_t i = first; i < end; ++i) {
       if (good == ping_ipv6() && i == 21) {
@@ -77,7 +77,7 @@ TEST(Icmp, EveryFlippedBitOfAPingIsNoticed) {
   }
 }
 
-TEST(Icmp, IgnoresPingsOfOthersFragmentsAndTruncatedOnes) {
+TEST(Icmp, IgnoresPingsToOthersFragmentsAndTruncatedOnes) {
   const auto good = ping_ipv4();
   for (std::size_t length = 0; length < 45; ++length) {
     EXPECT_FALSE(answer({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length)}));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The two ends of a link, as tests of the port's IP side name them.
+// The addresses of both ends of a link, for tests of the port's IP side.
 
 #include "dataplane/wire/address.h"
 

@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-// As Linux asks: fd00::2 for fd00::1 (checksum computed by scapy).
+// Linux's solicitation from fd00::2 for fd00::1 (checksum computed by scapy).
 const std::string kSolicitation =
     "3333ff000001 020000000002 86dd 60000000 0020 3a ff fd000000000000000000000000000002"
     "ff0200000000000000000001ff000001 87 00 CSUM 00000000 fd000000000000000000000000000001"
@@ -16,7 +16,7 @@ const std::string kSolicitation =
 
 std::vector<std::byte> solicitation() { return build_solicitation(kTheirs, kTheirIpv6, kOurIpv6); }
 
-TEST(Ndp, ASolicitationHasTheShapeOfTheRfc) {
+TEST(Ndp, ASolicitationHasTheFormOfTheRfc) {
   std::string expected = kSolicitation;
   const std::string text = to_hex(solicitation());
   expected.replace(expected.find("CSUM"), 4, text.substr(112, 4));
@@ -33,7 +33,7 @@ TEST(Ndp, ReadsASolicitation) {
   EXPECT_EQ(message->link_address, kTheirs);
 }
 
-TEST(Ndp, AnswersTheAsker) {
+TEST(Ndp, AnswersTheSender) {
   const auto question = solicitation();
   const auto frame = parse_ethernet(question);
   const auto bytes = build_advertisement(*frame, *parse_neighbour_message(*frame), kOurs);

@@ -22,8 +22,9 @@ TEST(NeighbourMoves, TheFirstIsFollowedAtOnce) {
   EXPECT_EQ(moves.next_deadline(), kNever);
 }
 
-// Whoever floods the link costs a tenth of control's time, and the newest address counts.
-TEST(NeighbourMoves, AFloodIsFollowedSeldomAndToItsEnd) {
+// A flood of address changes costs at most a tenth of control's time, and the newest address
+// counts.
+TEST(NeighbourMoves, AFloodIsFollowedSeldomButToItsLastAddress) {
   constexpr Time kSecond = kNanosecondsPerSecond;
   constexpr Duration kLookAtAllPaths = 30 * kNanosecondsPerMillisecond;
   NeighbourMoves moves;
@@ -39,7 +40,7 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomAndToItsEnd) {
     }
   }
   EXPECT_LE(spent, now / 10 + kLookAtAllPaths);
-  EXPECT_GE(spent, now / 20) << "paths follow all the same";
+  EXPECT_GE(spent, now / 20) << "paths are still updated";
   moves.heard(kPeer, mac_of(251));
   const auto moved = moves.take(moves.next_deadline());
   ASSERT_EQ(moved.size(), 1U);
@@ -47,7 +48,7 @@ TEST(NeighbourMoves, AFloodIsFollowedSeldomAndToItsEnd) {
   EXPECT_EQ(last, mac_of(251));
 }
 
-TEST(NeighbourMoves, WhoComesBackHasNotMoved) {
+TEST(NeighbourMoves, APeerThatMovesBackHasNotMoved) {
   NeighbourMoves moves;
   moves.gave(kPeer, mac_of(1));
   moves.heard(kPeer, mac_of(2));
@@ -55,8 +56,8 @@ TEST(NeighbourMoves, WhoComesBackHasNotMoved) {
   EXPECT_EQ(moves.next_deadline(), kNever);
 }
 
-// A path made meanwhile has the new address, the older ones must follow.
-TEST(NeighbourMoves, AMoveThatWaitsIsNotForgottenByANewPath) {
+// A path made meanwhile already has the new address; older ones must still be updated.
+TEST(NeighbourMoves, ANewPathDoesNotCancelAPendingMove) {
   NeighbourMoves moves;
   moves.gave(kPeer, mac_of(1));
   moves.heard(kPeer, mac_of(2));

@@ -10,7 +10,7 @@ namespace {
 class NeighboursTest : public ::testing::Test {
  protected:
   Neighbours::Answer resolve() { return neighbours.resolve(kTheirIp, now, &mac); }
-  // How many questions are asked until nothing is due any more, and when the last was.
+  // How many requests are sent until nothing is due any more, and when the last one was.
   std::uint32_t ask_until_settled() {
     std::uint32_t asked = 0;
     for (bool settled = false; !settled; now = neighbours.next_deadline()) {
@@ -33,7 +33,7 @@ TEST_F(NeighboursTest, AsksAtOnceAndKnowsAfterTheAnswer) {
   EXPECT_EQ(mac, kOurs);
 }
 
-TEST_F(NeighboursTest, GivesUpInBoundedTimeAndSaysSo) {
+TEST_F(NeighboursTest, GivesUpInBoundedTimeAndReportsIt) {
   const Time start = now;
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_EQ(ask_until_settled(), Neighbours::kAttemptsMax);
@@ -54,7 +54,7 @@ TEST_F(NeighboursTest, ALateAnswerIsStillTaken) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
 }
 
-TEST_F(NeighboursTest, LearnsStrangersOnlyWhenTheyAskForUs) {
+TEST_F(NeighboursTest, LearnsUnknownAddressesOnlyFromRequestsForUs) {
   EXPECT_FALSE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   const Gid other = *parse_ip("10.0.0.3");
@@ -62,8 +62,8 @@ TEST_F(NeighboursTest, LearnsStrangersOnlyWhenTheyAskForUs) {
   EXPECT_EQ(neighbours.resolve(other, now, &mac), Neighbours::Answer::kKnown);
 }
 
-// Nobody waits for it; paths follow by NeighbourMoves.
-TEST_F(NeighboursTest, AMoveSettlesNoQuestion) {
+// No request is pending; paths follow by NeighbourMoves.
+TEST_F(NeighboursTest, AMoveSettlesNoRequest) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_FALSE(neighbours.learn(kTheirIp, kOurs, now, false));
@@ -79,7 +79,7 @@ TEST_F(NeighboursTest, KnowledgeExpires) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
 }
 
-TEST_F(NeighboursTest, IsBoundedAndKeepsWhatIsWaitedFor) {
+TEST_F(NeighboursTest, IsBoundedAndKeepsPendingRequests) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   Gid stranger = *parse_ip("10.1.0.0");
   for (std::size_t i = 0; i < 2 * Neighbours::kEntriesMax; ++i) {
@@ -87,10 +87,10 @@ TEST_F(NeighboursTest, IsBoundedAndKeepsWhatIsWaitedFor) {
     stranger.bytes[15] = static_cast<std::uint8_t>(i);
     EXPECT_FALSE(neighbours.learn(stranger, kTheirs, now, true));
   }
-  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false)) << "the question was forgotten";
+  EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false)) << "the request was forgotten";
 }
 
-// An address of the link that nobody has.
+// An unused address of the link.
 Gid nobody(std::size_t number) {
   Gid gid = *parse_ip("fd00::");
   gid.bytes[13] = static_cast<std::uint8_t>(number >> 16U);
@@ -101,7 +101,7 @@ Gid nobody(std::size_t number) {
 
 class NeighboursFlood : public NeighboursTest {
  protected:
-  // How many questions an asker has room for.
+  // How many requests an asker may have pending.
   std::size_t ask_all(Neighbours::Asker asker) {
     std::size_t asked = 0;
     while (neighbours.resolve(nobody(next_++), now, &mac, asker) == Neighbours::Answer::kPending) {
@@ -109,7 +109,7 @@ class NeighboursFlood : public NeighboursTest {
     }
     return asked;
   }
-  // The same of many askers together.
+  // The same for many askers together.
   std::size_t ask_all() {
     constexpr Neighbours::Asker kAskers = 100;
     std::size_t asked = 0;
@@ -125,7 +125,7 @@ class NeighboursFlood : public NeighboursTest {
 
 constexpr std::size_t kUnansweredMax = Neighbours::kUnansweredMax;
 
-TEST_F(NeighboursFlood, QuestionsThatNobodyAnswersLeaveHalfToWhatIsKnown) {
+TEST_F(NeighboursFlood, UnansweredRequestsLeaveHalfToKnownNeighbours) {
   EXPECT_EQ(resolve(), Neighbours::Answer::kPending);
   EXPECT_TRUE(neighbours.learn(kTheirIp, kOurs, now, false));
   EXPECT_EQ(ask_all(), kUnansweredMax);
@@ -133,35 +133,35 @@ TEST_F(NeighboursFlood, QuestionsThatNobodyAnswersLeaveHalfToWhatIsKnown) {
   for (bool settled = false; !settled; now = neighbours.next_deadline()) {
     EXPECT_LE(neighbours.due(now, &settled).size(), kUnansweredMax);
   }
-  EXPECT_EQ(ask_all(), 0U) << "nobody has answered those before";
+  EXPECT_EQ(ask_all(), 0U) << "the earlier requests are still unanswered";
   EXPECT_EQ(resolve(), Neighbours::Answer::kKnown);
   bool settled = false;
   EXPECT_TRUE(neighbours.due(now, &settled).empty());
   EXPECT_EQ(ask_all(), kUnansweredMax) << "they are forgotten after a while";
 }
 
-TEST_F(NeighboursFlood, AnAskerLeavesOthersHalf) {
+TEST_F(NeighboursFlood, AnAskerGetsAtMostHalfOfWhatIsFree) {
   constexpr Neighbours::Asker kGreedy = 1, kAnother = 2;
   EXPECT_EQ(ask_all(kGreedy), kUnansweredMax / 2);
   EXPECT_EQ(ask_all(kAnother), kUnansweredMax / 4);
   EXPECT_EQ(ask_all(kGreedy), 0U);
-  neighbours.learn(nobody(0), kTheirs, now, false);  // the first one's
-  EXPECT_EQ(ask_all(kAnother), 1U) << "half of what was given back, rounded up";
+  neighbours.learn(nobody(0), kTheirs, now, false);  // one of the first asker's
+  EXPECT_EQ(ask_all(kAnother), 1U) << "half of what was freed, rounded up";
   EXPECT_EQ(neighbours.resolve(nobody(0), now, &mac, kAnother), Neighbours::Answer::kKnown);
 }
 
-TEST_F(NeighboursFlood, ForgettingKeepsCountOfTheQuestions) {
+TEST_F(NeighboursFlood, ForgettingAnswersKeepsTheCountOfRequests) {
   constexpr Neighbours::Asker kAsker = 1;
   EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2);
   neighbours.forget_answers(now);
-  EXPECT_EQ(ask_all(kAsker), 0U) << "they are asked anew";
+  EXPECT_EQ(ask_all(kAsker), 0U) << "they are repeated";
   ask_until_settled();
   neighbours.forget_answers(now);
   EXPECT_EQ(ask_all(kAsker), kUnansweredMax / 2) << "nobody waits for them any more";
 }
 
-// It needs no room in the share of whoever asks for it again.
-TEST_F(NeighboursFlood, WhoHasAnsweredIsAskedAgain) {
+// A neighbour that has answered before takes no room in the asker's share.
+TEST_F(NeighboursFlood, KnownNeighboursAreAskedAgain) {
   constexpr Neighbours::Asker kAsker = 1;
   EXPECT_EQ(neighbours.resolve(kTheirIp, now, &mac, kAsker), Neighbours::Answer::kPending);
   neighbours.learn(kTheirIp, kTheirs, now, false);

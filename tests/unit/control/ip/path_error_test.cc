@@ -1,4 +1,4 @@
-// ICMP errors about packets of ours: read, judged, told once.
+// ICMP errors about packets of ours: parsed, classified, reported once.
 
 #include "control/ip/path_error.h"
 
@@ -19,7 +19,7 @@ const Gid kFrom = parse_ip("10.0.0.1").value(), kTo = parse_ip("10.0.0.2").value
 const Gid kFrom6 = parse_ip("fd00::1").value(), kTo6 = parse_ip("fd00::2").value(),
           kVia6 = parse_ip("fd00::fe").value();
 
-// A frame as ports make it, and as routers do.
+// An ICMP error in a frame as ports build it and as routers send it.
 struct IcmpMessage {
   explicit IcmpMessage(const IcmpError& error) {
     Frame frame;
@@ -55,7 +55,7 @@ IcmpError ipv6_error(std::uint8_t type, std::uint8_t code) {
           .destination = kTo6};
 }
 
-TEST(PathError, SaysWhatIcmpSays) {
+TEST(PathError, IsParsedFromIcmp) {
   const struct {
     IcmpError message;
     Kind kind;
@@ -81,14 +81,14 @@ TEST(PathError, SaysWhatIcmpSays) {
   }
 }
 
-TEST(PathError, IsNothingElse) {
+TEST(PathError, OtherMessagesAreNone) {
   EXPECT_FALSE(IcmpMessage(ipv4_error(3, 2)).parsed());   // no such protocol
   EXPECT_FALSE(IcmpMessage(ipv4_error(11, 0)).parsed());  // time exceeded
   EXPECT_FALSE(IcmpMessage(ipv6_error(3, 0)).parsed());
   for (const IcmpError& error : {ipv4_error(3, 3), ipv6_error(1, 4)}) {
     IcmpMessage other_port(error);
     other_port.bytes[other_port.length - 5] ^= std::byte{1};
-    EXPECT_FALSE(other_port.parsed());  // nor is the checksum right any more
+    EXPECT_FALSE(other_port.parsed());  // and the checksum is wrong now
     for (std::size_t length = 0; length < other_port.length; ++length) {
       IcmpMessage cut(error);
       cut.length = length;
@@ -110,7 +110,7 @@ TEST(PathError, HasAnErrnoAndASentence) {
             "longer ones are lost, so connections there need a smaller path MTU");
 }
 
-TEST(PathProblems, ToldOnceAMinuteAndWhenTheyChange) {
+TEST(PathProblems, AreReportedOnceAMinuteAndWhenTheyChange) {
   PathProblems problems;
   const PathError refused = *IcmpMessage(ipv4_error(3, 3)).parsed();
   const PathError too_big = *IcmpMessage(ipv4_error(3, 4)).parsed();
@@ -123,8 +123,8 @@ TEST(PathProblems, ToldOnceAMinuteAndWhenTheyChange) {
   EXPECT_EQ(problems.last(kVia, 0), "");
 }
 
-// Whoever forges them says something else in each packet.
-TEST(PathProblems, WhatIsForgedToChangeMakesALineForEachKind) {
+// A forger can vary each packet.
+TEST(PathProblems, ForgedChangesMakeOneLinePerKind) {
   PathProblems problems;
   PathError error = *IcmpMessage(ipv4_error(3, 4)).parsed();
   int told = 0;
@@ -134,11 +134,11 @@ TEST(PathProblems, WhatIsForgedToChangeMakesALineForEachKind) {
     told += problems.note(error, i) ? 1 : 0;
   }
   EXPECT_EQ(told, 2);
-  EXPECT_EQ(problems.last(kTo, 1'000), to_string(error)) << "the newest is remembered";
+  EXPECT_EQ(problems.last(kTo, 1'000), to_string(error)) << "the newest is kept";
   EXPECT_TRUE(problems.note(error, PathProblems::kSilence + 1));
 }
 
-TEST(PathProblems, OfABoundedNumberOfPeers) {
+TEST(PathProblems, AreKeptForABoundedNumberOfPeers) {
   PathProblems problems;
   PathError error = *IcmpMessage(ipv4_error(3, 3)).parsed();
   for (std::size_t i = 0; i < PathProblems::kPeersMax; ++i) {
@@ -147,7 +147,7 @@ TEST(PathProblems, OfABoundedNumberOfPeers) {
     EXPECT_EQ(problems.note(error, 0), i < PathProblems::kTellingsMax);
     EXPECT_EQ(problems.last(error.destination, 0), to_string(error));
   }
-  EXPECT_TRUE(problems.note(error, PathProblems::kSilence)) << "it hasn't been told before";
+  EXPECT_TRUE(problems.note(error, PathProblems::kSilence)) << "it hasn't been reported before";
   error.destination.bytes[13] = 1;
   EXPECT_FALSE(problems.note(error, PathProblems::kSilence));
   EXPECT_TRUE(problems.note(error, PathProblems::kMemory));

@@ -1,4 +1,4 @@
-// The flush thread alone: flushes go from their worker to it and back, whatever the fault thread
+// The flush thread alone: flushes pass from their worker to it and back, whatever the fault thread
 // does.
 
 #include "control/paging/flush_thread.h"
@@ -51,14 +51,14 @@ TEST_F(FlushThreadTest, EachComesBackToItsWorkerInOrder) {
   ASSERT_TRUE(thread_.start());
   EXPECT_EQ(outcome(1), Access::kGranted);
   EXPECT_EQ(outcome(0), Access::kGranted);
-  EXPECT_EQ(outcome(0), Access::kLost) << "the slow way leads to no disk";
-  // It sleeps by now, or is about to.
+  EXPECT_EQ(outcome(0), Access::kLost) << "memory that is reached by copying is on no disk";
+  // By now the thread sleeps, or is about to.
   raise(1, page_);
   EXPECT_EQ(outcome(1), Access::kGranted);
   thread_.stop();
 }
 
-TEST_F(FlushThreadTest, EndsThoughFlushesWait) {
+TEST_F(FlushThreadTest, EndsWithPendingFlushes) {
   raise(0, page_);
   thread_.stop();
   EXPECT_FALSE(queue_.empty());

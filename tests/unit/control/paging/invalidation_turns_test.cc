@@ -1,5 +1,5 @@
-// What two programs take away at the same time: the one that has much to be taken doesn't keep the
-// other waiting until all of it is.
+// Invalidations of two programs at the same time: one with much to invalidate doesn't make the
+// other wait until all of it is done.
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -31,7 +31,7 @@ class InvalidationTurns : public ::testing::Test {
     PagingService::Channels channels;
   };
 
-  // A program of whose memory so many chunks are known, but none can be mapped.
+  // A program with so many chunks of known memory, none of which can be mapped.
   Program open(uid_t user, std::size_t chunks) {
     const Peer peer{::getpid(), ::getuid(), 0};
     auto mirror = *service_.make_mirror(UniqueFd(), 1, shares_.of({.uid = user}));
@@ -59,7 +59,7 @@ class InvalidationTurns : public ::testing::Test {
     std::memcpy(record.bytes.data(), &all, sizeof(all));
     ASSERT_EQ(send_record(program.channels.invalidate.get(), record), Sending::kSent);
   }
-  // When the daemon sent its answer.
+  // The time at which the daemon sent its answer.
   static Time answered(const Program& program) {
     abi::PagingHeader header;
     iovec bytes{&header, sizeof(header)};
@@ -74,7 +74,7 @@ class InvalidationTurns : public ::testing::Test {
     EXPECT_EQ(header.kind, abi::PagingKind::kInvalidated);
     const cmsghdr* const stamp = CMSG_FIRSTHDR(&message);
     if (stamp == nullptr || stamp->cmsg_type != SO_TIMESTAMPNS) {
-      ADD_FAILURE() << "the answer has no time";
+      ADD_FAILURE() << "the answer has no timestamp";
       return 0;
     }
     timespec time{};
@@ -88,8 +88,8 @@ class InvalidationTurns : public ::testing::Test {
   PagingService service_{queues_, quiescence_};
 };
 
-// Both are there before the thread looks for the first time.
-TEST_F(InvalidationTurns, TheOneThatHasMuchLetsTheOtherGoFirst) {
+// Both invalidations arrive before the thread first looks.
+TEST_F(InvalidationTurns, ALargeOneLetsASmallOneGoFirst) {
   const Program much = open(1'000, 16 * Mirror::kSliceChunks);
   const Program little = open(1'001, 1);
   take_away(much, 0, Mirror::kAddressEnd);
@@ -103,8 +103,8 @@ TEST_F(InvalidationTurns, TheOneThatHasMuchLetsTheOtherGoFirst) {
   service_.close(little.mirror);
 }
 
-// Whoever has the mirror last then has little to unmap.
-TEST_F(InvalidationTurns, OfAProgramThatHasEndedNothingIsLeftWhenItsMirrorIsLetGo) {
+// Whoever drops the last reference to the mirror then has little to unmap.
+TEST_F(InvalidationTurns, TheMirrorOfAnEndedProgramIsEmptyWhenReleased) {
   const Program ended = open(1'000, 2 * Mirror::kSliceChunks + 1);
   ASSERT_TRUE(service_.start());
   service_.close(ended.mirror);
@@ -115,8 +115,8 @@ TEST_F(InvalidationTurns, OfAProgramThatHasEndedNothingIsLeftWhenItsMirrorIsLetG
   EXPECT_EQ(ended.mirror->chunk_count(), 0U);
 }
 
-// A program may live on where the daemon ends its session: what waits for an answer is told at once
-// that none comes. A worker that hasn't ended its turn holds the first slice up.
+// A program may outlive the session that the daemon ends: if it waits for an answer, it is told at
+// once that there will be none. A worker that hasn't ended its turn delays the first slice.
 TEST_F(InvalidationTurns, AProgramWhoseSessionIsEndedDoesntWaitForTheSlices) {
   const Program ended = open(1'000, 2 * Mirror::kSliceChunks + 1);
   quiescence_.online(0);
@@ -132,8 +132,8 @@ TEST_F(InvalidationTurns, AProgramWhoseSessionIsEndedDoesntWaitForTheSlices) {
   EXPECT_EQ(ended.mirror->chunk_count(), 0U);
 }
 
-// As many as the shim's changers announce at a time, two ranges each.
-TEST_F(InvalidationTurns, SoManyMayBeUnderWayAndNoMore) {
+// As many as the shim's changers announce at a time, with two ranges each.
+TEST_F(InvalidationTurns, OutstandingOnesAreBounded) {
   const Program program = open(1'000, 1);
   ASSERT_TRUE(service_.start());
   char byte = 0;

@@ -15,8 +15,8 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::uint32_t kTakenAtOnce = 4;  // pages, at most; but now and then all of them:
-constexpr std::uint32_t kAllTaken = 16;    // one in so many
+constexpr std::uint32_t kTakenAtOnce = 4;  // pages, at most; but one change in
+constexpr std::uint32_t kAllTaken = 16;    // so many takes all of them
 
 template <typename Body>
 Record record_of(const Body& body) {
@@ -84,7 +84,7 @@ void PagingProgram::answer_questions() {
   }
 }
 
-// As it is at this moment: pages that are taken away aren't mapped.
+// The state at this moment: pages that are taken away aren't mapped.
 Record PagingProgram::describe(const abi::ShareRange& question) const {
   std::array<abi::SharedPiece, kPages> pieces;
   std::uint32_t count = 0;
@@ -139,7 +139,7 @@ void PagingProgram::take_pages_away(std::uint32_t seed) {
       before[page - first] = places_[page].exchange(kTaken, std::memory_order_relaxed);
     }
     std::this_thread::yield();
-    // Dropped contents stay where they were; what is mapped anew may lie elsewhere.
+    // Dropped contents keep their place; memory that is mapped anew may get another one.
     const std::uint32_t move = reason == abi::InvalidateReason::kDrop ? 0 : random() % kPlaces;
     for (std::uint64_t page = first; page < end; ++page) {
       places_[page].store((before[page - first] + move) % kPlaces, std::memory_order_relaxed);
@@ -152,7 +152,7 @@ void PagingProgram::take_pages_away(std::uint32_t seed) {
   }
 }
 
-// False once the session has ended: then nothing may be taken for granted.
+// False once the session has ended: then no change may be assumed to be known to the daemon.
 bool PagingProgram::announce(const abi::Invalidate& range) {
   Record answer;
   return send_record(invalidate_.get(), record_of(range)) == Sending::kSent &&

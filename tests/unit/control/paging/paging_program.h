@@ -1,7 +1,7 @@
 #pragma once
 
-// A program whose memory is paged on demand, at its end of the real channels: a thread that says
-// what lies where, and one that takes pages away, moves them and gives them back, in a loop.
+// A program whose memory is paged on demand, at its end of the real channels: one thread describes
+// its memory, and another takes pages away, moves them and gives them back in a loop.
 
 #include <array>
 #include <atomic>
@@ -18,8 +18,8 @@ class PagingProgram {
  public:
   static constexpr std::uint64_t kBase = 0x7000'0000'0000;
   static constexpr std::uint64_t kPage = 4096;
-  static constexpr std::uint64_t kPages = 48;   // few, so that they meet
-  static constexpr std::uint32_t kPlaces = 2;   // that a page may have in the arena
+  static constexpr std::uint64_t kPages = 48;   // few, so that threads collide
+  static constexpr std::uint32_t kPlaces = 2;   // places of a page in the arena
   static constexpr std::uint32_t kTaken = ~0U;  // nobody may touch it
 
   PagingProgram(UniqueFd share, UniqueFd invalidate, std::uint32_t seed);
@@ -27,15 +27,15 @@ class PagingProgram {
   PagingProgram(const PagingProgram&) = delete;
   PagingProgram& operator=(const PagingProgram&) = delete;
 
-  // Where a page lies at this moment, or kTaken. Its first word there is the same number. Orders
-  // nothing: whoever may touch the page has it from the daemon.
+  // The place of a page at this moment, or kTaken. Its first word there is the same number. Orders
+  // nothing: whoever may touch the page knows that from the daemon.
   [[nodiscard]] std::uint32_t place(std::uint64_t page) const {
     return places_[page].load(std::memory_order_relaxed);
   }
 
   void stop_answering() { mute_.store(true, std::memory_order_relaxed); }  // as if by SIGSTOP
   void hang_up();                                                          // as if it had died
-  // Its threads are over. What place() says stays as it was.
+  // Ends its threads. place() keeps its last values.
   void end();
   [[nodiscard]] std::uint64_t invalidations() const { return invalidations_; }  // after end()
 

@@ -1,4 +1,4 @@
-// The paging threads with programs at the other end, when more than one thing is wanted at a time.
+// The paging threads with programs at the other end, and several requests at a time.
 
 #include "control/paging/paging_service.h"
 
@@ -61,8 +61,8 @@ class PagingServiceTest : public ::testing::Test {
   PagingService service{queues, quiescence};
 };
 
-// Each was an assertion once.
-TEST(PagingService, SaysSoWhenItHasNoDescriptors) {
+// Each used to be a failed assertion.
+TEST(PagingService, ReportsThatDescriptorsRanOut) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
@@ -76,7 +76,7 @@ TEST(PagingService, SaysSoWhenItHasNoDescriptors) {
   EXPECT_EQ(started.error().code, EMFILE);
 }
 
-TEST_F(PagingServiceTest, AMirrorThatItsUserCantPayForIsRefused) {
+TEST_F(PagingServiceTest, AMirrorBeyondItsUsersLimitIsRefused) {
   Shares shares;
   shares.set_limits({.of_everybody = {{Limit::kMappings, 0}}, .of_user = {}});
   const uid_t user = ::geteuid() + 1;
@@ -87,7 +87,7 @@ TEST_F(PagingServiceTest, AMirrorThatItsUserCantPayForIsRefused) {
       << mirror.error().message;
 }
 
-// The fault thread takes faults before it does what it was told.
+// The fault thread takes faults before it handles new sessions.
 TEST_F(PagingServiceTest, AProgramCanBeAskedAsSoonAsItsChannelsAreOpen) {
   const Paged there = open();
   raise(there);
@@ -96,8 +96,8 @@ TEST_F(PagingServiceTest, AProgramCanBeAskedAsSoonAsItsChannelsAreOpen) {
   service.close(there.mirror);
 }
 
-// There is other work until the answer is there, however late this thread gets its turn.
-TEST_F(PagingServiceTest, AnswersAreHeardWhileThereIsOtherWork) {
+// There is other work until the answer has arrived, however late this thread gets to run.
+TEST_F(PagingServiceTest, AnswersAreReadWhileThereIsOtherWork) {
   ASSERT_TRUE(service.start());
   const Paged busy = open();
   std::atomic<bool> begun{false}, answered{false};

@@ -1,9 +1,9 @@
-// Page faults against invalidations against deregistration and the end of sessions, with the
-// daemon's own threads and sessions; only the queue pairs are missing: threads of the test do with
-// keys, regions and faults what workers do. After a deregistration has returned, no worker uses the
-// region; after an invalidation, none touches the page; every fault comes back.
+// Page faults against invalidations, deregistration and the end of sessions, with the daemon's own
+// threads and sessions. Only the queue pairs are replaced: threads of the test use keys, regions
+// and faults as workers do. After a deregistration has returned, no worker uses the region; after
+// an invalidation, none touches the page; every fault completes.
 //
-// UROCE_PAGING_ROUNDS says how many regions and sessions end (build-tsan, build-asan: a soak).
+// UROCE_PAGING_ROUNDS sets how many regions and sessions end (build-tsan, build-asan: a soak).
 
 #include <gtest/gtest.h>
 
@@ -49,12 +49,12 @@ class Stress {
   Stress(const Stress&) = delete;
   Stress& operator=(const Stress&) = delete;
 
-  // Ends all sessions, and returns when every fault has come back.
+  // Ends all sessions, and returns when every fault has completed.
   void finish() {
     for (std::uint32_t slot = 0; slot < kPagedSessions; ++slot) {
       close(slot);
     }
-    stopping_ = true;  // workers end when all their faults are back
+    stopping_ = true;  // workers end when all their faults have completed
     for (std::thread& worker : workers_) {
       worker.join();
     }
@@ -105,7 +105,7 @@ class Stress {
     }
   }
 
-  // By the daemon, or because the program dies.
+  // The session ends by the daemon, or because the program dies.
   void close(std::uint32_t slot) {
     Life& life = *lives_[slot];
     life.failing = true;
@@ -130,7 +130,7 @@ class Stress {
     lives_[slot]->program->stop_answering();
   }
 
-  // Region 0 is all memory, the others overlap.
+  // Region 0 is all of the memory; the others overlap.
   Registration& describe(std::uint32_t slot, std::uint32_t region, abi::RegMrRequest* wanted) {
     Registration& made = all_registrations_.emplace_back();
     made.life = lives_[slot];
@@ -188,7 +188,7 @@ class Stress {
     EXPECT_EQ(sessions_[slot]->ask_about(abi::Command::kDeallocPd, old.pd_handle).header.error, 0);
   }
 
-  // The command that ended it has returned.
+  // Called when the command that ended it has returned.
   void over(Registration& old) {
     old.gone = true;
     const Region* none = nullptr;
@@ -237,7 +237,7 @@ std::uint64_t rounds() {
 void run(const PagingLimits& limits) {
   const auto stress = std::make_unique<Stress>(limits);
   Tally& tally = stress->tally;
-  // Until the rounds are over, and everything has been caught in the middle of a fault.
+  // Until the rounds are over, and each kind of end has hit a fault under way.
   for (std::uint64_t round = 0;
        round < rounds() || stress->deregistered_at_work == 0 || stress->replaced_at_work == 0 ||
        stress->closed_at_work == 0 || tally.used == 0;
@@ -261,7 +261,7 @@ void run(const PagingLimits& limits) {
 
 TEST(PagingStress, NothingIsUsedAfterItsEnd) { run({}); }
 
-// Little may be resident, so that pages are evicted all the time.
+// A low limit on resident memory, so that pages are evicted all the time.
 TEST(PagingStress, NothingIsUsedAfterItsEndUnderALimit) { run({.session = kPages / 4 * kPage}); }
 
 }  // namespace

@@ -68,7 +68,7 @@ void PagingWorker::use(Registration& there, std::uint64_t page) {
   tally_.used_after_end += was_gone || there.gone ? 1 : 0;
 }
 
-// The first word of a page says where it lies; the second one is anybody's. Some copies take long.
+// The first word of a page is its place; the second one may be anything. Some copies take long.
 void PagingWorker::touch(const PagingProgram& program, std::uint64_t page, std::byte* host,
                          bool write) {
   auto* const words = reinterpret_cast<std::uint64_t*>(host);
@@ -140,7 +140,7 @@ template <typename Queue>
 void PagingWorker::take_back_from(Queue& queue, bool on_disk) {
   while (auto* const record = queue.next_resumed(index_)) {
     Registration* const there = std::exchange(faults_[record->qpn][record->ticket], nullptr);
-    // Memory that lies on no disk can't be flushed, which says nothing against the session.
+    // Memory that is on no disk can't be flushed, which is no error of the session.
     const bool good =
         record->outcome == Access::kGranted || (on_disk && record->outcome == Access::kNoRight);
     tally_.failed.fetch_add(good || there->life->failing ? 0 : 1, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the paging stress tests have instead of queue pairs: a thread that does with keys, regions
-// and page faults what a worker does, and notices when it was let at what is over.
+// The paging stress tests' replacement for queue pairs: a thread that uses keys, regions and page
+// faults as a worker does, and detects access to what has ended.
 
 #include <array>
 #include <atomic>
@@ -19,12 +19,13 @@ namespace uroce::control {
 // The life of a session. Never freed before the workers are.
 struct Life {
   std::unique_ptr<PagingProgram> program;
-  // From here on its faults may fail: it is about to end, or its program answers no more.
+  // From here on its faults may fail: the session is about to end, or its program doesn't answer
+  // any more.
   std::atomic<bool> failing{false};
 };
 
 // A region between its registration and its end, as control knows it. Protection domains are never
-// used again, so that no later region can be taken for it. Never freed before the workers are.
+// reused, so no later region can be mistaken for it. Never freed before the workers are.
 struct Registration {
   Life* life = nullptr;
   std::uint32_t slot = 0;  // of the session
@@ -38,11 +39,11 @@ struct Registration {
   std::atomic<int> faults_out{0};  // under way; orders nothing
 };
 
-// What should have stayed 0, and what shouldn't. They order nothing.
+// Counters of violations, which must stay 0, and of what must happen. They order nothing.
 struct Tally {
   std::atomic<std::uint64_t> used_after_end{0};  // a region, by a worker
   std::atomic<std::uint64_t> touched_taken{0};   // a page that the program had taken away
-  std::atomic<std::uint64_t> misplaced{0};       // a page where it was before it was moved
+  std::atomic<std::uint64_t> misplaced{0};       // a page at its place before a move
   std::atomic<std::uint64_t> failed{0};          // faults of sessions that go on
   std::atomic<std::uint64_t> used{0};
   std::atomic<std::uint64_t> faults{0}, at_once{0}, refused{0};
@@ -88,7 +89,7 @@ class PagingWorker {
   const Published& published_;
   Tally& tally_;
   std::mt19937 random_;
-  std::array<Registration*, kPagedSessions * kRegions> last_{};  // as it saw them
+  std::array<Registration*, kPagedSessions * kRegions> last_{};  // as the worker last saw them
   std::array<std::array<Registration*, PagingProgram::kPages>, kPagedSessions>
       faults_{};  // under way
   std::uint32_t faults_out_ = 0;

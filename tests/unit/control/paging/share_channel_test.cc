@@ -1,4 +1,4 @@
-// What a program's share channel costs its user.
+// Accounting of a program's share channel to its user.
 
 #include "control/paging/share_channel.h"
 
@@ -32,7 +32,7 @@ Record arena_record() {
   return record;
 }
 
-TEST(ShareChannel, AnArenaThatItsUserCantPayForEndsIt) {
+TEST(ShareChannel, AnArenaBeyondItsUsersLimitEndsIt) {
   Shares shares;
   shares.set_limits({.of_everybody = {{Limit::kDescriptors, 2}}, .of_user = {}});
   const auto account = shares.of({.uid = ::geteuid() + 1});

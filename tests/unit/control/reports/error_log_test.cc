@@ -33,7 +33,7 @@ TEST(ErrorLog, KeepsTheNewestSessions) {
   EXPECT_FALSE(log.sessions().contains(1));
 }
 
-TEST(ErrorLog, WhoHasMostSessionsInItMakesRoom) {
+TEST(ErrorLog, TheUserWithMostSessionsMakesRoom) {
   ErrorLog log;
   const Peer kQuiet{.pid = 2, .uid = 1001, .gid = 1001};
   log.add(1, kQuiet, *kAccount, "the only one");
@@ -44,7 +44,7 @@ TEST(ErrorLog, WhoHasMostSessionsInItMakesRoom) {
   EXPECT_TRUE(log.sessions().contains(1));
 }
 
-TEST(ErrorLog, AUserKeepsAsManyLinesAsHeMay) {
+TEST(ErrorLog, LinesOfAUserAreLimited) {
   Shares shares;
   shares.set_limits({.of_everybody = {{Limit::kErrorLines, 3}}, .of_user = {}});
   const auto poor = shares.of({.uid = 1000});
@@ -60,7 +60,7 @@ TEST(ErrorLog, AUserKeepsAsManyLinesAsHeMay) {
   EXPECT_EQ(poor->used(Limit::kErrorLines), 0U);
 }
 
-TEST(ErrorLog, TellsLinesInTheirOrderOverAllSessions) {
+TEST(ErrorLog, ListsLinesOfAllSessionsInOrder) {
   ErrorLog log;
   log.add(2, kUser, *kAccount, "first");
   log.add(1, kUser, *kAccount, "second");
@@ -78,7 +78,7 @@ TEST(ErrorLog, ShowsOthersLinesOnlyToRoot) {
   EXPECT_EQ(count(errors_json(log, 0, 0)), 1U);
 }
 
-TEST(ErrorLog, GivesAsMuchTextAsFits) {
+TEST(ErrorLog, ReturnsAsMuchTextAsFits) {
   ErrorLog log;
   log.add(1, kUser, *kAccount, "one");
   log.add(1, kUser, *kAccount, "two");
@@ -88,7 +88,7 @@ TEST(ErrorLog, GivesAsMuchTextAsFits) {
   EXPECT_EQ(errors_text(log, 9, 0, 100), "");
 }
 
-TEST(ErrorLog, HearsOfRefusedCalls) {
+TEST(ErrorLog, RecordsRefusedCalls) {
   Rig rig;
   Program program(rig);
   program.open();

@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-TEST(ErrorText, TellsASendRequestWithItsRemoteKey) {
+TEST(ErrorText, DescribesASendRequestWithItsRemoteKey) {
   FailureReport report;
   report.failure = Failure::kNakRemoteAccess;
   report.opcode = static_cast<std::uint8_t>(abi::WrOpcode::kRdmaWrite);
@@ -24,8 +24,8 @@ TEST(ErrorText, TellsASendRequestWithItsRemoteKey) {
             "NAK: remote access error (PSN 7, key 0x501, 64 bytes at 0x7f00)");
 }
 
-// In the words that programs print of the same completion (ibv_wc_status_str).
-TEST(ErrorText, SaysOfAStatusWhatRdmaCoreSays) {
+// In the words that programs print for the same status (ibv_wc_status_str).
+TEST(ErrorText, NamesAStatusAsRdmaCoreDoes) {
   FailureReport report;
   report.status = abi::WcStatus::kMwBindErr;
   EXPECT_NE(error_text(report).find("failed with memory management operation error:"),
@@ -36,7 +36,7 @@ TEST(ErrorText, SaysOfAStatusWhatRdmaCoreSays) {
       << error_text(report);
 }
 
-TEST(ErrorText, TellsAPeersRequestByItsOpcode) {
+TEST(ErrorText, DescribesAPeersRequestByItsOpcode) {
   FailureReport report;
   report.failure = Failure::kOpcodeSequence;
   report.subject = FailureReport::Subject::kPeer;
@@ -48,7 +48,7 @@ TEST(ErrorText, TellsAPeersRequestByItsOpcode) {
             "message (PSN 7)");
 }
 
-TEST(ErrorText, TellsTheLimit) {
+TEST(ErrorText, NamesTheLimit) {
   FailureReport report;
   report.failure = Failure::kReceiveTooShort;
   report.subject = FailureReport::Subject::kReceive;

@@ -1,4 +1,4 @@
-// The ring of samples, and who takes them.
+// The ring of samples, and the sampler.
 
 #include "control/reports/history.h"
 
@@ -29,16 +29,16 @@ TEST(HistoryTest, ForgetsTheOldest) {
   EXPECT_EQ(history.samples().front().unix_time_ms, 3U);
 }
 
-// A queue pair that goes while a sample is taken may be in none of its parts.
+// A queue pair that is destroyed while a sample is taken may be in none of its parts.
 TEST(HistoryTest, CountersNeverGoBack) {
   History history;
   history.add({.unix_time_ms = 1, .daemon = {7}, .devices = {{10, 20}}, .latencies = {}});
   history.add({.unix_time_ms = 2, .daemon = {3}, .devices = {{9, 21}}, .latencies = {}});
   EXPECT_EQ(history.samples().back().devices[0], (std::vector<std::uint64_t>{10, 21}));
-  EXPECT_EQ(history.samples().back().daemon[0], 3U) << "how many there are is no counter";
+  EXPECT_EQ(history.samples().back().daemon[0], 3U) << "the number of objects is no counter";
 }
 
-// How long messages take goes up and down.
+// Latencies go up and down.
 TEST(HistoryTest, LatenciesMayGoBack) {
   History history;
   history.add({.monotonic_ms = 1, .daemon = {}, .devices = {}, .latencies = {{10, 20}}});
@@ -55,7 +55,7 @@ void add_times(Latencies* latencies, int count, Duration took) {
   }
 }
 
-TEST(RecentLatenciesTest, AreOfWhatWasTimedSinceTheLastSample) {
+TEST(RecentLatenciesTest, CoverTheTimeSinceTheLastSample) {
   RecentLatencies recent;
   Latencies sum;
   const auto next = [&] {
@@ -64,19 +64,19 @@ TEST(RecentLatenciesTest, AreOfWhatWasTimedSinceTheLastSample) {
     recent.remember(sum);
     return values[kWriteP99];
   };
-  EXPECT_EQ(next(), 0U) << "none was timed at all";
+  EXPECT_EQ(next(), 0U) << "nothing was timed at all";
   add_times(&sum, 100, 1'000'000);
   EXPECT_NEAR(static_cast<double>(next()), 1e6, 1.3e5);
-  EXPECT_EQ(next(), 0U) << "none in that second";
+  EXPECT_EQ(next(), 0U) << "nothing in that second";
   add_times(&sum, 3, 2'000);
   EXPECT_NEAR(static_cast<double>(next()), 2e3, 260);
   add_times(&sum, 1, 0);
   EXPECT_EQ(next(), 128U) << "the middle of the shortest bucket";
 }
 
-// A queue pair that goes between a look at the worker and one at the queue pairs is in neither, and
-// in the worker's sum a second later.
-TEST(RecentLatenciesTest, AQueuePairThatGoesIsNotNew) {
+// A queue pair that is destroyed between reading the worker and reading the queue pairs is in
+// neither, and in the worker's sum a second later.
+TEST(RecentLatenciesTest, ADestroyedQueuePairIsNotCountedAgain) {
   Latencies goes, stays, without, with;
   add_times(&goes, 1'000, 1'000'000);
   add_times(&stays, 10, 2'000);
@@ -94,7 +94,7 @@ TEST(RecentLatenciesTest, AQueuePairThatGoesIsNotNew) {
 
 class SamplerTest : public ::testing::Test {
  protected:
-  // Workers that are woken again and again have beaten often since the last look.
+  // Wakes a worker until it has beaten often since the last look.
   void stir() {
     const Heartbeat& worker = rig.card.engine().heartbeat(0);
     const std::uint64_t until = worker.beats() + 4 * Sampler::kIdleBeatsMax;
@@ -103,7 +103,7 @@ class SamplerTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  // Virtual time goes on by a second.
+  // Advances virtual time by a second.
   void second() {
     rig.now += kNanosecondsPerSecond;
     sampler.on_time(rig.now);
@@ -113,7 +113,7 @@ class SamplerTest : public ::testing::Test {
   Sampler sampler{rig.card};
 };
 
-TEST_F(SamplerTest, TakesOneASecondUntilNothingMoves) {
+TEST_F(SamplerTest, TakesOneASecondWhileThereIsActivity) {
   ASSERT_TRUE(rig.card.engine().start());
   EXPECT_EQ(sampler.next_deadline(), kNever);
   sampler.look();
@@ -133,15 +133,16 @@ TEST_F(SamplerTest, TakesOneASecondUntilNothingMoves) {
   EXPECT_NE(sampler.next_deadline(), kNever);
   second();
   EXPECT_EQ(sampler.history().samples().size(), 3U);
-  EXPECT_EQ(sampler.next_deadline(), kNever) << "nothing has moved in that second";
-  sampler.look();  // what the sample itself stirred up isn't movement
+  EXPECT_EQ(sampler.next_deadline(), kNever) << "there was no activity in that second";
+  sampler.look();  // activity caused by the sample itself doesn't count
   EXPECT_FALSE(is_readable(sampler.descriptor()));
   stir();
   sampler.look();
   EXPECT_TRUE(is_readable(sampler.descriptor()));
   sampler.on_event();
   second();
-  EXPECT_EQ(sampler.history().samples().size(), 3U) << "a worker that polls pushes nothing out";
+  EXPECT_EQ(sampler.history().samples().size(), 3U)
+      << "a worker that only polls doesn't displace samples";
   rig.card.engine().stop();
 }
 
@@ -169,8 +170,8 @@ TEST_F(SamplerTest, LooksInAnotherThread) {
   rig.card.engine().stop();
 }
 
-// Many queue pairs are looked at in several pieces.
-TEST_F(SamplerTest, CountsQueuePairsInPieces) {
+// Many queue pairs are read in several pieces.
+TEST_F(SamplerTest, ReadsQueuePairsInPieces) {
   Program program(rig);
   program.open();
   const std::uint32_t pd = program.make_pd(), cq = program.make_cq();
@@ -200,7 +201,8 @@ TEST_F(SamplerTest, CountsQueuePairsInPieces) {
   EXPECT_EQ(std::count(known.begin(), known.end(), "queue_pairs"), 0);
   EXPECT_EQ(known.size(), of_others["samples"][0]["daemon"].size());
   EXPECT_TRUE(of_others["columns"]["levels"].empty());
-  EXPECT_TRUE(of_others["columns"]["latency"].empty()) << "from all users' one could tell a user's";
+  EXPECT_TRUE(of_others["columns"]["latency"].empty())
+      << "the sum over all users would reveal another user's";
   EXPECT_FALSE(of_others["samples"][0].contains("latencies"));
 }
 

@@ -13,7 +13,7 @@
 namespace uroce::control {
 namespace {
 
-// A thread that waits in a call for as long as the test likes, between two beats.
+// A thread that is blocked in a call, between two beats, for as long as the test likes.
 class WaitingThread {
  public:
   WaitingThread() {
@@ -46,7 +46,7 @@ class WaitingThread {
   std::thread thread_;
 };
 
-// Virtual time: `looks` looks, as far apart as the watchdog's own.
+// Virtual time: looks `looks` times at the watchdog's own interval.
 bool look(Watchdog& watchdog, Time* now, int looks) {
   bool alive = true;
   for (int i = 0; i < looks; ++i) {
@@ -55,7 +55,7 @@ bool look(Watchdog& watchdog, Time* now, int looks) {
   return alive;
 }
 
-TEST(Watchdog, NamesAThreadThatWaitsInACallUntilItGoesOn) {
+TEST(Watchdog, NamesABlockedThreadUntilItGoesOn) {
   WaitingThread waiting;
   Watchdog watchdog;
   watchdog.watch("worker 0", waiting.heartbeat);
@@ -73,7 +73,7 @@ TEST(Watchdog, NamesAThreadThatWaitsInACallUntilItGoesOn) {
   EXPECT_TRUE(watchdog.stuck().empty());
 }
 
-TEST(Watchdog, OneThatMayBeLateIsNamedButNoReasonToEndTheDaemon) {
+TEST(Watchdog, AThreadThatMayBeLateIsNamedButDoesntEndTheDaemon) {
   WaitingThread waiting;
   Watchdog watchdog;
   watchdog.watch("flush", waiting.heartbeat, Watchdog::Need::kMayBeLate);
@@ -82,7 +82,7 @@ TEST(Watchdog, OneThatMayBeLateIsNamedButNoReasonToEndTheDaemon) {
   EXPECT_EQ(watchdog.stuck().size(), 1U);
 }
 
-TEST(Watchdog, TellsThatAllLive) {
+TEST(Watchdog, ReportsThatAllThreadsLive) {
   Heartbeat resting;
   Watchdog watchdog;
   watchdog.watch("control", resting);
@@ -98,7 +98,7 @@ TEST(Watchdog, TellsThatAllLive) {
   }
 }
 
-TEST(Notify, TellsTheServiceManagerTwiceAsOftenAsItWants) {
+TEST(Notify, NotifiesTheServiceManagerTwiceAsOftenAsRequired) {
   ::unsetenv("WATCHDOG_PID");
   ::setenv("WATCHDOG_USEC", "3000000", 1);
   EXPECT_EQ(notify_alive_interval(), 1'500 * kNanosecondsPerMillisecond);

@@ -1,5 +1,5 @@
-// The page by which a program asks without a system call: both ends of it, who is looked out for,
-// and the server with programs that keep to it and programs that don't.
+// The page by which a program sends commands without a system call: both ends of it, the poller,
+// and the server with programs that keep to the protocol and programs that don't.
 
 #include "control/sessions/command_page.h"
 
@@ -36,7 +36,7 @@ class CommandPageTest : public ::testing::Test {
   shim::CommandPage program;
 };
 
-TEST_F(CommandPageTest, IsAskedOnlyWhileControlLooks) {
+TEST_F(CommandPageTest, IsUsedOnlyWhileControlPolls) {
   EXPECT_FALSE(program.ask(bytes(40, 1)));
   daemon.start_polling();
   EXPECT_FALSE(daemon.has_request());
@@ -49,14 +49,14 @@ TEST_F(CommandPageTest, IsAskedOnlyWhileControlLooks) {
   std::vector<std::byte> reply(400);
   EXPECT_EQ(program.answer(reply), 300U);
   EXPECT_EQ(std::vector(reply.begin(), reply.begin() + 300), bytes(300, 2));
-  EXPECT_TRUE(program.ask(bytes(50, 3))) << "control still looks";
+  EXPECT_TRUE(program.ask(bytes(50, 3))) << "control still polls";
   EXPECT_EQ(daemon.take().bytes, bytes(50, 3));
   EXPECT_TRUE(daemon.answer(record_of(300, 4), false));
   EXPECT_TRUE(program.wait(no_more_time));
-  EXPECT_FALSE(program.ask(bytes(50, 5))) << "control doesn't look any more";
+  EXPECT_FALSE(program.ask(bytes(50, 5))) << "control doesn't poll any more";
 }
 
-TEST_F(CommandPageTest, ARequestThatControlLooksAwayFromIsNotLeftBehind) {
+TEST_F(CommandPageTest, ARequestIsNotLostWhenPollingStops) {
   daemon.start_polling();
   EXPECT_TRUE(daemon.stop_polling());
   EXPECT_FALSE(program.ask(bytes(40, 1)));
@@ -66,7 +66,7 @@ TEST_F(CommandPageTest, ARequestThatControlLooksAwayFromIsNotLeftBehind) {
   EXPECT_TRUE(daemon.has_request());
 }
 
-TEST_F(CommandPageTest, WhatIsTooLongGoesBySocket) {
+TEST_F(CommandPageTest, TooLongRecordsGoBySocket) {
   daemon.start_polling();
   EXPECT_FALSE(program.ask(bytes(abi::kPageRequestMax + 1, 1)));
   ASSERT_TRUE(program.ask(bytes(abi::kPageRequestMax, 1)));
@@ -85,7 +85,7 @@ TEST_F(CommandPageTest, WhatIsTooLongGoesBySocket) {
   EXPECT_FALSE(program.wait([] { return true; }));
 }
 
-TEST_F(CommandPageTest, WhoHasWaitedLongEnoughIsAnsweredBySocket) {
+TEST_F(CommandPageTest, AfterALongWaitTheAnswerComesBySocket) {
   for (const bool taken_before : {true, false}) {
     daemon.start_polling();
     ASSERT_TRUE(program.ask(bytes(40, 1)));
@@ -102,28 +102,28 @@ TEST_F(CommandPageTest, WhoHasWaitedLongEnoughIsAnsweredBySocket) {
   }
 }
 
-TEST_F(CommandPageTest, WhatThePageSaysOfLengthsIsNotBelieved) {
+TEST_F(CommandPageTest, LengthsInThePageAreNotTrusted) {
   memory.state = State::kRequested;
   memory.request_length = 0xFFFF'FFFF;
   EXPECT_EQ(daemon.take().bytes.size(), abi::kPageRequestMax);
   memory.state = static_cast<State>(77);
   EXPECT_FALSE(daemon.has_request());
   EXPECT_TRUE(daemon.stop_polling());
-  EXPECT_FALSE(daemon.answer(record_of(300, 2), true)) << "it asks nothing";
+  EXPECT_FALSE(daemon.answer(record_of(300, 2), true)) << "there is no request";
   memory.state = State::kPolled;
   memory.reply_length = 0xFFFF'FFFF;
   std::vector<std::byte> reply(8'192);
   EXPECT_EQ(program.answer(reply), abi::kPageReplyMax);
 }
 
-TEST(CommandPagePoller, ExpectsSoManyAndServesThemByTurns) {
+TEST(CommandPagePoller, ServesABoundedNumberInTurn) {
   std::vector<abi::CommandPage> memories(CommandPagePoller::kExpectedMax + 1);
   std::vector<CommandPage> pages(memories.begin(), memories.end());
   CommandPagePoller poller;
   EXPECT_EQ(poller.next(), 0U);
   for (std::uint64_t id = 1; id <= CommandPagePoller::kExpectedMax; ++id) {
     EXPECT_TRUE(poller.expect(id, pages[id - 1]));
-    EXPECT_TRUE(poller.expect(id, pages[id - 1])) << "once more changes nothing";
+    EXPECT_TRUE(poller.expect(id, pages[id - 1])) << "repeating it changes nothing";
   }
   EXPECT_FALSE(poller.expect(77, pages.back()));
   EXPECT_FALSE(poller.any_request());
@@ -141,7 +141,7 @@ TEST(CommandPagePoller, ExpectsSoManyAndServesThemByTurns) {
   EXPECT_TRUE(poller.expect(77, pages.back()));
 }
 
-TEST(CommandPagePoller, RestsOnceNobodyHasAsked) {
+TEST(CommandPagePoller, StopsOnceThereAreNoRequests) {
   std::vector<abi::CommandPage> memories(2);
   std::vector<CommandPage> pages(memories.begin(), memories.end());
   CommandPagePoller poller;
@@ -156,7 +156,7 @@ TEST(CommandPagePoller, RestsOnceNobodyHasAsked) {
   memories[1].state = State::kPolled;
   EXPECT_TRUE(poller.stop_all());
   EXPECT_EQ(memories[1].state, State::kNotPolled);
-  EXPECT_TRUE(poller.stop_all()) << "of none";
+  EXPECT_TRUE(poller.stop_all()) << "no page is polled";
 }
 
 // A program with a device open, whose page is mapped.
@@ -177,7 +177,7 @@ class CommandPageServerTest : public ServerTest {
   ~CommandPageServerTest() override { ::munmap(memory, length); }
   void seal() const { ASSERT_EQ(::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0); }
 
-  // Asks by the socket until control looks into the page and this is asked there.
+  // Sends commands by the socket until control polls the page and takes this one there.
   template <typename Body>
   void ask_page(abi::Command command, const Body& body) {
     const Record record = make_record(command, body, 9);
@@ -186,9 +186,9 @@ class CommandPageServerTest : public ServerTest {
         return;
       }
     }
-    FAIL() << "control never looked";
+    FAIL() << "control never polled";
   }
-  // Whether control looks after an answer by the socket, and this is asked.
+  // Whether control polls after an answer by the socket, and takes this record.
   bool asks_at_once(const Record& record) {
     EXPECT_EQ(ask(connection, abi::Command::kListDevices).header.error, 0);
     for (int looks = 0; looks < 100; ++looks) {
@@ -198,8 +198,8 @@ class CommandPageServerTest : public ServerTest {
     }
     return false;
   }
-  // After nonsense: reads all answers that are still owed by the socket, without which control
-  // serves nothing further. Its last one comes after whatever control may have taken from the page.
+  // After invalid input: reads all answers still due on the socket; until they are read, control
+  // serves nothing more. The last one follows everything that control may have taken from the page.
   void calm_down() {
     constexpr std::uint32_t kLast = 0x10101;
     const Record last = make_record(abi::Command::kListDevices, abi::RequestHeader{}, kLast);
@@ -215,7 +215,7 @@ class CommandPageServerTest : public ServerTest {
     }
     program.forget();
   }
-  // Waits for the answer in the page; false: it comes by the socket.
+  // Waits for the answer in the page; false: it comes by the socket instead.
   bool wait() {
     const Time until = monotonic_now() + 10 * kNanosecondsPerSecond;
     return program.wait([until] { return monotonic_now() < until; });
@@ -229,7 +229,7 @@ class CommandPageServerTest : public ServerTest {
   shim::CommandPage program;
 };
 
-TEST_F(CommandPageServerTest, AnswersWhereItWasAsked) {
+TEST_F(CommandPageServerTest, AnswersOnTheChannelOfTheRequest) {
   seal();
   ask_page(abi::Command::kAllocPd, abi::RequestHeader{});
   ASSERT_TRUE(wait());
@@ -240,10 +240,10 @@ TEST_F(CommandPageServerTest, AnswersWhereItWasAsked) {
   EXPECT_EQ(ask(connection, abi::Command::kDeallocPd, abi::HandleRequest{{}, reply.handle, 0})
                 .header.error,
             0)
-      << "the socket goes on, too";
+      << "the socket still works, too";
 }
 
-TEST_F(CommandPageServerTest, AnswersWithDescriptorsAndLongOnesBySocket) {
+TEST_F(CommandPageServerTest, SendsLongAnswersAndDescriptorsBySocket) {
   seal();
   abi::CreateCqRequest request{};
   request.entries = 4;
@@ -258,7 +258,7 @@ TEST_F(CommandPageServerTest, AnswersWithDescriptorsAndLongOnesBySocket) {
   EXPECT_EQ(receive(connection).header.sequence, 9U);
 }
 
-TEST_F(CommandPageServerTest, ANonsenseRecordIsRefusedAsInTheSocket) {
+TEST_F(CommandPageServerTest, AnInvalidRecordIsRefusedAsOnTheSocket) {
   seal();
   ask_page(static_cast<abi::Command>(4'711), abi::RequestHeader{});
   ASSERT_TRUE(wait());
@@ -267,7 +267,7 @@ TEST_F(CommandPageServerTest, ANonsenseRecordIsRefusedAsInTheSocket) {
   EXPECT_EQ(reply.error, EOPNOTSUPP);
 }
 
-TEST_F(CommandPageServerTest, IsUsedOnlyWhereNothingCanBePunchedOut) {
+TEST_F(CommandPageServerTest, IsUsedOnlyIfItsMemoryIsSealed) {
   const Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   for (int tries = 0; tries < 100; ++tries) {
     EXPECT_FALSE(asks_at_once(record));
@@ -282,8 +282,8 @@ TEST_F(CommandPageServerTest, IsUsedOnlyWhereNothingCanBePunchedOut) {
   EXPECT_TRUE(wait());
 }
 
-// Whatever it writes into its page at whatever time: others are answered.
-TEST_F(CommandPageServerTest, AProgramThatScribblesHarmsItself) {
+// Whatever a program writes into its page, and whenever: others are answered.
+TEST_F(CommandPageServerTest, AProgramThatCorruptsItsPageHarmsOnlyItself) {
   seal();
   const UniqueFd other = connect();
   std::mt19937 random(7);
@@ -291,7 +291,7 @@ TEST_F(CommandPageServerTest, AProgramThatScribblesHarmsItself) {
   std::byte reply[4'096];
   for (int i = 0; i < 20'000; ++i) {
     std::copy(record.bytes.begin(), record.bytes.end(), page->request);
-    if (random() % 4 == 0) {  // behind the version, which would end the connection
+    if (random() % 4 == 0) {  // after the version, a change of which would end the connection
       page->request[8 + random() % (sizeof(abi::RequestHeader) - 8)] = std::byte(random());
     }
     page->request_length =
@@ -300,7 +300,7 @@ TEST_F(CommandPageServerTest, AProgramThatScribblesHarmsItself) {
     if (i % 100 == 0) {
       ASSERT_EQ(ask(other, abi::Command::kListDevices).header.error, 0) << i;
     }
-    if (i % 7 == 0) {  // keeps control looking
+    if (i % 7 == 0) {  // keeps control polling
       (void)::send(connection.get(), record.bytes.data(), record.bytes.size(),
                    MSG_DONTWAIT | MSG_NOSIGNAL);
     }

@@ -74,7 +74,7 @@ class ServerTest : public ::testing::Test {
   }
 
   Rig rig;
-  // By which control's clock is put ahead each time it looks.
+  // How far control's clock is advanced each time it is read.
   std::atomic<Duration> step{0}, ahead_{0};
   test::TemporaryFolder folder_;
   std::string path;

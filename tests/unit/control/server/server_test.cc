@@ -26,7 +26,7 @@ TEST_F(ServerTest, ServesSeveralPrograms) {
   EXPECT_EQ(ask(b, abi::Command::kListDevices).as<abi::ListDevicesReply>().count, 1U);
 }
 
-TEST_F(ServerTest, TheSocketHasTheModeThatWasAsked) {
+TEST_F(ServerTest, TheSocketHasTheRequestedMode) {
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
@@ -42,19 +42,20 @@ TEST_F(ServerTest, ASecondDaemonIsRefusedAndAStaleSocketReplaced) {
   EXPECT_EQ(::access(stale.c_str(), F_OK), -1) << "removed at the end";
 }
 
-// Both found a dead daemon's socket; one has replaced it, and the other must not remove that.
-TEST_F(ServerTest, OfTwoDaemonsThatStartOneHasTheSocket) {
-  ::unlink(path.c_str());  // so that only the lock tells
+// Both found a dead daemon's socket; one has replaced it, and the other must not remove the new
+// one.
+TEST_F(ServerTest, OfTwoStartingDaemonsOneGetsTheSocket) {
+  ::unlink(path.c_str());  // so that only the lock shows it
   const auto second = ListeningSocket::open(path, 0600);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, EADDRINUSE);
   const std::string other = folder_ / "two";
   { EXPECT_TRUE(ListeningSocket::open(other, 0600)); }
   EXPECT_EQ(::access((other + ".lock").c_str(), F_OK), -1);
-  EXPECT_TRUE(ListeningSocket::open(other, 0600)) << "the lock went with its daemon";
+  EXPECT_TRUE(ListeningSocket::open(other, 0600)) << "the lock was released with its daemon";
 }
 
-TEST_F(ServerTest, AFolderThatHasNoPlaceForItIsSaidSo) {
+TEST_F(ServerTest, AnUnusableFolderIsReported) {
   const std::string unusable = "/proc/uroce/x.sock";  // not even root makes files there
   const auto refused = ListeningSocket::open(unusable, 0600);
   ASSERT_FALSE(refused);
@@ -64,7 +65,7 @@ TEST_F(ServerTest, AFolderThatHasNoPlaceForItIsSaidSo) {
                                          "folder of yours");
 }
 
-TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
+TEST_F(ServerTest, TheSocketOfAnotherServiceIsLeftAlone) {
   const std::string other = folder_ / "other";
   const UniqueFd stream = leave_socket(other, SOCK_STREAM);
   ASSERT_EQ(::listen(stream.get(), 1), 0);
@@ -73,7 +74,7 @@ TEST_F(ServerTest, TheSocketOfAnotherKindOfProgramIsLeftAlone) {
   ::unlink(other.c_str());
 }
 
-TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
+TEST_F(ServerTest, DescriptorsArriveOpenAndCloseOnExec) {
   const UniqueFd connection = connect();
   const Answer answer = ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
   ASSERT_EQ(answer.record.descriptors.size(), answer.header.descriptor_count);
@@ -82,7 +83,7 @@ TEST_F(ServerTest, DescriptorsArriveOpenAndClosedOnExec) {
   }
 }
 
-TEST_F(ServerTest, WithoutRoomForDescriptorsOnlyTheRequestThatBroughtSomeIsRefused) {
+TEST_F(ServerTest, WithoutFreeDescriptorsOnlyRequestsThatBringSomeAreRefused) {
   const UniqueFd connection = connect();
   ASSERT_EQ(ask(connection, abi::Command::kOpenDevice, abi::OpenDeviceRequest{}).header.error, 0);
   Record record = make_record(abi::Command::kOpenXrcd, abi::RequestHeader{});
@@ -93,7 +94,7 @@ TEST_F(ServerTest, WithoutRoomForDescriptorsOnlyTheRequestThatBroughtSomeIsRefus
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  // What other threads give back meanwhile is taken, too.
+  // Also takes descriptors that other threads free meanwhile.
   std::vector<UniqueFd> taken;
   Answer answer;
   for (int tries = 0; tries < 100 && answer.header.error != EMFILE; ++tries) {
@@ -106,7 +107,7 @@ TEST_F(ServerTest, WithoutRoomForDescriptorsOnlyTheRequestThatBroughtSomeIsRefus
   EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_EQ(answer.header.error, EMFILE) << answer.message();
   EXPECT_NE(answer.message().find("no descriptors left"), std::string::npos) << answer.message();
-  EXPECT_EQ(ask(connection, abi::Command::kAllocPd).header.error, 0) << "the session goes on";
+  EXPECT_EQ(ask(connection, abi::Command::kAllocPd).header.error, 0) << "the session still works";
 }
 
 TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
@@ -118,7 +119,7 @@ TEST_F(ServerTest, ADeadProgramsObjectsVanish) {
     request.entries = 4;
     EXPECT_EQ(ask(connection, abi::Command::kCreateCq, request).header.error, 0);
   }
-  // Sessions end in the order of events; one that comes later sees an empty report.
+  // Sessions end in the order of events; a later session sees an empty report.
   const UniqueFd other = connect();
   const auto waited_until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   std::string text = "\"pds\":1";
@@ -174,7 +175,8 @@ TEST_F(ServerTest, LongAndEmptyRecordsHarmOnlyTheirSender) {
 
 TEST_F(ServerTest, ManyDescriptorsAreRefusedAndClosed) {
   const UniqueFd bad = connect();
-  ASSERT_EQ(ask(bad, abi::Command::kListDevices).header.error, 0) << "until then it may pass none";
+  ASSERT_EQ(ask(bad, abi::Command::kListDevices).header.error, 0)
+      << "before an answer it may pass none";
   Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   constexpr std::size_t kCount = 100;  // more than a record may have, fewer than the kernel's 253
   alignas(cmsghdr) char ancillary[CMSG_SPACE(kCount * sizeof(int))] = {};
@@ -197,8 +199,8 @@ TEST_F(ServerTest, ManyDescriptorsAreRefusedAndClosed) {
   EXPECT_EQ(receive(bad).header.error, EMSGSIZE);
 }
 
-// It asks and asks and reads nothing: its answers wait, everybody else is served.
-TEST_F(ServerTest, AProgramThatDoesNotReadHoldsUpNobody) {
+// It sends commands and reads nothing: its answers wait, and everybody else is served.
+TEST_F(ServerTest, AProgramThatDoesNotReadBlocksNobody) {
   const UniqueFd deaf = connect();
   const UniqueFd good = connect();
   const Record question = make_record(abi::Command::kListDevices, abi::RequestHeader{});
@@ -214,7 +216,7 @@ TEST_F(ServerTest, AProgramThatDoesNotReadHoldsUpNobody) {
   EXPECT_EQ(ask(good, abi::Command::kListDevices).header.error, 0);
 }
 
-TEST_F(ServerTest, TooManySessionsAreToldSo) {
+TEST_F(ServerTest, TooManySessionsAreRefusedWithAReason) {
   std::vector<UniqueFd> connections;
   for (std::uint64_t i = 0; i < facts_of(Limit::kSessions).of_daemon; ++i) {
     connections.push_back(connect());
@@ -226,7 +228,7 @@ TEST_F(ServerTest, TooManySessionsAreToldSo) {
   EXPECT_EQ(answer.header.sequence, 0U);
 }
 
-TEST(Server, NoUserKeepsTheOthersOut) {
+TEST(Server, NoUserTakesAllSessions) {
   Rig rig;
   std::vector<std::unique_ptr<Program>> programs;
   const auto admitted = [&](uid_t user) {
@@ -252,7 +254,8 @@ TEST(Server, NoUserKeepsTheOthersOut) {
   EXPECT_FALSE(admitted(greedy));
 }
 
-// Who connects and closes in a loop would keep the control thread at its listener for ever.
+// A program that connects and closes in a loop would otherwise keep the control thread at its
+// listener forever.
 TEST(Server, ATurnAcceptsSomeProgramsAndLeavesTheOthersToTheNext) {
   constexpr std::size_t kPrograms = 64, kOfTwoTurns = 32;
   constexpr int kTurnsMax = 1'000;
@@ -277,11 +280,11 @@ TEST(Server, ATurnAcceptsSomeProgramsAndLeavesTheOthersToTheNext) {
     return accepted == kPrograms || ++turns == kTurnsMax;
   });
   EXPECT_EQ(accepted, kPrograms);
-  EXPECT_LE(most, kOfTwoTurns) << "between two looks the listener has its turn twice at most";
+  EXPECT_LE(most, kOfTwoTurns) << "between two checks the listener has at most two turns";
 }
 
-// The client's descriptor is the last that there may be, so the server has none to accept with.
-TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
+// The client's descriptor is the last one allowed, so the server has none left to accept with.
+TEST_F(ServerTest, WithoutFreeDescriptorsProgramsAreTurnedAway) {
   const UniqueFd first = connect();
   EXPECT_EQ(ask(first, abi::Command::kListDevices).header.error, 0);
   UniqueFd refused(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -300,8 +303,8 @@ TEST_F(ServerTest, WithoutDescriptorsProgramsAreTurnedAwayUntilThereAreSome) {
   EXPECT_EQ(ask(connect(), abi::Command::kListDevices).header.error, 0);
 }
 
-// Each command of a user takes long by this clock, and so does each session's end: the ends take
-// turns with others' commands, but all of them come.
+// By this clock each command of a user takes long, and so does the end of each session: the ends
+// alternate with other users' commands, but all of them are carried out.
 TEST_F(ServerTest, SessionsOfAThrottledUserEndOneAfterTheOther) {
   const auto account = rig.card.shares().of({.uid = ::getuid()});
   std::vector<UniqueFd> programs;

@@ -29,7 +29,7 @@ TEST(ThrottledUsers, LeaveOthersAsMuchTimeAsTheyTook) {
   EXPECT_EQ(users.next_time(), kNever);
 }
 
-// However many sessions one has.
+// Whatever the number of a user's sessions.
 TEST(ThrottledUsers, TakeTurns) {
   ThrottledUsers users;
   for (std::uint64_t id = 20; id < 30; ++id) {
@@ -43,7 +43,7 @@ TEST(ThrottledUsers, TakeTurns) {
   EXPECT_EQ(users.next(0), 40U);
 }
 
-// One that asks again at once doesn't come before the others of its user.
+// A session that sends its next command at once doesn't overtake the others of its user.
 TEST(ThrottledUsers, TheirSessionsTakeTurns) {
   ThrottledUsers users;
   users.wait(kAttacker, 20);
@@ -54,7 +54,7 @@ TEST(ThrottledUsers, TheirSessionsTakeTurns) {
   EXPECT_EQ(users.next(0), 20U);
 }
 
-TEST(ThrottledUsers, WhoHasEndedHasNoTurn) {
+TEST(ThrottledUsers, AnEndedSessionHasNoTurn) {
   ThrottledUsers users;
   users.wait(kAttacker, 20);
   users.wait(kAttacker, 21);

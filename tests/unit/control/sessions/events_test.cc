@@ -1,4 +1,4 @@
-// Asynchronous events: to whom they go, and which of them nobody gets.
+// Asynchronous events: who receives them, and which are dropped.
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ using enum abi::VerbsMask;
 
 constexpr auto kQpFatal = static_cast<std::uint32_t>(AsyncEvent::kQpFatal);
 
-// A port whose link a test pulls and plugs in.
+// A port whose link a test can take down and up.
 class CablePort final : public SilentPort {
  public:
   [[nodiscard]] PortInfo info() const override {
@@ -31,7 +31,7 @@ class CablePort final : public SilentPort {
   std::atomic<bool> up{true};
 };
 
-TEST(Events, ThatWereAnnouncedStayReadableWhenTheirProgramEnds) {
+TEST(Events, StayReadableWhenTheSessionEnds) {
   Rig rig;
   auto program = std::make_unique<Program>(rig);
   Answer opened = program->ask(abi::Command::kOpenDevice, abi::OpenDeviceRequest{});
@@ -58,7 +58,7 @@ TEST(Events, OfAFullChannelAreCountedAndDontStopTheDaemon) {
   EXPECT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, qp.handle).header.error, 0);
 }
 
-// A program with so many queue pairs, whose events it doesn't read.
+// A program with many queue pairs, whose events it doesn't read.
 class ManyEvents : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kQps = 3'000;
@@ -89,7 +89,7 @@ class ManyEvents : public ::testing::Test {
 
 TEST_F(ManyEvents, WaitUntilTheProgramReadsThem) {
   EXPECT_GT(session.events().waiting(), 0U);
-  EXPECT_FALSE(go_on()) << "there is no room";
+  EXPECT_FALSE(go_on()) << "the socket is full";
   for (std::uint32_t i = 0; i < kQps; ++i) {
     abi::AsyncEventRecord event = listener.next();
     if (event.event == Listener::kNone && go_on()) {
@@ -100,14 +100,14 @@ TEST_F(ManyEvents, WaitUntilTheProgramReadsThem) {
   }
   EXPECT_EQ(listener.next().event, Listener::kNone);
   EXPECT_EQ(session.events_lost(), 0U);
-  EXPECT_FALSE(go_on()) << "nothing waits, so nobody asks for room";
+  EXPECT_FALSE(go_on()) << "nothing is waiting for room";
   session.announce(kLastWqe, handles.front(), 0);
-  EXPECT_EQ(listener.next().event, kLastWqe) << "at once";
+  EXPECT_EQ(listener.next().event, kLastWqe) << "sent at once";
 }
 
-TEST_F(ManyEvents, GoWithTheirObjects) {
+TEST_F(ManyEvents, AreDroppedWithTheirObjects) {
   const std::size_t waiting = session.events().waiting();
-  const auto first = static_cast<std::uint32_t>(kQps - waiting);  // those before are in the socket
+  const auto first = static_cast<std::uint32_t>(kQps - waiting);  // earlier ones are in the socket
   for (std::uint32_t i = first; i < kQps; i += 2) {
     ASSERT_EQ(listener.program.ask_about(abi::Command::kDestroyQp, handles[i]).header.error, 0);
   }
@@ -141,7 +141,7 @@ TEST_F(ManyEvents, OfAProgramThatClosesItsSocketAreDropped) {
   EXPECT_FALSE(go_on());
 }
 
-TEST_F(ManyEvents, ArePutByTheServer) {
+TEST_F(ManyEvents, AreSentByTheServer) {
   const test::TemporaryFolder folder;
   auto server = Server::listen(rig.services, folder / "s", 0600);
   ASSERT_TRUE(server);
@@ -158,7 +158,7 @@ TEST_F(ManyEvents, ArePutByTheServer) {
   server->reset();
 }
 
-TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
+TEST(Events, ALimitAlreadyReachedIsReportedAtOnce) {
   Rig rig;
   Listener listener(rig);
   abi::CreateSrqRequest request{};
@@ -176,7 +176,7 @@ TEST(Events, ASharedReceiveQueuesLimitThatIsReachedIsToldAtOnce) {
   EXPECT_EQ(event.cookie, 5U);
   EXPECT_EQ(listener.next().event, 99U);
   constexpr std::uint32_t kSize =
-      1;  // IBV_SRQ_MAX_WR: the device doesn't claim IBV_DEVICE_SRQ_RESIZE
+      1;  // IBV_SRQ_MAX_WR: the device doesn't report IBV_DEVICE_SRQ_RESIZE
   modify.mask = kSize;
   EXPECT_EQ(listener.program.ask(abi::Command::kModifySrq, modify).header.error, EOPNOTSUPP);
 }
@@ -212,7 +212,7 @@ TEST(Events, OfAnOverrunGoToTheQueueAndItsQueuePairs) {
   EXPECT_EQ(session.qps.find(elsewhere.handle)->qp->state(), QpState::kInit);
 }
 
-TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
+TEST(Events, OfALinkGoToAllWithTheDeviceOpen) {
   auto owned = std::make_unique<CablePort>();
   CablePort& port = *owned;
   Rig rig(std::move(owned), 1);
@@ -239,7 +239,7 @@ TEST(Events, OfALinkGoToAllThatHaveTheDeviceOpen) {
   server->reset();
 }
 
-TEST(QueueMemory, IsBoundedForAUser) {
+TEST(QueueMemory, IsLimitedPerUser) {
   Rig rig;
   Listener listener(rig);
   abi::CreateQpRequest greedy = listener.program.rc_qp(listener.pd, listener.cq);
@@ -263,7 +263,7 @@ TEST(QueueMemory, IsBoundedForAUser) {
     }
   }
   EXPECT_EQ(listener.program.ask(abi::Command::kCreateCq, cq).header.error, ENOMEM);
-  // In another session of the same user, too; freed memory can be had again.
+  // In another session of the same user, too; freed memory can be allocated again.
   Program other(rig);
   other.open();
   EXPECT_EQ(other.ask(abi::Command::kCreateCq, cq).header.error, ENOMEM);

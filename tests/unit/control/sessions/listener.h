@@ -29,9 +29,9 @@ class Listener {
     request.cookie = cookie;
     return program.ask(abi::Command::kCreateQp, request).as<abi::CreateQpReply>();
   }
-  // The next event; none: kNone.
+  // The next event; kNone if there is none.
   abi::AsyncEventRecord next() { return read(MSG_DONTWAIT); }
-  // Waits for the next event; none comes: kNone.
+  // Waits for the next event; kNone if none comes.
   abi::AsyncEventRecord await() { return read(0); }
   void close() { socket_.reset(); }
 

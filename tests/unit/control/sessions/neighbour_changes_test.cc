@@ -7,7 +7,7 @@
 namespace uroce::control {
 namespace {
 
-// A path's tag holds its priority besides the VLAN in which its neighbour is.
+// A path's VLAN tag contains its priority besides the VLAN of its neighbour.
 TEST(NeighbourChanges, PathsWithAPriorityFollowTheirNeighbour) {
   constexpr EtherAddress kThere{{2, 0, 0, 0, 0, 2}}, kElsewhere{{2, 0, 0, 0, 0, 99}};
   const LinkAddress peer{*parse_ip("10.5.0.2"), 5};

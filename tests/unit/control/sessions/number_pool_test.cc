@@ -69,7 +69,7 @@ TEST(NumberPool, MoveWithTheirLease) {
   second = std::move(first);
   EXPECT_EQ(second.number(), 0x21U);
   first = {};
-  EXPECT_EQ(numbers.count(), 1U) << "what was held before the move went back";
+  EXPECT_EQ(numbers.count(), 1U) << "the number held before the move was returned";
 }
 
 }  // namespace

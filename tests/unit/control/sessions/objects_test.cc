@@ -1,4 +1,4 @@
-// The lives of objects: limits, references, teardown.
+// The lifetime of objects: limits, references, teardown.
 
 #include "control/sessions/objects.h"
 
@@ -32,7 +32,7 @@ class ObjectsTest : public ::testing::Test {
   std::uint32_t pd = 0, cq = 0;
 };
 
-TEST_F(ObjectsTest, WhatIsUsedIsBusy) {
+TEST_F(ObjectsTest, ObjectsInUseAreBusy) {
   const std::uint32_t qp = make_qp();
   expect_refusal(program.ask_about(abi::Command::kDeallocPd, pd), EBUSY, "protection domain 0");
   expect_refusal(program.ask_about(abi::Command::kDestroyCq, cq), EBUSY, "completion queue 0");
@@ -54,7 +54,7 @@ TEST_F(ObjectsTest, AChannelIsBusyWhileAQueueUsesIt) {
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyChannel, handle).header.error, 0);
 }
 
-TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
+TEST_F(ObjectsTest, MappingsOfAUsersQueuesAreLimited) {
   const uid_t user = ::getuid() + 1;
   Program one(rig, user), two(rig, user);
   one.open();
@@ -74,7 +74,7 @@ TEST_F(ObjectsTest, OneUsersQueuesTakeSoManyMappingsAndNoMore) {
   EXPECT_EQ(two.ask(abi::Command::kCreateCq, request).header.error, 0);
 }
 
-TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
+TEST_F(ObjectsTest, RefusalsNameUnknownHandles) {
   for (const abi::Command command :
        {abi::Command::kDeallocPd, abi::Command::kDeregMr, abi::Command::kDestroyChannel,
         abi::Command::kDestroyCq, abi::Command::kQuerySrq, abi::Command::kDestroySrq,
@@ -92,13 +92,13 @@ TEST_F(ObjectsTest, UnknownHandlesAreRefusedByName) {
   expect_refusal(program.ask(abi::Command::kCreateQp, request), EINVAL, "shared receive queue");
 }
 
-TEST_F(ObjectsTest, ObjectsOfOthersAreOutOfReach) {
+TEST_F(ObjectsTest, ObjectsOfOthersAreInaccessible) {
   Program other(rig);
   other.open();
   expect_refusal(other.ask_about(abi::Command::kDeallocPd, pd), EINVAL, "there is no");
 }
 
-// The program's processor and the worker's pass one line for each.
+// The program's processor and the worker's exchange one cache line per work request.
 TEST_F(ObjectsTest, AWorkRequestOfOneScatterGatherEntryIsACacheLine) {
   abi::CreateQpRequest request = program.rc_qp(pd, cq);
   request.max_send_sge = 1;
@@ -109,7 +109,7 @@ TEST_F(ObjectsTest, AWorkRequestOfOneScatterGatherEntryIsACacheLine) {
   EXPECT_EQ(qp.max_inline, 16U);
 }
 
-TEST_F(ObjectsTest, AQueuePairsRingsLieInAMemoryOfTheSessions) {
+TEST_F(ObjectsTest, AQueuePairsRingsLieInMemoryOfTheSession) {
   abi::CreateQpRequest request = program.rc_qp(pd, cq);
   request.max_send_wr = 5;
   request.max_inline = 100;
@@ -129,7 +129,7 @@ TEST_F(ObjectsTest, AQueuePairsRingsLieInAMemoryOfTheSessions) {
   EXPECT_NE(qp.send.control_offset, qp.recv.control_offset);
 }
 
-TEST_F(ObjectsTest, RingsOfOneSessionShareAMemoryAndThoseOfTwoDont) {
+TEST_F(ObjectsTest, RingsShareAMemoryOnlyWithinASession) {
   Program other(rig);
   other.open();
   const std::uint32_t other_pd = other.make_pd(), other_cq = other.make_cq();
@@ -169,7 +169,7 @@ TEST_F(ObjectsTest, CapsBeyondTheLimitsAreRefused) {
   request.entries = 0;
   expect_refusal(program.ask(abi::Command::kCreateCq, request), EINVAL, "entries");
   request.entries = 1;
-  request.vector = 2;  // there is one a worker
+  request.vector = 2;  // there is one per worker
   expect_refusal(program.ask(abi::Command::kCreateCq, request), EINVAL, "vector");
   abi::CreateQpRequest raw = program.rc_qp(pd, cq);
   for (const std::uint32_t type : {0U, 1U, 8U}) {  // QP0, QP1, raw packets: not for programs
@@ -200,7 +200,7 @@ TEST_F(ObjectsTest, SharedReceiveQueuesAreMadeModifiedAndUsed) {
   abi::CreateQpRequest qp = program.rc_qp(pd, cq);
   qp.srq = srq.handle + 1;
   const auto made_qp = program.ask(abi::Command::kCreateQp, qp).as<abi::CreateQpReply>();
-  EXPECT_EQ(made_qp.recv.entries, 0U) << "it takes from the shared queue";
+  EXPECT_EQ(made_qp.recv.entries, 0U) << "it uses the shared queue";
   EXPECT_EQ(program.ask_about(abi::Command::kDestroySrq, srq.handle).header.error, EBUSY);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroyQp, made_qp.handle).header.error, 0);
   EXPECT_EQ(program.ask_about(abi::Command::kDestroySrq, srq.handle).header.error, 0);

@@ -22,10 +22,10 @@ struct Masks {
   std::string required, optional;
 };
 
-// One letter an attribute, in the order of enum ibv_qp_attr_mask from IBV_QP_STATE (a) on, so that
-// the table reads unlike the one under test: b CUR_STATE, c SQD notify, d access, e pkey, f port,
-// g qkey, h AV, i path MTU, j timeout, k retry, l rnr retry, m RQ PSN, n max rd, o alt path,
-// p min RNR timer, q SQ PSN, r max dest rd, s path mig, t cap, u dest QPN.
+// One letter per attribute, in the order of enum ibv_qp_attr_mask from IBV_QP_STATE (a) on, so that
+// the table looks unlike the one under test: b CUR_STATE, c SQD notify, d access, e pkey, f port, g
+// qkey, h AV, i path MTU, j timeout, k retry, l rnr retry, m RQ PSN, n max rd, o alt path, p min
+// RNR timer, q SQ PSN, r max dest rd, s path mig, t cap, u dest QPN.
 std::uint32_t mask_of(const std::string& letters) {
   std::uint32_t mask = 0;
   for (const char letter : letters) {

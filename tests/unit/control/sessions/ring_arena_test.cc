@@ -40,7 +40,7 @@ class RingArenaTest : public ::testing::Test {
   RingArena arena{account};
 };
 
-TEST_F(RingArenaTest, RingsOfOneSizeShareAMemoryAndNoByte) {
+TEST_F(RingArenaTest, RingsOfOneSizeShareAMemoryWithoutOverlap) {
   constexpr std::size_t kBytes = 8'256;
   std::vector<RingArena::Rings> rings;
   for (int i = 0; i < 200; ++i) {
@@ -56,7 +56,7 @@ TEST_F(RingArenaTest, RingsOfOneSizeShareAMemoryAndNoByte) {
   EXPECT_EQ(used(Limit::kDescriptors), arena.memories());
 }
 
-TEST_F(RingArenaTest, RingsBeginWithAPageAndTheirControls) {
+TEST_F(RingArenaTest, RingsBeginOnAPageWithTheirControls) {
   const auto one = take(8'256), other = take(8'256);
   EXPECT_EQ(one.entries(), one.controls() + kControls);
   EXPECT_GE(other.controls(), one.entries() + 8'256);
@@ -65,7 +65,7 @@ TEST_F(RingArenaTest, RingsBeginWithAPageAndTheirControls) {
   EXPECT_EQ(next.controls() - small.controls(), kPage);
 }
 
-TEST_F(RingArenaTest, ControlsOfRingsThatWentAreZeroForTheNextOnes) {
+TEST_F(RingArenaTest, ControlsOfReusedRingsAreZeroed) {
   const auto first = take(1'000);  // keeps the memory
   std::pair<std::size_t, std::size_t> where;
   {
@@ -75,10 +75,10 @@ TEST_F(RingArenaTest, ControlsOfRingsThatWentAreZeroForTheNextOnes) {
   }
   const auto next = take(1'000);
   EXPECT_EQ(std::pair(next.controls(), next.entries()), where);
-  EXPECT_TRUE(holds(next, 0, 0)) << "no byte of the entries is looked at";
+  EXPECT_TRUE(holds(next, 0, 0)) << "the entries aren't checked";
 }
 
-TEST_F(RingArenaTest, AMemoryIsPaidForUntilItsLastRingsGoAndOneStays) {
+TEST_F(RingArenaTest, AMemoryIsChargedUntilItsLastRingsAreFreedAndOneIsKept) {
   constexpr std::size_t kBytes = RingArena::kPackedMax;
   std::vector<RingArena::Rings> rings;
   for (int i = 0; i < 40; ++i) {
@@ -92,7 +92,7 @@ TEST_F(RingArenaTest, AMemoryIsPaidForUntilItsLastRingsGoAndOneStays) {
   EXPECT_EQ(used(Limit::kMappings), 1U);
 }
 
-TEST_F(RingArenaTest, LongRingsHaveAMemoryForThemselvesWhichGoesWithThem) {
+TEST_F(RingArenaTest, LongRingsHaveTheirOwnMemoryWhichIsFreedWithThem) {
   {
     const auto one = take(RingArena::kPackedMax + 1), other = take(RingArena::kPackedMax + 1);
     EXPECT_NE(one.memory(), other.memory());
@@ -100,13 +100,13 @@ TEST_F(RingArenaTest, LongRingsHaveAMemoryForThemselvesWhichGoesWithThem) {
     EXPECT_EQ(used(Limit::kDescriptors), 2U);
     EXPECT_TRUE(arena.share(one.memory()).has_value());
     EXPECT_EQ(used(Limit::kDescriptors), 1U) << "the program has it";
-    EXPECT_EQ(arena.share(one.memory()).error().code, EINVAL) << "once";
+    EXPECT_EQ(arena.share(one.memory()).error().code, EINVAL) << "only once";
   }
   EXPECT_EQ(arena.memories(), 0U);
   EXPECT_EQ(used(Limit::kQueueMemory), 0U);
 }
 
-TEST_F(RingArenaTest, NoNumberComesAgain) {
+TEST_F(RingArenaTest, NumbersAreNotReused) {
   std::uint32_t before = 0;
   for (int i = 0; i < 3; ++i) {
     const auto rings = take(1'000'000);
@@ -129,8 +129,8 @@ TEST_F(RingArenaTest, TheProgramSeesTheSameMemory) {
   EXPECT_EQ(arena.share(rings.memory() + 1).error().code, EINVAL);
 }
 
-// Half of what others leave is 40 KiB: the first memory, of 60, won't do.
-TEST(RingArenaLimits, WhereOnlyOneMoreRingFitsItIsHad) {
+// Half of what others leave is 40 KiB: too little for the usual first memory, of 60 KiB.
+TEST(RingArenaLimits, TheRemainderIsUsableRingByRing) {
   Amounts amounts;
   amounts.fill(1'000);
   amounts[static_cast<std::size_t>(Limit::kQueueMemory)] = 2 * (40U << 10U) * 64 / 63 + 64;
@@ -148,7 +148,7 @@ TEST(RingArenaLimits, WhereOnlyOneMoreRingFitsItIsHad) {
   for (auto more = arena.take(1'000); more; more = arena.take(1'000)) {
     rings.push_back(std::move(*more));
   }
-  EXPECT_GE(rings.size(), 9U) << "4 KiB each, of 40: the other size's went";
+  EXPECT_GE(rings.size(), 9U) << "4 KiB each, of 40: that of the other size was freed";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Records as a program, or somebody who means harm, sends them.
+// Records as sent by a program or by an attacker.
 
 #include "control/sessions/session.h"
 
@@ -38,7 +38,7 @@ TEST_F(SessionTest, OpeningGivesOneDescriptorOfEachKind) {
   EXPECT_EQ(body.workers, 2U);
   EXPECT_EQ(answer.record.descriptors.size(), 4U + body.workers);
   EXPECT_EQ(answer.header.descriptor_count, answer.record.descriptors.size());
-  // The status pages can be read by programs, and nothing else.
+  // Programs can read the status pages, but not write them.
   const int status = answer.record.descriptors[2].get();
   EXPECT_NE(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, status, 0), MAP_FAILED);
   const int doorbells = answer.record.descriptors[1].get();
@@ -87,7 +87,7 @@ TEST_F(SessionTest, WrongMagicEndsTheConnection) {
   EXPECT_TRUE(program.conversation.finished());
 }
 
-TEST_F(SessionTest, AnotherVersionIsToldBothVersions) {
+TEST_F(SessionTest, ARefusedVersionIsToldBothVersions) {
   abi::RequestHeader header;
   header.version = abi::kVersion + 1;
   header.sequence = 17;
@@ -119,7 +119,7 @@ TEST_F(SessionTest, DescriptorsOfBadRecordsAreClosed) {
   Record record = make_record(abi::Command::kListDevices, abi::RequestHeader{});
   const int descriptor = ::memfd_create("test", 0);
   record.descriptors.emplace_back(descriptor);
-  EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG) << "the count says none";
+  EXPECT_EQ(program.send(std::move(record)).header.error, EBADMSG) << "the count is 0";
   EXPECT_FALSE(is_open(descriptor));
 
   program.open();
@@ -142,7 +142,7 @@ abi::ResolveGidRequest resolve_request(const char* peer) {
   return request;
 }
 
-TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
+TEST(SlowAddress, DelaysOnlyItsOwnSessionUntilResolved) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   Program slow(rig);
   Program quick(rig);
@@ -164,7 +164,7 @@ TEST(SlowAddress, HoldsUpOnlyItsOwnSessionAndIsAnsweredWhenKnown) {
   EXPECT_EQ(answer.as<abi::ResolveGidReply>().mac[5], 9);
 }
 
-TEST(SlowAddress, IsRefusedInBoundedTimeWhenNobodyAnswers) {
+TEST(SlowAddress, IsRefusedInBoundedTimeWithoutAnAnswer) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   Program program(rig);
   program.open();
@@ -210,7 +210,7 @@ TEST_F(SessionTest, StatusComesInPiecesAndNamesEveryQp) {
   EXPECT_EQ(text.back(), '}');
 }
 
-// The answer, put together.
+// The whole status report, put together.
 nlohmann::json status_of(Program& program) {
   std::string text;
   Answer answer = program.ask(abi::Command::kStatus);
@@ -238,12 +238,12 @@ TEST_F(SessionTest, StatusShowsOthersProgramsToAdministratorsOnly) {
   ASSERT_EQ(shown["sessions"].size(), 1U);
   EXPECT_EQ(shown["sessions"][0]["uid"], ::geteuid() + 1);
   ASSERT_EQ(shown["sessions"][0]["qps"].size(), 1U);
-  EXPECT_TRUE(shown["sessions"][0]["qps"][0].at("rate_mbps").is_null()) << "nobody limits it";
-  EXPECT_EQ(shown["devices"].size(), 1U) << "ports are everybody's";
+  EXPECT_TRUE(shown["sessions"][0]["qps"][0].at("rate_mbps").is_null()) << "it isn't limited";
+  EXPECT_EQ(shown["devices"].size(), 1U) << "everybody may see ports";
   EXPECT_TRUE(shown["devices"][0]["hw_counters"].is_object());
 }
 
-TEST_F(SessionTest, AStatusReportTakesALittleAtATime) {
+TEST_F(SessionTest, AStatusReportIsMadeInSmallSteps) {
   program.open();
   const std::uint32_t pd = program.make_pd();
   const std::uint32_t cq = program.make_cq();
@@ -263,7 +263,7 @@ TEST_F(SessionTest, AStatusReportTakesALittleAtATime) {
   EXPECT_EQ(nlohmann::json::parse(text)["sessions"][0]["qps"].size(), 1'000U);
 }
 
-// Every command with bodies of random bytes: refused or served, never more.
+// Every command with random bodies: refused or served, and nothing else.
 TEST_F(SessionTest, SurvivesRandomBodies) {
   std::mt19937 random(11);
   program.open();
@@ -287,7 +287,7 @@ TEST_F(SessionTest, SurvivesRandomBodies) {
       program.conversation.answer_more();
     }
     program.conversation.outbox().clear();
-    ASSERT_FALSE(program.conversation.waiting()) << "a loopback knows every address";
+    ASSERT_FALSE(program.conversation.waiting()) << "a loopback port resolves every address";
   }
 }
 

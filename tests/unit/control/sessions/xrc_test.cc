@@ -1,4 +1,4 @@
-// XRC domains: who finds which, how long they and their receiving queue pairs live.
+// XRC domains: who can open which, and the lifetime of domains and of their receiving queue pairs.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -76,8 +76,8 @@ TEST_F(XrcTest, AFileNamesADomain) {
   EXPECT_EQ(open_target(b, same.as<abi::HandleReply>().handle, qpn).header.error, 0);
 }
 
-// To open one takes no right to the file.
-TEST_F(XrcTest, APathIsNoFile) {
+// Opening a path (O_PATH) requires no right to the file.
+TEST_F(XrcTest, APathDescriptorIsRefused) {
   ASSERT_EQ(open(a, abi::kXrcdCreate, file.get()).header.error, 0);
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
   const UniqueFd only_path(::open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -89,7 +89,7 @@ TEST_F(XrcTest, APathIsNoFile) {
   EXPECT_EQ(open(b, 0, file.get()).header.error, 0);
 }
 
-TEST_F(XrcTest, WithoutAFileADomainIsOnesOwn) {
+TEST_F(XrcTest, WithoutAFileADomainIsPrivate) {
   EXPECT_EQ(open(a, 0).header.error, EAGAIN);
   const auto mine = open(a, abi::kXrcdCreate);
   const auto theirs = open(b, abi::kXrcdCreate);
@@ -99,7 +99,7 @@ TEST_F(XrcTest, WithoutAFileADomainIsOnesOwn) {
   EXPECT_EQ(open_target(b, theirs.as<abi::HandleReply>().handle, qpn).header.error, EINVAL);
 }
 
-TEST_F(XrcTest, ADomainGoesWithItsLastHandle) {
+TEST_F(XrcTest, ADomainEndsWithItsLastHandle) {
   const auto mine = open(a, abi::kXrcdCreate, file.get());
   const auto theirs = open(b, 0, file.get());
   EXPECT_EQ(a.ask_about(abi::Command::kCloseXrcd, mine.as<abi::HandleReply>().handle).header.error,
@@ -111,7 +111,7 @@ TEST_F(XrcTest, ADomainGoesWithItsLastHandle) {
   EXPECT_EQ(open(a, 0, file.get()).header.error, EAGAIN);
 }
 
-TEST_F(XrcTest, WhatUsesADomainKeepsItOpen) {
+TEST_F(XrcTest, ADomainInUseCantBeClosed) {
   const std::uint32_t xrcd = open(a, abi::kXrcdCreate).as<abi::HandleReply>().handle;
   const auto srq = make_srq(a, xrcd);
   ASSERT_EQ(srq.header.error, 0) << srq.message();
@@ -185,7 +185,7 @@ TEST_F(XrcTest, DomainsAndHandlesAreBounded) {
   EXPECT_EQ(open_target(a, 0, made.qpn).header.error, 0);
 }
 
-TEST_F(XrcTest, QueuesOfOneKindArentTakenForTheOther) {
+TEST_F(XrcTest, QueuesOfOneKindAreRefusedForTheOther) {
   const std::uint32_t xrcd = open(a, abi::kXrcdCreate).as<abi::HandleReply>().handle;
   const std::uint32_t srq = make_srq(a, xrcd).as<abi::CreateSrqReply>().handle;
   abi::CreateQpRequest rc = a.rc_qp(0, 0);
@@ -212,7 +212,7 @@ class XrcOverrun : public XrcTest {
     their_srq = make_srq(theirs.program, 0).as<abi::CreateSrqReply>().srqn;
   }
 
-  // In RTR; both programs hold it.
+  // A queue pair in RTR that both programs hold.
   Qp& make_receiver() {
     const auto made = make_target(mine.program, 0).as<abi::CreateQpReply>();
     EXPECT_EQ(open_target(theirs.program, 0, made.qpn).header.error, 0);
@@ -243,10 +243,10 @@ class XrcOverrun : public XrcTest {
 
   Listener mine{rig}, theirs{rig};
   std::uint32_t my_srq = 0, their_srq = 0;
-  test::QpRig bench;  // whose turn it is
+  test::QpRig bench;  // provides the worker's turn
 };
 
-TEST_F(XrcOverrun, EndsWhatReceivesByTheQueue) {
+TEST_F(XrcOverrun, EndsTheQueuePairsThatUseTheQueue) {
   Qp& used = make_receiver();
   Qp& idle = make_receiver();
   message(used, my_srq);
@@ -264,9 +264,9 @@ TEST_F(XrcOverrun, EndsWhatReceivesByTheQueue) {
   EXPECT_EQ(idle.state(), QpState::kRtr);
 }
 
-// What a receiving queue pair owes its peer when its last handle goes is sent before it goes:
-// otherwise the peer's message, which was received, fails.
-TEST_F(XrcOverrun, WhatAReceiverOwesIsSentBeforeItGoes) {
+// The acknowledgement that a receiving queue pair owes its peer is sent before its last handle is
+// closed: otherwise the peer's message, which was received, fails.
+TEST_F(XrcOverrun, PendingAcknowledgementsAreSentBeforeItEnds) {
   Qp& receiver = make_receiver();
   message(receiver, my_srq);
   const std::uint32_t qpn = receiver.config().qpn;
@@ -284,7 +284,7 @@ TEST_F(XrcOverrun, WhatAReceiverOwesIsSentBeforeItGoes) {
   rig.quiescence().offline(worker);
 }
 
-TEST_F(XrcOverrun, RefusesWhatComesForTheQueueLater) {
+TEST_F(XrcOverrun, RefusesLaterMessagesForTheQueue) {
   Qp& receiver = make_receiver();
   announce_overrun(mine.program.session, mine.cq);
   message(receiver, their_srq);

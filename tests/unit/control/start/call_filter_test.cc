@@ -24,12 +24,13 @@ class CallFilterTest : public testing::Test {
  protected:
   void SetUp() override {
     if (kSanitized) {
-      GTEST_SKIP() << "a sanitizer makes calls of its own";
+      GTEST_SKIP() << "a sanitizer makes system calls of its own";
     }
   }
 };
 
-// Runs in a child, since a filter is for ever. What it said on standard error, and its wait status.
+// Runs in a child, since a filter can't be removed. The child's standard error, and its wait
+// status.
 struct Ended {
   std::string said;
   int status = 0;
@@ -56,10 +57,10 @@ Ended in_a_child(const std::function<bool()>& body) {
 }
 
 bool may_open() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).valid(); }
-// Makes none: there is something of that name.
+// Whether mkfifo() is permitted; makes nothing, since the name exists.
 bool may_make_nodes() { return ::mkfifo("/", 0600) != 0 && errno == EEXIST; }
 
-TEST_F(CallFilterTest, AnUnlistedCallIsRefusedNamedAndSurvived) {
+TEST_F(CallFilterTest, AnUnlistedCallIsRefusedAndNamed) {
   const Ended ended = in_a_child([] {
     return filter_all_threads(CallFilter::kOn, CallList::kService) && may_open() &&
            !may_make_nodes() && !may_make_nodes();
@@ -68,10 +69,10 @@ TEST_F(CallFilterTest, AnUnlistedCallIsRefusedNamedAndSurvived) {
   EXPECT_NE(ended.said.find("system call " + std::to_string(SYS_mknodat)), std::string::npos)
       << ended.said;
   EXPECT_NE(ended.said.find("refused"), std::string::npos) << ended.said;
-  EXPECT_EQ(ended.said.find('\n'), ended.said.size() - 1) << "said once: " << ended.said;
+  EXPECT_EQ(ended.said.find('\n'), ended.said.size() - 1) << "reported once: " << ended.said;
 }
 
-TEST_F(CallFilterTest, WhatNoDaemonDoesEndsIt) {
+TEST_F(CallFilterTest, ACallThatNoDaemonMakesEndsIt) {
   const Ended ended = in_a_child([] {
     char name[] = "/bin/true";
     char* const arguments[] = {name, nullptr};
@@ -82,7 +83,7 @@ TEST_F(CallFilterTest, WhatNoDaemonDoesEndsIt) {
   EXPECT_NE(ended.said.find("ends"), std::string::npos) << ended.said;
 }
 
-TEST_F(CallFilterTest, AWorkerOpensNothingThoughOthersDo) {
+TEST_F(CallFilterTest, AWorkerMayOpenNothingThoughOthersMay) {
   const Ended ended = in_a_child([] {
     bool worker = true;
     bool other = filter_all_threads(CallFilter::kOn, CallList::kService).has_value();
@@ -95,7 +96,7 @@ TEST_F(CallFilterTest, AWorkerOpensNothingThoughOthersDo) {
   EXPECT_NE(ended.said.find("openat"), std::string::npos) << ended.said;
 }
 
-// Which the fault thread may have put off when a worker raises a fault.
+// A worker that raises a fault gives the fault thread back the priority that it had lowered.
 TEST_F(CallFilterTest, AWorkerMaySetAThreadsPriority) {
   const Ended ended = in_a_child([] {
     const sched_param ordinary{.sched_priority = 0};
@@ -107,7 +108,7 @@ TEST_F(CallFilterTest, AWorkerMaySetAThreadsPriority) {
   EXPECT_TRUE(ended.well()) << ended.said;
 }
 
-TEST_F(CallFilterTest, ThreadsThatRunAlreadyHaveIt) {
+TEST_F(CallFilterTest, RunningThreadsGetItToo) {
   const Ended ended = in_a_child([] {
     int way[2] = {-1, -1};
     bool refused = ::pipe(way) == 0;
@@ -123,7 +124,7 @@ TEST_F(CallFilterTest, ThreadsThatRunAlreadyHaveIt) {
   EXPECT_TRUE(ended.well()) << ended.said;
 }
 
-TEST_F(CallFilterTest, KillEndsAtTheFirst) {
+TEST_F(CallFilterTest, KillEndsAtTheFirstViolation) {
   const Ended ended = in_a_child(
       [] { return filter_all_threads(CallFilter::kKill, CallList::kService) && may_make_nodes(); });
   EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGSYS);

@@ -17,7 +17,7 @@ void expect_refusal(const std::vector<const char*>& words, const std::string& sa
   EXPECT_EQ(line.error().message.find('\n'), std::string::npos) << line.error().message;
 }
 
-TEST(CommandLine, TheLeastThatWorks) {
+TEST(CommandLine, TheShortestOne) {
   const auto line = parse({"--port", "loopback", "--ip", "10.0.0.1/24"});
   ASSERT_TRUE(line);
   ASSERT_EQ(line->options.ports.size(), 1U);
@@ -54,14 +54,14 @@ TEST(CommandLine, WithOnePortTheOrderDoesNotMatter) {
   EXPECT_EQ(line->options.ports[0].mtu, 4200U);
 }
 
-TEST(CommandLine, WhatFollowsTheDashesIsTheEals) {
+TEST(CommandLine, WhatFollowsTheDashesGoesToTheEal) {
   const auto line =
       parse({"--port", "loopback", "--ip", "10.0.0.1/24", "--", "--no-huge", "-m", "64"});
   ASSERT_TRUE(line);
   EXPECT_EQ(line->options.eal_arguments, (std::vector<std::string>{"--no-huge", "-m", "64"}));
 }
 
-TEST(CommandLine, CongestionNotificationsAreChosen) {
+TEST(CommandLine, CongestionNotificationsCanBeChosen) {
   const auto line = parse({"--port", "loopback", "--ip", "10.0.0.1/24", "--cnp-interval", "4",
                            "--cnp-dscp", "46", "--congestion", "delay"});
   ASSERT_TRUE(line);
@@ -70,8 +70,8 @@ TEST(CommandLine, CongestionNotificationsAreChosen) {
   EXPECT_EQ(line->options.congestion.mode, CongestionMode::kDelay);
 }
 
-// Of a udp port's subnets the kernel knows, and who loops back finds everybody.
-TEST(CommandLine, AddressesHaveTheLengthOfTheirPrefixWherePeersAreLookedFor) {
+// The kernel knows the subnets of a udp port, and a loopback port resolves every address.
+TEST(CommandLine, AddressesNeedAPrefixLengthOnPortsThatResolve) {
   for (const char* const port : {"net_af_packet0,iface=wire", "0000:3b:00.0", "shm,path=/x"}) {
     expect_refusal({"--port", port, "--ip", "10.0.0.1"},
                    std::string("port ") + port + ": say 10.0.0.1/24 rather than 10.0.0.1,");

@@ -11,7 +11,7 @@
 namespace uroce::control {
 namespace {
 
-// The daemon writes into ends of which only a program, or a peer's driver, has the other.
+// The daemon writes to descriptors whose only other end is held by a program or a peer's driver.
 TEST(Daemon, OutlivesAProgramThatClosesItsChannel) {
   sigset_t before;
   ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);

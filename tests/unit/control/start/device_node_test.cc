@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-TEST(DeviceNode, IsACharacterDeviceToWhoeverLooks) {
+TEST(DeviceNode, IsACharacterDevice) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("nodes-" + std::to_string(::getpid()));
   make_device_node("uroce0", folder);
@@ -19,7 +19,7 @@ TEST(DeviceNode, IsACharacterDeviceToWhoeverLooks) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(DeviceNode, NobodyMindsWhenItCannotBeMade) {
+TEST(DeviceNode, AFailureToMakeItIsIgnored) {
   make_device_node("uroce0", "/proc/no/such");
   EXPECT_FALSE(std::filesystem::exists("/proc/no/such"));
 }

@@ -36,19 +36,19 @@ bool needs(const DaemonOptions& options, int capability) {
   return (needed_capabilities(options) >> capability & 1) != 0;
 }
 
-TEST(Privileges, OfOneUserOnLoopbackOrSocketsThereAreNone) {
+TEST(Privileges, NoneAreNeededForOneUserOnLoopbackOrSockets) {
   EXPECT_EQ(needed_capabilities(with("loopback", 0600)), 0U);
   EXPECT_EQ(needed_capabilities(with("udp", 0600)), 0U);
 }
 
-TEST(Privileges, OtherUsersMemoryTakesPtrace) {
+TEST(Privileges, OtherUsersMemoryNeedsPtrace) {
   EXPECT_TRUE(needs(with("loopback", 0666), CAP_SYS_PTRACE));
   EXPECT_TRUE(needs(with("loopback", 0660), CAP_SYS_PTRACE));
   EXPECT_FALSE(needs(with("loopback", 0666), CAP_NET_ADMIN));
   EXPECT_FALSE(needs(with("loopback", 0666), CAP_SYS_ADMIN));
 }
 
-TEST(Privileges, InterfacesAndCardsTakeTheirOwn) {
+TEST(Privileges, InterfacesAndCardsNeedTheirOwn) {
   const DaemonOptions interface = with("net_af_packet0,iface=eth0", 0600);
   EXPECT_TRUE(needs(interface, CAP_NET_RAW));
   EXPECT_FALSE(needs(interface, CAP_SYS_RAWIO));
@@ -60,7 +60,7 @@ TEST(Privileges, InterfacesAndCardsTakeTheirOwn) {
 
 std::atomic<int> visits{0};
 
-// Else threads that nobody found would keep their rights.
+// Otherwise threads that weren't found would keep their privileges.
 TEST(EveryThread, ThatCantBeListedIsAnError) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -73,8 +73,8 @@ TEST(EveryThread, ThatCantBeListedIsAnError) {
   EXPECT_EQ(status, 0);
 }
 
-// Those that were listed before the kernel said no aren't all.
-TEST(EveryThread, AListThatEndsTooSoonIsAnError) {
+// The threads that were listed before the error aren't all.
+TEST(EveryThread, AnIncompleteListIsAnError) {
   const pid_t child = ::fork();
   if (child == 0) {
     sock_filter refuse[] = {
@@ -94,8 +94,8 @@ TEST(EveryThread, AListThatEndsTooSoonIsAnError) {
   EXPECT_EQ(status, 0);
 }
 
-// Also one that sleeps in a system call.
-TEST(EveryThread, EachDoesItOnce) {
+// Also for a thread that sleeps in a system call.
+TEST(EveryThread, EachRunsItOnce) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer hands signals to sleeping threads only when they wake";
 #endif
@@ -103,12 +103,12 @@ TEST(EveryThread, EachDoesItOnce) {
   ASSERT_EQ(::pipe(way), 0);
   std::thread sleeper([&way] {
     char byte = 0;
-    EXPECT_EQ(::read(way[0], &byte, 1), 1) << "a signal begins the call anew";
+    EXPECT_EQ(::read(way[0], &byte, 1), 1) << "a signal restarts the call";
   });
   std::atomic<bool> stop{false};
   std::thread spinner([&stop] {
     while (!stop.load()) {
-      ::usleep(1);  // where sanitizers let signals in
+      ::usleep(1);  // where sanitizers deliver signals
     }
   });
   visits = 0;

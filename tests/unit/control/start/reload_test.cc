@@ -1,4 +1,4 @@
-// What SIGHUP does to the addresses of a port.
+// The effect of SIGHUP on the addresses of a port.
 
 #include "control/start/reload.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 class ReloadedAddresses : public testing::Test {
  protected:
-  // A file with these addresses of its one port.
+  // A configuration file with these addresses for its one port.
   static DaemonOptions file(std::initializer_list<const char*> addresses) {
     DaemonOptions options;
     options.ports.resize(1);
@@ -23,7 +23,7 @@ class ReloadedAddresses : public testing::Test {
     }
     return options;
   }
-  // True if the log has a line that ends so.
+  // True if the log has a line that ends with `says`.
   bool hang_up(std::initializer_list<const char*> addresses, const std::string& says) {
     const std::vector<std::string> lines = reload.take(file(addresses));
     return std::any_of(lines.begin(), lines.end(),
@@ -34,11 +34,11 @@ class ReloadedAddresses : public testing::Test {
 
   Rig rig;
   std::vector<std::unique_ptr<Port>> ports;
-  // As the rig's card has them.
+  // The same addresses as the rig's card.
   Reload reload{file({"10.0.0.1/24", "fd00::1/64"}), rig.card, rig.kernel, ports};
 };
 
-TEST_F(ReloadedAddresses, MayBeGoneAlready) {
+TEST_F(ReloadedAddresses, MayHaveBeenRemovedAlready) {
   ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"}, "10.0.0.3/24 is added"));
   ASSERT_TRUE(remove_address(rig.card, rig.kernel, device(), *parse_ip("10.0.0.2")));
   EXPECT_TRUE(hang_up({"10.0.0.1/24"}, "10.0.0.3/24 is removed"));
@@ -56,7 +56,7 @@ TEST_F(ReloadedAddresses, GetAnotherPrefixOrVlan) {
   EXPECT_TRUE(hang_up({"10.0.0.1/16@5"}, "nothing changed"));
 }
 
-TEST_F(ReloadedAddresses, ThatCannotComeKeepNoOtherFromGoing) {
+TEST_F(ReloadedAddresses, ThatCannotBeAddedDontKeepOthersFromRemoval) {
   ASSERT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.2/24"}, "10.0.0.2/24 is added"));
   ASSERT_TRUE(add_address(rig.card, rig.kernel, device(), *parse_prefix("10.0.0.4/24")));
   EXPECT_TRUE(hang_up({"10.0.0.1/24", "10.0.0.4/24"}, "10.0.0.2/24 is removed"));
