@@ -147,7 +147,7 @@ void Machine::enter() {
   }
 }
 
-// Of ranges that are empty nothing is looked at.
+// Empty ranges are skipped.
 void Machine::look_at_claim(Byte from) {
   if (from < kRanges && bits(task_of(number_).ranges[from]) != 0) {
     return go(kClaimEndSeen, from);
@@ -164,7 +164,7 @@ void Machine::entered() {
   forks() ? go(kCopy) : go(kDescribed, chunk_from(0));
 }
 
-// As Change and the calls that make one (memory_calls.cc).
+// Like Change and the memory calls that use it (memory_calls.cc).
 void Machine::change() {
   const bool unmaps = task_of(number_).kind == Task::Kind::kUnmap;
   const auto next = [&](Step again, Step then) {
@@ -273,7 +273,7 @@ void Machine::help() {
         self_.inside != 0 ? go(kLook) : go(kCountDepartures);
       }
       break;
-    case kLook:  // twice: it takes its time
+    case kLook:  // taken twice, since it isn't atomic
       expect_alone();
       state_.told |= chunks();
       self_.at == 0 ? go(kLook, 1) : go(kUnclaim);
@@ -360,7 +360,7 @@ bool Machine::wake_word() {
       sleepers = static_cast<Byte>(sleepers + (counts ? 1 : 0));
       go(kSleep);
       return true;
-    case kSleep:  // the kernel compares and sends to sleep in one
+    case kSleep:  // the kernel compares and sleeps atomically
       self_.asleep = self_.fresh;
       go(kAwake);
       return true;
@@ -373,12 +373,12 @@ bool Machine::wake_word() {
   const auto back = static_cast<Step>(self_.back);
   const Byte at = self_.back_at;
   self_.word = self_.back = self_.back_at = 0;
-  // Who gave way waits for the claim's end next.
+  // A changer that gave way next waits for the end of the claim.
   back == kWait ? wait(kUnclaims, kCountUnclaims) : go(back, at);
   return true;
 }
 
-// Of a changer and a helper that are in, whose memory is the same, there is never more than one.
+// Of a changer and a helper that are inside with overlapping memory, there is never more than one.
 void Machine::expect_alone() {
   for (std::size_t other = 0; other < setting_.threads.size(); ++other) {
     if (other == number_ || state_.threads[other].inside == 0 || helps(other) == helps(number_)) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The machine of address_watch_model.h: its state, and its steps.
+// The state machine of address_watch_model.h: its state and its steps.
 
 #include <optional>
 #include <type_traits>
@@ -9,8 +9,8 @@
 
 namespace uroce::shim::test::model {
 
-// `f: x` is the access x in function f of address_watch.cc or event_count.h; the rest stands for
-// what is done to memory meanwhile.
+// `f: x` is the access x in function f of address_watch.cc or event_count.h; the other steps model
+// what happens to the memory.
 #define UROCE_MODEL_STEPS(STEP)                                 \
   STEP(kNext, "the next call")                                  \
   STEP(kTakePlace, "enter: taken.exchange(true)")               \
@@ -71,18 +71,18 @@ struct Place {
 struct Thread {
   Byte step, task;
   Byte place;      // a changer's
-  Byte at;         // which chunk, range, or range of a place comes next
-  Byte end;        // of a range of which the start is looked at next
+  Byte at;         // index of the next chunk, range, or range of a place
+  Byte end;        // of the range whose start is read next
   Byte described;  // a bit for each chunk
-  // Of a EventCount: which it has counted, and whether that is the count still. (Only that is asked
-  // of counts.)
+  // Of an EventCount: which one's count was read, and whether it is still the current count.
+  // (Nothing else about counts matters.)
   Byte counted, fresh;
-  Byte word, back, back_at;  // in a function of EventCount: of which, and what comes after it
+  Byte word, back, back_at;  // in a function of EventCount: which one, and where it returns to
   Byte asleep;               // at the futex
   Byte inside;               // between enter and leave, or claim and unclaim
-  Byte late;                 // stored its ranges when there was a claim to them already
+  Byte late;                 // stored its ranges after a claim to them
 };
-// All bytes, so that a state is compared and kept as they are.
+// Bytes only, so that states can be compared and stored as they are.
 struct State {
   std::array<Place, kPlacesMax> places;
   Range claim;
@@ -90,7 +90,7 @@ struct State {
   Byte book;                     // a bit for each chunk
   Byte forking, locked;
   std::array<Thread, kThreadsMax> threads;
-  Byte told;     // the chunks of which the daemon believes to know what lies there
+  Byte told;     // the chunks whose contents the daemon believes to know
   Byte copying;  // a fork's child
 };
 
@@ -145,7 +145,7 @@ class Machine {
     self_.step = step;
     self_.at = at;
   }
-  // By EventCount's functions.
+  // Functions of EventCount.
   void count(Word word) {
     self_.counted = word;
     self_.fresh = 1;
@@ -162,7 +162,7 @@ class Machine {
     self_.back_at = 0;
     go(kHappened);
   }
-  // The next chunk of the call's from `at` on; kChunks: none.
+  // The call's next chunk from `at` on; kChunks: none.
   [[nodiscard]] Byte chunk_from(Byte at) const {
     while (at < kChunks && (chunks() & bit(at)) == 0) {
       ++at;

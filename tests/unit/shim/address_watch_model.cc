@@ -22,7 +22,7 @@ struct Same {
   }
 };
 
-// All states that can be reached, breadth first, so that ways to them are shortest.
+// All reachable states, breadth first, so that the ways to them are shortest.
 class Exploration {
  public:
   explicit Exploration(const Setting& setting) : setting_(setting) {}
@@ -72,7 +72,8 @@ class Exploration {
     came_from_[find(state, here, thread)].push_back(here);
   }
 
-  // Backwards from where all are done: what isn't met is stuck, asleep or turning in circles.
+  // Backwards from the states in which all threads are done: states that aren't met are stuck,
+  // asleep or in a loop.
   void look_for_stuck() {
     std::vector<bool> ends_well(states_.size());
     std::vector<Number> todo;

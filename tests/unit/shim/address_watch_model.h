@@ -1,13 +1,13 @@
 #pragma once
 
 // AddressWatch (verbs_shim/memory/sharing/address_watch.cc) as a machine of single steps, of which
-// all interleavings are tried. A step is one access of the code's to something that threads share;
-// the step's name says which. The accesses that matter are sequentially consistent, so all orders
-// of them are all that can happen. Whoever changes the code changes the machine.
+// all interleavings are explored. A step is one access of the code to shared state, and is named
+// after it. The accesses that matter are sequentially consistent, so their interleavings cover
+// everything that can happen. Whoever changes the code changes the machine.
 //
-// It is small: two chunks of memory, each with a word of the book to itself, at most two places for
-// changers, up to three threads with a few calls each. What the watch promises is asserted by the
-// help of things that only the model knows (the last lines of State).
+// It is small: two chunks of memory, each with its own word of the book, at most two places for
+// changers, up to three threads with a few calls each. The guarantees of the watch are asserted
+// with the help of state that only the model has (the last lines of State).
 
 #include <array>
 #include <cstddef>
@@ -31,39 +31,39 @@ struct Range {
   Byte end = 0;  // not above start: empty
 };
 
-// One call of a thread's.
+// One call of a thread.
 struct Task {
   enum class Kind : Byte {
     kProtect,  // a change
-    kUnmap,    // a change that forgets, and gives places in an arena back
+    kUnmap,    // a change that forgets, and returns places in an arena
     kShare,    // a helper's
     kFork,
   } kind;
-  std::array<Range, kRanges> ranges{};  // of a fork: everything
+  std::array<Range, kRanges> ranges{};  // for a fork: everything
 };
 
-// Ways in which the protocol could be written, and would be wrong.
+// Mistakes that the protocol could have.
 enum class Defect : Byte {
   kNone,
   kChangerLooksFirst,          // at the claim, before it stores its ranges
   kHelperLooksFirst,           // at the ranges, before it stores its claim
   kHelperMarksBeforeItWaits,   // in the book
   kHelperMarksAfterItsClaim,   // in the book
-  kChangerKeepsOneRange,       // while it waits for a helper that is at the other
-  kChangerGivesWaySilently,    // so that the helper isn't woken
-  kHelperCountsAfterItsLook,   // departures
-  kChangerCountsAfterItsLook,  // ends of claims
+  kChangerKeepsOneRange,       // while it waits for a helper that has claimed the other
+  kChangerGivesWaySilently,    // so the helper isn't woken
+  kHelperCountsAfterItsLook,   // at departures
+  kChangerCountsAfterItsLook,  // at ends of claims
   kSleeperDoesNotSaySo,        // in EventCount::wait
-  kChangerLooksForForkFirst,   // before it says that it may empty places
-  kForkDoesNotWait,            // for those who may
+  kChangerLooksForForkFirst,   // before it announces that it may empty places
+  kForkDoesNotWait,            // for changers that may
 };
 
 enum class Violation : Byte {
-  kTogether,        // a changer and a helper are at the same memory
+  kTogether,        // a changer and a helper are inside for the same memory
   kUnannounced,     // memory that was described to the daemon changes, and the daemon isn't told
   kHelperStarves,   // a changer that came after the claim gets in before the helper
   kForkLosesPages,  // a place is emptied that a fork's child has yet to copy
-  kStuck,           // from there on not all can finish
+  kStuck,           // a state from which not all threads can finish
 };
 
 struct Setting {
@@ -74,12 +74,12 @@ struct Setting {
 
 struct Result {
   std::size_t states = 0;
-  // A shortest way to each: its steps, a line each.
+  // A shortest way to each violation: its steps, one per line.
   std::map<Violation, std::string> violations;
 };
 
-// Tries all orders in which the threads can take their steps; or, where something is to go wrong,
-// the shorter ones first, until it does.
+// Explores all orders in which the threads can take their steps; with `until`, shorter ones first,
+// until that violation occurs.
 Result explore(const Setting& setting, std::optional<Violation> until = std::nullopt);
 
 }  // namespace uroce::shim::test::model

@@ -1,5 +1,5 @@
-// The protocol of AddressWatch, tried in all orders (address_watch_model.h); and each way in which
-// it could be wrong is noticed.
+// The protocol of AddressWatch, explored in all orders (address_watch_model.h); every deliberate
+// mistake in it is detected.
 
 #include "tests/unit/shim/address_watch_model.h"
 
@@ -18,7 +18,7 @@ using Kind = model::Task::Kind;
 
 constexpr model::Range kFirst{0, 1}, kSecond{1, 2}, kBoth{0, 2}, kNothing{};
 
-// A helper shares memory twice, beside a thread that unmaps it and one that moves it.
+// A helper shares memory twice, while one thread unmaps it and another moves it.
 Setting with_a_helper() {
   return {
       .places = 2,
@@ -27,7 +27,7 @@ Setting with_a_helper() {
                   {Task{Kind::kShare, {kFirst, kNothing}}, Task{Kind::kShare, {kBoth, kNothing}}}}};
 }
 
-// Two threads that go on changing memory, of which one has to wait for the other's place.
+// Two threads that keep changing memory, one of which has to wait for the other's place.
 Setting with_one_place() {
   return {.places = 1,
           .threads = {
@@ -46,7 +46,7 @@ Setting with_a_fork(Defect defect) {
       .defect = defect};
 }
 
-// One changer and one helper: enough for most mistakes.
+// One changer and one helper, which expose most mistakes.
 Setting with_two(Defect defect) {
   return {
       .places = 1,
@@ -61,13 +61,13 @@ void expect_right(const Setting& setting, std::size_t states_min) {
     ADD_FAILURE() << "violation " << static_cast<int>(violation) << " by this way:\n" << way;
   }
   ::testing::Test::RecordProperty("states", std::to_string(result.states));
-  EXPECT_GT(result.states, states_min) << "hardly anything was tried";
+  EXPECT_GT(result.states, states_min) << "hardly any state was explored";
 }
 
 TEST(AddressWatchModel, HoldsWithAHelper) { expect_right(with_a_helper(), 100'000); }
 TEST(AddressWatchModel, HoldsWithOnePlace) { expect_right(with_one_place(), 100'000); }
 
-TEST(AddressWatchModel, HoldsWhereMistakesAreTried) {
+TEST(AddressWatchModel, HoldsInTheSettingsOfTheMistakes) {
   expect_right(with_two(Defect::kNone), 500);
   expect_right(with_a_fork(Defect::kNone), 10'000);
 }
@@ -79,7 +79,7 @@ struct Mistake {
 
 class AddressWatchMistakes : public ::testing::TestWithParam<Mistake> {};
 
-TEST_P(AddressWatchMistakes, AreNoticed) {
+TEST_P(AddressWatchMistakes, AreDetected) {
   const model::Result result = model::explore(GetParam().setting, GetParam().seen);
   EXPECT_TRUE(result.violations.contains(GetParam().seen));
 }

@@ -1,4 +1,4 @@
-// Changers and helpers keep apart, and neither starves the other.
+// Mutual exclusion of changers and helpers, without starvation of either.
 
 #include "verbs_shim/memory/sharing/address_watch.h"
 
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kChunk = AddressWatch::kChunk;
 constexpr int kTurns = 2'000;
 
-// A range of one chunk, and what is done to it: what is a data race if two do it.
+// A range of one chunk, and a value that is written to: a data race if two threads are inside.
 struct Place {
   std::uint64_t start = 0;
   int value = 0;
@@ -25,7 +25,7 @@ class AddressWatchTest : public testing::Test {
  protected:
   AddressWatchTest() { EXPECT_TRUE(watch.open()); }
 
-  // Until there is something to compete with.
+  // Waits until there are changers to compete with.
   void wait_for_changers() const {
     while (entered < 100) {
       std::this_thread::yield();
@@ -67,7 +67,7 @@ TEST_F(AddressWatchTest, AHelperGetsItsTurnBesideChangersThatNeverPause) {
   EXPECT_GE(places[0].value, kTurns);
 }
 
-// As mremap: both at once, or a helper and a changer would wait for each other.
+// As mremap does: both are entered at once, since otherwise a helper and a changer would deadlock.
 TEST_F(AddressWatchTest, AChangerMayHaveTwoRanges) {
   std::thread changer([&] {
     while (!stop) {
@@ -91,14 +91,15 @@ TEST_F(AddressWatchTest, AChangerMayHaveTwoRanges) {
   EXPECT_GE(places[0].value, kTurns / 2);
 }
 
-TEST_F(AddressWatchTest, WhatWasClaimedIsDescribedUntilItIsForgotten) {
+TEST_F(AddressWatchTest, ClaimedRangesAreDescribedUntilForgotten) {
   EXPECT_FALSE(watch.described(places[0].start, places[0].start + 1));
   watch.claim(places[0].start, places[0].start + kChunk);
   watch.unclaim();
   EXPECT_TRUE(watch.described(places[0].start, places[0].start + 1));
   EXPECT_FALSE(watch.described(places[1].start, places[1].start + kChunk));
   watch.forget(places[0].start, places[0].start + kChunk - 1);
-  EXPECT_TRUE(watch.described(places[0].start, places[0].start + 1)) << "not the whole chunk";
+  EXPECT_TRUE(watch.described(places[0].start, places[0].start + 1))
+      << "only part of the chunk was forgotten";
   watch.forget(places[0].start, places[0].start + kChunk);
   EXPECT_FALSE(watch.described(places[0].start, places[0].start + 1));
 }

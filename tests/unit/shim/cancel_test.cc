@@ -1,5 +1,5 @@
-// Verbs aren't cancellation points: a thread that was cancelled ends after the call, not inside of
-// it with a lock.
+// Verbs aren't cancellation points: a cancelled thread ends after the call, not inside it with a
+// lock held.
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace {
 
 class Cancel : public VerbsFixture {
  protected:
-  // Does the work on a thread that was cancelled before. Whether it came to the end.
+  // Runs the work on a thread that was cancelled before. Returns whether the work was completed.
   template <typename Work>
   static bool cancelled(Work work) {
     Order<Work> order{.work = work};
@@ -42,8 +42,8 @@ class Cancel : public VerbsFixture {
     Work work;
     bool done = false;
   };
-  // Not inlined: AddressSanitizer takes what a cancelled thread's calls leave on its stack for an
-  // error, so the thread is to have returned from all of them.
+  // Not inlined: AddressSanitizer reports what a cancelled thread's calls leave on its stack, so
+  // the thread must have returned from all of them.
   template <typename Work>
   __attribute__((noinline)) static void perform(Order<Work>& order) {
     order.work();
@@ -51,7 +51,7 @@ class Cancel : public VerbsFixture {
   }
 };
 
-TEST_F(Cancel, WaitsUntilAWorkerIsWoken) {
+TEST_F(Cancel, TakesEffectAfterWakingAWorker) {
   daemon.status().asleep.store(1);
   ASSERT_TRUE(cancelled([this] {
     ibv_send_wr wr{};
@@ -64,7 +64,7 @@ TEST_F(Cancel, WaitsUntilAWorkerIsWoken) {
   EXPECT_EQ(ibv_post_send(qp, &wr, &bad), 0);
 }
 
-TEST_F(Cancel, WaitsUntilTheDaemonHasAnswered) {
+TEST_F(Cancel, TakesEffectAfterTheDaemonsAnswer) {
   ASSERT_TRUE(cancelled([this] {
     ibv_device_attr attributes{};
     EXPECT_EQ(ibv_query_device(context, &attributes), 0);
@@ -73,7 +73,7 @@ TEST_F(Cancel, WaitsUntilTheDaemonHasAnswered) {
   EXPECT_EQ(ibv_query_device(context, &attributes), 0);
 }
 
-TEST_F(Cancel, WaitsUntilMemoryIsRegistered) {
+TEST_F(Cancel, TakesEffectAfterRegisteringMemory) {
   constexpr std::size_t kBytes = 64 << 10;
   std::byte* const memory = static_cast<std::byte*>(
       mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -95,7 +95,7 @@ TEST_F(Cancel, WaitsUntilMemoryIsRegistered) {
   munmap(memory, kBytes);
 }
 
-TEST_F(Cancel, WaitsUntilAFileIsRegistered) {
+TEST_F(Cancel, TakesEffectAfterRegisteringAFile) {
   constexpr std::size_t kBytes = 64 << 10;
   const UniqueFd file(memfd_create("cancel", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
@@ -110,12 +110,12 @@ TEST_F(Cancel, WaitsUntilAFileIsRegistered) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(Cancel, WaitsUntilACompletionQueueIsResized) {
+TEST_F(Cancel, TakesEffectAfterResizingACompletionQueue) {
   ASSERT_TRUE(cancelled([&] { EXPECT_EQ(ibv_resize_cq(cq, FakeDaemon::kEntries), 0); }));
   EXPECT_EQ(ibv_resize_cq(cq, FakeDaemon::kEntries), 0);
 }
 
-TEST_F(Cancel, WaitsUntilASharedReceiveQueueIsResized) {
+TEST_F(Cancel, TakesEffectAfterResizingASharedReceiveQueue) {
   ibv_srq_init_attr init{};
   init.attr = {.max_wr = FakeDaemon::kEntries, .max_sge = FakeDaemon::kSgeMax, .srq_limit = 0};
   ibv_srq* const srq = ibv_create_srq(pd, &init);
@@ -126,7 +126,7 @@ TEST_F(Cancel, WaitsUntilASharedReceiveQueueIsResized) {
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-TEST_F(Cancel, WaitsUntilLibrdmacmHasAChannel) {
+TEST_F(Cancel, TakesEffectAfterLibrdmacmGetsItsChannel) {
   int first = -1;
   ASSERT_TRUE(cancelled([&] { first = shim::open_cm_channel(); }));
   ASSERT_GE(first, 0);

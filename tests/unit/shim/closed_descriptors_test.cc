@@ -1,6 +1,5 @@
 // A program that closes all descriptors that it doesn't know, and gets their numbers again for its
-// own connections: nobody but the program uses those, and the device is lost as if the daemon had
-// died.
+// own connections: the shim doesn't touch those, and the device is lost as if the daemon had died.
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -23,7 +22,7 @@ namespace {
 
 class ClosedDescriptors : public VerbsFixture {
  protected:
-  // The numbers are looked at when everything is closed.
+  // Checks the numbers after everything is closed.
   void TearDown() override {
     VerbsFixture::TearDown();
     taken_.clear();
@@ -37,7 +36,7 @@ class ClosedDescriptors : public VerbsFixture {
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp, &wr, &bad);
   }
-  // Polls until the queue has ended; what came first is in `first`.
+  // Polls until the queue reports the loss; the first completion is in `first`.
   void poll_to_the_end(ibv_wc& first) {
     ibv_wc wc{};
     for (int found = 0, all = 0; (found = ibv_poll_cq(cq, 1, &wc)) >= 0; all += found) {
@@ -70,7 +69,7 @@ TEST_F(ClosedDescriptors, ASleepingWorkerIsntWoken) {
   take(connection());
   take(wake());
   daemon.status().asleep = 1;
-  EXPECT_EQ(post(), 0) << "it is noticed when it is too late to refuse";
+  EXPECT_EQ(post(), 0) << "noticed too late to refuse";
   ibv_wc first{};
   poll_to_the_end(first);
   EXPECT_EQ(first.status, IBV_WC_WR_FLUSH_ERR);
@@ -79,7 +78,7 @@ TEST_F(ClosedDescriptors, ASleepingWorkerIsntWoken) {
 }
 
 // Eventfds share one inode.
-TEST_F(ClosedDescriptors, AnEventfdOfTheProgramsIsntRung) {
+TEST_F(ClosedDescriptors, AnEventfdOfTheProgramIsntWritten) {
   const int number = wake();
   const UniqueFd own(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   ASSERT_EQ(::dup3(own.get(), number, O_CLOEXEC), number);
@@ -90,7 +89,7 @@ TEST_F(ClosedDescriptors, AnEventfdOfTheProgramsIsntRung) {
   EXPECT_EQ(::read(own.get(), &count, sizeof(count)), -1);
 }
 
-// closefrom() may begin behind the connection.
+// closefrom() may begin above the number of the connection.
 TEST_F(ClosedDescriptors, WithoutTheWorkersEventfdTheDeviceIsLost) {
   take(wake());
   daemon.status().asleep = 1;
@@ -114,7 +113,7 @@ TEST_F(ClosedDescriptors, EventsEnd) {
   EXPECT_EQ(ibv_get_cq_event(channel, &told, &told_context), -1);
   EXPECT_EQ(errno, ENODEV);
   ibv_pd* const more = ibv_alloc_pd(context);
-  ASSERT_NE(more, nullptr) << "a channel is not the device";
+  ASSERT_NE(more, nullptr) << "only one channel is lost, not the device";
   EXPECT_EQ(ibv_dealloc_pd(more), 0);
 
   take(context->async_fd);
@@ -131,7 +130,7 @@ TEST_F(ClosedDescriptors, NoneIsClosedWithTheDevice) {
   take(context->cmd_fd);
 }
 
-// The arena's, by its name.
+// The number of the arena's descriptor, found by its name.
 int arena_number() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code ignored;
@@ -167,13 +166,13 @@ int register_without_arena() {
   return ibv_alloc_pd(second) != nullptr ? 0 : 4;
 }
 
-// In processes of their own, because the arena is the process's, and there is one word to the user.
+// In processes of their own, because there is one arena per process, and one warning to the user.
 class ClosedDescriptorsDeathTest : public testing::Test {
  protected:
   void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
 };
 
-TEST_F(ClosedDescriptorsDeathTest, WhatIsntTheArenaIsntGivenToTheDaemon) {
+TEST_F(ClosedDescriptorsDeathTest, AFileWithTheArenasNumberIsntPassedToTheDaemon) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer leaves no room for the shim's own thread, without which memory "
                   "isn't moved into an arena";
@@ -193,12 +192,12 @@ int lose_the_device() {
              : 1;
 }
 
-TEST_F(ClosedDescriptorsDeathTest, TheUserIsTold) {
+TEST_F(ClosedDescriptorsDeathTest, TheUserIsWarned) {
   EXPECT_EXIT(_exit(lose_the_device()), testing::ExitedWithCode(0),
               "^uroce: the program has closed descriptors that the device needs[^\n]*\n$");
 }
 
-// librdmacm's are the connection of the process, and its channels.
+// librdmacm's descriptors are the connection of the process and its channels.
 int lose_a_cm_channel() {
   FakeDaemon daemon;
   const int channel = shim::open_cm_channel();
@@ -209,7 +208,7 @@ int lose_a_cm_channel() {
   return shim::is_cm_channel(channel) ? 2 : 0;
 }
 
-TEST_F(ClosedDescriptorsDeathTest, AChannelOfLibrdmacmsIsLost) {
+TEST_F(ClosedDescriptorsDeathTest, AChannelOfLibrdmacmIsLost) {
   EXPECT_EXIT(_exit(lose_a_cm_channel()), testing::ExitedWithCode(0), "");
 }
 

@@ -51,12 +51,12 @@ TEST_F(Completion, IsPolledOnceAndInOrder) {
 long blockings() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;  // a yield is none: who yields stays ready to run
+  return usage.ru_nvcsw;  // a yield doesn't count: the thread stays runnable
 }
 
 class IdlePolling : public Completion {
  protected:
-  // How often this thread went to sleep in so many polls that find nothing.
+  // How often this thread went to sleep in so many empty polls.
   long naps(int polls) {
     ibv_wc wc;
     const long before = blockings();
@@ -72,8 +72,8 @@ class IdlePolling : public Completion {
   }
 };
 
-// A loop that has the processor for itself can't give it to a daemon that waits for another one.
-TEST_F(IdlePolling, SleepsWhileTheDaemonIsShortOfAProcessor) {
+// A polling loop that has a processor to itself can't help a daemon that waits for another one.
+TEST_F(IdlePolling, SleepsWhileTheDaemonLacksAProcessor) {
   constexpr int kPolls = 512 + 16 * 20;
   EXPECT_LT(naps(kPolls), 5);
   daemon.status().crowded.store(1);
@@ -84,9 +84,9 @@ TEST_F(IdlePolling, SleepsWhileTheDaemonIsShortOfAProcessor) {
   EXPECT_LT(naps(kPolls), 5);
 }
 
-// Who has one message under way waits for that one; who has many gets them together.
-TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
-  constexpr int kFew = 256;  // polls after which no loop naps otherwise
+// With one message outstanding the program waits for that one; with many, it gets several at once.
+TEST_F(IdlePolling, SleepsSoonerWithManyOutstanding) {
+  constexpr int kFew = 256;  // polls after which no loop would nap otherwise
   constexpr int kRounds = 200;
   const auto naps_with = [&](std::uint32_t under_way) {
     long count = 0;
@@ -100,15 +100,15 @@ TEST_F(IdlePolling, SleepsSoonerWhereMuchIsUnderWay) {
   EXPECT_LT(naps_with(1'000), kRounds / 10);
   daemon.status().shared.store(1);
   EXPECT_LT(naps_with(1), kRounds / 10);
-  // What doesn't complete within a nap isn't waited for asleep again: one a round.
+  // After a nap in which nothing completed, it doesn't sleep again: one nap per round.
   const long many = naps_with(1'000);
   EXPECT_GT(many, kRounds * 3 / 4);
   EXPECT_LT(many, kRounds * 5 / 4);
 }
 
-// It polls another queue than what is under way completes at, which may get something meanwhile of
-// which the worker knows no nap.
-TEST_F(IdlePolling, SleepsNoSoonerBesideAnotherQueue) {
+// The outstanding work completes at another queue than the one that is polled, which may get
+// something meanwhile, and the worker doesn't know of a nap there.
+TEST_F(IdlePolling, SleepsNoSoonerWithWorkOfAnotherQueue) {
   constexpr int kRounds = 100;
   const auto naps_beside = [&](const shim::Cq* completed_at) {
     long count = 0;
@@ -134,7 +134,7 @@ class Nap : public Completion {
   const Time begun_ = monotonic_now();
 };
 
-TEST_F(Nap, EndsWhenTheDaemonSaysSo) {
+TEST_F(Nap, EndsWhenTheDaemonWakesIt) {
   std::thread worker([this] {
     while (word().load() == 0 && since_begun() < kLong) {
       std::this_thread::yield();
@@ -151,19 +151,19 @@ TEST_F(Nap, EndsWhenTheDaemonSaysSo) {
   worker.join();
 }
 
-TEST_F(Nap, IsNoneWhereSomethingCame) {
+TEST_F(Nap, IsSkippedIfSomethingCompleted) {
   daemon.complete(completion(1));
   EXPECT_TRUE(shim::nap(*shim::of(cq), 2, kLong));
   EXPECT_LT(since_begun(), kLong);
 }
 
-TEST_F(Nap, EndsByItself) {
+TEST_F(Nap, EndsByTimeout) {
   EXPECT_FALSE(shim::nap(*shim::of(cq), 1, kNanosecondsPerMillisecond));
   EXPECT_GE(since_begun(), kNanosecondsPerMillisecond);
 }
 
-// Somebody who gives it to nobody has the worker's processor.
-TEST_F(IdlePolling, SleepsWhereTheWorkerOfALoneMessageCannotRun) {
+// Another thread occupies the worker's processor.
+TEST_F(IdlePolling, SleepsWhenTheWorkerOfALoneMessageCannotRun) {
   constexpr int kLook = 256, kPolls = 8 * kLook;
   constexpr std::uint64_t kAwake = 40;
   const auto naps_with = [&](std::uint32_t under_way) {
@@ -172,9 +172,9 @@ TEST_F(IdlePolling, SleepsWhereTheWorkerOfALoneMessageCannotRun) {
     return naps(kPolls);
   };
   daemon.status().beats.store(kAwake);
-  EXPECT_LT(naps_with(1), 2);  // nobody else runs there: it is in a long turn
+  EXPECT_LT(naps_with(1), 2);  // no other thread runs there: the worker is in a long turn
   daemon.status().shared.store(1);
-  EXPECT_LT(naps_with(0), 2);  // waits for others' messages
+  EXPECT_LT(naps_with(0), 2);  // nothing outstanding: it waits for messages of others
   EXPECT_GE(naps_with(1), 4);
   EXPECT_LT(naps_with(1'000), 2);
   find_one();
@@ -187,14 +187,14 @@ TEST_F(IdlePolling, SleepsWhereTheWorkerOfALoneMessageCannotRun) {
   EXPECT_LT(naps_of_who_runs, 3);
 }
 
-TEST_F(IdlePolling, SleepsWhereASleepingWorkerWasWokenAndCannotRun) {
+TEST_F(IdlePolling, SleepsWhenAWokenWorkerCannotRun) {
   constexpr int kPolls = 8 * 256;
   daemon.status().shared.store(1);
   daemon.status().asleep.store(1);
   daemon.status().beats.store(41);
   find_one();
   shim::idle_polls.posted(0, 1, shim::of(cq));
-  EXPECT_LT(naps(kPolls), 2);  // it has nothing to do
+  EXPECT_LT(naps(kPolls), 2);  // the worker has nothing to do
   find_one();
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
@@ -204,7 +204,7 @@ TEST_F(IdlePolling, SleepsWhereASleepingWorkerWasWokenAndCannotRun) {
   EXPECT_GE(naps(kPolls), 4);
 }
 
-TEST_F(Completion, KeepsTheStrongerWish) {
+TEST_F(Completion, KeepsTheStrongerArming) {
   ASSERT_EQ(ibv_req_notify_cq(cq, 1), 0);
   EXPECT_EQ(daemon.cq().arm.load(), static_cast<std::uint32_t>(abi::Arm::kSolicited));
   ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
@@ -213,7 +213,8 @@ TEST_F(Completion, KeepsTheStrongerWish) {
 }
 
 TEST_F(Completion, ReachesTheChannel) {
-  daemon.announce(abi::CompletionEvent{cq_cookie + (1ULL << 40U)});  // of a queue that is gone
+  daemon.announce(
+      abi::CompletionEvent{cq_cookie + (1ULL << 40U)});  // of a queue that was destroyed
   daemon.announce(abi::CompletionEvent{cq_cookie});
   ibv_cq* told = nullptr;
   void* told_context = nullptr;
@@ -240,7 +241,7 @@ TEST_F(Completion, DestructionWaitsForAcknowledgement) {
 
 TEST_F(Completion, AChannelInUseIsBusy) { EXPECT_EQ(ibv_destroy_comp_channel(channel), EBUSY); }
 
-TEST_F(Completion, ABrokenQueueSaysSo) {
+TEST_F(Completion, ABrokenQueueReportsIt) {
   daemon.complete(completion(1));
   daemon.cq().overrun.store(1);
   ibv_wc wc{};
@@ -263,7 +264,7 @@ TEST_F(Completion, IsResizedByOneThreadAtATime) {
   EXPECT_EQ(daemon.mixed_resizes(), 0U);
 }
 
-TEST_F(Completion, WalksAnExtendedQueueInPlace) {
+TEST_F(Completion, PollsAnExtendedQueueInPlace) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 4;
   attr.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM;
@@ -285,7 +286,7 @@ TEST_F(Completion, WalksAnExtendedQueueInPlace) {
   EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 2U);
   daemon.complete(completion(3));
   ibv_wc wc{};
-  EXPECT_EQ(ibv_poll_cq(ibv_cq_ex_to_cq(extended), 1, &wc), 1);  // the plain way works too
+  EXPECT_EQ(ibv_poll_cq(ibv_cq_ex_to_cq(extended), 1, &wc), 1);  // the plain call works too
   EXPECT_EQ(wc.wr_id, 3U);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(extended)), 0);
 }

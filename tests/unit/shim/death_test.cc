@@ -1,4 +1,4 @@
-// The daemon dies under a program, or the program forks: nothing hangs, everything fails.
+// The daemon dies under a program, or the program forks: nothing hangs, and all calls fail.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,8 +34,8 @@ TEST_F(DaemonDeath, IsAnAsyncEvent) {
   EXPECT_EQ(errno, ENODEV);
 }
 
-// What is posted when the daemon dies: two sends and three receives, of which it has completed one
-// each.
+// Work that is outstanding when the daemon dies: two sends and three receives, of which it has
+// completed one each.
 class OutstandingAtDeath : public DaemonDeath {
  protected:
   void SetUp() override {
@@ -80,7 +80,7 @@ TEST_F(OutstandingAtDeath, EachRequestCompletesOnce) {
   EXPECT_EQ(flushed, (std::vector<std::uint64_t>{101, 201, 202}));
 }
 
-TEST_F(OutstandingAtDeath, ASleeperOnAChannelIsWoken) {
+TEST_F(OutstandingAtDeath, AThreadThatWaitsOnAChannelIsWoken) {
   ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
   daemon.die();
   ibv_cq* told = nullptr;
@@ -164,7 +164,7 @@ TEST_F(DaemonDeath, AChildCantUseItsParentsContext) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(daemon.send_ring().producer.value.load(), 0U);
-  ibv_pd* another = ibv_alloc_pd(context);  // the parent's works as before
+  ibv_pd* another = ibv_alloc_pd(context);  // the parent's still works
   ASSERT_NE(another, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(another), 0);
 }

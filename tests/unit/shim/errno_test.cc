@@ -1,5 +1,5 @@
-// errno after verbs is what it is after the system calls that a card's driver makes of them:
-// programs print it (qperf, perftest's clean-up), also of verbs that return their error.
+// errno after verbs is what the system calls of a card's driver would leave: programs print it
+// (qperf, perftest's clean-up), also after verbs that return their error.
 
 #include <array>
 #include <cerrno>
@@ -9,7 +9,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr int kBefore = 4'242;  // no error's
+constexpr int kBefore = 4'242;  // no error code
 
 class Errno : public VerbsFixture {
  protected:
@@ -47,8 +47,8 @@ TEST_F(Errno, IsLeftAloneByVerbsThatSucceed) {
   EXPECT_EQ(errno, kBefore);
 }
 
-// As udaddy does: what it prints is why the queue pair wasn't made, not what became of its remains.
-TEST_F(Errno, OutlivesTheCleanUpBehindARefusal) {
+// As in udaddy: it prints why the queue pair wasn't made, not the result of the clean-up.
+TEST_F(Errno, OutlivesTheCleanUpAfterARefusal) {
   ibv_cq* queue = ibv_create_cq(context, 4, nullptr, nullptr, 0);
   ASSERT_NE(queue, nullptr);
   ibv_qp_attr attr{};
@@ -59,7 +59,7 @@ TEST_F(Errno, OutlivesTheCleanUpBehindARefusal) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(Errno, IsLeftAloneByWhatIsDestroyedWithoutADaemon) {
+TEST_F(Errno, IsLeftAloneByDestructionWithoutADaemon) {
   ibv_pd* other = ibv_alloc_pd(context);
   ASSERT_NE(other, nullptr);
   daemon.die();

@@ -26,7 +26,7 @@ class Events : public VerbsFixture {
     daemon.announce(
         abi::AsyncEventRecord{.event = IBV_EVENT_QP_FATAL, .handle = 0, .cookie = cookie});
   }
-  // Of an object that is there until the end.
+  // The queue pair of the next event, which exists until the end of the test.
   ibv_qp* await_event() {
     ibv_async_event event{};
     if (ibv_get_async_event(context, &event) != 0) {
@@ -53,7 +53,7 @@ TEST_F(Events, OfADestroyedQueuePairWakeNobody) {
     EXPECT_TRUE(readable(context->async_fd));
     EXPECT_EQ(await_event(), qp);
   }
-  EXPECT_FALSE(readable(context->async_fd)) << "nobody is woken for what is gone";
+  EXPECT_FALSE(readable(context->async_fd)) << "no wake-up for a destroyed object";
   announce_of(second_cookie);
   EXPECT_TRUE(readable(context->async_fd));
   EXPECT_EQ(await_event(), qp);
@@ -79,9 +79,9 @@ TEST_F(Events, OfADestroyedCompletionQueueWakeNobody) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-// Readers that wait, readers that don't, and somebody who destroys queues: each event of the queue
-// that stays comes out once.
-TEST_F(Events, ComeOutOnceHoweverManyThreadsRead) {
+// Readers that wait, readers that don't, and a thread that destroys queues: each event of the
+// remaining queue is returned once.
+TEST_F(Events, AreReturnedOnceToManyThreads) {
   constexpr unsigned kEvents = 2'000;
   std::atomic<unsigned> taken{0};
   std::array<std::thread, 3> readers;
@@ -101,7 +101,7 @@ TEST_F(Events, ComeOutOnceHoweverManyThreadsRead) {
     if (i % 20 == 0) {
       ibv_cq* const passing = ibv_create_cq(context, 4, nullptr, channel, 0);
       ASSERT_NE(passing, nullptr);
-      daemon.announce(abi::CompletionEvent{.cq_cookie = 0});  // of nobody
+      daemon.announce(abi::CompletionEvent{.cq_cookie = 0});  // of no queue
       EXPECT_EQ(ibv_destroy_cq(passing), 0);
     }
     daemon.announce(abi::CompletionEvent{.cq_cookie = cq_cookie});
@@ -112,11 +112,11 @@ TEST_F(Events, ComeOutOnceHoweverManyThreadsRead) {
   EXPECT_EQ(taken.load(), kEvents + readers.size() - 1);
 }
 
-// A thread that waits for a completion event while signals come, and what that call gave.
+// A thread that waits for a completion event under signals, and the result of that call.
 class Interrupted : public Events {
  protected:
-  // Sends signals until the call has returned or `patience` is over; then an event ends it.
-  // Returns whether it had returned before the event.
+  // Sends signals until the call has returned or `patience` is over; then sends an event to end it.
+  // Returns whether the call had returned before the event.
   bool wait_under_signals(int flags, std::chrono::milliseconds patience) {
     struct sigaction action {};
     action.sa_handler = [](int) { ++handled; };

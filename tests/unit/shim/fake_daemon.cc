@@ -87,7 +87,7 @@ void FakeDaemon::die() {
   channel_read_.reset();
 }
 
-// One thread serves all connections, by turns, until die() closes the pipe.
+// One thread serves all connections in turn until die() closes the pipe.
 void FakeDaemon::serve() {
   std::vector<UniqueFd> connections;
   for (;;) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A daemon that answers the shim's commands and lets a test look into the shared memory: it reads
-// the rings and writes completions, but moves no data.
+// A daemon that answers the shim's commands and gives a test access to the shared memory: the test
+// reads the rings and writes completions, but no data is moved.
 
 #include <sys/mman.h>
 
@@ -51,13 +51,13 @@ class FakeDaemon {
 
   // As if it were killed: every connection and pipe closes.
   void die();
-  // The next such commands fail with this errno.
+  // Later commands of this kind fail with this errno; 0: they succeed.
   void refuse(abi::Command command, int error) { refusals_[command] = error; }
 
-  // Answers get another request's number from now on.
+  // From now on answers have another request's number.
   void answer_out_of_order() { out_of_order_ = true; }
 
-  // What programs share with it. REQUIRES: the object was made.
+  // The memory shared with programs. REQUIRES: the object was made.
   abi::CqControl& cq() { return *reinterpret_cast<abi::CqControl*>(cq_.memory); }
   void complete(const abi::Cqe& cqe);
   abi::RingControl& send_ring() { return *reinterpret_cast<abi::RingControl*>(qp_.memory); }
@@ -78,7 +78,7 @@ class FakeDaemon {
   std::uint32_t last_handle() const { return last_handle_; }
   // How often the program asked for the memory of the rings.
   std::uint32_t rings_mapped() const { return rings_mapped_; }
-  // From now on it is said to be one queue pair's.
+  // From now on the memory of the rings is reported as that of one queue pair only.
   void make_rings_of_one() { rings_of_one_ = true; }
   // Steps of resizing a queue that came before another resize had ended.
   std::uint32_t mixed_resizes() const { return mixed_resizes_; }

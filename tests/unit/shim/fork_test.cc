@@ -1,5 +1,5 @@
-// What a fork leaves: the parent works on as if nothing had happened, and the child neither hangs
-// nor takes what is its parent's.
+// Effects of a fork: the parent is unaffected, and the child neither hangs nor takes what belongs
+// to its parent.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,8 +21,8 @@
 namespace uroce::test {
 namespace {
 
-// Runs the work in a forked child: 0, or the number of the check that failed. One that hangs is
-// ended by a signal.
+// Runs the work in a forked child: 0, or the number of the check that failed. A child that hangs is
+// killed by a signal.
 template <typename Work>
 int in_child(Work work) {
   constexpr unsigned kTimeoutSeconds = 20;
@@ -56,7 +56,7 @@ TEST_F(Fork, AChildLeavesItsParentsCompletions) {
   EXPECT_EQ(daemon.cq().ring.consumer.value.load(), 0U);
   EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
   EXPECT_EQ(wc.wr_id, 100U);
-  // Nor does it give back one that its parent is just reading.
+  // Nor does it return an entry that its parent is just reading.
   daemon.cq().ring.consumer.value.store(0);
   ASSERT_EQ(ibv_start_poll(extended, &start), 0);
   EXPECT_EQ(in_child([&] {
@@ -89,7 +89,7 @@ TEST_F(Fork, LocksThatTheParentHoldsAreFreeInTheChild) {
   ibv_wr_abort(extended);
 }
 
-// Each is held for much of the time.
+// Each lock is held for much of the time.
 TEST_F(Fork, LocksOfOtherThreadsAreFreeInTheChild) {
   std::atomic<bool> stop{false};
   shim::Registry& registry = shim::of(context)->registry;
@@ -107,7 +107,7 @@ TEST_F(Fork, LocksOfOtherThreadsAreFreeInTheChild) {
   std::thread hooks([&] {
     while (!stop) {
       shim::hook_librdmacm();
-      sched_yield();  // else whoever forks hardly ever gets it
+      sched_yield();  // otherwise the forking thread hardly ever gets the lock
     }
   });
   for (int i = 0; i < 20; ++i) {
@@ -126,7 +126,7 @@ TEST_F(Fork, LocksOfOtherThreadsAreFreeInTheChild) {
   hooks.join();
 }
 
-// What the parent registered isn't charged to the child, so giving it back gives nothing back.
+// What the parent registered isn't charged to the child, so deregistering it there credits nothing.
 TEST_F(Fork, AChildCountsItsOwnLockedMemory) {
   static std::array<std::byte, 64 << 10> memory;
   ibv_mr* inherited = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
@@ -161,8 +161,8 @@ bool find_heap(shim::MappedArea* heap) {
   return true;
 }
 
-// The program's connection for librdmacm lies in memory that is registered. A child must not mark
-// its parent's as lost, whatever the program called first. 0, or the number of the check that
+// The program's connection for librdmacm is kept in memory that is registered. A child must not
+// mark its parent's as lost, whatever the program called first. 0, or the number of the check that
 // failed.
 int fork_with_cm_channel() {
   FakeDaemon daemon;
@@ -190,7 +190,7 @@ TEST(ForkDeathTest, AChildLeavesTheConnectionForLibrdmacm) {
   if (!find_heap(&heap)) {
     GTEST_SKIP() << "a sanitizer's malloc has no [heap]";
   }
-  // In a process of its own: handlers are installed once.
+  // In a process of its own: fork handlers are installed once.
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(_exit(fork_with_cm_channel()), testing::ExitedWithCode(0), "");
 }

@@ -1,5 +1,5 @@
-// Threads that wait for events of a channel that is destroyed, or of a device that is closed: they
-// wait on until a signal comes, as in Linux, and never read what isn't theirs.
+// Threads that wait for events of a channel that is destroyed, or of a device that is closed: as in
+// Linux, they wait until a signal arrives, and never read events of others.
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ class Waiter {
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
-  // Waits until the thread is in that system call. False: it came out of the verb.
+  // Waits until the thread is in that system call. False: it returned from the verb instead.
   [[nodiscard]] bool comes_to(long call) const {
     const std::string wanted = std::to_string(call) + " ";
     for (std::string now; now != wanted; std::this_thread::yield()) {
@@ -62,7 +62,7 @@ class Waiter {
     EXPECT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
     EXPECT_EQ(pthread_kill(thread_, SIGUSR1), 0);
   }
-  // Whether it came out of the verb. REQUIRES: it will, or was cancelled.
+  // Whether it returned from the verb. REQUIRES: it will, or was cancelled.
   [[nodiscard]] bool join() const {
     void* result = nullptr;
     pthread_join(thread_, &result);
@@ -105,7 +105,7 @@ class LeftBehind : public VerbsFixture {
   }
 };
 
-TEST_F(LeftBehind, ADestroyedChannelsThreadWaitsOn) {
+TEST_F(LeftBehind, ADestroyedChannelsThreadKeepsWaiting) {
   ibv_comp_channel* const other = ibv_create_comp_channel(context);
   ASSERT_NE(other, nullptr);
   const int descriptor = other->fd;
@@ -115,12 +115,12 @@ TEST_F(LeftBehind, ADestroyedChannelsThreadWaitsOn) {
   EXPECT_TRUE(is_open(descriptor)) << "the program's next file would get the number";
   daemon.announce(abi::CompletionEvent{.cq_cookie = cq_cookie});  // both channels are one socket
   EXPECT_TRUE(waiter.comes_to(SYS_futex));
-  EXPECT_FALSE(is_open(descriptor)) << "nobody needs it any more";
+  EXPECT_FALSE(is_open(descriptor)) << "it isn't needed any more";
   waiter.interrupt();
   EXPECT_TRUE(waiter.join());
 }
 
-TEST_F(LeftBehind, AClosedDevicesThreadWaitsOn) {
+TEST_F(LeftBehind, AClosedDevicesThreadKeepsWaiting) {
   ibv_device* const device = context->device;
   ibv_context* const other = ibv_open_device(device);
   ASSERT_NE(other, nullptr);
@@ -132,12 +132,12 @@ TEST_F(LeftBehind, AClosedDevicesThreadWaitsOn) {
   daemon.announce(
       abi::AsyncEventRecord{.event = IBV_EVENT_QP_FATAL, .handle = 0, .cookie = qp_cookie});
   EXPECT_TRUE(waiter.comes_to(SYS_futex));
-  EXPECT_FALSE(is_open(descriptor)) << "nobody needs it any more";
+  EXPECT_FALSE(is_open(descriptor)) << "it isn't needed any more";
   waiter.interrupt();
   EXPECT_TRUE(waiter.join());
 }
 
-TEST_F(LeftBehind, AClosedDevicesChannelsThreadWaitsOn) {
+TEST_F(LeftBehind, AClosedDevicesChannelsThreadKeepsWaiting) {
   ibv_context* const other = ibv_open_device(context->device);
   ASSERT_NE(other, nullptr);
   ibv_comp_channel* const left = ibv_create_comp_channel(other);
@@ -161,8 +161,8 @@ TEST_F(LeftBehind, AClosedDevicesChannelsThreadWaitsOn) {
   EXPECT_EQ(ibv_destroy_comp_channel(left), 0);
 }
 
-// It was told by poll() that there is something to read, and comes while the channel is destroyed.
-TEST_F(LeftBehind, AThreadThatComesWhileTheQueueIsClosedWaitsOn) {
+// poll() has reported an event to the thread, and it calls while the channel is being destroyed.
+TEST_F(LeftBehind, AThreadThatCallsWhileTheQueueIsClosedKeepsWaiting) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
   auto queue = std::make_unique<shim::EventQueue>(sizeof(abi::CompletionEvent));
@@ -189,8 +189,8 @@ TEST_F(LeftBehind, AThreadThatComesWhileTheQueueIsClosedWaitsOn) {
   close(ends[1]);
 }
 
-// The daemon may say no; then the channel and whoever waits there go on.
-TEST_F(LeftBehind, AChannelThatStaysKeepsItsThread) {
+// The daemon may refuse; then the channel stays, and the thread that waits there goes on.
+TEST_F(LeftBehind, AChannelWhoseDestructionFailsKeepsItsThread) {
   ibv_comp_channel* const other = ibv_create_comp_channel(context);
   ASSERT_NE(other, nullptr);
   Waiter waiter(event_of(other));
@@ -203,7 +203,7 @@ TEST_F(LeftBehind, AChannelThatStaysKeepsItsThread) {
   EXPECT_EQ(ibv_destroy_comp_channel(other), 0);
 }
 
-// Nothing is kept for a thread that is no more.
+// Nothing is kept for a thread that has ended.
 TEST_F(LeftBehind, ACancelledThreadKeepsNothing) {
   if (has_asan_malloc()) {
     GTEST_SKIP() << "AddressSanitizer takes what a cancelled thread's calls leave on its stack for "

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""loading.py SHIM LINKED PLAIN: the shim is loaded by link, LD_LIBRARY_PATH and LD_PRELOAD, and the real library never.
+"""loading.py SHIM LINKED PLAIN: the shim is loaded by linking, LD_LIBRARY_PATH and LD_PRELOAD, the real library never.
 
 LINKED is a program linked with the shim, PLAIN one linked with Debian's library."""
 
@@ -24,7 +24,7 @@ def stderr_of(program, **environment):
 
 
 def expect_own_choice(linked):
-    """A program with more rights than its user (set-gid) isn't told by the user's environment where its daemon is."""
+    """The environment of a program with more rights than its user (set-gid) doesn't determine its daemon's socket."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         program = shutil.copy(linked, folder)

@@ -1,4 +1,4 @@
-// What the shim says on stderr, and how often.
+// What the shim prints on stderr, and how often.
 
 #include "verbs_shim/socket/log.h"
 
@@ -11,8 +11,8 @@
 namespace uroce::shim {
 namespace {
 
-// A program that lacks descriptors first and memory later is told of both.
-TEST(Log, EachErrorIsComplainedOfOnce) {
+// A program that runs out of descriptors first and of memory later is told of both.
+TEST(Log, EachErrorIsReportedOnce) {
   ::unsetenv("UROCE_QUIET");  // NOLINT(concurrency-mt-unsafe): nobody else runs yet
   testing::internal::CaptureStderr();
   complain_once(EDOM, "%s%s", "one", "");

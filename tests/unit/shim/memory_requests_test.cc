@@ -34,7 +34,7 @@ class MemoryRequests : public VerbsFixture {
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp, &wr, &bad);
   }
-  // The queue pair with all of the ibv_wr_* calls.
+  // The queue pair with all ibv_wr_* calls.
   ibv_qp_ex* begin() {
     ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
     extended->wr_id = 9;
@@ -61,7 +61,7 @@ TEST_F(MemoryRequests, BindsWindowsOfBothTypes) {
   ibv_send_wr wr = bind_wr(IBV_ACCESS_REMOTE_READ);
   ASSERT_EQ(post(wr), 0);
   expect_bind(daemon.send_entry(0), 0x1234AB);
-  EXPECT_EQ(window.rkey, 0x1234AAU);  // of type 2 the program keeps the key itself
+  EXPECT_EQ(window.rkey, 0x1234AAU);  // of a type 2 window the program chooses the key
 
   window.type = IBV_MW_TYPE_1;
   EXPECT_EQ(post(wr), EINVAL);
@@ -112,7 +112,7 @@ TEST_F(MemoryRequests, NamesTheKeyToInvalidate) {
   }
 }
 
-TEST_F(MemoryRequests, TakesTheBytesOfAnAtomicWriteAtOnce) {
+TEST_F(MemoryRequests, CopiesTheBytesOfAnAtomicWriteWhenPosted) {
   char bytes[] = "01234567";
   ibv_qp_ex* extended = begin();
   ibv_wr_atomic_write(extended, 0x99, 0x7000, bytes);
@@ -127,7 +127,7 @@ TEST_F(MemoryRequests, TakesTheBytesOfAnAtomicWriteAtOnce) {
       0);
 }
 
-TEST_F(MemoryRequests, FlushesByTheNewersHeadersFunction) {
+TEST_F(MemoryRequests, FlushesByTheFunctionOfNewerHeaders) {
   ibv_qp_ex* extended = begin();
   uroce_wr_flush(extended, 0x99, 0x7000, 4096, UROCE_FLUSH_PERSISTENT, UROCE_FLUSH_MR);
   ASSERT_EQ(ibv_wr_complete(extended), 0);
@@ -142,8 +142,8 @@ TEST_F(MemoryRequests, FlushesByTheNewersHeadersFunction) {
   EXPECT_EQ(post(wr), EOPNOTSUPP);  // the structure has no place for its operands
 }
 
-// In RESET what wasn't polled of a queue pair is forgotten, and what is of others stays in order.
-TEST_F(MemoryRequests, ResetTakesTheCompletionsAlong) {
+// Moving a queue pair to RESET drops its unpolled completions, and keeps those of others in order.
+TEST_F(MemoryRequests, ResetDropsCompletionsOfTheQueuePair) {
   for (std::uint64_t id = 1; id <= 4; ++id) {
     abi::Cqe cqe{};
     cqe.wr_id = id;

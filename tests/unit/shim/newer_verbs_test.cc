@@ -53,7 +53,7 @@ TEST_F(NewerVerbs, ABufferIsWholePagesThatCanBeRegistered) {
   shim::free_buf(buffer);
 }
 
-TEST_F(NewerVerbs, NothingBeyondABufferIsRegistered) {
+TEST_F(NewerVerbs, NothingOutsideABufferIsRegistered) {
   Buffer* buffer = nullptr;
   auto* start = static_cast<char*>(shim::alloc_buf(pd, 5'000, &buffer));
   ASSERT_NE(start, nullptr);
@@ -92,7 +92,7 @@ TEST_F(NewerVerbs, ARegionIsMadeByItsAttributes) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(NewerVerbs, WhatARegionCannotBeMadeOfIsRefused) {
+TEST_F(NewerVerbs, UnsupportedAttributesOfARegionAreRefused) {
   MrInitAttr nowhere = at(memory, 10);
   nowhere.comp_mask = 0;
   expect_refused(nowhere, EINVAL);
@@ -128,7 +128,7 @@ TEST_F(NewerVerbs, RequestsHaveNames) {
   EXPECT_STREQ(shim::wr_opcode_str(-1), "unknown");
 }
 
-// A domain whose memory may stay unprotected on a confidential machine is one like any other here.
+// A domain whose memory may stay unprotected on a confidential machine is an ordinary one here.
 TEST_F(NewerVerbs, AParentDomainMayAllowUnprotectedMemory) {
   ibv_parent_domain_init_attr attr{};
   attr.pd = pd;

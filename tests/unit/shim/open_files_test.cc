@@ -1,4 +1,4 @@
-// What happens when a process may open no more files, or the daemon talks nonsense.
+// What happens when a process may open no more files, or the daemon sends invalid records.
 
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 namespace uroce::test {
 namespace {
 
-// No new descriptor as long as it lives.
+// While it exists, the process can't open new descriptors.
 class NoMoreFiles {
  public:
   NoMoreFiles() {
@@ -42,7 +42,7 @@ class OpenFiles : public VerbsFixture {
   }
 };
 
-TEST_F(OpenFiles, TheDaemonGetsBackWhatCameWithoutItsDescriptor) {
+TEST_F(OpenFiles, AnObjectWhoseDescriptorIsLostIsDestroyed) {
   {
     const NoMoreFiles none;
     EXPECT_EQ(ibv_create_cq(context, 4, nullptr, nullptr, 0), nullptr);
@@ -54,11 +54,11 @@ TEST_F(OpenFiles, TheDaemonGetsBackWhatCameWithoutItsDescriptor) {
     EXPECT_EQ(daemon.last_command(), abi::Command::kDestroyChannel);
   }
   ibv_cq* later = ibv_create_cq(context, 4, nullptr, nullptr, 0);
-  ASSERT_NE(later, nullptr) << "the connection is as good as before";
+  ASSERT_NE(later, nullptr) << "the connection still works";
   EXPECT_EQ(ibv_destroy_cq(later), 0);
 }
 
-TEST_F(OpenFiles, AQueuePairWhoseRingsCantBeMappedGoesBack) {
+TEST_F(OpenFiles, AQueuePairWhoseRingsCantBeMappedIsDestroyed) {
   ASSERT_EQ(ibv_destroy_qp(qp), 0);
   ibv_context* const other = ibv_open_device(context->device);
   ASSERT_NE(other, nullptr);
@@ -75,7 +75,7 @@ TEST_F(OpenFiles, AQueuePairWhoseRingsCantBeMappedGoesBack) {
   make_qp();
 }
 
-TEST_F(OpenFiles, AMemoryOfOneQueuePairGoesWithIt) {
+TEST_F(OpenFiles, AMemoryOfOneQueuePairIsUnmappedWithIt) {
   daemon.make_rings_of_one();
   ibv_context* const other = ibv_open_device(context->device);
   ASSERT_NE(other, nullptr);
@@ -87,12 +87,12 @@ TEST_F(OpenFiles, AMemoryOfOneQueuePairGoesWithIt) {
     ASSERT_NE(deep, nullptr);
     EXPECT_EQ(ibv_destroy_qp(deep), 0);
   }
-  EXPECT_EQ(daemon.rings_mapped() - before, 3U) << "nothing of the one before is left";
+  EXPECT_EQ(daemon.rings_mapped() - before, 3U) << "the earlier mapping is gone";
   EXPECT_EQ(ibv_dealloc_pd(other_pd), 0);
   EXPECT_EQ(ibv_close_device(other), 0);
 }
 
-TEST_F(OpenFiles, RingsInAMemoryThatIsMappedNeedNoDescriptor) {
+TEST_F(OpenFiles, RingsInMappedMemoryNeedNoDescriptor) {
   ibv_qp_init_attr attr = small_qp();
   for (int i = 0; i < 3; ++i) {
     const NoMoreFiles none;
@@ -105,7 +105,7 @@ TEST_F(OpenFiles, RingsInAMemoryThatIsMappedNeedNoDescriptor) {
   EXPECT_EQ(daemon.rings_mapped(), 1U);
 }
 
-TEST_F(OpenFiles, NonsenseEndsTheConnectionForBoth) {
+TEST_F(OpenFiles, InvalidRecordsEndTheConnectionForBoth) {
   daemon.answer_out_of_order();
   ibv_device_attr attributes{};
   EXPECT_EQ(ibv_query_device(context, &attributes), ENODEV);

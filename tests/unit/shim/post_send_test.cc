@@ -57,7 +57,7 @@ TEST_F(PostSend, WakesASleepingWorker) {
   EXPECT_EQ(daemon.wakes(), 1U);
 }
 
-// It may have to wait for a processor. What is posted meanwhile it finds when it runs.
+// The worker may have to wait for a processor. It finds everything posted meanwhile when it runs.
 TEST_F(PostSend, WakesAWorkerOnceInASleep) {
   ibv_send_wr wr = request(1);
   daemon.status().asleep.store(1);
@@ -74,7 +74,7 @@ TEST_F(PostSend, WakesAWorkerOnceInASleep) {
 TEST_F(PostSend, WakesAWorkerThatIsAboutToSleepEachTime) {
   ibv_send_wr wr = request(1);
   daemon.status().asleep.store(1);
-  for (const std::uint64_t beats : {0U, 40U}) {  // 0: it doesn't tell
+  for (const std::uint64_t beats : {0U, 40U}) {  // 0: it doesn't report beats
     daemon.status().beats.store(beats);
     ASSERT_EQ(post(wr), 0);
     ASSERT_EQ(post(wr), 0);
@@ -82,7 +82,7 @@ TEST_F(PostSend, WakesAWorkerThatIsAboutToSleepEachTime) {
   }
 }
 
-// What the daemon sees of the stamps (abi/post_stamp.h), and the times around a post.
+// The stamps as the daemon sees them (abi/post_stamp.h), and the times around a post.
 class StampedPost : public PostSend {
  protected:
   void ask(std::uint32_t number) { abi::request_stamp(daemon.send_ring(), number); }
@@ -107,7 +107,7 @@ class StampedPost : public PostSend {
   Time before = 0, after = 0;
 };
 
-TEST_F(StampedPost, NobodyAsks) {
+TEST_F(StampedPost, NoneUnlessAsked) {
   post_chain(1);
   EXPECT_EQ(stamp().time_ns, 0U);
   EXPECT_EQ(stamp().number, 0U);
@@ -126,7 +126,7 @@ TEST_F(StampedPost, AnswersOnce) {
   expect_stamped(6, 2);
 }
 
-TEST_F(StampedPost, AnotherPlaceOfAChainEachTime) {
+TEST_F(StampedPost, MovesWithinAChain) {
   ask(4);
   post_chain(2);
   expect_stamped(4, 0);
@@ -135,7 +135,7 @@ TEST_F(StampedPost, AnotherPlaceOfAChainEachTime) {
   expect_stamped(5, 3);
 }
 
-TEST_F(StampedPost, BatchesToo) {
+TEST_F(StampedPost, OfBatches) {
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
   ask(5);
   before = monotonic_now();
@@ -169,14 +169,14 @@ TEST_F(PostSend, CopiesInlineBytes) {
       0);
 }
 
-TEST_F(PostSend, RefusesWhatDoesntFitAndNamesIt) {
+TEST_F(PostSend, RefusesUnfitRequestsAndPointsToThem) {
   ibv_send_wr good = request(1);
   ibv_send_wr wide = request(2);
   wide.num_sge = 3;
   good.next = &wide;
   EXPECT_EQ(post(good), EINVAL);
   EXPECT_EQ(bad, &wide);
-  EXPECT_EQ(daemon.send_ring().producer.value.load(), 1U);  // the first one stands
+  EXPECT_EQ(daemon.send_ring().producer.value.load(), 1U);  // the first one was posted
 
   ibv_sge list{reinterpret_cast<std::uintptr_t>(text), FakeDaemon::kInlineMax + 1, 0};
   ibv_send_wr wr = request(3);
@@ -194,7 +194,7 @@ TEST_F(PostSend, RefusesWhatDoesntFitAndNamesIt) {
   EXPECT_EQ(daemon.send_ring().producer.value.load(), 1U);
 }
 
-TEST_F(PostSend, IsFullUntilTheDaemonHasRead) {
+TEST_F(PostSend, IsFullUntilTheDaemonHasReadTheRing) {
   ibv_send_wr wr = request(1);
   for (std::uint32_t i = 0; i < FakeDaemon::kEntries; ++i) {
     ASSERT_EQ(post(wr), 0);
@@ -229,7 +229,7 @@ TEST_F(PostSend, PostsReceives) {
   EXPECT_EQ(bad_receive, &first);
 }
 
-TEST_F(PostSend, RingsForReceivesWhereNobodyWouldTakeThem) {
+TEST_F(PostSend, RingsForReceivesIfTheWorkerWantsIt) {
   ibv_recv_wr wr{.wr_id = 1, .next = nullptr, .sg_list = sges, .num_sge = 1};
   ibv_recv_wr* bad_receive = nullptr;
   ASSERT_EQ(ibv_post_recv(qp, &wr, &bad_receive), 0);
@@ -260,8 +260,8 @@ TEST_F(PostSend, BuildsBatches) {
   EXPECT_EQ(daemon.send_entry(1).payload_count, 4U);
 }
 
-// The payload that is set last counts, whichever way it is given.
-TEST_F(PostSend, AnotherPayloadTakesThePlaceOfTheFirst) {
+// The last payload set is used, whichever call sets it.
+TEST_F(PostSend, ASecondPayloadReplacesTheFirst) {
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
   ibv_wr_start(extended);
   ibv_wr_send(extended);
@@ -277,7 +277,7 @@ TEST_F(PostSend, AnotherPayloadTakesThePlaceOfTheFirst) {
   EXPECT_EQ(daemon.send_entry(1).payload_count, 4U);
 }
 
-TEST_F(PostSend, TakesBackASpoiltOrAbortedBatch) {
+TEST_F(PostSend, DropsAFailedOrAbortedBatch) {
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
   ibv_wr_start(extended);
   ibv_wr_send(extended);

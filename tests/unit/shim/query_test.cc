@@ -1,4 +1,4 @@
-// What the shim says a device can do, and the calls that keep that promise.
+// The capabilities that the shim reports, and calls that depend on them.
 
 #include <cerrno>
 
@@ -26,7 +26,7 @@ class Query : public VerbsFixture {
   }
 };
 
-// Not so for those of the program's processor, where its memory is reached through /proc/PID/mem.
+// Not atomic with the program's processor if its memory is reached through /proc/PID/mem.
 TEST_F(Query, AtomicsAreAtomicWithinTheDevice) {
   EXPECT_EQ(attributes().orig_attr.atomic_cap, IBV_ATOMIC_HCA);
   ibv_device_attr plain{};
@@ -44,7 +44,7 @@ TEST_F(Query, EveryAddressNeedsAGrh) {
   EXPECT_EQ(attr.flags, IBV_QPF_GRH_REQUIRED);
 }
 
-TEST_F(Query, CompletionQueuesAreModeratedAsFarAsItSays) {
+TEST_F(Query, CompletionQueuesAreModeratedUpToTheReportedLimits) {
   const ibv_cq_moderation_caps caps = attributes().cq_mod_caps;
   EXPECT_EQ(caps.max_cq_count, 65'535);
   EXPECT_EQ(caps.max_cq_period, 65'535);
@@ -54,8 +54,8 @@ TEST_F(Query, CompletionQueuesAreModeratedAsFarAsItSays) {
   EXPECT_EQ(ibv_modify_cq(cq, &attr), 0);
 }
 
-// A peer's program may have options of its vendor; connections come about without them.
-TEST_F(Query, ThereAreNoOptionsOfAVendor) {
+// A peer's program may use vendor options; connections can be made without them.
+TEST_F(Query, ThereAreNoVendorOptions) {
   ibv_ece ece{.vendor_id = 1, .options = 2, .comp_mask = 3};
   EXPECT_EQ(ibv_query_ece(qp, &ece), EOPNOTSUPP);
   EXPECT_EQ(ece.vendor_id, 0U);
@@ -75,9 +75,9 @@ TEST_F(Query, ADatagramQueuePairMayBlockItsOwnMulticast) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-// A completion's `sl` names the kind of header (UCX reads it); an answer isn't sent at that
-// priority.
-TEST_F(Query, AnAnswersServiceLevelIsNotTheKindOfHeader) {
+// A completion's `sl` holds the kind of header (UCX reads it); a reply isn't sent with that as its
+// service level.
+TEST_F(Query, AReplysServiceLevelIsNotTheKindOfHeader) {
   ibv_wc wc{};
   wc.sl = abi::kSlRoceIpv4;
   ibv_ah_attr attr{};

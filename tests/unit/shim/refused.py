@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""refused.py SHIM FOLDER: every stub of symbols.table (in FOLDER) says EOPNOTSUPP as its callers expect it, and those that programs
-may call say why with UROCE_DEBUG=1."""
+"""refused.py SHIM FOLDER: every stub of symbols.table (in FOLDER) reports EOPNOTSUPP in the form that its callers expect, and those
+that programs may call print the reason with UROCE_DEBUG=1."""
 
 import ctypes
 import errno
@@ -10,7 +10,7 @@ import sys
 
 
 def call_all(shim, symbols):
-    """In a process of its own, whose stderr is read: prints those that answer otherwise."""
+    """Runs in a process of its own, whose stderr is read: prints the stubs that answer otherwise."""
     library = ctypes.CDLL(shim, use_errno=True)
     for symbol in symbols:
         stub = getattr(library, symbol.name)
@@ -27,7 +27,7 @@ def main():
     sys.path.append(folder)
     from table import Table  # pylint: disable=import-outside-toplevel  (its folder is an argument)
     table = Table(os.path.join(folder, "symbols.table"))
-    # The twins of IBVERBS_1.0 have other code behind the same name, which is what is found by name.
+    # Old symbols of IBVERBS_1.0 are left out: a look-up by name finds the newer version's code.
     stubs = [symbol for symbol in table.symbols if symbol.kind in ("refused", "private")]
     if child:
         call_all(shim, stubs)

@@ -7,7 +7,7 @@
 namespace uroce::shim {
 namespace {
 
-TEST(Registry, FindsTheLivingOnly) {
+TEST(Registry, FindsLiveObjectsOnly) {
   Registry registry;
   std::vector<int> objects(100);
   std::vector<std::uint64_t> cookies;
@@ -25,7 +25,7 @@ TEST(Registry, FindsTheLivingOnly) {
   EXPECT_TRUE(registry.with<int>(reused, [](int&) {}));
 }
 
-TEST(Registry, KnowsNonsense) {
+TEST(Registry, RefusesUnknownCookies) {
   Registry registry;
   EXPECT_FALSE(registry.with<int>(0, [](int&) {}));
   EXPECT_FALSE(registry.with<int>(~0ULL, [](int&) {}));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""symbols.py SHIM FOLDER: the shim exports exactly what symbols.table (in FOLDER) says, all that Debian's library does and all that
-installed programs and libraries import; and it is never unloaded."""
+"""symbols.py SHIM FOLDER: the shim exports exactly what symbols.table (in FOLDER) lists, all that Debian's library exports and all
+that installed programs and libraries import; and it is never unloaded."""
 
 import glob
 import os
@@ -18,7 +18,7 @@ _NODE = re.compile(r"\bIBVERBS_\w+(?:\.\d+)?$")
 
 
 def symbols(path):
-    """Names with their versions: those that the object defines, and those that it imports."""
+    """The object's defined and imported names, with their versions."""
     lines = subprocess.run(["readelf", "-W", "--dyn-syms", path], check=True, capture_output=True,
                            text=True).stdout.splitlines()
     rows = [row for row in map(str.split, lines) if len(row) > 7 and row[4] in ("GLOBAL", "WEAK")]
@@ -27,7 +27,7 @@ def symbols(path):
 
 
 def users(root=""):
-    """Objects under `root` that name libibverbs.so.1."""
+    """Objects under `root` that need libibverbs.so.1."""
     found = (path for pattern in _USERS for path in glob.glob(root + pattern, recursive=True) if not os.path.islink(path))
     for path in sorted(set(found)):
         if os.path.isfile(path) and os.access(path, os.R_OK) and not os.path.basename(path).startswith("libibverbs.so"):
@@ -38,7 +38,7 @@ def users(root=""):
 
 
 def bound(names):
-    """As a program binds them, whether or not a version is the default one."""
+    """Names as a program binds them, whether or not their version is the default one."""
     return {name.replace("@@", "@") for name in names}
 
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A program with one context, domain, queue pair and completion queue at a fake daemon.
+// A program with a context, domain, queue pair and completion queue of a fake daemon.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether AddressSanitizer's malloc stands in for the C library's; both compilers' ways to ask
-// while compiling differ.
+// Whether AddressSanitizer's malloc replaces the C library's; the two compilers differ in how to
+// ask for it at compile time.
 
 #include <dlfcn.h>
 

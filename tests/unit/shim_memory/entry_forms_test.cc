@@ -1,5 +1,5 @@
-// The starts of libc's functions that can be hooked: of each form as some glibc has it, and those
-// of the glibc that is here.
+// Function starts of libc that can be hooked: of each form as some glibc has it, and those of the
+// installed glibc.
 
 #include "verbs_shim/memory/hooks/entry_forms.h"
 
@@ -47,8 +47,8 @@ TEST(EntryForms, EachFormIsFoundInSomeGlibc) {
   }
 }
 
-// Jumps of others, what reads the place where it stands, and neighbours of what we know.
-TEST(EntryForms, NothingElseIsTakenForOne) {
+// Jumps of other hooks, instructions that depend on their address, and near misses of known forms.
+TEST(EntryForms, OtherStartsAreNotRecognised) {
   constexpr Start kOthers[] = {
       {0x90},                                // nop
       {0x55},                                // push %rbp
@@ -73,7 +73,7 @@ TEST(EntryForms, ThisLibcsFunctionsAreKnown) {
     auto* const entry = static_cast<Code*>(::dlsym(libc, name));
     ASSERT_NE(entry, nullptr) << name;
     Code* const at = shim::first_instruction(entry);
-    // Tests before this one, in the same process, may have registered memory.
+    // Earlier tests in the same process may have registered memory.
     EXPECT_TRUE(entry_form(at) != nullptr || shim::jump_target(at) != nullptr ||
                 at[0] == shim::kShortJump)
         << name;

@@ -1,5 +1,6 @@
-// A program that may have no large files (ulimit -f): the kernel ends who makes one, or writes to
-// one, beyond the limit. Each in a process of its own, which sets the limit.
+// A program that may have no large files (ulimit -f): the kernel kills a process that makes a file
+// larger than the limit, or writes beyond it. Each test runs in a process of its own, which sets
+// the limit.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -27,7 +28,7 @@ void expect_both_ways(StandIn& daemon, std::uint64_t* memory) {
   EXPECT_EQ(memory[0], 6U);
 }
 
-TEST(FileLimit, MemoryIsReachedTheSlowWay) {
+TEST(FileLimit, MemoryIsReachedByCopying) {
   if (!is_fresh_process()) {
     return;
   }
@@ -40,7 +41,7 @@ TEST(FileLimit, MemoryIsReachedTheSlowWay) {
   expect_both_ways(daemon, memory);
 }
 
-TEST(FileLimit, IsNamed) {
+TEST(FileLimit, IsNamedInTheMessage) {
   if (!is_fresh_process()) {
     return;
   }
@@ -54,8 +55,9 @@ TEST(FileLimit, IsNamed) {
   shim::release_memory(description->held);
 }
 
-// What was shared before stays shared, and is given back; nothing more is written to the arena.
-TEST(FileLimit, MayComeLater) {
+// Memory that was shared before stays shared, and is still returned; nothing more is written to the
+// arena.
+TEST(FileLimit, MayBeSetLater) {
   if (!is_fresh_process()) {
     return;
   }
@@ -77,7 +79,7 @@ TEST(FileLimit, MayComeLater) {
   expect_both_ways(daemon, late);
 }
 
-TEST(FileLimit, WhatIsPagedOnDemandIsReachedTheSlowWay) {
+TEST(FileLimit, MemoryPagedOnDemandIsReachedByCopying) {
   if (!is_fresh_process()) {
     return;
   }

@@ -1,5 +1,5 @@
-// A fork's parent goes on when the child has its copies, and not before, whatever signals come and
-// however few descriptors there are.
+// The parent of a fork goes on when the child has its copies, and not before, despite signals and a
+// lack of descriptors.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ using shim::ForkWait;
 
 constexpr std::uint64_t kFull = ~std::uint64_t{0};
 
-// Too few descriptors for a pipe, but enough for a child to read what is mapped.
+// Too few free descriptors for a pipe, but enough for a child to read its mappings.
 class OneMoreFile {
  public:
   OneMoreFile() {
@@ -45,7 +45,7 @@ class OneMoreFile {
   rlimit before_{};
 };
 
-// A signal each millisecond, as profilers have it. Not in children.
+// A signal every millisecond, as from profilers. Not in children.
 class Alarms {
  public:
   static inline std::atomic<unsigned>* handled = nullptr;  // in memory that a child shares
@@ -84,7 +84,7 @@ ForkWait::Time in(std::chrono::milliseconds time) {
 
 constexpr std::chrono::minutes kLong{1};
 
-// Whether there is a descriptor for a pipe.
+// Whether there are descriptors for a pipe.
 class ForkWaitTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -94,7 +94,7 @@ class ForkWaitTest : public ::testing::TestWithParam<bool> {
     }
   }
 
-  // The child does this after it has begun.
+  // The child runs `work` after begin().
   template <typename Work>
   pid_t fork_child(Work work) {
     wait_.prepare();
@@ -134,7 +134,7 @@ TEST_P(ForkWaitTest, EndsWithTheChild) {
 TEST_P(ForkWaitTest, EndsAtTheDeadline) {
   const pid_t child = fork_child([] { ::pause(); });
   EXPECT_FALSE(wait_.wait(in(std::chrono::milliseconds{50})));
-  // Another child isn't mixed up with the one that is late.
+  // Another child isn't confused with the late one.
   const pid_t next = fork_child([] {});
   EXPECT_TRUE(wait_.wait(in(kLong)));
   ::kill(child, SIGKILL);
@@ -142,8 +142,8 @@ TEST_P(ForkWaitTest, EndsAtTheDeadline) {
   ::waitpid(next, nullptr, 0);
 }
 
-// A parent's handlers are also called where there is no child.
-TEST(ForkWaitByPipe, EndsAtOnceWhereTheForkFailed) {
+// A parent's fork handlers are also called if the fork failed.
+TEST(ForkWaitByPipe, EndsAtOnceIfTheForkFailed) {
   ForkWait wait;
   wait.prepare();
   const ForkWait::Time deadline = in(kLong);
@@ -151,8 +151,8 @@ TEST(ForkWaitByPipe, EndsAtOnceWhereTheForkFailed) {
   EXPECT_LT(std::chrono::steady_clock::now(), deadline);
 }
 
-// The parent writes as soon as it has forked, which the child mustn't see.
-TEST_P(ForkWaitTest, AChildIsACopyHoweverManySignalsCome) {
+// The parent writes right after the fork, which the child mustn't see.
+TEST_P(ForkWaitTest, AChildIsACopyDespiteSignals) {
   constexpr std::size_t kBytes = 64 << 20;
   std::uint64_t* const memory = map_filled(kBytes);
   few_.reset();
@@ -160,7 +160,7 @@ TEST_P(ForkWaitTest, AChildIsACopyHoweverManySignalsCome) {
   ASSERT_TRUE(description);
   ASSERT_EQ(description->pieces.front().kind, abi::PieceKind::kArena);
   if (!GetParam()) {
-    few_.emplace();  // converting takes descriptors, too
+    few_.emplace();  // converting needs descriptors, too
   }
   const Alarms alarms;
   const pid_t child = ::fork();

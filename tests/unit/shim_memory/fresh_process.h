@@ -1,6 +1,6 @@
 #pragma once
 
-// Tests of what happens once a process, in a process of their own: libc stays patched.
+// For tests of what a process does only once, each in a process of its own: libc stays patched.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,7 +11,8 @@
 
 namespace uroce::test {
 
-// In such a process: true. Else runs the calling test in one, expects that to pass, and is false.
+// In such a process: true. Otherwise runs the calling test in one, expects it to pass, and returns
+// false.
 inline bool is_fresh_process() {
   constexpr const char* kFresh = "UROCE_TEST_FRESH";
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread of a test changes the environment
@@ -30,7 +31,7 @@ inline bool is_fresh_process() {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "its output stands above";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "its output is above";
   return false;
 }
 

@@ -1,4 +1,4 @@
-// Converting memory while threads write to it, by stores, atomics and system calls: no write is
+// Converting memory while threads write to it by stores, atomics and system calls: no write is
 // lost, and the daemon sees all of them.
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kWordsOfPage = 512;
 constexpr std::size_t kRoles = 4;  // word i belongs to thread i % kRoles
 
-// What all threads hammer on, and what each word has to hold in the end.
+// The memory that all threads write to, and the final value expected of each word.
 struct Field {
   explicit Field(std::size_t bytes) : words(bytes / sizeof(std::uint64_t)), expected(words) {
     memory = static_cast<std::uint64_t*>(
@@ -60,7 +60,7 @@ void hammer(Field& field, std::size_t role, Write write) {
 }
 
 void store(std::uint64_t* word, std::uint64_t* expected, std::uint64_t value) {
-  // Read back first: a lost write shows even if a later one covers it.
+  // Read back first: a lost write is detected even if a later one covers it.
   if (*static_cast<volatile std::uint64_t*>(word) != *expected) {
     *expected = ~0ULL;  // never matches
     return;
@@ -69,8 +69,8 @@ void store(std::uint64_t* word, std::uint64_t* expected, std::uint64_t value) {
   *expected = value;
 }
 
-// Converts the field in pieces of `piece` bytes while it is hammered, then checks every word here
-// and in the daemon.
+// Converts the field in pieces of `piece` bytes while threads write to it, then checks every word
+// here and in the daemon.
 void convert_under_fire(std::size_t bytes, std::size_t piece) {
   StandIn daemon;
   Field field(bytes);
@@ -123,7 +123,7 @@ TEST(Hammer, LargePieces) { convert_under_fire(16 << 20, 8 << 20); }
 TEST(Hammer, ManyPieces) { convert_under_fire(16 << 20, 1 << 20); }
 TEST(Hammer, SinglePages) { convert_under_fire(1 << 20, 4096); }
 
-TEST(Hammer, AgainAndAgain) {
+TEST(Hammer, RepeatedConversions) {
   const char* const rounds = std::getenv("UROCE_MEMORY_ROUNDS");  // more, for a soak
   for (int i = 0; i < (rounds == nullptr ? 2 : std::atoi(rounds)); ++i) {
     convert_under_fire(16 << 20, i % 2 == 0 ? 16 << 20 : 1 << 20);
@@ -131,7 +131,7 @@ TEST(Hammer, AgainAndAgain) {
 }
 
 // A page that is dropped while it is converted must not stop the conversion.
-TEST(Hammer, PagesDroppedMeanwhile) {
+TEST(Hammer, PagesDroppedDuringConversion) {
   constexpr std::size_t kBytes = 8 << 20;
   StandIn daemon;
   void* const memory =

@@ -1,4 +1,4 @@
-// UROCE_HOOKS. Each in a process of its own, since it is read once.
+// UROCE_HOOKS. Each test runs in a process of its own, since the variable is read once.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ void choose(const char* value) {
   ::setenv("UROCE_HOOKS", value, 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
 }
 
-// How libc's functions begin.
+// The first bytes of libc's functions.
 using Beginnings = std::map<std::string, std::array<char, 16>>;
 
 Beginnings beginnings() {
@@ -49,7 +49,7 @@ TEST(HookChoice, WithoutHooksNothingOfLibcIsTouched) {
   EXPECT_EQ(shared.remote_pieces, 1U) << "private memory is left alone";
   EXPECT_FALSE(shim::PagingSession::open({}, {}));
   EXPECT_EQ(beginnings(), before);
-  // The promises of private memory hold without hooks.
+  // The guarantees of private memory hold without hooks.
   EXPECT_EQ(::madvise(memory, 4 * kPage, MADV_DONTNEED), 0);
   EXPECT_EQ(memory[0], 0U);
   EXPECT_EQ(daemon.load(memory), 0U);
@@ -57,7 +57,7 @@ TEST(HookChoice, WithoutHooksNothingOfLibcIsTouched) {
   EXPECT_EQ(memory[0], 5U);
 }
 
-TEST(HookChoice, WithoutHooksMemoryThatIsSharedAlreadyIsShared) {
+TEST(HookChoice, WithoutHooksOnlySharedMappingsAreShared) {
   if (!is_fresh_process()) {
     return;
   }
@@ -72,7 +72,7 @@ TEST(HookChoice, WithoutHooksMemoryThatIsSharedAlreadyIsShared) {
   EXPECT_EQ(memory[0], 5U);
 }
 
-TEST(HookChoice, WhatIsMissingWithoutHooksIsSaid) {
+TEST(HookChoice, MessagesNameWhatHooksAreNeededFor) {
   if (!is_fresh_process()) {
     return;
   }
@@ -92,7 +92,7 @@ TEST(HookChoice, WhatIsMissingWithoutHooksIsSaid) {
   shim::release_memory(description->held);
 }
 
-TEST(HookChoice, AValueThatIsNoneIsToldAndHooksArePut) {
+TEST(HookChoice, AnInvalidValueIsReportedAndHooksAreInstalled) {
   if (!is_fresh_process()) {
     return;
   }

@@ -1,5 +1,5 @@
-// The shim's threads in a program with much static thread-local memory, which lies in each thread's
-// stack. A program of its own, because all of its threads have it.
+// The shim's threads in a program with much static thread-local memory, which is part of each
+// thread's stack. A program of its own, because the memory is in all of its threads.
 
 #include "verbs_shim/memory/sharing/isolated_thread.h"
 
@@ -8,7 +8,7 @@
 namespace uroce::test {
 namespace {
 
-constexpr std::size_t kMuch = 1 << 20;  // more than ThreadSanitizer's run-time has
+constexpr std::size_t kMuch = 1 << 20;  // more than ThreadSanitizer's run-time uses
 thread_local volatile char much[kMuch];
 
 void* fill(void* last) {

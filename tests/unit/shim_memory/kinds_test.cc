@@ -1,5 +1,5 @@
 // Every kind of memory that a program can register: both sides see each other's writes, at the
-// program's own addresses, and what was there before is still there.
+// program's own addresses, and earlier contents are kept.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -36,14 +36,14 @@ void* map(std::size_t length, int flags, int descriptor = -1) {
   return memory;
 }
 
-// The same with UROCE_MEMORY=copy: an oracle for all that sharing does.
+// Whether the test runs with UROCE_MEMORY=copy, an oracle for everything that sharing does.
 bool copying() {
   const char* const chosen = std::getenv("UROCE_MEMORY");
   return chosen != nullptr && std::string_view(chosen) == "copy";
 }
 
-// Raises the number of the machine's huge pages as long as it lives, where that is allowed. Others
-// who do the same wait for it.
+// Raises the machine's number of huge pages during its lifetime, if permitted. Other tests that do
+// the same wait for it.
 class HugePages {
  public:
   explicit HugePages(int count) : file_(::open("/proc/sys/vm/nr_hugepages", O_RDWR | O_CLOEXEC)) {
@@ -65,7 +65,7 @@ class HugePages {
  private:
   void set(int count) const {
     const std::string text = std::to_string(count);
-    // At the beginning: a sysctl ignores what is written behind it.
+    // At offset 0: a sysctl ignores writes at other offsets.
     EXPECT_EQ(::pwrite(file_.get(), text.data(), text.size(), 0),
               static_cast<ssize_t>(text.size()));
   }
@@ -75,7 +75,7 @@ class HugePages {
 
 class Kinds : public ::testing::Test {
  protected:
-  // Shares words[0, count) and checks that first and last are seen both ways.
+  // Shares words[0, count) and checks that writes to the first and the last are seen both ways.
   void see_both_ways(std::uint64_t* words, std::size_t count, std::uint32_t remote_pieces = 0) {
     volatile std::uint64_t* const program = words;
     program[0] = 17;
@@ -138,7 +138,7 @@ TEST_F(Kinds, TransparentHugePages) {
 TEST_F(Kinds, Bss) { see_both_ways(in_bss, std::size(in_bss)); }
 
 TEST_F(Kinds, HeapInTheMiddle) {
-  // Small enough for the heap proper, not a mapping of its own.
+  // Small enough for the heap itself rather than a mapping of its own.
   std::vector<void*> chunks;
   for (int i = 0; i < 64; ++i) {
     chunks.push_back(std::malloc(20'000));
@@ -161,12 +161,13 @@ TEST_F(Kinds, HeapInTheMiddle) {
 }
 
 TEST_F(Kinds, Stack) {
-  // AddressSanitizer moves arrays off the stack, but not what is allocated by hand.
+  // AddressSanitizer moves arrays off the stack, but not memory from alloca().
   constexpr std::size_t kBytes = 8192;
   see_both_ways(__builtin_alloca(kBytes), kBytes, 1);
 }
 
-// As mlock(2) makes it. A fork's child would run on its parent's stack where its part is shared.
+// As after mlock(2). If its part of the stack were shared, a fork's child would run on its
+// parent's.
 TEST_F(Kinds, StackOfSeveralMappings) {
   constexpr std::size_t kBytes = 8 * kPage;
   const auto room = reinterpret_cast<std::uintptr_t>(__builtin_alloca(3 * kBytes));
@@ -186,8 +187,8 @@ bool shows_guard(const std::byte* page) {
          (entry & kGuard) != 0;
 }
 
-// As glibc 2.42 makes a thread's stack.
-TEST_F(Kinds, StackWithItsGuardInside) {
+// A thread's stack as made by glibc 2.42.
+TEST_F(Kinds, StackWithAGuardInsideItsMapping) {
   constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
   constexpr std::size_t kBytes = 64 << 10;
   auto* const stack = static_cast<std::byte*>(map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK));
@@ -197,10 +198,10 @@ TEST_F(Kinds, StackWithItsGuardInside) {
   }
   if (!shows_guard(stack)) {
     ::munmap(stack, kBytes);
-    GTEST_SKIP() << "the kernel doesn't tell of guards in mappings (Linux 6.15)";
+    GTEST_SKIP() << "the kernel doesn't report guards in mappings (Linux 6.15)";
   }
   see_both_ways(stack + kBytes / 2, kBytes / 2, 1);
-  // Memory that the kernel may have put right below or above it is no stack.
+  // A mapping that the kernel may have placed right below or above it isn't taken for a stack.
   void* const other = map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
   see_both_ways(other, kBytes, 0);
   ::munmap(other, kBytes);

@@ -1,4 +1,4 @@
-// What programs do with memory that was shared: register it again, enlarge it, free it, fork.
+// What programs do with shared memory: register it again, enlarge it, free it, fork.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST(Life, ReallocAndFreeOfPartlyConvertedChunks) {
 }
 
 TEST(Life, FreedMemoryGoesBackToTheSystem) {
-  // Far more in all than is there at a time; without giving back, this would take 2 GiB.
+  // Far more in total than is allocated at a time; if nothing were returned, this would take 2 GiB.
   constexpr std::size_t kBytes = 16 << 20;
   const auto shared_kib = [] {
     std::uint64_t kib = 0;
@@ -183,7 +183,7 @@ TEST(Life, ForkedChildHasItsOwn) {
   EXPECT_EQ(memory[0], 1234U);
 }
 
-// Closing one has the kernel look at all of the process' mappings.
+// Closing one makes the kernel walk all mappings of the process.
 TEST(Life, OneUserfaultfdServesAllConversions) {
   const auto count = [] {
     int found = 0;
@@ -245,8 +245,8 @@ TEST(Life, ForksWhileOthersRegister) {
   registers.join();
 }
 
-// A program that closes all descriptors, and opens a file of its own that gets the arena's number.
-TEST(Life, AFileOfTheProgramsIsNotTakenForTheArena) {
+// A program that closes all descriptors and opens a file of its own, which gets the arena's number.
+TEST(Life, AFileOfTheProgramIsNotTakenForTheArena) {
   const int status = in_child([] {
     StandIn daemon;
     std::uint64_t* const memory = map(4 * kPage);
@@ -257,7 +257,7 @@ TEST(Life, AFileOfTheProgramsIsNotTakenForTheArena) {
     }
     ::close_range(3, ~0U, 0);
     int files[64];
-    for (int& file : files) {  // one of them has the number
+    for (int& file : files) {  // one of them gets the number
       file = ::open("/tmp", O_TMPFILE | O_RDWR, 0600);
       if (file < 0 || ::ftruncate(file, 1 << 24) != 0 || ::pwrite(file, "kept", 4, 0) != 4) {
         return 2;
@@ -289,9 +289,9 @@ TEST(Life, AFileOfTheProgramsIsNotTakenForTheArena) {
   EXPECT_EQ(status, 0);
 }
 
-// What malloc keeps at the head of a thread's heap is reset by libc in a fork's child, before any
-// handler is called there.
-TEST(Life, ForksSpareTheMallocOfOtherThreads) {
+// malloc's data at the start of a thread's heap is reset by libc in a fork's child before any fork
+// handler runs there.
+TEST(Life, ForksKeepTheMallocOfOtherThreadsIntact) {
   if (has_asan_malloc()) {
     GTEST_SKIP() << "AddressSanitizer's malloc has no such heaps";
   }
@@ -303,7 +303,7 @@ TEST(Life, ForksSpareTheMallocOfOtherThreads) {
       void* const mine = std::malloc(64);
       allocated.set_value(mine);
       forked.get_future().wait();
-      std::free(mine);  // and, as it ends, its part in the arena
+      std::free(mine);  // and, when it ends, its part in malloc's arena
     });
     const std::uint64_t heap = number_of(allocated.get_future().get()) / kThreadHeap * kThreadHeap;
     const auto description = shim::describe_memory(heap, 8 * kPage, kWriting);
@@ -319,7 +319,7 @@ TEST(Life, ForksSpareTheMallocOfOtherThreads) {
   EXPECT_EQ(failed, 0);
 }
 
-// A program's own memory at such a place is like any other.
+// A program's own memory at such an address is converted like any other.
 TEST(Life, MemoryAtMultiplesOfAHeapIsConverted) {
   constexpr std::uint64_t kThreadHeap = 64 << 20;
   std::uint64_t* const memory = map(3 * kThreadHeap);
@@ -331,7 +331,7 @@ TEST(Life, MemoryAtMultiplesOfAHeapIsConverted) {
   ::munmap(memory, 3 * kThreadHeap);
 }
 
-TEST(Life, RefusesAsAKernelDoes) {
+TEST(Life, RefusesAsTheKernelWould) {
   std::uint64_t* const memory = map(4 * kPage);
   ::munmap(memory + 512, kPage);
   ::mprotect(memory + 1024, kPage, PROT_READ);

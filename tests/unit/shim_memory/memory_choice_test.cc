@@ -1,4 +1,4 @@
-// UROCE_MEMORY. Each in a process of its own, since it is read once.
+// UROCE_MEMORY. Each test runs in a process of its own, since the variable is read once.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace uroce::test {
 namespace {
 
-// What is said about this value, and whether memory is shared.
+// The message printed for this value, and whether memory is shared.
 bool shares_with(const char* value, std::string* said) {
   ::setenv("UROCE_MEMORY", value, 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
   testing::internal::CaptureStderr();
@@ -20,7 +20,7 @@ bool shares_with(const char* value, std::string* said) {
   return shares;
 }
 
-TEST(MemoryChoice, AValueThatIsNoneIsToldAndMemoryIsShared) {
+TEST(MemoryChoice, AnInvalidValueIsReportedAndMemoryIsShared) {
   if (!is_fresh_process()) {
     return;
   }
@@ -31,7 +31,7 @@ TEST(MemoryChoice, AValueThatIsNoneIsToldAndMemoryIsShared) {
             "is taken\n");
 }
 
-TEST(MemoryChoice, OfAKnownValueNothingIsSaid) {
+TEST(MemoryChoice, AKnownValueIsNotReported) {
   if (!is_fresh_process()) {
     return;
   }

@@ -26,7 +26,7 @@ class MemoryMapTest : public ::testing::TestWithParam<bool> {
   void TearDown() override { ::munmap(memory_, 4 * kPage); }
   void* at(std::uint64_t page) const { return static_cast<std::byte*>(memory_) + page * kPage; }
 
-  // nullptr: nothing there.
+  // nullptr: nothing is mapped there.
   const MappedArea* look(std::uint64_t address) {
     return map_.at_or_above(address, &area_) ? &area_ : nullptr;
   }
@@ -55,7 +55,7 @@ TEST_P(MemoryMapTest, FindsTheNextAboveAHole) {
 
 TEST_P(MemoryMapTest, NothingIsAboveEverything) { EXPECT_EQ(look(~0ULL - kPage), nullptr); }
 
-TEST_P(MemoryMapTest, SeesWhatChanged) {
+TEST_P(MemoryMapTest, SeesChanges) {
   ASSERT_NE(look(number_of(at(0))), nullptr);
   ::mprotect(at(0), kPage, PROT_READ);
   EXPECT_EQ(look(number_of(at(0)))->protection, PROT_READ);
@@ -71,8 +71,8 @@ TEST_P(MemoryMapTest, KnowsTheStackByName) {
 INSTANTIATE_TEST_SUITE_P(BothWays, MemoryMapTest, ::testing::Bool(),
                          [](const auto& way) { return way.param ? "Query" : "Parse"; });
 
-// A process that has no descriptors left can't be told what is mapped, which isn't nothing.
-TEST(ForEachArea, SaysWhenItCantSay) {
+// A process without free descriptors can't read its mappings, which is an error, not an empty list.
+TEST(ForEachArea, FailsWithoutDescriptors) {
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};

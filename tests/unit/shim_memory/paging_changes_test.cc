@@ -1,5 +1,5 @@
 // Memory that is paged on demand, changed in ways that the shim doesn't carry out itself: moved by
-// the kernel, or changed past libc.
+// the kernel, or changed by system calls that bypass libc.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::size_t kPages = 3;
 constexpr std::size_t kBytes = kPages * kPage;
-constexpr std::uint64_t kFar = 3ULL << 44U;  // beyond what AddressSanitizer has
+constexpr std::uint64_t kFar = 3ULL << 44U;  // beyond AddressSanitizer's mappings
 
 std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 class PagingChanges : public ::testing::Test {
  protected:
-  // Pages that the daemon has; each begins with its number and `more`. Where the system puts
-  // nothing by itself, so that holes stay holes.
+  // Pages that the daemon has mapped; each begins with its number plus `more`. At addresses that
+  // the system doesn't use by itself, so that holes stay holes.
   std::uint64_t* map_known(std::uint64_t more) {
     auto* const memory = static_cast<std::uint64_t*>(
         ::mmap(shim::kernel::pointer(kFar + more * abi::kPagingChunk), kBytes,
@@ -39,8 +39,9 @@ class PagingChanges : public ::testing::Test {
   PagingDaemon daemon_;
 };
 
-// Linux moves it from 6.17 on: each mapping to its place, and what lies between their places stays.
-TEST_F(PagingChanges, MremapMovesWhatHasHoles) {
+// Linux can move a range with holes from 6.17 on: each mapping moves by the same distance, and what
+// is between their targets stays.
+TEST_F(PagingChanges, MremapMovesARangeWithHoles) {
   std::uint64_t* const memory = map_known(1);
   std::uint64_t* const target = map_known(11);
   ASSERT_EQ(::munmap(memory + kWords, kPage), 0);
@@ -49,7 +50,7 @@ TEST_F(PagingChanges, MremapMovesWhatHasHoles) {
   }
   EXPECT_EQ(target[kWords], 12U);
   EXPECT_EQ(daemon_.load(target + kWords), 12U);
-  // New memory where the old one was has another place in the arena than what was moved.
+  // New memory at the old address has another place in the arena than the memory that was moved.
   ASSERT_EQ(::mmap(memory, kBytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
             memory);
@@ -63,11 +64,11 @@ TEST_F(PagingChanges, MremapMovesWhatHasHoles) {
   ::munmap(target, kBytes);
 }
 
-TEST_F(PagingChanges, WhatWasChangedPastLibcIsAnnouncedWhenItIsRegistered) {
+TEST_F(PagingChanges, ChangesThatBypassedLibcAreAnnouncedAtRegistration) {
   std::uint64_t* const memory = map_known(1);
   const std::uint64_t start = number_of(memory);
   daemon_.announced();
-  shim::announce_unseen(start, start + kBytes);  // it is as the daemon knows it
+  shim::announce_unseen(start, start + kBytes);  // unchanged since the daemon saw it
   EXPECT_TRUE(daemon_.announced().empty());
   std::uint64_t* const second = memory + kWords;
   ASSERT_EQ(::syscall(SYS_munmap, second, kPage), 0);

@@ -83,7 +83,7 @@ void PagingDaemon::answer_invalidations() {
 void PagingDaemon::drop(std::uint64_t start, std::uint64_t end) {
   for (Page& page : pages_) {
     if (page.host != nullptr && page.address < end && page.address + kPage > start) {
-      shim::kernel::munmap(page.host, kPage);  // it is no memory of the program's
+      shim::kernel::munmap(page.host, kPage);  // not part of the program's memory
       page.host = nullptr;
     }
   }
@@ -123,7 +123,7 @@ PagingDaemon::Shared PagingDaemon::ask(const void* address, std::uint64_t length
       .length = end - start,
       .rights = rights,
       .reserved = 0};
-  // Not where the program has closed its end.
+  // Fails if the program has closed its end.
   const bool sent = ::send(share_.get(), &question, sizeof(question), MSG_NOSIGNAL) ==
                     static_cast<ssize_t>(sizeof(question));
   Shared shared;
@@ -173,7 +173,7 @@ std::byte* PagingDaemon::reach_locked(std::uint64_t address) {
       mutex_.unlock();
       std::this_thread::yield();
       mutex_.lock();
-      continue;  // the answer may be older than a change
+      continue;  // the answer may predate a change
     }
     for (const abi::SharedPiece& piece : shared.pieces) {
       const abi::MemoryPiece& memory = piece.memory;

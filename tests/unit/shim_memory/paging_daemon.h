@@ -1,7 +1,7 @@
 #pragma once
 
 // The daemon's end of the two paging channels, played by threads of the test: asks for chunks, maps
-// what comes, and answers what the program's calls announce.
+// them, and answers what the program's calls announce.
 
 #include <sys/types.h>
 
@@ -36,11 +36,11 @@ class PagingDaemon {
   PagingDaemon(const PagingDaemon&) = delete;
   PagingDaemon& operator=(const PagingDaemon&) = delete;
 
-  // What lies at the chunks around the range.
+  // The answer for the chunks around the range.
   Shared ask(const void* address, std::uint64_t length, std::uint32_t rights = kReadWrite);
 
-  // The page of `address` in the daemon, asked for if it isn't there; nullptr where it can't be
-  // mapped. Valid until the next invalidation of it.
+  // The page of `address` in the daemon, asked for if it isn't mapped; nullptr if it can't be
+  // mapped. Valid until its next invalidation.
   std::byte* reach(const void* address);
   // One word through reach(); the range is locked against invalidations meanwhile.
   std::optional<std::uint64_t> load(const void* address);
@@ -48,10 +48,10 @@ class PagingDaemon {
 
   // What was announced since the last call.
   std::vector<Announced> announced();
-  // Waits until no change is under way: all that was announced has ended.
+  // Waits until every announced change has ended.
   void expect_all_ended() const;
   shim::PagingSession& session() { return *session_; }
-  // The numbers of the program's ends.
+  // The descriptor numbers of the program's ends.
   int share_number() const { return share_number_; }
   int invalidate_number() const { return invalidate_number_; }
 
@@ -76,7 +76,7 @@ class PagingDaemon {
   std::uint32_t sequence_ = 0;
   std::vector<std::byte> record_;
   std::mutex mutex_;  // guards what follows; held while a page is used
-  // The thread that answers may not use the heap: that would make changes of its own.
+  // The thread that answers may not use the heap: that would cause changes of its own.
   std::vector<Page> pages_;
   std::vector<Announced> announced_;
   std::uint64_t generation_ = 0;

@@ -1,5 +1,5 @@
-// Memory that is paged on demand: what the helper thread answers, and what the program's own calls
-// announce and keep.
+// Memory that is paged on demand: the helper thread's answers, and what the program's own calls
+// announce and preserve.
 
 #include <fcntl.h>
 #include <gtest/gtest-spi.h>
@@ -37,7 +37,7 @@ std::uint64_t* map(std::size_t length, int protection = PROT_READ | PROT_WRITE) 
 
 class Paging : public ::testing::Test {
  protected:
-  // Whether exactly this was announced since the last look.
+  // Expects that exactly this was announced since the last check.
   void expect_announced(const void* address, std::size_t length, Reason reason) {
     const auto seen = daemon_.announced();
     ASSERT_EQ(seen.size(), 1U);
@@ -45,7 +45,7 @@ class Paging : public ::testing::Test {
     EXPECT_EQ(seen[0].length, length);
     EXPECT_EQ(seen[0].reason, reason);
   }
-  // The rights of a page in an answer; nothing where no piece has it.
+  // The rights of a page in an answer; nullopt if no piece covers it.
   std::optional<std::uint32_t> rights_of(const PagingDaemon::Shared& shared, const void* address) {
     for (const abi::SharedPiece& piece : shared.pieces) {
       if (number_of(address) >= piece.memory.address &&
@@ -88,7 +88,7 @@ TEST_F(Paging, NeighbouringChunksAreOneMapping) {
   ::munmap(memory, 8 * kChunk);
 }
 
-TEST_F(Paging, AnswersSayWhatPagesMayBeUsedFor) {
+TEST_F(Paging, AnswersContainTheRightsOfPages) {
   std::uint64_t* const memory = map(8 * kPage);
   ::mprotect(memory + kWords, kPage, PROT_READ);
   ::mprotect(memory + 2 * kWords, kPage, PROT_NONE);
@@ -118,7 +118,7 @@ TEST_F(Paging, StacksAreLeftAlone) {
   other.join();
 }
 
-TEST_F(Paging, SharedFilesComeAsDescriptors) {
+TEST_F(Paging, SharedFilesArePassedAsDescriptors) {
   const TemporaryFolder folder;
   const UniqueFd file(::open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::ftruncate(file.get(), 2 * kPage), 0);
@@ -143,7 +143,7 @@ TEST_F(Paging, MemoryThatAppearsLaterIsFound) {
   ::munmap(memory, kChunk);
 }
 
-TEST_F(Paging, MunmapIsAnnouncedAndGivesPagesBack) {
+TEST_F(Paging, MunmapIsAnnouncedAndFreesPages) {
   std::uint64_t* const memory = map(kChunk);
   ASSERT_TRUE(daemon_.store(memory, 1));
   const auto shared = daemon_.ask(memory, kPage);
@@ -160,9 +160,9 @@ TEST_F(Paging, MunmapIsAnnouncedAndGivesPagesBack) {
   ::munmap(memory, kChunk);
 }
 
-TEST_F(Paging, WhatWasNeverAskedForIsNotAnnounced) {
-  // Where nobody maps anything, AddressSanitizer's shadow included: elsewhere a chunk may have been
-  // asked for with what lay there before.
+TEST_F(Paging, MemoryNeverAskedForIsNotAnnounced) {
+  // Far from all mappings, AddressSanitizer's shadow included: elsewhere a chunk may have been
+  // asked for with its earlier contents.
   void* const far = reinterpret_cast<void*>(std::uintptr_t{1} << 45U);
   void* const memory = ::mmap(far, 64 * kChunk, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -217,7 +217,7 @@ TEST_F(Paging, RightsTakenAwayAreAnnounced) {
   ::munmap(memory, kChunk);
 }
 
-TEST_F(Paging, MapsOverIt) {
+TEST_F(Paging, MmapOverItIsAnnounced) {
   std::uint64_t* const memory = map(kChunk);
   ASSERT_TRUE(daemon_.store(memory, 1));
   daemon_.announced();
@@ -231,7 +231,7 @@ TEST_F(Paging, MapsOverIt) {
   ::munmap(memory, kChunk);
 }
 
-TEST_F(Paging, MremapMovesAndGrowsWhatIsPartlyShared) {
+TEST_F(Paging, MremapMovesAndGrowsPartlySharedMemory) {
   constexpr std::size_t kOld = 4 * kChunk;
   constexpr std::size_t kNew = 16 * kChunk;
   std::uint64_t* memory = map(kOld);
@@ -250,7 +250,7 @@ TEST_F(Paging, MremapMovesAndGrowsWhatIsPartlyShared) {
   for (std::size_t at = 0; at < kNew / 8; at += 64 * kWords) {
     ASSERT_EQ(daemon_.load(memory + at), at + 2);
   }
-  if (old != memory) {  // new memory where the old one was has nothing of it
+  if (old != memory) {  // new memory at the old address has none of the old contents
     void* const again = ::mmap(old, kOld, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (again == old) {
@@ -267,9 +267,9 @@ TEST_F(Paging, MremapMovesAndGrowsWhatIsPartlyShared) {
   ::munmap(behind, kPage);
 }
 
-TEST_F(Paging, MallocsOwnCallsAreSeen) {
+TEST_F(Paging, CallsOfMallocAreSeen) {
   if (has_asan_malloc()) {
-    GTEST_SKIP() << "AddressSanitizer has a malloc of its own, which calls the kernel by itself";
+    GTEST_SKIP() << "AddressSanitizer has its own malloc, which calls the kernel directly";
   }
   constexpr std::size_t kBytes = 64 << 20;
   auto* chunk = static_cast<std::uint64_t*>(std::malloc(kBytes));
@@ -311,9 +311,9 @@ TEST_F(Paging, ForkedChildHasItsOwn) {
   ::munmap(memory, kChunk);
 }
 
-// A thread changes the memory in every way while another reaches for it: nothing of an old page is
+// One thread changes the memory in every way while another accesses it: nothing of an old page is
 // seen after a change, and no write is lost.
-TEST_F(Paging, ChangesUnderFire) {
+TEST_F(Paging, ConcurrentChangesAndAccesses) {
   constexpr std::size_t kBytes = 2 * kChunk;
   std::uint64_t* const memory = map(kBytes);
   std::atomic<std::uint64_t> round{0};
@@ -322,7 +322,7 @@ TEST_F(Paging, ChangesUnderFire) {
     for (std::size_t at = 0; !stop.load(); at = (at + 7 * kWords) % (kBytes / 8)) {
       const std::uint64_t before = round.load();
       const auto seen = daemon_.load(memory + at);
-      // Zeroes, or the round that was or is going on.
+      // Zero, or the value of the round that was or is current.
       if (seen && *seen != 0) {
         EXPECT_GE(*seen, before);
         EXPECT_LE(*seen, round.load() + 1);
@@ -361,7 +361,8 @@ TEST_F(Paging, ChangesUnderFire) {
   ::munmap(memory, kBytes);
 }
 
-// Programs close all descriptors that they don't know, and get the numbers again for their own.
+// Programs close all descriptors that they don't know, and get the numbers again for files of their
+// own.
 TEST(ClosedChannels, ChangesArentAnnouncedToTheProgramsConnection) {
   std::optional<PagingDaemon> daemon(std::in_place);
   std::uint64_t* const memory = map(2 * kChunk);

@@ -1,5 +1,5 @@
-// The promises of private memory that its users, allocators above all, count on, kept for memory
-// that has been registered: in a process that pages nothing on demand.
+// The guarantees of private memory that programs, allocators above all, rely on, kept for memory
+// that has been registered: in a process that doesn't page on demand.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -45,8 +45,8 @@ std::uint64_t bytes_in_arena() {
   return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
-// Otherwise the daemon would make the pages, and its memory cgroup would be charged for them.
-TEST(Pinned, PagesAreThereBeforeTheDaemonTouchesThem) {
+// Otherwise the daemon would populate the pages, and its memory cgroup would be charged for them.
+TEST(Pinned, PagesArePopulatedBeforeTheDaemonTouchesThem) {
   if (!is_fresh_process()) {
     return;
   }
@@ -69,7 +69,7 @@ TEST(Pinned, DroppedMemoryReadsAsZeroes) {
   for (const int advice : {MADV_DONTNEED, MADV_FREE}) {
     std::uint64_t* const memory = map_filled(8 * kPage);
     ASSERT_EQ(daemon.share(memory + kWords, 4 * kPage).error, 0U);
-    // Private memory on both sides, and a part that stays.
+    // Private memory on both sides, and a part that isn't dropped.
     ASSERT_EQ(::madvise(memory, 3 * kPage, advice), 0);
     EXPECT_EQ(memory[kWords], 0U);
     EXPECT_EQ(memory[3 * kWords - 1], 0U);
@@ -108,7 +108,7 @@ TEST(Pinned, GuardsDropWhatTheyCover) {
   ::munmap(memory, 4 * kPage);
 }
 
-TEST(Pinned, MremapTakesWhatIsPartlyConverted) {
+TEST(Pinned, MremapMovesPartlyConvertedMemory) {
   if (!is_fresh_process()) {
     return;
   }
@@ -124,7 +124,7 @@ TEST(Pinned, MremapTakesWhatIsPartlyConverted) {
   ASSERT_EQ(daemon.share(memory, 64 * kPage).error, 0U);
   EXPECT_EQ(daemon.load(memory + 4 * kWords), 4U);
   EXPECT_EQ(daemon.load(memory + 63 * kWords), 63U);
-  // Where it lies now is known as well.
+  // Its new address is known as well.
   ASSERT_EQ(::madvise(memory, 64 * kPage, MADV_DONTNEED), 0);
   EXPECT_EQ(memory[4 * kWords], 0U);
   ::munmap(memory, 64 * kPage);
@@ -136,7 +136,7 @@ TEST(Pinned, AnMremapThatFailsChangesNothing) {
   }
   std::uint64_t* const memory = map_filled(8 * kPage);
   convert(memory + 2 * kWords, 3 * kPage);
-  // The room is found, but what is to lie there is refused.
+  // There is room, but placing the memory there is refused.
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
   const rlimit none = {.rlim_cur = kPage, .rlim_max = before.rlim_max};
@@ -152,7 +152,7 @@ TEST(Pinned, AnMremapThatFailsChangesNothing) {
   ::munmap(memory, 8 * kPage);
 }
 
-TEST(Pinned, WhatGrowsAfterItShrankIsFresh) {
+TEST(Pinned, MemoryRegrownAfterShrinkingIsZeroed) {
   if (!is_fresh_process()) {
     return;
   }
@@ -167,7 +167,7 @@ TEST(Pinned, WhatGrowsAfterItShrankIsFresh) {
   ::munmap(memory, 8 * kPage);
 }
 
-TEST(Pinned, UnmappedMemoryGoesBackAtOnce) {
+TEST(Pinned, UnmappedMemoryIsFreedAtOnce) {
   if (!is_fresh_process()) {
     return;
   }
@@ -183,7 +183,7 @@ TEST(Pinned, UnmappedMemoryGoesBackAtOnce) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
             MAP_FAILED);
   EXPECT_LE(bytes_in_arena(), kPage);
-  // As long as it is registered it is the peers' too.
+  // While it is registered, peers use it too.
   memory = map_filled(kBytes);
   const shim::HeldMemory held = hold(memory, kBytes);
   ::munmap(memory, kBytes);
@@ -192,7 +192,7 @@ TEST(Pinned, UnmappedMemoryGoesBackAtOnce) {
   shim::release_memory(elsewhere);
 }
 
-TEST(Pinned, TheBreakGoesDown) {
+TEST(Pinned, TheBreakCanBeLowered) {
   if (!is_fresh_process()) {
     return;
   }
@@ -209,7 +209,7 @@ TEST(Pinned, TheBreakGoesDown) {
   EXPECT_EQ(*inside, 0U);
 }
 
-// A call that is no point of cancellation mustn't become one: malloc makes it with its locks held.
+// A call that isn't a cancellation point mustn't become one: malloc makes it with its locks held.
 TEST(Pinned, NobodyIsCancelledInsideACall) {
   if (!is_fresh_process()) {
     return;
@@ -232,16 +232,16 @@ TEST(Pinned, NobodyIsCancelledInsideACall) {
   ::munmap(memory, 4 * kPage);
 }
 
-// What the parent's other threads drop once it has forked is there in the child.
-TEST(Pinned, DropsDuringAForkSpareTheChild) {
+// Memory that the parent's other threads drop once it has forked is still there in the child.
+TEST(Pinned, DropsDuringAForkDontAffectTheChild) {
   if (!is_fresh_process()) {
     return;
   }
   constexpr std::size_t kPages = 16'384;
   std::uint64_t* const memory = map_filled(kPages * kPage);
   convert(memory, kPages * kPage);
-  // The page that is dropped next, from the end, against the child's copying: all before it must be
-  // there in a child that sees this number.
+  // The next page to be dropped, going down from the end while the child copies upwards: a child
+  // that reads this number must still have all pages before it.
   static std::atomic<std::size_t> next{kPages};
   static std::atomic<bool> stop{false};
   std::thread drops([&] {
@@ -277,9 +277,9 @@ TEST(Pinned, DropsDuringAForkSpareTheChild) {
   }
 }
 
-// A child that libc's fork() doesn't know of shares the memory: what it gives back is its own
-// business, not its parent's.
-TEST(Pinned, AChildOfABareForkTakesNothingAway) {
+// A child of _Fork(), for which no fork handlers run, shares the memory: what it drops or unmaps
+// stays in its parent.
+TEST(Pinned, AChildOfABareForkDoesntAffectItsParent) {
   if (!is_fresh_process()) {
     return;
   }

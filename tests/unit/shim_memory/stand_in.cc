@@ -51,7 +51,7 @@ bool receive_record(int socket, std::vector<std::byte>* bytes, std::vector<Uniqu
   return true;
 }
 
-// The stand-in's own side: one order at a time.
+// The stand-in's own side: handles one command at a time.
 class Server {
  public:
   explicit Server(int socket) : socket_(socket) {}

@@ -1,7 +1,7 @@
 #pragma once
 
 // A stand-in for the daemon: a process of its own that maps what the program shares, with the
-// daemon's real code, and reads and writes it when told to.
+// daemon's real code, and reads and writes it on request.
 
 #include <cstdint>
 #include <memory>
@@ -22,25 +22,26 @@ struct Registered {
 
 class StandIn {
  public:
-  // Starts the process; `program` is who will share memory (this process unless told otherwise).
+  // Starts the process; the program that shares memory is this process unless set_program() is
+  // called.
   StandIn();
   ~StandIn();  // ends it and waits
   StandIn(const StandIn&) = delete;
   StandIn& operator=(const StandIn&) = delete;
 
-  // Who shares, for when it isn't the process that started the stand-in.
+  // The program that shares memory, if it isn't the process that started the stand-in.
   void set_program(int pid, std::uint32_t uid);
 
   // describe_memory() here, make_region() there.
   Registered share(const void* address, std::uint64_t length,
                    std::uint32_t access = kAccessLocalWrite | kAccessRemoteWrite);
 
-  // In the region that was shared last. nullopt-like: empty, or false, where the copy failed.
+  // In the region that was shared last. An empty vector, or false, if the copy failed.
   std::vector<std::byte> read(const void* address, std::uint32_t length);
   bool write(const void* address, std::span<const std::byte> bytes);
   bool add(const void* address, std::uint64_t value, std::uint32_t times = 1);
 
-  // Conveniences for one word.
+  // Shorthands for one word.
   std::uint64_t load(const void* address);
   bool store(const void* address, std::uint64_t value);
 
@@ -50,7 +51,7 @@ class StandIn {
 
   int pid_ = -1;
   UniqueFd socket_;
-  std::vector<std::uint32_t> arenas_;  // handle there by index here
+  std::vector<std::uint32_t> arenas_;  // the stand-in's handle by the index here
 };
 
 }  // namespace uroce::test

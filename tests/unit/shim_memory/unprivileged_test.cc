@@ -1,5 +1,5 @@
-// Sharing by an ordinary user, with a daemon that is root and with one that isn't, and the limits
-// that only ordinary users have. Each in a child that gives its rights up.
+// Sharing by an ordinary user, with a daemon of root and with one of the same user, and the limits
+// that apply to ordinary users only. Each in a child that drops its privileges.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ std::uint64_t* map(std::size_t length, int flags = MAP_PRIVATE | MAP_ANONYMOUS,
       ::mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, descriptor, 0));
 }
 
-// 0 if both sides see each other's writes, else a number of the step that failed.
+// 0 if both sides see each other's writes, else the number of the step that failed.
 int try_both_ways(StandIn& daemon, std::uint64_t* word, std::uint32_t remote_pieces) {
   word[0] = 17;
   const Registered registered = daemon.share(word, kPage);
@@ -47,11 +47,11 @@ class Unprivileged : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::getuid() != 0) {
-      GTEST_SKIP() << "only root can become somebody else";
+      GTEST_SKIP() << "only root can become another user";
     }
   }
 
-  // Runs the work as `nobody`, as a program that was started so would run.
+  // Runs the work as `nobody`, like a program started by that user.
   template <typename Work>
   static int as_nobody(Work work) {
     const pid_t child = ::fork();
@@ -103,7 +103,7 @@ TEST_F(Unprivileged, WithADaemonOfTheSameUser) {
             0);
 }
 
-// Nobody but root reaches another user's memory the slow way.
+// Only root can access another user's memory by copying.
 TEST_F(Unprivileged, ADaemonOfAnotherUserIsRefused) {
   EXPECT_EQ(as_nobody([] {
               StandIn daemon;
@@ -113,7 +113,8 @@ TEST_F(Unprivileged, ADaemonOfAnotherUserIsRefused) {
             EPERM);
 }
 
-// The kernel lets an ordinary user hold back stores, though not system calls.
+// The kernel lets an ordinary user suspend other threads' stores (userfaultfd), but not system
+// calls.
 TEST_F(Unprivileged, StoresOfOtherThreadsAreKept) {
   EXPECT_EQ(as_nobody([] {
               constexpr std::size_t kWords = 1 << 20;
@@ -146,7 +147,7 @@ TEST_F(Unprivileged, StoresOfOtherThreadsAreKept) {
             0);
 }
 
-TEST_F(Unprivileged, TheLimitOnLockedMemoryHolds) {
+TEST_F(Unprivileged, TheLimitOnLockedMemoryApplies) {
   EXPECT_EQ(as_nobody([] {
               const rlimit limit = {.rlim_cur = 4 * kPage, .rlim_max = 4 * kPage};
               ::setrlimit(RLIMIT_MEMLOCK, &limit);

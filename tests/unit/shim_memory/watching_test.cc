@@ -1,5 +1,5 @@
-// How the program's calls come to the shim, in the company of others that hook libc, and where that
-// is refused. Each in a process of its own.
+// How the shim intercepts the program's calls, alongside other libraries that hook libc, and where
+// that is refused. Each in a process of its own.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -28,11 +28,11 @@ std::uint8_t* libcs(const char* name) {
   return static_cast<std::uint8_t*>(::dlsym(::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name));
 }
 
-// Another library's hook, put over libc's function in the way of UCX and Open MPI.
+// Another library's hook, installed over libc's function as UCX and Open MPI do.
 template <std::size_t kBytes>
 void overwrite(std::uint8_t* entry, const std::array<std::uint8_t, kBytes>& bytes) {
-  std::uint8_t* const page =
-      entry - reinterpret_cast<std::uintptr_t>(entry) % kPage;  // the bytes may reach the next
+  std::uint8_t* const page = entry - reinterpret_cast<std::uintptr_t>(entry) %
+                                         kPage;  // the bytes may cross into the next page
   ASSERT_EQ(::mprotect(page, 2 * kPage, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
   std::memcpy(entry, bytes.data(), kBytes);
   ASSERT_EQ(::mprotect(page, 2 * kPage, PROT_READ | PROT_EXEC), 0);
@@ -62,7 +62,7 @@ int foreign_munmap(void* address, std::size_t length) {
   return static_cast<int>(::syscall(SYS_munmap, address, length));
 }
 
-// Through libc's own functions, however the test's are interposed.
+// Calls libc's own function, even if the test's is interposed.
 int madvise_of_libc(void* address, std::size_t length, int advice) {
   return reinterpret_cast<int (*)(void*, std::size_t, int)>(libcs("madvise"))(address, length,
                                                                               advice);
@@ -82,7 +82,7 @@ void expect_drops_are_seen(StandIn& daemon) {
   EXPECT_EQ(munmap_of_libc(memory, 4 * kPage), 0);
 }
 
-TEST(Watching, ComesBeforeWhoHasHookedLibcBefore) {
+TEST(Watching, HooksBeforeAnEarlierHook) {
   if (!is_fresh_process()) {
     return;
   }
@@ -98,7 +98,7 @@ TEST(Watching, ComesBeforeWhoHasHookedLibcBefore) {
   EXPECT_EQ(memory[0], 0U);
 }
 
-TEST(Watching, SurvivesWhoHooksLibcLater) {
+TEST(Watching, SurvivesALaterHook) {
   if (!is_fresh_process()) {
     return;
   }
@@ -109,13 +109,13 @@ TEST(Watching, SurvivesWhoHooksLibcLater) {
   overwrite(libcs("munmap"), jump_by_r11(reinterpret_cast<const void*>(foreign_munmap)));
   expect_drops_are_seen(daemon);
   EXPECT_GE(foreign_munmaps, 1U);
-  // Not all calls are seen now, so nothing can be paged on demand.
+  // Some calls aren't seen now, so nothing can be paged on demand.
   const Status watched = shim::patch_libc();
   ASSERT_FALSE(watched);
   EXPECT_NE(watched.error().message.find("munmap"), std::string::npos) << watched.error().message;
 }
 
-TEST(Watching, ComesBackWhenSomebodyRestoresLibc) {
+TEST(Watching, HooksAgainWhenLibcIsRestored) {
   if (!is_fresh_process()) {
     return;
   }
@@ -130,7 +130,7 @@ TEST(Watching, ComesBackWhenSomebodyRestoresLibc) {
   EXPECT_EQ(foreign_madvises, before);
 }
 
-// A hook of a kind that nobody can come before.
+// A kind of hook that the shim can't precede.
 TEST(Watching, MemoryIsLeftAloneWhereDropsCannotBeSeen) {
   if (!is_fresh_process()) {
     return;
@@ -168,7 +168,7 @@ TEST(Watching, MemoryIsLeftAloneWhereTheSystemForbidsPatches) {
   EXPECT_EQ(memory[0], 7U);
 }
 
-// Before a jump is put where other threads may be.
+// Before a jump is written where other threads may execute.
 TEST(Watching, CoresAreSynchronized) {
   if (!is_fresh_process()) {
     return;
@@ -177,7 +177,7 @@ TEST(Watching, CoresAreSynchronized) {
   constexpr int kSyncCore = 1 << 6;          // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE
   const auto registrations = [] { return ::syscall(SYS_membarrier, kGetRegistrations, 0U, 0); };
   if (registrations() < 0) {
-    GTEST_SKIP() << "the kernel doesn't tell what is registered for membarrier";
+    GTEST_SKIP() << "the kernel doesn't report registrations for membarrier";
   }
   EXPECT_EQ(registrations() & kSyncCore, 0);
   StandIn daemon;
@@ -185,7 +185,7 @@ TEST(Watching, CoresAreSynchronized) {
   EXPECT_EQ(registrations() & kSyncCore, kSyncCore);
 }
 
-// As an old kernel, or a container's filter.
+// Like an old kernel, or a container's filter.
 void forbid_membarrier() {
   std::array<sock_filter, 4> code{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
