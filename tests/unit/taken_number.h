@@ -1,7 +1,7 @@
 #pragma once
 
-// A descriptor's number whose owner's descriptor was closed by the program, and which the program
-// got again for a connection of its own, where something waits to be read.
+// A descriptor number that the program took over: it closed the owner's descriptor, and got the
+// number again for a connection of its own, in which a message waits to be read.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class TakenNumber {
     EXPECT_EQ(::send(peer_.get(), kWaits.data(), kWaits.size(), 0),
               static_cast<ssize_t>(kWaits.size()));
   }
-  // Looks whether anybody used the connection meanwhile.
+  // Checks whether the connection was used meanwhile.
   ~TakenNumber() {
     char bytes[2 * kWaits.size()] = {};
     const ssize_t written = ::recv(peer_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
@@ -41,7 +41,7 @@ class TakenNumber {
   TakenNumber& operator=(const TakenNumber&) = delete;
 
  private:
-  // Longer than any record that is read.
+  // Longer than any record that the shim reads.
   static constexpr std::string_view kWaits =
       "what the program's peer has sent to the program, which nobody but the program may read, be "
       "it as long as it may";

@@ -1,7 +1,7 @@
 #pragma once
 
-// A folder of a test's own, below TMPDIR, which tests/run.sh chooses; it goes with the test.
-// (Debian 12's testing::TempDir() doesn't heed TMPDIR.)
+// A test's own folder below TMPDIR, which tests/run.sh chooses; removed with the test. (Debian 12's
+// testing::TempDir() ignores TMPDIR.)
 
 #include <cstdlib>
 #include <filesystem>
@@ -19,7 +19,7 @@ class TemporaryFolder {
     UROCE_CHECK(::mkdtemp(path_.data()) != nullptr);
   }
   ~TemporaryFolder() {
-    std::error_code ignored;  // what a failed test left there harms nobody
+    std::error_code ignored;  // files that a failed test left there are harmless
     std::filesystem::remove_all(path_, ignored);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;

@@ -1,4 +1,4 @@
-// The worker's end and the reader's, over the same memory.
+// The worker's writer and the reader, over the same memory.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct Sample {
   Frame frame;
 };
 
-TEST(CaptureRing, BringsWhatWasWritten) {
+TEST(CaptureRing, ReaderGetsWhatWasWritten) {
   Memory memory;
   CaptureWriter writer(memory.bytes, 100);
   RingReader reader(memory.bytes);
@@ -61,8 +61,8 @@ TEST(CaptureRing, BringsWhatWasWritten) {
   EXPECT_FALSE(reader.next());
 }
 
-// Also where packets are cut shorter than what is known of a failure.
-TEST(CaptureRing, AFailureIsWhole) {
+// Even if packets are cut shorter than the details of a failure.
+TEST(CaptureRing, FailuresAreNotCut) {
   Memory memory;
   CaptureWriter writer(memory.bytes, 8);
   RingReader reader(memory.bytes);
@@ -121,7 +121,7 @@ TEST(CaptureRing, AHostileReaderHarmsNobodyElse) {
   }
 }
 
-TEST(CaptureRing, AWriterThatMakesNoSenseEndsTheReading) {
+TEST(CaptureRing, AnInvalidWriterEndsTheReading) {
   Memory memory;
   RingReader reader(memory.bytes);
   abi::CaptureRecord record{};
@@ -133,7 +133,7 @@ TEST(CaptureRing, AWriterThatMakesNoSenseEndsTheReading) {
   EXPECT_FALSE(reader.next());
 }
 
-TEST(CaptureRing, WriterAndReaderAtOnce) {
+TEST(CaptureRing, WriterAndReaderInParallel) {
   Memory memory;
   CaptureWriter writer(memory.bytes, 2'000);
   constexpr std::uint32_t kFrames = 20'000;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kQpn = 17;
 
-// What was handed over: a packet's number, and a + for each failure that came with it.
+// What was released: each packet's number, and a + for each failure attached to it.
 class Around {
  public:
   explicit Around(std::size_t packets) : around(packets) {}
@@ -47,7 +47,7 @@ TEST(ErrorWindow, NothingWithoutAnError) {
   EXPECT_EQ(it.end(), "");
 }
 
-TEST(ErrorWindow, SoManyBeforeAndAfter) {
+TEST(ErrorWindow, KeepsPacketsBeforeAndAfter) {
   Around it(3);
   it.packets(10);
   it.around.fail(kQpn, "why", 0);
@@ -68,7 +68,7 @@ TEST(ErrorWindow, FailuresCloseTogetherShareTheirPackets) {
   EXPECT_EQ(it.around.failures(), 2U);
 }
 
-TEST(ErrorWindow, TheSentenceStandsAtAPacketOfTheQueuePair) {
+TEST(ErrorWindow, TheSentenceIsAttachedToAPacketOfTheQueuePair) {
   Around it(3);
   it.packets(2);
   it.packets(1, 99);
@@ -79,15 +79,15 @@ TEST(ErrorWindow, TheSentenceStandsAtAPacketOfTheQueuePair) {
   EXPECT_EQ(it.end(), "1 2+ 3+");
 }
 
-TEST(ErrorWindow, AFailureBeforeAnyPacketGoesWithTheNext) {
+TEST(ErrorWindow, AFailureBeforeAnyPacketIsAttachedToTheNext) {
   Around it(2);
   it.around.fail(kQpn, "why", 0);
   it.packets(5);
   EXPECT_EQ(it.end(), "1+ 2");
 }
 
-// A queue pair that failed is silent: nobody waits for packets that may never come.
-TEST(ErrorWindow, WaitsNoLongerThanItsPatience) {
+// A failed queue pair is silent: the window doesn't wait for packets that may never come.
+TEST(ErrorWindow, WaitsNoLongerThanItsTimeout) {
   Around it(3);
   it.packets(2);
   it.around.fail(kQpn, "why", 1'000);
@@ -98,7 +98,7 @@ TEST(ErrorWindow, WaitsNoLongerThanItsPatience) {
   EXPECT_EQ(it.out, "1 2+ 3");
   EXPECT_TRUE(it.around.is_complete());
   it.packets(3);
-  it.around.fail(kQpn, "again", 2'000);  // what was handed over isn't again
+  it.around.fail(kQpn, "again", 2'000);  // released packets aren't released again
   EXPECT_EQ(it.end(), "1 2+ 3 4 5 6+");
 }
 

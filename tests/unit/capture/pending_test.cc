@@ -20,12 +20,12 @@ std::vector<Record> released(Pending& pending, Time now, bool all = false) {
   return out;
 }
 
-TEST(Pending, AFateFindsItsFrame) {
+TEST(Pending, AFateIsMatchedWithItsFrame) {
   Pending pending;
   pending.add(record(abi::CaptureKind::kReceived, 1, 10));
   pending.add(record(abi::CaptureKind::kReceived, 2, 20));
   pending.add(record(abi::CaptureKind::kFate, 2, 30, 8));
-  pending.add(record(abi::CaptureKind::kFate, 77, 30, 8));  // of one that is gone
+  pending.add(record(abi::CaptureKind::kFate, 77, 30, 8));  // of a frame that isn't held
   const auto out = released(pending, 0, true);
   ASSERT_EQ(out.size(), 2U);
   EXPECT_FALSE(out[0].dropped);
@@ -41,7 +41,7 @@ TEST(Pending, HoldsForAWhile) {
   EXPECT_TRUE(released(pending, 0, true).empty());
 }
 
-TEST(Pending, HoldsNoMoreThanItMay) {
+TEST(Pending, HoldsABoundedNumber) {
   Pending pending;
   for (std::uint32_t i = 1; i <= Pending::kMax + 10; ++i) {
     pending.add(record(abi::CaptureKind::kReceived, i, 1'000));

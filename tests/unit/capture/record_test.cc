@@ -31,7 +31,7 @@ TEST(CaptureFilter, ByDeviceQueuePairPeerAndFate) {
   EXPECT_TRUE(is_wanted(sent, {}));
   EXPECT_FALSE(is_wanted(sent, {.port = 1}));
   for (const std::uint32_t qpn : {17U, 22U}) {
-    EXPECT_TRUE(is_wanted(sent, {.qpn = qpn})) << "it sent it, or it is for it";
+    EXPECT_TRUE(is_wanted(sent, {.qpn = qpn})) << "sent by it, or addressed to it";
   }
   EXPECT_FALSE(is_wanted(sent, {.qpn = 18}));
   EXPECT_TRUE(is_wanted(sent, {.peer = parse_ip("10.0.0.2")}));
@@ -89,9 +89,9 @@ TEST(FailedCompletion, IsNamedAsInErrors) {
             "NAK: remote access error (PSN 7, key 0x501, 64 bytes at 0x7f00)");
 }
 
-// Those behind a failed one are flushed, which isn't another failure; nor is an error of the peer's
-// that no completion here tells of.
-TEST(FailedCompletion, OnlyOfCompletionsThatFailedByThemselves) {
+// Completions after a failed one are flushed, which isn't another failure; nor is an error at the
+// peer that no completion here reports.
+TEST(FailedCompletion, FlushedOnesDontCount) {
   EXPECT_FALSE(failed_completion(of_failure(abi::WcStatus::kWrFlushErr, Failure::kFlushed)));
   EXPECT_FALSE(failed_completion(of_failure(abi::WcStatus::kSuccess, Failure::kRemoteKey)));
   EXPECT_FALSE(failed_completion(of_frame(abi::CaptureKind::kSent)));
@@ -100,7 +100,7 @@ TEST(FailedCompletion, OnlyOfCompletionsThatFailedByThemselves) {
   EXPECT_FALSE(failed_completion(cut));
 }
 
-TEST(OfQueuePair, WhatItSendsAndWhatIsForIt) {
+TEST(OfQueuePair, MatchesWhatItSendsAndReceives) {
   const Record sent = of_frame(abi::CaptureKind::kSent);
   EXPECT_TRUE(is_of_queue_pair(sent, 17));
   EXPECT_FALSE(is_of_queue_pair(sent, 22));

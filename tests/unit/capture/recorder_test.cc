@@ -1,4 +1,4 @@
-// What ends a capture, however much traffic there is.
+// What ends a capture while traffic goes on.
 
 #include "apps/capture/recorder.h"
 
@@ -14,7 +14,7 @@
 namespace uroce::capture {
 namespace {
 
-// Whose records never end, up to what no test needs.
+// A source whose records don't end within any test.
 class Flood final : public RecordSource {
  public:
   std::size_t read(std::size_t max, const std::function<void(Record)>& take) override {
@@ -42,11 +42,11 @@ struct Capture {
     writer.emplace(std::move(*opened));
     writer->add_interface("uroce0", 128);
   }
-  // How many packets were written.
+  // Returns the number of packets written.
   std::uint64_t run() {
     Recorder recorder(options, CaptureFilter{}, flood, *writer);
     EXPECT_TRUE(recorder.run(signal.get()));
-    EXPECT_LT(flood.reads, Flood::kReadsMax) << "it went on for as long as there was traffic";
+    EXPECT_LT(flood.reads, Flood::kReadsMax) << "it didn't end while there was traffic";
     return recorder.written();
   }
 
@@ -59,7 +59,7 @@ struct Capture {
 TEST(Recorder, ASignalEndsItWhileTrafficGoesOn) {
   Capture capture;
   capture.signal.ring();
-  EXPECT_GT(capture.run(), 0U) << "what came before is written";
+  EXPECT_GT(capture.run(), 0U) << "earlier packets are written";
 }
 
 TEST(Recorder, TheTimeEndsItWhileTrafficGoesOn) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// A program's librdmacm as the daemon sees it: commands of rdma/rdma_user_cm.h, and events.
+// A program's librdmacm from the daemon's point of view: commands of rdma/rdma_user_cm.h, and
+// events.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ struct CmAnswer {
   }
 };
 
-// An event channel as a program holds it.
+// A program's end of an event channel.
 struct ProgramChannel {
   std::uint32_t handle = 0;
   UniqueFd pipe;
@@ -157,12 +158,12 @@ class CmProgram {
     return command(channel, RDMA_USER_CM_CMD_QUERY_ROUTE, body).as<rdma_ucm_query_route_resp>();
   }
 
-  // Nothing if no event waits.
+  // nullopt if there is no event.
   std::optional<rdma_ucm_event_resp> next_event(const ProgramChannel& channel) {
     const CmAnswer answer = command(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{});
     return !answer.output.empty() ? std::optional(answer.as<rdma_ucm_event_resp>()) : std::nullopt;
   }
-  // The next event, which must be this one.
+  // The next event, which must have this number.
   rdma_ucm_event_resp expect_event(const ProgramChannel& channel, EventNumber number) {
     EXPECT_TRUE(channel.readable());
     const auto event = next_event(channel);

@@ -1,4 +1,4 @@
-// What binding and resolving refuse, besides what is wrong with the address.
+// Errors of binding and resolving that aren't about the address itself.
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using enum EventNumber;
 
-TEST(CommandsAddress, OneAddressErrorWaitsAtATime) {
+TEST(CommandsAddress, OnlyOneAddressErrorIsPending) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();

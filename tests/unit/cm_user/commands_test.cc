@@ -12,7 +12,7 @@ namespace {
 using enum EventNumber;
 
 constexpr std::uint64_t kListenUid = 11, kActiveUid = 22, kPassiveUid = 33;
-// A listening id and one that has a route to it, in one program on the loopback.
+// A listening id and one with a route to it, in one program on the loopback.
 class Connecting : public testing::Test {
  protected:
   void SetUp() override {
@@ -26,7 +26,7 @@ class Connecting : public testing::Test {
     program.expect_event(channel, kRouteResolved);
   }
 
-  // To the point where both sides know.
+  // Connects until both sides are established. Returns the passive id.
   std::uint32_t connect() {
     EXPECT_EQ(program.connect(channel, active, 100, "hello").error, 0);
     const std::uint32_t passive = program.expect_event(channel, kConnectRequest).id;
@@ -111,8 +111,8 @@ TEST_F(Connecting, QueuePairsGetTheAttributesOfTheirState) {
   EXPECT_EQ(attributes.retry_cnt, 7);
 }
 
-// Who gives up after some tries must not do so because a program waits for a processor.
-TEST_F(Connecting, APeerThatCountsIsAskedForMorePatience) {
+// A peer with a limited number of retries must not give up because a program waits for a processor.
+TEST_F(Connecting, ALimitedRnrRetryGetsALongerRnrTimer) {
   rdma_ucm_connect body{};
   body.id = active;
   body.conn_param.qp_num = 100;
@@ -134,7 +134,7 @@ TEST_F(Connecting, APeerThatCountsIsAskedForMorePatience) {
   EXPECT_EQ(timer_of(active), kMinRnrTimerCounted);
 }
 
-TEST_F(Connecting, OneDisconnectsAndBothAreTold) {
+TEST_F(Connecting, ADisconnectIsReportedToBoth) {
   const std::uint32_t passive = connect();
   ASSERT_EQ(program.disconnect(channel, active).error, 0);
   EXPECT_EQ(program.expect_event(channel, kDisconnected).uid, kPassiveUid);
@@ -162,13 +162,13 @@ TEST_F(Connecting, ARefusalCarriesItsReasonAndData) {
   EXPECT_STREQ(reinterpret_cast<const char*>(rejected.param.conn.private_data), "no!");
 }
 
-TEST_F(Connecting, NobodyListens) {
+TEST_F(Connecting, ConnectingWithoutAListenerIsRejected) {
   ASSERT_EQ(program.destroy_id(channel, listening).error, 0);
   ASSERT_EQ(program.connect(channel, active, 100).error, 0);
   EXPECT_EQ(program.expect_event(channel, kRejected).status, 8U);  // invalid service id
 }
 
-TEST_F(Connecting, RequestsThatNobodyFetchedEndWithTheirListener) {
+TEST_F(Connecting, UnfetchedRequestsEndWithTheirListener) {
   ASSERT_EQ(program.connect(channel, active, 100).error, 0);
   ASSERT_EQ(rig.connections.ids(), 3U);
   ASSERT_EQ(program.destroy_id(channel, listening).error, 0);
@@ -184,7 +184,7 @@ TEST_F(Connecting, FetchedRequestsOutliveTheirListener) {
   program.expect_event(channel, kConnectResponse);
 }
 
-TEST_F(Connecting, AProgramThatDiesTakesItsIdsAlong) {
+TEST_F(Connecting, TheIdsOfAProgramEndWithIt) {
   auto other = std::make_unique<CmProgram>(rig);
   const ProgramChannel theirs = other->open_channel();
   const std::uint32_t id = other->create_id(theirs, 1);
@@ -214,8 +214,8 @@ TEST_F(Connecting, MigratedIdsReportInTheirNewChannel) {
   EXPECT_EQ(program.accept(second, passive, kPassiveUid, 200).error, 0);
 }
 
-// Handles are small numbers, so a program can guess the one of a request it hasn't fetched.
-TEST_F(Connecting, WhatIsNotFetchedCannotBeNamed) {
+// Handles are small numbers, so a program can guess that of a request it hasn't fetched.
+TEST_F(Connecting, UnfetchedRequestsCannotBeNamed) {
   ASSERT_EQ(program.connect(channel, active, 100).error, 0);
   const ProgramChannel second = program.open_channel();
   const std::uint32_t fresh = active + 1;
@@ -223,7 +223,7 @@ TEST_F(Connecting, WhatIsNotFetchedCannotBeNamed) {
   EXPECT_EQ(program.accept(channel, fresh, kPassiveUid, 200).error, ENOENT);
   EXPECT_EQ(program.destroy_id(channel, fresh).error, ENOENT);
   EXPECT_EQ(program.destroy_id(second, fresh).error, ENOENT);
-  // Its listening id takes it along, to another channel and to its end.
+  // It follows its listening id to another channel, and ends with it.
   ASSERT_EQ(program.migrate(second, listening, channel).error, 0);
   EXPECT_EQ(program.destroy_id(second, fresh).error, ENOENT);
   ASSERT_EQ(program.destroy_id(second, listening).error, 0);
@@ -242,7 +242,7 @@ class Accepting : public Connecting {
   std::uint32_t passive = 0;
 };
 
-TEST_F(Accepting, DataBeforeTheLastMessageEstablishesToo) {
+TEST_F(Accepting, DataBeforeTheRtuEstablishesToo) {
   const std::uint32_t qpn = program.make_qp();
   ASSERT_EQ(program.accept(channel, passive, kPassiveUid, qpn).error, 0);
   program.expect_event(channel, kConnectResponse);
@@ -250,7 +250,7 @@ TEST_F(Accepting, DataBeforeTheLastMessageEstablishesToo) {
   EXPECT_EQ(program.expect_event(channel, kEstablished).uid, kPassiveUid);
 }
 
-TEST_F(Accepting, ARefusedAcceptNamesNoQueuePair) {
+TEST_F(Accepting, ARefusedAcceptDoesNotRecordTheQueuePair) {
   const std::uint32_t first = program.make_qp();
   rdma_ucm_accept body{};
   body.id = passive;
@@ -277,7 +277,7 @@ TEST(Commands, ClosingAChannelDestroysItsIds) {
   EXPECT_EQ(rig.connections.ports().ports_taken(cm::PortSpace::kTcp), 0U);
 }
 
-TEST(Commands, BindingSaysWhatIsWrong) {
+TEST(Commands, BindingReportsErrors) {
   Rig rig;
   CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();
@@ -290,7 +290,7 @@ TEST(Commands, BindingSaysWhatIsWrong) {
   EXPECT_EQ(program.bind(channel, second, "10.0.0.1", kPort).error, EADDRINUSE);
   rdma_ucm_bind other{};
   other.id = second;
-  other.addr.ss_family = 27;  // AF_IB: librdmacm asks, and then uses IP addresses
+  other.addr.ss_family = 27;  // AF_IB: librdmacm tries it first, and then uses IP addresses
   EXPECT_EQ(program.command(channel, RDMA_USER_CM_CMD_BIND, other).error, EAFNOSUPPORT);
 }
 
@@ -367,7 +367,7 @@ TEST(Commands, OptionsAreChecked) {
   EXPECT_EQ(set(RDMA_OPTION_IB_PATH, 1), ENOSYS);
 }
 
-TEST(Commands, NonsenseIsRefused) {
+TEST(Commands, InvalidCommandsAreRefused) {
   Rig rig;
   CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();

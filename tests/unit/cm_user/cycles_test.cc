@@ -1,4 +1,4 @@
-// Connections that come and go for a long time leave nothing behind.
+// Connections that are made and ended for a long time leave nothing behind.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -11,10 +11,10 @@ namespace {
 using enum EventNumber;
 
 constexpr std::uint32_t kCycles = 10'000;
-constexpr std::uint32_t kWarmUp = 1'000;  // until tables have grown to what they need
+constexpr std::uint32_t kWarmUp = 1'000;  // until tables have grown to their final sizes
 constexpr std::size_t kSlackBytes = 65'536;
 
-// Two programs, so that one's things are known from the other's.
+// Two programs, so that their objects can be told apart.
 class Cycles : public testing::Test {
  protected:
   void SetUp() override {
@@ -29,7 +29,7 @@ class Cycles : public testing::Test {
     active.expect_event(active_channel, kAddrResolved);
     ASSERT_EQ(active.resolve_route(active_channel, id).error, 0);
     active.expect_event(active_channel, kRouteResolved);
-    // Numbers of queue pairs aren't used again at once: who does would seem to have forgotten.
+    // A queue pair number isn't reused at once: the peer would assume a restart.
     const std::uint32_t qpn = 2 * number + 100;
     ASSERT_EQ(active.connect(active_channel, id, qpn).error, 0);
     const std::uint32_t accepted = passive.expect_event(passive_channel, kConnectRequest).id;
@@ -74,10 +74,10 @@ TEST_F(Cycles, TenThousandLeaveNothing) {
   }
   EXPECT_LT(::mallinfo2().uordblks, bytes + kSlackBytes);
   Service& service = rig.connections;
-  EXPECT_EQ(service.ids(), 1U) << "the listening one";
+  EXPECT_EQ(service.ids(), 1U) << "the listening id";
   EXPECT_EQ(service.ports().ports_taken(cm::PortSpace::kTcp), 1U);
   EXPECT_TRUE(service.manager().connections().empty());
-  EXPECT_EQ(service.manager().counters().connected, 2U * kCycles) << "ends";
+  EXPECT_EQ(service.manager().counters().connected, 2U * kCycles) << "both ends";
 }
 
 }  // namespace

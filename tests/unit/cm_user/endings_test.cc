@@ -1,4 +1,4 @@
-// How connections end, as their programs see it.
+// The end of connections, as programs see it.
 
 #include <cerrno>
 
@@ -63,7 +63,7 @@ TEST_F(Endings, AreNoErrorAfterARefusal) {
 TEST_F(Endings, AreNoErrorOfDatagrams) {
   listen(kDatagram);
   ask(kDatagram);
-  EXPECT_EQ(disconnect_active(), 0) << "nobody has answered";
+  EXPECT_EQ(disconnect_active(), 0) << "there is no answer yet";
   accept();
   client.expect_event(client_channel, kEstablished);
   EXPECT_EQ(disconnect_active(), 0);

@@ -54,7 +54,7 @@ TEST(Endpoint, KnowsWildcards) {
   EXPECT_FALSE(Endpoint{}.is_any());
 }
 
-TEST(Endpoint, AnIpv4AddressInIpv6sClothesIsAnIpv4Address) {
+TEST(Endpoint, AnIpv4MappedAddressIsAnIpv4Address) {
   EXPECT_EQ(parse(ipv6("::ffff:10.0.0.1", 5)), parse(ipv4("10.0.0.1", 5)));
 }
 
@@ -65,7 +65,7 @@ TEST(Endpoint, FamilyZeroIsNoAddress) {
   EXPECT_EQ(store_sockaddr(Endpoint{}, bytes), 0U);
 }
 
-TEST(Endpoint, RefusesOtherFamiliesAndCutOffAddresses) {
+TEST(Endpoint, RefusesOtherFamiliesAndTruncatedAddresses) {
   sockaddr_in6 other{};
   other.sin6_family = 27;  // AF_IB
   EXPECT_EQ(parse_sockaddr(std::as_bytes(std::span(&other, 1))).error().code, EAFNOSUPPORT);

@@ -1,4 +1,4 @@
-// Requests whose senders ask no more, in the channel of a program that hasn't fetched them.
+// Requests that their senders have given up, in the channel of a program that hasn't fetched them.
 
 #include <cerrno>
 
@@ -11,7 +11,7 @@ using enum EventNumber;
 
 class Expiry : public TwoPrograms {
  protected:
-  // Of a datagram service: its sender forgets it without a message.
+  // A request to a datagram service: its sender gives it up without a message.
   void ask_and_forget() {
     ask(kDatagram);
     ASSERT_EQ(client.destroy_id(client_channel, active).error, 0);
@@ -29,7 +29,7 @@ TEST_F(Expiry, LeavesTheLastEventOfAReadableChannel) {
   EXPECT_EQ(server.destroy_id(server_channel, passive).error, 0);
 }
 
-TEST_F(Expiry, LeavesNoMoreThanThat) {
+TEST_F(Expiry, LeavesOnlyTheLastEvent) {
   constexpr std::uint32_t kRequests = 5;
   listen(kDatagram);
   for (int round = 0; round < 2; ++round) {
@@ -37,14 +37,14 @@ TEST_F(Expiry, LeavesNoMoreThanThat) {
       ask_and_forget();
     }
     pass_time();
-    EXPECT_EQ(rig.connections.ids(), 2U) << "the listening one and the last request's";
+    EXPECT_EQ(rig.connections.ids(), 2U) << "the listening id and that of the last request";
   }
   server.expect_event(server_channel, kConnectRequest);
   EXPECT_FALSE(server_channel.readable());
   EXPECT_FALSE(server.next_event(server_channel));
 }
 
-TEST_F(Expiry, GoesWithItsListener) {
+TEST_F(Expiry, EndsWithItsListener) {
   listen(kDatagram);
   ask_and_forget();
   pass_time();

@@ -1,4 +1,4 @@
-// Connections by the kind of their queue pairs.
+// Connections by the types of their queue pairs.
 
 #include <rdma/ib_user_verbs.h>
 
@@ -14,7 +14,7 @@ constexpr Kind of_ib(ibv_qp_type type) { return {RDMA_PS_IB, static_cast<std::ui
 
 class Kinds : public TwoPrograms {};
 
-TEST_F(Kinds, OthersThanTheListenersDoNotReachTheProgram) {
+TEST_F(Kinds, RequestsOfAnotherKindDoNotReachTheListener) {
   constexpr std::pair<ibv_qp_type, ibv_qp_type> kPairs[] = {
       {IBV_QPT_RC, IBV_QPT_UD}, {IBV_QPT_RC, IBV_QPT_UC}, {IBV_QPT_UC, IBV_QPT_RC},
       {IBV_QPT_UD, IBV_QPT_RC}, {IBV_QPT_UC, IBV_QPT_UD}, {IBV_QPT_RC, IBV_QPT_XRC_SEND}};
@@ -33,7 +33,7 @@ TEST_F(Kinds, OthersThanTheListenersDoNotReachTheProgram) {
   }
 }
 
-TEST_F(Kinds, OfTheSameReachEachOther) {
+TEST_F(Kinds, RequestsOfTheSameKindAreAccepted) {
   constexpr std::pair<ibv_qp_type, ibv_qp_type> kPairs[] = {{IBV_QPT_RC, IBV_QPT_RC},
                                                             {IBV_QPT_UC, IBV_QPT_UC},
                                                             {IBV_QPT_UD, IBV_QPT_UD},
@@ -50,7 +50,7 @@ TEST_F(Kinds, OfTheSameReachEachOther) {
   }
 }
 
-TEST_F(Kinds, AllowTheAttributesThatTheirQueuePairsGet) {
+TEST_F(Kinds, AttributesAreValidForTheirQueuePairs) {
   struct Step {
     QpState from, to;
   };

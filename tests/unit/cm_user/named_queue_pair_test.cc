@@ -1,5 +1,5 @@
-// Which queue pairs a program may name to a peer when it connects or accepts. A peer takes a number
-// that it knows already for a queue pair that began anew, and ends the connection that had it.
+// Which queue pairs a program may name to a peer when it connects or accepts. A peer that knows a
+// number already takes the queue pair to have restarted, and ends its earlier connection.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using enum EventNumber;
 
-// A program of the daemon's own user, and one of another.
+// A program of the daemon's own user, and one of another user.
 class NamedQueuePair : public testing::Test {
  protected:
   static std::uint32_t make_listener(CmProgram& program, const ProgramChannel& channel) {
@@ -37,18 +37,18 @@ class NamedQueuePair : public testing::Test {
   ProgramChannel own_channel = own.open_channel(), other_channel = other.open_channel();
 };
 
-TEST_F(NamedQueuePair, IsNoOtherUsersWhoConnects) {
+TEST_F(NamedQueuePair, MayNotBeAnotherUsersWhenConnecting) {
   make_listener(own, own_channel);
   const std::uint32_t id = make_route(other, other_channel);
   const CmAnswer answer = other.connect(other_channel, id, own.make_qp());
   EXPECT_EQ(answer.error, EPERM);
   EXPECT_NE(answer.message.find("is another user's"), std::string::npos) << answer.message;
-  EXPECT_FALSE(own_channel.readable()) << "the peer hears nothing of it";
+  EXPECT_FALSE(own_channel.readable()) << "the peer isn't told";
   EXPECT_EQ(other.connect(other_channel, id, other.make_qp()).error, 0);
   own.expect_event(own_channel, kConnectRequest);
 }
 
-TEST_F(NamedQueuePair, IsNoOtherUsersWhoAccepts) {
+TEST_F(NamedQueuePair, MayNotBeAnotherUsersWhenAccepting) {
   make_listener(other, other_channel);
   ASSERT_EQ(own.connect(own_channel, make_route(own, own_channel), own.make_qp()).error, 0);
   const std::uint32_t passive = other.expect_event(other_channel, kConnectRequest).id;
@@ -62,7 +62,7 @@ TEST_F(NamedQueuePair, IsNoOtherUsersWhoAccepts) {
   own.expect_event(own_channel, kConnectResponse);
 }
 
-// Programs bring queue pairs that aren't the card's, or none at all.
+// Programs may use queue pairs that aren't the card's, or none at all.
 TEST_F(NamedQueuePair, MayBeOneThatDoesNotExist) {
   make_listener(own, own_channel);
   ASSERT_EQ(other.connect(other_channel, make_route(other, other_channel), 100).error, 0);
@@ -71,8 +71,8 @@ TEST_F(NamedQueuePair, MayBeOneThatDoesNotExist) {
   EXPECT_FALSE(rig.connections.names_queue_pair(200));
 }
 
-// A server that binds as root and then gives up its rights has its queue pairs as another user.
-TEST_F(NamedQueuePair, MayBeAnyonesForAnAdministrator) {
+// A server that binds as root and then drops its privileges has its queue pairs as another user.
+TEST_F(NamedQueuePair, MayBeAnyonesForRoot) {
   make_listener(own, own_channel);
   ASSERT_EQ(other.connect(other_channel, make_route(other, other_channel), 100).error, 0);
   const std::uint32_t passive = own.expect_event(own_channel, kConnectRequest).id;
@@ -81,7 +81,7 @@ TEST_F(NamedQueuePair, MayBeAnyonesForAnAdministrator) {
   EXPECT_TRUE(rig.connections.names_queue_pair(theirs));
 }
 
-// It opened its device as one user, and its first event channel as another.
+// The process opened its device as one user, and its first event channel as another.
 TEST_F(NamedQueuePair, MayBeAnotherUsersOfTheSameProcess) {
   const auto process = std::make_shared<ProgramProcess>(::getpid(), ::getuid());
   CmProgram before{rig, Peer{::getpid(), ::getuid() + 1, 0, process}};
@@ -92,7 +92,7 @@ TEST_F(NamedQueuePair, MayBeAnotherUsersOfTheSameProcess) {
   own.expect_event(own_channel, kConnectRequest);
 }
 
-// What a datagram service says of itself ends nobody's connection.
+// A datagram service's answer ends no connection.
 TEST_F(NamedQueuePair, MayBeAnyonesForADatagramService) {
   const std::uint32_t listening = other.create_id(other_channel, 1, RDMA_PS_UDP);
   ASSERT_EQ(other.bind(other_channel, listening, "10.0.0.1", kPort).error, 0);

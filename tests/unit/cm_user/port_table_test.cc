@@ -38,7 +38,7 @@ TEST(PortTable, AWildcardTakesEveryAddress) {
   EXPECT_EQ(table.take(kTcp, 2, any(Family::kIpv6, 7471)).error().code, EADDRINUSE);
 }
 
-TEST(PortTable, WildcardsOfBothFamiliesWhenBothKeepToTheirs) {
+TEST(PortTable, WildcardsOfBothFamiliesIfBothAreLimitedToTheirs) {
   PortTable table(1);
   auto ipv4 = any(Family::kIpv4, 7471);
   auto ipv6 = any(Family::kIpv6, 7471);
@@ -59,7 +59,7 @@ TEST(PortTable, ReuseLetsManyBindButOneListen) {
   EXPECT_TRUE(table.may_listen(kTcp, 1, 7471));
 }
 
-TEST(PortTable, GivesOutEveryEphemeralPortOnceThenSaysSo) {
+TEST(PortTable, AllocatesEveryEphemeralPortOnceThenFails) {
   PortTable table(7);
   constexpr std::uint32_t kCount = PortTable::kEphemeralMax - PortTable::kEphemeralMin + 1;
   std::set<std::uint16_t> given;
@@ -72,7 +72,7 @@ TEST(PortTable, GivesOutEveryEphemeralPortOnceThenSaysSo) {
   EXPECT_EQ(table.take(kTcp, kCount + 1, claim("10.0.0.1", 0)).error().code, EADDRNOTAVAIL);
 }
 
-TEST(PortTable, ReleasingWhatNobodyHasIsHarmless) {
+TEST(PortTable, ReleasingAnUnboundPortIsHarmless) {
   PortTable table(1);
   table.release(kTcp, 1, 7471);
   EXPECT_EQ(table.ports_taken(kTcp), 0U);

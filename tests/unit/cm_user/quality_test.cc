@@ -1,5 +1,5 @@
-// What a program's type of service becomes: the service level, which is the priority in the tags of
-// a VLAN, on both sides of a connection; and how fast a path is.
+// The effect of a program's type of service: the service level, which is the priority in VLAN tags,
+// on both sides of a connection. Also the rate of a path.
 
 #include <infiniband/verbs.h>
 
@@ -51,7 +51,7 @@ class Quality : public testing::Test {
         .as<ib_uverbs_qp_attr>()
         .ah_attr;
   }
-  // The id that the request makes.
+  // The id created by the connection request.
   std::uint32_t request(std::uint32_t active) {
     EXPECT_EQ(program.connect(channel, active, 100).error, 0);
     return program.expect_event(channel, kConnectRequest).id;
@@ -74,12 +74,11 @@ TEST_F(Quality, TheServiceLevelFollowsFromTheTypeOfService) {
   EXPECT_EQ(level_of_route("10.5.0.1", 8), 2U);
   EXPECT_EQ(level_of_route("10.5.0.1", 16), 6U);
   EXPECT_EQ(level_of_route("10.5.0.1", 24), 4U);
-  EXPECT_EQ(level_of_route("10.5.0.1", 106), 2U)
-      << "DSCP 26 with an ECN bit, as RoCE guides have it";
-  EXPECT_EQ(level_of_route("10.0.0.1", 16), 0U) << "where there is no VLAN there is no priority";
+  EXPECT_EQ(level_of_route("10.5.0.1", 106), 2U) << "DSCP 26 with an ECN bit, as in RoCE guides";
+  EXPECT_EQ(level_of_route("10.0.0.1", 16), 0U) << "without a VLAN there is no priority";
 }
 
-TEST_F(Quality, BothSidesUseWhatTheActiveOneAskedFor) {
+TEST_F(Quality, BothSidesUseTheActiveSidesTypeOfService) {
   listen("10.5.0.1");
   const std::uint32_t active = route_to("10.5.0.1", 16);
   const std::uint32_t passive = request(active);
@@ -92,14 +91,14 @@ TEST_F(Quality, BothSidesUseWhatTheActiveOneAskedFor) {
   EXPECT_EQ(path_of_qp(active).grh.traffic_class, 16);
 }
 
-TEST_F(Quality, AListenersOwnWishComesFirst) {
+TEST_F(Quality, AListenersOwnTypeOfServiceTakesPrecedence) {
   set_tos(listen("10.5.0.1"), 8);
   const std::uint32_t passive = request(route_to("10.5.0.1", 16));
   EXPECT_EQ(path_of_qp(passive).sl, 2);
   EXPECT_EQ(path_of_qp(passive).grh.traffic_class, 8);
 }
 
-// A link of some speed.
+// A port with a link speed.
 class FastPort : public SilentPort {
  public:
   explicit FastPort(std::uint32_t gbps) : gbps_(gbps) {}

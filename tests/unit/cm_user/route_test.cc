@@ -1,4 +1,4 @@
-// Which of our addresses a program that names none gets.
+// The choice of a source address for programs that name none.
 
 #include "control/cm_user/route.h"
 
@@ -17,7 +17,7 @@ class RouteTest : public ::testing::Test {
     }
   }
   Device& device() { return rig.card.devices().front(); }
-  // Its text, or the name of the error.
+  // The source address as text, or the number of the error.
   std::string source_for(const char* destination) {
     const auto source = choose_source(rig.card.devices(), *parse_ip(destination));
     return source ? to_string(source->address) : std::to_string(source.error().code);
@@ -29,18 +29,18 @@ TEST_F(RouteTest, TheLongestPrefixWins) {
   EXPECT_EQ(source_for("10.0.0.9"), "10.0.0.1");
   EXPECT_EQ(source_for("10.5.0.9"), "10.5.0.1");
   EXPECT_EQ(source_for("10.5.0.66"), "10.5.0.65");
-  EXPECT_EQ(source_for("10.5.0.1"), "10.5.0.1") << "our own";
+  EXPECT_EQ(source_for("10.5.0.1"), "10.5.0.1") << "own address";
   EXPECT_EQ(source_for("fd00::9"), "fd00::1");
 }
 
-TEST_F(RouteTest, BehindARouterTheAddressNearIt) {
+TEST_F(RouteTest, BehindARouterTheAddressInItsSubnet) {
   EXPECT_EQ(source_for("192.0.2.1"), std::to_string(ENETUNREACH));
   device().set_gateways(Gateways({*parse_gateway_route("192.0.2.0/24=10.5.0.254")}));
   EXPECT_EQ(source_for("192.0.2.1"), "10.5.0.1");
   EXPECT_EQ(source_for("10.0.0.9"), "10.0.0.1");
 }
 
-TEST_F(RouteTest, GroupsLeaveByTheFirstAddressOfTheirKind) {
+TEST_F(RouteTest, GroupsUseTheFirstAddressOfTheirFamily) {
   EXPECT_EQ(source_for("239.1.2.3"), "10.0.0.1");
   EXPECT_EQ(source_for("ff15::1"), "fd00::1");
 }

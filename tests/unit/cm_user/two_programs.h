@@ -11,7 +11,7 @@
 
 namespace uroce::control::cm_user {
 
-// What an id is for.
+// The kind of an id.
 struct Kind {
   std::uint16_t space = RDMA_PS_TCP;
   std::uint8_t qp_type = IBV_QPT_RC;
@@ -28,8 +28,8 @@ class TwoPrograms : public testing::Test {
     ASSERT_EQ(server.bind(server_channel, listening, "10.0.0.1", kPort).error, 0);
     ASSERT_EQ(server.listen(server_channel, listening).error, 0);
   }
-  // A new id of the client asks. Queue pairs' numbers aren't used again: who does that seems to
-  // have forgotten.
+  // Connects with a new id of the client. Queue pair numbers aren't reused: the peer would assume a
+  // restart.
   void ask(Kind kind) {
     active = client.create_id(client_channel, kClientUid, kind.space, kind.qp_type);
     ASSERT_EQ(client.resolve(client_channel, active, "10.0.0.1", kPort).error, 0);
@@ -42,7 +42,7 @@ class TwoPrograms : public testing::Test {
     passive = server.expect_event(server_channel, EventNumber::kConnectRequest).id;
     ASSERT_EQ(server.accept(server_channel, passive, kServerUid, next_qpn++).error, 0);
   }
-  // Until nothing is due any more.
+  // Advances time until no timer is pending.
   void pass_time() {
     while (rig.connections.next_deadline() != kNever) {
       rig.now = std::max(rig.now, rig.connections.next_deadline());

@@ -1,4 +1,4 @@
-// Addresses that nobody has or nobody answers for, and the one that everybody has.
+// Addresses without a host or without an answer, and localhost.
 
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ TEST(Commands, ADeadAddressIsAnEventInBoundedTime) {
   EXPECT_EQ(program.resolve(channel, second, "192.0.2.1", kPort).error, ENETUNREACH);
 }
 
-// Users share the questions that a port may ask (control/ip/neighbours.h).
-TEST(Commands, OneUsersDeadAddressesLeaveQuestionsToOthers) {
+// Users share the address requests that a port may have pending (control/ip/neighbours.h).
+TEST(Commands, OneUsersDeadAddressesLeaveRequestsToOthers) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   CmProgram greedy(rig, ::getuid() + 1), another(rig, ::getuid() + 2);
   const ProgramChannel channel = greedy.open_channel(), others = another.open_channel();
@@ -41,11 +41,11 @@ TEST(Commands, OneUsersDeadAddressesLeaveQuestionsToOthers) {
   EXPECT_EQ(static_cast<int>(greedy.expect_event(channel, kAddrError).status), -ENOMEM);
   EXPECT_EQ(asked, Neighbours::kUnansweredMax / 2 + 1);
   ASSERT_EQ(another.resolve(others, another.create_id(others, 1), "fd00::2", kPort).error, 0);
-  EXPECT_FALSE(others.readable()) << "it is being asked for";
+  EXPECT_FALSE(others.readable()) << "the request is pending";
 }
 
-// A peer that is there, but whose connection manager never says a word: Linux gives up after 16
-// requests, 4.3 s and the way apart.
+// A peer that exists, but whose connection manager never answers: Linux gives up after 16 requests,
+// each 4.3 s plus the path's delay apart.
 TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
   Rig rig(std::make_unique<SilentPort>(), 1);
   CmProgram program(rig);
@@ -67,13 +67,13 @@ TEST(Commands, ASilentPeerIsUnreachableAfterAMinute) {
   }
   EXPECT_EQ(static_cast<int>(program.expect_event(channel, kUnreachable).status), -ETIMEDOUT);
   const Duration waited = rig.now - start;
-  // 16 requests, each the response time of 4.3 s and two packet lifetimes of 268 ms.
+  // 16 requests, each with a response time of 4.3 s and two packet lifetimes of 268 ms.
   EXPECT_GE(waited, 77 * kNanosecondsPerSecond);
   EXPECT_LE(waited, 78 * kNanosecondsPerSecond);
 }
 
-// Localhost is nobody's address on the card, but libfabric binds to it.
-TEST(Commands, LocalhostIsTheFirstAddressOfItsKind) {
+// Localhost isn't an address of the card, but libfabric binds to it.
+TEST(Commands, LocalhostIsTheFirstAddressOfItsFamily) {
   Rig rig;
   CmProgram program(rig);
   const ProgramChannel channel = program.open_channel();

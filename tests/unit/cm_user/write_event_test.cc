@@ -27,7 +27,7 @@ class WritingEvents : public testing::Test {
   std::uint32_t id = program.create_id(channel, kUid);
 };
 
-TEST_F(WritingEvents, TheyComeBackWithStatusAndArgument) {
+TEST_F(WritingEvents, AreReadWithStatusAndArgument) {
   for (const EventNumber number : {EventNumber::kUser, EventNumber::kInternal}) {
     ASSERT_EQ(write(number, 7).error, 0);
     const auto event = program.expect_event(channel, number);
@@ -42,13 +42,13 @@ TEST_F(WritingEvents, TheyComeBackWithStatusAndArgument) {
   EXPECT_FALSE(channel.readable());
 }
 
-TEST_F(WritingEvents, OthersCannotBeWritten) {
+TEST_F(WritingEvents, OtherEventsCannotBeWritten) {
   EXPECT_EQ(write(EventNumber::kEstablished).error, EINVAL);
   EXPECT_EQ(write(EventNumber::kAddrinfoResolved).error, EINVAL);
   EXPECT_FALSE(channel.readable());
 }
 
-TEST_F(WritingEvents, OnlySoManyWait) {
+TEST_F(WritingEvents, PendingOnesAreBounded) {
   for (std::uint32_t i = 0; i < kWrittenEventsMax; ++i) {
     ASSERT_EQ(write(EventNumber::kUser).error, 0);
   }
@@ -57,7 +57,7 @@ TEST_F(WritingEvents, OnlySoManyWait) {
   EXPECT_EQ(write(EventNumber::kInternal).error, 0);
 }
 
-TEST_F(WritingEvents, OnlySoManyOfAProgramWait) {
+TEST_F(WritingEvents, PendingOnesOfAProgramAreBounded) {
   std::vector<std::uint32_t> ids;
   const auto write_to = [&](std::uint32_t to) {
     return program
@@ -72,12 +72,12 @@ TEST_F(WritingEvents, OnlySoManyOfAProgramWait) {
     }
   }
   EXPECT_EQ(write(EventNumber::kUser).error, ENOMEM);
-  EXPECT_EQ(program.destroy_id(channel, ids.back()).error, 0);  // its events go with it
+  EXPECT_EQ(program.destroy_id(channel, ids.back()).error, 0);  // its events are dropped with it
   EXPECT_EQ(write(EventNumber::kUser).error, 0);
 }
 
 // As librdmacm sends it, with room for the parameters of other events.
-TEST_F(WritingEvents, ALongerCommandIsUnderstood) {
+TEST_F(WritingEvents, ALongerCommandIsAccepted) {
   struct {
     WriteEvent event;
     char rest[280];
@@ -87,7 +87,7 @@ TEST_F(WritingEvents, ALongerCommandIsUnderstood) {
   EXPECT_EQ(program.command(channel, kWriteEvent, std::uint64_t{0}).error, EINVAL);
 }
 
-TEST_F(WritingEvents, TheyGoWithTheirId) {
+TEST_F(WritingEvents, AreDroppedWithTheirId) {
   ASSERT_EQ(write(EventNumber::kUser).error, 0);
   EXPECT_EQ(program.destroy_id(channel, id).error, 0);
   EXPECT_FALSE(channel.readable());

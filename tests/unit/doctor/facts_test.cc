@@ -29,14 +29,14 @@ TEST(KernelFacts, AreThoseOfThisMachine) {
   }
 }
 
-TEST(KernelFacts, SeeThatThePortIsTaken) {
+TEST(KernelFacts, DetectThatThePortIsTaken) {
   const UniqueFd holder(::socket(AF_INET, SOCK_DGRAM, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(4791);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 46);  // no other test's
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 46);  // not used by any other test
   if (::bind(holder.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    GTEST_SKIP() << "somebody has it already";
+    GTEST_SKIP() << "the port is in use already";
   }
   EXPECT_TRUE(gather_kernel().roce_port_taken);
 }

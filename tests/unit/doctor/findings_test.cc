@@ -8,7 +8,7 @@
 namespace uroce::doctor {
 namespace {
 
-// A machine on which all is well.
+// A machine without any problem.
 Facts healthy() {
   Facts facts;
   facts.version = "1.2.3";
@@ -38,7 +38,7 @@ TEST(Examine, AHealthyMachineHasNothingToDo) {
   }
 }
 
-TEST(Examine, SaysWhichGidIndexToUse) {
+TEST(Examine, NamesTheGidIndexToUse) {
   bool said = false;
   for (const Finding& finding : examine(healthy())) {
     said =
@@ -50,7 +50,7 @@ TEST(Examine, SaysWhichGidIndexToUse) {
 struct Ill {
   Severity weight;
   const char* about;
-  const char* words;  // what to do
+  const char* words;  // the advice
   std::function<void(Facts&)> make;
 };
 
@@ -113,7 +113,7 @@ const Ill kIll[] = {
      [](Facts& facts) { facts.kernel.memlock_bytes = 8U << 20U; }},
 };
 
-TEST(Examine, EachIllIsNamedWithItsCure) {
+TEST(Examine, EachProblemIsNamedWithItsRemedy) {
   for (const Ill& ill : kIll) {
     SCOPED_TRACE(ill.words);
     Facts facts = healthy();
@@ -135,7 +135,7 @@ TEST(Examine, EachIllIsNamedWithItsCure) {
 }
 
 // `uroce run` shows it in /sys.
-TEST(Examine, OurOwnCardIsNoneOfTheKernels) {
+TEST(Examine, OurOwnCardIsNotTakenForAKernelCard) {
   Facts facts = healthy();
   facts.kernel.kernel_cards = {"uroce0"};
   for (const Finding& finding : examine(facts)) {
@@ -143,8 +143,8 @@ TEST(Examine, OurOwnCardIsNoneOfTheKernels) {
   }
 }
 
-// Sockets of a udp port, and those that the daemon holds beside ports with wires.
-TEST(Examine, OurOwnUdpPortIsNoTrouble) {
+// The sockets of a udp port, and the unread ones that the daemon holds beside a port with a wire.
+TEST(Examine, OurOwnUdpPortIsNoProblem) {
   for (const char* const port :
        {"udp", "udp,iface=eth0", "net_af_packet0,iface=eth0", "shm,path=/dev/shm/x"}) {
     Facts facts = healthy();
@@ -156,7 +156,7 @@ TEST(Examine, OurOwnUdpPortIsNoTrouble) {
   }
 }
 
-TEST(Examine, AReportThatMakesNoSenseIsNoTrouble) {
+TEST(Examine, AnInvalidReportIsTolerated) {
   for (const char* const report : {"[]", "3", R"({"devices": [3, {"name": 4}], "workers": "x"})"}) {
     Facts facts = healthy();
     facts.daemon.report = nlohmann::ordered_json::parse(report);

@@ -26,7 +26,7 @@ class MetricsServing : public testing::Test {
     return server ? std::move(*server) : nullptr;
   }
 
-  // Everything that comes back; what nobody answers is "".
+  // The whole answer; "" if there is none.
   [[nodiscard]] std::string ask(const std::string& request) const {
     const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
     const auto address = address_of(path_);
@@ -104,14 +104,14 @@ TEST_F(MetricsServing, ManyScrapesShareAFailure) {
   EXPECT_LE(fetched, seconds + 1);
 }
 
-TEST_F(MetricsServing, SaysWhyThereIsNothing) {
+TEST_F(MetricsServing, ReportsWhyThereAreNoMetrics) {
   const auto server = serve([]() -> Result<std::string> { return Error{EIO, "no daemon there"}; });
   const std::string answer = get("/metrics");
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
   EXPECT_NE(answer.find("no daemon there"), std::string::npos);
 }
 
-TEST_F(MetricsServing, EndsBehindAScrapeThatWaits) {
+TEST_F(MetricsServing, EndsAfterAPendingScrape) {
   std::latch asked(1), ending(1);
   auto server = serve([&] {
     asked.count_down();
@@ -120,13 +120,13 @@ TEST_F(MetricsServing, EndsBehindAScrapeThatWaits) {
   });
   std::thread scraper([this] { (void)get("/metrics"); });
   asked.wait();
-  ending.count_down();  // as a daemon that ends closes its connections
+  ending.count_down();  // as when a daemon ends and closes its connections
   server.reset();
   scraper.join();
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(MetricsServing, TakesAnOldSocketsPlace) {
+TEST_F(MetricsServing, ReplacesAStaleSocket) {
   { const auto first = serve(sample); }
   const UniqueFd old(::socket(AF_UNIX, SOCK_STREAM, 0));
   const auto address = address_of(path_);
@@ -134,7 +134,7 @@ TEST_F(MetricsServing, TakesAnOldSocketsPlace) {
   const auto second = serve(sample);
   ASSERT_NE(second, nullptr);
   EXPECT_TRUE(get("/metrics").starts_with("HTTP/1.1 200 "));
-  EXPECT_FALSE(MetricsServer::start("unix:" + path_, sample)) << "somebody listens there";
+  EXPECT_FALSE(MetricsServer::start("unix:" + path_, sample)) << "the socket is in use";
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(MetricsText, EachFamilyIsDescribedOnce) {
   EXPECT_GT(described.size(), 60U);
 }
 
-TEST(MetricsText, WhatMakesNoSenseIsNoTrouble) {
+TEST(MetricsText, InvalidReportsAreTolerated) {
   for (const char* const text :
        {"{}", "[]", "null", R"({"devices": 3, "workers": "x", "sessions": {}})",
         R"({"devices": [1], "workers": [null], "sessions": [[]]})"}) {
@@ -134,8 +134,8 @@ TEST(MetricsText, WhatMakesNoSenseIsNoTrouble) {
   }
 }
 
-// What the dashboard asks for is there: a renamed metric would leave an empty panel.
-TEST(Dashboard, AsksForMetricsThatAreThere) {
+// The metrics that the dashboard queries exist: a renamed metric would leave an empty panel.
+TEST(Dashboard, QueriesExistingMetrics) {
   std::ifstream file(UROCE_DASHBOARD);
   const auto dashboard = nlohmann::json::parse(file, nullptr, false);
   ASSERT_TRUE(dashboard.is_object());

@@ -1,6 +1,6 @@
 #pragma once
 
-// A status report as the daemon makes it, with a number of its own in each place.
+// A status report as the daemon makes it, with a distinct number in each place.
 
 #include <nlohmann/json.hpp>
 

@@ -57,13 +57,13 @@ class ProgressTest : public ::testing::Test {
   UniqueFd reading_, writing_;
 };
 
-TEST_F(ProgressTest, ABarOnATerminalAndGoneAtTheEnd) {
+TEST_F(ProgressTest, ABarOnATerminalErasedAtTheEnd) {
   on_terminal(60);
   begin(200);
   progress->at(50);
   EXPECT_EQ(said(), "\r[########--------------------------] 25 %, 50 of 200 frames\x1b[K");
   progress->at(60);
-  EXPECT_EQ(said(), "") << "not yet again";
+  EXPECT_EQ(said(), "") << "too soon to redraw";
   virtual_now += 4 * kNanosecondsPerSecond;
   progress->at(100);
   EXPECT_EQ(said(), "\r[###########------------] 50 %, 100 of 200 frames, 4 s left\x1b[K");
@@ -71,21 +71,21 @@ TEST_F(ProgressTest, ABarOnATerminalAndGoneAtTheEnd) {
   EXPECT_EQ(said(), "\r\x1b[K");
 }
 
-TEST_F(ProgressTest, NoBarWhereThereIsNoRoomForOne) {
+TEST_F(ProgressTest, NoBarWithoutRoomForOne) {
   on_terminal(30);
   begin(200);
   progress->at(50);
   EXPECT_EQ(said(), "\r25 %, 50 of 200 frames\x1b[K");
 }
 
-TEST_F(ProgressTest, OfWhatNobodyKnowsTheNumberOfThereIsACount) {
+TEST_F(ProgressTest, WithoutATotalThereIsACount) {
   on_terminal(60);
   begin(0);
   progress->at(50);
   EXPECT_EQ(said(), "\r50 frames\x1b[K");
 }
 
-TEST_F(ProgressTest, LinesElsewhereAndNoneOfShortWork) {
+TEST_F(ProgressTest, LinesElsewhereAndNoneForShortWork) {
   in_pipe();
   begin(200);
   progress->at(50);
@@ -103,7 +103,7 @@ TEST_F(ProgressTest, LinesOnATerminalThatCannotBeDrawnOver) {
   on_terminal(60);
   begin(200);
   virtual_now += Progress::kLineInterval;
-  progress->at(300);  // more than there should have been
+  progress->at(300);  // more than announced
   EXPECT_EQ(said(), "100 %, 200 of 200 frames, 0 s left\n");
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-TEST(Escaped, NothingEndsTheTextItStandsIn) {
+TEST(Escaped, NothingEndsTheSurroundingText) {
   EXPECT_EQ(escaped("<a href=\"x\">'&'</a>"),
             "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
   EXPECT_EQ(escaped("a\nb\tc"), "a\nb\tc");

@@ -16,8 +16,8 @@ std::size_t count(const std::string& text, const std::string& words) {
   return found;
 }
 
-// Whatever a program, a peer or a file calls itself, it is text.
-TEST(Page, EscapesWhatOthersName) {
+// Names given by programs, peers and files are shown as text.
+TEST(Page, EscapesForeignNames) {
   constexpr const char* kEvil = "<evil a=\"b\">&\xff";
   const Json gathered = {
       {"made", kEvil},
@@ -46,7 +46,7 @@ TEST(Page, EscapesWhatOthersName) {
   EXPECT_GT(count(text, "<polyline"), 1U);
 }
 
-TEST(Page, SaysHowManyRowsItHasLeftOut) {
+TEST(Page, StatesHowManyRowsWereLeftOut) {
   Json sessions = Json::array();
   for (std::size_t i = 0; i < kPageRowsMax + 5; ++i) {
     sessions.push_back({{"id", i}});
@@ -55,7 +55,7 @@ TEST(Page, SaysHowManyRowsItHasLeftOut) {
   EXPECT_EQ(count(text, "and 5 more"), 1U);
 }
 
-TEST(Page, HasLatenciesWhereTheDaemonMeasuresThem) {
+TEST(Page, HasLatenciesIfTheDaemonMeasuresThem) {
   const Json write = {{"count", 5},
                       {"p50_ns", 12'340},
                       {"p99_ns", 56'780},

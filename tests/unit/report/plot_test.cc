@@ -14,12 +14,12 @@ TEST(Svg, DrawsEachLineAndNamesIt) {
   const std::string text = svg(plot);
   EXPECT_NE(text.find("A &lt;title&gt;, B/s"), std::string::npos) << text;
   EXPECT_NE(text.find("x &amp; y <b>100</b>, at most 300"), std::string::npos) << text;
-  // From the left to the right end, the highest point at three quarters of an axis up to 400.
+  // From the left end to the right, with the highest point at three quarters of an axis up to 400.
   EXPECT_NE(text.find("points=\"56.0,156.0 302.0,46.5 548.0,119.5 \""), std::string::npos) << text;
   EXPECT_FALSE(is_flat(plot));
 }
 
-TEST(Svg, HasGapsWhereThereIsNothing) {
+TEST(Svg, HasGapsWhereDataIsMissing) {
   const Plot plot{
       .title = "gaps",
       .unit = "us",

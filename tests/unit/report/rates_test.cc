@@ -32,7 +32,7 @@ std::string text(const Points& points) {
   return out;
 }
 
-TEST(Rates, AreWhatWasAddedInASecond) {
+TEST(Rates, AreIncreasesPerSecond) {
   const Rates rates(history({{100, 5}, {101, 8}, {103, 10}}));
   EXPECT_EQ(text(rates.of_daemon("busy")), "-2:3 0:1");
   EXPECT_EQ(text(rates.of_device(0, "bytes")), "-2:30 0:10");
@@ -41,14 +41,14 @@ TEST(Rates, AreWhatWasAddedInASecond) {
   EXPECT_EQ(rates.seconds(), 3);
 }
 
-// While nothing moves no samples are taken: what was added came at the end of the pause.
+// No samples are taken while there is no activity: the increase belongs to the end of the pause.
 TEST(Rates, APauseIsFlat) {
   const Rates rates(history({{100, 5}, {300, 8}}));
   EXPECT_EQ(text(rates.of_daemon("busy")), "-200:0 -1:0 0:3");
 }
 
 // The wall clock is set back by an hour, and forward again.
-TEST(Rates, GoByTheClockThatNobodySets) {
+TEST(Rates, UseTheMonotonicClock) {
   Json steps = history({{7'200, 5}, {3'601, 8}, {7'202, 10}});
   for (std::size_t i = 0; i < 3; ++i) {
     steps["samples"][i]["monotonic_ms"] = 50'000 + 1'000 * i;
@@ -71,17 +71,17 @@ TEST(Rates, LatenciesHaveGapsWhereNothingWasTimed) {
   EXPECT_EQ(text(rates.latency(0, "write", "p99")), "-100:nan -99:1.5 -98:nan -1:nan 0:2");
   EXPECT_EQ(text(rates.latency(0, "write", "p50")), "-100:nan -99:0.75 -98:nan -1:nan 0:1");
   EXPECT_EQ(text(rates.latency(0, "read", "p99")), "");
-  EXPECT_TRUE(Rates(history({{100, 5}})).timed().empty()) << "of who isn't told any";
+  EXPECT_TRUE(Rates(history({{100, 5}})).timed().empty()) << "a report without latencies";
 }
 
-TEST(Rates, OfWhatIsNotThereAreNone) {
+TEST(Rates, OfUnknownColumnsAreEmpty) {
   const Rates one(history({{100, 5}}));
   EXPECT_EQ(text(one.of_daemon("busy")), "");
   EXPECT_EQ(text(one.of_daemon("other")), "");
   EXPECT_EQ(text(one.of_device(0, "other")), "");
 }
 
-TEST(Rates, NonsenseHasNone) {
+TEST(Rates, OfInvalidReportsAreEmptyOrZero) {
   for (const char* const nonsense :
        {"null", "3", "[]", R"({"samples": 3})", R"({"devices": 3, "columns": []})",
         R"({"devices": [3], "columns": {"daemon": ["a", 4], "device": ["a"]},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the runners count: a failed case is never counted as passed or skipped."""
+"""How the runners count outcomes: a failed case is never counted as passed or skipped."""
 
 import contextlib
 import importlib.util
@@ -21,7 +21,7 @@ _FAILED, _SKIPPED = 1, 77
 
 
 def _load(name, *path):
-    """A module by its file: tests/e2e is a folder that runs, dts/local/run.py a program."""
+    """Imports a module from a file: tests/e2e is a folder that can be run, dts/local/run.py a program."""
     spec = importlib.util.spec_from_file_location(name, os.path.join(ROOT, *path))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,7 +29,7 @@ def _load(name, *path):
 
 
 class Samples(unittest.TestCase):
-    """What the e2e runner is given here; unittest itself finds none of them."""
+    """Test cases for the e2e runner; unittest itself doesn't discover them."""
 
     def fails_and_skips(self):
         with self.subTest("first"):
@@ -44,7 +44,7 @@ class Samples(unittest.TestCase):
 
 
 class Build:
-    """A build folder with logs and nothing else."""
+    """A build folder with only logs in it."""
 
     def __init__(self, folder):
         self._folder = folder

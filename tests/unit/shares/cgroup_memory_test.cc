@@ -1,4 +1,4 @@
-// Limits of control groups, in folders that look as the kernel's do.
+// Memory limits of control groups, in folders laid out like the kernel's.
 
 #include "shares/cgroup_memory.h"
 
@@ -28,7 +28,7 @@ class CgroupMemory : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(CgroupMemory, IsTheLeastOfTheGroupsAndThoseAbove) {
+TEST_F(CgroupMemory, IsTheLeastOfTheGroupAndItsAncestors) {
   write("cgroup", "0::/system.slice/uroced.service");
   write("fs/system.slice/memory.max", "300000000");
   write("fs/system.slice/uroced.service/memory.max", "max");
@@ -36,17 +36,17 @@ TEST_F(CgroupMemory, IsTheLeastOfTheGroupsAndThoseAbove) {
   write("fs/system.slice/uroced.service/memory.max", "200000000");
   EXPECT_EQ(limit(), 200'000'000U);
   write("fs/system.slice/uroced.service/memory.high", "100000000");
-  EXPECT_EQ(limit(), 100'000'000U) << "beyond it the kernel holds processes up";
+  EXPECT_EQ(limit(), 100'000'000U) << "beyond it the kernel throttles processes";
 }
 
-TEST_F(CgroupMemory, OfAContainerIsTheTopmost) {
+TEST_F(CgroupMemory, OfAContainerIsThatOfItsRoot) {
   write("cgroup", "0::/");
   write("fs/memory.max", "134217728");
   EXPECT_EQ(limit(), 134'217'728U);
 }
 
-// A container's mount of the first version has only its own group, though its path is the host's.
-TEST_F(CgroupMemory, OfTheFirstVersion) {
+// A container's cgroup v1 mount shows only its own group, though its path is the host's.
+TEST_F(CgroupMemory, OfVersion1) {
   write("cgroup", "5:cpu,cpuacct:/docker/1b9a\n4:hugetlb,memory:/docker/1b9a\n0::/");
   write("fs/memory/memory.limit_in_bytes", "67108864");
   write("fs/cpu/memory.limit_in_bytes", "1");
@@ -55,7 +55,7 @@ TEST_F(CgroupMemory, OfTheFirstVersion) {
   EXPECT_EQ(limit(), 33'554'432U);
 }
 
-TEST_F(CgroupMemory, IsUnlimitedWhereNothingSaysSo) {
+TEST_F(CgroupMemory, IsUnlimitedWithoutASetting) {
   EXPECT_EQ(limit(), kMemoryUnlimited);
   write("cgroup", "nonsense\n4:\n4:memory\n4:memory:relative\n0::/one");
   EXPECT_EQ(limit(), kMemoryUnlimited);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kLimit = 64 << 10;
 constexpr uid_t kNobody = 65'534;
 
-// A program that may lock so much; an ordinary user's, if that can be arranged.
+// A program with a limit on locked memory; an ordinary user's if possible.
 class Locker {
  public:
   explicit Locker(uid_t uid) : uid_(uid) {
@@ -61,7 +61,7 @@ TEST(LockedMemory, IsBoundedByTheProgramsLimit) {
     const auto half = memory.charge(program.process(), 4'096, kLimit / 2);
     ASSERT_TRUE(half.has_value());
     const auto more = memory.charge(program.process(), 100, kLimit / 2 - 4'096);
-    ASSERT_TRUE(more.has_value()) << "whole pages";
+    ASSERT_TRUE(more.has_value()) << "counted in whole pages";
     EXPECT_EQ(memory.used(program.pid), kLimit);
     const auto too_much = memory.charge(program.process(), 0, 1);
     ASSERT_FALSE(too_much.has_value());
@@ -74,7 +74,7 @@ TEST(LockedMemory, IsBoundedByTheProgramsLimit) {
   EXPECT_TRUE(memory.charge(program.process(), 0, kLimit).has_value());
 }
 
-TEST(LockedMemory, OfOneProgramIsntAnothers) {
+TEST(LockedMemory, IsCountedPerProgram) {
   const uid_t uid = ::getuid() == 0 ? kNobody : ::getuid();
   const Locker one(uid), two(uid);
   LockedMemory memory;
@@ -84,8 +84,8 @@ TEST(LockedMemory, OfOneProgramIsntAnothers) {
   EXPECT_TRUE(memory.charge(two.process(), 0, kLimit).has_value());
 }
 
-// Somebody else has its connection then, and another program may have its number.
-TEST(LockedMemory, OfAProgramThatHasEndedCantBecomeMore) {
+// Its connection is in other hands then, and another program may have its process id.
+TEST(LockedMemory, OfAProgramThatHasEndedCantGrow) {
   const Locker program(::getuid() == 0 ? kNobody : ::getuid());
   const ProgramProcess connected = program.process();
   LockedMemory memory;
@@ -98,9 +98,9 @@ TEST(LockedMemory, OfAProgramThatHasEndedCantBecomeMore) {
   EXPECT_NE(more.error().message.find("has ended"), std::string::npos) << more.error().message;
 }
 
-TEST(LockedMemory, IsNotBoundedForWhoMayLockAnything) {
+TEST(LockedMemory, IsNotBoundedWithCapIpcLock) {
   if (::getuid() != 0) {
-    GTEST_SKIP() << "CAP_IPC_LOCK is root's";
+    GTEST_SKIP() << "only root has CAP_IPC_LOCK";
   }
   const Locker root(0);
   LockedMemory memory;

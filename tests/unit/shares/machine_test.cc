@@ -1,4 +1,4 @@
-// What users may have of this process.
+// How much of this process's resources users may have.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -11,8 +11,8 @@
 namespace uroce {
 namespace {
 
-constexpr std::uint64_t kAll = 6'400;                  // of everything
-constexpr std::uint64_t kOrdinary = kAll - kAll / 64;  // not the administrators' part
+constexpr std::uint64_t kAll = 6'400;                  // of each resource
+constexpr std::uint64_t kOrdinary = kAll - kAll / 64;  // without the administrators' part
 
 class SharesTest : public ::testing::Test {
  protected:
@@ -22,7 +22,7 @@ class SharesTest : public ::testing::Test {
     return amounts;
   }
   std::shared_ptr<Account> user(uid_t offset) { return shares.of({.uid = ::geteuid() + offset}); }
-  // As many as the account can have.
+  // Charges as many as the account may have.
   static std::vector<Charge> take_all(Account& account, Limit limit) {
     std::vector<Charge> taken;
     for (auto charge = account.charge(limit); charge; charge = account.charge(limit)) {
@@ -40,7 +40,7 @@ class SharesTest : public ::testing::Test {
   Shares shares{all()};
 };
 
-TEST_F(SharesTest, EachUserMayHaveHalfOfWhatTheOthersLeave) {
+TEST_F(SharesTest, EachUserMayHaveHalfOfWhatOthersLeave) {
   const auto first = user(1), second = user(2), third = user(3);
   const auto ones = take_all(*first, Limit::kQps);
   EXPECT_EQ(ones.size(), kOrdinary / 2);
@@ -56,7 +56,7 @@ TEST_F(SharesTest, EachUserMayHaveHalfOfWhatTheOthersLeave) {
   EXPECT_EQ(first->used(Limit::kCqs), 0U);
 }
 
-TEST_F(SharesTest, AdministratorsMayHaveAllThatIsThere) {
+TEST_F(SharesTest, AdministratorsMayHaveTheRest) {
   const auto root = shares.of({.uid = 0}), own = shares.of({.uid = ::geteuid()}), other = user(1);
   const auto others = take_all(*other, Limit::kPds);
   EXPECT_EQ(take_all(*root, Limit::kPds).size(), kAll - others.size());
@@ -69,7 +69,7 @@ TEST_F(SharesTest, AdministratorsMayHaveAllThatIsThere) {
             "vm.max_map_count raises it");
 }
 
-TEST_F(SharesTest, TheLastPartIsTheAdministrators) {
+TEST_F(SharesTest, TheLastPartIsReservedForAdministrators) {
   std::vector<std::vector<Charge>> taken;
   for (uid_t offset = 1; offset < 40; ++offset) {
     taken.push_back(take_all(*user(offset), Limit::kSessions));
@@ -77,7 +77,7 @@ TEST_F(SharesTest, TheLastPartIsTheAdministrators) {
   EXPECT_GE(take_all(*shares.of({.uid = 0}), Limit::kSessions).size(), kAll / 64);
 }
 
-TEST_F(SharesTest, TheFileCountsInPlaceOfHalf) {
+TEST_F(SharesTest, ConfiguredLimitsReplaceTheHalf) {
   ConfiguredLimits limits;
   limits.of_everybody[Limit::kCqs] = 10;
   limits.of_user[::geteuid() + 1] = {"alice", {{Limit::kCqs, 20}, {Limit::kQps, 6'000}}};
@@ -98,7 +98,7 @@ TEST_F(SharesTest, TheFileCountsInPlaceOfHalf) {
                 std::to_string(::geteuid() + 2) + "] in uroce.toml raises it");
 }
 
-TEST_F(SharesTest, AChargeIsAllOfItsKindsOrNone) {
+TEST_F(SharesTest, AChargeOfSeveralLimitsIsAllOrNothing) {
   const auto account = user(1);
   {
     const auto charge = account->charge({{Limit::kQueueMemory, 4'096}, {Limit::kMappings}});
@@ -137,7 +137,7 @@ TEST_F(SharesTest, AnAccountLivesAsLongAsItsCharges) {
   EXPECT_TRUE(shares.accounts().empty());
 }
 
-TEST_F(SharesTest, ThreadsChargeAndGiveBackSideBySide) {
+TEST_F(SharesTest, ThreadsChargeAndReleaseConcurrently) {
   std::vector<std::thread> threads;
   for (uid_t offset = 1; offset <= 4; ++offset) {
     threads.emplace_back([this, offset] {
@@ -154,7 +154,7 @@ TEST_F(SharesTest, ThreadsChargeAndGiveBackSideBySide) {
   EXPECT_TRUE(shares.accounts().empty());
 }
 
-TEST(Limits, HaveNamesOfTheirOwn) {
+TEST(Limits, HaveDistinctNames) {
   std::set<std::string_view> names;
   for (const LimitFacts& facts : kLimits) {
     EXPECT_TRUE(names.insert(facts.name).second) << facts.name;

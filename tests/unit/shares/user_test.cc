@@ -11,7 +11,7 @@
 namespace uroce {
 namespace {
 
-// A process of a user, in a user namespace that he made.
+// A process of a user, in a user namespace that the user created.
 class Elsewhere {
  public:
   explicit Elsewhere(uid_t uid) {
@@ -48,12 +48,13 @@ TEST(User, OfTheDaemonsNamespaceIsItsUid) {
   EXPECT_EQ(user_of({::getpid(), 4711}), (User{.uid = 4711}));
 }
 
-TEST(User, ThatCantBeLookedAtIsItsUid) {
+TEST(User, ThatCantBeExaminedIsItsUid) {
   EXPECT_EQ(user_of({-1, 4711}), (User{.uid = 4711}));
   EXPECT_EQ(user_in(-1, 4711), (User{.uid = 4711}));
 }
 
-// Otherwise one user would be as many as he makes namespaces, and as he has subordinate ids.
+// Otherwise one user would count as several, one for each namespace created and each subordinate
+// id.
 TEST(User, OfAnOrdinaryUsersNamespaceIsItsOwner) {
   const uid_t owner = ::getuid() == 0 ? 4711 : ::getuid();
   const Elsewhere process(owner);
@@ -64,7 +65,7 @@ TEST(User, OfAnOrdinaryUsersNamespaceIsItsOwner) {
   EXPECT_EQ(user_of({process.pid, 100'000}), (User{.uid = owner})) << "a subordinate id";
 }
 
-// Its number may be another's by the time it is looked at.
+// By then another process may have its id.
 TEST(User, OfAProcessThatHasEndedIsItsUid) {
   const Elsewhere process(::getuid());
   if (!process.exists) {
@@ -78,9 +79,9 @@ TEST(User, OfAProcessThatHasEndedIsItsUid) {
   EXPECT_EQ(user_of(connected), (User{.uid = 100'000}));
 }
 
-TEST(User, OfRootsNamespaceIsAnotherInEach) {
+TEST(User, OfRootsNamespacesAreDistinct) {
   if (::getuid() != 0) {
-    GTEST_SKIP() << "only root can make root's";
+    GTEST_SKIP() << "only root can create a namespace of root's";
   }
   const Elsewhere one(0), two(0);
   if (!one.exists || !two.exists) {

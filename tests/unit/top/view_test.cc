@@ -31,7 +31,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-TEST(View, RatesAreByTheSecond) {
+TEST(View, RatesArePerSecond) {
   const Json before = report();
   Json now = report();
   now["devices"][0]["tx_bytes"] = 3'000'000;
@@ -81,14 +81,14 @@ TEST(View, SortsQueuePairsAndCountsTheRest) {
   EXPECT_EQ(first(SortBy::kNumber), "17");
 }
 
-TEST(View, UsersAreTheirProgramsTogether) {
+TEST(View, UsersAreSumsOfTheirPrograms) {
   Json before = report();
   before["sessions"].push_back(before["sessions"][0]);
   before["sessions"][1]["id"] = 3;
   before["sessions"].push_back(
       {{"id", 4}, {"uid", 7}, {"device", "uroce0"}, {"qps", Json::array()}});
   Json now = before;
-  now["sessions"].push_back({{"id", 5}, {"uid", 8}, {"device", ""}});  // only looks
+  now["sessions"].push_back({{"id", 5}, {"uid", 8}, {"device", ""}});  // has no device open
   qp(now, 0)["bytes_sent"] = 1'000;
   qp(now, 0)["outstanding"] = 3;
   now["sessions"][1]["qps"][0]["direct_bytes"] = 0;
@@ -106,7 +106,7 @@ TEST(View, UsersAreTheirProgramsTogether) {
   EXPECT_EQ(lines[3], "7                 1      0        0         0         0        0");
 }
 
-TEST(View, LatencyIsThatOfTheUsualOperation) {
+TEST(View, LatencyIsThatOfTheMostFrequentOperation) {
   const Json times = {{"count", 12'345},
                       {"p50_ns", 900},
                       {"p99_ns", 12'340},
@@ -134,8 +134,8 @@ TEST(View, LatencyIsThatOfTheUsualOperation) {
             "12.3us ");
 }
 
-// What congestion control leaves, in the unit of what is sent.
-TEST(View, LimitedQueuePairsAreSortedTheSlowestFirst) {
+// The rate that congestion control allows, in the unit of the sent bytes.
+TEST(View, LimitedQueuePairsAreSortedSlowestFirst) {
   Json now = report();
   now["sessions"][0]["qps"].push_back(qp(now, 1));
   qp(now, 2)["qpn"] = 19;
@@ -157,7 +157,7 @@ TEST(View, LimitedQueuePairsAreSortedTheSlowestFirst) {
   EXPECT_TRUE(lines[4].starts_with("17        RC  RTS  " + row + "           ")) << lines[4];
 }
 
-TEST(View, WhatIsNewOrBeganAnewHasNoRate) {
+TEST(View, NewOrRestartedCountersHaveNoRate) {
   Json now = report();
   qp(now, 0)["bytes_sent"] = 1'000'000;
   EXPECT_EQ(joined(view_lines({}, now, 0, {})).find("1.0M"), std::string::npos);
@@ -165,7 +165,7 @@ TEST(View, WhatIsNewOrBeganAnewHasNoRate) {
       << "no negative rates";
 }
 
-TEST(View, WhatMakesNoSenseIsNoTrouble) {
+TEST(View, InvalidReportsAreTolerated) {
   for (const char* const text :
        {"null", "3", "[]",
         R"({"devices": 1, "workers": [1, null], "sessions": [{"qps": 3, "device": "x"}]})"}) {

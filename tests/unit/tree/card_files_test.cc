@@ -30,12 +30,13 @@ TEST(CardFiles, HaveTheKernelsFormats) {
   EXPECT_EQ(port("gids/2"), "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
   EXPECT_EQ(port("gids/1"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
   EXPECT_EQ(port("gid_attrs/types/2"), "RoCE v2\n");
-  EXPECT_FALSE(tree.files.contains(std::string(kPort) + "gid_attrs/types/1")) << "it is empty";
+  EXPECT_FALSE(tree.files.contains(std::string(kPort) + "gid_attrs/types/1"))
+      << "the entry is empty";
   EXPECT_EQ(port("counters/port_rcv_data"), "1000\n") << "counted in words";
   EXPECT_EQ(port("hw_counters/packet_seq_err"), "7\n");
 }
 
-TEST(CardFiles, LinksLeadToFilesOfTheTree) {
+TEST(CardFiles, LinksPointToFilesOfTheTree) {
   const TreeContents tree = contents();
   const fs::path card = "/sys/class/infiniband/uroce0";
   const fs::path device = (card.parent_path() / tree.links.at(card)).lexically_normal();
@@ -44,7 +45,7 @@ TEST(CardFiles, LinksLeadToFilesOfTheTree) {
   EXPECT_TRUE(tree.files.contains(function / "vendor"));
 }
 
-TEST(CardViews, RefuseReportsThatMakeNoSense) {
+TEST(CardViews, RefuseInvalidReports) {
   for (const char* missing : {"version", "devices"}) {
     auto report = report_of_one_card();
     report.erase(missing);
@@ -67,7 +68,7 @@ class Served : public testing::Test {
   test::TemporaryFolder parent;
 };
 
-TEST_F(Served, FollowsWhatIsWanted) {
+TEST_F(Served, FollowsItsContents) {
   auto tree = ServedTree::make(parent / "tree");
   ASSERT_TRUE(tree);
   TreeContents wanted{.files = {{"/sys/a/b", "1\n"}, {"/sys/a/c", "2\n"}},
@@ -84,10 +85,10 @@ TEST_F(Served, FollowsWhatIsWanted) {
   EXPECT_EQ(read("/sys/a/b"), "3\n");
   EXPECT_FALSE(fs::is_symlink(parent / "tree/l"));
   ASSERT_EQ(::stat((parent / "tree/sys/a/c").c_str(), &after), 0);
-  EXPECT_EQ(before.st_ino, after.st_ino) << "it says what it said";
+  EXPECT_EQ(before.st_ino, after.st_ino) << "unchanged files aren't rewritten";
 }
 
-TEST_F(Served, TakesAwayOnlyWhatItMade) {
+TEST_F(Served, RemovesOnlyItsOwnFiles) {
   auto tree = ServedTree::make(parent / "tree");
   ASSERT_TRUE(tree);
   ASSERT_TRUE(tree->update({.files = {{"/sys/a/b", "1\n"}}, .links = {}}));
@@ -98,15 +99,15 @@ TEST_F(Served, TakesAwayOnlyWhatItMade) {
   fs::remove(parent / "tree/sys/mine");
 }
 
-TEST_F(Served, SaysWhyItCannotWrite) {
+TEST_F(Served, ReportsWhyItCannotWrite) {
   std::ofstream(parent / "tree") << "a file";
   const auto tree = ServedTree::make(parent / "tree");
   ASSERT_FALSE(tree);
   EXPECT_NE(tree.error().message.find(parent.path()), std::string::npos);
 }
 
-// Links that another user puts there would lead root's writing to what he chooses.
-TEST_F(Served, OnlyInAFolderInWhichNobodyElseMayWrite) {
+// Links that another user puts there would redirect root's writes.
+TEST_F(Served, OnlyInAFolderThatOthersCannotWrite) {
   const std::string folder = parent / "tree";
   fs::create_directory(folder);
   ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);

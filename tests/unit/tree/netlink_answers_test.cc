@@ -94,7 +94,7 @@ TEST(NetlinkAnswers, ManyQueuePairsFitTheToolsBuffer) {
       EXPECT_LE(datagram.size(), 4096U);
       bytes += datagram.size();
     }
-    EXPECT_GT(bytes, 501 * 40U) << "none is missing";
+    EXPECT_GT(bytes, 501 * 40U) << "all are there";
   }
 }
 
@@ -126,7 +126,7 @@ TEST(NetlinkAnswers, ReportWithoutItsParts) {
             -EPROTO);
 }
 
-// Whatever bytes come: an answer, or none, and nothing is read beyond them.
+// Any bytes: an answer, or none, and nothing is read beyond them.
 TEST(NetlinkAnswers, AnyBytes) {
   std::mt19937 random(1);
   const std::string good = question(RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP, {0, 1, 2});

@@ -11,7 +11,7 @@
 namespace uroce {
 namespace {
 
-constexpr std::size_t kDatagrams = 1000;  // many times what a socket holds
+constexpr std::size_t kDatagrams = 1000;  // many times what a socket's buffer holds
 constexpr std::size_t kLength = 4000;
 
 class NetlinkServerTest : public testing::Test {
@@ -46,7 +46,7 @@ class NetlinkServerTest : public testing::Test {
 TEST_F(NetlinkServerTest, ASlowReaderGetsTheWholeAnswer) {
   const UniqueFd slow = ask();
   serve(kDatagrams);
-  const UniqueFd other = ask();  // meanwhile
+  const UniqueFd other = ask();  // a second client meanwhile
   serve(1);
   EXPECT_EQ(taken(other), 1U);
   EXPECT_EQ(taken(slow), kDatagrams);
