@@ -1,4 +1,4 @@
-// The simulation of connections over many seeds (tests/sim/seeds.h). UROCE_CM_SIM_SEEDS says how
+// The simulation of connections over many seeds (tests/sim/seeds.h). UROCE_CM_SIM_SEEDS sets how
 // many.
 
 #include <cinttypes>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kSeedsDefault = 5'000;
 
-// 107: a REP to a late copy of a REQ, by a peer that has restarted, wasn't answered. 4822
-// disconnects a connection that the manager is ending already.
+// 107: the REP to a late copy of a REQ, sent by a peer that had restarted, wasn't answered. 4822
+// disconnects a connection that the manager is already ending.
 constexpr std::uint64_t kRegressions[] = {107, 4822};
 
 std::string run_seed(std::uint64_t seed, bool verbose, CmOutcome* sum) {

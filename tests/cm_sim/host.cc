@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kStream = service_id(PortSpace::kTcp, 7);
 constexpr std::uint64_t kDatagram = service_id(PortSpace::kUdp, 7);
-// Few, so that they are reused while the peer may still remember.
+// Few, so that they are reused while the peer may still remember them.
 constexpr std::uint32_t kQpnMin = 17, kQpnMax = 60;
 constexpr int kFailuresMax = 8;
 
@@ -49,7 +49,7 @@ End* Host::find(Id id) {
   return at == ends_.end() ? nullptr : &at->second;
 }
 
-// Usually at once; sometimes so late that the peer asks again.
+// Usually short; sometimes so long that the peer repeats its message.
 Duration Host::thinking_time() {
   return (random_.chance(0.15) ? random_.range(5'000, 30'000) : random_.range(0, 100)) *
          kNanosecondsPerMillisecond;
@@ -97,7 +97,7 @@ void Host::connect(Time now) {
 void Host::disconnect_one(Time now) {
   for (auto& [id, end] : ends_) {
     if (end.established && !end.over) {
-      // The manager may have begun already, because the peer has forgotten it.
+      // The manager may have begun already, because the peer has lost the connection.
       const bool stale = manager_->state(id) == State::kDreqSent;
       finish(end, now);
       if (!manager_->disconnect(id, {}, now) && !stale) {
@@ -153,7 +153,7 @@ void Host::destroy_soon(Id id, const Time& now) {
          [this, id, &now] { destroy(id, now); });
 }
 
-// The program has no more use for it, and its queue pair is in ERR.
+// The program doesn't need it any more, and its queue pair is in ERR.
 void Host::finish(End& end, const Time&) {
   end.over = true;
   end.receives = end.sends = false;
@@ -209,7 +209,7 @@ void Host::on_event(const Event& event, const Time& now) {
         fail("disconnecting, but it was over");
       }
       later_(thinking_time(), [this, id = end->id, &now] {
-        // Or a REJ came in between.
+        // Or a REJ arrived in between.
         [[maybe_unused]] const Status status = manager_->disconnect(id, {}, now);
         destroy_soon(id, now);
       });
@@ -223,7 +223,7 @@ void Host::on_event(const Event& event, const Time& now) {
     case EventKind::kDisconnected:
       ++(event.timed_out ? counts_.timed_out : counts_.disconnected);
       break;
-    default:  // kTimewaitExit: nothing that a program must do
+    default:  // kTimewaitExit: the program need not do anything
       return;
   }
   finish(*end, now);
@@ -332,7 +332,7 @@ void Host::send_data(Id id, const std::function<bool(const End&)>& passes, const
     finish(*end, now);
     [[maybe_unused]] const Status status = manager_->disconnect(id, {}, now);
     if (manager_->state(id) != State::kDreqSent) {
-      destroy_soon(id, now);  // it wasn't established yet, so nothing more will be heard of it
+      destroy_soon(id, now);  // not established yet, so there will be no further event
     }
   }
 }

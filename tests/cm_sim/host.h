@@ -1,7 +1,7 @@
 #pragma once
 
-// A host: a connection manager, and the programs that use it. What programs do and when is random;
-// what they hear is checked at once.
+// A host: a connection manager, and the programs that use it. The programs' actions and their times
+// are random; events are checked at once.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace uroce::sim {
 
-// What a program has of one connection: its queue pair, reduced to whom it talks to.
+// A program's end of a connection: its queue pair, reduced to its peer.
 struct End {
   control::cm::ConnectionId id = 0;
   bool active = false;
@@ -25,10 +25,10 @@ struct End {
   control::cm::QpAttributes attributes;
   bool receives = false, sends = false;  // RTR, RTS
   bool answered = false;                 // a request that the program answered
-  bool resolved = false;                 // our request has its outcome
+  bool resolved = false;                 // our request has had its outcome
   bool established = false;
   bool over = false;
-  int failures = 0;  // data packets in a row that weren't acknowledged
+  int failures = 0;  // consecutive data packets without an acknowledgement
 };
 
 struct HostCounts {
@@ -38,22 +38,22 @@ struct HostCounts {
 
 class Host {
  public:
-  // `later` runs something of this host after a time; what it started before a restart isn't run.
+  // `later` runs a function of this host after a time, unless the host has restarted since.
   using Later = std::function<void(Duration, std::function<void()>)>;
   Host(int number, Random& random, Later later);
 
-  // What programs do.
+  // Actions of programs.
   void connect(Time now);
   void disconnect_one(Time now);
   void destroy_one(Time now);
   void crash_program(Time now);  // the daemon cleans up after it
-  void restart();                // the daemon too: all is forgotten, without a word
-  void leave(Time now);          // disconnects everything and wants nothing more
+  void restart();                // of the daemon too: everything is forgotten, without a message
+  void leave(Time now);          // disconnects everything and starts nothing more
 
   void on_event(const control::cm::Event& event, const Time& now);
-  // A data packet for queue pair `qpn` from the peer's. True: acknowledged.
+  // A data packet for queue pair `qpn` from the peer. True: acknowledged.
   bool on_data(std::uint32_t qpn, const End& sender, Time now);
-  // One data packet; `passes` brings it to the peer and the acknowledgement back.
+  // Sends one data packet; `passes` carries it to the peer and the acknowledgement back.
   void send_data(control::cm::ConnectionId id, const std::function<bool(const End&)>& passes,
                  const Time& now);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The network between two hosts: MADs that are lost, repeated, late and out of order, as a seed
-// has it. Once calm() was called, everything arrives after a moment.
+// The network between two hosts: MADs are lost, repeated, delayed and reordered as a seed
+// determines. After calm(), everything arrives after a short delay.
 
 #include <cstdint>
 #include <map>
@@ -27,15 +27,15 @@ class Link {
     int to = 0;
     control::cm::Outgoing outgoing;
   };
-  // REQUIRES: something is on the way
+  // REQUIRES: there is a message in flight
   Arrival take();
-  // Does one packet get through?
+  // Whether one packet gets through.
   bool lets_through(Time now) { return now >= cut_until_ && !random_.chance(loss_); }
   void cut(Time until) {
     cut_until_ = until;
     good_ = false;
   }
-  // Was it always so good that sixteen tries were enough?
+  // Whether losses were always rare enough for sixteen tries to suffice.
   [[nodiscard]] bool good() const { return good_; }
   void calm() {
     loss_ = repetition_ = lateness_ = 0;

@@ -48,7 +48,7 @@ void CmWorld::run_tasks() {
   }
 }
 
-// What the managers want to say, to programs and to the peer.
+// Delivers the managers' events to programs and their messages to the peer.
 void CmWorld::pump() {
   for (int number = 0; number < 2; ++number) {
     Host& host = hosts_[number];
@@ -67,7 +67,7 @@ Time CmWorld::next_of(int host) {
                                : std::max(now_, still_until_[host]);
 }
 
-// After a standstill deadlines come first, which is the worse order.
+// After a standstill deadlines are handled first, which is the worse order.
 void CmWorld::turn_of(int number) {
   if (stands_still(number)) {
     return;
@@ -101,7 +101,7 @@ void CmWorld::run_until(Time end) {
     for (int number = 0; number < 2; ++number) {
       turn_of(number);
     }
-    pump();  // programs hear of it before they go on
+    pump();  // programs get their events before they act
     run_tasks();
     for (const Host& host : hosts_) {
       if (!host.wrong().empty()) {
@@ -111,7 +111,7 @@ void CmWorld::run_until(Time end) {
   }
 }
 
-// One thing that programs do.
+// One random action of a program.
 void CmWorld::act() {
   const int number = static_cast<int>(random_.range(0, 1));
   Host& host = hosts_[number];
@@ -140,7 +140,7 @@ void CmWorld::act() {
 // Each queue pair in RTS sends a packet.
 void CmWorld::data_turn() {
   if (stands_still(0) || stands_still(1)) {
-    return;  // queue pairs send it again
+    return;  // queue pairs retransmit it
   }
   for (int number = 0; number < 2; ++number) {
     std::vector<ConnectionId> senders;
@@ -213,7 +213,7 @@ CmOutcome CmWorld::run() {
   return outcome;
 }
 
-// In the calm: established means established with each other.
+// In the calm phase: established at one end means established at both, with each other.
 void CmWorld::check_agreement() {
   if (!wrong_.empty()) {
     return;

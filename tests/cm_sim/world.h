@@ -1,12 +1,12 @@
 #pragma once
 
-// Two hosts and the network between them, from a seed: a time in which everything happens, then one
-// in which nothing new begins and no message is lost, then the end. Checkers:
+// Two hosts and the network between them, from a seed: a phase in which everything happens, then
+// one in which nothing new begins and no message is lost, then the end. Checkers:
 //
 //   each request has exactly one outcome, each connection is established at most once (host.cc)
-//   in the calm, what is established at one end is established at the other, with each other's
-//     numbers, queue pairs and PSNs; nothing is left between states
-//   if the network was always good enough, nobody was unreachable or silent
+//   in the calm phase, a connection established at one end is established at the other, with each
+//     other's numbers, queue pairs and PSNs; nothing is in an intermediate state
+//   unless the network was too bad for a time, no peer was unreachable or silent
 //   at the end both managers are empty
 
 #include <functional>
@@ -20,8 +20,8 @@
 namespace uroce::sim {
 
 struct CmOutcome {
-  std::string wrong;  // empty: all is well
-  HostCounts hosts;   // of both
+  std::string wrong;  // empty: no error
+  HostCounts hosts;   // of both hosts
   LinkCounts link;
   std::uint64_t repeated = 0, stale = 0, agreed = 0;
 };
@@ -48,10 +48,11 @@ class CmWorld {
   Random random_;
   Time now_ = 1'000;
   Link link_;
-  bool talkative_;  // programs send data from the start, so that it may stand for a lost RTU
+  bool talkative_;  // programs send data from the start, which may replace a lost RTU
   std::multimap<Time, std::pair<std::pair<int, std::uint64_t>, std::function<void()>>> tasks_;
-  std::uint64_t lives_[2] = {0, 0};  // counted up by a restart
-  // A daemon that stands still serves neither programs nor deadlines; what comes waits in its port.
+  std::uint64_t lives_[2] = {0, 0};  // incremented by a restart
+  // A daemon that stands still serves neither programs nor deadlines; arriving frames wait in its
+  // port.
   Time still_until_[2] = {0, 0};
   std::vector<control::cm::Outgoing> unread_[2];
   Host hosts_[2];

@@ -18,10 +18,10 @@ namespace {
 constexpr std::byte kUntouched{0xA5};
 constexpr std::byte kLeftBehind{0xEE};
 
-// Memory lies at the first of these addresses that is free. What a card does with it depends on
-// where the boundaries of chunks and segments fall, and a seed must repeat exactly. They are below
-// what the kernel gives of its own choice (unless vm.mmap_rnd_bits is more than 28, when it may
-// rarely take one of them), and where the sanitizers let programs map.
+// The memory is placed at the first free one of these addresses. A card's behaviour depends on
+// where the boundaries of chunks and segments fall, and a seed must be repeatable. They are below
+// the addresses that the kernel chooses (unless vm.mmap_rnd_bits is more than 28, when it may
+// rarely take one of them), and in a range that sanitizers allow programs to map.
 constexpr std::uintptr_t kFirstPlace = 0x7e9000000000;
 constexpr std::uintptr_t kPlaceBytes = std::uintptr_t{1} << 30;
 constexpr std::uintptr_t kPlacesMax = 256;

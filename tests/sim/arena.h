@@ -1,7 +1,7 @@
 #pragma once
 
-// A node's registered memory, and beside it what it should hold: every operation is applied to the
-// shadow when it is known to have happened. At the end both must be equal byte by byte, except
+// A node's registered memory, and a shadow of its expected contents: every operation is applied to
+// the shadow when it is known to have happened. At the end both must be equal byte by byte, except
 // where an operation failed half way (uncertain).
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Where the next `bytes` of it are; offsets from the start. REQUIRES: they fit.
+  // Reserves the next `bytes` of it; offsets from the start. REQUIRES: they fit.
   [[nodiscard]] std::size_t reserve(std::size_t bytes);
 
   [[nodiscard]] std::uint64_t address(std::size_t offset) const {
@@ -35,21 +35,21 @@ class Arena {
 
   // The program writes: to memory and shadow alike.
   void write(std::size_t offset, std::span<const std::byte> bytes);
-  // The card is known to have written, or to be going to.
+  // The card is known to have written these bytes, or to be going to.
   void expect(std::size_t offset, std::span<const std::byte> bytes);
-  void forget(std::size_t offset, std::size_t length);  // it is uncertain
+  void forget(std::size_t offset, std::size_t length);  // contents are uncertain
 
   [[nodiscard]] bool holds(std::size_t offset, std::span<const std::byte> bytes) const;
 
-  // Empty if memory is as it should be, else where it isn't.
+  // Empty if memory and shadow agree, else where they differ.
   [[nodiscard]] std::string compare() const;
 
-  // Memory's pages lie in a file, which has as many again: page n at first at place n.
+  // The pages of the memory are in a file with twice as many places: page n is at place n at first.
   [[nodiscard]] int file() const { return file_.get(); }
   [[nodiscard]] std::size_t pages() const { return places_.size(); }
   [[nodiscard]] std::size_t place(std::size_t page) const { return places_[page]; }
-  // Moves a page to another place of the file, as a program's mremap or a write to a copy would,
-  // and spoils what it leaves behind. REQUIRES: whoever reaches it through the file has stopped.
+  // Moves a page to another place of the file, as a program's mremap or copy-on-write would, and
+  // overwrites the old place. REQUIRES: nobody accesses it through the file any more.
   void move(std::size_t page);
 
   std::span<std::byte> memory;

@@ -1,16 +1,16 @@
 #pragma once
 
 // One direction of a connection: the program at `from` posts random work towards `to`, where
-// another program posts receives. It knows what must come of each request, and checks it:
+// another program posts receives. It knows the expected result of each request, and checks it:
 //
 //   * each request completes once and in order, with a completion if it is signalled or failed;
-//   * a READ returns what was there, an atomic what was there and is applied once, an ATOMIC WRITE
-//     is applied once, a FLUSH succeeds;
+//   * a READ returns the contents, an atomic the value before it, and is applied once; an ATOMIC
+//     WRITE is applied once, a FLUSH succeeds;
 //   * each message arrives once and in order, in the receive posted for it, with its immediate;
-//   * memory holds what it should, everywhere (Arena::compare).
+//   * memory has the expected contents everywhere (Arena::compare).
 //
 // Requests are applied to the shadows when they are posted, since the peer executes them in order.
-// A later WRITE may overtake a READ, so one that overlaps a READ that is under way is fenced.
+// A later WRITE may overtake a READ, so one that overlaps an outstanding READ is fenced.
 
 #include <cstdint>
 #include <deque>
@@ -23,21 +23,21 @@
 
 namespace uroce::sim {
 
-// What goes wrong in a connection, once, by intention.
+// A deliberate failure, once per connection.
 enum class Mishap : std::uint8_t {
   kNone,
-  kBadRkey,      // a request names a key that isn't
+  kBadRkey,      // a request names a key that doesn't exist
   kBadRange,     // a request goes beyond the region
-  kBadLkey,      // its own memory isn't there
-  kBadOpcode,    // an opcode that RC doesn't have
+  kBadLkey,      // its own memory isn't registered
+  kBadOpcode,    // an opcode that RC doesn't support
   kTooLong,      // a message longer than the receive
-  kNoReceive,    // nobody posts receives, and rnr_retry ends
+  kNoReceive,    // no receives are posted, and rnr_retry is exhausted
   kSenderError,  // control puts the sender into ERR
-  kPeerError,    // control puts the peer into ERR: it falls silent
+  kPeerError,    // control puts the peer into ERR: it becomes silent
 };
 
 struct FlowConfig {
-  std::uint32_t requests = 0;  // to be posted in all
+  std::uint32_t requests = 0;  // in total
   std::uint32_t message_bytes_max = 0;
   std::uint32_t sge_max = 1;
   std::uint32_t inline_max = 0;
@@ -45,14 +45,14 @@ struct FlowConfig {
   std::uint32_t recv_entries = 1;
   bool signal_all = false;
   double signaled = 1;
-  double receives_late = 0;  // how reluctantly receives are posted
+  double receives_late = 0;  // probability of not posting receives in a turn
   Mishap mishap = Mishap::kNone;
-  std::uint32_t mishap_at = 0;  // the request that it happens to
-  // What is posted doesn't depend on when: it comes from this seed alone. 0: from the world's.
+  std::uint32_t mishap_at = 0;  // the request that fails
+  // The posted work comes from this seed alone, whatever the timing. 0: from the world's.
   std::uint64_t content_seed = 0;
 };
 
-// A counter that all flows into a node add to.
+// A counter to which all flows into a node add.
 struct SharedCounter {
   std::size_t offset = 0;
   std::vector<std::uint64_t> originals;  // of additions that completed
@@ -64,9 +64,9 @@ class Flow {
   Flow(const FlowConfig& config, Random& random, Node& from, End& from_end, Node& to, End& to_end,
        SharedCounter& shared);
 
-  // The programs do something, or nothing.
+  // The programs act, or not.
   void act(Time now);
-  // Takes what completed; empty, or what is wrong.
+  // Processes completions; empty, or the error.
   [[nodiscard]] std::string check();
 
   // Everything was posted; everything has completed.
@@ -75,16 +75,17 @@ class Flow {
   [[nodiscard]] std::string describe() const;
   // Whether a request has failed.
   [[nodiscard]] bool broken() const { return failed_; }
-  // The other direction of the connection, or the network, may break this one as well.
+  // A failure of the other direction of the connection, or of the network, may end this one as
+  // well.
   void may_break() { may_break_ = true; }
   [[nodiscard]] std::uint32_t requests_posted() const { return next_; }
-  // What the programs have been told, in order.
+  // The completions that the programs got, in order.
   [[nodiscard]] const std::vector<abi::Cqe>& sends_told() const { return sends_told_; }
   [[nodiscard]] const std::vector<abi::Cqe>& receives_told() const { return receives_told_; }
-  // When all flows have finished.
+  // Called when all flows have finished.
   [[nodiscard]] std::string check_end();
 
-  // Memory that it needs at each of its nodes, at most.
+  // An upper bound on the memory that it needs at each of its nodes.
   [[nodiscard]] static std::size_t arena_bytes(const FlowConfig& config);
 
  private:
@@ -93,12 +94,12 @@ class Flow {
     abi::WrOpcode opcode = abi::WrOpcode::kRdmaWrite;
     bool signaled = false;
     bool shared = false;  // an addition to the shared counter
-    bool spoilt = false;  // must fail, with one of these:
+    bool spoilt = false;  // must fail, with one of these
     abi::WcStatus status = abi::WcStatus::kSuccess;
     std::vector<abi::Sge> sges{};
     std::size_t remote = 0;  // offset in the peer's arena
     std::uint32_t length = 0;
-    std::vector<std::byte> answer{};  // of READs and atomics
+    std::vector<std::byte> answer{};  // expected, of READs and atomics
   };
   struct Message {
     std::vector<std::byte> bytes{};  // of SENDs
@@ -146,9 +147,9 @@ class Flow {
   FlowConfig config_;
   Random own_sends_;
   Random own_receives_;
-  Random& chances_;    // when
-  Random& random_;     // what is sent
-  Random& receiving_;  // what is posted for it
+  Random& chances_;    // timing
+  Random& random_;     // requests
+  Random& receiving_;  // receives posted for them
   Node& from_;
   End& from_end_;
   Node& to_;
@@ -157,8 +158,8 @@ class Flow {
 
   std::size_t local_;     // send_entries slots of message_bytes_max at `from`
   std::size_t receives_;  // recv_entries slots at `to`
-  std::size_t zone_;      // where `from` reads and writes at `to`
-  std::size_t counters_;  // where it does its atomics
+  std::size_t zone_;      // the range at `to` that `from` reads and writes
+  std::size_t counters_;  // for its atomics
 
   std::uint32_t next_ = 0;  // requests posted
   std::uint32_t receives_posted_ = 0;

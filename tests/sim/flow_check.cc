@@ -1,4 +1,4 @@
-// What must come of what was posted.
+// Checks the results of posted work.
 
 #include <algorithm>
 #include <cstring>
@@ -104,7 +104,7 @@ std::string Flow::check_failure(const Request& request, const abi::Cqe& cqe) {
     case WcStatus::kRetryExcErr:
       return may_break_ ? "" : said + " without a cause";
     case WcStatus::kRnrRetryExcErr:
-      // Memory on its way is a reason not to be ready too.
+      // Memory that is being paged in can also make the peer not ready.
       return config_.mishap == Mishap::kNoReceive && (message_of(request) || to_.paging != nullptr)
                  ? ""
                  : said + " without a cause";
@@ -113,7 +113,7 @@ std::string Flow::check_failure(const Request& request, const abi::Cqe& cqe) {
   }
 }
 
-// A READ and an atomic bring what was there when it was their turn.
+// A READ or an atomic must return the contents at its place in the order.
 std::string Flow::check_answer(const Request& request) {
   if (request.sges.empty() || (request.answer.empty() && !request.shared)) {
     return {};
@@ -133,7 +133,7 @@ std::string Flow::check_answer(const Request& request) {
   return {};
 }
 
-// It may have been executed, in part or not at all.
+// It may have been executed in part, or not at all.
 void Flow::give_up_on(const Request& request) {
   switch (request.opcode) {
     case WrOpcode::kSend:
@@ -172,7 +172,7 @@ std::string Flow::check_receive(const abi::Cqe& cqe) {
   if (cqe.status == WcStatus::kWrFlushErr) {
     return may_break_ ? "" : "flushed without a cause";
   }
-  // A receive that a WRITE with immediate has taken fails with it.
+  // A receive that was consumed by a WRITE with immediate fails with it.
   const bool refused = config_.mishap == Mishap::kBadRkey || config_.mishap == Mishap::kBadRange;
   const WcStatus refusal = config_.mishap == Mishap::kBadRange && to_.has_all_memory()
                                ? WcStatus::kRemOpErr
@@ -219,7 +219,7 @@ std::string Flow::check_end() {
     return describe() + ": " + number(posted_receives_.size()) + " receives weren't flushed";
   }
   if (broken() && !posted_receives_.empty()) {
-    // The peer may hold it for a message whose rest never came.
+    // The peer may hold it for a message whose remainder never arrived.
     to_.arena.forget(to_.arena.offset(posted_receives_.front().sges[0].address),
                      config_.message_bytes_max);
   }

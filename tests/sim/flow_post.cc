@@ -1,4 +1,4 @@
-// What the programs post: random work, sometimes wrong by intention.
+// Posts the programs' work: random requests, some deliberately wrong.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ using abi::WrOpcode;
 
 constexpr std::uint32_t kAtomicBytes = 8;
 constexpr std::uint32_t kCounters = 8;
-constexpr std::uint32_t kSlotSlack = 64;  // messages that are too long by intention
+constexpr std::uint32_t kSlotSlack = 64;  // for messages that are deliberately too long
 constexpr std::uint32_t kZoneMessages = 3;
 
 }  // namespace
@@ -172,7 +172,7 @@ void Flow::make_read(Request* request, abi::SendWr* wr) {
 
 void Flow::make_atomic(Request* request, abi::SendWr* wr) {
   take_local(request, kAtomicBytes);
-  // Whose turn it is at a shared counter depends on when.
+  // The order of additions to a shared counter depends on timing.
   request->shared = wr->opcode == WrOpcode::kAtomicFetchAndAdd && random_.chance(0.5) &&
                     config_.content_seed == 0;
   if (request->shared) {
@@ -210,7 +210,7 @@ void Flow::make_atomic_write(Request* request, abi::SendWr* wr) {
   }
 }
 
-// Moves no bytes, so that it has no length but the one on the wire.
+// Transfers no payload: its length exists only on the wire.
 void Flow::make_flush(Request* request, abi::SendWr* wr) {
   request->remote = zone_;
   wr->remote_address = to_.arena.address(zone_);
@@ -229,8 +229,8 @@ bool Flow::spoils_requests() const {
   }
 }
 
-// Makes the request fail. What it can't fail by (an inline SEND has no key) leaves it as it is, but
-// its effects are uncertain then.
+// Makes the request fail. If it can't fail in that way (an inline SEND has no key), it stays as it
+// is, but its effects are treated as uncertain.
 void Flow::spoil(Request* request, abi::SendWr* wr) {
   const bool remote = wr->opcode != WrOpcode::kSend && wr->opcode != WrOpcode::kSendWithImm;
   const bool has_length = request->length != 0;
@@ -273,14 +273,14 @@ void Flow::spoil(Request* request, abi::SendWr* wr) {
   }
 }
 
-// A range that begins in the peer's region and ends outside; or, where all memory is the region,
-// one of which nothing is mapped.
+// A range that begins in the peer's region and ends outside; or, if all memory is the region, an
+// unmapped one.
 std::uint64_t Flow::beyond(std::uint32_t length) const {
   return to_.has_all_memory() ? to_.arena.address(to_.arena.pages() * Arena::kPage)
                               : to_.arena.address(to_.arena.memory.size()) - length / 16 * 8;
 }
 
-// Control does something.
+// Control changes a state, as the mishap requires.
 void Flow::strike(Time now) {
   QpAttributes attributes;
   attributes.state = QpState::kErr;
@@ -313,7 +313,7 @@ std::vector<std::byte> Flow::fill_local(const Request& request) {
   return bytes;
 }
 
-// A list for a range: contiguous, so that a test sees where a piece went astray.
+// A scatter-gather list for a contiguous range, so that a misplaced piece is detected.
 std::vector<abi::Sge> Flow::split(std::uint64_t address, std::uint32_t length, std::uint32_t key,
                                   Random& random) const {
   std::vector<abi::Sge> list;

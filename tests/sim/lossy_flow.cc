@@ -34,7 +34,7 @@ std::size_t LossyFlow::arena_bytes(const LossyConfig& config) {
          4'096;
 }
 
-// A message is a function of its number.
+// A message is determined by its number.
 std::vector<std::byte> LossyFlow::message(std::uint32_t number) const {
   Random content(seed_ + number);
   const std::uint32_t length =

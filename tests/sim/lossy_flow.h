@@ -1,9 +1,9 @@
 #pragma once
 
-// One direction between two queue pairs that nobody acknowledges (UC, or UD where any end sends to
-// any other): messages may get lost, come twice and, under faults, out of order. What comes must be
-// a message that was sent, whole; each send completes once, in order; and on a link without faults
-// nothing is missing.
+// One direction between two unacknowledged queue pairs (UC, or UD, where any end sends to any
+// other): messages may be lost, duplicated and, under faults, reordered. What arrives must be a
+// complete message that was sent; each send completes once, in order; and on a link without faults
+// nothing is lost.
 
 #include <cstdint>
 #include <deque>
@@ -21,7 +21,7 @@ struct LossyConfig {
   std::uint32_t message_bytes_max = 0;
   std::uint32_t send_entries = 1;
   std::uint32_t recv_entries = 1;
-  std::uint32_t ah = 0;  // UD: handle at `from` of `to`
+  std::uint32_t ah = 0;  // UD: the address handle at `from` for `to`
 };
 
 class LossyFlow {
@@ -29,10 +29,10 @@ class LossyFlow {
   LossyFlow(const LossyConfig& config, std::uint32_t number, Random& random, Node& from,
             End& from_end, Node& to, End& to_end);
 
-  // The sending program does something, or nothing. The receiving one posts what it can: a lossless
-  // run must find a receive for each message.
+  // The sending program acts, or not. The receiving one posts as many receives as it can: a
+  // lossless run must find a receive for each message.
   void act();
-  // Takes what completed; empty, or what is wrong.
+  // Processes completions; empty, or the error.
   [[nodiscard]] std::string check();
   [[nodiscard]] bool finished() const { return completed_ == config_.messages; }
   [[nodiscard]] std::uint32_t received() const { return received_; }

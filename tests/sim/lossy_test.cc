@@ -1,5 +1,5 @@
-// The simulation of what may get lost: UC and UD between two nodes, many seeds. UROCE_SIM_SEEDS
-// says how many.
+// The simulation of unreliable transports, UC and UD, between two nodes over many seeds.
+// UROCE_SIM_SEEDS sets how many.
 
 #include <gtest/gtest.h>
 
@@ -117,7 +117,7 @@ class LossyWorld {
   std::deque<LossyFlow> flows_;
 };
 
-TEST(LossySim, WhatComesIsRight) {
+TEST(LossySim, ArrivingMessagesAreCorrect) {
   const std::uint64_t count = Seeds{"UROCE_SIM_SEEDS", kSeedsDefault, {}}.wished();
   for (std::uint64_t seed = Seeds::first(); seed < Seeds::first() + count; ++seed) {
     EXPECT_EQ(LossyWorld(seed).run(), "") << "seed " << seed;

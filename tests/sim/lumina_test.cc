@@ -1,5 +1,5 @@
-// Lumina's matrix (SIGCOMM'23): one packet of a message of eight meets one event, and the counters
-// of both ends must say exactly that. Two nodes on the in-memory link, virtual time.
+// Lumina's matrix (SIGCOMM'23): one packet in a message of eight meets one event, and the counters
+// of both ends must show exactly that. Two nodes on the in-memory link, virtual time.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr std::uint32_t kBytes = 8 * kMtu;
 constexpr Duration kTurn = kNanosecondsPerMicrosecond;
 constexpr Duration kRunMax = kNanosecondsPerSecond;
 
-// What is counted: at the asking end, and at the answering one.
+// The counters: at the requester (asker) and at the responder (answerer).
 struct Counts {
   std::uint64_t packet_seq_err = 0, implied_nak_seq_err = 0, local_ack_timeout_err = 0;
   std::uint64_t out_of_sequence = 0, duplicate_request = 0;
@@ -82,7 +82,7 @@ class Exchange {
     a_end_->queues.post_send(wr, {&sge, 1});
     a_->ring(*a_end_);
     bool done = false;
-    // Some time more, for what is still under way.
+    // Goes on for a while, for what is still in flight.
     for (Time end = kRunMax; now_ < end; now_ += kTurn) {
       a_->worker->poll(now_);
       b_->worker->poll(now_);
@@ -142,14 +142,14 @@ class Lumina : public testing::TestWithParam<Row> {};
 
 TEST_P(Lumina, CountsExactlyWhatHappened) {
   Exchange exchange(GetParam());
-  EXPECT_TRUE(exchange.run()) << "the message arrives whatever happens";
+  EXPECT_TRUE(exchange.run()) << "the message arrives in any case";
   EXPECT_EQ(exchange.counts(), GetParam().counts);
 }
 
 std::vector<Row> rows() {
   std::vector<Row> all;
   const Counts gap{.packet_seq_err = 1, .out_of_sequence = 1, .resends = true};
-  // The next packet was kept, and the late one came before a NAK had left.
+  // The next packet was kept, and the late one arrived before a NAK was sent.
   const Counts closed{.out_of_sequence = 1};
   Counts corrupted = gap;
   corrupted.answerer_bad_icrc = 1;

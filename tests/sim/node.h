@@ -27,7 +27,7 @@ struct End {
   Qp qp;
 };
 
-// With faults for all frames; but who needs none may do without.
+// Injects faults into all frames; queue pairs that need no frames can still transfer directly.
 class SimPort final : public FaultyPort {
  public:
   using FaultyPort::FaultyPort;
@@ -40,8 +40,8 @@ class SimPort final : public FaultyPort {
 
 class Node {
  public:
-  // `paging_seed`: not 0: memory is paged on demand, and the program keeps changing it.
-  // `direct`: its queue pairs need no frames between each other.
+  // `paging_seed`: if not 0, memory is paged on demand, and the program keeps changing it.
+  // `direct`: its queue pairs need no frames among themselves.
   Node(std::unique_ptr<Port> port, const Faults& faults, const std::string& address,
        std::size_t memory_bytes, std::uint64_t paging_seed = 0,
        Recovery recovery = Recovery::kSelective, bool direct = false);
@@ -53,14 +53,14 @@ class Node {
   // An address handle for datagrams.
   void add_address(std::uint32_t handle, const Path& path);
   void modify(End& end, const QpAttributes& attributes, std::uint32_t mask, Time now);
-  // Its region is all memory: nothing is out of range, but not everything is there.
+  // Its region is all memory: no address is out of range, but not all are mapped.
   [[nodiscard]] bool has_all_memory() const { return paging != nullptr && paging->implicit(); }
-  // The program rings for this queue pair.
+  // The program rings the doorbell of this queue pair.
   void ring(End& end);
 
   [[nodiscard]] Path path_to(const Node& other) const;
 
-  // Of the queue pairs that are made from here on.
+  // For queue pairs made from here on.
   void share_network(const CongestionSettings& settings) {
     congestion_ = &settings;
     shares_network_ = true;
@@ -91,7 +91,7 @@ class Node {
   std::deque<End> ends_;
 };
 
-// Brings two queue pairs to RTS, each the other's peer, with these attributes else.
+// Brings two queue pairs to RTS as each other's peers, with these attributes otherwise.
 void connect(Node& a, End& a_end, QpAttributes of_a, Node& b, End& b_end, QpAttributes of_b,
              Time now);
 

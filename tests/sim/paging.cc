@@ -6,7 +6,7 @@ namespace uroce::sim {
 namespace {
 
 constexpr std::uint32_t kDelayMax = 60'000;   // ns
-constexpr std::uint32_t kChangeMax = 20'000;  // ns that an invalidation is open
+constexpr std::uint32_t kChangeMax = 20'000;  // ns that an invalidation lasts
 constexpr std::uint32_t kPagesChanged = 8;
 constexpr std::size_t kOpenMax = 3;
 
@@ -76,7 +76,7 @@ void Paging::look_again(const std::shared_ptr<Mirror>& mirror) {
   orders_.push_back([=, this] { pager_.changed(mirror, now_); });
 }
 
-// As things are now, on its way to the daemon: it may be old when it is heard.
+// The state at this moment, in flight to the daemon: it may be outdated when it arrives.
 void Paging::answer(const Question& question) {
   orders_.push_back([this, question, pieces = describe(question.first, question.end)] {
     overtaken_ += mirror_->changed(question.changes, question.first, question.end) ? 1 : 0;
@@ -100,8 +100,8 @@ std::vector<MirrorPiece> Paging::describe(std::uint64_t first, std::uint64_t end
   return pieces;
 }
 
-// The program takes a few pages away and gives them back a little later: in the same place, or
-// elsewhere.
+// The program takes a few pages away and gives them back a little later, in the same place or
+// another.
 void Paging::begin_change() {
   const auto pages = static_cast<std::uint32_t>(arena_.pages());
   const std::uint32_t first = random_.range(0, pages - 1);

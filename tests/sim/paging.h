@@ -1,8 +1,8 @@
 #pragma once
 
 // A node's memory paged on demand, and a program that keeps changing it: the daemon's own mirror
-// and pager, in the simulation's thread and time. It answers late, invalidates, moves pages to
-// another place, and evicts, as the seed says.
+// and pager, in the simulation's thread and time. The program answers late, invalidates, moves
+// pages to another place, and evicts, as the seed determines.
 
 #include <cstdint>
 #include <deque>
@@ -26,12 +26,13 @@ class Paging final : private PagingPeer {
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
   [[nodiscard]] PagingQueues& queues() { return queues_; }
   [[nodiscard]] std::uint64_t invalidations() const { return invalidations_; }
-  // The program's answers that an invalidation had overtaken: the faults were begun again.
+  // Answers of the program that were overtaken by an invalidation, so that the faults were
+  // restarted.
   [[nodiscard]] std::uint64_t overtaken() const { return overtaken_; }
-  // The region is all memory, by which any address may be named.
+  // The region is all memory, so any address may be used.
   [[nodiscard]] bool implicit() const { return implicit_; }
 
-  // The fault thread and the program do something. True while something is under way.
+  // The fault thread and the program act. True while something is in progress.
   bool turn(Time now, bool may_change);
 
  private:
@@ -39,7 +40,7 @@ class Paging final : private PagingPeer {
     std::uint64_t first, end;
     std::uint32_t sequence;
     Time answer_at;
-    std::uint64_t changes;  // Mirror::changes when it was asked
+    std::uint64_t changes;  // Mirror::changes at the time of the question
   };
   struct Change {
     std::uint32_t block;
@@ -67,7 +68,7 @@ class Paging final : private PagingPeer {
   Pager pager_{queue_, *this};
   Time now_ = 0;
   Duration delay_max_;  // of an answer
-  double changes_;      // how probable one is in a turn
+  double changes_;      // probability of one in a turn
   bool implicit_;
   std::uint32_t next_block_ = 1;
   std::uint64_t invalidations_ = 0, overtaken_ = 0;

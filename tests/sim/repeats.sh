@@ -1,6 +1,6 @@
 #!/bin/sh
-# A seed decides everything: PROGRAM prints the same of the same seeds in two processes, though the
-# kernel gives each its memory at other addresses.
+# A seed determines everything: PROGRAM prints the same for the same seeds in two processes, though
+# the kernel places their memory at different addresses.
 set -eu
 program=$1
 

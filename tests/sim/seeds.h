@@ -1,9 +1,9 @@
 #pragma once
 
 // Runs a simulation over many seeds: PROGRAM [--seeds N] [--first-seed S] [--verbose]. Without
-// --seeds, a variable of the environment says how many; without --first-seed, UROCE_FIRST_SEED
-// says where they begin. Seeds that failed once are always run first. A failure prints its seed:
-// `PROGRAM --first-seed S --seeds 1` repeats it exactly.
+// --seeds, an environment variable sets how many; without --first-seed, UROCE_FIRST_SEED sets the
+// first. Seeds that failed once are always run first. A failure prints its seed: `PROGRAM
+// --first-seed S --seeds 1` repeats it exactly.
 
 #include <cinttypes>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace uroce::sim {
 
 struct Seeds {
   const char* variable;     // of the environment
-  std::uint64_t otherwise;  // how many where it isn't set
+  std::uint64_t otherwise;  // number of seeds if it isn't set
   std::span<const std::uint64_t> regressions;
 
   [[nodiscard]] std::uint64_t wished() const { return number_of(variable, otherwise); }
@@ -30,8 +30,8 @@ struct Seeds {
   }
 };
 
-// `run_seed`: std::string(std::uint64_t seed, bool verbose), what went wrong. `report`: void(),
-// prints what the seeds amounted to. Returns the program's exit code.
+// `run_seed`: std::string(std::uint64_t seed, bool verbose), returns the error. `report`: void(),
+// prints a summary of the seeds. Returns the program's exit code.
 template <typename RunSeed, typename Report>
 int run_seeds(std::span<char*> arguments, const Seeds& seeds, RunSeed run_seed, Report report) {
   std::uint64_t count = seeds.wished();

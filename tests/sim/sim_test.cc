@@ -1,4 +1,4 @@
-// The simulation of two engines over many seeds (seeds.h). UROCE_SIM_SEEDS says how many.
+// The simulation of two engines over many seeds (seeds.h). UROCE_SIM_SEEDS sets how many.
 
 #include <algorithm>
 #include <cinttypes>
@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::uint64_t kSeedsDefault = 300;
 
-// 1655 found a receive that is held for a message whose sender has failed (the checker expected it
-// to be untouched).
-// 1386 found a WRITE that went without frames and beyond its region: part of it was stored.
+// 1655 found a receive held for a message whose sender had failed (the checker expected it to be
+// untouched).
+// 1386 found a direct WRITE beyond its region, part of which was stored.
 constexpr std::uint64_t kRegressions[] = {1655, 25'442, 1386};
 
-// The same work between queue pairs of one node, with frames and where possible without: the same
-// comes of it.
+// The same work between queue pairs of one node, with frames and, where possible, without: the
+// results are the same.
 std::string run_both_ways(std::uint64_t seed, Outcome* sum) {
   World with_frames(seed, Topology::kOneNode);
   World direct(seed, Topology::kOneNodeDirect);
@@ -70,7 +70,7 @@ void print(const Outcome& sum) {
               sum.invalidations, sum.faults.asked, sum.overtaken, sum.faults.failed);
 }
 
-// Over many seeds all this has happened; else the simulation has lost its bite.
+// Over many seeds all of this must have happened; otherwise the simulation doesn't test enough.
 bool exercised(const Outcome& sum) {
   const auto& by_role = sum.faults.by_role;
   return sum.explicit_nodes != 0 && sum.implicit_nodes != 0 && sum.at_once != 0 &&

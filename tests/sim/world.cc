@@ -7,8 +7,8 @@
 namespace uroce::sim {
 namespace {
 
-// A run that takes longer than this has lost something. Virtual time; the longest wait of an honest
-// run is that for a peer that is gone: 8 timeouts of 17 ms for each of two ends.
+// A run that takes longer has lost something. Virtual time; the longest wait of a correct run is
+// that for a peer that is gone: 8 timeouts of 17 ms for each of two ends.
 constexpr Time kRunMax = 20 * kNanosecondsPerSecond;
 constexpr std::uint64_t kTurnsMax = 20'000'000;
 constexpr Duration kTurnMin = 100;
@@ -17,11 +17,12 @@ constexpr std::uint64_t kPagingSalt = 0x0DB0'0DB0;
 constexpr std::uint64_t kBottleneckSalt = 0xB077'1E9E;
 constexpr std::uint64_t kRecoverySalt = 0x5E1E'C71E;
 constexpr std::uint64_t kContentSalt = 0xC047'E471;
-constexpr std::uint32_t kIpHeadersMax = 100;  // and RoCE's, before a payload and behind it
-constexpr std::uint32_t kPsnWindow = 40;      // how near to the wrap PSNs may start
+constexpr std::uint32_t kIpHeadersMax = 100;  // and RoCE's, before and after a payload
+constexpr std::uint32_t kPsnWindow = 40;      // how near to the wrap initial PSNs may be
 
-// Both ports of a link apply them, so an exchange meets them four times: with more, a few of 10,000
-// seeds lose one packet or its answer eight times in a row, which ends a connection by right.
+// Both ports of a link apply them, so an exchange meets them four times: with higher rates, a few
+// of 10,000 seeds lose one packet or its answer eight times in a row, which rightly ends a
+// connection.
 Faults random_faults(Random& random) {
   Faults faults;
   faults.seed = random.next();
@@ -39,8 +40,8 @@ Faults random_faults(Random& random) {
   return faults;
 }
 
-// The queue of the narrowest ones is shorter than what two connections may have under way, so it
-// drops; what passes is progress, so nothing is lost eight times in a row for that.
+// The queue of the narrowest ones is shorter than what two connections may have in flight, so it
+// drops; whatever passes is progress, so that doesn't lose anything eight times in a row.
 BottleneckConfig random_bottleneck(Random& random) {
   if (random.chance(0.75)) {
     return {};
@@ -130,14 +131,14 @@ World::World(std::uint64_t seed, Topology topology) : random_(seed), topology_(t
 }
 
 void World::make_nodes(std::size_t bytes, const LinkConfig& link, std::uint64_t seed) {
-  // From sequences of their own, so that a seed means the same with and without them.
+  // From separate random sequences, so that the rest of a seed is the same with and without them.
   Random paging(seed ^ kPagingSalt);
   Random narrow(seed ^ kBottleneckSalt);
   faults_.bottleneck = random_bottleneck(narrow);
   Faults other = faults_;
   other.seed = random_.next();
   const auto paging_seed = [&] { return paging.chance(0.4) ? paging.next() | 1 : 0; };
-  // Mostly both ends keep what comes ahead of a hole, else one of them, or none.
+  // Mostly both ends keep packets beyond a gap, otherwise one of them, or none.
   Random recoveries(seed ^ kRecoverySalt);
   const auto recovery = [&] {
     return recoveries.chance(0.25) ? Recovery::kGoBackN : Recovery::kSelective;
@@ -269,8 +270,7 @@ Outcome World::run() {
   return outcome;
 }
 
-// Everybody does something, then time passes: a little while there is work, else to the next thing
-// that will happen.
+// All programs act, then time passes: a little while there is work, otherwise until the next event.
 bool World::turn() {
   bool may_post = false;
   for (Flow& flow : flows_) {
@@ -335,7 +335,7 @@ std::string World::check_end() {
   return {};
 }
 
-// Where nothing is broken by intention, all of it is decided by what was posted.
+// Unless something is broken deliberately, the results are determined by the posted work.
 std::string World::compare(const World& other) const {
   if (mishaps_) {
     return {};

@@ -16,23 +16,23 @@
 
 namespace uroce::sim {
 
-// Between whom the connections are.
+// Where the two ends of the connections are.
 enum class Topology : std::uint8_t {
   kTwoNodes,
   kOneNode,        // all within one
-  kOneNodeDirect,  // and without frames where that goes
+  kOneNodeDirect,  // and without frames where possible
 };
 
 struct Outcome {
-  std::string wrong{};  // empty: all is well
+  std::string wrong{};  // empty: no error
   std::uint64_t frames = 0;
   std::uint64_t requests = 0;
-  std::uint64_t explicit_nodes = 0, implicit_nodes = 0;  // whose memory is paged on demand
+  std::uint64_t explicit_nodes = 0, implicit_nodes = 0;  // with memory paged on demand
   std::uint64_t page_faults = 0;
-  FaultCounts faults{};       // what the pagers made of them
-  std::uint64_t at_once = 0;  // pages that workers brought in themselves
+  FaultCounts faults{};       // as counted by the pagers
+  std::uint64_t at_once = 0;  // pages that workers mapped themselves
   std::uint64_t invalidations = 0;
-  std::uint64_t overtaken = 0;   // answers of programs, by invalidations
+  std::uint64_t overtaken = 0;   // of programs, by invalidations
   std::uint64_t broken = 0;      // directions of connections that failed, as intended
   std::uint64_t marked = 0;      // frames, by a bottleneck
   std::uint64_t overflowed = 0;  // frames that found its queue full
@@ -45,11 +45,11 @@ class World {
  public:
   explicit World(std::uint64_t seed, Topology topology = Topology::kTwoNodes);
 
-  // Runs to the end: all work done, or something wrong.
+  // Runs to the end: all work done, or an error.
   Outcome run();
 
-  // Of a world on one node, after run(): what the programs were told and what their memory holds,
-  // where that doesn't depend on time. Empty, or how this one differs from the other.
+  // For worlds on one node, after run(): compares the programs' completions and the contents of
+  // their memory, as far as they don't depend on time. Empty, or the difference.
   [[nodiscard]] std::string compare(const World& other) const;
 
  private:
