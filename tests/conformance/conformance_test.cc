@@ -20,7 +20,7 @@ TEST_P(Conformance, PlaysAsWritten) { EXPECT_EQ(Player(GetParam()).play(), ""); 
 INSTANTIATE_TEST_SUITE_P(Corpus, Conformance, testing::ValuesIn(corpus()),
                          [](const auto& instance) { return instance.param.name; });
 
-// So that a corpus that can't be read doesn't pass as an empty one.
+// A corpus that can't be read must not pass as an empty one.
 TEST(ConformanceCorpus, IsThereAndNamesItsClauses) {
   const std::vector<Script> scripts = corpus();
   EXPECT_GE(scripts.size(), 60U);

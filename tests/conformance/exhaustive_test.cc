@@ -1,6 +1,6 @@
-// Every opcode behind every other in every state of a queue pair of each type: what must become of
-// it, according to a table of the specification's rules that is written down here and knows nothing
-// of the implementation's own.
+// Every opcode after every other, in every state of a queue pair of each type. The expected result
+// comes from a table of the specification's rules that is written down here, independent of the
+// implementation's.
 
 #include <gtest/gtest.h>
 
@@ -20,15 +20,15 @@ constexpr std::uint32_t kFirstPsn = 100;
 constexpr std::uint32_t kTailBytes = 8;
 constexpr std::uint64_t kIova = 0x10000;
 
-// IBTA vol. 1, table 38: what the low five bits of an opcode mean, a letter each.
-// s m l o: FIRST, MIDDLE, LAST, ONLY of a SEND; W M L O: of a WRITE; q: READ or atomic; a: an
-// answer; e: FLUSH and ATOMIC WRITE (annex A19); a dot: reserved.
+// IBTA vol. 1, table 38: the meaning of an opcode's low five bits, one letter each. s m l o: FIRST,
+// MIDDLE, LAST, ONLY of a SEND; W M L O: of a WRITE; q: READ or atomic; a: a response; e: FLUSH and
+// ATOMIC WRITE (annex A19); a dot: reserved.
 constexpr std::string_view kKinds = "smllooWMLLOOqaaaaaaqq.lo....ee..";
 static_assert(kKinds.size() == 32);
 
 constexpr unsigned kRc = 0, kUc = 1, kUd = 3, kCongestion = 4, kXrc = 5;
 
-// The upper three bits of the opcodes that a queue pair takes.
+// The upper three bits of the opcodes that a queue pair accepts.
 unsigned transport_of(QpType type) {
   switch (type) {
     case QpType::kUc:
@@ -62,14 +62,15 @@ bool is_defined(unsigned opcode) {
 
 enum class Message { kNone, kSend, kWrite };
 
-// What becomes of a packet with the expected PSN.
+// The result for a packet with the expected PSN.
 enum class Fate { kTaken, kRefused, kTakenOrRefused, kDropped };
 struct Expected {
   Fate fate;
   Drop drop = Drop::kNone;
 };
 
-// Annex A17.9.3: about what was sent on a connection. UC has answered nothing here.
+// Annex A17.9.3: a CNP is about packets sent on the connection; UC, which doesn't respond, has sent
+// none here.
 Expected expected_of_notification(QpType type, QpState state) {
   if (type == QpType::kUd) {
     return {Fate::kDropped, Drop::kWrongQpType};
@@ -81,7 +82,7 @@ Expected expected_of_notification(QpType type, QpState state) {
                              : Expected{Fate::kTaken};
 }
 
-// 9.6 and 9.7.4.1 in the order of their checks; 9.8.2.2.1 for UC, where a message with a gap is
+// 9.6 and 9.7.4.1 in the order of their checks; 9.8.2.2.1 for UC, where an incomplete message is
 // dropped.
 Expected expected(QpType type, unsigned opcode, Message message, QpState state) {
   if (!is_defined(opcode)) {
@@ -113,7 +114,7 @@ Expected expected(QpType type, unsigned opcode, Message message, QpState state) 
     case 'L':
       return message == Message::kWrite ? Expected{Fate::kTaken} : out_of_place;
     case 'e':
-      // Whether the peer may is another question.
+      // Whether the peer has the right isn't tested here.
       return {message == Message::kNone ? Fate::kTakenOrRefused : Fate::kRefused};
     default:  // starts a message
       return message == Message::kNone || unreliable ? Expected{Fate::kTaken} : out_of_place;
@@ -131,7 +132,7 @@ std::uint32_t payload_of(unsigned opcode) {
   return info.last ? kTailBytes : kMtu;
 }
 
-// How a peer comes to send `previous`: the packets up to it.
+// The packets by which a peer gets to `previous`, inclusive.
 std::vector<unsigned> way_to(unsigned previous) {
   const unsigned transport = previous & 0xE0U;
   switch (kKinds[previous & 0x1FU]) {
@@ -159,8 +160,8 @@ Message message_after(unsigned previous) {
   }
 }
 
-// The frame of an opcode that nobody defined: an ordinary one with another opcode byte. Such a
-// frame goes no further than parse(), which looks at the opcode before the ICRC.
+// The frame of an undefined opcode: an ordinary one with another opcode byte. Such a frame gets no
+// further than parse(), which checks the opcode before the ICRC.
 Drop fate_of_undefined(unsigned opcode) {
   Bytes bytes(256);
   Frame frame;
@@ -203,7 +204,7 @@ class Bench {
     }
   }
 
-  // Whether it answered with NAK: invalid request, or with an access error.
+  // Whether it answered with a NAK, either invalid request or remote access error.
   bool refused() {
     for (const SentPacket& sent : rig_.transmit()) {
       const OpcodeInfo& info = opcode_info(sent.packet().opcode);
@@ -236,9 +237,9 @@ class Bench {
   std::uint32_t psn_ = kFirstPsn;
 };
 
-// Bytes of a WRITE that come behind its FIRST packet.
+// Payload bytes of a WRITE that follow its FIRST packet.
 std::uint32_t bytes_behind(const std::vector<unsigned>& way, unsigned opcode) {
-  std::uint32_t bytes = 1;  // a MIDDLE isn't the last
+  std::uint32_t bytes = 1;  // a MIDDLE isn't the last packet
   for (std::size_t i = 1; i < way.size(); ++i) {
     bytes += payload_of(way[i]);
   }
@@ -253,7 +254,7 @@ std::uint32_t bytes_behind(const std::vector<unsigned>& way, unsigned opcode) {
 void check(QpType type, unsigned opcode, unsigned previous, QpState state) {
   const Expected wanted = expected(type, opcode, message_after(previous), state);
   if (wanted.drop == Drop::kUnknownOpcode) {
-    return;  // see UndefinedOpcodesAreDropped: it depends on nothing
+    return;  // see UndefinedOpcodesAreDropped: it doesn't depend on state
   }
   Bench bench(type, state);
   QpRig& rig = bench.rig();
@@ -277,15 +278,16 @@ void check(QpType type, unsigned opcode, unsigned previous, QpState state) {
   } else {
     EXPECT_FALSE(refused);
     const unsigned low = opcode & 0x1FU;
-    const bool invalidates = low == 0x16 || low == 0x17;  // of a key that can't be: class J
+    const bool invalidates =
+        low == 0x16 || low == 0x17;  // of a key that can't be invalidated: class J
     EXPECT_EQ(rig.qp().state(), wanted.fate == Fate::kTaken && invalidates ? QpState::kErr : state);
   }
 }
 
 TEST(Exhaustive, UndefinedOpcodesAreDropped) {
   for (unsigned opcode = 0; opcode < 256; ++opcode) {
-    // Our own of the manufacturers' range are judged by their payload, which the tests below give
-    // them another maker's.
+    // Our own opcodes in the manufacturers' range are identified by their payload, and the tests
+    // below send another manufacturer's payload.
     if (!is_defined(opcode) &&
         !beside_sequence(opcode_info(static_cast<Opcode>(opcode)).operation)) {
       EXPECT_EQ(fate_of_undefined(opcode), Drop::kUnknownOpcode) << opcode;
@@ -295,13 +297,13 @@ TEST(Exhaustive, UndefinedOpcodesAreDropped) {
 
 class ExhaustiveInState : public testing::TestWithParam<std::tuple<QpType, QpState>> {};
 
-TEST_P(ExhaustiveInState, EachOpcodeBehindEachOther) {
+TEST_P(ExhaustiveInState, EachOpcodeAfterEachOther) {
   constexpr std::string_view kRequestsTaken = "smloWMLOq";
   const auto [type, state] = GetParam();
   for (unsigned low = 0; low < 0x16; ++low) {
     const unsigned previous = transport_of(type) << 5U | low;
     if (!is_defined(previous) || kRequestsTaken.find(kKinds[low]) == std::string_view::npos) {
-      continue;  // leaves no trace, or the queue pair in error
+      continue;  // leaves no state behind, or the queue pair in ERR
     }
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
       SCOPED_TRACE("opcode " + std::to_string(opcode) + " behind " + std::to_string(previous));

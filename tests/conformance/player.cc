@@ -28,7 +28,7 @@ std::string wanted(const std::string& what, const std::string& expected, const s
   return what + " is " + got + ", not " + expected;
 }
 
-// Compares `value` with what the line says of `name`, if it says anything.
+// Compares `value` with the line's value of `name`, if it has one.
 std::string compare(const Line& line, const std::string& name, std::uint64_t value) {
   const auto expected = line.number_of(name);
   return expected && *expected != value
@@ -67,7 +67,7 @@ std::string Player::play() {
   return finish();
 }
 
-// The line `qp` may come once, anywhere in front of the packets.
+// The line `qp` may occur once, anywhere before the packets.
 std::string Player::set_up() {
   QpRig::Options options;
   for (const Line& line : script_.lines) {
@@ -139,7 +139,7 @@ std::string Player::add_region(const Line& line) {
   return "";
 }
 
-// The shared receive queue that an XRC domain has goes.
+// Removes the shared receive queue of an XRC domain.
 std::string Player::remove_srq(const Line& /*line*/) {
   rig_->qp().forget_srq(QpRig::kSrqn);
   rig_->xrc_domain.remove(QpRig::kSrqn);
@@ -172,7 +172,7 @@ std::string Player::add_window(const Line& line) {
   return "";
 }
 
-// The memory stays, only its registration goes; the name stays good for `at=`.
+// Only the registration is removed: the memory stays, and its name remains valid for `at=`.
 std::string Player::remove_region(const Line& line) {
   rig_->remove_region(regions_.at(line.subject())->key);
   return "";
@@ -366,7 +366,7 @@ std::string Player::finish() {
   return "";
 }
 
-// A key, by number or as that of a region or window.
+// A key, given as a number or by the name of a region or window.
 std::optional<std::uint32_t> Player::key_of(const Line& line, const std::string& word) const {
   const auto text = line.text(word);
   if (!text) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Plays one conformance case against a queue pair on a bench (tests/qp/rig.h). Each line's meaning:
-// tests/conformance/cases/README.md. Everything that the case doesn't ask for is a failure:
-// packets, completions, events.
+// Plays one conformance case against a queue pair on a test bench (tests/qp/rig.h). The meaning of
+// each line: tests/conformance/cases/README.md. Packets, completions and events that the case
+// doesn't expect are failures.
 
 #include <deque>
 #include <map>
@@ -20,7 +20,7 @@ class Player {
  public:
   explicit Player(const Script& script);
 
-  // What went wrong, first of all; empty if nothing did.
+  // The first failure; empty if there was none.
   [[nodiscard]] std::string play();
 
  private:
@@ -29,7 +29,7 @@ class Player {
     std::uint64_t iova = 0;
     std::uint32_t key = 0;
   };
-  // A place in a region: "A+16", with ":64" also a length.
+  // An address in a region: "A+16"; with ":64" also a length.
   struct Place {
     Memory* memory = nullptr;
     std::uint64_t offset = 0;

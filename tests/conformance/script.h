@@ -1,8 +1,8 @@
 #pragma once
 
-// The conformance corpus as text (tests/conformance/cases/README.md): cases of lines, a line of
-// words, a word `name`, `name=value`. No meaning here; that is the drivers' part (in memory:
-// player.h).
+// The conformance corpus as text (tests/conformance/cases/README.md): a case is a list of lines, a
+// line a list of words, a word `name` or `name=value`. Their meaning is left to the drivers (in
+// memory: player.h).
 
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +25,7 @@ struct Line {
   [[nodiscard]] std::optional<std::string> text(std::string_view name) const;
   // Decimal or 0x...
   [[nodiscard]] std::optional<std::uint64_t> number_of(std::string_view name) const;
-  // The word behind the verb: an opcode, a state, a name.
+  // The word after the verb: an opcode, a state, a name.
   [[nodiscard]] std::string subject() const { return words.empty() ? "" : words.front().first; }
 };
 

@@ -149,7 +149,7 @@ QpRig::QpRig(const Options& options)
 void QpRig::to_state(QpState state) {
   QpAttributes attributes = attributes_;
   attributes.state = state;
-  // Control hands each attribute over with the transition that needs it.
+  // Control passes each attribute with the transition that needs it.
   std::uint32_t mask = kQpMaskState;
   switch (state) {
     case QpState::kInit:

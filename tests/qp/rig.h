@@ -1,8 +1,8 @@
 #pragma once
 
-// One queue pair on a bench: its rings, memory and key table in the test's own heap, the peer's
-// packets made from headers, and what it sends taken apart. Nothing moves by itself: the test
-// receives, transmits and polls.
+// One queue pair on a test bench: its rings, memory and key table in the test's own heap, the
+// peer's packets built from headers, and the sent packets parsed. Nothing happens by itself: the
+// test receives, transmits and polls.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ class BatchFrames {
  public:
   explicit BatchFrames(std::uint32_t count, std::uint32_t capacity = 4608);
   void fill(TxBatch& batch);
-  // Takes back what the queue pair has sent.
+  // Takes back the frames that the queue pair has sent.
   void take_back(TxBatch& batch);
 
  private:
@@ -50,7 +50,7 @@ struct EventLog : EventSink {
   std::vector<FailureReport> reports;
 };
 
-// What the queue pair sent, parsed. `packet` points into `bytes`.
+// A packet that the queue pair sent, parsed. `packet` points into `bytes`.
 struct SentPacket {
   Bytes bytes;
   Frame frame;
@@ -65,7 +65,7 @@ class QpRig {
   static constexpr std::uint32_t kQpn = 0x11;
   static constexpr std::uint32_t kPeerQpn = 0x22;
   static constexpr PdId kPd = 1;
-  static constexpr std::uint32_t kSrqn = 0x33;  // XRC receive: whose ring is `receives`
+  static constexpr std::uint32_t kSrqn = 0x33;  // XRC receive: `receives` is its ring
 
   struct Options {
     QpType type = QpType::kRc;
@@ -77,7 +77,7 @@ class QpRig {
     std::uint32_t sge_max = 8;
     std::uint32_t inline_max = 256;
     bool shared_receive_queue = false;
-    QpState state = QpState::kRts;  // brought there before the first packet
+    QpState state = QpState::kRts;  // reached before the first packet
   };
   // MTU 1024, PSNs 100 (to it) and 5000 (from it), everything allowed, 4 reads each way.
   static QpAttributes default_attributes();
@@ -89,32 +89,32 @@ class QpRig {
 
   [[nodiscard]] Qp& qp() { return *qp_; }
 
-  // Registers memory of the test's under an address of the test's choice; the key.
+  // Registers memory of the test under an address of the test's choice. Returns the key.
   std::uint32_t add_region(std::span<std::byte> memory, std::uint64_t iova, std::uint32_t access,
                            PdId pd = kPd);
   void remove_region(std::uint32_t key);
 
   // A packet from the peer, or from another address. `headers` needs no dest_qpn.
   Step receive(Headers headers, std::span<const std::byte> payload = {}, bool stranger = false);
-  // The frame as it lies on the wire, whoever sent it; it is parsed first.
+  // A frame as on the wire, from any sender; it is parsed first.
   Step receive_frame(std::span<const std::byte> frame);
-  // The parsed frame as it is.
+  // An already parsed frame.
   Step receive_parsed(const Frame& frame);
-  // For fuzzers: what parse() drops doesn't get any further.
+  // For fuzzers: a packet that parse() drops gets no further.
   void receive_if_it_parses(const Headers& headers, std::span<const std::byte> payload);
   [[nodiscard]] Drop last_drop() const { return drop_; }
 
-  // Everything that it has to send, at most about `bytes_max` bytes a call of transmit() and
-  // `frames_max` frames.
+  // Everything that it has to send, with about `bytes_max` bytes and `frames_max` frames at most
+  // per call of transmit().
   std::vector<SentPacket> transmit(std::uint32_t bytes_max = UINT32_MAX,
                                    std::uint32_t frames_max = TxBatch::kFramesMax);
-  // One call of transmit(); what it returned.
+  // One call of transmit(); its return value.
   std::uint32_t transmit_once(std::uint32_t bytes_max);
 
   void to_state(QpState state);
   void doorbell();
 
-  // A Turn as the worker would lend it.
+  // A Turn as from the worker.
   [[nodiscard]] Turn turn() {
     return {.now = now,
             .tx = tx_,
@@ -139,7 +139,7 @@ class QpRig {
   ReceiveQueue receive_queue;
   XrcDomain xrc_domain;
 
-  // Such a frame, for receive_frame() or another queue pair.
+  // Builds such a frame, for receive_frame() or another queue pair.
   static Bytes frame_by(const FrameTemplate& sender, const Headers& headers,
                         std::span<const std::byte> payload);
 
@@ -156,7 +156,7 @@ class QpRig {
 [[nodiscard]] Path local_path();
 [[nodiscard]] Path peer_path();
 
-// Bytes that differ from place to place and from seed to seed.
+// Bytes that vary with position and seed.
 [[nodiscard]] Bytes pattern(std::uint32_t seed, std::size_t length);
 
 // A Frame over a copy of bytes; parse() it afterwards.

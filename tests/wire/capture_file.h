@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the captures of a real peer lie, and capture files (apps/replay/capture_file.h) as tests
-// want them.
+// The location of the captures of a real peer, and capture files (apps/replay/capture_file.h) in
+// the form that tests need.
 
 #include <cstddef>
 #include <filesystem>
@@ -12,15 +12,15 @@
 
 namespace uroce::test {
 
-// $UROCE_SHARED/captures, or captures of the folder `shared` next to the source tree. An error says
-// where it was looked for.
+// $UROCE_SHARED/captures, or captures in the folder `shared` next to the source tree. An error
+// names the places searched.
 [[nodiscard]] Result<std::filesystem::path> captures_folder();
 
 // The frames alone.
 using CaptureFrames = std::vector<std::vector<std::byte>>;
 [[nodiscard]] Result<CaptureFrames> read_capture(const std::filesystem::path& file);
 
-// Ethernet frames, one a second.
+// Ethernet frames, one per second.
 [[nodiscard]] Status write_capture(const std::filesystem::path& file,
                                    std::span<const std::vector<std::byte>> frames);
 

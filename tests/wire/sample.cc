@@ -1,4 +1,4 @@
-// Random frames, and rebuilding parsed ones.
+// Random frames, and rebuilding of parsed ones.
 
 #include "tests/wire/sample.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Frames for tests of the wire format: seeded random paths, headers and payloads of every opcode,
-// and a second way around: what was parsed is read out through Packet's accessors and built again.
+// Frames for tests of the wire format: seeded random paths, headers and payloads of every opcode;
+// and the reverse: a parsed packet is read through Packet's accessors and built again.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct OwnedFrame {
   Frame frame;
 
   explicit OwnedFrame(std::size_t capacity = 4608);
-  // A received frame of exactly these bytes, so that a sanitizer sees one byte too far.
+  // A received frame of exactly these bytes, so that a sanitizer detects a read beyond them.
   explicit OwnedFrame(std::span<const std::byte> bytes);
   OwnedFrame(const OwnedFrame&) = delete;
   OwnedFrame& operator=(const OwnedFrame&) = delete;
@@ -45,7 +45,7 @@ inline constexpr PathKind kPathKinds[] = {{.ipv6 = false, .vlan = false},
                                           {.ipv6 = true, .vlan = false},
                                           {.ipv6 = true, .vlan = true}};
 [[nodiscard]] Path random_path(Random& random, PathKind kind);
-// All fields random, those too that the opcode doesn't have: building must leave them out.
+// All fields random, including those that the opcode doesn't have: building must omit them.
 [[nodiscard]] Headers random_headers(Random& random, Opcode opcode);
 [[nodiscard]] Bytes random_bytes(Random& random, std::size_t length);
 // A length that a packet of this opcode can have, `wanted` if possible.
@@ -54,11 +54,11 @@ inline constexpr PathKind kPathKinds[] = {{.ipv6 = false, .vlan = false},
 void build(OwnedFrame& out, const Path& path, const Headers& headers,
            std::span<const std::byte> payload, std::uint16_t ip_id);
 
-// Builds what a parsed frame says, with nothing but what the accessors give (and the fields in
-// front of the BTH that no role needs).
+// Builds a frame from nothing but what the accessors of a parsed one return (and the fields before
+// the BTH that no role needs).
 void rebuild(OwnedFrame& out, const Frame& parsed);
 
-// Empty if both packets say the same, else what differs. Both are parsed.
+// Empty if both packets are equal, else the difference. Both are parsed.
 [[nodiscard]] std::string difference(const Packet& a, const Packet& b);
 
 }  // namespace uroce::test

@@ -1,6 +1,6 @@
-// Writes packets of every opcode, as the daemon would send them, into a capture file, and what they
-// say into a table next to it; then becomes wire_peers.py, which asks tshark and scapy what they
-// read in it.
+// Writes packets of every opcode, as the daemon would send them, into a capture file, and their
+// fields into a table next to it; then runs wire_peers.py in its place, which checks that tshark
+// and scapy read the same fields.
 
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kPayloads[] = {0, 1, 2, 3, 4, 5, 8, 63, 64, 255, 256, 1024, 4096};
 
-// One packet's row: what an independent reader must find in it. Empty: it has no such field.
+// One packet's row: what an independent dissector must find in it. Empty: no such field.
 std::string row_of(const Packet& packet, std::uint32_t payload_length) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   std::string row = std::to_string(static_cast<unsigned>(packet.opcode));
@@ -67,13 +67,12 @@ struct Written {
 void write_one(Written& written, Random& random, Opcode opcode, PathKind kind,
                std::uint32_t payload_length) {
   Headers headers = random_headers(random, opcode);
-  headers.dest_qpn |= 0x100U;  // not QP1: its payload would be read as a management datagram
+  headers.dest_qpn |= 0x100U;  // not QP1: its payload would be dissected as a management datagram
   headers.deth.source_qpn |= 0x100U;
   const bool is_cnp = opcode_info(opcode).operation == Operation::kCnp;
   Bytes payload = is_cnp ? Bytes(payload_length) : random_bytes(random, payload_length);
   if (!is_cnp && payload_length > 0) {
-    payload[0] =
-        std::byte{0xA5};  // tshark would take a known Ethernet type for an encapsulated frame
+    payload[0] = std::byte{0xA5};  // tshark would take a known EtherType for an encapsulated frame
   }
   OwnedFrame owned;
   build(owned, random_path(random, kind), headers, payload, static_cast<std::uint16_t>(random()));
@@ -93,7 +92,7 @@ Written write_all() {
     std::uint32_t before = 0xFFFF'FFFF;
     for (const std::uint32_t wanted : kPayloads) {
       const std::uint32_t length = possible_payload(opcode, wanted);
-      // tshark 4.0 calls a UD SEND without payload malformed, whoever sends it.
+      // tshark 4.0 calls any UD SEND without payload malformed.
       const bool is_datagram = opcode_info(opcode).transport == Transport::kUd;
       if (length == before || (is_datagram && length == 0)) {
         continue;
