@@ -1,4 +1,4 @@
-// What `uroce check` finds in captures of a real peer, and in those that are made wrong.
+// The findings of `uroce check` in captures of a real peer, and in captures made wrong.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Captures, OfARealPeer, testing::ValuesIn(capture_names(
                          [](const auto& instance) { return instance.param; });
 
 struct Wrong {
-  const char* fault;  // found once, and nothing else
+  const char* fault;  // the only finding, found once
   std::function<void(Story&)> tell;
 };
 
@@ -44,7 +44,7 @@ const Wrong kWrong[] = {
        story.write(0);
        story.last()[42 + 1] |= std::byte{0x01};  // transport version 1
      }},
-    {"gap_not_repaired",  // lost behind the place of capture
+    {"gap_not_repaired",  // lost after the point of capture
      [](Story& story) {
        story.write_long(0, 4);
        story.nak(1);
@@ -93,7 +93,7 @@ const Wrong kWrong[] = {
        story.ask(Opcode::kRcWriteLast, 5, 4);
        story.ack(5);
      }},
-    {"read_again_wrong_range",  // the address isn't moved on
+    {"read_again_wrong_range",  // the address isn't advanced
      [](Story& story) {
        story.read(0, 4 * kMtu);
        story.response(Opcode::kRcReadResponseFirst, 0);
@@ -101,7 +101,7 @@ const Wrong kWrong[] = {
        story.read(1, 2 * kMtu, kAddress);
        story.responses(1, 2);
      }},
-    {"read_again_wrong_range",  // longer than it was
+    {"read_again_wrong_range",  // longer than the original
      [](Story& story) {
        story.read(0, 4 * kMtu);
        story.response(Opcode::kRcReadResponseFirst, 0);
@@ -118,7 +118,7 @@ const Wrong kWrong[] = {
        story.read(0, 4 * kMtu);
        story.responses(0, 4);
      }},
-    {"nak_missing",  // only the requester's timer helps
+    {"nak_missing",  // only the requester's timer recovers it
      [](Story& story) {
        story.write(0);
        story.ack(0);
@@ -196,7 +196,7 @@ const Wrong kWrong[] = {
      }},
 };
 
-TEST(MadeWrong, EachFaultIsFoundAlone) {
+TEST(MadeWrong, EachFaultIsTheOnlyFinding) {
   for (const Wrong& wrong : kWrong) {
     SCOPED_TRACE(wrong.fault);
     Story story;
@@ -207,7 +207,7 @@ TEST(MadeWrong, EachFaultIsFoundAlone) {
   }
 }
 
-TEST(MadeWrong, EveryFaultHasItsCapture) {
+TEST(MadeWrong, EveryFaultHasACapture) {
   for (std::size_t i = 0; i < check::kFaultCount; ++i) {
     const auto wanted = name(static_cast<check::Fault>(i));
     EXPECT_TRUE(std::any_of(std::begin(kWrong), std::end(kWrong), [&](const Wrong& wrong) {
@@ -216,7 +216,7 @@ TEST(MadeWrong, EveryFaultHasItsCapture) {
   }
 }
 
-TEST(Counts, AreThoseOfTheStory) {
+TEST(Counts, MatchTheStory) {
   Story story;
   story.write_long(0, 6);
   story.nak(2);
@@ -242,11 +242,11 @@ TEST(Counts, AreThoseOfTheStory) {
   EXPECT_EQ(times.answer.max(), 50 * kNanosecondsPerMicrosecond);  // the second packet, by the NAK
 }
 
-TEST(Counts, HolesBeyondTheTableAreCounted) {
+TEST(Counts, GapsBeyondTheTableAreCounted) {
   constexpr std::uint32_t kMore = 3;
   Story story;
   for (std::uint32_t i = 0; i <= check::PsnGaps::kMax + kMore; ++i) {
-    story.write(2 * i);  // between two of them is a hole
+    story.write(2 * i);  // leaves a gap before the next one
   }
   check::Verdict verdict;
   story.analyse(verdict);
@@ -275,7 +275,7 @@ Printed command(const std::string& arguments) {
   return printed;
 }
 
-TEST(Command, SaysByItsStatusWhatItFound) {
+TEST(Command, ReportsFindingsInItsExitStatus) {
   Story story;
   story.write_long(0, 5);
   story.nak(1);

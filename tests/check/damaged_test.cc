@@ -1,4 +1,4 @@
-// Captures that are cut off, damaged or hostile: read as far as they go, in bounded tables.
+// Captures that are truncated, damaged or hostile: read as far as possible, in bounded tables.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class Damaged : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Whatever it is: it comes back, and what it says can be printed.
+  // Whatever the input: it returns, and its result can be printed.
   void judge_text(const Text& text, check::Verdict& verdict) {
     const auto file = folder_ / "x.pcap";
     std::ofstream(file, std::ios::binary) << text;
@@ -44,7 +44,7 @@ class Damaged : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(Damaged, CutOffAnywhere) {
+TEST_F(Damaged, TruncatedAnywhere) {
   const Text whole = read_text(*captures_folder() / "rc_mixed.pcap");
   ASSERT_GT(whole.size(), 500U);
   for (std::size_t length = 0; length < whole.size(); length += 37) {
@@ -73,8 +73,8 @@ TEST_F(Damaged, BytesChanged) {
   }
 }
 
-// A capture with `tcpdump -s 96`: the headers are there.
-TEST_F(Damaged, CutShortFramesAreJudgedByTheirHeaders) {
+// A capture with `tcpdump -s 96`: the headers are complete.
+TEST_F(Damaged, TruncatedFramesAreJudgedByTheirHeaders) {
   Story story;
   story.write_long(0, 5);
   story.nak(1);
@@ -96,7 +96,7 @@ TEST_F(Damaged, CutShortFramesAreJudgedByTheirHeaders) {
   EXPECT_EQ(verdict.cut_short, 5U);
 }
 
-// Packets of all opcodes with random fields, right in themselves: connections that make no sense.
+// Valid packets of all opcodes with random fields, which form no sensible connections.
 TEST_F(Damaged, RandomPackets) {
   Random random(11);
   Story story;

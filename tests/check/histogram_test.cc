@@ -43,7 +43,7 @@ TEST(Histogram, PercentilesAreOffByASixteenthAtMost) {
   }
 }
 
-TEST(Histogram, WhatIsTooLongCountsAsTheLongest) {
+TEST(Histogram, TooLongTimesCountAsTheLongest) {
   Histogram histogram;
   histogram.add(~Duration{0});
   EXPECT_EQ(histogram.count(), 1U);

@@ -1,4 +1,4 @@
-// Captures in which something went wrong on the way, and everybody did what he must.
+// Captures in which something went wrong on the way, and both ends reacted correctly.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace uroce::test {
 namespace {
 
-// What looks odd and is right.
+// A sequence that looks odd but is correct.
 struct Right {
   const char* what;
   std::function<void(Story&)> tell;

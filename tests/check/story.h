@@ -1,7 +1,7 @@
 #pragma once
 
-// A capture that a test writes packet by packet: two connections' ends, A that asks and B that
-// answers. Time goes on by 10 us with each packet.
+// A capture that a test writes packet by packet: the two ends of a connection, requester A and
+// responder B. Time advances by 10 us with each packet.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kAskerQpn = 0x11, kAnswererQpn = 0x22;
 inline constexpr std::uint32_t kFirstPsn = 0xFF'FFFE;  // so that the PSN wraps
 inline constexpr std::uint64_t kAddress = 0x10'0000;
 
-// So long that everything should be repaired.
+// Long enough for everything to be repaired.
 inline constexpr Duration kLong = kNanosecondsPerSecond;
 inline constexpr Opcode kMiddle = Opcode::kRcWriteMiddle;
 
@@ -47,17 +47,17 @@ class Story {
   void response(Opcode opcode, std::uint32_t psn, std::uint32_t payload = kMtu);
   void responses(std::uint32_t psn, std::uint32_t packets);
   void notify();  // a CNP
-  // Much later another message, which gets there.
+  // Much later, another message, which arrives.
   void go_on(std::uint32_t psn);
 
-  // The next packets of A are marked as congested.
+  // Whether A's next packets are marked as congested.
   void mark(bool marked) { marked_ = marked; }
 
-  // The last packet, to be spoilt.
+  // The last packet, to be modified.
   std::vector<std::byte>& last() { return frames_.back().bytes; }
   std::vector<replay::CapturedFrame>& frames() { return frames_; }
 
-  // Writes what there is to a file, and has it judged.
+  // Writes the packets to a file, and has it analysed.
   void analyse(check::Verdict& verdict, const check::Limits& limits = {});
   [[nodiscard]] std::filesystem::path write_file();
 
@@ -72,7 +72,7 @@ class Story {
   bool marked_ = false;
 };
 
-// How often each fault was found, of all connections together: "nak_missing 1, second_nak 2".
+// How often each fault was found, over all connections: "nak_missing 1, second_nak 2".
 [[nodiscard]] std::string found(const check::Verdict& verdict);
 
 }  // namespace uroce::test

@@ -1,7 +1,6 @@
 // `uroce check` reads captures from anywhere. One half of the inputs are files as they are; the
-// other are packets whose ICRC is right, or that the capture has cut short, so that what is
-// analysed behind the parser is reached too: any opcodes, PSNs, lengths and times of a few
-// connections.
+// other half are packets with a correct ICRC, or truncated by the capture, so that the analysis
+// behind the parser is reached too: any opcodes, PSNs, lengths and times of a few connections.
 
 #include <sys/mman.h>
 
@@ -38,7 +37,7 @@ void write_raw(std::span<const std::uint8_t> bytes) {
   std::fclose(file);
 }
 
-// Times and PSNs mostly go on as those of a real connection do.
+// Times and PSNs mostly advance as in a real connection.
 class Packets {
  public:
   void step(ByteSource& source) {
@@ -50,7 +49,7 @@ class Packets {
     Headers headers;
     headers.opcode = static_cast<Opcode>(source.take<std::uint8_t>());
     if (opcode_info(headers.opcode).name.empty()) {
-      return;  // it can't be built
+      return;  // no such packet can be built
     }
     headers.dest_qpn = 0x10 + (back ? 0x10 : 0) + source.below(kQpns);
     headers.psn = psn(source);

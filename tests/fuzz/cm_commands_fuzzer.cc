@@ -1,8 +1,8 @@
-// What a hostile program may write to librdmacm's device, as the daemon gets it: commands of
-// rdma/rdma_user_cm.h on two channels, with addresses, ids and numbers that mean something and
-// bytes that don't. Whatever comes is answered or refused, and a program that ends leaves nothing.
+// A hostile program's writes to librdmacm's device, as the daemon gets them: commands of
+// rdma/rdma_user_cm.h on two channels, with valid and invalid addresses, ids and numbers. Every
+// command is answered or refused, and a program that ends leaves nothing behind.
 //
-// The input is a list of choices: command, channel, fields, what is spoilt, whether time passes.
+// The input is a list of choices: command, channel, fields, what is corrupted, whether time passes.
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -25,7 +25,7 @@ using test::ByteSource;
 
 constexpr std::size_t kCommandsMax = 256;
 constexpr std::uint32_t kChannels = 2;
-constexpr std::uint32_t kHandles = 8;  // that commands name: the first that are given out
+constexpr std::uint32_t kHandles = 8;  // used by commands: the first ones handed out
 
 void require(bool condition, const char* what) {
   if (!condition) {
@@ -69,7 +69,7 @@ rdma_ucm_conn_param choose_parameters(ByteSource& input) {
   return parameters;
 }
 
-// Commands that bring a connection about.
+// Commands that set up a connection.
 bool connecting_body(ByteSource& input, std::uint32_t number, Body* body) {
   switch (number) {
     case RDMA_USER_CM_CMD_CREATE_ID: {
@@ -121,7 +121,7 @@ Body choose_body(ByteSource& input, std::uint32_t number) {
   if (connecting_body(input, number, &body)) {
     return body;
   }
-  // All others name their id behind the place for the answer, or at the start.
+  // All others have their id after the response address, or at the start.
   const std::uint32_t handle = choose_handle(input);
   const bool answered =
       number == RDMA_USER_CM_CMD_DESTROY_ID || number == RDMA_USER_CM_CMD_QUERY ||
@@ -222,7 +222,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(service.ports().ports_taken(space) == 0, "a port is still taken");
   }
   require(rig.card.devices().front().groups().all().empty(), "a membership is left");
-  // What the protocol still needs goes in its own time.
+  // Pending timers of the protocol run out.
   for (int i = 0; i < 10'000 && service.manager().next_deadline() != uroce::kNever; ++i) {
     rig.now = std::max(rig.now, service.manager().next_deadline());
     service.on_time();

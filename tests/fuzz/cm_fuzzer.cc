@@ -1,6 +1,6 @@
-// MADs that anybody on the network may send, among calls that programs make: nothing crashes, what
-// is sent is a message, and the tables stay within their bounds. The input is a script: each step
-// is a byte for the kind and what that kind takes.
+// MADs that anybody on the network may send, mixed with calls of programs: nothing crashes, what is
+// sent is a valid message, and the tables stay within their bounds. The input is a script: each
+// step is a byte for its kind, followed by that kind's operands.
 
 #include <cstdint>
 #include <cstdio>
@@ -54,8 +54,8 @@ class Subject {
   }
   std::uint32_t id_on_the_wire() { return source_.flag() ? any_id() : source_.below(4); }
 
-  // The bytes of a MAD; sometimes with a header that is right and numbers that exist, which random
-  // bytes never hit.
+  // The bytes of a MAD; sometimes with a valid header and existing numbers, which random bytes
+  // never hit.
   void receive(bool mended) {
     const auto bytes = source_.bytes(kMadBytes);
     Mad mad{};

@@ -1,9 +1,9 @@
-// Control records as a hostile program may send them: whatever comes, the daemon answers or
-// refuses, and when it ends nothing of it is left.
+// Control records as a hostile program may send them: the daemon answers or refuses each, and when
+// the program ends nothing of it is left.
 //
 // The input is a list of records: command, flags, length of the body (2 bytes), body. The header is
-// made right unless the flags ask for a wrong one, and a body that is too short is filled up with
-// zeros (records grow at their end), so that changes and old inputs reach the handlers.
+// valid unless the flags ask for a wrong one, and a body that is too short is padded with zeros
+// (records grow at their end), so that mutations and old inputs reach the handlers.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -39,8 +39,8 @@ void require(bool condition, const char* what) {
   }
 }
 
-// A byte is the command of its number or, from kFrom300 on, of those from 300 on. What is left
-// draws from the table, so that all are reached.
+// A byte is the command of its number or, from kFrom300 on, one of those from 300 on. Other values
+// select from the table, so that all are reached.
 abi::Command command_of(std::uint8_t byte) {
   constexpr std::uint8_t kFrom300 = 210;
   for (const int number : {int{byte}, 300 + byte - kFrom300}) {
@@ -52,11 +52,11 @@ abi::Command command_of(std::uint8_t byte) {
   return byte == 0 ? abi::Command{} : rules[byte % rules.size()].command;
 }
 
-// Of a kind that programs pass, or that a helper lets through though nobody wants it.
+// Of a kind that programs pass, or that a helper lets through though no command takes it.
 UniqueFd make_descriptor(unsigned kind) {
   switch (kind) {
     case 1:
-      return {};  // what a helper has closed (control/foreign/inbox.h)
+      return {};  // one that a helper has closed (control/foreign/inbox.h)
     case 2:
       return UniqueFd(::open("/", O_PATH | O_CLOEXEC));
     case 3:
@@ -64,13 +64,13 @@ UniqueFd make_descriptor(unsigned kind) {
     default:
       break;
   }
-  // A memfd like those that shims hand over.
+  // A memfd like those that shims pass.
   UniqueFd memfd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   require(::ftruncate(memfd.get(), 65'536) == 0, "ftruncate");
   return memfd;
 }
 
-// A list of pieces, as shims hand it over.
+// A list of pieces, as shims pass it.
 UniqueFd make_sealed(std::span<const std::uint8_t> content) {
   UniqueFd memfd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   require(
@@ -80,7 +80,7 @@ UniqueFd make_sealed(std::span<const std::uint8_t> content) {
   return memfd;
 }
 
-// Takes one record off the input.
+// Takes the next record from the input.
 Record next_record(std::span<const std::uint8_t>* input) {
   const std::uint8_t command = (*input)[0];
   const std::uint8_t flags = (*input)[1];
@@ -117,7 +117,7 @@ Record next_record(std::span<const std::uint8_t>* input) {
   return record;
 }
 
-// Every reply is whole, and names as many descriptors as it has.
+// Every reply is complete, and announces as many descriptors as it has.
 void check_replies(Conversation& conversation) {
   for (const Record& record : conversation.outbox()) {
     abi::ReplyHeader header;
@@ -132,8 +132,8 @@ void check_replies(Conversation& conversation) {
   conversation.outbox().clear();
 }
 
-// The thread of a program whose memory is reached the slow way may end later than its session: as
-// soon as it gets a processor, which takes long where many want one. Lines of the error log stay.
+// The thread that copies from a program's memory may end later than its session: as soon as it gets
+// a processor, which takes long on a busy machine. Lines of the error log stay.
 bool is_given_back(const Shares& shares, Limit limit) {
   constexpr Duration kTimeout = 20 * kNanosecondsPerSecond;  // libFuzzer's own is 30 s
   const Time begun = monotonic_now();
@@ -151,7 +151,7 @@ void run(const Services& services, std::span<const std::uint8_t> input) {
   for (std::size_t i = 0; i < kRecordsMax && input.size() >= kPrefix && !conversation.finished();
        ++i) {
     conversation.receive(next_record(&input));
-    // A loopback knows every address; a helper opens this process's memory.
+    // A loopback port resolves every address; a helper opens this process's memory.
     while (conversation.waiting()) {
       std::this_thread::yield();
       conversation.resume();

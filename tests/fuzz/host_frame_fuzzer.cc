@@ -1,5 +1,5 @@
 // Frames that aren't RoCE, as anybody on the link may send them: ARP, neighbour discovery, echo.
-// What is answered must be answered in the name of one of our addresses.
+// Answers must come from one of our addresses.
 
 #include <cstdint>
 #include <cstdio>
@@ -19,7 +19,7 @@ void require(bool condition, const char* what) {
   }
 }
 
-// Makes the ICMPv6 checksum right, which random changes never hit.
+// Corrects the ICMPv6 checksum, which random mutations never do.
 void mend(FrameBytes* bytes) {
   const auto frame = parse_ethernet(*bytes);
   if (!frame || frame->type != kTypeIpv6) {

@@ -1,5 +1,5 @@
-// Packets as anybody may send them: parse() must not read outside the frame, and what it lets
-// through must be built again to something that parses equally.
+// Packets as anybody may send them: parse() must not read outside the frame, and a packet that it
+// accepts must be rebuilt to one that parses equally.
 
 #include <algorithm>
 #include <cstdint>
@@ -35,7 +35,7 @@ void check_rebuilt(const Frame& parsed) {
   require(again.frame.length <= parsed.length + sizeof(Vlan), "a rebuilt packet is longer");
 }
 
-// Makes the sums right that random changes never hit, so that what is behind them is reached.
+// Corrects the checksums, which random mutations never do, so that the code behind them is reached.
 void mend(Frame& frame) {
   std::size_t ip = sizeof(Ethernet);
   if (frame.length >= ip + sizeof(Vlan) &&

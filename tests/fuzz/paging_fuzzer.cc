@@ -1,11 +1,11 @@
-// What a hostile program may send by its two paging channels (abi/paging_records.h): answers that
-// describe its memory, arenas, and what it takes away. They are taken apart as the fault and the
-// invalidation thread do it, and what comes of them goes to a pager and a mirror. Nothing may be
-// mapped but what a descriptor allows, everything can be taken away again, and a program that ends
-// leaves no charge and no descriptor.
+// What a hostile program may send on its two paging channels (abi/paging_records.h): answers that
+// describe its memory, arenas, and invalidations. They are parsed as by the fault and the
+// invalidation thread, and passed to a pager and a mirror. Nothing may be mapped but what a
+// descriptor allows, everything can be invalidated again, and a program that ends leaves no charge
+// and no descriptor.
 //
-// The input is a list of choices: records with fields that mean something and bytes that don't,
-// descriptors that come with them, prefetches that make the daemon ask.
+// The input is a list of choices: records with valid and invalid fields, descriptors that come with
+// them, prefetches that make the daemon ask.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -84,7 +84,7 @@ class Daemon final : public PagingPeer {
                                        Peer{::getpid(), ::getuid(), ::getgid()}, 1};
   FaultQueue queue_{1};
   Pager pager_{queue_, *this};
-  std::vector<std::uint32_t> open_;  // invalidations that aren't over
+  std::vector<std::uint32_t> open_;  // invalidations that haven't ended
   std::uint32_t asked_ = 0;
   std::uint32_t wanted_ = 0, answered_ = 0;  // prefetches
   bool look_again_ = false;
@@ -118,7 +118,7 @@ std::uint64_t choose_address(ByteSource& input) {
   return kAddresses[input.below(std::size(kAddresses))] + input.below(1'024) * Mirror::kPage;
 }
 
-// A record of one of the three kinds, or of none.
+// A record of one of the three kinds, or of an unknown one.
 template <typename Body>
 Record record_of(Body body, abi::PagingKind kind, std::uint32_t sequence, std::size_t more = 0) {
   Record record;
@@ -159,7 +159,7 @@ Record choose_answer(ByteSource& input, std::uint32_t sequence) {
     piece.rights =
         input.take<std::uint8_t>() % 8 == 1 ? 2U : 1U + input.take<std::uint8_t>() % 2U * 2U;
     std::memcpy(record.bytes.data() + sizeof(head) + i * sizeof(piece), &piece, sizeof(piece));
-    // They are to be in order, mostly.
+    // Mostly in ascending order, as required.
     address = input.take<std::uint8_t>() % 16 == 1 ? choose_address(input)
                                                    : address + piece.memory.length;
   }
@@ -185,7 +185,7 @@ Record choose_announcement(ByteSource& input) {
   return record_of(wanted, abi::PagingKind::kInvalidate, sequence);
 }
 
-// Seldom: a record that is broken ends the channel.
+// Rarely: a broken record ends the channel.
 void spoil(ByteSource& input, Record* record) {
   if (input.take<std::uint8_t>() % 8 != 1) {
     return;
@@ -199,7 +199,7 @@ void spoil(ByteSource& input, Record* record) {
   }
 }
 
-// As many as the header says, mostly.
+// Mostly as many as the header announces.
 void add_descriptors(ByteSource& input, Record* record) {
   const std::uint32_t count = input.take<std::uint8_t>() % (kDescriptorsMax + 1);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -245,7 +245,7 @@ void Daemon::hear(ByteSource& input, Record record) {
   if (!channel_) {
     return;
   }
-  std::vector<UniqueFd> opened;  // by a helper, some of which it couldn't have
+  std::vector<UniqueFd> opened;  // by a helper; it failed for some
   for (std::uint32_t left = input.take<std::uint8_t>() % 3; left != 0; --left) {
     opened.push_back(input.flag() ? choose_descriptor(input) : UniqueFd());
   }
@@ -331,7 +331,7 @@ void Daemon::touch(ByteSource& input) const {
       span.host == nullptr) {
     return;
   }
-  // No file here is cut off, so what is granted is there.
+  // No file here is truncated, so granted memory is accessible.
   auto* const last = reinterpret_cast<volatile std::uint8_t*>(span.host + span.length - 1);
   const std::uint8_t byte = *last;
   if (write) {

@@ -118,8 +118,8 @@ void QpSubject::receive(ByteSource& source) {
   headers.solicited = source.flag();
   headers.ack_request = source.flag();
   const OpcodeInfo& info = opcode_info(headers.opcode);
-  // Requests around the PSN that is due (what was accepted so far moves it), responses around what
-  // may be outstanding.
+  // Requests around the expected PSN (which accepted packets advance), responses around what may be
+  // outstanding.
   const std::uint32_t base = info.request ? rig_->qp().expected_psn() : 5'000;
   headers.psn = source.below(32) == 0
                     ? source.take<std::uint32_t>() & kPsnMask

@@ -1,7 +1,7 @@
 #pragma once
 
-// A queue pair under a fuzzer: memory that must stay as it is outside of what was registered, the
-// peer's packets out of a ByteSource, and what must hold whatever comes.
+// A queue pair under a fuzzer: memory that must stay unchanged outside registered regions, the
+// peer's packets from a ByteSource, and checks of what must always hold.
 
 #include <cstdint>
 #include <memory>
@@ -25,22 +25,22 @@ class QpSubject {
 
   QpRig& rig() { return *rig_; }
 
-  // A packet of any opcode of its transport, near enough to what the queue pair expects to get
-  // somewhere.
+  // A packet of any opcode of its transport, near enough to what the queue pair expects to pass the
+  // first checks.
   void receive(ByteSource& source);
-  // What a uroce says of kept packets, or something like it.
+  // The notice that a uroce sends about kept packets, or something similar.
   void receive_kept_notice(ByteSource& source);
   // Sends a portion; every frame must parse.
   void transmit(ByteSource& source);
-  // Time goes on, and deadlines come.
+  // Time passes, and timers expire.
   void wait(ByteSource& source);
-  // The program moves it: RESET and back to RTS (then true), SQD, RTS, ERR.
+  // The program changes its state: RESET and back to RTS (then true), SQD, RTS, ERR.
   bool modify(ByteSource& source);
   void deregister_and_register();
-  // The program binds a window to anything, or invalidates it.
+  // The program binds a window to any range, or invalidates it.
   void change_window(ByteSource& source);
 
-  // An address in the region, most times; a key of it or of a window, most times.
+  // An address, mostly in the region; a key, mostly of the region or of a window.
   std::uint64_t address(ByteSource& source);
   std::uint32_t key(ByteSource& source);
   std::uint32_t length(ByteSource& source);
@@ -48,7 +48,7 @@ class QpSubject {
  private:
   QpType type_;
   AddressTable addresses_;  // handle 1: good; 2: of another domain
-  Bytes memory_;            // the region; behind and in front of it the sanitizer watches
+  Bytes memory_;            // the region; the sanitizer watches both sides of it
   Bytes untouched_;         // of another domain, and another without rights
   std::vector<std::uint32_t> keys_;
   std::vector<std::uint32_t> windows_;

@@ -1,5 +1,5 @@
-// Stands in for libFuzzer: gives every file of a folder to a fuzzer's entry once, so that each test
-// run replays the kept corpora, with any compiler and sanitizer.
+// Replaces libFuzzer: passes every file of a folder to a fuzzer's entry once, so that each test run
+// replays the kept corpora, with any compiler and sanitizer.
 
 #include <cstdint>
 #include <cstdio>

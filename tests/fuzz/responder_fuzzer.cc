@@ -1,7 +1,6 @@
-// A peer without manners: any sequence of well-formed packets, requests and answers, to a queue
-// pair (RC, or the receiving end of XRC) whose program behaves. Nothing may crash or be written
-// where it mustn't, all that is sent must parse, and each receive work request completes once and
-// in order.
+// A hostile peer: any sequence of well-formed packets, requests and responses, to a queue pair (RC,
+// or the receiving end of XRC) of a correct program. Nothing may crash or be written out of bounds,
+// all that is sent must parse, and each receive work request completes once and in order.
 
 #include <array>
 #include <deque>
@@ -54,7 +53,8 @@ class Session {
         break;
       case 15:
         if (source.below(4) == 0 && subject_.modify(source)) {
-          // RESET forgets what was taken, without completions; a queue of its own forgets all.
+          // RESET drops the receives that were taken, without completions; with a receive queue of
+          // its own, all.
           while (posted_.size() > subject_.rig().receives.waiting()) {
             posted_.pop_front();
           }
@@ -64,7 +64,7 @@ class Session {
     check_receives();
   }
 
-  // Whatever happened, an error ends everything that was posted, but for what others may take.
+  // In any case, ERR ends everything that was posted, except what others may take.
   void finish() {
     subject_.rig().to_state(QpState::kErr);
     check_receives();

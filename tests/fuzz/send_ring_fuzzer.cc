@@ -59,7 +59,7 @@ class Session {
  private:
   QpRig& rig() { return subject_.rig(); }
 
-  // Into the slot that the daemon reads next, or any.
+  // Writes into the slot that the daemon reads next, or any other.
   void post_nearly_right(ByteSource& source) {
     WorkRing& ring = rig().sends;
     std::atomic<std::uint32_t>& producer = ring.control.producer.value;
@@ -101,7 +101,8 @@ class Session {
     }
   }
 
-  // An answer to a request that was made, most times, about something that was posted or not.
+  // Mostly an answer to a request that was made, about a work request that may not have been
+  // posted.
   void spoil_stamp(ByteSource& source) {
     abi::RingControl& ring = rig().sends.control;
     const std::uint32_t posted = ring.producer.value.load(std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// UC and UD between a hostile program and a peer without manners: any send entries (address handles
-// that aren't there or are somebody else's, absurd lengths), any packets. Nothing is written where
-// it mustn't be, nothing is ever answered, and each receive work request completes once, in order.
+// UC and UD between a hostile program and a hostile peer: any send entries (address handles that
+// don't exist or are another domain's, absurd lengths), any packets. Nothing is written out of
+// bounds, nothing is ever answered, and each receive work request completes once, in order.
 
 #include <array>
 #include <cstring>
@@ -33,7 +33,7 @@ class Session {
         break;
       case 6:
         if (source.below(4) == 0 && subject_.modify(source)) {
-          posted_.clear();  // RESET forgets what was posted, without completions
+          posted_.clear();  // RESET drops posted work without completions
         }
         break;
       case 7:

@@ -1,6 +1,6 @@
 #pragma once
 
-// The captures of a real peer by their names, for tests with a case for each.
+// The names of a real peer's captures, for tests with a case for each.
 
 #include <algorithm>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // `uroce replay` as a command: its report over every capture of a real peer is kept as golden text
-// (golden/), answers come out as a capture, a script says what the card has, bad input is refused.
+// (golden/), answers are written as a capture, a script configures the card, bad input is refused.
 //
-// After a change that is meant: UROCE_WRITE_GOLDEN=1 replay_command_test, and read the difference.
+// After an intended change: UROCE_WRITE_GOLDEN=1 replay_command_test, and review the difference.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ std::string capture(const std::string& name) {
   return (*captures_folder() / (name + ".pcap")).string();
 }
 
-// A folder of one test's own.
+// A test's own folder.
 class ReplayCommand : public testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ class ReplayCommand : public testing::Test {
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, TheReportIsTheKeptOne) {
+TEST_P(Golden, TheReportMatches) {
   const fs::path golden = fs::path(UROCE_GOLDEN) / (GetParam() + ".txt");
   const Answer answer = replay_command(capture(GetParam()));
   EXPECT_EQ(answer.status, 0);
@@ -89,8 +89,8 @@ TEST_P(Golden, TheReportIsTheKeptOne) {
 INSTANTIATE_TEST_SUITE_P(Captures, Golden, testing::ValuesIn(capture_names()),
                          [](const auto& instance) { return instance.param; });
 
-// A capture that went away would else leave its golden text behind unnoticed.
-TEST(GoldenTexts, EachHasItsCapture) {
+// A removed capture would otherwise leave its golden text behind unnoticed.
+TEST(GoldenTexts, EachHasACapture) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(UROCE_GOLDEN)) {
     if (entry.path().extension() == ".txt") {
@@ -101,7 +101,7 @@ TEST(GoldenTexts, EachHasItsCapture) {
   EXPECT_EQ(names, capture_names());
 }
 
-TEST_F(ReplayCommand, AnswersComeOutAsACapture) {
+TEST_F(ReplayCommand, AnswersAreWrittenAsACapture) {
   const std::string out = (folder_ / "out.pcap").string();
   ASSERT_EQ(replay_command(capture("rc_read") + " --out " + out).status, 0);
   const auto given = replay::read_capture(out);
@@ -120,7 +120,7 @@ TEST_F(ReplayCommand, AnswersComeOutAsACapture) {
   }
 }
 
-// What the report begins with is a script: fed back, it gives the same fates.
+// The start of a report is a script: as input, it gives the same fates.
 TEST_F(ReplayCommand, AReportIsAScript) {
   const Answer derived = replay_command(capture("rc_write"));
   const std::string script = write("script", derived.text.substr(0, derived.text.find("\n1 ") + 1));
@@ -144,7 +144,7 @@ TEST_F(ReplayCommand, AScriptDecides) {
   EXPECT_EQ(answer.status, 0);
   EXPECT_NE(answer.text.find("refused.receive_too_short"), std::string::npos) << answer.text;
   EXPECT_NE(answer.text.find("dropped.wrong_qp_state"), std::string::npos) << answer.text;
-  // What it asks is answered at the end.
+  // Its queries are answered at the end.
   EXPECT_NE(answer.text.find("? show q\nqp=q qpn=17 state=ERR"), std::string::npos) << answer.text;
   EXPECT_NE(answer.text.find("? poll q recv\nwr=1 status=SUCCESS qp=17 opcode=RECV length=0"),
             std::string::npos)
@@ -161,7 +161,7 @@ TEST_F(ReplayCommand, OtherAddressesAreNotOurs) {
   EXPECT_NE(answer.text.find("dropped.not_our_address=9"), std::string::npos) << answer.text;
 }
 
-TEST_F(ReplayCommand, RefusesWhatIsNoScript) {
+TEST_F(ReplayCommand, RefusesAnInvalidScript) {
   const auto refused = [&](const std::string& text, const std::string& why) {
     expect_refused(capture("rc_send") + " --script " + write("script", text), why);
   };
@@ -176,7 +176,7 @@ TEST_F(ReplayCommand, RefusesWhatIsNoScript) {
   expect_refused(capture("rc_send") + " --script " + folder_.string() + "/none", "can't be read");
 }
 
-TEST_F(ReplayCommand, RefusesWhatIsNoCapture) {
+TEST_F(ReplayCommand, RefusesAnInvalidCapture) {
   const std::string good = text_of(capture("rc_send"));
   ASSERT_GT(good.size(), 100U);
   expect_refused((folder_ / "none.pcap").string(), "No such file");

@@ -1,5 +1,5 @@
 // The requests of every RC capture of a real peer (Linux's rxe), answered by our responder,
-// compared with what the peer answered.
+// compared with the peer's answers.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ namespace {
 using replay::Circumstances;
 using replay::Flow;
 
-// What INDEX.md tells of a capture beyond its packets. Requests that were lost on the way are in
-// the file where it was taken at the requester; those that drew a sequence NAK derive() finds.
+// What INDEX.md states about a capture beyond its packets. Requests lost on the way are in the file
+// if it was taken at the requester; those that led to a sequence NAK are found by derive().
 Circumstances circumstances_of(const std::string& capture) {
   static const std::map<std::string, Circumstances> kKnown = {
       {"lost_last", {.lost = {8}}},
@@ -30,21 +30,21 @@ Circumstances circumstances_of(const std::string& capture) {
   };
   const auto found = kKnown.find(capture);
   Circumstances circumstances = found == kKnown.end() ? Circumstances{} : found->second;
-  // Their programs wrote to their memory between two requests.
+  // Their programs wrote to memory between two requests.
   circumstances.memory_is_stable = capture != "dup_req" && capture != "t_rping";
   return circumstances;
 }
 
-// What the recorded peer answered, but as the specification has it. All that differs legitimately:
+// The recorded peer's answers, adapted to the specification. All legitimate differences:
 //   * after an RNR NAK Linux answers the rest of the message with a sequence NAK; the specification
-//     has nothing but silence until the NAKed packet comes again;
-//   * a receive that is too short: Linux NAKs 3 (remote operation), the specification 1;
-//   * a SEND whose invalidation fails: Linux doesn't count it as a message, we do, since it was
-//     delivered.
-//   * Linux doesn't tell of congestion; we answer a packet that is marked CE with a notification,
-//     too (our_answers() leaves it out).
+//     requires silence until the NAKed packet is repeated;
+//   * a receive that is too short: Linux sends NAK 3 (remote operation), the specification NAK 1;
+//   * a SEND whose invalidation fails: Linux doesn't count it as a message; we do, since it was
+//     delivered;
+//   * Linux sends no congestion notifications; we also answer a packet that is marked CE with one
+//     (our_answers() omits it).
 // Never compared: IP identification, UDP source port, time. Acknowledgements can't coalesce here,
-// since each request is answered before the next one comes.
+// since each request is answered before the next one is received.
 std::vector<std::string> recorded_answers(const Flow& flow, const std::string& capture) {
   std::vector<std::string> answers;
   bool after_rnr_nak = false;
@@ -98,13 +98,13 @@ TEST_P(Replay, GivesTheRecordedAnswers) {
   for (const Flow& flow : flows) {
     std::vector<std::string> ours = our_answers(flow, *outcome);
     if (GetParam() == "lost_ack") {
-      ours.erase(ours.begin());  // the one that was lost; the file was taken at the requester
+      ours.erase(ours.begin());  // the lost answer; the file was taken at the requester
     }
     EXPECT_EQ(ours, recorded_answers(flow, GetParam())) << flow.name();
   }
 }
 
-// So that missing captures don't pass as none.
+// Missing captures must not pass as an empty set.
 TEST(ReplayCaptures, AreThere) { EXPECT_GE(capture_names().size(), 50U); }
 
 INSTANTIATE_TEST_SUITE_P(Captures, Replay, testing::ValuesIn(capture_names()),

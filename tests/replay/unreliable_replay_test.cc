@@ -1,5 +1,5 @@
-// What a real peer (Linux's rxe) sent over unreliable connections and as datagrams, received by
-// ours: each message is delivered once, whole, and nothing is answered.
+// What a real peer (Linux's rxe) sent over UC and UD, received by ours: each message is delivered
+// once, complete, and nothing is answered.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr std::uint32_t kGrhLength = 40;
 
 using Packets = std::vector<std::unique_ptr<FrameCopy>>;
 
-// By destination: the packets that a queue pair got.
+// The packets of each destination queue pair.
 std::map<std::pair<Gid, std::uint32_t>, Packets> receivers_of(const std::vector<Bytes>& frames) {
   std::map<std::pair<Gid, std::uint32_t>, Packets> receivers;
   for (const Bytes& bytes : frames) {
@@ -63,8 +63,8 @@ class UnreliableReplay : public testing::TestWithParam<std::string> {
     receive_key_ = rig_->add_region(receive_, kReceiveAddress, kAccessLocalWrite);
   }
 
-  // The key and the place of a WRITE are the recorded peer's: ours take their place, after the ICRC
-  // was verified.
+  // The key and the address of a WRITE are the recorded peer's: they are replaced by ours after the
+  // ICRC was verified.
   void give_memory(FrameCopy& copy) {
     const Packet& packet = copy.frame.packet;
     const Reth reth = packet.reth();
