@@ -15,7 +15,7 @@
 namespace uroce::bench {
 namespace {
 
-// The thread's own time on the processor, so that whoever else runs on the machine doesn't count.
+// The thread's own CPU time, so that other processes on the machine don't count.
 struct Clock {
   static std::chrono::nanoseconds now() {
     timespec time{};
@@ -24,7 +24,7 @@ struct Clock {
   }
 };
 
-// A cursor that walks over a buffer payload by payload, round and round.
+// A cursor that walks over a buffer payload by payload, starting over at the end.
 class Walk {
  public:
   explicit Walk(std::size_t size) : size_(size) {}
@@ -51,7 +51,7 @@ void send(const BoundBuffers& buffers, Walk& walk) {
   }
 }
 
-// Returns how many frames were right: all of them.
+// Returns the number of frames with a correct ICRC, which must be all.
 std::size_t receive(const BoundBuffers& buffers, Walk& walk) {
   std::size_t right = 0;
   for (const std::byte* frame : buffers.frames) {

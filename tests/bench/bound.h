@@ -1,8 +1,8 @@
 #pragma once
 
-// The bound that datapath_bench compares with: what copying and checksumming alone cost on this
-// machine, with the kernels, the order and the working set of uroce's own path. Sending copies
-// payload into a frame and sums it in one pass; receiving sums the frame first and copies after.
+// The lower bound for datapath_bench: the cost of copying and checksumming alone on this machine,
+// with the kernels, the order and the working set of uroce's own path. Sending copies payload into
+// a frame and checksums it in one pass; receiving checksums the frame first and then copies.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace uroce::bench {
 
-inline constexpr std::size_t kBoundPayload = 4096;   // bytes of payload a frame
+inline constexpr std::size_t kBoundPayload = 4096;   // bytes of payload per frame
 inline constexpr std::size_t kBoundHeaderRoom = 58;  // Ethernet, IPv4, UDP, BTH and an AETH
 inline constexpr std::size_t kBoundFrameBytes = kBoundHeaderRoom + kBoundPayload + 4;
 
 struct BoundBuffers {
-  // What the programs registered: multiples of kBoundPayload, as large as the bench's own. They are
-  // walked from front to back, round and round.
+  // The programs' registered memory: multiples of kBoundPayload, as large as the bench's own.
+  // Walked from front to back, over and over.
   std::span<const std::byte> source;
   std::span<std::byte> destination;
   // Frames of kBoundFrameBytes each, as many as are in flight between the engines. All are sent,
@@ -29,7 +29,7 @@ struct Bound {
   double rx_ns_per_4k = 0;  // ICRC, then copy
 };
 
-// The medians of `rounds` rounds of about 10 ms each, of which the first isn't counted.
+// The medians of `rounds` rounds of about 10 ms each, after one that isn't counted.
 // REQUIRES: rounds >= 1.
 [[nodiscard]] Bound measure_bound(const BoundBuffers& buffers, std::uint32_t rounds);
 

@@ -99,7 +99,7 @@ BenchDaemon::BenchDaemon(const std::string& program) {
 BenchDaemon::~BenchDaemon() {
   ::kill(child_, SIGTERM);
   ::waitpid(child_, nullptr, 0);
-  std::error_code ignored;  // a folder left behind harms nobody
+  std::error_code ignored;  // a leftover folder is harmless
   std::filesystem::remove_all(folder_, ignored);
 }
 

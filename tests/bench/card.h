@@ -1,7 +1,7 @@
 #pragma once
 
 // A daemon of the benchmark's own and verbs objects on it, for benchmarks that measure what a
-// program sees. Whatever fails ends the benchmark.
+// program sees. Any failure ends the benchmark.
 
 #include <infiniband/verbs.h>
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace uroce::bench {
 
-// uroced on its loopback, as a child that dies with this process. The environment names its socket
+// uroced on its loopback, as a child that dies with this process. The environment passes its socket
 // to libibverbs.
 class BenchDaemon {
  public:
@@ -45,7 +45,7 @@ class BenchCard {
   [[nodiscard]] ibv_pd* pd() const { return pd_; }
   [[nodiscard]] const ibv_gid& gid() const { return gid_; }
   [[nodiscard]] ibv_mtu mtu() const { return mtu_; }
-  // With all rights, on demand or not.
+  // With all access rights, on demand or pinned.
   RegionHandle register_range(void* address, std::size_t length, bool on_demand);
 
  private:
@@ -55,14 +55,14 @@ class BenchCard {
   ibv_mtu mtu_ = IBV_MTU_1024;
 };
 
-// Two connected reliable queue pairs of the card; one WRITEs to the other.
+// Two connected RC queue pairs of the card; one WRITEs to the other.
 class BenchPair {
  public:
   static constexpr std::uint32_t kDepth = 64;
 
   explicit BenchPair(const BenchCard& card);
-  // With rings of its own for `depth` work requests, and a completion queue that others share: who
-  // owns that reaps, and outstanding() counts what was posted.
+  // With its own rings for `depth` work requests, and a completion queue shared with others: its
+  // owner polls it, and outstanding() counts what was posted.
   BenchPair(const BenchCard& card, std::uint32_t depth, ibv_cq* shared);
   ~BenchPair();
   BenchPair(const BenchPair&) = delete;
@@ -73,7 +73,7 @@ class BenchPair {
   std::uint32_t reap();  // completions, at most kDepth; none has an error
   [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
   void drain();
-  // Nanoseconds from posting to completion of one.
+  // Nanoseconds from posting a WRITE to its completion.
   double write_one(const ibv_mr& from, const ibv_mr& to, std::size_t to_offset,
                    std::uint32_t length);
 

@@ -18,10 +18,10 @@ constexpr std::uint32_t kCountedLength = 8;
 constexpr std::uint32_t kCountedEntries = 256;
 constexpr std::uint32_t kCountedSignalEvery = 16;
 constexpr Time kCountedTurn = kNanosecondsPerMicrosecond;
-// What the programs' clock shows, which the shim would look at where the card wants to know.
+// The programs' clock, which the shim would read when the card asks for a post stamp.
 const Time* counted_now = nullptr;
 Time counted_clock() { return *counted_now; }
-// Runs that are subtracted: far more than the turns in which the queues fill.
+// The size of the run that is subtracted: far more than is posted while the queues fill.
 constexpr std::uint32_t kFewer = 4'096;
 constexpr std::uint32_t kMore = 16'384;
 
@@ -47,7 +47,7 @@ class CountedProgram {
 
   [[nodiscard]] bool done() const { return left_ == 0 && outstanding_ == 0; }
 
-  // Whether it posted anything, so that the bell is to be rung.
+  // Whether it posted anything, so that the doorbell must be rung.
   [[gnu::noinline]] bool post() {
     bool posted = false;
     for (; outstanding_ < in_flight_ && left_ != 0; --left_, ++outstanding_, ++posted_) {
@@ -109,7 +109,7 @@ void write_directly(std::uint32_t messages, std::uint32_t in_flight) {
   UROCE_CHECK(daemon.port.counters().tx_frames == 0);
 }
 
-// Each of so many queue pairs has one.
+// One message on each of so many queue pairs.
 void write_over_many(std::uint32_t messages, std::uint32_t pairs_count) {
   test::ManyPairs pairs(pairs_count);
   test::OneDaemon& daemon = pairs.daemon;
@@ -130,7 +130,7 @@ void write_over_many(std::uint32_t messages, std::uint32_t pairs_count) {
   UROCE_CHECK(daemon.port.counters().tx_frames == 0);
 }
 
-// The whole run's instructions, from callgrind's last words.
+// The instructions of the whole run, from the end of callgrind's output.
 std::optional<double> counted(std::string_view way, std::uint32_t messages,
                               std::uint32_t in_flight) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
@@ -157,7 +157,7 @@ std::optional<double> counted(std::string_view way, std::uint32_t messages,
 }  // namespace
 
 bool write_counted(std::string_view way, std::uint32_t messages, std::uint32_t in_flight) {
-  // Whole rounds of what is signalled, so that all of them complete.
+  // A multiple of the signalling interval, so that all of them complete.
   UROCE_CHECK(in_flight != 0 && in_flight <= kCountedEntries && messages % kCountedEntries == 0);
   if (way == "frames") {
     write_by_frames(messages, in_flight);

@@ -7,7 +7,7 @@ namespace uroce::bench {
 namespace {
 
 constexpr double kC = 0.4;     // RFC 9438, 4.1
-constexpr double kBeta = 0.7;  // what a loss leaves
+constexpr double kBeta = 0.7;  // the remainder of the window after a loss
 constexpr double kFriendly = 3 * (1 - kBeta) / (1 + kBeta);
 constexpr double kWindowMin = 2;
 
@@ -26,7 +26,7 @@ void CubicFlow::act(Time now) {
   }
   while (static_cast<double>(under_way_.size()) < window_) {
     const Bottleneck::Fate fate = narrow_.admit(kSegment, false, 0, now);
-    // A later segment's acknowledgement tells of a loss: as late as the queue is long.
+    // The acknowledgement of a later segment reveals a loss, delayed by the length of the queue.
     const Time due =
         (fate.dropped ? std::max(now, under_way_.empty() ? now : under_way_.back().due - 2 * delay_)
                       : fate.departs) +

@@ -1,8 +1,8 @@
 #pragma once
 
-// A TCP sender as others see it: CUBIC's window (RFC 9438) with its Reno-friendly part, segments of
-// 1,500 bytes that don't listen to marks, losses found out a round trip later and mended without
-// cost. It sends through a bottleneck without frames.
+// A model of a competing TCP sender: CUBIC's window (RFC 9438) with its Reno-friendly part,
+// segments of 1,500 bytes that ignore ECN marks, losses detected a round trip later and repaired at
+// no cost. It sends through a bottleneck without frames.
 
 #include <cstdint>
 #include <deque>
@@ -16,7 +16,7 @@ class CubicFlow {
   // `delay`: one way.
   CubicFlow(Bottleneck& narrow, Duration delay) : narrow_(narrow), delay_(delay) {}
 
-  // Takes what has come back, and sends what may be sent.
+  // Processes acknowledgements, and sends what the window allows.
   void act(Time now);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // acknowledged
   [[nodiscard]] Time next_due() const {
@@ -37,11 +37,11 @@ class CubicFlow {
   Duration delay_;
   std::deque<Segment> under_way_;
   double window_ = 10;      // segments
-  double window_lost_ = 0;  // when something was lost last; 0: slow start
+  double window_lost_ = 0;  // at the last loss; 0: slow start
   Time lost_at_ = 0;
-  double friendly_ = 0;  // what Reno's would be
+  double friendly_ = 0;  // Reno's window
   std::uint64_t next_ = 0;
-  std::uint64_t recover_ = 0;  // losses before it are of the same round trip
+  std::uint64_t recover_ = 0;  // losses before it belong to the same round trip
   std::uint64_t bytes_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// How near the datapath comes to the bound of copying and checksumming, on one core: two workers,
-// polled by turns on one thread, over two ports joined in memory. Everything is as in the daemon:
-// the program's rings and doorbells, parsing, steering, queue pairs, completions. And what it costs
+// How near the datapath comes to the bound of copying and checksumming on one core: two workers,
+// polled in turn by one thread, over two ports joined in memory. Everything is as in the daemon:
+// the program's rings and doorbells, parsing, steering, queue pairs, completions. Also the cost
 // without frames, within one worker, against plain copies.
 //
 //   build/tests/bench/datapath_bench [--json] [--brief]
@@ -8,8 +8,8 @@
 //
 //   build/tests/bench/datapath_bench --profile frames|direct
 //
-// The second does nothing but so many WRITEs of 8 bytes, for callgrind (instructions.py); the third
-// nothing but WRITEs of 64 KiB for a second, for perf, and prints what 4 KiB of them cost.
+// The second form only does so many WRITEs of 8 bytes, for callgrind (instructions.py); the third
+// only WRITEs of 64 KiB for a second, for perf, and prints their cost per 4 KiB.
 
 #include <algorithm>
 #include <cstdio>
@@ -38,12 +38,12 @@ using test::Endpoint;
 constexpr std::size_t kMemoryBytes = 16U << 20U;  // of each side: streams, as applications do
 constexpr std::uint32_t kSendEntries = 256;
 constexpr std::uint32_t kMtu = 4096;
-constexpr std::uint32_t kMtuOfEthernet = 1024;  // what fits its frames
+constexpr std::uint32_t kMtuOfEthernet = 1024;  // the largest path MTU that fits its frames
 constexpr std::uint32_t kRounds = 9;
 constexpr Duration kRound = 100 * kNanosecondsPerMillisecond;
 constexpr std::uint32_t kFramesInFlight = 32;
 constexpr std::uint32_t kSignalEvery = 16;
-constexpr int kTurnsPerLook = 64;  // turns of each worker between two looks at the clock
+constexpr int kTurnsPerLook = 64;  // turns of each worker between two readings of the clock
 
 Time read_clock(clockid_t clock) {
   timespec time{};
@@ -51,8 +51,7 @@ Time read_clock(clockid_t clock) {
   return static_cast<Time>(time.tv_sec) * kNanosecondsPerSecond + static_cast<Time>(time.tv_nsec);
 }
 
-// What is measured is the thread's own time on the processor, as the bound's is, so that whoever
-// else runs on the machine doesn't count.
+// The thread's own CPU time, as for the bound, so that other processes on the machine don't count.
 Time spent() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 test::PairConfig pair_config(std::uint32_t mtu, bool slow_way) {
@@ -108,7 +107,7 @@ struct Bench {
     test::fill_pattern(pair.a.memory, 1);
   }
 
-  // WRITEs of `length` bytes, as many as fit in a round: messages a second.
+  // WRITEs of `length` bytes, as many as fit into a round. Returns messages per second.
   double run(std::uint32_t length) {
     offset = 0;
     bring_in(pair.a.memory);
@@ -176,7 +175,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The same memory as mapped, and as /proc/PID/mem: what is left of the rate.
+// The same memory as mapped, and by /proc/PID/mem: the remaining part of the rate.
 class SlowWay {
  public:
   explicit SlowWay(std::uint32_t mtu) : direct_(mtu, false), slow_(mtu, true) {}
@@ -193,7 +192,7 @@ class SlowWay {
   std::vector<double> of_direct_;
 };
 
-// The bound, with as much memory as the datapath has.
+// The bound, with as much memory as the datapath uses.
 class BoundBench {
  public:
   BoundBench() {
@@ -215,9 +214,9 @@ class BoundBench {
   std::vector<std::byte*> starts_;
 };
 
-// Instructions that a WRITE of 8 bytes takes from post to completion, of programs and workers at
-// both ends; alone: with nothing else under way, the turns in which nothing comes included; spread:
-// each the only one of its queue pair, of as many. 0: no valgrind here.
+// Instructions of an 8-byte WRITE from post to completion, of programs and workers at both ends;
+// alone: with nothing else outstanding, empty turns included; spread: each the only one of its
+// queue pair, over as many. 0: valgrind isn't installed.
 struct Instructions {
   double frames = instructions_per_write("frames", kSendEntries);
   double direct = instructions_per_write("direct", kSendEntries);
@@ -236,10 +235,10 @@ void print_instructions(const Instructions& count) {
 
 constexpr std::uint32_t kLarge = 64 * 1024;
 
-// Nanoseconds of 4 KiB, at so many messages of 64 KiB a second.
+// Nanoseconds per 4 KiB, at so many messages of 64 KiB per second.
 double ns_of_piece(double rate) { return 1e9 / (rate * kLarge / kBoundPayload); }
 
-// For whoever looks where the time of large messages goes. False if there is no such way.
+// For profiling where large messages spend their time. False if there is no such way.
 bool profile(std::string_view way) {
   std::vector<double> pieces;
   if (way == "frames") {
@@ -268,7 +267,7 @@ int run(bool json, bool brief) {
   DirectBench direct(kMemoryBytes, kSendEntries);
   std::vector<double> tx, rx, ratio, large, small, copy, direct_large, of_copy, direct_small,
       small_ratio, sum;
-  // The bound and the datapath by turns, so that what disturbs the machine disturbs both.
+  // The bound and the datapath alternate, so that disturbances of the machine affect both.
   for (std::uint32_t round = 0; round < rounds; ++round) {
     const Bound of_round = bound.run();
     const double ns_per_4k = ns_of_piece(bench.run(kLarge));

@@ -22,8 +22,8 @@ Time direct_clock(clockid_t clock) {
   return static_cast<Time>(time.tv_sec) * kNanosecondsPerSecond + static_cast<Time>(time.tv_nsec);
 }
 
-// Calls step() over and over for about `round` of the thread's own time, some steps between two
-// looks at the clock; what it took, in nanoseconds.
+// Calls step() repeatedly for about `round` of the thread's CPU time, reading the clock only every
+// few steps. Returns the nanoseconds it took.
 template <typename Step>
 double spend(Duration round, Step&& step) {
   const Time start = direct_clock(CLOCK_THREAD_CPUTIME_ID);

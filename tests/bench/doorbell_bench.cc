@@ -1,6 +1,6 @@
-// What ringing a doorbell costs a program's thread, alone and beside another one that rings for a
-// queue pair of its own, while no worker takes what rang. The argument: by how many slots the two
-// queue pairs lie apart; fewer than 512 share a cache line. "CPU" is nanoseconds of one ring.
+// What ringing a doorbell costs a program's thread, alone and beside another thread that rings for
+// its own queue pair, while no worker takes the doorbells. The argument: how many slots the two
+// queue pairs are apart; fewer than 512 share a cache line. "CPU" is the nanoseconds per ring.
 
 #include <benchmark/benchmark.h>
 

@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint32_t kPortMtu = 4'200;
 constexpr std::uint32_t kEthernetBytes = 14;
 constexpr std::uint32_t kMacLast = 5;
-// What waits for a host's own link at most: then it pushes back, as a full transmit ring does.
+// The most that waits for a host's own link: beyond it the link pushes back, as a full transmit
+// ring does.
 constexpr std::uint64_t kHostQueue = 64U << 10U;
 constexpr std::uint64_t kUnbounded = 1U << 30U;
 
@@ -36,7 +37,7 @@ struct Fabric::State {
     Time due;
   };
 
-  // A frame that has left its host's link at `now` comes to the queue of another's.
+  // A frame that has left its host's link at `now` enters the queue of the destination's.
   void forward(Frame* frame, Time now) {
     const auto host = std::to_integer<std::uint32_t>(frame->data[kMacLast]) - 1;
     UROCE_CHECK(host < config.hosts);
@@ -77,8 +78,8 @@ class FabricPort final : public Port {
     return count;
   }
 
-  // Comes to the switch at once: the order of hosts within a turn is that of the simulation, and a
-  // turn is short against the queues.
+  // Frames reach the switch at once: the order of hosts within a turn is the simulation's, and a
+  // turn is short compared with the queues.
   std::uint32_t tx_burst(std::uint16_t /*queue*/, Frame** frames, std::uint32_t count,
                          Time now) override {
     Bottleneck& link = fabric_.up[host_];

@@ -1,8 +1,8 @@
 #pragma once
 
 // Hosts on one switch, in virtual time: a frame goes from its host's link through the queue in
-// front of the receiving host's link, which may be the narrow one, drop and mark. For benches whose
-// figures must not depend on the machine that they run on.
+// front of the receiving host's link, which may be the bottleneck, drop and mark. For benches whose
+// figures must not depend on the machine.
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +15,8 @@ namespace uroce::bench {
 
 struct FabricConfig {
   std::uint32_t hosts = 2;
-  std::uint64_t host_rate = 10'000'000'000;          // bits a second, both ways
-  BottleneckConfig narrow{};                         // towards host 0 instead
+  std::uint64_t host_rate = 10'000'000'000;          // bits per second, both ways
+  BottleneckConfig narrow{};                         // used towards host 0
   Duration delay = 25 * kNanosecondsPerMicrosecond;  // one way
   std::uint32_t frames = 16'384;                     // of the pool
 };
@@ -30,11 +30,11 @@ class Fabric {
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // The port of a host, once each. MAC address: 02:00:00:00:00:NN with its number and 1. The fabric
-  // outlives it.
+  // The port of a host; call once for each. MAC address: 02:00:00:00:00:NN, NN being its number
+  // plus 1. The fabric outlives it.
   [[nodiscard]] std::unique_ptr<Port> port(std::uint32_t host);
 
-  // The queue in front of host 0, for those who send without frames and for those who watch.
+  // The queue in front of host 0, for senders without frames and for observers.
   [[nodiscard]] Bottleneck& narrow();
   [[nodiscard]] double draw();
   [[nodiscard]] std::uint64_t dropped() const;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the benchmarks in virtual time print: names and numbers.
+// The output of the benchmarks in virtual time: names and numbers.
 
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +15,7 @@ class Figures {
  public:
   void note(const std::string& name, double value) { figures_.emplace_back(name, value); }
 
-  // One object of JSON, or a line each.
+  // One JSON object, or one line each.
   void print(bool json) const {
     for (std::size_t i = 0; i < figures_.size(); ++i) {
       const auto& [name, value] = figures_[i];

@@ -1,12 +1,12 @@
-// Many senders, one receiver behind a narrow link: how fair, how full, how long the queue. In
+// Many senders to one receiver behind a narrow link: fairness, utilisation, queue length. In
 // virtual time, so the figures are the same on every machine.
 //
 //   build/tests/bench/incast_bench [--json] [--brief]
 //
-// 8 senders of 64 KiB WRITEs into 2 Gb/s, 50 us of round trip; the queue marks between 100 and 400
-// KB (pmax 0.2) and drops at 4 MB. Then 100 senders; then one beside a TCP sender (CUBIC) in a
-// queue of 400 KB, and in one of 4 MB; and the 8 again with a queue that doesn't mark, by delay,
-// and without congestion control, to see what it is good for.
+// 8 senders of 64 KiB WRITEs into 2 Gb/s, round trip 50 us; the queue marks between 100 and 400 KB
+// (pmax 0.2) and drops at 4 MB. Then 100 senders; then one beside a TCP sender (CUBIC) in a queue
+// of 400 KB, and in one of 4 MB; and the 8 again with a queue that doesn't mark, by delay, and
+// without congestion control for comparison.
 
 #include <algorithm>
 #include <cstdio>
@@ -43,9 +43,9 @@ struct Setting {
 
 struct Outcome {
   double jain = 0;         // of the flows' goodput in the second half
-  double utilisation = 0;  // of the narrow link, by goodput of all
+  double utilisation = 0;  // of the narrow link, by the goodput of all
   double queue_p99 = 0;    // bytes
-  double share = 0;        // of the first flow, of what would be fair
+  double share = 0;        // of the first flow, relative to its fair share
   std::uint64_t drops = 0;
   std::uint64_t failed = 0;  // work requests
 };
@@ -199,7 +199,7 @@ void measure(bool brief, Figures* figures) {
   note("delay_utilisation", delay.utilisation);
   note("delay_queue_p99_of_kmax", delay.queue_p99 / kKmax);
   note("delay_drops", static_cast<double>(delay.drops));
-  // Switches that drop and don't mark, in the default mode.
+  // A switch that drops and doesn't mark, in the default mode.
   const Outcome unmarked = run({.queue = kKmax, .marks = false});
   note("unmarked_jain", unmarked.jain);
   note("unmarked_utilisation", unmarked.utilisation);

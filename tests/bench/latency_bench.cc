@@ -1,6 +1,6 @@
-// What each step of a lone 8-byte WRITE costs, one after the other through a loopback daemon, as
-// its program sees them; with a worker that still looks for work, and with one that sleeps. And
-// what the daemon takes of a processor when nobody wants anything of it.
+// The cost of each step of a lone 8-byte WRITE, one after another through a loopback daemon, as its
+// program sees them; with a worker that is still polling, and with one that sleeps. And the CPU
+// time of an idle daemon.
 //
 //   build/tests/bench/latency_bench [--json] [--brief]
 
@@ -37,14 +37,14 @@ std::int64_t now_ns(clockid_t clock) {
 struct Steps {
   std::int64_t post = 0;        // the call
   std::int64_t bell = 0;        // until the worker's turn that serves it begins
-  std::int64_t copy = 0;        // until the bytes are seen where they belong
+  std::int64_t copy = 0;        // until the bytes are seen at the destination
   std::int64_t completion = 0;  // until the completion is polled
 };
 
 class LatencyBench {
  public:
   ~LatencyBench() {
-    pair_.reset();  // it stands on the completion queue
+    pair_.reset();  // it uses the completion queue
     region_.reset();
     ibv_destroy_cq(ibv_cq_ex_to_cq(cq_));
   }
@@ -102,7 +102,7 @@ class LatencyBench {
     const auto turn = static_cast<std::int64_t>(ibv_wc_read_completion_ts(cq_));
     ibv_end_poll(cq_);
     const std::int64_t polled = now_ns(CLOCK_MONOTONIC);
-    // The turn may have begun while the call was still on its way back.
+    // The turn may have begun before the call returned.
     const std::int64_t began = std::max(turn, posted);
     return {posted - start, began - posted, seen - began, polled - seen};
   }
@@ -127,11 +127,11 @@ class LatencyBench {
   std::uint64_t count_ = 0;
 };
 
-// Of one processor, in percent, while programs have queue pairs and send nothing.
+// Percent of one processor, while programs have queue pairs and send nothing.
 double idle_share(pid_t daemon, std::chrono::milliseconds time) {
   clockid_t clock{};
   UROCE_CHECK(clock_getcpuclockid(daemon, &clock) == 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what was asked for is over
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // earlier requests are done
   const std::int64_t start = now_ns(CLOCK_MONOTONIC), ran = now_ns(clock);
   std::this_thread::sleep_for(time);
   return 100.0 * static_cast<double>(now_ns(clock) - ran) /
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
   using std::chrono::milliseconds;
   using namespace uroce::bench;
   const bool brief = has_flag(argc, argv, "--brief");
-  // Where the build puts it, seen from here.
+  // The path in the build tree, relative to this program.
   const BenchDaemon daemon(std::filesystem::read_symlink("/proc/self/exe").parent_path() /
                            "../../apps/uroced");
   Figures figures;

@@ -1,6 +1,6 @@
-// What loss costs: two engines over a link of 25 Gb/s in virtual time, so that the figures are the
+// The cost of loss: two engines over a link of 25 Gb/s in virtual time, so that the figures are the
 // same on every machine. Goodput of 64 KiB messages, 16 of them outstanding, with loss in both
-// directions, against the same without loss; and how late a small WRITE gets.
+// directions, relative to the same without loss; and the extra delay of a small WRITE.
 //
 //   build/tests/bench/loss_bench [--json] [--brief]
 
@@ -25,7 +25,7 @@ constexpr std::uint32_t kBulkBytes = 64U << 10U;
 constexpr std::uint32_t kSmallBytes = 8;
 constexpr std::uint32_t kMtu = 4'096;
 constexpr Duration kRoundTrip = 50 * kNanosecondsPerMicrosecond;
-// A long path: as much is posted as the peer may keep beside a window, or the program itself would
+// A long path: as much is posted as the peer may keep besides a window, or the program itself would
 // wait for each repair.
 constexpr Duration kLongRoundTrip = 10 * kNanosecondsPerMillisecond;
 constexpr std::uint32_t kLongDepth = 64;
@@ -152,7 +152,7 @@ class Bench {
  public:
   explicit Bench(bool brief) : brief_(brief) {}
 
-  // Bytes in a microsecond.
+  // Bytes per microsecond.
   [[nodiscard]] double goodput(Setting setting) const { return run(setting).bytes_per_us; }
 
   [[nodiscard]] Result run(Setting setting) const {
@@ -184,7 +184,7 @@ void measure_goodput(Bench* bench) {
     const double lossless = bench->goodput({.opcode = kind.opcode});
     bench->figures.note(std::string(kind.name) + "_lossless_mb_s", lossless);
     for (const Loss& loss : kLosses) {
-      // Long enough for several of the gaps that waiting for the timer makes.
+      // Long enough to contain several waits for the retransmission timer.
       const double lossy = bench->goodput(
           {.opcode = kind.opcode, .loss = loss.probability, .length = kNanosecondsPerSecond});
       bench->figures.note(std::string(kind.name) + "_of_lossless_" + loss.name, lossy / lossless);
@@ -192,8 +192,8 @@ void measure_goodput(Bench* bench) {
   }
 }
 
-// Against everything sent again from the first lost packet on, and against a peer that keeps
-// nothing, with which nothing must get worse.
+// Compared with go-back-N, which sends everything again from the first lost packet on; and with a
+// peer that keeps nothing, with which nothing may get worse.
 void measure_go_back_n(Bench* bench) {
   const auto write = [&](double loss, Recovery sender, Recovery receiver) {
     return bench->goodput(
@@ -224,7 +224,7 @@ void measure_long(Bench* bench) {
                       write(kDepth, 0.01) / write(kDepth, 0));
 }
 
-// How much later than without loss the 8-byte WRITE is that 999 of 1,000 beat.
+// How much the 99.9th percentile of 8-byte WRITEs grows with loss.
 void measure_late(Bench* bench) {
   const auto late = [&](double loss) {
     const Result result = bench->run(

@@ -28,8 +28,8 @@ constexpr std::uint32_t kObservedEntries = 256;
 constexpr std::uint32_t kObservedMtu = 4096;
 constexpr std::uint32_t kObservedSignalEvery = 16;
 constexpr int kObservedTurnsPerLook = 8;
-// Rounds are short and by turns, so that what disturbs the machine disturbs both sides; and memory
-// is taken anew some times, since where it lies makes more of a difference than what is measured.
+// Rounds are short and alternate, so that disturbances of the machine affect both sides; and memory
+// is reallocated several times, since its placement matters more than what is measured.
 constexpr std::uint32_t kPlacements = 5;
 constexpr std::uint32_t kObservedRounds = 20;  // of each
 constexpr Duration kObservedRound = 10 * kNanosecondsPerMillisecond;
@@ -50,8 +50,8 @@ Json counters_json(const RoceCounters& counters) {
   return json;
 }
 
-// What a scrape makes the daemon do: a look at each queue pair, in a turn of its worker, and a
-// page. Here both are the one thread's work.
+// The daemon's work for a scrape: a look at each queue pair, in a turn of its worker, and a page of
+// text. Here one thread does both.
 void scrape(const std::vector<test::Endpoint*>& ends) {
   Json sessions = Json::array(), devices = Json::array();
   for (test::Endpoint* const end : ends) {
@@ -69,7 +69,7 @@ void scrape(const std::vector<test::Endpoint*>& ends) {
   UROCE_CHECK(!control::metrics_text(report, {}).empty());
 }
 
-// The reader's end of a capture is another process: it only makes room here.
+// The reader of a capture is another process: here it only frees space in the ring.
 class Capture {
  public:
   explicit Capture(Worker& worker)
@@ -112,7 +112,7 @@ test::PairConfig observed_config(bool measures) {
   return config;
 }
 
-// Two workers on one thread, polled by turns, and what they are watched by.
+// Two workers on one thread, polled in turn, and their observers.
 class Traffic {
  public:
   explicit Traffic(Watch watch) : stations_(observed_config(watch == Watch::kObserved)) {
@@ -123,7 +123,7 @@ class Traffic {
     }
   }
 
-  // RC WRITEs of so many bytes: messages in a second of the thread's time.
+  // RC WRITEs of so many bytes. Returns messages per second of the thread's time.
   double run(std::uint32_t length, Duration round) {
     const double start = observed_seconds(CLOCK_THREAD_CPUTIME_ID);
     double took = 0;
@@ -141,7 +141,7 @@ class Traffic {
     return static_cast<double>(done) / took;
   }
 
-  // What a scrape takes of the thread's time, in seconds.
+  // The thread's time for a scrape, in seconds.
   double scrape_seconds() {
     const double start = observed_seconds(CLOCK_THREAD_CPUTIME_ID);
     scrape({&stations_.pair.a, &stations_.pair.b});
@@ -192,7 +192,7 @@ double middle_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What is left of the rate. make(whether it is watched): one side.
+// The remaining part of the rate. make(whether it is observed): one side.
 template <typename Make>
 double part_of_plain(std::uint32_t length, bool brief, Make&& make) {
   std::vector<double> parts;
@@ -211,7 +211,7 @@ double part_of_plain(std::uint32_t length, bool brief, Make&& make) {
   return middle_of(parts);
 }
 
-// Of a second, in which there is one.
+// The part of a second that a scrape takes; there is one per second.
 double part_of_scrapes() {
   Traffic traffic(Watch::kObserved);
   traffic.run(8, kObservedRound);

@@ -1,9 +1,9 @@
-// What on-demand paging costs and saves, as a program sees it: ordinary verbs calls against a
-// daemon of the benchmark's own, on its loopback, everything in one run.
+// The cost and savings of on-demand paging, as a program sees them: ordinary verbs calls against a
+// daemon of the benchmark's own, on its loopback, all in one run.
 //
 //   build/tests/bench/odp_bench [--json] [--brief] [--daemon PATH]
 //
-// --brief does a tenth, to see that it runs. The keys of --json are those of docs/odp.md.
+// --brief does a tenth, to check that it runs. The keys of --json are those of docs/odp.md.
 
 #include <sys/mman.h>
 
@@ -45,13 +45,13 @@ struct Figure {
   double value;
 };
 
-// How much is done of each.
+// How many repetitions of each measurement.
 struct Scale {
   std::size_t regions = 10'000;
   std::size_t faults = 20'000;
   std::size_t pass_bytes = kGiB;
   int rounds = 9;
-  int long_rounds = 3;  // of what takes a second
+  int long_rounds = 3;  // of measurements that take a second
   double round_us = 100'000;
 
   static Scale brief() {
@@ -84,7 +84,7 @@ class OdpBench {
     figures_.push_back({key, unit, value});
   }
 
-  // The medians of two measurements that take turns.
+  // The medians of two measurements that alternate.
   template <typename One, typename Other>
   void note_in_turns(int rounds, const char* unit, const char* one_key, One one,
                      const char* other_key, Other other) {
@@ -98,8 +98,8 @@ class OdpBench {
     note(other_key, unit, quantile(others, 0.5));
   }
 
-  // Milliseconds to give back many regions of 2 MiB. They share a few buffers: pinned, all of them
-  // would be 20 GiB of memory.
+  // Milliseconds to deregister many regions of 2 MiB. They share a few buffers: pinned separately,
+  // they would take 20 GiB of memory.
   double deregister_many(bool on_demand) {
     constexpr std::size_t kRegion = 2 * kMiB;
     constexpr std::size_t kBuffers = 64;
@@ -131,7 +131,7 @@ class OdpBench {
     note("reg_64g_odp_us", "us", quantile(times, 0.5));
   }
 
-  // A WRITE to a page that is touched for the first time, and one to the same page again.
+  // A WRITE to an untouched page, and another one to the same page.
   void fault_penalty() {
     const Pages memory(scale_.faults * kPage);
     const RegionHandle region = card_.register_range(memory.data(), memory.length(), true);
@@ -149,7 +149,7 @@ class OdpBench {
     note("fault_penalty_us_p99", "us", penalty_us(0.99));
   }
 
-  // Bytes a microsecond of large WRITEs into a region, round and round.
+  // Bytes per microsecond of large WRITEs into a region, over and over.
   double stream(BenchPair& pair, const ibv_mr& to) {
     std::size_t offset = 0;
     std::size_t done = 0;
@@ -166,14 +166,14 @@ class OdpBench {
     return rate;
   }
 
-  // Both regions are of the same memory, and take turns: where in the machine it lies, and so what
-  // of it the caches hold, is chance. Each round has another one.
+  // Both regions cover the same memory, and alternate: its physical placement, and so how much of
+  // it the caches hold, is chance. Each round has new memory.
   double resident_of_pinned(BenchPair& pair) {
     const Pages pages(16 * kMiB);
     std::memset(pages.data(), 1, pages.length());
     const RegionHandle pinned = card_.register_range(pages.data(), pages.length(), false);
     const RegionHandle on_demand = card_.register_range(pages.data(), pages.length(), true);
-    static_cast<void>(stream(pair, *on_demand));  // brings it all in
+    static_cast<void>(stream(pair, *on_demand));  // makes all pages resident
     double of_pinned = stream(pair, *pinned);
     const double of_on_demand = stream(pair, *on_demand) + stream(pair, *on_demand);
     of_pinned += stream(pair, *pinned);
@@ -193,7 +193,7 @@ class OdpBench {
     double rate;      // bytes a microsecond
     double other_us;  // of each message
   };
-  // Throughput of one pair while another sends one small message after the other, each to the next
+  // Throughput of one pair while another sends one small message after another, each to the next
   // page of `pages`.
   Beside stream_beside(BenchPair& pair, BenchPair& other, const ibv_mr& pages) {
     std::size_t offset = 0;
@@ -306,7 +306,7 @@ int main(int argc, char** argv) {
   using uroce::bench::Scale;
   bool json = false;
   Scale scale;
-  // Where the build puts it, seen from here.
+  // The path in the build tree, relative to this program.
   std::string daemon =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../apps/uroced";
   for (int i = 1; i < argc; ++i) {

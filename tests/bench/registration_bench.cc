@@ -1,8 +1,8 @@
-// What registering memory costs, on both sides: converting a range (first time) and recognising it
-// (second time) in the program, mapping it in the daemon, giving 10,000 regions back, and what the
-// slow way costs compared with the shared mapping. Also what hooking libc's functions
-// costs, once, and what the program's own calls cost before and afterwards, where nothing was
-// registered. Medians; both sides run in this process.
+// The cost of registering memory, on both sides: converting a range (first time) and recognising it
+// (second time) in the program, mapping it in the daemon, deregistering 10,000 regions, and access
+// by copying (/proc/PID/mem) compared with the shared mapping. Also the one-time cost of hooking
+// libc's functions, and that of the program's own calls before and afterwards, on memory that was
+// never registered. Medians; both sides run in this process.
 //
 //   build/tests/bench/registration_bench [--json]
 
@@ -119,7 +119,7 @@ void measure_size(Registrar& registrar, const char* name, std::uint64_t length, 
   figures->push_back({"map_again_" + key + "_us", "us", median(again)});
 }
 
-// 10,000 keys of 2 MiB each, given back one by one while a worker is asleep.
+// 10,000 keys of 2 MiB each, deregistered one by one while a worker is asleep.
 void measure_removal(Registrar& registrar, std::vector<Figure>* figures) {
   constexpr std::uint64_t kBytes = 2U << 20U;
   constexpr std::size_t kRegions = 10'000;
@@ -159,7 +159,7 @@ double ns_per_copy(const Region& region, const Span& span) {
   return median(rounds);
 }
 
-// One 4 KiB payload by the mapping, and by /proc/PID/mem.
+// One 4 KiB payload through the mapping, and through /proc/PID/mem.
 void measure_copies(Registrar& registrar, std::vector<Figure>* figures) {
   constexpr std::uint64_t kBytes = 4096;
   std::byte* const memory = allocate(kBytes, true);
@@ -177,7 +177,7 @@ void measure_copies(Registrar& registrar, std::vector<Figure>* figures) {
   ::munmap(memory, kBytes);
 }
 
-// One call of many, in ns. The best round: others only add to it.
+// ns per call, averaged over many calls. The best round: disturbances only add to it.
 template <typename Call>
 double ns_per_call(Call call) {
   constexpr int kCalls = 500;
@@ -193,9 +193,9 @@ double ns_per_call(Call call) {
   return best;
 }
 
-// The program's calls for 64 KiB of memory that was never registered: as libc's functions, which
-// are hooked by now, and as system calls. `memory` lies in no chunk of 2 MiB with anything
-// that was registered; the mappings called near lie in one.
+// The program's calls for 64 KiB of memory that was never registered: through libc's functions,
+// which are hooked by now, and as system calls. `memory` shares no chunk of 2 MiB with registered
+// memory; the mappings called near do.
 void measure_calls(std::byte* memory, std::vector<Figure>* figures) {
   constexpr std::uint64_t kBytes = 64U << 10U;
   constexpr int kRights = PROT_READ | PROT_WRITE;
@@ -222,7 +222,7 @@ void measure_calls(std::byte* memory, std::vector<Figure>* figures) {
   }
 }
 
-// The same madvise for memory that was registered, a page of it touched, and for private memory.
+// The same madvise for memory that was registered, with one page touched, and for private memory.
 void measure_drops(std::byte* converted, std::byte* other, std::vector<Figure>* figures) {
   constexpr std::uint64_t kBytes = 64U << 10U;
   describe(converted, kBytes);
@@ -235,7 +235,7 @@ void measure_drops(std::byte* converted, std::byte* other, std::vector<Figure>* 
   }
 }
 
-// The first registration of the process, apart from patching libc.
+// The first registration of the process, besides patching libc.
 void measure_beginning(std::vector<Figure>* figures) {
   auto start = Clock::now();
   UROCE_CHECK(shim::patch_libc());
@@ -269,7 +269,7 @@ int main(int argc, char** argv) {
   Registrar registrar;
   std::vector<Figure> figures;
   measure_beginning(&figures);
-  // In no chunk of 2 MiB with anything else.
+  // In a chunk of 2 MiB without other memory.
   std::byte* const unrelated = allocate(64U << 20U, false) + (32U << 20U);
   measure_calls(unrelated, &figures);
   measure_drops(allocate(64U << 10U, true), unrelated + (8U << 20U), &figures);

@@ -1,6 +1,6 @@
-// What somebody between two programs costs: 8 bytes go to and fro between two processes that spin,
-// as ib_write_lat's do, stored by the sender itself ("stored"), or copied by a third process that
-// does nothing else ("relayed"). The three share the processors that there are. local_bench.sh
+// The cost of a process between two programs: 8 bytes go back and forth between two processes that
+// spin, as ib_write_lat's do, stored by the sender itself ("stored"), or copied by a third process
+// that does nothing else ("relayed"). The three share the available processors. local_bench.sh
 // compares a daemon's latency with it.
 //
 //   build/tests/bench/relay_bench [--json] [--brief]
@@ -31,8 +31,8 @@ namespace uroce::bench {
 namespace {
 
 constexpr std::uint32_t kMessages = 5'000;    // as many as ib_write_lat sends there
-constexpr std::uint32_t kPollsPerYield = 16;  // in vain, as the shim
-constexpr std::uint32_t kRelaysPerYield = 4;  // as the daemon
+constexpr std::uint32_t kPollsPerYield = 16;  // empty ones, as in the shim
+constexpr std::uint32_t kRelaysPerYield = 4;  // as in the daemon
 constexpr unsigned kSecondsMax = 60;
 
 struct alignas(2 * kCacheLine) Line {
@@ -40,11 +40,11 @@ struct alignas(2 * kCacheLine) Line {
   static_assert(decltype(value)::is_always_lock_free, "processes share it");
 };
 
-// What the three share. Index: the program.
+// The memory that the three share. Index: the program.
 struct Shared {
-  std::array<Line, 2> posted;     // by it, for the one between
-  std::array<Line, 2> completed;  // by the one between, for it
-  std::array<Line, 2> memory;     // its own, written by the other one
+  std::array<Line, 2> posted;     // by the program, for the relay
+  std::array<Line, 2> completed;  // by the relay, for the program
+  std::array<Line, 2> memory;     // the program's own, written by the other one
 };
 
 template <typename Done>
@@ -86,7 +86,7 @@ void send(Shared& shared, std::size_t from, std::uint64_t message, bool relayed)
        [&] { return shared.completed[from].value.load(std::memory_order_acquire) == message; });
 }
 
-// A program that looks at its memory calls nobody, so it doesn't give way.
+// A program that polls its memory makes no calls, so it doesn't yield.
 void receive(Shared& shared, std::size_t at, std::uint64_t message) {
   while (shared.memory[at].value.load(std::memory_order_acquire) != message) {
   }
@@ -107,7 +107,7 @@ pid_t in_a_process(const Body& body) {
   return child;
 }
 
-// Half of each round trip, us, after as many that don't count.
+// Half of each round trip in us, after as many that don't count.
 std::vector<double> half_round_trips(Shared& shared, bool relayed, std::uint32_t messages) {
   std::vector<double> halves;
   halves.reserve(messages);
@@ -157,7 +157,7 @@ void measure(bool relayed, std::uint32_t messages, const std::string& name, Figu
 int main(int argc, char** argv) {
   using uroce::bench::has_flag;
   const std::uint32_t messages = has_flag(argc, argv, "--brief") ? 20 : uroce::bench::kMessages;
-  ::alarm(uroce::bench::kSecondsMax);  // should one of the others have ended, nobody would answer
+  ::alarm(uroce::bench::kSecondsMax);  // if one of the others ended, this one would wait forever
   uroce::bench::Figures figures;
   uroce::bench::measure(false, messages, "stored_8b", &figures);
   uroce::bench::measure(true, messages, "relayed_8b", &figures);

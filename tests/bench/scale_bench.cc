@@ -1,14 +1,15 @@
-// What many queue pairs cost: a message over N of them, N from 10 to 10,000; making and connecting
-// them; the daemon's memory. One program, one daemon on its loopback, all of them there from the
-// start, so that what is compared is measured side by side. And two workers against one.
+// The cost of many queue pairs: a message over N of them, N from 10 to 10,000; creating and
+// connecting them; the daemon's memory. One program, one daemon on its loopback, all queue pairs
+// made at the start, so that the compared figures are measured side by side. And two workers
+// against one.
 //
-// A message is measured in two ways. With 64 under way in all, over the queue pairs by turns: with
-// many of them each has one, and is cold when its turn comes. And, "_each_6", with six under way in
-// each, so that all of them are busy all the time: 6 N in all.
+// A message is measured in two ways. With 64 outstanding in total, over the queue pairs in turn:
+// with many of them each has one, and is cold in the caches when its turn comes. And, "_each_6",
+// with six outstanding on each, so that all of them are busy all the time: 6 N in total.
 //
 //   build/tests/bench/scale_bench [--json] [--brief] [--workers]
 //
-// --workers: only the last, without a daemon beside it.
+// --workers: only the last one, without a daemon beside it.
 
 #include <algorithm>
 #include <array>
@@ -32,10 +33,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kWindow = 64;      // work requests under way
+constexpr std::uint32_t kWindow = 64;      // work requests outstanding
 constexpr std::uint32_t kDepth = kWindow;  // of each queue pair: the worst case of turns
-constexpr std::uint32_t kEach = 6;         // of each queue pair in the second way
-constexpr std::uint32_t kTimesAsMany = 5;  // messages there, for all have many under way
+constexpr std::uint32_t kEach = 6;         // outstanding on each queue pair in the second way
+constexpr std::uint32_t kTimesAsMany = 5;  // messages there, so that each queue pair has many
 constexpr int kRounds = 9;
 constexpr int kSetUps = 3;
 constexpr std::size_t kBytesMax = 4'096;
@@ -50,7 +51,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// What a process has for itself alone: rings are shared with their program, and aren't in it.
+// A process's private memory: rings are shared with their program, and aren't included.
 double private_bytes(pid_t process) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string word; status >> word;) {
@@ -80,8 +81,8 @@ class ScaleBench {
   }
 
  private:
-  // The median of three times: in a virtual machine the host gives the memory that they take only
-  // when it is first touched, 14 us a page or so, whoever does it.
+  // The median of three times: in a virtual machine the host provides memory only when it is first
+  // touched, at about 14 us per page, whichever process touches it.
   void set_up() {
     weigh();
     std::vector<double> times;
@@ -95,7 +96,7 @@ class ScaleBench {
     figures_.note("setup_us_per_pair_first", times.front());
   }
 
-  // All pairs anew, with a completion queue for so many.
+  // Makes all pairs anew, with a completion queue of that size.
   void connect(std::uint32_t completions) {
     pairs_.clear();
     ibv_destroy_cq(cq_);
@@ -108,7 +109,7 @@ class ScaleBench {
     }
   }
 
-  // What a queue pair takes beyond its rings: of those for one work request.
+  // A queue pair's memory beyond its rings, measured with rings for one work request.
   void weigh() {
     std::vector<std::unique_ptr<BenchPair>> small;
     const std::uint32_t count = sizes_.back() / 10;
@@ -119,7 +120,8 @@ class ScaleBench {
     figures_.note("bytes_per_qp", (private_bytes(daemon_) - before) / (2.0 * count));
   }
 
-  // Nanoseconds a message, of the first `count` pairs by turns, kWindow under way in all.
+  // Nanoseconds per message over the first `count` pairs in turn, with kWindow outstanding in
+  // total.
   double cost(std::uint32_t count, std::uint32_t bytes) {
     std::uint32_t posted = 0;
     const Clock::time_point start = Clock::now();
@@ -132,8 +134,8 @@ class ScaleBench {
     return 1000 * us_since(start) / messages_;
   }
 
-  // The same with kEach under way in each: whatever completes is posted again. Time is taken once
-  // as many have completed as are under way, and ends while all still are.
+  // The same with kEach outstanding on each: each completion leads to a new post. The time starts
+  // once as many have completed as are outstanding, and ends while all pairs are still busy.
   double cost_each(std::uint32_t count, std::uint32_t bytes) {
     const auto post = [this, bytes](std::uint64_t pair) {
       pairs_[pair]->post_write(*region_, 0, *region_, kBytesMax, bytes, pair);
@@ -157,7 +159,7 @@ class ScaleBench {
     return ns;
   }
 
-  // Completions that were there, kWindow at most; none has an error. `completed` gets their wr_id.
+  // Polls up to kWindow completions; none has an error. `completed` gets their wr_id.
   template <typename Completed>
   std::uint32_t reap(const Completed& completed) {
     std::array<ibv_wc, kWindow> completions;
@@ -170,7 +172,7 @@ class ScaleBench {
     return static_cast<std::uint32_t>(reaped);
   }
 
-  // Nanoseconds a message of so many bytes over so many pairs.
+  // Nanoseconds per message of so many bytes over so many pairs.
   using Cost = double (ScaleBench::*)(std::uint32_t count, std::uint32_t bytes);
 
   void measure_both(const std::string& way, Cost measured) {
@@ -178,7 +180,7 @@ class ScaleBench {
     measure(4'096, "4k", way, measured);
   }
 
-  // Of all numbers of pairs by turns.
+  // All numbers of pairs, in turn.
   void measure(std::uint32_t bytes, const std::string& name, const std::string& way,
                Cost measured) {
     std::vector<std::vector<double>> costs(sizes_.size());
@@ -207,7 +209,7 @@ class ScaleBench {
   }
 
   pid_t daemon_;
-  std::uint32_t messages_;  // a round
+  std::uint32_t messages_;  // per round
   std::vector<std::uint32_t> sizes_;
   BenchCard card_;
   ibv_cq* cq_ = ibv_create_cq(card_.context(), 2 * kWindow, nullptr, nullptr, 0);
@@ -217,7 +219,7 @@ class ScaleBench {
   Figures figures_;
 };
 
-// What two workers do of what one does: one and two by turns.
+// The throughput of two workers relative to one; one and two alternate.
 void compare_workers(bool brief, Figures* figures) {
   const Duration round = (brief ? 5 : 100) * kNanosecondsPerMillisecond;
   WorkerLanes one(1), two(2);
@@ -240,7 +242,7 @@ int main(int argc, char** argv) {
   const bool brief = has_flag(argc, argv, "--brief");
   uroce::bench::Figures figures;
   if (!has_flag(argc, argv, "--workers")) {
-    // Where the build puts it, seen from here.
+    // The path in the build tree, relative to this program.
     const uroce::bench::BenchDaemon daemon(
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../apps/uroced");
     uroce::bench::ScaleBench bench(daemon.pid(), brief ? 100 : 10'000, brief ? 200 : 30'000);

@@ -11,9 +11,10 @@ namespace uroce::bench {
 namespace {
 
 constexpr std::uint32_t kLinkMtu = 4'200;
-// Preamble, frame check sequence and the gap between frames: bytes of the wire that no frame shows.
+// Preamble, frame check sequence and the gap between frames: bytes on the wire that aren't in a
+// frame.
 constexpr std::uint32_t kWireOverhead = 24;
-// Frames of a full MTU that wait for the wire; beyond them the sender is pushed back.
+// Frames of a full MTU that wait for the wire; with more, the sender is pushed back.
 constexpr std::uint32_t kTransmitRing = 32;
 
 struct Direction {

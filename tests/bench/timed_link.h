@@ -1,8 +1,8 @@
 #pragma once
 
-// Two ports joined by a link in virtual time: a rate, a way's delay, a short transmit ring that
-// pushes back when it is full, and independent loss from a seed. For benches whose figures must
-// not depend on the machine that they run on.
+// Two ports joined by a link in virtual time: a rate, a one-way delay, a short transmit ring that
+// pushes back when it is full, and independent loss from a seed. For benches whose figures must not
+// depend on the machine.
 
 #include <cstdint>
 #include <memory>

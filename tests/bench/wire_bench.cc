@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kCapacity = 4352;
 
-// A frame with a buffer of its own, and payload to put in.
+// A frame with its own buffer, and a payload for it.
 struct Bed {
   std::vector<std::byte> buffer = std::vector<std::byte>(kCapacity);
   std::vector<std::byte> source = std::vector<std::byte>(kCapacity, std::byte{0x5A});

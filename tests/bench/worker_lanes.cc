@@ -16,7 +16,8 @@ constexpr std::uint32_t kLaneEntries = 256;
 constexpr std::size_t kLaneMemory = 4U << 20U;  // of each end
 constexpr std::uint32_t kLaneSignalEvery = 16;
 constexpr int kLaneTurnsPerLook = 64;
-// Numbers of the queue pairs of lane 0. Those of lane i are worker i's: they leave the remainder i.
+// Queue pair numbers of lane 0. Those of lane i belong to worker i: modulo the number of workers
+// they are i.
 constexpr std::uint32_t kQpnOfA = 240, kQpnOfB = 480;
 
 test::PairConfig lane_config(std::uint32_t index, KeyTable& keys_of_a, KeyTable& keys_of_b) {
@@ -54,7 +55,7 @@ LaneEnd::~LaneEnd() {
 
 void LaneEnd::poll() { worker_.poll(monotonic_now()); }
 
-// One of each card's workers, and the program that has them write.
+// One worker of each card, and the program that has them write.
 struct WorkerLanes::Lane {
   Lane(std::uint32_t index, std::uint32_t workers, Card& card_a, Card& card_b)
       : pair(lane_config(index, card_a.keys, card_b.keys)),
@@ -99,7 +100,7 @@ struct WorkerLanes::Lane {
     return count;
   }
 
-  // Messages a second of the calling thread's time.
+  // Messages per second of the calling thread's time.
   double run(std::uint32_t length, Duration round) {
     offset = 0;
     const Duration start = thread_processor_time();

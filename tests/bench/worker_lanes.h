@@ -1,7 +1,7 @@
 #pragma once
 
-// What several workers do beside each other: two cards, joined in memory queue by queue, each with
-// so many workers; a thread for each pair of workers, and a pair of queue pairs that are theirs.
+// The throughput of several workers side by side: two cards, joined in memory queue by queue, each
+// with so many workers; for each pair of workers, a thread and a pair of queue pairs that they own.
 
 #include <cstdint>
 #include <memory>
@@ -38,13 +38,13 @@ class WorkerLanes {
   explicit WorkerLanes(std::uint32_t workers);
   ~WorkerLanes();
 
-  // RC WRITEs of `length` bytes over all lanes at once, for about `round` of each thread's time on
-  // the processor: messages in a second of every thread's own time, added up. So whoever else runs
-  // on the machine doesn't count, and what the workers do to each other does.
+  // RC WRITEs of `length` bytes over all lanes at once, for about `round` of each thread's CPU
+  // time. Returns the sum over the threads of messages per second of their own time. So other
+  // processes on the machine don't count, but what the workers do to each other does.
   double run(std::uint32_t length, Duration round);
 
  private:
-  // What belongs to one card: its workers share it.
+  // One card's objects, which its workers share.
   struct Card {
     explicit Card(std::uint32_t workers)
         : quiescence(workers), keys(quiescence), paging(workers, {}) {}

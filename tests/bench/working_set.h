@@ -1,15 +1,15 @@
 #pragma once
 
-// The memory that a benchmark goes through, which must be there before time is taken: the host of a
-// virtual machine takes back pages that lie idle while something else is measured, and to get one
-// again costs as much as a hundred messages.
+// The memory that a benchmark walks through, which must be resident before the measurement: the
+// host of a virtual machine reclaims pages that are idle while something else is measured, and
+// getting one back costs as much as a hundred messages.
 
 #include <cstddef>
 #include <span>
 
 namespace uroce::bench {
 
-// Writes to each page of it, and changes nothing.
+// Writes to each of its pages, without changing the contents.
 inline void bring_in(std::span<std::byte> memory) {
   constexpr std::size_t kPageBytes = 4096;
   for (std::size_t at = 0; at < memory.size(); at += kPageBytes) {
