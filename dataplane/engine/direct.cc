@@ -1,5 +1,5 @@
-// Queue pairs of one worker that are each other's peers need no frames (qp/direct/README.md). Here
-// is found out whether a queue pair's peer is such a one: where its frames would go.
+// Queue pairs of one worker that are each other's peers need no frames (qp/direct/README.md). This
+// file determines whether a queue pair's peer is local, by where its frames would go.
 
 #include <algorithm>
 
@@ -14,24 +14,25 @@ bool Worker::State::leads_here(PortState& port, const Path& path) {
   return comes_back && is_own_address(port, LinkAddress(path.destination_gid, path.vlan_id()));
 }
 
-// Whether the time that a copy takes can be told to be this or that user's, and nobody must wait.
+// Whether copy time can be charged to one user or the other, and no user has to wait.
 bool Worker::State::may_copy_between(const QpEntry& one, const QpEntry& other) const {
   const bool same_user = one.qp->config().user == other.qp->config().user;
   return (same_user || !stalls.watches(now)) && !must_wait(one) && !must_wait(other);
 }
 
-// The queue pair is next to send: what its peer and the peer of the one behind it will need.
+// The queue pair is next to send: prefetches what its peer, and the peer of the one behind it, will
+// need.
 void Worker::State::look_ahead_local_peer(const QpEntry& entry) const {
   if (entry.next != nullptr) {
     prefetch_line(entry.next->neighbour);  // its first line is enough
   }
-  if (entry.neighbour != nullptr) {  // it is there, though perhaps no neighbour any more
+  if (entry.neighbour != nullptr) {  // the entry exists, though perhaps no longer a neighbour
     entry.neighbour->qp->prefetch_executing();
   }
 }
 
-// Before and after anything that may make a queue pair another one's neighbour, or end that. Who
-// has it for a neighbour is its own one, since each is the other's peer.
+// Called before and after anything that may make two queue pairs neighbours, or end that. The
+// relation is symmetric, since each is the other's peer.
 void Worker::State::forget_neighbours(QpEntry& entry) {
   QpEntry* const peer = table.find(entry.qp->attributes().dest_qpn);
   for (QpEntry* const one : {&entry, peer}) {
@@ -42,7 +43,7 @@ void Worker::State::forget_neighbours(QpEntry& entry) {
   }
 }
 
-// The entry of the queue pair's peer, if frames would come back to it; nullptr else.
+// The entry of the queue pair's peer, if frames would come back to it; nullptr otherwise.
 QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
   QpEntry* const peer = table.find(qp.attributes().dest_qpn);
   return peer != nullptr && qp.is_local_peer(*peer->qp) && leads_here(port, qp.attributes().path) &&
@@ -51,8 +52,8 @@ QpEntry* Worker::State::find_neighbour(PortState& port, const Qp& qp) {
              : nullptr;
 }
 
-// The entry of the queue pair's peer, if it may be reached without frames now; nullptr else. What
-// of the peer's frames waits for memory, or for an earlier one, comes first.
+// The entry of the queue pair's peer, if it may be reached without frames now; nullptr otherwise.
+// Frames of the peer that wait for memory, or for an earlier frame, come first.
 QpEntry* Worker::State::local_peer(PortState& port, QpEntry& entry) {
   if (!config.direct || port.wants_frames || capture != nullptr) {
     return nullptr;

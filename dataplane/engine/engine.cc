@@ -23,7 +23,7 @@ int run_on_lcore(void* runner) {
   return 0;
 }
 
-// Not one of our own mistakes, as checks are for, but as final.
+// Not a bug of ours, for which checks are, but as fatal.
 [[noreturn]] void end_process(std::uint32_t worker, pid_t thread) {
   std::fprintf(
       stderr,

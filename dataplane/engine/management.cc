@@ -1,5 +1,5 @@
-// QP1: management datagrams are control's. What is wrong with one is found here, where drops are
-// counted; what is right goes the way of frames that aren't RoCE.
+// QP1: management datagrams belong to control. Invalid ones are detected here, where drops are
+// counted; valid ones are passed on like frames that aren't RoCE.
 
 #include "dataplane/engine/worker_state.h"
 
@@ -32,8 +32,8 @@ void Worker::State::take_mad(Frame* frame) {
   mads.push_back(frame);
 }
 
-// After programs were told of what came before: control, once it is woken, may be faster than this
-// worker, and a program that learns of the disconnection first takes what it waited for as lost.
+// After programs were notified of earlier events: once woken, control may be faster than this
+// worker, and a program that learns of the disconnection first considers the rest lost.
 void Worker::State::give_mads() {
   for (Frame* frame : mads) {
     gather(*frame);

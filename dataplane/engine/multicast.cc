@@ -1,9 +1,9 @@
 // Multicast: a datagram for a group goes to every queue pair that is attached to it on its port.
 //
-// Each worker knows all members of all groups. The worker that receives the datagram gives a frame
-// to each worker that owns a member; that one shows it to its members one after the other. What is
-// sent to a group that has members here comes back on the inside, because a switch won't send it
-// back; the queue pair that sent it doesn't get it (IBTA vol. 1, 10.5.2).
+// Each worker knows all members of all groups. The worker that receives the datagram passes a frame
+// to each worker that owns a member; that worker shows it to its members one by one. Datagrams sent
+// to a group that has members here are looped back internally, because a switch won't send them
+// back; the sending queue pair doesn't get them (IBTA vol. 1, 10.5.2).
 
 #include <algorithm>
 #include <cstring>
@@ -33,7 +33,7 @@ Frame* Worker::State::copy_of(PortState& port, Frame& frame) {
   copy->icrc_left_out = frame.icrc_left_out;
   copy->port = port.index;
   copy->icrc_checked = frame.icrc_checked;
-  copy->capture_serial = frame.capture_serial;  // what becomes of it is that one's fate
+  copy->capture_serial = frame.capture_serial;  // it shares the original's fate
   return copy;
 }
 
@@ -44,7 +44,7 @@ bool has_address(const PortState& port, const Gid& gid) {
                      [&](const LinkAddress& address) { return address.gid == gid; });
 }
 
-// Groups have no VLAN of their own: they are heard in those where the port has an address.
+// Groups have no VLAN of their own: they are received in those where the port has an address.
 bool is_in_vlan(const PortState& port, std::uint16_t vlan) {
   return std::any_of(port.addresses.begin(), port.addresses.end(),
                      [&](const LinkAddress& address) { return address.vlan == vlan; });
@@ -52,7 +52,7 @@ bool is_in_vlan(const PortState& port, std::uint16_t vlan) {
 
 }  // namespace
 
-// A packet for none of the port's own addresses.
+// A packet that isn't for any of the port's own addresses.
 void Worker::State::steer_group(PortState& port, Frame* frame) {
   const Packet& packet = frame->packet;
   const auto group = port.groups.find(packet.destination_gid());
@@ -84,7 +84,7 @@ void Worker::State::steer_group(PortState& port, Frame* frame) {
   }
 }
 
-// A frame that several look at can't wait for one of them: a copy does.
+// A frame that several members look at can't wait for one of them: a copy does.
 void Worker::State::park_copy(QpEntry& entry, PortState& port, Frame& frame) {
   Frame* const copy = copy_of(port, frame);
   if (copy != nullptr && parse_headers(*copy) == Drop::kNone) {
@@ -130,8 +130,8 @@ void Worker::State::deliver_group(Frame* frame) {
   release(frame);
 }
 
-// A frame to a group that leaves by a port which won't bring it back: a copy for the members here,
-// if there are any. Once a frame: it may wait here for the port over several turns.
+// A frame to a group leaves by a port that won't loop it back: makes a copy for the members here,
+// if there are any. Once per frame, which may wait here for the port over several turns.
 void Worker::State::loop_back_group(PortState& port, Frame* frame) {
   if (port.groups.empty() || frame->hairpin || port.hairpin.size() >= kGroupCopiesMax) {
     return;

@@ -29,8 +29,8 @@ bool Worker::State::receive() {
   return any;
 }
 
-// What the port sent to itself in the last turn comes before its wire, and whole: what is left
-// behind would be overtaken.
+// Frames that the port sent to itself in the last turn come before those from the wire, and all of
+// them: any left behind would be overtaken.
 bool Worker::State::receive_hairpins(PortState& port) {
   const auto count = static_cast<std::uint32_t>(port.hairpin.size());
   for (std::uint32_t from = 0; from < count; from += kBurstMax) {
@@ -70,9 +70,9 @@ void Worker::State::steer(PortState& port, Frame** frames, std::uint32_t count) 
   }
 }
 
-// Parses one frame and puts it to those for its owner and role, to control, or drops it. A queue
-// pair's payload isn't read here but by its owner, who checks the ICRC: then what is checked is
-// still in the nearest cache when it is copied, and in that of no worker who doesn't need it.
+// Parses one frame and adds it to those for its owner and role, passes it to control, or drops it.
+// The payload of a queue pair's frame is read only by its owner, who checks the ICRC: so it is
+// still in the nearest cache when it is copied, and isn't brought into another worker's.
 void Worker::State::steer_frame(PortState& port, Frame* frame) {
   frame->port = port.index;
   frame->hairpin = false;
@@ -106,8 +106,8 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   batch.frames[batch.count++] = frame;
 }
 
-// Whether the frame is what its sender made; else it is dropped. Whoever has asked, or what is
-// copied from it, need not ask again.
+// Checks the ICRC; a frame that isn't as its sender made it is dropped. Copies of a checked frame
+// need no second check.
 [[gnu::always_inline]] inline bool Worker::State::is_intact(Frame* frame) {
   if (frame->icrc_checked || frame->icrc_left_out || icrc_is_right(frame->packet)) [[likely]] {
     frame->icrc_checked = true;
@@ -118,8 +118,8 @@ void Worker::State::steer_frame(PortState& port, Frame* frame) {
   return false;
 }
 
-// What a card's filter keeps from us, but not a port that hands over all that is on its wire
-// (af_packet on a veth pair). Groups are for is_own_address() and steer_group() to judge.
+// Frames that a card's filter would drop, but that a port delivers which passes on everything on
+// its wire (af_packet on a veth pair). Groups are left to is_own_address() and steer_group().
 bool Worker::State::is_for_another_station(const PortState& port, const Frame& frame) {
   EtherAddress destination;
   if (port.any_mac || frame.length < sizeof(destination)) {
@@ -138,9 +138,9 @@ bool Worker::State::is_another_own_address(PortState& port, const LinkAddress& d
   return true;
 }
 
-// Puts the gathered frames into the owner's ring; what doesn't fit is dropped, as a network card
-// whose receive ring is full does. What comes next is marked as a full switch's queue marks it, so
-// that its senders slow down.
+// Puts the gathered frames into the owner's ring; those that don't fit are dropped, as by a network
+// card whose receive ring is full. The next frames are marked as by a switch with a full queue, so
+// that their senders slow down.
 void Worker::State::hand_over(std::uint32_t worker, Role role) {
   const auto index = static_cast<std::size_t>(role);
   Steered& batch = steered[worker][index];
@@ -178,7 +178,7 @@ void Worker::State::deliver_to_none(Frame* frame) {
   }
 }
 
-// What the frames behind the first one will need. REQUIRES: there is one.
+// Prefetches what the frames behind the first one will need. REQUIRES: there is one.
 void Worker::State::look_ahead(std::span<Frame* const> frames) const {
   constexpr std::size_t kEntryAhead = 2, kQpAhead = 1;
   if (frames.size() > kEntryAhead) {
@@ -197,8 +197,8 @@ bool Worker::State::drain_frames(Role role) {
   Ring<Frame>& ring = *rings[static_cast<std::size_t>(role)];
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t drained = 0;
-  QpEntry* last = nullptr;   // whose state is to be looked at once its run of frames ends
-  std::optional<Turn> lent;  // for that run, as long as nothing has happened that a turn says
+  QpEntry* last = nullptr;   // to be updated once its run of frames ends
+  std::optional<Turn> lent;  // for that run, as long as nothing changes that a turn holds
   while (drained < kDrainMax) {
     const std::uint32_t count = ring.dequeue(burst.data(), kBurstMax);
     if (count == 0) {
@@ -225,7 +225,7 @@ bool Worker::State::drain_frames(Role role) {
         lent.emplace(turn(*entry));
       }
       last = entry;
-      // What a turn is lent stays the same until memory is waited for, or frames are kept.
+      // What a turn lends stays the same until memory is waited for, or frames are kept.
       const bool took = deliver(*entry, role, burst[i], *lent);
       if (!took || !lent->keep || stalls.watches(now)) [[unlikely]] {
         lent.reset();
@@ -238,7 +238,7 @@ bool Worker::State::drain_frames(Role role) {
   return drained > 0;
 }
 
-// Hands a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
+// Passes a frame to its queue pair, or keeps it if that waits for memory or an earlier frame. True
 // if the queue pair took it.
 bool Worker::State::deliver(QpEntry& entry, Role role, Frame* frame) {
   Turn lent = turn(entry);
@@ -280,8 +280,8 @@ void Worker::State::release(Frame* frame) {
   releases.push_back(frame);
 }
 
-// What a port hands back was shown when it was sent. The serial says whose it is, since another
-// worker may drop the frame.
+// A frame that a port hands back was captured when it was sent. The serial identifies it, since
+// another worker may drop the frame.
 void Worker::State::capture_received(const PortState& port, Frame** frames, std::uint32_t count) {
   constexpr std::uint32_t kSerialBits = 28;
   for (std::uint32_t i = 0; i < count && !port.loops_back; ++i) {

@@ -12,12 +12,12 @@
 namespace uroce {
 namespace {
 
-// A frame begins with the address of its destination, whose first byte has the bit for groups.
+// A frame begins with its destination address, whose first byte has the multicast bit.
 constexpr std::uint64_t kAddressBits = (1ULL << 48U) - 1;
 constexpr std::uint64_t kGroupBit = 1;
 static_assert(std::endian::native == std::endian::little);
 
-// REQUIRES: it has eight; every frame that was built has.
+// REQUIRES: it has eight bytes; every frame that was built has.
 std::uint64_t first_bytes(const std::byte* frame) {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, frame, sizeof(bytes));
@@ -26,7 +26,7 @@ std::uint64_t first_bytes(const std::byte* frame) {
 
 }  // namespace
 
-// As many bursts as the port wants in a turn, as long as each of them is whole and the port takes
+// As many bursts as the port wants in a turn, as long as each of them is full and the port accepts
 // it.
 bool Worker::State::transmit_bursts(PortState& port) {
   bool any = false;
@@ -41,9 +41,9 @@ bool Worker::State::transmit_bursts(PortState& port) {
   return any;
 }
 
-// With more queue pairs in line than the second cache holds, asks for what three of them need: the
-// work request of the next, the state of the one after it, the entry of the third. So each look
-// ahead finds what the one before brought. Those of the same user, whose turn mostly comes next.
+// With more queue pairs in line than the second-level cache holds, prefetches for three of them:
+// the work request of the next, the state of the one after it, the entry of the third. So each step
+// finds what the one before loaded. Those of the same user, whose turn mostly comes next.
 void Worker::State::look_ahead_in_line(const QpEntry& entry) {
   const QpEntry* const next = entry.next;
   if (next == nullptr) {
@@ -87,9 +87,8 @@ bool Worker::State::transmit(PortState& port) {
       lent.read_credits = read_credits(port, entry);
       QpEntry* const peer = local_peer(port, entry);
       lent.neighbour = peer == nullptr ? nullptr : peer->qp;
-      // Where nobody else wants to send, the queue pair would come round until the burst is full,
-      // so what it sends beyond the grant is taken from nobody: one long visit costs less than
-      // many.
+      // If no other queue pair wants to send, this one would be visited until the burst is full, so
+      // sending beyond the grant takes nothing from anybody: one long visit costs less than many.
       const bool alone = queue.size() == 1;
       sent = entry.qp->transmit(lent, alone ? std::max(granted, kAloneBytes) : granted);
       sent = alone ? std::min(sent, granted) : sent;
@@ -111,10 +110,11 @@ bool Worker::State::transmit(PortState& port) {
   return any;
 }
 
-// A card rings its bell with the program's store, and works on what rang before it takes a command:
-// what was posted before ibv_destroy_qp is sent once, as a rule, and programs rely on that for the
-// last datagram of a conversation. The frames leave in the worker's next turn. Where nothing came
-// of the send (the port is full, memory has to be waited for) it is lost, as it may be on a wire.
+// With a card, the program's store rings the doorbell itself, and the card processes earlier
+// doorbells before a command: so work posted before ibv_destroy_qp is, as a rule, sent once, and
+// programs rely on that for the last datagram of a conversation. The frames leave in the worker's
+// next turn. If the send fails (the port is full, memory has to be waited for), it is lost, as it
+// may be on a wire.
 void Worker::send_posted(Qp& qp) {
   State& self = *state_;
   QpEntry* const entry = self.table.find(qp.config().qpn);
@@ -131,7 +131,7 @@ void Worker::send_posted(Qp& qp) {
       refill_tx(port.tx, *port.port, port.turn_burst, &port.generation);
     }
     Turn lent = self.turn(*entry);
-    lent.read_credits = ReadCredits::none();  // nobody would take the answer
+    lent.read_credits = ReadCredits::none();  // nobody would receive the answer
     const std::uint32_t sent = qp.transmit(lent, left);
     self.count_reads(*entry);
     if (sent == 0) {
@@ -143,7 +143,7 @@ void Worker::send_posted(Qp& qp) {
 }
 
 // Frames for the port's own address never reach a wire: switches don't send them back, and where
-// one does (the kernel's loopback), some would overtake others.
+// they do come back (the kernel's loopback), some would overtake others.
 void Worker::State::take_hairpins(PortState& port) {
   TxBatch& tx = port.tx;
   Frame** ready = tx.ready();

@@ -110,10 +110,10 @@ bool Worker::poll(Time now) {
   return busy;
 }
 
-// What the queue pairs behind the first one will need, which with many of them isn't in the cache.
-// So far ahead that each step's lines have come when the next one looks at them, and no further:
-// queue pairs lie 4 KiB apart, and the same lines of more than eight of them drive each other out
-// of the first cache. `begins`: the first one is a burst's first.
+// Prefetches what the queue pairs behind the first one will need, which with many of them isn't in
+// the cache. Just far enough ahead that each step's lines have arrived when the next one reads
+// them: queue pairs are 4 KiB apart, and the same lines of more than eight of them evict each other
+// from the first-level cache. `begins`: the first one is a burst's first.
 void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
   constexpr std::size_t kQpAhead = 6, kTableAhead = 4, kEntryAhead = 2;
   if (begins && rung.size() > 1) {
@@ -133,9 +133,10 @@ void Worker::State::look_ahead(std::span<Qp* const> rung, bool begins) const {
   }
 }
 
-// Doorbells go through the requester ring, so that what a turn serves is bounded however many
-// queue pairs rang. Each turn begins with another session: the one that the ring had no room for in
-// the last turn, so that who waits does it for what rang before, however many sessions that is.
+// Doorbells go through the requester ring, so that a turn's work is bounded however many queue
+// pairs rang. Each turn begins with the session for which the ring had no room in the last turn, so
+// that a waiting session waits only for doorbells that rang earlier, however many sessions there
+// are.
 bool Worker::State::drain_doorbells() {
   std::array<std::uint32_t, kDoorbellsMax> slots;
   std::array<Qp*, kDoorbellsMax> qps;
@@ -180,7 +181,7 @@ bool Worker::State::drain_doorbells() {
         Turn lent = turn(*entry);
         entry->qp->on_doorbell(lent);
         entry->qp->prefetch_work();
-        if (count > 1) {  // a queue pair that comes alone has them in the cache
+        if (count > 1) {  // a single queue pair has them in the cache
           entry->qp->prefetch_latencies();
         }
         update(*entry);
@@ -207,7 +208,7 @@ bool Worker::State::expire_timers() {
   return expired > 0;
 }
 
-// Tells the channels of queues that got completions, and the programs that nap beside them.
+// Notifies the channels of queues that got completions, and the programs that nap beside them.
 void Worker::State::flush_queues() {
   late_events.flush_listed(now);
   for (CompletionQueue* queue : dirty_queues) {
@@ -217,7 +218,7 @@ void Worker::State::flush_queues() {
   dirty_queues.clear();
 }
 
-// After anything that may have given a queue pair work or moved its deadline.
+// Called after anything that may have given a queue pair work or moved its deadline.
 void Worker::State::update(QpEntry& entry) {
   for (const Role role : {Role::kCompleter, Role::kResponder}) {
     if (entry.keeps(role) && entry.qp->kept(role == Role::kResponder) == 0) [[unlikely]] {

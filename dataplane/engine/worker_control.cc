@@ -1,4 +1,4 @@
-// What control does to a worker between two turns.
+// Operations that control runs on a worker between two turns.
 
 #include <algorithm>
 #include <cstring>
@@ -47,7 +47,7 @@ void Worker::remove_qp(Qp& qp) {
   self.release_waiting(*entry);
   self.flush_releases();
   // Frames in the rings carry numbers, not pointers, and find nobody later. The requester ring
-  // holds pointers: everything in it goes round once, less this one.
+  // holds pointers: everything in it is passed through once, except this one.
   for (std::uint32_t left = self.requester_ring.size(); left > 0; --left) {
     Qp* waiting = nullptr;
     self.requester_ring.dequeue(&waiting, 1);
@@ -76,7 +76,7 @@ void Worker::modify_qp(Qp& qp, const QpAttributes& attributes, std::uint32_t mas
   self.forget_neighbours(*entry);
   qp.modify(attributes, mask, lent);
   if (qp.state() == QpState::kReset || qp.state() == QpState::kErr) {
-    self.release_waiting(*entry);  // else they would reach the queue pair's next life
+    self.release_waiting(*entry);  // otherwise they would reach the queue pair's next life
   }
   self.forget_neighbours(*entry);
   self.flush_queues();

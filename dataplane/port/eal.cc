@@ -83,10 +83,11 @@ std::vector<std::string> eal_arguments(const EalOptions& options) {
   const std::uint64_t wanted = kMegabytesBase + kMegabytesPerPort * options.ports.size();
   const bool memory_given = has_option(extra, {"--no-huge", "-m", "--socket-mem", "--huge-dir",
                                                "--in-memory", "--huge-unlink", "--proc-type"});
-  // Nothing of ours is to stay behind in the file system, nor to be shared by accident. Memory of
-  // usual pages is reserved, not touched; the EAL allows no --in-memory with it.
+  // Leaves nothing in the file system, and shares nothing by accident. Memory in ordinary pages is
+  // reserved, not touched; the EAL allows no --in-memory with it.
   if (!memory_given && free_huge_megabytes() >= wanted) {
-    // A shared-memory wire can hand over a few segments, which pages of 2 MiB would soon exceed.
+    // A shared-memory interface can pass only a few segments, which pages of 2 MiB would soon
+    // exceed.
     arguments.insert(arguments.end(), {"--in-memory", "--single-file-segments"});
   } else if (!memory_given) {
     arguments.insert(arguments.end(), {"--no-shconf", "--no-huge", "-m", std::to_string(wanted)});
@@ -111,7 +112,7 @@ Status start_eal(const EalOptions& options) {
   if (Status folder = use_private_runtime_folder(); !folder) {
     return folder;
   }
-  // The EAL keeps pointers into what it was given.
+  // The EAL keeps pointers into these arguments.
   static std::vector<std::string> arguments;
   static std::vector<char*> pointers;
   arguments = eal_arguments(options);

@@ -1,5 +1,5 @@
-// The interface of the kernel's below an ethdev of af_packet, af_xdp or tap: what is wrong with it,
-// and the device made anew when it is there again. Control thread only.
+// The kernel interface below an ethdev of af_packet, af_xdp or tap: what is wrong with it, and
+// recreating the device when it is there again. Control thread only.
 
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -33,11 +33,10 @@ void EthdevPort::note_interface() {
   }
 }
 
-// All multicast frames, by which IPv6 neighbour discovery comes, too. Drivers that stand on an
-// interface of the kernel's have no call for it, and the interface's filter keeps from their
-// sockets what nobody has joined (a macvlan's does, a veth's doesn't). So a packet socket joins all
-// groups for them; with protocol 0 it receives nothing itself, and the kernel undoes it when it is
-// closed.
+// Receives all multicast frames, among them IPv6 neighbour discovery. Drivers on top of a kernel
+// interface have no call for it, and the interface's filter may drop groups that nobody has joined
+// (a macvlan's does, a veth's doesn't). So a packet socket joins all groups for them; with protocol
+// 0 it receives nothing itself, and the kernel undoes it when it is closed.
 Status EthdevPort::hear_groups() {
   if (rte_eth_allmulticast_enable(id_) == 0 || interface_.empty()) {
     return ok();
@@ -54,7 +53,7 @@ Status EthdevPort::hear_groups() {
   return ok();
 }
 
-// `found`: what there is of the interface now. REQUIRES: it stands on one.
+// `found`: the present state of the interface. REQUIRES: the port is on one.
 std::string EthdevPort::trouble(const std::optional<HostInterface>& found) const {
   if (std::string trouble = interface_trouble(interface_, found, packet_bytes_max(options_.mtu));
       !trouble.empty()) {
@@ -75,14 +74,14 @@ void EthdevPort::detach() {
   }
 }
 
-// af_packet leaves a frame that was too long for the interface in its ring for ever, so it is made
-// anew every time; the others only where their sockets are bound to an interface that isn't there.
+// af_packet leaves a frame that was too long for the interface in its ring for ever, so it is
+// always recreated; the others only if their sockets are bound to an interface that is gone.
 Status EthdevPort::attach() {
   if (interface_.empty() || up_.load()) {
     return ok();
   }
   const auto found = host_interface(interface_);
-  // A tap interface is the driver's own: nobody else makes it again.
+  // A tap interface belongs to its driver: nobody else recreates it.
   const bool makes_it = !found && device_name_.starts_with("net_tap");
   const std::string wrong = interface_trouble(interface_, found, packet_bytes_max(options_.mtu));
   if (!wrong.empty() && !makes_it) {

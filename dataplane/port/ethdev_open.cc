@@ -1,4 +1,4 @@
-// Opening a port on an ethdev, at once or when its peer has come, and closing it.
+// Opening a port on an ethdev, at once or when its peer has connected, and closing it.
 
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{5};
 constexpr std::chrono::milliseconds kRetry{200};
-// Descriptors of each queue of a device that isn't there yet; as ethdev_setup.cc asks for.
+// Descriptors of each queue of a device that isn't there yet; the same number as in
+// ethdev_setup.cc.
 constexpr std::uint16_t kDescriptorsExpected = 1'024;
 
 bool is_socket(const std::string& path) {
@@ -30,7 +31,7 @@ bool is_socket(const std::string& path) {
   return stat(path.c_str(), &about) == 0 && S_ISSOCK(about.st_mode);
 }
 
-// Connects to the socket and hangs up, without waiting. False, with errno, if it wasn't let in.
+// Connects to the socket and disconnects, without waiting. False, with errno, if it was refused.
 bool knock(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) {
@@ -48,8 +49,8 @@ bool knock(const std::string& path) {
   return connected;
 }
 
-// A daemon that was killed leaves its socket behind, and the driver then can't make it again. One
-// that nobody listens on is removed.
+// A killed daemon leaves its socket behind, and the driver then can't create it again. One that
+// nobody listens on is removed.
 void remove_stale_socket(const std::string& path) {
   if (is_socket(path) && !knock(path) && errno == ECONNREFUSED) {
     unlink(path.c_str());
@@ -131,7 +132,7 @@ Status EthdevPort::bring_up(const VdevSpec& vdev) {
   return ok();
 }
 
-// Returns when the device runs, when it can't, or when its socket waits for the peer.
+// Returns when the device runs, when it has failed, or when its socket waits for the peer.
 Status EthdevPort::bring_up_with_peer(const VdevSpec& vdev) {
   rx_queues_ = tx_queues_ = options_.queues;
   listens_on_ = vdev.listens_on;
@@ -157,7 +158,7 @@ Status EthdevPort::bring_up_with_peer(const VdevSpec& vdev) {
 }
 
 // A peer may die in the middle of the first exchange: then the next one is waited for. A device
-// that fails before it listened is hopeless.
+// that fails before it listened won't recover.
 void EthdevPort::keep_trying(const VdevSpec& vdev) {
   Status done = bring_up(vdev);
   first_try_.set_value(done);
@@ -169,7 +170,8 @@ void EthdevPort::keep_trying(const VdevSpec& vdev) {
   trying_.store(false);
 }
 
-// The driver sits in accept(): knocking makes it go on, and fail. It leaves its socket behind then.
+// The driver blocks in accept(): connecting makes it continue, and fail. It then leaves its socket
+// behind.
 void EthdevPort::abandon_peer() {
   if (!waiting_.joinable()) {
     return;

@@ -140,7 +140,7 @@ PortInfo EthdevPort::info() const {
   info.mtu = options_.mtu;
   info.queues = static_cast<std::uint16_t>(queues_.size());
   info.mac = mac_.value_or(EtherAddress{});
-  // A recorded file is for the station of its day.
+  // A recorded file is for the stations that were there then.
   info.any_mac = spec_.starts_with("net_pcap") && spec_.find("rx_pcap=") != std::string::npos;
   std::optional<HostInterface> interface;
   if (!interface_.empty()) {
@@ -185,7 +185,7 @@ int EthdevPort::wait_descriptor(std::uint16_t queue) const {
   return has_queue ? queues_[queue]->wait_descriptor : -1;
 }
 
-// A frame may have come between the last receive and the interrupt's arming, so look once more.
+// A frame may have arrived between the last receive and arming the interrupt, so check once more.
 bool EthdevPort::arm_wait(std::uint16_t queue) {
   if (!up_.load(std::memory_order_acquire) || queue >= rx_queues_) {
     return true;

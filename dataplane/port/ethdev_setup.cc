@@ -1,4 +1,4 @@
-// Setting an ethdev up: probe, buffers, queues, start, and what to sleep on.
+// Setting an ethdev up: probe, buffers, queues, start, and wait descriptors.
 
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint16_t kDescriptors = 1'024;  // of each queue, if the driver agrees
 // Buffers beyond those in the queues: in the worker's rings, parked, or being built.
 constexpr std::uint32_t kBuffersSpare = 5'120;
-// More of them where a driver forgets some each time that its device is made anew.
+// Additional buffers if a driver leaks some each time that its device is recreated.
 constexpr std::uint32_t kBuffersToForget = 12'288;
 constexpr std::uint32_t kCacheSize = 256;  // of each lcore
 // Beside each buffer's room, at its front.
@@ -33,7 +33,7 @@ constexpr std::uint16_t kPrivate =
 // In front of the frame: DPDK's headroom and two bytes, so that an IP header is aligned.
 constexpr std::uint32_t kBufferAlignment = 64;
 
-// A socket that frames come in by.
+// A socket by which frames are received.
 bool is_packet_socket(int descriptor) {
   int domain = 0;
   socklen_t size = sizeof domain;
@@ -43,8 +43,8 @@ bool is_packet_socket(int descriptor) {
   return domain == AF_PACKET || domain == AF_XDP;
 }
 
-// What the kernel refused a driver that opens packet sockets; empty: not these, or the driver isn't
-// one of those. The drivers return -1 for whatever went wrong.
+// The kernel's refusal to a driver that opens packet sockets; empty if there was none, or the
+// driver isn't one of those. The drivers return -1 for any error.
 std::string missing_right(const VdevSpec& vdev) {
   const UniqueFd socket(vdev.on_interface ? ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) : -1);
   if (!vdev.on_interface || socket.valid() || errno != EPERM) {
@@ -54,7 +54,7 @@ std::string missing_right(const VdevSpec& vdev) {
          "takes no rights";
 }
 
-// With what DPDK has beside it a buffer then takes exactly a page, so that there are no gaps.
+// Together with DPDK's overhead, a buffer then takes exactly a page, so that there are no gaps.
 std::uint32_t room_in_a_page() {
   return kPage -
          rte_mempool_calc_obj_size(sizeof(rte_mbuf) + kPrivate, RTE_MEMPOOL_F_NO_SPREAD, nullptr);
@@ -130,8 +130,8 @@ Status EthdevPort::make_pool(std::uint32_t buffer_bytes, std::uint16_t rx_descri
                                 (vdev_.forgets_buffers ? kBuffersToForget : 0);
   static std::atomic<std::uint32_t> pools{0};
   const std::string name = "uroce_port_" + std::to_string(pools.fetch_add(1));
-  // On the device's memory node, which it reaches soonest; wherever there is room, if there is
-  // none. A device that has no node, or isn't there yet, says SOCKET_ID_ANY itself.
+  // On the device's memory node, which it accesses fastest; on any node, if that one has no free
+  // memory. A device without a node, or that isn't there yet, reports SOCKET_ID_ANY itself.
   for (const int node : {rte_eth_dev_socket_id(id_), SOCKET_ID_ANY}) {
     if (pool_ == nullptr) {
       pool_.reset(create_pool(name, buffers, room, node, pages ? RTE_MEMPOOL_F_NO_SPREAD : 0));
@@ -192,7 +192,7 @@ Status EthdevPort::configure(const VdevSpec& vdev) {
   if (Status made = make_pool(vdev.buffer_bytes, rx_descriptors, tx_descriptors); !made) {
     return made;
   }
-  // As with the buffers, beside which they are.
+  // On the same memory node as the buffers.
   for (const int node : {pool_->socket_id, SOCKET_ID_ANY}) {
     failed = set_up_queues(rx_descriptors, tx_descriptors, node);
     if (failed != -ENOMEM) {
@@ -210,8 +210,9 @@ Status EthdevPort::start() {
   return ok();
 }
 
-// Where the driver has receive interrupts, their descriptors; else the sockets that it opened, one
-// a queue, which poll as readable when frames are there. Otherwise none, and the worker naps.
+// The descriptors of receive interrupts if the driver has them; otherwise the sockets that it
+// opened, one per queue, which poll as readable when frames are there. Otherwise none, and the
+// worker naps.
 void EthdevPort::find_wait_descriptors(const std::vector<int>& known) {
   const bool interrupts = device_name_.starts_with("net_virtio_user") || is_pci_address(spec_);
   for (std::uint16_t i = 0; i < rx_queues_ && interrupts; ++i) {

@@ -79,7 +79,7 @@ std::uint32_t FrameStack::count() {
   return count_;
 }
 
-// Of the processor that the thread runs on just now.
+// The depot of the processor that the thread is running on.
 FrameStack& FramePool::nearest() {
   if (depots_.empty()) {
     return stock_;
@@ -107,8 +107,8 @@ std::uint32_t FramePool::allocate(Frame** frames, std::uint32_t count) {
   return taken;
 }
 
-// What the depot hasn't got comes from the stock, with more for the next time, and when that is
-// empty from whoever has some.
+// Frames that the depot lacks come from the stock, with more for the next time, and if that is
+// empty from any depot that has some.
 std::uint32_t FramePool::fetch(FrameStack& depot, Frame** frames, std::uint32_t count) {
   std::uint32_t taken = stock_.take(frames, count);
   if (taken == count) {

@@ -28,7 +28,7 @@ bool carries(const ifaddrs& entry, const Gid& address) {
                               address.is_ipv4() && address.bytes[12] == kLoopbackNet);
 }
 
-// One question about an interface by its name.
+// One query about an interface by its name.
 class InterfaceQuestion {
  public:
   explicit InterfaceQuestion(const std::string& name)
@@ -108,7 +108,7 @@ std::uint32_t host_mtu_to(const Gid& source, const Gid& peer, std::uint32_t scop
   const UniqueFd socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress local(source, 0, scope);
   const SocketAddress remote(peer, kRoceUdpPort, scope);
-  // What else than a missing route may be in the way is for the datagrams to meet.
+  // Obstacles other than a missing route are left to the datagrams.
   if (::bind(socket.get(), &local.any, local.length) != 0) {
     return kMtuUnbounded;
   }

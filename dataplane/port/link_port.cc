@@ -12,7 +12,7 @@
 namespace uroce {
 namespace {
 
-// What both ends share: the pool, and a ring for each direction and queue.
+// Shared by both ends: the pool, and a ring for each direction and queue.
 struct Wire {
   explicit Wire(const LinkConfig& config) : pool(config.frames, config.mtu + kEthernetOverhead) {
     for (auto& direction : rings) {

@@ -48,7 +48,7 @@ bool is_pci_address(std::string_view spec) {
 
 namespace {
 
-// The kernel's interface that a vdev string of these drivers must name; empty for the others.
+// The kernel interface that a vdev string of these drivers must name; empty for the others.
 std::string kernel_interface(const std::string& spec) {
   constexpr std::string_view kKey = ",iface=";
   const std::size_t key = spec.find(kKey);

@@ -13,15 +13,16 @@
 namespace uroce {
 namespace {
 
-// Of the FanoutByOwner that lives; 0: there is none.
+// Of the FanoutByOwner that exists; 0: there is none.
 thread_local std::uint16_t fanout_workers = 0;
 
 bool set_option(int descriptor, int level, int option, const void* value, socklen_t length) {
   return ::syscall(SYS_setsockopt, descriptor, level, option, value, length) == 0;
 }
 
-// `wanted`: the group's number, and above it the kind and its flags. Those stay, save that a full
-// socket's frames go to another one: its worker would hand them over behind those that come next.
+// `wanted`: the group's number, and above it the mode and its flags. Those stay, except the flag
+// that passes a full socket's frames to another one, whose worker would hand them over behind later
+// ones.
 bool join_by_owner(int descriptor, std::uint32_t wanted) {
   constexpr std::uint32_t kKind = 0xFF, kRollover = PACKET_FANOUT_FLAG_ROLLOVER;
   const std::uint32_t group =
@@ -47,7 +48,8 @@ FanoutByOwner::~FanoutByOwner() { fanout_workers = 0; }
 
 }  // namespace uroce
 
-// In libc's place, for all of the process: libraries find the program's own functions first.
+// Interposes libc's function for the whole process: libraries find the program's own functions
+// first.
 extern "C" int setsockopt(int descriptor, int level, int option, const void* value,
                           socklen_t length) noexcept {
   std::uint32_t group = 0;

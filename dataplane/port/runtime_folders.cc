@@ -21,14 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-constexpr int kFoldersMax = 65'536;  // looked at in one go
+constexpr int kFoldersMax = 65'536;  // examined in one pass
 
 bool is_our_folder(const struct stat& facts) {
   return S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid() &&
          (facts.st_mode & kOthersWrite) == 0;
 }
 
-// The process in "uroce-123"; 0: it isn't such a name.
+// The process in "uroce-123"; 0: the name isn't of this form.
 pid_t process_of_folder(std::string_view entry, std::string_view name) {
   if (!entry.starts_with(name) || entry.size() <= name.size() + 1 || entry[name.size()] != '-') {
     return 0;
@@ -71,8 +71,8 @@ UniqueFd lock_folder(const std::string& path) {
   return folder;
 }
 
-// Nobody else can put a link in the place of a folder that was looked at, since only we may write
-// to its parent.
+// Nobody else can replace a folder by a link after the check, since only we may write to its
+// parent.
 void remove_dead_folders(const std::string& parent, const std::string& name) {
   struct stat facts = {};
   if (::lstat(parent.c_str(), &facts) != 0 || !is_our_folder(facts)) {

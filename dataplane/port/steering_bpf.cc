@@ -20,7 +20,7 @@ constexpr std::uint32_t kBthQpn = 4;             // the word whose low 24 bits a
 constexpr std::uint32_t kIpv4NoOptions = 0x45;   // the first byte: version 4, 20 bytes
 constexpr std::uint32_t kIpv4Fragment = 0x3FFF;  // of its word: more follow, or not the first
 
-// Writes a program from its beginning to its end. Jumps go forward, to where land() is called.
+// Writes a program from beginning to end. Jumps go forward, to where land() is called.
 class Writer {
  public:
   using Jump = std::size_t;  // the instruction's index
@@ -33,7 +33,7 @@ class Writer {
     return program_.size() - 1;
   }
   Jump unless_none_of(std::uint32_t bits) {
-    // As a test for equality of what is left of the bits, so that there is one kind of jump.
+    // An equality test on the masked bits, so that there is one kind of jump.
     program_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits));
     return unless_equal(0);
   }
@@ -54,7 +54,7 @@ class Writer {
   std::vector<sock_filter> program_;
 };
 
-// From the network header on, wherever the kernel has the beginning of the packet at that moment.
+// From the network header on, wherever the packet begins for the kernel at that moment.
 constexpr std::uint32_t in_packet(std::uint32_t offset) {
   return static_cast<std::uint32_t>(SKF_NET_OFF) + offset;
 }
@@ -67,7 +67,8 @@ std::vector<sock_filter> datagram_steering_bpf(std::uint16_t workers) {
   return writer.take();
 }
 
-// The kernel has taken a VLAN tag off before it asks: the protocol is that of what is inside.
+// The kernel has removed a VLAN tag before it runs the program: the protocol is that of the inner
+// packet.
 std::vector<sock_filter> packet_steering_bpf(std::uint16_t workers) {
   Writer writer;
   std::vector<Writer::Jump> others;

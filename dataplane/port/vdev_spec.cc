@@ -40,7 +40,7 @@ EtherAddress random_mac() {
   return mac;
 }
 
-// The kernel wants slots that divide a block, and the driver wants a buffer for a whole slot.
+// The kernel requires slots that divide a block, and the driver a buffer for a whole slot.
 void complete_af_packet(VdevSpec* spec, std::uint32_t frame, std::uint16_t queues) {
   const std::uint32_t slot = std::max(2'048U, std::bit_ceil(frame + kPacketSlotHeader));
   add_default(spec, "framesz", std::to_string(slot));

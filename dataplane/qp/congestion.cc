@@ -1,5 +1,5 @@
-// Congestion notifications (CNPs; IBTA vol. 1, annex A17.9.3): what becomes of one that came, and
-// the one that a marked packet asks for.
+// Congestion notifications (CNPs; IBTA vol. 1, annex A17.9.3): handling received ones, and sending
+// one for a marked packet.
 
 #include <algorithm>
 #include <array>
@@ -11,12 +11,12 @@ namespace uroce {
 namespace {
 
 constexpr std::size_t kReservedBytes = 16;  // behind the BTH
-// A notification that comes later than this after the last packet is about nothing of ours.
+// A notification that arrives later than this after the last packet sent can't concern it.
 constexpr Duration kStaleAfter = kNanosecondsPerSecond;
 
 }  // namespace
 
-// What has no place in the sequence of a connection's packets, but is one of them.
+// Packets outside of the connection's PSN sequence that belong to it nevertheless.
 Drop Qp::admit_beside(const Packet& packet) const {
   if (config_.type == QpType::kUd) {
     return Drop::kWrongQpType;
@@ -32,8 +32,8 @@ Drop Qp::admit_beside(const Packet& packet) const {
   }
 }
 
-// Whoever knows a queue pair's number can write one, so only the peer's count, and only while
-// something may be under way to it.
+// Anybody who knows a queue pair's number can forge one, so only the peer's count, and only while
+// something may be outstanding to it.
 [[gnu::noinline]] Drop Qp::on_notification(const Packet& packet, Turn& turn) {
   const Drop drop = admit_beside(packet);
   const bool fresh = last_sent_ != 0 && turn.now - last_sent_ <= kStaleAfter;
@@ -61,7 +61,7 @@ Drop Qp::admit_beside(const Packet& packet) const {
   }
 }
 
-// Back along the path, in a class of its own and not to be marked itself. 0: the port is full.
+// Sent on the reverse path, in its own traffic class, itself not ECN-capable. 0: the port is full.
 std::uint32_t Qp::send_notification(Turn& turn) {
   Path path = attributes_.path;
   path.tos = static_cast<std::uint8_t>(config_.congestion->cnp_dscp << kDscpShift);
@@ -77,8 +77,8 @@ std::uint32_t Qp::send_notification(Turn& turn) {
   return bytes;
 }
 
-// What the rate allows; once that is used up, acknowledgements only, which the peer's own window
-// waits for.
+// Sends what the rate allows; once that is used up, acknowledgements only, for which the peer's
+// window waits.
 std::uint32_t Qp::transmit_limited(Turn& turn, std::uint32_t bytes_max) {
   const std::uint32_t allowance = rate_.allowance(turn.now);
   if (!rate_.limited()) {

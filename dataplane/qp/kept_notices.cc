@@ -1,6 +1,6 @@
-// What uroces tell each other of a lossy path, beside the sequence of a connection's packets
-// (wire/kept_report.h): the requester asks for reports of what was kept, the responder gives them,
-// and the requester sends all the holes again that one shows.
+// Selective acknowledgements between uroces, outside of the connection's PSN sequence
+// (wire/kept_report.h): the requester asks for reports of kept packets, the responder sends them,
+// and the requester retransmits all holes that a report shows.
 
 #include <algorithm>
 #include <array>
@@ -36,7 +36,8 @@ namespace uroce {
   return report ? requester_.on_kept_report(packet.psn, *report, turn) : Drop::kUnknownOpcode;
 }
 
-// 0: nothing is kept any more. The first report says that there are reports, whatever it tells.
+// 0: nothing is kept any more. The first report announces that there are reports, whatever it
+// contains.
 std::uint32_t Responder::transmit_kept_report(Turn& turn) {
   report_pending_ = false;
   if (kept_.count() == 0 && report_serial_ != 0) {
@@ -65,7 +66,7 @@ std::uint32_t Requester::send_kept_ask(Turn& turn) {
   return bytes;
 }
 
-// The peer misses `psn`, or says so: what it has executed only acknowledgements tell.
+// The peer misses `psn`, or says so: only acknowledgements tell what it has executed.
 Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, const Turn& turn) {
   const std::uint32_t newest = psn_add(psn, std::max(report.psns, 1U) - 1);
   const bool plausible =
@@ -76,7 +77,7 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
   hear(turn);
   ++qp_.counters_.kept_reports_handled;
   peer_keeps_.told(report.psns != 0);
-  // Of what was executed, the hole of a READ or an atomic stands for its answer, which isn't here.
+  // For an executed READ or atomic the hole stands for its response, which hasn't arrived.
   const auto arrived = [&](std::uint32_t at) {
     return psn_difference(at, psn) < 0
                ? !queue_.entry(index_of(at)).wants_response()
@@ -91,8 +92,8 @@ Drop Requester::on_kept_report(std::uint32_t psn, const KeptReport& report, cons
   return Drop::kNone;
 }
 
-// What a report says of one work request's packets. Of a READ or an atomic it knows the request,
-// whose PSN is the first. False: it says nothing of those behind.
+// Applies a report to one work request's packets. For a READ or an atomic it covers only the
+// request, whose PSN is the first. False: the report ends before those that follow.
 bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
                                const KeptReport& report) {
   const std::uint32_t newest = psn_add(psn, report.psns - 1);
@@ -114,8 +115,8 @@ bool Requester::take_report_of(const SendEntry& entry, std::uint32_t psn,
   return true;
 }
 
-// A packet that the peer misses, though it has a later one. Where there are too many, the next
-// report names those that are left.
+// A packet that the peer misses, although it has a later one. If there are too many, the next
+// report names the rest.
 void Requester::add_reported(std::uint32_t psn, const SendEntry& entry, std::uint32_t newest) {
   round_trip_.cancel();
   if (!entry.wants_response()) {

@@ -99,7 +99,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   if ((mask & kQpMaskPath) != 0) {
     attributes_.path = from.path;
     Path path = from.path;
-    // Not datagrams, whose sender nobody notifies; nor where the program has a mark of its own.
+    // Not for datagrams, whose sender isn't notified, nor if the program uses marks itself.
     if (config_.shares_network && config_.type != QpType::kUd &&
         ecn_of(path.tos) == Ecn::kNotCapable) {
       path.tos = with_ecn(path.tos, Ecn::kCapable0);
@@ -108,7 +108,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   }
 }
 
-// In one piece with what admits a packet; the roles are pieces of their own.
+// Inlined with what admits a packet; the roles are separate.
 [[gnu::flatten]] Step Qp::receive(const Frame& frame, Turn& turn, Drop* drop) {
   const OpcodeInfo& info = opcode_info(frame.packet.opcode);
   if (beside_sequence(info.operation)) [[unlikely]] {
@@ -123,7 +123,7 @@ void Qp::take_attributes(const QpAttributes& from, std::uint32_t mask) {
   requester_.hear(turn);
   const Step step = info.request ? responder_.receive(frame.packet, turn, drop)
                                  : requester_.receive(frame.packet, turn, drop);
-  // What is parked comes again; what was kept was looked at when it came.
+  // Parked packets come again; kept ones were checked when they arrived.
   if (ecn_of(frame.packet.tos) == Ecn::kCongested && step != Step::kParked && !turn.again)
       [[unlikely]] {
     note_marked(turn.now);
@@ -203,10 +203,10 @@ std::uint32_t Qp::transmit_all(Turn& turn, std::uint32_t bytes_max) {
 }
 
 // While both roles have something to send they share by bytes, frame by frame: a peer that always
-// has a READ to be answered must not silence our own requests, and a bulk WRITE must not hold up
-// answers until the peer's timer runs out. At a tie answers go first, being short as a rule. Who is
-// ahead is remembered between calls, since a call may end after a single frame; what a role left
-// unused while it had nothing to send is not.
+// has a READ to be answered must not starve our own requests, and a bulk WRITE must not delay
+// answers until the peer's timer runs out. At a tie answers go first, since they are usually short.
+// Which role is ahead is remembered between calls, since a call may end after a single frame; what
+// a role left unused while it had nothing to send is not.
 std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
   std::uint32_t bytes = 0;
   while (responder_.has_work() && requester_.has_work()) {
@@ -228,7 +228,7 @@ std::uint32_t Qp::transmit_both(Turn& turn, std::uint32_t bytes_max) {
   return bytes;
 }
 
-// One packet whose payload is no program's. Its bytes; 0: the port is full.
+// One packet without payload from programs. Returns its bytes; 0: the port is full.
 std::uint32_t Qp::send_small(const FrameTemplate& path, const Headers& headers,
                              std::span<const std::byte> payload, Turn& turn) {
   Frame* frame = turn.tx.take();
@@ -276,7 +276,7 @@ void Qp::on_deadline(Turn& turn) {
   requester_.on_deadline(turn);
 }
 
-// In ERR or SQE. What is more than a turn should bear waits for the next one.
+// In ERR or SQE. What exceeds the limit of a turn is flushed in the next ones.
 void Qp::flush(Turn& turn) {
   bool all = requester_.flush(turn, kFlushMax);
   if (attributes_.state == QpState::kErr) {
@@ -285,8 +285,8 @@ void Qp::flush(Turn& turn) {
   next_flush_ = all ? kNever : turn.now + 1;
 }
 
-// SQE -> RTS: what was posted before must not be sent. No more than a ring holds: control looks
-// once.
+// SQE -> RTS: work requests posted before must not be sent. Flushes no more than a ring holds:
+// control looks once.
 void Qp::finish_sqe(Turn& turn) {
   if (next_flush_ != kNever) {
     next_flush_ = kNever;
@@ -322,7 +322,7 @@ void Qp::settle(FaultRole role, std::uint32_t ticket, Access outcome, std::uint6
 
 void Qp::take_copy(std::unique_ptr<ProcMemCopy> copy) {
   ProcMemSlot* const slow = fault_slots_[static_cast<std::size_t>(copy->role)].slow.get();
-  if (slow != nullptr && slow->id == copy->slot) {  // else the role has been reset since
+  if (slow != nullptr && slow->id == copy->slot) {  // otherwise the role has been reset since
     slow->take(std::move(copy));
   }
 }

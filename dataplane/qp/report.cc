@@ -1,4 +1,4 @@
-// The details of a failure (failure_report.h), gathered when it has happened.
+// The details of a failure (failure_report.h), gathered after it has happened.
 
 #include <span>
 
@@ -10,8 +10,8 @@
 namespace uroce {
 namespace {
 
-// The piece that couldn't be reached: asks again, one by one. Pieces without bytes aren't reached
-// for, so they are never to blame.
+// Finds the piece that couldn't be accessed, by checking one by one. Pieces without bytes aren't
+// accessed, so they are never the cause.
 void blame(std::span<const abi::Sge> sges, std::uint32_t rights, PdId pd, const Turn& turn,
            FailureReport* report) {
   for (const abi::Sge& sge : sges) {
@@ -26,7 +26,7 @@ void blame(std::span<const abi::Sge> sges, std::uint32_t rights, PdId pd, const 
   }
 }
 
-// Whether the request names memory of the peer's. In others the program may have left anything.
+// Whether the request names the peer's memory. In others these fields may hold anything.
 constexpr bool names_remote(abi::WrOpcode opcode) {
   switch (opcode) {
     case abi::WrOpcode::kRdmaWrite:
@@ -113,7 +113,7 @@ FailureReport Responder::blank_report(Failure failure, abi::WcStatus status) con
   return report;
 }
 
-// About the packet in hand.
+// For the packet being processed.
 void Responder::report(Failure failure, abi::WcStatus status, Turn& turn) const {
   FailureReport report = blank_report(failure, status);
   if (current_ != nullptr) {

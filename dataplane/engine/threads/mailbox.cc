@@ -16,7 +16,7 @@ constexpr Duration kLookInterval = 100 * kNanosecondsPerMillisecond;
 
 Mailbox::~Mailbox() {
   for (Task* task = nullptr; tasks_.dequeue(&task, 1) == 1;) {
-    delete task;  // withdrawn: whoever waits for one keeps the mailbox
+    delete task;  // withdrawn: its caller keeps the mailbox alive
   }
   OutFrame* frame = nullptr;
   while (frames_.dequeue(&frame, 1) == 1) {
@@ -57,13 +57,13 @@ Mailbox::CallStatus Mailbox::call(const std::function<void(Worker&)>& task, Dura
     }
     std::uint32_t expected = Task::kWaiting;
     if (owned->state.compare_exchange_strong(expected, Task::kWithdrawn)) {
-      static_cast<void>(owned.release());  // the worker's, which deletes it should it ever come
+      static_cast<void>(owned.release());  // the worker's, which deletes it if it ever gets to it
       return CallStatus::kWithdrawn;
     }
     if (expected == Task::kTaken && limit < kStuckMax) {
       limit = kStuckMax;  // it can't be taken back any more, so it has as long as any other
     } else if (expected == Task::kTaken) {
-      static_cast<void>(owned.release());  // nobody's: the worker may be at it still
+      static_cast<void>(owned.release());  // never freed: the worker may still be running it
       return CallStatus::kUnknown;
     }
   }
@@ -82,7 +82,7 @@ void Mailbox::finish(Task& task) {
   futex_wake(state, FutexScope::kProcess, 1);
 }
 
-// std::atomic::wait knows no limit.
+// std::atomic::wait has no timeout.
 void Mailbox::wait(const Task& task, Duration longest) {
   const std::uint32_t state = task.state.load(std::memory_order_relaxed);
   if (state != Task::kDone) {
@@ -105,7 +105,7 @@ bool Mailbox::send_frames(Worker& worker) {
   OutFrame* pointer = nullptr;
   bool any = false;
   while (frames_.dequeue(&pointer, 1) == 1) {
-    // A port that takes nothing loses it: whoever asks by ARP asks again.
+    // A port that accepts nothing loses it: an ARP request is repeated.
     const std::unique_ptr<OutFrame> frame(pointer);
     worker.send_frame(frame->port, frame->bytes);
     any = true;

@@ -9,7 +9,7 @@
 namespace uroce {
 namespace {
 
-// Who floods may choose its group, and takes one quarter with each.
+// A flooding sender may choose its group, and takes one quarter with each.
 std::uint8_t group_of(std::span<const std::byte> sender) {
   const std::string_view bytes(reinterpret_cast<const char*>(sender.data()), sender.size());
   return static_cast<std::uint8_t>(std::hash<std::string_view>{}(bytes) % Notices::kSenderGroups);
@@ -46,7 +46,7 @@ std::uint32_t Notices::limit(Notice::Kind kind) {
   return 0;  // not in that ring
 }
 
-// A place for a notice of this kind, before anything is allocated for it.
+// Reserves a place for a notice of this kind, before anything is allocated for it.
 bool Notices::reserve(Notice::Kind kind) {
   std::atomic<std::uint32_t>& waiting = waiting_[static_cast<std::size_t>(kind)];
   if (waiting.fetch_add(1, std::memory_order_acquire) < limit(kind)) {
@@ -120,7 +120,7 @@ void Notices::signal() {
 
 bool Notices::next(Notice* notice) {
   if (!dequeue(notice)) {
-    // Empty: take the descriptor's readiness back, then look again for what came meanwhile.
+    // Empty: clear the descriptor's readiness, then look again for what came meanwhile.
     event_.quieten();
     signalled_.exchange(false, std::memory_order_acq_rel);
     if (!dequeue(notice)) {

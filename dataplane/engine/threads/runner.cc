@@ -16,23 +16,23 @@
 namespace uroce {
 namespace {
 
-// Turns without progress after which the processor is offered to others: programs share it.
-// Measured on two cores with four spinning processes: without yielding, the median round trip grows
-// from 25 us to 3 ms, because a woken worker doesn't displace a spinning program.
+// Idle turns after which the processor is yielded: programs share it. Measured on two cores with
+// four spinning processes: without yielding, the median round trip grows from 25 us to 3 ms,
+// because a woken worker doesn't preempt a spinning program.
 constexpr std::uint32_t kTurnsBeforeYield = 4;
 // An adaptive worker sleeps when it had nothing to do for this long: about what sleeping and being
 // woken costs. Longer spinning takes the processor from those who have work: the mean round trip of
 // the same measurement grows from 40 us at 30 us to 400 us at 1 ms.
 constexpr Duration kSpin = 30 * kNanosecondsPerMicrosecond;
-// The same where others run in its place. sched_yield() gives them the processor only if the kernel
-// thinks that the worker had more of it than they, and no doorbell gets the worker back to it
-// before their time is over; from a sleep one does. Typical and mean latency of ib_write_lat on two
-// cores with four spinning processes: 31 and 73 us with 30 us, 8 and 20 with 1 to 3 us, 10 and 30
-// with 5 us. Not where frames come from outside: the next one of a flow is there soon, and to be
-// told of it costs more than a doorbell (compare_tcp.sh --wire udp lost an eighth).
+// The same if others run in its place. sched_yield() gives them the processor only if the scheduler
+// thinks that the worker had more of it than they did, and a doorbell doesn't bring the worker back
+// before their time slice ends; from a sleep it does. Typical and mean latency of ib_write_lat on
+// two cores with four spinning processes: 31 and 73 us with 30 us, 8 and 20 with 1 to 3 us, 10 and
+// 30 with 5 us. Not if frames come from outside: the next one of a flow is there soon, and waking
+// for it costs more than a doorbell (compare_tcp.sh --wire udp lost an eighth).
 constexpr Duration kSpinBesideOthers = 2 * kNanosecondsPerMicrosecond;
-// Naps for ports that can't tell when a frame comes: a share of the time for which none came, so
-// that the delay stays in proportion.
+// Naps for ports that can't signal arriving frames: a fraction of the time for which none arrived,
+// so that the delay stays proportionate.
 constexpr Duration kNapMin = 20 * kNanosecondsPerMicrosecond;
 constexpr Duration kNapMax = 1 * kNanosecondsPerMillisecond;
 constexpr Duration kNapShare = 8;
@@ -41,7 +41,8 @@ constexpr Duration kSleepMax = kNanosecondsPerSecond;
 
 void watch(int epoll, int descriptor, std::uint32_t events) {
   epoll_event event{.events = events, .data = {.fd = descriptor}};
-  // May fail for what a program did to its own eventfd; then it isn't woken by it, no more.
+  // May fail if the program tampered with its own eventfd; the only effect is that it doesn't wake
+  // the worker.
   epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
 }
 
@@ -197,7 +198,7 @@ void Runner::sleep(Time now) {
   wakeup_.wake_up();
 }
 
-// How long a sleep may last because of ports that frames come to unannounced.
+// The limit of a sleep that follows from ports with frames that arrive without a signal.
 Duration Runner::sleep_limit(Time now) const {
   const bool unannounced = std::any_of(ports_.begin(), ports_.end(), [this](const Port* port) {
     return port->needs_polling() && port->wait_descriptor(queue_) < 0;
@@ -220,8 +221,8 @@ void Runner::disarm_ports() {
   }
 }
 
-// A port may have its descriptor only once its peer has come. Edge-triggered: frames that are there
-// already are found by arm_ports(), later ones are edges, and nobody has to read an eventfd.
+// A port may have its descriptor only once its peer has connected. Edge-triggered: frames that are
+// there already are found by arm_ports(), later ones are edges, and nobody has to read an eventfd.
 void Runner::watch_ports() {
   polls_ports_ = std::any_of(ports_.begin(), ports_.end(),
                              [](const Port* port) { return port->needs_polling(); });
@@ -234,7 +235,7 @@ void Runner::watch_ports() {
   }
 }
 
-// A port that is made anew has other descriptors, which may have the old numbers. The epoll forgot
+// A port that is recreated has other descriptors, perhaps with the old numbers. The epoll dropped
 // the old ones when they were closed.
 void Runner::forget_ports() {
   if (port_changes_ != worker_.port_changes()) {
@@ -250,7 +251,8 @@ void Runner::watch_sessions() {
     return;
   }
   watched_changes_ = worker_.session_changes();
-  // Only who came or went costs a system call. Both lists are in the order in which they came.
+  // Only sessions that were added or removed cost a system call. Both lists are in order of
+  // addition.
   const std::span<SessionDoorbells* const> sessions = worker_.sessions();
   std::size_t kept = 0;
   for (const int descriptor : watched_) {

@@ -86,8 +86,7 @@ void CaptureWriter::failed(const FailureReport& report, std::uint16_t port, Time
   put(record, reinterpret_cast<const std::byte*>(&failure));
 }
 
-// The reader's index says how much of the ring is free; one that makes no sense says that nothing
-// is.
+// The reader's index determines how much of the ring is free; with an invalid one, nothing is.
 void CaptureWriter::put(abi::CaptureRecord record, const std::byte* bytes) {
   const std::uint64_t length =
       (sizeof(record) + record.kept_length + kAlignment - 1) / kAlignment * kAlignment;
@@ -106,7 +105,7 @@ void CaptureWriter::put(abi::CaptureRecord record, const std::byte* bytes) {
 
 void CaptureWriter::copy(const void* from, std::size_t length) {
   if (length == 0) {
-    return;  // memcpy wants a place for nothing, too
+    return;  // memcpy requires a valid destination even for no bytes
   }
   const std::uint64_t at = head_ & (size_ - 1);
   const std::size_t first = std::min<std::uint64_t>(length, size_ - at);

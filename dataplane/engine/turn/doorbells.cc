@@ -14,8 +14,8 @@ std::uint32_t take_lowest(std::uint64_t* bits) {
   return index;
 }
 
-// Sequentially consistent, as abi::ring() is: a ringer that still saw the bit above has set the one
-// here before this takes it. Acquires what its program put into its ring before.
+// Sequentially consistent, as abi::ring() is: a ringer that still saw the upper bit set has set the
+// one here before it is taken. Acquires what its program put into its ring before.
 std::uint64_t take(std::atomic<std::uint64_t>& bits) {
   return bits.exchange(0, std::memory_order_seq_cst);
 }

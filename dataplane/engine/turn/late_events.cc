@@ -43,7 +43,7 @@ void LateEvents::flush_moderated(Time now) {
   }
 }
 
-// Begins behind the channel that was the last one before. False: nothing could be told.
+// Begins behind the channel that was last the time before. False: no event could be delivered.
 bool LateEvents::flush_full(Time now) {
   std::uint32_t events = 0;
   std::uint32_t full = 0;
@@ -59,7 +59,7 @@ bool LateEvents::flush_full(Time now) {
   return events > 0;
 }
 
-// False: it is full still. *events: counts what was put into it, to kEventsMax.
+// False: it is still full. *events: counts those written to it, up to kEventsMax.
 bool LateEvents::flush_channel(Channels::iterator channel, Time now, std::uint32_t* events) {
   std::deque<CompletionQueue*>& queues = channel->second;
   while (!queues.empty()) {

@@ -36,8 +36,8 @@ void Stalls::turn_ends() {
   }
 }
 
-// Time in which others had the processor isn't the user's: then the thread didn't wait. Nor is that
-// in which the process was stopped: then it waited, but for no page.
+// Time in which others had the processor isn't charged to the user: the thread didn't wait then.
+// Nor is time in which the process was stopped: it waited, but not for a page.
 void Stalls::end_step(const Look& look) {
   const Duration took = look.now - begin_.now;
   if (took >= kMin && look.waits != begin_.waits && look.faults != begin_.faults) {

@@ -1,6 +1,6 @@
-// Frames that wait for an earlier one which is missing: in the order of their PSNs, given to their
-// queue pair again as soon as it has gone on. Beside them, frames that wait for memory (paging.cc)
-// are in the order in which they came.
+// Frames that wait for a missing earlier one, in the order of their PSNs; passed to their queue
+// pair again as soon as it has progressed. Frames that wait for memory (paging.cc) are separate, in
+// order of arrival.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-// The queue pair sees to it that none is kept twice, and how many it may keep.
+// The queue pair makes sure that none is kept twice, and limits how many.
 void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
   WaitingFrames& waiting = entry.make_waiting();
   auto& frames = waiting.kept[static_cast<std::size_t>(role)];
@@ -21,8 +21,8 @@ void Worker::State::keep(QpEntry& entry, Role role, Frame* frame) {
   ++kept_total;
 }
 
-// After a frame that the queue pair has done with: those that are next now. REQUIRES: some are
-// kept.
+// After a frame that the queue pair has finished: passes those that are next now. REQUIRES: some
+// are kept.
 void Worker::State::give_kept(QpEntry& entry, Role role) {
   auto& frames = entry.waiting->kept[static_cast<std::size_t>(role)];
   std::vector<Frame*>::difference_type given = 0;
@@ -53,7 +53,7 @@ void Worker::State::give_kept(QpEntry& entry, Role role) {
   }
 }
 
-// The queue pair doesn't want them any more.
+// The queue pair doesn't need them any more.
 void Worker::State::let_go(QpEntry& entry, Role role) {
   if (!entry.keeps(role)) {
     return;
@@ -66,7 +66,7 @@ void Worker::State::let_go(QpEntry& entry, Role role) {
   frames.clear();
 }
 
-// All room is taken. Whoever keeps frames for a peer that has fallen silent gives them up.
+// The worker's limit is used up. Queue pairs that keep frames for a silent peer give them up.
 void Worker::State::let_go_idle() {
   if (now < next_let_go) {
     return;
@@ -81,7 +81,7 @@ void Worker::State::let_go_idle() {
   });
 }
 
-// The queue pair goes away, or its connection does.
+// The queue pair is removed, or its connection ends.
 void Worker::State::release_waiting(QpEntry& entry) {
   if (entry.waiting == nullptr) {
     return;

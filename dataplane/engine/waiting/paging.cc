@@ -1,5 +1,5 @@
-// Queue pairs that wait for memory: their faults and flushes on the way to the threads that serve
-// them and back, and the frames that wait with them.
+// Queue pairs that wait for memory: their faults and flushes on the way to the serving threads and
+// back, and the frames that wait with them.
 
 #include <algorithm>
 #include <utility>
@@ -15,12 +15,12 @@ namespace {
 
 constexpr Duration kStarvedInterval = kNanosecondsPerMillisecond;
 
-constexpr std::uint64_t kSmall = 4 * Mirror::kPage;  // what isn't worth a journey
+constexpr std::uint64_t kSmall = 4 * Mirror::kPage;  // not worth a trip to the fault thread
 
 }  // namespace
 
-// A small message on memory that was never touched costs a page of zeroes, which is less than the
-// way to the fault thread and back. The rest of a large one is brought in ahead of its packets.
+// A small message on memory that was never touched costs zeroing a page, which is less than a trip
+// to the fault thread and back. The rest of a large one is populated ahead of its packets.
 InlinePopulate Worker::State::populate_inline(const FaultRequest& request, Mirror& mirror,
                                               std::uint32_t qpn) {
   if (request.length + request.ahead > kSmall) {
@@ -73,8 +73,8 @@ bool Worker::State::flush(const FlushRequest& request, const Region& region, std
   return true;
 }
 
-// The queue pair found no record. Listed once, though several of its roles may be here for that.
-// Those who wait look again in time, however often others find none meanwhile.
+// The queue pair found no record. Listed once, even if several of its roles wait for one. Waiters
+// retry in time, however often others find none meanwhile.
 void Worker::State::starve(std::uint32_t qpn) {
   if (starved.empty()) {
     next_starved = now + kStarvedInterval;
@@ -86,8 +86,8 @@ void Worker::State::starve(std::uint32_t qpn) {
 
 Duration Worker::State::usual_time() const { return config.paging->faults.usual_time(); }
 
-// Tells the roles of what is over in a queue; note(record) sees each. Returns how many there were,
-// at most kResumesMax.
+// Settles the roles of the records that are done in a queue; note(record) sees each. Returns their
+// number, at most kResumesMax.
 template <typename Queue, typename Note>
 std::uint32_t Worker::State::settle_resumed(Queue& queue, std::uint32_t* qpns, Note&& note) {
   std::uint32_t count = 0;
@@ -106,7 +106,7 @@ std::uint32_t Worker::State::settle_resumed(Queue& queue, std::uint32_t* qpns, N
   return count;
 }
 
-// Faults and flushes that are over: their queue pairs go on, after those that found no record
+// Faults and flushes that are done: their queue pairs continue, after those that found no record
 // before.
 bool Worker::State::drain_resumed() {
   if (config.paging == nullptr) {
@@ -134,7 +134,7 @@ bool Worker::State::drain_resumed() {
   return count > 0;
 }
 
-// The first `most` of those that found no record look again.
+// The first `most` of those that found no record retry.
 void Worker::State::retry_starved(std::uint32_t most) {
   for (std::size_t left = std::min<std::size_t>(most, starved.size()); left > 0; --left) {
     QpEntry* const entry = table.find(starved.front());
@@ -146,8 +146,8 @@ void Worker::State::retry_starved(std::uint32_t most) {
   }
 }
 
-// The queue pair whose page had to wait longest for others' work; `busy`: there was some in this
-// turn too. What it sends or answers needs its page in transmit().
+// Resumes the queue pair that has deferred its page longest in favour of others' work; `busy`:
+// there was such work in this turn too. What it sends or answers needs its page in transmit().
 bool Worker::State::drain_deferred(bool busy) {
   if (!busy) {
     page_budget.set_busy(false);
@@ -167,7 +167,7 @@ void Worker::State::withhold(std::uint32_t qpn) {
   }
 }
 
-// Those that need wait no more go on.
+// Those that needn't wait any more continue.
 bool Worker::State::drain_withheld() {
   if (withheld.empty() || now < next_withheld) {
     return false;
@@ -207,12 +207,12 @@ void Worker::State::resume(QpEntry& entry) {
 }
 
 // Keeps a frame until its queue pair's memory is there. A peer that sends more than may wait, or
-// times out and retransmits, is told when to come again.
+// times out and retransmits, gets an RNR NAK.
 void Worker::State::park(QpEntry& entry, Role role, Frame* frame) {
   auto& waiting = entry.make_waiting().parked[static_cast<std::size_t>(role)];
   const bool again = !waiting.empty() && entry.qp->config().reliable() &&
                      psn_difference(frame->packet.psn, waiting.back()->packet.psn) <= 0;
-  // Who waits for others leaves them half of the room.
+  // While others wait too, a queue pair leaves them half of the space.
   const std::uint32_t room = kParkedTotalMax / (must_wait(entry) ? 2 : 1);
   if (!again && waiting.size() < kParkedMax && parked < room) {
     waiting.push_back(frame);

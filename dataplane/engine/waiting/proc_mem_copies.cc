@@ -1,6 +1,5 @@
-// Copies that the worker has had set off to memory that is reached the slow way: on their way to
-// the helpers of their programs, and back. One that isn't back in time fails, and its helper is
-// left to itself.
+// Copies through /proc/PID/mem: on their way to the helper threads of their programs, and back. One
+// that isn't back in time fails, and its helper is abandoned.
 
 #include <algorithm>
 #include <utility>
@@ -26,8 +25,8 @@ Time Worker::State::copies_deadline() const {
   return copies.empty() ? kNever : copies_time.next_look(copies.front()->fails_at);
 }
 
-// Gives back what is done, or has taken too long, and lets its queue pairs go on, after those that
-// found no room before.
+// Returns copies that are done, or have taken too long, and lets their queue pairs continue, after
+// those that found no room before.
 bool Worker::State::drain_copies() {
   if (!has_copies_back() && now < copies_deadline()) {
     return false;
@@ -62,7 +61,7 @@ bool Worker::State::drain_copies() {
   return !back.empty();
 }
 
-// What the role gets in its place, unless it came at the last moment.
+// The result that the role gets instead, unless the copy completed at the last moment.
 std::unique_ptr<ProcMemCopy> Worker::State::give_up_copy(std::unique_ptr<ProcMemCopy> copy) {
   auto stand_in = std::make_unique<ProcMemCopy>();
   stand_in->kind = copy->kind;
@@ -77,12 +76,12 @@ std::unique_ptr<ProcMemCopy> Worker::State::give_up_copy(std::unique_ptr<ProcMem
   if (ProcMemThread::give_up(copy.get())) {
     return copy;
   }
-  static_cast<void>(copy.release());  // the helper's, should it ever come back
+  static_cast<void>(copy.release());  // the helper's, if it ever finishes
   ++counters.copies_late;
   return stand_in;
 }
 
-// The worker goes away, and helpers may be under way still.
+// The worker is destroyed, and helpers may still be copying.
 void Worker::State::forget_copies() {
   copy_notifier->detach();
   for (auto& copy : copies) {

@@ -1,7 +1,7 @@
-// READ responses on their way to this worker, over all queue pairs of a port (read_credits.h).
-// Queue pairs that found no room wait in the order in which they came. What a peer doesn't send
-// holds up nobody for long: while others wait, a queue pair to which nothing comes isn't counted
-// any more.
+// Limits the READ responses on their way to this worker, over all queue pairs of a port
+// (read_credits.h). Queue pairs that found no credits wait in order of arrival. A silent peer
+// doesn't block others for long: while others wait, a queue pair that receives nothing isn't
+// counted any more.
 
 #include <algorithm>
 #include <utility>
@@ -36,7 +36,7 @@ void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
   }
   entry.read_frames = frames;
   port.read_frames += entry.read_frames_counted();
-  // Who was let go stays so until it has tried: its visit may have sent something else.
+  // One that was released stays so until it has tried: its visit may have sent something else.
   const bool was_next = entry.reads_next && (more || waits);
   if (was_next) [[unlikely]] {
     entry.reads_next = false;
@@ -48,14 +48,14 @@ void Worker::State::recount_reads(QpEntry& entry, PortState& port) {
                               entry.qpn);
     next_reads_look = std::min(next_reads_look, ran() + kReadsSilentMax);
   }
-  // Without any on their way there may be nobody else to bring on those that wait.
+  // If none are on their way, nothing else may restart those that wait.
   if (!port.reads_waiting.empty() && (less || port.read_frames_taken() == 0)) {
     resume_reads(port);
   }
 }
 
-// Lets go as many of those that wait, oldest first, as there is room for. The room is promised to
-// them, so that nobody else is let go before they have come to send.
+// Releases as many of the waiting queue pairs, oldest first, as there are credits for. The credits
+// are reserved for them, so that nobody else is released before they have come to send.
 void Worker::State::resume_reads(PortState& port) {
   while (!port.reads_waiting.empty()) {
     QpEntry* const entry = table.find(port.reads_waiting.front());
@@ -80,8 +80,8 @@ void Worker::State::resume_reads(PortState& port) {
   }
 }
 
-// A READ that nobody answers may have no timer, and then nothing else would ever end the wait of
-// those behind it.
+// An unanswered READ may have no timer, and then nothing else would ever end the wait of those
+// behind it.
 bool Worker::State::look_for_silent_reads() {
   if (ran() < next_reads_look) {
     return false;

@@ -34,7 +34,7 @@ bool parse_up_to(std::string_view text, std::uint32_t max, std::uint32_t* value)
 
 std::string quoted(std::string_view text) { return std::string("'").append(text).append("'"); }
 
-// What is wrong with one part of the place, or an empty string.
+// The error in one part of the place, or an empty string.
 std::string apply(std::string_view part, FaultEvent* event) {
   constexpr std::uint32_t kIterationMax = 1'000'000;
   const std::size_t colon = part.find(':');
@@ -119,7 +119,7 @@ FaultEvents::FaultEvents(const std::vector<FaultEvent>& events) {
   }
 }
 
-// Where its queue pair stands among those that were seen.
+// The index of its queue pair among those seen so far.
 std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool response) {
   std::vector<Seen>& all = response ? responses_ : requests_;
   const auto found = std::find_if(all.begin(), all.end(),
@@ -134,7 +134,7 @@ std::optional<std::size_t> FaultEvents::place_of(const Packet& packet, bool resp
   return all.size() - 1;
 }
 
-// Datagrams have no place in a sequence, and congestion notifications and kept reports no PSN.
+// Datagrams have no sequence, and congestion notifications and kept reports no PSN.
 std::optional<FaultAction> FaultEvents::pass(const Packet& packet) {
   const OpcodeInfo& info = opcode_info(packet.opcode);
   if (info.transport == Transport::kUd || beside_sequence(info.operation)) {
@@ -160,7 +160,7 @@ std::optional<FaultAction> FaultEvents::pass(const Packet& packet) {
 }
 
 std::optional<FaultAction> FaultEvents::pass(const Frame& frame) {
-  Frame looked_at = frame;  // its packet isn't ours to fill
+  Frame looked_at = frame;  // a copy: parsing fills in the packet
   return parse_headers(looked_at) == Drop::kNone ? pass(looked_at.packet) : std::nullopt;
 }
 

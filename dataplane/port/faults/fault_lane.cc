@@ -104,7 +104,8 @@ void FaultLane::add_to(LinkFaultCounts* sum) const {
   sum->overflowed += overflowed_.load(std::memory_order_relaxed);
 }
 
-// All are drawn for each frame, so that one fault's probability doesn't shift another's draws.
+// All random numbers are drawn for each frame, so that one fault's probability doesn't shift
+// another's.
 FaultLane::Fate FaultLane::draw() {
   Fate fate{};
   fate.lose = random_.chance(faults_.loss);
@@ -129,7 +130,7 @@ void FaultLane::apply_event(Frame& frame, Fate* fate) {
       mark(frame);
       break;
     case FaultAction::kCorrupt: {
-      // Where the ICRC must notice: elsewhere it masks some bits.
+      // Where the ICRC must detect it: elsewhere it masks some bits.
       Frame looked_at = frame;
       static_cast<void>(parse_headers(looked_at));
       const auto bth = static_cast<std::size_t>(looked_at.packet.bth - frame.data);
@@ -183,7 +184,7 @@ void FaultLane::decide(Frame* frame, Port& port, Time now) {
   line_.push_back({frame, due, 0});
 }
 
-// False: the queue in front of it is full.
+// False: the bottleneck's queue is full.
 bool FaultLane::pass_bottleneck(Frame& frame, Time now, Time* departs) {
   const std::uint32_t ip = ip_offset(frame);
   const bool ecn_capable = ip != 0 && read_ecn(frame.data + ip) != Ecn::kNotCapable;
@@ -204,8 +205,8 @@ void FaultLane::mark(Frame& frame) {
   count(marked_);
 }
 
-// From the IP header on, where checksum or ICRC must notice. What has neither (ARP) is lost
-// instead, as an Ethernet checksum would have it: then false.
+// From the IP header on, where checksum or ICRC must detect it. A frame with neither (ARP) is lost
+// instead, as it would be by the Ethernet checksum: then false.
 bool FaultLane::corrupt(Frame& frame, const Fate& fate) {
   const std::uint32_t start = ip_offset(frame);
   count(corrupted_);

@@ -15,7 +15,7 @@ constexpr Duration kDelayMax = kNanosecondsPerSecond;
 constexpr std::uint64_t kGigabit = 1'000'000'000;
 constexpr std::uint64_t kRateMax = 1'000 * kGigabit;
 constexpr std::uint64_t kBytesMax = kGigabit;
-// What a bottleneck has that names no queue.
+// The settings of a bottleneck that don't name a queue.
 constexpr std::uint64_t kQueueDefault = 400'000;
 constexpr double kPmaxDefault = 0.2;
 
@@ -69,7 +69,7 @@ constexpr std::array<Unit, 4> kTimes{{{"ns", 1},
 constexpr std::array<Unit, 3> kRates{{{"kbit", 1'000}, {"mbit", 1'000'000}, {"gbit", kGigabit}}};
 constexpr std::array<Unit, 3> kSizes{{{"k", 1'000}, {"m", 1'000'000}, {"", 1}}};
 
-// What is wrong with a key of the bottleneck, or an empty string.
+// The error in a key of the bottleneck, or an empty string.
 std::string apply_bottleneck(std::string_view key, std::string_view value,
                              BottleneckConfig* bottleneck) {
   struct Size {
@@ -98,7 +98,7 @@ std::string apply_bottleneck(std::string_view key, std::string_view value,
   return "unknown";
 }
 
-// What is wrong with "key=value", or an empty string.
+// The error in "key=value", or an empty string.
 std::string apply(std::string_view key, std::string_view value, Faults* faults) {
   struct Probability {
     std::string_view key;
@@ -139,7 +139,7 @@ Status add_event(std::string_view text, Faults* faults) {
   return ok();
 }
 
-// What only all keys together show; fills in what the user left out.
+// Checks that need all keys together; fills in defaults.
 Status complete_bottleneck(bool pmax_given, BottleneckConfig* bottleneck) {
   if (*bottleneck == BottleneckConfig{}) {
     return ok();

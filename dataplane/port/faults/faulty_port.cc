@@ -11,7 +11,7 @@
 
 namespace uroce {
 
-// What all queues have together.
+// State common to all queues.
 struct FaultyPort::Shared {
   std::deque<Bottleneck> narrows;       // of receiving and of sending
   std::unique_ptr<FaultEvents> events;  // nullptr: none
@@ -79,8 +79,8 @@ LinkFaultCounts FaultyPort::fault_counts() const {
   return sum;
 }
 
-// Sends what is due; runs at every receive too, so that held frames leave though nobody sends.
-// False if the port inside took less than that.
+// Sends frames that are due; also runs at every receive, so that held frames leave even if nobody
+// sends. False if the inner port took fewer.
 bool FaultyPort::pump(Queue& queue, std::uint16_t index, Time now) {
   std::array<Frame*, kBurstMax> burst;
   std::uint32_t count = 0;
@@ -102,7 +102,7 @@ std::uint32_t FaultyPort::rx_burst(std::uint16_t queue, Frame** frames, std::uin
   const std::uint32_t count =
       inner_->rx_burst(queue, burst.data(), std::min({max, kBurstMax, self.receive.room()}), now);
   for (std::uint32_t i = 0; i < count; ++i) {
-    complete(*burst[i]);  // faults look at all bytes, and change some
+    complete(*burst[i]);  // faults examine all bytes, and change some
   }
   self.receive.offer(burst.data(), count, enabled_.load(std::memory_order_relaxed), *inner_, now);
   return self.receive.take(frames, max, now);
@@ -112,7 +112,7 @@ std::uint32_t FaultyPort::tx_burst(std::uint16_t queue, Frame** frames, std::uin
                                    Time now) {
   Queue& self = *queues_[queue];
   if (!pump(self, queue, now)) {
-    return 0;  // no longer queue than the port inside has
+    return 0;  // the inner port's queue is full
   }
   const std::uint32_t taken = std::min(count, self.transmit.room());
   self.transmit.offer(frames, taken, enabled_.load(std::memory_order_relaxed), *inner_, now);

@@ -1,4 +1,4 @@
-// What two daemons tell each other when they have met.
+// The handshake of two daemons that have connected.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,9 +16,9 @@
 namespace uroce {
 namespace {
 
-constexpr int kAnswerMs = 1'000;  // in which the other has to say hello
+constexpr int kAnswerMs = 1'000;  // the time limit for the other's hello
 
-// A worker of ours writes to it: that must never wait, as it might for a file of another kind.
+// Our workers write to it: that must never block, as it might for a file of another kind.
 bool is_eventfd(int descriptor) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);

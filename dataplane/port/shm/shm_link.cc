@@ -12,8 +12,8 @@
 namespace uroce {
 namespace {
 
-// In front of a frame in its slot, so that the payload of most frames of a large message (behind
-// untagged Ethernet, IPv4, UDP and a BTH alone) begins with a cache line.
+// Space in front of a frame in its slot, so that the payload of most frames of a large message
+// (behind untagged Ethernet, IPv4, UDP and a BTH alone) begins with a cache line.
 constexpr std::size_t kHeadroom = 128 - 54;
 
 // An odd number of cache lines: frames then spread over all sets of the caches.
@@ -88,8 +88,8 @@ std::uint32_t ShmLink::send(std::uint16_t queue, Frame* const* frames, std::uint
   return sent;
 }
 
-// How many of `count` frames the other may get now. Counted before it is looked whether they are
-// too many, so that workers which send at the same time don't exceed the bound together.
+// How many of `count` frames the other may get now. Counted before comparing with the limit, so
+// that workers which send at the same time don't exceed it together.
 std::uint32_t ShmLink::lend(std::uint32_t count) {
   const std::uint32_t most = memory_.slots() / kLentParts * (kLentParts - 1);
   if (lent_count_.fetch_add(count, std::memory_order_relaxed) + count <= most) [[likely]] {
@@ -105,11 +105,11 @@ std::uint32_t ShmLink::lend(std::uint32_t count) {
   return count - too_many;
 }
 
-// One of our queues always wakes the same one of theirs, which reads its ring.
+// One of our queues always wakes the same queue of theirs, which reads its ring.
 void ShmLink::ring(Queue& self, std::uint16_t queue) {
   const std::size_t theirs = queue % peer_->wakeups.size();
-  // Between `sent` and their nap, as between a nap and the look at `sent` (nap()): one of the two
-  // sees the other.
+  // Orders `sent` before reading their nap, as their nap is before reading `sent` (nap()): one of
+  // the two sees the other.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t nap =
       peer_->memory.records().naps[theirs].value.load(std::memory_order_relaxed);
@@ -177,8 +177,8 @@ std::uint32_t ShmLink::receive_from(std::uint32_t ring, ShmBuffer* const* into, 
     return std::bit_cast<ShmDescriptor>(
         theirs.entries[(taken_[ring] + i) % kShmRingEntries].load(std::memory_order_relaxed));
   };
-  // All headers come from the cache of the other's processor: each is asked for before one is
-  // waited for.
+  // All headers come from the cache of the other's processor: all are prefetched before the first
+  // is waited for.
   for (std::uint32_t i = 0; i < waits; ++i) {
     if (const ShmDescriptor found = entry(i); found.slot < peer_->memory.slots()) {
       prefetch_lines(peer_->memory.slot(found.slot) + found.offset, Frame::kHeadBytes);
@@ -228,7 +228,7 @@ bool ShmLink::fill(ShmBuffer& buffer, ShmDescriptor found) {
     std::memcpy(frame.data, theirs, found.length);
     return false;
   }
-  // What was checked must not change afterwards; payload may, as that is the other's affair.
+  // The checked headers must not change afterwards; payload may, as that only harms the other.
   std::memcpy(frame.data, theirs, Frame::kHeadBytes);
   frame.lent = theirs;
   buffer.link = this;
@@ -252,11 +252,11 @@ std::uint32_t ShmLink::allocate(Frame** frames, std::uint32_t count) {
   return taken;
 }
 
-// Slots that the other is done with. One that it hasn't got can't come back.
+// Slots that the other has returned. One that it doesn't hold can't be returned.
 //
-// That of a long frame is written again after all others: its lines lie in the cache of the other's
-// processor, which would be asked for each; later they are in one that both share, or in memory.
-// With few lines there that costs less than to have the next slot's come from afar.
+// The slot of a long frame is reused after all others: its lines are in the cache of the other's
+// processor, which would have to be asked for each; later they are in a shared cache, or in memory.
+// With few lines that costs less than to load the next slot's from memory.
 void ShmLink::take_returns() {
   if (peer_ == nullptr || broken()) {
     return;

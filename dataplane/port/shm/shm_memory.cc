@@ -36,8 +36,8 @@ Result<ShmMemory> ShmMemory::make(std::uint32_t slots, std::uint32_t stride) {
 }
 
 // Sealed as ours is, so that nobody but the other daemon writes to it. Reading it must never fault:
-// so it can't become shorter, and isn't of huge pages, which may run out. (Memory of this kind has
-// no other file system's ways.)
+// so it can't shrink, and isn't on huge pages, which may run out. (Memory of this kind has none of
+// the faults that other file systems may cause.)
 Result<ShmMemory> ShmMemory::open(UniqueFd descriptor, std::uint32_t slots, std::uint32_t stride) {
   const std::size_t size = size_of(slots, stride);
   struct stat about {};

@@ -111,7 +111,7 @@ Status ShmPort::join(int connection) {
                        .mtu = mtu_};
   auto peer = exchange_hello(connection, stop_.get(), hello, memory, wakeups);
   if (!peer) {
-    renew_link();  // whoever that was may have our memory now
+    renew_link();  // the failed peer may have our memory now
     return peer.error();
   }
   const std::uint32_t mtu = peer->mtu;
@@ -126,13 +126,13 @@ Status ShmPort::join(int connection) {
                           : "the daemon at the other end has MTU " + std::to_string(mtu) +
                                 ": longer frames than the smaller MTU of both are lost");
   for (const auto& queue : queues_) {
-    queue->wakeup.ring();  // who sleeps looks what has come meanwhile
+    queue->wakeup.ring();  // sleepers check what has come meanwhile
   }
-  joined_.store(true, std::memory_order_release);  // last: who sees it finds all of this
+  joined_.store(true, std::memory_order_release);  // last: a thread that sees it finds all of this
   return ok();
 }
 
-// What is on its way is lost, as on a cable that was pulled.
+// Frames in flight are lost, as with the cable pulled.
 void ShmPort::part() {
   set_trouble(link_->broken() ? "the daemon at the other end wrote invalid indices"
                               : "the daemon at the other end has gone");
@@ -140,7 +140,7 @@ void ShmPort::part() {
   joined_.store(false);
 }
 
-// What a daemon has, or had, isn't for the next one.
+// Memory that one daemon has, or had, isn't given to the next one.
 void ShmPort::renew_link() {
   while (!make_link() && !stopping_.load()) {
     joined_.store(false);
@@ -149,7 +149,7 @@ void ShmPort::renew_link() {
   }
 }
 
-// A new link in place of the one there was. False: there are too many, or no memory.
+// Replaces the link by a new one. False: there are too many, or no memory.
 bool ShmPort::make_link() {
   auto made = ShmLink::make(static_cast<std::uint16_t>(queues_.size()), mtu_, lock_);
   if (!made || ended_.size() >= kEndedMax + queues_.size()) {

@@ -31,7 +31,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// They see what we send, and we what they send: that is for nobody else.
+// They see what we send, and we what they send: nobody else may.
 Status check_user(int connection) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -45,8 +45,8 @@ Status check_user(int connection) {
   return ok();
 }
 
-// Locked while one looks who listens. What somebody else has put there could be locked for ever, or
-// be a way to another file.
+// Locked while checking whether somebody listens. A file that somebody else has put there could be
+// locked for ever, or be a link to another file.
 Result<UniqueFd> open_lock(const std::string& path) {
   constexpr mode_t kOwnUser = 0600;
   UniqueFd lock(
@@ -122,7 +122,7 @@ Status ShmRendezvous::listen() {
   UniqueFd listener = make_socket();
   const sockaddr_un address = address_of(path_);
   constexpr mode_t kOwnUser = 0600;
-  constexpr int kWaiting = 4;  // connections that nobody has taken yet
+  constexpr int kWaiting = 4;  // connections not accepted yet
   if (::fchmod(listener.get(), kOwnUser) != 0 ||
       ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::listen(listener.get(), kWaiting) != 0) {
@@ -135,7 +135,7 @@ Status ShmRendezvous::listen() {
   return ok();
 }
 
-// Not so any more if somebody has removed the file.
+// No longer true if somebody has removed the file.
 bool ShmRendezvous::is_ours() const {
   struct stat about {};
   return listener_.valid() && ::lstat(path_.c_str(), &about) == 0 && about.st_ino == inode_;
@@ -181,7 +181,7 @@ ShmRendezvous::Watched ShmRendezvous::watch(int connection, int stop) {
                                 pollfd{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
   ::poll(awaited.data(), awaited.size(), kTimeoutMs);
   if (awaited[0].revents != 0) {
-    return Watched::kEnded;  // nothing is said after the hello
+    return Watched::kEnded;  // no data is expected after the hello
   }
   if (awaited[2].revents != 0) {
     UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();

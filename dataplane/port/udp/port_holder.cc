@@ -1,4 +1,4 @@
-// /proc/net/udp names sockets by inode and user; whose inode it is stands in /proc/PID/fd.
+// /proc/net/udp names sockets by inode and user; the owner of an inode is found in /proc/PID/fd.
 
 #include "dataplane/port/udp/port_holder.h"
 
@@ -27,7 +27,7 @@ struct Holder {
   std::uint32_t user = 0;
 };
 
-// As the table has it: words of four bytes in the processor's order.
+// In the table's format: words of four bytes in the processor's byte order.
 std::string table_address(const Gid& address) {
   std::array<std::uint32_t, 4> words{};
   std::memcpy(words.data(), address.bytes.data(), sizeof(words));
@@ -40,7 +40,7 @@ std::string table_address(const Gid& address) {
   return text;
 }
 
-// A line of the table, if it is about the port, at this address or at all.
+// A line of the table, if it is about the port and covers this address.
 std::optional<Holder> holder_in(const std::string& line, const std::string& wanted) {
   std::istringstream words(line);
   std::string slot, local, remote, state, queues, timer, retransmits;
@@ -84,7 +84,7 @@ bool has_socket(const fs::path& process, const std::string& socket) {
   return false;
 }
 
-// "name (process N)"; empty: nobody whose descriptors we may see.
+// "name (process N)"; empty: nobody whose descriptors we may read.
 std::string process_with(std::uint64_t inode) {
   const std::string socket = "socket:[" + std::to_string(inode) + "]";
   std::error_code failure;
@@ -106,7 +106,7 @@ std::string process_with(std::uint64_t inode) {
   return {};
 }
 
-// A second uroced needn't be: programs can share the first.
+// A second uroced isn't necessary: programs can share the first.
 std::string what_to_do(const std::string& holder) {
   if (holder == "the kernel") {
     return ", its Soft-RoCE for instance: unload it (rmmod rdma_rxe), or take another address";
@@ -126,7 +126,7 @@ std::string roce_port_holder(const Gid& address) {
   if (std::string process = process_with(holder->inode); !process.empty()) {
     return process;
   }
-  // Root sees every process, so what it doesn't find is no process's.
+  // Root sees every process, so an inode that it doesn't find belongs to no process.
   return ::geteuid() == 0 ? "the kernel" : "a process of user " + std::to_string(holder->user);
 }
 

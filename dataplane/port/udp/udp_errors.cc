@@ -61,7 +61,7 @@ std::optional<QueuedError> next_error(int descriptor) {
   return error;
 }
 
-// The message that says it. Nothing: no news about the way.
+// The ICMP message for it. Nothing: it says nothing about the path.
 std::optional<IcmpError> message_of(const QueuedError& error, const Gid& address) {
   IcmpError message{.type = error.what.ee_type,
                     .code = error.what.ee_code,

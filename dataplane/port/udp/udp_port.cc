@@ -13,14 +13,14 @@
 namespace uroce {
 namespace {
 
-// Asking a socket that has nothing costs a system call: of several only the one that gave something
-// last is asked every turn.
+// Polling an empty socket costs a system call: of several sockets, only the one that last delivered
+// something is polled every turn.
 constexpr std::uint32_t kTurnsPerLook = 4;
 
-// Each way in a turn: what a second-level cache holds beside other things.
+// Each way in a turn: what fits in a second-level cache beside other data.
 constexpr std::uint32_t kTurnBytes = 400'000;
 
-// Only of fe80::/10 must one say on which interface it is.
+// Only addresses of fe80::/10 need an interface.
 bool needs_scope(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1] & 0xC0U) == 0x80; }
 
 }  // namespace
@@ -61,10 +61,10 @@ struct UdpPort::Queue {
   }
 
   UdpSender sender;
-  std::vector<std::unique_ptr<UdpReceiver>> receivers;  // of the sockets, one each
+  std::vector<std::unique_ptr<UdpReceiver>> receivers;  // one per socket
   std::vector<UniqueFd> sockets;
   std::uint32_t turns = 0;
-  std::size_t latest = 0;        // the receiver that gave something last
+  std::size_t latest = 0;        // the receiver that last delivered something
   bool may_have_errors = false;  // sockets may have something in their error queues
   UdpWait wait;
   QueueCounters counters;
@@ -189,7 +189,7 @@ std::uint32_t UdpPort::allocate(Frame** frames, std::uint32_t count) {
 
 void UdpPort::release(Frame** frames, std::uint32_t count) { pool_.release(frames, count); }
 
-// That of the first address that can be used; else of the first.
+// The link of the first usable address; otherwise of the first.
 UdpPort::Link UdpPort::link() const {
   const auto of = [this](const std::string& name, const std::optional<HostInterface>& interface) {
     return Link{.trouble = interface_trouble(name, interface, packet_bytes_max(mtu_)),
@@ -244,7 +244,7 @@ int UdpPort::wait_descriptor(std::uint16_t queue) const {
 bool UdpPort::arm_wait(std::uint16_t queue) {
   Queue& self = *queues_[queue];
   const bool quiet = self.wait.arm();
-  // What wakes may be an error, which stays until it is taken.
+  // The wake-up may be due to an error, which stays until it is taken.
   self.may_have_errors |= !quiet;
   return quiet && std::none_of(self.receivers.begin(), self.receivers.end(),
                                [](const auto& receiver) { return receiver->holds_any(); });

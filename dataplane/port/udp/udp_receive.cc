@@ -58,7 +58,7 @@ std::uint32_t UdpReceiver::take_errors(FramePool& pool, Frame** frames, std::uin
   return take_udp_errors(descriptor_, address_, pool, frames, max);
 }
 
-// One call of the kernel. False: nothing there.
+// One system call. False: nothing there.
 bool UdpReceiver::fetch(QueueCounters& counters) {
   const unsigned wanted = singles_ ? kSinglesMax : kJoinedMax;
   for (unsigned i = 0; i < wanted; ++i) {
@@ -82,8 +82,8 @@ bool UdpReceiver::fetch(QueueCounters& counters) {
   return true;
 }
 
-// A socket's buffer is the last queue on the way: after it had no room it marks what it lets
-// through, as a switch does, and the queue pair asks the sender to slow down.
+// A socket's buffer is the last queue on the path: after it has overflowed, it marks the frames
+// that follow, as a switch does, and the queue pair asks the sender to slow down.
 UdpReceiver::Message UdpReceiver::read(const msghdr& header, std::size_t length,
                                        QueueCounters& counters) {
   const auto& sender = *static_cast<const sockaddr*>(header.msg_name);
@@ -116,7 +116,8 @@ UdpReceiver::Message UdpReceiver::read(const msghdr& header, std::size_t length,
   return message;
 }
 
-// Frames from the next message. What no frame has room for isn't from a peer that keeps to the MTU.
+// Frames from the next message. A datagram larger than any frame isn't from a peer that keeps to
+// the MTU.
 std::uint32_t UdpReceiver::cut(FramePool& pool, Frame** frames, std::uint32_t max,
                                QueueCounters& counters) {
   Message& message = messages_[next_];

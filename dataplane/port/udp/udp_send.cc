@@ -40,8 +40,8 @@ void add_path(Control& control, const DatagramPath& path) {
   }
 }
 
-// Finds out about the first of the frames, and about those behind it that one call can take with
-// it: the same path, and the same size but for a shorter last one. Returns how many those are.
+// Examines the first of the frames, and those behind it that one call can send with it: the same
+// path, and the same size, except for a shorter last one. Returns their number.
 std::uint32_t join(std::span<Frame* const> frames, std::uint32_t most, Datagram* datagrams) {
   // Without payload: the frame is none.
   datagrams[0] = datagram_of(*frames[0]).value_or(Datagram{});
@@ -139,7 +139,7 @@ UdpSender::Outcome UdpSender::send_joined(std::span<Frame* const> frames,
                        .msg_control = control.bytes.data(),
                        .msg_controllen = control.length,
                        .msg_flags = 0};
-  // The first attempt may fail for what the network said of an earlier datagram.
+  // The first attempt may fail with the error of an earlier datagram.
   ssize_t sent = ::sendmsg(source->descriptor, &message, MSG_DONTWAIT);
   if (sent < 0 && errno != EAGAIN && errno != ENOBUFS) {
     failed_ = true;
@@ -151,8 +151,8 @@ UdpSender::Outcome UdpSender::send_joined(std::span<Frame* const> frames,
   if (errno == EAGAIN || errno == ENOBUFS) {
     return Outcome::kFull;
   }
-  // EIO: the interface can't checksum what is joined, and never will. EINVAL, EMSGSIZE: some limit
-  // of this path.
+  // EIO: the interface can't checksum segmented datagrams, and never will. EINVAL, EMSGSIZE: some
+  // limit of this path.
   if (datagrams.size() > 1 && (errno == EIO || errno == EINVAL || errno == EMSGSIZE)) {
     segments_max_ = errno == EIO ? 1 : segments_max_;
     return Outcome::kNotJoined;

@@ -1,5 +1,5 @@
-// Never connected: only of a socket that isn't does the kernel send the identification 0 (and 1, 2,
-// ... in the segments of one call), on which the ICRC is made.
+// Never connected: only for an unconnected socket does the kernel send the identification 0 (and 1,
+// 2, ... in the segments of one call), for which the ICRC is computed.
 
 #include "dataplane/port/udp/udp_socket.h"
 
@@ -17,7 +17,7 @@
 namespace uroce {
 namespace {
 
-constexpr int kBufferBytes = 8 << 20;  // the kernel takes as much of it as it allows everybody
+constexpr int kBufferBytes = 8 << 20;  // the kernel grants what it allows everybody
 
 Error refused(const Gid& address, const char* what, int error) {
   return {error, "port udp: can't " + std::string(what) + " a UDP socket at " + to_string(address) +
@@ -40,8 +40,8 @@ bool set(int descriptor, int level, int option, int value) {
   return ::setsockopt(descriptor, level, option, &value, sizeof(value)) == 0;
 }
 
-// What a datagram came with is asked for, and why one didn't arrive; and what a router may not do
-// is forbidden: nothing is fragmented.
+// Requests a datagram's ancillary data, and delivery errors; and forbids what a router may not do:
+// nothing is fragmented.
 bool set_up(int descriptor, bool ipv6) {
   set(descriptor, SOL_SOCKET, SO_RCVBUF, kBufferBytes);
   set(descriptor, SOL_SOCKET, SO_SNDBUF, kBufferBytes);
@@ -80,7 +80,7 @@ Result<UniqueFd> open_socket(const Gid& address, std::uint32_t scope, Sharing sh
   return Result<UniqueFd>(std::move(socket));
 }
 
-// Where this is refused the kernel spreads by addresses, and workers hand over what isn't theirs.
+// If this is refused the kernel distributes by addresses, and workers hand over the others' frames.
 void steer_to_owners(int descriptor, std::uint16_t workers) {
   std::vector<sock_filter> program = datagram_steering_bpf(workers);
   const sock_fprog filter = as_filter(program);
@@ -92,7 +92,7 @@ void steer_to_owners(int descriptor, std::uint16_t workers) {
 Result<std::vector<UniqueFd>> open_udp_sockets(const Gid& address, std::uint32_t scope,
                                                std::uint16_t count) {
   std::vector<UniqueFd> sockets;
-  // Alone first: sockets that share would join those of another daemon of the same user.
+  // Exclusive first: shared sockets would join those of another daemon of the same user.
   auto alone = open_socket(address, scope, Sharing::kNone);
   if (!alone) {
     return alone.error();

@@ -8,8 +8,8 @@
 namespace uroce {
 namespace {
 
-// May fail for want of memory: then this socket doesn't wake, and the worker finds what came on it
-// when its sleep ends (kSleepMax in runner.cc).
+// May fail for lack of memory: then this socket doesn't wake, and the worker finds its frames when
+// its sleep ends (kSleepMax in runner.cc).
 void watch(int epoll, int socket) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = socket}};
   ::epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event);

@@ -10,32 +10,32 @@ constexpr double kMegabit = 1e-3;  // bits a nanosecond
 constexpr double kBitsPerByte = 8;
 constexpr double kParts = 1'024;  // NVIDIA's unit of alpha and of its weights
 
-// What may be sent ahead of the rate, so that a visit sends more than a frame where that is little
-// time: a burst that any switch has room for.
+// How far sending may run ahead of the rate, so that a visit sends more than one frame where a
+// frame takes little time: a burst that any switch can buffer.
 constexpr double kBurst = 16e3;  // ns
-// The rate is so much above the window over the round trip, so that the window is used.
+// The factor by which the rate exceeds the window over the round trip, so that the window is used.
 constexpr double kHeadroom = 1.2;
-// Where nothing is acknowledged, as what a responder sends isn't.
+// The round trip assumed where nothing is acknowledged, as for a responder's answers.
 constexpr Duration kRoundTripGuess = kNanosecondsPerMillisecond;
 // Measuring takes a round trip; if no second notification ends it, there was no congestion.
 constexpr Duration kMeasureMin = 50 * kNanosecondsPerMicrosecond;
 constexpr Duration kMeasureMax = 20 * kNanosecondsPerMillisecond;
 constexpr Duration kMeasureRoundTrips = 4;  // more
 constexpr Duration kSmoothing = 8;
-// Periods that are made up for at a time; whoever was silent longer begins anew.
+// Increase periods that are made up for at a time; after a longer silence it begins anew.
 constexpr int kPeriodsMax = 64;
-// A raise adds no more than so many frames and half of the window, or, once it is calm, this part
-// of the window.
+// An increase is at most so many frames and half of the window, or, once the path is calm, this
+// fraction of the window.
 constexpr double kFramesMax = 2;
 constexpr double kRaiseMax = 0.5;
 constexpr double kCalmRaiseMax = 0.25;
-// So many periods without a notification, at least, are calm.
+// The path is calm after at least so many periods without a notification.
 constexpr Duration kCalmPeriods = 3;
-// Nobody complained for so long: what was learnt of the path is forgotten.
+// After so long without a notification, the state of the path is forgotten.
 constexpr Duration kForgetAfter = kNanosecondsPerSecond;
 constexpr double kWindowMin = 4'096;
 constexpr double kWindowMax = 1U << 20U;
-// Without a notification for so long, a limit that is as high as limits get is none.
+// After so long without a notification, a limit at its maximum is removed.
 constexpr Duration kCalm = 20 * kNanosecondsPerMillisecond;
 
 Duration microseconds(std::uint32_t count) { return count * kNanosecondsPerMicrosecond; }
@@ -81,7 +81,7 @@ std::uint32_t RateControl::allowance(Time now) {
   if (now < due_) {
     return 0;
   }
-  // What was left unused before is gone, but for a burst.
+  // What was left unused before is lost, except for a burst.
   due_ = std::max(due_, now - std::min(now, static_cast<Time>(kBurst)));
   const double bytes = (static_cast<double>(now - due_) + kBurst) * bits_per_ns() / kBitsPerByte;
   return std::max(1U, static_cast<std::uint32_t>(bytes));
@@ -135,8 +135,8 @@ void RateControl::begin_limit(Time now, std::uint64_t bytes_sent) {
   bytes_ = 0;
 }
 
-// The part of the frames that must have been marked for so many notifications to come: no more than
-// one in an interval does, however many of its frames are marked.
+// The fraction of frames that must have been marked to cause so many notifications: there is at
+// most one per interval, however many of its frames are marked.
 double RateControl::marked_part(Duration period) const {
   const double intervals = static_cast<double>(period) /
                            static_cast<double>(std::max<Duration>(settings_->cnp_interval, 1));
@@ -178,7 +178,7 @@ void RateControl::end_period(Duration period, Time now) {
     left = std::min(left, 1 - std::min(delay.beta * excess_, delay.cut_max));
   }
   set_window(window_ * left);
-  // What isn't used doesn't tell whether there is room for more.
+  // An unused limit is no evidence that there is room for more.
   if (static_cast<double>(bytes_) >= window_ / 2) {
     raise(period, now);
   }

@@ -15,7 +15,7 @@ Access locate_part(const MemoryScope& scope, const MemoryPart& part, ByteRuns* r
   });
 }
 
-// locate() of what isn't at hand in one run.
+// locate() for bytes that aren't directly accessible in one run.
 [[gnu::noinline]] Access locate_parts(const MemoryScope& scope, std::span<const abi::Sge> sges,
                                       std::uint64_t offset, std::uint32_t length, ByteRuns* runs) {
   return for_each_sge(scope, sges, offset, length, 0,

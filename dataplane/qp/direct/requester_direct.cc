@@ -1,5 +1,6 @@
-// The requester without frames: what it has the local peer execute, and the answers that
-// this one brings. Whatever isn't granted at once is left to frames, and nothing has happened.
+// The requester's side of direct transfers: has the local peer execute requests, and takes the
+// answers that it passes back. Whatever isn't granted at once is left to frames, without side
+// effects.
 
 #include <algorithm>
 
@@ -12,18 +13,18 @@
 
 namespace uroce {
 
-// A SEND that invalidates may fail when it has been executed, which frames are there to report.
+// A SEND that invalidates may fail after it has been executed, which only frames can report.
 bool Requester::needs_frames(const SendEntry& entry) {
   return entry.extension() || entry.opcode == abi::WrOpcode::kSendWithInv;
 }
 
-// Nothing may be outstanding: what is sent again later must never meet what was executed already.
+// Nothing may be outstanding: a retransmission must never meet what was executed already.
 bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const {
   return direct_policy_.open() && turn.neighbour != nullptr && cursor_psn_ == unacked_psn_ &&
          cursor_psn_ == high_psn_ && !needs_frames(entry);
 }
 
-// As much of the entry at the cursor as `bytes_max` allows; the bytes that this is worth, 0 if
+// As much of the entry at the cursor as `bytes_max` allows; returns the bytes charged for it, 0 if
 // frames must be sent.
 [[gnu::flatten]] std::uint32_t Requester::send_directly(Turn& turn, std::uint32_t bytes_max) {
   const SendEntry& entry = queue_.entry(cursor_index_);
@@ -51,7 +52,7 @@ bool Requester::may_go_directly(const SendEntry& entry, const Turn& turn) const 
   return length + kDirectCost;
 }
 
-// Where the bytes are that packets would be filled with.
+// Locates the bytes with which packets would be filled.
 bool Requester::locate_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length,
                                const Turn& turn, ByteRuns* runs) {
   if (entry.has(abi::kInline)) {
@@ -62,13 +63,13 @@ bool Requester::locate_payload(const SendEntry& entry, std::uint32_t offset, std
   if (locate(scope, queue_.sges(cursor_index_), offset, length, runs) != Access::kGranted) {
     return false;
   }
-  // Programs watch the last bytes of a WRITE: the last packet comes behind all others.
+  // Programs watch the last bytes of a WRITE: the last packet is copied after all others.
   const std::uint32_t last = (length - 1) & ((1U << mtu_shift_) - 1);
   return length <= 1U << mtu_shift_ || runs->set_apart(last + 1);
 }
 
-// The peer has executed it: as if packets had been sent and, unless an answer must come,
-// acknowledged.
+// The peer has executed it: the state changes as if packets had been sent and, unless a response is
+// due, acknowledged.
 void Requester::took_directly(const SendEntry& entry, std::uint32_t packets, std::uint32_t length,
                               Turn& turn) {
   turn.direct_bytes += length + kDirectCost;
@@ -86,7 +87,7 @@ void Requester::took_directly(const SendEntry& entry, std::uint32_t packets, std
     read_frames_out_ += entry.opcode == abi::WrOpcode::kRdmaRead ? packets : 0;
     return;
   }
-  // progressed(), where nothing was outstanding.
+  // progressed(), given that nothing was outstanding.
   unacked_psn_ = cursor_psn_;
   start_counters_afresh();
   if (queue_.tail() != cursor_index_) {

@@ -1,6 +1,6 @@
-// The responder without frames: requests and answers of the local peer. The checks are
-// those of frames, in the same functions; only that nothing is refused here: what can't be executed
-// or answered at once is declined, and frames bring it.
+// The responder's side of direct transfers: requests and answers of the local peer. The checks are
+// those of frames, in the same functions, but nothing is refused here: what can't be executed or
+// answered at once is declined, and comes again as frames.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@
 
 namespace uroce {
 
-// Whether all that came before has been executed and answered.
+// Whether everything received before has been executed and answered.
 bool Responder::settled() const {
   return nak_ == PendingNak::kNone && !busy_ && !gap_announced_ && !answer_parked_ &&
          kept_.count() == 0 && !resources_.any_pending();
@@ -19,7 +19,7 @@ bool Responder::settled() const {
 
 bool Responder::execute_directly(const Request& request, Turn& turn) {
   const FaultSlot& slot = qp_->fault_slots_[static_cast<std::size_t>(FaultRole::kResponder)];
-  // Bytes of the message that are on their way to memory that isn't mapped are waited for where its
+  // Bytes of the message that are on their way to memory that isn't mapped are waited for when its
   // last packet is parked.
   const bool others_waited_for = slot.parked || (!request.info.first && slot.slow != nullptr);
   if (request.psn != expected_psn_ || !settled() || others_waited_for) {
@@ -42,8 +42,8 @@ Step Responder::decline() {
   return Step::kDone;
 }
 
-// As much of the answer as `bytes_max` allows; the bytes that this is worth, 0 if it must go as a
-// frame.
+// As much of the answer as `bytes_max` allows; returns the bytes charged for it, 0 if it must go as
+// a frame.
 std::uint32_t Responder::answer_directly(Resource& resource, Turn& turn, std::uint32_t bytes_max) {
   const std::uint32_t mtu = qp_->attributes_.path_mtu;
   const std::uint32_t first = resource.packet_next;

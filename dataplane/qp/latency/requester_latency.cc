@@ -1,5 +1,5 @@
-// How long messages take: what the requester tells the queue pair's histograms. All but
-// look_at_ring() is called for the one message that is timed.
+// Latency samples from the requester for the queue pair's histograms. All but look_at_ring() is
+// called only for the one message that is timed.
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ LatencyKind latency_of(abi::WrOpcode opcode) {
 
 }  // namespace
 
-// False: what the program says of its ring is nonsense.
+// False: the program's index is invalid.
 bool Requester::look_at_ring(const Turn& turn) {
   const std::uint32_t known = queue_.posted();
   const bool sound = queue_.refresh();
@@ -47,8 +47,8 @@ bool Requester::look_at_ring(const Turn& turn) {
   return sound;
 }
 
-// When nothing is timed any more: the next one begins with its post. Whoever sees what the worker
-// publishes after this (a completion, the consumer's index) sees the request, too.
+// Once nothing is timed any more: requests the time of the next post. A program that sees what the
+// worker publishes after this (a completion, the consumer index) sees the request, too.
 void Requester::request_stamp(const Turn& turn) {
   if (qp_.config_.measures_latency) {
     queue_.request_stamp(message_timer_.next_stamp(turn.now));
@@ -60,8 +60,8 @@ void Requester::time_begun(const Turn& turn) {
   qp_.latencies_.add(LatencyKind::kQueued, message_timer_.taken(turn.now));
 }
 
-// The turn's time is enough, unless the message is begun and done in one turn, as those without
-// frames are.
+// The turn's time is sufficient, unless the message begins and ends in one turn, as direct
+// transfers do.
 void Requester::time_done(const SendEntry& entry, const Turn& turn) {
   const bool at_once = message_timer_.begun() == turn.now && turn.clock != nullptr;
   const Time end = at_once ? std::max(turn.clock(), turn.now) : turn.now;

@@ -56,8 +56,8 @@ Access withhold(const MemoryScope& scope, const MemoryPart& part) {
 
 namespace {
 
-// Persistence takes as long as the disk does, so it is asked for as a fault is: the role parks.
-// Where nobody takes faults, the caller waits for the disk.
+// Persistence takes as long as the disk does, so it is requested like a page fault: the role parks.
+// If there is no fault service, the caller waits for the disk.
 Access flush_to_disk(const MemoryScope& scope, const MemoryPart& part) {
   const std::uint64_t address = part.region.program_address(part.address);
   if (scope.faults == nullptr || scope.slot == nullptr) {
@@ -83,8 +83,8 @@ Access flush_to_disk(const MemoryScope& scope, const MemoryPart& part) {
 
 constexpr Access granted_if(bool there) { return there ? Access::kGranted : Access::kLost; }
 
-// Bytes of the message behind `span`, which ends `done` bytes into the part, that lie behind it in
-// the program too, and are reached the slow way as it is.
+// The number of the message's bytes behind `span`, which ends `done` bytes into the part, that
+// follow it in the program's memory too, and are accessed through /proc/PID/mem as well.
 std::uint64_t run_behind(const MemoryPart& part, const Span& span, std::size_t done) {
   const std::uint64_t address = part.address + done;
   const std::uint64_t end = part.region.iova() + part.region.length();
@@ -99,7 +99,7 @@ std::uint64_t run_behind(const MemoryPart& part, const Span& span, std::size_t d
              : 0;
 }
 
-// A function of its own: what guarded() keeps for its jump would be in the way of small messages.
+// A separate function: what guarded() saves for its jump would slow down small messages.
 [[gnu::noinline]] Access append_guarded(const std::byte* host, std::size_t length,
                                         std::size_t following, FrameWriter& writer) {
   return granted_if(guarded([&] { writer.append(host, length, following); }));
@@ -142,7 +142,7 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   });
 }
 
-// `ahead`: bytes behind these that the same message will fill.
+// `ahead`: the number of bytes behind these that the same message will fill.
 [[gnu::always_inline]] inline Access store_at_hand(std::byte* host, const std::byte* source,
                                                    std::uint32_t length, std::uint64_t ahead) {
   if (length <= kSmallCopyMax) {
@@ -153,8 +153,8 @@ Access store_range(const MemoryScope& scope, const MemoryPart& part, const std::
   return granted_if(there);
 }
 
-// `store` is all that a packet stores, or a part of it. `more`: others of the same message follow,
-// which will store behind these bytes.
+// `store` is all that a packet stores, or a part of it. `more`: further stores of the same message
+// follow, behind these bytes.
 template <typename Store>
 Access store_packet(const MemoryScope& scope, bool more, Store&& store) {
   Access access = begin_stores(scope);
@@ -170,7 +170,7 @@ Access store_packet(const MemoryScope& scope, bool more, Store&& store) {
   return access;
 }
 
-// What was read for the packet isn't needed any more once it is whole.
+// What was read for the packet isn't needed any more once the packet is complete.
 Access end_reads(const MemoryScope& scope, Access access) {
   if (access == Access::kGranted) {
     fetched(scope);
@@ -223,7 +223,7 @@ std::uint64_t total_length(std::span<const abi::Sge> sges) {
 
 namespace {
 
-// gather() of what isn't at hand: several entries, or several runs, or memory to be waited for.
+// gather() for the other cases: several entries, several runs, or memory that has to be waited for.
 [[gnu::noinline]] Access gather_parts(const MemoryScope& scope, std::span<const abi::Sge> sges,
                                       std::uint64_t offset, std::uint32_t length,
                                       FrameWriter& writer) {
@@ -234,7 +234,7 @@ namespace {
   return end_reads(scope, for_each_sge(scope, sges, offset, length, 0, append));
 }
 
-// write_remote() of the same, or by the key of a window.
+// write_remote() for the same cases, or by the key of a window.
 [[gnu::noinline]] Access write_parts(const MemoryScope& scope, const RemoteRange& range,
                                      const std::byte* source) {
   return store_packet(scope, range.ahead != 0, [&] {
@@ -357,7 +357,7 @@ Access flush_remote(const MemoryScope& scope, const RemoteRange& range, bool who
   if (access != Access::kGranted) {
     return access;
   }
-  // What this worker has stored, everybody sees from here on.
+  // From here on, everything that this worker has stored is visible to all.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if ((rights & kAccessFlushPersistent) == 0) {
     return Access::kGranted;

@@ -39,7 +39,7 @@ std::unique_ptr<ProcMemCopy> make_copy(ProcMemCopy::Kind kind, const Region& reg
   return copy;
 }
 
-// False if there is no room now; the sink sees to it that the role is resumed.
+// False if there is no room now; the sink makes sure that the role is resumed.
 bool set_off(const MemoryScope& scope, ProcMemSlot& slow, std::unique_ptr<ProcMemCopy>* copy) {
   (*copy)->qpn = scope.qpn;
   (*copy)->role = scope.role;
@@ -62,7 +62,7 @@ void read_from(const MemoryScope& scope, ProcMemSlot& slow, const Region& region
   static_cast<void>(set_off(scope, slow, &copy));
 }
 
-// So that the helper is at work while the rest of this one is used.
+// So that the helper works while the rest of this one is used.
 void read_ahead(const MemoryScope& scope, ProcMemSlot& slow, const Region& region,
                 const ProcMemCopy& copy, std::uint64_t message_end) {
   const bool here = std::any_of(slow.reads.begin(), slow.reads.end(),
@@ -72,9 +72,9 @@ void read_ahead(const MemoryScope& scope, ProcMemSlot& slow, const Region& regio
   }
 }
 
-// Whether the memory that bytes were collected for is still registered under the same keys. It may
-// have been deregistered since, and be the program's own again: the packets behind those that
-// touched it needn't.
+// Whether the memory for which bytes were collected is still registered under the same keys. It may
+// have been deregistered since, and be in the program's use again: the packets after those that
+// touched it needn't have done so again.
 Access look_again(const MemoryScope& scope, const ProcMemCopy& open) {
   for (const ProcMemCopy::Segment& segment : open.segments) {
     const Region* region = nullptr;
@@ -90,7 +90,7 @@ Access look_again(const MemoryScope& scope, const ProcMemCopy& open) {
   return Access::kGranted;
 }
 
-// kNotResident if there is no room now; the sink sees to it that the role is resumed.
+// kNotResident if there is no room now; the sink makes sure that the role is resumed.
 Access store_collected(const MemoryScope& scope, ProcMemSlot& slow) {
   if (const Access access = look_again(scope, *slow.open); access != Access::kGranted) {
     return access;
@@ -104,7 +104,7 @@ Access store_collected(const MemoryScope& scope, ProcMemSlot& slow) {
   return Access::kGranted;
 }
 
-// The same for what can't go on before.
+// The same where nothing can continue before the copy is done.
 Access store_or_park(const MemoryScope& scope, ProcMemSlot& slow) {
   const Access access = store_collected(scope, slow);
   return access == Access::kNotResident ? park_for(scope, slow.open->first()) : access;
@@ -116,7 +116,7 @@ void mark_collected(ProcMemSlot& slow) {
   slow.open_last = slow.open == nullptr ? 0 : slow.open->segments.back().length;
 }
 
-// What a packet collected that then parked comes again with it.
+// Drops the stores that a packet collected before it parked: it will collect them again.
 void collect_anew(ProcMemSlot& slow) {
   if (slow.open == nullptr || slow.open_segments == 0) {
     slow.open.reset();
@@ -162,7 +162,7 @@ const std::byte* fetch(const MemoryScope& scope, const Region& region, const Spa
       return bytes;
     }
   }
-  if (slow.reading == 0) {  // else it may be the one on its way
+  if (slow.reading == 0) {  // otherwise it may be the one on its way
     read_from(scope, slow, region, first, span.length + behind, span.length);
   }
   *access = park_for(scope, first);
@@ -233,7 +233,7 @@ Access end_stores(const MemoryScope& scope, bool more) {
     mark_collected(slow);
     const bool sets_off = slow.open_length >= ProcMemSlot::kSetOff && slow.storing == 0;
     const Access access = sets_off ? store_collected(scope, slow) : Access::kGranted;
-    return access == Access::kNotResident ? Access::kGranted : access;  // it sets off later
+    return access == Access::kNotResident ? Access::kGranted : access;  // it is submitted later
   }
   if (slow.open != nullptr) {
     if (const Access access = store_or_park(scope, slow); access != Access::kGranted) {

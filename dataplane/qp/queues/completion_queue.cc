@@ -50,8 +50,8 @@ bool CompletionQueue::push(const abi::Cqe& cqe, bool solicited, EventSink& event
   return newly_dirty;
 }
 
-// The program's index is looked at only once it matters: its line is the program's, who writes it
-// with each poll, and would have to come here for each completion.
+// The program's index is read only when it matters: its cache line is written by the program with
+// each poll, and would have to be transferred for each completion.
 bool CompletionQueue::has_room() {
   if (producer_ - consumer_ <= mask_) {
     return true;
@@ -102,8 +102,8 @@ std::optional<bool> CompletionQueue::take_debt(Time now) {
   return std::exchange(event_owed_, false);
 }
 
-// Whether the program waits for what was pushed; if so it doesn't any more. Before the event is
-// written, not after: a program that has read the event may arm again at once, and that must stay.
+// Whether the program waits for what was pushed; clears that. Called before the event is written,
+// not after: a program that has read the event may arm again at once, and that must not be lost.
 bool CompletionQueue::disarm() {
   // The entries were published before this; the program stores `arm` and then polls. So either it
   // sees the entries or we see the arm. A modification that changes nothing stands for a fence and
@@ -111,7 +111,7 @@ bool CompletionQueue::disarm() {
   std::uint32_t arm = control_->arm.fetch_or(0, std::memory_order_seq_cst);
   while (arm == static_cast<std::uint32_t>(abi::Arm::kNext) ||
          (arm == static_cast<std::uint32_t>(abi::Arm::kSolicited) && solicited_pending_)) {
-    // Fails only if the program has just changed its mind; a hostile one can't keep us here longer
+    // Fails only if the program has just changed the value; a hostile one can't keep us here longer
     // than it takes to win every race.
     if (control_->arm.compare_exchange_strong(arm, static_cast<std::uint32_t>(abi::Arm::kNone),
                                               std::memory_order_seq_cst)) {
@@ -150,7 +150,7 @@ Result<bool> CompletionQueue::resize(abi::Cqe* entries, std::uint32_t entry_coun
                                      RingResize* move) {
   UROCE_CHECK(entry_count != 0 && (entry_count & (entry_count - 1)) == 0);
   const LockWhen lock(shared_, lock_);
-  // Acquire, as in push(): the program has read what it gave back.
+  // Acquire, as in push(): the program has read the entries that it released.
   const std::uint32_t consumer = control_->ring.consumer.value.load(std::memory_order_acquire);
   const std::uint32_t unread = producer_ - consumer;
   if (unread > mask_ + 1 || unread > entry_count) {

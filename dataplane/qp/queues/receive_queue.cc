@@ -34,7 +34,7 @@ ReceiveQueue::Take ReceiveQueue::take(ReceiveEntry* entry, EventSink& events) {
   const std::byte* source = entries_ + static_cast<std::size_t>(consumer_ & mask_) * stride_;
   abi::RecvWr head;
   std::memcpy(&head, source, sizeof(head));
-  // From here on only the copy counts; the compiler must not go back to the ring either.
+  // From here on only the copy is used; the compiler must not read the ring again either.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (left > mask_ + 1 || head.sge_count > sge_max_) {
     return broken(events);
@@ -121,7 +121,7 @@ void ReceiveQueue::reset() {
 }
 
 void ReceiveQueue::ask_for_doorbells() {
-  // Pairs with the program's fence between publishing and looking here (abi/ring.h).
+  // Pairs with the program's fence between publishing and reading this (abi/ring.h).
   control_->consumer.doorbell_wanted.store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }

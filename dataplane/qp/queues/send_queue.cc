@@ -33,7 +33,7 @@ bool is_atomic(WrOpcode opcode) {
   return opcode == WrOpcode::kAtomicCmpAndSwp || opcode == WrOpcode::kAtomicFetchAndAdd;
 }
 
-// The operands that not all operations have.
+// Operands that only some operations have.
 void take_operands(QpType type, const abi::SendWr& wr, SendEntry& entry) {
   if (type == QpType::kUd) {
     entry.datagram = {.ah = wr.ud.ah, .qpn = wr.ud.remote_qpn, .qkey = wr.ud.remote_qkey};
@@ -93,7 +93,7 @@ bool SendQueue::refresh() {
   if (posted - tail_ > mask_ + 1) {
     return false;
   }
-  // An index that runs backwards is nonsense as well: entries that were taken can't be unposted.
+  // An index that runs backwards is invalid as well: entries that were taken can't be unposted.
   if (posted - tail_ < head_ - tail_) {
     return false;
   }
@@ -105,7 +105,7 @@ std::uint32_t SendQueue::outstanding() const {
   if (control_ == nullptr) {
     return 0;
   }
-  // Nothing is read that it stands for, so nothing needs to be visible.
+  // None of the entries it covers is read, so nothing needs to be visible.
   const std::uint32_t posted = control_->producer.value.load(std::memory_order_relaxed);
   return std::min(posted - tail_, mask_ + 1);
 }
@@ -123,7 +123,7 @@ void SendQueue::copy(std::uint32_t index) {
   const std::byte* posted = ring_entries_ + std::size_t{index & mask_} * ring_stride_;
   abi::SendWr wr;
   std::memcpy(&wr, posted, sizeof(wr));
-  // From here on only the copy is looked at: the compiler must not go back to the ring either.
+  // From here on only the copy is used: the compiler must not read the ring again either.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 
   SendEntry& entry = entries_[index & mask_];
@@ -145,12 +145,12 @@ void SendQueue::copy(std::uint32_t index) {
   if (!abi::may_post(type_, wr.opcode)) {
     constexpr std::uint8_t kOpcodes = 32;
     if (static_cast<std::uint8_t>(wr.opcode) >= kOpcodes) {
-      entry.opcode = WrOpcode::kSend;  // as its completion will have it
+      entry.opcode = WrOpcode::kSend;  // as its completion will report it
     }
     return refuse(entry, WcStatus::kLocQpOpErr, Failure::kSendOpcode);
   }
   if (entry.local() || wr.opcode == WrOpcode::kFlush) {
-    return measure_flush(entry);  // no payload, whatever the program says
+    return measure_flush(entry);  // no payload, whatever the program wrote
   }
   std::byte* tail = tails_.get() + std::size_t{index & mask_} * tail_stride_;
   const std::byte* posted_tail = posted + abi::kSendPayloadOffset;

@@ -2,7 +2,7 @@
 
 namespace uroce {
 
-// What to do about `psn`, now that it is known to be missing still or anew.
+// Decides what to do about `psn`, now that it is known to be missing still or again.
 bool PeerKeeps::single(std::uint32_t psn) {
   if (belief_ == Belief::kNo && ++missing_ % kTryEvery != 0) {
     single_ = false;
@@ -13,7 +13,8 @@ bool PeerKeeps::single(std::uint32_t psn) {
   return true;
 }
 
-// The peer went on by a single packet. A keeping one does that when the next one was lost, too.
+// The peer advanced by a single packet. A peer that keeps does that if the next packet was lost,
+// too.
 bool PeerKeeps::went_on_by_one(std::uint32_t psn, bool certain) {
   single_ = false;
   ++row_;

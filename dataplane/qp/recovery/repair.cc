@@ -20,7 +20,7 @@ void Repair::advanced(std::uint32_t unacked_psn, Time now) {
   }
 }
 
-// What of a hole is before `psn` has come; true if that was all, and the hole is gone.
+// Removes the part of a hole before `psn`, which has arrived; true if the whole hole is closed.
 bool Repair::shrink(std::uint32_t index, std::uint32_t psn, Time now) {
   Hole& hole = holes_[index];
   if (hole.tries == 1 && hole.waiting == 0) {
@@ -30,7 +30,7 @@ bool Repair::shrink(std::uint32_t index, std::uint32_t psn, Time now) {
     remove(index);
     return true;
   }
-  // A part of a READ is being answered: the rest is on its way, and isn't measured.
+  // Part of a READ has been answered: the rest is on its way, and isn't measured.
   hole.count = distance(psn, hole.end());
   hole.psn = psn;
   hole.asked = now;

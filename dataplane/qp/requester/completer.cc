@@ -1,4 +1,4 @@
-// The completer's entrance, and how work is retired: in order, each request once.
+// The completer's entry point, and how work is retired: in order, each request once.
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester/requester.h"
@@ -37,7 +37,7 @@ WcOpcode completion_opcode(WrOpcode opcode) {
 }  // namespace
 
 [[gnu::noinline]] Step Requester::receive(const Packet& packet, Turn& turn, Drop* drop) {
-  // Ghosts: duplicates of old answers, and answers to what was never asked (IBTA vol. 1, 9.9.3).
+  // Ghosts: duplicates of old responses, and responses to requests never sent (IBTA vol. 1, 9.9.3).
   if (!outstanding(packet.psn)) {
     *drop = Drop::kStaleResponse;
     return Step::kDone;
@@ -61,7 +61,7 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   return step;
 }
 
-// Work was perhaps retired.
+// Work may have been retired.
 void Requester::settle_answered(Turn& turn) {
   if (sending()) {
     fail_refused(turn);
@@ -75,8 +75,8 @@ bool Requester::outstanding(std::uint32_t psn) const {
 }
 
 // The peer has executed everything before `end_psn`: retires what that completes. False if a READ
-// or an atomic before it still misses its answer, which must have been lost; unacked_psn_ then says
-// where. REQUIRES: end_psn - 1 or end_psn is outstanding.
+// or an atomic before it still has no response, which must have been lost; unacked_psn_ is then its
+// PSN. REQUIRES: end_psn - 1 or end_psn is outstanding.
 [[gnu::flatten]] bool Requester::acknowledge_before(std::uint32_t end_psn, Turn& turn) {
   const std::uint32_t before = unacked_psn_;
   bool missing = false;
@@ -101,7 +101,7 @@ void Requester::retire_oldest(Turn& turn) {
   if (entry.wants_response()) {
     --reads_out_;
   }
-  // Before the program can see the completion, and post the next one: that is to be stamped.
+  // Before the program can see the completion and post the next one, whose time is requested here.
   if (message_timer_.times(queue_.tail())) [[unlikely]] {
     time_done(entry, turn);
   }
@@ -111,7 +111,8 @@ void Requester::retire_oldest(Turn& turn) {
   queue_.retire();
 }
 
-// When unacked_psn_ has moved, the peer lives: all counters start afresh (IBTA vol. 1, 9.9.2.1.2).
+// When unacked_psn_ has advanced, the peer is alive: all counters are reset (IBTA vol. 1,
+// 9.9.2.1.2).
 void Requester::progressed(std::uint32_t unacked_psn_before, const Turn& turn) {
   if (unacked_psn_ == unacked_psn_before) {
     return;
@@ -136,7 +137,7 @@ void Requester::start_counters_afresh() {
   asked_ = false;
 }
 
-// Grows the window, unless the round trip that this ends says that it is too large.
+// Grows the window, unless the round trip that this ends shows that it is too large.
 void Requester::window_acknowledged(std::uint32_t packets, const Turn& turn) {
   const bool measured_before = qp_.rate_.measuring(turn.now);
   if (const Duration took = round_trip_.answered(unacked_psn_, turn.now); took != 0) {
@@ -175,7 +176,7 @@ void Requester::complete_oldest(abi::WcStatus status, Failure failure, Turn& tur
   Qp::complete(*qp_.config_.send_cq, cqe, status != abi::WcStatus::kSuccess, turn);
 }
 
-// The oldest work request failed: says so, then flushes the rest.
+// The oldest work request failed: completes it with the error, then flushes the rest.
 void Requester::fail_oldest(abi::WcStatus status, Failure failure, Turn& turn) {
   report_oldest(status, failure, turn);
   complete_oldest(status, failure, turn);
@@ -193,7 +194,7 @@ void Requester::fail_refused(Turn& turn) {
     return;
   }
   if (draining_ && queue_.tail() == begun_index_) {
-    return;  // what wasn't begun before SQD waits for RTS, wrong or not
+    return;  // work that wasn't begun before SQD waits for RTS, valid or not
   }
   const SendEntry& entry = queue_.entry(queue_.tail());
   if (entry.stage == SendStage::kRefused) {

@@ -11,8 +11,8 @@ constexpr std::uint8_t kSyndromeValue = 0x1F;  // credits, timer code, NAK code
 
 }  // namespace
 
-// One acknowledgement covers everything up to its PSN. When it passes a READ or an atomic whose
-// answer hasn't come, that answer was lost: an implied NAK (C9-112).
+// An acknowledgement covers everything up to its PSN. If it passes a READ or an atomic whose
+// response hasn't arrived, that response was lost: an implied NAK (C9-112).
 Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
   const std::uint8_t syndrome = packet.aeth().syndrome;
   const auto value = static_cast<std::uint8_t>(syndrome & kSyndromeValue);
@@ -28,7 +28,7 @@ Step Requester::on_acknowledge(const Packet& packet, Turn& turn, Drop* drop) {
     case kSyndromeNak:
       return on_nak(packet, value, turn, drop);
     default:
-      *drop = Drop::kStaleResponse;  // a reserved syndrome says nothing
+      *drop = Drop::kStaleResponse;  // reserved syndromes are ignored
       return Step::kDone;
   }
 }

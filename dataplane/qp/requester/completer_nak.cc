@@ -12,18 +12,18 @@ constexpr std::uint8_t kRnrRetryForEver = 7;
 
 }  // namespace
 
-// The peer has no receive posted: waits as long as it asks, then sends again from there (C9-111).
+// The peer has no receive posted: waits as long as requested, then sends again from there (C9-111).
 Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& turn, Drop* drop) {
   const std::uint32_t psn = packet.psn;
   qp_.counters_.rnr_nak_retry_err += turn.again ? 0 : 1;
   if (rnr_waiting_ && psn == unacked_psn_) {
-    return Step::kDone;  // a copy of what we are waiting for
+    return Step::kDone;  // a duplicate of the one being waited for
   }
   if (!acknowledge_before(psn, turn)) {
     return answer_missing(packet, turn, drop);
   }
-  // It answers, so it lives: only rnr_retry bounds this wait. Otherwise a long wait on a lossy path
-  // would use up retry_cnt, loss by loss.
+  // An answer shows that the peer is alive: only rnr_retry limits this wait. Otherwise a long wait
+  // on a lossy path would use up retry_cnt, loss by loss.
   retry_budget_.refill();
   silent_timeouts_ = 0;
   const Duration wait = kRnrTimer[timer_code] * kRnrTimerUnit;
@@ -42,9 +42,10 @@ Step Requester::on_rnr_nak(const Packet& packet, std::uint8_t timer_code, Turn& 
   return Step::kDone;
 }
 
-// Whether the peer may have been busy with the packet at unacked_psn_, for instance with a page, so
-// that only the probe made it say so. The first time for a packet that is no retry; the next one
-// counts, or a receiver that always answers late would be waited for without end.
+// Whether the peer may have been busy with the packet at unacked_psn_, for instance with a page
+// fault, so that only the probe triggered this answer. True the first time for a packet, and not a
+// retry; the next one counts, otherwise a receiver that always answers late would be waited for
+// without end.
 bool Requester::spares_rnr_retry() {
   const bool spared_before = rnr_spared_ && rnr_spared_psn_ == unacked_psn_;
   if (!repair_.probing() || spared_before) {
@@ -79,8 +80,8 @@ Step Requester::on_nak(const Packet& packet, std::uint8_t code, Turn& turn, Drop
       *drop = Drop::kStaleResponse;  // a reserved code
       return Step::kDone;
   }
-  // A READ or atomic before it may have lost its answer. It is asked again first: only the oldest
-  // work request can be completed.
+  // A READ or atomic before it may have lost its response. That is requested again first: only the
+  // oldest work request can be completed.
   if (!acknowledge_before(packet.psn, turn)) {
     return answer_missing(packet, turn, drop);
   }

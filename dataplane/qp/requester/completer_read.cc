@@ -1,4 +1,4 @@
-// READ responses and atomic acknowledgements: answers that bring data, taken strictly in order.
+// READ responses and atomic acknowledgements, processed strictly in order.
 
 #include <algorithm>
 #include <array>
@@ -11,16 +11,16 @@
 namespace uroce {
 
 Step Requester::on_read_response(const Packet& packet, Turn& turn, Drop* drop) {
-  // It acknowledges what came before its own request.
+  // It acknowledges everything before its own request.
   if (!acknowledge_before(packet.psn, turn)) {
     return answer_missing(packet, turn, drop);
   }
   const SendEntry& entry = queue_.entry(queue_.tail());
   const std::uint32_t index = (packet.psn - entry.first_psn) & kPsnMask;
   const std::uint32_t offset = index << mtu_shift_;
-  // Whether a READ retried from inside is answered by FIRST or ONLY or goes on with MIDDLE or LAST
-  // differs between peers (Responder::replay_read); only the end has to be where it belongs: that
-  // of the READ, and perhaps that of a part that was asked for again.
+  // Whether a READ retried from the middle is answered with FIRST or ONLY, or continued with MIDDLE
+  // or LAST, differs between peers (Responder::replay_read); only the end must be at the right PSN:
+  // that of the READ, and perhaps that of a part that was requested again.
   const bool last = index + 1 == entry.packet_count;
   const bool ends = opcode_info(packet.opcode).last;
   const bool reads = entry.opcode == abi::WrOpcode::kRdmaRead;
@@ -42,14 +42,14 @@ Step Requester::on_atomic_acknowledge(const Packet& packet, Turn& turn, Drop* dr
     fail_oldest(abi::WcStatus::kBadRespErr, Failure::kBadResponse, turn);
     return Step::kDone;
   }
-  // The value goes to memory as the program's processor has it.
+  // The value is stored in the byte order of the program's processor.
   const std::uint64_t original = packet.atomic_ack();
   std::array<std::byte, sizeof(original)> bytes;
   std::memcpy(bytes.data(), &original, sizeof(original));
   return take_answer(bytes.data(), 0, sizeof(original), turn);
 }
 
-// Stores the answer to unacked_psn_ and moves on.
+// Stores the response for unacked_psn_ and advances.
 Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::uint32_t length,
                             Turn& turn) {
   const std::uint32_t tail = queue_.tail();
@@ -68,7 +68,7 @@ Step Requester::take_answer(const std::byte* bytes, std::uint32_t offset, std::u
   return Step::kDone;
 }
 
-// The answer to `psns` from unacked_psn_ on, all of the oldest entry's, is where it belongs.
+// The response for `psns` PSNs from unacked_psn_ on, all of the oldest entry's, has been stored.
 void Requester::take_answered(std::uint32_t psns, std::uint32_t length, Turn& turn) {
   qp_.counters_.bytes_received += length;
   const SendEntry& entry = queue_.entry(queue_.tail());

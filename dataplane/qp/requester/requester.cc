@@ -1,4 +1,4 @@
-// The requester's life cycle: what happens to its work when the queue pair changes state.
+// The requester's life cycle: its work when the queue pair changes state.
 
 #include "dataplane/qp/requester/requester.h"
 
@@ -32,7 +32,7 @@ void Requester::start(std::uint32_t psn, const Turn& turn) {
   next_psn_ = psn & kPsnMask;
   forget_outstanding();
   request_stamp(turn);
-  (void)queue_.refresh();  // a doorbell may have come too early; nonsense shows at the next look
+  (void)queue_.refresh();  // a doorbell may have come too early; errors show at the next refresh
 }
 
 void Requester::drain(Turn& turn) {
@@ -46,7 +46,7 @@ void Requester::undrain(Turn& turn) {
   fail_refused(turn);
 }
 
-// IBTA vol. 1, 10.3.1.1.6: the event comes when every message that was begun is done.
+// IBTA vol. 1, 10.3.1.1.6: the event comes when every message that was begun has completed.
 void Requester::announce_drained(Turn& turn) {
   if (!draining_ || drained_announced_ || !drained()) {
     return;
@@ -58,7 +58,7 @@ void Requester::announce_drained(Turn& turn) {
 }
 
 bool Requester::flush(Turn& turn, std::uint32_t max) {
-  // A ring that is broken has nothing that could be flushed beyond what is here already.
+  // A broken ring has nothing to flush beyond the entries that are here already.
   const bool sound = queue_.refresh();
   std::uint32_t count = 0;
   while (count < max && (queue_.tail() != queue_.head() || (sound && queue_.pull()))) {
@@ -85,7 +85,7 @@ void Requester::reset() {
   forget_outstanding();
 }
 
-// REQUIRES: no entry is left, or what is left is flushed before anything is sent again.
+// REQUIRES: no entry is left, or those left are flushed before anything is sent again.
 void Requester::forget_outstanding() {
   unacked_psn_ = next_psn_;
   cursor_psn_ = next_psn_;

@@ -1,14 +1,14 @@
-// An answer is missing: those behind it are kept, as far as the caller has room, and only the hole
-// is asked for again. Answers carry no address, but their PSNs say where they belong; they are
-// taken in order all the same. Acknowledgements and NAKs that came behind a READ's missing answer
-// wait with the others.
+// A response is missing: later ones are kept, as far as the caller has room, and only the hole is
+// requested again. Responses carry no address, but their PSNs determine where they belong; they are
+// processed in order all the same. Acknowledgements and NAKs that arrive after a READ's missing
+// response wait with the others.
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester/requester.h"
 
 namespace uroce {
 
-// `packet` passes the missing answer at unacked_psn_.
+// `packet` is ahead of the missing response at unacked_psn_.
 Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
   const std::uint32_t psn = packet.psn;
   if (turn.again && kept_.has(psn)) {
@@ -30,13 +30,13 @@ Step Requester::answer_missing(const Packet& packet, Turn& turn, Drop* drop) {
     *drop = Drop::kOutOfSequence;
   }
   if (kept_.count() == 0) {
-    retry_implied(turn);  // else what is kept comes to its turn first
+    retry_implied(turn);  // otherwise the kept ones are processed first
   }
   return Step::kDone;
 }
 
-// Of each READ or atomic whose answer has been passed: the first hole. Only one of each, since a
-// peer may forget the beginning of an answer once it was asked for a later part (Linux's rxe does).
+// The first hole of each READ or atomic whose response has been passed. Only one of each, since a
+// peer may forget the beginning of a response once a later part was requested (Linux's rxe does).
 void Requester::ask_for_missing() {
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
     return;  // all of it is about to be sent

@@ -1,6 +1,6 @@
-// Requests that send nothing: windows are bound, keys invalidated. Each waits until everything
-// before it has completed, and what comes after waits for it (IBTA vol. 1, 10.6.5.1 and 10.8.3.3):
-// so it is the oldest when it is executed, takes no PSN, and is never done twice.
+// Local requests, which send nothing: windows are bound, keys invalidated. Each waits until
+// everything before it has completed, and later ones wait for it (IBTA vol. 1, 10.6.5.1 and
+// 10.8.3.3): so it is the oldest when it is executed, takes no PSN, and is never executed twice.
 
 #include "dataplane/qp/qp.h"
 #include "dataplane/qp/requester/requester.h"
@@ -42,7 +42,7 @@ WindowChange Requester::change_window(const SendEntry& entry, const KeyUser& use
 }
 
 // The local operation at the cursor, which is the oldest request. False while a worker may still be
-// in the middle of an access by the key that it invalidated: it isn't complete before that.
+// in the middle of an access by the key that it invalidated: only then is it complete.
 bool Requester::execute_local(Turn& turn) {
   const SendEntry& entry = queue_.entry(cursor_index_);
   if (local_grace_ == kNotExecuted) {

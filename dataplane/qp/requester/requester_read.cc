@@ -1,4 +1,4 @@
-// READ and atomic requests: one packet each, whatever the answer's length.
+// READ and atomic requests: one packet each, whatever the response's length.
 
 #include <algorithm>
 
@@ -8,9 +8,9 @@
 
 namespace uroce {
 
-// The request for what is missing of a READ: all of it at first; after a loss the hole, or the rest
-// from the cursor on, with the address advanced (IBTA vol. 1, 9.7.5.1.3). The PSNs stay those of
-// the responses.
+// The request for the missing part of a READ: at first all of it; after a loss the hole, or the
+// rest from the cursor on, with the address advanced (IBTA vol. 1, 9.7.5.1.3). The PSNs stay those
+// of the responses.
 std::uint32_t Requester::send_read(const SendEntry& entry, Turn& turn) {
   const std::uint32_t done = (cursor_psn_ - entry.first_psn) & kPsnMask;
   const std::uint32_t offset = done << mtu_shift_;
@@ -36,7 +36,7 @@ Headers Requester::read_headers(const SendEntry& entry, std::uint32_t offset,
   };
 }
 
-// Whether the worker could receive all answers to it now; else the READ waits.
+// Whether the worker has credits for all responses to it now; otherwise the READ waits.
 bool Requester::take_read_credits(const SendEntry& entry, Turn& turn) {
   if (!turn.read_credits.holds(entry.packet_count)) {
     read_frames_wanted_ = entry.packet_count;
@@ -46,9 +46,9 @@ bool Requester::take_read_credits(const SendEntry& entry, Turn& turn) {
   return true;
 }
 
-// What was lost and asked for again may be counted twice until all READs are done.
+// What was lost and requested again may be counted twice until all READs are done.
 std::uint32_t Requester::read_frames_out() const {
-  // What a peer that has fallen silent was asked for again may never come.
+  // Responses requested again from a peer that has fallen silent may never come.
   return reads_out_ == 0 || silent_timeouts_ != 0
              ? 0
              : std::min(read_frames_out_, distance(unacked_psn_, high_psn_));

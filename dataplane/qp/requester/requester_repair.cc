@@ -1,5 +1,5 @@
-// What is sent again by itself, without going back: holes, and the probe of the oldest packet when
-// the peer says nothing for a while.
+// Selective retransmission, without going back: holes, and the probe of the oldest packet if the
+// peer is silent for a while.
 
 #include <algorithm>
 #include <utility>
@@ -18,7 +18,7 @@ std::uint32_t Requester::index_of(std::uint32_t psn) const {
   return index;
 }
 
-// Sends holes again, oldest first. Their place in the stream is the cursor's for that long.
+// Sends holes again, oldest first. The cursor is moved to their place for that time.
 std::uint32_t Requester::send_holes(Turn& turn, std::uint32_t bytes_max) {
   std::uint32_t bytes = kept_reports_.wants_ask() ? send_kept_ask(turn) : 0;
   while (bytes < bytes_max && repair_.has_waiting() && !send_parked_) {
@@ -41,15 +41,15 @@ std::uint32_t Requester::send_hole(const Hole& hole, Turn& turn) {
   const std::uint32_t bytes = send_next(turn);
   hole_count_ = 0;
   if (!sending()) {
-    return 0;  // it turned out that it can't be sent, and nothing is outstanding any more
+    return 0;  // it can't be sent, and nothing is outstanding any more
   }
   cursor_psn_ = psn;
   cursor_index_ = index;
   return bytes;
 }
 
-// How many of the PSNs from unacked_psn_ on one packet can bring: what is missing of a READ there,
-// else one.
+// How many of the PSNs from unacked_psn_ on one packet can cover: what is missing of a READ there,
+// otherwise one.
 std::uint32_t Requester::oldest_count() const {
   const SendEntry& entry = queue_.entry(queue_.tail());
   if (entry.opcode != abi::WrOpcode::kRdmaRead) {
@@ -64,14 +64,14 @@ std::uint32_t Requester::oldest_count() const {
   return count;
 }
 
-// The peer says nothing for longer than it usually takes. Whatever was lost, a request, its answer
-// or what was sent again: the oldest packet that isn't acknowledged makes the peer say where it
-// stands. That costs a packet at most, so it isn't a retry. When the peer took that packet and
-// waits for the next, everything behind it was lost, too.
+// The peer is silent for longer than usual. Whatever was lost, a request, its answer or a
+// retransmission: the oldest unacknowledged packet makes the peer report its state. That costs at
+// most one packet, so it isn't a retry. If the peer took that packet and expects the next,
+// everything behind it was lost, too.
 void Requester::on_silence(Turn& turn) {
   const std::uint32_t waiting = repair_.waiting();
   if (repair_.on_time(turn.now) && cursor_psn_ == high_psn_ && cursor_psn_ != unacked_psn_) {
-    probe();  // else there is nothing to ask for, or it is being sent
+    probe();  // otherwise there is nothing to probe with, or it is being sent
   }
   qp_.counters_.roce_adp_retrans += repair_.waiting() - std::min(waiting, repair_.waiting());
 }
@@ -88,7 +88,7 @@ void Requester::probe() {
   repair_.insist(unacked_psn_, oldest_count());
 }
 
-// A NAK: the peer has all before unacked_psn_ and misses that packet.
+// A NAK: the peer has everything before unacked_psn_ and misses that packet.
 void Requester::on_missing(Turn& turn) {
   loss_shown_ = turn.recovery == Recovery::kSelective;
   if (turn.recovery == Recovery::kGoBackN || !peer_keeps_.resend_single(unacked_psn_)) {
@@ -99,8 +99,8 @@ void Requester::on_missing(Turn& turn) {
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_) {
     return;  // all of it is about to be sent
   }
-  // The timer goes on unless something has moved since it was started: a peer that names the same
-  // packet for ever is given up at last.
+  // The timer continues unless something has advanced since it was started: a peer that names the
+  // same packet for ever is given up eventually.
   if (!retried_early_) {
     retried_early_ = true;
     arm_timer(turn.now);
@@ -112,7 +112,8 @@ void Requester::on_missing(Turn& turn) {
   }
 }
 
-// An acknowledgement came. It may show what the peer made of a packet that was sent again alone.
+// An acknowledgement arrived. It may show whether the peer keeps, after a packet was retransmitted
+// alone.
 void Requester::after_single() {
   switch (peer_keeps_.acknowledged(unacked_psn_, unacked_psn_ != high_psn_)) {
     case PeerKeeps::Next::kGoOn:
@@ -129,7 +130,7 @@ void Requester::after_single() {
   resend_all();
 }
 
-// From unacked_psn_ on. Not a retry: the peer has taken what came before.
+// From unacked_psn_ on. Not a retry: the peer has acknowledged progress.
 void Requester::resend_all() {
   ++qp_.counters_.resends_gone_back;
   give_way();

@@ -59,7 +59,7 @@ bool Requester::sending() const {
   return state == QpState::kRts || state == QpState::kSqd;
 }
 
-// How many packets more may be sent. What the peer has kept has left the network, but it keeps no
+// How many more packets may be sent. What the peer has kept has left the network, but it keeps no
 // more than KeptPackets::kMax.
 [[gnu::always_inline]] inline std::uint32_t Requester::window_left() const {
   const std::uint32_t sent = distance(unacked_psn_, cursor_psn_);
@@ -69,8 +69,8 @@ bool Requester::sending() const {
 }
 
 [[gnu::always_inline]] inline bool Requester::window_open() const {
-  // As a rule nothing is under way. Beyond a window that has become smaller one packet may ask, or
-  // nobody would ever answer.
+  // Usually nothing is outstanding. Beyond a window that has shrunk one packet may be sent with
+  // AckReq, or nobody would ever answer.
   return cursor_psn_ == unacked_psn_ || window_left() != 0 ||
          distance(unacked_psn_, asked_psn_) >= distance(unacked_psn_, cursor_psn_);
 }
@@ -80,8 +80,8 @@ bool Requester::sending() const {
     return false;
   }
   if (entry.local()) {
-    // Invalidating needs it (IBTA vol. 1, 10.6.5.1), binding doesn't, but then there is no PSN by
-    // which to tell when it would be complete.
+    // Invalidating needs it (IBTA vol. 1, 10.6.5.1), binding doesn't, but without a PSN there would
+    // be no way to tell when it completes.
     return cursor_index_ == queue_.tail();
   }
   if (entry.has(abi::kFence) && reads_out_ != 0) {
@@ -124,7 +124,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   }
   direct_policy_.look(turn.neighbour != nullptr);
   const bool asked = asked_;
-  // send_holes() is for these two alone, and whether there is work is long to say.
+  // send_holes() handles only these two, and determining whether there is work takes long.
   const bool beside = repair_.has_waiting() || kept_reports_.wants_ask();
   std::uint32_t bytes = beside && has_work() ? send_holes(turn, bytes_max) : 0;
   std::uint32_t local = 0;
@@ -146,9 +146,8 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
     }
   }
   if (bytes != 0) {
-    // The timer measures how long an answer takes that was asked for (9.9.2.1.1). What is sent
-    // meanwhile doesn't prolong it, or a program that goes on posting would never learn that its
-    // peer is dead.
+    // The timer measures how long a requested answer takes (9.9.2.1.1). Later packets don't restart
+    // it, otherwise a program that keeps posting would never learn that its peer is dead.
     if (timer_ == kNever) {
       retry_budget_.ask(turn.ran());
     }
@@ -166,7 +165,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
                                                                        std::uint32_t bytes_max) {
   const SendEntry& entry = queue_.entry(cursor_index_);
   if (direct_policy_.open() && needs_frames(entry)) {
-    direct_policy_.declined();  // the next ones are likely the same, and wait for no answers
+    direct_policy_.declined();  // the next ones are likely the same, and don't wait for answers
   }
   const std::uint32_t bytes =
       may_go_directly(entry, turn) ? send_directly(turn, bytes_max) : std::uint32_t{0};
@@ -237,7 +236,7 @@ std::uint32_t Requester::transmit(Turn& turn, std::uint32_t bytes_max) {
   local_grace_ = kNotExecuted;
   direct_policy_.message_begins();
   if (entry.packet_count > 1) {
-    // The next one comes over from the program's processor while this one goes.
+    // The next one is transferred from the program's processor while this one is sent.
     queue_.prefetch(queue_.head());
   }
   if (entry.wants_response()) {
@@ -253,7 +252,7 @@ std::uint32_t Requester::send_next(Turn& turn) {
                                            : send_message(entry, turn);
 }
 
-// What is answered by more than an acknowledgement.
+// Requests with a response beyond an acknowledgement.
 std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
   switch (entry.opcode) {
     case WrOpcode::kRdmaRead:
@@ -283,7 +282,7 @@ std::uint32_t Requester::send_request(const SendEntry& entry, Turn& turn) {
                       turn);
 }
 
-// Of the packet at the cursor, the message's `first`, or of so many packets as one.
+// The opcode of the packet at the cursor, the message's `first`, or of so many packets as one.
 Headers Requester::message_headers(const SendEntry& entry, std::uint32_t first,
                                    std::uint32_t packets) const {
   const bool last = first + packets == entry.packet_count;
@@ -299,7 +298,7 @@ Headers Requester::message_headers(const SendEntry& entry, std::uint32_t first,
   };
 }
 
-// Puts a part of the entry at the cursor behind the headers, and the frame on its way.
+// Appends a part of the entry at the cursor to the headers, and sends the frame.
 std::uint32_t Requester::send_payload(const SendEntry& entry, const PayloadPart& part, Frame& frame,
                                       FrameWriter& writer, Turn& turn) {
   if (entry.has(abi::kInline)) {
@@ -340,7 +339,7 @@ std::uint32_t Requester::refuse_begun(abi::WcStatus status, Failure failure, Tur
   return 0;
 }
 
-// Whether the packet at the cursor does: the last of a message, and some before it.
+// Whether the packet at the cursor has AckReq: the last of a message, and some before it.
 bool Requester::asks_for_answer(const SendEntry& entry) const {
   return psn_add(cursor_psn_, 1) == psn_add(entry.first_psn, entry.packet_count) ||
          entry.wants_response() || hole_count_ != 0 || cursor_psn_ % kAckRequestEvery == 0 ||
@@ -354,7 +353,8 @@ SentFor Requester::sent_for(const SendEntry& entry) const {
   return {.work_request = entry.wr_id, .qpn = qp_.config_.qpn, .cause = cause};
 }
 
-// Moves the cursor over what was sent: `psns` of the entry that it is in. `asks`: for an answer.
+// Advances the cursor over sent packets: `psns` of the entry that it is in. `asks`: an answer was
+// requested.
 void Requester::sent(const SendEntry& entry, std::uint32_t psns, bool asks, const Turn& turn) {
   if (asks) {
     asked_ = true;

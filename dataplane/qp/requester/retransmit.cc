@@ -25,7 +25,7 @@
 
 namespace uroce {
 
-// Starts the timer afresh: an answer was asked for, or something came.
+// Restarts the timer: an answer was requested, or something arrived.
 void Requester::arm_timer(Time now) {
   if (rnr_waiting_) {
     return;
@@ -36,7 +36,7 @@ void Requester::arm_timer(Time now) {
                : now + RetryBudget::wait(timeout_, silent_timeouts_);
 }
 
-// To the oldest packet that isn't acknowledged.
+// To the oldest unacknowledged packet.
 void Requester::go_back() {
   cursor_index_ = queue_.tail();
   cursor_psn_ = unacked_psn_;
@@ -59,10 +59,10 @@ void Requester::retry(Turn& turn) {
   arm_timer(turn.now);
 }
 
-// All that is under way was lost, or is thrown away. Where that happens before so much has got
-// through, since the last time or the beginning, sending as much once more would only lose it once
-// more: the queue on the way is full, or the peer keeps nothing and loses more than a packet in
-// each window.
+// Everything outstanding was lost, or is discarded. If that happens before a window's worth has got
+// through, since the last time or the beginning, sending as much again would only lose it again:
+// the queue on the path is full, or the peer keeps nothing and loses more than a packet in each
+// window.
 void Requester::give_way() {
   const std::uint32_t got_through = distance(gone_back_psn_, unacked_psn_);
   gone_back_psn_ = unacked_psn_;
@@ -72,9 +72,9 @@ void Requester::give_way() {
   }
 }
 
-// The peer's word says that something was lost: retries without waiting for the timer, unless that
-// was done already or is under way. It isn't silent, so whatever is lost now is waited for no
-// longer than at first. False if there was nothing to do.
+// The peer's answer shows that something was lost: retries without waiting for the timer, unless a
+// retry was made already or is under way. The peer isn't silent, so the timeout returns to its
+// initial value. False if there was nothing to do.
 bool Requester::retry_early(Turn& turn) {
   silent_timeouts_ = 0;
   if (rnr_waiting_ || cursor_psn_ == unacked_psn_ || (retried_early_ && timeout_ != 0)) {
@@ -89,7 +89,7 @@ bool Requester::retry_early(Turn& turn) {
   return true;
 }
 
-// An answer came that passes a READ or an atomic without its own (C9-112).
+// A response arrived that passes a READ or an atomic without its own (C9-112).
 void Requester::retry_implied(Turn& turn) {
   if (retry_early(turn)) {
     ++qp_.counters_.implied_nak_seq_err;
@@ -102,9 +102,9 @@ void Requester::wait_for_receiver(Duration duration, Turn& turn) {
   timer_ = turn.now + duration;
 }
 
-// The same after a probe, where the peer may have what was sent, and be about to answer: it isn't
-// sent again before the wait is over. Where the next RNR NAK would be the end, the peer has the
-// time of the attributes, too.
+// The same after a probe, when the peer may have received the packets and be about to answer: they
+// aren't sent again before the wait is over. If the next RNR NAK would be fatal, the peer gets the
+// time of the attributes as well.
 void Requester::wait_for_busy_peer(Duration duration, Turn& turn) {
   const Time until = turn.now + duration;
   const bool last = rnr_retries_left_ == 0 && timer_ != kNever;
@@ -138,7 +138,8 @@ void Requester::on_deadline(Turn& turn) {
   ++qp_.counters_.local_ack_timeout_err;
   ++silent_timeouts_;
   retried_early_ = false;
-  // By itself it may be a timer that is shorter than the way, or a peer that was away.
+  // A single timeout may mean a timer that is shorter than the round trip, or a peer that was
+  // suspended.
   if (std::exchange(loss_shown_, false)) {
     give_way();
   }

@@ -1,6 +1,6 @@
-// What differs where nobody answers (UC and UD, IBTA vol. 1, 9.8): a message is done once its last
-// packet is on its way, and a work request that can't be sent stops the send queue, not the queue
-// pair.
+// The differences for unacknowledged transports (UC and UD, IBTA vol. 1, 9.8): a message completes
+// when its last packet is sent, and a work request that can't be sent stops the send queue, not the
+// queue pair.
 
 #include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
@@ -15,7 +15,7 @@ constexpr std::uint32_t kOwnQkey = 0x8000'0000;  // in a work request: the queue
 
 }  // namespace
 
-// Sent is done.
+// A request completes when it is sent.
 void Requester::retire_sent(Turn& turn) {
   unacked_psn_ = cursor_psn_;
   if (queue_.tail() != cursor_index_) {
@@ -25,7 +25,7 @@ void Requester::retire_sent(Turn& turn) {
   }
 }
 
-// The address handle may be any number, and of another protection domain.
+// The address handle may be any number, also one of another protection domain.
 std::uint32_t Requester::send_datagram(const SendEntry& entry, Turn& turn) {
   const auto& to = entry.datagram;
   const AddressTable* addresses = qp_.config_.addresses;
@@ -43,7 +43,7 @@ std::uint32_t Requester::send_datagram(const SendEntry& entry, Turn& turn) {
       .dest_qpn = to.qpn & kQpnMask,
       .psn = cursor_psn_,
       .immediate = entry.immediate,
-      // 9.6.1.4.2 and 10.2.4.1: a Q_Key that programs may not choose by themselves.
+      // 9.6.1.4.2 and 10.2.4.1: a controlled Q_Key, which programs may not choose.
       .deth = {.qkey = (to.qkey & kOwnQkey) != 0 ? qp_.attributes_.qkey : to.qkey,
                .source_qpn = qp_.config_.qpn},
   };

@@ -1,5 +1,5 @@
-// Requests: where they stand in sequence, and the checks that all of them share. IBTA vol. 1, 9.7.4
-// ranks the checks; the first that fails answers.
+// Requests: their place in the sequence, and the checks common to all of them. IBTA vol. 1, 9.7.4
+// ranks the checks; the first that fails determines the answer.
 
 #include "dataplane/qp/responder/responder.h"
 
@@ -48,8 +48,8 @@ void Responder::modified(std::uint32_t mask) {
   return Step::kDone;
 }
 
-// A program that waits in RTR for the peer's word on another channel learns here that the peer is
-// there already (IBTA vol. 1, 11.6.3).
+// Tells a program that waits in RTR for word of the peer on another channel that the peer is
+// established already (IBTA vol. 1, 11.6.3).
 void Responder::note_established(Turn& turn) {
   if (!communication_established_) [[unlikely]] {
     communication_established_ = true;
@@ -119,7 +119,7 @@ void Responder::advance(const Request& request) {
   }
 }
 
-// A READ or an atomic was taken. Its answer acknowledges it, so AckReq asks for nothing more.
+// A READ or an atomic was accepted. Its response acknowledges it, so AckReq has no further effect.
 void Responder::advance_read(std::uint32_t psns) {
   kept_.passed(expected_psn_, psn_add(expected_psn_, psns));
   expected_psn_ = psn_add(expected_psn_, psns);

@@ -35,7 +35,7 @@ Step Responder::atomic_write(const Packet& packet, Turn& turn) {
     return refuse(Nak::kInvalidRequest, Failure::kMisaligned, turn);
   }
   if (access == Access::kGranted) {
-    std::uint64_t value = 0;  // in the order in which the bytes came
+    std::uint64_t value = 0;  // in the byte order of the packet
     std::memcpy(&value, packet.payload, sizeof(value));
     access = store_remote(memory(turn), range, value);
   }

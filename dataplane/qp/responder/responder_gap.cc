@@ -1,5 +1,5 @@
-// A request is missing: what came ahead of it is kept, as far as the caller has room, and the peer
-// is told once which one it is. A peer that sends only that one again gets everything behind it
+// A request is missing: requests ahead of it are kept, as far as the caller has room, and the peer
+// is told once which one is missing. A peer that resends only that one gets everything behind it
 // acknowledged, too; one that goes back sends duplicates, which are acknowledged.
 
 #include "dataplane/qp/qp.h"
@@ -12,7 +12,7 @@ Step Responder::ahead(const Packet& packet, const Turn& turn, Drop* drop) {
   if (turn.again && kept_.has(packet.psn)) {
     return Step::kKept;
   }
-  // A peer that was told to come later sends all of it again.
+  // After an RNR NAK the peer sends everything again.
   if (!turn.again && turn.keep && !told_later_ && kept_.add(expected_psn_, packet.psn)) {
     ++qp_->counters_.frames_kept;
     note_kept(packet);
@@ -22,8 +22,8 @@ Step Responder::ahead(const Packet& packet, const Turn& turn, Drop* drop) {
   return Step::kDone;
 }
 
-// 9.7.5.2: one NAK a gap; nothing is said of what follows until the expected packet comes. The same
-// after an RNR NAK.
+// 9.7.5.2: one NAK per gap; nothing more is sent until the expected packet arrives. The same after
+// an RNR NAK.
 void Responder::announce_gap(const Packet& packet) {
   if (gap_announced_) {
     if (psn_difference(packet.psn, gap_psn_) > 0) {
@@ -38,7 +38,7 @@ void Responder::announce_gap(const Packet& packet) {
   report_pending_ = reports_wanted_;
 }
 
-// The peer is told of what opens or closes a hole, and when it asks for an answer.
+// Reports to the peer when a hole opens or closes, and when the peer requests an acknowledgement.
 void Responder::note_kept(const Packet& packet) {
   const std::int32_t beyond = kept_.count() == 1 ? 0 : psn_difference(packet.psn, newest_kept_);
   newest_kept_ = beyond >= 0 ? packet.psn : newest_kept_;
@@ -47,8 +47,8 @@ void Responder::note_kept(const Packet& packet) {
   }
 }
 
-// The packet that was missing came. A NAK that wasn't sent yet is still needed if packets behind
-// the one that is expected now came, and aren't executed as kept ones after this.
+// The missing packet arrived. A NAK that wasn't sent yet is still needed if packets behind the one
+// that is expected now have arrived and aren't among the kept ones to be executed next.
 void Responder::close_gap() {
   told_later_ = false;
   if (nak_ == PendingNak::kSequence && psn_difference(gap_psn_, expected_psn_) >= 0) {

@@ -1,4 +1,4 @@
-// SEND and WRITE, one packet at a time, or several of a message that needs no frames.
+// SEND and WRITE, one packet at a time, or several packets of a direct transfer.
 
 #include "dataplane/qp/memory/memory.h"
 #include "dataplane/qp/qp.h"
@@ -19,7 +19,7 @@ bool payload_fits_mtu(const Request& request, std::uint32_t mtu) {
   return length <= before_last + mtu && (only || length > before_last);
 }
 
-// Calls store(bytes, length, done) for each run of the payload, `done` bytes into it.
+// Calls store(bytes, length, done) for each run of the payload; `done`: its offset in the payload.
 template <typename Store>
 Access store_payload(const Request& request, Store&& store) {
   std::uint32_t done = 0;
@@ -83,8 +83,8 @@ Step Responder::send(const Request& request, Turn& turn) {
   const MemoryScope scope = memory(turn);
   Access access = Access::kGranted;
   if (info.first && (!info.last || request.payload().size() > 1)) {
-    // The whole range is judged when the message starts, before a byte of it is stored; later
-    // packets look the key up again, because the region may go meanwhile.
+    // The whole range is checked when the message starts, before any byte of it is stored; later
+    // packets look the key up again, because the region may be removed meanwhile.
     access = check_remote(scope,
                           {.rkey = write_rkey_, .address = write_address_, .length = write_length_},
                           kAccessRemoteWrite);

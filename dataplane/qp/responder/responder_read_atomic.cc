@@ -1,4 +1,4 @@
-// READ and atomics, and what duplicates of requests get.
+// READ and atomics, and the answers to duplicate requests.
 
 #include <algorithm>
 
@@ -88,8 +88,7 @@ Step Responder::atomic(const Request& request, Turn& turn) {
   return Step::kDone;
 }
 
-// 9.7.5.1. Whatever a duplicate says of memory isn't looked at before it matches a
-// request that was granted.
+// 9.7.5.1. The memory range of a duplicate isn't used before it matches a request that was granted.
 Drop Responder::duplicate(const Packet& packet, const Turn& turn) {
   ++qp_->counters_.duplicate_request;
   if (answer_parked_ && !asks_for_rest(packet)) {
@@ -104,26 +103,27 @@ Drop Responder::duplicate(const Packet& packet, const Turn& turn) {
     case Operation::kFlush:
       return replay_atomic(packet) ? Drop::kNone : Drop::kForgottenDuplicate;
     default:
-      // Not executed again; acknowledged, asked for or not.
+      // Not executed again; acknowledged, whether requested or not.
       ack_pending_ = true;
       return Drop::kNone;
   }
 }
 
-// A READ from inside the answer to an earlier one. Linux's requester takes nothing but the rest of
-// the answer then, not even an RNR NAK.
+// A READ from the middle of an earlier response. Linux's requester then accepts nothing but the
+// rest of the response, not even an RNR NAK.
 bool Responder::asks_for_rest(const Packet& packet) {
   const Resource* const resource = resources_.find(packet.psn);
   return resource != nullptr && packet.psn != resource->psn_first;
 }
 
-// A requester that lost part of an answer asks again from the first missing PSN, with the address
-// advanced and the length reduced to the rest. The answer goes on as the original did: MIDDLE to
-// LAST, or LAST alone, without a FIRST. The specification wants the same PSNs and payload as before
-// and leaves it at that, so responders differ: Linux's rxe does as we do, qib and hfi1 begin again
-// with FIRST or ONLY. Every requester whose code is known takes what goes on: rxe in all versions
-// (FIRST and ONLY at the PSN that it asked from, too, but only since Linux 4.18), qib and hfi1 in
-// either form. What a ConnectX takes isn't known; rxe, which its maker wrote, gives it the same.
+// A requester that lost part of a response asks again from the first missing PSN, with the address
+// advanced and the length reduced to the rest. The response continues as the original did: MIDDLE
+// to LAST, or LAST alone, without a FIRST. The specification requires the same PSNs and payload as
+// before and leaves it at that, so responders differ: Linux's rxe does as we do, qib and hfi1 begin
+// again with FIRST or ONLY. Every requester whose code is known accepts a continuation: rxe in all
+// versions (FIRST and ONLY at the PSN that it asked from, too, but only since Linux 4.18), qib and
+// hfi1 in either form. What a ConnectX accepts isn't known; rxe, which its maker wrote, sends it
+// the same.
 bool Responder::replay_read(const Packet& packet) {
   Resource* resource = resources_.find(packet.psn);
   if (resource == nullptr || resource->operation != Operation::kReadRequest) {

@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-// *held: there is one in hand. A packet that was parked finds the one that it took before.
+// *held: whether there is one in use. A packet that was parked finds the one that it took before.
 Step Responder::hold_receive(Turn& turn, bool* held) {
   if (!holding_) {
     ReceiveQueue* queue = receive_queue();
@@ -68,7 +68,7 @@ void Responder::complete_receive(const Request& request, Turn& turn) {
   push(cqe, request.solicited, turn);
 }
 
-// The receive work request in hand, or the one just taken to be flushed, fails.
+// Fails the receive work request in use, or the one just taken to be flushed.
 void Responder::complete_failed(abi::WcStatus status, Failure failure, Turn& turn) {
   abi::Cqe cqe = blank_cqe(turn);
   cqe.status = status;
@@ -92,8 +92,8 @@ bool Responder::flush(Turn& turn) {
   kept_.clear();
   report_pending_ = false;
   if (nak_ != PendingNak::kFatal) {
-    // The program or the other half of the queue pair brought it here. Messages that were
-    // delivered are still acknowledged, or the peer would take them for lost.
+    // The program or the other half of the queue pair caused this state. Messages that were
+    // delivered are still acknowledged, otherwise the peer would consider them lost.
     nak_ = PendingNak::kNone;
     ack_pending_ = ack_pending_ && !resources_.any_pending();
     resources_.clear_pending();
@@ -109,7 +109,7 @@ bool Responder::flush(Turn& turn) {
     return true;
   }
   if (qp_->config_.receive_queue_shared) {
-    // What is left in a shared queue belongs to its other users.
+    // The rest of a shared queue belongs to its other users.
     if (!std::exchange(last_wqe_announced_, true)) {
       turn.events.announce(AsyncEvent::kQpLastWqeReached, qp_->config_.qpn);
     }
@@ -119,7 +119,7 @@ bool Responder::flush(Turn& turn) {
     return true;
   }
   queue->ask_for_doorbells();
-  // take() looks at the program's index each time, so only the count ends this for sure.
+  // take() reads the program's index each time, so only the count is sure to end this.
   std::uint32_t taken = 0;
   while (taken < Qp::kFlushMax &&
          queue->take(&receive_, turn.events) == ReceiveQueue::Take::kTaken) {

@@ -1,4 +1,4 @@
-// Everything that fails: which NAK the peer gets, which completion and event our own program.
+// All failures: which NAK the peer gets, and which completion and event our own program.
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace uroce {
 namespace {
 
-constexpr Duration kBusyFactor = 4;  // a peer comes again after so many usual fault times
+constexpr Duration kBusyFactor = 4;  // RNR wait as a multiple of the usual duration of a fault
 
 Failure failure_of(Access access) {
   switch (access) {
@@ -77,8 +77,8 @@ Step Responder::not_ready(Turn& turn) {
   return Step::kDone;
 }
 
-// 9.7.5.2 again, for memory that is on its way: what is sent again will mostly be duplicates by
-// then. The longer it has taken, the longer it may take still.
+// 9.7.5.2 again, for memory that is being paged in: most retransmissions will be duplicates by
+// then. The longer it has taken, the longer it may still take.
 void Responder::busy(std::uint32_t psn, const Turn& turn) {
   const QpState state = qp_->state();
   if (!qp_->config_.reliable() || nak_ == PendingNak::kFatal || state == QpState::kErr ||
@@ -92,7 +92,7 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
   }
   busy_timer_code_ = rnr_timer_code(wait);
   if (busy_) {
-    return;  // the first packet of what the peer sends again says where it stands
+    return;  // the first retransmitted packet will show the peer's position
   }
   busy_ = true;
   busy_psn_ = psn_difference(psn, expected_psn_) < 0 ? psn : expected_psn_;
@@ -102,7 +102,7 @@ void Responder::busy(std::uint32_t psn, const Turn& turn) {
   }
 }
 
-// A NAK that wasn't sent may have been the word on packets that were dropped.
+// A NAK that wasn't sent may have been the only answer to packets that were dropped.
 void Responder::resume() {
   answer_parked_ = false;
   if (std::exchange(busy_, false) && gap_announced_ && nak_ == PendingNak::kNone) {
@@ -110,7 +110,7 @@ void Responder::resume() {
   }
 }
 
-// The peer's mistake. A receive work request in hand fails with it; if there is none, an event
+// An error of the peer. A receive work request in use fails with it; if there is none, an event
 // tells the program why its queue pair is in error.
 Step Responder::refuse(Nak nak, Failure failure, Turn& turn) {
   if (direct_) {
@@ -169,15 +169,15 @@ Step Responder::refuse_receive(abi::WcStatus status, Nak nak, Failure failure, T
   return Step::kDone;
 }
 
-// A READ was granted, but its memory is gone or not there when the answer is due.
+// A READ was accepted, but its memory is gone or not resident when the response is due.
 void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t psn, Turn& turn) {
   if (access == Access::kNotResident) {
     answer_parked_ = true;
     return;
   }
   if (resource.replay) {
-    // It was answered once, and perhaps a stray duplicate asks; a peer in need will ask in vain
-    // until its retries end. A NAK would kill a connection that may have nothing wrong.
+    // It was answered once, so this may be a stray duplicate; a peer that needs it will retry in
+    // vain until its retries are exhausted. A NAK would kill a connection that may be intact.
     resources_.answered(resource);
     return;
   }
@@ -189,7 +189,7 @@ void Responder::refuse_answer(Access access, Resource& resource, std::uint32_t p
   fail(is_lost(access) ? Nak::kRemoteOperational : Nak::kRemoteAccess, psn, turn);
 }
 
-// 9.9.3, class C: the NAK is the last that the peer hears; answers before its PSN still go out.
+// 9.9.3, class C: the NAK is the last packet to the peer; responses before its PSN are still sent.
 void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
   nak_ = PendingNak::kFatal;
   nak_code_ = nak;
@@ -198,7 +198,7 @@ void Responder::fail(Nak nak, std::uint32_t psn, Turn& turn) {
   qp_->fail(turn);
 }
 
-// A SEND asked to invalidate a key that can't be: 9.9.3, class J. The message was taken and is
+// A SEND asked to invalidate a key that can't be: 9.9.3, class J. The message was received and is
 // acknowledged; the receive fails and the queue pair goes to error without a NAK.
 Step Responder::invalidate_failed(Turn& turn) {
   report(Failure::kInvalidateKey, abi::WcStatus::kRemInvReqErr, turn);

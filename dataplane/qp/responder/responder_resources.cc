@@ -33,7 +33,7 @@ bool ResourceRing::full() const {
 
 void ResourceRing::push(const Resource& resource) {
   UROCE_CHECK(!full());
-  // After resize() there may be more than one too many.
+  // After resize() there may be more than the limit.
   for (; count_ >= limit_; --count_) {
     Resource& oldest = slots_[(head_ - count_) & (slots_.size() - 1)];
     if (oldest.pending()) {
@@ -66,8 +66,8 @@ void ResourceRing::replay(Resource& resource, std::uint32_t packet, std::uint32_
                           std::uint32_t packet_end) {
   if (!resource.pending()) {
     const auto slot = static_cast<std::uint32_t>(&resource - slots_.data());
-    // How far before head_ the slot lies; a ring as large as a power of two may hold more slots
-    // than the limit, so the distance is taken modulo its size.
+    // The distance of the slot before head_; a ring rounded up to a power of two may hold more
+    // slots than the limit, so the distance is taken modulo its size.
     const auto size = static_cast<std::uint32_t>(slots_.size());
     const std::uint32_t back = ((head_ - 1 - slot) & (size - 1)) + 1;
     if (pending_count_ == 0 || head_ - cursor_ < back) {
@@ -82,7 +82,7 @@ void ResourceRing::replay(Resource& resource, std::uint32_t packet, std::uint32_
     resource.patch_length_end = length_end;
     return;
   } else {
-    // Some of it wasn't sent yet: nothing that the peer may still wait for is left out.
+    // Some of it wasn't sent yet: nothing that the peer may still need is skipped.
     resource.packet_next = std::min(resource.packet_next, packet);
     length_end = std::max(length_end, resource.length_end);
     packet_end = std::max(packet_end, resource.packet_end);

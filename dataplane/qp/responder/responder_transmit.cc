@@ -1,5 +1,5 @@
-// Answers, in the order of their PSNs: reads and atomics first, then a NAK or an acknowledgement,
-// which both speak for everything before them.
+// Answers, in the order of their PSNs: READs and atomics first, then a NAK or an acknowledgement,
+// each of which acknowledges everything before it.
 
 #include <algorithm>
 #include <utility>
@@ -31,7 +31,7 @@ std::uint32_t Responder::transmit(Turn& turn, std::uint32_t bytes_max) {
   return sent;
 }
 
-// Sends one frame, or part of an answer without; 0 if it turned out that there is none to send.
+// Sends one frame, or part of a direct response; 0 if there is none to send after all.
 std::uint32_t Responder::transmit_next(Turn& turn, std::uint32_t bytes_max) {
   if (report_pending_) [[unlikely]] {
     return transmit_kept_report(turn);

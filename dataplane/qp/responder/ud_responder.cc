@@ -1,5 +1,5 @@
-// Datagrams (IBTA vol. 1, 9.8.3): each is a message of one packet from anywhere. What isn't for
-// this queue pair, or has no room, is dropped and counted; nobody is told.
+// Datagrams (IBTA vol. 1, 9.8.3): each is a message of one packet from anywhere. Datagrams that
+// aren't for this queue pair, or find no receive, are dropped and counted; nobody is notified.
 
 #include <array>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace uroce {
 namespace {
 
-// In front of each datagram: the IPv6 header, or 20 bytes of nothing and the IPv4 header (annex
+// In front of each datagram: the IPv6 header, or 20 undefined bytes and the IPv4 header (annex
 // A17.4.5.2).
 constexpr std::uint32_t kGrhLength = 40;
 constexpr std::uint32_t kIpv4HeaderLength = 20;

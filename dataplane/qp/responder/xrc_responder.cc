@@ -1,4 +1,4 @@
-// XRC: every request names a shared receive queue of the domain, with which come the protection
+// XRC: every request names a shared receive queue of the domain, which determines the protection
 // domain and the completion queue. The rest is as in RC (IBTA vol. 1, annex A14).
 
 #include "dataplane/qp/memory/memory.h"
@@ -7,7 +7,7 @@
 
 namespace uroce {
 
-// A queue that isn't in the domain, be it that of another one or none at all, makes the request
+// A request whose queue isn't in the domain, because it is in another one or doesn't exist, is
 // invalid: the peer learns nothing about other domains' numbers. A message keeps to one queue, and
 // so does a request that was parked, lost, and sent again: its receive was taken from that queue.
 Step Responder::execute_xrc(const Request& request, Turn& turn) {
