@@ -1,6 +1,6 @@
 #pragma once
 
-// What an access to registered memory may do, and what the answer may be.
+// The access rights to registered memory, and the possible outcomes of an access.
 
 #include <cstdint>
 
@@ -22,7 +22,7 @@ enum AccessFlags : std::uint32_t {
   kAccessRelaxedOrdering = 1U << 20U,
 };
 
-// The outcome of asking for memory. The order is that of the checks.
+// The outcome of an access to memory. The order is that of the checks.
 enum class [[nodiscard]] Access : std::uint8_t{
     kGranted,
     kUnknownKey,   // no region has this key, or its tag is stale
@@ -30,11 +30,11 @@ enum class [[nodiscard]] Access : std::uint8_t{
     kNoRight,      // the region doesn't allow this
     kOutOfRange,   // not wholly inside the region
     kNotResident,  // on-demand paging: not yet; park and wait for the resume
-    kLate,  // the memory, reached the slow way, wasn't there in time: an operation error, too
+    kLate,         // a copy through /proc/PID/mem wasn't done in time: an operation error, too
     kLost,  // the memory went away under us (file truncated, program died): an operation error
 };
 
-// An operation error, not a mistake of whoever asked.
+// An operation error, not a mistake of the requester.
 constexpr bool is_lost(Access access) { return access == Access::kLost || access == Access::kLate; }
 
 }  // namespace uroce

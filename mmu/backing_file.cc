@@ -17,8 +17,8 @@ namespace uroce {
 
 namespace {
 
-// Whether the daemon's own mounts have this one. What lies below an overlay is for whoever mounted
-// it to say, and a program mounts only in a namespace of its own.
+// Whether the daemon's own mount namespace has this mount. The layers of an overlay are chosen by
+// whoever mounted it, and a program mounts only in its own namespace.
 bool is_mounted_here(dev_t device) {
   char wanted[32];
   std::snprintf(wanted, sizeof(wanted), " %u:%u ", major(device), minor(device));
@@ -34,8 +34,8 @@ bool is_mounted_here(dev_t device) {
   return found;
 }
 
-// Whether it is a dmabuf made of memory, which nobody has to be waited for. Those of other drivers
-// (a GPU's) are as these answer. The line can be asked without waiting, too.
+// Whether it is a dmabuf backed by memory, which never blocks. Those of other drivers (a GPU's)
+// depend on their driver. Reading the line doesn't block either.
 bool is_memory_buffer(int descriptor, const struct statfs& system) {
   if (static_cast<std::uint32_t>(system.f_type) != DMA_BUF_MAGIC) {
     return false;
@@ -73,8 +73,8 @@ bool answers(const struct stat& status, const struct statfs& system) {
 
 }  // namespace
 
-// The first line about the exporter is the kernel's. Behind it comes the buffer's name, which is
-// whatever its program said (DMA_BUF_SET_NAME), with lines that look like the kernel's.
+// The first line about the exporter is the kernel's. It is followed by the buffer's name, which a
+// program can choose (DMA_BUF_SET_NAME), including lines that look like the kernel's.
 bool is_memory_exporter(std::FILE* fdinfo) {
   constexpr std::string_view kExporter = "exp_name:\t";
   char line[128];
@@ -142,9 +142,9 @@ UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& pi
   char path[96];
   std::snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, program.pid(),
                 piece.map_start, piece.map_end);
-  // The link carries the rights that the program itself opened the file with. The open below is
-  // made with the daemon's, hence the two looks: the link's mode, and (because the program can put
-  // another file there in between) that the file is the program's own.
+  // The link's mode shows the rights with which the program itself opened the file. The open below
+  // has the daemon's rights, hence two checks: the link's mode, and (because the program can put
+  // another file there in between) that the opened file is the program's.
   struct stat link = {};
   const mode_t wanted = writable ? S_IRUSR | S_IWUSR : S_IRUSR;
   if (::lstat(path, &link) != 0 || (link.st_mode & wanted) != wanted) {

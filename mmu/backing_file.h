@@ -1,7 +1,6 @@
 #pragma once
 
-// Checks of the files that a program hands over as the backing of its memory, before they are
-// mapped.
+// Checks of the files that a program passes as the backing of its memory, before they are mapped.
 
 #include <cstdint>
 #include <cstdio>
@@ -30,17 +29,17 @@ struct FileFacts {
 // thread.
 [[nodiscard]] bool is_answering_file(int descriptor);
 
-// Whether the lines of a dmabuf's fdinfo say that it is made of memory.
+// Whether the lines of a dmabuf's fdinfo show that it is backed by memory.
 [[nodiscard]] bool is_memory_exporter(std::FILE* fdinfo);
 
-// Refuses all others, by the same list. REQUIRES: is_answering_file(), or nobody waits for us.
+// Refuses all others, by the same list. REQUIRES: is_answering_file(), or a thread that may block.
 Result<FileFacts> check_file(int descriptor);
 
-// The same for a memfd that is to be an arena: sealed against shrinking, of the pages that the
-// program says.
+// The same for a memfd that is to be an arena: sealed against shrinking, with pages of the size
+// that the program stated.
 Result<FileFacts> check_arena(int descriptor, std::uint64_t page_size);
 
-// The file behind a kMapFiles piece; not valid where the daemon can't or mustn't open it.
+// The file behind a kMapFiles piece; not valid if the daemon can't or mustn't open it.
 UniqueFd open_map_file(const ProgramProcess& program, const abi::MemoryPiece& piece, bool writable);
 
 }  // namespace uroce

@@ -80,7 +80,7 @@ std::unique_ptr<Region> KeyTable::unpublish(std::uint32_t key) {
     static_cast<void>(region.release());
     return nullptr;
   }
-  // Relaxed: quiescence, not this store, orders what follows after the workers' last look.
+  // Relaxed: quiescence, not this store, orders what follows after the workers' last access.
   slots_[index].store(nullptr, std::memory_order_relaxed);
   free_.push_back(index);
   return region;
@@ -91,7 +91,7 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
   if (region == nullptr) {
     return nullptr;
   }
-  // A worker that looked it up before may still bind a window to it, hence in turns.
+  // A worker that looked it up before may still bind a window to it, hence the loop.
   while (!region->close()) {
     windows_.release_region(*region);
   }

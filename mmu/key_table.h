@@ -42,15 +42,14 @@ class KeyTable {
   // From now on no window can be bound to the region. False if one is bound.
   bool close(std::uint32_t key);
 
-  // Takes the region out, unbinds windows that are left on it, and waits until no worker can hold
-  // it, then gives it back for its mappings to be released. nullptr if there is none, or a worker
-  // hangs: then it stays, mappings and all. Any thread but a worker.
+  // Removes the region, unbinds windows that are left on it, waits until no worker can hold it, and
+  // returns it so that its mappings can be released. nullptr if there is none, or a worker hangs:
+  // then it stays, including its mappings. Any thread but a worker.
   std::unique_ptr<Region> remove(std::uint32_t key);
 
-  // Puts another region in the place of one, under the same key, and gives the old one back when no
-  // worker can hold it; nullptr as above. EBUSY when windows are bound to the old one, EINVAL when
-  // the new one's addresses wrap; then the old one stays. REQUIRES: there is one. Any thread but a
-  // worker.
+  // Replaces a region by another under the same key, and returns the old one when no worker can
+  // hold it; nullptr as above. EBUSY when windows are bound to the old one, EINVAL when the new
+  // one's addresses wrap; then the old one stays. REQUIRES: there is one. Any thread but a worker.
   Result<std::unique_ptr<Region>> replace(std::uint32_t key, std::unique_ptr<Region> region);
 
   [[nodiscard]] WindowTable& windows() { return windows_; }
@@ -61,8 +60,8 @@ class KeyTable {
   Access check(std::uint32_t key, PdId pd, std::uint64_t address, std::uint64_t length,
                std::uint32_t rights, const Region** region) const;
 
-  // As check(), for a key that a peer named, which may be a window's. *address becomes that by
-  // which the region has the bytes.
+  // As check(), for a key that a peer named, which may be a window's. *address becomes the region's
+  // address of the same byte.
   Access check_remote(std::uint32_t key, const KeyUser& user, std::uint64_t* address,
                       std::uint64_t length, std::uint32_t rights, const Region** region) const {
     return key >> kTagBits < slots_.size()
@@ -70,9 +69,9 @@ class KeyTable {
                : windows_.check(key, user, address, length, rights, region);
   }
 
-  // Workers: binds the window that has this key's index, whatever its tag is.
+  // Workers: binds the window with this key's index, whatever its tag is.
   WindowChange bind_window(std::uint32_t key, const WindowBind& bind, const KeyUser& user) const;
-  // Workers: `remote`: a peer's SEND asks for it. Keys of regions can't be invalidated.
+  // Workers: `remote`: a peer's SEND requests it. Keys of regions can't be invalidated.
   WindowChange invalidate(std::uint32_t key, const KeyUser& user, bool remote) const;
 
   // Workers: a change of a window is complete once grace_over() of what grace_begin() returned is
@@ -93,7 +92,7 @@ class KeyTable {
   std::vector<std::uint32_t> free_;
   std::vector<std::uint8_t> tags_;  // the last one of each index
   std::mt19937_64 random_;
-  // Unpublished, but perhaps used by a worker that hangs.
+  // Unpublished, but perhaps used by a stuck worker.
   std::vector<std::unique_ptr<Region>> held_;
 };
 

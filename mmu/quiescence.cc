@@ -22,7 +22,7 @@ Quiescence::Quiescence(std::uint32_t workers_max, Duration timeout) : timeout_(t
 Quiescence::~Quiescence() = default;
 
 void Quiescence::online(std::uint32_t worker) {
-  // Does nothing for a worker that is known; one that never came costs wait() nothing.
+  // No effect for a worker that is known; one that never came costs wait() nothing.
   UROCE_CHECK(rte_rcu_qsbr_thread_register(state_.get(), worker) == 0);
   rte_rcu_qsbr_thread_online(state_.get(), worker);
 }
@@ -49,7 +49,7 @@ bool Quiescence::wait() {
       }
       return false;
     }
-    sched_yield();  // on a small machine the worker may need this very core
+    sched_yield();  // on a small machine the worker may need this core
   }
   return true;
 }
@@ -61,8 +61,8 @@ bool Quiescence::passed(std::uint64_t token) const {
 
 std::uint64_t Quiescence::begin() const { return rte_rcu_qsbr_start(state_.get()); }
 
-// A thread may be told so because another one has seen it: rte_rcu_qsbr_check() remembers the last
-// token that was acknowledged, but orders nothing by it. The mutex hands on what that thread saw.
+// A thread may get this result because another one has seen it: rte_rcu_qsbr_check() remembers the
+// last acknowledged token, but orders nothing by it. The mutex passes on what that thread saw.
 bool Quiescence::over(std::uint64_t token) const {
   const std::unique_lock lock(checking_, std::try_to_lock);
   return lock.owns_lock() && rte_rcu_qsbr_check(state_.get(), token, false) != 0;

@@ -22,8 +22,8 @@ class Quiescence {
   static constexpr std::uint32_t kWorkersMax = 64;
 
   // A worker that hasn't passed a quiescent state for this long is stuck, or is blocked in the
-  // kernel by a program's hole (Mailbox::kStuckInKernelMax). Only the waiting thread's running time
-  // counts (RunningTime).
+  // kernel by a hole in a program's file (Mailbox::kStuckInKernelMax). Only the waiting thread's
+  // running time counts (RunningTime).
   static constexpr Duration kTimeout = 10 * kNanosecondsPerSecond;
 
   explicit Quiescence(std::uint32_t workers_max = kWorkersMax, Duration timeout = kTimeout);
@@ -60,7 +60,7 @@ class Quiescence {
   std::unique_ptr<rte_rcu_qsbr, Deleter> state_;
   const Duration timeout_;
   mutable std::mutex checking_;
-  std::atomic<std::uint64_t> late_{0};  // token of the last wait in vain; relaxed: a shortcut
+  std::atomic<std::uint64_t> late_{0};  // token of the last timed-out wait; relaxed: a shortcut
   std::function<void()> tell_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // A memory region as the datapath sees it: an address range that programs and peers name by key,
-// and where its bytes are in the daemon's own address space.
+// and the location of its bytes in the daemon's own address space.
 //
 // Owned by the KeyTable. Immutable after it was published there, so that workers read it without
 // locks; freed only after every worker has passed a quiescent state (mmu/quiescence.h).
@@ -25,7 +25,7 @@ class ProcMemThread;
 
 // A contiguous run of bytes of a region, and how to access it.
 struct Span {
-  std::byte* host = nullptr;         // in the daemon; nullptr: reach it through Region::remote()
+  std::byte* host = nullptr;         // in the daemon; nullptr: accessed through Region::remote()
   std::uint64_t remote_address = 0;  // in the program, for that
   std::size_t length = 0;
 };
@@ -73,8 +73,8 @@ class Region {
   // Without memory: reads as zeroes, and what is written is dropped (ibv_alloc_null_mr).
   [[nodiscard]] bool null() const { return config_.null; }
 
-  // Windows that are bound to it keep a region from being deregistered. A worker pins it: false
-  // once it is closed, which is for good, and which happens only while nobody has it pinned.
+  // Windows that are bound to a region keep it from being deregistered. A worker pins it: false
+  // once it is closed, which is final, and which happens only while it isn't pinned.
   [[nodiscard]] bool pin() const;
   void unpin() const { pins_.fetch_sub(1, std::memory_order_release); }  // pairs with close()
   [[nodiscard]] bool close() const;
@@ -95,8 +95,8 @@ class Region {
     return Access::kGranted;
   }
 
-  // Where [address, address + length) lies in the daemon, if that is one run in the first mapping
-  // of a pinned region; nullptr: translate() has to look. REQUIRES: as there; length isn't 0.
+  // The location of [address, address + length) in the daemon, if that is one run in the first
+  // mapping of a pinned region; nullptr: use translate(). REQUIRES: as there; length isn't 0.
   [[nodiscard]] std::byte* mapped(std::uint64_t address, std::size_t length) const {
     const std::uint64_t distance = address - config_.iova;
     const bool inside = distance < first_.length && length <= first_.length - distance;

@@ -58,7 +58,7 @@ void Window::put(const State& state) {
   }
 }
 
-// The rules of binding that don't depend on what the window is bound to now: IBTA vol. 1, 10.6.7.2
+// The rules of binding that don't depend on the window's present binding: IBTA vol. 1, 10.6.7.2
 // (C10-72 to C10-75 and o10-36, o10-37).
 WindowChange Window::judge(const WindowBind& bind, const Region* region,
                            const KeyUser& user) const {

@@ -1,10 +1,10 @@
 #pragma once
 
-// A memory window: a second, narrower name for a part of a region (IBTA vol. 1, 10.6.7).
+// A memory window: a second key for a part of a region (IBTA vol. 1, 10.6.7).
 //
-// The workers bind and invalidate windows, each as a step of a queue pair's send or receive queue,
-// while others look them up: hence a sequence lock, under which all fields are atomics. A window
-// that is bound pins its region, so that the region can't go before the window does.
+// Workers bind and invalidate windows, each as a step of a queue pair's send or receive queue,
+// while others look them up: hence a sequence lock, under which all fields are atomics. A bound
+// window pins its region, so that the region can't be removed before the window is unbound.
 //
 //   type 1: bound by ibv_bind_mw, again and again; a bind of length 0 unbinds it. Any queue pair of
 //           its protection domain may be the way to it.
@@ -21,7 +21,7 @@ namespace uroce {
 // Values as in enum ibv_mw_type.
 enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };
 
-// What a bind or an invalidation came to.
+// The outcome of a bind or an invalidation.
 enum class [[nodiscard]] WindowChange : std::uint8_t{
     kDone,
     kNoWindow,    // no window has this key
@@ -30,7 +30,7 @@ enum class [[nodiscard]] WindowChange : std::uint8_t{
     kWrongType,   // not with this type of window
     kNotFree,     // a window of type 2 is bound already
     kNoRegion,    // no region has this lkey
-    kNoRight,     // the region doesn't allow to bind, or not with these rights
+    kNoRight,     // the region doesn't allow binding, or not with these rights
     kOutOfRange,  // not wholly inside the region
 };
 
@@ -43,7 +43,7 @@ struct WindowBind {
   std::uint32_t access = 0;  // AccessFlags
 };
 
-// Who asks: the queue pair by which a packet or a work request came.
+// The queue pair by which the packet or work request came.
 struct KeyUser {
   PdId pd = 0;
   std::uint32_t qpn = 0;
@@ -55,7 +55,7 @@ class Window {
 
   Window(PdId pd, WindowType type) : pd_(pd), type_(type) {}
 
-  // What it is bound to, all of one moment. region == nullptr: to nothing.
+  // The binding, consistent at one moment. region == nullptr: unbound.
   struct State {
     std::uint32_t key = 0;
     std::uint32_t qpn = 0;
@@ -66,16 +66,16 @@ class Window {
   };
   [[nodiscard]] State state() const;
 
-  // REQUIRES: `region` is what bind.lkey names, or nullptr if nothing; the caller can't lose it
-  // yet.
+  // REQUIRES: `region` is what bind.lkey names, or nullptr if nothing; it can't be freed during the
+  // call.
   WindowChange bind(const WindowBind& bind, const Region* region, const KeyUser& user);
 
   // An invalidation by the program's own work request (`remote` false) or by the peer's SEND. A
   // window that is free already stays so.
   WindowChange invalidate(std::uint32_t key, const KeyUser& user, bool remote);
 
-  // Unbinds it from whatever it is bound to if that is `region` (nullptr: any) and, of type 2, if
-  // the queue pair is `qpn` (0: any).
+  // Unbinds it if it is bound to `region` (nullptr: any) and, for type 2, if its queue pair is
+  // `qpn` (0: any).
   void release(const Region* region, std::uint32_t qpn);
 
   [[nodiscard]] PdId pd() const { return pd_; }
@@ -100,7 +100,8 @@ class Window {
                                    const KeyUser& user) const;
   void put(const State& state);
 
-  // Stores release and loads acquire: whoever sees a new field sees the odd version before it.
+  // Stores release and loads acquire: a reader that sees a new field sees the odd version before
+  // it.
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint32_t> key_ = 0;
   std::atomic<std::uint32_t> qpn_{0};

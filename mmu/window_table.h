@@ -1,8 +1,8 @@
 #pragma once
 
 // The windows of a key table. Their keys have indices above those of regions, so that one
-// comparison tells which of both a peer's key names. Workers look up, bind and invalidate without
-// locks; control adds and removes under a mutex.
+// comparison distinguishes them. Workers look up, bind and invalidate without locks; control adds
+// and removes under a mutex.
 
 #include <atomic>
 #include <cstdint>
@@ -26,17 +26,16 @@ class WindowTable {
   WindowTable(const WindowTable&) = delete;
   WindowTable& operator=(const WindowTable&) = delete;
 
-  // Any thread but a worker. A window that is bound to nothing yet: its key. ENOMEM when all are
-  // taken.
+  // Any thread but a worker. Adds an unbound window and returns its key. ENOMEM when all are taken.
   Result<std::uint32_t> add(PdId pd, WindowType type);
   // Unbinds and removes the window, whatever its tag is now, and waits until no worker can hold it;
   // one that a worker which hangs may hold stays in memory.
   // REQUIRES: there is one.
   void remove(std::uint32_t key);
   // Unbinds the window (by any key that it ever had) if it is of type 2 and bound to this queue
-  // pair, which is about to go.
+  // pair, which is about to be destroyed.
   void release_qp(std::uint32_t key, std::uint32_t qpn);
-  // Unbinds all that is bound to a region.
+  // Unbinds all windows that are bound to a region.
   void release_region(const Region& region);
 
   // Workers. nullptr: none with this index, whatever the tag.
@@ -58,7 +57,7 @@ class WindowTable {
   std::mutex mutex_;  // guards what follows; workers never take it
   std::vector<std::uint32_t> free_;
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Window>> held_;  // removed, but perhaps used by a worker that hangs
+  std::vector<std::unique_ptr<Window>> held_;  // removed, but perhaps used by a stuck worker
 };
 
 }  // namespace uroce

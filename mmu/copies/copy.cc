@@ -10,10 +10,10 @@
 namespace uroce {
 namespace {
 
-// Serialise atomics on memory that isn't mapped, by its place in its page. Queue pairs of several
-// workers may meet on one counter, hence a lock; the access under it is a system call anyway. Which
-// lock it is follows from the lowest bits of the address alone, so that a word that several
-// programs (or one, twice) have mapped at different addresses has one lock.
+// Serialise atomics on memory that isn't mapped, by the offset in its page. Queue pairs of several
+// workers may access one counter, hence a lock; the access under it is a system call anyway. The
+// lock depends only on the low bits of the address, so that a word that several programs (or one,
+// twice) have mapped at different addresses has one lock.
 std::mutex& remote_lock(std::uint64_t address) {
   static std::array<std::mutex, 64> locks;
   return locks[address / sizeof(std::uint64_t) % locks.size()];
@@ -47,7 +47,7 @@ bool copy_mapped(std::byte* destination, const std::byte* source, std::size_t le
 }
 
 // seq_cst on mapped words: the program's processor and other workers see one order of all atomics,
-// as with a card on the bus. It costs nothing more on x86.
+// as with a card on the bus. It costs nothing extra on x86.
 
 bool compare_and_swap(const Region& region, const Span& span, std::uint64_t compare,
                       std::uint64_t swap, std::uint64_t* original) {

@@ -16,14 +16,15 @@ namespace {
 
 struct sigaction previous;  // written once, before the handler is in place
 
-// A fault that isn't ours: as if we had never been here.
+// Not a guarded access: behave as if this handler didn't exist.
 void pass_on(int number, siginfo_t* info, void* context) {
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(number, info, context);
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(number);
   } else {
-    // The kernel's own answer: the access is made again, or the signal sent again, and ends us.
+    // The kernel's default action: the access is repeated, or the signal sent again, and ends the
+    // process.
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(number, &standard, nullptr);
@@ -34,8 +35,8 @@ void pass_on(int number, siginfo_t* info, void* context) {
 }
 
 void on_bus_error(int number, siginfo_t* info, void* context) {
-  // Positive codes are the kernel's, for the access that this thread was making. BUS_MCEERR_AO is
-  // not for an access.
+  // Positive codes are the kernel's, for the access that this thread was making. BUS_MCEERR_AO
+  // doesn't concern an access.
   const bool access = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
   greg_t& instruction = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
   const void* const failed = small_copy_failed(reinterpret_cast<const void*>(instruction));
@@ -44,7 +45,7 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
     return;
   }
   if (access && detail::guard_entry != nullptr) {
-    // The jump leaves the mask alone, which blocks this signal while it is handled.
+    // The jump doesn't restore the mask, which blocks this signal while it is handled.
     pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(*detail::guard_entry, 1);
   }

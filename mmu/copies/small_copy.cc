@@ -6,8 +6,8 @@
 #include "base/sanitized.h"
 #include "mmu/copies/copy_guard.h"
 
-// Two loads that overlap reach both ends of what isn't a power of two long. No stack and no
-// register that the caller keeps is touched, so leaving from anywhere in between is a return.
+// For a length that isn't a power of two, two overlapping loads reach both ends. No stack and no
+// callee-saved register is touched, so leaving at any point in between is a return.
 asm(R"(
     .pushsection .text
     .p2align 4

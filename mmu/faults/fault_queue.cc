@@ -7,7 +7,8 @@
 namespace uroce {
 
 PageFault* FaultQueue::take(const FaultRequest& request, const std::shared_ptr<Mirror>& mirror) {
-  // Workers that ask at the same time may each find the last place: a few more than the bound.
+  // Workers that ask at the same time may each find the last place: the bound may be exceeded by a
+  // few.
   const std::uint32_t used = used_.load(std::memory_order_relaxed);
   if (!mirror->fault_quota().has_room(kRecords - std::min(used, kRecords))) {
     return nullptr;
@@ -29,7 +30,7 @@ void FaultQueue::give_back(PageFault* fault) {
   ServiceQueue::give_back(fault);
 }
 
-// It is over, and lets go of what it holds.
+// The fault is done, and releases what it holds.
 void PageFault::release() {
   if (counted) {
     mirror->fault_quota().give_back();

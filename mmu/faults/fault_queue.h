@@ -29,11 +29,11 @@ class FaultQueue final : public ServiceQueue<PageFault, 1'024> {
       hurry();
     }
   }
-  // The fault thread has given up its priority for a while: `hurry` gives it back.
+  // The fault thread has given up its priority for a while: `hurry` restores it.
   std::atomic<bool> in_background{false};  // relaxed: one who misses it waits for a slice
   std::function<void()> hurry;             // set before `in_background`
 
-  // What a fault takes, smoothed, as the fault thread measures it.
+  // The duration of a fault, smoothed, as measured by the fault thread.
   [[nodiscard]] Duration usual_time() const { return usual_time_.load(std::memory_order_relaxed); }
   void took(Duration time) {
     constexpr Duration kWeight = 8;  // of the past

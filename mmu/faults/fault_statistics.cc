@@ -63,7 +63,7 @@ void FaultJournal::enter(const PageFault& fault, std::uint64_t session) {
 }
 
 void FaultJournal::count(FaultStep step, Duration time) {
-  // A worker's clock is that of its turn's beginning, which can lie before the fault thread's.
+  // A worker's time is that of the beginning of its turn, which can be before the fault thread's.
   const auto width = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time)));
   const std::size_t bucket = static_cast<std::int64_t>(time) <= 0 ? 0 : width - 1;
   histograms_[static_cast<std::size_t>(step)][std::min(bucket, kBuckets - 1)].fetch_add(

@@ -11,7 +11,7 @@ Access Flush::write_back() const {
   if (mirror == nullptr) {
     return durable->sync(request.address, request.length);
   }
-  // Of an implicit region, which is all memory, what can be a program's.
+  // Of an implicit region, which covers all memory, the part that a program can use.
   const std::uint64_t first = std::min(request.address, Mirror::kAddressEnd);
   return mirror->sync(first, first + std::min(request.length, Mirror::kAddressEnd - first));
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 // A FLUSH to persistence, and its way from a worker to the thread that waits for disks and back.
-// The role that met it parks as it does for a page fault. Disks are slow, so flushes have records
-// of their own: those that wait leave nobody's page fault without one.
+// The role that encountered it parks as it does for a page fault. Disks are slow, so flushes have
+// separate records: waiting flushes leave enough for page faults.
 
 #include <cstdint>
 #include <memory>
@@ -24,12 +24,13 @@ struct FlushRequest {
 
 struct Flush : WaitingRole {
   FlushRequest request{};
-  // One of them: memory on demand, or pinned. Only while the flush is on its way to the flush
-  // thread and there; if the region has gone meanwhile, its memory is unmapped by that.
+  // One of them: on-demand or pinned memory. Held only while the flush is on its way to the flush
+  // thread and there; if the region has been removed meanwhile, its memory is unmapped with this.
   std::shared_ptr<Mirror> mirror{};
   std::shared_ptr<const DurableMemory> durable{};
 
-  // Returns when it is on disk, or can't be: kNoRight for memory on demand that no disk is behind.
+  // Returns when it is on disk, or can't be: kNoRight for on-demand memory that isn't backed by a
+  // disk.
   [[nodiscard]] Access write_back() const;
   void release() {
     mirror.reset();

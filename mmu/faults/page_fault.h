@@ -45,15 +45,15 @@ struct FaultTimes {
   Time populated = 0;  // the pages are there
 };
 
-// The part of a record that the raising worker needs when it comes back: which role is parked for
+// The part of a record that the raising worker needs when it is returned: which role is parked for
 // it, and the outcome.
 struct WaitingRole {
   std::uint32_t worker = 0;
   std::uint32_t qpn = 0;
   std::uint32_t ticket = 0;  // FaultSlot::ticket when it was raised
   FaultRole role = FaultRole::kRequester;
-  Access outcome = Access::kGranted;  // or why it can't be had
-  std::uint64_t failed_page = 0;      // of a fault: which page can't
+  Access outcome = Access::kGranted;  // or why the memory isn't accessible
+  std::uint64_t failed_page = 0;      // of a fault: the page that isn't accessible
 };
 
 struct PageFault : WaitingRole {
@@ -75,22 +75,22 @@ struct PageFault : WaitingRole {
   void release();
 };
 
-// A role's memory of its fault, in the queue pair.
+// A role's record of its fault, in the queue pair.
 struct FaultSlot {
   std::uint32_t ticket = 0;  // changes with each fault and each reset: an old answer finds nobody
   bool waiting = false;
   bool parked = false;  // the role waits for `page`, raised or not
-  // From the first copy the slow way on. Each message looks at this and at `parked`.
+  // Set by the first copy through /proc/PID/mem. Each message checks this and `parked`.
   std::unique_ptr<ProcMemSlot> slow{};
-  Time since = 0, looked = 0;  // parked: since when, and when it looked last
+  Time since = 0, looked = 0;  // parked: since when, and the time of the last check
   std::uint64_t page = kNoPage;
-  bool flushing = false;             // the fault is a flush, under way or over
-  Access failed = Access::kGranted;  // what the next look at failed_page answers
+  bool flushing = false;             // the fault is a flush, under way or done
+  Access failed = Access::kGranted;  // the answer to the next access to failed_page
   std::uint64_t failed_page = 0;
 
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 
-  // Looking again for the same page before long is waiting on.
+  // Another fault on the same page within this time counts as continued waiting.
   void park(std::uint64_t wanted, Time now) {
     constexpr Duration kLong = 10 * kNanosecondsPerMillisecond;
     since = wanted == page && now - looked < kLong ? since : now;
@@ -106,7 +106,7 @@ using FaultSlots = std::array<FaultSlot, kFaultRoles>;
 // work first; the sink resumes the role.
 enum class InlinePopulate : std::uint8_t { kDone, kLater, kFault };
 
-// Where roles raise faults. Called once a fault, and again by roles that were told to wait.
+// Where roles raise faults. Called once per fault, and again by roles that were told to wait.
 class FaultSink {
  public:
   virtual ~FaultSink() = default;
@@ -115,8 +115,8 @@ class FaultSink {
                                          std::uint32_t /*qpn*/) {
     return InlinePopulate::kFault;
   }
-  // The fault's outcome comes back to this slot (Qp::settle), by its ticket. False if there is no
-  // record left; the sink sees to it that the role is resumed, and tries again, when there is one.
+  // The fault's outcome is returned to this slot (Qp::settle), by its ticket. False if there is no
+  // record left; the sink makes sure that the role is resumed, and retries, when there is one.
   // REQUIRES: the region is paged on demand.
   virtual bool raise(const FaultRequest& request, const Region& region, std::uint32_t qpn,
                      FaultRole role, std::uint32_t ticket) = 0;

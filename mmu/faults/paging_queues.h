@@ -11,7 +11,7 @@
 namespace uroce {
 
 struct PagingQueues {
-  // `wake_worker`: how to wake a worker after it was given something back.
+  // `wake_worker`: wakes a worker after a record was returned to it.
   PagingQueues(std::uint32_t workers, const std::function<void(std::uint32_t worker)>& wake_worker)
       : faults(workers), flushes(workers) {
     faults.wake_worker = wake_worker;

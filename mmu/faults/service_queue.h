@@ -1,11 +1,11 @@
 #pragma once
 
 // A queue of records from workers to a serving thread and back: a fixed number of records,
-// allocated at the start, in lock-free queues. A worker that finds none left parks its role all the
-// same, and tries again when one comes back.
+// allocated at the start, in lock-free queues. A worker that finds none left parks its role
+// nevertheless, and retries when one is returned.
 //
-// A Record has `request`, says which role waits for it (WaitingRole), and releases what it holds in
-// release().
+// A Record has `request`, identifies the role that waits for it (WaitingRole), and releases what it
+// holds in release().
 
 #include <atomic>
 #include <boost/lockfree/queue.hpp>
@@ -67,7 +67,8 @@ class ServiceQueue {
     UROCE_CHECK(free_.push(record));
   }
 
-  // The serving thread. resume() hands a record back to the worker that raised it, and wakes that.
+  // The serving thread. resume() returns a record to the worker that raised it, and wakes that
+  // worker.
   Record* next() {
     Record* record = nullptr;
     return raised_.pop(record) ? record : nullptr;
@@ -82,8 +83,8 @@ class ServiceQueue {
     }
   }
 
-  // Sleeping: the serving thread says so, looks once more, and waits for descriptor() to become
-  // readable.
+  // Before sleeping, the serving thread announces it, checks once more, and waits for descriptor()
+  // to become readable.
   void fall_asleep() { asleep_.exchange(true, std::memory_order_seq_cst); }
   void wake_up() {
     asleep_.store(false, std::memory_order_relaxed);
@@ -92,7 +93,7 @@ class ServiceQueue {
   void ring() { event_.ring(); }  // any thread
   [[nodiscard]] int descriptor() const { return event_.get(); }
 
-  // How to wake a worker after it was given something. Set before the first record is raised.
+  // Wakes a worker after something was returned to it. Set before the first record is raised.
   std::function<void(std::uint32_t worker)> wake_worker;
 
  private:

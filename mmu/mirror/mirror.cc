@@ -1,4 +1,4 @@
-// What the fault thread does to a mirror's pages: looks, populates.
+// The fault thread's operations on a mirror's pages: look, populate.
 
 #include "mmu/mirror/mirror.h"
 
@@ -15,11 +15,11 @@
 namespace uroce {
 namespace {
 
-constexpr std::size_t kShareOfSession = 4;  // of the mappings that the kernel gives a process
+constexpr std::size_t kShareOfSession = 4;  // of the mappings that the kernel allows a process
 constexpr int kPopulateRead = 22;           // MADV_POPULATE_READ, Linux 5.14
 constexpr int kPopulateWrite = 23;          // MADV_POPULATE_WRITE
 
-// For kernels that can't populate: one access a page.
+// For kernels without these: one access per page.
 bool touch(std::byte* host, std::size_t length, bool write) {
   return guarded([&] {
     for (std::size_t at = 0; at < length; at += Mirror::kPage) {
@@ -33,8 +33,8 @@ bool touch(std::byte* host, std::size_t length, bool write) {
   });
 }
 
-// Asked of a page of our own. Of any other, EINVAL may say as well that an invalidation has just
-// taken the mapping away: touching that would be a segmentation fault, and the daemon's end.
+// Called for a page of our own. For any other, EINVAL might also mean that an invalidation has just
+// removed the mapping: touching that would be a segmentation fault, and end the daemon.
 bool kernel_populates() {
   static const bool answer = [] {
     void* const page =
@@ -86,7 +86,7 @@ Mirror::Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session,
   void* const table = ::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (table != MAP_FAILED) {
-    // Zeroes of a fresh mapping are null pointers.
+    // The zeroes of a fresh mapping are null pointers.
     segments_ = static_cast<std::atomic<Segment*>*>(table);
   }
 }
@@ -140,7 +140,7 @@ Mirror::Look Mirror::look(std::uint64_t first, std::uint64_t end, bool write) {
   if (chunk == nullptr) {
     return {.state = State::kUnknown, .first = first, .end = end};
   }
-  // What populate() has to treat alike is one run.
+  // A run consists of pages that populate() treats alike.
   const auto state_of = [&](std::size_t page) {
     if (!is_set(chunk->known, page)) {
       return State::kUnknown;
@@ -183,7 +183,7 @@ Mirror::Populated Mirror::populate(const Look& run, bool write) {
     const Chunk& chunk = *chunk_of(run.first);
     host = chunk.host + page * kPage;
     slow = is_set(chunk.remote, page);
-    // A page of an arena is made by reading it too; then it may as well be written.
+    // A page of an arena is allocated by reading it too, so it may as well be made writable.
     both = write || (is_set(chunk.may_write, page) && (slow || is_set(chunk.anonymous, page)));
   }
   const bool there = slow ? remote_.valid() : bring_in(host, length, both);
@@ -215,7 +215,7 @@ void Mirror::set_resident(Chunk& chunk, std::size_t first, std::size_t end, bool
   }
 }
 
-// The chunk of a page that needs no waiting, or null.
+// The chunk of a page that can be populated without waiting, or null.
 Mirror::Chunk* Mirror::chunk_at_hand(std::uint64_t first, bool write) {
   if (!at_once_allowed_ || closed_ || first >= kAddressEnd) {
     return nullptr;
@@ -243,8 +243,8 @@ bool Mirror::populate_inline(std::uint64_t address, bool write) {
   const std::size_t page = first % kChunk / kPage;
   const bool writable = is_set(chunk->may_write, page);
   std::byte* const host = chunk->host + page * kPage;
-  // A hypervisor that keeps page tables of its own learns of the page by the first access, which
-  // waits for longer than the kernel took; so that the worker finds here what the page costs.
+  // A hypervisor with its own page tables maps the page at the first access, which takes longer
+  // than the kernel took; it is made here, so that the worker measures the page's full cost.
   if (!bring_in(host, kPage, writable) || !touch(host, kPage, writable)) {
     return false;
   }
@@ -267,7 +267,7 @@ void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
       const Chunk* const chunk = chunk_of(first);
       host = chunk == nullptr ? nullptr : chunk->host + first % kChunk;
     }
-    // Pages that are unmapped just now aren't in memory.
+    // Pages that are being unmapped aren't in memory.
     const bool looked = host != nullptr && ::mincore(const_cast<std::byte*>(host),
                                                      there.end - first, present.data()) == 0;
     for (std::size_t i = 0; looked && i < pages; ++i) {
@@ -275,7 +275,7 @@ void Mirror::adopt_present(std::uint64_t first, std::uint64_t end) {
         Look one = there;
         one.first = first + i * kPage;
         one.end = one.first + kPage;
-        // An outcome other than kDone leaves it to a fault.
+        // Outcomes other than kDone leave it to a fault.
         static_cast<void>(populate(one, false));
       }
     }

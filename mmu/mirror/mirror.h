@@ -37,7 +37,7 @@ namespace uroce {
 
 class Quiescence;
 
-// A piece of memory that the program described, with its file open.
+// A piece of memory that the program described, with its open file.
 struct MirrorPiece {
   struct File {
     std::uint64_t device = 0, inode = 0;
@@ -45,11 +45,11 @@ struct MirrorPiece {
   };
   std::uint64_t address = 0;  // whole pages
   std::uint64_t length = 0;
-  int descriptor = -1;  // -1: reached the slow way
+  int descriptor = -1;  // -1: accessed through /proc/PID/mem
   std::uint64_t offset = 0;
   std::uint64_t page_size = kPage;
   bool write = false;      // may be written
-  bool anonymous = false;  // an arena: pages that aren't there are zeroes, writing costs no disk
+  bool anonymous = false;  // an arena: missing pages are zeroes, writing costs no disk space
   bool durable = false;    // a file that outlives the machine's memory
   File file{};
 };
@@ -62,7 +62,7 @@ class Mirror {
   static constexpr std::uint64_t kAddressEnd = 1ULL << 47U;
   static constexpr std::size_t kPagesInChunk = kChunk / kPage;
   static constexpr std::size_t kWords = kPagesInChunk / 64;
-  // What a program has touched of its addresses and not unmapped: 2 TiB, in 16 TiB of addresses.
+  // The memory that a program has touched and not unmapped: 2 TiB, in 16 TiB of addresses.
   static constexpr std::size_t kChunksMax = 1U << 20U;
   static constexpr std::size_t kSegmentsMax = 1U << 14U;
   static constexpr std::size_t kTableBytes = kAddressEnd / kSegment * sizeof(void*);
@@ -74,17 +74,18 @@ class Mirror {
     return page_down(address + kPage - 1);
   }
 
-  // `remote`: the program's memory as a file, for what can't be mapped; may be invalid.
-  // `session`: its number, for reports. `account` pays for mappings, addresses and notes; `faults`
-  // counts those of all sessions of the user.
+  // `remote`: the program's memory as a file, for memory that can't be mapped; may be invalid.
+  // `session`: its number, for reports. `account` is charged for mappings, addresses and
+  // bookkeeping; `faults` counts those of all sessions of the user.
   Mirror(Quiescence& quiescence, UniqueFd remote, std::uint64_t session = 0,
          std::shared_ptr<Account> account = account_of_its_own(),
          std::shared_ptr<FaultCount> faults = nullptr);
-  ~Mirror();  // no worker and no thread of the daemon knows of it any more
+  ~Mirror();  // no worker and no thread of the daemon uses it any more
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
-  // The daemon had the room that every mirror needs. Nothing else may be called of one that isn't.
+  // Whether the daemon could allocate what every mirror needs. Otherwise no other function may be
+  // called.
   [[nodiscard]] bool usable() const { return segments_ != nullptr; }
   [[nodiscard]] int remote() const { return remote_.get(); }
   // The thread that accesses unmapped memory. Set before the first region is made.
@@ -110,8 +111,8 @@ class Mirror {
   // Disables populate_inline(), before first use: resident memory is limited, and the fault thread
   // enforces the limit.
   void faults_only() { at_once_allowed_ = false; }
-  // Something couldn't be described: kChunksMax, kSegmentsMax, no addresses left, or no more notes
-  // for this user.
+  // Something couldn't be described: kChunksMax, kSegmentsMax, no addresses left, or no more
+  // bookkeeping memory for this user.
   [[nodiscard]] bool full() const { return full_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t chunk_count();
   [[nodiscard]] std::uint64_t brought_at_once() const {
@@ -121,13 +122,13 @@ class Mirror {
   // The fault thread.
 
   enum class State : std::uint8_t {
-    kUnknown,  // the program must say what lies there
+    kUnknown,  // the program must describe it
     kNoWrite,  // known, but not to be written
     kAbsent,   // known, bits not set: populate
     kResident,
     kBlocked,  // about to change: wait
     kClosed,   // the session has ended
-    kOutside,  // no address of a program
+    kOutside,  // not an address of a program
   };
   struct Look {
     State state = State::kUnknown;
@@ -135,10 +136,10 @@ class Mirror {
     std::uint64_t changes = 0;         // changes() at that time
     bool anonymous = false;            // an arena's pages
   };
-  // What is to be done for the pages at `first`.
+  // The next step for the pages at `first`.
   Look look(std::uint64_t first, std::uint64_t end, bool write);
 
-  // How many changes there have been: to be given to describe() with what the program said later.
+  // The number of changes so far: to be passed to describe() with the program's later answer.
   std::uint64_t changes();
   // Was a page of the range invalidated, or an invalidation of it over, since changes() said
   // `since`? Also true when that is too long ago to know.
@@ -151,42 +152,42 @@ class Mirror {
   enum class Populated : std::uint8_t {
     kDone,
     kChanged,  // invalidated since: look again
-    kFailed,   // the memory can't be had (file truncated, no memory)
+    kFailed,   // the memory isn't available (file truncated, no memory)
   };
-  // Brings in pages that look() called kAbsent: a run, or a part of one.
+  // Populates pages that look() called kAbsent: a run, or a part of one.
   Populated populate(const Look& run, bool write);
   // Sets the bits of pages that are in memory already; for PREFETCH_NO_FAULT.
   void adopt_present(std::uint64_t first, std::uint64_t end);
 
   // The invalidation thread.
 
-  // Clears the bits of a range and returns when no worker holds anything of it. `forget`: what lies
-  // there must be asked for again. Until unblock(id), faults there find kBlocked. False: a worker
+  // Clears the bits of a range and returns when no worker holds anything of it. `forget`: the
+  // program must describe it again. Until unblock(id), faults there find kBlocked. False: a worker
   // hangs and may hold something of it, so the daemon's mappings of it stay.
   bool invalidate(std::uint32_t id, std::uint64_t first, std::uint64_t end, bool forget);
-  // The same in slices, each of a bounded time; between two of them others have the mirror, and
-  // whoever invalidates may serve other programs. From the beginning on the whole range is blocked.
+  // The same in slices of bounded time each; between two of them others can use the mirror, and the
+  // caller may serve other programs. The whole range is blocked from the beginning.
   struct Invalidation {
     std::uint64_t next = 0, end = 0;  // what is left of the range
     bool forget = false;
     bool in_vain = false;  // a worker hangs and may hold something of it
   };
-  static constexpr std::size_t kSliceChunks = 256;       // that change
-  static constexpr std::size_t kSliceLooks = 1U << 16U;  // at chunks that may or may not be there
+  static constexpr std::size_t kSliceChunks = 256;       // chunks that change
+  static constexpr std::size_t kSliceLooks = 1U << 16U;  // chunks examined, existing or not
   Invalidation begin_invalidation(std::uint32_t id, std::uint64_t first, std::uint64_t end,
                                   bool forget);
   bool go_on(Invalidation& invalidation);  // false: that was the last slice
   void unblock(std::uint32_t id);
-  // Gives back at least `bytes` of the coldest resident pages, if there are as many; returns how
-  // many. The program keeps what it has there.
+  // Releases at least `bytes` of the coldest resident pages, if there are as many; returns the
+  // number. The program keeps its contents.
   std::uint64_t evict(std::uint64_t bytes);
   void close();  // everything that waits fails
   [[nodiscard]] bool closed();
 
   // Any thread that may wait for a disk.
 
-  // Returns when what was written to [first, end) so far is on disk; kNoRight if part of it is
-  // memory that can't be.
+  // Returns when everything written to [first, end) so far is on disk; kNoRight if part of it is
+  // memory that isn't backed by a disk.
   Access sync(std::uint64_t first, std::uint64_t end);
 
   [[nodiscard]] std::uint64_t resident_bytes() const {
@@ -202,7 +203,7 @@ class Mirror {
   using Bits = std::array<std::atomic<std::uint64_t>, kWords>;
   using PlainBits = std::array<std::uint64_t, kWords>;
 
-  // What a mapping is of: those with the same continue each other.
+  // Identifies the target of a mapping: mappings with the same place continue each other.
   struct Place {
     MirrorPiece::File file;
     std::uint64_t distance = 0;  // of an address from its offset in the file
@@ -225,9 +226,9 @@ class Mirror {
     PlainBits anonymous{};
     PlainBits durable{};
     PlainBits begins{};          // a mapping of the daemon's begins here
-    Place place{};               // of the chunk, if it is one mapping
-    bool whole = false;          // it is
-    std::uint32_t resident = 0;  // pages with bits, remote ones aside
+    Place place{};               // of the chunk, if it is a single mapping
+    bool whole = false;          // it is a single mapping
+    std::uint32_t resident = 0;  // pages with bits set, except remote ones
     bool huge = false;           // has had pages that take long to zero
   };
   static constexpr std::size_t kChunksInSegment = kSegment / kChunk;
@@ -245,7 +246,7 @@ class Mirror {
     std::uint32_t id;
     std::uint64_t first, end;
   };
-  // Enough for those that happen while a program answers a question.
+  // Enough for those that happen while a program answers a request.
   static constexpr std::size_t kChangesKept = 1'024;
   struct Change {
     std::uint64_t first, end;
@@ -299,7 +300,7 @@ class Mirror {
   std::size_t part_count_ = 0;  // mappings of the daemon's
   std::size_t parts_max_;
   std::shared_ptr<Account> account_;
-  // What is paid for; see charge_parts(), segment_of() and charge_notes().
+  // The amounts charged; see charge_parts(), segment_of() and charge_notes().
   SteppedCharge mappings_{64};
   Charge addresses_;
   SteppedCharge notes_{64ULL << 10U};
@@ -307,13 +308,13 @@ class Mirror {
   std::uint64_t change_count_ = 0;
   std::array<Change, kChangesKept> changes_{};  // number n lies at n % kChangesKept
   bool closed_ = false;
-  std::vector<std::unique_ptr<Chunk>> held_;  // given up, but perhaps used by a worker that hangs
+  std::vector<std::unique_ptr<Chunk>> held_;  // removed, but perhaps used by a stuck worker
 };
 
 inline Access Mirror::find(std::uint64_t address, std::uint64_t length, bool write,
                            Span* span) const {
   if (address >= kAddressEnd) {
-    return Access::kNotResident;  // the fault says that it is no address
+    return Access::kNotResident;  // the fault will report that it isn't an address
   }
   const Segment* segment = segments_[address / kSegment].load(std::memory_order_acquire);
   Chunk* chunk = segment == nullptr

@@ -1,4 +1,4 @@
-// What the program said of its memory becomes segments, chunks and mappings.
+// Turns the program's description of its memory into segments, chunks and mappings.
 
 #include <sys/mman.h>
 
@@ -9,14 +9,14 @@
 
 namespace uroce {
 
-// Pays for so many mappings of the program's memory: each has a gap beside it at worst, which is
-// one for the kernel, too; and segments and the table are one each. False: the user can't have as
-// many. Called with the mutex held.
+// Charges so many mappings of the program's memory: each has a gap beside it at worst, which is a
+// mapping for the kernel, too; and segments and the table are one each. False: the user can't have
+// as many. Called with the mutex held.
 bool Mirror::charge_parts(std::size_t parts) {
   return mappings_.pay(2 * parts + owned_.size() + 1);
 }
 
-// Pays for what is noted of so many chunks: memory of the daemon's own. As charge_parts().
+// Charges the bookkeeping of so many chunks: the daemon's own memory. As charge_parts().
 bool Mirror::charge_notes(std::size_t chunks) {
   return notes_.pay(sizeof(Mirror) + owned_.size() * sizeof(Segment) + chunks * sizeof(Chunk));
 }
@@ -30,7 +30,7 @@ Mirror::Segment* Mirror::segment_of(std::uint64_t address) {
       !addresses_.resize(kTableBytes + (owned_.size() + 1) * (kSegment + kChunk))) {
     return nullptr;
   }
-  // A chunk more, to begin where huge pages may.
+  // One more chunk, to begin at a huge page boundary.
   void* const reservation = ::mmap(nullptr, kSegment + kChunk, PROT_NONE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reservation == MAP_FAILED) {
@@ -81,7 +81,7 @@ void Mirror::describe(std::uint64_t first, std::uint64_t end, std::span<const Mi
   }
 }
 
-// The part of a piece that lies in the chunk, without what has changed since.
+// The part of a piece that lies in the chunk, without the pages that have changed since.
 void Mirror::describe_chunk(const MirrorPiece& piece, std::uint64_t first, std::uint64_t end,
                             std::uint64_t asked) {
   if (!differs(asked, first, end)) {
@@ -139,7 +139,8 @@ void Mirror::map(const MirrorPiece& piece, std::uint64_t first, std::uint64_t en
   }
 }
 
-// The kernel has a mapping more where one begins, and where one that it was put into goes on.
+// The kernel has one more mapping where a mapping begins, and where one that it was inserted into
+// continues.
 void Mirror::note_mapping(Chunk& chunk, const MirrorPiece& piece, std::size_t first,
                           std::size_t end) {
   part_count_ -= parts_around(chunk.address);
@@ -155,8 +156,8 @@ void Mirror::note_mapping(Chunk& chunk, const MirrorPiece& piece, std::size_t fi
   part_count_ += parts_around(chunk.address);
 }
 
-// What the chunk and the one behind it count: the mappings that begin in them. Chunks side by side
-// that are one mapping each, of what continues in the file, are one for the kernel.
+// The mappings of the chunk and the one behind it: those that begin in them. Adjacent chunks that
+// are one mapping each, contiguous in the file, are one for the kernel.
 std::size_t Mirror::parts_around(std::uint64_t address) const {
   const auto count = [](const Chunk* before, const Chunk* chunk) {
     std::size_t sum = 0;

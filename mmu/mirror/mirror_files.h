@@ -1,7 +1,7 @@
 #pragma once
 
-// The files in which a program says that its on-demand memory lies, made ready to be mapped.
-// Nothing here trusts the program. One a session, used by the fault thread.
+// The files that a program names as the backing of its on-demand memory, prepared for mapping.
+// Nothing here trusts the program. One per session, used by the fault thread.
 
 #include <cstdint>
 #include <memory>
@@ -23,10 +23,10 @@ class MirrorFiles {
  public:
   static constexpr std::size_t kArenasMax = abi::kArenasMax;
 
-  // `account`: what arenas are charged to.
+  // `account`: charged for arenas.
   explicit MirrorFiles(std::shared_ptr<Account> account) : account_(std::move(account)) {}
 
-  // Arenas have numbers in the order in which they came. Each costs one descriptor: ENOMEM.
+  // Arenas are numbered in order of arrival. Each costs one descriptor: ENOMEM.
   Status add_arena(UniqueFd memfd, std::uint64_t page_size);
 
   // The piece as the mirror maps it. What can't be mapped becomes remote; EINVAL for nonsense.

@@ -1,4 +1,4 @@
-// What is done to a mirror by threads that may wait: pages are taken away, and written to disk.
+// Operations on a mirror by threads that may wait: pages are invalidated, and written to disk.
 
 #include <sys/mman.h>
 
@@ -46,7 +46,7 @@ bool Mirror::clear(Chunk& chunk, std::size_t first_page, std::size_t end_page, b
   bool held = false;
   for (std::size_t word = first_page / 64; word * 64 < end_page; ++word) {
     const std::uint64_t mask = mask_of(word, first_page, end_page);
-    // Relaxed: quiescence, not these, orders what follows after the workers' last look.
+    // Relaxed: quiescence, not these, orders what follows after the workers' last access.
     const std::uint64_t was = chunk.readable[word].fetch_and(~mask, std::memory_order_relaxed);
     chunk.writable[word].fetch_and(~mask, std::memory_order_relaxed);
     const std::uint64_t pages = was & mask & ~chunk.remote[word].load(std::memory_order_relaxed);
@@ -92,8 +92,8 @@ bool Mirror::go_on(Invalidation& invalidation) {
   return invalidation.next < invalidation.end;
 }
 
-// Nothing that is cleared comes back, since the range is blocked; chunks of which nothing is to be
-// cleared aren't even looked at. True if a worker may hold something of what was cleared.
+// Cleared bits aren't set again, since the range is blocked; chunks with nothing to clear are
+// skipped. True if a worker may hold something of what was cleared.
 bool Mirror::clear_slice(Invalidation& invalidation, std::vector<std::unique_ptr<Chunk>>* gone) {
   const std::lock_guard lock(mutex_);
   std::uint64_t& next = invalidation.next;
@@ -115,7 +115,7 @@ bool Mirror::clear_slice(Invalidation& invalidation, std::vector<std::unique_ptr
       held = clear(chunk, (next - chunk.address) / kPage,
                    (stop - chunk.address + kPage - 1) / kPage, invalidation.forget) ||
              held;
-      // Pages of a file on a disk stay: a FLUSH to come may have to write them back.
+      // Pages of a file on a disk stay mapped: a later FLUSH may have to write them back.
       if (!segment->known.test(index) && !any(chunk.durable)) {
         gone->push_back(unpublish(chunk));
       }
@@ -134,19 +134,19 @@ std::unique_ptr<Mirror::Chunk> Mirror::unpublish(const Chunk& chunk) {
   segment.chunks[index].store(nullptr, std::memory_order_relaxed);
   part_count_ += parts_around(address);
   --chunk_count_;
-  // These ask for less.
+  // These need less.
   static_cast<void>(charge_parts(part_count_));
   static_cast<void>(charge_notes(chunk_count_));
   return std::move(segment.owned[index]);
 }
 
-// Gives back what the daemon had mapped of chunks that no worker can reach any more, unless they
-// have been described again meanwhile: then the new mappings lie over the old ones.
+// Unmaps the daemon's mappings of chunks that no worker can reach any more, unless they have been
+// described again meanwhile: then the new mappings have replaced the old ones.
 void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a->host < b->host; });
-  // The pages go first, in small steps, and do no harm to mappings that are new: mapping over pages
-  // that are there keeps everybody who needs another one waiting.
+  // The pages are released first, in small steps, which doesn't harm new mappings: mapping over
+  // existing pages would block everybody who needs another page.
   for (const auto& chunk : taken) {
     static_cast<void>(::madvise(chunk->host, kChunk, MADV_DONTNEED));
   }
@@ -163,7 +163,7 @@ void Mirror::unmap(std::vector<std::unique_ptr<Chunk>> taken) {
       ++i;
       continue;
     }
-    // A failure leaves mappings that nobody looks at.
+    // On failure, mappings are left that nobody uses.
     static_cast<void>(::mmap(host, length, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
   }
@@ -223,7 +223,7 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
       }
     }
   };
-  // Nobody else gives chunks up, so they are there still when the mutex is taken anew.
+  // Nobody else removes chunks, so they still exist when the mutex is taken again.
   for (std::size_t i = 0, count = 1; i < count; ++i) {
     const std::lock_guard lock(mutex_);
     count = owned_.size();
@@ -246,10 +246,10 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
     return 0;
   }
   if (!quiescence_.wait()) {
-    return 0;  // they are where they were, and each of them will be a fault
+    return 0;  // they stay resident, and each of them will be a fault
   }
   for (const Victim& victim : victims) {
-    // Whatever the fault thread brings in again meanwhile merely faults in the worker. Both may
+    // Pages that the fault thread populates again meanwhile merely fault in the worker. Both may
     // fail: then the kernel reclaims the pages when it needs to.
     static_cast<void>(::madvise(victim.chunk->host, kChunk, kPageOut));
     static_cast<void>(::madvise(victim.chunk->host, kChunk, MADV_DONTNEED));
@@ -258,8 +258,8 @@ std::uint64_t Mirror::evict(std::uint64_t bytes) {
   return pages * kPage;
 }
 
-// Pages that were evicted, or are forgotten but mapped here still, are among what is written back;
-// what was never described has never been written to from here.
+// Pages that were evicted, or forgotten but still mapped here, are written back too; pages that
+// were never described have never been written to from here.
 Access Mirror::sync(std::uint64_t first, std::uint64_t end) {
   struct Run {
     std::byte* host;

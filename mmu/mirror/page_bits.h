@@ -1,6 +1,6 @@
 #pragma once
 
-// A bit a page, in words of 64; plain or atomic ones.
+// One bit per page, in words of 64; plain or atomic.
 
 #include <algorithm>
 #include <cstddef>

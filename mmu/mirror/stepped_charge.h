@@ -14,7 +14,7 @@ class SteppedCharge {
  public:
   explicit SteppedCharge(std::uint64_t step) : step_(step) {}
 
-  // Once, before all else. False: the user can't have as much.
+  // Called once, first. False: the user can't have as much.
   [[nodiscard]] bool begin(Account& account, Limit limit, std::uint64_t amount) {
     auto charge = account.charge(limit, amount);
     if (charge) {
@@ -23,7 +23,7 @@ class SteppedCharge {
     }
     return charge.has_value();
   }
-  // Pays for at least so much. False: the user can't have as much, and nothing has changed.
+  // Charges at least so much. False: the user can't have as much, and nothing has changed.
   [[nodiscard]] bool pay(std::uint64_t needed) {
     const std::uint64_t steps = (needed + step_ - 1) / step_ * step_;
     if (needed <= paid_ && paid_ <= steps + step_) {

@@ -11,15 +11,15 @@ std::uint64_t chunk_down(std::uint64_t address) {
   return address / Mirror::kChunk * Mirror::kChunk;
 }
 std::uint64_t first_page(const FaultRequest& request) { return Mirror::page_down(request.address); }
-// Beyond the last page needed, or where the last page of all addresses begins: an implicit region
-// reaches up to there, and what follows the last page has no address.
+// Beyond the last page needed, or the start of the last page of the address space: an implicit
+// region extends to there, and there is no address after the last page.
 std::uint64_t end_page(const FaultRequest& request) {
   constexpr std::uint64_t kLastPage = Mirror::page_down(~std::uint64_t{0});
   const std::uint64_t room = kLastPage - std::min(request.address, kLastPage);
   return request.length > room ? kLastPage : Mirror::page_up(request.address + request.length);
 }
 
-// Has the program said what lies at the page, and is that still true?
+// Whether the program has described the page, and that is still valid.
 bool told(Mirror& mirror, const PageFault& fault, std::uint64_t page) {
   return fault.asked && fault.answered_chunk == chunk_down(page) &&
          !mirror.changed(fault.answered_changes, page, page + Mirror::kPage);
@@ -48,7 +48,7 @@ bool Pager::serve(Time now) {
   return true;
 }
 
-// Faults whose pages touch are brought in by one call for all of them.
+// Faults on adjacent pages are populated by one call for all of them.
 void Pager::bring_neighbours(std::span<PageFault*> batch) {
   std::sort(batch.begin(), batch.end(), [](const PageFault* a, const PageFault* b) {
     return std::tuple(a->mirror.get(), a->request.write, a->request.address) <
@@ -71,7 +71,7 @@ void Pager::bring_neighbours(std::span<PageFault*> batch) {
   }
 }
 
-// What can be had without anybody's help.
+// Populates what needs no help from the program.
 void Pager::bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write) {
   while (first < end) {
     const Mirror::Look look = mirror.look(first, end, write);
@@ -79,7 +79,7 @@ void Pager::bring(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool w
       return;
     }
     if (look.state == Mirror::State::kAbsent) {
-      // Whatever the outcome: each fault looks for itself.
+      // The outcome doesn't matter: each fault checks for itself.
       static_cast<void>(mirror.populate(look, write));
     }
     first = look.end;
@@ -103,7 +103,7 @@ Pager::Step Pager::step(Work& work, PageFault& fault, Time now) {
   const std::uint64_t end = end_page(fault.request);
   for (std::uint64_t page = first_page(fault.request); page < end;) {
     const Mirror::Look look = mirror.look(page, end, fault.request.write);
-    // Nobody is asked for what wouldn't be waited for.
+    // Doesn't ask the program for pages that nobody would wait for.
     const bool late = time_.look(now) >= fault.fails_at;
     Step step = Step::kDone;
     switch (look.state) {
@@ -150,7 +150,7 @@ Pager::Step Pager::fail(PageFault& fault, std::uint64_t page, Access outcome) {
   return Step::kFailed;
 }
 
-// What the program described without this page isn't mapped, unless that has changed since.
+// If the program's description lacks this page, it isn't mapped, unless that has changed since.
 Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) {
   if (told(*work.mirror, fault, page)) {
     return fail(fault, page, Access::kLost);
@@ -159,7 +159,7 @@ Pager::Step Pager::on_unknown(Work& work, PageFault& fault, std::uint64_t page) 
   return Step::kWaiting;
 }
 
-// Rights can have grown since the program told us of the page: mprotect to more isn't announced.
+// Rights can have grown since the program described the page: mprotect to more isn't announced.
 Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page) {
   if (told(*work.mirror, fault, page) || fault.refreshed) {
     return fail(fault, page, Access::kNoRight);
@@ -169,7 +169,8 @@ Pager::Step Pager::on_no_write(Work& work, PageFault& fault, std::uint64_t page)
   return Step::kWaiting;
 }
 
-// Sees to it that the chunk is asked for; ask() closes the mirror of a program that can't be.
+// Queues the chunk for a request to the program; ask() closes the mirror of a program that can't be
+// asked.
 void Pager::want(Work& work, std::uint64_t chunk, bool write) {
   const bool under_way = std::any_of(
       work.questions.begin(), work.questions.end(),
@@ -179,7 +180,7 @@ void Pager::want(Work& work, std::uint64_t chunk, bool write) {
   }
 }
 
-// Chunks side by side become one question.
+// Adjacent chunks become one request.
 void Pager::ask_wanted() {
   for (auto& [mirror, wanted] : std::exchange(wanted_, {})) {
     const auto at = works_.find(mirror);
@@ -211,7 +212,7 @@ void Pager::ask(const std::shared_ptr<Mirror>& mirror, std::uint64_t first, std:
                                        .write = write,
                                        .changes = mirror->changes()});
   if (!peer_.ask(*mirror, first, end, write, sequence)) {
-    // Its program is gone; what waits fails now rather than later.
+    // Its program is gone; waiting faults fail now rather than later.
     mirror->close();
     work_of(mirror).questions.clear();
     peer_.look_again(mirror);
@@ -234,7 +235,7 @@ void Pager::answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequen
   if (end > question.first) {
     mirror->describe(question.first, end, pieces, question.changes);
   } else {
-    end = question.first + Mirror::kChunk;  // it can't say: then there is nothing
+    end = question.first + Mirror::kChunk;  // it can't tell: then nothing is mapped there
   }
   const auto note = [&](PageFault& fault) {
     for (std::uint64_t chunk = chunk_down(first_page(fault.request));
@@ -303,7 +304,7 @@ void Pager::expire(Time now) {
   }
 }
 
-// What waits looks for the last time: a fault here, a job when it has its turn.
+// Checks for a last time whether the wait is over: a fault here, a job when it has its turn.
 void Pager::give_up(PageFault& fault, Time now) {
   const std::shared_ptr<Mirror> mirror = fault.mirror;
   const auto at = works_.find(mirror.get());

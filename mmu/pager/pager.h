@@ -27,32 +27,33 @@
 
 namespace uroce {
 
-// The way to the program, and to the thread that may wait for workers.
+// The channel to the program, and to the thread that may wait for workers.
 class PagingPeer {
  public:
   virtual ~PagingPeer() = default;
-  // Asks the mirror's program what lies at whole chunks; the answer comes as Pager::answered with
+  // Asks the mirror's program to describe whole chunks; the answer comes as Pager::answered with
   // the same sequence number. False if the program can't be asked.
   virtual bool ask(Mirror& mirror, std::uint64_t first, std::uint64_t end, bool write,
                    std::uint32_t sequence) = 0;
-  // Has the chunks forgotten (Mirror::invalidate), then calls Pager::changed.
+  // Invalidates the chunks (Mirror::invalidate), then calls Pager::changed.
   virtual void forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t first,
                       std::uint64_t end) = 0;
   // Calls Pager::changed soon, not from within.
   virtual void look_again(const std::shared_ptr<Mirror>& mirror) = 0;
   virtual Time clock() = 0;
-  // What follows serves no fault: it doesn't deserve the priority. `true` before, `false` after it.
+  // The following work serves no fault, so it doesn't deserve the priority. `true` before, `false`
+  // after it.
   virtual void in_background(bool begins) = 0;
 };
 
-// Pages that a program wants brought in ahead of their use (ibv_advise_mr).
+// Pages that a program wants populated ahead of their use (ibv_advise_mr).
 struct Prefetch {
   std::shared_ptr<Mirror> mirror;
   std::uint64_t address = 0;
   std::uint64_t length = 0;
   bool write = false;
-  bool faulting = true;  // false: only what is in memory already
-  // Called in the fault thread when all is done or can't be.
+  bool faulting = true;  // false: only pages that are in memory already
+  // Called in the fault thread when it is done or has failed.
   std::function<void(Access outcome)> done{};
 };
 
@@ -62,9 +63,9 @@ class Pager {
   // fails.
   static constexpr Duration kTimeout = 5 * kNanosecondsPerSecond;
   static constexpr std::uint32_t kBatch = 64;              // faults taken at once
-  static constexpr std::uint64_t kSlice = 64;              // pages brought in before others' turn
-  static constexpr std::uint64_t kAheadMax = 2ULL << 20U;  // bytes of a message brought in ahead
-  static constexpr std::uint64_t kAskMax = 64 * Mirror::kChunk;  // in one question
+  static constexpr std::uint64_t kSlice = 64;              // pages populated before others' turn
+  static constexpr std::uint64_t kAheadMax = 2ULL << 20U;  // bytes of a message populated ahead
+  static constexpr std::uint64_t kAskMax = 64 * Mirror::kChunk;  // in one request
   static constexpr std::size_t kAheadEntries = 256;
   static constexpr std::size_t kAheadsWaiting = 16;       // of a mirror, for the program's answer
   static constexpr std::uint32_t kPrefetchesMax = 1'024;  // ranges of a mirror
@@ -72,18 +73,18 @@ class Pager {
   Pager(FaultQueue& queue, PagingPeer& peer, Duration timeout = kTimeout)
       : queue_(queue), peer_(peer), timeout_(timeout) {}
 
-  // Takes new faults and goes on with what was begun, for a bounded time. False if there was
-  // nothing to do.
+  // Takes new faults and continues earlier ones, for a bounded time. False if there was nothing to
+  // do.
   bool serve(Time now);
 
-  // The program's answer to ask(): [first of the question, end) is described by `pieces`. An
-  // `end` that isn't beyond the question's start says that nothing could be found out.
+  // The program's answer to ask(): [first of the request, end) is described by `pieces`. An `end`
+  // that isn't beyond the request's start means that nothing could be determined.
   void answered(const std::shared_ptr<Mirror>& mirror, std::uint32_t sequence, std::uint64_t end,
                 std::span<const MirrorPiece> pieces, Time now);
-  // An invalidation is over, or the session has ended: faults that waited look again.
+  // An invalidation is over, or the session has ended: waiting faults check again.
   void changed(const std::shared_ptr<Mirror>& mirror, Time now);
   void prefetch(Prefetch wanted, Time now);
-  // More is resident than may be: nothing is brought in on a guess.
+  // More is resident than allowed: nothing is populated speculatively.
   void set_frugal(bool frugal) { frugal_ = frugal; }
 
   // When expire() has something to do, a bounded part of it at a time; kNever if nothing is under
@@ -101,17 +102,17 @@ class Pager {
   };
   struct Job {
     Prefetch wanted;
-    PageFault fault;  // the slice in hand
+    PageFault fault;  // the current slice
   };
-  // Pages to be brought in that no fault waits for.
+  // Pages to be populated that no fault waits for.
   struct Ahead {
     std::shared_ptr<Mirror> mirror;
     std::uint64_t first = 0, end = 0;
     bool write = false;
     bool guess = false;  // not part of a message
-    bool asked = false;  // the program was, for the chunk at `first`
+    bool asked = false;  // whether the program was asked for the chunk at `first`
   };
-  // What is under way in one mirror.
+  // The outstanding work of one mirror.
   struct Work {
     std::shared_ptr<Mirror> mirror;
     std::vector<PageFault*> waiting;
@@ -164,7 +165,7 @@ class Pager {
   ReadAhead read_ahead_;
   bool frugal_ = false;
   bool jobs_turn_ = false;
-  FairQueue<std::unique_ptr<Job>> jobs_;  // that have something to do
+  FairQueue<std::unique_ptr<Job>> jobs_;  // that have work to do
   // When each fault fails, and the slice in hand of each job, by the running time. From take() to
   // end(), or until that time: what waits then is given up, and the rest looks for itself.
   std::set<std::pair<Duration, PageFault*>> ends_;

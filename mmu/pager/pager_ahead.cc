@@ -1,5 +1,5 @@
-// What the pager does while no fault waits: the rest of messages that faulted, and prefetching that
-// programs ask for.
+// The pager's work while no fault waits: the rest of messages that faulted, and prefetching on
+// request of programs.
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr std::uint64_t kSliceBytes = Pager::kSlice * Mirror::kPage;
 
 }  // namespace
 
-// The rest of the fault's message, and more if it follows others.
+// The rest of the fault's message, and more if the access is sequential.
 void Pager::note_ahead(const PageFault& fault) {
   const FaultRequest& request = fault.request;
   const std::uint64_t end = request.address + request.length;
@@ -36,8 +36,8 @@ void Pager::queue_ahead(const PageFault& fault, const ReadAhead::Range& range, b
   }
 }
 
-// A slice of the oldest. Memory that nobody has asked for yet isn't worth an error: what can't be
-// had now is left to a fault.
+// A slice of the oldest item. Memory that nobody has requested yet doesn't justify an error: what
+// isn't available now is left to a fault.
 bool Pager::serve_ahead() {
   if (ahead_.empty()) {
     return false;
@@ -72,7 +72,7 @@ bool Pager::serve_ahead() {
   return true;
 }
 
-// Asks the program once, and goes on when it has answered.
+// Asks the program once, and continues when it has answered.
 void Pager::ask_ahead(Ahead ahead) {
   Work& work = work_of(ahead.mirror);
   if (std::exchange(ahead.asked, true) || work.aheads.size() >= kAheadsWaiting) {
@@ -123,7 +123,7 @@ void Pager::finish(Job& job, Access outcome) {
   }
 }
 
-// Its program is gone, or can't be asked any more: nobody wants the rest.
+// Its program is gone, or can't be asked any more: the rest isn't needed.
 void Pager::drop_jobs(Mirror* mirror) {
   const auto is_its = [mirror](const auto& job) { return job->wanted.mirror.get() == mirror; };
   for (const auto& job : jobs_.take_if(mirror->user(), is_its)) {
@@ -136,7 +136,7 @@ void Pager::drop_jobs(Mirror* mirror) {
   }
 }
 
-// One slice. True if there is more to do now; else the job is done, has failed, or waits
+// One slice. True if there is more to do now; otherwise the job is done, has failed, or waits
 // (kNotResident).
 bool Pager::go_on(Job& job, Time now) {
   FaultRequest& slice = job.fault.request;

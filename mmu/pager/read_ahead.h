@@ -14,8 +14,8 @@ class Mirror;
 class ReadAhead {
  public:
   static constexpr std::size_t kStreams = 64;  // that are remembered; the oldest goes first
-  static constexpr std::uint64_t kWindowMin = 256ULL << 10U;  // bytes brought in ahead at first
-  static constexpr std::uint64_t kWindowMax = 2ULL << 20U;    // doubled up to these
+  static constexpr std::uint64_t kWindowMin = 256ULL << 10U;  // bytes populated ahead at first
+  static constexpr std::uint64_t kWindowMax = 2ULL << 20U;    // doubled up to this
   // Tolerated reordering between queue pairs: a fault this far back still continues the stream.
   static constexpr std::uint64_t kBack = 256ULL << 10U;
 
@@ -33,7 +33,7 @@ class ReadAhead {
     const Mirror* mirror = nullptr;  // only compared
     bool write = false;
     std::uint64_t next = 0;     // where the next fault is expected
-    std::uint64_t brought = 0;  // up to here was said to bring in
+    std::uint64_t brought = 0;  // the end of what was returned to populate
     std::uint64_t window = 0;
     std::uint64_t used = 0;  // when, in faults
   };

@@ -1,8 +1,8 @@
 #pragma once
 
-// The memory of a pinned region that is kept on a disk, for whoever waits for that disk: it
-// outlives the region, so that a program can deregister, or die, in the middle of a flush, and
-// nobody waits for the disk but who wants it. Any thread; the last one to hold it unmaps.
+// The file-backed memory of a pinned region, held while it is flushed to disk: it outlives the
+// region, so that a program can deregister, or die, in the middle of a flush, and nobody else waits
+// for the disk. Any thread; the last owner unmaps.
 
 #include <cstdint>
 #include <memory>
@@ -19,8 +19,8 @@ class DurableMemory {
   DurableMemory(std::uint64_t program_address, std::vector<Region::Piece> pieces,
                 std::vector<std::shared_ptr<const void>> holds);
 
-  // Returns when what was stored so far in `length` bytes at the program's `address` is on stable
-  // storage. kLost if that can't be said. REQUIRES: the range is inside the region.
+  // Returns when everything stored so far in `length` bytes at the program's `address` is on stable
+  // storage. kLost if that isn't certain. REQUIRES: the range is inside the region.
   [[nodiscard]] Access sync(std::uint64_t address, std::uint64_t length) const;
 
  private:

@@ -13,14 +13,14 @@
 namespace uroce {
 namespace {
 
-// To unmap so much takes no longer than to hand it over.
+// Unmapping this much takes no longer than queueing it.
 constexpr std::uint64_t kSmall = 64ULL << 10U;
-// Of one mapping, at a time: whoever maps something waits for so much, and so does a worker whose
-// page isn't there.
+// Of one mapping at a time: others that map something wait for that long, and so does a worker with
+// a page fault.
 constexpr std::uint64_t kUnmapStep = 16ULL << 20U;
 
-// Tried again only if something was unmapped meanwhile, of which there is less each time: nothing
-// is given up while control is here.
+// Retried only if something was unmapped meanwhile, of which there is less each time: nothing is
+// queued while control is here.
 Result<Charge> charge_for(std::uint64_t bytes, Account& account, MappingBudget* work) {
   Unmapper& unmapper = Unmapper::of_process();
   for (;;) {
@@ -66,8 +66,8 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(const Wanted& wanted, Accou
   return std::shared_ptr<const Mapping>(std::move(mapping));
 }
 
-// Pages that exist come in now rather than by faults in a worker; those that don't are made. A
-// failure here means nothing that a later fault wouldn't also find.
+// Existing pages are mapped now rather than by faults in a worker; missing ones are allocated. A
+// failure here means nothing that a later fault wouldn't find as well.
 void Mapping::populate(bool writable, MappingBudget* work) const {
   if (length_ <= work->populate) {
     work->populate -= length_;

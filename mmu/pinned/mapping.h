@@ -26,8 +26,8 @@ struct MappingBudget {
   std::uint64_t unmap = kUnmapMax;
 };
 
-// One MAP_SHARED mapping of whole pages. Made by the control thread. When its last owner goes, on
-// whatever thread, the unmapper has it (mmu/pinned/unmapper.h) unless it is small.
+// One MAP_SHARED mapping of whole pages. Made by the control thread. When its last owner is gone,
+// on whatever thread, it is passed to the unmapper (mmu/pinned/unmapper.h) unless it is small.
 class Mapping {
  public:
   // A part of a file, rounded outwards to `page_size`.
@@ -80,7 +80,7 @@ class MappingCache {
  private:
   void drop_unused();
 
-  static constexpr std::size_t kUnusedMin = 1024;  // kept without a look
+  static constexpr std::size_t kUnusedMin = 1024;  // kept unconditionally
   int descriptor_;
   std::uint64_t page_size_;
   std::shared_ptr<Account> account_;

@@ -20,8 +20,8 @@ namespace {
 std::uint64_t end_of(const abi::MemoryPiece& piece) { return piece.address + piece.length; }
 std::uint64_t page_of(std::uint64_t address) { return address / kPage * kPage; }
 
-// Whole pages, sorted, without gaps or wraps, and none but those of the range, which is what the
-// program pays for.
+// Whole pages, sorted, without gaps or wraps, and only those of the range, for which the program is
+// charged.
 Status check_pieces(const ProgramMemory::Request& request,
                     std::span<const abi::MemoryPiece> pieces) {
   if (request.length == 0 || request.address + (request.length - 1) < request.address ||
@@ -65,17 +65,17 @@ struct ProgramMemory::Remote {
   Charge charge;  // of the descriptor
 };
 
-// What the pieces of one region become, collected until all are there.
+// The pieces of one region during its construction, collected until all are there.
 struct ProgramMemory::Reached {
   std::byte* host = nullptr;  // of the piece's first byte; nullptr: remote
   std::shared_ptr<const Mapping> mapping;
   bool durable = false;  // of a file that outlives the machine's memory
 };
 
-// By which the pieces of one region are reached.
+// The sources by which the pieces of one region are mapped or accessed.
 struct ProgramMemory::Means {
   std::span<const int> descriptors;
-  std::span<const UniqueFd> files;  // opened for the pieces that are left
+  std::span<const UniqueFd> files;  // those opened for the remaining pieces
   bool writable = false;
   MappingBudget work{};
 };

@@ -1,11 +1,11 @@
 #pragma once
 
-// The daemon's side of sharing memory: maps what a program hands over and makes regions of it.
+// The daemon's side of sharing memory: maps what a program passes and makes regions of it.
 //
-// One per session, owned and called by the control thread. A Region keeps what it is mapped by
-// alive, also after the ProgramMemory is gone, so that a dying session just drops both. Nothing
-// here trusts the program: descriptors, offsets and lengths are checked, files can be truncated
-// later (mmu/copies/copy.h guards for it), and the number of mappings is bounded.
+// One per session, owned and called by the control thread. A Region keeps its mappings alive, also
+// after the ProgramMemory is gone, so that a dying session just drops both. Nothing here trusts the
+// program: descriptors, offsets and lengths are checked, files can be truncated later
+// (mmu/copies/copy.h guards against it), and the number of mappings is bounded.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,17 +48,17 @@ class ProgramMemory {
     std::uint64_t iova = 0;
   };
 
-  // What isn't handed over but opened by the process's number. That waits for the program's locks,
-  // so not every thread may do it (control/foreign).
+  // Files that aren't passed but opened by the process's number. That waits for the program's
+  // locks, so not every thread may do it (control/foreign).
   struct Opened {
-    std::vector<UniqueFd> files;  // of the kMapFiles pieces, in order; not valid: can't be had
-    std::optional<Result<UniqueFd>> memory;  // where some of it has to be reached the slow way
+    std::vector<UniqueFd> files;  // of the kMapFiles pieces, in order; not valid: not available
+    std::optional<Result<UniqueFd>> memory;  // if some of it is accessed through /proc/PID/mem
   };
   // Whether a region of these rights has to be mapped for writing.
   static bool is_writing(std::uint32_t access);
   // Whether make_region() needs something opened for these pieces.
   [[nodiscard]] bool must_open(std::span<const abi::MemoryPiece> pieces) const;
-  // Opens it; knows of no ProgramMemory, which may be gone when it is done.
+  // Opens them; independent of the ProgramMemory, which may be gone when it is done.
   static Opened open(const ProgramProcess& program, std::span<const abi::MemoryPiece> pieces,
                      bool writable);
 
@@ -71,7 +71,7 @@ class ProgramMemory {
                                               std::span<const abi::MemoryPiece> pieces,
                                               std::span<const int> descriptors, Opened opened = {});
 
-  // Who goes to memory that isn't mapped; nullptr: there was none yet.
+  // The helper thread for memory that isn't mapped; nullptr: none so far.
   [[nodiscard]] const std::shared_ptr<ProcMemThread>& program() const { return program_; }
 
  private:
@@ -89,7 +89,7 @@ class ProgramMemory {
   std::vector<Arena> arenas_;
   struct Remote;
   std::shared_ptr<Remote> remote_;          // the program's memory, opened when first needed
-  std::shared_ptr<ProcMemThread> program_;  // who goes there
+  std::shared_ptr<ProcMemThread> program_;  // the helper thread for it
 };
 
 }  // namespace uroce

@@ -12,7 +12,7 @@ constexpr std::size_t kUnmapperStackBytes = 128U << 10U;
 
 }  // namespace
 
-// Never destroyed: the thread is there until the process ends.
+// Never destroyed: the thread exists until the process ends.
 Unmapper& Unmapper::of_process() {
   static Unmapper* const unmapper = new Unmapper;
   return *unmapper;

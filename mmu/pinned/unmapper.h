@@ -22,22 +22,22 @@ class Unmapper {
   Unmapper(const Unmapper&) = delete;
   Unmapper& operator=(const Unmapper&) = delete;
 
-  // Any thread that may make threads, before it makes what is to be unmapped. Without a thread, who
-  // gives something up unmaps it.
+  // Any thread that may create threads, before it makes what is to be unmapped. Without the thread,
+  // mappings are unmapped by those that release them.
   void start();
-  // Any thread. The mapping is the unmapper's from here on, and paid for until it is unmapped.
+  // Any thread. The unmapper now owns the mapping, which stays charged until it is unmapped.
   void put(Mapping* mapping);
-  // For who can't be charged for more: a mapping of this account that was given up, of at most
-  // `*bytes`, is unmapped when this returns, and taken off `*bytes`. False: there is none.
+  // For users that can't be charged for more: unmaps a released mapping of this account, of at most
+  // `*bytes`, before it returns, and subtracts it from `*bytes`. False: there is none.
   bool make_room(std::uint64_t account, std::uint64_t* bytes);
-  // How many its thread has unmapped so far: none of them is paid for any more.
+  // The number that its thread has unmapped so far: none of them is charged any more.
   [[nodiscard]] std::uint64_t unmapped();
 
  private:
   Unmapper() = default;
 
   static constexpr std::size_t kLists = 64;
-  // Mappings in the order in which they came.
+  // Mappings in order of arrival.
   struct List {
     Mapping* first = nullptr;
     Mapping* last = nullptr;
@@ -52,7 +52,7 @@ class Unmapper {
   std::array<List, kLists> lists_{};  // by account
   std::size_t turn_ = 0;              // whose list is next
   std::size_t count_ = 0;             // in all lists
-  // What the thread unmaps at this moment.
+  // What the thread is unmapping at this moment.
   struct Work {
     bool under_way = false;
     std::uint64_t account = 0, bytes = 0;

@@ -29,7 +29,7 @@ Result<UniqueFd> open_proc_mem(const ProgramProcess& program) {
     return Error{EPERM, "the daemon may not reach the memory of process " + number + " (" + why +
                             "): " + remedy(program)};
   }
-  // After the open: had the program become another before it, this would show the other's owner.
+  // After the open: had the program become another before, this would show that one's owner.
   struct stat owner = {};
   if (::stat(process.c_str(), &owner) != 0 || owner.st_uid != program.uid()) {
     return Error{EPERM, "process " + number + " no longer runs as user " +

@@ -33,11 +33,11 @@ bool take_one(std::atomic<std::uint32_t>& count, std::uint32_t max) {
 
 }  // namespace
 
-// What one user has of this, over all programs.
+// The usage of one user, over all programs.
 struct ProcMemThread::UserCounts {
   std::atomic<std::uint32_t> threads{0}, copies{0};  // relaxed: they order nothing
-  // Serialise atomics on its programs' words, by the place in the page, since several programs may
-  // have mapped one word. A user's own: whoever holds one may be kept waiting by that user.
+  // Serialise atomics on its programs' words, by the offset in the page, since several programs may
+  // have mapped one word. Per user: the holder of one may be kept waiting by that user.
   std::array<std::mutex, 64> word_locks;
 
   std::mutex& word_lock(std::uint64_t address) {
@@ -58,7 +58,7 @@ std::shared_ptr<ProcMemThread::UserCounts> ProcMemThread::counts_of(const User& 
   return counts;
 }
 
-// Shared by the program's owners and its thread, whichever goes last.
+// Shared by the program's owners and its thread; the last one frees it.
 class ProcMemThread::State {
  public:
   State(std::shared_ptr<const UniqueFd> memory, std::shared_ptr<UserCounts> counts)
@@ -116,7 +116,7 @@ class ProcMemThread::State {
     std::function<void()> then;
   };
 
-  // After what it announces was published: run() looks for that after it has looked at the
+  // After the state that it announces was published: run() checks that after it has checked the
   // notifier.
   void ring() {
     pushed_.fetch_add(1, std::memory_order_release);
@@ -126,7 +126,7 @@ class ProcMemThread::State {
   void carry_out(ProcMemCopy& copy) {
     auto waiting = ProcMemCopy::State::kWaiting;
     if (!copy.state.compare_exchange_strong(waiting, ProcMemCopy::State::kRunning)) {
-      return;  // given up
+      return;  // abandoned
     }
     copy.outcome = transfer(copy) ? Access::kGranted : Access::kLost;
   }

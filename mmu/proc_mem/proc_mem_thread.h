@@ -53,7 +53,7 @@ class ProcMemThread {
   struct UserCounts;
   static std::shared_ptr<UserCounts> counts_of(const User& user);
   explicit ProcMemThread(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;  // the thread's too
+  std::shared_ptr<State> state_;  // also the thread's
 };
 
 }  // namespace uroce
