@@ -1,4 +1,4 @@
-// The active side: REQ, and what answers it (IBTA vol. 1, 12.9.6).
+// The active side: REQ, and the answers to it (IBTA vol. 1, 12.9.6).
 
 #include <algorithm>
 #include <cerrno>
@@ -131,8 +131,8 @@ void Manager::on_rep(const Route& route, std::uint64_t transaction, Rep rep, Tim
   }
   const bool over = connection->state == State::kTimewait;
   if (connection->remote_id != rep.local_id && !(over && connection->remote_id == 0)) {
-    // The peer answered a late copy of our REQ once more, because it has lost its memory of the
-    // first answer. Without a word from us it would repeat this one in vain.
+    // The peer answered a late copy of our REQ again, because it has lost the state of its first
+    // answer. Without a message from us it would repeat this one in vain.
     ++counters_.dropped_unknown;
     answer_rej(route, transaction, rep.local_id, RejMessage::kRep, RejectReason::kStaleConnection);
     return;
@@ -150,7 +150,7 @@ void Manager::take_rep(Connection& connection, std::uint64_t transaction, Rep re
   connection.remote_id = rep.local_id;
   if (Connection* stale = connections_.find_remote_qp(connection.route.remote, rep.qpn);
       stale != nullptr && stale != &connection) {
-    // The peer has lost its memory of that one (12.9.8.3.1).
+    // The peer has lost the state of that one (12.9.8.3.1).
     end_stale(*stale, now);
     const Rejection rejection{.reason = RejectReason::kStaleConnection};
     send_rej(connection, RejMessage::kRep, rejection);

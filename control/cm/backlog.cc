@@ -1,4 +1,4 @@
-// Requests that wait for a program: how they come into a listener's backlog, and how they leave it.
+// Requests that wait for a program: how they enter a listener's backlog, and how they leave it.
 
 #include "control/cm/limits.h"
 #include "control/cm/manager.h"
@@ -6,7 +6,8 @@
 
 namespace uroce::control::cm {
 
-// What finds no room is dropped, not refused: its sender asks again, and by then there may be some.
+// A request that finds no room is dropped, not refused: its sender retries, and by then there may
+// be room.
 bool Manager::has_room(const Listener& listener, const Route& route) {
   using enum Requests::Admission;
   switch (requests_.admission(listener, route.remote)) {
@@ -29,8 +30,8 @@ bool Manager::has_room(const Listener& listener, const Route& route) {
   return true;
 }
 
-// Returns how many requests of the same sender wait there already.
-// REQUIRES: has_room(); route and retransmission are known.
+// Returns how many requests of the same sender already wait there. REQUIRES: has_room(); route and
+// retransmission are known.
 std::uint32_t Manager::enter_backlog(Connection& connection, Listener& listener, Time now) {
   connection.cookie = listener.cookie;
   connections_.set_listener(connection, listener.id);
@@ -49,8 +50,8 @@ void Manager::leave_backlog(Connection& connection) {
   connections_.set_deadline(connection, kNever);
 }
 
-// Its sender has given up, or never wanted an answer: it repeats nothing any more. A program that
-// answers all the same is told that it is over; nobody is there to be told on the other side.
+// Its sender has given up, or never wanted an answer: it sends no more retries. A program that
+// answers nevertheless is told that it is over; there is nobody to notify on the other side.
 void Manager::expire_request(Connection& connection) {
   ++counters_.expired;
   leave_backlog(connection);

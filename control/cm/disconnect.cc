@@ -52,7 +52,7 @@ void Manager::destroy(ConnectionId id, Time now) {
              state != State::kSidrReqSent) {
     abandon(*connection, {}, now);
   }
-  // What it was told before is read by nobody any more.
+  // Nobody reads what it was told before any more.
   std::erase_if(events_, [id](const Event& event) { return event.connection == id; });
   connection = connections_.find(id);
   if (connection == nullptr || !connection->held) {
@@ -65,7 +65,7 @@ void Manager::destroy(ConnectionId id, Time now) {
   }
 }
 
-// Ends a connection that lives or is being made, as its state demands.
+// Ends a connection that is established or being established, as its state requires.
 void Manager::abandon(Connection& connection, std::span<const std::byte> private_data, Time now) {
   const Rejection refusal{.reason = RejectReason::kConsumerDefined};
   const Rejection gone{.reason = RejectReason::kTimeout};
@@ -107,8 +107,8 @@ void Manager::begin_disconnect(Connection& connection, std::span<const std::byte
                       now);
 }
 
-// The peer has forgotten it: the program hears kDisconnected once the peer confirms, as it does for
-// numbers that it doesn't know.
+// The peer has no state of it: the program gets kDisconnected once the peer confirms, as peers do
+// for unknown numbers.
 void Manager::end_stale(Connection& connection, Time now) {
   switch (connection.state) {
     case State::kEstablished:
@@ -136,7 +136,7 @@ void Manager::on_dreq(const Route& route, std::uint64_t transaction, Dreq dreq, 
   const bool ours = connection != nullptr && connection->route.remote == route.remote &&
                     connection->remote_id == dreq.local_id;
   if (!ours) {
-    // So it is over already; the peer needn't go on asking.
+    // So it is over already; the peer needn't retry.
     ++counters_.dropped_unknown;
     send(route, transaction, Drep{.local_id = dreq.remote_id, .remote_id = dreq.local_id});
     return;
@@ -158,7 +158,7 @@ void Manager::on_dreq(const Route& route, std::uint64_t transaction, Dreq dreq, 
       tell(*connection, EventKind::kDisconnecting).private_data = std::move(dreq.private_data);
       return;
     case State::kDreqSent:
-      // Both at once: each answers the other's.
+      // Both sides disconnect at once: each answers the other's.
       send(connection->route, transaction, drep_of(*connection, {}));
       tell(*connection, EventKind::kDisconnected).private_data = std::move(dreq.private_data);
       enter_timewait(*connection, now);

@@ -176,7 +176,7 @@ Attribute write(ByteWriter& writer, const SidrRep& reply) {
   return Attribute::kSidrRep;
 }
 
-// What stands in the MAD's header beside the message.
+// The fields of the MAD's header outside of the message.
 std::uint32_t attribute_modifier(const Message& message) {
   if (const Req* req = std::get_if<Req>(&message); req != nullptr) {
     return req->ece.options;

@@ -1,5 +1,5 @@
-// The bytes of a MAD to CM messages. Reads with a reader that never leaves the bytes; what it says
-// of a message is checked before anybody acts on it.
+// The bytes of a MAD to CM messages. The reader never reads beyond the end; the fields of a message
+// are checked before they are used.
 
 #include <algorithm>
 
@@ -216,8 +216,8 @@ std::optional<Message> read_message(std::uint16_t attribute, ByteReader& reader)
   return std::nullopt;
 }
 
-// Zero is nobody's number: communication ids and queue pairs of connections start at 1. Only who
-// doesn't know the other's id (a REJ of a REQ) sends one.
+// Zero isn't a valid number: communication ids and queue pairs of connections start at 1. It is
+// sent only by a side that doesn't know the other's id (a REJ of a REQ).
 bool has_numbers(const Message& message) {
   if (const auto* req = std::get_if<Req>(&message)) {
     return req->local_id != 0 && req->qpn != 0;

@@ -15,8 +15,8 @@ Result<ListenerId> Manager::listen(const Match& match, std::uint32_t backlog,
   return listeners_.add(match, backlog, cookie);
 }
 
-// A program may have as many listeners as there are, and let go of them all at once: what it costs
-// to end one mustn't depend on how many connections there are.
+// A program may have the maximum number of listeners, and close them all at once: the cost of
+// ending one mustn't depend on the number of connections.
 void Manager::stop_listening(ListenerId listener, Time now) {
   const Listener* known = listeners_.find(listener);
   if (known != nullptr) {
@@ -54,7 +54,7 @@ std::optional<Event> Manager::next_event() {
   if (events_.empty()) {
     return std::nullopt;
   }
-  // Assigned, not constructed: gcc 12 takes the latter for a read of what optionals don't hold.
+  // Assigned, not constructed: gcc 12 warns that the latter reads an empty optional.
   std::optional<Event> event(std::in_place);
   *event = std::move(events_.front());
   events_.pop_front();
@@ -82,7 +82,7 @@ Result<Connection*> Manager::held(ConnectionId id) {
   return connection;
 }
 
-// Where the caller writes what a program is to hear. Nobody hears of what nobody holds.
+// Where events for a program are written. Events for connections without an owner are discarded.
 Event& Manager::tell(const Connection& connection, EventKind kind) {
   Event& event = connection.held ? events_.emplace_back() : (unheard_ = Event{});
   event.kind = kind;
@@ -102,7 +102,7 @@ void Manager::repeat(const Connection& connection) {
   sends_.push_back({.route = connection.route, .mad = connection.last});
 }
 
-// Sends and keeps repeating by the connection's interval until the state changes.
+// Sends the message, and repeats it at the connection's interval until the state changes.
 void Manager::send_until_answered(Connection& connection, State state, const Message& message,
                                   Time now) {
   connection.state = state;
@@ -113,8 +113,8 @@ void Manager::send_until_answered(Connection& connection, State state, const Mes
   repeat(connection);
 }
 
-// From here on only repeated questions of the peer are answered, until the queue pair's packets can
-// no longer be under way (12.9.8.4).
+// From here on only the peer's retries are answered, until the queue pair's packets can no longer
+// be in the network (12.9.8.4).
 void Manager::enter_timewait(Connection& connection, Time now) {
   connection.state = State::kTimewait;
   connections_.forget_remote_qp(connection);
@@ -158,7 +158,7 @@ void Manager::on_deadline(Connection& connection, Time now) {
     give_up(connection, ETIMEDOUT, now);
     return;
   }
-  // The time that an MRA asked for is over.
+  // The time requested by an MRA is over.
   if (connection.state == State::kMraReqReceived) {
     connection.state = State::kReqSent;
   } else if (connection.state == State::kMraRepReceived) {
@@ -184,7 +184,7 @@ void Manager::give_up(Connection& connection, int error, Time now) {
     enter_idle(connection);
     return;
   }
-  // The peer may have answered, and the answer was lost: it learns that nobody waits any more
+  // The peer may have answered, and the answer was lost: it is told that nobody waits any more
   // (12.9.8.5).
   const bool active = connection.active;
   send_rej(connection, active ? RejMessage::kReq : RejMessage::kRep,

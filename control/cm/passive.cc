@@ -35,7 +35,7 @@ bool is_over(State state) {
          state == State::kIdle;
 }
 
-// Is it the REQ that made this connection, sent once more?
+// Whether it is a retransmission of the REQ that made this connection.
 bool same_request(const Connection& connection, const Req& req) {
   return connection.remote_qpn == req.qpn && connection.send_psn == req.starting_psn;
 }
@@ -49,7 +49,8 @@ void Manager::on_req(const Route& route, std::uint64_t transaction, Req req, Tim
       on_repeated_req(*known, req, transaction, now);
       return;
     }
-    // The peer uses its number anew, so it has forgotten the connection that had it (12.9.8.3.1).
+    // The peer reuses its number, so it has lost the state of the connection that had it
+    // (12.9.8.3.1).
     if (!is_over(known->state)) {
       end_stale(*known, now);
       answer_rej(route, transaction, req.local_id, RejMessage::kReq,
@@ -71,7 +72,7 @@ void Manager::on_req(const Route& route, std::uint64_t transaction, Req req, Tim
   }
 }
 
-// What is wrong whoever listens; answered with a REJ that says so.
+// Errors independent of the listener; answered with a REJ that names them.
 bool Manager::refuse_req(const Route& route, std::uint64_t transaction, const Req& req, Time now) {
   std::optional<RejectReason> reason;
   if (!transport_known(req)) {
@@ -149,7 +150,7 @@ void Manager::on_repeated_req(Connection& connection, const Req& req, std::uint6
     case State::kDreqSent:
     case State::kTimewait:
     case State::kIdle:
-      // The peer hasn't heard that it is over. A REJ that was sent before says why.
+      // The peer hasn't learnt that it is over. A REJ that was sent before has the reason.
       if (connection.rejected) {
         repeat(connection);
         if (connection.state == State::kTimewait) {

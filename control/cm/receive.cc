@@ -1,11 +1,11 @@
-// A MAD that came: which message it is and whose connection it names.
+// A received MAD: which message it is, and which connection it names.
 
 #include "control/cm/manager.h"
 
 namespace uroce::control::cm {
 
 // The sender's address must be the peer's: numbers alone could be guessed by others on the network.
-// A peer that has no number of its own yet sends 0.
+// A peer that has no number yet sends 0.
 Connection* Manager::named(const Route& route, std::uint32_t id, std::uint32_t remote_id) {
   Connection* connection = connections_.find(id);
   const bool right =

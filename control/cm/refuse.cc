@@ -10,8 +10,8 @@
 namespace uroce::control::cm {
 namespace {
 
-// A REJ for a REQ that wasn't answered in time can't name the peer's number: it names the adapter
-// that asked instead (12.6.7.2, reason 4).
+// A REJ for a REQ that wasn't answered in time can't name the peer's number: it names the
+// requesting adapter instead (12.6.7.2, reason 4).
 PrivateData guid_bytes(std::uint64_t guid) {
   ByteWriter writer;
   writer.u64(guid);
@@ -20,7 +20,7 @@ PrivateData guid_bytes(std::uint64_t guid) {
 
 }  // namespace
 
-// Of a connection that we know; it is repeated to whoever asks again.
+// For a known connection; it is repeated when the peer asks again.
 void Manager::send_rej(Connection& connection, RejMessage refused, const Rejection& rejection) {
   ++counters_.rejects_sent;
   counters_.last_reject_sent = rejection.reason;
@@ -38,7 +38,7 @@ void Manager::send_rej(Connection& connection, RejMessage refused, const Rejecti
   repeat(connection);
 }
 
-// Of a message that belongs to no connection of ours.
+// For a message that belongs to none of our connections.
 void Manager::answer_rej(const Route& route, std::uint64_t transaction, std::uint32_t remote_id,
                          RejMessage refused, RejectReason reason) {
   ++counters_.rejects_sent;
@@ -76,11 +76,11 @@ Status Manager::reject(ConnectionId id, const Rejection& rejection, Time now) {
   return ok();
 }
 
-// Which connection a REJ ends. One that came too late for its sender names it by its own numbers
-// only.
+// The connection that a REJ ends. One from a sender that has timed out names it only by the
+// sender's own numbers.
 Connection* Manager::rejected_one(const Route& route, const Rej& rej) {
   if (rej.remote_id != 0 || rej.reason != RejectReason::kTimeout) {
-    // Who refuses a REQ has not always a number of its own.
+    // The refuser of a REQ doesn't always have a number yet.
     return named(route, rej.remote_id, rej.local_id);
   }
   ByteReader reader(rej.info);
@@ -126,7 +126,7 @@ void Manager::on_rej(const Route& route, Rej rej, Time now) {
   event.reason = rej.reason;
   event.info = std::move(rej.info);
   event.private_data = std::move(rej.private_data);
-  // Without a queue pair that sent, nothing can be under way.
+  // Without a queue pair that sent, no packets can be in the network.
   if (connection->remote_qpn == 0 || connection->qpn == 0) {
     enter_idle(*connection);
   } else {

@@ -68,8 +68,8 @@ void Manager::on_sidr_req(const Route& route, std::uint64_t transaction, SidrReq
       on_repeated_sidr_req(*known, now);
       return;
     }
-    // It expired, or was answered long ago, and its program still holds it: who asks again asks
-    // anew.
+    // It expired, or was answered long ago, and its program still holds it: a repeated request is a
+    // new one.
     connections_.forget_peer(*known);
   }
   const auto ip = ip_of(request);
@@ -132,7 +132,7 @@ Status Manager::answer_service(ConnectionId id, const ServiceAnswer& answer, Tim
                                                           .qkey = answer.qkey,
                                                           .service_id = exchange.service_id,
                                                           .private_data = answer.private_data});
-  // A lost answer is asked for again: it is kept for as long as that takes.
+  // A lost answer is requested again: it is kept for as long as that takes.
   exchange.rejected = true;
   repeat(exchange);
   enter_timewait(exchange, now);

@@ -1,4 +1,4 @@
-// A MAD of ours that the network couldn't deliver.
+// A MAD of ours that the network reports as undeliverable.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kTransactionAt = 8;
 constexpr std::size_t kMadHeader = 24;
 
-// Whoever isn't on the way doesn't know the transaction, whose upper half is random.
+// A sender off the path doesn't know the transaction id, whose upper half is random.
 bool repeats(std::span<const std::byte> beginning, const Mad& mad) {
   return beginning.size() >= kMadHeader && beginning.size() <= mad.size() &&
          std::equal(beginning.begin(), beginning.end(), mad.begin());

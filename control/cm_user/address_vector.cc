@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint8_t kExactly = 2;  // IB_SA_EQ
 
-// enum ib_rate: what the port's speed is called.
+// enum ib_rate: the code of the port's speed.
 std::uint8_t rate_code(std::uint32_t mbps) {
   struct Rate {
     std::uint32_t mbps_max;
@@ -37,8 +37,8 @@ std::uint8_t gid_index(const Id& id) {
   return 0;
 }
 
-// A type of service asks for little delay (bit 4), much throughput (bit 3), both or neither; which
-// priority that is, Linux's table ip_tos2prio says (RFC 1349, rt_tos2priority).
+// A type of service requests low delay (bit 4), high throughput (bit 3), both or neither; Linux's
+// table ip_tos2prio maps it to a priority (RFC 1349, rt_tos2priority).
 std::uint8_t priority_of(std::uint8_t type_of_service) {
   constexpr std::uint8_t kPriorities[] = {0, 2, 6, 4};
   return kPriorities[(type_of_service >> 3U) & 3U];

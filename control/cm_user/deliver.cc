@@ -25,7 +25,7 @@ rdma_ucm_ece record_of(const cm::Ece& ece) {
   return {.vendor_id = ece.vendor_id, .attr_mod = ece.options};
 }
 
-// To the limit of the message: its true length isn't on the wire.
+// Padded to the message's maximum: the true length isn't on the wire.
 template <typename Parameters>
 void copy_private(std::span<const std::byte> data, Parameters* to) {
   const std::size_t length = std::min(data.size(), sizeof(to->private_data) - 1);
@@ -36,8 +36,8 @@ void copy_private(std::span<const std::byte> data, Parameters* to) {
 }
 
 void push(Id& id, const rdma_ucm_event_resp& record) {
-  // Until the program accepts a request it has no name for the id, so it can't be told; accepting
-  // will fail.
+  // Until the program accepts a request it has no name for the id, so it can't be notified;
+  // accepting will fail.
   if (id.uid != 0) {
     id.channel->push({.id = &id, .membership = nullptr, .fresh = nullptr, .record = record});
   }
@@ -53,7 +53,8 @@ void report_with_data(Id& id, EventNumber event, int status, std::span<const std
   push(id, record);
 }
 
-// A program can answer only what its listening id is for: the queue pair follows from the id.
+// A program can answer only requests of its listening id's kind: the queue pair follows from the
+// id.
 bool is_of_its_kind(const Id& listening, const cm::Event& request) {
   return request.request
              ? !listening.is_datagram() && request.request->transport == listening.transport()
@@ -68,7 +69,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
     fresh = listening.user->add_requested(listening, event, *header);
   }
   if (fresh == nullptr) {
-    // Nobody can be asked: a REJ or a refusing SIDR_REP goes out.
+    // The program can't be asked: a REJ or a refusing SIDR_REP is sent.
     service.manager().destroy(event.connection, service.now());
     return;
   }
@@ -82,7 +83,7 @@ void deliver_request(Service& service, Id& listening, const cm::Event& event) {
     copy_private(data, &to);
     to.qp_num = request.qpn;
     to.srq = request.srq ? 1 : 0;
-    // What the peer starts we must serve, and the other way round.
+    // The peer's initiator depth is our responder resources, and vice versa.
     to.responder_resources = request.initiator_depth;
     to.initiator_depth = request.responder_resources;
     to.flow_control = request.flow_control ? 1 : 0;
@@ -137,8 +138,9 @@ void end(Id& id, EventNumber event, int status, std::span<const std::byte> data)
   report_with_data(id, event, status, data);
 }
 
-// A request that the program has heard of it can't accept any more, and destroys. Others go, save
-// one that is a channel's last event: the channel says that there is something to fetch.
+// A request that the program has fetched can't be accepted any more, and the program destroys it.
+// Others are removed, except one that is a channel's last event: the channel is readable, so there
+// must be something to fetch.
 void expire(Id& id) {
   if (id.unheard_of && !id.channel->holds_one()) {
     id.user->destroy(id);
@@ -147,8 +149,8 @@ void expire(Id& id) {
   }
 }
 
-// Of the messages' private data programs get that of requests, of their answers and of refusals
-// only: RTU, DREQ and DREP carry nothing of a program's.
+// Programs get the private data of requests, of their answers and of refusals only: RTU, DREQ and
+// DREP carry none from programs.
 void deliver_to(Id& id, const cm::Event& event) {
   switch (event.kind) {
     case cm::EventKind::kRequest:

@@ -90,7 +90,7 @@ Result<Endpoint> parse_sockaddr(std::span<const std::byte> bytes) {
     const auto address = load<sockaddr_in6>(bytes);
     Gid gid;
     std::memcpy(gid.bytes.data(), &address.sin6_addr, sizeof(address.sin6_addr));
-    // An IPv4 address in IPv6's clothes is an IPv4 address: there is one GID for both.
+    // An IPv4-mapped IPv6 address is an IPv4 address: both have the same GID.
     return endpoint_of(gid, ntohs(address.sin6_port));
   }
   return Error{EAFNOSUPPORT, "addresses are IPv4 or IPv6, not of family " + std::to_string(family)};

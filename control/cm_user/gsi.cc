@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kFrameMax = 512;  // all headers, a MAD, the ICRC
 
-// Linux answers from the port that it was asked at, and keeps the sender's source port.
+// Linux answers from the port to which the request was sent, and keeps the sender's source port.
 Path reply_path(const Packet& packet, const Device& device) {
   Path path;
   path.source_mac = device.mac();

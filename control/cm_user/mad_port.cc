@@ -33,7 +33,7 @@ void MadPort::send(const cm::Outgoing& outgoing) {
   }
 }
 
-// An address that can't be reached is as good as a MAD lost on the way.
+// An unreachable address is treated like a MAD lost on the path.
 MadPort::Attempt MadPort::attempt(const cm::Outgoing& outgoing) {
   Device& device = host_.devices[outgoing.route.device];
   const abi::AddressRecord address = address_of(device, outgoing.route);

@@ -32,8 +32,7 @@ Json report_listener(const Id& id) {
           {"backlog", cm::kBacklogMax},      {"waiting", id.requests_waiting}};
 }
 
-// A connection that its program has destroyed has no id; the protocol still owes its peer an
-// answer.
+// A connection that its program has destroyed has no id; the protocol still has to answer its peer.
 Json report_connection(const cm::ConnectionInfo& info, const Id* id) {
   const Endpoint local = id != nullptr ? id->source : endpoint_of(info.route.local, 0);
   const Endpoint remote = id != nullptr ? id->destination : endpoint_of(info.route.remote, 0);

@@ -87,7 +87,7 @@ Status Service::start_resolving(Id& id, Time deadline) {
   return ok();
 }
 
-// True if the question is settled, one way or the other.
+// True if resolution has finished, successfully or not.
 bool Service::look_again(Id& id) {
   EtherAddress mac;
   const auto resolution = resolve(id, now(), &mac);
@@ -139,7 +139,7 @@ void Service::on_communication(std::uint32_t qpn) {
   const auto at = queue_pairs_.find(qpn);
   const Id* id = at == queue_pairs_.end() ? nullptr : find(at->second);
   if (id != nullptr && id->connection) {
-    // It is no news, or too late, in any other state than the one where the RTU is awaited.
+    // In any state but the one in which the RTU is awaited, it is no news, or too late.
     [[maybe_unused]] const Status status = manager_.established(*id->connection, now());
     pump();
   }
@@ -182,8 +182,8 @@ void Service::pump() {
   }
 }
 
-// A switch doesn't send a frame back where it came from, and the loopback has no peers: what is for
-// an address of our own stays here.
+// A switch doesn't send a frame back where it came from, and the loopback has no peers: messages to
+// one of our own addresses stay here.
 void Service::send(const cm::Outgoing& outgoing) {
   const cm::Route& route = outgoing.route;
   if (const Device* owner = owner_of(host_.devices, route); owner != nullptr) {

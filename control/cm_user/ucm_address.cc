@@ -18,7 +18,7 @@ Result<Endpoint> endpoint_in(const Address& address) {
   return parse_sockaddr(std::as_bytes(std::span(&address, 1)));
 }
 
-// As with IP sockets: who answers at a well-known port is the administrator's choice.
+// As with IP sockets: the administrator decides who may use a well-known port.
 Status may_take_port(const Id& id, std::uint16_t port) {
   if (port == 0 || port >= kPortUnprivilegedMin || is_administrator(id.user->peer())) {
     return ok();
@@ -39,8 +39,8 @@ Status take_port(Service& service, Id& id) {
   return ok();
 }
 
-// No device has the address of "this host" (localhost, or any address as a destination): the first
-// device's first address of the kind stands for it. ENETUNREACH
+// No device has the address of "this host" (localhost, or the wildcard address as a destination):
+// the first device's first address of the same family is used. ENETUNREACH
 Result<Endpoint> on_this_host(Service& service, const Endpoint& endpoint) {
   std::optional<Gid> found;
   for (const Device& device : service.devices()) {
@@ -132,7 +132,7 @@ Status resolve(User& user, const Call& call, const Resolving& wish) {
   if (id.state != IdState::kIdle && id.state != IdState::kBound) {
     return wrong_state(id, "rdma_resolve_addr");
   }
-  // Every other event changes what the id can do; this one could be asked for without end.
+  // Every other event changes the id's state; this one could be requested without end.
   if (id.address_error_waits) {
     return Error{ENOMEM, "rdma_resolve_addr: the id's last ADDR_ERROR hasn't been fetched yet"};
   }
@@ -199,7 +199,7 @@ Status resolve_any(User& user, Call& call) {
   return resolve(user, call, {body.id, body.timeout_ms, *source, *destination});
 }
 
-// There is nobody to ask for a route on Ethernet.
+// There is no route to resolve on Ethernet.
 Status resolve_route(User& user, Call& call) {
   const auto id = find_id(user, call.channel, call.as<rdma_ucm_resolve_route>().id);
   if (!id) {

@@ -17,7 +17,7 @@ struct CommandRule {
   CommandHandler handler;
 };
 
-// The extended fields at the end of connect and accept came later.
+// The extended fields at the end of connect and accept are a later addition.
 constexpr std::size_t kConnect = offsetof(rdma_ucm_connect, ece);
 constexpr std::size_t kAccept = offsetof(rdma_ucm_accept, ece);
 

@@ -33,7 +33,7 @@ std::span<const std::byte> private_data_of(const rdma_ucm_conn_param& parameters
 
 cm::PrivateData copy(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
-// What a request says besides the protocol: who asks whom for which port.
+// The protocol-independent part of a request: who connects to which port.
 cm::PrivateData request_data(const Id& id, const rdma_ucm_conn_param& parameters) {
   cm::IpHeader header;
   header.ipv6 = id.source.family == Family::kIpv6;
@@ -86,7 +86,7 @@ Result<cm::ConnectionId> ask_for_connection(User& user, const Id& id,
   return user.service().manager().connect(wish, user.service().now());
 }
 
-// The active side's second step: the queue pair is up, the peer may know.
+// The active side's second step: the queue pair is ready, and the peer is notified.
 Status send_ready(User& user, Id& id) {
   if (id.state != IdState::kReplied) {
     return wrong_state(id, "rdma_establish");
@@ -145,8 +145,8 @@ cm::Match match_of(const Id& id) {
   return match;
 }
 
-// Nothing is owed to the peer of a datagram service, nor where the connection is over, or a DREQ is
-// under way.
+// Nothing has to be sent to the peer of a datagram service, nor if the connection is over, or a
+// DREQ is outstanding.
 bool needs_no_disconnect(const Id& id, const cm::Manager& manager) {
   const auto state = manager.state(*id.connection);
   return id.is_datagram() || state == cm::State::kIdle || state == cm::State::kTimewait ||
@@ -193,7 +193,7 @@ Status listen(User& user, Call& call) {
   Id& id = **found;
   Service& service = user.service();
   if (id.state == IdState::kIdle) {
-    // An id without an address listens everywhere, at any port.
+    // An id without an address listens on all addresses, at any port.
     id.source = any_endpoint(Family::kIpv4);
     const auto port = service.ports().take(id.space, id.serial, {.endpoint = id.source});
     if (!port) {
@@ -213,8 +213,8 @@ Status listen(User& user, Call& call) {
   if (!charge) {
     return charge.error();
   }
-  // Whatever backlog the program asks for: requests come in bursts that no program can fetch in
-  // time, what waits costs little, and one sender has at most half of it.
+  // Whatever backlog the program requests: requests come in bursts that no program can fetch in
+  // time, waiting requests cost little, and one sender has at most half of the backlog.
   const auto listener = service.manager().listen(match_of(id), cm::kBacklogMax, id.serial);
   if (!listener) {
     return listener.error();
@@ -279,7 +279,7 @@ Status reject(User& user, Call& call) {
   return status;
 }
 
-// DREQ, or DREP if the peer was first. An event comes in either case, or has come.
+// Sends DREQ, or DREP if the peer was first. An event comes in either case, or has come.
 Status disconnect(User& user, Call& call) {
   const auto found = find_id(user, call.channel, call.as<rdma_ucm_disconnect>().id);
   if (!found) {

@@ -23,7 +23,7 @@ bool is_port_space(std::uint16_t number) {
   return false;
 }
 
-// The kind of queue pair follows from the port space, save in the one that has both kinds.
+// The kind of queue pair follows from the port space, except in the one that has both kinds.
 std::uint8_t qp_type_of(cm::PortSpace space, std::uint8_t asked) {
   switch (space) {
     case cm::PortSpace::kTcp:
@@ -54,7 +54,7 @@ Status set_id_option(Id& id, std::uint32_t name, const Call& call) {
     if (!value) {
       return value.error();
     }
-    // They decide what binding does.
+    // They affect binding.
     if (id.state != IdState::kIdle && id.state != IdState::kBound) {
       return wrong_state(id, "rdma_set_option");
     }
@@ -117,7 +117,7 @@ Status destroy_id(User& user, Call& call) {
   if (!id) {
     return id.error();
   }
-  // librdmacm waits until as many were acknowledged; what wasn't fetched is taken back.
+  // librdmacm waits until as many were acknowledged; events not fetched are subtracted.
   call.answer(rdma_ucm_destroy_id_resp{(*id)->events_reported});
   user.destroy(**id);
   return ok();
@@ -139,7 +139,7 @@ Status migrate_id(User& user, Call& call) {
     const auto events =
         call.other->take_if([&](const UserEvent& event) { return event.id == &id; });
     for (const UserEvent& event : events) {
-      // The ids that its connect requests bring report where it does.
+      // The ids created by its connect requests report to the same channel.
       if (event.fresh != nullptr) {
         --event.fresh->channel->ids;
         ++call.channel.ids;

@@ -1,5 +1,5 @@
-// Commands about multicast groups. Joining makes the group's address known to the program, which
-// then attaches its queue pair to it (ibv_attach_mcast) and sends to it.
+// Commands about multicast groups. Joining reports the group's address to the program, which then
+// attaches its queue pair to it (ibv_attach_mcast) and sends to it.
 
 #include <rdma/rdma_user_cm.h>
 

@@ -1,4 +1,4 @@
-// Commands that tell a program what is known of an id, and how its queue pair is brought up.
+// Commands that report an id's addresses, and the attributes for bringing up its queue pair.
 
 #include <arpa/inet.h>
 #include <infiniband/ib.h>
@@ -95,7 +95,7 @@ void answer_path(const Id& id, Call* call) {
   call->answer(answer);
 }
 
-// Before the protocol knows anything, and for datagrams always.
+// Before the protocol has a connection, and always for datagrams.
 void fill_first_state(const Id& id, ib_uverbs_qp_attr* to) {
   to->qp_attr_mask = kVerbsState | kVerbsPkeyIndex | kVerbsPort;
   if (id.is_datagram()) {
@@ -106,7 +106,7 @@ void fill_first_state(const Id& id, ib_uverbs_qp_attr* to) {
   }
 }
 
-// What only a transport that acknowledges has: a UC queue pair may not be given it.
+// Attributes of acknowledged transports only: they are invalid for a UC queue pair.
 constexpr std::uint32_t kAcknowledging = kVerbsMaxDestRdAtomic | kVerbsMinRnrTimer | kVerbsTimeout |
                                          kVerbsRetryCnt | kVerbsRnrRetry | kVerbsMaxRdAtomic;
 

@@ -1,5 +1,5 @@
-// Events that a program puts into its own channel. librdmacm does so when another thread of its own
-// has looked up a name (rdma_resolve_addrinfo), and programs to wake whoever waits there.
+// Events that a program writes into its own channel. librdmacm does so when another of its threads
+// has resolved a name (rdma_resolve_addrinfo), and programs do to wake a thread that waits there.
 
 #include <cerrno>
 #include <string>

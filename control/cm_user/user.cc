@@ -81,7 +81,7 @@ Id* User::add_requested(Id& listening, const cm::Event& event, const cm::IpHeade
   id.qp_type = listening.qp_type;
   id.traffic_class = listening.traffic_class;
   if (id.traffic_class == 0 && event.request) {
-    // As Linux does: what the peer wants for its packets is good for ours too.
+    // As Linux does: the peer's traffic class is used for our packets too.
     id.traffic_class = event.request->primary.traffic_class;
     id.service_level = event.request->primary.service_level;
   }
@@ -107,7 +107,7 @@ void User::destroy(Id& id) {
     if (event.fresh == &id) {
       --event.id->requests_waiting;
     } else if (event.fresh != nullptr) {
-      destroy(*event.fresh);  // nobody has heard of it
+      destroy(*event.fresh);  // the program hasn't heard of it
     }
   }
   if (id.listener) {

@@ -39,7 +39,7 @@ void AddressFollower::on_change() {
   }
 }
 
-// A link-local address is bound to its interface, which may have been made anew.
+// A link-local address is bound to its interface, which may have been recreated.
 void AddressFollower::look(Followed& followed) {
   Device& device = card_.devices()[followed.device];
   const std::string& interface = followed.interface;

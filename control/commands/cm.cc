@@ -1,4 +1,4 @@
-// Commands of a program's librdmacm (cm_records.h). What they do is in cm_user/.
+// Commands of a program's librdmacm (cm_records.h). They are implemented in cm_user/.
 
 #include "abi/cm_records.h"
 #include "base/memory/memory_reserve.h"

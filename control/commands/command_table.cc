@@ -95,7 +95,7 @@ constexpr CommandRule kRules[] = {
     {abi::Command::kOdpStatus, "ODP status", kBare, false, 0, false, report_paging},
 };
 
-// See gives_back(). rdma_cm's commands come in one, which decides for each of them.
+// See gives_back(). rdma_cm's commands share one, which decides for each of them.
 constexpr abi::Command kGivingBack[] = {
     abi::Command::kDeallocPd,       abi::Command::kDeregMr,    abi::Command::kDestroyChannel,
     abi::Command::kDestroyCq,       abi::Command::kDestroySrq, abi::Command::kDestroyQp,
@@ -104,7 +104,7 @@ constexpr abi::Command kGivingBack[] = {
     abi::Command::kCmCommand,
 };
 
-// Of two commands with one number the second would never be found.
+// The second of two commands with one number would never be found.
 consteval bool numbers_differ() {
   for (const CommandRule& one : kRules) {
     int same = 0;

@@ -36,7 +36,7 @@ Conversation::Conversation(const Services& services, std::uint64_t id, const Pee
     : services_(services), session_(std::make_unique<Session>(services.card, id, peer)) {}
 
 Conversation::~Conversation() {
-  cm_user_.reset();  // peers learn of it before the queue pairs are silent
+  cm_user_.reset();  // peers are notified before the queue pairs fall silent
   const std::shared_ptr<Mirror> mirror = session_->mirror();
   session_.reset();
   if (mirror != nullptr) {
@@ -141,7 +141,7 @@ void Conversation::log_refusal(abi::Command command, const Error& error) {
                            ": " + error.message);
 }
 
-// What a library throws for want of memory is a refusal, as what the kernel refuses is.
+// An exception that a library throws for lack of memory is a refusal, as the kernel's would be.
 Result<Outcome> Conversation::dispatch_within_memory(const abi::RequestHeader& header,
                                                      Request& request, Reply* reply) {
   try {
@@ -169,7 +169,7 @@ Result<Outcome> Conversation::dispatch(const abi::RequestHeader& header, Request
   if (rule->needs_device && session_->device() == nullptr) {
     return Error{EBADF, std::string(rule->name) + ": no device is open on this connection"};
   }
-  // What has been done already and only waits for helpers ends as it would with memory.
+  // Work that has been done already and only waits for helpers completes as usual.
   if (!hold_memory_reserve() && !gives_back(*rule) && request.helpers == nullptr) {
     return out_of_memory();
   }
@@ -201,7 +201,8 @@ void Conversation::answer_more() {
   }
 }
 
-// Reports in JSON are longer than a record; every other reply is one piece. `more` comes later.
+// Reports in JSON are longer than a record; every other reply is one piece. `more`: further pieces
+// follow.
 void Conversation::reply(std::uint32_t sequence, Reply reply, bool more) {
   constexpr std::size_t kPieceMax = kRecordMax - sizeof(abi::ReplyHeader);
   std::span<const std::byte> rest(reply.bytes);

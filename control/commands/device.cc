@@ -162,7 +162,7 @@ Result<Outcome> report_objects(Conversation& conversation, Request& /*request*/,
   return report_with(conversation, StatusReport::Detail::kObjects);
 }
 
-// Devices and workers are everybody's business, how many programs there are isn't.
+// Devices and workers are visible to everybody, the number of programs isn't.
 Result<Outcome> report_history(Conversation& conversation, Request& /*request*/, Reply* reply) {
   const Services& services = conversation.services();
   if (services.sampler == nullptr) {

@@ -1,5 +1,5 @@
-// Regions that don't lie in the program's memory: device memory, which is the daemon's own, and the
-// null region, behind which there is none.
+// Regions outside of the program's memory: device memory, which belongs to the daemon, and the null
+// region, which has none.
 
 #include <cerrno>
 #include <limits>
@@ -76,7 +76,8 @@ Result<Outcome> alloc_dm(Session& session, Request& request, Reply* reply) {
   return Outcome::kReply;
 }
 
-// The same memory under a handle of this session. It lives, and counts, as long as anybody has it.
+// The same memory under a handle of this session. It exists, and stays charged, as long as anybody
+// has a handle.
 Result<Outcome> import_dm(Session& session, Request& request, Reply* reply) {
   const auto exporter = session.exporter();
   if (!exporter) {

@@ -1,4 +1,4 @@
-// Reading the log of errors.
+// Reading the error log.
 
 #include <algorithm>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace uroce::control {
 
-// JSON in as many pieces as it takes.
+// JSON in as many pieces as needed.
 Result<Outcome> report_errors(Conversation& conversation, Request& request, Reply* reply) {
   const auto body = request.as<abi::ErrorsRequest>();
   reply->set_text(
@@ -18,7 +18,7 @@ Result<Outcome> report_errors(Conversation& conversation, Request& request, Repl
   return Outcome::kReply;
 }
 
-// One record of plain text: the shim prints it as it is.
+// One record of plain text, which the shim prints unchanged.
 Result<Outcome> own_errors(Conversation& conversation, Request& request, Reply* reply) {
   const auto body = request.as<abi::ErrorsRequest>();
   abi::OwnErrorsReply answer{};

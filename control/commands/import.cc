@@ -1,7 +1,7 @@
-// What a program may use of another session: protection domains and memory regions (and device
-// memory: device_memory.cc), by way of a
-// ticket (command_records.h) that came with kOpenDevice. The exporter keeps what it lent; when its
-// session ends, its regions are gone, and work that names them fails.
+// Use of another session's protection domains and memory regions (and device memory:
+// device_memory.cc), by a ticket (command_records.h) that was passed with kOpenDevice. The exporter
+// remains the owner; when its session ends, its regions are destroyed, and work that names them
+// fails.
 
 #include <cerrno>
 
@@ -27,7 +27,7 @@ Result<Outcome> import_pd(Session& session, Request& request, Reply* reply) {
   }
   auto ours = std::make_unique<ProtectionDomain>();
   ours->charge = std::move(*charge);
-  ours->id = (*theirs)->id;  // never given out again, so it may outlive theirs
+  ours->id = (*theirs)->id;  // never reused, so it may outlive theirs
   reply->set_handle(session.pds.add(std::move(ours)));
   return Outcome::kReply;
 }

@@ -11,10 +11,10 @@
 namespace uroce::control {
 namespace {
 
-// No driver needs to be asked faster, and an idle daemon shouldn't wake up often.
+// No driver needs faster polling, and an idle daemon shouldn't wake up often.
 constexpr Duration kLinkLookInterval = 100 * kNanosecondsPerMillisecond;
-// An interface that couldn't be opened though it is there is tried again, ever more seldom, since
-// drivers write a line or two each time; and whenever the kernel tells of a change.
+// Opening an interface that is there, but failed to open, is retried at growing intervals, since
+// drivers print a line or two each time; and whenever the kernel reports a change.
 constexpr Duration kAttachIntervalMin = kNanosecondsPerSecond;
 constexpr Duration kAttachIntervalMax = 64 * kNanosecondsPerSecond;
 
@@ -56,7 +56,7 @@ void LinkFollower::look_at_all(bool attaches) {
   }
 }
 
-// `attaches`: interfaces that are down are tried to be opened.
+// `attaches`: tries to reopen interfaces that are down.
 void LinkFollower::look(Device& device, bool attaches) {
   const bool on_interface = device.port().info().on_interface;
   if (on_interface && !device.link_up() && attaches) {
@@ -66,8 +66,8 @@ void LinkFollower::look(Device& device, bool attaches) {
   if (change) {
     follow(device, *change);
   }
-  // An interface that was made anew between two looks has been up all the time: it goes down, and
-  // up again at once.
+  // An interface that was recreated between two checks has seemed to be up all the time: it is
+  // reported as down, and up again at once.
   if (on_interface && change == false) {
     attach(device);
     if (const auto up = device.link_change()) {
@@ -81,7 +81,7 @@ void LinkFollower::look(Device& device, bool attaches) {
   }
 }
 
-// A link that comes or goes is an event for every program that has the device open.
+// A link change is an event for every program that has the device open.
 void LinkFollower::follow(Device& device, bool up) {
   if (up) {
     spdlog::info("{}: the link is up", device.name());
@@ -100,7 +100,7 @@ void LinkFollower::follow(Device& device, bool up) {
 
 void LinkFollower::attach(Device& device) {
   if (!device.port().attach()) {
-    return;  // why not stands in PortInfo::trouble
+    return;  // PortInfo::trouble has the reason
   }
   let_workers_look(device);
   if (device.follow_mac()) {

@@ -32,8 +32,8 @@ Result<Outcome> alloc_pd(Session& session, Request& /*request*/, Reply* reply) {
 
 namespace {
 
-// How many helpers (mmu/proc_mem/proc_mem_thread.h) are at the session's memory for copies that
-// were set off until now.
+// How many helpers (mmu/proc_mem/proc_mem_thread.h) are accessing the session's memory for copies
+// submitted so far.
 std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conversation) {
   auto count = std::make_shared<std::atomic<std::uint32_t>>(0);
   PagingService* const paging = conversation.services().paging;
@@ -45,7 +45,7 @@ std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conver
       continue;
     }
     count->fetch_add(1, std::memory_order_relaxed);
-    // Release: pairs with the acquire of the handler that looks again.
+    // Release: pairs with the acquire of the handler that checks again.
     if (program->when_idle([count, control = paging->control_event()] {
           count->fetch_sub(1, std::memory_order_release);
           control->ring();
@@ -56,8 +56,8 @@ std::shared_ptr<std::atomic<std::uint32_t>> helpers_at_work(Conversation& conver
   return count;
 }
 
-// Whether they have all come back since. The handler is run again until they have: until then the
-// memory isn't the program's to reuse. How long that takes is the program's own business.
+// Whether they have all finished since. The handler is run again until they have: until then the
+// program can't reuse the memory. How long that takes depends on the program only.
 Outcome when_helpers_are_back(const Request& request) {
   return request.helpers->load(std::memory_order_acquire) == 0 ? Outcome::kReply : Outcome::kWait;
 }
@@ -81,25 +81,25 @@ Result<Outcome> share_arena(Session& session, Request& request, Reply* reply) {
   return Outcome::kReply;
 }
 
-// A registration whose memory a helper opens. Written by the helper before `done`.
+// A registration for which a helper opens files. Written by the helper before `done`.
 struct Registration {
   std::vector<abi::MemoryPiece> pieces;
   ProgramMemory::Opened opened;
-  bool without_memory = false;    // nothing could be opened for want of memory
+  bool without_memory = false;    // nothing could be opened for lack of memory
   std::atomic<bool> done{false};  // released by the helper, acquired by control
   abi::RegMrReply replaced{};     // control's: the answer, once another region was replaced
 };
 
 namespace {
 
-// The region was replaced; its old memory is the program's once this is answered.
+// The region was replaced; the program may reuse its old memory once this is answered.
 Outcome answer_replaced(const Request& request, Reply* reply) {
   reply->set(request.registration->replaced);
   return when_helpers_are_back(request);
 }
 
-// ibv_rereg_mr: all of a region's properties at once, under its old keys. The old region stays as
-// it was when this is refused.
+// ibv_rereg_mr: changes all of a region's properties at once, under its old keys. If this is
+// refused, the old region stays unchanged.
 Result<Outcome> replace_region(Conversation& conversation, Request& request, std::uint32_t handle,
                                std::unique_ptr<Region> region, ProtectionDomain& pd,
                                LockedCharge locked, Reply* reply) {
@@ -151,8 +151,8 @@ Result<std::unique_ptr<Region>> make_pinned_region(Session& session, PdId pd,
                                       std::move(registration.opened));
 }
 
-// Whether the registration can go on: what isn't handed over but opened by the process's number, a
-// helper opens, since that waits for the program's locks.
+// Whether the registration can continue: files that aren't passed but opened by the process's
+// number are opened by a helper, since that waits for the program's locks.
 Result<Outcome> open_pieces(Conversation& conversation, const abi::RegMrRequest& head,
                             const std::shared_ptr<Registration>& registration) {
   const Session& session = conversation.session();

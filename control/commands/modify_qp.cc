@@ -61,7 +61,7 @@ Status check_attributes(const Session& session, const abi::QpAttributesRecord& a
   if (Status status = check_bounds(a, mask); !status) {
     return status;
   }
-  // Linux asks for CAP_NET_RAW, which can't be told of the other end of a socket.
+  // Linux requires CAP_NET_RAW, which can't be determined for the other end of a socket.
   if ((mask & kVerbsQkey) != 0 && (a.qkey & kControlledQkey) != 0 &&
       !is_administrator(session.peer())) {
     return Error{EPERM,
@@ -98,7 +98,7 @@ Status check_attributes(const Session& session, const abi::QpAttributesRecord& a
   return ok();
 }
 
-// The attributes as the datapath takes them.
+// The attributes in the datapath's form.
 struct Change {
   QpAttributes attributes;
   std::uint32_t mask = 0;
@@ -136,7 +136,7 @@ Change change_of(QpType type, const Device& device, const abi::QpAttributesRecor
   return change;
 }
 
-// What a query will show: the program's own values, where it set them.
+// The values that a query will return: the program's own, where it set them.
 void remember(const abi::QpAttributesRecord& a, std::uint32_t mask,
               abi::QpAttributesRecord* known) {
   const auto take = [&](std::uint32_t bit, auto& field, const auto& value) {
@@ -210,7 +210,7 @@ Result<Outcome> modify_qp(Session& session, Request& request, Reply* /*reply*/) 
   bool as_checked = false;
   engine.call(config.worker, [&](Worker& worker) {
     if (next == QpState::kErr) {
-      worker.send_posted(qp);  // rdma_disconnect() is such a change
+      worker.send_posted(qp);  // rdma_disconnect() makes such a change
     }
     as_checked = worker.modify_qp_in(now_in, qp, change.attributes, change.mask);
   });

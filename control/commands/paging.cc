@@ -1,4 +1,4 @@
-// On-demand paging: opening its channels, registering, advice, and what `uroce odp` shows.
+// On-demand paging: opening its channels, registering, advice, and the report of `uroce odp`.
 
 #include <atomic>
 #include <cerrno>
@@ -16,18 +16,18 @@
 
 namespace uroce::control {
 
-// Advice (ibv_advise_mr) that is being followed. Shared with the fault thread.
+// Advice (ibv_advise_mr) in progress. Shared with the fault thread.
 struct AdviceProgress {
   Charge charge;                       // for its ranges, until all are done
   std::atomic<std::uint32_t> left{0};  // ranges
   std::atomic<bool> failed{false};
 };
 
-// The program's memory as a helper opens it, which waits for the program's locks. Written before
-// `done`.
+// The program's memory, opened by a helper, since that waits for the program's locks. Written
+// before `done`.
 struct MemoryOpening {
-  UniqueFd memory;                // not valid: what can't be mapped can't be had
-  std::string why_not;            // that is
+  UniqueFd memory;                // not valid: memory that can't be mapped isn't accessible
+  std::string why_not;            // the reason for that
   std::atomic<bool> done{false};  // released by the helper, acquired by control
 };
 
@@ -47,14 +47,14 @@ Status open_memory(Conversation& conversation, const std::shared_ptr<MemoryOpeni
         opening->why_not = memory.error().message;
       }
     } catch (const std::bad_alloc&) {
-      // As if it can't be had.
+      // As if it weren't accessible.
     }
     opening->done.store(true, std::memory_order_release);
   });
 }
 
-// Without one, whoever asks for channels again couldn't use those that it got: it had no room for
-// the descriptors, or no thread for its end of them.
+// Without one, a program that asks for channels again couldn't have used the first ones: it had no
+// room for the descriptors, or no thread for its end of them.
 bool has_on_demand_region(const Session& session) {
   bool found = false;
   session.regions.for_each([&](std::uint32_t /*handle*/, const MemoryRegion& region) {
@@ -102,7 +102,8 @@ Result<Outcome> open_paging(Conversation& conversation, Request& request, Reply*
     return channels.error();
   }
   if (!request.opening->why_not.empty()) {
-    // Registering goes well, and what can be shared is reached; what fails later doesn't know why.
+    // Registering succeeds, and memory that can be shared is accessible; later failures of the rest
+    // don't know the reason.
     conversation.services().errors.add(
         session.id(), session.peer(), *session.account(),
         "on demand only shared memory can be reached: " + request.opening->why_not);
@@ -147,7 +148,7 @@ Status check_sge(const Session& session, const ProtectionDomain& pd, const abi::
                  abi::Advice advice, const Region** region) {
   const std::uint32_t rights =
       advice == abi::Advice::kPrefetchWrite ? kAccessLocalWrite : kAccessNone;
-  // Control removes regions itself, so none vanishes meanwhile.
+  // Only control removes regions, so none vanishes meanwhile.
   switch (session.card().keys().check(sge.lkey, pd.id, sge.address, sge.length, rights, region)) {
     case Access::kGranted:
       break;
@@ -166,7 +167,7 @@ Status check_sge(const Session& session, const ProtectionDomain& pd, const abi::
   return ok();
 }
 
-// Checks all before anything is done.
+// Checks everything before anything is done.
 Status check_sges(const Session& session, const ProtectionDomain& pd, abi::Advice advice,
                   std::span<const abi::AdviseSge> sges) {
   const Region* region = nullptr;
@@ -196,7 +197,7 @@ void follow(Session& session, PagingService& paging, const ProtectionDomain& pd,
                        if (outcome != Access::kGranted) {
                          progress->failed.store(true, std::memory_order_relaxed);
                        }
-                       // Release: pairs with the acquire of the handler that looks again.
+                       // Release: pairs with the acquire of the handler that checks again.
                        if (progress->left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
                          paging.notify_control();
                        }
@@ -206,7 +207,7 @@ void follow(Session& session, PagingService& paging, const ProtectionDomain& pd,
 
 }  // namespace
 
-// With kAdviseFlush it is run again whenever some advice was followed, until its own was.
+// With kAdviseFlush it is run again whenever some advice has completed, until its own has.
 Result<Outcome> advise_mr(Conversation& conversation, Request& request, Reply* /*reply*/) {
   abi::AdviseMrRequest head;  // as<> would want a type without a flexible array
   std::memcpy(&head, request.bytes.data(), sizeof(head));

@@ -14,8 +14,8 @@ namespace {
 
 using Pieces = std::vector<abi::MemoryPiece>;
 
-// Only memory has seals, so that reading it waits for no disk and no file system; and what is
-// sealed stays as long as it is, so that a read comes to the end.
+// Only memory has seals, so reading it waits for no disk or file system; and the seals keep its
+// length, so that a read is complete.
 Status check_file(int file, std::size_t bytes) {
   struct stat status = {};
   const int seals = ::fcntl(file, F_GET_SEALS);

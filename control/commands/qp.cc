@@ -1,5 +1,5 @@
-// Commands that make, query and destroy queue pairs, and show where their rings lie. What changes
-// them: modify_qp.cc.
+// Commands that make, query and destroy queue pairs, and report where their rings are. Modifying:
+// modify_qp.cc.
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@
 namespace uroce::control {
 namespace {
 
-// What a queue pair refers to.
+// The objects that a queue pair refers to.
 struct Parts {
   ProtectionDomain* pd = nullptr;
   CqObject* send_cq = nullptr;
@@ -72,7 +72,7 @@ Result<Parts> find_parts(const Session& session, const abi::CreateQpRequest& bod
   return Parts{.pd = *pd, .send_cq = *send_cq, .recv_cq = *recv_cq, .srq = *srq};
 }
 
-// Sizes as granted, and how many bytes the entries of both rings have.
+// The granted sizes, and the bytes of both rings' entries.
 struct Granted {
   abi::CreateQpReply answer{};
   std::size_t entries = 0;
@@ -85,8 +85,8 @@ Granted grant(const abi::CreateQpRequest& body, bool own_receive_queue) {
   abi::CreateQpReply& answer = granted.answer;
   answer.max_send_wr = std::bit_ceil(std::max(body.max_send_wr, 1U));
   answer.max_send_sge = std::max(body.max_send_sge, 1U);
-  // Inline data that the stride holds anyway is granted: rdma_xclient sends 16 bytes inline without
-  // having asked for any, as real cards let it.
+  // Inline data for which the stride has room anyway is granted: rdma_xclient sends 16 bytes inline
+  // without having requested any, as real cards let it.
   answer.send.entries = answer.max_send_wr;
   answer.send.stride = abi::send_stride(answer.max_send_sge, body.max_inline);
   answer.max_inline = std::min(
@@ -102,7 +102,7 @@ Granted grant(const abi::CreateQpRequest& body, bool own_receive_queue) {
   return granted;
 }
 
-// Where the rings lie in their memory: both controls, the send queue's entries, the receive
+// The layout of the rings in their memory: both controls, the send queue's entries, the receive
 // queue's.
 void place(const RingArena::Rings& rings, abi::CreateQpReply* answer) {
   abi::RingLayout& send = answer->send;
@@ -265,7 +265,7 @@ Result<Outcome> query_qp(Session& session, Request& request, Reply* reply) {
   }
   abi::QueryQpReply answer{.header = {}, .attributes = (*object)->attributes};
   const Qp& qp = *(*object)->qp;
-  // What moves by itself is asked of the worker; the rest is what the program set.
+  // Values that change by themselves are read from the worker; the rest is what the program set.
   session.card().engine().call(qp.config().worker, [&](Worker&) {
     abi::QpAttributesRecord& live = answer.attributes;
     live.state = static_cast<std::uint32_t>(qp.state());

@@ -44,7 +44,7 @@ Status check(const abi::CreateSrqRequest& body) {
   return ok();
 }
 
-// What a queue of type XRC needs more.
+// The additional members of a queue of type XRC.
 struct XrcParts {
   Xrcd* xrcd = nullptr;
   CqObject* cq = nullptr;
@@ -75,8 +75,8 @@ void use(const XrcParts& parts, SrqObject& srq) {
   ++parts.cq->users;
 }
 
-// Makes a queue of type XRC known to its domain. Where that fails half-way the queue goes, also
-// from the workers that know it; where not even that can be done it goes with the session.
+// Makes a queue of type XRC known to its domain. If that fails half-way, the queue is removed, also
+// from the workers that know it; if even that is impossible, it is removed with the session.
 void enter(Session& session, std::uint32_t handle) {
   const SrqObject& srq = *session.srqs.find(handle);
   if (srq.xrcd == nullptr) {
@@ -169,7 +169,8 @@ Result<Outcome> modify_srq(Session& session, Request& request, Reply* /*reply*/)
       return Error{EINVAL, "the limit " + std::to_string(body.limit) + " is beyond the queue's " +
                                std::to_string((*srq)->max_wr) + " work requests"};
     }
-    // Between two turns of the only worker; with several the queue's lock keeps the others away.
+    // Runs between two turns of the only worker; with several workers the queue's lock excludes the
+    // others.
     bool reached = false;
     session.card().engine().call(0, [&](Worker&) { reached = (*srq)->queue->arm(body.limit); });
     if (reached) {

@@ -21,7 +21,7 @@ Result<XrcFile> identify(const Session& session, const UniqueFd& file) {
                  "the XRC domain's file is of a kind that the daemon might wait for (FUSE, a "
                  "network, a mount of the program's own); it takes those on tmpfs and disks"};
   }
-  // To open one of those takes no right to the file, and it would let anybody into the domain.
+  // Opening one of those requires no right to the file, and it would let anybody into the domain.
   const int flags = ::fcntl(file.get(), F_GETFL);
   if (flags < 0 || (flags & O_PATH) != 0) {
     return Error{EBADF,
@@ -36,8 +36,7 @@ Result<XrcFile> identify(const Session& session, const UniqueFd& file) {
       .device = session.device()->index(), .file_system = status.st_dev, .inode = status.st_ino};
 }
 
-// As Linux has it: whoever doesn't say O_CREAT finds a domain or gets EAGAIN, and O_EXCL refuses
-// one that is there.
+// As in Linux: without O_CREAT the domain must exist (EAGAIN), and with O_EXCL it must not.
 Result<std::shared_ptr<SharedXrcDomain>> open_domain(Session& session, std::uint32_t flags,
                                                      Request& request) {
   XrcDomains& domains = session.card().xrc_domains();

@@ -7,7 +7,7 @@
 namespace uroce::control {
 
 ForeignSocket::~ForeignSocket() {
-  // From here on nothing is added to what waits.
+  // From here on nothing more is queued.
   (void)::shutdown(socket_.get(), SHUT_RDWR);
   if (!nothing_waits(socket_.get())) {
     helpers_->close(user_, std::move(socket_));

@@ -36,7 +36,7 @@ struct HelperPool::State {
     Heartbeat heartbeat;  // the helper's, a beat for each job
     Liveness liveness{heartbeat};
     Time looked = monotonic_now();
-    Duration held_up = 0;  // as of then, by this job or the want of a helper
+    Duration held_up = 0;  // until then, by this job or the lack of a helper
   };
 
   explicit State(Duration how_long) : timeout(how_long) {}
@@ -57,11 +57,11 @@ struct HelperPool::State {
   std::map<User, Jobs> users;  // with jobs, or a helper
   std::size_t helpers = 0;
   std::size_t idle = 0;  // of them
-  bool news = false;     // somebody's timeout has ended since next_look()
+  bool news = false;     // a user's timeout has ended since next_look()
   bool stopping = false;
 };
 
-// Time in which the helper only wanted a processor, or the whole daemon didn't run, doesn't count
+// Time in which the helper only lacked a processor, or the whole daemon didn't run, doesn't count
 // (base/time/liveness.h).
 void HelperPool::State::look(const User& user, Jobs& jobs, Time now) {
   const Duration since = std::min(now - jobs.looked, Liveness::kLookMax);
@@ -71,7 +71,7 @@ void HelperPool::State::look(const User& user, Jobs& jobs, Time now) {
   const bool before = jobs.held_up > timeout;
   jobs.looked = now;
   if (jobs.has_helper) {
-    // Without a descriptor to ask the kernel with it is taken for one that waits.
+    // Without a descriptor for asking the kernel, it is assumed to wait.
     jobs.held_up = jobs.liveness.look(
         now, thread_state(jobs.heartbeat.thread()).value_or(ThreadState{.state = 'S'}));
   } else if (idle == 0 || !may_have_helper(user)) {
@@ -100,7 +100,7 @@ void HelperPool::State::add(const std::shared_ptr<State>& self, const User& user
                             std::function<void()> job) {
   users[user].waiting.push_back(std::move(job));
   if (idle == 0) {
-    (void)start_one(self);  // else they wait for one that has time
+    (void)start_one(self);  // otherwise they wait for an idle helper
   }
   more.notify_one();
 }
@@ -123,7 +123,8 @@ Status HelperPool::State::start_one(const std::shared_ptr<State>& self) {
   return ok();
 }
 
-// Users of the daemon's own namespace are whom the machine's administrator made, and have one each.
+// Users of the daemon's own namespace were created by the machine's administrator, and have a group
+// each.
 bool HelperPool::State::may_have_helper(const User& user) const {
   std::size_t others = 0, own = 0;
   for (const auto& [other, jobs] : users) {
@@ -133,7 +134,7 @@ bool HelperPool::State::may_have_helper(const User& user) const {
   return user.user_namespace == 0 || own < (kHelpersMax - others) / 2;
 }
 
-// One with jobs that no helper is at.
+// A user with jobs and no helper.
 std::map<User, HelperPool::State::Jobs>::iterator HelperPool::State::waiting_user() {
   return std::find_if(users.begin(), users.end(), [this](const auto& entry) {
     const auto& [user, jobs] = entry;
@@ -141,8 +142,8 @@ std::map<User, HelperPool::State::Jobs>::iterator HelperPool::State::waiting_use
   });
 }
 
-// The last idle one stays: when the machine has no thread left, there is still one helper. Before
-// it takes to a user's jobs, which may last, it sees to another.
+// The last idle one stays: if the machine has no more threads, there is still one helper. Before it
+// begins a user's jobs, which may block, it makes sure that there is another.
 void HelperPool::State::serve(const std::shared_ptr<State>& self) {
   std::unique_lock lock(mutex);
   while (!stopping) {
@@ -166,7 +167,7 @@ void HelperPool::State::serve(const std::shared_ptr<State>& self) {
   --helpers;
 }
 
-// REQUIRES: lock holds the mutex. It does so again afterwards.
+// REQUIRES: lock holds the mutex, as it does again afterwards.
 void HelperPool::State::run_jobs(std::unique_lock<std::mutex>& lock, const User& user, Jobs& jobs) {
   jobs.heartbeat.begin();
   jobs.held_up = 0;
@@ -178,7 +179,7 @@ void HelperPool::State::run_jobs(std::unique_lock<std::mutex>& lock, const User&
     try {
       job();
     } catch (const std::bad_alloc&) {
-      // Jobs that somebody waits for catch it themselves.
+      // Jobs that somebody waits for catch exceptions themselves.
     }
     job = nullptr;
     done.ring();
@@ -186,7 +187,7 @@ void HelperPool::State::run_jobs(std::unique_lock<std::mutex>& lock, const User&
     jobs.heartbeat.rest();
     jobs.held_up = 0;
   }
-  users.erase(users.find(user));  // which ends `user`, too
+  users.erase(users.find(user));  // which invalidates `user`, too
 }
 
 HelperPool::HelperPool(Duration timeout) : state_(std::make_shared<State>(timeout)) {}
@@ -223,13 +224,13 @@ void HelperPool::close(const User& user, UniqueFd descriptor) {
   }
   std::shared_ptr<UniqueFd> owned;
   try {
-    // Shared, since std::function wants to copy it; the number has one owner all the same.
+    // Shared, since std::function requires copying; the number has one owner nevertheless.
     owned = std::make_shared<UniqueFd>();
     *owned = std::move(descriptor);
     const std::lock_guard lock(state_->mutex);
     state_->add(state_, user, [owned] { owned->reset(); });
   } catch (const std::bad_alloc&) {
-    // Rather one descriptor less than a thread that waits for a program.
+    // Better to leak one descriptor than to block a thread on a program.
     static_cast<void>((owned != nullptr ? *owned : descriptor).release());
   }
 }

@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-// Those that aren't known to answer are closed here, on the helper; they keep their place.
+// Descriptors that might block are closed here, on the helper; they keep their index.
 void keep_recognised(Record& record) {
   for (UniqueFd& descriptor : record.descriptors) {
     if (!is_answering_file(descriptor.get())) {
@@ -19,7 +19,8 @@ void keep_recognised(Record& record) {
 
 }  // namespace
 
-// What arrives has its place before the helper is asked, which may find no memory.
+// Space for the record is allocated before the helper is asked, since the helper may find no
+// memory.
 std::shared_ptr<Inbox::Arrivals> Inbox::place_for(std::uint64_t tag, Record record) {
   auto place = std::make_shared<Arrivals>(1);
   place->front().tag = tag;
@@ -58,7 +59,7 @@ void Inbox::arrive(Arrivals& place, const std::function<void(Arrival&)>& fill) {
     fill(place.front());
   } catch (const std::bad_alloc&) {
     place.front().receipt = ReceiveStatus::kClosed;
-    place.front().record->descriptors.clear();  // here, where closing may take long
+    place.front().record->descriptors.clear();  // here, where closing may block
     place.front().opened.clear();
   }
   const std::lock_guard lock(mutex_);

@@ -79,7 +79,7 @@ bool Device::follow_mac() {
   return true;
 }
 
-// As many of them as the daemon may ask for.
+// As many of them as the daemon may resolve at a time.
 void Device::ask_again(Time now) {
   announce();
   neighbours_.forget_answers(now);
@@ -242,7 +242,7 @@ bool Device::on_neighbour_message(const EthernetFrame& frame, const NeighbourMes
   return message.link_address && hear({message.source, vlan}, *message.link_address, true, now);
 }
 
-// Somebody says that `address` is at `mac`. True: that was asked for.
+// A reply that `address` is at `mac`. True: it was requested.
 bool Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_us, Time now) {
   const Gid& gid = address.gid;
   const Gid unspecified_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0}};
@@ -254,8 +254,8 @@ bool Device::hear(const LinkAddress& address, const EtherAddress& mac, bool for_
   return neighbours_.learn(address, mac, now, for_us);
 }
 
-// In the name of the first of our addresses that is in the same subnet, or at least (for link-local
-// addresses in a VLAN) of the same kind.
+// Sent from the first of our addresses that is in the same subnet, or at least (for link-local
+// addresses in a VLAN) of the same family.
 void Device::ask(const LinkAddress& address) {
   const Gid& gid = address.gid;
   const IpPrefix* ours = nullptr;
@@ -328,8 +328,8 @@ void Device::leave_group(const Gid& group) {
   }
 }
 
-// In the name of our first address of the group's kind; MLD's must be link-local. In `vlan`, or
-// else in every VLAN where we have such an address: groups are heard in all of them.
+// Sent from our first address of the group's family; MLD's must be link-local. In `vlan`, or
+// otherwise in every VLAN where we have such an address: groups are received in all of them.
 void Device::report_group(const Gid& group, bool joined, std::optional<std::uint16_t> vlan) {
   std::set<std::uint16_t> told;
   for (const LinkAddress& address : gids_.addresses()) {

@@ -117,7 +117,7 @@ Result<std::uint32_t> GidTable::add(const IpPrefix& prefix) {
   if (owns(prefix.address)) {
     return Error{EEXIST, "the port has the address " + to_string(prefix.address) + " already"};
   }
-  // The first place is that of the link-local address, also where there is none.
+  // The first entry is that of the link-local address, even if there is none.
   auto place = std::find_if(entries_.begin() + 1, entries_.end(),
                             [](const IpPrefix& entry) { return entry.address.is_zero(); });
   if (place == entries_.end()) {

@@ -39,7 +39,7 @@ std::optional<FrameBytes> answer_ipv4(const EthernetFrame& frame, const EtherAdd
   const std::uint16_t fragment = reader.u16();
   reader.skip(1);
   const std::uint8_t protocol = reader.u8();
-  // Options are nobody's habit; a packet with them isn't answered.
+  // Options are rare; a packet with them isn't answered.
   if (version_length != 0x45 || total < kPlainIpv4Header + 8 || total > frame.payload.size() ||
       (fragment & kFragmentBits) != 0 || protocol != kProtocolIcmp ||
       checksum_finish(checksum_add(frame.payload.first(kPlainIpv4Header))) != 0) {

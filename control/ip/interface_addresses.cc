@@ -15,7 +15,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::size_t kReplyBytesMax = 32'768;  // of one message of the kernel's
+constexpr std::size_t kReplyBytesMax = 32'768;  // of one message from the kernel
 constexpr int kRepliesMax = 256;                // of a listing
 constexpr std::size_t kMappedPrefix = 12;       // bytes in front of an IPv4 address
 
@@ -24,7 +24,7 @@ struct AddressListing {
   ifaddrmsg address{};
 };
 
-// Of one RTM_NEWADDR. False: can't be used yet, or is no address of an interface.
+// From one RTM_NEWADDR. False: can't be used yet, or isn't an address of an interface.
 bool read_address(const nlmsghdr& message, IpPrefix* found) {
   const auto* about = static_cast<const ifaddrmsg*>(NLMSG_DATA(&message));
   std::uint32_t flags = about->ifa_flags;
@@ -33,7 +33,7 @@ bool read_address(const nlmsghdr& message, IpPrefix* found) {
   bool has_address = false;
   auto length = static_cast<int>(IFA_PAYLOAD(&message));
   for (const rtattr* at = IFA_RTA(about); RTA_OK(at, length); at = RTA_NEXT(at, length)) {
-    // On a link between two points IFA_ADDRESS is the other end's.
+    // On a point-to-point link IFA_ADDRESS is the other end's.
     const bool wanted = at->rta_type == IFA_LOCAL || (at->rta_type == IFA_ADDRESS && !has_address);
     if (wanted && RTA_PAYLOAD(at) == found->address.bytes.size() - skip) {
       found->address = {};
@@ -50,7 +50,7 @@ bool read_address(const nlmsghdr& message, IpPrefix* found) {
   return has_address && (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
 }
 
-// False: the listing is over.
+// False: the listing is complete.
 bool read_reply(const std::byte* bytes, std::size_t size, std::uint32_t interface,
                 std::vector<IpPrefix>* all) {
   auto left = static_cast<std::uint32_t>(size);

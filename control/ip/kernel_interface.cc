@@ -24,7 +24,7 @@ struct AddressMessage {
   std::array<std::byte, 2 * RTA_SPACE(sizeof(Gid))> attributes{};
 };
 
-// What the kernel answers: an nlmsgerr, and the message that it is about.
+// The kernel's reply: an nlmsgerr, and the message that it is about.
 struct Acknowledgement {
   nlmsghdr header{};
   nlmsgerr error{};

@@ -18,7 +18,7 @@ std::uint32_t interface_with(const Gid& address) {
 Result<UniqueFd> hold_roce_port(const Gid& address) {
   const int family = address.is_ipv4() ? AF_INET : AF_INET6;
   UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const int bytes = 1;  // the kernel raises it to its least
+  const int bytes = 1;  // the kernel raises it to its minimum
   if (!socket.valid() ||
       ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)) != 0) {
     return UniqueFd();

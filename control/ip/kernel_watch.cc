@@ -12,7 +12,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kNewsMax = 256;  // messages at a time; what is left makes the descriptor readable
+constexpr int kNewsMax = 256;  // messages at a time; the rest keeps the descriptor readable
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Result<KernelWatch> KernelWatch::open(Of what) {
   return KernelWatch(std::move(socket));
 }
 
-// What they say isn't read: whoever is woken looks at everything again.
+// Their contents aren't used: the woken side checks everything again.
 void KernelWatch::drain() {
   std::array<std::byte, 4096> news;
   for (int i = 0; i < kNewsMax; ++i) {

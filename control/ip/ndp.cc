@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint8_t kSolicitation = 135;
 constexpr std::uint8_t kAdvertisement = 136;
-constexpr std::uint8_t kNdpHopLimit = 255;  // proves that it comes from the link
+constexpr std::uint8_t kNdpHopLimit = 255;  // proves that it comes from the local link
 constexpr std::uint8_t kSourceLinkAddress = 1;
 constexpr std::uint8_t kTargetLinkAddress = 2;
 constexpr std::uint32_t kSolicited = 1U << 30U;
@@ -50,8 +50,8 @@ FrameBytes build(const Ends& ends, const Message& message) {
   return writer.take();
 }
 
-// The wanted link address among the options. False: an option has length 0, which makes the whole
-// message invalid.
+// The requested link address among the options. False: an option has length 0, which makes the
+// whole message invalid.
 bool read_options(std::span<const std::byte> bytes, std::uint8_t wanted,
                   std::optional<EtherAddress>* address) {
   while (!bytes.empty()) {
@@ -114,7 +114,7 @@ FrameBytes build_solicitation(const EtherAddress& mac, const LinkAddress& source
 
 FrameBytes build_advertisement(const EthernetFrame& frame, const NeighbourMessage& solicitation,
                                const EtherAddress& mac) {
-  // Who has no address yet hears it with all nodes (RFC 4861, 7.2.4).
+  // A node without an address yet is answered at all-nodes (RFC 4861, 7.2.4).
   const bool anonymous = solicitation.source.is_zero();
   return build({.source_mac = mac,
                 .destination_mac = anonymous ? multicast_mac(kAllNodes) : frame.source,

@@ -7,7 +7,7 @@ namespace uroce::control {
 void NeighbourMoves::gave(const LinkAddress& address, const EtherAddress& mac) {
   const auto waits = waiting_.find(address);
   if (waits != waiting_.end() && waits->second == mac) {
-    return;  // older paths have yet to follow
+    return;  // older paths still have to be updated
   }
   if (given_.size() < kGivenMax || given_.contains(address)) {
     given_[address] = mac;
@@ -18,7 +18,7 @@ void NeighbourMoves::heard(const LinkAddress& address, const EtherAddress& mac) 
   const auto given = given_.find(address);
   const bool in_use = given != given_.end();
   if (in_use ? given->second == mac : given_.size() < kGivenMax) {
-    waiting_.erase(address);  // it is where its paths lead, or has none
+    waiting_.erase(address);  // its paths lead there already, or it has none
   } else if (waiting_.size() < kWaitingMax || waiting_.contains(address)) {
     waiting_[address] = mac;
   }

@@ -9,7 +9,7 @@ Neighbours::Answer Neighbours::resolve(const LinkAddress& address, Time now, Eth
   auto found = entries_.find(address);
   const bool is_old = found != entries_.end() && found->second.deadline <= now;
   if (is_old && found->second.state == State::kKnown) {
-    // It has answered before, so it needs no room in anybody's share, nor another's place.
+    // It has answered before, so it takes no room of anybody's share, nor another's place.
     if (unanswered_ == kUnansweredMax) {
       return Answer::kFull;
     }
@@ -100,7 +100,7 @@ void Neighbours::forget_answers(Time now) {
 Time Neighbours::next_deadline() const {
   Time earliest = kNever;
   for (const auto& [address, entry] : entries_) {
-    // What is known stays when it is too old, until it is asked for.
+    // An entry that is too old stays until it is requested.
     earliest = entry.state == State::kKnown ? earliest : std::min(earliest, entry.deadline);
   }
   return earliest;
@@ -110,17 +110,17 @@ bool Neighbours::may_ask(Asker asker) const {
   const auto found = unanswered_of_.find(asker);
   const std::size_t own = found == unanswered_of_.end() ? 0 : found->second;
   const std::size_t others = unanswered_ - own;
-  return own < (kUnansweredMax - others + 1) / 2;  // never, if all that there may be are asked
+  return own < (kUnansweredMax - others + 1) / 2;  // never, if all allowed requests are outstanding
 }
 
-// REQUIRES: the address isn't in the cache, for which there is room, or was known.
+// REQUIRES: the address isn't in the cache, which has room for it, or was known.
 void Neighbours::ask(const LinkAddress& address, Time now, Asker asker) {
   entries_[address] = Entry{.deadline = now, .asker = asker};
   ++unanswered_;
   ++unanswered_of_[asker];
 }
 
-// One of the asker's addresses is known now, or forgotten.
+// One of a user's requested addresses is known now, or forgotten.
 void Neighbours::on_answer(Asker asker) {
   --unanswered_;
   const auto found = unanswered_of_.find(asker);
@@ -136,7 +136,7 @@ Neighbours::Entries::iterator Neighbours::forget(Entries::iterator at) {
   return entries_.erase(at);
 }
 
-// A full cache loses what is known, oldest first. That is half of it at least.
+// A full cache drops known entries, oldest first. They are at least half of it.
 void Neighbours::make_room() {
   if (entries_.size() < kEntriesMax) {
     return;

@@ -26,7 +26,7 @@ Gid read_mapped(ByteReader* reader) {
   return gid;
 }
 
-// Of a repeated packet most may be missing, so its length doesn't count.
+// Most of the quoted packet may be missing, so its length isn't checked.
 std::optional<Ipv4Packet> read_ipv4_packet(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Ipv4Packet packet;
@@ -100,7 +100,7 @@ std::optional<PathError::Kind> ipv6_kind(std::uint8_t type, std::uint8_t code) {
   }
 }
 
-// The payload of the repeated packet, behind its UDP header. Nothing: it isn't RoCEv2's.
+// The payload of the quoted packet, behind its UDP header. Nothing: it isn't RoCEv2.
 std::optional<std::span<const std::byte>> roce_payload(std::uint8_t protocol,
                                                        std::span<const std::byte> udp) {
   ByteReader reader(udp);
@@ -173,7 +173,7 @@ std::optional<PathError> parse_ipv6_error(const EthernetFrame& frame) {
 std::optional<PathError> parse_path_error(const EthernetFrame& frame) {
   switch (frame.type) {
     case kTypeIpv4: {
-      // Short frames are padded: what counts is the length in the header.
+      // Short frames are padded: the length in the header counts.
       ByteReader reader(frame.payload);
       reader.skip(2);
       const std::size_t total = reader.u16();

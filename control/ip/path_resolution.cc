@@ -11,15 +11,15 @@ constexpr std::uint8_t kHopLimitDefault = 64;
 constexpr std::uint32_t kFlowLabelMax = 0xF'FFFF;
 constexpr std::uint32_t kPriorityMask = 7;
 
-// The tag of a VLAN, 0 without one. On Ethernet a service level is the priority in the tag; that
-// has three bits of verbs' four, and cards leave the fourth out.
+// The tag of a VLAN, 0 without one. On Ethernet a service level is the priority in the tag, which
+// has three of verbs' four bits; cards ignore the fourth.
 std::uint16_t tag_of(std::uint16_t vlan, std::uint8_t service_level) {
   const std::uint32_t priority = service_level & kPriorityMask;
   return vlan == 0 ? vlan : static_cast<std::uint16_t>(priority << kVlanPriorityShift | vlan);
 }
 
-// Programs ask for one hop (the pingpongs) or none even if there are routers on the way: Linux puts
-// its own default in place of what they ask for. Not for groups: there the limit says how far a
+// Programs request one hop (the pingpongs) or none even if there are routers on the path: Linux
+// replaces the value by its own default. Not for groups: there the limit determines how far a
 // datagram may spread.
 std::uint8_t hop_limit_of(const abi::AddressRecord& address, const Gid& destination) {
   return address.hop_limit > 1 || is_multicast(destination) ? address.hop_limit : kHopLimitDefault;
@@ -82,7 +82,7 @@ Result<std::optional<Path>> make_path(Device& device, const abi::AddressRecord& 
   path.hop_limit = hop_limit_of(address, path.destination_gid);
   path.udp_source_port = udp_source_port(path.flow_label, qpn, remote_qpn);
   const IpPrefix* own = device.gids().entry_of(path.destination_gid);
-  // What we send to ourselves must be found there, whatever it comes from.
+  // Messages to ourselves must be found there, whatever their source.
   const std::uint16_t vlan = own != nullptr ? own->vlan : device.gids().vlan_of(path.source_gid);
   path.vlan = tag_of(vlan, address.sl);
   const auto resolution =

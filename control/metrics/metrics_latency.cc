@@ -18,8 +18,8 @@ using Kind = MetricsPage::Kind;
 
 constexpr double kSecondsInNanosecond = 1e-9;
 
-// A family; `of`: what in a report's `latency` it shows, each with the label `operation` if there
-// are several.
+// A metric family; `of`: the members of a report's `latency` that it shows, each with the label
+// `operation` if there are several.
 struct LatencyFamily {
   std::string_view name, help;
   LatencyKind first, last;
@@ -40,7 +40,7 @@ Labels with(Labels labels, std::string_view label, std::string value) {
   return labels;
 }
 
-// What has no samples yet has zeros: then the first ones are a growth that can be seen.
+// Kinds without samples have zeros, so that the first samples are visible as growth.
 void write_histogram(const LatencyJson& histogram, const Labels& labels, MetricsPage& page) {
   const LatencyJson& up_to = member(histogram, "up_to");
   for (unsigned power = LatencyHistogram::kReportedMin; power <= LatencyHistogram::kPowerMax;
@@ -55,7 +55,7 @@ void write_histogram(const LatencyJson& histogram, const Labels& labels, Metrics
   page.sample(labels, number(member(histogram, "count")), "_count");
 }
 
-// Calls each(name, labels) for all that a family shows.
+// Calls each(name, labels) for everything that a family shows.
 template <typename Each>
 void for_each_of(const LatencyFamily& family, const Labels& labels, Each&& each) {
   for (auto of = static_cast<std::size_t>(family.first);
@@ -75,7 +75,7 @@ void write_summary(const LatencyJson& summary, const Labels& labels, MetricsPage
   page.sample(labels, number(member(summary, "count")), "_count");
 }
 
-// All of a queue pair's that a family shows.
+// All samples of a queue pair in a family.
 void write_summaries(const LatencyFamily& family, const LatencyJson& session, const LatencyJson& qp,
                      MetricsPage& page) {
   const Labels labels = {{"device", text(member(session, "device"))},

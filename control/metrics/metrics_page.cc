@@ -8,7 +8,7 @@ namespace {
 
 using PageJson = nlohmann::ordered_json;
 
-// As the exposition formats want a label's value.
+// A label's value, escaped as the exposition formats require.
 std::string escaped(const std::string& value) {
   std::string line;
   for (const char c : value) {
@@ -53,7 +53,7 @@ std::string written(double value) {
 void MetricsPage::family(Kind kind, std::string_view name, std::string_view help) {
   kind_ = kind;
   name_ = name;
-  // OpenMetrics names a counter without what its samples have at their end.
+  // OpenMetrics names a counter without the suffix of its samples.
   std::string shown = name_;
   if (kind == Kind::kCounter && !open_metrics_) {
     shown += "_total";

@@ -57,7 +57,7 @@ MHD_Result serve(void* cls, MHD_Connection* connection, const char* url, const c
                        kPlain);
 }
 
-// Nothing may be thrown through the library, which is C.
+// No exception may pass through the library, which is C.
 MHD_Result on_request(void* cls, MHD_Connection* connection, const char* url, const char* method,
                       const char* version, const char* upload, std::size_t* upload_size,
                       void** per_request) {
@@ -102,7 +102,7 @@ MetricsServer::~MetricsServer() {
   }
 }
 
-// What fails isn't tried again before its time either: trying may take long.
+// After a failure there is no retry before the interval is over either: trying may take long.
 void MetricsServer::fetch_anew() {
   pages_ = {};
   const auto text = fetch_();

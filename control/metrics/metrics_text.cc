@@ -23,7 +23,7 @@ double value_of(const SpeedCode (&codes)[kCount], const Json& code) {
   return codes[0].value;
 }
 
-// A counter of the transport by its name on the page and its help.
+// A counter of the transport by its metric name and help text.
 struct Transport {
   std::string_view member;
   std::string name, help;
@@ -119,7 +119,7 @@ void write_workers(const Json& workers, MetricsPage& page) {
   }
 }
 
-// Those that have a device: others only asked for a report.
+// Sessions that have a device: others only requested a report.
 bool uses_card(const Json& session) { return !text(member(session, "device")).empty(); }
 
 void write_sessions(const Json& sessions, MetricsPage& page) {
@@ -197,7 +197,7 @@ std::string metrics_text(const Json& report, const MetricsQuery& wish) {
   MetricsPage page(wish.open_metrics);
   write_daemon(report, page);
   if (report.contains("complete") && !report["complete"].get<bool>()) {
-    return page.end();  // a worker doesn't answer: its counters would seem to have gone back
+    return page.end();  // a worker doesn't answer: its counters would seem to have decreased
   }
   write_devices(member(report, "devices"), text(member(report, "version")), page);
   write_latencies(member(report, "devices"), page);

@@ -11,7 +11,7 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kFaultRecordsMax = 16;  // of one program in one turn
+constexpr int kFaultRecordsMax = 16;  // of one program per turn
 
 }  // namespace
 
@@ -27,7 +27,7 @@ FaultThread::FaultThread(FaultQueue& queue, PageRemover& remover, const PagingLi
 }
 
 Status FaultThread::start() {
-  // The right to raise it may be given up as soon as this returns.
+  // The permission to raise it again may be dropped as soon as this returns.
   const auto raised = std::make_shared<std::latch>(1);
   auto started = start_named_thread("uroce-fault", [this, raised] {
     priority_.begin();
@@ -52,13 +52,13 @@ void FaultThread::stop() {
 
 void FaultThread::open(const std::shared_ptr<Mirror>& mirror, UniqueFd socket, const Peer& peer) {
   {
-    // Not by a task: the first fault may be with the fault thread before its next tasks are.
+    // Not as a task: the first fault may reach the fault thread before its next tasks do.
     const std::lock_guard lock(opened_mutex_);
     opened_.emplace_back(
         mirror, std::make_shared<ForeignSocket>(std::move(socket), mirror->user(), helpers_), peer,
         next_tag_++);
   }
-  // Its program may hang up before anything is asked.
+  // Its program may disconnect before anything is asked.
   tasks_.put([this, mirror] { channel_of(mirror.get()); });
 }
 
@@ -95,7 +95,7 @@ void FaultThread::serve() {
     } else {
       wait();
     }
-    // After the answers that are there.
+    // After the answers that have arrived.
     if (const Time now = clock(); pager_.deadline() <= now) {
       pager_.expire(now);
     }
@@ -105,7 +105,7 @@ void FaultThread::serve() {
 
 void FaultThread::wait() {
   queue_.fall_asleep();
-  // From here on whoever raises a fault rings. Now the last look.
+  // From here on, whoever raises a fault wakes this thread. Now the last check.
   int timeout = queue_.empty() ? -1 : 0;
   if (const Time deadline = pager_.deadline(); timeout != 0 && deadline != kNever) {
     const Time now = clock();
@@ -116,7 +116,7 @@ void FaultThread::wait() {
   queue_.wake_up();
 }
 
-// What programs and other threads have to say. `timeout`: as PollSet::wait's.
+// Processes records from programs and requests of other threads. `timeout`: as for PollSet::wait.
 void FaultThread::take_answers(int timeout) {
   heartbeat_.rest();
   const std::span<const PollSet::Event> events = poll_.wait(timeout);
@@ -165,7 +165,7 @@ void FaultThread::on_helpers() {
   }
 }
 
-// False if there is nothing more to be heard now.
+// False if there is nothing more to receive now.
 bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::AnswerStatus heard,
                            const ShareChannel::Answer& answer) {
   const std::shared_ptr<Mirror> mirror = channel.mirror();
@@ -179,13 +179,13 @@ bool FaultThread::on_heard(ShareChannel& channel, ShareChannel::AnswerStatus hea
       channel.warn_when_full();
       return true;
     case ShareChannel::AnswerStatus::kFetched:
-      // What comes next waits in the socket, like the faults that it would answer.
+      // Further records wait in the socket, like the faults that they would answer.
       poll_.remove(channel.descriptor());
       return false;
     case ShareChannel::AnswerStatus::kBroken:
       break;
   }
-  // Nobody can say any more what lies where: all faults of the session fail.
+  // The program can't describe its memory any more: all faults of the session fail.
   mirror->close();
   drop(mirror.get());
   pager_.changed(mirror, clock());
@@ -200,7 +200,7 @@ void FaultThread::drop(Mirror* mirror) {
   }
 }
 
-// nullptr when it is closed.
+// nullptr if it is closed.
 ShareChannel* FaultThread::channel_of(Mirror* mirror) {
   auto at = channels_.find(mirror);
   if (at == channels_.end()) {
@@ -210,7 +210,7 @@ ShareChannel* FaultThread::channel_of(Mirror* mirror) {
       if (poll_.add(channel.descriptor(), opened)) {
         channels_.emplace(opened, std::move(channel));
       } else {
-        opened->close();  // it couldn't be heard, so all faults of the session fail
+        opened->close();  // it couldn't be watched, so all faults of the session fail
       }
     }
     opened_.clear();
@@ -219,8 +219,8 @@ ShareChannel* FaultThread::channel_of(Mirror* mirror) {
   return at == channels_.end() ? nullptr : &at->second;
 }
 
-// Has memory given back when more is resident than may be. Faults go on meanwhile: a limit is kept
-// on average, not at every moment.
+// Has memory released when more is resident than allowed. Faults are served meanwhile: a limit is
+// kept on average, not at every moment.
 void FaultThread::keep_limits() {
   if (limits_.daemon == 0 && limits_.session == 0) {
     return;
@@ -250,7 +250,7 @@ void FaultThread::forget(const std::shared_ptr<Mirror>& mirror, std::uint64_t fi
   remover_.forget(mirror, first, end);
 }
 
-// Where a worker raises a fault meanwhile, that puts the thread back (FaultQueue::raise).
+// If a worker raises a fault meanwhile, that restores the priority (FaultQueue::raise).
 void FaultThread::in_background(bool begins) {
   if (!begins) {
     queue_.in_background.store(false, std::memory_order_relaxed);

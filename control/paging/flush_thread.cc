@@ -34,7 +34,7 @@ void FlushThread::serve() {
       continue;
     }
     queue_.fall_asleep();
-    // From here on whoever raises a flush rings. Now the last look.
+    // From here on, whoever raises a flush wakes this thread. Now the last check.
     heartbeat_.rest();
     ::poll(&wanted, 1, queue_.empty() ? -1 : 0);
     queue_.wake_up();

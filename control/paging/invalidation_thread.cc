@@ -17,7 +17,7 @@ namespace {
 
 // Blocks of the mirror (Mirror::invalidate): a program's have the highest bit.
 constexpr std::uint32_t kOurBlock = 0;
-constexpr std::uint32_t kClosingBlock = 1;  // is never over
+constexpr std::uint32_t kClosingBlock = 1;  // never released
 std::uint32_t block_of(std::uint32_t sequence) { return sequence | 0x8000'0000U; }
 
 }  // namespace
@@ -46,7 +46,7 @@ void InvalidationThread::stop() {
 
 void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
                               std::shared_ptr<const ForeignSocket> socket) {
-  // Tasks are copied, descriptors aren't.
+  // Tasks are copied, descriptors can't be.
   auto channel = std::make_shared<Channel>(
       Channel{.mirror = mirror, .socket = std::move(socket), .open = {}, .under_way = {}});
   tasks_->put([this, channel] {
@@ -54,14 +54,14 @@ void InvalidationThread::open(const std::shared_ptr<Mirror>& mirror,
     if (poll_.add(channel->socket->get(), opened)) {
       channels_.emplace(opened, std::move(*channel));
     } else {
-      opened->close();  // what it takes away couldn't be heard of
+      opened->close();  // its invalidations couldn't be received
     }
   });
 }
 
-// What was resident goes in slices, whoever has the mirror last: to unmap all of a large one at a
-// stroke takes long, and would keep that thread from everybody else. The program, which may live
-// on, doesn't wait for it: no region is left by which anybody reaches its memory.
+// Resident memory is invalidated in slices, even if this is the mirror's last owner: unmapping all
+// of a large one at once takes long, and would block the thread for everybody else. The program,
+// which may live on, doesn't wait for it: no region is left by which anybody accesses its memory.
 void InvalidationThread::close(const std::shared_ptr<Mirror>& mirror) {
   tasks_->put([this, mirror] {
     if (const auto at = channels_.find(mirror.get()); at != channels_.end()) {
@@ -147,7 +147,7 @@ void InvalidationThread::take_turn(Mirror* mirror) {
   }
 }
 
-// One record. False: the program can't tell us any more what it takes away.
+// One record. False: the program can't announce invalidations any more.
 bool InvalidationThread::hear(Channel& channel) {
   Record record;
   const ReceiveStatus receipt = receive_plain_record(channel.socket->get(), &record);
@@ -160,7 +160,7 @@ void InvalidationThread::begin(Channel& channel, std::uint32_t block, std::uint6
   channel.under_way = channel.mirror->begin_invalidation(block, first, end, forget);
 }
 
-// Nothing of the program's memory is used any more.
+// Nothing of the program's memory is in use any more.
 void InvalidationThread::close_memory(Channel& channel) {
   poll_.remove(channel.socket->get());
   channel.mirror->close();
@@ -169,7 +169,7 @@ void InvalidationThread::close_memory(Channel& channel) {
   waiters_->look_again(channel.mirror);
 }
 
-// Not by closing it: a helper closes what may hold descriptors, and takes its time.
+// Not by closing it: a helper closes sockets that may hold descriptors, which may take long.
 void InvalidationThread::drop(Mirror* mirror) {
   if (const auto at = channels_.find(mirror); at != channels_.end()) {
     poll_.remove(at->second.socket->get());
@@ -177,7 +177,7 @@ void InvalidationThread::drop(Mirror* mirror) {
   }
 }
 
-// False for nonsense.
+// False if it is invalid.
 bool InvalidationThread::on_record(Channel& channel, const Record& record) {
   const auto said = read_announcement(record);
   if (!said) {
@@ -201,11 +201,11 @@ bool InvalidationThread::on_record(Channel& channel, const Record& record) {
 // The last slice is done. False: a worker hangs.
 bool InvalidationThread::finish(Channel& channel) {
   if (std::exchange(channel.under_way, std::nullopt)->in_vain) {
-    return false;  // the program mustn't think that nobody is at its memory any more
+    return false;  // the program mustn't assume that its memory is no longer in use
   }
   channel.open.push_back(block_of(channel.sequence));
-  // Workers hold none of it any more, but the program's helper may be at it still; for how long is
-  // the program's own business, so nobody waits here.
+  // Workers hold none of it any more, but the program's helper may still be accessing it; for how
+  // long depends on the program only, so nobody waits here.
   const std::weak_ptr<Mirror> mirror = channel.mirror;
   const bool over = channel.mirror->program() == nullptr ||
                     channel.mirror->program()->when_idle(

@@ -51,7 +51,7 @@ Status PagingService::start() {
   return started ? helpers_->start_spare() : started;
 }
 
-// What one thread still asks of another that has stopped is never done.
+// Requests of one thread to another that has stopped are never served.
 PagingService::~PagingService() {
   fault_thread_.stop();
   invalidation_thread_.stop();
@@ -71,7 +71,7 @@ std::shared_ptr<FaultCount> PagingService::faults_of(const User& user) {
 
 Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std::uint64_t session,
                                                            std::shared_ptr<Account> account) {
-  // The mirror pays again; this one is for the sentence.
+  // The mirror charges this again; here it is for the error message.
   if (const auto room = account->charge({{Limit::kMappings},
                                          {Limit::kAddressSpace, Mirror::kTableBytes},
                                          {Limit::kPagingMemory, sizeof(Mirror)}});
@@ -86,7 +86,8 @@ Result<std::shared_ptr<Mirror>> PagingService::make_mirror(UniqueFd memory, std:
   }
   if (mirror->remote() >= 0) {
     auto file = std::make_shared<const UniqueFd>(::fcntl(mirror->remote(), F_DUPFD_CLOEXEC, 0));
-    // Without it, workers would go there themselves and wait: the program has no slow way then.
+    // Without the helper thread, workers would access unmapped memory themselves and block, so the
+    // program does without /proc/PID/mem.
     auto program = file->valid() ? ProcMemThread::start(std::move(file), user)
                                  : system_error("no descriptor is left");
     if (!program) {

@@ -1,4 +1,4 @@
-// The invalidation thread gives memory back: when a limit is passed, and when the machine runs
+// The invalidation thread releases memory: when a limit is exceeded, and when the machine runs
 // short.
 
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 namespace uroce::control {
 namespace {
 
-// A little more is given back than must be, so that the next fault doesn't begin the next round.
+// A little more is released than necessary, so that the next fault doesn't start another round.
 constexpr std::uint64_t kSlackShare = 8;
-// Of what is resident, at each event of memory pressure.
+// The fraction of resident memory released at each event of memory pressure.
 constexpr std::uint64_t kPressureShare = 8;
 // Tasks stalled for 150 ms of 1 s because memory was short (Documentation/accounting/psi.rst).
 constexpr std::string_view kPressureTrigger = "some 150000 1000000";
@@ -26,7 +26,7 @@ std::uint64_t excess(std::uint64_t resident, std::uint64_t limit) {
 
 }  // namespace
 
-// First what is too much for one session, then the rest from the sessions in proportion.
+// First the excess of single sessions, then the rest from all sessions in proportion.
 void InvalidationThread::keep_limits() {
   std::uint64_t all = 0;
   for (const auto& [mirror, channel] : channels_) {
@@ -43,7 +43,7 @@ void InvalidationThread::keep_limits() {
   }
 }
 
-// Where the kernel doesn't tell, only the limits count.
+// If the kernel doesn't support this, only the limits count.
 void InvalidationThread::watch_pressure() {
   UniqueFd pressure(::open("/proc/pressure/memory", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!pressure.valid() ||

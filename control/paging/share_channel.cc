@@ -32,7 +32,7 @@ bool sound(const abi::PagingHeader& header, const Record& record) {
          header.descriptor_count == record.descriptors.size();
 }
 
-// What an answer says of memory; none if it isn't one, or not as long as it says.
+// The pieces in an answer; none if it isn't an answer, or its length is wrong.
 std::optional<std::vector<abi::SharedPiece>> pieces_of(const Record& record) {
   abi::SharedRange head;
   if (!read_body(record, &head) || head.header.kind != abi::PagingKind::kSharedRange ||
@@ -82,7 +82,7 @@ bool ShareChannel::ask(std::uint64_t first, std::uint64_t end, bool write,
   Record record;
   record.bytes.resize(sizeof(question));
   std::memcpy(record.bytes.data(), &question, sizeof(question));
-  // A program that doesn't read its questions has so many waiting that its faults may as well fail.
+  // A program that doesn't read its requests has so many queued that its faults may as well fail.
   return send_record(socket_->get(), record) == Sending::kSent;
 }
 
@@ -153,7 +153,7 @@ ShareChannel::AnswerStatus ShareChannel::take_answer(Record record, std::vector<
   std::uint64_t last = 0;
   for (const abi::SharedPiece& piece : *pieces) {
     if ((piece.rights & abi::kPagingRead) == 0) {
-      continue;  // what may not be read might as well not be there
+      continue;  // memory that may not be read counts as absent
     }
     auto made = files_.resolve(piece.memory, (piece.rights & abi::kPagingWrite) != 0,
                                answer->passed, &files);

@@ -19,7 +19,7 @@ std::uint64_t unix_time_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
 }
 
-// For all lines of the session. False: its user can't have as many.
+// Charges all lines of the session. False: its user can't have as many.
 bool pay(Account& account, SessionErrors* errors) {
   if (errors->lines.size() > 1) {
     return errors->charge.resize(errors->lines.size()).has_value();
@@ -51,7 +51,7 @@ void ErrorLog::add(std::uint64_t session, const Peer& peer, Account& account, st
   }
 }
 
-// The oldest session goes of the user who has most.
+// Drops the oldest session of the user who has most.
 void ErrorLog::make_room(std::uint64_t newest) {
   std::map<uid_t, std::size_t> of_user;
   for (const auto& entry : sessions_) {
@@ -75,7 +75,7 @@ std::string errors_json(const ErrorLog& log, std::uint64_t after, uid_t reader) 
   std::vector<Found> found;
   for (const auto& [session, errors] : log.sessions()) {
     if (reader != 0 && reader != errors.uid) {
-      continue;  // lines hold keys and addresses
+      continue;  // lines contain keys and addresses
     }
     for (const ErrorLine& line : errors.lines) {
       if (line.number > after) {

@@ -84,7 +84,7 @@ Json trace_of(const FaultTrace& trace) {
 std::string paging_text(const Card& card, const PagingService& paging, const Peer& reader) {
   std::uint64_t resident = 0;
   Json sessions = Json::array();
-  // Where a program's memory lies is its own user's business, and administrators'.
+  // The location of a program's memory is only for its user and administrators.
   const bool all = is_administrator(reader);
   std::set<std::uint64_t> shown;
   for (const auto& [id, other] : card.sessions()) {

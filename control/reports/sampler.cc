@@ -16,7 +16,7 @@ std::uint64_t sample_time_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
 }
 
-// Taking a sample costs turns, so these say nothing.
+// Counters that change with the sampling itself are ignored.
 bool shows_movement(const Sample& before, const Sample& after) {
   if (before.devices != after.devices) {
     return true;
@@ -35,8 +35,8 @@ bool shows_movement(const Sample& before, const Sample& after) {
 
 Sampler::Sampler(Card& card) : card_(card), beats_(card.engine().workers()) {}
 
-// What a sample itself stirs up must not be taken for movement: the first look behind it only
-// remembers.
+// Activity caused by a sample itself must not be taken for traffic: the first check after it only
+// records the counters.
 void Sampler::look() {
   const bool moves = something_moves();
   if (!resting_.load(std::memory_order_acquire)) {
@@ -50,7 +50,7 @@ void Sampler::look() {
   }
 }
 
-// The lowest bit of a heartbeat says that the thread waits.
+// The lowest bit of a heartbeat means that the thread waits.
 bool Sampler::something_moves() {
   bool moves = false;
   for (std::uint32_t worker = 0; worker < beats_.size(); ++worker) {
@@ -90,7 +90,7 @@ void Sampler::on_time(Time now) {
   }
 }
 
-// What queue pairs that are gone have counted comes first, as in the status report.
+// The counters of destroyed queue pairs come first, as in the status report.
 bool Sampler::begin() {
   workers_ = {};
   workers_.sessions = card_.sessions().size();
@@ -115,7 +115,7 @@ bool Sampler::begin() {
   return true;
 }
 
-// Sets session_ to kWalkEnd when all were looked at. False: a worker didn't answer.
+// Sets session_ to kWalkEnd when all have been visited. False: a worker didn't answer.
 bool Sampler::look_at_some() {
   std::vector<std::vector<const Qp*>> of_worker(card_.engine().workers());
   const auto& sessions = card_.sessions();

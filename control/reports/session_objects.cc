@@ -17,7 +17,7 @@ Json describe_object(const CqObject& cq) {
   return {{"kind", "cq"}, {"id", cq.id.number()}, {"entries", cq.entry_count}, {"users", cq.users}};
 }
 
-// Without its key, which is as good as a password to whoever can reach the queue pairs.
+// Without its key, which is as good as a password to anybody who can reach the queue pairs.
 Json describe_object(const MemoryRegion& region) {
   return {{"kind", "mr"},
           {"id", region.key >> kTagBits},
@@ -25,7 +25,7 @@ Json describe_object(const MemoryRegion& region) {
           {"pd", region.pd != nullptr ? region.pd->id : 0}};
 }
 
-// The one at `*handle`, which moves on; nothing: there is none there.
+// The object at `*handle`, which is advanced; nothing: there is none there.
 template <typename Table>
 std::string describe_next(const Table& table, std::uint32_t* handle) {
   const auto* object = table.find((*handle)++);

@@ -20,15 +20,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Queue pairs looked at in one piece, all in one turn of their worker at worst, whose packets wait
-// meanwhile. One that is shown, or whose histograms are added up, costs as much as several that are
-// only counted.
+// The number of queue pairs visited in one piece, all in one turn of their worker at worst, whose
+// packets wait meanwhile. One that is shown, or whose histograms are added up, costs as much as
+// several that are only counted.
 constexpr std::size_t kLooksInPiece = 256;
 constexpr std::size_t kLooksOfSummed = 4;
 constexpr std::size_t kLooksOfShown = 8;
 constexpr std::size_t kEntriesInPiece = 64;  // listeners and connections
 
-// What only a queue pair's worker may look at.
+// The values that only a queue pair's worker may read.
 struct QpView {
   QpState state{};
   std::uint32_t remote_qpn = 0;
@@ -48,7 +48,7 @@ void add_counters(Json& json, const RoceCounters& counters, bool of_port) {
   }
 }
 
-// 1 at least: 0 would be read as no limit.
+// At least 1: 0 would be read as no limit.
 Json rate_json(double mbps) {
   return mbps > 0 ? Json(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(mbps + 0.5)))
                   : Json(nullptr);
@@ -93,7 +93,7 @@ Json session_status(const Session& session) {
           {"events_lost", session.events_lost()}};
 }
 
-// What sysfs and netlink say of a card of the kernel's (apps/tree): numbers are those of
+// The values that sysfs and netlink show for a kernel device (apps/tree), as numbers of
 // ibv_port_attr.
 Json identity_status(const Device& device) {
   const abi::DeviceRecord record = device.record();
@@ -212,7 +212,7 @@ std::string StatusReport::next_part(std::size_t* looks) {
   return {};
 }
 
-// What queue pairs that are gone have counted comes first: one that goes while the report is made
+// The counters of destroyed queue pairs come first: one that is destroyed while the report is made
 // is then counted once, or not at all.
 std::string StatusReport::head() {
   Json workers = Json::array();
@@ -224,7 +224,7 @@ std::string StatusReport::head() {
       faults = worker.fault_times();
       for (std::size_t port = 0; port < counted_.size(); ++port) {
         counted_[port] += worker.roce_counters(static_cast<std::uint16_t>(port));
-        if (sees_all_) {  // from all users' times one could tell a single user's
+        if (sees_all_) {  // a single user's times could be derived from those of all users
           latencies_[port] += worker.latencies(static_cast<std::uint16_t>(port));
         }
       }
@@ -238,12 +238,12 @@ std::string StatusReport::head() {
          ",\"sessions\":[";
 }
 
-// The next session, or the next queue pairs of the one that was begun.
+// The next session, or the next queue pairs of the current one.
 std::string StatusReport::next_queue_pairs(std::size_t* looks) {
   const auto& sessions = card_.sessions();
   const auto at = sessions.lower_bound(session_);
   if (begun_ && (at == sessions.end() || at->first != session_)) {
-    return end_session();  // it has gone meanwhile
+    return end_session();  // it has ended meanwhile
   }
   if (at == sessions.end()) {
     part_ = Part::kDevices;
@@ -264,7 +264,7 @@ std::string StatusReport::next_queue_pairs(std::size_t* looks) {
     }
   }
   *looks -= std::min<std::size_t>(*looks, 1);
-  if (!objects_) {  // later ones have no place any more
+  if (!objects_) {  // further ones aren't listed
     part += look_at_some(session, looks);
     if (handle_ != session.qps.handles_end()) {
       return part;

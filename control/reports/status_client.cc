@@ -17,14 +17,14 @@ namespace uroce::control {
 
 namespace {
 
-// Sends a request and puts the text of its answer together.
+// Sends a request and joins the pieces of its answer.
 template <typename Request>
 Result<std::string> fetch(const std::string& socket, abi::Command command, Request request) {
   const auto connection = connect_to_daemon(socket);
   if (!connection) {
     return connection.error();
   }
-  // A daemon that stands still is told of, not waited for.
+  // A daemon that hangs is reported, not waited for.
   constexpr timeval kTimeout{.tv_sec = 30, .tv_usec = 0};
   ::setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   abi::RequestHeader head;
@@ -35,7 +35,7 @@ Result<std::string> fetch(const std::string& socket, abi::Command command, Reque
   Record record;
   record.bytes.resize(sizeof(request));
   std::memcpy(record.bytes.data(), &request, sizeof(request));
-  // One that was turned away before it asked has its answer already.
+  // A client that was refused at once has its answer already.
   (void)send_record(connection->get(), record);
   std::string text;
   for (;;) {

@@ -19,7 +19,7 @@ std::string& own_socket() {
   return socket;
 }
 
-// The part of the report under `key`; null when the daemon is about to end.
+// The part of the report under `key`; null while the daemon is stopping.
 Json report(const char* key) {
   const auto text = fetch_status(own_socket());
   const Json status = text ? Json::parse(*text, nullptr, false) : Json();
@@ -28,7 +28,7 @@ Json report(const char* key) {
 
 void add(rte_tel_data* dict, const std::string& name, const Json& value);
 
-// Telemetry has no arrays of dictionaries within others: their elements are named by index.
+// Telemetry has no nested arrays of dictionaries: their elements are named by index.
 void add_members(rte_tel_data* dict, const Json& container) {
   if (container.is_array()) {
     std::size_t index = 0;
@@ -82,7 +82,7 @@ int workers(const char* /*command*/, const char* /*parameters*/, rte_tel_data* d
   return answer(data, report("workers"));
 }
 
-// Queue pairs have a command of their own: telemetry's answers are short.
+// Queue pairs have a separate command: telemetry's answers are short.
 int sessions(const char* /*command*/, const char* /*parameters*/, rte_tel_data* data) {
   Json all = report("sessions");
   for (Json& session : all) {

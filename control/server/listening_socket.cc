@@ -22,7 +22,7 @@ Error path_error(const std::string& what, const std::string& path) {
   return system_error((what + " " + path).c_str());
 }
 
-// The same where the folder is to blame.
+// The same if the folder is the cause.
 Error folder_error(const std::string& what, const std::string& path) {
   const int code = errno;
   Error error = path_error(what, path);
@@ -44,9 +44,9 @@ bool is_file_at(int descriptor, const std::string& path) {
          ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-// Of two daemons that find a dead one's socket only one may replace it: the other would remove what
-// the first has just made. Whoever had the lock removed its file, so one that was opened before
-// that locks nothing.
+// If two daemons find a dead one's socket, only one may replace it: otherwise the second would
+// remove the socket that the first has just made. The holder of the lock removes its file, so a
+// file that was opened before that locks nothing.
 Result<UniqueFd> take_lock(const std::string& path) {
   for (;;) {
     UniqueFd lock(
@@ -63,7 +63,7 @@ Result<UniqueFd> take_lock(const std::string& path) {
   }
 }
 
-// Only what nobody listens on is left by a dead daemon; the rest is somebody else's.
+// Only a socket that nobody listens on was left by a dead daemon; anything else is somebody else's.
 Status remove_dead_socket(const std::string& path) {
   struct stat existing {};
   if (::lstat(path.c_str(), &existing) != 0) {
@@ -116,7 +116,7 @@ Status ListeningSocket::listen(mode_t mode) {
     return folder_error("can't make the socket", path_);
   }
   socket_ = std::move(socket);
-  permit_descriptors(socket_.get(), false);  // until it is known whose they are
+  permit_descriptors(socket_.get(), false);  // until its sender is known
   if (::chmod(path_.c_str(), mode) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0) {
     return path_error("can't listen on", path_);
   }

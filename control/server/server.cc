@@ -17,7 +17,7 @@
 namespace uroce::control {
 namespace {
 
-// What an epoll event is about, if not a session.
+// The source of an epoll event, if not a session.
 enum Tag : std::uint64_t {
   kListener,
   kSignals,
@@ -31,10 +31,11 @@ enum Tag : std::uint64_t {
 };
 
 constexpr int kServerEventsMax = 64;
-// Programs whose connections are accepted in one turn. While more wait the listener stays readable,
-// so that the next turn takes them: who connects and closes in a loop keeps nobody else waiting.
+// The number of connections accepted per turn. While more are waiting the listener stays readable,
+// so that the next turn takes them: a program that connects and closes in a loop delays nobody
+// else.
 constexpr int kAcceptedMax = 16;
-// Between two lines in the log about what the machine hasn't got.
+// Minimum interval between two log lines about missing resources of the machine.
 constexpr Duration kSilence = 10 * kNanosecondsPerSecond;
 
 UniqueFd spare_descriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -107,7 +108,7 @@ void Server::run(int signals, std::function<bool()> on_signal) {
   while (!stopping_) {
     const int count = wait(events);
     answered_this_turn_ = false;
-    // Notices first: a program that asks why its completion failed gets the worker's word on it.
+    // Notices first: a program that asks why its completion failed gets the worker's report.
     std::partition(events.begin(), events.begin() + std::max(count, 0),
                    [](const epoll_event& event) { return event.data.u64 == kNotices; });
     for (int i = 0; i < count; ++i) {
@@ -132,7 +133,7 @@ void Server::on_no_memory(std::uint64_t tag) {
   }
 }
 
-// Programs that come again and again would fill the log.
+// Programs that reconnect again and again would fill the log.
 bool Server::is_due(Time& silent_until) const {
   const bool due = silent_until <= card_.now();
   if (due) {
@@ -170,14 +171,14 @@ void Server::on_event(std::uint64_t tag, std::uint32_t events) {
       break;
   }
   const auto at = connections_.find(tag);
-  if (at != connections_.end()) {  // else: ended by an earlier event of this turn
+  if (at != connections_.end()) {  // otherwise ended by an earlier event of this turn
     on_connection(at, events);
   }
 }
 
 void Server::on_connection(Connections::iterator at, std::uint32_t events) {
-  // The program is gone: nobody reads the answer to what it may still have asked. To end a session
-  // takes as long as many commands, so it is a command of its user's, too.
+  // The program is gone: nobody reads answers to its remaining requests. Ending a session takes as
+  // long as many commands, so it is charged to its user as a command.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
     at->second.gone = true;
     stop_watching(at);
@@ -217,8 +218,8 @@ void Server::accept(UniqueFd socket) {
   const std::uint64_t id = next_id_++;
   auto conversation = std::make_unique<Conversation>(services_, id, *peer);
   const Status room = conversation->session().admit();
-  // Who may not pass descriptors now is told so by sendmsg(2), rather than by a connection that
-  // can't be closed.
+  // A program that may not pass descriptors now gets an error from sendmsg(2), rather than a
+  // connection that can't be closed.
   const User& user = conversation->session().account()->user();
   permit_descriptors(socket.get(), room && services_.helpers->check(user));
   Connection connection{std::make_shared<ForeignSocket>(std::move(socket), user, services_.helpers),
@@ -235,14 +236,14 @@ void Server::accept(UniqueFd socket) {
 
 void Server::serve_throttled() {
   const auto at = connections_.find(throttled_users_.next(card_.now()));
-  if (at != connections_.end()) {  // else: none waits, or it has ended
+  if (at != connections_.end()) {  // otherwise none waits, or it has ended
     heartbeat_.beat();
     within_memory(at->first, [&] { serve_timed(at); });
   }
 }
 
-// There is no descriptor left to accept with; without help the listener would stay readable and the
-// loop would spin. The spare one takes a connection for as long as it needs to be closed.
+// There is no descriptor left to accept with; without this the listener would stay readable and the
+// loop would spin. The spare descriptor is used to accept a connection and close it.
 void Server::turn_away() {
   spare_.reset();
   const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -264,19 +265,19 @@ void Server::serve(Connections::iterator at) {
   settle(at);
 }
 
-// Sends what is owed, ends what is over, and waits for what may come next.
+// Sends pending data, ends finished connections, and waits for the next event.
 void Server::settle(Connections::iterator at) {
   Connection& connection = at->second;
   Conversation& conversation = *connection.conversation;
   if (!flush(connection) && conversation.finished()) {
-    // It doesn't read its last answer; nothing more is owed to it.
+    // It doesn't read its last answer, and is closed anyway.
     conversation.outbox().clear();
   }
   if (conversation.finished() && conversation.outbox().empty()) {
     drop(at);
     return;
   }
-  // Commands wait in the socket while an answer can't be sent or an address isn't known.
+  // Commands wait in the socket while an answer can't be sent or an address isn't resolved.
   std::uint32_t interest = 0;
   if (!conversation.outbox().empty() || conversation.answering()) {
     interest = EPOLLOUT;
@@ -310,7 +311,7 @@ void Server::drop(Connections::iterator at) {
   connections_.erase(at);
 }
 
-// A piece of one long answer a turn, so that however many are asked for hold nobody up.
+// One piece of one long answer per turn, so that any number of requested reports delay nobody.
 void Server::answer_more(Conversation& conversation) {
   if (!answered_this_turn_) {
     answered_this_turn_ = true;

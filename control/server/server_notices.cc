@@ -1,4 +1,5 @@
-// What workers tell the control thread: frames for it, events and failures of programs' objects.
+// Notices of workers to the control thread: frames for it, events and failures of programs'
+// objects.
 
 #include <spdlog/spdlog.h>
 
@@ -13,8 +14,8 @@
 namespace uroce::control {
 namespace {
 
-constexpr int kNoticesMax = 256;      // in one turn
-constexpr std::size_t kRoomsMax = 8;  // programs with room for events, in one turn
+constexpr int kNoticesMax = 256;      // per turn
+constexpr std::size_t kRoomsMax = 8;  // programs with room for events, per turn
 
 }  // namespace
 
@@ -38,7 +39,7 @@ void Server::on_notices() {
   }
 }
 
-// Programs have read some of their events: more can be put. That counts as their users' time.
+// Programs have read some of their events, so more can be sent. The time is charged to their users.
 void Server::on_event_room() {
   std::array<std::uint64_t, kRoomsMax> sessions;
   const std::size_t count = card_.event_socket_watch().ready(sessions);
@@ -81,7 +82,7 @@ void Server::on_failure(const FailureReport& report) {
   }
 }
 
-// What the network said of the way to the peer of a queue pair that gave up: ", and <sentence>", or
+// The network problem on the path to the peer of a queue pair that gave up: ", and <sentence>", or
 // nothing.
 std::string Server::why_unanswered(const FailureReport& report) const {
   if (report.failure != Failure::kRetriesExhausted) {

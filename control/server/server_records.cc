@@ -1,5 +1,5 @@
-// Records of programs: control takes those that are only bytes; one with descriptors is a helper's
-// to receive, and its program waits for it like for an address.
+// Records of programs: control receives those without descriptors; one with descriptors is received
+// by a helper, and its program waits for it as for an address.
 
 #include <cerrno>
 #include <string>
@@ -46,7 +46,7 @@ void Server::expect(std::uint64_t id, CommandPage* page) {
   }
 }
 
-// The program that has asked in its page, if there is one.
+// The program with a request in its page, if there is one.
 void Server::serve_asked() {
   const auto at = connections_.find(page_poller_.next());
   if (at == connections_.end()) {
@@ -60,8 +60,8 @@ void Server::serve_asked() {
   within_memory(at->first, [&] { on_connection(at, EPOLLIN); });
 }
 
-// What was asked in the page, answered there if that can be. A program that asks why its completion
-// failed gets the worker's word on it, as in run().
+// Handles the request in a page, and answers it there if possible. A program that asks why its
+// completion failed gets the worker's report, as in run().
 void Server::serve_page(std::uint64_t id, Connection& connection, CommandPage& page) {
   if (card_.engine().notices_wait()) {
     within_memory(kNoSession, [this] { on_notices(); });
@@ -101,7 +101,7 @@ void Server::receive(std::uint64_t id, Connection& connection) {
       return fetch(id, connection);
     }
     take(connection, receipt, std::move(record));
-    (void)flush(connection);  // the program goes on while the record is thrown away
+    (void)flush(connection);  // the program continues while the record is discarded
     if (receipt != ReceiveStatus::kClosed) {
       discard_record(connection.socket->get());
     }
@@ -124,7 +124,7 @@ void Server::on_helpers() {
   for (Inbox::Arrival& arrival : inbox_->take()) {
     const auto at = connections_.find(arrival.tag);
     if (at == connections_.end()) {
-      continue;  // its program ended, or was told that it takes too long
+      continue;  // its program has ended, or has got an error since it takes too long
     }
     at->second.fetching = false;
     run_aside(at, [&](Conversation& conversation) {
@@ -134,7 +134,7 @@ void Server::on_helpers() {
   resume_waiting();
 }
 
-// Whoever waits for a helper that hangs is told.
+// Notifies the programs that wait for a helper that hangs.
 void Server::give_up_fetches() {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);

@@ -1,5 +1,4 @@
-// What the control thread does while nobody asks for anything: it looks for the next request for a
-// moment, and then sleeps.
+// The control thread between requests: it polls for the next one for a moment, and then sleeps.
 
 #include <emmintrin.h>
 #include <sched.h>
@@ -12,13 +11,13 @@
 namespace uroce::control {
 namespace {
 
-// A program that asks one thing after another is expected for so long after each answer: to be
-// woken takes longer than most answers do.
+// How long the next request is expected after each answer, since programs often send one after
+// another: waking up takes longer than most answers do.
 constexpr Duration kLinger = 30 * kNanosecondsPerMicrosecond;
-// Looks into programs' pages cost next to nothing. Those at everything else are system calls: so
-// long after one comes the next, also where pages always have something.
+// Checking programs' pages costs next to nothing. Checking everything else takes system calls,
+// which are made at this interval, even if pages always have a request.
 constexpr Duration kBetweenPolls = 2 * kNanosecondsPerMicrosecond;
-// Of the latter, after which the processor is offered to others.
+// The number of the latter after which the processor is yielded.
 constexpr std::uint32_t kPollsBeforeYield = 2;
 
 }  // namespace
@@ -50,7 +49,7 @@ int Server::wait(std::span<epoll_event> events) {
 }
 
 void Server::serve_timed(Connections::iterator at) {
-  const User user = at->second.conversation->session().account()->user();  // it may be dropped
+  const User user = at->second.conversation->session().account()->user();  // may be destroyed
   const Time begun = card_.now();
   serve(at);
   throttled_users_.note(user, begun, card_.now());

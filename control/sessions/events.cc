@@ -12,15 +12,15 @@
 namespace uroce::control {
 namespace {
 
-// What can happen to each object without a command in between: kCommEst, kSqDrained, what brought
-// it into the error state, and kQpLastWqeReached; kCqErr; kSrqLimitReached and kSrqErr.
+// Events that can happen to each object without a command in between: kCommEst, kSqDrained, the
+// cause of the error state, and kQpLastWqeReached; kCqErr; kSrqLimitReached and kSrqErr.
 static_assert(4 * kQpsMax + kCqsMax + 2 * kSrqsMax <= Notices::kEventsMax);
 
 void announce_of_srq(const Owner& owner, std::uint32_t event) {
   owner.session->announce(event, owner.handle, owner.session->srqs.find(owner.handle)->cookie);
 }
 
-// A receiving queue pair of an XRC domain: all who hold it are told.
+// A receiving queue pair of an XRC domain: all its holders are notified.
 void announce_of_qp(const Owner& owner, std::uint32_t event) {
   const QpObject& qp = *owner.session->qps.find(owner.handle);
   if (!qp.target) {
@@ -32,8 +32,8 @@ void announce_of_qp(const Owner& owner, std::uint32_t event) {
   });
 }
 
-// The same of XRC shared receive queues, into whose completion queue receiving queue pairs complete
-// that have none. What comes for such a queue later is refused, and its queue pair fails then.
+// The same for XRC shared receive queues, into whose completion queue receiving queue pairs without
+// one complete. Later requests for such a queue are refused, and their queue pair then fails.
 void give_up_srqs(Session& session, const CqObject* cq) {
   Engine& engine = session.card().engine();
   std::map<SharedXrcDomain*, std::set<std::uint32_t>> given_up;
@@ -42,7 +42,7 @@ void give_up_srqs(Session& session, const CqObject* cq) {
       return;
     }
     bool worked = false;
-    // As modify_srq(): between two turns of the only worker, or under the queue's lock.
+    // As in modify_srq(): between two turns of the only worker, or under the queue's lock.
     engine.call(0, [&](Worker&) { worked = srq.queue->give_up(); });
     if (worked) {
       session.announce(static_cast<std::uint32_t>(AsyncEvent::kSrqErr), handle, srq.cookie);
@@ -81,8 +81,8 @@ void announce(Card& card, AsyncEvent event, std::uint32_t number) {
   }
 }
 
-// IBTA vol. 1, 11.6.3: what a queue pair would complete can't be told any more, so that those
-// that complete into the queue go to the error state, and the program hears of each.
+// IBTA vol. 1, 11.6.3: completions can't be reported any more, so queue pairs that complete into
+// the queue go to the error state, and the program gets an event for each.
 void announce_overrun(Session& session, std::uint32_t handle) {
   const CqObject* cq = session.cqs.find(handle);
   session.announce(static_cast<std::uint32_t>(AsyncEvent::kCqErr), handle, cq->cookie);

@@ -9,9 +9,9 @@
 namespace uroce::control {
 namespace {
 
-constexpr std::size_t kChangesMax = 64;  // of queue pairs, in one interruption of their worker
+constexpr std::size_t kChangesMax = 64;  // queue pairs per interruption of their worker
 
-// New paths of queue pairs, handed to their workers in batches.
+// New paths of queue pairs, passed to their workers in batches.
 class PathChanges {
  public:
   explicit PathChanges(Engine& engine) : engine_(engine) {}
@@ -52,7 +52,7 @@ class PathChanges {
   std::map<std::uint32_t, std::vector<QpObject*>> changes_;  // by worker
 };
 
-// `change` says whether it has changed a path.
+// `change` returns whether it has changed a path.
 template <typename Change>
 void change_paths(Card& card, const Device& device, const Change& change) {
   PathChanges changes(card.engine());
@@ -100,7 +100,7 @@ void follow_moves(Card& card, Device& device) {
   }
 }
 
-// Peers of our own on the same port have the address, too.
+// A peer on this same port has the address, too.
 void follow_own_mac(Card& card, Device& device) {
   change_paths(card, device, [&](Path& path) {
     path.source_mac = device.mac();

@@ -49,7 +49,7 @@ void ProgramEvents::put(const abi::AsyncEventRecord& record, std::size_t objects
     }
   }
   if (waiting_.size() >= kOthersMax + kOfObjectMax * objects) {
-    ++lost_;  // the program doesn't read its events; it harms only itself
+    ++lost_;  // the program doesn't read its events, which harms only itself
     return;
   }
   watched_ = watched_ || room_.watch(socket_.get(), session_);

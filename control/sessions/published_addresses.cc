@@ -8,7 +8,7 @@
 namespace uroce::control {
 namespace {
 
-// Address vectors that wait for the workers to end their turns before they are freed together.
+// Address vectors that are freed together once the workers have ended their turns.
 constexpr std::size_t kRetiredMax = 64;
 
 }  // namespace
@@ -20,7 +20,7 @@ void PublishedAddresses::publish(std::uint32_t handle, const AddressHandle& addr
 
 void PublishedAddresses::withdraw(std::uint32_t handle) { put(handle, nullptr); }
 
-// There is room for the old one before workers lose sight of it.
+// Space for the old one is reserved before workers lose sight of it.
 void PublishedAddresses::put(std::uint32_t handle, std::unique_ptr<const AddressVector> address) {
   if (retired_.size() == retired_.capacity()) {
     retired_.reserve(std::max(kRetiredMax, 2 * retired_.size()));
@@ -37,7 +37,7 @@ void PublishedAddresses::retire(std::unique_ptr<const AddressVector> address) {
     return;
   }
   for (std::uint32_t worker = 0; worker < engine_.workers(); ++worker) {
-    engine_.call(worker, [](Worker&) {});  // runs between two turns: nothing looked up is held
+    engine_.call(worker, [](Worker&) {});  // runs between two turns: no looked-up pointer is held
   }
   retired_.clear();
 }

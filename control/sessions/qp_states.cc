@@ -33,8 +33,8 @@ struct Row {
   TransitionRule rules[kColumns];
 };
 
-// To RESET from everywhere, and to ERR from everywhere but RESET, take no attributes: not in the
-// table.
+// Transitions to RESET from any state, and to ERR from any state except RESET, take no attributes:
+// not in the table.
 // Columns: RC, UC, UD, XRC send, XRC receive. Both halves of XRC take RC's attributes of the other
 // half as well, without effect: perftest sets them all.
 using enum QpState;
@@ -96,8 +96,8 @@ constexpr Row kRows[] = {
       {0, kVerbsPkeyIndex | kVerbsQkey},
       {0, kDrained | kVerbsRetryCnt | kVerbsRnrRetry | kVerbsMaxRdAtomic},
       {0, kDrained | kVerbsMaxDestRdAtomic}}},
-    // Only unreliable queue pairs and an RC send queue's local errors lead to SQE; the way back
-    // exists for all, as in Linux.
+    // Only unreliable queue pairs and an RC send queue's local errors lead to SQE; the transition
+    // back exists for all, as in Linux.
     {kSqe,
      kRts,
      {{0, 0},

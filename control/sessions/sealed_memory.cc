@@ -35,7 +35,7 @@ Result<SealedMemory> SealedMemory::create(const char* name, std::size_t length, 
   }
   memory.data_ = static_cast<std::byte*>(mapping);
   memory.length_ = rounded;
-  // The write seal comes after our own mapping, which it leaves writable.
+  // The write seal is added after our own mapping, which stays writable.
   const int seals = F_SEAL_SHRINK | F_SEAL_GROW |
                     (writers == Writers::kBothUntilSealed ? 0 : F_SEAL_SEAL) |
                     (writers == Writers::kDaemonOnly ? F_SEAL_FUTURE_WRITE : 0);

@@ -32,8 +32,8 @@ Session::Session(Card& card, std::uint64_t id, const Peer& peer)
   card_.enter(*this);
 }
 
-// Users before what they use: queue pairs, then what they complete into and take from, then memory.
-// What is done for each of many objects must not depend on how many others there are.
+// Users before the objects that they use: queue pairs, then their completion and receive queues,
+// then memory. The cost per object must not depend on the number of others.
 Session::~Session() {
   ending_ = true;
   qps.for_each([&](std::uint32_t handle, QpObject&) { remove_qp(*this, handle); });
@@ -53,7 +53,7 @@ Session::~Session() {
 }
 
 Status Session::admit() {
-  // The connection, and what tells of its program's end (base/program_process.h).
+  // The connection, and the descriptor that signals its program's end (base/program_process.h).
   auto charge = account_->charge({{Limit::kSessions}, {Limit::kDescriptors, 2}});
   if (!charge) {
     return charge.error();
@@ -132,8 +132,8 @@ Result<Session::Opened> Session::open(Device& device) {
   return Result<Opened>(std::move(opened));
 }
 
-// Into what can be punched out control doesn't look: it would wait in the kernel until the hole is
-// there.
+// Control doesn't access memory that can be hole-punched: it would block in the kernel until the
+// hole is complete.
 CommandPage* Session::command_page() {
   if (unsealed_.valid()) {
     const int seals = ::fcntl(unsealed_.get(), F_GET_SEALS);
@@ -145,7 +145,7 @@ CommandPage* Session::command_page() {
   return command_page_ ? &*command_page_ : nullptr;
 }
 
-// The secret is random, so that only a descriptor that the program passed on leads here.
+// The secret is random, so that only a descriptor that the program passed on identifies it.
 Result<UniqueFd> Session::make_ticket(const Device& device) {
   ticket_.session = id_;
   ticket_.device = device.record().index;

@@ -8,8 +8,8 @@
 namespace uroce::control {
 namespace {
 
-// Unbinds the session's windows of type 2 from a queue pair that is about to go. Otherwise a queue
-// pair made later, with the same number, would be a way to them.
+// Unbinds the session's windows of type 2 from a queue pair that is about to be destroyed.
+// Otherwise they would be accessible through a later queue pair with the same number.
 void unbind_windows(Session& session, std::uint32_t qpn) {
   session.windows.for_each([&](std::uint32_t /*handle*/, const MemoryWindow& window) {
     session.card().keys().windows().release_qp(window.key, qpn);
@@ -17,7 +17,7 @@ void unbind_windows(Session& session, std::uint32_t qpn) {
 }
 
 // The queue pair just vanishes: packets for it are dropped as unknown_qp, so that its peer's
-// retries run out.
+// retries are exhausted.
 void remove_own_qp(Session& session, QpObject& object) {
   const QpConfig config = object.qp->config();
   while (!object.groups.empty()) {
@@ -25,13 +25,13 @@ void remove_own_qp(Session& session, QpObject& object) {
   }
   SessionDoorbells& bells = session.bells(config.worker);
   session.card().engine().call(config.worker, [&](Worker& worker) {
-    if (!session.ending()) {  // of a program that is gone nothing goes out any more
+    if (!session.ending()) {  // nothing more is sent for a program that is gone
       worker.send_posted(*object.qp);
     }
     worker.remove_qp(*object.qp);
     bells.slots[config.doorbell_slot] = nullptr;
   });
-  if (!session.ending()) {  // else they go too
+  if (!session.ending()) {  // otherwise they are destroyed too
     unbind_windows(session, config.qpn);
   }
   --object.pd->users;

@@ -66,7 +66,7 @@ void say_refused(const char* verdict, int number, const ListedCall* call) {
   }
 }
 
-// The call wasn't made. What is in `result` it seems to have returned.
+// The call wasn't made. It returns what is in `result`.
 void on_refused_call(int /*signal*/, siginfo_t* info, void* context) {
   const int number = info->si_syscall;
   const ListedCall* const call = find_call(static_cast<std::uint32_t>(number));
@@ -112,7 +112,7 @@ bool is_allowed(const ListedCall& call, CallList list) {
   return false;
 }
 
-// The kernel remembers what a number alone decides, so the length costs nothing.
+// The kernel caches decisions that depend on the number alone, so the length costs nothing.
 std::vector<sock_filter> program_for(CallFilter mode, CallList list) {
   constexpr auto kArchitecture = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
   constexpr auto kNumber = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
@@ -147,7 +147,7 @@ Status install_filter(CallFilter mode, CallList list, unsigned flags) {
 }
 
 // The C library opens files of /sys and /proc when a thread allocates for the first time, and when
-// it first gives memory back. It remembers what they say; workers may open nothing later.
+// it first returns memory. It caches their contents; workers may not open files later.
 void let_allocator_look() {
   constexpr std::size_t kPiece = std::size_t{64} << 10U;
   std::array<void* volatile, 16> pieces{};

@@ -13,14 +13,14 @@
 namespace uroce::control {
 namespace {
 
-// The shim knows UROCE_SOCKET; nobody else's libibverbs does.
+// The shim uses UROCE_SOCKET; other libibverbs don't.
 bool is_shim(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
   return bytes.find(kSocketVariable) != std::string::npos;
 }
 
-// Removes the entries that lead to the shim from a list like LD_LIBRARY_PATH's; true if there were.
+// Removes the entries for the shim from a list like LD_LIBRARY_PATH; true if there were any.
 bool clean(const char* variable, const char* separators, const std::string& suffix) {
   const std::string list = environment(variable).value_or("");
   std::string rest;

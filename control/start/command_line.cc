@@ -14,7 +14,7 @@
 namespace uroce::control {
 namespace {
 
-// One flag and what each of its values, in the order of the command line, does.
+// One flag and the action for each of its values, in command-line order.
 struct Flag {
   CLI::Option* option;
   std::function<Status(const std::string&)> take;
@@ -28,7 +28,7 @@ Result<std::int64_t> number(const std::string& text) {
   return value;
 }
 
-// A taker of numbers from one that sets an integer.
+// Turns a function that sets an integer into one that parses a string.
 template <typename Set, typename Target>
 auto numeric(Set set, Target target) {
   return [set, target](const std::string& text) -> Status {
@@ -175,7 +175,7 @@ void Parser::add_daemon_flags() {
   app_.set_version_flag("--version", std::string("uroced ") + kReleaseVersion);
 }
 
-// CLI11 gathers the values of each flag; their order across flags is in parse_order().
+// CLI11 groups the values by flag; their order across flags is in parse_order().
 Status Parser::take_in_order() {
   std::map<const CLI::Option*, std::size_t> taken;
   for (const CLI::Option* option : app_.parse_order()) {
@@ -193,7 +193,7 @@ Status Parser::take_in_order() {
 }
 
 Result<std::string> Parser::parse(std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 expects them
   try {
     app_.parse(arguments);
   } catch (const CLI::CallForHelp&) {

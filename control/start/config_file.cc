@@ -92,9 +92,9 @@ class File {
   Status read(const toml::table& table);
 
  private:
-  // Each key of the table through its taker; `place` is put in front of keys in errors.
-  // (A copy of a table has no line numbers, so what is read elsewhere stays in it, with a taker
-  // that does nothing.)
+  // Calls the handler of each key of the table; `place` is the prefix of keys in errors. (A copy of
+  // a table has no line numbers, so what is read elsewhere stays in it, with a handler that does
+  // nothing.)
   Status apply(const toml::table& table, const Keys& keys, const std::string& place);
   Status read_ports(const toml::array& ports);
   static Keys port_keys(DaemonPort* port);

@@ -56,8 +56,8 @@ std::string chosen_addresses(const GidTable& gids) {
   return text;
 }
 
-// Rings and frames are made without a way to refuse; so where an address space is too small for
-// them (ulimit -v, ulimit -d) that is found out before.
+// Rings and frames are created without error handling; so a too small limit on address space
+// (ulimit -v, ulimit -d) is detected beforehand.
 bool has_room_to_begin() {
   constexpr std::size_t kBytes = 64U << 20U;
   void* const room = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
@@ -68,14 +68,14 @@ bool has_room_to_begin() {
 }  // namespace
 
 void Daemon::block_signals() {
-  // Whoever started us may have blocked others, which threads are reached by (every_thread.h).
+  // The parent may have blocked others, by which threads are reached (every_thread.h).
   const sigset_t signals = awaited_signals();
   ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   // Programs, which hold the other ends of our pipes, and the peers of shared-memory ports (whose
-  // drivers write to sockets) vanish at any time. That is EPIPE, and must not take the daemon
-  // along.
+  // drivers write to sockets) vanish at any time. That gives EPIPE, and must not kill the daemon.
   (void)::signal(SIGPIPE, SIG_IGN);
-  // Whose shell has a limit of file sizes (ulimit -f) gets an error and a sentence.
+  // With a limit on file sizes (ulimit -f), writing gives an error with a message instead of a
+  // signal.
   (void)::signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -93,7 +93,8 @@ Status Daemon::start_all() {
   if (!signals_.valid()) {
     return system_error("can't wait for signals");
   }
-  // Asked before anything is started: the answer must not depend on a port that the other one uses.
+  // Checked before anything is started: the result must not depend on a port that the other daemon
+  // uses.
   if (connect_to(options_.socket)) {
     return Error{EADDRINUSE, "another uroced already listens on " + options_.socket +
                                  "; stop it, or give this one another --socket"};
@@ -115,7 +116,7 @@ Status Daemon::start_all() {
       return status;
     }
   }
-  // After everything else, so that a daemon which doesn't start says one thing: why.
+  // After everything else, so that a daemon that doesn't start prints only the reason.
   if (Status status = paging_->start(); !status) {
     return status;
   }
@@ -126,7 +127,7 @@ Status Daemon::start_all() {
   return ok();
 }
 
-// A missing folder of the user's choice is the user's mistake.
+// A missing folder in a user's option is the user's error.
 Status Daemon::make_socket_folder() const {
   if (options_.socket == kSocketDefault) {
     ::mkdir(kSystemFolder, 0755);
@@ -151,7 +152,7 @@ void Daemon::log_start() const {
 }
 
 PortOptions Daemon::port_options(const DaemonPort& wanted) const {
-  // Sockets carry what their interface does; other ports have no such thing to go by.
+  // Sockets report their interface's values; other ports have nothing to rely on.
   const bool as_large_as_can_be = is_udp_spec(wanted.spec) && !wanted.mtu_chosen;
   PortOptions options{.mtu = as_large_as_can_be ? kPortMtuMax : wanted.mtu,
                       .queues = static_cast<std::uint16_t>(options_.workers)};
@@ -161,7 +162,7 @@ PortOptions Daemon::port_options(const DaemonPort& wanted) const {
   return options;
 }
 
-// udp,iface=NAME: the port begins with the addresses that the interface has now.
+// udp,iface=NAME: the port starts with the addresses that the interface has now.
 Status Daemon::take_interface_addresses(DaemonPort* wanted) {
   if (!is_udp_spec(wanted->spec)) {
     return ok();
@@ -191,7 +192,7 @@ Status Daemon::start_ports() {
       eal.ports.push_back(port.spec);
     }
   }
-  // The built-in loopback and sockets need nothing of DPDK's environment, and start faster without.
+  // The built-in loopback and sockets need nothing of the EAL, and start faster without it.
   if (!eal.ports.empty() || !eal.extra.empty() || eal.telemetry) {
     if (Status status = start_eal(eal); !status) {
       return status;
@@ -231,7 +232,7 @@ Status Daemon::start_engine() {
   config.workers = options_.workers;
   config.idle = options_.idle;
   config.recovery = options_.recovery;
-  // Who chooses go-back-n wants to see it on all frames.
+  // With go-back-N, the user wants to see it on all frames.
   config.direct = options_.direct && options_.recovery == Recovery::kSelective;
   for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
     config.status.push_back(
@@ -313,7 +314,7 @@ Status Daemon::follow_addresses() {
   }
   if (follower->follows_any()) {
     addresses_.emplace(std::move(*follower));
-    addresses_->on_change();  // what came since they were listed
+    addresses_->on_change();  // changes since they were listed
   }
   return ok();
 }
@@ -325,7 +326,7 @@ Status Daemon::lock_down() {
   const CallFilter mode = options_.call_filter;
   Status filtered =
       filter_all_threads(mode, eal_started_ ? CallList::kServiceWithDrivers : CallList::kService);
-  // Workers of DPDK's ports run their drivers, which open sockets anew.
+  // Workers of DPDK's ports run their drivers, which reopen sockets.
   for (std::uint32_t worker = 0; worker < options_.workers && filtered && !eal_started_; ++worker) {
     engine_->call_on_thread(worker, [mode, &filtered](Worker& /*worker*/) {
       filtered = filter_this_thread(mode, CallList::kWorker);
@@ -355,7 +356,7 @@ bool Daemon::on_signal() {
 Daemon::~Daemon() {
   watchdog_.stop();
   server_.reset();   // ends the sessions while workers still run
-  metrics_.reset();  // behind the server: a scrape that waits for it has been told no
+  metrics_.reset();  // after the server: a scrape that waits for it has been refused
   connections_.reset();
   addresses_.reset();
   card_.reset();

@@ -1,4 +1,4 @@
-// What of a daemon others talk to once its card is there: the server of programs, metrics, the pid
+// The services of a daemon, started once its card exists: the programs' server, metrics, the pid
 // file, the watchdog.
 
 #include <sys/resource.h>
@@ -15,13 +15,13 @@
 namespace uroce::control {
 namespace {
 
-// With fewer for programs not even two of them can talk to each other.
+// With fewer for programs, not even two of them can communicate.
 constexpr std::uint64_t kDescriptorsMin = 16;
 constexpr int kDescriptorsWanted = 1'024;
 
 }  // namespace
 
-// Better said here than to each program.
+// Better reported here than to each program.
 Status Daemon::check_descriptors() {
   const std::uint64_t left = card_->shares().maximum(Limit::kDescriptors);
   if (left >= kDescriptorsMin) {
@@ -58,7 +58,7 @@ Status Daemon::start_server() {
   return ok();
 }
 
-// Before rights are given up: the port may be one of root's.
+// Before privileges are dropped: the port may be a privileged one.
 Status Daemon::start_metrics() {
   if (options_.metrics.empty()) {
     return ok();
@@ -72,7 +72,7 @@ Status Daemon::start_metrics() {
   return ok();
 }
 
-// Once the socket is ours, so that a second daemon doesn't write its number over the first one's.
+// Once the socket is ours, so that a second daemon doesn't overwrite the first one's PID.
 Status Daemon::write_pid_file() {
   if (options_.pid_file.empty()) {
     return ok();

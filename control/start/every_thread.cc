@@ -21,7 +21,7 @@ namespace uroce::control {
 namespace {
 
 constexpr const char* kCantBeListed = "the daemon's threads can't be listed";
-constexpr int kLooksMax = 5'000;  // a millisecond each, for one thread
+constexpr int kLooksMax = 5'000;  // a millisecond each, per thread
 constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 1'000'000};
 
 // Release and acquire: the task is set before the signal, and counted after it.
@@ -55,8 +55,8 @@ Status have_it_done(pid_t thread) {
   return Error{ETIMEDOUT, "thread " + std::to_string(thread) + " takes no signals"};
 }
 
-// Of this process, without those in `known`. What can't be listed is an error: threads that nobody
-// knows of would keep what they are to give up.
+// The threads of this process, except those in `known`. A failure to list them is an error: unknown
+// threads would keep the privileges that they are to give up.
 Result<std::set<pid_t>> new_threads(const std::set<pid_t>& known) {
   DIR* const folder = ::opendir("/proc/self/task");
   if (folder == nullptr) {

@@ -10,7 +10,8 @@
 namespace uroce::control {
 namespace {
 
-// The user of this name or number. Asked once, at the start: a directory service may take its time.
+// The user of this name or number. Looked up once, at the start: a directory service may take its
+// time.
 Result<uid_t> find_user(const std::string& name) {
   uid_t uid = 0;
   const char* const end = name.data() + name.size();

@@ -47,7 +47,8 @@ void notify_ready(int ready_descriptor) {
 
 void notify_alive() { notify("WATCHDOG=1"); }
 
-// Half of it, as sd_watchdog_enabled(3) advises. WATCHDOG_PID: meant for that process only.
+// Half of the interval, as sd_watchdog_enabled(3) advises. WATCHDOG_PID: intended for that process
+// only.
 Duration notify_alive_interval() {
   const std::string wanted = environment("WATCHDOG_USEC").value_or("");
   const std::string meant_for = environment("WATCHDOG_PID").value_or("");

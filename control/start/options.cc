@@ -15,7 +15,7 @@
 namespace uroce::control {
 namespace {
 
-// Programs know these vendors' cards and would drive us as one of them.
+// Programs have drivers for these vendors' cards, and would use them for ours.
 constexpr std::uint32_t kTakenVendors[] = {0x15B3, 0x1D0F, 0x8086, 0x1425};
 constexpr std::int64_t kVendorIdMax = 0xFF'FFFF;
 
@@ -45,7 +45,7 @@ Status check_resident_limit(std::int64_t bytes) {
                      std::int64_t{1} << 46);
 }
 
-// Such a port stands on the machine's own interfaces, whose VLANs and routes the kernel knows.
+// Such a port uses the machine's own interfaces, whose VLANs and routes the kernel knows.
 Status check_udp_port(const DaemonPort& port) {
   const auto spec = parse_udp_spec(port.spec);
   if (!spec) {
@@ -93,7 +93,7 @@ Status check_port(const DaemonPort& port) {
   return ok();
 }
 
-// Peers find an address on one port only.
+// An address can be on one port only, where peers find it.
 Status check_addresses_differ(const std::vector<DaemonPort>& ports) {
   std::map<Gid, const DaemonPort*> owners;
   for (const DaemonPort& port : ports) {

@@ -17,16 +17,16 @@ namespace {
 
 constexpr Capabilities capability_bit(int capability) { return Capabilities{1} << capability; }
 
-// Reopening an interface that was away, whose rings are locked memory; promiscuous mode, addresses,
-// neighbours.
+// For reopening an interface that came back, whose rings are locked memory; promiscuous mode,
+// addresses, neighbours.
 constexpr Capabilities kInterfaces =
     capability_bit(CAP_NET_RAW) | capability_bit(CAP_NET_ADMIN) | capability_bit(CAP_IPC_LOCK);
-// What af_xdp needs besides, to reopen one: its program is loaded, and its map found by number.
+// For reopening one by af_xdp as well: its program is loaded, and its map found by number.
 constexpr Capabilities kXdp = capability_bit(CAP_BPF) | capability_bit(CAP_SYS_ADMIN);
-// A card's driver maps memory for it and, without an IOMMU, asks where pages lie.
+// A card's driver maps memory for it and, without an IOMMU, looks up physical addresses.
 constexpr Capabilities kCards =
     capability_bit(CAP_IPC_LOCK) | capability_bit(CAP_SYS_RAWIO) | capability_bit(CAP_SYS_ADMIN);
-// /proc/PID/mem and map_files of other users, their limits, and the files that those lead to.
+// For /proc/PID/mem and map_files of other users, their limits, and the target files of the latter.
 constexpr Capabilities kOtherUsers =
     capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_OVERRIDE) |
     capability_bit(CAP_CHECKPOINT_RESTORE) | capability_bit(CAP_SYS_RESOURCE);

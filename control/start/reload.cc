@@ -12,8 +12,8 @@
 namespace uroce::control {
 namespace {
 
-// What only a new start takes, by the name of its flag. (How it is written is compared: a number
-// that is written in another way is the same number.)
+// Options that require a restart, by the name of their flag. (Their values are compared: a number
+// that is written differently is the same number.)
 struct Fixed {
   const char* name;
   std::string (*text)(const DaemonOptions&);
@@ -112,8 +112,8 @@ std::vector<std::string> Reload::take(const DaemonOptions& wanted) {
   }
   take_log_level(wanted, &lines);
   take_limits(wanted, &lines);
-  // Ports that aren't the ones there are have other addresses, too; which belong to which can't be
-  // told.
+  // If the ports differ from the existing ones, their addresses differ as well, and can't be
+  // matched to ports.
   const bool same_ports =
       std::equal(given_.ports.begin(), given_.ports.end(), wanted.ports.begin(), wanted.ports.end(),
                  [](const DaemonPort& a, const DaemonPort& b) { return a.spec == b.spec; });
@@ -161,10 +161,10 @@ void Reload::take_port(std::size_t index, const DaemonPort& wanted, Lines* lines
   take_faults(index, wanted, lines);
 }
 
-// What is new comes first, so that a port isn't without any meanwhile; an address that gets another
-// prefix or VLAN must go before it comes again. Addresses that `uroce addr` added are nobody's here
-// and stay. What can't be done is a line, keeps nothing else from being done, and is tried again by
-// the next reload.
+// Additions come first, so that a port always has an address; an address that gets another prefix
+// or VLAN must be removed before it is added again. Addresses that `uroce addr` added aren't
+// touched. A failure is reported in a line, doesn't prevent other changes, and is retried by the
+// next reload.
 void Reload::take_addresses(std::size_t index, const DaemonPort& wanted, Lines* lines) {
   const std::vector<IpPrefix> before = given_.ports[index].addresses;
   for (const IpPrefix& prefix : wanted.addresses) {
@@ -196,7 +196,7 @@ void Reload::bring_address(std::size_t index, const IpPrefix& prefix, Lines* lin
   lines->push_back(device.name() + ": ip: " + to_string(prefix) + " is added");
 }
 
-// True if the port is without it. One that `uroce addr` took away is gone as well.
+// True if the port doesn't have it any more. One that `uroce addr` removed counts as well.
 bool Reload::drop_address(std::size_t index, const IpPrefix& prefix, Lines* lines) {
   Device& device = card_.devices()[index];
   const Status status = remove_address(card_, kernel_, device, prefix.address);
