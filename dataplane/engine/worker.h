@@ -39,18 +39,18 @@ struct SessionDoorbells {
 struct WorkerCounters {
   std::uint64_t turns = 0, idle_turns = 0, sleeps = 0;
   std::uint64_t rx_frames = 0, tx_frames = 0;
-  std::uint64_t handed_over = 0;                  // received for another worker's queue pairs
-  std::uint64_t tx_lost = 0;                      // the port took nothing for too long
-  std::uint64_t absences = 0, absent_us = 0;      // times and microseconds that it couldn't run
-  std::uint64_t stalls = 0, stalled_us = 0;       // for which a user's memory kept it waiting
-  std::uint64_t page_faults = 0;                  // raised
-  std::uint64_t page_faults_at_once = 0;          // not raised: the worker brought in the page
-  std::uint64_t page_faults_deferred = 0;         // not raised yet: others' work came first
-  std::uint64_t page_faults_starved = 0;          // all records were in use
-  std::uint64_t flushes = 0;                      // to persistence, handed to the flush thread
-  std::uint64_t flushes_starved = 0;              // all records were in use
-  std::uint64_t copies = 0;                       // the slow way, handed to helpers
-  std::uint64_t copies_late = 0;                  // that helpers didn't bring in time
+  std::uint64_t handed_over = 0;              // received for another worker's queue pairs
+  std::uint64_t tx_lost = 0;                  // the port took nothing for too long
+  std::uint64_t absences = 0, absent_us = 0;  // times and microseconds that it couldn't run
+  std::uint64_t stalls = 0, stalled_us = 0;   // for which a user's memory kept it waiting
+  std::uint64_t page_faults = 0;              // raised
+  std::uint64_t page_faults_at_once = 0;      // not raised: the worker brought in the page
+  std::uint64_t page_faults_deferred = 0;     // not raised yet: others' work came first
+  std::uint64_t page_faults_starved = 0;      // all records were in use
+  std::uint64_t flushes = 0;                  // to persistence, handed to the flush thread
+  std::uint64_t flushes_starved = 0;          // all records were in use
+  std::uint64_t copies = 0;                   // through /proc/PID/mem, submitted to helper threads
+  std::uint64_t copies_late = 0;              // that helpers didn't bring in time
   std::array<std::uint64_t, kDropCount> drops{};  // index: Drop
 };
 

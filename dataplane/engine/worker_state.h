@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kPostedBytesMax = kAloneBytes;
 // With more doorbells than this in a turn, Turn::many_doorbells is set.
 inline constexpr std::uint32_t kManyDoorbells = 8;
 inline constexpr std::uint32_t kTimersMax = 256;  // deadlines
-inline constexpr std::size_t kCopiesMax = 1'024;  // the slow way, on their way
+inline constexpr std::size_t kCopiesMax = 1'024;  // through /proc/PID/mem, outstanding
 inline constexpr std::uint32_t kResumesMax = 64;  // page faults, and flushes, that are over
 // Kept frames of a queue pair to which none was added for this long are released when others need
 // the room; checked at most this often.
